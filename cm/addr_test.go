@@ -1,0 +1,104 @@
+package cm_test
+
+import (
+	"math"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+func addr(s string) netip.AddrPort { return netip.MustParseAddrPort(s) }
+
+func TestBind(t *testing.T) {
+	for _, s := range []string{"192.0.2.1:7174", "0.0.0.0:0", "[::]:1", "[2001:db8::1]:0", "[fe80::1%eth0]:5", "127.0.0.1:9"} {
+		p := newPeer(t, cm.TCP)
+		require.NoError(t, p.id.Bind(addr(s)))
+		require.Equal(t, addr(s), p.fake.src)
+		require.Equal(t, cm.StateBound, p.id.State())
+	}
+	p := newPeer(t, cm.TCP)
+	require.NoError(t, p.id.Bind(addr("[::ffff:192.0.2.1]:80")))
+	require.Equal(t, addr("192.0.2.1:80"), p.fake.src)
+}
+
+func TestBindChecks(t *testing.T) {
+	p := newPeer(t, cm.TCP)
+	requireParam(t, p.id.Bind(netip.AddrPort{}), "address family", 0, 0)
+	requireParam(t, p.id.Bind(addr("224.0.0.1:1")), "address family", 4, 0)
+	requireParam(t, p.id.Bind(addr("[ff02::1]:1")), "address family", 6, 0)
+	require.Empty(t, p.fake.calls)
+	require.NoError(t, p.id.Bind(local))
+}
+
+// TestListen has what this layer shows of rdma_listen(3).
+func TestListen(t *testing.T) {
+	t.Run("L1: requests come after listen", func(t *testing.T) {
+		l := listening(t, cm.TCP)
+		ev, child := l.request(cm.ConnParam{}, nil)
+		require.Equal(t, cm.ConnectRequest, ev.Type)
+		require.Equal(t, cm.StateRequested, child.id.State())
+		require.Equal(t, cm.StateListening, l.id.State())
+	})
+	t.Run("L3: the ID must have been bound", func(t *testing.T) {
+		p := newPeer(t, cm.TCP)
+		require.Error(t, p.id.Listen(1))
+		require.Equal(t, cm.StateIdle, p.id.State())
+	})
+	t.Run("L6: no backlog means the default", func(t *testing.T) {
+		for given, want := range map[int]int{-1: 1024, 0: 1024, 1: 1, 5000: 5000} {
+			p := reach(t, cm.TCP, cm.StateBound)
+			require.NoError(t, p.id.Listen(given))
+			require.Equal(t, want, p.fake.backlog)
+		}
+	})
+}
+
+func TestResolveAddr(t *testing.T) {
+	p := newPeer(t, cm.TCP)
+	require.NoError(t, p.id.ResolveAddr(addr("[::ffff:192.0.2.1]:0"), addr("[::ffff:192.0.2.2]:7471"), time.Second))
+	require.Equal(t, addr("192.0.2.1:0"), p.fake.src)
+	require.Equal(t, addr("192.0.2.2:7471"), p.fake.dst)
+	require.Equal(t, time.Second, p.fake.timeout)
+
+	// After an error it may be repeated; the ID is bound by now.
+	p.happen(cm.AddrError)
+	require.Equal(t, cm.StateBound, p.id.State())
+	require.NoError(t, p.id.ResolveAddr(local, remote, time.Second))
+	require.Equal(t, netip.AddrPort{}, p.fake.src)
+}
+
+func TestResolveAddrChecks(t *testing.T) {
+	var none netip.AddrPort
+	v6 := addr("[2001:db8::2]:1")
+	p := newPeer(t, cm.TCP)
+	requireParam(t, p.id.ResolveAddr(none, none, time.Second), "destination family", 0, 0)
+	requireParam(t, p.id.ResolveAddr(none, addr("0.0.0.0:1"), time.Second), "destination family", 4, 0)
+	requireParam(t, p.id.ResolveAddr(none, addr("[::]:1"), time.Second), "destination family", 6, 0)
+	requireParam(t, p.id.ResolveAddr(none, addr("224.0.0.1:1"), time.Second), "destination family", 4, 0)
+	requireParam(t, p.id.ResolveAddr(local, v6, time.Second), "source family", 4, 6)
+	requireParam(t, p.id.ResolveAddr(v6, remote, time.Second), "source family", 6, 4)
+	requireParam(t, p.id.ResolveAddr(netip.AddrPortFrom(netip.Addr{}, 1), remote, time.Second), "source family", 0, 4)
+	requireParam(t, p.id.ResolveAddr(addr("224.0.0.1:1"), remote, time.Second), "address family", 4, 0)
+	require.Empty(t, p.fake.calls)
+
+	u := newPeer(t, cm.UDP)
+	require.NoError(t, u.id.ResolveAddr(none, addr("224.0.0.1:1"), time.Second), "groups are for datagrams")
+}
+
+func TestResolveTimeouts(t *testing.T) {
+	const limit = math.MaxInt32 * time.Millisecond
+	a, r := newPeer(t, cm.TCP), reach(t, cm.TCP, cm.StateAddrResolved)
+	for _, bad := range []time.Duration{0, -1, limit + 1} {
+		requireParam(t, a.id.ResolveAddr(netip.AddrPort{}, remote, bad), "timeout", int64(bad), int64(limit))
+		requireParam(t, r.id.ResolveRoute(bad), "timeout", int64(bad), int64(limit))
+	}
+	require.Empty(t, a.fake.calls)
+	require.Empty(t, r.fake.calls)
+	require.NoError(t, a.id.ResolveAddr(netip.AddrPort{}, remote, limit))
+	require.NoError(t, r.id.ResolveRoute(1))
+	require.Equal(t, time.Duration(1), r.fake.timeout)
+}

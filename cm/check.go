@@ -1,0 +1,109 @@
+package cm
+
+import (
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// maxTimeout is the longest time that rdma_cm can express: milliseconds in an
+// int.
+const maxTimeout = math.MaxInt32 * time.Millisecond
+
+// atMost is a *verbs.ParamError when value is above limit.
+func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T) error {
+	if value > limit {
+		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(limit)}
+	}
+	return nil
+}
+
+// invalid is a *verbs.ParamError with a reason other than a limit.
+func invalid(field string, value int, reason string) error {
+	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
+}
+
+func checkPortSpace(ps PortSpace) error {
+	if ps != TCP && ps != UDP {
+		return invalid("port space", int(ps), "neither TCP nor UDP")
+	}
+	return nil
+}
+
+func checkPrivateData(ps PortSpace, m Message, data []byte) error {
+	return atMost("private data length", len(data), MaxPrivateData(ps, m))
+}
+
+func checkTimeout(d time.Duration) error {
+	if d <= 0 {
+		return &verbs.ParamError{Field: "timeout", Value: int64(d), Limit: int64(maxTimeout), Reason: "must be more than 0"}
+	}
+	return atMost("timeout", d, maxTimeout)
+}
+
+// family is the IP version of an address, or 0 when it is not valid.
+func family(a netip.Addr) int {
+	switch {
+	case a.Is4():
+		return 4
+	case a.Is6():
+		return 6
+	}
+	return 0
+}
+
+// unmap turns an IPv4 address in IPv6 clothes into the IPv4 address it is.
+func unmap(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+}
+
+// checkLocal checks an address to bind to; the wildcards are fine.
+func checkLocal(addr netip.AddrPort) error {
+	if !addr.Addr().IsValid() {
+		return invalid("address family", 0, "not an address")
+	}
+	if addr.Addr().IsMulticast() {
+		return invalid("address family", family(addr.Addr()), "a multicast address can not be bound to")
+	}
+	return nil
+}
+
+// checkRemote checks the addresses of ResolveAddr; the zero src is fine.
+func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
+	want := family(dst.Addr())
+	switch {
+	case want == 0:
+		return invalid("destination family", 0, "not an address")
+	case dst.Addr().IsUnspecified():
+		return invalid("destination family", want, "the wildcard address leads nowhere")
+	case ps == TCP && dst.Addr().IsMulticast():
+		return invalid("destination family", want, "a multicast address can not be connected to")
+	case src == netip.AddrPort{}:
+		return nil
+	case family(src.Addr()) != want:
+		return &verbs.ParamError{Field: "source family", Value: int64(family(src.Addr())), Limit: int64(want), Reason: "not that of the destination"}
+	}
+	return checkLocal(src)
+}
+
+// checkQP checks what a queue pair on an ID is to be made with. Its sizes are
+// for the device to judge.
+func checkQP(ps PortSpace, dev verbs.Device, pd verbs.PD, attr *verbs.QPInitAttr) error {
+	switch {
+	case pd == nil:
+		return invalid("protection domain", 0, "missing")
+	case attr == nil:
+		return invalid("attributes", 0, "missing")
+	case attr.SendCQ == nil:
+		return invalid("send CQ", 0, "missing")
+	case attr.RecvCQ == nil:
+		return invalid("receive CQ", 0, "missing")
+	case attr.Type != ps.QPType():
+		return &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(ps.QPType()), Reason: "not that of the port space"}
+	case pd.Device() != dev:
+		return verbs.ErrForeign
+	}
+	return nil
+}

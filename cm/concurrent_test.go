@@ -1,0 +1,96 @@
+package cm_test
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// tally counts the events that several goroutines fetch.
+type tally struct {
+	mu     sync.Mutex
+	counts map[*cm.ID]int
+}
+
+func (c *tally) drain(from *cm.EventChannel) {
+	for ev, err := from.Next(); err == nil && ev != nil; ev, err = from.Next() {
+		c.mu.Lock()
+		c.counts[ev.ID]++
+		c.mu.Unlock()
+		_ = ev.Ack()
+	}
+}
+
+// TestConcurrentMigrate moves IDs about while their events are fetched: each
+// event arrives once, on one channel or another, and no channel keeps an ID
+// that has left.
+func TestConcurrentMigrate(t *testing.T) {
+	for range 20 {
+		transport := &fakeTransport{}
+		var channels []*cm.EventChannel
+		for range 3 {
+			c, err := cm.OpenChannel(transport)
+			require.NoError(t, err)
+			channels = append(channels, c)
+		}
+		const ids = 16
+		got := tally{counts: make(map[*cm.ID]int)}
+		var wg sync.WaitGroup
+		for i := range ids {
+			id, err := channels[0].NewID(cm.TCP)
+			require.NoError(t, err)
+			require.NoError(t, id.ResolveAddr(netip.AddrPort{}, remote, time.Second))
+			under := transport.channels[0]
+			under.push(cm.TransportEvent{Type: cm.AddrResolved, ID: under.ids[i]})
+			wg.Go(func() { _ = id.Migrate(channels[1]) })
+			wg.Go(func() { _ = id.Migrate(channels[2]) })
+			wg.Go(func() { _, _ = id.SetTOS(1), id.LocalAddr() })
+			wg.Go(func() { got.drain(channels[i%3]) })
+		}
+		wg.Wait()
+		for _, c := range channels {
+			got.drain(c)
+		}
+		require.Len(t, got.counts, ids, "an event was lost")
+		for id, n := range got.counts {
+			require.Equal(t, 1, n)
+			require.Equal(t, cm.StateAddrResolved, id.State())
+			require.NoError(t, id.Close())
+		}
+		for _, c := range channels {
+			require.NoError(t, c.Close())
+		}
+	}
+}
+
+// TestConcurrentClose: whatever Next and Close find, they do not meet inside
+// the transport.
+func TestConcurrentClose(t *testing.T) {
+	for range 200 {
+		p := reach(t, cm.TCP, cm.StateConnecting)
+		p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+		var wg sync.WaitGroup
+		started := make(chan struct{})
+		wg.Go(func() {
+			for ev, err := p.channel.Next(); err == nil; ev, err = p.channel.Next() {
+				if ev != nil {
+					close(started)
+					_ = ev.Ack()
+				}
+			}
+		})
+		<-started
+		// ErrBusy is an answer that passes: the event is out just then.
+		for err := verbs.ErrBusy; err != nil; err = p.id.Close() {
+			require.ErrorIs(t, err, verbs.ErrBusy)
+		}
+		require.NoError(t, p.channel.Close())
+		wg.Wait()
+	}
+}

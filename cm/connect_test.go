@@ -1,0 +1,342 @@
+package cm_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The labels of the cases number the statements of the manual pages: A is
+// rdma_accept(3) of 2014, C rdma_connect(3), R rdma_reject(3). The fake device
+// serves 16 READs and issues 8.
+
+// withQP is an ID like p that has its queue pair.
+func withQP(p *peer) *peer {
+	p.createQP()
+	return p
+}
+
+func TestConnect(t *testing.T) {
+	t.Run("C1: starts a request or a lookup", func(t *testing.T) {
+		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+			p := withQP(routed(t, ps))
+			require.NoError(t, p.id.Connect(nil))
+			require.Equal(t, cm.StateConnecting, p.id.State())
+		}
+	})
+	t.Run("C1: nil means as much as possible", func(t *testing.T) {
+		p := withQP(routed(t, cm.TCP))
+		require.NoError(t, p.id.Connect(nil))
+		require.Equal(t, cm.ConnParam{
+			ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum,
+		}, p.fake.param)
+	})
+	t.Run("C2: private data is passed through", func(t *testing.T) {
+		p := withQP(routed(t, cm.TCP))
+		require.NoError(t, p.id.Connect(&cm.ConnParam{PrivateData: []byte("hello")}))
+		require.Equal(t, []byte("hello"), p.fake.param.PrivateData)
+	})
+	t.Run("C14: private data is limited, and the call may be repeated", func(t *testing.T) {
+		for ps, limit := range map[cm.PortSpace]int{cm.TCP: 56, cm.UDP: 180} {
+			p := withQP(routed(t, ps))
+			p.fake.calls = nil
+			requireParam(t, p.id.Connect(&cm.ConnParam{PrivateData: make([]byte, limit+1)}), "private data length", int64(limit)+1, int64(limit))
+			require.Empty(t, p.fake.calls)
+			require.NoError(t, p.id.Connect(&cm.ConnParam{PrivateData: make([]byte, limit)}))
+			require.Len(t, p.fake.param.PrivateData, limit)
+		}
+	})
+	t.Run("C15: a lookup takes private data only", func(t *testing.T) {
+		p := routed(t, cm.UDP)
+		require.NoError(t, p.id.Connect(&cm.ConnParam{
+			ResponderResources: 99, InitiatorDepth: 99, FlowControl: true, RetryCount: 99, RNRRetryCount: 99,
+			PrivateData: []byte("x"),
+		}))
+		require.Equal(t, cm.ConnParam{PrivateData: []byte("x")}, p.fake.param)
+		p = routed(t, cm.UDP)
+		require.NoError(t, p.id.Connect(nil), "it needs no queue pair")
+	})
+}
+
+func TestConnectNumbers(t *testing.T) {
+	t.Run("C4 C6: depths are limited by the device", func(t *testing.T) {
+		p := withQP(routed(t, cm.TCP))
+		requireParam(t, p.id.Connect(&cm.ConnParam{ResponderResources: 17}), "responder resources", 17, 16)
+		requireParam(t, p.id.Connect(&cm.ConnParam{InitiatorDepth: 9}), "initiator depth", 9, 8)
+		require.NoError(t, p.id.Connect(&cm.ConnParam{ResponderResources: 16, InitiatorDepth: cm.DepthMax}))
+		require.Equal(t, uint8(16), p.fake.param.ResponderResources)
+		require.Equal(t, uint8(8), p.fake.param.InitiatorDepth)
+	})
+	t.Run("C9 C10 C11: flow control and counts are passed on", func(t *testing.T) {
+		p := withQP(routed(t, cm.TCP))
+		require.NoError(t, p.id.Connect(&cm.ConnParam{FlowControl: true, RetryCount: 3, RNRRetryCount: 4}))
+		require.Equal(t, cm.ConnParam{FlowControl: true, RetryCount: 3, RNRRetryCount: 4, QPNum: fakeQPNum, PrivateData: nil}, p.fake.param)
+	})
+	t.Run("C13: counts above 7 are errors", func(t *testing.T) {
+		p := withQP(routed(t, cm.TCP))
+		requireParam(t, p.id.Connect(&cm.ConnParam{RetryCount: 8}), "retry count", 8, 7)
+		requireParam(t, p.id.Connect(&cm.ConnParam{RNRRetryCount: 255}), "RNR retry count", 255, 7)
+	})
+}
+
+func TestConnectQueuePair(t *testing.T) {
+	t.Run("C12: the queue pair of the ID counts", func(t *testing.T) {
+		p := routed(t, cm.TCP)
+		attr := qpAttr(cm.TCP)
+		attr.SRQ = &fakeSRQ{}
+		require.NoError(t, p.id.CreateQP(thePD, attr))
+		require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 1 << 31, QKey: 5}))
+		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, SRQ: true}, p.fake.param)
+	})
+	t.Run("C12: without one it must be named", func(t *testing.T) {
+		p := routed(t, cm.TCP)
+		requireParam(t, p.id.Connect(nil), "QP number", 0, 0)
+		requireParam(t, p.id.Connect(&cm.ConnParam{}), "QP number", 0, 0)
+		for _, number := range []uint32{1 << 24, 1<<32 - 1} {
+			requireParam(t, p.id.Connect(&cm.ConnParam{QPNum: number}), "QP number", int64(number), 1<<24-1)
+		}
+		require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 1<<24 - 1, SRQ: true}))
+		require.Equal(t, cm.ConnParam{QPNum: 1<<24 - 1, SRQ: true}, p.fake.param)
+	})
+}
+
+// asked are the parameters of a request as they arrive.
+var asked = cm.ConnParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
+
+func TestAccept(t *testing.T) {
+	t.Run("A1: answers requests and lookups", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(nil))
+		require.Equal(t, cm.StateAccepted, p.id.State())
+		p = withQP(requested(t, cm.UDP, asked))
+		require.NoError(t, p.id.Accept(nil))
+		require.Equal(t, cm.StateEstablished, p.id.State())
+	})
+	t.Run("A2: never the listener", func(t *testing.T) {
+		p := listening(t, cm.TCP)
+		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
+	})
+	t.Run("A2: once only", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(nil))
+		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
+		require.ErrorIs(t, p.id.Reject(nil), verbs.ErrState)
+	})
+	t.Run("A4: the new ID is bound to a device", func(t *testing.T) {
+		p := requested(t, cm.TCP, asked)
+		require.NotNil(t, p.id.Device())
+		require.ErrorIs(t, p.id.Bind(local), verbs.ErrState)
+	})
+	t.Run("A32: the peer may have left", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		p.fake.fail = verbs.ErrPeerGone
+		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrPeerGone)
+		require.Equal(t, cm.StateFailed, p.id.State())
+	})
+}
+
+func TestAcceptNil(t *testing.T) {
+	t.Run("A8: nil means the request's values", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(nil))
+		want := asked
+		want.QPNum = fakeQPNum
+		require.Equal(t, want, p.fake.param)
+	})
+	t.Run("A8: lowered to what the device can do", func(t *testing.T) {
+		high := cm.ConnParam{ResponderResources: 200, InitiatorDepth: 200, RetryCount: 7, RNRRetryCount: 7}
+		p := withQP(requested(t, cm.TCP, high))
+		require.NoError(t, p.id.Accept(nil))
+		require.Equal(t, uint8(16), p.fake.param.ResponderResources)
+		require.Equal(t, uint8(8), p.fake.param.InitiatorDepth)
+	})
+	t.Run("A8: a peer's impossible count becomes 7", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, cm.ConnParam{RNRRetryCount: 200}))
+		require.NoError(t, p.id.Accept(nil))
+		require.Equal(t, uint8(7), p.fake.param.RNRRetryCount)
+	})
+	t.Run("A9: nil needs a queue pair", func(t *testing.T) {
+		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+			p := requested(t, ps, asked)
+			requireParam(t, p.id.Accept(nil), "QP number", 0, 0)
+			require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7}))
+		}
+	})
+}
+
+func TestAcceptPrivateData(t *testing.T) {
+	t.Run("A6 A7: the event's own parameters will do until Ack", func(t *testing.T) {
+		ev, p := listening(t, cm.TCP).request(asked, []byte("echo"))
+		p.createQP()
+		require.NoError(t, p.id.Accept(&ev.Param))
+		require.NoError(t, ev.Ack())
+		require.Equal(t, []byte("echo"), p.fake.param.PrivateData)
+		require.Equal(t, uint32(fakeQPNum), p.fake.param.QPNum)
+		require.Equal(t, uint8(4), p.fake.param.ResponderResources)
+	})
+	t.Run("A10 A11 A12: private data is optional and the caller's", func(t *testing.T) {
+		data := []byte("hello")
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{PrivateData: data}))
+		clear(data)
+		require.Equal(t, []byte("hello"), p.fake.param.PrivateData)
+	})
+	t.Run("A31: private data is limited, and the request not lost", func(t *testing.T) {
+		for ps, limit := range map[cm.PortSpace]int{cm.TCP: 196, cm.UDP: 136} {
+			p := withQP(requested(t, ps, asked))
+			p.fake.calls = nil
+			requireParam(t, p.id.Accept(&cm.ConnParam{PrivateData: make([]byte, limit+1)}), "private data length", int64(limit)+1, int64(limit))
+			require.Empty(t, p.fake.calls)
+			require.NoError(t, p.id.Accept(&cm.ConnParam{PrivateData: make([]byte, limit)}))
+		}
+	})
+}
+
+func TestAcceptDepths(t *testing.T) {
+	t.Run("A15 A18: depths are limited by the device", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, cm.ConnParam{ResponderResources: 100, InitiatorDepth: 100}))
+		requireParam(t, p.id.Accept(&cm.ConnParam{ResponderResources: 17}), "responder resources", 17, 16)
+		requireParam(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 9}), "initiator depth", 9, 8)
+		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: 16, InitiatorDepth: 8}))
+	})
+	t.Run("A15 A18: the maximum is that of nil", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: cm.DepthMax, InitiatorDepth: cm.DepthMax}))
+		require.Equal(t, asked.ResponderResources, p.fake.param.ResponderResources)
+		require.Equal(t, asked.InitiatorDepth, p.fake.param.InitiatorDepth)
+	})
+	t.Run("A16: serving more than asked for is allowed", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: 16}))
+	})
+	t.Run("A19: issuing more than the peer serves is not", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		requireParam(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 4}), "initiator depth", 4, 3)
+		require.NoError(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 3}))
+	})
+}
+
+func TestAcceptCounts(t *testing.T) {
+	t.Run("A20 A24: flow control and the RNR count are passed on", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, cm.ConnParam{}))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{FlowControl: true, RNRRetryCount: 2}))
+		require.True(t, p.fake.param.FlowControl)
+		require.Equal(t, uint8(2), p.fake.param.RNRRetryCount)
+	})
+	t.Run("A22: the retry count is ignored", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{RetryCount: 200}))
+		require.Equal(t, asked.RetryCount, p.fake.param.RetryCount)
+	})
+	t.Run("A30: an RNR count above 7 is an error", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		requireParam(t, p.id.Accept(&cm.ConnParam{RNRRetryCount: 8}), "RNR retry count", 8, 7)
+	})
+}
+
+func TestAcceptQueuePair(t *testing.T) {
+	t.Run("A26 A27: without a queue pair it must be named", func(t *testing.T) {
+		p := requested(t, cm.UDP, asked)
+		requireParam(t, p.id.Accept(&cm.ConnParam{QPNum: 1 << 24}), "QP number", 1<<24, 1<<24-1)
+		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8}))
+		require.Equal(t, cm.ConnParam{QPNum: 7, QKey: 8}, p.fake.param)
+		p = requested(t, cm.UDP, asked)
+		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7}))
+		require.Equal(t, uint32(cm.DefaultQKey), p.fake.param.QKey)
+	})
+	t.Run("A26 A27: with one they are ignored", func(t *testing.T) {
+		p := withQP(requested(t, cm.UDP, asked))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8, SRQ: true, RNRRetryCount: 99, InitiatorDepth: 99}))
+		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, QKey: cm.DefaultQKey}, p.fake.param)
+	})
+}
+
+func TestReject(t *testing.T) {
+	t.Run("R1: refuses a request", func(t *testing.T) {
+		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+			p := requested(t, ps, asked)
+			require.NoError(t, p.id.Reject([]byte("no")))
+			require.Equal(t, []byte("no"), p.fake.data)
+			require.Equal(t, cm.StateFailed, p.id.State())
+		}
+	})
+	t.Run("R1: refuses a response", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateResponded)
+		require.NoError(t, p.id.Reject(nil))
+		require.ErrorIs(t, p.id.Establish(), verbs.ErrState)
+	})
+	t.Run("R2: private data is limited, and the call may be repeated", func(t *testing.T) {
+		for ps, limit := range map[cm.PortSpace]int{cm.TCP: 148, cm.UDP: 136} {
+			p := requested(t, ps, asked)
+			data := bytes.Repeat([]byte{1}, limit+1)
+			requireParam(t, p.id.Reject(data), "private data length", int64(limit)+1, int64(limit))
+			require.Empty(t, p.fake.calls)
+			require.NoError(t, p.id.Reject(data[1:]))
+			require.Len(t, p.fake.data, limit)
+		}
+	})
+	t.Run("R5: once, and never a listener", func(t *testing.T) {
+		p := requested(t, cm.TCP, asked)
+		require.NoError(t, p.id.Reject(nil))
+		require.ErrorIs(t, p.id.Reject(nil), verbs.ErrState)
+		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
+		require.ErrorIs(t, listening(t, cm.TCP).id.Reject(nil), verbs.ErrState)
+	})
+}
+
+// TestExternalQP: the active side without a queue pair on the ID.
+func TestExternalQP(t *testing.T) {
+	p := routed(t, cm.TCP)
+	require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 7}))
+	p.under.push(cm.TransportEvent{Type: cm.ConnectResponse, ID: p.fake, Param: asked, PrivateData: []byte("hi")})
+	ev := p.next()
+	require.Equal(t, uint32(99), ev.Param.QPNum)
+	require.Equal(t, []byte("hi"), ev.Param.PrivateData)
+	require.NoError(t, ev.Ack())
+	require.NoError(t, p.id.Establish())
+	require.Equal(t, cm.StateEstablished, p.id.State())
+	require.ErrorIs(t, p.id.Establish(), verbs.ErrState)
+	require.NoError(t, p.id.Disconnect())
+	p.happen(cm.Disconnected)
+}
+
+func TestDisconnect(t *testing.T) {
+	t.Run("it does not cancel", func(t *testing.T) {
+		for _, state := range []cm.State{cm.StateConnecting, cm.StateResponded, cm.StateRequested, cm.StateAccepted} {
+			p := reach(t, cm.TCP, state)
+			require.ErrorIs(t, p.id.Disconnect(), verbs.ErrState)
+			require.Empty(t, p.fake.calls)
+			require.NoError(t, p.id.Close())
+		}
+	})
+	t.Run("the event does not answer", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateEstablished)
+		p.happen(cm.Disconnected)
+		require.Empty(t, p.fake.calls)
+		require.NoError(t, p.id.Disconnect())
+		require.Equal(t, []string{"disconnect"}, p.fake.calls)
+		p.happen(cm.TimewaitExit)
+	})
+	t.Run("both at once", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateEstablished)
+		require.NoError(t, p.id.Disconnect())
+		require.ErrorIs(t, p.id.Disconnect(), verbs.ErrState)
+		p.happen(cm.Disconnected)
+		require.NoError(t, p.id.Disconnect())
+	})
+	t.Run("before it was established", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateAccepted)
+		p.happen(cm.Disconnected)
+		require.NoError(t, p.id.Disconnect())
+	})
+	t.Run("once per ID", func(t *testing.T) {
+		p := reach(t, cm.TCP, cm.StateDisconnected)
+		p.under.push(cm.TransportEvent{Type: cm.Disconnected, ID: p.fake})
+		p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+		p.idle()
+	})
+}

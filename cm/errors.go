@@ -1,0 +1,211 @@
+package cm
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Causes of errors besides those of verbs; test with errors.Is.
+var (
+	// ErrRefused matches every *RejectError and every refused datagram lookup.
+	ErrRefused = errors.New("connection refused")
+	// ErrTimedOut: nobody answered in time.
+	ErrTimedOut = errors.New("timed out")
+	// ErrNoRoute: no device leads to the address.
+	ErrNoRoute = errors.New("no route to the address")
+	// ErrAddrInUse: the address and port are taken (EADDRINUSE).
+	ErrAddrInUse = errors.New("address in use")
+	// ErrAddrNotAvailable: the address is not one of this host, or the port
+	// clashes with a wildcard (EADDRNOTAVAIL).
+	ErrAddrNotAvailable = errors.New("address not available")
+)
+
+// RejectReason is why a connection request was turned away (IBTA vol. 1,
+// 12.6.7.2). Values without a name are passed through.
+type RejectReason uint16
+
+// Reasons that occur; the numbers are those of the wire.
+const (
+	RejectNoQP             RejectReason = 1
+	RejectNoResources      RejectReason = 3
+	RejectTimeout          RejectReason = 4
+	RejectUnsupported      RejectReason = 5
+	RejectInvalidCommID    RejectReason = 6
+	RejectInvalidInstance  RejectReason = 7
+	RejectInvalidServiceID RejectReason = 8
+	RejectInvalidTransport RejectReason = 9
+	RejectStale            RejectReason = 10
+	RejectInvalidGID       RejectReason = 12
+	RejectInvalidMTU       RejectReason = 26
+	RejectNoResponderRes   RejectReason = 27
+	RejectConsumer         RejectReason = 28
+	RejectInvalidRNRRetry  RejectReason = 29
+	RejectDuplicateCommID  RejectReason = 30
+	RejectInvalidVersion   RejectReason = 31
+	RejectVendorOption     RejectReason = 35
+)
+
+func (r RejectReason) String() string {
+	switch r {
+	case RejectNoQP:
+		return "no queue pair"
+	case RejectNoResources:
+		return "no resources"
+	case RejectTimeout:
+		return "timeout"
+	case RejectUnsupported:
+		return "unsupported request"
+	case RejectInvalidCommID:
+		return "invalid communication id"
+	case RejectInvalidInstance:
+		return "invalid communication instance"
+	case RejectInvalidServiceID:
+		return "nobody listens"
+	case RejectInvalidTransport:
+		return "invalid transport type"
+	case RejectStale:
+		return "stale connection"
+	case RejectInvalidGID:
+		return "invalid GID"
+	case RejectInvalidMTU:
+		return "invalid path MTU"
+	case RejectNoResponderRes:
+		return "insufficient responder resources"
+	case RejectConsumer:
+		return "refused by the consumer"
+	case RejectInvalidRNRRetry:
+		return "invalid RNR retry count"
+	case RejectDuplicateCommID:
+		return "duplicate communication id"
+	case RejectInvalidVersion:
+		return "invalid version"
+	case RejectVendorOption:
+		return "vendor option not supported"
+	}
+	return unknown("reject reason", uint64(r))
+}
+
+// A RejectError says that the other side turned the connection away.
+type RejectError struct {
+	Reason RejectReason
+	// PrivateData is what the peer sent along: a copy, the holder's.
+	PrivateData []byte
+	// ByApplication is true when the peer's application refused, and false
+	// when nobody there could answer: no listener, a listener that closed, a
+	// request that was dropped without an answer. Where the transport does not
+	// tell, it is true for RejectConsumer with private data.
+	ByApplication bool
+}
+
+func (e *RejectError) Error() string {
+	if e.ByApplication {
+		return fmt.Sprintf("connection refused by the application (%d bytes of private data)", len(e.PrivateData))
+	}
+	return fmt.Sprintf("connection refused: %v", e.Reason)
+}
+
+// Is makes errors.Is(err, ErrRefused) hold.
+func (e *RejectError) Is(target error) bool { return target == ErrRefused }
+
+// SIDRStatus is the status of a reply to a datagram lookup (IBTA vol. 1,
+// 12.11.2).
+type SIDRStatus uint8
+
+// Statuses of a datagram lookup.
+const (
+	SIDROK          SIDRStatus = 0
+	SIDRUnsupported SIDRStatus = 1 // nobody listens
+	SIDRReject      SIDRStatus = 2
+	SIDRNoQP        SIDRStatus = 3
+	SIDRRedirect    SIDRStatus = 4
+	SIDRVersion     SIDRStatus = 5
+)
+
+func (s SIDRStatus) String() string {
+	names := [...]string{"ok", "nobody listens", "refused", "no queue pair", "redirected", "unsupported version"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return unknown("lookup status", uint64(s))
+}
+
+// An UnreachableError says that a peer did not answer, or that a datagram
+// lookup was refused.
+type UnreachableError struct {
+	// SIDR is the status of a refused datagram lookup, or SIDROK when nobody
+	// answered.
+	SIDR SIDRStatus
+	// PrivateData is what a refusing peer sent along: a copy, the holder's.
+	PrivateData []byte
+	// ByApplication is as in RejectError.
+	ByApplication bool
+}
+
+func (e *UnreachableError) Error() string {
+	if e.SIDR == SIDROK {
+		return "unreachable: no answer"
+	}
+	return fmt.Sprintf("datagram lookup: %v", e.SIDR)
+}
+
+// Is makes errors.Is hold for ErrRefused or ErrTimedOut, whichever it was.
+func (e *UnreachableError) Is(target error) bool {
+	if e.SIDR == SIDROK {
+		return target == ErrTimedOut
+	}
+	return target == ErrRefused
+}
+
+// A StatusError is the cause of a failure of which nothing but the event's
+// status is known.
+type StatusError struct {
+	Type   EventType
+	Status int // a negated errno of Linux, or a number of the transport
+}
+
+func (e *StatusError) Error() string {
+	return e.Type.String() + ": status " + strconv.Itoa(e.Status)
+}
+
+// Is makes errors.Is(err, ErrTimedOut) hold for -ETIMEDOUT.
+func (e *StatusError) Is(target error) bool {
+	return target == ErrTimedOut && e.Status == statusTimedOut
+}
+
+// statusTimedOut is -ETIMEDOUT as Linux numbers it, on whatever system.
+const statusTimedOut = -110
+
+// cause makes an error of an event that reports a failure. A status that does
+// not fit its type becomes 0, which has no name.
+func cause(raw *TransportEvent, ps PortSpace) error {
+	switch raw.Type {
+	case Rejected:
+		e := &RejectError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication}
+		if raw.Status > 0 && raw.Status <= math.MaxUint16 {
+			e.Reason = RejectReason(raw.Status)
+		}
+		return e
+	case Unreachable:
+		e := &UnreachableError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication}
+		if ps == UDP && raw.Status > 0 && raw.Status <= math.MaxUint8 {
+			e.SIDR = SIDRStatus(raw.Status)
+		}
+		return e
+	}
+	if raw.Err != nil {
+		return raw.Err
+	}
+	if raw.Status != 0 || raw.Type == AddrError || raw.Type == RouteError || raw.Type == ConnectError {
+		return &StatusError{Type: raw.Type, Status: raw.Status}
+	}
+	return nil
+}
+
+// unknown names a value that has no name; peers newer than this package may
+// send such, and they are passed through.
+func unknown(what string, value uint64) string {
+	return what + " " + strconv.FormatUint(value, 10)
+}

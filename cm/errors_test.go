@@ -1,0 +1,114 @@
+package cm_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// failing fetches an event that happens to an ID in state from.
+func failing(t *testing.T, ps cm.PortSpace, from cm.State, raw cm.TransportEvent) *cm.Event {
+	t.Helper()
+	p := reach(t, ps, from)
+	raw.ID = p.fake
+	p.under.push(raw)
+	return p.next()
+}
+
+// TestRejected tells the application's word from that of its stack.
+func TestRejected(t *testing.T) {
+	for _, tt := range []struct {
+		status int
+		app    bool
+		reason cm.RejectReason
+		text   string
+	}{
+		{28, true, cm.RejectConsumer, "connection refused by the application (4 bytes of private data)"},
+		{28, false, cm.RejectConsumer, "connection refused: refused by the consumer"},
+		{8, false, cm.RejectInvalidServiceID, "connection refused: nobody listens"},
+		{10, false, cm.RejectStale, "connection refused: stale connection"},
+		{34, false, 34, "connection refused: reject reason 34"},
+		{-111, false, 0, "connection refused: reject reason 0"},
+		{1 << 16, false, 0, "connection refused: reject reason 0"},
+	} {
+		data := []byte("busy")
+		ev := failing(t, cm.TCP, cm.StateConnecting, cm.TransportEvent{
+			Type: cm.Rejected, Status: tt.status, ByApplication: tt.app, PrivateData: data,
+		})
+		copy(data, "....")
+		require.Equal(t, tt.status, ev.Status)
+		err := ev.Err
+		require.Equal(t, []byte("busy"), ev.Param.PrivateData)
+		require.NoError(t, ev.Ack())
+
+		var rejected *cm.RejectError
+		require.ErrorAs(t, err, &rejected)
+		require.ErrorIs(t, err, cm.ErrRefused)
+		require.NotErrorIs(t, err, cm.ErrTimedOut)
+		require.Equal(t, tt.reason, rejected.Reason)
+		require.Equal(t, tt.app, rejected.ByApplication)
+		require.Equal(t, []byte("busy"), rejected.PrivateData, "it outlives the event")
+		require.EqualError(t, err, tt.text)
+	}
+}
+
+func TestUnreachable(t *testing.T) {
+	for _, tt := range []struct {
+		ps     cm.PortSpace
+		status int
+		sidr   cm.SIDRStatus
+		is     error
+		text   string
+	}{
+		{cm.TCP, -110, cm.SIDROK, cm.ErrTimedOut, "unreachable: no answer"},
+		{cm.TCP, 2, cm.SIDROK, cm.ErrTimedOut, "unreachable: no answer"},
+		{cm.UDP, -110, cm.SIDROK, cm.ErrTimedOut, "unreachable: no answer"},
+		{cm.UDP, 1, cm.SIDRUnsupported, cm.ErrRefused, "datagram lookup: nobody listens"},
+		{cm.UDP, 2, cm.SIDRReject, cm.ErrRefused, "datagram lookup: refused"},
+		{cm.UDP, 200, 200, cm.ErrRefused, "datagram lookup: lookup status 200"},
+	} {
+		ev := failing(t, tt.ps, cm.StateConnecting, cm.TransportEvent{
+			Type: cm.Unreachable, Status: tt.status, ByApplication: true, PrivateData: []byte("why"),
+		})
+		var unreachable *cm.UnreachableError
+		require.ErrorAs(t, ev.Err, &unreachable)
+		require.ErrorIs(t, ev.Err, tt.is)
+		require.Equal(t, tt.sidr, unreachable.SIDR)
+		require.True(t, unreachable.ByApplication)
+		require.Equal(t, []byte("why"), unreachable.PrivateData)
+		require.EqualError(t, ev.Err, tt.text)
+	}
+}
+
+// TestCause: the transport's own cause comes first, the number second.
+func TestCause(t *testing.T) {
+	ev := failing(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -19, Err: cm.ErrNoRoute})
+	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
+	require.Equal(t, -19, ev.Status)
+
+	ev = failing(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -110})
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+
+	ev = failing(t, cm.TCP, cm.StateResolvingRoute, cm.TransportEvent{Type: cm.RouteError, Status: -19})
+	require.NotErrorIs(t, ev.Err, cm.ErrTimedOut)
+	require.EqualError(t, ev.Err, "route error: status -19")
+
+	ev = failing(t, cm.TCP, cm.StateConnecting, cm.TransportEvent{Type: cm.ConnectError})
+	var status *cm.StatusError
+	require.ErrorAs(t, ev.Err, &status, "a failure has a cause, even without a number")
+	require.Equal(t, cm.StatusError{Type: cm.ConnectError}, *status)
+
+	ev = failing(t, cm.TCP, cm.StateEstablished, cm.TransportEvent{Type: cm.Disconnected})
+	require.NoError(t, ev.Err)
+}
+
+func TestReasonNames(t *testing.T) {
+	for r := range cm.RejectReason(40) {
+		require.NotEmpty(t, r.String())
+	}
+	for s := cm.SIDROK; s <= cm.SIDRVersion; s++ {
+		require.NotContains(t, s.String(), "status")
+	}
+}

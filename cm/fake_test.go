@@ -1,0 +1,360 @@
+package cm_test
+
+import (
+	"net/netip"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// fakeTransport is a transport whose events the test writes. Its channels and
+// IDs record what they are asked to do and hold the caller to the contract.
+type fakeTransport struct {
+	fail error // what OpenChannel returns
+
+	mu       sync.Mutex // guards all channels and IDs
+	channels []*fakeChannel
+}
+
+func (f *fakeTransport) OpenChannel() (cm.TransportChannel, error) {
+	if f.fail != nil {
+		return nil, f.fail
+	}
+	c := &fakeChannel{transport: f}
+	f.channels = append(f.channels, c)
+	return c, nil
+}
+
+type fakeChannel struct {
+	transport *fakeTransport
+	events    []cm.TransportEvent
+	ids       []*fakeID
+	fail      error // what Next, NewID and Close return
+	closed    int
+}
+
+func (c *fakeChannel) FD() int { return 42 }
+
+func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
+	ok, err := c.pop(ev)
+	// The time for others to come in between.
+	runtime.Gosched()
+	c.transport.mu.Lock()
+	defer c.transport.mu.Unlock()
+	if c.closed > 0 {
+		panic("the channel was closed under Next")
+	}
+	return ok, err
+}
+
+func (c *fakeChannel) pop(ev *cm.TransportEvent) (bool, error) {
+	c.transport.mu.Lock()
+	defer c.transport.mu.Unlock()
+	if c.fail != nil || len(c.events) == 0 {
+		return false, c.fail
+	}
+	*ev = c.events[0]
+	c.events = c.events[1:]
+	return true, nil
+}
+
+func (c *fakeChannel) NewID(cm.PortSpace) (cm.TransportID, error) {
+	if c.fail != nil {
+		return nil, c.fail
+	}
+	return c.newID(), nil
+}
+
+func (c *fakeChannel) newID() *fakeID {
+	c.transport.mu.Lock()
+	defer c.transport.mu.Unlock()
+	id := &fakeID{channel: c, device: theDevice}
+	c.ids = append(c.ids, id)
+	return id
+}
+
+func (c *fakeChannel) Close() error {
+	c.transport.mu.Lock()
+	defer c.transport.mu.Unlock()
+	c.closed++
+	return c.fail
+}
+
+// push queues an event.
+func (c *fakeChannel) push(ev cm.TransportEvent) {
+	c.transport.mu.Lock()
+	defer c.transport.mu.Unlock()
+	c.events = append(c.events, ev)
+}
+
+// fakeID records the calls that reach it.
+type fakeID struct {
+	channel   *fakeChannel
+	device    verbs.Device // nil: not bound to one
+	fail      error        // what the next calls return
+	calls     []string
+	param     cm.ConnParam // of the last Connect or Accept; private data copied
+	data      []byte       // of the last Reject
+	src, dst  netip.AddrPort
+	timeout   time.Duration
+	backlog   int
+	option    cm.Option
+	value     int
+	destroyed bool
+}
+
+func (f *fakeID) call(name string) error {
+	f.channel.transport.mu.Lock()
+	defer f.channel.transport.mu.Unlock()
+	if f.destroyed {
+		panic("call of " + name + " on a destroyed ID")
+	}
+	f.calls = append(f.calls, name)
+	return f.fail
+}
+
+func (f *fakeID) Bind(addr netip.AddrPort) error {
+	f.src = addr
+	return f.call("bind")
+}
+
+func (f *fakeID) Listen(backlog int) error {
+	f.backlog = backlog
+	return f.call("listen")
+}
+
+func (f *fakeID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
+	f.src, f.dst, f.timeout = src, dst, timeout
+	return f.call("resolve address")
+}
+
+func (f *fakeID) ResolveRoute(timeout time.Duration) error {
+	f.timeout = timeout
+	return f.call("resolve route")
+}
+
+func (f *fakeID) CreateQP(pd verbs.PD, _ *verbs.QPInitAttr) (verbs.QP, error) {
+	if err := f.call("create QP"); err != nil {
+		return nil, err
+	}
+	return &fakeQP{}, nil
+}
+
+func (f *fakeID) Connect(p *cm.ConnParam) error {
+	f.param = *p
+	f.param.PrivateData = append([]byte(nil), p.PrivateData...)
+	return f.call("connect")
+}
+
+func (f *fakeID) Accept(p *cm.ConnParam) error {
+	f.param = *p
+	f.param.PrivateData = append([]byte(nil), p.PrivateData...)
+	return f.call("accept")
+}
+
+func (f *fakeID) Reject(data []byte) error {
+	f.data = append([]byte(nil), data...)
+	return f.call("reject")
+}
+
+func (f *fakeID) Establish() error  { return f.call("establish") }
+func (f *fakeID) Disconnect() error { return f.call("disconnect") }
+
+func (f *fakeID) InitQPAttr(s verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
+	return verbs.QPAttr{State: s}, verbs.AttrState, f.call("init QP attributes")
+}
+
+func (f *fakeID) Migrate(to cm.TransportChannel) error {
+	if err := f.call("migrate"); err != nil {
+		return err
+	}
+	target := to.(*fakeChannel)
+	f.channel.transport.mu.Lock()
+	defer f.channel.transport.mu.Unlock()
+	var stay []cm.TransportEvent
+	for _, ev := range f.channel.events {
+		if ev.ID == cm.TransportID(f) || ev.Listener == cm.TransportID(f) {
+			target.events = append(target.events, ev)
+		} else {
+			stay = append(stay, ev)
+		}
+	}
+	f.channel.events = stay
+	f.channel = target
+	return nil
+}
+
+func (f *fakeID) SetOption(o cm.Option, value int) error {
+	f.option, f.value = o, value
+	return f.call("option")
+}
+
+func (f *fakeID) Device() verbs.Device      { return f.device }
+func (f *fakeID) Port() uint8               { return 1 }
+func (f *fakeID) LocalAddr() netip.AddrPort { return local }
+func (f *fakeID) RemoteAddr() netip.AddrPort {
+	return remote
+}
+
+func (f *fakeID) Destroy() error {
+	err := f.call("destroy")
+	f.channel.transport.mu.Lock()
+	defer f.channel.transport.mu.Unlock()
+	f.destroyed = true
+	return err
+}
+
+// fakeDevice has limits and nothing else.
+type fakeDevice struct{ verbs.Device }
+
+func (*fakeDevice) Attr() verbs.DeviceAttr {
+	return verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}
+}
+
+type fakePD struct {
+	verbs.PD
+	device verbs.Device
+}
+
+func (p *fakePD) Device() verbs.Device { return p.device }
+
+type fakeCQ struct{ verbs.CQ }
+
+type fakeSRQ struct{ verbs.SRQ }
+
+const fakeQPNum = 0x123456
+
+type fakeQP struct {
+	verbs.QP
+	fail error
+}
+
+func (*fakeQP) Num() uint32    { return fakeQPNum }
+func (q *fakeQP) Close() error { return q.fail }
+
+var (
+	local     = netip.MustParseAddrPort("192.0.2.1:7174")
+	remote    = netip.MustParseAddrPort("192.0.2.2:7471")
+	theDevice = &fakeDevice{}
+	thePD     = &fakePD{device: theDevice}
+)
+
+// qpAttr is what a queue pair of the port space is made with.
+func qpAttr(ps cm.PortSpace) *verbs.QPInitAttr {
+	cq := &fakeCQ{}
+	return &verbs.QPInitAttr{Type: ps.QPType(), SendCQ: cq, RecvCQ: cq}
+}
+
+// peer is an ID with what stands behind it.
+type peer struct {
+	t       testing.TB
+	ps      cm.PortSpace
+	channel *cm.EventChannel
+	id      *cm.ID
+	fake    *fakeID // behind id
+	under   *fakeChannel
+}
+
+func open(t testing.TB) (*cm.EventChannel, *fakeChannel) {
+	t.Helper()
+	transport := &fakeTransport{}
+	c, err := cm.OpenChannel(transport)
+	require.NoError(t, err)
+	return c, transport.channels[0]
+}
+
+func newPeer(t testing.TB, ps cm.PortSpace) *peer {
+	t.Helper()
+	c, under := open(t)
+	id, err := c.NewID(ps)
+	require.NoError(t, err)
+	return &peer{t: t, ps: ps, channel: c, id: id, fake: under.ids[0], under: under}
+}
+
+// next fetches the event that must be there.
+func (p *peer) next() *cm.Event {
+	p.t.Helper()
+	ev, err := p.channel.Next()
+	require.NoError(p.t, err)
+	require.NotNil(p.t, ev)
+	return ev
+}
+
+// idle says that no event is there.
+func (p *peer) idle() {
+	p.t.Helper()
+	ev, err := p.channel.Next()
+	require.NoError(p.t, err)
+	require.Nil(p.t, ev)
+}
+
+// happen lets an event happen to the ID, fetches and acknowledges it.
+func (p *peer) happen(typ cm.EventType) {
+	p.t.Helper()
+	p.under.push(cm.TransportEvent{Type: typ, ID: p.fake})
+	ev := p.next()
+	require.Equal(p.t, typ, ev.Type)
+	require.Same(p.t, p.id, ev.ID)
+	require.NoError(p.t, ev.Ack())
+}
+
+// request lets a request arrive at the listening ID and returns its event.
+func (p *peer) request(param cm.ConnParam, data []byte) (*cm.Event, *peer) {
+	p.t.Helper()
+	child := p.under.newID()
+	p.under.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: child, Listener: p.fake, Param: param, PrivateData: data})
+	ev := p.next()
+	return ev, &peer{t: p.t, ps: p.ps, channel: p.channel, id: ev.ID, fake: child, under: p.under}
+}
+
+// listening is an ID that listens.
+func listening(t testing.TB, ps cm.PortSpace) *peer {
+	t.Helper()
+	p := newPeer(t, ps)
+	require.NoError(t, p.id.Bind(local))
+	require.NoError(t, p.id.Listen(0))
+	return p
+}
+
+// requested is the new ID of a request with these parameters.
+func requested(t testing.TB, ps cm.PortSpace, param cm.ConnParam) *peer {
+	t.Helper()
+	ev, p := listening(t, ps).request(param, nil)
+	require.NoError(t, ev.Ack())
+	return p
+}
+
+// routed is an active ID that can connect.
+func routed(t testing.TB, ps cm.PortSpace) *peer {
+	t.Helper()
+	p := newPeer(t, ps)
+	require.NoError(t, p.id.ResolveAddr(netip.AddrPort{}, remote, time.Second))
+	p.happen(cm.AddrResolved)
+	require.NoError(t, p.id.ResolveRoute(time.Second))
+	p.happen(cm.RouteResolved)
+	return p
+}
+
+func (p *peer) createQP() {
+	p.t.Helper()
+	require.NoError(p.t, p.id.CreateQP(thePD, qpAttr(p.ps)))
+}
+
+// requireParam says that err is a *verbs.ParamError of this shape.
+func requireParam(t testing.TB, err error, field string, value, limit int64) {
+	t.Helper()
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	var op *verbs.OpError
+	require.ErrorAs(t, err, &op)
+	require.Regexp(t, "^cm ", op.Op)
+	require.Equal(t, field, param.Field)
+	require.Equal(t, value, param.Value)
+	require.Equal(t, limit, param.Limit)
+}

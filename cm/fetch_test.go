@@ -1,0 +1,152 @@
+package cm_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestNextOrder(t *testing.T) {
+	p := reach(t, cm.TCP, cm.StateConnecting)
+	p.idle()
+	p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+	p.under.push(cm.TransportEvent{Type: cm.Disconnected, ID: p.fake, Status: -110})
+	require.Equal(t, cm.Established, p.next().Type)
+	require.Equal(t, cm.StateEstablished, p.id.State())
+	ev := p.next()
+	require.Equal(t, cm.Disconnected, ev.Type)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+	p.idle()
+}
+
+func TestNextError(t *testing.T) {
+	p := newPeer(t, cm.TCP)
+	p.under.fail = errBroken
+	ev, err := p.channel.Next()
+	require.Nil(t, ev)
+	require.ErrorIs(t, err, errBroken)
+}
+
+// TestNextStrangers: events of IDs that are gone, or were never ours, are
+// skipped, and a request that finds no listener is refused.
+func TestNextStrangers(t *testing.T) {
+	p := newPeer(t, cm.TCP)
+	stranger, orphan, misled := p.under.newID(), p.under.newID(), p.under.newID()
+	p.under.push(cm.TransportEvent{Type: cm.Established, ID: stranger})
+	p.under.push(cm.TransportEvent{Type: cm.Established})
+	p.under.push(cm.TransportEvent{Type: cm.ConnectRequest})
+	p.under.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: orphan})
+	p.under.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: misled, Listener: p.fake})
+	p.idle()
+	require.Empty(t, stranger.calls)
+	require.True(t, orphan.destroyed)
+	require.True(t, misled.destroyed)
+	require.NoError(t, p.id.Close())
+}
+
+// TestRequestEvent: the new ID and what the peer sent.
+func TestRequestEvent(t *testing.T) {
+	l := listening(t, cm.TCP)
+	l.id.SetContext("listener")
+	sent := []byte("hello")
+	param := cm.ConnParam{ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3, RNRRetryCount: 4, SRQ: true, QPNum: 5}
+	ev, child := l.request(param, sent)
+	copy(sent, "jello") // the transport uses its memory again
+
+	require.Same(t, l.id, ev.Listener)
+	require.NotSame(t, l.id, ev.ID)
+	require.Equal(t, []byte("hello"), ev.Param.PrivateData)
+	ev.Param.PrivateData = nil
+	require.Equal(t, param, ev.Param)
+	require.NoError(t, ev.Err)
+
+	require.Equal(t, cm.StateRequested, child.id.State())
+	require.Equal(t, "listener", child.id.Context())
+	require.Equal(t, cm.TCP, child.id.PortSpace())
+	require.Same(t, l.channel, child.id.Channel())
+	require.Equal(t, verbs.Device(theDevice), child.id.Device())
+	require.Equal(t, local, child.id.LocalAddr())
+	require.Equal(t, remote, child.id.RemoteAddr())
+
+	// The event is one of the listener, so that the new ID can be closed.
+	require.ErrorIs(t, l.id.Close(), verbs.ErrBusy)
+	require.NoError(t, child.id.Close())
+	require.NoError(t, ev.Ack())
+	require.NoError(t, l.id.Close())
+}
+
+// TestLongPrivateData: a transport that delivers more than any message has is
+// cut short.
+func TestLongPrivateData(t *testing.T) {
+	l := listening(t, cm.TCP)
+	ev, _ := l.request(cm.ConnParam{}, make([]byte, 1000))
+	require.Len(t, ev.Param.PrivateData, 256)
+	require.Equal(t, 256, cap(ev.Param.PrivateData))
+}
+
+// TestParamOnlyWhereSent: parameters come with requests and answers, and with
+// nothing else.
+func TestParamOnlyWhereSent(t *testing.T) {
+	full := cm.TransportEvent{
+		Param: cm.ConnParam{ResponderResources: 9}, UD: cm.UDParam{QPN: 7}, PrivateData: []byte("data"),
+	}
+	for _, tt := range []struct {
+		ps        cm.PortSpace
+		from      cm.State
+		typ       cm.EventType
+		param, ud bool
+	}{
+		{cm.TCP, cm.StateConnecting, cm.ConnectResponse, true, false},
+		{cm.TCP, cm.StateConnecting, cm.Established, true, false},
+		{cm.TCP, cm.StateAccepted, cm.Established, false, false},
+		{cm.TCP, cm.StateConnecting, cm.Rejected, false, false},
+		{cm.TCP, cm.StateEstablished, cm.Disconnected, false, false},
+		{cm.UDP, cm.StateConnecting, cm.Established, false, true},
+		{cm.UDP, cm.StateConnecting, cm.Unreachable, false, false},
+	} {
+		p := reach(t, tt.ps, tt.from)
+		raw := full
+		raw.Type, raw.ID = tt.typ, p.fake
+		p.under.push(raw)
+		ev := p.next()
+		require.Equal(t, tt.param, ev.Param.ResponderResources == 9, tt.typ)
+		require.Equal(t, tt.ud, ev.UD.QPN == 7, tt.typ)
+		require.Equal(t, []byte("data"), ev.Param.PrivateData)
+	}
+
+	l := listening(t, cm.UDP)
+	ev, _ := l.request(full.Param, full.PrivateData)
+	require.Zero(t, ev.Param.ResponderResources)
+	require.Equal(t, []byte("data"), ev.Param.PrivateData)
+}
+
+// TestEventReuse: the next event does not see the last one's values.
+func TestEventReuse(t *testing.T) {
+	l := listening(t, cm.TCP)
+	first, _ := l.request(cm.ConnParam{QPNum: 5}, bytes.Repeat([]byte{1}, 56))
+	require.NoError(t, first.Ack())
+	require.Nil(t, first.ID)
+	require.Nil(t, first.Param.PrivateData)
+	second, _ := l.request(cm.ConnParam{}, nil)
+	require.Same(t, first, second)
+	require.Zero(t, second.Param.QPNum)
+	require.Empty(t, second.Param.PrivateData)
+}
+
+// TestNextAllocates nothing once events have been given back.
+func TestNextAllocates(t *testing.T) {
+	p := reach(t, cm.TCP, cm.StateEstablished)
+	one := []cm.TransportEvent{{Type: cm.AddrChange, ID: p.fake, PrivateData: make([]byte, 56)}}
+	n := testing.AllocsPerRun(100, func() {
+		p.under.events = one
+		ev, err := p.channel.Next()
+		if err != nil || ev == nil || ev.Ack() != nil {
+			t.Error("no event")
+		}
+	})
+	require.Zero(t, n)
+}

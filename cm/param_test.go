@@ -1,0 +1,31 @@
+package cm_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestMaxPrivateData(t *testing.T) {
+	want := map[cm.PortSpace][]int{cm.TCP: {56, 196, 148, 0}, cm.UDP: {180, 136, 136, 0}}
+	for ps, limits := range want {
+		for m, limit := range limits {
+			require.Equal(t, limit, cm.MaxPrivateData(ps, cm.Message(m)), "%v %v", ps, cm.Message(m))
+		}
+	}
+}
+
+func TestParamNames(t *testing.T) {
+	require.Equal(t, "tcp", cm.TCP.String())
+	require.Equal(t, "udp", cm.UDP.String())
+	require.Equal(t, "port space 2", cm.PortSpace(2).String())
+	require.Equal(t, "accept", cm.MessageAccept.String())
+	require.Equal(t, "message 9", cm.Message(9).String())
+	require.Equal(t, "ACK_TIMEOUT", cm.OptionAckTimeout.String())
+	require.Equal(t, "option 9", cm.Option(9).String())
+	require.Equal(t, verbs.QPTypeRC, cm.TCP.QPType())
+	require.Equal(t, verbs.QPTypeUD, cm.UDP.QPType())
+}

@@ -1,0 +1,80 @@
+package cm
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// CreateQP makes the queue pair of the ID. An RC one is in INIT, where receives
+// can be posted, and follows the connection from there by itself; a UD one is
+// in RTS with DefaultQKey. pd must belong to the device of the ID, else the
+// error is verbs.ErrForeign; attr.Type must be that of the port space, and both
+// CQs must be given. The queue pair belongs to the ID: it is closed with
+// CloseQP. Source: rdma_create_qp(3).
+func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
+	return id.do(callCreateQP, func() error {
+		dev, err := id.device(callCreateQP)
+		if err != nil {
+			return err
+		}
+		if err := checkQP(id.ps, dev, pd, attr); err != nil {
+			return err
+		}
+		qp, err := id.t.CreateQP(pd, attr)
+		if err != nil {
+			return err
+		}
+		id.qp, id.srq = qp, attr.SRQ != nil
+		return nil
+	})
+}
+
+// QP is the queue pair of the ID, or nil.
+func (id *ID) QP() verbs.QP {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	return id.qp
+}
+
+// CloseQP closes the queue pair of the ID; without one it does nothing. What is
+// outstanding on it is forgotten: see verbs.QP.Close.
+// Source: rdma_destroy_qp(3).
+func (id *ID) CloseQP() error {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.qp == nil {
+		return nil
+	}
+	if err := id.qp.Close(); err != nil {
+		return verbs.Wrap("cm close QP", err)
+	}
+	id.qp, id.srq = nil, false
+	return nil
+}
+
+// InitQPAttr returns the attributes, and their mask, that bring a queue pair
+// which was not made on the ID to INIT, RTR or RTS. In the TCP port space RTR
+// and RTS need the peer's numbers, so they can be had from ConnectRequest or
+// ConnectResponse on. Source: rdma_init_qp_attr(3).
+func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
+	c := callInitQPAttr
+	if state == verbs.StateRTR || state == verbs.StateRTS {
+		c = callReadyQPAttr
+	}
+	err = id.do(c, func() error {
+		if state < verbs.StateInit || state > verbs.StateRTS {
+			return &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "only INIT, RTR and RTS can be asked for"}
+		}
+		if _, err := id.device(c); err != nil {
+			return err
+		}
+		attr, mask, err = id.t.InitQPAttr(state)
+		return err
+	})
+	return attr, mask, err
+}
+
+// device is the device of the ID, which some calls can not do without.
+func (id *ID) device(c call) (verbs.Device, error) {
+	if dev := id.t.Device(); dev != nil {
+		return dev, nil
+	}
+	return nil, &StateError{Call: c.String(), State: id.state, Reason: "the ID has no device"}
+}

@@ -1,0 +1,255 @@
+package cq_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cq"
+	"github.com/rdmaloop/rdmaloop/internal/faultcq"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestArmFindsWhatCameBefore(t *testing.T) {
+	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
+	q, c := newQueue(t, g, 8)
+	other, _ := newQueue(t, g, 8)
+	complete(c, 1, 2, 3)
+
+	for range 2 { // the second finds what the first still holds
+		busy, err := g.Arm()
+		require.NoError(t, err)
+		require.True(t, busy)
+	}
+	require.EqualValues(t, 1+2, g.Stats().Polls, "what is held is not polled for")
+	require.Equal(t, []uint64{1, 2}, polled(t, q))
+	require.Empty(t, polled(t, other))
+	require.Equal(t, []uint64{3}, polled(t, q))
+	requireIdle(t, g)
+}
+
+func TestArmSeesWhatComesWhileItArms(t *testing.T) {
+	var c [2]*faultcq.CQ
+	calls := 0
+	script := &faultcq.Script{Between: func() {
+		// Both were armed, and the first was polled again.
+		if calls++; calls == 6 {
+			complete(c[0], 1)
+		}
+	}}
+	g, dev := newGroup(t, script, nil)
+	_, c[0] = newQueue(t, g, 8)
+	_, c[1] = newQueue(t, g, 8)
+	requireIdle(t, g)
+	require.Equal(t, 8, calls)
+	require.Equal(t, 1, dev.Counts().Raised, "the poll missed it, the event tells")
+	requireConsumed(t, g, 1)
+}
+
+func TestArmOnlyOncePerEvent(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	q, c := newQueue(t, g, 8)
+	for range 3 {
+		requireIdle(t, g)
+	}
+	require.EqualValues(t, 1, g.Stats().Arms)
+
+	complete(c, 1)
+	require.Len(t, polled(t, q), 1)
+	requireIdle(t, g)
+	require.EqualValues(t, 1, g.Stats().Arms, "the event waits in the channel")
+
+	requireConsumed(t, g, 1)
+	requireIdle(t, g)
+	require.EqualValues(t, 2, g.Stats().Arms)
+	require.True(t, c.Armed())
+}
+
+func TestArmFailureOfOneDoesNotStopTheOthers(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	_, first := newQueue(t, g, 8)
+	_, second := newQueue(t, g, 8)
+	last, third := newQueue(t, g, 8)
+	first.FailArm(errDevice)
+	second.FailArm(verbs.ErrClosed)
+	complete(third, 9)
+
+	busy, err := g.Arm()
+	require.True(t, busy)
+	require.ErrorIs(t, err, errDevice)
+	require.ErrorIs(t, err, verbs.ErrClosed)
+	require.True(t, third.Armed())
+	require.Equal(t, []uint64{9}, polled(t, last))
+
+	busy, err = g.Arm()
+	require.Error(t, err)
+	require.True(t, busy, "not armed: do not sleep")
+
+	first.FailArm(nil)
+	second.FailArm(nil)
+	requireIdle(t, g)
+	require.True(t, first.Armed())
+	require.EqualValues(t, 3, g.Stats().Arms)
+}
+
+func TestPollFailureOfOneDoesNotStopTheOthers(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	broken, first := newQueue(t, g, 8)
+	works, second := newQueue(t, g, 8)
+	first.FailPoll(errDevice)
+	complete(second, 5)
+
+	busy, err := g.Arm()
+	require.NoError(t, err)
+	require.True(t, busy)
+	require.Equal(t, []uint64{5}, polled(t, works))
+
+	busy, err = g.Arm()
+	require.NoError(t, err)
+	require.True(t, busy, "nobody has been told yet")
+	_, err = broken.Poll()
+	requireDeviceError(t, err, "poll CQ")
+
+	requireIdle(t, g)
+	complete(second, 6)
+	requireConsumed(t, g, 1)
+	require.Equal(t, []uint64{6}, polled(t, works))
+}
+
+func TestArmLeavesABrokenQueueAlone(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	broken, c := newQueue(t, g, 8)
+	c.FailPoll(errDevice)
+	c.FailArm(errDevice)
+	_, err := broken.Poll()
+	require.Error(t, err)
+	requireIdle(t, g)
+}
+
+func TestConsumeGivesBackInBulk(t *testing.T) {
+	g, _ := newGroup(t, nil, &cq.Config{AckEvery: 3})
+	q, c := newQueue(t, g, 8)
+	for i := range 7 {
+		requireIdle(t, g)
+		complete(c, uint64(i))
+		requireConsumed(t, g, 1)
+		require.Len(t, polled(t, q), 1)
+		taken, acked := c.Events()
+		require.Equal(t, i+1, taken)
+		require.Equal(t, (i+1)/3*3, acked)
+	}
+	require.EqualValues(t, 2, g.Stats().Acks)
+	require.EqualValues(t, 7, g.Stats().Events)
+}
+
+func TestConsumeCountsEventsNobodyAskedFor(t *testing.T) {
+	g, _ := newGroup(t, &faultcq.Script{Duplicate: 100}, nil)
+	q, c := newQueue(t, g, 8)
+	requireIdle(t, g)
+	complete(c, 1)
+	requireConsumed(t, g, 2)
+	require.EqualValues(t, 1, g.Stats().UnaskedEvents)
+	require.Len(t, polled(t, q), 1)
+	require.NoError(t, q.Close())
+	taken, acked := c.Events()
+	require.Equal(t, []int{2, 2}, []int{taken, acked})
+}
+
+func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
+	g, dev := newGroup(t, &faultcq.Script{KeepStale: true, Delay: 100}, nil)
+	old, c := newQueue(t, g, 8)
+	requireIdle(t, g)
+	complete(c, 1)
+	require.NoError(t, old.Close())
+
+	_, heir := newQueue(t, g, 8) // in the slot of the old one
+	requireIdle(t, g)
+	dev.Advance()
+	requireConsumed(t, g, 1)
+	require.EqualValues(t, 1, g.Stats().StaleEvents)
+	requireIdle(t, g)
+	require.EqualValues(t, 2, g.Stats().Arms, "the event was not taken for the heir's")
+	require.True(t, heir.Armed())
+}
+
+func TestConsumeEndsOnAChannelGoneMad(t *testing.T) {
+	dev := endless{faultcq.New(&faultcq.Script{})}
+	g, err := cq.NewGroup(dev, nil)
+	require.NoError(t, err)
+	n, err := g.Consume()
+	require.NoError(t, err)
+	require.Positive(t, n)
+}
+
+// endless is a device whose channels never run out of events.
+type endless struct{ *faultcq.Device }
+
+type endlessChannel struct{ verbs.CompChannel }
+
+func (d endless) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
+	c, err := d.Device.CreateCompChannel(attr)
+	return endlessChannel{c}, err
+}
+
+func (endlessChannel) Next() (uint64, bool, error) { return 12345, true, nil }
+
+func TestConsumeReportsAChannelThatFails(t *testing.T) {
+	dev := &failing{Device: faultcq.New(&faultcq.Script{})}
+	g, err := cq.NewGroup(dev, nil)
+	require.NoError(t, err)
+	dev.channel.Fail(errDevice)
+	n, err := g.Consume()
+	require.Zero(t, n)
+	requireDeviceError(t, err, "get CQ event")
+}
+
+// failing keeps the last channel, for the test to break.
+type failing struct {
+	*faultcq.Device
+	channel *faultcq.Channel
+}
+
+func (d *failing) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
+	c, err := d.Device.CreateCompChannel(attr)
+	if err != nil {
+		return nil, errors.Join(errDevice, err)
+	}
+	d.channel = c.(*faultcq.Channel)
+	return c, nil
+}
+
+func TestRescuedArmsAnew(t *testing.T) {
+	g, _ := newGroup(t, &faultcq.Script{Drop: 100}, nil)
+	q, c := newQueue(t, g, 8)
+	requireIdle(t, g)
+	complete(c, 1) // and the event is lost
+
+	requireConsumed(t, g, 0)
+	require.Equal(t, []uint64{1}, polled(t, q))
+	requireIdle(t, g)
+	require.False(t, c.Armed(), "the queue waits for the event that was lost")
+
+	g.Rescued()
+	requireIdle(t, g)
+	require.True(t, c.Armed())
+	require.EqualValues(t, 1, g.Stats().Rescues)
+}
+
+func TestSolicitedOnly(t *testing.T) {
+	g, dev := newGroup(t, nil, &cq.Config{SolicitedOnly: true})
+	q, c := newQueue(t, g, 8)
+	requireIdle(t, g)
+	complete(c, 1)
+	requireConsumed(t, g, 0)
+	c.CompleteSolicited(verbs.WC{ID: 2})
+	requireConsumed(t, g, 1)
+	require.Equal(t, []uint64{1, 2}, polled(t, q))
+
+	requireIdle(t, g)
+	c.Complete(verbs.WC{ID: 3, Status: verbs.StatusWRFlushErr})
+	require.Equal(t, 2, dev.Counts().Raised, "a failure counts")
+
+	g.Rescued()
+	require.Zero(t, g.Stats().Rescues, "not a fault of the device")
+}

@@ -1,0 +1,117 @@
+package cq_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cq"
+	"github.com/rdmaloop/rdmaloop/internal/faultcq"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestReserveUpToTheDepth(t *testing.T) {
+	g, _ := newGroup(t, &faultcq.Script{NoResize: true}, nil)
+	q, _ := newQueue(t, g, 10)
+	require.NoError(t, q.Reserve(6))
+	require.NoError(t, q.Reserve(0))
+	requireParam(t, q.Reserve(5), "completions", 11, 10)
+	requireParam(t, q.Reserve(-1), "completions", -1, 0)
+	requireParam(t, q.Reserve(math.MaxInt), "completions", math.MaxInt, 10)
+	require.NoError(t, q.Reserve(4), "what was refused took nothing")
+	requireParam(t, q.Reserve(1), "completions", 11, 10)
+	require.EqualValues(t, 3, g.Stats().Refusals)
+}
+
+func TestReserveGrowsTheCQ(t *testing.T) {
+	g, _ := newGroup(t, &faultcq.Script{MaxCQE: 100}, nil)
+	q, c := newQueue(t, g, 10)
+	for _, step := range []struct{ reserve, depth int }{
+		{10, 10},
+		{1, 20},  // doubled
+		{39, 50}, // as needed
+		{1, 100}, // doubled, up to the limit
+		{49, 100},
+	} {
+		require.NoError(t, q.Reserve(step.reserve))
+		require.Equal(t, step.depth, c.Depth())
+	}
+	requireParam(t, q.Reserve(1), "completions", 101, 100)
+	require.EqualValues(t, 3, g.Stats().Resizes)
+}
+
+func TestReserveWhenTheDeviceRefuses(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	q, c := newQueue(t, g, 10)
+	c.FailResize(errDevice)
+	err := q.Reserve(11)
+	requireParam(t, err, "completions", 11, 10)
+	require.ErrorIs(t, err, errDevice)
+	require.NoError(t, q.Reserve(10))
+}
+
+func TestReserveDoesNotBelieveTheDevice(t *testing.T) {
+	g, err := cq.NewGroup(stingy{faultcq.New(&faultcq.Script{})}, nil)
+	require.NoError(t, err)
+	q, err := g.NewQueue(10)
+	require.NoError(t, err)
+	requireParam(t, q.Reserve(11), "completions", 11, 10)
+	require.NoError(t, q.Reserve(10))
+}
+
+// stingy is a device that resizes CQs only in words.
+type stingy struct{ *faultcq.Device }
+
+type stingyCQ struct{ verbs.CQ }
+
+func (d stingy) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	c, err := d.Device.CreateCQ(attr)
+	return stingyCQ{c}, err
+}
+
+func (stingyCQ) Resize(int) error { return nil }
+
+func TestReleaseIsFreeOnceTheCQWasEmpty(t *testing.T) {
+	g, _ := newGroup(t, &faultcq.Script{NoResize: true}, nil)
+	q, c := newQueue(t, g, 10)
+	require.NoError(t, q.Reserve(10))
+	complete(c, 1, 2, 3)
+	q.Release(4)
+	require.Error(t, q.Reserve(1), "three completions may be of the QP that left")
+
+	require.Len(t, polled(t, q), 3)
+	require.NoError(t, q.Reserve(4))
+	require.Error(t, q.Reserve(1))
+
+	q.Release(4)
+	require.Empty(t, polled(t, q))
+	require.NoError(t, q.Reserve(4), "an empty poll will do")
+}
+
+func TestReleaseWaitsForAShortPoll(t *testing.T) {
+	g, _ := newGroup(t, &faultcq.Script{NoResize: true}, nil)
+	q, c := newQueue(t, g, 128)
+	require.NoError(t, q.Reserve(128))
+	for range 65 {
+		complete(c, 1)
+	}
+	q.Release(1)
+	require.Len(t, polled(t, q), 64)
+	require.Error(t, q.Reserve(1), "a full batch means that there may be more")
+	require.Len(t, polled(t, q), 1)
+	require.NoError(t, q.Reserve(1))
+}
+
+func TestReleaseIgnoresWhatWasNotReserved(t *testing.T) {
+	g, _ := newGroup(t, &faultcq.Script{NoResize: true}, nil)
+	q, _ := newQueue(t, g, 10)
+	require.NoError(t, q.Reserve(10))
+	q.Release(-1)
+	q.Release(11)
+	q.Release(6)
+	q.Release(6)
+	require.Empty(t, polled(t, q))
+	require.NoError(t, q.Reserve(6))
+	require.Error(t, q.Reserve(1))
+}

@@ -1,0 +1,136 @@
+package cq_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cq"
+	"github.com/rdmaloop/rdmaloop/internal/faultcq"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestQueueFullBatchMeansMore(t *testing.T) {
+	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
+	q, c := newQueue(t, g, 8)
+	complete(c, 1, 2, 3, 4, 5)
+
+	require.Equal(t, []uint64{1, 2}, polled(t, q))
+	require.Equal(t, []uint64{3, 4}, polled(t, q))
+	require.Equal(t, []uint64{5}, polled(t, q))
+	require.Empty(t, polled(t, q))
+	require.Equal(t, cq.Stats{Polls: 4, EmptyPolls: 1, Completions: 5}, g.Stats())
+}
+
+func TestQueueErrorIsForGood(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	q, c := newQueue(t, g, 1)
+	c.FailPoll(errDevice)
+
+	_, err := q.Poll()
+	requireDeviceError(t, err, "poll CQ")
+	c.FailPoll(nil)
+	_, again := q.Poll()
+	require.Equal(t, err, again)
+	require.ErrorIs(t, q.Reserve(1), errDevice)
+	require.NoError(t, q.Close())
+}
+
+func TestQueueDeliversWhatCameWithTheError(t *testing.T) {
+	g, err := cq.NewGroup(dying{faultcq.New(&faultcq.Script{})}, nil)
+	require.NoError(t, err)
+	q, err := g.NewQueue(4)
+	require.NoError(t, err)
+	require.Equal(t, []uint64{3}, polled(t, q))
+	busy, err := g.Arm()
+	require.NoError(t, err)
+	require.True(t, busy, "the error is still to be told")
+	_, err = q.Poll()
+	requireDeviceError(t, err, "poll CQ")
+	require.EqualValues(t, 1, g.Stats().Polls)
+	requireIdle(t, g)
+}
+
+// dying is a device whose CQs return one completion together with an error.
+type dying struct{ *faultcq.Device }
+
+type dyingCQ struct{ verbs.CQ }
+
+func (d dying) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	c, err := d.Device.CreateCQ(attr)
+	return dyingCQ{c}, err
+}
+
+func (dyingCQ) Poll(dst []verbs.WC) (int, error) {
+	dst[0] = verbs.WC{ID: 3}
+	return 1, errDevice
+}
+
+func TestQueueOverrunIsReported(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	q, c := newQueue(t, g, 1)
+	complete(c, 1, 2)
+	_, err := q.Poll()
+	require.ErrorIs(t, err, verbs.ErrOverrun)
+}
+
+func TestQueueDoesNotBelieveTheDevice(t *testing.T) {
+	g, _ := newGroup(t, nil, &cq.Config{Batch: 4})
+	q, c := newQueue(t, g, 8)
+	c.LieBy(1)
+	_, err := q.Poll()
+	requireParam(t, err, "polled completions", 5, 4)
+	require.Zero(t, g.Stats().Completions)
+}
+
+func TestQueueCloseWhileInUse(t *testing.T) {
+	g, dev := newGroup(t, nil, nil)
+	q, c := newQueue(t, g, 4)
+	c.Use(1)
+	require.ErrorIs(t, q.Close(), verbs.ErrBusy)
+
+	complete(c, 7)
+	require.Equal(t, []uint64{7}, polled(t, q), "the queue works on")
+
+	c.Use(-1)
+	require.NoError(t, q.Close())
+	require.NoError(t, q.Close(), "a second Close does nothing")
+	require.Equal(t, 1, dev.Open(), "the channel")
+}
+
+func TestQueueAfterClose(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	q, c := newQueue(t, g, 4)
+	complete(c, 1)
+	busy, err := g.Arm() // holds a completion
+	require.NoError(t, err)
+	require.True(t, busy)
+	require.NoError(t, q.Close())
+
+	wcs, err := q.Poll()
+	require.Empty(t, wcs)
+	require.ErrorIs(t, err, verbs.ErrClosed)
+	require.ErrorIs(t, q.Reserve(1), verbs.ErrClosed)
+	q.Release(1)
+	requireIdle(t, g)
+}
+
+func TestQueueCloseGivesBackEvents(t *testing.T) {
+	g, _ := newGroup(t, nil, nil)
+	q, c := newQueue(t, g, 4)
+	for range 3 {
+		requireIdle(t, g)
+		complete(c, 1)
+		requireConsumed(t, g, 1)
+		require.Len(t, polled(t, q), 1)
+	}
+	requireIdle(t, g)
+	complete(c, 1) // this event stays in the channel
+
+	require.NoError(t, q.Close())
+	taken, acked := c.Events()
+	require.Equal(t, 4, taken)
+	require.Equal(t, 4, acked)
+	require.EqualValues(t, 1, g.Stats().Acks, "one call for all")
+	require.EqualValues(t, 4, g.Stats().AckedEvents)
+}

@@ -1,0 +1,199 @@
+package faultcq
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// A CQ is a completion queue filled by Complete.
+type CQ struct {
+	dev     *Device
+	channel *Channel
+	cookie  uint64
+	depth   int
+	queue   []verbs.WC // oldest first
+
+	armed     bool
+	solicited bool // armed for solicited completions only
+	lost      bool // an event was dropped since the CQ was last armed
+
+	taken, acked int // events
+	users        int
+
+	failPoll, failArm, failResize error
+
+	lie    int // completions Poll claims beyond len(dst)
+	closed bool
+}
+
+// Complete adds a completion. One too many breaks the CQ: Poll returns
+// verbs.ErrOverrun from then on.
+func (q *CQ) Complete(wc verbs.WC) { q.add(wc, false) }
+
+// CompleteSolicited adds the completion of a receive whose sender asked for
+// an event.
+func (q *CQ) CompleteSolicited(wc verbs.WC) { q.add(wc, true) }
+
+func (q *CQ) add(wc verbs.WC, solicited bool) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	if len(q.queue) == q.depth {
+		q.failPoll = verbs.ErrOverrun
+		return
+	}
+	q.queue = append(q.queue, wc)
+	if q.armed && (!q.solicited || solicited || wc.Status != verbs.StatusSuccess) {
+		q.fire()
+	}
+}
+
+// fire spends the arm.
+func (q *CQ) fire() {
+	q.armed = false
+	q.channel.raise(q)
+}
+
+// FailPoll makes Poll return err, until called with nil.
+func (q *CQ) FailPoll(err error) { q.setFailure(&q.failPoll, err) }
+
+// FailArm makes Arm return err, until called with nil.
+func (q *CQ) FailArm(err error) { q.setFailure(&q.failArm, err) }
+
+// FailResize makes Resize return err, until called with nil.
+func (q *CQ) FailResize(err error) { q.setFailure(&q.failResize, err) }
+
+func (q *CQ) setFailure(which *error, err error) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	*which = err
+}
+
+// LieBy makes Poll claim n completions more than it was asked for.
+func (q *CQ) LieBy(n int) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	q.lie = n
+}
+
+// Use counts a queue pair on the CQ, with n of 1, or takes it off, with -1.
+func (q *CQ) Use(n int) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	q.users += n
+}
+
+// Waiting is the number of completions that were not polled.
+func (q *CQ) Waiting() int {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	return len(q.queue)
+}
+
+// Armed reports whether the next completion raises an event.
+func (q *CQ) Armed() bool {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	return q.armed
+}
+
+// EventDue reports whether an event of the CQ waits, or is delayed.
+func (q *CQ) EventDue() bool {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	return q.channel.due(q)
+}
+
+// EventLost reports whether an event was dropped since the CQ was last armed.
+func (q *CQ) EventLost() bool {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	return q.lost
+}
+
+// Events returns how many events of the CQ were taken, and how many of those
+// were given back.
+func (q *CQ) Events() (taken, acked int) {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	return q.taken, q.acked
+}
+
+// Poll implements verbs.CQ.
+func (q *CQ) Poll(dst []verbs.WC) (int, error) {
+	q.dev.enter()
+	defer q.dev.leave()
+	switch {
+	case q.closed:
+		return 0, verbs.ErrClosed
+	case q.failPoll != nil:
+		return 0, q.failPoll
+	case q.lie > 0:
+		return len(dst) + q.lie, nil
+	}
+	n := copy(dst, q.queue)
+	q.queue = append(q.queue[:0], q.queue[n:]...)
+	return n, nil
+}
+
+// Arm implements verbs.CQ.
+func (q *CQ) Arm(solicitedOnly bool) error {
+	q.dev.enter()
+	defer q.dev.leave()
+	switch {
+	case q.closed:
+		return verbs.ErrClosed
+	case q.failArm != nil:
+		return q.failArm
+	case q.dev.script.ArmAfterTake && q.channel.due(q):
+		return nil
+	}
+	q.armed, q.solicited, q.lost = true, solicitedOnly, false
+	if len(q.queue) > 0 && q.dev.dice.roll(q.dev.script.Eager) {
+		q.fire()
+	}
+	return nil
+}
+
+// AckEvents implements verbs.CQ.
+func (q *CQ) AckEvents(n int) {
+	q.dev.enter()
+	defer q.dev.leave()
+	q.acked += n
+}
+
+// Depth implements verbs.CQ.
+func (q *CQ) Depth() int {
+	q.dev.mu.Lock()
+	defer q.dev.mu.Unlock()
+	return q.depth
+}
+
+// Resize implements verbs.CQ.
+func (q *CQ) Resize(depth int) error {
+	q.dev.enter()
+	defer q.dev.leave()
+	switch {
+	case q.closed:
+		return verbs.ErrClosed
+	case q.dev.script.NoResize:
+		return unsupported("resize CQ")
+	case q.failResize != nil:
+		return q.failResize
+	case depth < len(q.queue) || depth > q.dev.script.MaxCQE:
+		return &verbs.ParamError{Field: "depth", Value: int64(depth), Limit: int64(q.dev.script.MaxCQE)}
+	}
+	q.depth = depth
+	return nil
+}
+
+// Close implements verbs.CQ.
+func (q *CQ) Close() error {
+	q.dev.enter()
+	defer q.dev.leave()
+	if q.closed {
+		return nil
+	}
+	if q.users > 0 || q.taken != q.acked {
+		return verbs.ErrBusy
+	}
+	q.closed = true
+	q.channel.drop(q)
+	return nil
+}

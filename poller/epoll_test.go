@@ -1,0 +1,119 @@
+//go:build linux
+
+package poller_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// eachResolution runs a test with epoll_pwait2, where the kernel has it, and
+// with what stands in for it.
+func eachResolution(t *testing.T, test func(t *testing.T, p *poller.Poller)) {
+	t.Run("best", func(t *testing.T) { test(t, newPoller(t, 8)) })
+	t.Run("milliseconds", func(t *testing.T) {
+		p := newPoller(t, 8)
+		p.Coarsen()
+		test(t, p)
+	})
+}
+
+func TestTimeoutIsNotCutShort(t *testing.T) {
+	eachResolution(t, func(t *testing.T, p *poller.Poller) {
+		for _, timeout := range []time.Duration{1, 999, 50 * time.Microsecond, 1100 * time.Microsecond} {
+			start := time.Now()
+			n, err := p.Wait(timeout)
+			require.NoError(t, err)
+			require.Zero(t, n)
+			require.False(t, p.Woken())
+			require.GreaterOrEqual(t, time.Since(start), timeout)
+		}
+	})
+}
+
+func TestLongTimeouts(t *testing.T) {
+	eachResolution(t, func(t *testing.T, p *poller.Poller) {
+		add(t, p, newReady(t), poller.Readable, 1)
+		for _, timeout := range []time.Duration{math.MinInt64, forever, time.Hour, math.MaxInt64} {
+			require.Len(t, wait(t, p, timeout), 1, "%d", timeout)
+		}
+	})
+}
+
+func TestMilliseconds(t *testing.T) {
+	for d, want := range map[time.Duration]int{
+		math.MinInt64:                      -1,
+		-1:                                 -1,
+		0:                                  0,
+		1:                                  1,
+		time.Millisecond:                   1,
+		time.Millisecond + 1:               2,
+		math.MaxInt32 * time.Millisecond:   math.MaxInt32,
+		math.MaxInt32*time.Millisecond + 1: math.MaxInt32,
+		math.MaxInt64:                      math.MaxInt32,
+	} {
+		require.Equal(t, want, poller.Milliseconds(d), "%d", d)
+	}
+}
+
+// SIGURG is what the Go runtime preempts with, so its handler is harmless.
+func TestSignalsDoNotEndTheWait(t *testing.T) {
+	eachResolution(t, func(t *testing.T, p *poller.Poller) {
+		var n int
+		var err error
+		tid, done := onThread(func() { n, err = p.Wait(forever) })
+		for range 10 {
+			awaitEpoll(t, tid)
+			require.NoError(t, unix.Tgkill(unix.Getpid(), tid, unix.SIGURG))
+		}
+		awaitEpoll(t, tid)
+		p.Wake()
+		awaitDone(t, done)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.True(t, p.Woken())
+	})
+}
+
+// A wait that began anew with each signal would never end here.
+func TestSignalsDoNotProlongTheWait(t *testing.T) {
+	eachResolution(t, func(t *testing.T, p *poller.Poller) {
+		const timeout = 20 * time.Millisecond
+		var took time.Duration
+		var err error
+		tid, done := onThread(func() {
+			start := time.Now()
+			_, err = p.Wait(timeout)
+			took = time.Since(start)
+		})
+		signalUntil(t, tid, done)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, took, timeout)
+	})
+}
+
+// signalUntil sends a signal every millisecond or so until done.
+func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	limit := time.After(safety)
+	for {
+		select {
+		case <-done:
+			return
+		case <-limit:
+			require.FailNow(t, "the wait never ended")
+		case <-tick.C:
+			// The thread may be gone, or another's, by now: only ESRCH is expected.
+			if err := unix.Tgkill(unix.Getpid(), tid, unix.SIGURG); err != unix.ESRCH {
+				require.NoError(t, err)
+			}
+		}
+	}
+}

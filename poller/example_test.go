@@ -1,0 +1,38 @@
+//go:build linux
+
+package poller_test
+
+import (
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+	"golang.org/x/sys/unix"
+)
+
+func Example() {
+	fd, err := unix.Eventfd(1, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC) // ready at once
+	if err != nil {
+		panic(err)
+	}
+	defer unix.Close(fd)
+
+	p, err := poller.New(64)
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+	if _, err := p.Add(fd, poller.Readable, 7); err != nil {
+		panic(err)
+	}
+
+	n, err := p.Wait(-1)
+	if err != nil {
+		panic(err)
+	}
+	for i := range n {
+		if ev, ok := p.Event(i); ok && ev.Ready&poller.Readable != 0 {
+			fmt.Println("readable:", ev.Data)
+		}
+	}
+	// Output: readable: 7
+}

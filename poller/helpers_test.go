@@ -1,0 +1,130 @@
+//go:build linux
+
+package poller_test
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// safety ends a wait that should have ended by itself.
+	safety = 30 * time.Second
+	// forever is not a limit, so that only a wake can end the wait.
+	forever time.Duration = -1
+)
+
+func newPoller(t *testing.T, maxEvents int) *poller.Poller {
+	t.Helper()
+	p, err := poller.New(maxEvents)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// newPair returns two connected sockets, closed at the end of the test.
+func newPair(t *testing.T) (near, far int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _, _ = unix.Close(fds[0]), unix.Close(fds[1]) })
+	return fds[0], fds[1]
+}
+
+// newReady returns a socket with a byte to read.
+func newReady(t *testing.T) int {
+	t.Helper()
+	near, far := newPair(t)
+	send(t, far)
+	return near
+}
+
+func send(t *testing.T, fd int) {
+	t.Helper()
+	_, err := unix.Write(fd, []byte{1})
+	require.NoError(t, err)
+}
+
+func receive(t *testing.T, fd int) {
+	t.Helper()
+	var b [1]byte
+	_, err := unix.Read(fd, b[:])
+	require.NoError(t, err)
+}
+
+func add(t *testing.T, p *poller.Poller, fd int, interest poller.Interest, data uint64) poller.Token {
+	t.Helper()
+	token, err := p.Add(fd, interest, data)
+	require.NoError(t, err)
+	return token
+}
+
+// wait returns the live events of one Wait.
+func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event {
+	t.Helper()
+	n, err := p.Wait(timeout)
+	require.NoError(t, err)
+	var events []poller.Event
+	for i := range n {
+		if ev, ok := p.Event(i); ok {
+			events = append(events, ev)
+		}
+	}
+	return events
+}
+
+// onThread runs f on a thread of its own. It returns the id of the thread, and
+// a channel that is closed when f has returned.
+func onThread(f func()) (tid int, done <-chan struct{}) {
+	ids, end := make(chan int), make(chan struct{})
+	go func() {
+		defer close(end)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		ids <- unix.Gettid()
+		f()
+	}()
+	return <-ids, end
+}
+
+// awaitBlocked returns when the kernel says that the thread is blocked in one
+// of the system calls. See proc_pid_syscall(5).
+func awaitBlocked(t *testing.T, tid int, calls ...int) {
+	t.Helper()
+	path := fmt.Sprintf("/proc/self/task/%d/syscall", tid)
+	deadline := time.Now().Add(safety)
+	for time.Now().Before(deadline) {
+		line, err := os.ReadFile(path)
+		require.NoError(t, err)
+		number, _, _ := strings.Cut(string(line), " ")
+		if call, err := strconv.Atoi(number); err == nil && slices.Contains(calls, call) {
+			return
+		}
+		runtime.Gosched()
+	}
+	require.FailNow(t, "the thread never blocked")
+}
+
+func awaitEpoll(t *testing.T, tid int) {
+	t.Helper()
+	awaitBlocked(t, tid, unix.SYS_EPOLL_PWAIT2, unix.SYS_EPOLL_PWAIT)
+}
+
+func awaitDone(t *testing.T, done <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-done:
+	case <-time.After(safety):
+		require.FailNow(t, "the wait never ended")
+	}
+}

@@ -1,0 +1,179 @@
+//go:build linux
+
+package poller_test
+
+import (
+	"encoding/binary"
+	"sync"
+	"testing"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestWakeEndsTheNextWait(t *testing.T) {
+	p := newPoller(t, 8)
+	p.Wake()
+	p.Wake()
+	n, err := p.Wait(safety)
+	require.NoError(t, err)
+	require.Zero(t, n, "a wake is no event")
+	require.True(t, p.Woken())
+
+	require.Empty(t, wait(t, p, 0))
+	require.False(t, p.Woken(), "consumed by the Wait before")
+
+	p.Wake()
+	require.Empty(t, wait(t, p, 0))
+	require.True(t, p.Woken())
+}
+
+func TestWakeEndsTheWaitUnderWay(t *testing.T) {
+	p := newPoller(t, 8)
+	for range 100 {
+		var n int
+		var err error
+		tid, done := onThread(func() { n, err = p.Wait(forever) })
+		awaitEpoll(t, tid)
+		p.Wake()
+		awaitDone(t, done)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.True(t, p.Woken())
+	}
+}
+
+// Wherever the wake stands in the batch, the events around it stay.
+func TestWakeAmongEvents(t *testing.T) {
+	p := newPoller(t, 8)
+	want := map[uint64]bool{}
+	for i := range uint64(4) {
+		if i == 2 {
+			p.Wake()
+		}
+		add(t, p, newReady(t), poller.Readable, i)
+		want[i] = true
+	}
+	got := map[uint64]bool{}
+	for _, ev := range wait(t, p, safety) {
+		got[ev.Data] = true
+	}
+	require.Equal(t, want, got)
+	require.True(t, p.Woken())
+}
+
+func TestWakeWithRoomForOneEvent(t *testing.T) {
+	p := newPoller(t, 1)
+	add(t, p, newReady(t), poller.Readable, 3)
+	p.Wake()
+	woken, events := 0, 0
+	for range 4 { // the kernel takes turns among the ready
+		events += len(wait(t, p, safety))
+		if p.Woken() {
+			woken++
+		}
+	}
+	require.Equal(t, 1, woken)
+	require.Equal(t, 3, events)
+}
+
+// Every goroutine writes its cell without a lock and wakes: the owner must get
+// to see every cell, and with -race that it may.
+func TestWakeFromManyGoroutines(t *testing.T) {
+	const wakers, rounds = 8, 500
+	p := newPoller(t, 8)
+	cells := make(chan int, wakers*rounds)
+	var wg sync.WaitGroup
+	for range wakers {
+		wg.Go(func() {
+			for i := range rounds {
+				cells <- i
+				p.Wake()
+			}
+		})
+	}
+	seen, wakes := 0, 0
+	for seen < wakers*rounds {
+		n, err := p.Wait(safety)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.True(t, p.Woken(), "a wake was lost")
+		wakes++
+		for len(cells) > 0 {
+			<-cells
+			seen++
+		}
+	}
+	wg.Wait()
+	require.LessOrEqual(t, wakes, wakers*rounds)
+}
+
+func TestWakePublishes(t *testing.T) {
+	p := newPoller(t, 8)
+	var plain int // guarded by nothing but the wake
+	for i := range 1000 {
+		go func() {
+			plain = i
+			p.Wake()
+		}()
+		_, err := p.Wait(safety)
+		require.NoError(t, err)
+		require.True(t, p.Woken())
+		require.Equal(t, i, plain)
+	}
+}
+
+func TestWakesCoalesce(t *testing.T) {
+	w, err := poller.NewWaker()
+	require.NoError(t, err)
+	for range 3 {
+		for range 10 {
+			w.Wake()
+		}
+		require.Equal(t, uint64(1), rings(t, w.FD()))
+		w.Consume()
+	}
+	require.NoError(t, w.Close())
+}
+
+// A wake that lost its way between deciding to ring and ringing must not ring
+// at a descriptor that has become a stranger's.
+func TestCloseWaitsForTheRingUnderWay(t *testing.T) {
+	w, err := poller.NewWaker()
+	require.NoError(t, err)
+	finish := w.BeginWake()
+	tid, closed := onThread(func() { err = w.Close() })
+	awaitBlocked(t, tid, unix.SYS_PPOLL)
+	var stat unix.Stat_t
+	require.NoError(t, unix.Fstat(w.FD(), &stat), "closed before it was rung")
+	finish()
+	awaitDone(t, closed)
+	require.NoError(t, err)
+	require.ErrorIs(t, unix.Fstat(w.FD(), &stat), unix.EBADF)
+	w.Wake()
+}
+
+// Run with -race: Wake may be called while the owner closes.
+func TestWakeDuringClose(t *testing.T) {
+	for range 200 {
+		p, err := poller.New(1)
+		require.NoError(t, err)
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(p.Wake)
+		}
+		require.NoError(t, p.Close())
+		wg.Wait()
+		p.Wake()
+	}
+}
+
+// rings returns the counter of the eventfd. Reading sets it to zero.
+func rings(t *testing.T, fd int) uint64 {
+	t.Helper()
+	var count [8]byte
+	_, err := unix.Read(fd, count[:])
+	require.NoError(t, err)
+	return binary.NativeEndian.Uint64(count[:])
+}

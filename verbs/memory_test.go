@@ -1,0 +1,57 @@
+package verbs_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestAccessCheck(t *testing.T) {
+	for access := range verbs.AccessAll + 1 {
+		local := access&verbs.AccessLocalWrite != 0
+		needsLocal := access&verbs.AccessRemoteWrite != 0 || access&verbs.AccessRemoteAtomic != 0
+		err := access.Check()
+		if local || !needsLocal {
+			require.NoError(t, err, "%#x", uint32(access))
+			continue
+		}
+		requireAccessError(t, access, err)
+	}
+	requireAccessError(t, 1<<4, verbs.Access(1<<4).Check())
+	requireAccessError(t, verbs.AccessAll|1<<31, (verbs.AccessAll | 1<<31).Check())
+}
+
+func requireAccessError(t *testing.T, access verbs.Access, err error) {
+	t.Helper()
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	require.Equal(t, "access", param.Field)
+	require.Equal(t, int64(access), param.Value)
+	require.NotEmpty(t, param.Reason)
+}
+
+// The bits are those of enum ibv_access_flags, and AccessAll has each of them.
+func TestAccessBits(t *testing.T) {
+	require.Equal(t, verbs.Access(0xf), verbs.AccessAll)
+	require.Equal(t, []verbs.Access{1, 2, 4, 8}, []verbs.Access{
+		verbs.AccessLocalWrite, verbs.AccessRemoteWrite, verbs.AccessRemoteRead, verbs.AccessRemoteAtomic,
+	})
+}
+
+// region is an MR of which only address and key are asked.
+type region struct {
+	verbs.MR
+	addr uint64
+	lkey uint32
+}
+
+func (r region) Addr() uint64 { return r.addr }
+func (r region) LKey() uint32 { return r.lkey }
+
+func TestSGEOf(t *testing.T) {
+	mr := region{addr: 0x7f0000001000, lkey: 0xabcd}
+	require.Equal(t, verbs.SGE{Addr: 0x7f0000001040, Length: 64, LKey: 0xabcd}, verbs.SGEOf(mr, 64, 64))
+	require.Equal(t, verbs.SGE{Addr: 0x7f0000000ff8, Length: 8, LKey: 0xabcd}, verbs.SGEOf(mr, -8, 8), "bounds are the device's matter")
+}

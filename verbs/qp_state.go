@@ -1,0 +1,105 @@
+package verbs
+
+// A transition lists the attributes that a change of state needs and those it
+// allows besides, AttrState aside. Source: ibv_modify_qp(3); IBTA vol. 1,
+// 11.2.5.2.
+type transition struct {
+	from, to QPState
+	needs    QPAttrMask
+	allows   QPAttrMask
+}
+
+var rcTransitions = []transition{
+	{StateReset, StateInit, AttrPort | AttrAccess, 0},
+	{StateInit, StateInit, 0, AttrPort | AttrAccess},
+	{StateInit, StateRTR,
+		AttrAV | AttrPathMTU | AttrDestQPN | AttrRQPSN | AttrMaxDestRdAtomic | AttrMinRNRTimer,
+		AttrAccess},
+	{StateRTR, StateRTS,
+		AttrSQPSN | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic,
+		AttrAccess | AttrMinRNRTimer},
+	{StateRTS, StateRTS, 0, AttrAccess | AttrMinRNRTimer},
+	{StateRTS, StateSQD, 0, 0},
+	{StateSQD, StateRTS, 0, AttrAccess | AttrMinRNRTimer},
+	{StateSQD, StateSQD, 0,
+		AttrAV | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic |
+			AttrMaxDestRdAtomic | AttrAccess | AttrMinRNRTimer},
+}
+
+var udTransitions = []transition{
+	{StateReset, StateInit, AttrPort | AttrQKey, 0},
+	{StateInit, StateInit, 0, AttrPort | AttrQKey},
+	{StateInit, StateRTR, 0, AttrQKey},
+	{StateRTR, StateRTS, AttrSQPSN, AttrQKey},
+	{StateRTS, StateRTS, 0, AttrQKey},
+	{StateRTS, StateSQD, 0, 0},
+	{StateSQD, StateRTS, 0, AttrQKey},
+	{StateSQD, StateSQD, 0, AttrQKey},
+	{StateSQE, StateRTS, 0, AttrQKey},
+}
+
+// CheckTransition reports whether a QP of type t in state from may be modified
+// with attr and mask: whether the step is one of the state machine, whether
+// mask has what the step needs and nothing that it forbids, and whether the
+// values are in range. It returns nil, a *TransitionError or a *ParamError.
+func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
+	to := from
+	if mask&AttrState != 0 {
+		to = attr.State
+	}
+	if err := checkStep(t, from, to, mask&^AttrState); err != nil {
+		return err
+	}
+	return attr.check(mask)
+}
+
+func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
+	// Every state may be left for RESET and ERROR; no attributes go with it.
+	if to == StateReset || to == StateError {
+		if mask != 0 {
+			return &TransitionError{Type: t, From: from, To: to, Extra: mask}
+		}
+		return nil
+	}
+	table := rcTransitions
+	if t == QPTypeUD {
+		table = udTransitions
+	}
+	for _, step := range table {
+		if step.from != from || step.to != to {
+			continue
+		}
+		missing, extra := step.needs&^mask, mask&^(step.needs|step.allows)
+		if missing|extra != 0 {
+			return &TransitionError{Type: t, From: from, To: to, Missing: missing, Extra: extra}
+		}
+		return nil
+	}
+	return &TransitionError{Type: t, From: from, To: to}
+}
+
+// check looks at the values that mask names.
+func (a *QPAttr) check(mask QPAttrMask) error {
+	for _, field := range []struct {
+		bit          QPAttrMask
+		name         string
+		value, limit int64
+	}{
+		{AttrPathMTU, "path MTU code", int64(a.PathMTU), int64(MTU4096)},
+		{AttrDestQPN, "destination QP number", int64(a.DestQPN), 1<<24 - 1},
+		{AttrRQPSN, "receive PSN", int64(a.RQPSN), 1<<24 - 1},
+		{AttrSQPSN, "send PSN", int64(a.SQPSN), 1<<24 - 1},
+		{AttrMinRNRTimer, "min RNR timer code", int64(a.MinRNRTimer), 31},
+		{AttrTimeout, "ACK timeout code", int64(a.Timeout), 31},
+		{AttrRetryCount, "retry count", int64(a.RetryCount), MaxRetry},
+		{AttrRNRRetry, "RNR retry count", int64(a.RNRRetry), MaxRetry},
+	} {
+		if mask&field.bit != 0 && field.value > field.limit {
+			return &ParamError{Field: field.name, Value: field.value, Limit: field.limit}
+		}
+	}
+	if mask&AttrPathMTU != 0 && a.PathMTU.Bytes() == 0 {
+		return &ParamError{Field: "path MTU code", Value: int64(a.PathMTU), Limit: int64(MTU4096), Reason: "no such code"}
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package verbs_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// states are all states, and one that does not exist.
+var states = []verbs.QPState{
+	verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS,
+	verbs.StateSQD, verbs.StateSQE, verbs.StateError, verbs.StateError + 1,
+}
+
+// attributes are all mask bits besides AttrState.
+var attributes = []verbs.QPAttrMask{
+	verbs.AttrAccess, verbs.AttrPort, verbs.AttrQKey, verbs.AttrAV, verbs.AttrPathMTU,
+	verbs.AttrTimeout, verbs.AttrRetryCount, verbs.AttrRNRRetry, verbs.AttrRQPSN,
+	verbs.AttrMaxRdAtomic, verbs.AttrMinRNRTimer, verbs.AttrSQPSN, verbs.AttrMaxDestRdAtomic,
+	verbs.AttrDestQPN,
+}
+
+// A rule says whether an attribute goes with a step: 'r' it is required, 'o' it
+// is optional.
+type rule map[verbs.QPAttrMask]rune
+
+type step struct{ from, to verbs.QPState }
+
+// rcRules is written from ibv_modify_qp(3) and IBTA vol. 1, table 91, one
+// attribute at a time, so that it shares nothing with the table under test.
+func rcRules() map[step]rule {
+	return map[step]rule{
+		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrAccess: 'r'},
+		{verbs.StateInit, verbs.StateInit}:  {verbs.AttrPort: 'o', verbs.AttrAccess: 'o'},
+		{verbs.StateInit, verbs.StateRTR}: {
+			verbs.AttrAV: 'r', verbs.AttrPathMTU: 'r', verbs.AttrDestQPN: 'r', verbs.AttrRQPSN: 'r',
+			verbs.AttrMaxDestRdAtomic: 'r', verbs.AttrMinRNRTimer: 'r', verbs.AttrAccess: 'o',
+		},
+		{verbs.StateRTR, verbs.StateRTS}: {
+			verbs.AttrSQPSN: 'r', verbs.AttrMaxRdAtomic: 'r', verbs.AttrRetryCount: 'r',
+			verbs.AttrRNRRetry: 'r', verbs.AttrTimeout: 'r', verbs.AttrAccess: 'o', verbs.AttrMinRNRTimer: 'o',
+		},
+		{verbs.StateRTS, verbs.StateRTS}: {verbs.AttrAccess: 'o', verbs.AttrMinRNRTimer: 'o'},
+		{verbs.StateRTS, verbs.StateSQD}: {},
+		{verbs.StateSQD, verbs.StateRTS}: {verbs.AttrAccess: 'o', verbs.AttrMinRNRTimer: 'o'},
+		{verbs.StateSQD, verbs.StateSQD}: {
+			verbs.AttrAV: 'o', verbs.AttrTimeout: 'o', verbs.AttrRetryCount: 'o', verbs.AttrRNRRetry: 'o',
+			verbs.AttrMaxRdAtomic: 'o', verbs.AttrMaxDestRdAtomic: 'o', verbs.AttrAccess: 'o',
+			verbs.AttrMinRNRTimer: 'o',
+		},
+	}
+}
+
+func udRules() map[step]rule {
+	qkey := rule{verbs.AttrQKey: 'o'}
+	return map[step]rule{
+		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrQKey: 'r'},
+		{verbs.StateInit, verbs.StateInit}:  {verbs.AttrPort: 'o', verbs.AttrQKey: 'o'},
+		{verbs.StateInit, verbs.StateRTR}:   qkey,
+		{verbs.StateRTR, verbs.StateRTS}:    {verbs.AttrSQPSN: 'r', verbs.AttrQKey: 'o'},
+		{verbs.StateRTS, verbs.StateRTS}:    qkey,
+		{verbs.StateRTS, verbs.StateSQD}:    {},
+		{verbs.StateSQD, verbs.StateRTS}:    qkey,
+		{verbs.StateSQD, verbs.StateSQD}:    qkey,
+		{verbs.StateSQE, verbs.StateRTS}:    qkey,
+	}
+}
+
+// expectation is the rule of a step, and whether there is such a step. Every
+// state can be left for RESET and ERROR, without attributes.
+func expectation(rules map[step]rule, from, to verbs.QPState) (rule, bool) {
+	if to == verbs.StateReset || to == verbs.StateError {
+		return rule{}, true
+	}
+	r, ok := rules[step{from, to}]
+	return r, ok
+}
+
+func (r rule) required() (mask verbs.QPAttrMask) {
+	for bit, kind := range r {
+		if kind == 'r' {
+			mask |= bit
+		}
+	}
+	return mask
+}
+
+// legal are values that are in range for every attribute.
+func legal(to verbs.QPState) *verbs.QPAttr {
+	return &verbs.QPAttr{State: to, Port: 1, PathMTU: verbs.MTU1024}
+}
+
+func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
+	for qpType, rules := range map[verbs.QPType]map[step]rule{
+		verbs.QPTypeRC: rcRules(),
+		verbs.QPTypeUD: udRules(),
+	} {
+		for _, from := range states {
+			for _, to := range states {
+				t.Run(fmt.Sprintf("%v/%v/%v", qpType, from, to), func(t *testing.T) {
+					checkStep(t, qpType, from, to, rules)
+				})
+			}
+		}
+	}
+}
+
+// checkStep tries one step with exactly what it needs, with each required
+// attribute missing, and with each other attribute besides.
+func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
+	want, exists := expectation(rules, from, to)
+	required := want.required()
+	err := verbs.CheckTransition(qpType, from, legal(to), verbs.AttrState|required)
+	if !exists {
+		require.Equal(t, &verbs.TransitionError{Type: qpType, From: from, To: to}, err)
+		return
+	}
+	require.NoError(t, err)
+	for _, bit := range attributes {
+		var mask verbs.QPAttrMask
+		wrong := verbs.TransitionError{Type: qpType, From: from, To: to}
+		switch want[bit] {
+		case 'r':
+			mask, wrong.Missing = required&^bit, bit
+		case 'o':
+			mask = required | bit
+		default:
+			mask, wrong.Extra = required|bit, bit
+		}
+		err := verbs.CheckTransition(qpType, from, legal(to), verbs.AttrState|mask)
+		if want[bit] == 'o' {
+			require.NoError(t, err, "%#x", uint32(bit))
+			continue
+		}
+		require.Equal(t, &wrong, err, "%#x", uint32(bit))
+	}
+}
+
+func TestCheckTransitionWithoutStateStays(t *testing.T) {
+	attr := &verbs.QPAttr{State: verbs.StateError, MinRNRTimer: 12}
+	require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, verbs.StateRTS, attr, verbs.AttrMinRNRTimer))
+	err := verbs.CheckTransition(verbs.QPTypeRC, verbs.StateRTR, attr, verbs.AttrMinRNRTimer)
+	require.Equal(t, &verbs.TransitionError{Type: verbs.QPTypeRC, From: verbs.StateRTR, To: verbs.StateRTR}, err)
+}
+
+func TestCheckTransitionNamesBothMistakes(t *testing.T) {
+	attr := legal(verbs.StateInit)
+	err := verbs.CheckTransition(verbs.QPTypeRC, verbs.StateReset, attr, verbs.AttrState|verbs.AttrPort|verbs.AttrQKey)
+	require.Equal(t, &verbs.TransitionError{
+		Type: verbs.QPTypeRC, From: verbs.StateReset, To: verbs.StateInit,
+		Missing: verbs.AttrAccess, Extra: verbs.AttrQKey,
+	}, err)
+}
+
+func TestCheckTransitionChecksValues(t *testing.T) {
+	const (
+		toRTR = verbs.AttrAV | verbs.AttrPathMTU | verbs.AttrDestQPN | verbs.AttrRQPSN |
+			verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer
+		toRTS = verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry |
+			verbs.AttrMaxRdAtomic
+	)
+	for _, c := range []struct {
+		field string
+		from  verbs.QPState
+		mask  verbs.QPAttrMask
+		set   func(a *verbs.QPAttr, over uint32)
+		limit uint32
+	}{
+		{"path MTU code", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.PathMTU = verbs.MTU(5 + over) }, 5},
+		{"destination QP number", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.DestQPN = 0xffffff + over }, 0xffffff},
+		{"receive PSN", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.RQPSN = 0xffffff + over }, 0xffffff},
+		{"min RNR timer code", verbs.StateInit, toRTR, func(a *verbs.QPAttr, over uint32) { a.MinRNRTimer = uint8(31 + over) }, 31},
+		{"send PSN", verbs.StateRTR, toRTS, func(a *verbs.QPAttr, over uint32) { a.SQPSN = 0xffffff + over }, 0xffffff},
+		{"ACK timeout code", verbs.StateRTR, toRTS, func(a *verbs.QPAttr, over uint32) { a.Timeout = uint8(31 + over) }, 31},
+		{"retry count", verbs.StateRTR, toRTS, func(a *verbs.QPAttr, over uint32) { a.RetryCount = uint8(7 + over) }, 7},
+		{"RNR retry count", verbs.StateRTR, toRTS, func(a *verbs.QPAttr, over uint32) { a.RNRRetry = uint8(7 + over) }, 7},
+	} {
+		t.Run(c.field, func(t *testing.T) {
+			attr := legal(c.from + 1)
+			c.set(attr, 0)
+			require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, c.from, attr, verbs.AttrState|c.mask))
+			c.set(attr, 1)
+			err := verbs.CheckTransition(verbs.QPTypeRC, c.from, attr, verbs.AttrState|c.mask)
+			require.Equal(t, &verbs.ParamError{Field: c.field, Value: int64(c.limit) + 1, Limit: int64(c.limit)}, err)
+		})
+	}
+}
+
+func TestCheckTransitionRefusesMTUZero(t *testing.T) {
+	attr := legal(verbs.StateRTR)
+	attr.PathMTU = 0
+	err := verbs.CheckTransition(verbs.QPTypeRC, verbs.StateInit, attr, verbs.AttrState|rcRules()[step{verbs.StateInit, verbs.StateRTR}].required())
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	require.Equal(t, "path MTU code", param.Field)
+}
+
+// Values that the mask does not name are not looked at.
+func TestCheckTransitionIgnoresUnnamedValues(t *testing.T) {
+	attr := &verbs.QPAttr{PathMTU: 99, DestQPN: 1 << 31, RetryCount: 200, MinRNRTimer: 12}
+	require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, verbs.StateRTS, attr, verbs.AttrMinRNRTimer))
+}

@@ -1,0 +1,24 @@
+package verbs_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestOpcode(t *testing.T) {
+	requireNames(t, verbs.OpWrite, "WRITE", "WRITE_WITH_IMM", "SEND", "SEND_WITH_IMM", "READ",
+		"ATOMIC_CMP_AND_SWP", "ATOMIC_FETCH_AND_ADD", "opcode 7")
+	for op := range verbs.Opcode(255) {
+		require.Equal(t, op == verbs.OpCompareSwap || op == verbs.OpFetchAdd, op.Atomic(), "%v", op)
+	}
+}
+
+// The bits are those of enum ibv_send_flags.
+func TestSendFlags(t *testing.T) {
+	require.Equal(t, []verbs.SendFlags{1, 2, 4, 8}, []verbs.SendFlags{
+		verbs.SendFence, verbs.SendSignaled, verbs.SendSolicited, verbs.SendInline,
+	})
+}
