@@ -3,8 +3,8 @@ package verbs
 // A CQ is a completion queue. See CQAttr.Progress for who may call.
 type CQ interface {
 	// Poll moves up to len(dst) completions, oldest first, into dst, which
-	// stays the caller's, and returns how many. Zero with a nil error means
-	// that there are none now. Completions of closed QPs may still come, as
+	// stays the caller's, and returns how many. Fewer than len(dst), with a
+	// nil error, means that the queue was empty then. Completions of closed QPs may still come, as
 	// far as they were generated. After an overrun, and after Close, Poll
 	// returns an error for good. Source: ibv_poll_cq(3).
 	Poll(dst []WC) (n int, err error)
@@ -42,7 +42,8 @@ type CQAttr struct {
 
 	// Vector is the completion vector, from 0, less than
 	// DeviceAttr.NumCompVectors. All CQs of one QP and their channel must
-	// share vector and progress.
+	// share vector and progress. With ProgressManual, all CQs of one vector
+	// must have the same owner.
 	Vector int
 	// Progress: see the constants.
 	Progress Progress

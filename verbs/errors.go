@@ -42,8 +42,8 @@ func (e *OpError) Error() string { return "rdma: " + e.Op + ": " + e.Err.Error()
 // Unwrap returns the cause.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Wrap returns err as an *OpError; nil stays nil, and an *OpError keeps the
-// innermost operation's name.
+// Wrap returns err as an *OpError. nil stays nil, and an error with an *OpError
+// in its chain stays as it is: the innermost operation's name says most.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil

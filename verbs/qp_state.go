@@ -22,7 +22,7 @@ var rcTransitions = []transition{
 	{StateRTS, StateSQD, 0, 0},
 	{StateSQD, StateRTS, 0, AttrAccess | AttrMinRNRTimer},
 	{StateSQD, StateSQD, 0,
-		AttrAV | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic |
+		AttrPort | AttrAV | AttrTimeout | AttrRetryCount | AttrRNRRetry | AttrMaxRdAtomic |
 			AttrMaxDestRdAtomic | AttrAccess | AttrMinRNRTimer},
 }
 
@@ -38,10 +38,14 @@ var udTransitions = []transition{
 	{StateSQE, StateRTS, 0, AttrQKey},
 }
 
+// transitions has the table of each type. It is never changed.
+var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
+
 // CheckTransition reports whether a QP of type t in state from may be modified
 // with attr and mask: whether the step is one of the state machine, whether
 // mask has what the step needs and nothing that it forbids, and whether the
-// values are in range. It returns nil, a *TransitionError or a *ParamError.
+// values are in range. It returns nil, a *TransitionError or a *ParamError. attr
+// is not nil.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {
@@ -61,11 +65,7 @@ func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
 		}
 		return nil
 	}
-	table := rcTransitions
-	if t == QPTypeUD {
-		table = udTransitions
-	}
-	for _, step := range table {
+	for _, step := range transitions[t] {
 		if step.from != from || step.to != to {
 			continue
 		}
@@ -97,6 +97,9 @@ func (a *QPAttr) check(mask QPAttrMask) error {
 		if mask&field.bit != 0 && field.value > field.limit {
 			return &ParamError{Field: field.name, Value: field.value, Limit: field.limit}
 		}
+	}
+	if mask&AttrAccess != 0 && a.Access&^AccessAll != 0 {
+		return &ParamError{Field: "access", Value: int64(a.Access), Limit: int64(AccessAll), Reason: "unknown access right"}
 	}
 	if mask&AttrPathMTU != 0 && a.PathMTU.Bytes() == 0 {
 		return &ParamError{Field: "path MTU code", Value: int64(a.PathMTU), Limit: int64(MTU4096), Reason: "no such code"}

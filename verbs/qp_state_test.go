@@ -29,7 +29,7 @@ type rule map[verbs.QPAttrMask]rune
 
 type step struct{ from, to verbs.QPState }
 
-// rcRules is written from ibv_modify_qp(3) and IBTA vol. 1, table 91, one
+// rcRules is written from ibv_modify_qp(3) and IBTA vol. 1, 11.2.5.2, one
 // attribute at a time, so that it shares nothing with the table under test.
 func rcRules() map[step]rule {
 	return map[step]rule{
@@ -47,7 +47,8 @@ func rcRules() map[step]rule {
 		{verbs.StateRTS, verbs.StateSQD}: {},
 		{verbs.StateSQD, verbs.StateRTS}: {verbs.AttrAccess: 'o', verbs.AttrMinRNRTimer: 'o'},
 		{verbs.StateSQD, verbs.StateSQD}: {
-			verbs.AttrAV: 'o', verbs.AttrTimeout: 'o', verbs.AttrRetryCount: 'o', verbs.AttrRNRRetry: 'o',
+			verbs.AttrPort: 'o',
+			verbs.AttrAV:   'o', verbs.AttrTimeout: 'o', verbs.AttrRetryCount: 'o', verbs.AttrRNRRetry: 'o',
 			verbs.AttrMaxRdAtomic: 'o', verbs.AttrMaxDestRdAtomic: 'o', verbs.AttrAccess: 'o',
 			verbs.AttrMinRNRTimer: 'o',
 		},

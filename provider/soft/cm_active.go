@@ -1,0 +1,131 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// How long a side waits for an answer: that of the kernel's sixteen attempts,
+// for the packet lifetime it assumes on RoCE. A message on the local path is
+// never lost, so it is sent once; what is waited for is the peer's application.
+const (
+	requestTimeout = 16 * 4608 * time.Millisecond // REQ, and DREQ of the active side
+	answerTimeout  = 16 * 4096 * time.Millisecond // REP, SIDR_REQ, and DREQ of the passive side
+)
+
+// Connect sends a connection request, or a lookup.
+func (i *id) Connect(param *cm.ConnParam) error {
+	ch := i.lock()
+	defer ch.unlock()
+	to := endpoints{src: i.local, dst: i.remote}
+	if i.ps == cm.UDP {
+		return i.request(ch, &lookupMsg{to, bytes.Clone(param.PrivateData)}, answerTimeout)
+	}
+	i.chooseQP(param)
+	i.terms.psn = rand.Uint32() & max24
+	i.terms.retry = param.RetryCount
+	return i.request(ch, &requestMsg{to, i.describe(param), param.RetryCount, bytes.Clone(param.PrivateData)}, requestTimeout)
+}
+
+// request sends m to whoever listens at the remote address. That nobody does is
+// told by an event. With an error nothing was sent.
+func (i *id) request(ch *channel, m message, timeout time.Duration) error {
+	i.active = true
+	i.phase = phaseRequestSent
+	i.expect(timeout)
+	if err := dialLocal(i, m); err != nil {
+		i.phase = phaseIdle
+		ch.timers.stop(&i.timer)
+		return err
+	}
+	return nil
+}
+
+// onReply: the connection was accepted.
+func (i *id) onReply(m *replyMsg) bool {
+	if i.phase != phaseRequestSent || i.ps != cm.TCP {
+		return false
+	}
+	i.terms.agree(&m.side, &i.bound.attr)
+	if err := i.connectQP(); err != nil {
+		i.setupFailed(err, m)
+		return true
+	}
+	ev := cm.TransportEvent{Type: cm.Established, Param: m.side.param(), PrivateData: m.private}
+	if i.qp == nil {
+		ev.Type = cm.ConnectResponse
+		i.enter(phaseReplied)
+		i.raise(ev)
+		return true
+	}
+	i.enter(phaseEstablished)
+	i.raise(ev)
+	// Failing is as if the peer had closed right after: its end is noticed.
+	_ = i.carrier.send(&readyMsg{})
+	return true
+}
+
+// setupFailed: the data path that the reply offers can not be used, or the peer
+// has gone since, which the queue pair may notice first.
+func (i *id) setupFailed(err error, m *replyMsg) {
+	if i.carrier.send(&rejectMsg{reason: cm.RejectConsumer}) != nil {
+		i.lost()
+		return
+	}
+	i.enter(phaseOver)
+	i.failQP()
+	i.raise(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.side.param(), PrivateData: m.private})
+}
+
+// statusSetupFailed is the status of ConnectError (rdma_get_cm_event(3)).
+const statusSetupFailed = -1
+
+// Establish completes a connection whose queue pair is the application's.
+func (i *id) Establish() error {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.phase != phaseReplied {
+		return verbs.ErrPeerGone
+	}
+	if err := i.carrier.send(&readyMsg{}); err != nil {
+		return err
+	}
+	i.enter(phaseEstablished)
+	return nil
+}
+
+// onReject: the peer turned the request away, or took it back.
+func (i *id) onReject(m *rejectMsg) bool {
+	switch i.phase {
+	case phaseRequestSent, phaseReplied, phaseReplySent:
+		i.refused(m)
+	case phaseRequested:
+		// The client left. Accept will say so.
+		i.enter(phaseOver)
+	case phaseEstablished:
+		// A passive side that went before it saw that this one is ready.
+		return i.onDisconnect()
+	case phaseLeaving:
+		i.disconnected(0)
+	default:
+		return false
+	}
+	return true
+}
+
+// refused ends the request with the event of the port space.
+func (i *id) refused(m *rejectMsg) {
+	i.enter(phaseOver)
+	i.failQP()
+	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private}
+	if i.ps == cm.UDP {
+		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRReject)
+	}
+	i.raise(ev)
+}

@@ -1,0 +1,197 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// at is an address with the port of an ID.
+func at(addr string, port *cm.ID) netip.AddrPort {
+	return netip.AddrPortFrom(netip.MustParseAddr(addr), port.LocalAddr().Port())
+}
+
+func TestBindPorts(t *testing.T) {
+	s := newParty(t)
+	id := s.id(cm.TCP)
+	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	low, high, err := ephemeralPorts()
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, int(id.LocalAddr().Port()), low)
+	require.LessOrEqual(t, int(id.LocalAddr().Port()), high)
+	require.Same(t, s.p.dev, id.Device())
+
+	// A wildcard is not bound to a device.
+	wild := s.id(cm.TCP)
+	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
+	require.Nil(t, wild.Device())
+
+	// Ports of the other space are unrelated.
+	require.NoError(t, s.id(cm.UDP).Bind(id.LocalAddr()))
+	// So are those of sockets: nothing is bound there.
+	require.NoError(t, s.id(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
+}
+
+// needAddr skips a test of IPv6 on hosts without.
+func needAddr(t *testing.T, addrs ...string) {
+	t.Helper()
+	for _, a := range addrs {
+		if a == "::1" && !onThisHost(netip.IPv6Loopback()) {
+			t.Skip("this host has no ::1")
+		}
+	}
+}
+
+func TestBindClashes(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		want          error
+	}{
+		{"127.0.0.1", "127.0.0.1", cm.ErrAddrInUse},
+		{"127.0.0.1", "127.0.0.2", nil},
+		{"::1", "::1", cm.ErrAddrInUse},
+		{"::1", "127.0.0.1", nil},
+		{"127.0.0.1", "0.0.0.0", cm.ErrAddrNotAvailable},
+		{"0.0.0.0", "127.0.0.1", cm.ErrAddrNotAvailable},
+		{"0.0.0.0", "0.0.0.0", cm.ErrAddrNotAvailable},
+		{"0.0.0.0", "::", cm.ErrAddrNotAvailable},
+		{"::", "127.0.0.1", cm.ErrAddrNotAvailable},
+		{"::", "::1", cm.ErrAddrNotAvailable},
+		{"0.0.0.0", "::1", nil},
+	} {
+		t.Run(c.first+" "+c.second, func(t *testing.T) {
+			needAddr(t, c.first, c.second)
+			s := newParty(t)
+			first, second := s.id(cm.TCP), s.id(cm.TCP)
+			require.NoError(t, first.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.first), 0)))
+			require.ErrorIs(t, second.Bind(at(c.second, first)), c.want)
+			if c.want != nil {
+				// Nothing is left of it: the call may be repeated.
+				require.NoError(t, second.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.second), 0)))
+			}
+		})
+	}
+}
+
+func TestBindAFOnly(t *testing.T) {
+	s := newParty(t)
+	six, four := s.id(cm.TCP), s.id(cm.TCP)
+	require.NoError(t, six.SetAFOnly(true))
+	require.NoError(t, six.Bind(netip.MustParseAddrPort("[::]:0")))
+	require.NoError(t, four.Bind(at("0.0.0.0", six)))
+	require.ErrorIs(t, s.id(cm.TCP).Bind(at("::", six)), cm.ErrAddrNotAvailable)
+}
+
+func TestBindForeignAddresses(t *testing.T) {
+	s := newParty(t)
+	require.False(t, onThisHost(netip.MustParseAddr("224.0.0.1")))
+	for _, addr := range []string{"203.0.113.7", "255.255.255.255", "0.0.0.1", "2001:db8::1"} {
+		id := s.id(cm.TCP)
+		require.ErrorIs(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)), cm.ErrAddrNotAvailable, addr)
+	}
+}
+
+func TestReuseAddr(t *testing.T) {
+	s := newParty(t)
+	sharing := func() *cm.ID {
+		id := s.id(cm.TCP)
+		require.NoError(t, id.SetReuseAddr(true))
+		return id
+	}
+	first, second, third := sharing(), sharing(), sharing()
+	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.0.0.1:21077")))
+	require.NoError(t, second.Bind(first.LocalAddr()))
+	require.NoError(t, third.Bind(at("0.0.0.0", first)))
+
+	// Two listeners never share.
+	require.NoError(t, first.Listen(1))
+	require.ErrorIs(t, second.Listen(1), cm.ErrAddrInUse)
+	require.ErrorIs(t, third.Listen(1), cm.ErrAddrNotAvailable)
+	require.ErrorIs(t, sharing().Bind(first.LocalAddr()), cm.ErrAddrInUse)
+
+	// The source port of a client may be shared.
+	other := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	s.resolve(second, other.LocalAddr())
+	s.createQP(second)
+	require.NoError(t, second.Connect(nil))
+	_, ev := s.request(other)
+	require.Equal(t, first.LocalAddr(), ev.ID.RemoteAddr())
+}
+
+func TestScanBound(t *testing.T) {
+	table := `Num       RefCount Protocol Flags    Type St Inode Path
+00000000b70bae36: 00000003 00000000 00000000 0001 03   558
+0000000000000001: 00000002 00000000 00000000 0005 01  1001 @rdmaloop/1/tcp/127.0.0.1/7
+0000000000000002: 00000002 00000000 00010000 0005 01  1002 @rdmaloop/1/tcp/*4/7
+0000000000000003: 00000002 00000000 00010000 0005 01  1003 @rdmaloop/1/udp/*4/7
+0000000000000004: 00000002 00000000 00010000 0005 01  1004 @rdmaloop/1/tcp/*4/8
+0000000000000005: 00000003 00000000 00000000 0005 03  1005 @rdmaloop/1/tcp/::1/7
+0000000000000006: 00000003 00000000 00000000 0005 03  1006 @rdmaloop/1/tcp/::2/7
+0000000000000007: 00000002 00000000 00000000 0005 01  1007 @rdmaloop/1/tcp/a b/7
+0000000000000008: 00000002 00000000 00000000 0005 01  1008 /run/@rdmaloop/1/tcp/*6/7
+`
+	connected := func(name string) bool { return name == "@rdmaloop/1/tcp/::1/7" }
+	found, err := scanBound(strings.NewReader(table), cm.TCP, 7, connected)
+	require.NoError(t, err)
+	require.Equal(t, []spot{spotAt("127.0.0.1:7"), spotAt("0.0.0.0:7"), spotAt("[::1]:7")}, found)
+
+	bad := errors.New("bad")
+	_, err = scanBound(io.MultiReader(strings.NewReader(table), failing{bad}), cm.TCP, 7, connected)
+	require.ErrorIs(t, err, bad)
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func TestResolveErrors(t *testing.T) {
+	s := newParty(t)
+	resolve := func(id *cm.ID, src, dst string) error {
+		var from netip.AddrPort
+		if src != "" {
+			from = netip.MustParseAddrPort(src)
+		}
+		return id.ResolveAddr(from, netip.MustParseAddrPort(dst), time.Second)
+	}
+
+	// At once: what the route lookup says, and an address that is not ours.
+	require.ErrorIs(t, resolve(s.id(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
+	require.Error(t, resolve(s.id(cm.TCP), "127.0.0.1:0", "[::1]:7"))
+
+	// As an event: a peer that only the wire path would reach.
+	id := s.id(cm.TCP)
+	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
+	ev := s.want(cm.AddrError, id)
+	require.Equal(t, statusNoDevice, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
+	require.ErrorIs(t, ev.Err, verbs.ErrNotSupported)
+
+	// After which the call may be repeated.
+	require.NoError(t, resolve(id, "", "127.0.0.1:7"))
+	s.want(cm.AddrResolved, id)
+}
+
+func TestLowPortNeedsPrivilege(t *testing.T) {
+	out, err := asPeer(t, "low-port", "").Output()
+	require.NoError(t, err)
+	require.Equal(t, "permission denied\n", string(out))
+}
+
+// peerLowPort is run as a user without capabilities.
+func peerLowPort(*testing.T, string) {
+	_, err := reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false)
+	if errors.Is(err, os.ErrPermission) {
+		os.Stdout.WriteString("permission denied\n")
+	}
+}

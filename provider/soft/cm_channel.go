@@ -1,0 +1,220 @@
+//go:build linux
+
+package soft
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A channel is a queue of connection-management events, and the loop that makes
+// them: it waits on the sockets of its IDs, and does their work in Next. It
+// implements cm.TransportChannel. Its lock covers its IDs, too; who needs the
+// locks of two channels takes that with the lower descriptor first. Under the
+// lock the device is called, which does not call back.
+type channel struct {
+	dev   *device
+	epoll int // holds the sources, the bell and the alarm
+	bell  int // eventfd, readable while events are queued
+	alarm int // timerfd, readable when a timer is due
+	clock func() time.Time
+
+	mu      sync.Mutex
+	closed  bool
+	sources map[int32]watched // by descriptor
+	queue   eventQueue
+	timers  deadlines
+	rung    bool                 // whether the bell is readable
+	alarmAt time.Time            // when the alarm goes off; zero: never
+	packet  [maxMessage + 1]byte // one byte more shows what is too long
+}
+
+// watched is the owner of a descriptor. readable does the work that is due; it
+// never blocks, and may be called in vain.
+type watched interface{ readable() }
+
+const maxEventChannels = 1 << 16
+
+// OpenChannel opens an event channel; see cm.Transport.
+func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
+	if err := p.dev.add(objEventChannel, "event channels", maxEventChannels); err != nil {
+		return nil, verbs.Wrap("open event channel", err)
+	}
+	ch := &channel{dev: p.dev, epoll: -1, bell: -1, alarm: -1, clock: time.Now, sources: make(map[int32]watched)}
+	if err := ch.open(); err != nil {
+		_ = ch.Close()
+		return nil, verbs.Wrap("open event channel", err)
+	}
+	return ch, nil
+}
+
+func (ch *channel) open() (err error) {
+	if ch.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if ch.bell, err = newEventfd(); err != nil {
+		return err
+	}
+	if ch.alarm, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+		return err
+	}
+	if err = ch.register(ch.bell); err != nil {
+		return err
+	}
+	return ch.register(ch.alarm)
+}
+
+// FD is an epoll descriptor.
+func (ch *channel) FD() int { return ch.epoll }
+
+// Close closes the channel.
+func (ch *channel) Close() error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return nil
+	}
+	ch.closed = true
+	for _, fd := range []int{ch.epoll, ch.bell, ch.alarm} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+	ch.dev.remove(objEventChannel)
+	return nil
+}
+
+// NewID makes an ID.
+func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return nil, verbs.ErrClosed
+	}
+	return newID(ch, ps), nil
+}
+
+// Next takes the oldest event, and looks for work when there is none.
+func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
+	ch.mu.Lock()
+	defer ch.unlock()
+	if ch.closed {
+		return false, verbs.ErrClosed
+	}
+	if ch.queue.empty() {
+		if err := ch.drive(); err != nil {
+			return false, err
+		}
+	}
+	if !ch.queue.pop(ev) {
+		return false, nil
+	}
+	if ev.Type == cm.ConnectRequest {
+		ev.ID.(*id).fetched()
+	}
+	return true, nil
+}
+
+// drive does the work that is due: that of the sockets, then that of the timers.
+// It makes one round, so that peers who talk without end can not hold it.
+func (ch *channel) drive() error {
+	var ready [64]unix.EpollEvent
+	n, err := epollNow(ch.epoll, ready[:])
+	if err != nil {
+		return err
+	}
+	for _, e := range ready[:n] {
+		// One that was closed by another of this round is gone from the map. A
+		// new one under its number is asked in vain, which does no harm.
+		if s := ch.sources[e.Fd]; s != nil {
+			s.readable()
+		}
+	}
+	ch.expire()
+	return nil
+}
+
+// expire calls the timers that are due. The clock is read once.
+func (ch *channel) expire() {
+	if len(ch.timers) == 0 {
+		return
+	}
+	now := ch.clock()
+	for t := ch.timers.due(now); t != nil; t = ch.timers.due(now) {
+		t.fire(now)
+	}
+}
+
+// unlock ends whatever was done under the lock, and makes the descriptor tell
+// what is left: events to fetch, or the next timer.
+func (ch *channel) unlock() {
+	if !ch.closed {
+		ch.setBell(!ch.queue.empty())
+		ch.setAlarm()
+	}
+	ch.mu.Unlock()
+}
+
+func (ch *channel) setBell(on bool) {
+	switch {
+	case on == ch.rung:
+		return
+	case on:
+		ringEventfd(ch.bell)
+	default:
+		drainEventfd(ch.bell)
+	}
+	ch.rung = on
+}
+
+// setAlarm sets the alarm when a timer is due before it. An alarm for a timer
+// that was stopped is left to go off in vain: that is cheaper than to set it for
+// each connection.
+func (ch *channel) setAlarm() {
+	if len(ch.timers) == 0 && ch.alarmAt.IsZero() {
+		return
+	}
+	now := ch.clock()
+	gone := !ch.alarmAt.IsZero() && !now.Before(ch.alarmAt)
+	next, any := ch.timers.next()
+	var spec unix.ItimerSpec
+	switch {
+	case any && (ch.alarmAt.IsZero() || gone || next.Before(ch.alarmAt)):
+		// Setting the time to zero would stop the alarm.
+		spec.Value = unix.NsecToTimespec(max(1, next.Sub(now).Nanoseconds()))
+		ch.alarmAt = next
+	case gone:
+		ch.alarmAt = time.Time{}
+	default:
+		return
+	}
+	// Fails on invalid arguments only; see timerfd_settime(2).
+	_ = unix.TimerfdSettime(ch.alarm, 0, &spec, nil)
+}
+
+// watch has a descriptor's source called when there is something to read, or the
+// peer hung up.
+func (ch *channel) watch(fd int, s watched) error {
+	if err := ch.register(fd); err != nil {
+		return err
+	}
+	ch.sources[int32(fd)] = s
+	return nil
+}
+
+func (ch *channel) register(fd int) error {
+	return unix.EpollCtl(ch.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(fd)})
+}
+
+// unwatch ends it. The descriptor is still open.
+func (ch *channel) unwatch(fd int) {
+	if ch.sources[int32(fd)] != nil && !ch.closed {
+		_ = unix.EpollCtl(ch.epoll, unix.EPOLL_CTL_DEL, fd, nil)
+		delete(ch.sources, int32(fd))
+	}
+}

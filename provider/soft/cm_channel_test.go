@@ -1,0 +1,105 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func readable(t *testing.T, fd int) bool {
+	t.Helper()
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	require.NoError(t, err)
+	return n > 0
+}
+
+// The descriptor is readable as long as events are queued.
+func TestChannelFD(t *testing.T) {
+	s := newParty(t)
+	require.False(t, readable(t, s.ch.FD()))
+	first, second := s.id(cm.TCP), s.id(cm.TCP)
+	for _, id := range []*cm.ID{first, second} {
+		require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:7"), safety))
+	}
+	require.True(t, readable(t, s.ch.FD()))
+	s.want(cm.AddrResolved, first)
+	require.True(t, readable(t, s.ch.FD()))
+	s.want(cm.AddrResolved, second)
+	require.False(t, readable(t, s.ch.FD()))
+	s.quiet()
+}
+
+// Pending events of an ID vanish with it.
+func TestDestroyDropsEvents(t *testing.T) {
+	s := newParty(t)
+	id := s.id(cm.TCP)
+	require.NoError(t, id.ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("127.0.0.1:7"), safety))
+	require.NoError(t, id.Close())
+	require.False(t, readable(t, s.ch.FD()))
+	s.quiet()
+}
+
+// Timers make the descriptor readable, too: by the alarm of the system, in real
+// time.
+func TestChannelAlarm(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 8)
+	require.NoError(t, unix.Listen(gateOf(server).fd, 0))
+	first := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	second := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	for _, id := range []*cm.ID{first, second} {
+		passive, _ := server.request(l)
+		require.NoError(t, passive.Reject(nil))
+		// The second gets in by trying again.
+		wantRejected(client, id, cm.RejectConsumer, true, nil)
+		if id == first {
+			awaitReadable(t, client.ch.FD())
+			client.quiet()
+		}
+	}
+	// An alarm that is not needed any more goes off in vain, at most.
+	require.Empty(t, client.tc.timers)
+}
+
+func TestChannelClose(t *testing.T) {
+	s := newParty(t)
+	tc, err := s.p.OpenChannel()
+	require.NoError(t, err)
+	require.ErrorIs(t, s.p.Close(), verbs.ErrBusy)
+	require.NoError(t, tc.Close())
+	require.NoError(t, tc.Close())
+	_, err = tc.NewID(cm.TCP)
+	require.ErrorIs(t, err, verbs.ErrClosed)
+	_, err = tc.Next(new(cm.TransportEvent))
+	require.ErrorIs(t, err, verbs.ErrClosed)
+}
+
+func TestEventQueue(t *testing.T) {
+	var q eventQueue
+	a, b := &id{}, &id{}
+	for n := range 6 {
+		q.push(cm.TransportEvent{Status: n, ID: []*id{a, b}[n%2]})
+	}
+	q.push(cm.TransportEvent{Status: 6, ID: b, Listener: a})
+	var ev cm.TransportEvent
+	require.True(t, q.pop(&ev))
+	require.Equal(t, 0, ev.Status)
+	var taken []int
+	for _, ev := range q.extract(a) {
+		taken = append(taken, ev.Status)
+	}
+	require.Equal(t, []int{2, 4, 6}, taken)
+	for _, want := range []int{1, 3, 5} {
+		require.True(t, q.pop(&ev))
+		require.Equal(t, want, ev.Status)
+	}
+	require.False(t, q.pop(&ev))
+	require.True(t, q.empty())
+}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestConnect(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{
+		PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 5,
+		FlowControl: true, RetryCount: 6, RNRRetryCount: 2,
+	})
+
+	passive, ev := server.request(l)
+	// Section 1.6: the receiver sees the roles swapped.
+	require.Equal(t, cm.ConnParam{
+		PrivateData: []byte("hello"), ResponderResources: 5, InitiatorDepth: 3,
+		FlowControl: true, RetryCount: 6, RNRRetryCount: 2, QPNum: active.QP().Num(),
+	}, ev.Param)
+	require.Equal(t, l.LocalAddr(), passive.LocalAddr())
+	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
+	require.Equal(t, passive.LocalAddr(), active.RemoteAddr())
+	require.Same(t, server.p.dev, passive.Device())
+	require.EqualValues(t, 1, passive.Port())
+
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(&cm.ConnParam{
+		PrivateData: []byte("welcome"), ResponderResources: 4, InitiatorDepth: 1, RNRRetryCount: 7,
+	}))
+	require.Equal(t, verbs.StateRTS, passive.QP().State(), "the passive queue pair is ready before the reply is sent")
+
+	ev = client.want(cm.Established, active)
+	require.Equal(t, cm.ConnParam{
+		PrivateData: []byte("welcome"), ResponderResources: 1, InitiatorDepth: 4,
+		RNRRetryCount: 7, QPNum: passive.QP().Num(),
+	}, ev.Param)
+	require.Equal(t, verbs.StateRTS, active.QP().State())
+	ev = server.want(cm.Established, passive)
+	require.Zero(t, ev.Param)
+
+	requireQP(t, active.QP(), wantQP{served: 1, outstanding: 4, retry: 6, rnrRetry: 7, peer: passive})
+	requireQP(t, passive.QP(), wantQP{served: 4, outstanding: 1, retry: 6, rnrRetry: 2, peer: active})
+}
+
+type wantQP struct {
+	served, outstanding, retry, rnrRetry uint8
+	peer                                 *cm.ID
+}
+
+func requireQP(t *testing.T, qp verbs.QP, want wantQP) {
+	t.Helper()
+	attr, err := qp.Query()
+	require.NoError(t, err)
+	require.Equal(t, want.served, attr.MaxDestRdAtomic)
+	require.Equal(t, want.outstanding, attr.MaxRdAtomic)
+	require.Equal(t, want.retry, attr.RetryCount)
+	require.Equal(t, want.rnrRetry, attr.RNRRetry)
+	require.Equal(t, want.peer.QP().Num(), attr.DestQPN)
+	require.NotZero(t, attr.Access&verbs.AccessRemoteWrite)
+	require.Equal(t, want.served > 0, attr.Access&verbs.AccessRemoteRead != 0)
+	require.Equal(t, want.served > 0, attr.Access&verbs.AccessRemoteAtomic != 0)
+}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package soft
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// Disconnect flushes the queue pair and tells the peer, or answers its wish. In
+// phases without a connection it only does the first.
+func (i *id) Disconnect() error {
+	ch := i.lock()
+	defer ch.unlock()
+	i.failQP()
+	switch i.phase {
+	case phaseEstablished:
+		i.enter(phaseLeaving)
+		i.expect(i.leaveTimeout())
+		// Failing is as if the peer had gone after: its end is noticed.
+		_ = i.carrier.send(&disconnectMsg{})
+	case phaseLeft:
+		i.enter(phaseOver)
+		_ = i.carrier.send(&disconnectedMsg{})
+		i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
+	}
+	return nil
+}
+
+func (i *id) leaveTimeout() time.Duration {
+	if i.active {
+		return requestTimeout
+	}
+	return answerTimeout
+}
+
+// onDisconnect: the peer wants to end the connection. The queue pair is left as
+// it is until the application answers (rdma_disconnect(3)).
+func (i *id) onDisconnect() bool {
+	switch i.phase {
+	case phaseReplySent, phaseEstablished:
+		// The peer may leave before this side has seen that it was ready.
+		i.enter(phaseLeft)
+		i.raise(cm.TransportEvent{Type: cm.Disconnected})
+	case phaseLeaving:
+		// Both at the same time: each wish answers the other.
+		i.disconnected(0)
+	default:
+		return false
+	}
+	return true
+}
+
+// onDisconnected: the peer agrees.
+func (i *id) onDisconnected() bool {
+	if i.phase != phaseLeaving {
+		return false
+	}
+	i.disconnected(0)
+	return true
+}
+
+// disconnected ends a connection that this side left. Nothing of it is on its
+// way any more, so the time of waiting for that is over at once.
+func (i *id) disconnected(status int) {
+	i.enter(phaseOver)
+	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})
+	i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
+}

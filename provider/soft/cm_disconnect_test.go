@@ -1,0 +1,145 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestDisconnect(t *testing.T) {
+	for name, leave := range map[string]func(active, passive *cm.ID) (first, second *cm.ID){
+		"by the active side":  func(a, p *cm.ID) (first, second *cm.ID) { return a, p },
+		"by the passive side": func(a, p *cm.ID) (first, second *cm.ID) { return p, a },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newParty(t)
+			first, second := leave(connected(t, s, s))
+			require.NoError(t, first.Disconnect())
+			require.Equal(t, verbs.StateError, first.QP().State(), "the queue pair is flushed at once")
+
+			require.NoError(t, s.want(cm.Disconnected, second).Err)
+			s.quiet() // the first side waits for the answer
+			require.NoError(t, second.Disconnect())
+			require.Equal(t, verbs.StateError, second.QP().State())
+			s.want(cm.TimewaitExit, second)
+
+			require.NoError(t, s.want(cm.Disconnected, first).Err)
+			s.want(cm.TimewaitExit, first)
+			s.quiet()
+		})
+	}
+}
+
+// DISCONNECTED by itself leaves the queue pair alone (rdma_disconnect(3)).
+func TestDisconnectedLeavesQP(t *testing.T) {
+	s := newParty(t)
+	active, passive := connected(t, s, s)
+	require.NoError(t, active.Disconnect())
+	s.want(cm.Disconnected, passive)
+	attr, err := passive.QP().Query()
+	require.NoError(t, err)
+	require.Equal(t, verbs.StateRTS, attr.State)
+}
+
+func TestDisconnectByBoth(t *testing.T) {
+	s := newParty(t)
+	active, passive := connected(t, s, s)
+	require.NoError(t, active.Disconnect())
+	require.NoError(t, passive.Disconnect())
+	seen := map[*cm.ID][]cm.EventType{}
+	for range 4 {
+		ev := s.next()
+		require.Zero(t, ev.Status)
+		seen[ev.ID] = append(seen[ev.ID], ev.Type)
+		require.NoError(t, ev.Ack())
+	}
+	each := []cm.EventType{cm.Disconnected, cm.TimewaitExit}
+	require.Equal(t, map[*cm.ID][]cm.EventType{active: each, passive: each}, seen)
+	s.quiet()
+}
+
+// Destroying an established ID tells the peer.
+func TestDestroyEstablished(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	active, passive := connected(t, client, server)
+	client.end(active)
+	ev := server.want(cm.Disconnected, passive)
+	require.Zero(t, ev.Status)
+	require.NoError(t, passive.Disconnect())
+	server.want(cm.TimewaitExit, passive)
+}
+
+func TestDestroyAnswersDisconnect(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	active, passive := connected(t, client, server)
+	require.NoError(t, active.Disconnect())
+	server.want(cm.Disconnected, passive)
+	server.end(passive)
+	require.Zero(t, client.want(cm.Disconnected, active).Status)
+}
+
+// A peer that neither disconnects nor destroys its ID is waited for.
+func TestDisconnectUnanswered(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(client)
+	active, passive := connected(t, client, server)
+	require.NoError(t, active.Disconnect())
+	server.want(cm.Disconnected, passive)
+	clock.advance(requestTimeout - 1)
+	client.quiet()
+	clock.advance(1)
+	ev := client.want(cm.Disconnected, active)
+	require.Equal(t, statusTimedOut, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+}
+
+// A passive side that left before it knew of the connection refuses it, while
+// the active side, which knows, disconnects. That is an answer.
+func TestDisconnectCrossesReject(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.want(cm.Established, active)
+	require.NoError(t, active.Disconnect())
+	server.end(passive)
+	require.Zero(t, client.want(cm.Disconnected, active).Status)
+	client.want(cm.TimewaitExit, active)
+}
+
+// A passive side may see the end of a connection of which it has not seen the
+// beginning.
+func TestDisconnectedWithoutEstablished(t *testing.T) {
+	server := newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	client := dialRaw(t, l)
+	client.send(encode(client.request(l)))
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.send(encode(&disconnectMsg{}))
+	require.Zero(t, server.want(cm.Disconnected, passive).Status)
+	require.NoError(t, passive.Disconnect())
+	server.want(cm.TimewaitExit, passive)
+	client.close()
+}
+
+// The passive side may leave before it has heard that the active one is ready.
+func TestDestroyAccepted(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.want(cm.Established, active)
+	server.end(passive)
+	require.Zero(t, client.want(cm.Disconnected, active).Status)
+}

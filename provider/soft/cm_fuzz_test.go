@@ -1,0 +1,127 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// FuzzConversation has a client say what it likes, in between what the
+// application does. Each byte is one step. Nothing panics, every connection ends
+// with one Disconnected at most, and nothing is left behind.
+func FuzzConversation(f *testing.F) {
+	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
+	f.Add([]byte{request, next, accept, ready, next, leave, next})
+	f.Add([]byte{request, next, accept, ready, 0x04, next, 0x83, next, next})
+	f.Add([]byte{request, next, 0x82})
+	f.Add([]byte{0x09, next, request, next, accept, 0x0a, next, 0x84})
+	f.Add([]byte{request, next, accept, ready, next, next, 0x05, next})
+	p, err := Open(&Config{Vectors: 1})
+	require.NoError(f, err)
+	f.Cleanup(func() { require.NoError(f, p.Close()) })
+	f.Fuzz(func(t *testing.T, script []byte) {
+		c := newConversation(t, p)
+		for _, step := range script {
+			if step&0x80 != 0 {
+				c.act(step & 0x7f)
+			} else {
+				c.say(step)
+			}
+		}
+		c.end()
+	})
+}
+
+type conversation struct {
+	t        *testing.T
+	ch       *channel
+	listener cm.TransportID
+	client   int
+	said     []message
+	id       cm.TransportID
+	ended    int
+}
+
+func newConversation(t *testing.T, p *Provider) *conversation {
+	tc, err := p.OpenChannel()
+	require.NoError(t, err)
+	c := &conversation{t: t, ch: tc.(*channel)}
+	c.listener, err = tc.NewID(cm.TCP)
+	require.NoError(t, err)
+	require.NoError(t, c.listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	require.NoError(t, c.listener.Listen(2))
+	c.client, err = newSocket()
+	require.NoError(t, err)
+	at := c.listener.LocalAddr()
+	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: newSpot(cm.TCP, at, false).name()}))
+	ends := endpoints{netip.AddrPortFrom(at.Addr(), 1), at}
+	c.said = []message{
+		&requestMsg{endpoints: ends}, &replyMsg{}, &rejectMsg{reason: cm.RejectConsumer}, &readyMsg{},
+		&disconnectMsg{}, &disconnectedMsg{}, &lookupMsg{endpoints: ends}, &lookupReplyMsg{},
+	}
+	return c
+}
+
+// say sends one of the messages, or something that is none.
+func (c *conversation) say(what byte) {
+	packet := []byte{what}
+	if int(what) < len(c.said) {
+		packet = encode(c.said[what])
+	}
+	_ = sendPacket(c.client, packet, nil)
+}
+
+// act does what the application might.
+func (c *conversation) act(what byte) {
+	if what == 0 {
+		c.next()
+		return
+	}
+	if c.id == nil {
+		return
+	}
+	switch what {
+	case 1:
+		_ = c.id.Accept(&cm.ConnParam{QPNum: 5})
+	case 2:
+		_ = c.id.Reject([]byte("no"))
+	case 3:
+		_ = c.id.Disconnect()
+	case 4:
+		require.NoError(c.t, c.id.Destroy())
+		c.id = nil
+	}
+}
+
+func (c *conversation) next() {
+	var ev cm.TransportEvent
+	ok, err := c.ch.Next(&ev)
+	require.NoError(c.t, err)
+	switch {
+	case !ok:
+	case ev.Type == cm.ConnectRequest:
+		require.Nil(c.t, c.id, "one client makes one request")
+		c.id = ev.ID
+	case ev.Type == cm.Disconnected:
+		c.ended++
+		require.LessOrEqual(c.t, c.ended, 1)
+	}
+}
+
+func (c *conversation) end() {
+	if c.id != nil {
+		require.NoError(c.t, c.id.Destroy())
+	}
+	require.NoError(c.t, c.listener.Destroy())
+	_ = unix.Close(c.client)
+	require.Empty(c.t, c.ch.sources)
+	require.Empty(c.t, c.ch.timers)
+	require.True(c.t, c.ch.queue.empty())
+	require.NoError(c.t, c.ch.Close())
+}

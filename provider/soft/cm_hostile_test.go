@@ -1,0 +1,289 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A rawPeer speaks to the rendezvous by hand.
+type rawPeer struct {
+	t  *testing.T
+	fd int
+}
+
+func newRawPeer(t *testing.T, fd int) *rawPeer {
+	r := &rawPeer{t, fd}
+	t.Cleanup(r.close)
+	return r
+}
+
+func dialRaw(t *testing.T, l *cm.ID) *rawPeer {
+	t.Helper()
+	fd, err := newSocket()
+	require.NoError(t, err)
+	name := newSpot(l.PortSpace(), l.LocalAddr(), false).name()
+	require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: name}))
+	return newRawPeer(t, fd)
+}
+
+func (r *rawPeer) close() {
+	if r.fd >= 0 {
+		_ = unix.Close(r.fd)
+		r.fd = -1
+	}
+}
+
+func (r *rawPeer) send(packet []byte, fds ...int) {
+	r.t.Helper()
+	require.NoError(r.t, sendPacket(r.fd, packet, fds))
+}
+
+// request is a good one.
+func (r *rawPeer) request(l *cm.ID) *requestMsg {
+	return &requestMsg{endpoints{netip.AddrPortFrom(l.LocalAddr().Addr(), 1), l.LocalAddr()}, side{qpn: 5}, 7, []byte{}}
+}
+
+// hungUpOn reports whether the other side has closed the connection.
+func (r *rawPeer) hungUpOn() bool {
+	fds := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLRDHUP}}
+	n, err := unix.Poll(fds, 0)
+	require.NoError(r.t, err)
+	return n > 0
+}
+
+// A client that does wrong costs its own socket only.
+func TestHostileClients(t *testing.T) {
+	pipe := make([]int, 2)
+	require.NoError(t, unix.Pipe2(pipe, unix.O_CLOEXEC))
+	defer closeAll(pipe)
+	good := func(r *rawPeer, l *cm.ID) []byte { return encode(r.request(l)) }
+	for name, attack := range map[string]func(r *rawPeer, l *cm.ID){
+		"garbage":    func(r *rawPeer, _ *cm.ID) { r.send([]byte("GET / HTTP/1.0\r\n\r\n")) },
+		"empty":      func(r *rawPeer, _ *cm.ID) { r.send(nil) },
+		"too long":   func(r *rawPeer, l *cm.ID) { r.send(append(good(r, l), make([]byte, maxMessage)...)) },
+		"hangs up":   func(r *rawPeer, _ *cm.ID) { _ = unix.Shutdown(r.fd, unix.SHUT_WR) },
+		"descriptor": func(r *rawPeer, l *cm.ID) { r.send(good(r, l), pipe[0]) },
+		"reply":      func(r *rawPeer, _ *cm.ID) { r.send(encode(&replyMsg{})) },
+		"disconnect": func(r *rawPeer, _ *cm.ID) { r.send(encode(&disconnectMsg{})) },
+		"lookup": func(r *rawPeer, l *cm.ID) {
+			r.send(encode(&lookupMsg{endpoints: r.request(l).endpoints}))
+		},
+		"another address": func(r *rawPeer, l *cm.ID) {
+			m := r.request(l)
+			m.dst = at("127.0.0.2", l)
+			r.send(encode(m))
+		},
+		"another port": func(r *rawPeer, l *cm.ID) {
+			m := r.request(l)
+			m.dst = netip.AddrPortFrom(m.dst.Addr(), m.dst.Port()^1)
+			r.send(encode(m))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client, server := newParty(t), newParty(t)
+			l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+			attacker := dialRaw(t, l)
+			attack(attacker, l)
+			server.quiet()
+			require.True(t, attacker.hungUpOn())
+			require.Empty(t, gateOf(server).clients)
+			reaches(client, server, l, l.LocalAddr())
+			attacker.close()
+		})
+	}
+}
+
+func TestSilentClients(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(server)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	silent := make([]*rawPeer, maxClients+1)
+	for i := range silent {
+		silent[i] = dialRaw(t, l)
+	}
+	server.quiet() // takes them in, as many as there may be
+	server.quiet()
+	require.True(t, silent[0].hungUpOn(), "the oldest had to go")
+	require.False(t, silent[1].hungUpOn())
+	reaches(client, server, l, l.LocalAddr())
+	require.True(t, silent[1].hungUpOn())
+
+	clock.advance(clientLimit)
+	server.quiet()
+	for _, r := range silent {
+		require.True(t, r.hungUpOn())
+		r.close()
+	}
+	require.Empty(t, server.tc.timers)
+}
+
+// A client whose request was taken may still say what it may not.
+func TestHostileRequester(t *testing.T) {
+	server := newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	attacker := dialRaw(t, l)
+	attacker.send(encode(attacker.request(l)))
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	attacker.send(encode(&readyMsg{})) // to nothing
+	server.quiet()
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	attacker.close()
+}
+
+// After the connection is there, nonsense ends it.
+func TestHostileConnected(t *testing.T) {
+	for name, packet := range map[string][]byte{
+		"garbage":      []byte("x"),
+		"second ready": encode(&readyMsg{}),
+		"answer":       encode(&disconnectedMsg{}),
+		"reply":        encode(&replyMsg{}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := newParty(t)
+			l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+			attacker := dialRaw(t, l)
+			attacker.send(encode(attacker.request(l)))
+			passive, _ := server.request(l)
+			server.createQP(passive)
+			require.NoError(t, passive.Accept(nil))
+			attacker.send(encode(&readyMsg{}))
+			server.want(cm.Established, passive)
+			flood(t, passive.QP())
+			attacker.send(packet)
+			require.Zero(t, server.want(cm.Disconnected, passive).Status)
+			wantFlushed(t, server.cq, 4)
+			attacker.close()
+		})
+	}
+}
+
+// A hostileServer listens by hand on a port, and gets one request.
+func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer) {
+	t.Helper()
+	port, err := reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false)
+	require.NoError(t, err)
+	require.NoError(t, unix.Listen(port.fd, 1))
+	t.Cleanup(port.close)
+	return &port, func() *rawPeer {
+		fd, err := acceptSocket(port.fd)
+		require.NoError(t, err)
+		return newRawPeer(t, fd)
+	}
+}
+
+// passable are descriptors of the kinds that a reply brings.
+func passable(t *testing.T) (segment, bell, otherBell int) {
+	t.Helper()
+	cfg, err := (*Config)(nil).withDefaults()
+	require.NoError(t, err)
+	a, b, err := newEndPair(&cfg)
+	require.NoError(t, err)
+	b.release()
+	t.Cleanup(a.release)
+	seg, err := newSegment(&cfg)
+	require.NoError(t, err)
+	t.Cleanup(seg.close)
+	return seg.fd, a.bell, a.peerBell
+}
+
+func TestHostileServers(t *testing.T) {
+	before := openDescriptors(t)
+	for name, attack := range map[string]func(t *testing.T, r *rawPeer){
+		"garbage": func(_ *testing.T, r *rawPeer) { r.send([]byte("x")) },
+		"request": func(_ *testing.T, r *rawPeer) {
+			r.send(encode(someMessages()[0]))
+		},
+		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&readyMsg{})) },
+		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(&replyMsg{})) },
+		"too few": func(t *testing.T, r *rawPeer) {
+			seg, bell, _ := passable(t)
+			r.send(encode(&replyMsg{}), seg, bell)
+		},
+		"too many": func(t *testing.T, r *rawPeer) {
+			seg, bell, other := passable(t)
+			r.send(encode(&replyMsg{}), seg, bell, other, bell)
+		},
+		"far too many": func(t *testing.T, r *rawPeer) {
+			seg, bell, other := passable(t)
+			r.send(encode(&replyMsg{}), seg, bell, other, bell, bell, bell, bell, bell)
+		},
+		"wrong order": func(t *testing.T, r *rawPeer) {
+			seg, bell, other := passable(t)
+			r.send(encode(&replyMsg{}), bell, seg, other)
+		},
+		"bell that blocks": func(t *testing.T, r *rawPeer) {
+			seg, bell, _ := passable(t)
+			blocking, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+			require.NoError(t, err)
+			defer unix.Close(blocking)
+			r.send(encode(&replyMsg{}), seg, bell, blocking)
+		},
+		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
+			_, bell, _ := passable(t)
+			r.send(encode(&rejectMsg{reason: cm.RejectConsumer, byApplication: true}), bell)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := newParty(t)
+			port, accept := hostileServer(t)
+			id := client.connecting(cm.TCP, netip.AddrPortFrom(port.spot.addr, port.spot.port), nil)
+			attacker := accept()
+			attack(t, attacker)
+			wantRejected(client, id, cm.RejectConsumer, false, nil)
+			client.quiet()
+			attacker.close()
+			port.close()
+		})
+	}
+	require.Equal(t, before, openDescriptors(t))
+}
+
+// A segment that is none is found out when it is opened.
+func TestHostileSegment(t *testing.T) {
+	before := openDescriptors(t)
+	t.Run("unsealed", func(t *testing.T) {
+		client := newParty(t)
+		port, accept := hostileServer(t)
+		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.spot.addr, port.spot.port), nil)
+		attacker := accept()
+		_, bell, other := passable(t)
+		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
+		require.NoError(t, err)
+		defer unix.Close(memory)
+		attacker.send(encode(&replyMsg{private: []byte("trust me")}), memory, bell, other)
+		ev := client.want(cm.ConnectError, id)
+		require.Equal(t, statusSetupFailed, ev.Status)
+		require.ErrorIs(t, ev.Err, errSegment)
+		require.Equal(t, verbs.StateError, id.QP().State())
+
+		// The peer is told, after its copy of the request.
+		var packet [maxMessage]byte
+		_, _, err = recvPacket(attacker.fd, packet[:], 0)
+		require.NoError(t, err)
+		n, _, err := recvPacket(attacker.fd, packet[:], 0)
+		require.NoError(t, err)
+		m, err := decode(packet[:n])
+		require.NoError(t, err)
+		require.Equal(t, &rejectMsg{reason: cm.RejectConsumer, private: []byte{}}, m)
+		attacker.close()
+		port.close()
+	})
+	require.Equal(t, before, openDescriptors(t))
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	open, err := os.ReadDir("/proc/self/fd")
+	require.NoError(t, err)
+	return len(open)
+}

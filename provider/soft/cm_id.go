@@ -1,0 +1,240 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// An id implements cm.TransportID: the state machine of one end of a connection,
+// of a lookup, or of a listener. The lock of its channel covers it. Package cm
+// has checked the order of the calls; what can have changed since, by what the
+// peer did, is checked here.
+type id struct {
+	ch    atomic.Pointer[channel]
+	ps    cm.PortSpace
+	phase phase
+	timer deadline
+
+	port          reservation
+	local, remote netip.AddrPort
+	bound         *device // nil until an address of the device is known
+	opts          options
+
+	carrier carrier // of an active or passive side, from its request on
+	active  bool    // sent the request; the passive side got it
+
+	qp    verbs.QP // nil: the application has its own
+	qpn   uint32   // the number of whichever it is
+	terms terms
+
+	gate      gate // of a listener
+	backlog   int
+	unfetched int // requests that wait to be fetched
+	listener  *id // of a passive side, until it is fetched
+}
+
+// phase is where an ID stands between request and end. The names follow the
+// states of IBTA vol. 1, 12.9.7 and 12.11.
+type phase uint8
+
+const (
+	phaseIdle        phase = iota
+	phaseRequestSent       // active: REQ or SIDR_REQ is out
+	phaseReplied           // active without QP: REP is in, establish is awaited
+	phaseRequested         // passive: a request is in
+	phaseReplySent         // passive: REP is out, RTU is awaited
+	phaseEstablished
+	phaseLeaving // DREQ is out
+	phaseLeft    // DREQ is in, and to be answered
+	phaseOver    // nothing comes any more: refused, timed out, disconnected
+)
+
+func newID(ch *channel, ps cm.PortSpace) *id {
+	i := &id{ps: ps, port: reservation{fd: -1}, opts: options{ackTimeout: defaultAckTimeout}}
+	i.ch.Store(ch)
+	i.timer.fire = i.timedOut
+	return i
+}
+
+// lock locks the channel the ID is on; the caller unlocks what it returns.
+func (i *id) lock() *channel {
+	for {
+		ch := i.ch.Load()
+		ch.mu.Lock()
+		if i.ch.Load() == ch {
+			return ch
+		}
+		ch.mu.Unlock()
+	}
+}
+
+// raise queues an event of the ID.
+func (i *id) raise(ev cm.TransportEvent) {
+	ev.ID = i
+	ch := i.ch.Load()
+	ch.queue.push(ev)
+}
+
+// expect starts the timer of the present phase.
+func (i *id) expect(within time.Duration) {
+	ch := i.ch.Load()
+	ch.timers.start(&i.timer, ch.clock().Add(within))
+}
+
+// enter goes to a phase. With phaseLeft and phaseOver nothing is listened to
+// any more.
+func (i *id) enter(p phase) {
+	i.phase = p
+	ch := i.ch.Load()
+	ch.timers.stop(&i.timer)
+	if p >= phaseLeft {
+		i.carrier.mute()
+	}
+}
+
+// deliver takes a message from the carrier, and reports whether it is one that
+// the peer may send now.
+func (i *id) deliver(m message) bool {
+	switch m := m.(type) {
+	case *replyMsg:
+		return i.onReply(m)
+	case *readyMsg:
+		return i.onPeerReady()
+	case *rejectMsg:
+		return i.onReject(m)
+	case *disconnectMsg:
+		return i.onDisconnect()
+	case *disconnectedMsg:
+		return i.onDisconnected()
+	case *lookupReplyMsg:
+		return i.onLookupReply(m)
+	}
+	return false
+}
+
+// lost: the peer closed the carrier without a word, died, or broke the protocol.
+// The event is the one that a kernel would cause in the name of a killed process.
+func (i *id) lost() {
+	switch i.phase {
+	case phaseRequestSent, phaseReplied, phaseReplySent:
+		i.refused(&rejectMsg{reason: cm.RejectConsumer})
+	case phaseRequested:
+		i.enter(phaseOver)
+	case phaseEstablished:
+		i.carrier.hungUp()
+		i.enter(phaseLeft)
+		i.raise(cm.TransportEvent{Type: cm.Disconnected})
+	case phaseLeaving:
+		i.disconnected(0)
+	}
+}
+
+// timedOut: what the present phase waits for did not come.
+func (i *id) timedOut(time.Time) {
+	switch i.phase {
+	case phaseRequestSent:
+		_ = i.carrier.send(&rejectMsg{reason: cm.RejectTimeout})
+		i.unreachable()
+	case phaseReplySent:
+		i.unreachable()
+	case phaseLeaving:
+		i.disconnected(statusTimedOut)
+	}
+}
+
+func (i *id) unreachable() {
+	i.enter(phaseOver)
+	i.failQP()
+	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: statusTimedOut})
+}
+
+// Destroy ends the ID; see cm.TransportID.
+func (i *id) Destroy() error {
+	ch := i.lock()
+	defer ch.unlock()
+	i.destroy(ch)
+	return nil
+}
+
+func (i *id) destroy(ch *channel) {
+	for _, ev := range ch.queue.extract(i) {
+		// A request that nobody fetched is refused like one that nobody
+		// answered.
+		if child := ev.ID.(*id); child != i {
+			child.destroy(ch)
+		}
+	}
+	ch.timers.stop(&i.timer)
+	i.farewell()
+	if i.gate != nil {
+		i.gate.close()
+		i.gate = nil
+	}
+	if i.carrier != nil {
+		i.carrier.close()
+		i.carrier = nil
+	}
+	i.port.close()
+	i.phase = phaseOver
+}
+
+// farewell tells the peer that the ID goes, as far as it does not know. That it
+// may be gone itself does not matter.
+func (i *id) farewell() {
+	var last message
+	switch i.phase {
+	case phaseRequestSent:
+		last = &rejectMsg{reason: cm.RejectTimeout}
+	case phaseRequested:
+		last = i.refusal(nil, false)
+	case phaseReplied, phaseReplySent:
+		last = &rejectMsg{reason: cm.RejectConsumer}
+	case phaseEstablished:
+		last = &disconnectMsg{}
+	case phaseLeft:
+		last = &disconnectedMsg{}
+	default:
+		return
+	}
+	_ = i.carrier.send(last)
+}
+
+// Device is the soft device as soon as the ID has an address of it.
+func (i *id) Device() verbs.Device {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.bound == nil {
+		return nil
+	}
+	return i.bound
+}
+
+// Port is 1, or 0 without a device.
+func (i *id) Port() uint8 {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.bound == nil {
+		return 0
+	}
+	return devicePort
+}
+
+// LocalAddr is what the ID is bound to.
+func (i *id) LocalAddr() netip.AddrPort {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.local
+}
+
+// RemoteAddr is the peer's address.
+func (i *id) RemoteAddr() netip.AddrPort {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.remote
+}

@@ -1,0 +1,245 @@
+//go:build linux
+
+package soft
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// reaches connects to an address, and requires that the listener gets it.
+func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
+	client.t.Helper()
+	active := client.connecting(l.PortSpace(), dst, nil)
+	passive, _ := server.request(l)
+	require.Equal(client.t, dst, passive.LocalAddr())
+	require.NoError(client.t, passive.Reject(nil))
+	wantRefusal(client, active, true, nil)
+	client.end(active)
+	server.end(passive)
+}
+
+// refuses connects to an address, and requires that nobody is there.
+func refuses(client *party, dst netip.AddrPort) {
+	client.t.Helper()
+	active := client.connecting(cm.TCP, dst, nil)
+	wantRejected(client, active, cm.RejectInvalidServiceID, false, nil)
+}
+
+// L4: a listener on an address gets the requests for this address only.
+func TestListenOnAddresses(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	one := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	two := server.listen(cm.TCP, at("127.0.0.2", one).String(), 0)
+	reaches(client, server, one, one.LocalAddr())
+	reaches(client, server, two, two.LocalAddr())
+	refuses(client, at("127.0.0.3", one))
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		other := server.listen(ps, "127.0.0.9:0", 0)
+		reaches(client, server, other, other.LocalAddr())
+	})
+}
+
+// L5: a wildcard gets those for all addresses of the host.
+func TestListenOnWildcard(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	any4 := server.listen(cm.TCP, "0.0.0.0:0", 0)
+	any6 := server.listen(cm.TCP, "[::]:0", 0)
+	addrs, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	tried := []netip.Addr{netip.MustParseAddr("127.255.0.1")}
+	for _, a := range addrs {
+		addr := netip.MustParsePrefix(a.String()).Addr()
+		if !addr.IsLinkLocalUnicast() && onThisHost(addr) { // the former need a zone
+			tried = append(tried, addr)
+		}
+	}
+	for _, addr := range tried {
+		reaches(client, server, any6, netip.AddrPortFrom(addr, any6.LocalAddr().Port()))
+		to4 := netip.AddrPortFrom(addr, any4.LocalAddr().Port())
+		if addr.Is4() {
+			reaches(client, server, any4, to4)
+		} else {
+			refuses(client, to4)
+		}
+	}
+}
+
+func TestListenAFOnly(t *testing.T) {
+	needAddr(t, "::1")
+	s := newParty(t)
+	l := s.id(cm.TCP)
+	require.NoError(t, l.SetAFOnly(true))
+	require.NoError(t, l.Bind(netip.MustParseAddrPort("[::]:0")))
+	require.NoError(t, l.Listen(0))
+	reaches(s, s, l, at("::1", l))
+	refuses(s, at("127.0.0.1", l))
+}
+
+// Link-local addresses need their zone to be bound and reached, and are names
+// without it.
+func TestLinkLocal(t *testing.T) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, netip.AddrPortFrom(linkLocal(t), 0).String(), 0)
+	active := s.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := s.request(l)
+	require.Equal(t, l.LocalAddr().Addr().WithZone(""), passive.LocalAddr().Addr())
+	require.NoError(t, passive.Reject(nil))
+	wantRefusal(s, active, true, nil)
+}
+
+func linkLocal(t *testing.T) netip.Addr {
+	t.Helper()
+	interfaces, err := net.Interfaces()
+	require.NoError(t, err)
+	for _, i := range interfaces {
+		addrs, err := i.Addrs()
+		require.NoError(t, err)
+		for _, a := range addrs {
+			if addr := netip.MustParsePrefix(a.String()).Addr(); addr.Is6() && addr.IsLinkLocalUnicast() && onThisHost(addr.WithZone(i.Name)) {
+				return addr.WithZone(i.Name)
+			}
+		}
+	}
+	t.Skip("this host has no link-local address")
+	return netip.Addr{}
+}
+
+// A mapped address is the IPv4 address.
+func TestMappedAddress(t *testing.T) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, "[::ffff:127.0.0.5]:0", 0)
+	require.Equal(t, "127.0.0.5", l.LocalAddr().Addr().String())
+	reaches(s, s, l, at("127.0.0.5", l))
+}
+
+// A client may be bound to a wildcard, and is told its address when it resolves.
+func TestConnectFromWildcard(t *testing.T) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	id := s.id(cm.TCP)
+	require.NoError(t, id.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
+	port := id.LocalAddr().Port()
+	s.resolve(id, l.LocalAddr())
+	require.Equal(t, at("127.0.0.1", id), id.LocalAddr())
+	require.Equal(t, port, id.LocalAddr().Port())
+	s.createQP(id)
+	require.NoError(t, id.Connect(nil))
+	passive, _ := s.request(l)
+	require.Equal(t, id.LocalAddr(), passive.RemoteAddr())
+}
+
+// Connections beyond the backlog wait; none is lost.
+func TestBacklogWaits(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 1)
+	var ids [4]*cm.ID
+	for i := range ids {
+		ids[i] = client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: []byte{byte(i)}})
+	}
+	for i := range ids {
+		passive, ev := server.request(l)
+		require.Equal(t, []byte{byte(i)}, ev.Param.PrivateData)
+		client.quiet()
+		require.NoError(t, passive.Reject(nil))
+		wantRefusal(client, ids[i], true, nil)
+	}
+}
+
+// The gate stays closed while as many requests as allowed wait to be fetched.
+func TestBacklogCountsUnfetched(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 2)
+	for range 4 {
+		client.connecting(cm.TCP, l.LocalAddr(), nil)
+	}
+	g := gateOf(server)
+	server.request(l) // two came in, one was fetched
+	require.Equal(t, 1, g.id.unfetched)
+	require.True(t, g.open)
+	server.request(l)
+	server.request(l)
+	server.request(l)
+	require.Zero(t, g.id.unfetched)
+	server.quiet()
+}
+
+// Lookups beyond it are refused at once.
+func TestBacklogRefusesLookups(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.UDP, "127.0.0.1:0", 1)
+	first := client.connecting(cm.UDP, l.LocalAddr(), nil)
+	second := client.connecting(cm.UDP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	wantUnreachable(client, second, cm.SIDRReject, false, nil)
+	require.NoError(t, passive.Reject(nil))
+	wantUnreachable(client, first, cm.SIDRReject, true, nil)
+}
+
+// gateOf finds the party's only gate.
+func gateOf(s *party) *localGate {
+	for _, src := range s.tc.sources {
+		if g, ok := src.(*localGate); ok {
+			return g
+		}
+	}
+	return nil
+}
+
+// When even the kernel's queue is full, the client tries again.
+func TestSystemBacklog(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(client)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 8)
+	require.NoError(t, unix.Listen(gateOf(server).fd, 0))
+	first := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	second := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	third := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
+	server.quiet()
+
+	clock.advance(redialAfter)
+	client.quiet()
+	passive, _ = server.request(l)
+	require.Contains(t, []netip.AddrPort{second.LocalAddr(), third.LocalAddr()}, passive.RemoteAddr())
+	server.quiet()
+
+	// Whom the server does not fetch in time, gives up.
+	clock.advance(requestTimeout)
+	for range 3 {
+		ev := client.next()
+		require.Equal(t, cm.Unreachable, ev.Type)
+		require.Equal(t, statusTimedOut, ev.Status)
+		require.NoError(t, ev.Ack())
+	}
+}
+
+// Running out of descriptors is no reason to spin, or to lose anybody.
+func TestOutOfDescriptors(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(server)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
+
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	none := limit
+	none.Cur = 0
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	server.quiet()
+	resting := gateOf(server) == nil
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.True(t, resting, "the gate is not watched")
+
+	clock.advance(restTime)
+	server.quiet() // it is watched again
+	passive, _ := server.request(l)
+	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
+}

@@ -1,0 +1,41 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"cmp"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// acceptLookup tells the asking side which queue pair to send to. That is all:
+// a lookup leaves no connection behind.
+func (i *id) acceptLookup(param *cm.ConnParam) error {
+	i.chooseQP(param)
+	reply := &lookupReplyMsg{qpn: i.qpn, qkey: cm.DefaultQKey, private: bytes.Clone(param.PrivateData)}
+	if i.qp == nil {
+		reply.qkey = cmp.Or(param.QKey, cm.DefaultQKey)
+	}
+	err := i.carrier.send(reply)
+	i.enter(phaseOver)
+	return err
+}
+
+// onLookupReply: the queue pair was named, or refused.
+func (i *id) onLookupReply(m *lookupReplyMsg) bool {
+	if i.phase != phaseRequestSent || i.ps != cm.UDP {
+		return false
+	}
+	i.enter(phaseOver)
+	if m.status != cm.SIDROK {
+		i.failQP()
+		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), ByApplication: m.byApplication, PrivateData: m.private})
+		return true
+	}
+	// Without an answer, the address vector names the first GID as source.
+	port, _ := i.bound.Port(devicePort)
+	to := cm.UDParam{AH: i.route(&port), QPN: m.qpn, QKey: m.qkey}
+	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.private})
+	return true
+}

@@ -1,0 +1,71 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestLookup(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
+	question := bytes.Repeat([]byte("q"), 180)
+	active := client.connecting(cm.UDP, l.LocalAddr(), &cm.ConnParam{PrivateData: question})
+	require.Equal(t, verbs.StateRTS, active.QP().State())
+	passive, ev := server.request(l)
+	require.Equal(t, cm.ConnParam{PrivateData: question}, ev.Param)
+
+	qp := server.createQP(passive)
+	answer := bytes.Repeat([]byte("a"), 136)
+	require.NoError(t, passive.Accept(&cm.ConnParam{PrivateData: answer}))
+	server.quiet() // the passive side gets no event
+
+	ev = client.want(cm.Established, active)
+	require.Equal(t, answer, ev.Param.PrivateData)
+	require.Equal(t, qp.Num(), ev.UD.QPN)
+	require.EqualValues(t, cm.DefaultQKey, ev.UD.QKey)
+	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), ev.UD.AH.DestGID)
+	require.EqualValues(t, 1, ev.UD.AH.Port)
+
+	// Neither side hears of the other's end.
+	require.NoError(t, active.Disconnect())
+	require.Equal(t, verbs.StateError, active.QP().State())
+	server.quiet()
+	server.end(passive)
+	client.quiet()
+}
+
+// What is accepted without a queue pair on the ID names one, and may have a
+// Q_Key of its own.
+func TestLookupWithoutQP(t *testing.T) {
+	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
+		client, server := newParty(t), newParty(t)
+		l := server.listen(cm.UDP, "127.0.0.1:0", 0)
+		active := client.resolved(cm.UDP, l.LocalAddr())
+		require.NoError(t, active.Connect(&cm.ConnParam{QPNum: 1}))
+		passive, _ := server.request(l)
+		require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: 4711, QKey: given}))
+		ev := client.want(cm.Established, active)
+		require.EqualValues(t, 4711, ev.UD.QPN)
+		require.Equal(t, want, ev.UD.QKey)
+	}
+}
+
+// The answer is all there is: the ID that gave it may go.
+func TestLookupOutlivesAnswer(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.UDP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: 4711}))
+	server.end(passive)
+	require.NoError(t, l.Close())
+	client.want(cm.Established, active)
+	client.quiet()
+}

@@ -1,0 +1,130 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// A message is one message of connection management, as the state machine of an
+// ID knows it: one of the pointer types below. How it travels is the carrier's
+// concern. The fields are from the sender's point of view, as on the wire.
+// Source: IBTA vol. 1, 12.6 and 12.11.
+type message interface{ kind() messageKind }
+
+// messageKind numbers the messages: the MAD attribute less 0x10 (IBTA vol. 1,
+// 16.7.2).
+type messageKind uint8
+
+const (
+	kindREQ     messageKind = 0
+	kindREJ     messageKind = 2
+	kindREP     messageKind = 3
+	kindRTU     messageKind = 4
+	kindDREQ    messageKind = 5
+	kindDREP    messageKind = 6
+	kindSIDRREQ messageKind = 7
+	kindSIDRREP messageKind = 8
+)
+
+// endpoints are the addresses that a request names.
+type endpoints struct {
+	src, dst netip.AddrPort
+}
+
+// side is what one side tells of its queue pair.
+type side struct {
+	qpn uint32 // 24 bits
+	psn uint32 // the first it sends, 24 bits
+	srq bool
+
+	resources   uint8 // READs and atomics it serves
+	depth       uint8 // READs and atomics it has outstanding
+	rnrRetry    uint8 // for the other side's queue pair, 3 bits
+	flowControl bool
+}
+
+// requestMsg (REQ) asks for a connection.
+type requestMsg struct {
+	endpoints
+	side
+	retry   uint8 // for both queue pairs, 3 bits
+	private []byte
+}
+
+// replyMsg (REP) accepts one.
+type replyMsg struct {
+	side
+	private []byte
+}
+
+// readyMsg (RTU) says that the reply arrived.
+type readyMsg struct{}
+
+// rejectMsg (REJ) refuses a request or a reply.
+type rejectMsg struct {
+	reason        cm.RejectReason
+	byApplication bool
+	private       []byte
+}
+
+// disconnectMsg (DREQ) ends a connection.
+type disconnectMsg struct{}
+
+// disconnectedMsg (DREP) answers it.
+type disconnectedMsg struct{}
+
+// lookupMsg (SIDR_REQ) asks for a datagram queue pair.
+type lookupMsg struct {
+	endpoints
+	private []byte
+}
+
+// lookupReplyMsg (SIDR_REP) names it, or refuses.
+type lookupReplyMsg struct {
+	status        cm.SIDRStatus
+	qpn           uint32 // 24 bits
+	qkey          uint32
+	byApplication bool
+	private       []byte
+}
+
+func (*requestMsg) kind() messageKind      { return kindREQ }
+func (*replyMsg) kind() messageKind        { return kindREP }
+func (*readyMsg) kind() messageKind        { return kindRTU }
+func (*rejectMsg) kind() messageKind       { return kindREJ }
+func (*disconnectMsg) kind() messageKind   { return kindDREQ }
+func (*disconnectedMsg) kind() messageKind { return kindDREP }
+func (*lookupMsg) kind() messageKind       { return kindSIDRREQ }
+func (*lookupReplyMsg) kind() messageKind  { return kindSIDRREP }
+
+// A carrier takes the messages of one ID to its peer, and its data path to the
+// queue pair. What arrives it hands to id.deliver, and that nothing will arrive
+// any more to id.lost. Its methods are called with the lock of the ID's channel
+// held; they neither block nor call back.
+type carrier interface {
+	// attach readies the data path of the local queue pair qpn. It comes
+	// before the queue pair goes to RTR, and before a reply is sent.
+	attach(qpn uint32) error
+	// send sends a message, or returns verbs.ErrPeerGone.
+	send(m message) error
+	// hungUp tells the queue pair that the peer went without a word.
+	hungUp()
+	// mute ends what is delivered; sending goes on.
+	mute()
+	// move goes over to another channel, whose lock is held as well.
+	move(to *channel) error
+	// close detaches the queue pair and ends the carrier, without a word.
+	close()
+}
+
+// A gate lets requests in, for an ID that listens: it hands each to id.incoming.
+// Calls as for a carrier.
+type gate interface {
+	// admit says whether requests are taken now, or left to wait.
+	admit(yes bool)
+	move(to *channel) error
+	close()
+}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package soft
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Migrate moves the ID to another channel of the device, with its sockets, its
+// timer and its pending events; requests to a listener take their new IDs along.
+func (i *id) Migrate(to cm.TransportChannel) error {
+	dst, ok := to.(*channel)
+	if !ok {
+		return verbs.ErrForeign
+	}
+	src := i.lockBoth(dst)
+	defer src.unlock()
+	if src == dst {
+		return nil
+	}
+	defer dst.unlock()
+	if dst.closed {
+		return verbs.ErrClosed
+	}
+	if dst.dev != src.dev {
+		return verbs.ErrForeign
+	}
+	return i.move(src, dst)
+}
+
+// lockBoth locks the ID's channel and dst, in the order of their descriptors.
+func (i *id) lockBoth(dst *channel) (src *channel) {
+	for {
+		src = i.ch.Load()
+		first, second := src, dst
+		if second.epoll < first.epoll {
+			first, second = second, first
+		}
+		first.mu.Lock()
+		if first != second {
+			second.mu.Lock()
+		}
+		if i.ch.Load() == src {
+			return src
+		}
+		if first != second {
+			second.mu.Unlock()
+		}
+		first.mu.Unlock()
+	}
+}
+
+func (i *id) move(src, dst *channel) error {
+	if i.carrier != nil {
+		if err := i.carrier.move(dst); err != nil {
+			return err
+		}
+	}
+	if i.gate != nil {
+		if err := i.gate.move(dst); err != nil {
+			return err
+		}
+	}
+	src.timers.move(&i.timer, &dst.timers)
+	i.ch.Store(dst)
+	for _, ev := range src.queue.extract(i) {
+		if child := ev.ID.(*id); child != i {
+			if err := child.move(src, dst); err != nil {
+				child.destroy(src)
+				i.unfetched--
+				continue
+			}
+		}
+		dst.queue.push(ev)
+	}
+	return nil
+}

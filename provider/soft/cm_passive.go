@@ -1,0 +1,128 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"math/rand/v2"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// incoming makes an ID for a request that came to the listener i, or nil when it
+// is none for this listener, or none that it has room for. The new ID takes the
+// carrier over.
+func (i *id) incoming(m message, c carrier) *id {
+	ch := i.ch.Load()
+	child := newID(ch, i.ps)
+	ev := cm.TransportEvent{Type: cm.ConnectRequest, ID: child, Listener: i}
+	var to endpoints
+	switch m := m.(type) {
+	case *requestMsg:
+		if i.ps != cm.TCP {
+			return nil
+		}
+		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.side.param()
+		ev.Param.RetryCount = m.retry
+		child.terms.agree(&m.side, &ch.dev.attr)
+		child.terms.retry = m.retry // the active side's rules both
+	case *lookupMsg:
+		if i.ps != cm.UDP {
+			return nil
+		}
+		to, ev.PrivateData = m.endpoints, m.private
+	}
+	if !i.port.spot.covers(to.dst) {
+		return nil
+	}
+	child.phase, child.carrier, child.listener = phaseRequested, c, i
+	child.local, child.remote, child.bound, child.opts = to.dst, to.src, ch.dev, i.opts
+	if i.unfetched >= i.backlog {
+		// Lookups only: the gate of connections was closed in time.
+		_ = c.send(child.refusal(nil, false))
+		return nil
+	}
+	ch.queue.push(ev)
+	if i.unfetched++; i.unfetched >= i.backlog && i.ps == cm.TCP {
+		i.gate.admit(false)
+	}
+	return child
+}
+
+// fetched: the application has the request now, which makes room for another.
+func (i *id) fetched() {
+	l := i.listener
+	i.listener = nil
+	l.unfetched--
+	l.gate.admit(true)
+}
+
+// Accept answers a request. Where it can not, the request is refused, and the
+// queue pair spent; ErrPeerGone says that the client has left.
+func (i *id) Accept(param *cm.ConnParam) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.phase != phaseRequested {
+		i.failQP()
+		return verbs.ErrPeerGone
+	}
+	if i.ps == cm.UDP {
+		return i.acceptLookup(param)
+	}
+	i.chooseQP(param)
+	i.terms.psn = rand.Uint32() & max24
+	i.terms.resources, i.terms.depth = param.ResponderResources, param.InitiatorDepth
+	if err := i.connectQP(); err != nil {
+		return i.acceptFailed(err)
+	}
+	if err := i.carrier.send(&replyMsg{i.describe(param), bytes.Clone(param.PrivateData)}); err != nil {
+		return i.acceptFailed(err)
+	}
+	i.enter(phaseReplySent)
+	i.expect(answerTimeout)
+	return nil
+}
+
+// acceptFailed refuses what could not be accepted: the queue pair is spent. That
+// the client has gone is the better reason, where it has: it may have been noticed
+// by the queue pair first.
+func (i *id) acceptFailed(err error) error {
+	if gone := i.carrier.send(&rejectMsg{reason: cm.RejectConsumer}); gone != nil {
+		err = gone
+	}
+	i.enter(phaseOver)
+	i.failQP()
+	return err
+}
+
+// Reject refuses a request, or on an active ID the response.
+func (i *id) Reject(private []byte) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.phase != phaseRequested && i.phase != phaseReplied {
+		return verbs.ErrPeerGone
+	}
+	err := i.carrier.send(i.refusal(bytes.Clone(private), true))
+	i.enter(phaseOver)
+	i.failQP()
+	return err
+}
+
+// refusal is the message that turns the peer away.
+func (i *id) refusal(private []byte, byApplication bool) message {
+	if i.ps == cm.UDP {
+		return &lookupReplyMsg{status: cm.SIDRReject, byApplication: byApplication, private: private}
+	}
+	return &rejectMsg{cm.RejectConsumer, byApplication, private}
+}
+
+// onPeerReady: the active side got the reply.
+func (i *id) onPeerReady() bool {
+	if i.phase != phaseReplySent {
+		return false
+	}
+	i.enter(phaseEstablished)
+	i.raise(cm.TransportEvent{Type: cm.Established})
+	return true
+}

@@ -1,0 +1,199 @@
+//go:build linux
+
+package soft
+
+import (
+	"bufio"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The environment tells a copy of the test binary which peer to be.
+const (
+	peerRole    = "RDMALOOP_TEST_PEER"
+	peerAddress = "RDMALOOP_TEST_ADDRESS"
+)
+
+var peers = map[string]func(t *testing.T, address string){
+	"low-port":           peerLowPort,
+	"client-connecting":  func(t *testing.T, address string) { peerClient(t, address, false) },
+	"client-established": func(t *testing.T, address string) { peerClient(t, address, true) },
+	"server-tcp-deaf":    func(t *testing.T, _ string) { peerServer(t, cm.TCP, func(*party, *cm.ID) {}) },
+	"server-tcp-silent":  func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerFetch) },
+	"server-udp-silent":  func(t *testing.T, _ string) { peerServer(t, cm.UDP, peerFetch) },
+	"server-established": func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
+}
+
+// TestPeer is the other process of tests that need one. By itself it does nothing.
+func TestPeer(t *testing.T) {
+	if role := os.Getenv(peerRole); role != "" {
+		peers[role](t, os.Getenv(peerAddress))
+		os.Exit(0)
+	}
+}
+
+// asPeer is a command that runs a peer, without privileges where we have any.
+func asPeer(t *testing.T, role, address string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$")
+	cmd.Env = append(os.Environ(), peerRole+"="+role, peerAddress+"="+address)
+	cmd.Stderr = os.Stderr
+	if os.Getuid() == 0 {
+		const nobody = 65534
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	return cmd
+}
+
+// startPeer starts a peer and returns its first line; kill ends it as kill -9
+// does.
+func startPeer(t *testing.T, role, address string) (line func() string, kill func()) {
+	t.Helper()
+	cmd := asPeer(t, role, address)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	_, err = cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	line = func() string {
+		t.Helper()
+		require.True(t, lines.Scan(), "the peer ended: %v", lines.Err())
+		return lines.Text()
+	}
+	done := false
+	kill = func() {
+		if !done {
+			done = true
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(kill)
+	return line, kill
+}
+
+func say(text string) { os.Stdout.WriteString(text + "\n") }
+
+// linger waits to be killed, and ends when the test has ended.
+func linger() { _, _ = io.Copy(io.Discard, os.Stdin) }
+
+func peerClient(t *testing.T, address string, established bool) {
+	s := newParty(t)
+	id := s.connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
+	if established {
+		s.want(cm.Established, id)
+		flood(t, id.QP())
+	}
+	say("ready")
+	linger()
+}
+
+// flood leaves sends outstanding, for which the other side has no buffers.
+func flood(t *testing.T, qp verbs.QP) {
+	for range 4 {
+		_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
+		require.NoError(t, err)
+	}
+}
+
+func peerServer(t *testing.T, ps cm.PortSpace, serve func(*party, *cm.ID)) {
+	s := newParty(t)
+	l := s.listen(ps, "127.0.0.1:0", 0)
+	say(l.LocalAddr().String())
+	serve(s, l)
+	say("ready")
+	linger()
+}
+
+func peerFetch(s *party, l *cm.ID) { s.request(l) }
+
+func peerAccept(s *party, l *cm.ID) {
+	id, _ := s.request(l)
+	s.createQP(id)
+	require.NoError(s.t, id.Accept(nil))
+	s.want(cm.Established, id)
+}
+
+func TestServerKilledBeforeAccept(t *testing.T) {
+	for role, ps := range map[string]cm.PortSpace{"server-tcp-silent": cm.TCP, "server-udp-silent": cm.UDP} {
+		line, kill := startPeer(t, role, "")
+		s := newParty(t)
+		id := s.connecting(ps, netip.MustParseAddrPort(line()), nil)
+		require.Equal(t, "ready", line())
+		kill()
+		wantRefusal(s, id, false, nil)
+		s.quiet()
+	}
+}
+
+// The request is still in the kernel's queue.
+func TestServerKilledBeforeFetch(t *testing.T) {
+	line, kill := startPeer(t, "server-tcp-deaf", "")
+	s := newParty(t)
+	dst := netip.MustParseAddrPort(line())
+	require.Equal(t, "ready", line())
+	id := s.connecting(cm.TCP, dst, nil)
+	kill()
+	wantRefusal(s, id, false, nil)
+	s.quiet()
+}
+
+func TestServerKilled(t *testing.T) {
+	line, kill := startPeer(t, "server-established", "")
+	s := newParty(t)
+	id := s.connecting(cm.TCP, netip.MustParseAddrPort(line()), nil)
+	s.want(cm.Established, id)
+	require.Equal(t, "ready", line())
+	flood(t, id.QP())
+	kill()
+	require.Zero(t, s.want(cm.Disconnected, id).Status)
+	wantFlushed(t, s.cq, 4)
+	require.NoError(t, id.Disconnect())
+	s.want(cm.TimewaitExit, id)
+	s.quiet()
+}
+
+func TestClientKilled(t *testing.T) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := startPeer(t, "client-established", l.LocalAddr().String())
+	id, _ := s.request(l)
+	s.createQP(id)
+	require.NoError(t, id.Accept(nil))
+	s.want(cm.Established, id)
+	require.Equal(t, "ready", line())
+	flood(t, id.QP())
+	kill()
+	require.Zero(t, s.want(cm.Disconnected, id).Status)
+	wantFlushed(t, s.cq, 4)
+}
+
+func TestClientKilledBeforeAccept(t *testing.T) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := startPeer(t, "client-connecting", l.LocalAddr().String())
+	id, _ := s.request(l)
+	require.Equal(t, "ready", line())
+	kill()
+	s.createQP(id)
+	require.ErrorIs(t, id.Accept(nil), verbs.ErrPeerGone)
+	s.quiet()
+}
+
+// wantFlushed waits for n failed completions.
+func wantFlushed(t *testing.T, cq verbs.CQ, n int) {
+	t.Helper()
+	for _, wc := range completions(t, cq, n) {
+		require.Contains(t, []verbs.Status{verbs.StatusRetryExcErr, verbs.StatusWRFlushErr}, wc.Status)
+	}
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package soft
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// CreateQP makes the queue pair of the ID, and brings it to INIT (RC) or RTS
+// (UD).
+func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.qp != nil || i.bound == nil {
+		return nil, verbs.ErrState
+	}
+	if pd.Device() != verbs.Device(i.bound) {
+		return nil, verbs.ErrForeign
+	}
+	if attr.Type != i.ps.QPType() {
+		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(i.ps.QPType()), Reason: "does not go with the port space"}
+	}
+	qp, err := pd.CreateQP(attr)
+	if err != nil {
+		return nil, err
+	}
+	last := verbs.StateInit
+	if i.ps == cm.UDP {
+		last = verbs.StateRTS
+	}
+	if err := i.liftQP(qp, verbs.StateInit, last); err != nil {
+		_ = qp.Close()
+		return nil, err
+	}
+	i.qp = qp
+	return qp, nil
+}
+
+// chooseQP settles which queue pair the ID is for: its own, or the one that the
+// application names.
+func (i *id) chooseQP(param *cm.ConnParam) {
+	i.qpn = param.QPNum
+	if i.qp != nil {
+		i.qpn = i.qp.Num()
+	}
+}
+
+// connectQP attaches the data path to the queue pair, and brings it to RTS if it
+// is the ID's. An application does that itself with its own.
+func (i *id) connectQP() error {
+	if err := i.carrier.attach(i.qpn); err != nil || i.qp == nil {
+		return err
+	}
+	return i.liftQP(i.qp, verbs.StateRTR, verbs.StateRTS)
+}
+
+// liftQP takes a queue pair through the states from first to last.
+func (i *id) liftQP(qp verbs.QP, first, last verbs.QPState) error {
+	for state := first; state <= last; state++ {
+		attr, mask, err := i.initQPAttr(state)
+		if err != nil {
+			return err
+		}
+		if err := qp.Modify(&attr, mask); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// failQP flushes the ID's queue pair, if it has one. One that was closed before
+// is as good.
+func (i *id) failQP() {
+	if i.qp != nil {
+		_ = i.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
+	}
+}
+
+// InitQPAttr tells how to bring a queue pair that is not the ID's to a state;
+// see rdma_init_qp_attr(3). On the passive side that may be before Accept, with
+// the request's values, or after.
+func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.initQPAttr(state)
+}

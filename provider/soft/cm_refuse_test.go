@@ -1,0 +1,210 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// wantRejected requires the event of a refused connection.
+func wantRejected(s *party, id *cm.ID, reason cm.RejectReason, byApplication bool, private []byte) {
+	s.t.Helper()
+	ev := s.want(cm.Rejected, id)
+	require.EqualValues(s.t, reason, ev.Status)
+	var refused *cm.RejectError
+	require.ErrorAs(s.t, ev.Err, &refused)
+	require.ErrorIs(s.t, ev.Err, cm.ErrRefused)
+	require.Equal(s.t, reason, refused.Reason)
+	require.Equal(s.t, byApplication, refused.ByApplication)
+	require.Equal(s.t, string(private), string(refused.PrivateData))
+	if id.QP() != nil {
+		require.Equal(s.t, verbs.StateError, id.QP().State(), "a refused queue pair is flushed")
+	}
+}
+
+func wantUnreachable(s *party, id *cm.ID, status cm.SIDRStatus, byApplication bool, private []byte) {
+	s.t.Helper()
+	ev := s.want(cm.Unreachable, id)
+	require.EqualValues(s.t, status, ev.Status)
+	var refused *cm.UnreachableError
+	require.ErrorAs(s.t, ev.Err, &refused)
+	require.Equal(s.t, status, refused.SIDR)
+	require.Equal(s.t, byApplication, refused.ByApplication)
+	require.Equal(s.t, string(private), string(refused.PrivateData))
+}
+
+// wantRefusal requires the event of either port space.
+func wantRefusal(s *party, id *cm.ID, byApplication bool, private []byte) {
+	s.t.Helper()
+	if id.PortSpace() == cm.UDP {
+		wantUnreachable(s, id, cm.SIDRReject, byApplication, private)
+	} else {
+		wantRejected(s, id, cm.RejectConsumer, byApplication, private)
+	}
+}
+
+func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
+	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+		t.Run(ps.String(), func(t *testing.T) { test(t, ps) })
+	}
+}
+
+func TestNobodyListens(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		s := newParty(t)
+		bound := s.id(ps) // bound, but not listening
+		require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+		for _, dst := range []netip.AddrPort{
+			bound.LocalAddr(),
+			netip.AddrPortFrom(netip.MustParseAddr("127.0.0.77"), bound.LocalAddr().Port()),
+		} {
+			id := s.connecting(ps, dst, nil)
+			if ps == cm.UDP {
+				wantUnreachable(s, id, cm.SIDRUnsupported, false, nil)
+			} else {
+				wantRejected(s, id, cm.RejectInvalidServiceID, false, nil)
+			}
+		}
+	})
+}
+
+func TestReject(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		for _, n := range []int{0, 1, cm.MaxPrivateData(ps, cm.MessageReject)} {
+			s := newParty(t)
+			private := bytes.Repeat([]byte{0, 'x'}, n)[:n]
+			l := s.listen(ps, "127.0.0.1:0", 0)
+			active := s.connecting(ps, l.LocalAddr(), nil)
+			passive, _ := s.request(l)
+			require.NoError(t, passive.Reject(private))
+			wantRefusal(s, active, true, private)
+		}
+	})
+}
+
+// A request that is dropped without an answer is not refused by the application.
+func TestDestroyUnanswered(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		s := newParty(t)
+		l := s.listen(ps, "127.0.0.1:0", 0)
+		active := s.connecting(ps, l.LocalAddr(), nil)
+		passive, _ := s.request(l)
+		require.NoError(t, passive.Close())
+		wantRefusal(s, active, false, nil)
+	})
+}
+
+// What is queued when a listener closes is refused, wherever it is queued: as an
+// event, or in the kernel.
+func TestListenerCloses(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		client, server := newParty(t), newParty(t)
+		l := server.listen(ps, "127.0.0.1:0", 2)
+		var fetched *cm.ID
+		ids := make([]*cm.ID, 3)
+		for i := range ids {
+			ids[i] = client.connecting(ps, l.LocalAddr(), nil)
+			if i == 0 {
+				fetched, _ = server.request(l)
+			}
+		}
+		at := l.LocalAddr()
+		require.NoError(t, l.Close())
+		wantRefusal(client, ids[1], false, nil)
+		wantRefusal(client, ids[2], false, nil)
+
+		// The child lives on, and does not hold the port.
+		again := server.id(ps)
+		require.NoError(t, again.Bind(at))
+		server.createQP(fetched)
+		require.NoError(t, fetched.Accept(nil))
+		client.want(cm.Established, ids[0])
+	})
+}
+
+func TestClientLeavesBeforeAccept(t *testing.T) {
+	for _, answer := range []string{"accept", "reject"} {
+		client, server := newParty(t), newParty(t)
+		l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+		active := client.connecting(cm.TCP, l.LocalAddr(), nil)
+		passive, _ := server.request(l)
+		server.createQP(passive)
+		client.end(active)
+		// Fact 14: nobody tells the server.
+		server.quiet()
+		if answer == "accept" {
+			require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+			require.Equal(t, verbs.StateError, passive.QP().State())
+		} else {
+			require.ErrorIs(t, passive.Reject(nil), verbs.ErrPeerGone)
+		}
+		server.quiet()
+	}
+}
+
+// The client left, and the server answers before it looked at its channel.
+func TestClientLeftUnseen(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	client.end(active)
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	server.quiet()
+}
+
+// The client gives up between accept and its own completion.
+func TestClientLeavesAccepted(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.end(active)
+	wantRejected(server, passive, cm.RejectTimeout, false, nil)
+}
+
+func TestConnectTimesOut(t *testing.T) {
+	for ps, limit := range map[cm.PortSpace]time.Duration{cm.TCP: requestTimeout, cm.UDP: answerTimeout} {
+		client, server := newParty(t), newParty(t)
+		clock := useClock(client)
+		l := server.listen(ps, "127.0.0.1:0", 0)
+		active := client.connecting(ps, l.LocalAddr(), nil)
+		passive, _ := server.request(l)
+		clock.advance(limit - 1)
+		client.quiet()
+		clock.advance(1)
+		ev := client.want(cm.Unreachable, active)
+		require.Equal(t, statusTimedOut, ev.Status)
+		require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+		require.Equal(t, verbs.StateError, active.QP().State())
+
+		server.createQP(passive)
+		server.quiet()
+		require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	}
+}
+
+func TestAcceptTimesOut(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	clock := useClock(server)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	clock.advance(answerTimeout)
+	ev := server.want(cm.Unreachable, passive)
+	require.Equal(t, statusTimedOut, ev.Status)
+	require.Equal(t, verbs.StateError, passive.QP().State())
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Statuses of events: negated errnos, numbered as on Linux.
+const (
+	statusNoDevice = -19  // ENODEV
+	statusTimedOut = -110 // ETIMEDOUT
+)
+
+// devicePort is the number of the device's only port.
+const devicePort = 1
+
+// options are what SetOption sets.
+type options struct {
+	tos        uint8
+	reuse      bool
+	afOnly     bool
+	ackTimeout uint8
+}
+
+// SetOption sets one option. AFONLY is part of the name that Bind reserves, and
+// so has to come before; REUSEADDR has an effect only before. REUSEADDR lets an ID bind to a port that others
+// with the option have bound, too; it reserves nothing then, so a later ID
+// without the option gets the port as if it were free. Only one can listen.
+func (i *id) SetOption(option cm.Option, value int) error {
+	ch := i.lock()
+	defer ch.unlock()
+	switch option {
+	case cm.OptionTOS:
+		i.opts.tos = uint8(value)
+	case cm.OptionReuseAddr:
+		i.opts.reuse = value != 0
+	case cm.OptionAFOnly:
+		if i.local.IsValid() {
+			return verbs.ErrState
+		}
+		i.opts.afOnly = value != 0
+	case cm.OptionAckTimeout:
+		i.opts.ackTimeout = uint8(value)
+	default:
+		return &verbs.ParamError{Field: "option", Value: int64(option), Limit: int64(cm.OptionAckTimeout)}
+	}
+	return nil
+}
+
+// Bind reserves the port on the address.
+func (i *id) Bind(addr netip.AddrPort) error {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.bind(ch, addr)
+}
+
+func (i *id) bind(ch *channel, addr netip.AddrPort) error {
+	if i.local.IsValid() {
+		return verbs.ErrState
+	}
+	port, err := reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse)
+	if err != nil {
+		return err
+	}
+	i.port = port
+	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.spot.port)
+	if !port.spot.wildcard() {
+		i.bound = ch.dev
+	}
+	return nil
+}
+
+// Listen starts listening. At most backlog requests wait to be fetched. Of those
+// that come beyond, connections wait without an answer until there is room or
+// they time out, and lookups are refused.
+func (i *id) Listen(backlog int) error {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.port.fd < 0 {
+		port, err := i.port.spot.reserve()
+		if err != nil {
+			return err
+		}
+		i.port = port
+	}
+	g, err := openLocalGate(i, i.port.fd)
+	if err != nil {
+		return err
+	}
+	i.backlog, i.gate = backlog, g
+	return nil
+}
+
+// ResolveAddr finds out at once whether dst can be reached.
+func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
+	ch := i.lock()
+	defer ch.unlock()
+	from, err := i.source(src, dst)
+	if err != nil {
+		return err
+	}
+	if !i.local.IsValid() {
+		if err := i.bind(ch, from); err != nil {
+			return err
+		}
+	}
+	if !onThisHost(dst.Addr()) {
+		noWire := &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
+		i.raise(cm.TransportEvent{Type: cm.AddrError, Status: statusNoDevice, Err: noWire})
+		return nil
+	}
+	i.local = netip.AddrPortFrom(from.Addr(), i.local.Port())
+	i.remote = dst
+	i.bound = ch.dev
+	i.raise(cm.TransportEvent{Type: cm.AddrResolved})
+	return nil
+}
+
+// source is the address that the ID sends from to dst: the one it is bound to,
+// else src, else the one that the system would choose.
+func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
+	if i.local.IsValid() {
+		src = i.local
+	}
+	if src.Addr().IsValid() && src.Addr().Unmap().Is4() != dst.Addr().Is4() {
+		return src, &verbs.ParamError{Field: "destination address length", Value: int64(dst.Addr().BitLen() / 8), Limit: int64(src.Addr().Unmap().BitLen() / 8), Reason: "not of the family of the source"}
+	}
+	if src.Addr().IsValid() && !src.Addr().IsUnspecified() {
+		return src, nil
+	}
+	addr, err := sourceFor(dst.Addr())
+	return netip.AddrPortFrom(addr, src.Port()), err
+}
+
+// ResolveRoute has nothing to find on the local path.
+func (i *id) ResolveRoute(time.Duration) error {
+	ch := i.lock()
+	defer ch.unlock()
+	i.raise(cm.TransportEvent{Type: cm.RouteResolved})
+	return nil
+}

@@ -1,0 +1,218 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/leak"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// safety is how long a test waits for what must come, before it fails.
+const safety = 30 * time.Second
+
+// A party is one side of a connection under test: a device, and what is needed
+// to connect.
+type party struct {
+	t  *testing.T
+	p  *Provider
+	ch *cm.EventChannel
+	tc *channel // what ch stands on
+	pd verbs.PD
+	cq verbs.CQ
+}
+
+func newParty(t *testing.T) *party {
+	t.Helper()
+	before := leak.Snapshot()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			before.Check(t)
+		}
+	})
+	p, err := Open(&Config{Vectors: 1})
+	require.NoError(t, err)
+	s := &party{t: t, p: p}
+	s.ch, err = cm.OpenChannel(s)
+	require.NoError(t, err)
+	s.pd, err = p.dev.AllocPD()
+	require.NoError(t, err)
+	s.cq, err = p.dev.CreateCQ(&verbs.CQAttr{Depth: 1024})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			return // with whatever is left: its failure is the news
+		}
+		require.NoError(t, s.cq.Close())
+		require.NoError(t, s.pd.Close())
+		require.NoError(t, s.ch.Close())
+		require.NoError(t, p.Close())
+	})
+	return s
+}
+
+// OpenChannel makes the party a cm.Transport that remembers its channel.
+func (s *party) OpenChannel() (cm.TransportChannel, error) {
+	tc, err := s.p.OpenChannel()
+	s.tc, _ = tc.(*channel)
+	return tc, err
+}
+
+// id makes an ID that ends with the test.
+func (s *party) id(ps cm.PortSpace) *cm.ID {
+	s.t.Helper()
+	id, err := s.ch.NewID(ps)
+	require.NoError(s.t, err)
+	s.endLater(id)
+	return id
+}
+
+func (s *party) endLater(id *cm.ID) {
+	s.t.Cleanup(func() {
+		if !s.t.Failed() {
+			s.end(id)
+		}
+	})
+}
+
+func (s *party) end(id *cm.ID) {
+	s.t.Helper()
+	require.NoError(s.t, id.CloseQP())
+	require.NoError(s.t, id.Close())
+}
+
+func (s *party) createQP(id *cm.ID) verbs.QP {
+	s.t.Helper()
+	require.NoError(s.t, id.CreateQP(s.pd, &verbs.QPInitAttr{
+		Type: id.PortSpace().QPType(), SendCQ: s.cq, RecvCQ: s.cq,
+		Caps: verbs.QPCaps{MaxSendWR: 8, MaxRecvWR: 8, MaxSendSGE: 1, MaxRecvSGE: 1, MaxInline: 64},
+	}))
+	return id.QP()
+}
+
+// listen makes a listener at an address, port 0 for any.
+func (s *party) listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
+	s.t.Helper()
+	id := s.id(ps)
+	require.NoError(s.t, id.Bind(netip.MustParseAddrPort(at)))
+	require.NoError(s.t, id.Listen(backlog))
+	return id
+}
+
+// resolved makes an ID with address and route to dst.
+func (s *party) resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
+	s.t.Helper()
+	id := s.id(ps)
+	s.resolve(id, dst)
+	return id
+}
+
+func (s *party) resolve(id *cm.ID, dst netip.AddrPort) {
+	s.t.Helper()
+	require.NoError(s.t, id.ResolveAddr(netip.AddrPort{}, dst, time.Second))
+	s.want(cm.AddrResolved, id)
+	require.NoError(s.t, id.ResolveRoute(time.Second))
+	s.want(cm.RouteResolved, id)
+}
+
+// connecting makes an ID with a queue pair, and sends the request.
+func (s *party) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
+	s.t.Helper()
+	id := s.resolved(ps, dst)
+	s.createQP(id)
+	require.NoError(s.t, id.Connect(param))
+	return id
+}
+
+// next waits for an event, and gives it back at the end of the test at the
+// latest.
+func (s *party) next() *cm.Event { s.t.Helper(); return nextEvent(s.t, s.ch) }
+
+func nextEvent(t *testing.T, ch *cm.EventChannel) *cm.Event {
+	t.Helper()
+	for limit := time.Now().Add(safety); time.Now().Before(limit); {
+		ev, err := ch.Next()
+		require.NoError(t, err)
+		if ev != nil {
+			return ev
+		}
+		awaitReadable(t, ch.FD())
+	}
+	require.Fail(t, "no event")
+	return nil
+}
+
+func awaitReadable(t *testing.T, fd int) {
+	t.Helper()
+	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, int(safety.Milliseconds()))
+		if err == unix.EINTR {
+			continue
+		}
+		require.NoError(t, err)
+		require.Positive(t, n, "descriptor stays unreadable")
+		return
+	}
+}
+
+// want waits for an event of a type, and acknowledges it. What is returned is a
+// copy.
+func (s *party) want(typ cm.EventType, id *cm.ID) cm.Event {
+	s.t.Helper()
+	ev := s.next()
+	require.Equal(s.t, typ, ev.Type, "status %d: %v", ev.Status, ev.Err)
+	require.Same(s.t, id, ev.ID)
+	out := *ev
+	out.Param.PrivateData = append([]byte(nil), ev.Param.PrivateData...)
+	require.NoError(s.t, ev.Ack())
+	return out
+}
+
+// request waits for a connect request, whose ID ends with the test.
+func (s *party) request(listener *cm.ID) (*cm.ID, cm.Event) {
+	s.t.Helper()
+	ev := s.next()
+	require.Equal(s.t, cm.ConnectRequest, ev.Type)
+	require.Same(s.t, listener, ev.Listener)
+	out := *ev
+	out.Param.PrivateData = append([]byte(nil), ev.Param.PrivateData...)
+	require.NoError(s.t, ev.Ack())
+	s.endLater(out.ID)
+	return out.ID, out
+}
+
+// quiet requires that no event is there now.
+func (s *party) quiet() {
+	s.t.Helper()
+	ev, err := s.ch.Next()
+	require.NoError(s.t, err)
+	if ev != nil {
+		require.Fail(s.t, "unexpected event", "%v, status %d", ev.Type, ev.Status)
+	}
+}
+
+// connected makes a connection with queue pairs from the client to the server.
+func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
+	t.Helper()
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	return connectTo(client, server, l)
+}
+
+func connectTo(client, server *party, l *cm.ID) (active, passive *cm.ID) {
+	client.t.Helper()
+	active = client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ = server.request(l)
+	server.createQP(passive)
+	require.NoError(server.t, passive.Accept(nil))
+	client.want(cm.Established, active)
+	server.want(cm.Established, passive)
+	return active, passive
+}

@@ -1,0 +1,148 @@
+//go:build linux
+
+package soft
+
+import (
+	"slices"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// terms are what both sides agreed on, from the view of the local queue pair.
+type terms struct {
+	psn              uint32 // the first it sends
+	peerQPN, peerPSN uint32
+	resources, depth uint8 // READs and atomics it serves, and has outstanding
+	retry, rnrRetry  uint8
+}
+
+const (
+	// defaultMinRNRTimer is 0.64 ms: a peer on the same host that finds no
+	// receive buffer finds one soon. With the kernel's code 0 it is 655 ms.
+	defaultMinRNRTimer = 12
+	// defaultAckTimeout is 537 ms, what the kernel computes for rdma_rxe.
+	defaultAckTimeout = 17
+	// defaultHopLimit is the TTL that the system's packets start with.
+	defaultHopLimit = 64
+)
+
+// agree takes over what the other side tells of its queue pair. What it has
+// outstanding is what this one serves and the other way round, no more than the
+// device can; its RNR retry count is for this one's sends.
+func (t *terms) agree(peer *side, limits *verbs.DeviceAttr) {
+	t.peerQPN, t.peerPSN = peer.qpn, peer.psn
+	t.resources = min(peer.depth, limits.MaxQPRdAtom)
+	t.depth = min(peer.resources, limits.MaxQPInitRdAtom)
+	t.rnrRetry = peer.rnrRetry
+}
+
+// param is how the receiver sees what the other side tells.
+func (s *side) param() cm.ConnParam {
+	return cm.ConnParam{
+		ResponderResources: s.depth,
+		InitiatorDepth:     s.resources,
+		FlowControl:        s.flowControl,
+		RNRRetryCount:      s.rnrRetry,
+		SRQ:                s.srq,
+		QPNum:              s.qpn,
+	}
+}
+
+// describe is what this side tells of its queue pair.
+func (i *id) describe(param *cm.ConnParam) side {
+	return side{
+		qpn:         i.qpn,
+		psn:         i.terms.psn,
+		srq:         param.SRQ,
+		resources:   param.ResponderResources,
+		depth:       param.InitiatorDepth,
+		rnrRetry:    param.RNRRetryCount,
+		flowControl: param.FlowControl,
+	}
+}
+
+// initQPAttr returns what brings a queue pair to a state under the terms.
+func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
+	if i.bound == nil {
+		return verbs.QPAttr{}, 0, verbs.ErrState
+	}
+	attr := verbs.QPAttr{State: state}
+	var mask verbs.QPAttrMask
+	var err error
+	switch {
+	case state < verbs.StateInit || state > verbs.StateRTS:
+		err = &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "not one that leads to a connection"}
+	case i.ps == cm.UDP:
+		mask = datagramAttr(&attr)
+	case state == verbs.StateInit:
+		attr.Port, attr.Access = devicePort, i.terms.access()
+		mask = verbs.AttrPort | verbs.AttrAccess
+	case state == verbs.StateRTR:
+		mask, err = i.receiveAttr(&attr)
+	default:
+		mask = i.sendAttr(&attr)
+	}
+	return attr, mask | verbs.AttrState, err
+}
+
+// datagramAttr: see rdma_create_qp(3); the first PSN is 0.
+func datagramAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
+	switch attr.State {
+	case verbs.StateInit:
+		attr.Port, attr.QKey = devicePort, cm.DefaultQKey
+		return verbs.AttrPort | verbs.AttrQKey
+	case verbs.StateRTS:
+		return verbs.AttrSQPSN
+	}
+	return 0
+}
+
+// receiveAttr is for RTR. The access rights are repeated because the terms were
+// not known at INIT.
+func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
+	port, err := i.bound.Port(devicePort)
+	if err != nil {
+		return 0, err
+	}
+	attr.AH = i.route(&port)
+	attr.PathMTU = port.ActiveMTU
+	attr.DestQPN, attr.RQPSN = i.terms.peerQPN, i.terms.peerPSN
+	attr.MaxDestRdAtomic = i.terms.resources
+	attr.MinRNRTimer = defaultMinRNRTimer
+	attr.Access = i.terms.access()
+	return verbs.AttrAV | verbs.AttrPathMTU | verbs.AttrDestQPN | verbs.AttrRQPSN |
+		verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrAccess, nil
+}
+
+// sendAttr is for RTS.
+func (i *id) sendAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
+	attr.SQPSN = i.terms.psn
+	attr.Timeout = i.opts.ackTimeout
+	attr.RetryCount, attr.RNRRetry = i.terms.retry, i.terms.rnrRetry
+	attr.MaxRdAtomic = i.terms.depth
+	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
+}
+
+// access is what the peer may do: WRITE always, READ and atomics where
+// responder resources serve them.
+func (t *terms) access() verbs.Access {
+	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
+	if t.resources > 0 {
+		access |= verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
+	}
+	return access
+}
+
+// route is the way to the peer.
+func (i *id) route(port *verbs.PortAttr) verbs.AHAttr {
+	own := verbs.GIDFromAddr(i.local.Addr())
+	return verbs.AHAttr{
+		DestGID: verbs.GIDFromAddr(i.remote.Addr()),
+		// Most of 127.0.0.0/8 is not listed; the first GID stands in.
+		SourceIndex:  max(0, slices.Index(port.GIDs, own)),
+		HopLimit:     defaultHopLimit,
+		TrafficClass: i.opts.tos,
+		Port:         devicePort,
+	}
+}

@@ -1,0 +1,82 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// C4..C8: nil asks for as much as the device can do; what the other side says is
+// lowered to it.
+func TestTermsAreLimited(t *testing.T) {
+	limits := &verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}
+	var mine terms
+	mine.agree(&side{qpn: 5, psn: 6, resources: 200, depth: 200, rnrRetry: 3}, limits)
+	require.Equal(t, terms{peerQPN: 5, peerPSN: 6, resources: 16, depth: 8, rnrRetry: 3}, mine)
+	mine.agree(&side{resources: 2, depth: 1}, limits)
+	require.Equal(t, terms{resources: 1, depth: 2}, mine)
+}
+
+// Section 1.6: without responder resources nothing can be read.
+func TestAccessFollowsResources(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{InitiatorDepth: 2})
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(&cm.ConnParam{ResponderResources: 2}))
+	client.want(cm.Established, active)
+	requireQP(t, active.QP(), wantQP{outstanding: 2, peer: passive})
+	requireQP(t, passive.QP(), wantQP{served: 2, peer: active})
+}
+
+func TestOptionsReachQP(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := client.id(cm.TCP)
+	require.NoError(t, active.SetTOS(0x68))
+	require.NoError(t, active.SetAckTimeout(14))
+	client.resolve(active, l.LocalAddr())
+	client.createQP(active)
+	require.NoError(t, active.Connect(nil))
+	passive, _ := server.request(l)
+	require.NoError(t, passive.SetAckTimeout(0))
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.want(cm.Established, active)
+
+	attr, err := active.QP().Query()
+	require.NoError(t, err)
+	require.EqualValues(t, 14, attr.Timeout)
+	require.EqualValues(t, 0x68, attr.AH.TrafficClass)
+	require.EqualValues(t, defaultMinRNRTimer, attr.MinRNRTimer)
+	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), attr.AH.DestGID)
+	theirs, err := passive.QP().Query()
+	require.NoError(t, err)
+	require.Zero(t, theirs.Timeout, "0 means none")
+	require.Equal(t, attr.SQPSN, theirs.RQPSN)
+	require.Equal(t, theirs.SQPSN, attr.RQPSN)
+}
+
+func TestCreateQPChecks(t *testing.T) {
+	s, foreign := newParty(t), newParty(t)
+	unbound := newID(s.tc, cm.TCP)
+	_, err := unbound.CreateQP(s.pd, &verbs.QPInitAttr{Type: verbs.QPTypeRC})
+	require.ErrorIs(t, err, verbs.ErrState)
+	_, _, err = unbound.InitQPAttr(verbs.StateInit)
+	require.ErrorIs(t, err, verbs.ErrState)
+	unbound.bound = s.p.dev
+	_, err = unbound.CreateQP(foreign.pd, &verbs.QPInitAttr{Type: verbs.QPTypeRC})
+	require.ErrorIs(t, err, verbs.ErrForeign)
+	_, err = unbound.CreateQP(s.pd, &verbs.QPInitAttr{Type: verbs.QPTypeUD})
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	_, _, err = unbound.InitQPAttr(verbs.StateSQD)
+	require.ErrorAs(t, err, &param)
+	require.NoError(t, unbound.Destroy())
+}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package soft
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// compChannel implements verbs.CompChannel. It belongs to its shard. In manual
+// progress its descriptor is the shard's epoll descriptor, so that whatever
+// gives the shard work wakes the owner directly.
+type compChannel struct {
+	dev      *device
+	shard    *shard
+	vector   int
+	progress verbs.Progress
+	fd       int   // the eventfd of a channel in automatic progress, else -1
+	events   []*cq // CQs that fired, in order; each at most once
+	cqs      int
+	closed   bool
+}
+
+func (d *device) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
+	if attr == nil {
+		attr = &verbs.CompChannelAttr{}
+	}
+	c, err := d.createCompChannel(attr)
+	if err != nil {
+		return nil, verbs.Wrap("create completion channel", err)
+	}
+	return c, nil
+}
+
+func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, error) {
+	s, err := d.shard(attr.Vector, attr.Progress)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.add(objChannel, "completion channels", maxCQ); err != nil {
+		return nil, err
+	}
+	c := &compChannel{dev: d, shard: s, vector: attr.Vector, progress: attr.Progress, fd: -1}
+	if attr.Progress == verbs.ProgressAuto {
+		if c.fd, err = newEventfd(); err != nil {
+			d.remove(objChannel)
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *compChannel) FD() int {
+	if c.progress == verbs.ProgressManual {
+		return c.shard.epfd
+	}
+	return c.fd
+}
+
+// attach puts a new CQ on the channel.
+func (c *compChannel) attach(q *cq) error {
+	c.shard.enter()
+	defer c.shard.leave()
+	if c.closed {
+		return verbs.ErrClosed
+	}
+	c.cqs++
+	return nil
+}
+
+// detach takes a closed CQ off, with the event it may have queued.
+func (c *compChannel) detach(q *cq) {
+	c.cqs--
+	for i, waiting := range c.events {
+		if waiting == q {
+			c.events = append(c.events[:i], c.events[i+1:]...)
+			c.count(-1)
+			return
+		}
+	}
+}
+
+// push queues the event of a CQ that fired and wakes who waits.
+func (c *compChannel) push(q *cq) {
+	if q.queued {
+		return
+	}
+	q.queued = true
+	c.events = append(c.events, q)
+	c.count(1)
+	if c.fd >= 0 {
+		ringEventfd(c.fd)
+	} else {
+		c.shard.signal()
+	}
+}
+
+// count keeps the shard's descriptor readable while events wait.
+func (c *compChannel) count(n int) {
+	if c.fd < 0 {
+		c.shard.events += n
+	}
+}
+
+func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
+	s := c.shard
+	s.enter()
+	defer s.leave()
+	if c.closed {
+		return 0, false, verbs.Wrap("next completion event", verbs.ErrClosed)
+	}
+	if len(c.events) == 0 {
+		if c.fd >= 0 {
+			drainEventfd(c.fd)
+		} else {
+			s.look()
+			s.drive()
+		}
+	}
+	if len(c.events) == 0 {
+		return 0, false, nil
+	}
+	q := c.events[0]
+	c.events = append(c.events[:0], c.events[1:]...)
+	c.count(-1)
+	q.queued = false
+	q.unacked++
+	return q.cookie, true, nil
+}
+
+func (c *compChannel) Close() error {
+	c.shard.enter()
+	defer c.shard.leave()
+	if c.closed {
+		return nil
+	}
+	if c.cqs > 0 {
+		return verbs.Wrap("close completion channel", verbs.ErrBusy)
+	}
+	c.closed = true
+	if c.fd >= 0 {
+		_ = unix.Close(c.fd)
+	}
+	c.dev.remove(objChannel)
+	return nil
+}

@@ -1,0 +1,92 @@
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Path says which ways to a peer the device may use.
+type Path uint8
+
+const (
+	// PathAuto takes the local path to peers on this host.
+	PathAuto Path = iota
+	// PathLocal takes the local path only.
+	PathLocal
+	// PathWire would speak RoCEv2 even to peers on this host.
+	PathWire
+)
+
+func (p Path) String() string {
+	switch p {
+	case PathAuto:
+		return "auto"
+	case PathLocal:
+		return "local"
+	case PathWire:
+		return "wire"
+	}
+	return fmt.Sprintf("path %d", uint8(p))
+}
+
+// Config configures a device. It is copied; nil means the zero value.
+type Config struct {
+	// Vectors is the number of completion vectors, and so of shards. Zero means
+	// GOMAXPROCS; at most 1024.
+	Vectors int
+	// Path says how peers may be reached.
+	Path Path
+	// RingBytes is the room for payload in flight of one direction of a local
+	// connection, a power of two from 4 KiB to 64 MiB. Zero means 256 KiB. The
+	// memory is used as far as messages fill it.
+	RingBytes int
+	// RingSlots is how many requests of one direction of a local connection can
+	// be in flight, a power of two from 8 to 65536. Zero means 256.
+	RingSlots int
+}
+
+const (
+	maxVectors       = 1024
+	defaultRingBytes = 256 << 10
+	defaultRingSlots = 256
+)
+
+// withDefaults returns a checked copy with the zero values filled in.
+func (c *Config) withDefaults() (Config, error) {
+	var out Config
+	if c != nil {
+		out = *c
+	}
+	if out.Vectors == 0 {
+		out.Vectors = min(runtime.GOMAXPROCS(0), maxVectors)
+	}
+	if out.RingBytes == 0 {
+		out.RingBytes = defaultRingBytes
+	}
+	if out.RingSlots == 0 {
+		out.RingSlots = defaultRingSlots
+	}
+	if out.Vectors < 0 || out.Vectors > maxVectors {
+		return out, &verbs.ParamError{Field: "vectors", Value: int64(out.Vectors), Limit: maxVectors}
+	}
+	if out.Path == PathWire {
+		return out, &verbs.FeatureError{Feature: "wire path", Reason: errors.New("RoCEv2 is not part of this version")}
+	}
+	if out.Path > PathWire {
+		return out, &verbs.ParamError{Field: "path", Value: int64(out.Path), Limit: int64(PathWire)}
+	}
+	return out, out.geometry().check()
+}
+
+// geometry is the layout of a local connection's memory under this config.
+func (c *Config) geometry() geometry {
+	return geometry{
+		requestSlots:  uint32(c.RingSlots),
+		requestBytes:  uint32(c.RingBytes),
+		responseSlots: uint32(max(c.RingSlots/8, minRingSlots)),
+		responseBytes: uint32(max(c.RingBytes/2, minRingBytes)),
+	}
+}

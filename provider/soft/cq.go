@@ -1,0 +1,237 @@
+//go:build linux
+
+package soft
+
+import (
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// cq implements verbs.CQ. It belongs to its shard.
+type cq struct {
+	dev    *device
+	shard  *shard
+	vector int
+	chn    *compChannel
+	cookie uint64
+
+	ring       []cqe
+	head, tail uint32 // counters; they wrap
+	depth      int
+	overrun    bool
+
+	arming  arming
+	queued  bool // an event waits in the channel
+	unacked int
+	users   int // queue pairs' queues on it
+	closed  atomic.Bool
+}
+
+// A cqe is a queued completion. The request keeps its place on its work queue
+// until the completion is polled (IBTA vol. 1, 10.8.5.1), so that a CQ with room
+// for all places of its queues is never overrun.
+type cqe struct {
+	wc   verbs.WC
+	held *uint32 // the work queue's count of such places
+}
+
+// arming says which completion makes the next event.
+type arming uint8
+
+const (
+	disarmed arming = iota
+	armedSolicited
+	armedAny
+)
+
+func (d *device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	c, err := d.createCQ(attr)
+	if err != nil {
+		return nil, verbs.Wrap("create CQ", err)
+	}
+	return c, nil
+}
+
+func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
+	if err := checkCQDepth(attr.Depth); err != nil {
+		return nil, err
+	}
+	c := &cq{dev: d, cookie: attr.Cookie, vector: attr.Vector}
+	progress := attr.Progress
+	if attr.Channel != nil {
+		chn, ok := attr.Channel.(*compChannel)
+		if !ok || chn.dev != d {
+			return nil, verbs.ErrForeign
+		}
+		if chn.vector != attr.Vector || chn.progress != progress {
+			return nil, &verbs.ParamError{Field: "vector", Value: int64(attr.Vector), Limit: int64(chn.vector), Reason: "a CQ shares vector and progress with its channel"}
+		}
+		c.chn = chn
+	}
+	shard, err := d.shard(attr.Vector, progress)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.add(objCQ, "completion queues", maxCQ); err != nil {
+		return nil, err
+	}
+	c.shard = shard
+	c.resize(attr.Depth)
+	if c.chn != nil {
+		if err := c.chn.attach(c); err != nil {
+			d.remove(objCQ)
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func checkCQDepth(depth int) error {
+	if depth < 1 || depth > maxCQE {
+		return &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: maxCQE, Reason: "out of range"}
+	}
+	return nil
+}
+
+// resize moves what is queued to a ring that holds depth completions.
+func (c *cq) resize(depth int) {
+	ring := make([]cqe, ceilPow2(depth))
+	n := uint32(0)
+	for ; c.head != c.tail; c.head++ {
+		ring[n] = c.ring[c.head&uint32(len(c.ring)-1)]
+		n++
+	}
+	c.ring, c.head, c.tail, c.depth = ring, 0, n, depth
+}
+
+func (c *cq) Depth() int {
+	c.shard.enter()
+	defer c.shard.leave()
+	return c.depth
+}
+
+func (c *cq) Resize(depth int) error {
+	c.shard.enter()
+	defer c.shard.leave()
+	switch err := checkCQDepth(depth); {
+	case c.closed.Load():
+		return verbs.Wrap("resize CQ", verbs.ErrClosed)
+	case err != nil:
+		return verbs.Wrap("resize CQ", err)
+	case depth < int(c.tail-c.head):
+		return verbs.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "more completions than that are queued"})
+	}
+	c.resize(depth)
+	return nil
+}
+
+// push adds a completion; held counts its place, and is counted down when it is
+// polled. A failed one counts as solicited (IBTA vol. 1, 11.4.2.2).
+func (c *cq) push(wc *verbs.WC, held *uint32, solicited bool) {
+	if int(c.tail-c.head) == c.depth {
+		c.overflow()
+		return
+	}
+	e := &c.ring[c.tail&uint32(len(c.ring)-1)]
+	e.wc, e.held = *wc, held
+	c.tail++
+	if c.arming == armedAny || c.arming == armedSolicited && (solicited || wc.Status != verbs.StatusSuccess) {
+		c.fire()
+	}
+}
+
+func (c *cq) overflow() {
+	if !c.overrun {
+		c.overrun = true
+		c.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncCQError, CQ: c})
+		c.fire()
+	}
+}
+
+// fire puts one event on the channel.
+func (c *cq) fire() {
+	if c.arming != disarmed {
+		c.arming = disarmed
+		c.shard.armed--
+	}
+	if c.chn != nil {
+		c.chn.push(c)
+	}
+}
+
+func (c *cq) Poll(dst []verbs.WC) (int, error) {
+	s := c.shard
+	s.enter()
+	if c.closed.Load() || c.overrun {
+		s.leave()
+		return 0, verbs.Wrap("poll CQ", c.failure())
+	}
+	if int(c.tail-c.head) <= len(dst) {
+		s.drive()
+	}
+	n := 0
+	for ; n < len(dst) && c.head != c.tail; n++ {
+		e := &c.ring[c.head&uint32(len(c.ring)-1)]
+		dst[n] = e.wc
+		*e.held--
+		c.head++
+	}
+	s.leave()
+	return n, nil
+}
+
+func (c *cq) failure() error {
+	if c.closed.Load() {
+		return verbs.ErrClosed
+	}
+	return verbs.ErrOverrun
+}
+
+func (c *cq) Arm(solicitedOnly bool) error {
+	c.shard.enter()
+	defer c.shard.leave()
+	switch {
+	case c.closed.Load() || c.overrun:
+		return verbs.Wrap("arm CQ", c.failure())
+	case c.chn == nil:
+		return verbs.Wrap("arm CQ", &verbs.ParamError{Field: "channel", Reason: "the CQ has none"})
+	}
+	if c.arming == disarmed {
+		c.shard.armed++
+	}
+	// ibv_req_notify_cq(3): asking for any completion takes precedence.
+	if want := armedAny; !solicitedOnly {
+		c.arming = want
+	} else {
+		c.arming = max(c.arming, armedSolicited)
+	}
+	return nil
+}
+
+func (c *cq) AckEvents(n int) {
+	c.shard.enter()
+	defer c.shard.leave()
+	c.unacked = max(c.unacked-max(n, 0), 0)
+}
+
+func (c *cq) Close() error {
+	c.shard.enter()
+	defer c.shard.leave()
+	if c.closed.Load() {
+		return nil
+	}
+	if c.users > 0 || c.unacked > 0 {
+		return verbs.Wrap("close CQ", verbs.ErrBusy)
+	}
+	c.closed.Store(true)
+	if c.arming != disarmed {
+		c.arming = disarmed
+		c.shard.armed--
+	}
+	if c.chn != nil {
+		c.chn.detach(c)
+	}
+	c.dev.remove(objCQ)
+	return nil
+}

@@ -1,0 +1,183 @@
+//go:build linux
+
+package soft
+
+import "golang.org/x/sys/unix"
+
+// A localEnd is one end of a connection on the local path: what the rendezvous
+// hands to the queue pair.
+type localEnd struct {
+	seg      *segment
+	side     int // 0 for the connecting side, 1 for the accepting one
+	bell     int // own eventfd, watched by the shard
+	peerBell int // the peer's
+	// sock is the rendezvous socket, which the kernel closes when the peer
+	// dies; -1 when there is none. It stays the property of connection
+	// management.
+	sock int
+	// makeshift marks an end that the queue pair made itself, for want of an
+	// offer; its counterpart waits for the peer.
+	makeshift bool
+}
+
+// release gives up what the end owns.
+func (e *localEnd) release() {
+	e.seg.close()
+	_ = unix.Close(e.bell)
+	_ = unix.Close(e.peerBell)
+}
+
+// offerEnd leaves an end for a queue pair, which takes it when it goes to RTR,
+// and owns it from then on. One that is there already, because the application
+// drives it itself, takes it at once.
+func (d *device) offerEnd(qpn uint32, end *localEnd) error {
+	d.mu.Lock()
+	q := d.qps[qpn]
+	d.mu.Unlock()
+	if q != nil {
+		if taken, err := q.adopt(end); taken || err != nil {
+			return err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	key := endKey{own: qpn}
+	if old := d.ends[key]; old != nil {
+		old.release()
+	}
+	d.ends[key] = end
+	return nil
+}
+
+// adopt moves a connected queue pair to the end that connection management has
+// for it. When its peer has already joined it by another, that one stays.
+func (q *qp) adopt(end *localEnd) (taken bool, err error) {
+	q.shard.enter()
+	defer q.shard.leave()
+	l, ok := q.path.(*link)
+	if !ok {
+		return false, nil
+	}
+	if !l.end.makeshift || !q.dev.dropEnd(q.num, q.attr.DestQPN) {
+		end.release()
+		return true, nil
+	}
+	moved, err := newLink(q, end)
+	if err != nil {
+		end.release()
+		return true, err
+	}
+	l.detach()
+	q.path = moved
+	q.rewind()
+	moved.transmit()
+	return true, nil
+}
+
+// takeEnd finds the end for a queue pair that goes to RTR. Without an offer the
+// peer is one of this device's, connected without connection management: the
+// first of the two makes the segment, and offers its other end.
+func (d *device) takeEnd(own, peer uint32) (*localEnd, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range []endKey{{own, 0}, {own, peer}} {
+		if end := d.ends[key]; end != nil {
+			delete(d.ends, key)
+			return end, nil
+		}
+	}
+	mine, theirs, err := newEndPair(&d.cfg)
+	if err != nil {
+		return nil, err
+	}
+	if old := d.ends[endKey{peer, own}]; old != nil {
+		old.release()
+	}
+	d.ends[endKey{peer, own}] = theirs
+	mine.makeshift = true
+	return mine, nil
+}
+
+// newEndPair makes both ends of a connection within this process.
+func newEndPair(cfg *Config) (accepting, connecting *localEnd, err error) {
+	seg, err := newSegment(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	fds := []int{-1, -1, -1, -1, -1} // two bells, each twice, and the segment again
+	defer func() {
+		if err != nil {
+			seg.close()
+			for _, fd := range fds {
+				_ = unix.Close(fd)
+			}
+		}
+	}()
+	for i := range 2 {
+		if fds[i], err = newEventfd(); err != nil {
+			return nil, nil, err
+		}
+		if fds[i+2], err = unix.FcntlInt(uintptr(fds[i]), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+			return nil, nil, err
+		}
+	}
+	if fds[4], err = unix.FcntlInt(uintptr(seg.fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+		return nil, nil, err
+	}
+	other, err := openSegment(fds[4])
+	fds[4] = -1 // openSegment owns it in any case
+	if err != nil {
+		return nil, nil, err
+	}
+	seg.closeFD()
+	other.closeFD()
+	return &localEnd{seg: seg, side: 1, bell: fds[0], peerBell: fds[3], sock: -1},
+		&localEnd{seg: other, side: 0, bell: fds[1], peerBell: fds[2], sock: -1}, nil
+}
+
+// dropEnd takes back the end that a queue pair has offered its peer, and reports
+// whether it was still there.
+func (d *device) dropEnd(own, peer uint32) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	end := d.ends[endKey{peer, own}]
+	if end == nil {
+		return false
+	}
+	delete(d.ends, endKey{peer, own})
+	end.release()
+	return true
+}
+
+// withdrawEnd forgets the end offered for a queue pair over a socket. When it was
+// taken, the queue pair stops watching the socket, which may be closed then.
+func (d *device) withdrawEnd(qpn uint32, sock int) {
+	d.mu.Lock()
+	key := endKey{own: qpn}
+	if end := d.ends[key]; end != nil && end.sock == sock {
+		delete(d.ends, key)
+		end.release()
+	}
+	d.mu.Unlock()
+	d.withLink(qpn, sock, (*link).unwatchSocket)
+}
+
+// peerGone tells a queue pair that the socket hung up: its peer's process went
+// away without a word.
+func (d *device) peerGone(qpn uint32, sock int) { d.withLink(qpn, sock, (*link).hangUp) }
+
+// withLink calls f for the link of a queue pair, if it still watches the socket:
+// the number may be another's by now.
+func (d *device) withLink(qpn uint32, sock int, f func(*link)) {
+	d.mu.Lock()
+	q := d.qps[qpn]
+	d.mu.Unlock()
+	if q == nil {
+		return
+	}
+	q.shard.enter()
+	defer q.shard.leave()
+	if l, ok := q.path.(*link); ok && l.end.sock == sock {
+		f(l)
+	}
+}

@@ -1,0 +1,147 @@
+//go:build linux
+
+package soft
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// sharedMemory is what the peer of an end can write.
+func (e *end) sharedMemory() []byte { return e.qp.path.(*link).end.seg.mem }
+
+// outcome drives an end against whatever the peer wrote, and returns its
+// completions.
+func (e *end) outcome(drives int) []verbs.WC {
+	var got []verbs.WC
+	for range drives {
+		n, err := e.cq.Poll(e.wc)
+		require.NoError(e.t, err)
+		got = append(got, e.wc[:n]...)
+	}
+	return got
+}
+
+// FuzzHostilePeer lets a peer write anything anywhere into the shared memory.
+// The victim may lose this connection, and nothing else: each of its requests
+// completes at most once, and another connection on the same CQ goes on.
+func FuzzHostilePeer(f *testing.F) {
+	for seed := range uint64(40) {
+		f.Add(seed, uint16(seed*13))
+	}
+	f.Fuzz(func(t *testing.T, seed uint64, writes uint16) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10, RingSlots: 16})
+		victim, bully := newPair(t, d, verbs.ProgressManual)
+		for i := range 32 {
+			victim.recv(1000+uint64(i), 4096*i, 4096)
+		}
+		posted := 0
+		for range 8 {
+			for i := range 4 {
+				if _, err := victim.qp.PostSend([]verbs.SendWR{hostileRequest(victim, bully, uint64(posted), i)}); err == nil {
+					posted++
+				}
+			}
+			bully.outcome(r.IntN(3))
+			scribble(r, bully.sharedMemory(), int(writes%512))
+			seen := make(map[uint64]int)
+			for _, wc := range victim.outcome(200) {
+				seen[wc.ID]++
+				require.Equal(t, 1, seen[wc.ID], "request %d completed twice", wc.ID)
+			}
+		}
+	})
+}
+
+func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
+	wr := verbs.SendWR{ID: id, Opcode: []verbs.Opcode{verbs.OpSend, verbs.OpWrite, verbs.OpRead, verbs.OpFetchAdd}[kind],
+		Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, 600)}, RemoteAddr: peer.mr.Addr(), RKey: peer.mr.RKey()}
+	if kind == 3 {
+		wr.SGEs[0].Length = 8
+	}
+	return wr
+}
+
+// scribble writes random words; half of them where they hurt, into headers and
+// counters.
+func scribble(r *rand.Rand, mem []byte, writes int) {
+	for range writes {
+		at := r.IntN(len(mem))
+		switch r.IntN(4) {
+		case 0:
+			at = controlOffset + r.IntN(2*controlStride)
+		case 1:
+			at = ringsOffset + r.IntN(32)*slotSize + r.IntN(32)
+		}
+		mem[at] = byte(r.Uint32())
+		if r.IntN(2) == 0 {
+			mem[at] = byte(r.IntN(4))
+		}
+	}
+}
+
+// Each lie of a peer, one at a time, ends in an error of the victim's queue
+// pair.
+func TestLiesOfThePeer(t *testing.T) {
+	lies := map[string]func(ctl *control, out *producer){
+		"more acknowledged than sent": func(c *control, _ *producer) { c.ack.Store(1000) },
+		"unknown syndrome":            func(c *control, _ *producer) { c.ack.Store(1<<40 | 0x7f<<32) },
+		"NAK without a code":          func(c *control, _ *producer) { c.ack.Store(1<<40 | aethNAK<<32) },
+		"unknown operation":           func(_ *control, p *producer) { lie(p, frame{op: 99, flags: flagFirst | flagLast}) },
+		"inline longer than the slot": func(_ *control, p *producer) { lie(p, frame{op: frameSend, flags: flagFirst | flagLast, length: 97}) },
+		"area longer than the ring": func(_ *control, p *producer) {
+			lie(p, frame{op: frameSend, flags: flagFirst | flagLast | flagArea, length: 1 << 30})
+		},
+		"middle without a first": func(_ *control, p *producer) { lie(p, frame{op: frameSend, flags: flagLast, length: 1}) },
+		"WRITE of another length": func(_ *control, p *producer) {
+			lie(p, frame{op: frameWrite, flags: flagFirst | flagLast, length: 8, total: 4})
+		},
+		"READ of foreign memory": func(_ *control, p *producer) {
+			lie(p, frame{op: frameRead, flags: flagFirst | flagLast, total: 8, key: 77})
+		},
+		"atomic without operands": func(_ *control, p *producer) { lie(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast}) },
+	}
+	for name, tell := range lies {
+		t.Run(name, func(t *testing.T) {
+			d := openDevice(t, &Config{Vectors: 2})
+			victim, bully := newPair(t, d, verbs.ProgressManual)
+			other, friend := newPair(t, d, verbs.ProgressManual)
+			victim.recv(1, 0, 4096)
+			victim.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+			l := bully.qp.path.(*link)
+			tell(l.ctl, &l.out)
+			got := victim.outcome(3)
+			require.Equal(t, verbs.StateError, victim.qp.State())
+			require.Len(t, got, 2, "both requests end")
+
+			friend.recv(3, 0, 4096)
+			other.post(verbs.SendWR{Opcode: verbs.OpSend})
+			require.Equal(t, verbs.StatusSuccess, friend.wait(1, other)[0].Status)
+		})
+	}
+}
+
+func lie(p *producer, f frame) { p.publish(&f) }
+
+func TestForeignSegmentsAreRefused(t *testing.T) {
+	cfg, err := (&Config{}).withDefaults()
+	require.NoError(t, err)
+	seg, err := newSegment(&cfg)
+	require.NoError(t, err)
+	defer seg.close()
+	for at, name := range map[int]string{0: "magic", 8: "version", 16: "slots", 24: "bytes", 32: "response slots", 40: "response bytes"} {
+		old := seg.mem[at]
+		seg.mem[at]++
+		_, err := openSegment(dup(t, seg.fd))
+		require.ErrorIs(t, err, errSegment, name)
+		seg.mem[at] = old
+	}
+	good, err := openSegment(dup(t, seg.fd))
+	require.NoError(t, err)
+	good.close()
+}

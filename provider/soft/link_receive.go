@@ -1,0 +1,183 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The receiving half of the local path: the peer's requests in, answers out.
+
+// Syndromes of the AETH (IBTA vol. 1, 9.3.5): a kind in the upper three bits, a
+// timer or NAK code in the lower five.
+const (
+	aethRNR  = 1 << 5
+	aethNAK  = 3 << 5
+	aethCode = 0x1f
+
+	nakInvalidRequest = 1
+	nakOperation      = 3
+)
+
+// receive carries out the peer's requests, within a budget.
+func (l *link) receive() bool {
+	var f frame
+	n := 0
+	for ; n < receiveBudget && l.alive(); n++ {
+		if l.q.reading && !l.streamRead() {
+			break
+		}
+		if l.stalled {
+			if l.peer.resend.Load() == l.repeats {
+				break
+			}
+			l.stalled = false
+		}
+		payload, more, ok := l.in.peek(&f)
+		if !more {
+			break
+		}
+		if !ok {
+			l.violation()
+			return true
+		}
+		if !l.serve(&f, payload) {
+			break
+		}
+	}
+	if n == 0 {
+		return false
+	}
+	l.ring()
+	// Answers that nobody waits for wait until there is nothing else to do, or
+	// until the peer may run out of room.
+	if l.ackDue || l.owed >= uint32(len(l.in.slots)/4) {
+		l.acknowledge()
+	}
+	return true
+}
+
+// serve carries out one request and reports whether to go on with the next.
+func (l *link) serve(f *frame, payload []byte) bool {
+	r := request{
+		op:        f.op,
+		first:     f.flags&flagFirst != 0,
+		last:      f.flags&flagLast != 0,
+		hasImm:    f.flags&flagImm != 0,
+		solicited: f.flags&flagSolicited != 0,
+		imm:       f.imm,
+		addr:      f.addr,
+		key:       f.key,
+		total:     f.total,
+		payload:   payload,
+	}
+	var a answer
+	switch f.op {
+	case frameCompareSwap, frameFetchAdd:
+		dst, ok := l.atomicRoom()
+		if !ok {
+			return false
+		}
+		a = l.serveAtomic(&r, dst)
+	default:
+		a = l.q.deliver(&r)
+	}
+	switch a {
+	case answerAck:
+		l.in.advance(f)
+		l.owed++
+		l.ackDue = l.ackDue || f.flags&(flagArea|flagAckReq) != 0
+		return true
+	case answerRNR:
+		l.stalled = true
+		l.repeats = l.peer.resend.Load()
+		l.refuse(aethRNR | l.q.attr.MinRNRTimer)
+	default:
+		l.refuse(aethNAK | (uint8(a-answerInvalidRequest) + nakInvalidRequest))
+		l.q.requestFailed(a)
+	}
+	return false
+}
+
+// atomicRoom reserves the slot of an atomic's result before it is carried out.
+func (l *link) atomicRoom() (dst []byte, ok bool) {
+	dst, _, ok = l.responseRoom(8)
+	return dst, ok
+}
+
+func (l *link) serveAtomic(r *request, dst []byte) answer {
+	old, a := l.q.deliverAtomic(r)
+	if a == answerAck {
+		binary.NativeEndian.PutUint64(dst, old) // it goes to the memory as it is
+		l.rout.publish(&frame{op: frameAtomicResult, flags: flagFirst | flagLast, length: 8})
+		l.unrung = true
+	}
+	return a
+}
+
+// responseRoom reserves room on the response ring. A count from the peer that
+// can not be true leaves the ring full; no other connection suffers.
+func (l *link) responseRoom(want uint32) (dst []byte, inArea, ok bool) {
+	dst, inArea, ok = l.rout.reserve(want)
+	if ok || !l.rout.free(l.peer.responses.Load()) {
+		return dst, inArea, ok
+	}
+	return l.rout.reserve(want)
+}
+
+// streamRead sends the data of the READ under way, and reports whether all of
+// it is out.
+func (l *link) streamRead() bool {
+	defer l.ring()
+	for l.q.reading {
+		dst, inArea, ok := l.responseRoom(l.q.read.left)
+		if !ok {
+			return false
+		}
+		last, ok := l.q.readInto(dst)
+		if !ok { // the region was closed meanwhile
+			l.refuse(aethNAK | (uint8(answerAccessError-answerInvalidRequest) + nakInvalidRequest))
+			l.q.requestFailed(answerAccessError)
+			return false
+		}
+		f := frame{op: frameReadData, length: uint32(len(dst))}
+		if last {
+			f.flags = flagLast
+		}
+		if inArea {
+			f.flags |= flagArea
+		}
+		l.rout.publish(&f)
+		l.unrung = true
+	}
+	return true
+}
+
+// acknowledge answers all requests consumed so far. Only a peer that waits for
+// answers is woken.
+func (l *link) acknowledge() {
+	l.owed, l.ackDue = 0, false
+	l.answer()
+	l.wake(wakeAll)
+}
+
+// refuse answers the request at hand with a negative syndrome.
+func (l *link) refuse(syndrome uint8) {
+	l.owed, l.ackDue = 0, false
+	l.naks++
+	l.syndrome = syndrome
+	l.answer()
+	l.wake(wakeSlots)
+}
+
+// answer stores the answer: count, syndrome, and the number of negative answers,
+// by which the peer tells a new one from the last one that it has seen already.
+func (l *link) answer() {
+	l.ctl.ack.Store(uint64(l.in.head) | uint64(l.syndrome)<<32 | uint64(l.naks)<<40)
+}
+
+var _ path = (*link)(nil)
+
+var _ verbs.QP = (*qp)(nil)

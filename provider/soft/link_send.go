@@ -1,0 +1,210 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The sending half of the local path: own requests out, answers in.
+
+// transmit: see path.
+func (l *link) transmit() {
+	// A link left to its bell is rung for slots only: who sends has to look for
+	// the answers.
+	l.s.heat(l)
+	for w := l.q.toSend(); w != nil; w = l.q.toSend() {
+		if !l.send(w) {
+			break
+		}
+	}
+	l.ring()
+}
+
+// ring considers the peer's bell once for all that was published.
+func (l *link) ring() {
+	if l.unrung {
+		l.unrung = false
+		l.wake(wakeSlots)
+	}
+}
+
+// send publishes a request, as far as there is room, and reports whether all of
+// it is out.
+func (l *link) send(w *wqe) bool {
+	for {
+		dst, inArea, ok := l.room(l.payload(w))
+		if !ok {
+			return false
+		}
+		f, ok := l.fragment(w, dst)
+		if !ok {
+			// The memory was closed after the request was checked.
+			w.status = verbs.StatusLocProtErr
+			l.q.stopped = true
+			l.q.sq.next++
+			l.q.retire()
+			return false
+		}
+		if inArea {
+			f.flags |= flagArea
+		}
+		if l.q.signaled(w) {
+			f.flags |= flagAckReq
+		}
+		l.out.publish(&f)
+		l.seq++
+		l.unrung = true
+		if f.flags&flagLast != 0 {
+			l.q.sent(w, l.seq-1)
+			return true
+		}
+	}
+}
+
+// payload is how many bytes of the request are still to be sent.
+func (l *link) payload(w *wqe) uint32 {
+	switch {
+	case w.op == verbs.OpRead:
+		return 0
+	case w.op.Atomic():
+		return atomicOperands
+	}
+	return w.total - w.moved
+}
+
+// atomicOperands is the size of an atomic's payload: swap or add, compare.
+const atomicOperands = 16
+
+// room reserves a slot, taking back what the peer has consumed if need be.
+func (l *link) room(want uint32) (dst []byte, inArea, ok bool) {
+	dst, inArea, ok = l.out.reserve(want)
+	if ok {
+		return dst, inArea, ok
+	}
+	if !l.out.free(uint32(l.peer.ack.Load())) {
+		return nil, false, false // collect finds out, and ends the connection
+	}
+	return l.out.reserve(want)
+}
+
+// fragment fills dst and describes it. ok is false when the request's memory is
+// not accessible.
+func (l *link) fragment(w *wqe, dst []byte) (f frame, ok bool) {
+	f = frame{length: uint32(len(dst)), addr: w.addr, key: w.key, total: w.total}
+	if w.moved == 0 {
+		f.flags = flagFirst
+	}
+	switch w.op {
+	case verbs.OpRead:
+		f.op, f.flags = frameRead, flagFirst|flagLast
+		return f, true
+	case verbs.OpCompareSwap:
+		f.op, f.flags = frameCompareSwap, flagFirst|flagLast
+		binary.BigEndian.PutUint64(dst, w.swap)
+		binary.BigEndian.PutUint64(dst[8:], w.compare)
+		return f, true
+	case verbs.OpFetchAdd:
+		f.op, f.flags = frameFetchAdd, flagFirst|flagLast
+		binary.BigEndian.PutUint64(dst, w.compare)
+		binary.BigEndian.PutUint64(dst[8:], 0)
+		return f, true
+	case verbs.OpSend, verbs.OpSendImm:
+		f.op = frameSend
+	default:
+		f.op = frameWrite
+	}
+	if len(dst) > 0 && !l.q.gather(dst, w, w.moved) {
+		return f, false
+	}
+	w.moved += f.length
+	if w.moved == w.total {
+		f.flags |= flagLast
+		if w.op == verbs.OpSendImm || w.op == verbs.OpWriteImm {
+			f.flags |= flagImm
+			f.imm = w.imm
+		}
+		if w.flags&verbs.SendSolicited != 0 {
+			f.flags |= flagSolicited
+		}
+	}
+	return f, true
+}
+
+// resend: see path. The request still lies in its slot; the peer is told to try
+// it again.
+func (l *link) resend() {
+	l.ctl.resend.Add(1)
+	l.wake(wakeSlots)
+}
+
+// collect takes the peer's answers to own requests.
+func (l *link) collect() bool {
+	l.watchSilence()
+	ack := l.peer.ack.Load()
+	if ack == l.ackSeen || !l.alive() {
+		return false
+	}
+	// Responses were published before the acknowledgement that follows them.
+	if l.q.reads > 0 {
+		l.takeResponses()
+	}
+	head, syndrome := uint32(ack), uint8(ack>>32)
+	progress := uint64(head - uint32(l.acked))
+	if progress > l.seq-l.acked || !l.out.free(head) {
+		l.violation()
+		return true
+	}
+	negative := ack>>40 != l.ackSeen>>40
+	l.ackSeen = ack
+	l.acked += progress
+	l.q.acknowledged(l.acked)
+	if negative && l.alive() {
+		l.refused(syndrome)
+	}
+	return true
+}
+
+// refused takes a negative answer. There is none without a request.
+func (l *link) refused(syndrome uint8) {
+	code := syndrome & aethCode
+	switch {
+	case !l.q.sq.outstanding():
+		l.violation()
+	case syndrome&^aethCode == aethRNR:
+		l.q.notReady(code)
+	case syndrome&^aethCode == aethNAK && code >= nakInvalidRequest && code <= nakOperation:
+		l.q.negative(answerInvalidRequest + answer(code-nakInvalidRequest))
+	default:
+		l.violation()
+	}
+}
+
+// takeResponses takes the data that answers READs and atomics.
+func (l *link) takeResponses() bool {
+	work := false
+	var f frame
+	for l.q.reads > 0 && l.alive() {
+		data, more, ok := l.rin.peek(&f)
+		if !more {
+			break
+		}
+		work = true
+		if ok = ok && (f.op == frameReadData || f.op == frameAtomicResult); ok {
+			last := f.flags&flagLast != 0
+			ok = l.q.response(f.op, data, last)
+		}
+		if !ok {
+			l.violation()
+			return true
+		}
+		l.rin.advance(&f)
+	}
+	if work {
+		l.ctl.responses.Store(l.rin.head)
+		l.wake(wakeSlots)
+	}
+	return work
+}

@@ -1,0 +1,192 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// sleeper is an end whose CQ has a channel.
+type sleeper struct {
+	*end
+	ch verbs.CompChannel
+}
+
+func newSleeper(t *testing.T, d *device, vector int, progress verbs.Progress) *sleeper {
+	ch, err := d.CreateCompChannel(&verbs.CompChannelAttr{Vector: vector, Progress: progress})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, ch.Close()) })
+	e := newEndOn(t, d, &verbs.CQAttr{Depth: 1024, Vector: vector, Progress: progress, Channel: ch, Cookie: 7})
+	return &sleeper{e, ch}
+}
+
+// sleep waits for the descriptor, with a limit that only a lost wake-up meets.
+func (s *sleeper) sleep() {
+	s.t.Helper()
+	fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
+	for {
+		n, err := unix.Poll(fds, 30_000)
+		if err == unix.EINTR {
+			continue
+		}
+		require.NoError(s.t, err)
+		require.Equal(s.t, 1, n, "nobody rang")
+		return
+	}
+}
+
+func TestParkedEndIsRung(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a := newEnd(t, d, 0, verbs.ProgressManual)
+	b := newSleeper(t, d, 1, verbs.ProgressManual)
+	a.connect(b.end, nil)
+	b.connect(a, nil)
+	for round := range 3 {
+		b.recv(uint64(round), 0, 100)
+		require.NoError(t, b.cq.Arm(false))
+		n, err := b.cq.Poll(b.wc)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.False(t, readable(t, b.ch.FD()))
+		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
+		require.True(t, readable(t, b.ch.FD()))
+		cookie, ok, err := b.ch.Next()
+		require.NoError(t, err)
+		require.True(t, ok)
+		require.EqualValues(t, 7, cookie)
+		b.cq.AckEvents(1)
+		require.Len(t, b.wait(1), 1)
+		_, ok, err = b.ch.Next()
+		require.NoError(t, err)
+		require.False(t, ok)
+		require.False(t, readable(t, b.ch.FD()))
+	}
+}
+
+// A sender that waits for its completion only is woken by the acknowledgement.
+func TestAcknowledgementWakesWhoWaitsForIt(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a := newSleeper(t, d, 0, verbs.ProgressManual)
+	b := newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, nil)
+	b.connect(a.end, nil)
+	b.recv(1, 0, 100)
+	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("x")})
+	require.NoError(t, a.cq.Arm(false))
+	require.False(t, readable(t, a.ch.FD()))
+	b.wait(1)
+	_, err := b.cq.Poll(b.wc) // nothing else to do: now the answer goes out
+	require.NoError(t, err)
+	a.sleep()
+	_, ok, err := a.ch.Next()
+	require.NoError(t, err)
+	require.True(t, ok)
+	a.cq.AckEvents(1)
+	require.Equal(t, verbs.StatusSuccess, a.wait(1)[0].Status)
+}
+
+// An RNR NAK wakes a sender that waits for nothing, or its message would stay.
+func TestRNRWakesAnUnsignaledSender(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a := newSleeper(t, d, 0, verbs.ProgressManual)
+	b := newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, nil)
+	b.connect(a.end, nil)
+	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
+	require.NoError(t, a.cq.Arm(false))
+	_, err := b.cq.Poll(b.wc) // no buffer
+	require.NoError(t, err)
+	b.recv(1, 0, 100)
+	for range pollLimit {
+		a.sleep() // the NAK, then the RNR timer
+		_, _, err = a.ch.Next()
+		require.NoError(t, err)
+		n, err := b.cq.Poll(b.wc)
+		require.NoError(t, err)
+		if n == 1 {
+			require.Equal(t, verbs.StatusSuccess, b.wc[0].Status)
+			return
+		}
+	}
+}
+
+// Two sleeping ends in two goroutines, nothing but wake-ups between them.
+func TestPingPongAsleep(t *testing.T) {
+	for _, progress := range []verbs.Progress{verbs.ProgressManual, verbs.ProgressAuto} {
+		t.Run(progress.String(), func(t *testing.T) {
+			d := openDevice(t, &Config{Vectors: 2})
+			a, b := newSleeper(t, d, 0, progress), newSleeper(t, d, 1, progress)
+			a.connect(b.end, nil)
+			b.connect(a.end, nil)
+			a.recv(0, 0, 64)
+			b.recv(0, 0, 64)
+			const rounds = 2000
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				b.bounce(rounds)
+			}()
+			a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("serve")})
+			a.bounce(rounds)
+			<-done
+		})
+	}
+}
+
+// bounce answers each message, sleeping in between.
+func (s *sleeper) bounce(rounds int) {
+	for got := 0; got < rounds; {
+		n, err := s.cq.Poll(s.wc)
+		require.NoError(s.t, err)
+		if n == 0 {
+			require.NoError(s.t, s.cq.Arm(false))
+			if n, err = s.cq.Poll(s.wc); n == 0 && err == nil {
+				s.sleep()
+				for ok := true; ok; {
+					_, ok, err = s.ch.Next()
+					require.NoError(s.t, err)
+					if ok {
+						s.cq.AckEvents(1)
+					}
+				}
+				continue
+			}
+		}
+		for range n {
+			s.recv(0, 0, 64)
+			s.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("ball")})
+		}
+		got += n
+	}
+}
+
+func TestIdleLinksAreLeftToTheirBells(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	const pairs = 40
+	var as, bs [pairs]*end
+	for i := range pairs {
+		as[i], bs[i] = newPair(t, d, verbs.ProgressManual)
+		bs[i].recv(uint64(i), 0, 64)
+	}
+	s := bs[0].qp.shard
+	for range 4 * hotIdleDrives {
+		_, err := bs[0].cq.Poll(nil)
+		require.NoError(t, err)
+	}
+	require.Len(t, s.hot, hotKept)
+	for range 4 * hotIdleDrives {
+		_, err := as[0].cq.Poll(nil)
+		require.NoError(t, err)
+	}
+	require.Len(t, as[0].qp.shard.hot, hotKept)
+	for i, a := range as {
+		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("cold")})
+		require.EqualValues(t, i, bs[i].wait(1)[0].ID)
+		require.Equal(t, verbs.StatusSuccess, a.wait(1, bs[i])[0].Status, "who sends looks for the answer")
+	}
+}

@@ -1,0 +1,192 @@
+//go:build linux
+
+package soft
+
+import (
+	"runtime"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// pd implements verbs.PD.
+type pd struct {
+	dev    *device
+	users  atomic.Int64 // MRs, QPs, SRQs and AHs made from it
+	closed atomic.Bool
+}
+
+func (d *device) AllocPD() (verbs.PD, error) {
+	if err := d.add(objPD, "protection domains", maxPD); err != nil {
+		return nil, verbs.Wrap("alloc PD", err)
+	}
+	return &pd{dev: d}, nil
+}
+
+func (p *pd) Device() verbs.Device { return p.dev }
+
+func (p *pd) Close() error {
+	if p.closed.Load() {
+		return nil
+	}
+	if p.users.Load() > 0 {
+		return verbs.Wrap("close PD", verbs.ErrBusy)
+	}
+	if !p.closed.Swap(true) {
+		p.dev.remove(objPD)
+	}
+	return nil
+}
+
+// own checks that an object handed in by a caller belongs to this domain's
+// device.
+func (p *pd) own(dev *device) error {
+	if p.closed.Load() {
+		return verbs.ErrClosed
+	}
+	if p.dev != dev {
+		return verbs.ErrForeign
+	}
+	return nil
+}
+
+// mr implements verbs.MR. Remote operations on it come from any shard.
+type mr struct {
+	pd     *pd
+	buf    []byte
+	base   uint64
+	key    uint32
+	access verbs.Access
+	mapped bool // buf is ours to unmap
+
+	dead   atomic.Bool
+	inside atomic.Int32 // remote operations that touch buf at this moment
+}
+
+func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
+	if attr.Size <= 0 || uint64(attr.Size) > maxMRSize {
+		return nil, verbs.Wrap("alloc MR", &verbs.ParamError{Field: "size", Value: int64(attr.Size), Limit: maxMRSize, Reason: "out of range"})
+	}
+	if err := attr.Access.Check(); err != nil {
+		return nil, verbs.Wrap("alloc MR", err)
+	}
+	buf, err := mapAnonymous(attr.Size, attr.HugePages)
+	if err != nil {
+		return nil, verbs.Wrap("alloc MR", err)
+	}
+	m, err := p.newMR(buf, attr.Access, true)
+	if err != nil {
+		_ = unix.Munmap(buf)
+		return nil, verbs.Wrap("alloc MR", err)
+	}
+	return m, nil
+}
+
+func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
+	if len(b) == 0 {
+		return nil, verbs.Wrap("register MR", &verbs.ParamError{Field: "size", Value: 0, Limit: maxMRSize, Reason: "out of range"})
+	}
+	if err := access.Check(); err != nil {
+		return nil, verbs.Wrap("register MR", err)
+	}
+	m, err := p.newMR(b, access, false)
+	if err != nil {
+		return nil, verbs.Wrap("register MR", err)
+	}
+	return m, nil
+}
+
+func (p *pd) newMR(buf []byte, access verbs.Access, mapped bool) (*mr, error) {
+	if p.closed.Load() {
+		return nil, verbs.ErrClosed
+	}
+	m := &mr{pd: p, buf: buf, base: addressOf(buf), access: access, mapped: mapped}
+	if err := p.dev.mrs.insert(m); err != nil {
+		return nil, err
+	}
+	p.users.Add(1)
+	return m, nil
+}
+
+// mapAnonymous maps zeroed memory, of huge pages if the caller likes and the
+// system has some reserved.
+func mapAnonymous(size int, huge bool) ([]byte, error) {
+	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	if huge {
+		const hugePage = 2 << 20
+		rounded := (size + hugePage - 1) &^ (hugePage - 1)
+		if buf, err := unix.Mmap(-1, 0, rounded, prot, flags|unix.MAP_HUGETLB); err == nil {
+			return buf, nil
+		}
+	}
+	return unix.Mmap(-1, 0, size, prot, flags)
+}
+
+func (m *mr) PD() verbs.PD         { return m.pd }
+func (m *mr) Bytes() []byte        { return m.buf }
+func (m *mr) Addr() uint64         { return m.base }
+func (m *mr) LKey() uint32         { return m.key }
+func (m *mr) RKey() uint32         { return m.key }
+func (m *mr) Access() verbs.Access { return m.access }
+
+func (m *mr) Close() error {
+	if m.dead.Swap(true) {
+		return nil
+	}
+	m.pd.dev.mrs.remove(m)
+	// A remote operation that found the region before it was removed may still
+	// be copying; it is done within one fragment's copy.
+	for m.inside.Load() > 0 {
+		runtime.Gosched()
+	}
+	m.pd.users.Add(-1)
+	if m.mapped {
+		return verbs.Wrap("close MR", unix.Munmap(m.buf))
+	}
+	return nil
+}
+
+// window returns the bytes that address and length name, or false when they
+// are not inside the region.
+func (m *mr) window(addr uint64, length uint32) ([]byte, bool) {
+	off := addr - m.base // wraps for addresses in front; the check below catches that
+	size := uint64(len(m.buf))
+	if off > size || uint64(length) > size-off {
+		return nil, false
+	}
+	return m.buf[off : off+uint64(length) : off+uint64(length)], true
+}
+
+// local finds the memory of an SGE of this domain that allows access.
+func (p *pd) local(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
+	m := p.dev.mrs.find(sge.LKey)
+	if m == nil || m.pd != p || m.access&access != access {
+		return nil, false
+	}
+	return m.window(sge.Addr, sge.Length)
+}
+
+// enterRemote finds the memory that a peer's request names and keeps it from
+// being unmapped until leave. It returns nil when key, bounds or rights do not
+// hold.
+func (p *pd) enterRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
+	m := p.dev.mrs.find(key)
+	if m == nil || m.pd != p || m.access&access != access {
+		return nil, nil
+	}
+	buf, ok := m.window(addr, length)
+	if !ok {
+		return nil, nil
+	}
+	m.inside.Add(1)
+	if m.dead.Load() {
+		m.inside.Add(-1)
+		return nil, nil
+	}
+	return m, buf
+}
+
+// leave ends what enterRemote began.
+func (m *mr) leave() { m.inside.Add(-1) }

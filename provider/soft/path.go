@@ -1,0 +1,45 @@
+//go:build linux
+
+package soft
+
+// A path carries the requests of one RC queue pair to its peer, and brings the
+// peer's. It belongs to the queue pair's shard. The queue pair calls it through
+// this interface; it calls the queue pair's methods of requester.go and
+// responder.go.
+type path interface {
+	// transmit sends what the send queue holds, as far as there is room. It is
+	// called after posting, and again by the path itself when there is room.
+	transmit()
+	// resend repeats the request that was answered with RNR NAK, and what
+	// follows it.
+	resend()
+	// silence stops answering: the queue pair has gone to the error state.
+	silence()
+	// detach gives up the path's resources. The queue pair calls nothing after.
+	detach()
+}
+
+// An answer is what the responder makes of a request.
+type answer uint8
+
+const (
+	answerAck            answer = iota
+	answerRNR                   // no receive buffer; the request may be repeated
+	answerInvalidRequest        // NAK codes of IBTA vol. 1, 9.3.5, table 46
+	answerAccessError
+	answerOperationError
+)
+
+// A request is one fragment of a message for the responder. Its payload may lie
+// in memory that the peer can change while it is looked at.
+type request struct {
+	op          frameOp
+	first, last bool
+	hasImm      bool
+	solicited   bool
+	imm         uint32
+	addr        uint64 // of the message's first byte
+	key         uint32
+	total       uint32 // bytes of the message, for operations on remote memory
+	payload     []byte
+}

@@ -1,0 +1,37 @@
+//go:build !linux
+
+package soft
+
+import (
+	"errors"
+	"runtime"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Provider can not be had on this system.
+type Provider struct{}
+
+func unsupported() error {
+	return &verbs.FeatureError{Feature: "soft device on " + runtime.GOOS, Reason: errors.New("it needs Linux")}
+}
+
+// Open returns a *verbs.FeatureError.
+func Open(*Config) (*Provider, error) { return nil, verbs.Wrap("open soft device", unsupported()) }
+
+// Name is "soft".
+func (p *Provider) Name() string { return "soft" }
+
+// Devices returns a *verbs.FeatureError.
+func (p *Provider) Devices() ([]verbs.Device, error) {
+	return nil, verbs.Wrap("list soft devices", unsupported())
+}
+
+// OpenChannel returns a *verbs.FeatureError.
+func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
+	return nil, verbs.Wrap("open event channel", unsupported())
+}
+
+// Close does nothing.
+func (p *Provider) Close() error { return nil }

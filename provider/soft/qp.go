@@ -1,0 +1,284 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// qp implements verbs.QP. It belongs to its shard: every field below state is
+// touched only between shard.enter and shard.leave.
+type qp struct {
+	dev       *device
+	pd        *pd
+	shard     *shard
+	num       uint32
+	typ       verbs.QPType
+	sendCQ    *cq
+	recvCQ    *cq
+	srq       *srq
+	caps      verbs.QPCaps
+	signalAll bool
+
+	state   verbs.QPState
+	closed  bool
+	drained bool // AsyncSQDrained was raised for this stay in SQD
+	attr    verbs.QPAttr
+
+	sq sendQueue
+	rq recvQueue
+	requester
+	responder
+	path path // of an RC queue pair from RTR on; of a UD one always
+}
+
+func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
+	q, err := p.createQP(attr)
+	if err != nil {
+		return nil, verbs.Wrap("create QP", err)
+	}
+	return q, nil
+}
+
+func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
+	if attr.Type != verbs.QPTypeRC && attr.Type != verbs.QPTypeUD {
+		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Reason: "neither RC nor UD"}
+	}
+	sendCQ, err := p.ownCQ(attr.SendCQ)
+	if err != nil {
+		return nil, err
+	}
+	recvCQ, err := p.ownCQ(attr.RecvCQ)
+	if err != nil {
+		return nil, err
+	}
+	if sendCQ.shard != recvCQ.shard {
+		return nil, &verbs.ParamError{Field: "vector", Value: int64(recvCQ.vector), Limit: int64(sendCQ.vector), Reason: "both CQs of a queue pair share vector and progress"}
+	}
+	q := &qp{dev: p.dev, pd: p, shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ,
+		caps: attr.Caps, signalAll: attr.SignalAll}
+	if err := q.attachSRQ(attr.SRQ); err != nil {
+		return nil, err
+	}
+	if err := checkQPCaps(&q.caps, q.srq != nil); err != nil {
+		return nil, err
+	}
+	q.sq = newSendQueue(&q.caps)
+	q.rq = newRecvQueue(q.caps.MaxRecvWR, q.caps.MaxRecvSGE)
+	q.current.sges = make([]verbs.SGE, 0, maxSGE)
+	q.rnrTimer.init(q.shard, q.onRNRTimer)
+	q.silenceTimer.init(q.shard, q.onSilenceTimer)
+	if err := q.takeNumber(); err != nil {
+		return nil, err
+	}
+	if err := q.join(); err != nil {
+		q.dev.unregister(q)
+		return nil, err
+	}
+	return q, nil
+}
+
+// takeNumber registers the queue pair; a UD one also gets the socket that its
+// number names, which makes the number unique on the host.
+func (q *qp) takeNumber() error {
+	if q.typ == verbs.QPTypeRC {
+		return q.dev.register(q, func(uint32) error { return nil })
+	}
+	return q.dev.register(q, func(num uint32) error {
+		port, err := newDatagramPort(q, num)
+		if err == nil {
+			q.path = port
+		}
+		return err
+	})
+}
+
+// join makes the queue pair a part of its shard, and keeps what it is made of
+// from being closed.
+func (q *qp) join() error {
+	q.shard.enter()
+	defer q.shard.leave()
+	if port, ok := q.path.(*datagramPort); ok {
+		if err := port.attach(); err != nil {
+			port.detach()
+			return err
+		}
+	}
+	q.pd.users.Add(1)
+	q.sendCQ.users++
+	q.recvCQ.users++
+	if q.srq != nil {
+		q.srq.users++
+	}
+	return nil
+}
+
+func (p *pd) ownCQ(c verbs.CQ) (*cq, error) {
+	own, ok := c.(*cq)
+	if !ok {
+		return nil, verbs.ErrForeign
+	}
+	if own.closed.Load() {
+		return nil, verbs.ErrClosed
+	}
+	return own, p.own(own.dev)
+}
+
+func (q *qp) attachSRQ(s verbs.SRQ) error {
+	if s == nil {
+		return nil
+	}
+	own, ok := s.(*srq)
+	if !ok || own.pd != q.pd {
+		return verbs.ErrForeign
+	}
+	if own.closed {
+		return verbs.ErrClosed
+	}
+	if own.shard != q.shard {
+		return &verbs.ParamError{Field: "SRQ vector", Value: int64(own.cq.vector), Limit: int64(q.recvCQ.vector), Reason: "an SRQ shares vector and progress with its queue pairs"}
+	}
+	q.srq = own
+	return nil
+}
+
+func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
+	if hasSRQ {
+		caps.MaxRecvWR = 0
+	}
+	for _, f := range []struct {
+		name        string
+		value       *int
+		least, most int
+	}{
+		{"send WRs", &caps.MaxSendWR, 1, maxWR},
+		{"receive WRs", &caps.MaxRecvWR, 0, maxWR},
+		{"send SGEs", &caps.MaxSendSGE, 1, maxSGE},
+		{"receive SGEs", &caps.MaxRecvSGE, 1, maxSGE},
+		{"inline bytes", &caps.MaxInline, 0, maxInline},
+	} {
+		if *f.value < 0 || *f.value > f.most {
+			return &verbs.ParamError{Field: f.name, Value: int64(*f.value), Limit: int64(f.most), Reason: "out of range"}
+		}
+		*f.value = max(*f.value, f.least)
+	}
+	return nil
+}
+
+func (q *qp) Num() uint32        { return q.num }
+func (q *qp) Type() verbs.QPType { return q.typ }
+func (q *qp) PD() verbs.PD       { return q.pd }
+func (q *qp) Caps() verbs.QPCaps { return q.caps }
+
+func (q *qp) State() verbs.QPState {
+	q.shard.enter()
+	defer q.shard.leave()
+	return q.state
+}
+
+func (q *qp) Query() (verbs.QPAttr, error) {
+	q.shard.enter()
+	defer q.shard.leave()
+	if q.closed {
+		return verbs.QPAttr{}, verbs.Wrap("query QP", verbs.ErrClosed)
+	}
+	attr := q.attr
+	attr.State = q.state
+	return attr, nil
+}
+
+var errNoReceiveQueue = errors.New("the queue pair has a shared receive queue")
+
+func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	q.shard.enter()
+	n, err := q.postRecv(wrs)
+	q.shard.leave()
+	if err != nil {
+		return n, verbs.Wrap("post receive", err)
+	}
+	return n, nil
+}
+
+func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
+	switch {
+	case q.closed:
+		return 0, verbs.ErrClosed
+	case q.srq != nil:
+		return 0, &verbs.FeatureError{Feature: "post receive", Reason: errNoReceiveQueue}
+	case q.state == verbs.StateReset:
+		return 0, verbs.ErrState
+	}
+	n, err := q.rq.post(wrs)
+	if q.state == verbs.StateError {
+		q.flushReceives()
+	}
+	return n, err
+}
+
+func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
+	q.shard.enter()
+	n, err := q.postSend(wrs)
+	q.shard.leave()
+	if err != nil {
+		return n, verbs.Wrap("post send", err)
+	}
+	return n, nil
+}
+
+func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
+	if q.closed {
+		return 0, verbs.ErrClosed
+	}
+	if q.state != verbs.StateRTS && q.state != verbs.StateSQD && q.state != verbs.StateError {
+		return 0, verbs.ErrState
+	}
+	for n = range wrs {
+		if err = q.enqueue(&wrs[n]); err != nil {
+			break
+		}
+		n++
+	}
+	if q.state == verbs.StateError {
+		q.flushSends()
+	} else if q.path != nil {
+		q.path.transmit()
+	}
+	return n, err
+}
+
+// enqueue appends one request.
+func (q *qp) enqueue(wr *verbs.SendWR) error {
+	total, err := q.validate(wr)
+	if err != nil {
+		return err
+	}
+	if q.sq.full() {
+		return verbs.ErrQueueFull
+	}
+	q.sq.push(wr, total)
+	return nil
+}
+
+// Close destroys the queue pair; see verbs.QP.
+func (q *qp) Close() error {
+	q.shard.enter()
+	defer q.shard.leave()
+	if q.closed {
+		return nil
+	}
+	q.closed = true
+	q.forget()
+	if q.path != nil {
+		q.path.detach()
+	}
+	q.pd.users.Add(-1)
+	q.sendCQ.users--
+	q.recvCQ.users--
+	if q.srq != nil {
+		q.srq.users--
+	}
+	q.dev.unregister(q)
+	return nil
+}

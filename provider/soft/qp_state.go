@@ -1,0 +1,179 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Modify changes attributes and state; see verbs.QP.
+func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	q.shard.enter()
+	defer q.shard.leave()
+	return verbs.Wrap("modify QP", q.modify(attr, mask))
+}
+
+func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if q.closed {
+		return verbs.ErrClosed
+	}
+	if err := verbs.CheckTransition(q.typ, q.state, attr, mask); err != nil {
+		return err
+	}
+	if err := checkDepths(attr, mask); err != nil {
+		return err
+	}
+	from, to := q.state, q.state
+	if mask&verbs.AttrState != 0 {
+		to = attr.State
+	}
+	if to == verbs.StateRTR && from == verbs.StateInit && q.typ == verbs.QPTypeRC {
+		if err := q.connect(attr); err != nil {
+			return err
+		}
+	}
+	q.setAttrs(attr, mask)
+	q.enterState(from, to)
+	return nil
+}
+
+func checkDepths(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if mask&verbs.AttrMaxRdAtomic != 0 && attr.MaxRdAtomic > maxRdAtomic {
+		return &verbs.ParamError{Field: "initiator depth", Value: int64(attr.MaxRdAtomic), Limit: maxRdAtomic}
+	}
+	if mask&verbs.AttrMaxDestRdAtomic != 0 && attr.MaxDestRdAtomic > maxRdAtomic {
+		return &verbs.ParamError{Field: "responder resources", Value: int64(attr.MaxDestRdAtomic), Limit: maxRdAtomic}
+	}
+	if mask&verbs.AttrPort != 0 && attr.Port != 1 {
+		return &verbs.ParamError{Field: "port", Value: int64(attr.Port), Limit: 1, Reason: "ports count from 1, and there is one"}
+	}
+	return nil
+}
+
+func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
+	set := func(bit verbs.QPAttrMask, assign func()) {
+		if mask&bit != 0 {
+			assign()
+		}
+	}
+	a := &q.attr
+	set(verbs.AttrAccess, func() { a.Access = attr.Access })
+	set(verbs.AttrPort, func() { a.Port = attr.Port })
+	set(verbs.AttrQKey, func() { a.QKey = attr.QKey })
+	set(verbs.AttrAV, func() { a.AH = attr.AH })
+	set(verbs.AttrPathMTU, func() { a.PathMTU = attr.PathMTU })
+	set(verbs.AttrDestQPN, func() { a.DestQPN = attr.DestQPN })
+	set(verbs.AttrRQPSN, func() { a.RQPSN = attr.RQPSN })
+	set(verbs.AttrSQPSN, func() { a.SQPSN = attr.SQPSN })
+	set(verbs.AttrMaxDestRdAtomic, func() { a.MaxDestRdAtomic = attr.MaxDestRdAtomic })
+	set(verbs.AttrMaxRdAtomic, func() { a.MaxRdAtomic = attr.MaxRdAtomic })
+	set(verbs.AttrMinRNRTimer, func() { a.MinRNRTimer = attr.MinRNRTimer })
+	set(verbs.AttrTimeout, func() { a.Timeout = attr.Timeout })
+	set(verbs.AttrRetryCount, func() { a.RetryCount = attr.RetryCount })
+	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnrLeft = attr.RNRRetry })
+}
+
+func (q *qp) enterState(from, to verbs.QPState) {
+	switch to {
+	case verbs.StateReset:
+		q.forget()
+		q.attr = verbs.QPAttr{}
+	case verbs.StateError:
+		q.enterError()
+	case verbs.StateSQD:
+		if from != to {
+			q.state, q.drained = to, false
+			q.retire()
+		}
+	default:
+		q.state = to
+		if to == verbs.StateRTS && q.path != nil {
+			q.path.transmit()
+		}
+	}
+}
+
+// enterError moves to the error state and flushes both queues, in order (IBTA
+// vol. 1, 10.3.1.7). The memory shared with the peer is kept until Close.
+func (q *qp) enterError() {
+	if q.state == verbs.StateError {
+		return
+	}
+	q.state = verbs.StateError
+	q.rnrTimer.stop()
+	q.silenceTimer.stop()
+	if q.path != nil {
+		q.path.silence()
+	}
+	q.flushSends()
+	q.flushReceives()
+	if q.srq != nil {
+		// ibv_get_async_event(3): after this event no more buffers of the SRQ
+		// are taken by this queue pair.
+		q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPLastWQE, QP: q})
+	}
+}
+
+func (q *qp) flushSends() {
+	for q.sq.done != q.sq.tail {
+		w := q.sq.at(q.sq.done)
+		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: verbs.StatusWRFlushErr, QPN: q.num})
+	}
+	q.sq.next = q.sq.tail
+	q.reads, q.wantAcks = 0, 0
+}
+
+func (q *qp) flushReceives() {
+	flushed := verbs.WC{Status: verbs.StatusWRFlushErr}
+	if q.has {
+		q.receiveDone(&flushed, true)
+	}
+	// The buffers of an SRQ belong to the others too, and stay.
+	for q.srq == nil && q.rq.pop(&q.current) {
+		q.receiveDone(&flushed, true)
+	}
+}
+
+// forget drops path and queues without completions.
+func (q *qp) forget() {
+	q.rnrTimer.stop()
+	q.silenceTimer.stop()
+	if q.typ == verbs.QPTypeRC && q.path != nil {
+		q.path.silence()
+		q.path.detach()
+		q.path = nil
+	}
+	q.state = verbs.StateReset
+	q.sq.reset()
+	q.rq.head = q.rq.tail
+	if q.has {
+		q.receives().held--
+	}
+	sges := q.responder.current.sges
+	q.responder = responder{current: rqe{sges: sges}}
+	r := &q.requester
+	r.acked, r.reads, r.readAt, r.stopped, r.waitingRNR, r.wantAcks = 0, 0, 0, false, false, 0
+}
+
+var errSelf = errors.New("a queue pair can not be connected to itself")
+
+// connect finds the way to the peer of an RC queue pair: the end that connection
+// management has offered, or for two queue pairs of this device one made here.
+func (q *qp) connect(attr *verbs.QPAttr) error {
+	if attr.DestQPN == q.num {
+		return &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
+	}
+	end, err := q.dev.takeEnd(q.num, attr.DestQPN)
+	if err != nil {
+		return err
+	}
+	l, err := newLink(q, end)
+	if err != nil {
+		end.release()
+		return err
+	}
+	q.path = l
+	return nil
+}

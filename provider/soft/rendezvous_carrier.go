@@ -1,0 +1,269 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A localCarrier carries the messages of one ID over a Unix socket. The reply
+// brings three descriptors along: the shared segment, the bell of the connecting
+// side and that of the accepting one. The socket stays open as long as the ID:
+// the kernel hangs it up when the peer dies.
+type localCarrier struct {
+	ch  *channel
+	id  *id // nil while the request is awaited
+	fd  int
+	qpn uint32 // of the queue pair attached; 0: none
+
+	// The connecting side, while the listener's queue is full.
+	request message
+	redial  deadline
+
+	// The descriptors that go, or came, with the reply.
+	passed []int
+}
+
+// redialAfter is how often a full listener is tried again: the system does not
+// tell when there is room. See connect(2), EAGAIN.
+const redialAfter = 5 * time.Millisecond
+
+// Descriptors in the order in which they are passed.
+const (
+	passedSegment = iota
+	passedBell    // of the connecting side
+	passedPeerBell
+	passedCount
+)
+
+// dialLocal sends a request to the listener at the ID's remote address. It takes
+// over the socket that reserves the ID's port.
+func dialLocal(i *id, m message) error {
+	fd := i.port.fd
+	if fd < 0 { // a port shared by REUSEADDR
+		var err error
+		if fd, err = newSocket(); err != nil {
+			return err
+		}
+	}
+	c := &localCarrier{ch: i.ch.Load(), id: i, fd: fd, request: m}
+	c.redial.fire = func(time.Time) { c.dialAgain() }
+	i.port.fd, i.carrier = -1, c
+	if err := c.dial(); err != nil {
+		i.port.fd, i.carrier = fd, nil
+		return err
+	}
+	return nil
+}
+
+// dial tries the spots at which the listener may be. One that is bound without
+// listening is as good as none.
+func (c *localCarrier) dial() error {
+	for _, s := range targets(c.id.ps, c.id.remote) {
+		err := unix.Connect(c.fd, &unix.SockaddrUnix{Name: s.name()})
+		switch {
+		case err == nil:
+			return c.sendRequest()
+		case errors.Is(err, unix.EAGAIN):
+			c.ch.timers.start(&c.redial, c.ch.clock().Add(redialAfter))
+			return nil
+		case !errors.Is(err, unix.ECONNREFUSED):
+			return err
+		}
+	}
+	c.nobodyListens()
+	return nil
+}
+
+func (c *localCarrier) dialAgain() {
+	if c.dial() != nil {
+		c.id.lost()
+	}
+}
+
+func (c *localCarrier) sendRequest() error {
+	if err := c.ch.watch(c.fd, c); err != nil {
+		return err
+	}
+	// That the listener went meanwhile shows as the end of the connection.
+	_ = sendPacket(c.fd, encode(c.request), nil)
+	c.request = nil
+	return nil
+}
+
+// nobodyListens answers in the listener's place.
+func (c *localCarrier) nobodyListens() {
+	if c.id.ps == cm.UDP {
+		c.id.deliver(&lookupReplyMsg{status: cm.SIDRUnsupported})
+	} else {
+		c.id.deliver(&rejectMsg{reason: cm.RejectInvalidServiceID})
+	}
+}
+
+// readable reads one message.
+func (c *localCarrier) readable() {
+	m, err := c.receive()
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+	case err != nil || !c.id.deliver(m):
+		c.mute()
+		c.id.lost()
+	}
+}
+
+// receive takes one message off the socket. Only a reply may bring descriptors,
+// and only to the side that asked; they are kept for attach.
+func (c *localCarrier) receive() (message, error) {
+	room := 0
+	if c.id != nil && c.id.phase == phaseRequestSent && c.id.ps == cm.TCP {
+		room = passedCount
+	}
+	n, fds, err := recvPacket(c.fd, c.ch.packet[:], room)
+	if err != nil {
+		return nil, err
+	}
+	m, err := decode(c.ch.packet[:n])
+	if err == nil {
+		err = checkPassed(m, fds)
+	}
+	if err != nil {
+		closeAll(fds)
+		return nil, err
+	}
+	if len(fds) > 0 {
+		c.passed = fds
+	}
+	return m, nil
+}
+
+// checkPassed reports whether the descriptors are those that the message has to
+// bring. The segment is checked when it is opened.
+func checkPassed(m message, fds []int) error {
+	want := 0
+	if m.kind() == kindREP {
+		want = passedCount
+	}
+	if len(fds) != want {
+		return fmt.Errorf("%w: message with %d descriptors", verbs.ErrProtocol, len(fds))
+	}
+	if want > 0 && !(isEventfd(fds[passedBell]) && isEventfd(fds[passedPeerBell])) {
+		return fmt.Errorf("%w: not a doorbell", verbs.ErrProtocol)
+	}
+	return nil
+}
+
+// attach offers the shared memory to the queue pair: what came with the reply,
+// or on the accepting side what will go with it.
+func (c *localCarrier) attach(qpn uint32) error {
+	end, err := c.end()
+	if err != nil {
+		return err
+	}
+	c.qpn = qpn
+	return c.ch.dev.offerEnd(qpn, end)
+}
+
+func (c *localCarrier) end() (*localEnd, error) {
+	if c.id.active {
+		return c.openEnd()
+	}
+	return c.makeEnd()
+}
+
+// openEnd makes an end of the descriptors that came, and gives them away.
+func (c *localCarrier) openEnd() (*localEnd, error) {
+	fds := c.passed
+	c.passed = nil
+	seg, err := openSegment(fds[passedSegment])
+	if err != nil {
+		closeAll(fds[passedBell:])
+		return nil, err
+	}
+	seg.closeFD()
+	return &localEnd{seg: seg, side: 0, bell: fds[passedBell], peerBell: fds[passedPeerBell], sock: c.fd}, nil
+}
+
+// makeEnd makes the memory and both bells, and keeps copies of the descriptors
+// to pass: the end may be taken, and given up, before the reply goes.
+func (c *localCarrier) makeEnd() (*localEnd, error) {
+	seg, err := newSegment(&c.ch.dev.cfg)
+	if err != nil {
+		return nil, err
+	}
+	end := &localEnd{seg: seg, side: 1, bell: -1, peerBell: -1, sock: c.fd}
+	if end.bell, err = newEventfd(); err == nil {
+		end.peerBell, err = newEventfd()
+	}
+	if err == nil {
+		c.passed, err = duplicate(seg.fd, end.peerBell, end.bell)
+	}
+	if err != nil {
+		end.release()
+		return nil, err
+	}
+	seg.closeFD()
+	return end, nil
+}
+
+// send sends a message, and with a reply the descriptors.
+func (c *localCarrier) send(m message) error {
+	if m.kind() != kindREP {
+		return sendPacket(c.fd, encode(m), nil)
+	}
+	defer c.dropPassed()
+	return sendPacket(c.fd, encode(m), c.passed)
+}
+
+func (c *localCarrier) dropPassed() {
+	closeAll(c.passed)
+	c.passed = nil
+}
+
+func (c *localCarrier) hungUp() { c.ch.dev.peerGone(c.qpn, c.fd) }
+
+func (c *localCarrier) mute() {
+	c.ch.timers.stop(&c.redial)
+	c.ch.unwatch(c.fd)
+}
+
+func (c *localCarrier) move(to *channel) error {
+	if c.ch.sources[int32(c.fd)] != nil {
+		if err := to.watch(c.fd, c); err != nil {
+			return err
+		}
+		c.ch.unwatch(c.fd)
+	}
+	c.ch.timers.move(&c.redial, &to.timers)
+	c.ch = to
+	return nil
+}
+
+func (c *localCarrier) close() {
+	c.mute()
+	c.dropPassed()
+	if c.qpn != 0 {
+		c.ch.dev.withdrawEnd(c.qpn, c.fd)
+	}
+	_ = unix.Close(c.fd)
+}
+
+// duplicate returns copies of descriptors.
+func duplicate(fds ...int) ([]int, error) {
+	var copies []int
+	for _, fd := range fds {
+		d, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			closeAll(copies)
+			return nil, err
+		}
+		copies = append(copies, d)
+	}
+	return copies, nil
+}

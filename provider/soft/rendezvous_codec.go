@@ -1,0 +1,209 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A message on the local path is one packet: a header of fixed layout and the
+// private data. All numbers are little-endian; what a kind of message does not
+// use is zero.
+//
+//	0  version          8  queue pair number     24  source port
+//	1  kind            12  first PSN             26  destination port
+//	2  flags           16  Q_Key                 28  source address
+//	3  lookup status   20  responder resources   44  destination address
+//	4  reject reason   21  initiator depth       60  zero
+//	6  length of the   22  retry count           64  private data
+//	   private data    23  RNR retry count
+const (
+	codecVersion = 1
+	headerSize   = 64
+	maxMessage   = headerSize + 196 // a REP has the most private data
+)
+
+// Bits of the flags.
+const (
+	flagFlowControl = 1 << iota
+	flagSRQ
+	flagByApplication
+)
+
+// max24 is the largest queue pair number and PSN.
+const max24 = 1<<24 - 1
+
+// encode returns the packet for m.
+func encode(m message) []byte {
+	b := make([]byte, headerSize, maxMessage)
+	b[0], b[1] = codecVersion, byte(m.kind())
+	var private []byte
+	switch m := m.(type) {
+	case *requestMsg:
+		m.endpoints.encode(b)
+		m.side.encode(b)
+		b[22] = m.retry
+		private = m.private
+	case *replyMsg:
+		m.side.encode(b)
+		private = m.private
+	case *rejectMsg:
+		b[2] = flag(m.byApplication, flagByApplication)
+		binary.LittleEndian.PutUint16(b[4:], uint16(m.reason))
+		private = m.private
+	case *lookupMsg:
+		m.endpoints.encode(b)
+		private = m.private
+	case *lookupReplyMsg:
+		b[2] = flag(m.byApplication, flagByApplication)
+		b[3] = byte(m.status)
+		binary.LittleEndian.PutUint32(b[8:], m.qpn)
+		binary.LittleEndian.PutUint32(b[16:], m.qkey)
+		private = m.private
+	}
+	binary.LittleEndian.PutUint16(b[6:], uint16(len(private)))
+	return append(b, private...)
+}
+
+func flag(set bool, bit byte) byte {
+	if set {
+		return bit
+	}
+	return 0
+}
+
+func (e *endpoints) encode(b []byte) {
+	binary.LittleEndian.PutUint16(b[24:], e.src.Port())
+	binary.LittleEndian.PutUint16(b[26:], e.dst.Port())
+	src, dst := e.src.Addr().As16(), e.dst.Addr().As16()
+	copy(b[28:], src[:])
+	copy(b[44:], dst[:])
+}
+
+func (s *side) encode(b []byte) {
+	b[2] = flag(s.flowControl, flagFlowControl) | flag(s.srq, flagSRQ)
+	binary.LittleEndian.PutUint32(b[8:], s.qpn)
+	binary.LittleEndian.PutUint32(b[12:], s.psn)
+	b[20], b[21], b[23] = s.resources, s.depth, s.rnrRetry
+}
+
+// decode returns the message in a packet, which stays the caller's, or an error
+// that matches verbs.ErrProtocol. The packet is a stranger's: everything in it
+// is checked here, except what only the receiving ID can know.
+func decode(b []byte) (message, error) {
+	if len(b) < headerSize || b[0] != codecVersion {
+		return nil, fmt.Errorf("%w: message of %d bytes", verbs.ErrProtocol, len(b))
+	}
+	m, err := parse(b)
+	if err != nil {
+		return nil, err
+	}
+	// Each message has one packet only, which settles the length of the
+	// private data, unknown flags, and the fields that have to be zero.
+	if !bytes.Equal(encode(m), b) {
+		return nil, malformed("layout of kind", uint64(b[1]))
+	}
+	return m, nil
+}
+
+func malformed(field string, value uint64) error {
+	return fmt.Errorf("%w: message with %s %d", verbs.ErrProtocol, field, value)
+}
+
+// parse reads and checks the fields of the kind that b claims to be.
+func parse(b []byte) (message, error) {
+	private := bytes.Clone(b[headerSize:])
+	byApplication := b[2]&flagByApplication != 0
+	switch kind := messageKind(b[1]); kind {
+	case kindREQ:
+		m := &requestMsg{parseEndpoints(b), parseSide(b), b[22], private}
+		return m, m.check()
+	case kindREP:
+		m := &replyMsg{parseSide(b), private}
+		return m, cmp.Or(m.side.check(), checkPrivate(private, cm.TCP, cm.MessageAccept))
+	case kindRTU:
+		return &readyMsg{}, nil
+	case kindREJ:
+		reason := cm.RejectReason(binary.LittleEndian.Uint16(b[4:]))
+		return &rejectMsg{reason, byApplication, private}, checkPrivate(private, cm.TCP, cm.MessageReject)
+	case kindDREQ:
+		return &disconnectMsg{}, nil
+	case kindDREP:
+		return &disconnectedMsg{}, nil
+	case kindSIDRREQ:
+		m := &lookupMsg{parseEndpoints(b), private}
+		return m, cmp.Or(m.endpoints.check(), checkPrivate(private, cm.UDP, cm.MessageConnect))
+	case kindSIDRREP:
+		m := &lookupReplyMsg{
+			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private,
+			qpn: binary.LittleEndian.Uint32(b[8:]), qkey: binary.LittleEndian.Uint32(b[16:]),
+		}
+		return m, m.check()
+	default:
+		return nil, malformed("kind", uint64(kind))
+	}
+}
+
+func parseEndpoints(b []byte) endpoints {
+	at := func(addr, port []byte) netip.AddrPort {
+		ip := netip.AddrFrom16([16]byte(addr)).Unmap()
+		return netip.AddrPortFrom(ip, binary.LittleEndian.Uint16(port))
+	}
+	return endpoints{src: at(b[28:44], b[24:]), dst: at(b[44:60], b[26:])}
+}
+
+func parseSide(b []byte) side {
+	return side{
+		qpn: binary.LittleEndian.Uint32(b[8:]), psn: binary.LittleEndian.Uint32(b[12:]),
+		srq: b[2]&flagSRQ != 0, flowControl: b[2]&flagFlowControl != 0,
+		resources: b[20], depth: b[21], rnrRetry: b[23],
+	}
+}
+
+func (m *requestMsg) check() error {
+	if m.retry > verbs.MaxRetry {
+		return malformed("retry count", uint64(m.retry))
+	}
+	return cmp.Or(m.endpoints.check(), m.side.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
+}
+
+func (m *lookupReplyMsg) check() error {
+	if m.qpn > max24 {
+		return malformed("queue pair number", uint64(m.qpn))
+	}
+	return checkPrivate(m.private, cm.UDP, cm.MessageAccept)
+}
+
+func (e *endpoints) check() error {
+	src, dst := e.src.Addr(), e.dst.Addr()
+	if src.IsUnspecified() || dst.IsUnspecified() || src.Is4() != dst.Is4() {
+		return fmt.Errorf("%w: request from %v to %v", verbs.ErrProtocol, src, dst)
+	}
+	return nil
+}
+
+func (s *side) check() error {
+	switch {
+	case s.qpn > max24:
+		return malformed("queue pair number", uint64(s.qpn))
+	case s.psn > max24:
+		return malformed("PSN", uint64(s.psn))
+	case s.rnrRetry > verbs.MaxRetry:
+		return malformed("RNR retry count", uint64(s.rnrRetry))
+	}
+	return nil
+}
+
+func checkPrivate(private []byte, ps cm.PortSpace, m cm.Message) error {
+	if len(private) > cm.MaxPrivateData(ps, m) {
+		return malformed("private data length", uint64(len(private)))
+	}
+	return nil
+}

@@ -1,0 +1,102 @@
+//go:build linux
+
+package soft
+
+import (
+	"net"
+	"net/netip"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// firstUserPort is the first port that needs no privilege to bind.
+const firstUserPort = 1024
+
+// mayBindLow reports whether the caller has CAP_NET_BIND_SERVICE, which ports
+// below firstUserPort need; see capabilities(7).
+func mayBindLow() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	if err := unix.Capget(&header, &sets[0]); err != nil {
+		return false
+	}
+	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
+}
+
+// onThisHost reports whether the address is one of this host, all of 127.0.0.0/8
+// among them. The system knows best: a UDP socket can be bound to those only,
+// and to multicast and broadcast addresses, which are ruled out.
+func onThisHost(a netip.Addr) bool {
+	if a.IsMulticast() {
+		return false
+	}
+	fd, err := datagramSocket(a)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	// Connecting to a broadcast address needs SO_BROADCAST; see udp(7).
+	return unix.Bind(fd, sockaddr(a, 0)) == nil && unix.Connect(fd, sockaddr(a, discardPort)) == nil
+}
+
+// sourceFor is the address that the system would send from to dst, or
+// cm.ErrNoRoute. Nothing is sent.
+func sourceFor(dst netip.Addr) (netip.Addr, error) {
+	fd, err := datagramSocket(dst)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, sockaddr(dst, discardPort)); err != nil {
+		return netip.Addr{}, cm.ErrNoRoute
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	switch name := name.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrFrom4(name.Addr), nil
+	case *unix.SockaddrInet6:
+		return netip.AddrFrom16(name.Addr).WithZone(zoneName(name.ZoneId)), nil
+	}
+	return netip.Addr{}, cm.ErrNoRoute
+}
+
+// discardPort stands in where a port is needed that nothing is sent to.
+const discardPort = 9
+
+func datagramSocket(a netip.Addr) (int, error) {
+	family := unix.AF_INET6
+	if a.Unmap().Is4() {
+		family = unix.AF_INET
+	}
+	return unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+}
+
+func sockaddr(a netip.Addr, port int) unix.Sockaddr {
+	if a = a.Unmap(); a.Is4() {
+		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}
+	}
+	return &unix.SockaddrInet6{Addr: a.As16(), Port: port, ZoneId: zoneID(a.Zone())}
+}
+
+// zoneID is the index of the interface that a zone names, 0 for none; see
+// ipv6(7), sin6_scope_id.
+func zoneID(zone string) uint32 {
+	if ifi, err := net.InterfaceByName(zone); err == nil {
+		return uint32(ifi.Index)
+	}
+	n, _ := strconv.ParseUint(zone, 10, 32)
+	return uint32(n)
+}
+
+func zoneName(id uint32) string {
+	if id == 0 {
+		return ""
+	}
+	return strconv.FormatUint(uint64(id), 10)
+}

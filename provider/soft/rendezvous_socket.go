@@ -1,0 +1,127 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The sockets of the rendezvous are SOCK_SEQPACKET Unix sockets: connected,
+// reliable, in order, and one message is one packet. They never block. See
+// unix(7).
+
+func newSocket() (int, error) {
+	return unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+}
+
+// bindSocket makes a socket with an abstract name, which begins with '@'.
+func bindSocket(name string) (int, error) {
+	fd, err := newSocket()
+	if err != nil {
+		return -1, err
+	}
+	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// nameIsBound reports whether a socket holds the name, by trying to take it.
+func nameIsBound(name string) bool {
+	fd, err := bindSocket(name)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return errors.Is(err, unix.EADDRINUSE)
+}
+
+// acceptSocket takes the next client of a listening socket.
+func acceptSocket(fd int) (int, error) {
+	client, _, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	return client, err
+}
+
+// sendPacket sends one packet with descriptors, which stay the caller's.
+func sendPacket(fd int, packet []byte, fds []int) error {
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	if err := unix.Sendmsg(fd, packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err != nil {
+		return fmt.Errorf("%w: %w", verbs.ErrPeerGone, err)
+	}
+	return nil
+}
+
+// recvPacket receives one packet into buf, and the descriptors that came along,
+// which are the caller's, in a room of maxFDs. The system closes those for which
+// there is no room; that they came is a breach of the protocol, as is a packet
+// that is too long. EAGAIN means that there is none; the end of the connection is
+// verbs.ErrPeerGone.
+func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
+	var rights []byte
+	if maxFDs > 0 {
+		rights = make([]byte, unix.CmsgSpace(4*maxFDs))
+	}
+	n, nRights, flags, _, err := unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	if errors.Is(err, unix.ECONNRESET) {
+		// The peer closed before it read everything. What it sent before is
+		// still there, and this error is reported once.
+		n, nRights, flags, _, err = unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+	}
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		return 0, nil, err
+	case err != nil:
+		return 0, nil, fmt.Errorf("%w: %w", verbs.ErrPeerGone, err)
+	}
+	fds = parseRights(rights[:nRights])
+	switch {
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		closeAll(fds)
+		return 0, nil, fmt.Errorf("%w: packet cut off", verbs.ErrProtocol)
+	case n == 0:
+		closeAll(fds)
+		return 0, nil, verbs.ErrPeerGone
+	}
+	return n, fds, nil
+}
+
+// parseRights returns every descriptor in the control messages of a packet.
+func parseRights(rights []byte) (fds []int) {
+	controls, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil
+	}
+	for i := range controls {
+		if passed, err := unix.ParseUnixRights(&controls[i]); err == nil {
+			fds = append(fds, passed...)
+		}
+	}
+	return fds
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// isEventfd reports whether a descriptor that a peer sent is an eventfd that
+// does not block. Writing to anything else might.
+func isEventfd(fd int) bool {
+	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil || name != "anon_inode:[eventfd]" {
+		return false
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	return err == nil && flags&unix.O_NONBLOCK != 0
+}

@@ -1,0 +1,115 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// namePrefix begins the name of every socket of the rendezvous, in the abstract
+// namespace of unix(7), which belongs to the network namespace as the addresses
+// do. The number is that of the protocol spoken.
+const namePrefix = "@rdmaloop/1/"
+
+// A spot is what an ID binds to: a port, on one address of the host or on all of
+// a family. It is the name of a socket, "@rdmaloop/1/tcp/127.0.0.1/7471", with
+// "*4" for the IPv4 wildcard, "*6" for the IPv6 wildcard that takes IPv4 too,
+// and "*6only" for the one that does not.
+type spot struct {
+	ps   cm.PortSpace
+	addr netip.Addr // neither mapped nor with a zone
+	only bool       // the IPv6 wildcard without IPv4
+	port uint16
+}
+
+// newSpot is the spot of an address as a user gives it.
+func newSpot(ps cm.PortSpace, at netip.AddrPort, afOnly bool) spot {
+	addr := plain(at.Addr())
+	return spot{ps, addr, afOnly && addr == netip.IPv6Unspecified(), at.Port()}
+}
+
+// plain is the address without a zone, and as IPv4 if it is mapped IPv4: the
+// form in which addresses are compared, and travel.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+func (s spot) host() string {
+	switch {
+	case s.addr == netip.IPv4Unspecified():
+		return "*4"
+	case s.only:
+		return "*6only"
+	case s.addr == netip.IPv6Unspecified():
+		return "*6"
+	}
+	return s.addr.String()
+}
+
+func (s spot) name() string {
+	return namePrefix + s.ps.String() + "/" + s.host() + "/" + strconv.Itoa(int(s.port))
+}
+
+// parseSpot is the inverse of name. Names may be anybody's: only those that name
+// would make are taken.
+func parseSpot(ps cm.PortSpace, name string) (spot, bool) {
+	rest, ok := strings.CutPrefix(name, namePrefix+ps.String()+"/")
+	host, digits, ok2 := strings.Cut(rest, "/")
+	port, err := strconv.ParseUint(digits, 10, 16)
+	if !ok || !ok2 || err != nil {
+		return spot{}, false
+	}
+	s := spot{ps: ps, port: uint16(port)}
+	switch host {
+	case "*4":
+		s.addr = netip.IPv4Unspecified()
+	case "*6", "*6only":
+		s.addr, s.only = netip.IPv6Unspecified(), host == "*6only"
+	default:
+		s.addr, _ = netip.ParseAddr(host)
+	}
+	return s, s.addr == plain(s.addr) && s.name() == name
+}
+
+func (s spot) wildcard() bool { return s.addr.IsUnspecified() }
+
+// covers reports whether a request for the address and port is one for the spot.
+func (s spot) covers(at netip.AddrPort) bool {
+	addr := at.Addr()
+	switch {
+	case s.port != at.Port():
+		return false
+	case s.addr == netip.IPv4Unspecified():
+		return addr.Is4()
+	case s.wildcard():
+		return addr.Is6() || !s.only
+	}
+	return s.addr == addr
+}
+
+// overlaps reports whether there is an address that both spots cover, ports
+// aside. Wildcards of families that share no address do not clash.
+func (s spot) overlaps(o spot) bool {
+	if s.wildcard() && o.wildcard() {
+		takes4 := func(w spot) bool { return w.addr.Is4() || !w.only }
+		return s.addr.Is6() && o.addr.Is6() || takes4(s) && takes4(o)
+	}
+	if o.wildcard() {
+		s, o = o, s
+	}
+	return s.covers(netip.AddrPortFrom(o.addr, s.port))
+}
+
+// targets are the spots at which a listener for dst may be, the closest first.
+func targets(ps cm.PortSpace, dst netip.AddrPort) []spot {
+	s := newSpot(ps, dst, false)
+	six := spot{ps, netip.IPv6Unspecified(), false, s.port}
+	if s.addr.Is4() {
+		return []spot{s, {ps, netip.IPv4Unspecified(), false, s.port}, six}
+	}
+	sixOnly := six
+	sixOnly.only = true
+	return []spot{s, six, sixOnly}
+}

@@ -1,0 +1,339 @@
+//go:build linux
+
+package soft
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// requester is the sending half of a queue pair: what is to be sent next, what
+// the answers mean, when to give up.
+type requester struct {
+	acked        uint64 // path sequences below are answered
+	reads        int    // READs and atomics outstanding
+	readAt       uint32 // position in the send queue from which the next response's request is looked for
+	stopped      bool   // a local error is ahead: nothing more is sent
+	waitingRNR   bool   // until rnrTimer fires
+	rnrLeft      uint8
+	wantAcks     int // signaled requests outstanding
+	rnrTimer     timer
+	silenceTimer timer // the peer does not answer
+}
+
+// validate checks a request before it is queued and returns its length.
+func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
+	if len(wr.SGEs) > q.caps.MaxSendSGE {
+		return 0, &verbs.ParamError{Field: "send SGEs", Value: int64(len(wr.SGEs)), Limit: int64(q.caps.MaxSendSGE)}
+	}
+	var sum uint64
+	for i := range wr.SGEs {
+		sum += uint64(wr.SGEs[i].Length)
+	}
+	if wr.Flags&verbs.SendInline != 0 {
+		if len(wr.Inline) > q.caps.MaxInline {
+			return 0, &verbs.ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Limit: int64(q.caps.MaxInline)}
+		}
+		if wr.Opcode == verbs.OpRead || wr.Opcode.Atomic() {
+			return 0, &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "READ and atomics have no inline data"}
+		}
+		sum = uint64(len(wr.Inline))
+	} else if len(wr.Inline) > 0 {
+		return 0, &verbs.ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Reason: "given without SendInline"}
+	}
+	if sum > maxMsgSize {
+		return 0, &verbs.ParamError{Field: "message bytes", Value: int64(sum), Limit: maxMsgSize}
+	}
+	if wr.Opcode > verbs.OpFetchAdd {
+		return 0, &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Limit: int64(verbs.OpFetchAdd)}
+	}
+	if q.typ == verbs.QPTypeUD {
+		if err := checkDatagram(wr); err != nil {
+			return 0, err
+		}
+	}
+	if wr.Opcode.Atomic() && sum != 8 {
+		return 0, &verbs.ParamError{Field: "atomic result bytes", Value: int64(sum), Limit: 8, Reason: "atomics have a result of 8 bytes"}
+	}
+	return uint32(sum), nil
+}
+
+// toSend is the next request that may go out now, or nil. It stays the same
+// until sent is called.
+func (q *qp) toSend() *wqe {
+	r := &q.requester
+	if q.sq.next == q.sq.tail || r.stopped || r.waitingRNR {
+		return nil
+	}
+	w := q.sq.at(q.sq.next)
+	if w.moved > 0 {
+		return w // in the middle of a message, which SQD lets end
+	}
+	if q.state != verbs.StateRTS {
+		return nil
+	}
+	// ibv_post_send(3), IBV_SEND_FENCE.
+	if w.flags&verbs.SendFence != 0 && r.reads > 0 {
+		return nil
+	}
+	if w.expectsResponse() && r.reads >= int(q.attr.MaxRdAtomic) && q.attr.MaxRdAtomic > 0 {
+		return nil
+	}
+	if w.status = q.localCheck(w); w.status != verbs.StatusSuccess {
+		r.stopped = true
+		q.sq.next++
+		q.retire()
+		return nil
+	}
+	return w
+}
+
+// localCheck finds what is wrong with a request's own memory, before any of it
+// is sent.
+func (q *qp) localCheck(w *wqe) verbs.Status {
+	var access verbs.Access
+	if w.expectsResponse() {
+		if q.attr.MaxRdAtomic == 0 {
+			return verbs.StatusLocQPOpErr // none was negotiated
+		}
+		access = verbs.AccessLocalWrite
+	}
+	for i := range w.sges {
+		if w.sges[i].Length == 0 {
+			continue
+		}
+		if _, ok := q.pd.local(&w.sges[i], access); !ok {
+			return verbs.StatusLocProtErr
+		}
+	}
+	return verbs.StatusSuccess
+}
+
+// sent records that the request that toSend returned is out, with seq as the
+// sequence of its last fragment.
+func (q *qp) sent(w *wqe, seq uint64) {
+	w.lastSeq = seq
+	q.sq.next++
+	if w.expectsResponse() {
+		w.moved = 0 // counts what comes back now
+		q.requester.reads++
+	}
+	if q.signaled(w) || w.expectsResponse() {
+		q.requester.wantAcks++
+	}
+}
+
+func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSignaled != 0 }
+
+// rewind takes back what was sent where nobody will read it.
+func (q *qp) rewind() {
+	for i := q.sq.done; i != q.sq.tail; i++ {
+		q.sq.at(i).moved = 0
+	}
+	q.sq.next = q.sq.done
+	q.reads, q.wantAcks = 0, 0
+}
+
+// gather copies the message from offset on into dst.
+func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
+	if w.flags&verbs.SendInline != 0 {
+		copy(dst, w.inline[offset:])
+		return true
+	}
+	return q.eachPiece(w.sges, offset, uint32(len(dst)), 0, func(piece []byte) {
+		n := copy(dst, piece)
+		dst = dst[n:]
+	})
+}
+
+// acknowledged takes a positive answer: all path sequences below seq.
+func (q *qp) acknowledged(seq uint64) {
+	done := q.sq.done
+	q.requester.acked = seq
+	q.retire()
+	if q.sq.done != done {
+		q.requester.rnrLeft = q.attr.RNRRetry
+		q.requester.silenceTimer.stop()
+	}
+}
+
+// retire completes, in order, what is answered.
+func (q *qp) retire() {
+	for q.sq.done != q.sq.next && q.state != verbs.StateError {
+		w := q.sq.at(q.sq.done)
+		switch {
+		case w.status != verbs.StatusSuccess:
+			q.failOldest(w.status)
+			return
+		case w.expectsResponse() && !w.answered, !w.expectsResponse() && w.lastSeq >= q.requester.acked:
+			return
+		}
+		q.completeSend(w)
+	}
+	if q.state == verbs.StateSQD && !q.drained && !q.sq.outstanding() {
+		q.drained = true
+		q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncSQDrained, QP: q})
+	}
+}
+
+// completeSend retires the oldest request with success.
+func (q *qp) completeSend(w *wqe) {
+	if q.signaled(w) || w.expectsResponse() {
+		q.requester.wantAcks--
+	}
+	if q.signaled(w) {
+		wc := verbs.WC{ID: w.id, Opcode: sendWCOpcode[w.op], QPN: q.num}
+		if w.expectsResponse() {
+			wc.ByteLen = w.total
+		}
+		q.sq.complete(q.sendCQ, &wc)
+		return
+	}
+	q.sq.done++
+}
+
+var sendWCOpcode = [...]verbs.WCOpcode{
+	verbs.OpWrite:       verbs.WCWrite,
+	verbs.OpWriteImm:    verbs.WCWrite,
+	verbs.OpSend:        verbs.WCSend,
+	verbs.OpSendImm:     verbs.WCSend,
+	verbs.OpRead:        verbs.WCRead,
+	verbs.OpCompareSwap: verbs.WCCompareSwap,
+	verbs.OpFetchAdd:    verbs.WCFetchAdd,
+}
+
+// awaited is the oldest READ or atomic without a complete response, or nil.
+func (q *qp) awaited() *wqe {
+	r := &q.requester
+	if r.reads == 0 {
+		return nil
+	}
+	if int32(r.readAt-q.sq.done) < 0 {
+		r.readAt = q.sq.done
+	}
+	for ; r.readAt != q.sq.next; r.readAt++ {
+		if w := q.sq.at(r.readAt); w.expectsResponse() && !w.answered {
+			return w
+		}
+	}
+	return nil
+}
+
+// response takes data that answers the oldest READ or atomic, and reports
+// whether it can be true.
+func (q *qp) response(op frameOp, data []byte, last bool) bool {
+	w := q.awaited()
+	if w == nil || (op == frameReadData) != (w.op == verbs.OpRead) || uint64(w.moved)+uint64(len(data)) > uint64(w.total) {
+		return false
+	}
+	length := uint32(len(data))
+	ok := q.eachPiece(w.sges, w.moved, length, verbs.AccessLocalWrite, func(piece []byte) {
+		n := copy(piece, data)
+		data = data[n:]
+	})
+	if !ok {
+		w.status = verbs.StatusLocProtErr // the memory was closed under the request
+	}
+	w.moved += length
+	if !last {
+		return true
+	}
+	if w.moved != w.total {
+		return false
+	}
+	w.answered = true
+	q.requester.reads--
+	q.retire()
+	return true
+}
+
+// negative takes a NAK about the oldest unanswered request.
+func (q *qp) negative(a answer) {
+	status := verbs.StatusRemOpErr
+	switch a {
+	case answerInvalidRequest:
+		status = verbs.StatusRemInvReqErr
+	case answerAccessError:
+		status = verbs.StatusRemAccessErr
+	}
+	q.failOldest(status)
+}
+
+// notReady takes an RNR NAK with its timer code: wait, repeat, and give up when
+// the count has run out (IBTA vol. 1, 9.7.5.2.8).
+func (q *qp) notReady(code uint8) {
+	r := &q.requester
+	if r.rnrLeft == 0 {
+		q.failOldest(verbs.StatusRNRRetryExcErr)
+		return
+	}
+	if r.rnrLeft < verbs.RNRRetryForever {
+		r.rnrLeft--
+	}
+	r.waitingRNR = true
+	r.rnrTimer.start(verbs.RNRDelay(code))
+}
+
+func (q *qp) onRNRTimer() {
+	q.requester.waitingRNR = false
+	if q.path != nil && q.state == verbs.StateRTS {
+		q.path.resend()
+		q.path.transmit()
+	}
+}
+
+// unanswered says that the peer has stopped answering although requests are
+// outstanding. The path loses nothing, so the retries come to one wait of their
+// total length.
+func (q *qp) unanswered() {
+	r := &q.requester
+	if r.silenceTimer.running() || q.attr.Timeout == 0 {
+		return
+	}
+	wait := verbs.AckTimeout(q.attr.Timeout) * time.Duration(q.attr.RetryCount+1)
+	r.silenceTimer.start(wait)
+}
+
+func (q *qp) onSilenceTimer() {
+	if q.sq.outstanding() {
+		q.failOldest(verbs.StatusRetryExcErr)
+	}
+}
+
+// failOldest completes the oldest outstanding request with an error, which
+// takes the queue pair to the error state.
+func (q *qp) failOldest(status verbs.Status) {
+	if q.sq.outstanding() {
+		w := q.sq.at(q.sq.done)
+		if q.sq.done == q.sq.next {
+			q.sq.next++ // it was sent in part
+		}
+		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: status, QPN: q.num})
+	}
+	q.enterError()
+}
+
+// eachPiece calls f for the memory of sges from offset on, length bytes in all.
+// It returns false, having called f for a part, when some of it is not
+// accessible.
+func (q *qp) eachPiece(sges []verbs.SGE, offset, length uint32, access verbs.Access, f func([]byte)) bool {
+	for i := range sges {
+		if length == 0 {
+			return true
+		}
+		if offset >= sges[i].Length {
+			offset -= sges[i].Length
+			continue
+		}
+		buf, ok := q.pd.local(&sges[i], access)
+		if !ok {
+			return false
+		}
+		n := min(length, sges[i].Length-offset)
+		f(buf[offset : offset+n])
+		length -= n
+		offset = 0
+	}
+	return length == 0
+}

@@ -1,0 +1,138 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func dup(t *testing.T, fd int) int {
+	n, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	require.NoError(t, err)
+	return n
+}
+
+// stopClock makes an end's time stand still until advance is called.
+func (e *end) stopClock() (advance func(time.Duration)) {
+	now := e.qp.shard.clock()
+	e.qp.shard.clock = func() int64 { return now }
+	return func(d time.Duration) { now += int64(d) }
+}
+
+// turn polls an end often enough for its timers to be looked at.
+func (e *end) turn() []verbs.WC { return e.outcome(2 * ackEvery) }
+
+func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
+	const retries, code = 3, 20 // 10.24 ms
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = retries })
+	b.connect(a, func(attr *verbs.QPAttr) { attr.MinRNRTimer = code })
+	advance := a.stopClock()
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
+	naks := func() uint32 { return b.qp.path.(*link).naks }
+	for attempt := range uint32(retries) {
+		b.turn()
+		require.Equal(t, attempt+1, naks())
+		require.Empty(t, a.turn())
+		advance(verbs.RNRDelay(code) - 1)
+		a.turn()
+		b.turn()
+		require.Equal(t, attempt+1, naks(), "it came back before its time")
+		advance(1)
+		require.Empty(t, a.turn())
+	}
+	b.turn()
+	require.EqualValues(t, retries+1, naks())
+	got := a.turn()
+	require.Len(t, got, 2)
+	require.Equal(t, verbs.StatusRNRRetryExcErr, got[0].Status)
+	require.Equal(t, verbs.StatusWRFlushErr, got[1].Status)
+
+	b.recv(9, 0, 100)
+	require.Empty(t, b.turn(), "what was given up is not delivered later")
+}
+
+func TestRNRCountStartsAnewWithProgress(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = 1 })
+	b.connect(a, nil)
+	advance := a.stopClock()
+	for id := range uint64(4) {
+		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+		b.turn()
+		require.Empty(t, a.turn())
+		b.recv(id, 0, 100)
+		advance(verbs.RNRDelay(1))
+		a.turn()
+		require.Equal(t, id, b.wait(1, a)[0].ID)
+		require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+	}
+}
+
+func TestSilentPeerEndsTheRetries(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 2 })
+	b.connect(a, nil)
+	advance := a.stopClock()
+	require.NoError(t, b.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	a.recv(5, 0, 10)
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
+	require.Empty(t, a.turn())
+	advance(3*verbs.AckTimeout(10) - 1)
+	require.Empty(t, a.turn())
+	advance(1)
+	got := a.turn()
+	require.Len(t, got, 2)
+	require.Equal(t, verbs.StatusRetryExcErr, got[0].Status)
+	require.Equal(t, verbs.StatusWRFlushErr, got[1].Status)
+}
+
+func TestPeerGoneFlushesInOrder(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	b.recv(1, 0, 10)
+	b.post(verbs.SendWR{ID: 10, Opcode: verbs.OpSend})
+	a.recv(20, 0, 10)
+	a.recv(21, 0, 10)
+	for id := range uint64(3) {
+		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend})
+	}
+	d.peerGone(a.qp.num, -1)
+	got := a.turn()
+	var ids []uint64
+	var statuses []verbs.Status
+	for _, wc := range got {
+		ids = append(ids, wc.ID)
+		statuses = append(statuses, wc.Status)
+	}
+	require.Equal(t, []uint64{20, 0, 1, 2, 21}, ids, "what the peer had sent is delivered")
+	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
+}
+
+func TestHotPathDoesNotAllocate(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 100)}}}
+	sends := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: make([]byte, 64)}}
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		_, _ = b.qp.PostRecv(recvs)
+		_, _ = a.qp.PostSend(sends)
+		for n := 0; n == 0; {
+			n, _ = b.cq.Poll(b.wc)
+		}
+		for n := 0; n == 0; {
+			_, _ = b.cq.Poll(b.wc)
+			n, _ = a.cq.Poll(a.wc)
+		}
+	}))
+}

@@ -1,0 +1,226 @@
+//go:build linux
+
+package soft
+
+import "sync/atomic"
+
+const (
+	slotSize   = 128
+	inlineSize = slotSize - 4*8
+	// maxFragment is the most payload of one slot: longer messages go in
+	// pieces, so that the reader copies out while the writer copies in.
+	maxFragment = 16 << 10
+)
+
+// A slot carries one fragment of a message, and up to 96 bytes of its payload.
+// What is longer lies in the ring's area. Word 0 is stored last and names the
+// slot's turn, so that it is also the sign that the slot is filled.
+//
+//	word 0  sequence (32) | operation (8) << 32 | flags (8) << 40
+//	word 1  length (32) | immediate data (32) << 32
+//	word 2  remote address                      operations on remote memory
+//	word 3  remote key (32) | total (32) << 32  total: bytes of the whole message
+type slot struct {
+	word [4]atomic.Uint64
+	data [inlineSize]byte
+}
+
+// A control block is written by one side and read by the other, apart from
+// parked, which the reader clears.
+type control struct {
+	// ack answers the other side's requests: slots consumed (32) | syndrome
+	// (8) << 32 | count of negative answers (24) << 40. The syndrome is that of
+	// the AETH (IBTA vol. 1, 9.3.5), and a negative one is about the slot that
+	// the count stands at.
+	ack atomic.Uint64
+	// parked says that this side looks at its rings only after its doorbell
+	// was rung, and for what it wants it rung: a wakeLevel.
+	parked atomic.Uint32
+	// resend counts how often the sender asks that the slot that was answered
+	// with RNR NAK be tried again.
+	resend atomic.Uint32
+	// responses counts the response slots consumed.
+	responses atomic.Uint32
+	// state is a sideState.
+	state atomic.Uint32
+	_     [104]byte
+}
+
+// wakeLevel is what a parked side wants to be woken for.
+type wakeLevel = uint32
+
+const (
+	wakeNone  wakeLevel = iota // not parked
+	wakeSlots                  // a request or a response
+	wakeAll                    // acknowledgements too
+)
+
+// sideState is whether a side answers.
+type sideState = uint32
+
+const (
+	sideAbsent sideState = iota // not there yet
+	sideActive
+	sideSilent // its queue pair has left for the error state, or is gone
+)
+
+// frameOp is what a slot carries.
+type frameOp uint8
+
+const (
+	frameSend frameOp = iota + 1
+	frameWrite
+	frameRead
+	frameCompareSwap
+	frameFetchAdd
+	frameReadData
+	frameAtomicResult
+)
+
+type frameFlags uint8
+
+const (
+	flagFirst frameFlags = 1 << iota
+	flagLast
+	flagImm
+	flagSolicited
+	flagArea   // the payload lies in the area
+	flagAckReq // the sender waits for the answer, which is not to be put off
+)
+
+// A frame is a slot's header, copied out of shared memory.
+type frame struct {
+	op     frameOp
+	flags  frameFlags
+	length uint32
+	imm    uint32
+	addr   uint64
+	key    uint32
+	total  uint32
+}
+
+// remote reports whether the operation names remote memory.
+func (op frameOp) remote() bool { return op >= frameWrite && op <= frameFetchAdd }
+
+// A ring is the shared part: slots and area.
+type ring struct {
+	slots []slot
+	area  []byte
+}
+
+// A producer fills one direction of a ring. Its counters are private; they
+// wrap, and only their differences count.
+type producer struct {
+	ring
+	tail      uint32 // slots published
+	freed     uint32 // slots that the consumer has given back
+	areaTail  uint32 // bytes of area used
+	areaFreed uint32
+	areaEnd   []uint32 // areaTail behind each slot
+}
+
+func newProducer(r ring) producer {
+	return producer{ring: r, areaEnd: make([]uint32, len(r.slots))}
+}
+
+// reserve returns room for a fragment of at most want bytes of payload: the
+// place to copy to, maybe shorter than wanted, and whether it lies in the area;
+// ok is false when the ring is full.
+func (p *producer) reserve(want uint32) (dst []byte, inArea, ok bool) {
+	if p.tail-p.freed == uint32(len(p.slots)) {
+		return nil, false, false
+	}
+	if want <= inlineSize {
+		return p.slots[p.tail&uint32(len(p.slots)-1)].data[:want], false, true
+	}
+	size := uint32(len(p.area))
+	at := p.areaTail & (size - 1)
+	room := min(want, maxFragment, size-at, size-(p.areaTail-p.areaFreed))
+	if room == 0 {
+		return nil, false, false
+	}
+	return p.area[at : at+room], true, true
+}
+
+// publish hands the slot over whose payload was copied to where reserve said.
+func (p *producer) publish(f *frame) {
+	index := p.tail & uint32(len(p.slots)-1)
+	s := &p.slots[index]
+	if f.flags&flagArea != 0 {
+		p.areaTail += alignArea(f.length)
+	}
+	p.areaEnd[index] = p.areaTail
+	s.word[1].Store(uint64(f.length) | uint64(f.imm)<<32)
+	if f.op.remote() {
+		s.word[2].Store(f.addr)
+		s.word[3].Store(uint64(f.key) | uint64(f.total)<<32)
+	}
+	p.tail++
+	s.word[0].Store(uint64(p.tail) | uint64(f.op)<<32 | uint64(f.flags)<<40)
+}
+
+// free takes back what the consumer says it has consumed, and reports whether
+// that can be true.
+func (p *producer) free(head uint32) bool {
+	if head-p.freed > p.tail-p.freed {
+		return false
+	}
+	if head != p.freed {
+		p.freed = head
+		p.areaFreed = p.areaEnd[(head-1)&uint32(len(p.slots)-1)]
+	}
+	return true
+}
+
+// alignArea rounds up to cache lines, so that two fragments share none.
+func alignArea(n uint32) uint32 { return (n + 63) &^ 63 }
+
+// A consumer empties one direction of a ring. It believes nothing it reads.
+type consumer struct {
+	ring
+	head     uint32
+	areaHead uint32
+}
+
+// ready reports whether there is a slot to consume.
+func (c *consumer) ready() bool {
+	return uint32(c.slots[c.head&uint32(len(c.slots)-1)].word[0].Load()) == c.head+1
+}
+
+// peek copies the header of the next slot and finds its payload. more is false
+// when there is none; ok is false when the header can not be true.
+func (c *consumer) peek(f *frame) (payload []byte, more, ok bool) {
+	s := &c.slots[c.head&uint32(len(c.slots)-1)]
+	w := s.word[0].Load()
+	if uint32(w) != c.head+1 {
+		return nil, false, true
+	}
+	f.op, f.flags = frameOp(w>>32), frameFlags(w>>40)
+	w = s.word[1].Load()
+	f.length, f.imm = uint32(w), uint32(w>>32)
+	if f.op.remote() {
+		f.addr = s.word[2].Load()
+		w = s.word[3].Load()
+		f.key, f.total = uint32(w), uint32(w>>32)
+	}
+	if f.flags&flagArea == 0 {
+		if f.length > inlineSize {
+			return nil, true, false
+		}
+		return s.data[:f.length], true, true
+	}
+	size := uint32(len(c.area))
+	at := c.areaHead & (size - 1)
+	if f.length > size-at {
+		return nil, true, false
+	}
+	return c.area[at : at+f.length], true, true
+}
+
+// advance consumes the slot that peek showed.
+func (c *consumer) advance(f *frame) {
+	c.head++
+	if f.flags&flagArea != 0 {
+		c.areaHead += alignArea(f.length)
+	}
+}

@@ -1,0 +1,101 @@
+//go:build linux
+
+package soft
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// A wqe is a send work request on the queue.
+type wqe struct {
+	id       uint64
+	op       verbs.Opcode
+	flags    verbs.SendFlags
+	status   verbs.Status // a failure found before anything was sent
+	answered bool         // READ and atomics: the response is complete
+	imm      uint32
+	total    uint32 // bytes of the message
+	moved    uint32 // bytes sent, or for a READ received
+	lastSeq  uint64 // path sequence of its last fragment
+	addr     uint64
+	key      uint32
+	compare  uint64
+	swap     uint64
+	sges     []verbs.SGE // on storage of the queue
+	inline   []byte      // on storage of the queue
+
+	to     verbs.AH // UD
+	toQPN  uint32
+	toQKey uint32
+}
+
+// expectsResponse reports whether the peer answers with data.
+func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
+
+// A sendQueue holds requests in the order posted: those sent and unanswered
+// from done to next, those not yet sent from next to tail. Counters wrap. held
+// are requests that are done and keep their place until they are polled.
+type sendQueue struct {
+	entries          []wqe
+	done, next, tail uint32
+	held             uint32
+	depth            uint32
+	sges             []verbs.SGE
+	inline           []byte
+}
+
+func newSendQueue(caps *verbs.QPCaps) sendQueue {
+	size := ceilPow2(caps.MaxSendWR)
+	q := sendQueue{
+		entries: make([]wqe, size),
+		depth:   clampUint32(caps.MaxSendWR),
+		sges:    make([]verbs.SGE, size*caps.MaxSendSGE),
+		inline:  make([]byte, size*caps.MaxInline),
+	}
+	for i := range q.entries {
+		q.entries[i].sges = q.sges[i*caps.MaxSendSGE : i*caps.MaxSendSGE : (i+1)*caps.MaxSendSGE]
+		q.entries[i].inline = q.inline[i*caps.MaxInline : i*caps.MaxInline : (i+1)*caps.MaxInline]
+	}
+	return q
+}
+
+func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries)-1)] }
+
+func (q *sendQueue) full() bool { return q.tail-q.done+q.held >= q.depth }
+
+// outstanding reports whether a request was sent, or a part of one, and is not
+// answered.
+func (q *sendQueue) outstanding() bool {
+	return q.done != q.next || q.next != q.tail && q.at(q.next).moved > 0
+}
+
+// complete ends the oldest request with a completion on c.
+func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
+	q.done++
+	q.held++
+	c.push(wc, &q.held, wc.Status != verbs.StatusSuccess)
+}
+
+// push copies a checked request.
+func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
+	w := q.at(q.tail)
+	w.id, w.op, w.flags = wr.ID, wr.Opcode, wr.Flags
+	w.status, w.answered = verbs.StatusSuccess, false
+	w.imm, w.total, w.moved = wr.Imm, total, 0
+	w.addr, w.key = wr.RemoteAddr, wr.RKey
+	w.compare, w.swap = wr.CompareAdd, wr.Swap
+	w.sges = append(w.sges[:0], wr.SGEs...)
+	w.inline = append(w.inline[:0], wr.Inline...)
+	w.to, w.toQPN, w.toQKey = wr.AH, wr.RemoteQPN, wr.RemoteQKey
+	q.tail++
+}
+
+// reset forgets everything.
+func (q *sendQueue) reset() { q.done, q.next, q.tail = 0, 0, 0 }
+
+// ceilPow2 is the smallest power of two that is at least n, and at least 1.
+func ceilPow2(n int) int {
+	size := 1
+	for size < n {
+		size *= 2
+	}
+	return size
+}

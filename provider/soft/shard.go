@@ -1,0 +1,280 @@
+//go:build linux
+
+package soft
+
+import (
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// lookEvery is after how many drives the descriptors are looked at: the
+	// owner may spin, or be busy with other links, and hears of them in no other
+	// way.
+	lookEvery = 1024
+	// lookEveryDatagram is the same on a shard with UD queue pairs, whose
+	// messages come by descriptors only.
+	lookEveryDatagram = 16
+	// clockEvery is after how many drives running timers are checked.
+	clockEvery = 16
+	// hotKept is how many links are polled however idle they are, and
+	// hotIdleDrives after how many drives without traffic one beyond that
+	// number is left to its doorbell. It keeps the cost of a drive flat.
+	hotKept       = 8
+	hotIdleDrives = 4096
+	// maxReady is how many descriptors one look handles.
+	maxReady = 64
+)
+
+// A shard owns what completes on the CQs of one completion vector: queue pairs,
+// their paths, timers. In manual progress one goroutine calls and nothing is
+// locked; in automatic progress a goroutine of the shard's own drives it too,
+// and mu is taken by every call.
+//
+// A link is hot while it is polled at each drive. A link that is not hot is
+// parked: the peer rings its doorbell, which the epoll descriptor watches. While
+// the owner may go to sleep (some CQ is armed, or progress is automatic) the hot
+// links are parked as well.
+type shard struct {
+	dev   *device
+	auto  bool
+	clock func() int64
+	mu    sync.Mutex
+
+	epfd    int
+	soft    int // eventfd: an event waits in a channel, or the goroutine is to look up
+	timerfd int
+	sources map[int32]watcher // by descriptor, what epoll watches
+
+	hot       []*link
+	armed     int // CQs that are armed and have not fired
+	events    int // events that wait in channels without a descriptor of their own
+	datagrams int // UD queue pairs
+	timers    timerHeap
+	alarm     int64 // what timerfd is set to; 0 when it is not
+	drives    uint32
+	ready     [maxReady]unix.EpollEvent
+
+	closed bool
+	done   chan struct{} // closed when the goroutine has ended
+}
+
+// A watcher is told when a descriptor of its own is ready.
+type watcher interface {
+	onReady(fd int, events uint32)
+}
+
+func newShard(d *device, auto bool) (*shard, error) {
+	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]watcher), epfd: -1, soft: -1, timerfd: -1}
+	if err := s.open(); err != nil {
+		s.closeFDs()
+		return nil, err
+	}
+	if auto {
+		s.done = make(chan struct{})
+		go s.run()
+	}
+	return s, nil
+}
+
+func (s *shard) open() (err error) {
+	if s.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if s.soft, err = newEventfd(); err != nil {
+		return err
+	}
+	if s.timerfd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
+		return err
+	}
+	for _, fd := range []int{s.soft, s.timerfd} {
+		if err = s.watch(fd, unix.EPOLLIN, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enter and leave bracket every call into the shard.
+func (s *shard) enter() {
+	if s.auto {
+		s.mu.Lock()
+	}
+}
+
+func (s *shard) leave() {
+	s.settle()
+	if s.auto {
+		s.mu.Unlock()
+	}
+}
+
+// settle makes sure, while the owner may go to sleep, that it is woken: by the
+// peers' bells, by a timer, or at once when a link had something after all.
+func (s *shard) settle() {
+	if s.armed == 0 && !s.auto {
+		return
+	}
+	for _, l := range s.hot {
+		if !l.park() {
+			s.signal()
+		}
+	}
+	s.setAlarm()
+}
+
+// watch adds a descriptor to those that wake the owner.
+func (s *shard) watch(fd int, events uint32, w watcher) error {
+	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
+	if err := unix.EpollCtl(s.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		return err
+	}
+	s.sources[int32(fd)] = w
+	return nil
+}
+
+func (s *shard) unwatch(fd int) {
+	if _, ok := s.sources[int32(fd)]; ok {
+		delete(s.sources, int32(fd))
+		_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_DEL, fd, nil)
+	}
+}
+
+// drive moves what can be moved, without blocking. It is what polling a CQ does
+// first.
+func (s *shard) drive() {
+	s.drives++
+	for i := 0; i < len(s.hot); i++ {
+		s.hot[i].poll()
+	}
+	if len(s.timers) > 0 && s.drives%clockEvery == 0 {
+		s.fireTimers()
+	}
+	if s.drives%lookEvery == 0 || s.datagrams > 0 && s.drives%lookEveryDatagram == 0 {
+		s.look()
+		s.cool()
+	}
+}
+
+// look handles the descriptors that are ready.
+func (s *shard) look() {
+	n, err := epollNow(s.epfd, s.ready[:])
+	if err != nil {
+		return // EINTR: the next look sees it
+	}
+	for i := range n {
+		// An earlier one may have taken the owner away.
+		if w := s.sources[s.ready[i].Fd]; w != nil {
+			w.onReady(int(s.ready[i].Fd), s.ready[i].Events)
+		}
+	}
+}
+
+// onReady is for the shard's own descriptors.
+func (s *shard) onReady(fd int, _ uint32) {
+	switch {
+	case fd == s.timerfd:
+		drainEventfd(fd)
+		s.alarm = 0
+		s.fireTimers()
+	case s.events == 0:
+		drainEventfd(fd)
+	}
+}
+
+func (s *shard) fireTimers() {
+	now := s.clock()
+	for len(s.timers) > 0 && s.timers[0].when <= now {
+		t := s.timers[0]
+		t.stop()
+		t.fire()
+	}
+}
+
+// setAlarm sets timerfd to the next timer, if it is not yet.
+func (s *shard) setAlarm() {
+	var when int64
+	if len(s.timers) > 0 {
+		when = s.timers[0].when
+	}
+	if when == s.alarm || when == 0 {
+		return // an alarm that comes for nothing does no harm
+	}
+	s.alarm = when
+	wait := max(time.Duration(when-s.clock()), 1)
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(wait))}
+	_ = unix.TimerfdSettime(s.timerfd, 0, &spec, nil)
+}
+
+// heat makes a link one that is polled.
+func (s *shard) heat(l *link) {
+	l.lastWork = s.drives
+	if l.hotIndex < 0 {
+		l.hotIndex = len(s.hot)
+		s.hot = append(s.hot, l)
+	}
+}
+
+func (s *shard) chill(l *link) {
+	if l.hotIndex < 0 {
+		return
+	}
+	last := len(s.hot) - 1
+	s.hot[l.hotIndex] = s.hot[last]
+	s.hot[l.hotIndex].hotIndex = l.hotIndex
+	s.hot[last] = nil
+	s.hot = s.hot[:last]
+	l.hotIndex = -1
+}
+
+// cool leaves idle links to their doorbells, beyond a number that is polled
+// anyway.
+func (s *shard) cool() {
+	for i := len(s.hot) - 1; i >= 0 && len(s.hot) > hotKept; i-- {
+		l := s.hot[i]
+		if s.drives-l.lastWork > hotIdleDrives && l.park() {
+			s.chill(l)
+		}
+	}
+}
+
+// signal makes the descriptors of the shard's channels readable.
+func (s *shard) signal() { ringEventfd(s.soft) }
+
+// run drives a shard in automatic progress.
+func (s *shard) run() {
+	defer close(s.done)
+	for {
+		s.enter()
+		if s.closed {
+			s.leave()
+			return
+		}
+		s.look()
+		s.drive()
+		s.leave()
+		waitReadable(s.epfd)
+	}
+}
+
+// close ends the shard, whose objects are closed.
+func (s *shard) close() {
+	s.enter()
+	s.closed = true
+	s.signal()
+	s.leave()
+	if s.done != nil {
+		<-s.done
+	}
+	s.closeFDs()
+}
+
+func (s *shard) closeFDs() {
+	for _, fd := range []int{s.timerfd, s.soft, s.epfd} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}

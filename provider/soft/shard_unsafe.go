@@ -1,0 +1,30 @@
+//go:build linux
+
+package soft
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// epollNow is epoll_wait(2) with a timeout of zero. It can not block, so it
+// does not tell the scheduler: that costs more than the call.
+func epollNow(epfd int, events []unix.EpollEvent) (int, error) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd),
+		uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// waitReadable blocks until the epoll descriptor has something ready.
+func waitReadable(epfd int) {
+	fds := []unix.PollFd{{Fd: int32(epfd), Events: unix.POLLIN}}
+	for {
+		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
+			return
+		}
+	}
+}

@@ -1,0 +1,98 @@
+//go:build linux
+
+package soft
+
+import (
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// srq implements verbs.SRQ. It belongs to the shard of its CQ.
+type srq struct {
+	pd     *pd
+	cq     *cq
+	shard  *shard
+	rq     recvQueue
+	caps   verbs.SRQCaps
+	limit  int // an event is due below so many buffers; 0 when disarmed
+	users  int
+	closed bool
+}
+
+func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
+	s, err := p.createSRQ(attr)
+	if err != nil {
+		return nil, verbs.Wrap("create SRQ", err)
+	}
+	return s, nil
+}
+
+func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
+	if attr.MaxWR < 1 || attr.MaxWR > maxWR {
+		return nil, &verbs.ParamError{Field: "SRQ WRs", Value: int64(attr.MaxWR), Limit: maxWR, Reason: "out of range"}
+	}
+	if attr.MaxSGE < 0 || attr.MaxSGE > maxSGE {
+		return nil, &verbs.ParamError{Field: "SRQ SGEs", Value: int64(attr.MaxSGE), Limit: maxSGE, Reason: "out of range"}
+	}
+	c, err := p.ownCQ(attr.CQ)
+	if err != nil {
+		return nil, err
+	}
+	caps := verbs.SRQCaps{MaxWR: attr.MaxWR, MaxSGE: max(attr.MaxSGE, 1)}
+	p.users.Add(1)
+	return &srq{pd: p, cq: c, shard: c.shard, caps: caps, rq: newRecvQueue(caps.MaxWR, caps.MaxSGE)}, nil
+}
+
+func (s *srq) Caps() verbs.SRQCaps { return s.caps }
+
+func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
+	s.shard.enter()
+	defer s.shard.leave()
+	if s.closed {
+		return 0, verbs.Wrap("post SRQ receive", verbs.ErrClosed)
+	}
+	n, err := s.rq.post(wrs)
+	return n, verbs.Wrap("post SRQ receive", err)
+}
+
+func (s *srq) Arm(limit int) error {
+	s.shard.enter()
+	defer s.shard.leave()
+	if s.closed {
+		return verbs.Wrap("arm SRQ", verbs.ErrClosed)
+	}
+	if limit < 0 || limit > s.caps.MaxWR {
+		return verbs.Wrap("arm SRQ", &verbs.ParamError{Field: "SRQ limit", Value: int64(limit), Limit: int64(s.caps.MaxWR), Reason: "out of range"})
+	}
+	s.limit = limit
+	s.checkLimit()
+	return nil
+}
+
+func (s *srq) pop(into *rqe) bool {
+	if !s.rq.pop(into) {
+		return false
+	}
+	s.checkLimit()
+	return true
+}
+
+func (s *srq) checkLimit() {
+	if s.limit > 0 && s.rq.len() < s.limit {
+		s.limit = 0
+		s.pd.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncSRQLimit, SRQ: s})
+	}
+}
+
+func (s *srq) Close() error {
+	s.shard.enter()
+	defer s.shard.leave()
+	if s.closed {
+		return nil
+	}
+	if s.users > 0 {
+		return verbs.Wrap("close SRQ", verbs.ErrBusy)
+	}
+	s.closed = true
+	s.pd.users.Add(-1)
+	return nil
+}

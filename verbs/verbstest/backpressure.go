@@ -1,0 +1,231 @@
+package verbstest
+
+import (
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func queueCases() []testCase {
+	return []testCase{
+		{"batches", batches},
+		{"a full send queue", fullSendQueue},
+		{"a full receive queue", fullRecvQueue},
+		{"a batch that does not fit", batchTooLong},
+		{"unsignaled requests fill the queue", fullOfUnsignaled},
+		{"a send has its place until it is polled", sendsNeedPolling},
+		{"a receive has its place until it is polled", recvsNeedPolling},
+		{"a bad request in a batch", badInBatch},
+		{"requests that can not be", impossibleRequests},
+	}
+}
+
+// manySends makes n signaled SENDs of 8 bytes, with ids from first on.
+func (e *end) manySends(first uint64, n int) []verbs.SendWR {
+	wrs := make([]verbs.SendWR, n)
+	for i := range wrs {
+		wrs[i] = send(first+uint64(i), e.sge(0, 8))
+	}
+	return wrs
+}
+
+// manyRecvs makes n buffers of 8 bytes, with ids from first on.
+func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
+	wrs := make([]verbs.RecvWR, n)
+	for i := range wrs {
+		wrs[i] = verbs.RecvWR{ID: first + uint64(i), SGEs: []verbs.SGE{e.sge(4096+8*i, 8)}}
+	}
+	return wrs
+}
+
+// mustRecv posts n buffers of 8 bytes.
+func (e *end) mustRecv(first uint64, n int) {
+	e.r.t.Helper()
+	got, err := e.qp.PostRecv(e.manyRecvs(first, n))
+	e.r.NoError(err)
+	e.r.Equal(n, got)
+}
+
+// inOrder takes good completions with these ids.
+func (q *queue) inOrder(ids ...uint64) {
+	q.r.t.Helper()
+	for i, wc := range q.succeed(len(ids)) {
+		q.r.Equal(ids[i], wc.ID)
+	}
+}
+
+// batches posts many with one call, and reuses the slices at once.
+func batches(r *rig) {
+	p := r.pair(nil)
+	n := 20
+	recvs, sends := p.b.manyRecvs(100, n), p.a.manySends(200, n)
+	got, err := p.b.qp.PostRecv(recvs)
+	r.NoError(err)
+	r.Equal(n, got)
+	got, err = p.a.qp.PostSend(sends)
+	r.NoError(err)
+	r.Equal(n, got)
+	for i := range n {
+		recvs[i].SGEs[0], sends[i].SGEs[0] = verbs.SGE{}, verbs.SGE{}
+	}
+	clear(recvs)
+	clear(sends)
+	p.a.sends.inOrder(sequence(200, n)...)
+	p.b.recvs.inOrder(sequence(100, n)...)
+}
+
+// fullSendQueue fills the queue while b has no buffer, so that nothing can
+// complete. There is room again after completions have been polled.
+func fullSendQueue(r *rig) {
+	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
+	depth := p.a.qp.Caps().MaxSendWR
+	r.LessOrEqual(depth, 32, "a plan for 4")
+	for round := range 3 {
+		p.a.post(p.a.manySends(0, depth)...)
+		n, err := p.a.qp.PostSend(p.a.manySends(99, 1))
+		r.ErrorIs(err, verbs.ErrQueueFull, "round %d", round)
+		r.Zero(n)
+		p.b.mustRecv(0, depth+1)
+		p.a.sends.inOrder(sequence(0, depth)...)
+		p.a.post(p.a.manySends(100, 1)...)
+		p.a.sends.inOrder(100)
+		p.b.recvs.inOrder(sequence(0, depth+1)...)
+	}
+}
+
+// sendsNeedPolling: a request has its place until its completion is polled, so
+// that a CQ as deep as the queues on it can not be overrun (IBTA vol. 1, 10.8.5.1).
+func sendsNeedPolling(r *rig) {
+	p := r.pair(func(a, _ *plan) { a.caps.MaxSendWR = 4 })
+	depth := p.a.qp.Caps().MaxSendWR
+	r.Less(depth, 32, "a plan for 4")
+	p.a.sends.held = true
+	p.b.mustRecv(0, depth)
+	p.a.post(p.a.manySends(0, depth)...)
+	p.b.recvs.inOrder(sequence(0, depth)...)
+	p.answer()
+	_, err := p.a.qp.PostSend(p.a.manySends(99, 1))
+	r.ErrorIs(err, verbs.ErrQueueFull, "all have completed, none was polled")
+	p.a.sends.held = false
+	p.a.sends.inOrder(sequence(0, depth)...)
+	p.works()
+}
+
+// recvsNeedPolling is the same for receive buffers.
+func recvsNeedPolling(r *rig) {
+	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
+	depth := p.b.qp.Caps().MaxRecvWR
+	r.Less(depth, 32, "a plan for 4")
+	p.b.recvs.held = true
+	p.b.mustRecv(0, depth)
+	p.a.post(p.a.manySends(0, depth)...)
+	p.a.sends.inOrder(sequence(0, depth)...)
+	_, err := p.b.qp.PostRecv(p.b.manyRecvs(99, 1))
+	r.ErrorIs(err, verbs.ErrQueueFull, "all have completed, none was polled")
+	p.b.recvs.held = false
+	p.b.recvs.inOrder(sequence(0, depth)...)
+	p.works()
+}
+
+// answer sends from b to a, so that a has by then heard of what b received.
+func (p *pair) answer() {
+	p.t.Helper()
+	p.a.recv(1, p.a.sge(0, 8))
+	p.b.post(send(2, p.b.sge(0, 8)))
+	p.b.sends.one()
+	p.a.recvs.one()
+}
+
+func fullRecvQueue(r *rig) {
+	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
+	depth := p.b.qp.Caps().MaxRecvWR
+	r.LessOrEqual(depth, 32, "a plan for 4")
+	n, err := p.b.qp.PostRecv(p.b.manyRecvs(0, depth+3))
+	r.ErrorIs(err, verbs.ErrQueueFull)
+	r.Equal(depth, n)
+	p.a.post(p.a.manySends(50, 1)...)
+	p.a.sends.inOrder(50)
+	p.b.recvs.inOrder(0)
+	n, err = p.b.qp.PostRecv(p.b.manyRecvs(90, 2))
+	r.ErrorIs(err, verbs.ErrQueueFull)
+	r.Equal(1, n)
+	p.a.post(p.a.manySends(60, depth)...)
+	p.a.sends.inOrder(sequence(60, depth)...)
+	p.b.recvs.inOrder(append(sequence(1, depth-1), 90)...)
+}
+
+// batchTooLong is taken as far as there is room, and the rest later.
+func batchTooLong(r *rig) {
+	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
+	depth := p.a.qp.Caps().MaxSendWR
+	r.LessOrEqual(depth, 32, "a plan for 8")
+	wrs := p.a.manySends(0, depth+5)
+	n, err := p.a.qp.PostSend(wrs)
+	r.ErrorIs(err, verbs.ErrQueueFull)
+	r.Equal(depth, n)
+	p.b.mustRecv(0, depth+5)
+	p.a.sends.inOrder(sequence(0, depth)...)
+	p.a.post(wrs[depth:]...)
+	p.a.sends.inOrder(sequence(uint64(depth), 5)...)
+	p.b.recvs.inOrder(sequence(0, depth+5)...)
+}
+
+// fullOfUnsignaled has no completion to wait for but the last one's, which
+// gives back all places at once.
+func fullOfUnsignaled(r *rig) {
+	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
+	depth := p.a.qp.Caps().MaxSendWR
+	r.LessOrEqual(depth, 32, "a plan for 8")
+	for range 3 {
+		wrs := p.a.manySends(0, depth)
+		for i := range depth - 1 {
+			wrs[i].Flags = 0
+		}
+		p.a.post(wrs...)
+		_, err := p.a.qp.PostSend(p.a.manySends(99, 1))
+		r.ErrorIs(err, verbs.ErrQueueFull)
+		p.b.mustRecv(0, depth)
+		p.a.sends.inOrder(uint64(depth - 1))
+		p.b.recvs.inOrder(sequence(0, depth)...)
+	}
+}
+
+// badInBatch is refused at its index; those before it are carried out, those
+// behind it are not looked at.
+func badInBatch(r *rig) {
+	p := r.pair(nil)
+	p.b.mustRecv(0, 5)
+	wrs := p.a.manySends(0, 5)
+	wrs[2].Opcode = 200
+	wrs[3].Opcode = 201
+	n, err := p.a.qp.PostSend(wrs)
+	r.Error(err)
+	r.NotErrorIs(err, verbs.ErrQueueFull)
+	r.Equal(2, n)
+	p.a.sends.inOrder(0, 1)
+	p.b.recvs.inOrder(0, 1)
+
+	recvs := p.b.manyRecvs(10, 3)
+	recvs[1].SGEs = make([]verbs.SGE, p.b.qp.Caps().MaxRecvSGE+1)
+	n, err = p.b.qp.PostRecv(recvs)
+	r.refused(err, "too many SGEs")
+	r.Equal(1, n)
+	p.a.post(p.a.manySends(10, 4)...)
+	p.a.sends.inOrder(sequence(10, 4)...)
+	p.b.recvs.inOrder(2, 3, 4, 10)
+}
+
+// impossibleRequests are refused when they are posted, and do no harm.
+func impossibleRequests(r *rig) {
+	p := r.pair(nil)
+	tooMany := make([]verbs.SGE, p.a.qp.Caps().MaxSendSGE+1)
+	for what, wr := range map[string]verbs.SendWR{
+		"unknown operation": {Opcode: 99},
+		"too many SGEs":     {Opcode: verbs.OpSend, SGEs: tooMany},
+		"inline READ":       {Opcode: verbs.OpRead, Flags: verbs.SendInline, Inline: make([]byte, 8)},
+		"inline atomic":     {Opcode: verbs.OpFetchAdd, Flags: verbs.SendInline, Inline: make([]byte, 8)},
+	} {
+		n, err := p.a.qp.PostSend([]verbs.SendWR{wr})
+		r.Error(err, what)
+		r.Zero(n, what)
+	}
+	p.works()
+}

@@ -1,0 +1,168 @@
+package verbstest
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// memorySize is the memory of an end unless its plan says otherwise.
+const memorySize = 256 << 10
+
+// A plan says how one end is to be made; rig.plans has the standard ones.
+type plan struct {
+	caps      verbs.QPCaps
+	access    verbs.Access // of the end's memory
+	memory    int          // bytes of it
+	signalAll bool
+	srq       verbs.SRQ
+	sends     *queue            // where sends complete; nil: a queue of the end's own
+	recvs     *queue            // where receives complete; likewise
+	channel   verbs.CompChannel // for both queues, with the cookies 1 (sends) and 2 (receives)
+	vector    int
+	param     cm.ConnParam // for Connect or Accept
+}
+
+// plans are the standard ones. The ends lie on different completion vectors
+// where the device has some.
+func (r *rig) plans() (a, b plan) {
+	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4)
+	standard := plan{
+		caps:   verbs.QPCaps{MaxSendWR: 32, MaxRecvWR: 32, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: min(r.attr.MaxInline, 64)},
+		access: verbs.AccessAll,
+		memory: memorySize,
+		param:  cm.ConnParam{ResponderResources: depth, InitiatorDepth: depth, RetryCount: 7, RNRRetryCount: verbs.RNRRetryForever},
+	}
+	a, b = standard, standard
+	b.vector = r.attr.NumCompVectors - 1
+	return a, b
+}
+
+// An end is one side of a connection, or a datagram queue pair.
+type end struct {
+	r     *rig
+	id    *cm.ID // nil when no id made the queue pair
+	qp    verbs.QP
+	mr    verbs.MR
+	sends *queue
+	recvs *queue
+}
+
+// A pair is two connected ends: a connected, b listened.
+type pair struct {
+	*rig
+	a, b *end
+}
+
+// pair connects two ends, after change, if there is one, has changed the plans.
+func (r *rig) pair(change func(a, b *plan)) *pair {
+	r.t.Helper()
+	a, b := r.plans()
+	if change != nil {
+		change(&a, &b)
+	}
+	return r.connect(&a, &b)
+}
+
+func (r *rig) connect(a, b *plan) *pair {
+	r.t.Helper()
+	listener := r.listen(cm.TCP)
+	p := &pair{rig: r, a: r.newEnd(a), b: r.newEnd(b)}
+	p.a.id = r.resolve(cm.TCP, listener.LocalAddr())
+	p.a.createQP(a)
+	r.NoError(p.a.id.Connect(&a.param))
+
+	p.b.id = r.await(listener, cm.ConnectRequest).id
+	r.closing("passive id", p.b.id.Close)
+	p.b.createQP(b)
+	r.NoError(p.b.id.Accept(&b.param))
+
+	r.await(p.a.id, cm.Established)
+	r.await(p.b.id, cm.Established)
+	r.NoError(listener.Close())
+	r.t.Cleanup(r.nothingLeft)
+	return p
+}
+
+func (r *rig) newID(ps cm.PortSpace) *cm.ID {
+	r.t.Helper()
+	id, err := r.cms.NewID(ps)
+	r.NoError(err)
+	r.closing("id", id.Close)
+	return id
+}
+
+// listen makes a listener on a free port of the address.
+func (r *rig) listen(ps cm.PortSpace) *cm.ID {
+	r.t.Helper()
+	id := r.newID(ps)
+	r.NoError(id.Bind(netip.AddrPortFrom(r.opts.Addr, 0)))
+	r.NoError(id.Listen(16))
+	return id
+}
+
+// resolve makes an id that is ready for Connect to dst.
+func (r *rig) resolve(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
+	r.t.Helper()
+	id := r.newID(ps)
+	r.NoError(id.ResolveAddr(netip.AddrPort{}, dst, patience))
+	r.await(id, cm.AddrResolved)
+	r.NoError(id.ResolveRoute(patience))
+	r.await(id, cm.RouteResolved)
+	r.Equal(r.dev, id.Device(), "the device that owns the address")
+	return id
+}
+
+// newEnd makes the memory and the queues of an end.
+func (r *rig) newEnd(pl *plan) *end {
+	r.t.Helper()
+	e := &end{r: r, sends: pl.sends, recvs: pl.recvs}
+	e.mr = r.alloc(r.pd, pl.memory, pl.access)
+	// Devices may round queues up.
+	attr := verbs.CQAttr{Depth: 2*pl.caps.MaxSendWR + 32, Vector: pl.vector, Channel: pl.channel, Cookie: 1}
+	if e.sends == nil {
+		e.sends = r.newQueue(attr)
+	}
+	if e.recvs == nil {
+		attr.Depth, attr.Cookie = 2*pl.caps.MaxRecvWR+32, 2
+		e.recvs = r.newQueue(attr)
+	}
+	return e
+}
+
+// initAttr is what the end's queue pair is made with.
+func (e *end) initAttr(pl *plan, qpType verbs.QPType) *verbs.QPInitAttr {
+	return &verbs.QPInitAttr{
+		Type: qpType, SendCQ: e.sends.cq, RecvCQ: e.recvs.cq, SRQ: pl.srq, Caps: pl.caps, SignalAll: pl.signalAll,
+	}
+}
+
+// createQP makes the queue pair on the end's id.
+func (e *end) createQP(pl *plan) {
+	e.r.t.Helper()
+	e.r.NoError(e.id.CreateQP(e.r.pd, e.initAttr(pl, e.id.PortSpace().QPType())))
+	e.qp = e.id.QP()
+	e.r.closing("QP", e.closeQP)
+}
+
+// closeQP destroys the queue pair of the end, once.
+func (e *end) closeQP() error {
+	if e.id.QP() == nil {
+		return nil
+	}
+	return e.id.CloseQP()
+}
+
+// modify changes one attribute of a connected queue pair.
+func (e *end) modify(mask verbs.QPAttrMask, attr verbs.QPAttr) {
+	e.r.t.Helper()
+	e.r.NoError(e.qp.Modify(&attr, mask))
+}
+
+// toState moves the queue pair to a state that needs no attributes.
+func (e *end) toState(state verbs.QPState) {
+	e.r.t.Helper()
+	e.modify(verbs.AttrState, verbs.QPAttr{State: state})
+	e.r.Equal(state, e.qp.State())
+}

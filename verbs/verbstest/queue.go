@@ -1,0 +1,100 @@
+package verbstest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A queue is a CQ and what came out of it.
+type queue struct {
+	r      *rig
+	cq     verbs.CQ
+	vector int
+	wcs    []verbs.WC // not yet taken by the test, oldest first
+	held   bool       // left alone by rig.turn
+}
+
+// newCQ makes a CQ that nobody polls.
+func (r *rig) newCQ(attr verbs.CQAttr) verbs.CQ {
+	r.t.Helper()
+	attr.Progress = r.progress
+	cq, err := r.dev.CreateCQ(&attr)
+	r.NoError(err)
+	r.GreaterOrEqual(cq.Depth(), attr.Depth)
+	r.closing("CQ", cq.Close)
+	return cq
+}
+
+// newQueue makes a CQ that rig.turn polls.
+func (r *rig) newQueue(attr verbs.CQAttr) *queue {
+	r.t.Helper()
+	q := &queue{r: r, cq: r.newCQ(attr), vector: attr.Vector}
+	r.queues = append(r.queues, q)
+	r.t.Cleanup(func() { r.queues = slices.DeleteFunc(r.queues, func(o *queue) bool { return o == q }) })
+	return q
+}
+
+// poll takes what a few calls of Poll bring, and checks what holds for every
+// completion.
+func (r *rig) poll(q *queue) bool {
+	if q.held {
+		return false
+	}
+	r.t.Helper()
+	var buf [16]verbs.WC
+	n, err := q.cq.Poll(buf[:])
+	r.NoError(err)
+	r.LessOrEqual(n, len(buf))
+	q.wcs = append(q.wcs, buf[:n]...)
+	return n > 0
+}
+
+// take waits for n completions and hands them over, oldest first.
+func (q *queue) take(n int) []verbs.WC {
+	q.r.t.Helper()
+	q.r.until(fmt.Sprintf("%d completions", n), func() bool { return len(q.wcs) >= n })
+	got := slices.Clone(q.wcs[:n])
+	q.wcs = q.wcs[n:]
+	return got
+}
+
+// succeed takes n completions that are all good.
+func (q *queue) succeed(n int) []verbs.WC {
+	q.r.t.Helper()
+	wcs := q.take(n)
+	for i := range wcs {
+		q.r.NoError(wcs[i].Err(), "completion %d of %d", i, n)
+	}
+	return wcs
+}
+
+// one takes one good completion.
+func (q *queue) one() verbs.WC {
+	q.r.t.Helper()
+	return q.succeed(1)[0]
+}
+
+// fail takes one completion for each id, in this order, all with one status.
+func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
+	q.r.t.Helper()
+	for _, wc := range q.take(len(ids)) {
+		// Only these fields are valid; see ibv_poll_cq(3).
+		want := verbs.WC{ID: ids[0], Status: status, QPN: qp.Num()}
+		q.r.Equal(want, verbs.WC{ID: wc.ID, Status: wc.Status, QPN: wc.QPN}, "%v instead of %v", wc.Status, status)
+		ids = ids[1:]
+	}
+}
+
+// forget drops what is there; for cases that end with requests of unknown fate.
+func (q *queue) forget() { q.wcs = nil }
+
+// sequence is the ids from first on.
+func sequence(first uint64, n int) []uint64 {
+	ids := make([]uint64, n)
+	for i := range ids {
+		ids[i] = first + uint64(i)
+	}
+	return ids
+}

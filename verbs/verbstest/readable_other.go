@@ -1,0 +1,16 @@
+//go:build !linux
+
+package verbstest
+
+import (
+	"errors"
+	"runtime"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// readable is only there on Linux, as the providers are.
+func readable(int, time.Duration) (bool, error) {
+	return false, &verbs.FeatureError{Feature: "waiting for a descriptor", Reason: errors.New("not on " + runtime.GOOS)}
+}

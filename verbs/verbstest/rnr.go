@@ -1,0 +1,80 @@
+package verbstest
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func rnrCases() []testCase {
+	return []testCase{
+		{"retry 0 fails at once", rnrZero},
+		{"finite retries run out", rnrFinite},
+		{"retries without end wait for the buffer", rnrForever},
+		{"requests behind it wait too", rnrBlocksOrder},
+	}
+}
+
+// rnrTimer is the delay that b asks for: code 12, 0.64 ms. Shorter ones starve
+// software devices.
+const rnrTimer = 12
+
+// rnrPair has a retry count for a's sends, and the timer on b.
+func (r *rig) rnrPair(retries uint8) *pair {
+	r.t.Helper()
+	// What b says about its readiness rules a (rdma_accept(3)).
+	p := r.pair(func(_, b *plan) { b.param.RNRRetryCount = retries })
+	p.b.modify(verbs.AttrMinRNRTimer, verbs.QPAttr{MinRNRTimer: rnrTimer})
+	return p
+}
+
+// exhausted is what the requester sees; the responder sees nothing, and stays
+// usable as far as its state goes.
+func (p *pair) exhausted() {
+	p.t.Helper()
+	p.a.post(send(1, p.a.sge(0, 8)), send(2, p.a.sge(0, 8)))
+	p.a.sends.fail(verbs.StatusRNRRetryExcErr, p.a.qp, 1)
+	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, 2)
+	p.Equal(verbs.StateError, p.a.qp.State())
+	p.Equal(verbs.StateRTS, p.b.qp.State())
+}
+
+func rnrZero(r *rig) { r.rnrPair(0).exhausted() }
+
+// rnrFinite can not fail before every retry has waited its time.
+func rnrFinite(r *rig) {
+	for _, retries := range []uint8{1, 6} {
+		p := r.rnrPair(retries)
+		start := time.Now()
+		p.exhausted()
+		r.GreaterOrEqual(time.Since(start), time.Duration(retries)*verbs.RNRDelay(rnrTimer))
+	}
+}
+
+// rnrForever uses pairs that do run out as its clock: when they have failed one
+// after the other, the patient request has been refused more than seven times.
+func rnrForever(r *rig) {
+	patient := r.rnrPair(verbs.RNRRetryForever)
+	patient.a.post(send(1, patient.a.sge(0, 8)))
+	for range 3 {
+		r.rnrPair(6).exhausted()
+	}
+	r.Empty(patient.a.sends.wcs)
+	patient.b.recv(2, patient.b.sge(0, 8))
+	patient.a.sends.inOrder(1)
+	patient.b.recvs.inOrder(2)
+	patient.works()
+}
+
+// rnrBlocksOrder: a request behind one that waits is not carried out before it.
+func rnrBlocksOrder(r *rig) {
+	p := r.rnrPair(verbs.RNRRetryForever)
+	p.a.setWord(64, 42)
+	p.a.post(send(1, p.a.sge(0, 8)), p.a.remote(verbs.OpWrite, 2, p.b, 64, p.a.sge(64, 8)))
+	r.rnrPair(1).exhausted()
+	r.Zero(p.b.word(64))
+	p.b.recv(1, p.b.sge(0, 8))
+	p.a.sends.inOrder(1, 2)
+	p.b.recvs.inOrder(1)
+	r.Equal(uint64(42), p.b.word(64))
+}
