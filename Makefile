@@ -1,0 +1,47 @@
+# make test is everything a change must pass; make check is the quick half of it.
+# See CONTRIBUTING.md.
+
+GO       ?= go
+TIMEOUT  ?= 20m
+FUZZTIME ?= 10s
+SYSTEMS  := darwin freebsd windows
+
+.PHONY: help test check deps lint race nocgo cross fuzz
+
+help:
+	@echo 'make test    all of it: lint, tests with -race, without cgo, other systems'
+	@echo 'make check   lint and tests, once'
+	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME))'
+
+test: deps lint race nocgo cross
+	@echo 'make test: all passed'
+
+check: lint
+	$(GO) test -timeout $(TIMEOUT) ./...
+
+# What is missing on this machine: installed when we may, named when not.
+deps:
+	@GO='$(GO)' scripts/deps.sh
+
+lint:
+	@unformatted=$$($$($(GO) env GOROOT)/bin/gofmt -l .); test -z "$$unformatted" || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+# The race detector needs cgo; it also watches the rule that a loop has one owner.
+race:
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) ./...
+
+nocgo:
+	CGO_ENABLED=0 $(GO) build ./...
+	CGO_ENABLED=0 $(GO) test -timeout $(TIMEOUT) ./...
+
+# Other systems build, and say at run time that they are not supported.
+cross:
+	@for os in $(SYSTEMS); do \
+		echo "CGO_ENABLED=0 GOOS=$$os $(GO) vet ./..."; \
+		CGO_ENABLED=0 GOOS=$$os $(GO) vet ./... || exit 1; \
+	done
+
+fuzz:
+	@GO='$(GO)' scripts/fuzz.sh $(FUZZTIME)

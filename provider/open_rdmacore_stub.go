@@ -1,0 +1,18 @@
+package provider
+
+import (
+	"errors"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// hasRDMACore says whether provider/rdmacore is compiled in.
+const hasRDMACore = false
+
+func openRDMACore(*Config) (cm.Provider, error) {
+	return nil, &verbs.FeatureError{
+		Feature: "provider rdmacore",
+		Reason:  errors.New("this build has no access to RDMA hardware"),
+	}
+}

@@ -1,0 +1,68 @@
+package provider_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestOpen(t *testing.T) {
+	for _, test := range []struct{ name, path string }{
+		{"soft", ""}, {"soft", "auto"}, {"soft", "local"}, {"auto", ""}, {"auto", "local"},
+	} {
+		t.Run(test.name+" "+test.path, func(t *testing.T) {
+			p, err := provider.Open(test.name, &provider.Config{Path: test.path, Vectors: 2})
+			require.NoError(t, err)
+			require.Equal(t, "soft", p.Name())
+			devices, err := p.Devices()
+			require.NoError(t, err)
+			require.Len(t, devices, 1)
+			require.Equal(t, 2, devices[0].Attr().NumCompVectors)
+			require.NoError(t, p.Close())
+		})
+	}
+}
+
+func TestOpenWithoutConfig(t *testing.T) {
+	p, err := provider.Open("auto", nil)
+	require.NoError(t, err)
+	require.NoError(t, p.Close())
+}
+
+// What can not be had is one kind of error, which says what can.
+func TestOpenRefuses(t *testing.T) {
+	for _, test := range []struct{ name, path, want string }{
+		{"verbs5", "", "there are auto, soft"},
+		{"", "", `provider ""`},
+		{"soft", "scenic", "there are auto, local, wire"},
+		{"soft", "wire", "wire path"},
+		{"auto", "wire", "wire path"},
+		{"rdmacore", "", "no access to RDMA hardware"},
+	} {
+		t.Run(test.name+" "+test.path, func(t *testing.T) {
+			p, err := provider.Open(test.name, &provider.Config{Path: test.path})
+			require.Nil(t, p)
+			require.ErrorIs(t, err, verbs.ErrNotSupported)
+			require.ErrorContains(t, err, test.want)
+			var op *verbs.OpError
+			require.ErrorAs(t, err, &op)
+		})
+	}
+}
+
+func TestBadVectors(t *testing.T) {
+	p, err := provider.Open("soft", &provider.Config{Vectors: -1})
+	require.Nil(t, p)
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	require.Equal(t, "vectors", param.Field)
+}
+
+func TestNames(t *testing.T) {
+	require.Contains(t, provider.Names(), "soft")
+	provider.Names()[0] = "changed"
+	require.Contains(t, provider.Names(), "soft", "the slice is the caller's")
+}
