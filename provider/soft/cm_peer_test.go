@@ -31,6 +31,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"server-tcp-silent":  func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerFetch) },
 	"server-udp-silent":  func(t *testing.T, _ string) { peerServer(t, cm.UDP, peerFetch) },
 	"server-established": func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
+	"vandal":             peerVandal,
 }
 
 // TestPeer is the other process of tests that need one. By itself it does nothing.

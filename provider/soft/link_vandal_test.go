@@ -1,0 +1,82 @@
+//go:build linux
+
+package soft
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// vandalWrites is how many writes a vandal makes into the shared memory.
+const vandalWrites = 200_000
+
+// peerVandal connects, and then writes whatever it likes into the memory that it
+// shares with the server. Its seed comes with the address.
+func peerVandal(t *testing.T, address string) {
+	at := netip.MustParseAddrPort(address)
+	s := newParty(t)
+	id := s.connecting(cm.TCP, at, nil)
+	s.want(cm.Established, id)
+	r := rand.New(rand.NewPCG(uint64(at.Port()), 2))
+	mem := id.QP().(*qp).path.(*link).end.seg.mem
+	for range vandalWrites / 1000 {
+		scribble(r, mem, 1000)
+		_, _ = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
+	}
+	scribble(r, mem, vandalWrites)
+	say("ready")
+	linger()
+}
+
+// Another process lies about indices, lengths and counts in the rings. The
+// victim may lose that connection; the honest ones beside it, on the same CQ,
+// lose nothing.
+func TestVandalProcess(t *testing.T) {
+	s := newParty(t)
+	honest, victim := connected(t, s, s)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := startPeer(t, "vandal", l.LocalAddr().String())
+	bullied, _ := s.request(l)
+	s.createQP(bullied)
+	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: 1 << 16, Access: verbs.AccessAll})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, mr.Close()) }()
+	post := func(q verbs.QP, id uint64, at int) error {
+		_, err := q.PostRecv([]verbs.RecvWR{{ID: id, SGEs: []verbs.SGE{verbs.SGEOf(mr, at, 64)}}})
+		return err
+	}
+	for range 8 {
+		require.NoError(t, post(bullied.QP(), 1, 4096))
+	}
+	require.NoError(t, bullied.Accept(nil))
+
+	for round := range 3000 {
+		if round == 2000 {
+			require.Equal(t, "ready", line()) // all its writes are made by now
+		}
+		// What the vandal is owed is offered, while the honest pair works.
+		_, _ = bullied.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the vandal")}})
+		_ = post(bullied.QP(), 1, 4096)
+		require.NoError(t, post(victim.QP(), 100, 0))
+		text := "round " + strconv.Itoa(round)
+		_, err := honest.QP().PostSend([]verbs.SendWR{{ID: 200, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte(text)}})
+		require.NoError(t, err)
+		for honestly := 0; honestly < 2; {
+			for _, wc := range completions(t, s.cq, 1) {
+				if wc.QPN == honest.QP().Num() || wc.QPN == victim.QP().Num() {
+					require.Equal(t, verbs.StatusSuccess, wc.Status)
+					honestly++
+				}
+			}
+		}
+		require.Equal(t, text, string(mr.Bytes()[:len(text)]))
+	}
+	kill()
+}
