@@ -1,0 +1,42 @@
+package reactor
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+)
+
+// An alarm is a timer with a descriptor: it lets an embedded loop, whose waiting
+// is done by others, keep its times. See timerfd_create(2).
+type alarm struct {
+	fd    int
+	means Cause // why it was set
+	buf   [8]byte
+}
+
+func newAlarm() (*alarm, error) {
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("timerfd_create", err)
+	}
+	return &alarm{fd: fd}, nil
+}
+
+// set lets the alarm go off after d, and not at an earlier time set before.
+func (a *alarm) set(d time.Duration) error {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(1, d)))} // zero would disarm
+	return os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(a.fd, 0, &spec, nil))
+}
+
+func (a *alarm) ready(poller.Readiness) (work int) {
+	// Nothing to read means that it was set anew meanwhile.
+	_, _ = unix.Read(a.fd, a.buf[:])
+	return 0
+}
+
+func (a *alarm) cause() Cause { return a.means }
+
+func (a *alarm) close() error { return os.NewSyscallError("close", unix.Close(a.fd)) }

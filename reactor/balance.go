@@ -1,0 +1,47 @@
+package reactor
+
+// Balance chooses the loop for a new connection.
+type Balance uint8
+
+// Ways to balance.
+const (
+	// RoundRobin takes the loops in turn.
+	RoundRobin Balance = iota
+	// LeastConnections takes the loop that has the fewest connections, those
+	// opening and closing included.
+	LeastConnections
+)
+
+func (b Balance) String() string {
+	names := [...]string{"round robin", "least connections"}
+	if int(b) < len(names) {
+		return names[b]
+	}
+	return "unknown balance"
+}
+
+// place chooses for a request.
+func (e *Engine) place(req *ConnRequest) int {
+	if e.cfg.Place != nil {
+		if i := e.cfg.Place(req); i >= 0 && i < len(e.loops) {
+			return i
+		}
+	}
+	return e.balance()
+}
+
+func (e *Engine) balance() int {
+	if e.cfg.Balance == LeastConnections {
+		return e.leastLoaded()
+	}
+	return int((e.turn.Add(1) - 1) % uint64(len(e.loops)))
+}
+
+func (e *Engine) leastLoaded() (index int) {
+	for i, l := range e.loops {
+		if l.load.Load() < e.loops[index].load.Load() {
+			index = i
+		}
+	}
+	return index
+}

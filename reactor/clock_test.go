@@ -1,0 +1,41 @@
+package reactor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestClockBooksTime(t *testing.T) {
+	var k clock
+	k.spend(1)
+	k.advance(10)
+	k.advance(15)
+	k.wokeAt(100)
+	k.spend(1)
+	k.advance(103)
+	require.Equal(t, time.Duration(13), k.busy)
+	require.Equal(t, time.Duration(5), k.spun)
+	require.Equal(t, time.Duration(85), k.slept)
+	require.Equal(t, time.Duration(10), k.longest)
+	require.Equal(t, time.Duration(103), k.now)
+}
+
+// The clock is read every so many empty turns, and sooner when there is work.
+func TestClockIsReadSeldom(t *testing.T) {
+	k := clock{origin: time.Now().Add(-time.Hour)}
+	turns := 0
+	for k.now == 0 {
+		k.tick()
+		turns++
+	}
+	require.Equal(t, clockEvery, turns)
+	k.now, k.debt, turns = 0, 0, 0
+	for k.now == 0 {
+		k.tick()
+		turns++
+		k.spend(1)
+	}
+	require.Equal(t, 14, turns, "the fourteenth turn begins with 13 turns of five behind it")
+}

@@ -1,0 +1,218 @@
+package reactor
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Config configures an engine or a loop. The zero value, and nil, mean the
+// defaults. It is copied, and never modified. A value out of range is refused
+// with a *verbs.ParamError, here or, when only the device knows the limit, when
+// the first connection uses the device.
+type Config struct {
+	// Loops is the number of loops. Zero means 1.
+	Loops int
+	// CPUs pins loops: loop i locks its goroutine to a thread, and the thread
+	// to CPU CPUs[i mod len]. Empty means neither. It does not apply to a loop
+	// made with NewLoop.
+	CPUs []int
+
+	// Idle is what a loop does when there is nothing to do. Zero means
+	// IdleAdaptive. Loop.SetIdle changes it later.
+	Idle IdlePolicy
+	// SpinBudget is how long an adaptive loop polls after its last work before
+	// it sleeps. Zero means 50µs.
+	SpinBudget time.Duration
+	// SafetyTimeout is the longest sleep: it finds completions whose event was
+	// lost, and counts them in Stats.Rescues. Zero means 100ms.
+	SafetyTimeout time.Duration
+	// EpollEvery is how many turns a loop that does not sleep makes between
+	// two looks at its descriptors: connection events, foreign descriptors.
+	// Zero means 1024.
+	EpollEvery int
+	// Batch is how many completions a device may hand over in one turn. Zero
+	// means 64.
+	Batch int
+	// Mailbox is how many posted functions may wait on one loop. Zero means 4096.
+	Mailbox int
+	// SlowCallback makes the loop time every callback, at two readings of the
+	// clock each, and count those that took longer. Zero means no timing.
+	SlowCallback time.Duration
+
+	// MaxInFlight is how many operations one connection may have outstanding,
+	// and how many receive buffers it has posted; all queue sizes follow from
+	// it. Zero means 64.
+	MaxInFlight int
+	// MaxMessage is the size in bytes of a receive buffer, and the largest
+	// message that can be sent. Both sides of a connection should agree. Zero
+	// means 4096.
+	MaxMessage int
+	// MaxInline is up to how many bytes a message travels inside its work
+	// request instead of in registered memory; the device may have a lower
+	// limit. Zero means 128, negative none.
+	MaxInline int
+	// MaxConns is how many connections one loop takes. Zero means as many as
+	// the device allows.
+	MaxConns int
+	// SRQ makes the connections of a loop share this many receive buffers.
+	// Zero means a receive queue for each connection.
+	SRQ int
+	// SignalEvery asks for a completion of every so many sends; one completion
+	// confirms all sends before it. Zero means MaxInFlight/4, at least 1.
+	SignalEvery int
+	// HugePages puts the receive and send buffers into huge pages where there
+	// are some.
+	HugePages bool
+
+	// RetryCount is how often the transport retries without an answer, 1 to 7.
+	// Zero means 7, negative none. The dialing side's value rules both.
+	RetryCount int
+	// RNRRetryCount is how often the peer retries when it found no receive
+	// buffer here, 1 to 7. Zero means 7, which is without end; negative none.
+	RNRRetryCount int
+	// MinRNRTimer is the code of the pause between such retries, 1 to 31: see
+	// verbs.RNRDelay. Zero means 12, 0.64ms.
+	MinRNRTimer int
+	// AckTimeout is the code of the transport's timeout, 1 to 31: see
+	// verbs.AckTimeout. Zero means the provider's choice.
+	AckTimeout int
+	// ResponderResources is how many READs and atomics of the peer are served
+	// at a time, per connection. Zero means 16, lowered to the device's limit;
+	// negative none.
+	ResponderResources int
+	// InitiatorDepth is how many READs and atomics a connection has on the way
+	// at a time; others wait behind them. Zero means 16, lowered to the
+	// device's limit; negative none.
+	InitiatorDepth int
+
+	// Backlog is how many requests may wait at a listener to be looked at.
+	// Zero means the connection manager's default.
+	Backlog int
+	// DecisionTimeout is how long a request may stay unanswered. Zero means 10s.
+	DecisionTimeout time.Duration
+	// ConnectTimeout is how long a connection may take to open, on either
+	// side. Zero means 10s.
+	ConnectTimeout time.Duration
+	// DrainTimeout is how long a closing connection waits for the peer to
+	// confirm its sends, and then for the peer's goodbye. Zero means 5s.
+	DrainTimeout time.Duration
+	// Keepalive is after how long a silence the peer is probed with a WRITE of
+	// no bytes, which costs it no receive buffer. One that has not answered
+	// after as long again is taken for dead. Zero means no probes.
+	Keepalive time.Duration
+
+	// Balance places new connections. Zero means RoundRobin.
+	Balance Balance
+	// Place, if not nil, places accepted connections instead of Balance: it
+	// returns the index of the loop. Other results mean Balance's choice.
+	Place func(req *ConnRequest) int
+}
+
+const (
+	maxQueue = 1 << 20 // requests of one queue; a wrID has room for more
+	maxCPU   = 1<<10 - 1
+)
+
+// settled returns a copy with every default filled in, or the first value that
+// is out of range.
+func (c *Config) settled() (*Config, error) {
+	var s Config
+	if c != nil {
+		s = *c
+	}
+	if err := s.check(); err != nil {
+		return nil, verbs.Wrap("configure reactor", err)
+	}
+	s.CPUs = slices.Clone(s.CPUs)
+	s.fill()
+	return &s, nil
+}
+
+func (c *Config) check() error {
+	for _, f := range []struct {
+		name             string
+		value, low, high int64
+	}{
+		{"Loops", int64(c.Loops), 0, 1 << 10},
+		{"Idle", int64(c.Idle), 0, int64(IdleBusy)},
+		{"SpinBudget", int64(c.SpinBudget), 0, math.MaxInt64},
+		{"SafetyTimeout", int64(c.SafetyTimeout), 0, math.MaxInt64},
+		{"EpollEvery", int64(c.EpollEvery), 0, math.MaxInt32},
+		{"Batch", int64(c.Batch), 0, 1 << 16},
+		{"Mailbox", int64(c.Mailbox), 0, math.MaxInt32},
+		{"SlowCallback", int64(c.SlowCallback), 0, math.MaxInt64},
+		{"MaxInFlight", int64(c.MaxInFlight), 0, maxQueue},
+		{"MaxMessage", int64(c.MaxMessage), 0, 1 << 30},
+		{"MaxInline", int64(c.MaxInline), -1, 1 << 16},
+		{"MaxConns", int64(c.MaxConns), 0, maxConns},
+		{"SRQ", int64(c.SRQ), 0, maxQueue},
+		{"SignalEvery", int64(c.SignalEvery), 0, maxQueue},
+		{"RetryCount", int64(c.RetryCount), -1, verbs.MaxRetry},
+		{"RNRRetryCount", int64(c.RNRRetryCount), -1, verbs.MaxRetry},
+		{"MinRNRTimer", int64(c.MinRNRTimer), 0, 31},
+		{"AckTimeout", int64(c.AckTimeout), 0, 31},
+		{"ResponderResources", int64(c.ResponderResources), -1, math.MaxUint8},
+		{"InitiatorDepth", int64(c.InitiatorDepth), -1, math.MaxUint8},
+		{"Backlog", int64(c.Backlog), 0, math.MaxInt32},
+		{"DecisionTimeout", int64(c.DecisionTimeout), 0, math.MaxInt64},
+		{"ConnectTimeout", int64(c.ConnectTimeout), 0, math.MaxInt64},
+		{"DrainTimeout", int64(c.DrainTimeout), 0, math.MaxInt64},
+		{"Keepalive", int64(c.Keepalive), 0, math.MaxInt64},
+		{"Balance", int64(c.Balance), 0, int64(LeastConnections)},
+	} {
+		if err := within(f.name, f.value, f.low, f.high); err != nil {
+			return err
+		}
+	}
+	for _, cpu := range c.CPUs {
+		if err := within("CPUs", int64(cpu), 0, maxCPU); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Config) fill() {
+	c.Loops = or(c.Loops, 1)
+	c.SpinBudget = or(c.SpinBudget, 50*time.Microsecond)
+	c.SafetyTimeout = or(c.SafetyTimeout, 100*time.Millisecond)
+	c.EpollEvery = or(c.EpollEvery, 1024)
+	c.Batch = or(c.Batch, 64)
+	c.Mailbox = or(c.Mailbox, 4096)
+	c.MaxInFlight = or(c.MaxInFlight, 64)
+	c.MaxMessage = or(c.MaxMessage, 4096)
+	c.MaxInline = orNone(c.MaxInline, 128)
+	c.SignalEvery = or(c.SignalEvery, max(1, c.MaxInFlight/4))
+	c.RetryCount = orNone(c.RetryCount, verbs.MaxRetry)
+	c.RNRRetryCount = orNone(c.RNRRetryCount, verbs.RNRRetryForever)
+	c.MinRNRTimer = or(c.MinRNRTimer, 12)
+	c.ResponderResources = orNone(c.ResponderResources, 16)
+	c.InitiatorDepth = orNone(c.InitiatorDepth, 16)
+	c.DecisionTimeout = or(c.DecisionTimeout, 10*time.Second)
+	c.ConnectTimeout = or(c.ConnectTimeout, 10*time.Second)
+	c.DrainTimeout = or(c.DrainTimeout, 5*time.Second)
+}
+
+// or is value, or fallback when value is zero.
+func or[T int | time.Duration](value, fallback T) T {
+	if value == 0 {
+		return fallback
+	}
+	return value
+}
+
+// orNone is or, with negative values meaning none.
+func orNone(value, fallback int) int { return max(0, or(value, fallback)) }
+
+func within(field string, value, low, high int64) error {
+	switch {
+	case value < low:
+		return &verbs.ParamError{Field: field, Value: value, Limit: low, Reason: "too small"}
+	case value > high:
+		return &verbs.ParamError{Field: field, Value: value, Limit: high}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package reactor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestConfigDefaults(t *testing.T) {
+	c, err := (*Config)(nil).settled()
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Loops)
+	require.Equal(t, IdleAdaptive, c.Idle)
+	require.Equal(t, 50*time.Microsecond, c.SpinBudget)
+	require.Equal(t, 64, c.MaxInFlight)
+	require.Equal(t, 16, c.SignalEvery)
+	require.Equal(t, 12, c.MinRNRTimer)
+	require.Equal(t, 7, c.RetryCount)
+	require.Equal(t, 16, c.InitiatorDepth)
+
+	given := &Config{MaxInFlight: 2, RetryCount: -1, InitiatorDepth: -1, MaxInline: -1}
+	before := *given
+	c, err = given.settled()
+	require.NoError(t, err)
+	require.Equal(t, before.MaxInFlight, given.MaxInFlight, "it is never modified")
+	require.Equal(t, 1, c.SignalEvery)
+	require.Zero(t, c.RetryCount)
+	require.Zero(t, c.InitiatorDepth)
+	require.Zero(t, c.MaxInline)
+}
+
+func TestConfigChecks(t *testing.T) {
+	for field, c := range map[string]*Config{
+		"Loops":              {Loops: -1},
+		"Idle":               {Idle: 3},
+		"SpinBudget":         {SpinBudget: -1},
+		"SafetyTimeout":      {SafetyTimeout: -1},
+		"EpollEvery":         {EpollEvery: -1},
+		"Batch":              {Batch: -1},
+		"Mailbox":            {Mailbox: -1},
+		"SlowCallback":       {SlowCallback: -1},
+		"MaxInFlight":        {MaxInFlight: maxQueue + 1},
+		"MaxMessage":         {MaxMessage: -1},
+		"MaxInline":          {MaxInline: 1 << 20},
+		"MaxConns":           {MaxConns: maxConns + 1},
+		"SRQ":                {SRQ: -1},
+		"SignalEvery":        {SignalEvery: -1},
+		"RetryCount":         {RetryCount: 8},
+		"RNRRetryCount":      {RNRRetryCount: 8},
+		"MinRNRTimer":        {MinRNRTimer: 32},
+		"AckTimeout":         {AckTimeout: 32},
+		"ResponderResources": {ResponderResources: 256},
+		"InitiatorDepth":     {InitiatorDepth: 256},
+		"Backlog":            {Backlog: -1},
+		"DecisionTimeout":    {DecisionTimeout: -1},
+		"ConnectTimeout":     {ConnectTimeout: -1},
+		"DrainTimeout":       {DrainTimeout: -1},
+		"Keepalive":          {Keepalive: -1},
+		"Balance":            {Balance: 2},
+		"CPUs":               {CPUs: []int{-1}},
+	} {
+		_, err := c.settled()
+		var param *verbs.ParamError
+		require.ErrorAs(t, err, &param, field)
+		require.Equal(t, field, param.Field)
+	}
+}

@@ -1,0 +1,135 @@
+package reactor
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Conn is one reliable connection. It belongs to its loop: only there may its
+// methods be called; from elsewhere use Loop.Post. The application gets it in
+// OnOpen. After OnClose it may still be asked for its addresses, parameters and
+// counters.
+type Conn struct {
+	loop *Loop
+	nic  *nic // nil until the device is known
+	id   *cm.ID
+	qp   verbs.QP
+	key  wrID
+
+	state  ConnState
+	cause  error // why it ends; nil: this side closed, in order
+	failed error // the first request that failed
+
+	dirty        bool // in Loop.dirty
+	reserved     bool // has its share of the CQ
+	quiet        bool // no OnMessage any more
+	queued       bool // in Loop.leaving
+	doomed       bool // will not open
+	flushing     bool // was disconnected by this side
+	disconnected bool // the connection manager said so
+	flushed      bool // failed was just flushed
+	weak         bool // cause is just that; a better one may come
+	byFailure    bool // cause is failed
+
+	flow     sendFlow
+	wrs      []verbs.SendWR // by slot, as the next
+	sges     []verbs.SGE
+	requests []request
+	staging  []byte // what is sent inline, until it is posted
+	inline   int    // bytes that may be
+	recvs    recvQueue
+	held     bufferList // messages from before OnOpen
+
+	phase    timer // how long the present state may last
+	deadline timer
+	silence  timer
+	idleFor  time.Duration // SetIdleTimeout; 0: off
+	active   time.Duration // when something was last sent or received
+	heard    time.Duration // when the peer was last heard of
+	probed   time.Duration // when the last probe was sent
+	parted   uint64        // nic.empty when the peer disconnected
+
+	dial    *Dial        // of the dialing side
+	request *ConnRequest // of the other
+	param   cm.ConnParam
+	hello   []byte
+	local   netip.AddrPort
+	remote  netip.AddrPort
+	context any
+	stats   ConnStats
+}
+
+// A request is what has to be known of a send request until it is done.
+type request struct {
+	op     Op
+	notify bool
+	probe  bool
+	buffer *Buffer // nil: none to give back
+}
+
+// ConnStats are the counters of one connection.
+type ConnStats struct {
+	Messages     uint64 // received and delivered
+	MessageBytes uint64
+	// Accepted operations are those that a call took with a nil error. Each is
+	// later Confirmed or Failed; in between it is outstanding. Because only
+	// every k-th send is signaled, confirmations come in groups.
+	Accepted  uint64
+	Confirmed uint64
+	Failed    uint64
+	QueueFull uint64 // refused with ErrWouldBlock
+}
+
+// Loop is the loop the connection belongs to.
+func (c *Conn) Loop() *Loop { return c.loop }
+
+// State tells where the connection is in its life.
+func (c *Conn) State() ConnState { return c.state }
+
+// LocalAddr is the address of this side.
+func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
+
+// RemoteAddr is the address of the peer.
+func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
+
+// PeerPrivateData is what the peer sent along when it asked or answered. Some
+// devices pad it with zeros: see verbs.Caps. It is the connection's, and valid
+// for good.
+func (c *Conn) PeerPrivateData() []byte { return c.hello }
+
+// Param holds what was agreed on, from this side's point of view: the depths,
+// the retry counts.
+func (c *Conn) Param() cm.ConnParam { return c.param }
+
+// QPNum is the number of this side's queue pair.
+func (c *Conn) QPNum() uint32 { return c.param.QPNum }
+
+// Dial is what the connection was dialed with, or nil if the peer dialed.
+func (c *Conn) Dial() *Dial { return c.dial }
+
+// Context is what SetContext stored, at first AcceptParams.Context or
+// Dial.Context.
+func (c *Conn) Context() any { return c.context }
+
+// SetContext stores a value of the application's.
+func (c *Conn) SetContext(v any) { c.context = v }
+
+// Stats returns the connection's counters.
+func (c *Conn) Stats() ConnStats { return c.stats }
+
+// Lease takes a send buffer of the connection's device: see Loop.Lease.
+func (c *Conn) Lease() (*Buffer, error) {
+	if c.state >= StateParting {
+		return nil, verbs.Wrap("lease buffer", ErrClosed)
+	}
+	return c.nic.lease()
+}
+
+// MaxInFlight is how many operations may be outstanding.
+func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
+
+// InFlight is how many of the application's operations are outstanding.
+func (c *Conn) InFlight() int { return int(c.flow.outstanding() - c.flow.probes) }

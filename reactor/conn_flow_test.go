@@ -1,0 +1,119 @@
+package reactor
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever is accepted, posted and completed, in whatever portions: slots are
+// reused only when free, a full queue has a signaled request in it, and each
+// completion retires what was before it.
+func TestSendFlowAgainstAModel(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		limit := 1 + rng.IntN(20)
+		f := newSendFlow(limit, 1+rng.IntN(limit+2))
+		type wr struct {
+			slot     uint32
+			signaled bool
+		}
+		var staged, device []wr
+		for range 500 {
+			if n := rng.IntN(4); n > 0 && !f.full() {
+				slot, signaled := f.accept(rng.IntN(10) == 0)
+				for _, w := range append(device, staged...) {
+					require.NotEqual(t, w.slot, slot, "seed %d: slot in use", seed)
+				}
+				staged = append(staged, wr{slot, signaled})
+			}
+			if rng.IntN(3) == 0 {
+				for f.staged() > 0 {
+					from, to := f.span()
+					for slot := from; slot < to; slot++ {
+						require.Equal(t, staged[0].slot, slot, "seed %d", seed)
+						device, staged = append(device, staged[0]), staged[1:]
+					}
+					f.posted += to - from
+				}
+			}
+			if at := firstSignaled(device, func(w wr) bool { return w.signaled }); at >= 0 && rng.IntN(2) == 0 {
+				require.EqualValues(t, at+1, f.covers(device[at].slot), "seed %d", seed)
+				for range at + 1 {
+					require.Equal(t, device[0].slot, f.retire())
+					device = device[1:]
+				}
+			}
+			require.EqualValues(t, len(device), f.inFlight())
+			require.EqualValues(t, len(device)+len(staged), f.outstanding())
+			if f.full() {
+				all := append(append([]wr(nil), device...), staged...)
+				require.GreaterOrEqual(t, firstSignaled(all, func(w wr) bool { return w.signaled }), 0, "seed %d: full for ever", seed)
+			}
+		}
+	}
+}
+
+func firstSignaled[T any](list []T, is func(T) bool) int {
+	for i, v := range list {
+		if is(v) {
+			return i
+		}
+	}
+	return -1
+}
+
+func TestSendFlowRefusesForeignSlots(t *testing.T) {
+	f := newSendFlow(4, 1)
+	slot, _ := f.accept(false)
+	require.Zero(t, f.covers(slot), "staged, not posted")
+	f.posted++
+	require.EqualValues(t, 1, f.covers(slot))
+	require.Zero(t, f.covers(slot+1))
+	require.Zero(t, f.covers(1<<22))
+	f.retire()
+	require.Zero(t, f.covers(slot), "twice")
+}
+
+func TestSendFlowHasPlaceForAProbe(t *testing.T) {
+	f := newSendFlow(4, 4)
+	for range 4 {
+		require.False(t, f.full())
+		f.accept(false)
+	}
+	require.True(t, f.full())
+	f.probes++
+	_, signaled := f.accept(true)
+	require.True(t, signaled)
+	require.True(t, f.full())
+	require.LessOrEqual(t, int(f.outstanding()), f.size())
+}
+
+func TestSendFlowWritableOnce(t *testing.T) {
+	f := newSendFlow(4, 1)
+	for range 4 {
+		f.accept(false)
+	}
+	f.posted = f.head
+	require.False(t, f.writable(), "nobody was refused")
+	f.refused = true
+	f.retire()
+	require.False(t, f.writable(), "less than half is free")
+	f.retire()
+	require.True(t, f.writable())
+	require.False(t, f.writable())
+}
+
+// A request that was never posted can be retired too.
+func TestSendFlowRetiresStaged(t *testing.T) {
+	f := newSendFlow(4, 1)
+	f.accept(false)
+	f.accept(false)
+	f.posted++
+	f.retire()
+	f.retire()
+	require.Zero(t, f.outstanding())
+	require.Zero(t, f.staged())
+	require.Zero(t, f.inFlight())
+}

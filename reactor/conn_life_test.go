@@ -1,0 +1,126 @@
+package reactor_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// Close delivers everything that was accepted before.
+func TestCloseDrains(t *testing.T) {
+	received := 0
+	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
+	accepted := 0
+	for p.dialed.Send([]byte("last words")) == nil {
+		accepted++
+	}
+	require.NoError(t, p.dialed.Close())
+	require.Equal(t, reactor.StateDraining, p.dialed.State())
+	p.closed(t)
+	require.Equal(t, accepted, received)
+	require.NoError(t, p.dialEnd)
+	require.Equal(t, reactor.ErrPeerClosed, p.acceptEnd)
+	require.EqualValues(t, accepted, p.dialed.Stats().Confirmed)
+	p.drive(t, func() bool { return p.client.Conns()+p.server.Conns() == 0 })
+	require.Equal(t, reactor.StateClosed, p.dialed.State())
+}
+
+func TestBothSidesClose(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	require.NoError(t, p.dialed.Send([]byte("a")))
+	require.NoError(t, p.accepted.Send([]byte("b")))
+	require.NoError(t, p.dialed.Close())
+	require.NoError(t, p.accepted.Close())
+	p.closed(t)
+	for _, end := range []error{p.dialEnd, p.acceptEnd} {
+		if end != nil { // the other side was quicker
+			require.ErrorIs(t, end, reactor.ErrPeerClosed)
+		}
+	}
+}
+
+// Messages that came before the peer's goodbye are delivered before OnClose.
+func TestPeerCloses(t *testing.T) {
+	var order []string
+	p := connect(t, &hooks{}, &hooks{
+		message: func(_ *reactor.Conn, msg reactor.Message) { order = append(order, string(msg.Data())) },
+		close:   func(*reactor.Conn, error) { order = append(order, "closed") },
+	}, nil)
+	require.NoError(t, p.dialed.Send([]byte("one")))
+	require.NoError(t, p.dialed.Send([]byte("two")))
+	require.NoError(t, p.dialed.Close())
+	drive(t, func() bool { return p.dialOver > 0 || p.dialed.State() > reactor.StateDraining }, p.client, p.server)
+	p.closed(t)
+	require.Equal(t, []string{"one", "two", "closed"}, order)
+}
+
+func TestAbort(t *testing.T) {
+	mine := errors.New("mine")
+	var ends []error
+	p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{}, nil)
+	require.NoError(t, p.dialed.SendMsg([]byte("x"), reactor.SendOptions{Notify: true}))
+	require.NoError(t, p.dialed.Abort(mine))
+	require.ErrorIs(t, p.dialed.Abort(nil), reactor.ErrClosed)
+	require.ErrorIs(t, p.dialed.Close(), reactor.ErrClosed)
+	p.closed(t)
+	require.ErrorIs(t, p.dialEnd, mine)
+	require.Error(t, p.acceptEnd)
+	require.Len(t, ends, 1, "exactly once")
+}
+
+// A callback may close its own connection, and any other.
+func TestCloseInCallbacks(t *testing.T) {
+	for _, name := range []string{"open", "message", "completion"} {
+		t.Run(name, func(t *testing.T) {
+			stop := func(c *reactor.Conn) { require.NoError(t, c.Close()) }
+			client := &hooks{}
+			switch name {
+			case "open":
+				client.open = stop
+			case "message":
+				client.message = func(c *reactor.Conn, _ reactor.Message) { stop(c) }
+			case "completion":
+				client.completion = func(c *reactor.Conn, _ reactor.Op, _ error) { stop(c) }
+			}
+			p := connect(t, client, &hooks{open: func(c *reactor.Conn) {
+				require.NoError(t, c.Send([]byte("1")))
+				require.NoError(t, c.Send([]byte("2")))
+			}}, nil)
+			if name == "completion" {
+				require.NoError(t, p.dialed.SendMsg(nil, reactor.SendOptions{Notify: true}))
+			}
+			p.closed(t)
+			require.NoError(t, p.dialEnd)
+			require.LessOrEqual(t, p.dialed.Stats().Messages, uint64(2))
+		})
+	}
+}
+
+// A peer that does not confirm holds a closing connection for DrainTimeout only.
+func TestDrainTimeout(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Millisecond})
+	require.NoError(t, p.dialed.Send([]byte("never taken")))
+	require.NoError(t, p.dialed.Close())
+	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
+	require.ErrorIs(t, p.dialEnd, reactor.ErrDrainTimeout)
+	require.EqualValues(t, 1, p.dialed.Stats().Failed)
+	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
+}
+
+// Data of the dialing side can be there before the accepting side knows that it
+// is established. OnOpen comes first all the same.
+func TestDataNeverPrecedesOpen(t *testing.T) {
+	var order []string
+	client := &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("early"))) }}
+	server := &hooks{
+		open:    func(*reactor.Conn) { order = append(order, "open") },
+		message: func(*reactor.Conn, reactor.Message) { order = append(order, "message") },
+	}
+	p := connect(t, client, server, &reactor.Config{EpollEvery: 1 << 20})
+	p.drive(t, func() bool { return len(order) == 2 })
+	require.Equal(t, []string{"open", "message"}, order)
+}

@@ -1,0 +1,183 @@
+package reactor
+
+import (
+	"slices"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// newConn makes a connection that has nothing yet but its place in the loop and
+// a limit in time to open.
+func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
+	c = &Conn{loop: l}
+	c.phase.fire = c.phaseOver
+	c.deadline.fire = func() { c.leave(ErrDeadline) }
+	c.silence.fire = c.silent
+	var ok bool
+	l.live++
+	l.setTimer(&c.phase, timeout)
+	if c.key, ok = l.conns.add(c); !ok {
+		err = tooMany(maxConns)
+	}
+	if limit := l.cfg.MaxConns; limit > 0 && l.conns.count > limit {
+		err = tooMany(limit)
+	}
+	if l.draining {
+		err = ErrShutdown
+	}
+	return c, err
+}
+
+func tooMany(limit int) error {
+	return &verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)}
+}
+
+// startDial is the first step of the dialing side.
+func (l *Loop) startDial(d *Dial, request dialRequest) {
+	l.stats.Dials++
+	c, err := l.newConn(or(d.Timeout, l.cfg.ConnectTimeout))
+	c.dial, c.context = d, d.Context
+	c.param = request.param
+	if err == nil {
+		err = c.resolve(request)
+	}
+	if err != nil {
+		c.abandon(err)
+	}
+}
+
+func (c *Conn) resolve(request dialRequest) (err error) {
+	if c.id, err = c.loop.channel.NewID(cm.TCP); err != nil {
+		return err
+	}
+	c.id.SetContext(c)
+	return c.id.ResolveAddr(c.dial.LocalAddr, request.addr, request.timeout)
+}
+
+// addrResolved follows when the device is known.
+func (c *Conn) addrResolved() error {
+	if code := c.loop.cfg.AckTimeout; code > 0 {
+		if err := c.id.SetAckTimeout(uint8(code)); err != nil {
+			return err
+		}
+	}
+	return c.id.ResolveRoute(or(c.dial.Timeout, c.loop.cfg.ConnectTimeout))
+}
+
+// routeResolved makes the queue pair and asks the peer.
+func (c *Conn) routeResolved() error {
+	if err := c.makeQP(); err != nil {
+		return err
+	}
+	attr := c.nic.dev.Attr()
+	param := c.param
+	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
+	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
+	return c.id.Connect(&param)
+}
+
+// established notes what the peer of a dialing side agreed to.
+func (c *Conn) established(ev *cm.Event) {
+	c.param.ResponderResources = ev.Param.ResponderResources
+	c.param.InitiatorDepth = ev.Param.InitiatorDepth
+	c.param.RNRRetryCount = ev.Param.RNRRetryCount
+	c.param.FlowControl = ev.Param.FlowControl
+	c.hello = slices.Clone(ev.Param.PrivateData)
+}
+
+// startAccept takes a request over from the door and answers it.
+func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
+	c, err := l.newConn(l.cfg.ConnectTimeout)
+	c.id, c.request = req.id, req
+	c.hello = req.private
+	c.id.SetContext(c)
+	if err == nil {
+		err = c.answer(p)
+	}
+	if err != nil {
+		c.abandon(err)
+	}
+	l.engine.door.left(req)
+}
+
+// answer migrates the ID while it has no queue pair: afterwards the ID belongs to
+// the goroutine that polls its CQ.
+func (c *Conn) answer(p *AcceptParams) error {
+	if err := c.id.Migrate(c.loop.channel); err != nil {
+		return err
+	}
+	if err := c.makeQP(); err != nil {
+		return err
+	}
+	if code := c.loop.cfg.AckTimeout; code > 0 {
+		if err := c.id.SetAckTimeout(uint8(code)); err != nil {
+			return err
+		}
+	}
+	c.context = p.Context
+	param := c.request.agree(p, c.nic.dev.Attr())
+	if err := c.id.Accept(&param); err != nil {
+		return err
+	}
+	c.param = param
+	c.param.PrivateData, c.param.RetryCount = nil, c.request.param.RetryCount
+	c.param.QPNum = c.qp.Num()
+	return nil
+}
+
+// makeQP makes the queue pair, with room on the CQ for all it may have
+// outstanding, and with its receives posted: the peer's first message may be
+// here before anything else.
+func (c *Conn) makeQP() (err error) {
+	if c.nic, err = c.loop.nic(c.id.Device()); err != nil {
+		return err
+	}
+	if err := c.nic.queue.Reserve(c.nic.completions()); err != nil {
+		return err
+	}
+	c.reserved = true
+	if err := c.id.CreateQP(c.nic.pd, c.nic.qpAttr()); err != nil {
+		return err
+	}
+	c.qp = c.id.QP()
+	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
+	c.param.QPNum = c.qp.Num()
+	c.state = StateConnecting
+	c.makeSendQueue()
+	return c.makeRecvQueue()
+}
+
+func (c *Conn) makeSendQueue() {
+	cfg := c.loop.cfg
+	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)
+	size := c.flow.size()
+	c.inline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
+	c.wrs = make([]verbs.SendWR, size)
+	c.sges = make([]verbs.SGE, size)
+	c.requests = make([]request, size)
+	c.staging = make([]byte, size*c.inline)
+	for i := range c.wrs {
+		c.wrs[i].ID = uint64(c.key | sendBit | wrID(i))
+	}
+}
+
+func (c *Conn) makeRecvQueue() error {
+	if c.nic.shared != nil {
+		c.nic.shared.conns[c.qp.Num()] = c
+		return nil
+	}
+	depth := c.loop.cfg.MaxInFlight
+	c.recvs = newRecvQueue(depth, c.key)
+	for range depth {
+		b, err := c.nic.slab.get()
+		if err != nil {
+			return err
+		}
+		c.recvs.stage(b)
+	}
+	doorbells, err := c.recvs.post(c.qp)
+	c.loop.stats.RecvDoorbells += doorbells
+	return err
+}

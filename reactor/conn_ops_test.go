@@ -1,0 +1,107 @@
+package reactor_test
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestOneSidedOperations(t *testing.T) {
+	type result struct {
+		op  reactor.Op
+		err error
+	}
+	var done []result
+	var imm []uint32
+	p := connect(t,
+		&hooks{completion: func(_ *reactor.Conn, op reactor.Op, err error) { done = append(done, result{op, err}) }},
+		&hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
+			require.True(t, msg.Written())
+			require.Empty(t, msg.Data())
+			n, ok := msg.Imm()
+			require.True(t, ok)
+			imm = append(imm, n)
+		}}, nil)
+	there, err := p.server.Alloc(4096, verbs.AccessAll)
+	require.NoError(t, err)
+	here, err := p.client.Alloc(4096, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	remote := func(offset uint64) reactor.Remote {
+		return reactor.Remote{Addr: there.Addr() + offset, RKey: there.RKey()}
+	}
+	finished := func(want ...reactor.Op) {
+		t.Helper()
+		p.drive(t, func() bool { return len(done) == len(want) })
+		for i, op := range want {
+			require.Equal(t, result{op, nil}, done[i])
+		}
+		done = nil
+	}
+
+	copy(here.Bytes(), "written")
+	require.NoError(t, p.dialed.Write(verbs.SGEOf(here, 0, 7), remote(64), reactor.SendOptions{Tag: 1}))
+	require.NoError(t, p.dialed.Read(verbs.SGEOf(here, 100, 7), remote(64), reactor.SendOptions{Tag: 2}))
+	finished(reactor.Op{Code: verbs.OpWrite, Tag: 1, Bytes: 7}, reactor.Op{Code: verbs.OpRead, Tag: 2, Bytes: 7})
+	require.Equal(t, "written", string(there.Bytes()[64:71]))
+	require.Equal(t, "written", string(here.Bytes()[100:107]))
+
+	require.NoError(t, p.dialed.WriteImm(verbs.SGEOf(here, 0, 7), remote(0), 77, reactor.SendOptions{}))
+	finished(reactor.Op{Code: verbs.OpWriteImm, Bytes: 7})
+	p.drive(t, func() bool { return len(imm) == 1 })
+	require.Equal(t, []uint32{77}, imm)
+
+	binary.NativeEndian.PutUint64(there.Bytes()[8:], 40)
+	require.NoError(t, p.dialed.FetchAdd(remote(8), 2, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 1<<40, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 0, reactor.SendOptions{}))
+	finished(
+		reactor.Op{Code: verbs.OpFetchAdd, Bytes: 8, Value: 40},
+		reactor.Op{Code: verbs.OpCompareSwap, Bytes: 8, Value: 42},
+		reactor.Op{Code: verbs.OpCompareSwap, Bytes: 8, Value: 1 << 40},
+	)
+
+	var param *verbs.ParamError
+	require.ErrorAs(t, p.dialed.FetchAdd(remote(9), 1, reactor.SendOptions{}), &param)
+	require.Equal(t, "remote address", param.Field)
+}
+
+// What the peer does not allow ends the connection, and every operation is
+// reported, in order, before that.
+func TestRefusedOperationFailsTheConnection(t *testing.T) {
+	var tags []uint64
+	var errs []error
+	client := &hooks{completion: func(_ *reactor.Conn, op reactor.Op, err error) {
+		tags, errs = append(tags, op.Tag), append(errs, err)
+	}}
+	p := connect(t, client, &hooks{}, nil)
+	there, err := p.server.Alloc(64, verbs.AccessLocalWrite) // the peer may not write
+	require.NoError(t, err)
+	here, err := p.client.Alloc(64, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+
+	require.NoError(t, p.dialed.SendMsg([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))
+	require.NoError(t, p.dialed.Write(verbs.SGEOf(here, 0, 64), reactor.Remote{Addr: there.Addr(), RKey: there.RKey()}, reactor.SendOptions{Tag: 2}))
+	require.NoError(t, p.dialed.SendMsg([]byte("behind"), reactor.SendOptions{Notify: true, Tag: 3}))
+	p.closed(t)
+	require.Equal(t, []uint64{1, 2, 3}, tags)
+	require.NoError(t, errs[0])
+	require.Equal(t, verbs.StatusRemAccessErr, status(t, errs[1]))
+	require.Equal(t, verbs.StatusWRFlushErr, status(t, errs[2]))
+	require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialEnd))
+	require.Error(t, p.acceptEnd)
+	stats := p.dialed.Stats()
+	require.EqualValues(t, 3, stats.Accepted)
+	require.EqualValues(t, 1, stats.Confirmed)
+	require.EqualValues(t, 2, stats.Failed)
+}
+
+func status(t *testing.T, err error) verbs.Status {
+	t.Helper()
+	var failed *verbs.CompletionError
+	require.ErrorAs(t, err, &failed)
+	return failed.Status
+}

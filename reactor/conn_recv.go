@@ -1,0 +1,107 @@
+package reactor
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// received takes a completed receive buffer; nil stands for a completion that
+// fits none.
+func (c *Conn) received(wc *verbs.WC, b *Buffer) {
+	if b == nil {
+		c.leave(verbs.Wrap("poll CQ", verbs.ErrProtocol))
+		return
+	}
+	if wc.Status != verbs.StatusSuccess {
+		c.fail(wc)
+		c.repost(b)
+		c.later()
+		return
+	}
+	c.heard, c.active = c.loop.clock.now, c.loop.clock.now
+	b.fill(wc)
+	// The passive side may get data before it hears that it is established.
+	if c.state < StateOpen {
+		b.use = waiting
+		c.held.push(b)
+		return
+	}
+	c.deliver(b)
+}
+
+// deliver shows one message to the application, and lets its buffer be filled
+// again.
+func (c *Conn) deliver(b *Buffer) {
+	l := c.loop
+	if c.quiet {
+		l.stats.Discarded++
+		c.repost(b)
+		return
+	}
+	c.stats.Messages++
+	c.stats.MessageBytes += uint64(b.length)
+	b.use, l.shown = shown, b
+	l.onMessage(c, b)
+	l.shown = nil
+	if b.use == shown {
+		c.repost(b)
+	}
+}
+
+// replace puts another buffer into the receive queue for b, which is kept; or
+// remembers that b is owed to it.
+func (c *Conn) replace(b *Buffer) {
+	fresh, err := c.nic.slab.get()
+	if err != nil {
+		b.owed = c
+		return
+	}
+	c.repost(fresh)
+}
+
+// repost brings a buffer back to the receive queue, or to the slab when there
+// is nothing more to be received. The queue is filled up at the end of the turn,
+// or sooner if it runs low, so that a peer does not meet an empty one.
+func (c *Conn) repost(b *Buffer) {
+	switch {
+	case c.nic.shared != nil:
+		c.nic.refill(b)
+	case c.state > StateDraining:
+		c.nic.slab.put(b)
+	default:
+		c.recvs.stage(b)
+		c.touch()
+		if c.recvs.staged() >= c.recvs.inFlight() {
+			c.postRecvs()
+		}
+	}
+}
+
+func (c *Conn) postRecvs() {
+	if c.recvs.staged() == 0 || c.state > StateDraining {
+		return
+	}
+	doorbells, err := c.recvs.post(c.qp)
+	c.loop.stats.RecvDoorbells += doorbells
+	if err != nil {
+		c.leave(err)
+	}
+}
+
+// A bufferList is a list of buffers, first in first out.
+type bufferList struct{ head, tail *Buffer }
+
+func (q *bufferList) push(b *Buffer) {
+	b.next = nil
+	if q.head == nil {
+		q.head = b
+	} else {
+		q.tail.next = b
+	}
+	q.tail = b
+}
+
+func (q *bufferList) pop() *Buffer {
+	b := q.head
+	if b != nil {
+		q.head, b.next = b.next, nil
+	}
+	return b
+}

@@ -1,0 +1,109 @@
+package reactor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// recorder notes callbacks in their order.
+type recorder struct {
+	BaseHandler
+	calls []string
+}
+
+func (r *recorder) OnOpen(*Conn)                 { r.calls = append(r.calls, "open") }
+func (r *recorder) OnMessage(_ *Conn, m Message) { r.calls = append(r.calls, string(m.Data())) }
+
+// idleQP is a queue pair on which nothing happens.
+type idleQP struct{ verbs.QP }
+
+func (idleQP) Modify(*verbs.QPAttr, verbs.QPAttrMask) error { return nil }
+func (idleQP) PostRecv(wrs []verbs.RecvWR) (int, error)     { return len(wrs), nil }
+
+// newTestConn makes a connection without a device, that has receive buffers.
+func newTestConn(t *testing.T, h Handler) *Conn {
+	cfg, err := (*Config)(nil).settled()
+	require.NoError(t, err)
+	l := &Loop{handler: h, cfg: cfg}
+	c := &Conn{loop: l, qp: idleQP{}, state: StateConnecting}
+	c.nic = &nic{loop: l, slab: slab{pd: &heap{}, size: 64}}
+	c.key, _ = l.conns.add(c)
+	c.recvs = newRecvQueue(8, c.key)
+	for range 8 {
+		b, err := c.nic.slab.get()
+		require.NoError(t, err)
+		c.recvs.stage(b)
+	}
+	c.post()
+	return c
+}
+
+// arrive lets the device complete the next receive buffer.
+func arrive(c *Conn, slot int, text string, status verbs.Status) {
+	copy(c.recvs.buffers[slot].memory, text)
+	c.nic.complete(&verbs.WC{
+		ID: uint64(c.key | wrID(slot)), Status: status, Opcode: verbs.WCRecv, ByteLen: uint32(len(text)),
+	})
+}
+
+// What is received before the connection is established waits for OnOpen.
+func TestEarlyMessagesAreHeld(t *testing.T) {
+	r := &recorder{}
+	c := newTestConn(t, r)
+	arrive(c, 0, "one", verbs.StatusSuccess)
+	arrive(c, 1, "two", verbs.StatusSuccess)
+	require.Empty(t, r.calls)
+	c.opened()
+	arrive(c, 2, "three", verbs.StatusSuccess)
+	require.Equal(t, []string{"open", "one", "two", "three"}, r.calls)
+}
+
+// If the peer has left by the time that it is heard of, what it sent counts.
+func TestEarlyMessagesOfAPeerThatLeft(t *testing.T) {
+	r := &recorder{}
+	c := newTestConn(t, r)
+	arrive(c, 0, "one", verbs.StatusSuccess)
+	c.peerLeft()
+	require.Equal(t, []string{"open", "one"}, r.calls)
+	require.Equal(t, StateClosing, c.state)
+	require.Equal(t, ErrPeerClosed, c.cause)
+}
+
+// Completions that fit nothing are the device's fault: they reach nobody.
+func TestStrayCompletions(t *testing.T) {
+	r := &recorder{}
+	c := newTestConn(t, r)
+	c.opened()
+	c.nic.complete(&verbs.WC{ID: uint64(wrID(99) << indexShift)})
+	require.EqualValues(t, 1, c.loop.stats.LateCompletions)
+	require.Equal(t, StateOpen, c.state)
+
+	arrive(c, 3, "out of order", verbs.StatusSuccess)
+	require.Equal(t, []string{"open"}, r.calls)
+	require.Equal(t, StateClosing, c.state)
+	require.ErrorIs(t, c.cause, verbs.ErrProtocol)
+}
+
+// A length beyond the buffer, from a device that errs, is cut.
+func TestReceivedLengthIsChecked(t *testing.T) {
+	b := Buffer{memory: make([]byte, 4)}
+	b.fill(&verbs.WC{Opcode: verbs.WCRecv, ByteLen: 1 << 31})
+	require.Len(t, b.Bytes(), 4)
+	b.fill(&verbs.WC{Opcode: verbs.WCRecvWriteImm, ByteLen: 4})
+	require.Empty(t, b.Bytes())
+}
+
+// A flushed receive is a poor reason for the end, and gives way to a better one.
+func TestBetterReason(t *testing.T) {
+	c := newTestConn(t, &recorder{})
+	c.opened()
+	arrive(c, 0, "", verbs.StatusWRFlushErr)
+	require.Equal(t, StateClosing, c.state)
+	c.leave(ErrPeerClosed)
+	require.Equal(t, ErrPeerClosed, c.reason())
+	c.leave(ErrShutdown)
+	require.Equal(t, ErrPeerClosed, c.reason(), "the first that is good enough")
+}

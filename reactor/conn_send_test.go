@@ -1,0 +1,155 @@
+package reactor_test
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A full queue refuses, takes nothing, and says once when there is room again.
+func TestBackpressure(t *testing.T) {
+	const limit, total = 8, 1000
+	var next, writable, received uint64
+	var client *hooks
+	fill := func(c *reactor.Conn) {
+		for next < total {
+			err := c.Send(binary.LittleEndian.AppendUint64(nil, next))
+			if err != nil {
+				require.Equal(t, reactor.ErrWouldBlock, err)
+				return
+			}
+			next++
+		}
+	}
+	client = &hooks{
+		open: fill,
+		writable: func(c *reactor.Conn) {
+			writable++
+			require.LessOrEqual(t, c.InFlight(), limit/2)
+			fill(c)
+		},
+	}
+	server := &hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
+		require.Equal(t, received, binary.LittleEndian.Uint64(msg.Data()))
+		received++
+	}}
+	p := connect(t, client, server, &reactor.Config{MaxInFlight: limit})
+	p.drive(t, func() bool { return received == total })
+	require.Positive(t, writable)
+	stats := p.dialed.Stats()
+	require.EqualValues(t, total, stats.Accepted)
+	require.Equal(t, writable, stats.QueueFull, "one OnWritable for each refusal of this client")
+}
+
+func TestSendBuffer(t *testing.T) {
+	var got []string
+	var kept *reactor.Buffer
+	p := connect(t, &hooks{}, &hooks{message: func(c *reactor.Conn, msg reactor.Message) {
+		if kept == nil {
+			kept = msg.Keep()
+			require.Same(t, kept, msg.Keep(), "the same when asked again")
+		}
+		got = append(got, string(msg.Data()))
+	}}, nil)
+
+	buf, err := p.dialed.Lease()
+	require.NoError(t, err)
+	require.Equal(t, 4096, buf.Cap())
+	require.Empty(t, buf.Bytes())
+	require.Error(t, buf.SetLen(4097))
+	require.NoError(t, buf.SetLen(5))
+	copy(buf.Bytes(), "first")
+	require.NoError(t, p.dialed.SendBuffer(buf))
+	require.ErrorIs(t, p.dialed.SendBuffer(buf), verbs.ErrForeign, "it is not the caller's any more")
+	require.ErrorIs(t, buf.Release(), verbs.ErrState)
+	require.NoError(t, p.dialed.SendMsg([]byte("second"), reactor.SendOptions{Imm: 7, HasImm: true}))
+	p.drive(t, func() bool { return len(got) == 2 })
+	require.Equal(t, []string{"first", "second"}, got)
+
+	require.Equal(t, "first", string(kept.Bytes()), "kept")
+	require.ErrorIs(t, p.dialed.SendBuffer(kept), verbs.ErrForeign, "of another loop")
+	require.NoError(t, kept.Release())
+	require.ErrorIs(t, kept.Release(), verbs.ErrState)
+}
+
+func TestImmediateAndNotify(t *testing.T) {
+	type note struct {
+		imm uint32
+		ok  bool
+	}
+	var got []note
+	var done []reactor.Op
+	p := connect(t,
+		&hooks{completion: func(_ *reactor.Conn, op reactor.Op, err error) {
+			require.NoError(t, err)
+			done = append(done, op)
+		}},
+		&hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
+			imm, ok := msg.Imm()
+			require.False(t, msg.Written())
+			got = append(got, note{imm, ok})
+		}}, nil)
+	require.NoError(t, p.dialed.SendMsg([]byte("x"), reactor.SendOptions{Imm: 42, HasImm: true, Notify: true, Tag: 9}))
+	require.NoError(t, p.dialed.SendMsg([]byte("y"), reactor.SendOptions{Imm: 43}))
+	p.drive(t, func() bool { return len(got) == 2 && len(done) == 1 })
+	require.Equal(t, []note{{42, true}, {0, false}}, got)
+	require.Equal(t, []reactor.Op{{Code: verbs.OpSendImm, Tag: 9, Bytes: 1}}, done)
+}
+
+func TestSendChecks(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	var param *verbs.ParamError
+	require.ErrorAs(t, p.dialed.Send(make([]byte, 4097)), &param)
+	require.Equal(t, "message", param.Field)
+	require.ErrorIs(t, p.dialed.SendBuffer(nil), verbs.ErrForeign)
+	require.NoError(t, p.dialed.Close())
+	require.ErrorIs(t, p.dialed.Send(nil), reactor.ErrClosed)
+	require.ErrorIs(t, p.dialed.Close(), reactor.ErrClosed)
+	p.closed(t)
+	require.ErrorIs(t, p.dialed.Send(nil), reactor.ErrClosed)
+	require.ErrorIs(t, p.dialed.Abort(nil), reactor.ErrClosed)
+	_, err := p.dialed.Lease()
+	require.ErrorIs(t, err, reactor.ErrClosed)
+}
+
+// What a callback sends leaves with one doorbell, and only every so many
+// requests ask for a completion.
+func TestOneDoorbellForATurn(t *testing.T) {
+	received := 0
+	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }},
+		&reactor.Config{MaxInFlight: 32, SignalEvery: 8})
+	for range 16 {
+		require.NoError(t, p.dialed.Send([]byte("m")))
+	}
+	p.drive(t, func() bool { return received == 16 && p.dialed.Stats().Confirmed == 16 })
+	require.NoError(t, p.dialed.Close())
+	p.closed(t)
+	require.NoError(t, p.client.Close())
+	stats := p.client.Stats()
+	require.EqualValues(t, 16, stats.Accepted)
+	// One for the messages, one for the probe that drains, one for the one that
+	// flushes.
+	require.LessOrEqual(t, stats.SendDoorbells, uint64(3))
+	require.LessOrEqual(t, stats.SendRequests, uint64(18))
+}
+
+// With a shared receive queue everything works as without.
+func TestSharedReceiveQueue(t *testing.T) {
+	cfg := &reactor.Config{SRQ: 256, MaxInFlight: 16}
+	back := 0
+	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { back++ }},
+		&hooks{message: echo(t)}, cfg)
+	for sent := 0; sent < 1000; {
+		for ; sent < 1000 && p.dialed.Send([]byte("shared")) == nil; sent++ {
+		}
+		p.drive(t, func() bool { return back == sent })
+	}
+	require.NoError(t, p.dialed.Close())
+	p.closed(t)
+	require.NoError(t, p.dialEnd)
+	require.ErrorIs(t, p.acceptEnd, reactor.ErrPeerClosed)
+}

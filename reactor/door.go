@@ -1,0 +1,152 @@
+package reactor
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/poller"
+)
+
+// A door is where requests wait for their answer. Its channel has listeners and
+// requests, which have no queue pair, and so belongs to no loop: any goroutine
+// may listen, accept and reject, and the loop that is to have a connection pulls
+// it over to its own channel. The first loop of the engine watches it.
+type door struct {
+	engine  *Engine
+	channel *cm.EventChannel
+
+	// mu also keeps listeners open while one of their events is being taken.
+	mu        sync.Mutex
+	listeners map[*Listener]struct{}
+	waiting   map[*ConnRequest]struct{} // those whose ID is on channel
+	shut      bool
+}
+
+func openDoor(e *Engine) (*door, error) {
+	ch, err := cm.OpenChannel(e.provider)
+	if err != nil {
+		return nil, err
+	}
+	return &door{
+		engine: e, channel: ch,
+		listeners: make(map[*Listener]struct{}), waiting: make(map[*ConnRequest]struct{}),
+	}, nil
+}
+
+func (d *door) cause() Cause { return CauseConnection }
+
+// ready brings requests to the application, on the first loop.
+func (d *door) ready(poller.Readiness) (work int) {
+	for work < eventBudget {
+		req, more, err := d.next()
+		if err != nil {
+			d.engine.loops[0].note(d.engine.loops[0].unwatch(d))
+			d.engine.fail(err)
+			return work
+		}
+		if !more {
+			return work
+		}
+		work++
+		if req != nil {
+			d.engine.loops[0].admit(req)
+		}
+	}
+	return work
+}
+
+// next takes one event. All but requests are of no interest: a peer that gives
+// up is noticed when it is accepted (see rdma_accept(3)).
+func (d *door) next() (req *ConnRequest, more bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	ev, err := d.channel.Next()
+	if err != nil || ev == nil {
+		return nil, false, err
+	}
+	if ev.Type == cm.ConnectRequest {
+		req = d.engine.newRequest(ev)
+		d.waiting[req] = struct{}{}
+	}
+	return req, true, ev.Ack()
+}
+
+func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
+	param := ev.Param
+	param.PrivateData = nil
+	return &ConnRequest{
+		engine: e, id: ev.ID,
+		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
+		private: slices.Clone(ev.Param.PrivateData), param: param,
+	}
+}
+
+// admit places a request and asks the application. Only a request that is not
+// answered at once needs a timer.
+func (l *Loop) admit(req *ConnRequest) {
+	if req.decided.Load() { // the door was shut meanwhile
+		return
+	}
+	req.loop.Store(int32(l.engine.place(req)))
+	l.onConnectRequest(req)
+	if req.decided.Load() {
+		return
+	}
+	req.expiry.fire = func() { l.expire(req) }
+	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
+}
+
+func (l *Loop) expire(req *ConnRequest) {
+	if !req.decide() {
+		return
+	}
+	l.stats.Expired++
+	l.note(l.engine.door.turnAway(req, nil))
+}
+
+// turnAway refuses a request that was decided on.
+func (d *door) turnAway(req *ConnRequest, privateData []byte) error {
+	err := req.id.Reject(privateData)
+	err = first(err, req.id.Close())
+	d.left(req)
+	return err
+}
+
+// left is to be called when the ID of a request has left the channel. The first
+// loop waits for that before it ends.
+func (d *door) left(req *ConnRequest) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.waiting, req)
+	if d.shut && len(d.waiting) == 0 {
+		d.engine.loops[0].Wake()
+	}
+}
+
+// empty reports whether the door is shut and nobody stands there.
+func (d *door) empty() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.shut && len(d.waiting) == 0
+}
+
+// close turns everybody away, and lets nobody in any more.
+func (d *door) close() (err error) {
+	d.mu.Lock()
+	d.shut = true
+	listeners := slices.Collect(maps.Keys(d.listeners))
+	waiting := slices.Collect(maps.Keys(d.waiting))
+	d.mu.Unlock()
+	for _, ln := range listeners {
+		err = first(err, ln.Close())
+	}
+	for _, req := range waiting {
+		if req.decide() {
+			d.engine.rejects.Add(1)
+			_ = d.turnAway(req, nil) // the peer may have left
+		}
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package reactor_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+func TestEcho(t *testing.T) {
+	for _, policy := range []reactor.IdlePolicy{reactor.IdleAdaptive, reactor.IdleEvent, reactor.IdleBusy} {
+		t.Run(policy.String(), func(t *testing.T) {
+			const count = 200
+			cfg := &reactor.Config{Idle: policy}
+			server := start(t, &hooks{message: echo(t)}, cfg)
+			done := make(chan uint64, 1)
+			client := start(t, &hooks{
+				open: func(c *reactor.Conn) { assert.NoError(t, c.Send(make([]byte, 8))) },
+				message: func(c *reactor.Conn, msg reactor.Message) {
+					n := binary.LittleEndian.Uint64(msg.Data()) + 1
+					if n == count {
+						done <- n
+						return
+					}
+					if err := c.Send(binary.LittleEndian.AppendUint64(nil, n)); err != nil {
+						t.Error(err)
+					}
+				},
+			}, cfg)
+			require.NoError(t, client.Dial(listen(t, server), nil))
+			require.EqualValues(t, count, receive(t, done))
+		})
+	}
+}
+
+func TestEchoOfEverySize(t *testing.T) {
+	cfg := &reactor.Config{MaxMessage: 1000, MaxInline: 64}
+	for _, size := range []int{0, 1, 63, 64, 65, 999, 1000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			sent := make([]byte, size)
+			for i := range sent {
+				sent[i] = byte(i * 7)
+			}
+			var got []byte
+			var came bool
+			p := connect(t, &hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
+				got, came = append(got, msg.Data()...), true
+			}}, &hooks{message: echo(t)}, cfg)
+			require.NoError(t, p.dialed.Send(sent))
+			p.drive(t, func() bool { return came })
+			require.Equal(t, sent, append([]byte{}, got...))
+		})
+	}
+}
+
+// Nothing is allocated on the way of a message there and back, small or large.
+func TestEchoDoesNotAllocate(t *testing.T) {
+	for _, size := range []int{64, 2000} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			back := 0
+			p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { back++ }},
+				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }}, nil)
+			msg := make([]byte, size)
+			round := func() {
+				if err := p.dialed.Send(msg); err != nil {
+					t.Fatal(err)
+				}
+				for want := back + 1; back < want; {
+					_, _ = p.client.RunOnce(0)
+					_, _ = p.server.RunOnce(0)
+				}
+			}
+			for range 1000 {
+				round() // everything grows to the size it needs
+			}
+			require.Zero(t, testing.AllocsPerRun(2000, round))
+		})
+	}
+}

@@ -1,0 +1,209 @@
+package reactor
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// NewLoop makes a loop without a goroutine, for an application that has a loop
+// of its own. It belongs to the goroutine that calls it, which hands it on, if at
+// all, by the usual means of synchronization. OnBoot has been called when it
+// returns. Config.Loops and Config.CPUs do not apply.
+//
+// Either RunOnce does all the waiting, or the application waits for FD among its
+// own descriptors:
+//
+//	for {
+//		for {
+//			n, err := loop.RunOnce(0)  // until there is nothing to do
+//			...
+//		}
+//		busy, err := loop.Arm()
+//		if !busy {
+//			...                        // wait for FD at once, for input
+//		}
+//	}
+func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
+	var c Config
+	if cfg != nil {
+		c = *cfg
+	}
+	c.Loops, c.CPUs = 1, nil
+	e, err := New(p, h, &c)
+	if err != nil {
+		return nil, err
+	}
+	l := e.loops[0]
+	if err := l.embed(); err != nil {
+		e.Stop()
+		return nil, first(err, e.Wait())
+	}
+	return l, nil
+}
+
+func (l *Loop) embed() (err error) {
+	if l.alarm, err = newAlarm(); err != nil {
+		return err
+	}
+	if _, err = l.watch(l.alarm.fd, poller.Readable, l.alarm); err != nil {
+		return err
+	}
+	if err = l.boot(); err != nil {
+		return err
+	}
+	return l.engine.begin()
+}
+
+// open makes what a loop has from the beginning.
+func (l *Loop) open() (err error) {
+	l.clock.origin = time.Now()
+	l.box.limit = l.cfg.Mailbox
+	l.idle.budget = l.cfg.SpinBudget
+	l.idle.policy.Store(uint32(l.cfg.Idle))
+	l.ticker.fire = l.onTick
+	l.lookEvery = 1
+	if l.poller, err = poller.New(maxEvents); err != nil {
+		return err
+	}
+	if l.channel, err = cm.OpenChannel(l.engine.provider); err != nil {
+		return err
+	}
+	_, err = l.watch(l.channel.FD(), poller.Readable, (*eventSource)(l))
+	return err
+}
+
+// maxEvents is how many descriptors one look at epoll serves.
+const maxEvents = 64
+
+// boot lets the application begin.
+func (l *Loop) boot() error {
+	l.clock.wake()
+	if err := l.handler.OnBoot(l); err != nil {
+		return err
+	}
+	l.booted = true
+	l.onTick()
+	return nil
+}
+
+// RunOnce makes one turn. When there was nothing to do, it waits according to
+// the idle policy until there is, or timeout has passed, and makes another turn;
+// zero means not to wait, negative not to give up. It returns how much work was
+// done. The error is ErrClosed when the loop has ended, and matches verbs.ErrState
+// in a callback, or for a loop that an engine runs.
+func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
+	if err := l.embedded("run"); err != nil {
+		return 0, err
+	}
+	l.inside = true
+	l.enter()
+	work = l.turn()
+	if work == 0 && timeout != 0 {
+		work = l.await(timeout)
+	}
+	if work > 0 {
+		l.clock.read()
+	}
+	l.inside = false
+	l.settle()
+	return work, nil
+}
+
+// enter begins where Arm, or the last RunOnce, left off. What passed in between
+// was not the loop's.
+func (l *Loop) enter() {
+	l.clock.wake()
+	if l.box.sleeping.Load() {
+		l.awake()
+		l.stats.Sleeps++
+		l.wokenBy(l.look(), CauseLimit)
+	}
+}
+
+// await waits for work and does it.
+func (l *Loop) await(timeout time.Duration) (work int) {
+	until := l.clock.read() + timeout
+	for work == 0 && !l.done() {
+		if l.idle.spin(&l.clock) {
+			work = l.turn()
+		} else {
+			l.sleep(remaining(timeout, until-l.clock.now))
+			work = l.turn()
+		}
+		if timeout > 0 && l.clock.now >= until {
+			break
+		}
+	}
+	l.idle.worked()
+	return work
+}
+
+func remaining(timeout, left time.Duration) time.Duration {
+	if timeout < 0 {
+		return forever
+	}
+	return max(0, left)
+}
+
+// FD is a descriptor that is readable when RunOnce has something to do, after
+// Arm has said so. It belongs to the loop: only wait for input on it, with epoll
+// or poll.
+func (l *Loop) FD() int { return l.poller.FD() }
+
+// Arm prepares to wait for FD. Busy true means not to: there is work, call
+// RunOnce. After false wait at once, and when FD is readable call RunOnce. FD
+// also becomes readable when a timer is due, and after Config.SafetyTimeout.
+func (l *Loop) Arm() (busy bool, err error) {
+	if err := l.embedded("arm"); err != nil {
+		return false, err
+	}
+	if l.prepare() {
+		return true, nil
+	}
+	timeout, means := l.sleepLimit(forever)
+	l.alarm.means = means
+	if err := l.alarm.set(timeout); err != nil {
+		l.awake()
+		return true, verbs.Wrap("arm", err)
+	}
+	return false, nil
+}
+
+// Stop begins to shut the loop's engine down: see Engine.Stop. A loop made with
+// NewLoop has to be run on, until RunOnce returns ErrClosed.
+func (l *Loop) Stop() { l.engine.Stop() }
+
+// Close ends a loop made with NewLoop at once: connections end with ErrShutdown.
+// It returns what could not be given back. A second Close does nothing.
+func (l *Loop) Close() error {
+	if l.over {
+		return nil
+	}
+	if err := l.embeddable("close"); err != nil {
+		return err
+	}
+	l.engine.Stop()
+	l.box.run()
+	l.cut()
+	if !l.over {
+		l.end()
+	}
+	return l.engine.Wait()
+}
+
+func (l *Loop) embedded(op string) error {
+	if l.over {
+		return verbs.Wrap(op, ErrClosed)
+	}
+	return l.embeddable(op)
+}
+
+func (l *Loop) embeddable(op string) error {
+	if l.alarm == nil || l.inside {
+		return verbs.Wrap(op, verbs.ErrState)
+	}
+	return nil
+}

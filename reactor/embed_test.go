@@ -1,0 +1,189 @@
+package reactor_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A foreign loop waits for the descriptors of two of ours, and runs them when
+// they have something to do: all of it on one goroutine.
+func TestInsideAForeignEpoll(t *testing.T) {
+	const count = 200
+	back := 0
+	client := newLoop(t, &hooks{
+		open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("ping"))) },
+		message: func(c *reactor.Conn, msg reactor.Message) {
+			if back++; back < count {
+				require.NoError(t, c.Send(msg.Data()))
+			}
+		},
+	}, &reactor.Config{SafetyTimeout: safety})
+	server := newLoop(t, &hooks{message: echo(t)}, &reactor.Config{SafetyTimeout: safety})
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, client.Dial(ln.Addr(), nil))
+
+	outer, err := poller.New(8)
+	require.NoError(t, err)
+	defer outer.Close()
+	loops := []*reactor.Loop{client, server}
+	for i, l := range loops {
+		_, err := outer.Add(l.FD(), poller.Readable, uint64(i))
+		require.NoError(t, err)
+	}
+	for back < count {
+		if runAll(t, loops) || back == count {
+			continue
+		}
+		n, err := outer.Wait(safety)
+		require.NoError(t, err)
+		require.Positive(t, n, "a sleep that nothing ended")
+	}
+	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
+}
+
+// runAll runs loops until they have nothing to do, and arms them. It reports
+// whether one of them has something after all.
+func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
+	for _, l := range loops {
+		for {
+			n, err := l.RunOnce(0)
+			require.NoError(t, err)
+			if n == 0 {
+				break
+			}
+		}
+	}
+	for _, l := range loops {
+		b, err := l.Arm()
+		require.NoError(t, err)
+		busy = busy || b
+	}
+	return busy
+}
+
+// A timer of the loop makes the descriptor readable.
+func TestArmKeepsTimers(t *testing.T) {
+	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: safety})
+	fired := false
+	begin := time.Now()
+	loop.After(2*time.Millisecond, func() { fired = true })
+	outer, err := poller.New(1)
+	require.NoError(t, err)
+	defer outer.Close()
+	_, err = outer.Add(loop.FD(), poller.Readable, 0)
+	require.NoError(t, err)
+	for !fired {
+		if runAll(t, []*reactor.Loop{loop}) || fired {
+			continue
+		}
+		_, err := outer.Wait(safety)
+		require.NoError(t, err)
+	}
+	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
+}
+
+// So does a function posted from another goroutine, once armed.
+func TestArmHearsPosts(t *testing.T) {
+	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: safety})
+	outer, err := poller.New(1)
+	require.NoError(t, err)
+	defer outer.Close()
+	_, err = outer.Add(loop.FD(), poller.Readable, 0)
+	require.NoError(t, err)
+	for n := 0; n < 100; {
+		ran := false
+		go func() { _ = loop.Post(func() { ran = true; n++ }) }()
+		for !ran {
+			if runAll(t, []*reactor.Loop{loop}) || ran {
+				continue
+			}
+			woken, err := outer.Wait(safety)
+			require.NoError(t, err)
+			require.Positive(t, woken)
+		}
+	}
+}
+
+func TestRunOnceWaits(t *testing.T) {
+	for _, policy := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive, reactor.IdleBusy} {
+		loop := newLoop(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: safety})
+		begin := time.Now()
+		n, err := loop.RunOnce(3 * time.Millisecond)
+		require.NoError(t, err)
+		require.Zero(t, n)
+		require.GreaterOrEqual(t, time.Since(begin), 3*time.Millisecond)
+
+		fired := false
+		loop.After(time.Millisecond, func() { fired = true })
+		n, err = loop.RunOnce(-1)
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+		require.True(t, fired)
+	}
+}
+
+func TestEmbeddedLoopEnds(t *testing.T) {
+	ended := 0
+	loop := newLoop(t, &hooks{shutdown: func(*reactor.Loop) { ended++ }}, nil)
+	loop.Stop()
+	var err error
+	for err == nil {
+		_, err = loop.RunOnce(-1)
+	}
+	require.ErrorIs(t, err, reactor.ErrClosed)
+	require.NoError(t, loop.Close())
+	require.NoError(t, loop.Close())
+	_, err = loop.Arm()
+	require.ErrorIs(t, err, reactor.ErrClosed)
+	require.Equal(t, 1, ended)
+	require.NoError(t, loop.Engine().Wait())
+}
+
+func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
+	mine := errors.New("mine")
+	_, err := reactor.NewLoop(openSoft(t, 1), &hooks{boot: func(*reactor.Loop) error { return mine }}, nil)
+	require.ErrorIs(t, err, mine)
+}
+
+func TestLoopOfAnEngineIsNotEmbedded(t *testing.T) {
+	engine := start(t, &hooks{}, nil)
+	_, err := engine.Loop(0).RunOnce(0)
+	require.ErrorIs(t, err, verbs.ErrState)
+}
+
+// Sleeps are booked under what ended them.
+func TestWakesByCause(t *testing.T) {
+	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: safety})
+	r, w, err := os.Pipe()
+	require.NoError(t, err)
+	defer r.Close()
+	defer w.Close()
+	_, err = loop.Register(int(r.Fd()), poller.Readable, func(poller.Readiness) { _, _ = r.Read(make([]byte, 8)) })
+	require.NoError(t, err)
+	arm := func() {
+		for runAll(t, []*reactor.Loop{loop}) {
+		}
+	}
+	for cause, wake := range map[reactor.Cause]func(){
+		reactor.CausePost:    func() { require.NoError(t, loop.Post(func() {})) },
+		reactor.CauseForeign: func() { _, _ = w.WriteString("x") },
+		reactor.CauseLimit:   func() {},
+	} {
+		arm()
+		wake()
+		_, err := loop.RunOnce(0)
+		require.NoError(t, err)
+		arm()
+		defer func() { require.Positive(t, loop.Stats().Wakes[cause], cause.String()) }()
+	}
+	require.NoError(t, loop.Close())
+}

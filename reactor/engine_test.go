@@ -1,0 +1,181 @@
+package reactor_test
+
+import (
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestBootAndShutdownOnEveryLoop(t *testing.T) {
+	var booted, ended atomic.Int32
+	engine := start(t, &hooks{
+		boot:     func(l *reactor.Loop) error { booted.Add(1 << (8 * l.Index())); return nil },
+		shutdown: func(l *reactor.Loop) { ended.Add(1 << (8 * l.Index())) },
+	}, &reactor.Config{Loops: 3})
+	require.EqualValues(t, 0x010101, booted.Load())
+	require.Equal(t, 3, engine.Loops())
+	require.Nil(t, engine.Loop(3))
+	require.Error(t, engine.Start(), "twice")
+	shutdown(t, engine)
+	require.EqualValues(t, 0x010101, ended.Load())
+}
+
+func TestFailedBootStopsTheEngine(t *testing.T) {
+	mine := errors.New("mine")
+	var ended atomic.Int32
+	engine, err := reactor.New(openSoft(t, 2), &hooks{
+		boot: func(l *reactor.Loop) error {
+			if l.Index() == 1 {
+				return mine
+			}
+			return nil
+		},
+		shutdown: func(*reactor.Loop) { ended.Add(1) },
+	}, &reactor.Config{Loops: 2})
+	require.NoError(t, err)
+	require.ErrorIs(t, engine.Start(), mine)
+	require.NoError(t, engine.Wait())
+	require.EqualValues(t, 1, ended.Load(), "only where OnBoot had succeeded")
+}
+
+func TestTicks(t *testing.T) {
+	times := make(chan time.Time, 3)
+	n := 0
+	engine := start(t, &hooks{tick: func(*reactor.Loop) time.Duration {
+		times <- time.Now()
+		n++
+		if n == 3 {
+			return 0
+		}
+		return time.Millisecond
+	}}, nil)
+	a, b, c := receive(t, times), receive(t, times), receive(t, times)
+	require.GreaterOrEqual(t, b.Sub(a), time.Millisecond)
+	require.GreaterOrEqual(t, c.Sub(b), time.Millisecond)
+	shutdown(t, engine)
+	require.Equal(t, 3, n)
+}
+
+func TestPinned(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("threads are pinned on Linux only")
+	}
+	engine := start(t, &hooks{}, &reactor.Config{CPUs: []int{0}})
+	shutdown(t, engine)
+	engine, err := reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{CPUs: []int{1023}})
+	require.NoError(t, err)
+	require.Error(t, engine.Start(), "there is no such CPU")
+}
+
+// A device with fewer vectors than loops can not serve them all.
+func TestMoreLoopsThanVectors(t *testing.T) {
+	failed := make(chan error, 2)
+	engine, err := reactor.New(openSoft(t, 1), &hooks{boot: func(l *reactor.Loop) error {
+		_, err := l.Lease()
+		failed <- err
+		return nil
+	}}, &reactor.Config{Loops: 2})
+	require.NoError(t, err)
+	require.NoError(t, engine.Start())
+	defer shutdown(t, engine)
+	var param *verbs.ParamError
+	require.ErrorAs(t, receive(t, failed), &param)
+	require.Equal(t, "Loops", param.Field)
+}
+
+func TestPostFromManyGoroutines(t *testing.T) {
+	for _, policy := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive, reactor.IdleBusy} {
+		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: safety})
+		const senders, each = 4, 500
+		done := make(chan struct{})
+		count := 0 // the loop's
+		for range senders {
+			go func() {
+				for range each {
+					err := engine.Loop(0).Post(func() {
+						if count++; count == senders*each {
+							close(done)
+						}
+					})
+					assert.NoError(t, err)
+				}
+			}()
+		}
+		receive(t, done)
+	}
+}
+
+// The policy can be changed while the loop runs, and while it sleeps.
+func TestIdlePolicyChangesAtRunTime(t *testing.T) {
+	engine := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: safety})
+	loop := engine.Loop(0)
+	await(t, func() bool { return loop.Stats().Turns > 0 })
+	require.NoError(t, loop.SetIdle(reactor.IdleBusy))
+	looks := loop.Stats().Looks
+	await(t, func() bool { return loop.Stats().Looks > looks+10 })
+	require.NoError(t, loop.SetIdle(reactor.IdleEvent))
+	sleeps := loop.Stats().Sleeps
+	await(t, func() bool { loop.Wake(); return loop.Stats().Sleeps > sleeps+10 })
+	var param *verbs.ParamError
+	require.ErrorAs(t, loop.SetIdle(3), &param)
+}
+
+// A thousand connections are opened, used and closed on two loops.
+func TestThousandConnections(t *testing.T) {
+	const total, rounds = 1000, 3
+	cfg := &reactor.Config{Loops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections}
+	server := start(t, &hooks{message: echo(t)}, cfg)
+	over := make(chan error, total)
+	var perLoop [2]atomic.Int32
+	client := start(t, &hooks{
+		open: func(c *reactor.Conn) {
+			perLoop[c.Loop().Index()].Add(1)
+			assert.NoError(t, c.Send([]byte("hello")))
+		},
+		message: func(c *reactor.Conn, msg reactor.Message) {
+			assert.Equal(t, "hello", string(msg.Data()))
+			if c.Stats().Messages < rounds {
+				assert.NoError(t, c.Send(msg.Data()))
+				return
+			}
+			assert.NoError(t, c.Close())
+		},
+		close:     func(_ *reactor.Conn, err error) { over <- err },
+		dialError: func(_ *reactor.Dial, err error) { over <- err },
+	}, cfg)
+	addr := listen(t, server)
+	for range total {
+		require.NoError(t, client.Dial(addr, nil))
+	}
+	for range total {
+		require.NoError(t, receive(t, over))
+	}
+	require.EqualValues(t, total, perLoop[0].Load()+perLoop[1].Load())
+	require.Positive(t, perLoop[0].Load())
+	require.Positive(t, perLoop[1].Load())
+	shutdown(t, client)
+	shutdown(t, server)
+
+	for _, s := range []reactor.Stats{client.Stats(), server.Stats()} {
+		require.EqualValues(t, total, s.Opened)
+		require.EqualValues(t, total, s.Closed)
+		require.EqualValues(t, total*rounds, s.Messages)
+		require.EqualValues(t, total*rounds, s.Accepted)
+		require.EqualValues(t, total*rounds, s.Confirmed)
+		require.Zero(t, s.Failed)
+		require.Zero(t, s.Conns)
+		require.Zero(t, s.Rescues)
+		require.Zero(t, s.DrainTimeouts)
+	}
+	require.EqualValues(t, total, client.Stats().Dials)
+	require.EqualValues(t, total, server.Stats().Requests)
+	require.EqualValues(t, total, server.Stats().Accepts)
+}

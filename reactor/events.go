@@ -1,0 +1,165 @@
+package reactor
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// eventBudget is how many connection events one turn takes: each may make or
+// end a queue pair.
+const eventBudget = 16
+
+// eventSource is the loop's channel of connection events.
+type eventSource Loop
+
+func (s *eventSource) cause() Cause { return CauseConnection }
+
+func (s *eventSource) ready(poller.Readiness) (work int) {
+	l := (*Loop)(s)
+	for work < eventBudget {
+		ev, err := l.channel.Next()
+		if err != nil {
+			l.note(l.unwatch(s))
+			l.engine.fail(err)
+			return work
+		}
+		if ev == nil {
+			return work
+		}
+		work++
+		l.event(ev)
+	}
+	return work
+}
+
+// event acknowledges the event before anything else happens, for an ID with
+// events outstanding can not be closed.
+func (l *Loop) event(ev *cm.Event) {
+	c, ok := ev.ID.Context().(*Conn)
+	what, err := ev.Type, ev.Err
+	if ok && what == cm.Established && c.dial != nil {
+		c.established(ev)
+	}
+	l.note(ev.Ack())
+	if ok && c.state != StateClosed {
+		c.event(what, err)
+	}
+}
+
+func (c *Conn) event(what cm.EventType, err error) {
+	switch what {
+	case cm.AddrResolved:
+		c.advance(c.addrResolved())
+	case cm.RouteResolved:
+		c.advance(c.routeResolved())
+	case cm.Established:
+		c.opened()
+	case cm.Disconnected:
+		c.peerLeft()
+	case cm.DeviceRemoval:
+		c.leave(ErrDeviceRemoved)
+	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
+		// Unreachable may also be news of a neighbour of an open connection,
+		// which lives on.
+		if c.state < StateOpen {
+			c.advance(err)
+		}
+	}
+}
+
+// advance gives up a connection that can not open.
+func (c *Conn) advance(err error) {
+	if err != nil && c.state < StateOpen {
+		c.abandon(err)
+	}
+}
+
+// peerLeft is told that the peer has disconnected, or has confirmed that this
+// side did. Messages and confirmations that came before are still to be seen to:
+// see arrived.
+func (c *Conn) peerLeft() {
+	c.disconnected = true
+	if c.nic != nil {
+		c.parted = c.nic.empty
+	}
+	if c.state == StateConnecting && c.held.head != nil {
+		c.opened() // the peer would not have sent if it were not established
+	}
+	if c.state == StateDraining {
+		c.state = StateClosing // what is not confirmed now fails
+	} else {
+		c.leave(ErrPeerClosed)
+	}
+	c.later()
+}
+
+// claimAsync lets one loop of the engine watch the events of a device: they can
+// be taken only once.
+func (l *Loop) claimAsync(dev verbs.Device) error {
+	if !l.engine.claim(dev) {
+		return nil
+	}
+	_, err := l.watch(dev.AsyncFD(), poller.Readable, &asyncSource{loop: l, dev: dev})
+	return err
+}
+
+// asyncSource is what happens to a device without being asked for.
+type asyncSource struct {
+	loop *Loop
+	dev  verbs.Device
+}
+
+func (s *asyncSource) cause() Cause { return CauseDevice }
+
+func (s *asyncSource) ready(poller.Readiness) (work int) {
+	var ev verbs.AsyncEvent
+	for work < eventBudget {
+		ok, err := s.dev.NextAsync(&ev)
+		if err != nil {
+			s.loop.note(s.loop.unwatch(s))
+			s.loop.engine.fail(err)
+			return work
+		}
+		if !ok {
+			return work
+		}
+		work++
+		s.loop.engine.deviceEvent(s.dev, ev)
+	}
+	return work
+}
+
+// deviceEvent ends the connections of this loop that the event is about.
+func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
+	err := verbs.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
+	for c := range l.conns.all() {
+		if c.nic == nil || c.nic.dev != dev {
+			continue
+		}
+		switch ev.Type {
+		case verbs.AsyncQPFatal, verbs.AsyncQPRequestError, verbs.AsyncQPAccessError:
+			if ev.QP != nil && c.qp == ev.QP {
+				c.leave(err)
+			}
+		case verbs.AsyncCQError:
+			if ev.CQ == c.nic.queue.CQ() {
+				c.leave(err)
+			}
+		case verbs.AsyncSRQError:
+			if c.nic.shared != nil && ev.SRQ == c.nic.shared.srq {
+				c.leave(err)
+			}
+		case verbs.AsyncDeviceFatal:
+			c.leave(err)
+		}
+	}
+}
+
+// An AsyncError ends connections because of an event of their device.
+type AsyncError struct {
+	Device string
+	Type   verbs.AsyncEventType
+}
+
+func (e *AsyncError) Error() string { return e.Device + ": " + e.Type.String() }

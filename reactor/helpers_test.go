@@ -1,0 +1,237 @@
+package reactor_test
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// safety is how long a test waits for what must happen, only to fail instead of
+// hanging.
+const safety = 30 * time.Second
+
+var loopback = netip.MustParseAddrPort("127.0.0.1:0")
+
+// hooks is a Handler made of functions; nil means what BaseHandler does.
+type hooks struct {
+	reactor.BaseHandler
+	boot        func(*reactor.Loop) error
+	shutdown    func(*reactor.Loop)
+	tick        func(*reactor.Loop) time.Duration
+	request     func(*reactor.ConnRequest)
+	acceptError func(*reactor.ConnRequest, error)
+	open        func(*reactor.Conn)
+	message     func(*reactor.Conn, reactor.Message)
+	completion  func(*reactor.Conn, reactor.Op, error)
+	writable    func(*reactor.Conn)
+	close       func(*reactor.Conn, error)
+	dialError   func(*reactor.Dial, error)
+}
+
+func (h *hooks) OnBoot(l *reactor.Loop) error {
+	if h.boot == nil {
+		return nil
+	}
+	return h.boot(l)
+}
+
+func (h *hooks) OnShutdown(l *reactor.Loop) {
+	if h.shutdown != nil {
+		h.shutdown(l)
+	}
+}
+
+func (h *hooks) OnTick(l *reactor.Loop) time.Duration {
+	if h.tick == nil {
+		return 0
+	}
+	return h.tick(l)
+}
+
+func (h *hooks) OnConnectRequest(req *reactor.ConnRequest) {
+	if h.request == nil {
+		h.BaseHandler.OnConnectRequest(req)
+		return
+	}
+	h.request(req)
+}
+
+func (h *hooks) OnAcceptError(req *reactor.ConnRequest, err error) {
+	if h.acceptError != nil {
+		h.acceptError(req, err)
+	}
+}
+
+func (h *hooks) OnOpen(c *reactor.Conn) {
+	if h.open != nil {
+		h.open(c)
+	}
+}
+
+func (h *hooks) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	if h.message != nil {
+		h.message(c, msg)
+	}
+}
+
+func (h *hooks) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
+	if h.completion != nil {
+		h.completion(c, op, err)
+	}
+}
+
+func (h *hooks) OnWritable(c *reactor.Conn) {
+	if h.writable != nil {
+		h.writable(c)
+	}
+}
+
+func (h *hooks) OnClose(c *reactor.Conn, err error) {
+	if h.close != nil {
+		h.close(c, err)
+	}
+}
+
+func (h *hooks) OnDialError(d *reactor.Dial, err error) {
+	if h.dialError != nil {
+		h.dialError(d, err)
+	}
+}
+
+// echo sends back what comes.
+func echo(t testing.TB) func(*reactor.Conn, reactor.Message) {
+	return func(c *reactor.Conn, msg reactor.Message) {
+		if err := c.Send(msg.Data()); err != nil {
+			t.Errorf("echo: %v", err)
+		}
+	}
+}
+
+func openSoft(t testing.TB, vectors int) *soft.Provider {
+	p, err := soft.Open(&soft.Config{Vectors: vectors})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// start runs an engine over a device of its own until the test ends, or has
+// shut it down.
+func start(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Engine {
+	vectors := 1
+	if cfg != nil && cfg.Loops > 0 {
+		vectors = cfg.Loops
+	}
+	e, err := reactor.New(openSoft(t, vectors), h, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { shutdown(t, e) })
+	require.NoError(t, e.Start())
+	return e
+}
+
+func shutdown(t testing.TB, e *reactor.Engine) {
+	ctx, cancel := context.WithTimeout(context.Background(), safety)
+	defer cancel()
+	require.NoError(t, e.Shutdown(ctx))
+}
+
+func listen(t testing.TB, e *reactor.Engine) netip.AddrPort {
+	ln, err := e.Listen(loopback)
+	require.NoError(t, err)
+	return ln.Addr()
+}
+
+// newLoop makes a loop that the test drives.
+func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
+	l, err := reactor.NewLoop(openSoft(t, 1), h, cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+// drive lets loops make turns, one after the other, until something is so.
+func drive(t testing.TB, until func() bool, loops ...*reactor.Loop) {
+	t.Helper()
+	deadline := time.Now().Add(safety)
+	for turn := 0; !until(); turn++ {
+		if turn%1024 == 0 && time.Now().After(deadline) {
+			require.FailNow(t, "it did not happen")
+		}
+		for _, l := range loops {
+			_, err := l.RunOnce(0)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// A pair is two connected loops that the test drives.
+type pair struct {
+	client, server     *reactor.Loop
+	dialed, accepted   *reactor.Conn
+	dialEnd, acceptEnd error
+	dialOver, accOver  int // OnClose so many times
+}
+
+func (p *pair) drive(t testing.TB, until func() bool) {
+	t.Helper()
+	drive(t, until, p.client, p.server)
+}
+
+// closed drives until both sides have had OnClose.
+func (p *pair) closed(t testing.TB) {
+	t.Helper()
+	p.drive(t, func() bool { return p.dialOver > 0 && p.accOver > 0 })
+	require.Equal(t, 1, p.dialOver)
+	require.Equal(t, 1, p.accOver)
+}
+
+// connect connects two loops; the handlers' open and close are called too.
+func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
+	t.Helper()
+	p := &pair{}
+	watch(client, &p.dialed, &p.dialEnd, &p.dialOver)
+	watch(server, &p.accepted, &p.acceptEnd, &p.accOver)
+	client.dialError = func(_ *reactor.Dial, err error) { t.Errorf("dial: %v", err) }
+	server.acceptError = func(_ *reactor.ConnRequest, err error) { t.Errorf("accept: %v", err) }
+	p.server = newLoop(t, server, cfg)
+	p.client = newLoop(t, client, cfg)
+	ln, err := p.server.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, p.client.Dial(ln.Addr(), nil))
+	p.drive(t, func() bool { return p.dialed != nil && p.accepted != nil })
+	return p
+}
+
+func watch(h *hooks, conn **reactor.Conn, end *error, over *int) {
+	open, closed := h.open, h.close
+	h.open = func(c *reactor.Conn) {
+		*conn = c
+		if open != nil {
+			open(c)
+		}
+	}
+	h.close = func(c *reactor.Conn, err error) {
+		*end = err
+		*over++
+		if closed != nil {
+			closed(c, err)
+		}
+	}
+}
+
+// receive waits for one value.
+func receive[T any](t testing.TB, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(safety):
+		require.FailNow(t, "it did not happen")
+		panic("unreachable")
+	}
+}

@@ -1,0 +1,140 @@
+package reactor
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// IdlePolicy is what a loop does when there is nothing to do. Work is what
+// ended in a callback, or could have: completions, connection events, posted
+// functions, timers.
+type IdlePolicy uint8
+
+// Idle policies.
+const (
+	// IdleAdaptive polls for Config.SpinBudget after the last work, then
+	// sleeps.
+	IdleAdaptive IdlePolicy = iota
+	// IdleEvent sleeps at once.
+	IdleEvent
+	// IdleBusy never sleeps. It is the fastest when the loop has a processor
+	// of its own, see Config.CPUs, and the slowest when it has not.
+	IdleBusy
+)
+
+func (p IdlePolicy) String() string {
+	names := [...]string{"adaptive", "event", "busy"}
+	if int(p) < len(names) {
+		return names[p]
+	}
+	return "unknown idle policy"
+}
+
+// forever is a sleep without a limit of the caller's.
+const forever time.Duration = -1
+
+// idle decides between polling on and sleeping.
+type idle struct {
+	policy   atomic.Uint32
+	budget   time.Duration
+	spinning bool
+	until    time.Duration // in the loop's time
+}
+
+// worked ends the spin.
+func (i *idle) worked() { i.spinning = false }
+
+// spin reports whether to poll on after a turn without work.
+func (i *idle) spin(k *clock) bool {
+	switch IdlePolicy(i.policy.Load()) {
+	case IdleBusy:
+		return true
+	case IdleEvent:
+		return false
+	}
+	if !i.spinning {
+		i.spinning = true
+		i.until = k.read() + i.budget
+	}
+	return k.now < i.until
+}
+
+// sleep waits until something happens, for at most limit, unless something has
+// happened already.
+func (l *Loop) sleep(limit time.Duration) {
+	l.publish(true)
+	if l.prepare() {
+		return
+	}
+	timeout, cause := l.sleepLimit(limit)
+	n, err := l.poller.Wait(timeout)
+	l.awake()
+	l.clock.wake()
+	l.note(err)
+	l.stats.Sleeps++
+	l.wokenBy(n, cause)
+}
+
+// prepare makes the loop ready to sleep. Its order is what keeps a wake-up from
+// being lost: say that the loop sleeps, so that whoever has something rings; arm
+// the completion queues, and poll them again; and only then see whether
+// anything came before all that. It reports whether something did.
+func (l *Loop) prepare() (busy bool) {
+	l.box.sleeping.Store(true)
+	for _, n := range l.nics {
+		found, err := n.group.Arm()
+		if err != nil {
+			n.fail(err)
+		}
+		busy = busy || found
+	}
+	busy = busy || l.box.pending.Load() || len(l.leaving) > 0 || len(l.dirty) > 0 || l.over ||
+		l.timers.due(l.clock.read())
+	if busy {
+		l.awake()
+	}
+	return busy
+}
+
+func (l *Loop) awake() {
+	l.box.sleeping.Store(false)
+	l.idle.worked()
+}
+
+// sleepLimit is how long to sleep, and what the end of that time means.
+func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cause) {
+	timeout, cause = l.cfg.SafetyTimeout, CauseSafety
+	if limit >= 0 && limit < timeout {
+		timeout, cause = limit, CauseLimit
+	}
+	if when, ok := l.timers.next(); ok && when-l.clock.now < timeout {
+		timeout, cause = max(0, when-l.clock.now), CauseTimer
+	}
+	return timeout, cause
+}
+
+// wokenBy books the end of a sleep, and leaves the n events that ended it to
+// the next turn.
+func (l *Loop) wokenBy(n int, timedOut Cause) {
+	cause := timedOut
+	switch woken := l.poller.Woken(); {
+	case n > 0:
+		cause = l.mainCause(n)
+	case woken:
+		cause = CausePost
+	}
+	l.unseen = n
+	l.overslept = cause == CauseSafety
+	l.stats.Wakes[cause]++
+}
+
+// mainCause is the first, in their order, of the causes of n events.
+func (l *Loop) mainCause(n int) Cause {
+	cause := CauseSafety
+	for i := range n {
+		if ev, ok := l.poller.Event(i); ok {
+			cause = min(cause, l.sources[ev.Data].source.cause())
+		}
+	}
+	return cause
+}

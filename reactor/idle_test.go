@@ -1,0 +1,44 @@
+package reactor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAdaptiveSpinsForItsBudget(t *testing.T) {
+	k := clock{origin: time.Now()}
+	i := idle{budget: time.Hour}
+	require.True(t, i.spin(&k))
+	until := i.until
+	require.GreaterOrEqual(t, until, time.Hour)
+	k.now = until - 1
+	require.True(t, i.spin(&k))
+	k.now = until
+	require.False(t, i.spin(&k))
+	i.worked()
+	require.True(t, i.spin(&k), "work begins it anew")
+	require.NotEqual(t, until, i.until)
+}
+
+func TestEventNeverSpinsAndBusyAlways(t *testing.T) {
+	k := clock{origin: time.Now()}
+	i := idle{budget: time.Hour}
+	i.policy.Store(uint32(IdleEvent))
+	require.False(t, i.spin(&k))
+	i.policy.Store(uint32(IdleBusy))
+	k.now = 2 * time.Hour
+	require.True(t, i.spin(&k))
+}
+
+func TestNames(t *testing.T) {
+	require.Equal(t, "busy", IdleBusy.String())
+	require.Equal(t, "unknown idle policy", IdlePolicy(9).String())
+	require.Equal(t, "least connections", LeastConnections.String())
+	require.Equal(t, "unknown balance", Balance(9).String())
+	require.Equal(t, "safety", CauseSafety.String())
+	require.Equal(t, "unknown cause", numCauses.String())
+	require.Equal(t, "closed", StateClosed.String())
+	require.Equal(t, "unknown connection state", ConnState(9).String())
+}

@@ -1,0 +1,83 @@
+package reactor_test
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/leak"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// victimConns is how many connections the process to be killed opens.
+const victimConns = 4
+
+// victim is the process to be killed. It sends as fast as it can until then.
+func victim(addr string) {
+	p, err := soft.Open(&soft.Config{Vectors: 1})
+	if err != nil {
+		panic(err)
+	}
+	pump := func(c *reactor.Conn) {
+		for c.Send([]byte("stream")) == nil {
+		}
+	}
+	engine, err := reactor.New(p, &hooks{open: pump, writable: pump}, nil)
+	if err != nil {
+		panic(err)
+	}
+	if err := engine.Start(); err != nil {
+		panic(err)
+	}
+	for range victimConns {
+		if err := engine.Dial(netip.MustParseAddrPort(addr), nil); err != nil {
+			panic(err)
+		}
+	}
+	panic(engine.Wait())
+}
+
+// The peer's process is killed in the middle of a stream in both directions:
+// each connection ends once, with an error, every operation is reported, and
+// nothing is left behind.
+func TestPeerIsKilled(t *testing.T) {
+	defer leak.Snapshot().Check(t)
+	t.Run("killed", func(t *testing.T) {
+		ends := make(chan error, 2*victimConns)
+		var streaming, accepted, ended atomic.Int64
+		send := func(c *reactor.Conn) {
+			for c.SendMsg([]byte("answer"), reactor.SendOptions{Notify: true}) == nil {
+				accepted.Add(1)
+			}
+		}
+		server := start(t, &hooks{
+			open:       send,
+			writable:   send,
+			message:    func(c *reactor.Conn, _ reactor.Message) { streaming.Add(1) },
+			completion: func(*reactor.Conn, reactor.Op, error) { ended.Add(1) },
+			close: func(c *reactor.Conn, err error) {
+				s := c.Stats()
+				assert.Equal(t, s.Accepted, s.Confirmed+s.Failed)
+				ends <- err
+			},
+		}, nil)
+		cmd := exec.Command(os.Args[0], "-victim", listen(t, server).String())
+		cmd.Stderr = os.Stderr
+		require.NoError(t, cmd.Start())
+		await(t, func() bool { return streaming.Load() > 1000 })
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait())
+		for range victimConns {
+			require.Error(t, receive(t, ends))
+		}
+		shutdown(t, server)
+		require.Empty(t, ends, "OnClose once for each connection")
+		require.Equal(t, accepted.Load(), ended.Load())
+	})
+}

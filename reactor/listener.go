@@ -1,0 +1,63 @@
+package reactor
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Listener takes connection requests at one address. Its methods may be called
+// from any goroutine.
+type Listener struct {
+	door *door
+	id   *cm.ID
+	addr netip.AddrPort
+}
+
+// Listen starts taking requests at addr; port 0 means any free one, and an
+// unspecified address every one of this host. Requests are brought to
+// Handler.OnConnectRequest. It may be called before Start, and from any
+// goroutine. The errors are those of cm.ID.Bind, and ErrShutdown.
+func (e *Engine) Listen(addr netip.AddrPort) (*Listener, error) {
+	ln, err := e.door.listen(addr)
+	return ln, verbs.Wrap("listen", err)
+}
+
+// Listen is Engine.Listen.
+func (l *Loop) Listen(addr netip.AddrPort) (*Listener, error) { return l.engine.Listen(addr) }
+
+// Addr is the address that is listened at, with the port that was chosen.
+func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
+
+// Close stops listening, and the address is free again. Requests that wait to be
+// looked at are refused; those that OnConnectRequest has seen, and connections,
+// live on. A second Close does nothing.
+func (ln *Listener) Close() error {
+	d := ln.door
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.listeners, ln)
+	return verbs.Wrap("close listener", ln.id.Close())
+}
+
+func (d *door) listen(addr netip.AddrPort) (*Listener, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.shut {
+		return nil, ErrShutdown
+	}
+	id, err := d.channel.NewID(cm.TCP)
+	if err != nil {
+		return nil, err
+	}
+	if err = id.Bind(addr); err == nil {
+		err = id.Listen(d.engine.cfg.Backlog)
+	}
+	if err != nil {
+		return nil, first(err, id.Close())
+	}
+	ln := &Listener{door: d, id: id, addr: id.LocalAddr()}
+	d.listeners[ln] = struct{}{}
+	return ln, nil
+}

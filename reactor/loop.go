@@ -1,0 +1,218 @@
+package reactor
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Loop owns connections, their completion queues and their memory, and calls
+// the Handler. It belongs to one goroutine: the one that the engine runs it on,
+// or the one that calls RunOnce. Only Post, Wake, SetIdle, Stop, Listen, Dial,
+// Conns, Stats, Index and Engine may be called from others.
+type Loop struct {
+	engine  *Engine
+	handler Handler
+	cfg     *Config
+	index   int
+
+	clock  clock
+	timers timers
+	ticker timer
+	idle   idle
+	box    mailbox
+	alarm  *alarm // of an embedded loop
+
+	poller    *poller.Poller
+	channel   *cm.EventChannel
+	sources   []watched // by the poller's data
+	unseen    int       // events of the last Wait, not looked at
+	unlooked  int       // turns since the last look at epoll
+	lookEvery int
+	looked    time.Duration // when, in the loop's time
+
+	nics    []*nic
+	conns   connTable
+	dirty   []*Conn // have something to post
+	leaving []*Conn // have a step to take on their way out
+	leavers []*Conn // storage of leaving, in turns
+	live    int     // connections, in whatever state
+	shown   *Buffer // the message that OnMessage has
+	load    atomic.Int64
+
+	stats     Stats
+	board     board
+	overslept bool // the safety timeout ended the last sleep
+	booted    bool
+	draining  bool
+	over      bool
+	inside    bool  // RunOnce
+	err       error // the first that nobody else was told of
+}
+
+// turn is one iteration. What comes first is what is most urgent; each step has
+// a budget, and returns how much work it found.
+func (l *Loop) turn() (work int) {
+	l.clock.tick()
+	work += l.pollCompletions()
+	work += l.lookAround() // connection events, device events, foreign descriptors
+	work += l.runPosted()
+	work += l.timers.expire(l.clock.now)
+	work += l.takeLeave()
+	l.flush()
+	if work > 0 {
+		l.clock.spend(work)
+	}
+	l.stats.Turns++
+	return work
+}
+
+// run makes turns until the loop is over.
+func (l *Loop) run() {
+	for !l.over {
+		switch {
+		case l.turn() > 0:
+			l.idle.worked()
+		case !l.idle.spin(&l.clock):
+			l.sleep(forever)
+		}
+		l.settle()
+	}
+}
+
+func (l *Loop) pollCompletions() (work int) {
+	for _, n := range l.nics {
+		found := n.poll()
+		if found == 0 {
+			continue
+		}
+		work += found
+		l.stats.batch(found)
+		if l.overslept {
+			n.group.Rescued()
+		}
+	}
+	l.overslept = false
+	return work
+}
+
+func (l *Loop) runPosted() int {
+	n := l.box.run()
+	l.stats.Posted += uint64(n)
+	return n
+}
+
+// flush posts what the callbacks of this turn have left: for each connection
+// its receive buffers first, then its sends, with one doorbell each.
+func (l *Loop) flush() {
+	for i, c := range l.dirty {
+		l.dirty[i] = nil
+		c.dirty = false
+		c.post()
+	}
+	l.dirty = l.dirty[:0]
+	for _, n := range l.nics {
+		if n.shared != nil && len(n.shared.wrs) > 0 {
+			if err := n.shared.post(); err != nil {
+				n.fail(err)
+			}
+		}
+	}
+}
+
+// takeLeave lets the connections on their way out take their next steps, which
+// callbacks must not: closing, reporting, disconnecting.
+func (l *Loop) takeLeave() (work int) {
+	if len(l.leaving) == 0 {
+		return 0
+	}
+	batch := l.leaving
+	l.leaving, l.leavers = l.leavers[:0], batch
+	for i, c := range batch {
+		batch[i] = nil
+		c.queued = false
+		c.step()
+	}
+	return len(batch)
+}
+
+// settle ends a loop that has nothing left to wait for, and publishes counters.
+func (l *Loop) settle() {
+	if l.done() && !l.over {
+		l.end()
+	}
+	l.publish(false)
+}
+
+// done reports whether nothing is left to wait for. The first loop has to stay
+// for requests that are being answered.
+func (l *Loop) done() bool {
+	return l.draining && l.live == 0 && (l.index > 0 || l.engine.door.empty())
+}
+
+// note keeps the first error that has nobody else to go to, for Engine.Wait.
+func (l *Loop) note(err error) { l.err = first(l.err, err) }
+
+// Index is the loop's number in its engine, from 0.
+func (l *Loop) Index() int { return l.index }
+
+// Engine is the engine the loop belongs to.
+func (l *Loop) Engine() *Engine { return l.engine }
+
+// Now is the time as the loop last read it: in an idle loop a few microseconds
+// ago, and never longer than the last few callbacks took.
+func (l *Loop) Now() time.Time { return l.clock.time() }
+
+// Conns is how many connections the loop has, those opening and closing
+// included.
+func (l *Loop) Conns() int { return int(l.load.Load()) }
+
+// SetIdle changes what the loop does when there is nothing to do. An unknown
+// policy is refused.
+func (l *Loop) SetIdle(p IdlePolicy) error {
+	if err := within("idle policy", int64(p), 0, int64(IdleBusy)); err != nil {
+		return verbs.Wrap("set idle policy", err)
+	}
+	l.idle.policy.Store(uint32(p))
+	l.Wake()
+	return nil
+}
+
+// Alloc maps new memory and registers it for one-sided operations on
+// connections of this loop, those of its first device. It lives outside the Go
+// heap and ends with MR.Close, or with the loop. A peer gets at it if access
+// allows that and the peer was told MR.Addr and MR.RKey.
+func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
+	n, err := l.home()
+	if err != nil {
+		return nil, verbs.Wrap("allocate memory", err)
+	}
+	mr, err := n.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: l.cfg.HugePages})
+	if err != nil {
+		return nil, err
+	}
+	n.mrs = append(n.mrs, mr)
+	return mr, nil
+}
+
+// Lease takes a send buffer for the connections of the loop's first device. It
+// is the caller's until Release, or SendBuffer.
+func (l *Loop) Lease() (*Buffer, error) {
+	n, err := l.home()
+	if err != nil {
+		return nil, verbs.Wrap("lease buffer", err)
+	}
+	return n.lease()
+}
+
+func (n *nic) lease() (*Buffer, error) {
+	b, err := n.slab.get()
+	if err != nil {
+		return nil, verbs.Wrap("lease buffer", err)
+	}
+	b.length = 0
+	return b, nil
+}

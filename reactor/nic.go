@@ -1,0 +1,256 @@
+package reactor
+
+import (
+	"github.com/rdmaloop/rdmaloop/cq"
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A nic is one device as one loop uses it: what the loop owns there. It is made
+// when the loop meets the device, and ends with the loop.
+type nic struct {
+	loop   *Loop
+	dev    verbs.Device
+	pd     verbs.PD
+	group  *cq.Group
+	queue  *cq.Queue
+	slab   slab
+	shared *sharedRecv // nil: a receive queue for each connection
+	mrs    []verbs.MR  // of Loop.Alloc
+	broken bool        // the CQ failed, for good
+	empty  uint64      // how often the CQ was seen empty
+}
+
+// nic returns the loop's side of a device.
+func (l *Loop) nic(dev verbs.Device) (*nic, error) {
+	for _, n := range l.nics {
+		if n.dev == dev {
+			return n, nil
+		}
+	}
+	n := &nic{loop: l, dev: dev}
+	if err := n.open(); err != nil {
+		return nil, first(err, n.close())
+	}
+	l.nics = append(l.nics, n)
+	return n, nil
+}
+
+// home is the loop's first device, for memory that is not about a connection.
+func (l *Loop) home() (*nic, error) {
+	if len(l.nics) > 0 {
+		return l.nics[0], nil
+	}
+	devices, err := l.engine.provider.Devices()
+	if err != nil {
+		return nil, err
+	}
+	if len(devices) == 0 {
+		return nil, &verbs.ParamError{Field: "devices", Reason: "the provider has none"}
+	}
+	return l.nic(devices[0])
+}
+
+func (n *nic) open() (err error) {
+	l, cfg, attr := n.loop, n.loop.cfg, n.dev.Attr()
+	if n.dev.Caps().ProgressManual {
+		if err := within("Loops", int64(cfg.Loops), 1, int64(attr.NumCompVectors)); err != nil {
+			return verbs.Wrap("use device", err)
+		}
+	}
+	// A probe has a place beside the application's requests.
+	if err := within("MaxInFlight", int64(cfg.MaxInFlight), 1, int64(attr.MaxQPWR-1)); err != nil {
+		return verbs.Wrap("use device", err)
+	}
+	if n.pd, err = n.dev.AllocPD(); err != nil {
+		return err
+	}
+	n.slab = slab{pd: n.pd, size: cfg.MaxMessage, huge: cfg.HugePages}
+	n.group, err = cq.NewGroup(n.dev, &cq.Config{
+		Vector:   l.index % max(1, attr.NumCompVectors),
+		Progress: verbs.ProgressManual,
+		Batch:    cfg.Batch,
+	})
+	if err != nil {
+		return err
+	}
+	if n.queue, err = n.group.NewQueue(n.depth()); err != nil {
+		return err
+	}
+	if _, err = l.watch(n.group.FD(), poller.Readable, (*cqSource)(n)); err != nil {
+		return err
+	}
+	if cfg.SRQ > 0 {
+		if err := n.openShared(); err != nil {
+			return err
+		}
+	}
+	return l.claimAsync(n.dev)
+}
+
+// depth is how many completions the CQ holds at first: it grows where the
+// device lets it, and elsewhere is as deep as will ever be needed.
+func (n *nic) depth() int {
+	conns := or(n.loop.cfg.MaxConns, 16)
+	if n.loop.cfg.MaxConns == 0 && !n.dev.Caps().ResizeCQ {
+		conns = 512
+	}
+	return min(conns*n.completions()+n.loop.cfg.SRQ, n.dev.Attr().MaxCQE)
+}
+
+// completions is how many a connection can have outstanding: after an error
+// every request has one.
+func (n *nic) completions() int {
+	sends := n.loop.cfg.MaxInFlight + 1
+	if n.loop.cfg.SRQ > 0 {
+		return sends
+	}
+	return sends + n.loop.cfg.MaxInFlight
+}
+
+func (n *nic) openShared() error {
+	size := n.loop.cfg.SRQ
+	if err := n.queue.Reserve(size); err != nil {
+		return err
+	}
+	srq, err := n.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: n.queue.CQ()})
+	if err != nil {
+		return err
+	}
+	n.shared = &sharedRecv{srq: srq, conns: make(map[uint32]*Conn), wrs: make([]verbs.RecvWR, 0, sharedRecvBatch)}
+	for range size {
+		b, err := n.slab.get()
+		if err != nil {
+			return err
+		}
+		if err := n.shared.stage(b); err != nil {
+			return err
+		}
+	}
+	return n.shared.post()
+}
+
+// qpAttr is what the queue pairs of the loop are made with.
+func (n *nic) qpAttr() *verbs.QPInitAttr {
+	cfg := n.loop.cfg
+	attr := &verbs.QPInitAttr{
+		Type:   verbs.QPTypeRC,
+		SendCQ: n.queue.CQ(),
+		RecvCQ: n.queue.CQ(),
+		Caps: verbs.QPCaps{
+			MaxSendWR: cfg.MaxInFlight + 1, MaxSendSGE: 1,
+			MaxRecvWR: cfg.MaxInFlight, MaxRecvSGE: 1,
+			MaxInline: min(cfg.MaxInline, n.dev.Attr().MaxInline),
+		},
+	}
+	if n.shared != nil {
+		attr.SRQ, attr.Caps.MaxRecvWR, attr.Caps.MaxRecvSGE = n.shared.srq, 0, 0
+	}
+	return attr
+}
+
+// poll hands out a batch of completions. A failure ends the connections of this
+// device, and nothing else.
+func (n *nic) poll() int {
+	wcs, err := n.queue.Poll()
+	if err != nil {
+		n.fail(err)
+	}
+	for i := range wcs {
+		n.complete(&wcs[i])
+	}
+	if len(wcs) < n.loop.cfg.Batch {
+		n.empty++
+	}
+	return len(wcs)
+}
+
+// complete brings a completion to its connection. One whose connection is gone
+// is counted and dropped.
+func (n *nic) complete(wc *verbs.WC) {
+	id, l := wrID(wc.ID), n.loop
+	if n.shared != nil && !id.send() {
+		n.received(wc)
+		return
+	}
+	switch c := l.conns.get(id); {
+	case c == nil:
+		l.stats.LateCompletions++
+	case id.send():
+		c.sent(wc, id.slot())
+	default:
+		c.received(wc, c.recvs.complete(id.slot()))
+	}
+}
+
+// received brings a buffer of the shared queue to the connection that the
+// completion names by its queue pair.
+func (n *nic) received(wc *verbs.WC) {
+	slot := wrID(wc.ID).slot()
+	if int(slot) >= len(n.slab.all) || n.slab.all[slot].use != posted {
+		n.loop.stats.LateCompletions++
+		return
+	}
+	b := n.slab.all[slot]
+	if c := n.shared.conns[wc.QPN]; c != nil {
+		c.received(wc, b)
+		return
+	}
+	n.loop.stats.LateCompletions++
+	n.refill(b)
+}
+
+// refill stages a buffer for the shared queue.
+func (n *nic) refill(b *Buffer) {
+	if err := n.shared.stage(b); err != nil {
+		n.fail(err)
+	}
+}
+
+// fail ends every connection of the device.
+func (n *nic) fail(err error) {
+	if n.broken {
+		return
+	}
+	n.broken = true
+	for c := range n.loop.conns.all() {
+		if c.nic == n {
+			c.leave(err)
+		}
+	}
+}
+
+// close gives everything back, in the order of verbs' package comment.
+func (n *nic) close() (err error) {
+	if n.shared != nil {
+		err = first(err, n.shared.srq.Close())
+	}
+	err = first(err, n.slab.close())
+	for _, mr := range n.mrs {
+		err = first(err, mr.Close())
+	}
+	if n.queue != nil {
+		err = first(err, n.queue.Close())
+	}
+	if n.group != nil {
+		err = first(err, n.loop.unwatch((*cqSource)(n)))
+		err = first(err, n.group.Close())
+	}
+	if n.pd != nil {
+		err = first(err, n.pd.Close())
+	}
+	return err
+}
+
+// cqSource is the completion channel of a nic.
+type cqSource nic
+
+func (s *cqSource) ready(poller.Readiness) (work int) {
+	if _, err := s.group.Consume(); err != nil {
+		(*nic)(s).fail(err)
+		s.loop.note(s.loop.unwatch(s))
+	}
+	return 0 // completions are work, events are not
+}
+
+func (s *cqSource) cause() Cause { return CauseCompletion }

@@ -1,0 +1,15 @@
+//go:build !linux
+
+package reactor
+
+import (
+	"errors"
+	"runtime"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+var errPlatform = &verbs.FeatureError{Feature: "reactor", Reason: errors.New("not on " + runtime.GOOS)}
+
+// pinThread exists on Linux only.
+func pinThread(int) error { return errPlatform }

@@ -1,0 +1,142 @@
+package reactor
+
+import (
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A ConnRequest is a peer that wants to connect. It may be kept, and used from
+// any goroutine, but its methods but Accept, Reject and Steer only read. It is
+// answered once, by Accept, Reject, or Config.DecisionTimeout.
+type ConnRequest struct {
+	engine  *Engine
+	id      *cm.ID
+	local   netip.AddrPort
+	remote  netip.AddrPort
+	device  verbs.Device
+	private []byte
+	param   cm.ConnParam
+
+	loop    atomic.Int32
+	decided atomic.Bool
+	expiry  timer
+}
+
+// AcceptParams are what a request is accepted with. The zero value, and nil,
+// mean the defaults.
+type AcceptParams struct {
+	// PrivateData goes to the peer, at most 196 bytes. It is copied.
+	PrivateData []byte
+	// ResponderResources and InitiatorDepth stand in for those of Config if
+	// they are not zero; negative means none. They are lowered to the device's
+	// limits, the latter also to what the peer serves.
+	ResponderResources int
+	InitiatorDepth     int
+	// Context is what Conn.Context returns at first.
+	Context any
+}
+
+// LocalAddr is the address that the peer asked for.
+func (r *ConnRequest) LocalAddr() netip.AddrPort { return r.local }
+
+// RemoteAddr is the address of the peer.
+func (r *ConnRequest) RemoteAddr() netip.AddrPort { return r.remote }
+
+// Device is the device that the request came in by.
+func (r *ConnRequest) Device() verbs.Device { return r.device }
+
+// PrivateData is what the peer sent along. It is the request's, and valid for
+// good. Some devices pad it with zeros: see verbs.Caps.
+func (r *ConnRequest) PrivateData() []byte { return r.private }
+
+// Param is what the peer proposes, from this side's point of view: as
+// ResponderResources what the peer wants served, and the other way round.
+func (r *ConnRequest) Param() cm.ConnParam { return r.param }
+
+// Loop is the index of the loop that is to have the connection.
+func (r *ConnRequest) Loop() int { return int(r.loop.Load()) }
+
+// Steer gives the connection to another loop, by index.
+func (r *ConnRequest) Steer(loop int) error {
+	if err := within("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
+		return verbs.Wrap("steer", err)
+	}
+	if r.decided.Load() {
+		return verbs.Wrap("steer", ErrDecided)
+	}
+	r.loop.Store(int32(loop))
+	return nil
+}
+
+// Accept lets the peer in. The rest happens on the loop that the request was
+// placed on, and ends in OnOpen or OnAcceptError. The errors are a
+// *verbs.ParamError, after which the request is still open; ErrDecided;
+// ErrShutdown.
+func (r *ConnRequest) Accept(p *AcceptParams) error {
+	const op = "accept"
+	var params AcceptParams
+	if p != nil {
+		params = *p
+	}
+	if err := params.check(); err != nil {
+		return verbs.Wrap(op, err)
+	}
+	if !r.decide() {
+		return verbs.Wrap(op, ErrDecided)
+	}
+	params.PrivateData = append([]byte(nil), params.PrivateData...)
+	loop := r.engine.loops[r.Loop()]
+	loop.load.Add(1)
+	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
+		loop.load.Add(-1)
+		_ = r.engine.door.turnAway(r, nil) // the peer may have left
+		return verbs.Wrap(op, ErrShutdown)
+	}
+	r.engine.accepts.Add(1)
+	return nil
+}
+
+// Reject turns the peer away, with up to 148 bytes of private data, which are
+// copied. The errors are those of Accept, and of the connection manager.
+func (r *ConnRequest) Reject(privateData []byte) error {
+	const op = "reject"
+	if err := within("private data", int64(len(privateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageReject))); err != nil {
+		return verbs.Wrap(op, err)
+	}
+	if !r.decide() {
+		return verbs.Wrap(op, ErrDecided)
+	}
+	r.engine.rejects.Add(1)
+	return r.engine.door.turnAway(r, privateData)
+}
+
+// decide claims the right to answer.
+func (r *ConnRequest) decide() bool { return !r.decided.Swap(true) }
+
+func (p *AcceptParams) check() error {
+	if err := within("private data", int64(len(p.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageAccept))); err != nil {
+		return err
+	}
+	if err := within("responder resources", int64(p.ResponderResources), -1, 255); err != nil {
+		return err
+	}
+	return within("initiator depth", int64(p.InitiatorDepth), -1, 255)
+}
+
+// agree is what the answer says: what this side wants, what its device can do,
+// and for the initiator depth what the peer serves (rdma_accept(3)).
+func (r *ConnRequest) agree(p *AcceptParams, attr verbs.DeviceAttr) cm.ConnParam {
+	cfg := r.engine.cfg
+	return cm.ConnParam{
+		PrivateData:        p.PrivateData,
+		ResponderResources: depth(orNone(p.ResponderResources, cfg.ResponderResources), attr.MaxQPRdAtom),
+		InitiatorDepth:     depth(orNone(p.InitiatorDepth, cfg.InitiatorDepth), min(attr.MaxQPInitRdAtom, r.param.InitiatorDepth)),
+		FlowControl:        r.param.FlowControl,
+		RNRRetryCount:      uint8(cfg.RNRRetryCount),
+	}
+}
+
+func depth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }

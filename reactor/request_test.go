@@ -1,0 +1,194 @@
+package reactor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// dialFor starts a client and returns what becomes of one Dial.
+func dialFor(t *testing.T, server *reactor.Engine, d *reactor.Dial) (opened chan *reactor.Conn, failed chan error) {
+	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
+	client := start(t, &hooks{
+		open:      func(c *reactor.Conn) { opened <- c },
+		dialError: func(_ *reactor.Dial, err error) { failed <- err },
+	}, nil)
+	require.NoError(t, client.Dial(listen(t, server), d))
+	return opened, failed
+}
+
+func TestRequestShowsThePeer(t *testing.T) {
+	seen := make(chan *reactor.ConnRequest, 1)
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
+		seen <- req
+		assert.NoError(t, req.Accept(&reactor.AcceptParams{PrivateData: []byte("welcome"), ResponderResources: 3, InitiatorDepth: -1}))
+	}}, nil)
+	opened, _ := dialFor(t, server, &reactor.Dial{PrivateData: []byte("hello"), InitiatorDepth: 5, Context: "mine"})
+	req, c := receive(t, seen), receive(t, opened)
+	require.Equal(t, "hello", string(req.PrivateData()))
+	require.Equal(t, "127.0.0.1", req.RemoteAddr().Addr().String())
+	require.EqualValues(t, 5, req.Param().ResponderResources, "what the peer wants served")
+	require.NotNil(t, req.Device())
+	require.Zero(t, req.Loop())
+
+	require.Equal(t, "mine", c.Context())
+	require.Equal(t, "welcome", string(c.PeerPrivateData()))
+	require.Equal(t, req.LocalAddr(), c.RemoteAddr())
+	require.Equal(t, req.RemoteAddr(), c.LocalAddr())
+	require.EqualValues(t, 3, c.Param().InitiatorDepth, "what the peer serves")
+	require.Zero(t, c.Param().ResponderResources, "what the peer asks for")
+	require.NotZero(t, c.QPNum())
+}
+
+func TestRejectWithData(t *testing.T) {
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
+		assert.NoError(t, req.Reject([]byte("not today")))
+		assert.ErrorIs(t, req.Accept(nil), reactor.ErrDecided)
+		assert.ErrorIs(t, req.Reject(nil), reactor.ErrDecided)
+		assert.ErrorIs(t, req.Steer(0), reactor.ErrDecided)
+	}}, nil)
+	_, failed := dialFor(t, server, nil)
+	var refused *cm.RejectError
+	require.ErrorAs(t, receive(t, failed), &refused)
+	require.True(t, refused.ByApplication)
+	require.Equal(t, "not today", string(refused.PrivateData))
+}
+
+func TestAcceptLaterFromAnotherGoroutine(t *testing.T) {
+	kept := make(chan *reactor.ConnRequest, 1)
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
+	opened, _ := dialFor(t, server, nil)
+	require.NoError(t, receive(t, kept).Accept(nil))
+	receive(t, opened)
+}
+
+func TestRejectLaterFromAnotherGoroutine(t *testing.T) {
+	kept := make(chan *reactor.ConnRequest, 1)
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
+	_, failed := dialFor(t, server, nil)
+	require.NoError(t, receive(t, kept).Reject(nil))
+	require.ErrorIs(t, receive(t, failed), cm.ErrRefused)
+}
+
+func TestRequestExpires(t *testing.T) {
+	kept := make(chan *reactor.ConnRequest, 1)
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }},
+		&reactor.Config{DecisionTimeout: time.Millisecond})
+	_, failed := dialFor(t, server, nil)
+	require.ErrorIs(t, receive(t, failed), cm.ErrRefused)
+	require.ErrorIs(t, receive(t, kept).Accept(nil), reactor.ErrDecided)
+	shutdown(t, server)
+	require.EqualValues(t, 1, server.Stats().Expired)
+}
+
+func TestBadParametersLeaveTheRequestOpen(t *testing.T) {
+	var param *verbs.ParamError
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
+		assert.ErrorAs(t, req.Accept(&reactor.AcceptParams{PrivateData: make([]byte, 197)}), &param)
+		assert.ErrorAs(t, req.Accept(&reactor.AcceptParams{InitiatorDepth: 256}), &param)
+		assert.ErrorAs(t, req.Reject(make([]byte, 149)), &param)
+		assert.ErrorAs(t, req.Steer(1), &param)
+		assert.NoError(t, req.Accept(nil))
+	}}, nil)
+	opened, _ := dialFor(t, server, nil)
+	receive(t, opened)
+}
+
+func TestSteer(t *testing.T) {
+	got := make(chan *reactor.Loop, 1)
+	server := start(t, &hooks{
+		request: func(req *reactor.ConnRequest) {
+			assert.NoError(t, req.Steer(1))
+			assert.Equal(t, 1, req.Loop())
+			assert.NoError(t, req.Accept(nil))
+		},
+		open: func(c *reactor.Conn) { got <- c.Loop() },
+	}, &reactor.Config{Loops: 2})
+	opened, _ := dialFor(t, server, nil)
+	receive(t, opened)
+	require.Equal(t, 1, receive(t, got).Index())
+}
+
+func TestPlace(t *testing.T) {
+	got := make(chan int, 1)
+	server := start(t, &hooks{open: func(c *reactor.Conn) { got <- c.Loop().Index() }},
+		&reactor.Config{Loops: 2, Place: func(*reactor.ConnRequest) int { return 1 }})
+	dialFor(t, server, nil)
+	require.Equal(t, 1, receive(t, got))
+}
+
+// A connection that does not fit is refused at the door, and the application is
+// told why.
+func TestRefusedForLackOfRoom(t *testing.T) {
+	why := make(chan error, 1)
+	server := start(t, &hooks{acceptError: func(_ *reactor.ConnRequest, err error) { why <- err }},
+		&reactor.Config{MaxConns: 1})
+	addr := listen(t, server)
+	opened, failed := make(chan *reactor.Conn, 1), make(chan error, 1)
+	client := start(t, &hooks{
+		open:      func(c *reactor.Conn) { opened <- c },
+		dialError: func(_ *reactor.Dial, err error) { failed <- err },
+	}, nil)
+	require.NoError(t, client.Dial(addr, nil))
+	receive(t, opened)
+	require.NoError(t, client.Dial(addr, nil))
+	var refused *cm.RejectError
+	require.ErrorAs(t, receive(t, failed), &refused)
+	require.False(t, refused.ByApplication)
+	var param *verbs.ParamError
+	require.ErrorAs(t, receive(t, why), &param)
+	require.Equal(t, "connections", param.Field)
+}
+
+func TestClosedListener(t *testing.T) {
+	server := start(t, &hooks{}, nil)
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, ln.Close())
+	require.NoError(t, ln.Close())
+	failed := make(chan error, 1)
+	client := start(t, &hooks{dialError: func(_ *reactor.Dial, err error) { failed <- err }}, nil)
+	require.NoError(t, client.Dial(ln.Addr(), nil))
+	var refused *cm.RejectError
+	require.ErrorAs(t, receive(t, failed), &refused)
+	require.False(t, refused.ByApplication)
+
+	again, err := server.Listen(ln.Addr())
+	require.NoError(t, err, "the address is free at once")
+	require.Equal(t, ln.Addr(), again.Addr())
+	_, err = server.Listen(ln.Addr())
+	require.ErrorIs(t, err, cm.ErrAddrInUse)
+}
+
+func TestDialChecks(t *testing.T) {
+	e := start(t, &hooks{}, nil)
+	var param *verbs.ParamError
+	require.ErrorAs(t, e.Dial(loopback, nil), &param)
+	require.Equal(t, "port", param.Field)
+	addr := listen(t, e)
+	for field, d := range map[string]*reactor.Dial{
+		"private data":        {PrivateData: make([]byte, 57)},
+		"loop":                {Loop: 1},
+		"timeout":             {Timeout: -1},
+		"responder resources": {ResponderResources: 256},
+		"initiator depth":     {InitiatorDepth: -2},
+	} {
+		require.ErrorAs(t, e.Dial(addr, d), &param, field)
+		require.Equal(t, field, param.Field)
+	}
+}
+
+// A server that never answers is given up.
+func TestDialTimesOut(t *testing.T) {
+	kept := make(chan *reactor.ConnRequest, 1)
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
+	d := &reactor.Dial{Timeout: time.Millisecond}
+	_, failed := dialFor(t, server, d)
+	require.ErrorIs(t, receive(t, failed), cm.ErrTimedOut)
+}

@@ -1,0 +1,155 @@
+package reactor
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// cutLimit is how long Shutdown waits for loops that are to end at once. Only a
+// callback that does not return can hold one.
+const cutLimit = time.Second
+
+// Stop begins to shut down, and returns at once: no listening and no dialing any
+// more, requests are turned away, connections closed in order, and then the
+// loops end. It may be called in callbacks, and more than once.
+func (e *Engine) Stop() {
+	e.mu.Lock()
+	again, started := e.stopping.Swap(true), e.started
+	e.mu.Unlock()
+	if again {
+		return
+	}
+	e.note(e.door.close())
+	for _, l := range e.loops {
+		if started {
+			_ = l.post("stop", l.drain, true) // one that has ended needs no telling
+		} else {
+			l.drain()
+			l.settle()
+		}
+	}
+}
+
+// Shutdown stops the engine and waits for it. All that connections had accepted
+// for sending is delivered, within Config.DrainTimeout. When ctx ends first,
+// what is left is cut off: the connections end with ErrShutdown, and Shutdown
+// returns the context's error. Otherwise it returns what Wait does.
+func (e *Engine) Shutdown(ctx context.Context) error {
+	e.Stop()
+	select {
+	case <-e.done:
+		return e.Wait()
+	case <-ctx.Done():
+	}
+	if e.hasEnded() {
+		return e.Wait()
+	}
+	for _, l := range e.loops {
+		_ = l.post("cut", l.cut, true)
+	}
+	err := verbs.Wrap("shut down", context.Cause(ctx))
+	select {
+	case <-e.done:
+		return errors.Join(err, e.Wait())
+	case <-time.After(cutLimit):
+		return errors.Join(err, verbs.Wrap("end loops", verbs.ErrBusy))
+	}
+}
+
+func (e *Engine) hasEnded() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait waits until the engine has ended, and returns the first error that is
+// nobody else's: one that made it stop, or a resource that could not be given
+// back.
+func (e *Engine) Wait() error {
+	<-e.done
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// drain closes all connections of the loop; settle ends it when they are gone.
+func (l *Loop) drain() {
+	l.draining = true
+	for c := range l.conns.all() {
+		switch {
+		case c.state < StateOpen:
+			c.leave(ErrShutdown)
+		case c.state == StateOpen:
+			_ = c.Close() // it is open
+		}
+	}
+}
+
+// cut ends all connections of the loop without waiting for anybody.
+func (l *Loop) cut() {
+	l.draining = true
+	for c := range l.conns.all() {
+		c.cut()
+	}
+}
+
+func (c *Conn) cut() {
+	c.leave(ErrShutdown)
+	switch {
+	case c.state < StateOpen:
+		c.abandon(ErrShutdown)
+		return
+	case c.state == StateClosing:
+		c.finish()
+	}
+	if c.state == StateParting {
+		c.bury()
+	}
+}
+
+// end is the last thing a loop does.
+func (l *Loop) end() {
+	l.over = true
+	l.box.close()
+	l.box.run() // dials and accepts that came late get their answer
+	if l.booted {
+		l.handler.OnShutdown(l)
+	}
+	l.note(l.release())
+	l.publish(true)
+	l.engine.ended(l)
+}
+
+// release gives back what open made.
+func (l *Loop) release() (err error) {
+	for _, n := range l.nics {
+		err = first(err, n.close())
+	}
+	if l.index == 0 {
+		err = first(err, l.engine.door.channel.Close())
+	}
+	if l.channel != nil {
+		err = first(err, l.channel.Close())
+	}
+	if l.alarm != nil {
+		err = first(err, l.alarm.close())
+	}
+	if l.poller != nil {
+		err = first(err, l.poller.Close())
+	}
+	return err
+}
+
+// ended counts a loop out.
+func (e *Engine) ended(l *Loop) {
+	e.note(l.err)
+	if e.left.Add(-1) == 0 {
+		close(e.done)
+	}
+}

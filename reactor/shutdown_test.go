@@ -1,0 +1,166 @@
+package reactor_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// A server that is shut down under load loses nothing of what it accepted for
+// sending.
+func TestShutdownUnderLoad(t *testing.T) {
+	const conns = 8
+	for _, loops := range []int{1, 2} {
+		var accepted, confirmed, failed atomic.Uint64
+		var busy atomic.Bool
+		server, err := reactor.New(openSoft(t, loops), &hooks{
+			message: func(c *reactor.Conn, msg reactor.Message) {
+				if err := c.Send(msg.Data()); err != nil {
+					assert.ErrorIs(t, err, reactor.ErrWouldBlock)
+				}
+				busy.Store(c.Stats().Messages > 1000)
+			},
+			close: func(c *reactor.Conn, err error) {
+				s := c.Stats()
+				accepted.Add(s.Accepted)
+				confirmed.Add(s.Confirmed)
+				failed.Add(s.Failed)
+				assert.NoError(t, err)
+			},
+		}, &reactor.Config{Loops: loops})
+		require.NoError(t, err)
+		require.NoError(t, server.Start())
+
+		var received atomic.Uint64
+		over := make(chan error, conns)
+		pump := func(c *reactor.Conn) {
+			for c.Send([]byte("load")) == nil {
+			}
+		}
+		client := start(t, &hooks{
+			open:     pump,
+			writable: pump,
+			message:  func(c *reactor.Conn, _ reactor.Message) { received.Add(1); pump(c) },
+			close:    func(_ *reactor.Conn, err error) { over <- err },
+		}, &reactor.Config{Loops: loops})
+		addr := listen(t, server)
+		for range conns {
+			require.NoError(t, client.Dial(addr, nil))
+		}
+		await(t, busy.Load)
+		shutdown(t, server)
+		for range conns {
+			require.ErrorIs(t, receive(t, over), reactor.ErrPeerClosed)
+		}
+		require.Positive(t, accepted.Load())
+		require.Equal(t, accepted.Load(), confirmed.Load())
+		require.Zero(t, failed.Load())
+		require.Equal(t, accepted.Load(), received.Load())
+		require.ErrorIs(t, server.Dial(addr, nil), reactor.ErrShutdown)
+		_, err = server.Listen(loopback)
+		require.ErrorIs(t, err, reactor.ErrShutdown)
+	}
+}
+
+// await waits until other goroutines have made something so.
+func await(t testing.TB, until func() bool) {
+	t.Helper()
+	require.Eventually(t, until, safety, time.Millisecond)
+}
+
+// At the end of its time Shutdown cuts off what is left, and says so.
+func TestShutdownDeadline(t *testing.T) {
+	ends := make(chan error, 1)
+	engine, err := reactor.New(openSoft(t, 1), &hooks{
+		open:  func(c *reactor.Conn) { assert.NoError(t, c.Send([]byte("never taken"))) },
+		close: func(_ *reactor.Conn, err error) { ends <- err },
+	}, nil)
+	require.NoError(t, err)
+	require.NoError(t, engine.Start())
+	opened := false
+	peer := newLoop(t, &hooks{open: func(*reactor.Conn) { opened = true }}, nil)
+	ln, err := peer.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, engine.Dial(ln.Addr(), nil))
+	drive(t, func() bool { return opened }, peer) // from now on the peer makes no turn
+
+	gaveUp := errors.New("gave up")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(gaveUp)
+	require.ErrorIs(t, engine.Shutdown(ctx), gaveUp)
+	require.ErrorIs(t, receive(t, ends), reactor.ErrShutdown)
+	require.NoError(t, engine.Wait())
+}
+
+// Requests that wait for an answer, and connections about to open, are told.
+func TestShutdownAnswersEverybody(t *testing.T) {
+	kept := make(chan *reactor.ConnRequest, 1)
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
+	failed := make(chan error, 2)
+	h := &hooks{dialError: func(_ *reactor.Dial, err error) { failed <- err }}
+	client := start(t, h, nil)
+	require.NoError(t, client.Dial(listen(t, server), nil))
+	req := receive(t, kept)
+	shutdown(t, server)
+	require.ErrorIs(t, receive(t, failed), cm.ErrRefused)
+	require.ErrorIs(t, req.Accept(nil), reactor.ErrDecided)
+
+	silent := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
+	require.NoError(t, client.Dial(listen(t, silent), nil))
+	receive(t, kept)
+	shutdown(t, client)
+	require.ErrorIs(t, receive(t, failed), reactor.ErrShutdown)
+}
+
+// Accepting while the server shuts down either works or is refused, and nothing
+// hangs or leaks.
+func TestAcceptDuringShutdown(t *testing.T) {
+	for range 20 {
+		kept := make(chan *reactor.ConnRequest, 1)
+		var told atomic.Int32
+		server := start(t, &hooks{
+			request:     func(req *reactor.ConnRequest) { kept <- req },
+			acceptError: func(*reactor.ConnRequest, error) { told.Add(1) },
+			open:        func(*reactor.Conn) { told.Add(1) },
+		}, &reactor.Config{Loops: 2, Place: func(*reactor.ConnRequest) int { return 1 }})
+		client := start(t, &hooks{}, nil)
+		require.NoError(t, client.Dial(listen(t, server), nil))
+		req := receive(t, kept)
+		answered := make(chan error, 1)
+		go func() { answered <- req.Accept(nil) }()
+		shutdown(t, server)
+		if receive(t, answered) == nil {
+			require.EqualValues(t, 1, told.Load())
+		} else {
+			require.Zero(t, told.Load())
+		}
+	}
+}
+
+func TestEngineThatNeverRan(t *testing.T) {
+	engine, err := reactor.New(openSoft(t, 2), &hooks{}, &reactor.Config{Loops: 2})
+	require.NoError(t, err)
+	listen(t, engine)
+	shutdown(t, engine)
+	require.ErrorIs(t, engine.Loop(0).Post(func() {}), reactor.ErrClosed)
+	require.Error(t, engine.Start())
+	engine.Stop()
+	require.NoError(t, engine.Wait())
+}
+
+// Stop may be called in a callback.
+func TestStopInCallback(t *testing.T) {
+	engine := start(t, &hooks{tick: func(l *reactor.Loop) time.Duration {
+		l.Engine().Stop()
+		return 0
+	}}, &reactor.Config{Loops: 2})
+	require.NoError(t, engine.Wait())
+}

@@ -1,0 +1,120 @@
+package reactor
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// heap is a protection domain that takes its memory from the Go heap, as long as
+// it is willing.
+type heap struct {
+	verbs.PD
+	refuse error
+	open   int
+}
+
+type heapMR struct {
+	verbs.MR
+	pd     *heap
+	memory []byte
+}
+
+func (h *heap) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
+	if h.refuse != nil {
+		return nil, h.refuse
+	}
+	h.open++
+	return &heapMR{pd: h, memory: make([]byte, attr.Size)}, nil
+}
+
+func (m *heapMR) Bytes() []byte { return m.memory }
+func (m *heapMR) Addr() uint64  { return 1 << 20 }
+func (m *heapMR) LKey() uint32  { return 7 }
+func (m *heapMR) Close() error  { m.pd.open--; return nil }
+
+func TestSlabGrowsAndReuses(t *testing.T) {
+	pd := &heap{}
+	s := slab{pd: pd, size: 100}
+	var held []*Buffer
+	for range 3 * minChunk {
+		b, err := s.get()
+		require.NoError(t, err)
+		require.Equal(t, 100, b.Cap())
+		require.Zero(t, b.sge[0].Addr%cacheLine, "one cache line has one buffer")
+		require.EqualValues(t, 100, b.sge[0].Length)
+		held = append(held, b)
+	}
+	require.Equal(t, 3, pd.open, "64, 64 and 128")
+	for i, b := range held {
+		b.memory[0], b.memory[99] = byte(i), byte(i)
+	}
+	for i, b := range held {
+		require.Equal(t, []byte{byte(i), byte(i)}, []byte{b.memory[0], b.memory[99]}, "they do not overlap")
+		require.Same(t, b, s.all[b.index])
+		require.NoError(t, b.Release())
+		require.ErrorIs(t, b.Release(), verbs.ErrState)
+	}
+	for range len(held) {
+		_, err := s.get()
+		require.NoError(t, err)
+	}
+	require.Equal(t, 3, pd.open, "no more than needed")
+	require.NoError(t, s.close())
+	require.Zero(t, pd.open)
+}
+
+func TestSlabWithoutMemory(t *testing.T) {
+	pd := &heap{refuse: errors.New("no memory")}
+	s := slab{pd: pd, size: 100}
+	_, err := s.get()
+	require.ErrorIs(t, err, pd.refuse)
+}
+
+// A message that is kept when there is no memory for another buffer leaves the
+// receive queue one short, until it is released.
+func TestKeepWithoutMemory(t *testing.T) {
+	pd := &heap{}
+	l := &Loop{}
+	c := &Conn{loop: l, state: StateOpen, nic: &nic{loop: l, slab: slab{pd: pd, size: 10}}}
+	c.recvs = newRecvQueue(minChunk, 0)
+	for range minChunk {
+		b, err := c.nic.slab.get()
+		require.NoError(t, err)
+		c.recvs.stage(b)
+	}
+	c.recvs.posted = c.recvs.head // a device has them
+	pd.refuse = errors.New("no memory")
+
+	b := c.recvs.complete(0)
+	b.use, l.shown = shown, b
+	m := Message{conn: c, buffer: b}
+	require.Same(t, b, m.Keep())
+	require.Same(t, b, m.Keep())
+	l.shown = nil
+	require.Nil(t, m.Keep(), "OnMessage has returned")
+	require.EqualValues(t, minChunk-1, c.recvs.head-c.recvs.tail)
+	require.NoError(t, b.Release())
+	require.EqualValues(t, minChunk, c.recvs.head-c.recvs.tail)
+	require.Equal(t, posted, b.use)
+}
+
+func TestRecvQueueTakesCompletionsInOrder(t *testing.T) {
+	q := newRecvQueue(3, wrID(5)<<indexShift)
+	buffers := make([]Buffer, 3)
+	for i := range buffers {
+		q.stage(&buffers[i])
+	}
+	require.Nil(t, q.complete(0), "not posted yet")
+	q.posted = q.head
+	require.Nil(t, q.complete(1), "out of order")
+	require.Nil(t, q.complete(9))
+	require.Same(t, &buffers[0], q.complete(0))
+	require.Same(t, &buffers[1], q.take())
+	require.Same(t, &buffers[2], q.take())
+	require.Nil(t, q.take())
+	require.Zero(t, q.inFlight())
+}

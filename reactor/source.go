@@ -1,0 +1,85 @@
+package reactor
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/poller"
+)
+
+// lookInterval is how long a loop with work in every turn leaves epoll alone.
+const lookInterval = 200 * time.Microsecond
+
+// A source is what stands behind a descriptor of the loop's poller.
+type source interface {
+	// ready does what is due, within a budget, and returns how much of it was
+	// real work. What it leaves keeps the descriptor ready.
+	ready(poller.Readiness) (work int)
+	// cause is what a sleep ended by the descriptor is booked under.
+	cause() Cause
+}
+
+// A watched is a source and its registration.
+type watched struct {
+	source source // nil: free
+	token  poller.Token
+}
+
+// watch adds a descriptor.
+func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, error) {
+	index := 0
+	for index < len(l.sources) && l.sources[index].source != nil {
+		index++
+	}
+	token, err := l.poller.Add(fd, interest, uint64(index))
+	if err != nil {
+		return 0, err
+	}
+	if index == len(l.sources) {
+		l.sources = append(l.sources, watched{})
+	}
+	l.sources[index] = watched{source: s, token: token}
+	return token, nil
+}
+
+// unwatch removes the descriptor of s. Its events still to be looked at are
+// stale from now on, and the poller knows. It may be gone already.
+func (l *Loop) unwatch(s source) error {
+	for i, w := range l.sources {
+		if w.source == s {
+			l.sources[i] = watched{}
+			return l.poller.Remove(w.token)
+		}
+	}
+	return nil
+}
+
+// lookAround serves the descriptors that are ready: those that ended a sleep,
+// or what a look at epoll finds. A loop that does not sleep looks now and then
+// only, and again as long as there was something.
+func (l *Loop) lookAround() (work int) {
+	n := l.unseen
+	if n == 0 {
+		if l.unlooked++; l.unlooked < l.lookEvery && l.clock.now-l.looked < lookInterval {
+			return 0
+		}
+		n = l.look()
+	}
+	l.unseen, l.unlooked, l.lookEvery, l.looked = 0, 0, l.cfg.EpollEvery, l.clock.now
+	for i := range n {
+		if ev, ok := l.poller.Event(i); ok {
+			work += l.sources[ev.Data].source.ready(ev.Ready)
+		}
+	}
+	if work > 0 {
+		l.lookEvery = 1
+	}
+	return work
+}
+
+// look asks epoll, without waiting.
+func (l *Loop) look() (n int) {
+	n, err := l.poller.Wait(0)
+	l.note(err)
+	l.stats.Looks++
+	return n
+}

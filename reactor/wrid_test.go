@@ -1,0 +1,51 @@
+package reactor
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestWrIDParts(t *testing.T) {
+	id := wrID(maxConns-1)<<indexShift | wrID(generationMask)<<generationShift | sendBit | 12345
+	require.Equal(t, maxConns-1, id.index())
+	require.EqualValues(t, generationMask, id.generation())
+	require.True(t, id.send())
+	require.EqualValues(t, 12345, id.slot())
+	require.False(t, (id &^ sendBit).send())
+}
+
+// The id of a connection that is gone finds nobody, even when its place has
+// been taken by another.
+func TestConnTable(t *testing.T) {
+	var table connTable
+	a, b := &Conn{}, &Conn{}
+	keyA, ok := table.add(a)
+	require.True(t, ok)
+	require.Same(t, a, table.get(keyA|sendBit|7))
+	table.remove(keyA)
+	require.Nil(t, table.get(keyA))
+	keyB, _ := table.add(b)
+	require.Equal(t, keyA.index(), keyB.index())
+	require.Nil(t, table.get(keyA))
+	require.Same(t, b, table.get(keyB))
+	table.remove(keyA)
+	require.Same(t, b, table.get(keyB), "removed twice")
+	require.Nil(t, table.get(wrID(5)<<indexShift), "never was")
+	require.Equal(t, 1, table.count)
+}
+
+func TestConnTableIterationAllowsRemoval(t *testing.T) {
+	var table connTable
+	for range 5 {
+		c := &Conn{}
+		c.key, _ = table.add(c)
+	}
+	seen := 0
+	for c := range table.all() {
+		seen++
+		table.remove(c.key)
+	}
+	require.Equal(t, 5, seen)
+	require.Zero(t, table.count)
+}

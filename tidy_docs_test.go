@@ -1,0 +1,86 @@
+package rdmaloop_test
+
+import (
+	"go/ast"
+	"slices"
+)
+
+// wellKnown are methods that a reader knows from the standard library.
+var wellKnown = []string{"String", "Error", "Is", "Unwrap"}
+
+// checkDocs wants a comment on every exported type, function, method, constant
+// and variable. A comment on a group serves all that is in it.
+func checkDocs(s *source) []string {
+	if s.isTest() || s.file.Name.Name == "main" {
+		return nil
+	}
+	var problems []string
+	for _, decl := range s.file.Decls {
+		for _, name := range undocumented(decl) {
+			problems = append(problems, s.problem(decl, "%s has no comment", name))
+		}
+	}
+	return problems
+}
+
+func undocumented(decl ast.Decl) (names []string) {
+	switch decl := decl.(type) {
+	case *ast.FuncDecl:
+		if decl.Doc == nil && decl.Name.IsExported() && exportedReceiver(decl) {
+			names = append(names, decl.Name.Name)
+		}
+	case *ast.GenDecl:
+		if decl.Doc != nil {
+			return nil
+		}
+		for _, spec := range decl.Specs {
+			names = append(names, undocumentedSpec(spec)...)
+		}
+	}
+	return names
+}
+
+// exportedReceiver reports whether a reader of the documentation meets the
+// function, and would miss a comment.
+func exportedReceiver(fn *ast.FuncDecl) bool {
+	if fn.Recv == nil {
+		return true
+	}
+	if slices.Contains(wellKnown, fn.Name.Name) {
+		return false
+	}
+	t := fn.Recv.List[0].Type
+	for {
+		switch inner := t.(type) {
+		case *ast.StarExpr:
+			t = inner.X
+		case *ast.IndexExpr:
+			t = inner.X
+		case *ast.IndexListExpr:
+			t = inner.X
+		case *ast.Ident:
+			return inner.IsExported()
+		default:
+			return false
+		}
+	}
+}
+
+func undocumentedSpec(spec ast.Spec) (names []string) {
+	switch spec := spec.(type) {
+	case *ast.TypeSpec:
+		if spec.Name.IsExported() && spec.Doc == nil && spec.Comment == nil {
+			names = append(names, spec.Name.Name)
+		}
+	case *ast.ValueSpec:
+		if spec.Doc != nil || spec.Comment != nil {
+			return nil
+		}
+		for _, name := range spec.Names {
+			if name.IsExported() {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}

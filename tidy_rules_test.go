@@ -1,0 +1,89 @@
+package rdmaloop_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Every rule is shown a file that breaks it: a rule that can not fail holds
+// nothing.
+func TestRulesCanFail(t *testing.T) {
+	for _, bad := range []struct {
+		name, path, text, want string
+		check                  rule
+	}{
+		{"sideways", "cq/x.go", imports(module + "/poller"), "cq must not import poller", checkArrows},
+		{"upwards", "verbs/x.go", imports(module + "/cm"), "verbs must not import cm", checkArrows},
+		{"choosing a provider", "reactor/x.go", imports(module + "/provider/soft"), "reactor must not import provider/soft", checkArrows},
+		{"test support in production", "reactor/x.go", imports(module + "/verbs/verbstest"), "reactor must not import verbs/verbstest", checkArrows},
+		{"internal in an example", "examples/echo/x.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
+		{"internal of another", "internal/ring/x.go", imports(module + "/internal/psn"), "must not import internal/psn", checkArrows},
+		{"a test's arrow", "cq/x_test.go", imports(module + "/poller"), "cq must not import poller", checkArrows},
+		{"unknown package", "extras/x.go", imports("fmt"), "not in the table", checkArrows},
+		{"foreign module", "cm/x.go", imports("github.com/some/thing"), "must not depend on github.com/some/thing", checkModules},
+		{"test module in production", "cm/x.go", imports("github.com/stretchr/testify/require"), "must not depend on", checkModules},
+		{"foreign module in a test", "cm/x_test.go", imports("github.com/some/thing"), "must not depend on", checkModules},
+		{"system calls in verbs", "verbs/x.go", imports("golang.org/x/sys/unix"), "must not depend on", checkModules},
+		{"cgo", "provider/soft/x.go", imports("C"), "cgo belongs", checkUnsafe},
+		{"unsafe", "provider/soft/x.go", imports("unsafe"), "unsafe belongs", checkUnsafe},
+		{"init", "cm/x.go", "package x\nfunc init() {}", "init function", checkInit},
+		{"unfinished", "cm/x.go", "package x\n\n// " + "TO" + "DO: later\n", "TO" + "DO", checkUnfinished},
+		{"function", "cm/x.go", "package x\nfunc Name() {}", "Name has no comment", checkDocs},
+		{"method", "cm/x.go", "package x\nfunc (t *T[K]) Name() {}", "Name has no comment", checkDocs},
+		{"type", "cm/x.go", "package x\ntype Name int", "Name has no comment", checkDocs},
+		{"constant", "cm/x.go", "package x\nconst (\n\tName = 1\n)", "Name has no comment", checkDocs},
+		{"long file", "cm/x.go", "package x" + strings.Repeat("\n", maxFileLines) + "var x int", "cm/x.go has 501 lines", checkSize},
+		{"long function", "cm/x.go", "package x\nfunc name() {" + strings.Repeat("\n", maxFuncLines) + "}", "cm/x.go:name has 71 lines", checkSize},
+	} {
+		t.Run(bad.name, func(t *testing.T) {
+			problems := bad.check(parse(t, bad.path, bad.path, bad.text))
+			require.Len(t, problems, 1)
+			require.Contains(t, problems[0], bad.want)
+		})
+	}
+}
+
+func TestRulesCanPass(t *testing.T) {
+	for _, good := range []struct{ name, path, text string }{
+		{"reactor", "reactor/x.go", imports("time", module+"/cm", module+"/verbs", "golang.org/x/sys/unix")},
+		{"provider", "provider/x.go", imports(module+"/provider/soft", module+"/verbs")},
+		{"example", "examples/echo/x.go", imports(module+"/provider", module+"/reactor", "github.com/some/thing")},
+		{"test", "reactor/x_test.go", imports(module+"/reactor", module+"/internal/leak", "github.com/stretchr/testify/require")},
+		{"test of the root", "x_test.go", imports(module+"/reactor", module+"/provider/soft")},
+		{"unsafe", "provider/soft/x_unsafe.go", imports("unsafe")},
+		{"cgo", "provider/rdmacore/x.go", imports("C", "unsafe")},
+		{"documented", "cm/x.go", "package x\n\n// T is a type.\ntype T int\n\n// Group.\nconst (\n\tA = 1\n\tB = 2\n)\n\nfunc (t T) String() string { return \"\" }\n"},
+	} {
+		t.Run(good.name, func(t *testing.T) {
+			for name, check := range rules {
+				require.Empty(t, check(parse(t, good.path, good.path, good.text)), name)
+			}
+		})
+	}
+}
+
+// The ratchet lets listed files be, reports those that shrank, and stops those
+// that grew.
+func TestRatchet(t *testing.T) {
+	const listed = maxFileLines + 10
+	oversized["cm/x.go"] = listed
+	defer delete(oversized, "cm/x.go")
+	file := func(lines int) *source {
+		return parse(t, "cm/x.go", "cm/x.go", "package x"+strings.Repeat("\n", lines-1)+"var x int")
+	}
+	require.Empty(t, checkSize(file(listed)))
+	require.Empty(t, checkOversized(file(listed)))
+	require.Len(t, checkOversized(file(listed-1)), 1)
+	require.Len(t, checkSize(file(listed+1)), 1)
+}
+
+// imports is a file that imports the packages.
+func imports(names ...string) string {
+	text := "package x\n"
+	for _, name := range names {
+		text += "import _ \"" + name + "\"\n"
+	}
+	return text
+}

@@ -1,0 +1,299 @@
+package rdmaloop_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The style of this project, as far as a program can hold it. Files are parsed
+// whatever their build tags say, so a rule holds in every build.
+
+const module = "github.com/rdmaloop/rdmaloop"
+
+const (
+	maxFileLines = 500
+	maxFuncLines = 70
+)
+
+// oversized lists what is above those limits, as "file" or "file:function" with
+// its number of lines. The list may only shrink.
+var oversized = map[string]int{}
+
+// arrows says which packages of the module a package may import. A name with
+// /* stands for what is below it; the longest name that fits is the one that
+// counts.
+var arrows = map[string][]string{
+	".":                 {},
+	"internal/*":        {},
+	"internal/wire":     {"internal/psn"},
+	"internal/faultcq":  {"verbs"},
+	"verbs":             {},
+	"verbs/verbstest":   {"verbs", "cm", "internal/leak"},
+	"poller":            {"internal/slots"},
+	"cq":                {"verbs", "internal/slots"},
+	"cm":                {"verbs"},
+	"provider":          {"provider/*", "verbs", "cm"},
+	"provider/soft":     {"verbs", "cm", "internal/*"},
+	"provider/rdmacore": {"verbs", "cm", "internal/*"},
+	"reactor":           {"verbs", "cq", "cm", "poller", "internal/ring", "internal/slots"},
+	"examples/*":        public,
+	"bench":             slices.Concat(public, []string{"verbs/verbstest"}),
+	"bench/*":           slices.Concat(public, []string{"verbs/verbstest", "bench"}),
+}
+
+var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/*"}
+
+// testArrows is what tests may import besides.
+var testArrows = map[string][]string{
+	".":       slices.Concat(public, testSupport),
+	"*":       testSupport,
+	"reactor": slices.Concat([]string{"provider/soft"}, testSupport),
+}
+
+var testSupport = []string{"internal/leak", "internal/netsim", "internal/netns", "internal/faultcq", "verbs/verbstest"}
+
+// A source is one parsed file.
+type source struct {
+	path string // from the root of the module, with slashes
+	fset *token.FileSet
+	file *ast.File
+}
+
+// A rule reports what breaks it in a file.
+type rule func(*source) []string
+
+var rules = map[string]rule{
+	"imports follow the arrows":       checkArrows,
+	"modules are those allowed":       checkModules,
+	"cgo and unsafe are confined":     checkUnsafe,
+	"no init functions":               checkInit,
+	"no unfinished work":              checkUnfinished,
+	"exported names are documented":   checkDocs,
+	"files and functions stay small":  checkSize,
+	"the list of oversized is honest": checkOversized,
+}
+
+func TestTidy(t *testing.T) {
+	sources := readSources(t, ".")
+	require.Contains(t, paths(sources), "verbs/wr.go", "the walk misses files")
+	for name, check := range rules {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range sources {
+				for _, problem := range check(s) {
+					t.Error(problem)
+				}
+			}
+		})
+	}
+}
+
+func TestOversizedExist(t *testing.T) {
+	have := paths(readSources(t, "."))
+	for name := range oversized {
+		file, _, _ := strings.Cut(name, ":")
+		require.Contains(t, have, file, "the list names a file that is gone")
+	}
+}
+
+func readSources(t *testing.T, root string) []*source {
+	var sources []*source
+	err := filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if hidden := strings.HasPrefix(entry.Name(), ".") && name != root; entry.IsDir() && (hidden || entry.Name() == "testdata") {
+			return filepath.SkipDir
+		}
+		if entry.IsDir() || filepath.Ext(name) != ".go" {
+			return nil
+		}
+		rel, err := filepath.Rel(root, name)
+		if err == nil {
+			sources = append(sources, parse(t, filepath.ToSlash(rel), name, nil))
+		}
+		return err
+	})
+	require.NoError(t, err)
+	return sources
+}
+
+// parse reads the file name, or text where that is not nil.
+func parse(t *testing.T, path, name string, text any) *source {
+	fset := token.NewFileSet()
+	file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	require.NoError(t, err)
+	return &source{path: path, fset: fset, file: file}
+}
+
+func paths(sources []*source) []string {
+	var all []string
+	for _, s := range sources {
+		all = append(all, s.path)
+	}
+	return all
+}
+
+func (s *source) dir() string { return path.Dir(s.path) }
+
+func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// isApplication reports whether the file is above the library.
+func (s *source) isApplication() bool {
+	return fits("examples/*", s.dir()) || fits("bench", s.dir()) || fits("bench/*", s.dir())
+}
+
+func (s *source) lines(n ast.Node) int {
+	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
+}
+
+// problem is one finding, with its place.
+func (s *source) problem(at ast.Node, format string, args ...any) string {
+	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
+}
+
+// eachImport calls report for every import; what it returns, if anything, is
+// collected.
+func (s *source) eachImport(report func(name string) string) (problems []string) {
+	for _, spec := range s.file.Imports {
+		if text := report(strings.Trim(spec.Path.Value, `"`)); text != "" {
+			problems = append(problems, s.problem(spec, "%s", text))
+		}
+	}
+	return problems
+}
+
+// fits reports whether a package is meant by a name of the tables.
+func fits(name, pkg string) bool {
+	below, wild := strings.CutSuffix(name, "*")
+	return pkg == name || wild && strings.HasPrefix(pkg, below)
+}
+
+// lookup finds the entry of a table that counts for a package: the longest, and
+// of "*" and "." the latter, which sorts behind.
+func lookup(table map[string][]string, pkg string) (allowed []string, ok bool) {
+	longest := ""
+	for _, name := range slices.Sorted(maps.Keys(table)) {
+		if fits(name, pkg) && len(name) >= len(longest) {
+			longest, ok = name, true
+		}
+	}
+	return table[longest], ok
+}
+
+func checkArrows(s *source) []string {
+	allowed, known := lookup(arrows, s.dir())
+	if !known {
+		return []string{s.problem(s.file, "package %s is not in the table of arrows", s.dir())}
+	}
+	if s.isTest() {
+		more, _ := lookup(testArrows, s.dir())
+		allowed = slices.Concat(allowed, more, []string{s.dir()})
+	}
+	return s.eachImport(func(name string) string {
+		pkg, ours := strings.CutPrefix(name, module+"/")
+		if !ours || slices.ContainsFunc(allowed, func(name string) bool { return fits(name, pkg) }) {
+			return ""
+		}
+		return fmt.Sprintf("%s must not import %s", s.dir(), pkg)
+	})
+}
+
+// checkModules holds the library to the standard library and x/sys, and its
+// tests to two modules more. Applications may use what go.mod has.
+func checkModules(s *source) []string {
+	if s.isApplication() {
+		return nil
+	}
+	allowed := []string{"golang.org/x/sys/*"}
+	if s.dir() == "verbs" && !s.isTest() {
+		allowed = nil // data and interfaces need no system calls
+	}
+	if s.isTest() || slices.Contains(testSupport, s.dir()) {
+		allowed = append(allowed, "github.com/stretchr/testify/*", "go.uber.org/goleak")
+	}
+	return s.eachImport(func(name string) string {
+		domain, _, _ := strings.Cut(name, "/")
+		foreign := strings.Contains(domain, ".") && !strings.HasPrefix(name, module)
+		if !foreign || slices.ContainsFunc(allowed, func(a string) bool { return fits(a, name) }) {
+			return ""
+		}
+		return fmt.Sprintf("%s must not depend on %s", s.dir(), name)
+	})
+}
+
+func checkUnsafe(s *source) []string {
+	if s.dir() == "provider/rdmacore" {
+		return nil
+	}
+	marked := strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(s.path, ".go"), "_test"), "_unsafe")
+	return s.eachImport(func(name string) string {
+		switch {
+		case name == "C":
+			return "cgo belongs in provider/rdmacore"
+		case name == "unsafe" && !marked:
+			return "unsafe belongs in a file named *_unsafe.go"
+		}
+		return ""
+	})
+}
+
+func checkInit(s *source) (problems []string) {
+	for _, decl := range s.file.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok && fn.Recv == nil && fn.Name.Name == "init" {
+			problems = append(problems, s.problem(fn, "init function"))
+		}
+	}
+	return problems
+}
+
+var unfinished = regexp.MustCompile(`\b(TODO|FIXME|XXX|HACK)\b`)
+
+func checkUnfinished(s *source) (problems []string) {
+	for _, group := range s.file.Comments {
+		if word := unfinished.FindString(group.Text()); word != "" {
+			problems = append(problems, s.problem(group, "%s", word))
+		}
+	}
+	return problems
+}
+
+// eachSize calls yield for the file and for every function in it.
+func (s *source) eachSize(yield func(name string, lines, limit int)) {
+	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
+	for _, decl := range s.file.Decls {
+		if fn, ok := decl.(*ast.FuncDecl); ok {
+			yield(s.path+":"+fn.Name.Name, s.lines(fn), maxFuncLines)
+		}
+	}
+}
+
+func checkSize(s *source) (problems []string) {
+	s.eachSize(func(name string, lines, limit int) {
+		if lines > max(limit, oversized[name]) {
+			problems = append(problems, fmt.Sprintf("%s has %d lines, the limit is %d", name, lines, limit))
+		}
+	})
+	return problems
+}
+
+// checkOversized is the ratchet: an entry follows what it names downwards.
+func checkOversized(s *source) (problems []string) {
+	s.eachSize(func(name string, lines, limit int) {
+		if listed := oversized[name]; lines < listed {
+			problems = append(problems, fmt.Sprintf("%s has shrunk from %d to %d lines: so must its entry", name, listed, lines))
+		}
+	})
+	return problems
+}
