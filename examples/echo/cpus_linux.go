@@ -1,0 +1,18 @@
+package main
+
+import "golang.org/x/sys/unix"
+
+// allowedCPUs lists the processors that this process may run on; nil when they
+// can not be told. See sched_getaffinity(2).
+func allowedCPUs() (cpus []int) {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return nil
+	}
+	for cpu := 0; len(cpus) < set.Count(); cpu++ {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// demo starts this program again as a server, and is its client.
+func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
+	child, err := startServer(opts, stderr)
+	if err != nil {
+		return exitFailed, err
+	}
+	withServer := *opts
+	withServer.connect = child.addr
+	status, err = connect(ctx, &withServer, stdout, stderr)
+	return status, errors.Join(err, child.stop())
+}
+
+// A serverProcess serves until its standard input ends.
+type serverProcess struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	addr  string
+}
+
+func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(program, opts.serverFlags()...)
+	cmd.Stderr = stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &serverProcess{cmd: cmd, stdin: stdin}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	s.addr = strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	if err != nil {
+		return nil, errors.Join(errors.New("the server did not start"), s.stop())
+	}
+	return s, nil
+}
+
+// stop ends the server and reports how it went.
+func (s *serverProcess) stop() error {
+	hung := time.AfterFunc(2*drainTime, func() { s.cmd.Process.Kill() })
+	defer hung.Stop()
+	s.stdin.Close()
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("server process: %w", err)
+	}
+	return nil
+}
+
+// serverFlags are the flags that make the second process fit this one.
+func (o *options) serverFlags() []string {
+	return []string{
+		"-until-eof",
+		"-listen", "127.0.0.1:0",
+		"-provider", o.provider,
+		"-path", o.path,
+		"-mode", o.mode,
+		"-size", fmt.Sprint(o.size),
+		"-inflight", fmt.Sprint(o.inflight),
+		"-loops", fmt.Sprint(o.loops),
+		"-cpus", strings.Trim(strings.ReplaceAll(fmt.Sprint(o.cpus), " ", ","), "[]"),
+		"-reject", o.reject,
+	}
+}

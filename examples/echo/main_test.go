@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/netip"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// patience only ends a test that hangs.
+const patience = 2 * time.Minute
+
+const asProgram = "RDMALOOP_TEST_RUN_ECHO"
+
+// TestMain makes the test binary the program under test, for those of its
+// processes that have the variable set: the demo's second process too.
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+type process struct {
+	*exec.Cmd
+	stdout, stderr bytes.Buffer
+}
+
+func program(t *testing.T, args ...string) *process {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
+	// A process under the race detector lingers for a second without this.
+	p.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+	p.Stdout, p.Stderr = &p.stdout, &p.stderr
+	return p
+}
+
+// exit runs the program, or waits for one that was started.
+func (p *process) exit(t *testing.T) (status int) {
+	if p.Process == nil {
+		require.NoError(t, p.Start())
+	}
+	err := p.Wait()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	require.NoError(t, err)
+	return 0
+}
+
+// measured is a program's report, which must be all that it printed.
+func (p *process) measured(t *testing.T) (r report) {
+	decoder := json.NewDecoder(&p.stdout)
+	decoder.DisallowUnknownFields()
+	require.NoError(t, decoder.Decode(&r), "%s%s", &p.stdout, &p.stderr)
+	require.False(t, decoder.More(), "more than one object")
+	return r
+}
+
+func TestModes(t *testing.T) {
+	for _, mode := range []string{"event", "adaptive", "busy"} {
+		t.Run(mode, func(t *testing.T) {
+			p := program(t, "-json", "-mode", mode, "-count", "2000", "-duration", "50ms")
+			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+			r := p.measured(t)
+			require.Equal(t, "soft", r.Provider)
+			require.Equal(t, "local", r.Path)
+			require.Equal(t, mode, r.Mode)
+			require.Equal(t, 64, r.Size)
+			require.Equal(t, 2000, r.Count)
+			require.Equal(t, 1, r.Connections)
+			require.Zero(t, r.Errors)
+			require.Positive(t, r.P50)
+			require.IsNonDecreasing(t, []int64{r.P50, r.P90, r.P99, r.P999, r.Max})
+			require.Positive(t, r.StreamRate)
+		})
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for _, size := range []string{"0", "1", "7", "4096", "100000"} {
+		t.Run(size, func(t *testing.T) {
+			p := program(t, "-json", "-size", size, "-count", "100", "-duration", "10ms")
+			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+			require.Equal(t, 100, p.measured(t).Count)
+		})
+	}
+}
+
+// More connections than loops, and a count that they can not share evenly.
+func TestManyConnections(t *testing.T) {
+	p := program(t, "-json", "-conns", "20", "-loops", "2", "-count", "1000", "-inflight", "3", "-duration", "20ms")
+	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+	r := p.measured(t)
+	require.Equal(t, 1000, r.Count)
+	require.Equal(t, 20, r.Connections)
+	require.Zero(t, r.Errors)
+}
+
+func TestTable(t *testing.T) {
+	p := program(t, "-count", "500", "-duration", "10ms")
+	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+	for _, want := range []string{
+		"soft device, local path", "500 messages of 64 bytes", "p50 ", "p90 ", "p99 ", "p99.9 ", "max ", "####", "messages/s ",
+	} {
+		require.Contains(t, p.stdout.String(), want)
+	}
+	require.Empty(t, p.stderr.String(), "a progress line without a terminal")
+}
+
+func TestReject(t *testing.T) {
+	p := program(t, "-reject", "come back tomorrow")
+	require.Equal(t, exitRejected, p.exit(t))
+	require.Contains(t, p.stderr.String(), "rejected: refused by the consumer")
+	require.Contains(t, p.stderr.String(), "come back tomorrow")
+
+	p = program(t, "-json", "-reject", "full", "-conns", "3")
+	require.Equal(t, exitRejected, p.exit(t))
+	r := p.measured(t)
+	require.Equal(t, &rejection{Reason: "refused by the consumer", PrivateData: "full"}, r.Rejected)
+	require.Equal(t, 3, r.Errors)
+}
+
+// A server and its clients by hand; Ctrl-C ends the server in order.
+func TestListenAndConnect(t *testing.T) {
+	server := program(t, "-listen", "127.0.0.1:0")
+	server.Stdout = nil
+	stdout, err := server.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, server.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+
+	for range 2 {
+		client := program(t, "-json", "-connect", addr, "-count", "200", "-duration", "10ms", "-private-data", "who is there")
+		require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
+		require.Equal(t, 200, client.measured(t).Count)
+	}
+	require.NoError(t, server.Process.Signal(os.Interrupt))
+	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
+}
+
+// A countingServer says when it has seen enough to be interrupted.
+type countingServer struct {
+	server
+	seen   atomic.Int64
+	enough chan struct{}
+}
+
+const enough = 1000
+
+func (s *countingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	s.server.OnMessage(c, msg)
+	if s.seen.Add(1) == enough {
+		close(s.enough)
+	}
+}
+
+// listen runs a handler in this process.
+func listen(t *testing.T, h reactor.Handler) (addr string) {
+	p, err := provider.Open("soft", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	opts := &options{loops: 1, inflight: 32, size: 64}
+	engine, err := reactor.New(p, h, opts.engineConfig(nil))
+	require.NoError(t, err)
+	require.NoError(t, engine.Start())
+	t.Cleanup(func() { require.NoError(t, shutdown(engine)) })
+	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	require.NoError(t, err)
+	return listener.Addr().String()
+}
+
+// Ctrl-C, in either phase, ends with what was measured.
+func TestInterrupt(t *testing.T) {
+	for phase, flags := range map[string][]string{
+		"ping-pong": {"-count", "1000000000"},
+		"streaming": {"-count", "10", "-duration", "1h"},
+	} {
+		t.Run(phase, func(t *testing.T) {
+			s := &countingServer{enough: make(chan struct{})}
+			client := program(t, append(flags, "-json", "-connect", listen(t, s))...)
+			require.NoError(t, client.Start())
+			<-s.enough
+			require.NoError(t, client.Process.Signal(syscall.SIGINT))
+			require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
+			r := client.measured(t)
+			require.True(t, r.Interrupted)
+			require.Zero(t, r.Errors)
+			require.GreaterOrEqual(t, r.Count+r.StreamMsgs, enough-1)
+		})
+	}
+}
+
+// A liar changes one byte of each message.
+type liar struct{ server }
+
+func (l *liar) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	msg.Data()[17] ^= 1
+	l.server.OnMessage(c, msg)
+}
+
+func TestDamageIsSeen(t *testing.T) {
+	client := program(t, "-json", "-count", "10", "-duration", "0", "-connect", listen(t, &liar{}))
+	require.Equal(t, exitFailed, client.exit(t))
+	require.Equal(t, 10, client.measured(t).Damaged)
+	require.Contains(t, client.stderr.String(), "10 damaged")
+}
+
+// A quitter hangs up instead of answering.
+type quitter struct{ server }
+
+func (q *quitter) OnMessage(c *reactor.Conn, _ reactor.Message) { c.Close() }
+
+func TestLossIsSeen(t *testing.T) {
+	client := program(t, "-json", "-count", "10", "-connect", listen(t, &quitter{}))
+	require.Equal(t, exitFailed, client.exit(t))
+	r := client.measured(t)
+	require.Equal(t, 1, r.Lost)
+	require.Equal(t, 1, r.Failed)
+	require.Contains(t, client.stderr.String(), reactor.ErrPeerClosed.Error())
+}
+
+func TestErrors(t *testing.T) {
+	for _, test := range []struct {
+		want string
+		args []string
+	}{
+		{"-mode", []string{"-mode", "lazy"}},
+		{"-size", []string{"-size", "-1"}},
+		{"-conns", []string{"-conns", "0"}},
+		{"-cpus", []string{"-cpus", "3-1"}},
+		{"-duration", []string{"-duration", "-1s"}},
+		{"exclude", []string{"-listen", "127.0.0.1:0", "-connect", "127.0.0.1:1"}},
+		{"unexpected argument", []string{"now"}},
+		{"not defined", []string{"-colour"}},
+		{"not supported", []string{"-provider", "rdmacore"}},
+		{"wire path", []string{"-path", "wire"}},
+		{"did not start", []string{"-path", "wire"}},
+		{`-connect "nowhere"`, []string{"-connect", "nowhere"}},
+		{"nobody listens", []string{"-connect", "127.0.0.1:1"}},
+		{"the limit is 56", []string{"-private-data", strings.Repeat("x", 57)}},
+	} {
+		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
+			p := program(t, test.args...)
+			require.Equal(t, exitFailed, p.exit(t))
+			require.Contains(t, p.stderr.String(), test.want)
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	p := program(t, "-h")
+	require.Equal(t, exitOK, p.exit(t))
+	require.Contains(t, p.stderr.String(), "-private-data")
+}

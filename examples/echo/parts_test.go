@@ -1,0 +1,102 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseCPUs(t *testing.T) {
+	for list, want := range map[string][]int{"": nil, "3": {3}, "0,2-4": {0, 2, 3, 4}} {
+		got, err := parseCPUs(list)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for _, list := range []string{",", "-", "a", "1-", "4-2", "99999999"} {
+		_, err := parseCPUs(list)
+		require.ErrorContains(t, err, "-cpus", list)
+	}
+}
+
+// What -cpus is given arrives at the second process as it was.
+func TestServerFlags(t *testing.T) {
+	cpus := []int{3, 0, 2}
+	server, err := parse((&options{mode: "busy", inflight: 9, loops: 2, cpus: cpus, reject: "a b"}).serverFlags(), t.Output())
+	require.NoError(t, err)
+	require.Equal(t, cpus, server.cpus)
+	require.Equal(t, "busy", server.mode)
+	require.Equal(t, 9, server.inflight)
+	require.Equal(t, "a b", server.reject)
+	require.True(t, server.untilEOF)
+}
+
+func TestPlacement(t *testing.T) {
+	client, server := (&options{loops: 1, cpus: []int{4, 6}}).placement()
+	require.Equal(t, []int{4}, client)
+	require.Equal(t, []int{6}, server)
+
+	client, server = (&options{loops: 2, cpus: []int{1, 2, 3}}).placement()
+	require.Equal(t, []int{1, 2}, client)
+	require.Equal(t, []int{3, 1}, server)
+
+	client, server = (&options{loops: 1, mode: "adaptive"}).placement()
+	require.Nil(t, client)
+	require.Nil(t, server)
+}
+
+// No message looks like another, at any size that leaves room for a difference,
+// nor like itself moved.
+func TestFill(t *testing.T) {
+	for _, size := range []int{2, 8, 13, 64} {
+		seen := map[string]bool{}
+		for number := range uint64(1000) {
+			msg := make([]byte, size)
+			fill(msg, number)
+			require.False(t, seen[string(msg)], "size %d, number %d", size, number)
+			seen[string(msg)] = true
+			if size > 16 {
+				require.NotEqual(t, msg[:8], msg[8:16])
+			}
+		}
+	}
+}
+
+func TestChart(t *testing.T) {
+	times := hdrhistogram.New(1, 1e9, 3)
+	require.Empty(t, chart(times), "nothing measured")
+	require.NoError(t, times.RecordValues(1000, 5))
+	require.Contains(t, chart(times), "100.000%")
+	require.NoError(t, times.RecordValues(4000, 2000))
+	require.NoError(t, times.RecordValues(900_000, 1))
+	lines := chart(times)
+	require.Contains(t, lines, "from    1.00 µs   0.249%")
+	require.Contains(t, lines, " 0.050% #\n", "what is above the 99.9th percentile has a row")
+}
+
+// A session counts what is wrong once, and what is missing when it closes.
+func TestSessionCounts(t *testing.T) {
+	l, done := newLane(), make(chan struct{}, 1)
+	s := newSession(&options{size: 16}, l, done)
+	s.phase, s.sent = stream, 3
+
+	right := make([]byte, 16)
+	fill(right, 0)
+	s.echo(right)
+	require.Zero(t, l.damaged)
+
+	s.echo(right) // the first again, instead of the second
+	require.Equal(t, 1, l.damaged)
+	s.echo(nil) // too short
+	require.Equal(t, 2, l.damaged)
+	require.Len(t, done, 1, "the phase is over: everything is back")
+
+	fill(right, 3)
+	s.echo(right) // nobody sent that
+	require.Equal(t, 3, l.damaged)
+
+	s.sent += 5
+	s.close(nil)
+	require.Equal(t, 5, l.lost)
+	require.Len(t, done, 1, "reported once")
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// A report is what the client found out, as -json prints it.
+type report struct {
+	Provider    string `json:"provider"`
+	Path        string `json:"path"`
+	Mode        string `json:"mode"`
+	Size        int    `json:"size"`        // bytes of a message
+	Count       int    `json:"count"`       // round trips measured
+	Connections int    `json:"connections"` // asked for
+	Loops       int    `json:"loops"`
+	InFlight    int    `json:"inflight"`
+
+	Errors  int `json:"errors"` // the sum of the next three
+	Lost    int `json:"lost"`
+	Damaged int `json:"damaged"`
+	Failed  int `json:"failed"` // connections
+
+	P50  int64 `json:"p50_ns"`
+	P90  int64 `json:"p90_ns"`
+	P99  int64 `json:"p99_ns"`
+	P999 int64 `json:"p999_ns"`
+	Max  int64 `json:"max_ns"`
+
+	StreamMsgs    int     `json:"stream_msgs"`
+	StreamSeconds float64 `json:"stream_seconds"`
+	StreamRate    float64 `json:"stream_msgs_per_sec"`
+
+	Interrupted bool       `json:"interrupted,omitempty"`
+	Rejected    *rejection `json:"rejected,omitempty"`
+
+	times *hdrhistogram.Histogram
+	cause error // of the connections that failed
+}
+
+// A rejection is what the server said when it turned the client away.
+type rejection struct {
+	Reason      string `json:"reason"`
+	PrivateData string `json:"private_data"`
+}
+
+func newReport(opts *options, provider string, lanes []*lane, streamed time.Duration) *report {
+	r := &report{
+		Provider:    provider,
+		Path:        pathOf(provider),
+		Mode:        opts.mode,
+		Size:        opts.size,
+		Connections: opts.conns,
+		Loops:       opts.loops,
+		InFlight:    opts.inflight,
+		times:       lanes[0].times,
+	}
+	for i, l := range lanes {
+		if i > 0 {
+			r.times.Merge(l.times)
+		}
+		r.StreamMsgs += l.streamed
+		r.Lost += l.lost
+		r.Damaged += l.damaged
+		r.Failed += l.failed
+		if r.cause == nil {
+			r.cause = l.cause
+		}
+	}
+	r.Errors = r.Lost + r.Damaged + r.Failed
+	r.Count = int(r.times.TotalCount())
+	r.P50 = r.times.ValueAtPercentile(50)
+	r.P90 = r.times.ValueAtPercentile(90)
+	r.P99 = r.times.ValueAtPercentile(99)
+	r.P999 = r.times.ValueAtPercentile(99.9)
+	r.Max = r.times.Max()
+	if streamed > 0 {
+		r.StreamSeconds = streamed.Seconds()
+		r.StreamRate = float64(r.StreamMsgs) / r.StreamSeconds
+	}
+	var refused *cm.RejectError
+	if errors.As(r.cause, &refused) && refused.ByApplication {
+		// Some devices pad private data with zeros: rdma_accept(3).
+		text := bytes.TrimRight(refused.PrivateData, "\x00")
+		r.Rejected = &rejection{Reason: refused.Reason.String(), PrivateData: string(text)}
+	}
+	return r
+}
+
+// pathOf names the way the messages took. The soft device of this version has
+// one, and real devices have their own.
+func pathOf(provider string) string {
+	if provider == "soft" {
+		return "local"
+	}
+	return "device"
+}
+
+// print writes the report to stdout and what went wrong to stderr.
+func (r *report) print(asJSON bool, stdout, stderr io.Writer) (status int, err error) {
+	switch {
+	case asJSON:
+		err = json.NewEncoder(stdout).Encode(r)
+	case r.Rejected == nil:
+		_, err = io.WriteString(stdout, r.table())
+	}
+	switch {
+	case r.Rejected != nil:
+		fmt.Fprintf(stderr, "echo: rejected: %s; private data: %q\n", r.Rejected.Reason, r.Rejected.PrivateData)
+		return exitRejected, err
+	case r.Errors > 0:
+		fmt.Fprintf(stderr, "echo: %d messages lost, %d damaged, %d connections failed\n", r.Lost, r.Damaged, r.Failed)
+		if r.cause != nil {
+			fmt.Fprintln(stderr, "echo:", r.cause)
+		}
+		return exitFailed, err
+	}
+	return exitOK, err
+}
+
+func (r *report) table() string {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "%s device, %s path, %s loops: %d, connections: %d\n", r.Provider, r.Path, r.Mode, r.Loops, r.Connections)
+	fmt.Fprintf(&b, "\nping-pong, %d messages of %d bytes\n", r.Count, r.Size)
+	for _, row := range []struct {
+		name string
+		ns   int64
+	}{
+		{"p50", r.P50}, {"p90", r.P90}, {"p99", r.P99}, {"p99.9", r.P999}, {"max", r.Max},
+	} {
+		fmt.Fprintf(&b, "  %-12s %12s µs\n", row.name, micros(row.ns))
+	}
+	b.WriteString("\n" + chart(r.times))
+	if r.StreamSeconds > 0 {
+		fmt.Fprintf(&b, "\nstreaming, %d in flight on each connection, %.1f s\n", r.InFlight, r.StreamSeconds)
+		fmt.Fprintf(&b, "  %-12s %12.0f\n", "messages/s", r.StreamRate)
+	}
+	if r.Interrupted {
+		b.WriteString("\ninterrupted: these are the messages until then\n")
+	}
+	return b.String()
+}
+
+func micros(ns int64) string { return fmt.Sprintf("%.2f", float64(ns)/1e3) }

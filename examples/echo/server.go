@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// drainTime is how long either side may take to end in order.
+const drainTime = 5 * time.Second
+
+// A server sends back what it receives. All its methods run on the loop of the
+// connection they are about.
+type server struct {
+	reactor.BaseHandler
+	reject []byte // when set, why nobody is let in
+}
+
+// OnConnectRequest lets the client in and returns its private data, or refuses.
+func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
+	if len(s.reject) > 0 {
+		req.Reject(s.reject)
+		return
+	}
+	req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
+}
+
+// A backlog holds, in order, messages that found the send queue full.
+type backlog struct{ held []*reactor.Buffer }
+
+// OnMessage is the whole service.
+func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
+	late := c.Context().(*backlog)
+	if len(late.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
+		return // sent; or the connection is failing, and OnClose will say why
+	}
+	late.held = append(late.held, msg.Keep())
+}
+
+// OnWritable sends what is held, without copying it.
+func (s *server) OnWritable(c *reactor.Conn) {
+	late := c.Context().(*backlog)
+	for len(late.held) > 0 && c.SendBuffer(late.held[0]) == nil {
+		late.held = late.held[1:]
+	}
+}
+
+// OnClose gives back what could not be sent any more.
+func (s *server) OnClose(c *reactor.Conn, _ error) {
+	for _, buf := range c.Context().(*backlog).held {
+		buf.Release()
+	}
+}
+
+// serve runs a server until ctx ends.
+func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
+	addr, err := netip.ParseAddrPort(opts.listen)
+	if err != nil {
+		return fmt.Errorf("-listen %q: %w", opts.listen, err)
+	}
+	p, err := provider.Open(opts.provider, &provider.Config{Path: opts.path, Vectors: opts.loops})
+	if err != nil {
+		return err
+	}
+	defer p.Close()
+
+	_, cpus := opts.placement()
+	engine, err := reactor.New(p, &server{reject: []byte(opts.reject)}, opts.engineConfig(cpus))
+	if err != nil {
+		return err
+	}
+	if err := engine.Start(); err != nil {
+		return err
+	}
+	listener, err := engine.Listen(addr)
+	if err == nil {
+		fmt.Fprintf(stdout, "listening on %v\n", listener.Addr())
+		<-ctx.Done()
+	}
+	return errors.Join(err, shutdown(engine))
+}
+
+// shutdown ends an engine in order, within a bounded time.
+func shutdown(engine *reactor.Engine) error {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	return engine.Shutdown(ctx)
+}
