@@ -21,7 +21,7 @@ const (
 //	word 2  remote address                      operations on remote memory
 //	word 3  remote key (32) | total (32) << 32  total: bytes of the whole message
 type slot struct {
-	word [4]atomic.Uint64
+	word [4]uint64
 	data [inlineSize]byte
 }
 
@@ -33,17 +33,22 @@ type control struct {
 	// the AETH (IBTA vol. 1, 9.3.5), and a negative one is about the slot that
 	// the count stands at.
 	ack atomic.Uint64
-	// parked says that this side looks at its rings only after its doorbell
-	// was rung, and for what it wants it rung: a wakeLevel.
-	parked atomic.Uint32
 	// resend counts how often the sender asks that the slot that was answered
 	// with RNR NAK be tried again.
 	resend atomic.Uint32
 	// responses counts the response slots consumed.
 	responses atomic.Uint32
+	_         [48]byte
+
+	// What follows changes seldom, and has a cache line of its own: the other
+	// side looks at it after each message.
+
+	// parked says that this side looks at its rings only after its doorbell
+	// was rung, and for what it wants it rung: a wakeLevel.
+	parked atomic.Uint32
 	// state is a sideState.
 	state atomic.Uint32
-	_     [104]byte
+	_     [56]byte
 }
 
 // wakeLevel is what a parked side wants to be woken for.
@@ -150,13 +155,13 @@ func (p *producer) publish(f *frame) {
 		p.areaTail += alignArea(f.length)
 	}
 	p.areaEnd[index] = p.areaTail
-	s.word[1].Store(uint64(f.length) | uint64(f.imm)<<32)
+	s.word[1] = uint64(f.length) | uint64(f.imm)<<32
 	if f.op.remote() {
-		s.word[2].Store(f.addr)
-		s.word[3].Store(uint64(f.key) | uint64(f.total)<<32)
+		s.word[2] = f.addr
+		s.word[3] = uint64(f.key) | uint64(f.total)<<32
 	}
 	p.tail++
-	s.word[0].Store(uint64(p.tail) | uint64(f.op)<<32 | uint64(f.flags)<<40)
+	atomic.StoreUint64(&s.word[0], uint64(p.tail)|uint64(f.op)<<32|uint64(f.flags)<<40)
 }
 
 // free takes back what the consumer says it has consumed, and reports whether
@@ -184,23 +189,24 @@ type consumer struct {
 
 // ready reports whether there is a slot to consume.
 func (c *consumer) ready() bool {
-	return uint32(c.slots[c.head&uint32(len(c.slots)-1)].word[0].Load()) == c.head+1
+	return uint32(atomic.LoadUint64(&c.slots[c.head&uint32(len(c.slots)-1)].word[0])) == c.head+1
 }
 
 // peek copies the header of the next slot and finds its payload. more is false
 // when there is none; ok is false when the header can not be true.
 func (c *consumer) peek(f *frame) (payload []byte, more, ok bool) {
 	s := &c.slots[c.head&uint32(len(c.slots)-1)]
-	w := s.word[0].Load()
+	w := atomic.LoadUint64(&s.word[0])
 	if uint32(w) != c.head+1 {
 		return nil, false, true
 	}
+	// Each word is loaded once, so that what is checked is what is used.
 	f.op, f.flags = frameOp(w>>32), frameFlags(w>>40)
-	w = s.word[1].Load()
+	w = atomic.LoadUint64(&s.word[1])
 	f.length, f.imm = uint32(w), uint32(w>>32)
 	if f.op.remote() {
-		f.addr = s.word[2].Load()
-		w = s.word[3].Load()
+		f.addr = atomic.LoadUint64(&s.word[2])
+		w = atomic.LoadUint64(&s.word[3])
 		f.key, f.total = uint32(w), uint32(w>>32)
 	}
 	if f.flags&flagArea == 0 {
