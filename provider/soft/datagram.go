@@ -132,8 +132,9 @@ func (p *datagramPort) attach() error {
 	return nil
 }
 
-func (p *datagramPort) resend()  {}
-func (p *datagramPort) silence() {}
+func (p *datagramPort) resend()       {}
+func (p *datagramPort) collect() bool { return false }
+func (p *datagramPort) silence()      {}
 
 // detach: see path.
 func (p *datagramPort) detach() {

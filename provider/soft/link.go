@@ -191,7 +191,8 @@ func (l *link) unwatchSocket() {
 	}
 }
 
-// hangUp: the peer's process is gone. What it had sent completely still counts.
+// hangUp: the rendezvous socket is closed, because the peer has left in order, or
+// because its process is gone. What it had sent completely still counts.
 func (l *link) hangUp() {
 	l.unwatchSocket()
 	for range len(l.in.slots) {
@@ -200,7 +201,7 @@ func (l *link) hangUp() {
 		}
 	}
 	l.collect()
-	if l.alive() {
+	if l.alive() && l.peer.state.Load() != sideSilent {
 		l.q.failOldest(verbs.StatusRetryExcErr)
 	}
 }

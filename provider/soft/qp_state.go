@@ -81,6 +81,9 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.forget()
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
+		if q.path != nil {
+			q.path.collect() // what is answered already was no failure
+		}
 		q.enterError()
 	case verbs.StateSQD:
 		if from != to {

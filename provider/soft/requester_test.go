@@ -136,3 +136,20 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 		}
 	}))
 }
+
+// What was answered before the queue pair went to the error state was done.
+func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	b.recv(1, 0, 10)
+	for id := range uint64(2) {
+		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	}
+	b.wait(1)
+	b.turn()
+	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	got := a.turn()
+	require.Len(t, got, 2)
+	require.Equal(t, verbs.StatusSuccess, got[0].Status)
+	require.NotEqual(t, verbs.StatusSuccess, got[1].Status)
+}
