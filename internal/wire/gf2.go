@@ -1,0 +1,42 @@
+package wire
+
+import "hash/crc32"
+
+// A CRC register is a polynomial over GF(2) modulo the polynomial of the CRC;
+// its most significant bit is the constant term. To move a byte of zeros
+// through the register is to multiply it by x to the power of eight.
+
+// inversePowers has at index i the power of x that undoes what the ICRC does to
+// the identification of a packet of 4*i bytes: minus the number of bits that it
+// covers from there to the end. It is never changed.
+var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
+	const (
+		one   = 1 << 31
+		fixed = ip4Size - 4 + udpSize - ICRCSize // bytes besides the packet's
+	)
+	power := divide(one, 8*fixed)
+	for i := range powers {
+		powers[i] = power
+		power = divide(power, 8*4)
+	}
+	return powers
+}()
+
+// divide divides a by x, n times over.
+func divide(a uint32, n int) uint32 {
+	for range n {
+		// Where there is a constant term, x divides the sum with the modulus.
+		odd := a >> 31
+		a = (a^crc32.IEEE&-odd)<<1 | odd
+	}
+	return a
+}
+
+// multiply multiplies two polynomials: for each power of x in a, that multiple of b.
+func multiply(a, b uint32) (product uint32) {
+	for ; a != 0; a <<= 1 {
+		product ^= b & -(a >> 31)
+		b = b>>1 ^ crc32.IEEE&-(b&1)
+	}
+	return product
+}
