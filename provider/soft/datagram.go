@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -16,8 +17,8 @@ import (
 )
 
 // Datagrams on the local path go over Unix datagram sockets, one for each UD
-// queue pair, named after its number in the abstract namespace. The kernel
-// vouches for the sender's name, and so for its queue pair number.
+// queue pair, named after its number in the abstract namespace. The sender's
+// number is what its socket's name says: a hint, as it is on a wire.
 //
 //	0   Q_Key (32) | flags (8) | reserved (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)
@@ -34,14 +35,17 @@ const (
 type ah struct {
 	pd     *pd
 	attr   verbs.AHAttr
-	closed bool
+	closed atomic.Bool
 }
 
 func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
+	if attr == nil {
+		return nil, verbs.Wrap("create AH", errNilAttr)
+	}
 	if p.closed.Load() {
 		return nil, verbs.Wrap("create AH", verbs.ErrClosed)
 	}
-	if err := p.dev.checkVector(attr); err != nil {
+	if err := p.dev.checkAH(attr); err != nil {
 		return nil, verbs.Wrap("create AH", err)
 	}
 	if addr := attr.DestGID.Addr(); !onThisHost(addr) {
@@ -51,8 +55,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return &ah{pd: p, attr: *attr}, nil
 }
 
-// checkVector checks what an address vector says of this side.
-func (d *device) checkVector(attr *verbs.AHAttr) error {
+// checkAH checks what an address vector says of this side.
+func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
 		return nil // the usual case, without asking for the host's addresses
 	}
@@ -74,8 +78,7 @@ var errNotThisHost = errors.New("not an address of this host, and the wire path 
 func (a *ah) Attr() verbs.AHAttr { return a.attr }
 
 func (a *ah) Close() error {
-	if !a.closed {
-		a.closed = true
+	if !a.closed.Swap(true) {
 		a.pd.users.Add(-1)
 	}
 	return nil
@@ -86,7 +89,7 @@ func checkDatagram(wr *verbs.SendWR) error {
 	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
 		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs only send"}
 	}
-	if a, ok := wr.AH.(*ah); !ok || a.closed {
+	if a, ok := wr.AH.(*ah); !ok || a.closed.Load() {
 		return &verbs.ParamError{Field: "address handle", Reason: "missing, closed, or of another provider"}
 	}
 	if wr.RemoteQPN > 0xffffff {
@@ -106,7 +109,7 @@ type datagramPort struct {
 	attached, closed bool
 }
 
-const datagramName = "\x00rdmaloop/1/qp/"
+const datagramName = "@rdmaloop/1/qp/" // '@' stands for the NUL of an abstract name
 
 // newDatagramPort binds the socket of a queue pair number; it fails when
 // another queue pair of this host has the number.
@@ -223,13 +226,12 @@ func senderQPN(from unix.Sockaddr) (uint32, bool) {
 	if !ok {
 		return 0, false
 	}
-	// The kernel's copy of an abstract name begins with '@' in x/sys.
-	digits, ok := strings.CutPrefix(strings.Replace(addr.Name, "@", "\x00", 1), datagramName)
+	digits, ok := strings.CutPrefix(addr.Name, datagramName)
 	if !ok {
 		return 0, false
 	}
 	num, err := strconv.ParseUint(digits, 10, 24)
-	return uint32(num), err == nil
+	return uint32(num), err == nil && strconv.FormatUint(num, 10) == digits
 }
 
 // receive delivers one datagram, or drops it: with a wrong Q_Key (IBTA vol. 1,
@@ -250,7 +252,7 @@ func (p *datagramPort) receive(b []byte, src uint32) {
 		return
 	}
 	if !p.scatter(header[:], 0) || !p.scatter(payload, uint32(len(header))) {
-		q.receiveDone(&verbs.WC{Status: verbs.StatusLocProtErr}, true)
+		q.receiveDone(&verbs.WC{Status: verbs.StatusLocProtErr}, false)
 		return
 	}
 	wc := verbs.WC{Opcode: verbs.WCRecv, Flags: verbs.WCWithGRH, ByteLen: uint32(total), SrcQPN: src}
@@ -269,7 +271,7 @@ func (p *datagramPort) scatter(data []byte, offset uint32) bool {
 }
 
 // routingHeader writes what a receiver finds in front of the payload: an IPv6
-// header, or 20 zero bytes and an IPv4 header (IBTA annex A17.4.3).
+// header, or 20 zero bytes and an IPv4 header (IBTA annex A17.4.5.2).
 func routingHeader(dst *[verbs.GRHSize]byte, src, dest []byte, payload int) {
 	from, to := netip.AddrFrom16([16]byte(src)).Unmap(), netip.AddrFrom16([16]byte(dest)).Unmap()
 	const transport = 8 + 12 + 8 + 4 // UDP, BTH, DETH, ICRC
