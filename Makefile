@@ -11,7 +11,7 @@ SYSTEMS  := darwin freebsd windows
 help:
 	@echo 'make test    all of it: lint, tests with -race, without cgo, other systems, test-vm'
 	@echo 'make check   lint and tests, once'
-	@echo 'make test-vm  the kernel'\''s RDMA stack and other programs, in a virtual machine'
+	@echo 'make test-vm the kernel'\''s RDMA stack and other programs, in a virtual machine'
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME))'
 
 test: deps lint race nocgo cross test-vm

@@ -43,6 +43,7 @@ type link struct {
 	repeats   uint32 // the peer's resend count at that time
 	unrung    bool   // slots were published since the peer's bell was considered
 	parked    wakeLevel
+	unread    int // rings that may lie on the bell
 	hotIndex  int // in the shard's hot list, -1 when not in it
 	lastWork  uint32
 }
@@ -64,9 +65,7 @@ func newLink(q *qp, end *localEnd) (*link, error) {
 }
 
 // onReady is called when the bell was rung, or hung up.
-func (l *link) onReady(fd int, events uint32) {
-	for silenceBell(fd, l.s.rings[:]) {
-	}
+func (l *link) onReady(_ int, events uint32) {
 	l.parked = wakeNone
 	if l.alive() {
 		l.s.heat(l)
@@ -119,6 +118,7 @@ func (l *link) park() bool {
 	if l.parked == want {
 		return true
 	}
+	l.expectRing()
 	l.ctl.parked.Store(want)
 	// Both sides store first and load then, so that one of them sees the other.
 	if l.missed(want) {
@@ -129,6 +129,17 @@ func (l *link) park() bool {
 	l.parked = want
 	l.watchSilence()
 	return true
+}
+
+// expectRing makes sure that there is room for one more ring on the bell. It is
+// watched edge-triggered, and each ring is an edge, so that nothing has to be read
+// when it is rung; but what is never read fills up. There is at most one ring for
+// each time of parking.
+func (l *link) expectRing() {
+	if l.unread++; l.unread == len(l.s.rings) {
+		l.unread = 0
+		silenceBell(l.end.bell, l.s.rings[:])
+	}
 }
 
 // missed reports whether something happened that the peer may not have rung
