@@ -81,6 +81,10 @@ type TransportID interface {
 	Reject(privateData []byte) error
 	// Establish completes an active connection without QP.
 	Establish() error
+	// Notify, with AsyncCommEst, completes a passive connection whose peer was
+	// heard before its confirmation, which is then ignored. Established follows;
+	// if it is on its way already, the error matches verbs.ErrState.
+	Notify(event verbs.AsyncEventType) error
 	// Disconnect moves the QP, if there is one, to the error state and tells
 	// the peer, or answers its wish to disconnect.
 	Disconnect() error

@@ -75,6 +75,8 @@ func cmMeaning(errno syscall.Errno) error {
 		return cm.ErrNoRoute
 	case unix.ETIMEDOUT:
 		return cm.ErrTimedOut
+	case unix.EISCONN: // rdma_notify(3) of an established connection
+		return verbs.ErrState
 	}
 	return nil
 }
