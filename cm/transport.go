@@ -46,7 +46,10 @@ type TransportEvent struct {
 	ID       TransportID // for ConnectRequest the new one
 	Listener TransportID // for ConnectRequest, else nil
 	Status   int         // as Event.Status
-	Err      error       // cause of AddrError, RouteError, ConnectError, else nil
+	// Err is the cause of AddrError, RouteError and ConnectError, and
+	// verbs.ErrPeerGone for a Disconnected that the peer did not ask for itself,
+	// where the transport can tell.
+	Err error
 	// Param is from the receiver's point of view, without private data.
 	Param ConnParam
 	UD    UDParam

@@ -130,7 +130,7 @@ func (i *id) lost() {
 	case phaseEstablished:
 		i.carrier.hungUp()
 		i.enter(phaseLeft)
-		i.raise(cm.TransportEvent{Type: cm.Disconnected})
+		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: verbs.ErrPeerGone})
 	case phaseLeaving:
 		i.disconnected(0)
 	}
