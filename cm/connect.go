@@ -74,25 +74,6 @@ func (id *ID) Establish() error {
 	return id.do(callEstablish, func() error { return id.t.Establish() })
 }
 
-// Notify tells the ID of an asynchronous event of its queue pair. Only
-// verbs.AsyncCommEst has an effect: a message came in before the peer's
-// confirmation of Accept, which may be late or lost. It makes the ID as good as
-// confirmed: Established follows, and a confirmation after that is ignored.
-// Whoever has polled such a message may say so with it too.
-//
-// Other events are a *verbs.ParamError. On an ID that is established already the
-// error matches verbs.ErrState, also while Established is not fetched yet; that
-// does no harm, since the confirmation may always be quicker. TCP only.
-// Source: rdma_notify(3).
-func (id *ID) Notify(event verbs.AsyncEventType) error {
-	return id.do(callNotify, func() error {
-		if event != verbs.AsyncCommEst {
-			return invalid("asynchronous event", int(event), "only AsyncCommEst concerns a connection")
-		}
-		return id.t.Notify(event)
-	})
-}
-
 // Disconnect moves the queue pair of the ID, if it has one, to the error state,
 // which flushes it, and tells the peer; Disconnected follows. Called after
 // Disconnected it answers the peer, which waits for that, or for Close; where
