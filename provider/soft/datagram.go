@@ -153,9 +153,8 @@ func (p *datagramPort) detach() {
 func (p *datagramPort) transmit() {
 	q := p.q
 	for w := q.toSend(); w != nil; w = q.toSend() {
-		if w.status = p.flaw(w); w.status != verbs.StatusSuccess {
-			q.sq.next++
-			q.retire()
+		if status := p.flaw(w); status != verbs.StatusSuccess {
+			q.spoil(w, status)
 			return
 		}
 		p.sendOne(w)
@@ -235,7 +234,7 @@ func senderQPN(from unix.Sockaddr) (uint32, bool) {
 // 9.6.1.4.2), without a buffer, or with one that is too small.
 func (p *datagramPort) receive(b []byte, src uint32) {
 	q := p.q
-	if q.state != verbs.StateRTR && q.state != verbs.StateRTS && q.state != verbs.StateSQD {
+	if !q.serves() {
 		return
 	}
 	if binary.BigEndian.Uint32(b) != q.attr.QKey {

@@ -95,6 +95,11 @@ func (q *qp) enterState(from, to verbs.QPState) {
 	}
 }
 
+// serves reports whether the queue pair answers its peer.
+func (q *qp) serves() bool {
+	return q.state == verbs.StateRTR || q.state == verbs.StateRTS || q.state == verbs.StateSQD
+}
+
 // enterError moves to the error state and flushes both queues, in order (IBTA
 // vol. 1, 10.3.1.7). The memory shared with the peer is kept until Close.
 func (q *qp) enterError() {
@@ -121,7 +126,6 @@ func (q *qp) flushSends() {
 		w := q.sq.at(q.sq.done)
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: verbs.StatusWRFlushErr, QPN: q.num})
 	}
-	q.sq.next = q.sq.tail
 	q.reads, q.wantAcks = 0, 0
 }
 
@@ -154,7 +158,7 @@ func (q *qp) forget() {
 	sges := q.responder.current.sges
 	q.responder = responder{current: rqe{sges: sges}}
 	r := &q.requester
-	r.acked, r.reads, r.readAt, r.stopped, r.waitingRNR, r.wantAcks = 0, 0, 0, false, false, 0
+	r.acked, r.reads, r.readAt, r.waitingRNR, r.wantAcks = 0, 0, 0, false, 0
 }
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
