@@ -169,6 +169,11 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	if attr.DestQPN == q.num {
 		return &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
 	}
+	if q.dev.cfg.Path == PathWire {
+		to := route{remote: attr.AH.DestGID.Addr(), trafficClass: attr.AH.TrafficClass, hopLimit: attr.AH.HopLimit}
+		q.path = newWireLink(q, to, attr)
+		return nil
+	}
 	end, err := q.dev.takeEnd(q.num, attr.DestQPN)
 	if err != nil {
 		return err

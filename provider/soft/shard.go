@@ -48,6 +48,7 @@ type shard struct {
 	timerfd int
 	sources map[int32]watcher // by descriptor, what epoll watches
 
+	wire      wireShard
 	hot       []*link
 	armed     int // CQs that are armed and have not fired
 	events    int // events that wait in channels without a descriptor of their own
@@ -122,6 +123,9 @@ func (s *shard) settle() {
 			s.signal()
 		}
 	}
+	if s.wire.work(); len(s.wire.due) > 0 {
+		s.signal()
+	}
 	s.setAlarm()
 }
 
@@ -146,6 +150,7 @@ func (s *shard) unwatch(fd int) {
 // first.
 func (s *shard) drive() {
 	s.drives++
+	s.wire.work()
 	for i := 0; i < len(s.hot); i++ {
 		s.hot[i].poll()
 	}
