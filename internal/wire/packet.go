@@ -51,7 +51,7 @@ func Decode(b []byte) (Packet, error) {
 		return Packet{}, ErrOpcode
 	}
 	payload := len(b) - p.headerSize() - int(p.pad) - ICRCSize
-	if payload < 0 || payload > MaxPayload || p.format.payload == payloadNone && payload+int(p.pad) != 0 {
+	if !p.format.allows(payload) {
 		return Packet{}, ErrLength
 	}
 	return p, nil
@@ -65,10 +65,11 @@ func Decode(b []byte) (Packet, error) {
 // The opcode must be one of this package's, the payload not longer than
 // MaxPayload, and b not shorter than Opcode.Size; Build panics otherwise.
 func Build(b []byte, op Opcode, payload int) Packet {
-	if op.Kind() == KindUnknown || payload < 0 || payload > MaxPayload {
+	p := Packet{format: &formats[op], pad: uint8(pad(payload))}
+	if p.format.kind == KindUnknown || !p.format.allows(payload) {
 		panic("wire: no such packet")
 	}
-	p := Packet{bytes: b[:op.Size(payload)], format: &formats[op], pad: uint8(pad(payload))}
+	p.bytes = b[:op.Size(payload)]
 	clear(p.bytes[:p.headerSize()])
 	clear(p.bytes[len(p.bytes)-ICRCSize-int(p.pad):])
 	p.bytes[0] = byte(op)
@@ -145,6 +146,11 @@ func (p Packet) IETH() *IETH {
 		return nil
 	}
 	return (*IETH)(p.bytes[p.headerSize()-IETHSize:])
+}
+
+// allows reports whether the payload can be that long on any path.
+func (f *format) allows(payload int) bool {
+	return payload == 0 || payload > 0 && payload <= MaxPayload && f.payload != payloadNone
 }
 
 func (p Packet) has(h headerSet) bool { return p.format.headers&h != 0 }

@@ -44,7 +44,8 @@ var vectors = []vector{
 		d87212b7001c0000 1100ffff0000045600abcdef 1f000001 6adede20`},
 	{vectorREQ, `45000134000040004011251d0a4d00010a4d0002 c12312b701200000 6400ffff0000000100000000
 		8001000000000001
-		010702030000000000000000 0a11223344 001000000000000011223344000000000000000001061d2f
+		0107020300000000 0000000a11223344 0010000000000000
+		11223344 00000000 0000000001061d2f
 		0212345678abcdef00000000000000000001230400000005000000a1abcdefa7ffff36f8ffffffff
 		00000000000000000000ffff0a4d000100000000000000000000ffff0a4d00021234500268403098
 		00000000000000000000000000000000000000000000000000000000000000000000000000000000
@@ -104,4 +105,14 @@ func unhex(t testing.TB, text string) []byte {
 	b, err := hex.DecodeString(strings.Join(strings.Fields(text), ""))
 	require.NoError(t, err)
 	return b
+}
+
+// endpoint is an address of any bytes: of four, or of the first sixteen.
+func endpoint(b []byte, port uint16) netip.AddrPort {
+	if a, ok := netip.AddrFromSlice(b); ok {
+		return netip.AddrPortFrom(a.Unmap(), port)
+	}
+	var a [16]byte
+	copy(a[:], b)
+	return netip.AddrPortFrom(netip.AddrFrom16(a).Unmap(), port)
 }

@@ -170,9 +170,7 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 		return &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
 	}
 	if q.dev.cfg.Path == PathWire {
-		to := route{remote: attr.AH.DestGID.Addr(), trafficClass: attr.AH.TrafficClass, hopLimit: attr.AH.HopLimit}
-		q.path = newWireLink(q, to, attr)
-		return nil
+		return q.connectWire(attr)
 	}
 	end, err := q.dev.takeEnd(q.num, attr.DestQPN)
 	if err != nil {
@@ -181,6 +179,19 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	l, err := newLink(q, end)
 	if err != nil {
 		end.release()
+		return err
+	}
+	q.path = l
+	return nil
+}
+
+func (q *qp) connectWire(attr *verbs.QPAttr) error {
+	to, err := q.dev.routeOf(&attr.AH)
+	if err != nil {
+		return err
+	}
+	l, err := newWireLink(q, to, attr)
+	if err != nil {
 		return err
 	}
 	q.path = l

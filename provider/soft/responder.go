@@ -78,12 +78,7 @@ func (q *qp) deliverSend(r *request) answer {
 	if uint64(rs.offset)+uint64(len(r.payload)) > rs.current.capacity() {
 		return q.refuse(verbs.StatusLocLenErr, answerInvalidRequest)
 	}
-	payload := r.payload
-	ok := q.eachPiece(rs.current.sges, rs.offset, uint32(len(payload)), verbs.AccessLocalWrite, func(piece []byte) {
-		n := copy(piece, payload)
-		payload = payload[n:]
-	})
-	if !ok {
+	if !q.scatter(r.payload, rs.offset) {
 		return q.refuse(verbs.StatusLocProtErr, answerOperationError)
 	}
 	rs.offset += uint32(len(r.payload))
@@ -91,6 +86,14 @@ func (q *qp) deliverSend(r *request) answer {
 		q.completeReceive(r, verbs.WCRecv, rs.offset)
 	}
 	return answerAck
+}
+
+// scatter copies data into the receive buffer at hand, from offset on.
+func (q *qp) scatter(data []byte, offset uint32) bool {
+	return q.eachPiece(q.current.sges, offset, uint32(len(data)), verbs.AccessLocalWrite, func(piece []byte) {
+		n := copy(piece, data)
+		data = data[n:]
+	})
 }
 
 func (q *qp) completeReceive(r *request, op verbs.WCOpcode, length uint32) {

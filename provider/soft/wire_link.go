@@ -30,13 +30,16 @@ type wireLink struct {
 }
 
 // newWireLink attaches a queue pair that goes to RTR with attr.
-func newWireLink(q *qp, to route, attr *verbs.QPAttr) *wireLink {
+func newWireLink(q *qp, to route, attr *verbs.QPAttr) (*wireLink, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
 	l := &wireLink{q: q, s: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
 	l.retry.init(q.shard, l.onRetryTimer)
 	l.wireResponder.init(attr)
+	if err := l.s.link.open(&l.to); err != nil {
+		return nil, err
+	}
 	l.s.attach(q.num, l)
-	return l
+	return l, nil
 }
 
 // receive: see wireEnd. What is not of this connection is dropped (IBTA vol. 1,
@@ -96,6 +99,7 @@ func (l *wireLink) detach() {
 	l.closed = true
 	l.retry.stop()
 	l.s.detach(l.q.num)
+	l.s.link.close(&l.to)
 }
 
 // packet gives the place for a packet to the peer, or false for want of room.

@@ -7,12 +7,17 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A packetLink carries a shard's packets to other hosts. It belongs to the shard,
 // and to the packets' buffers it is the owner. It may lose packets, and tells
 // nobody.
 type packetLink interface {
+	// open makes a route ready for use until close, or tells why it can not be
+	// had.
+	open(to *route) error
+	close(to *route)
 	// room returns size bytes for one packet along to, or nil when there is no
 	// room before the next drive. They are the caller's until push, or the next
 	// call of room, with which they are dropped.
@@ -29,6 +34,22 @@ type route struct {
 	local, remote netip.Addr
 	trafficClass  uint8
 	hopLimit      uint8
+}
+
+// routeOf is the route of an address vector, from the address of this host that
+// it names.
+func (d *device) routeOf(attr *verbs.AHAttr) (route, error) {
+	port, err := d.Port(1)
+	if err != nil {
+		return route{}, err
+	}
+	if attr.SourceIndex < 0 || attr.SourceIndex >= len(port.GIDs) {
+		return route{}, &verbs.ParamError{Field: "source GID index", Value: int64(attr.SourceIndex), Limit: int64(len(port.GIDs) - 1), Reason: "out of range"}
+	}
+	return route{
+		local: port.GIDs[attr.SourceIndex].Addr(), remote: attr.DestGID.Addr(),
+		trafficClass: attr.TrafficClass, hopLimit: attr.HopLimit,
+	}, nil
 }
 
 // An arrival is what the IP header said of a packet that came in.
