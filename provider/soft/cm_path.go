@@ -82,16 +82,9 @@ func (i *id) dial(m message) error {
 	return dialLocal(i, m)
 }
 
-// servedOnWire reports whether somebody on this host has the UDP port of an
-// address, and so may listen on the wire.
-func (d *device) servedOnWire(at netip.Addr) bool {
-	if d.cfg.Path == PathLocal {
-		return false
-	}
-	port, err := d.udp.acquire(at)
-	if err != nil {
-		return true
-	}
-	defer port.release()
-	return d.udp.shared(port)
+// servedOnWire reports whether another process on this host has the UDP port of
+// an address, and so may listen on the wire. On the same address as ours there is
+// none: one process has it.
+func (d *device) servedOnWire(from, to netip.Addr) bool {
+	return d.cfg.Path == PathAuto && plain(from) != plain(to) && d.udp.taken(plain(to))
 }

@@ -14,7 +14,7 @@ type terms struct {
 	psn              uint32 // the first it expects
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // 0: the port's
-	resources, depth uint8 // READs and atomics it serves, and has outstanding
+	resources, depth uint8     // READs and atomics it serves, and has outstanding
 	retry, rnrRetry  uint8
 }
 

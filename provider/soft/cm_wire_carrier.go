@@ -18,7 +18,7 @@ import (
 // The lock of its channel covers it. What the exchange looks at changes with the
 // exchange's lock held, too.
 type wireCarrier struct {
-	x      *exchange
+	x      *madExchange
 	ch     *channel // with the exchange's lock
 	port   *madPort
 	remote netip.Addr
@@ -64,15 +64,12 @@ func (c *wireCarrier) register() {
 	c.x.carriers[c.own] = c
 }
 
-// attach: see carrier. The queue pair finds the peer by the way that is left for
-// it. The first packet that it gets counts as a message that the peer is ready.
+// attach: see carrier. The queue pair opens the sockets itself.
 func (c *wireCarrier) attach(qpn uint32) error {
-	c.qpn = qpn
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
-	if !c.id.active {
-		c.x.numbers[qpn] = c
-	}
+	c.qpn = qpn
+	c.x.byNumber[qpn] = c
 	return nil
 }
 
@@ -192,7 +189,7 @@ func (c *wireCarrier) drop() {
 	forget(c.x.byPeer, peerKey{c.guid, c.peer}, c)
 	forget(c.x.byQP, peerKey{c.guid, c.peerQPN}, c)
 	forget(c.x.lookups, lookupKey{c.remote, c.peer}, c)
-	forget(c.x.numbers, c.qpn, c)
+	forget(c.x.byNumber, c.qpn, c)
 	c.x.mu.Unlock()
 	c.port.close(c.ch)
 }

@@ -166,3 +166,14 @@ func parseSIDRREP(r *wire.SIDRREP) *lookupReplyMsg {
 	m.byApplication = m.status == cm.SIDRReject && spoken
 	return m
 }
+
+// madPacket builds the packet of a MAD in b: queue pair 1 to queue pair 1 (IBTA
+// vol. 1, 13.5.1).
+func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
+	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)
+	p.BTH().SetDestQP(wire.GSIQPN)
+	p.BTH().SetPSN(num)
+	p.DETH().Set(wire.GSIQKey, wire.GSIQPN)
+	copy(p.Payload(), m[:])
+	return p
+}

@@ -12,11 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// An exchange is a device's connection management on the wire: queue pair 1 of
+// A madExchange is a device's connection management on the wire: queue pair 1 of
 // each local address, and who waits for what arrives there. Whichever channel
 // finds a datagram hands it to the exchange, which leaves it in the inbox of the
 // channel that it is for. Its lock comes after those of channels and shards.
-type exchange struct {
+type madExchange struct {
 	guid    uint64
 	network madNetwork
 
@@ -27,7 +27,7 @@ type exchange struct {
 	byQP     map[peerKey]*wireCarrier       // by the peer's queue pair
 	lookups  map[lookupKey]*wireCarrier     // of the asked side, until answered
 	gates    map[wire.ServiceID][]*wireGate // that listen
-	numbers  map[uint32]*wireCarrier        // by own queue pair, until it is heard of
+	byNumber map[uint32]*wireCarrier        // by own queue pair, once it is settled
 }
 
 // A peerKey names something of a peer. A device's GUID is not used again when it
@@ -44,8 +44,8 @@ type lookupKey struct {
 	number uint32
 }
 
-func newExchange(guid uint64, network madNetwork) *exchange {
-	return &exchange{
+func newMADExchange(guid uint64, network madNetwork) *madExchange {
+	return &madExchange{
 		guid: guid, network: network,
 		ports:    make(map[netip.Addr]*madPort),
 		carriers: make(map[uint32]*wireCarrier),
@@ -53,13 +53,13 @@ func newExchange(guid uint64, network madNetwork) *exchange {
 		byQP:     make(map[peerKey]*wireCarrier),
 		lookups:  make(map[lookupKey]*wireCarrier),
 		gates:    make(map[wire.ServiceID][]*wireGate),
-		numbers:  make(map[uint32]*wireCarrier),
+		byNumber: make(map[uint32]*wireCarrier),
 	}
 }
 
 // open opens a local address, or adds a user to it, and has the channel take
 // what arrives there.
-func (x *exchange) open(local netip.Addr, ch *channel) (*madPort, error) {
+func (x *madExchange) open(local netip.Addr, ch *channel) (*madPort, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.ports[local]
@@ -97,18 +97,18 @@ func (p *madPort) release() {
 
 // receive takes a packet for queue pair 1, and drops what is not for connection
 // management (IBTA vol. 1, 9.6.1.4, 13.5.1).
-func (x *exchange) receive(p wire.Packet, from *arrival) {
+func (x *madExchange) receive(p wire.Packet, from *arrival) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.take(p, from)
 }
 
 // A heldExchange is one whose lock the caller holds.
-type heldExchange struct{ *exchange }
+type heldExchange struct{ *madExchange }
 
 func (x heldExchange) receive(p wire.Packet, from *arrival) { x.take(p, from) }
 
-func (x *exchange) take(p wire.Packet, from *arrival) {
+func (x *madExchange) take(p wire.Packet, from *arrival) {
 	bth, deth := p.BTH(), p.DETH()
 	if bth.DestQP() != wire.GSIQPN || p.Opcode() != wire.UDSendOnly || deth.QKey() != wire.GSIQKey ||
 		!wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
@@ -121,7 +121,7 @@ func (x *exchange) take(p wire.Packet, from *arrival) {
 
 // sort finds out whom a datagram is for. Ones of the kinds that are not named do
 // not occur on RoCE, and are dropped.
-func (x *exchange) sort(m *wire.MAD, from, to netip.Addr) {
+func (x *madExchange) sort(m *wire.MAD, from, to netip.Addr) {
 	port := x.ports[to]
 	if port == nil {
 		return
@@ -158,7 +158,7 @@ func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDat
 
 // forward leaves a datagram for the carrier with a communication id, and reports
 // whether there is one that has this peer.
-func (x *exchange) forward(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
+func (x *madExchange) forward(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
 	c := x.carriers[id]
 	if c == nil || c.port != port || c.remote != from {
 		return false
@@ -169,7 +169,7 @@ func (x *exchange) forward(m *wire.MAD, id uint32, port *madPort, from netip.Add
 
 // onREJ: a peer that gives up before it has an answer knows no id of ours, and
 // names itself (IBTA vol. 1, 12.6.7.3).
-func (x *exchange) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
+func (x *madExchange) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if x.forward(m, secondID(m), port, from) {
 		return
 	}
@@ -185,7 +185,7 @@ func (x *exchange) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 }
 
 // reject refuses a message of a peer without keeping anything.
-func (x *exchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
+func (x *madExchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
 		r.LocalID = secondID(m)
@@ -196,7 +196,7 @@ func (x *exchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.A
 }
 
 // confirm answers a DREQ.
-func (x *exchange) confirm(port *madPort, to netip.Addr, m *wire.MAD) {
+func (x *madExchange) confirm(port *madPort, to netip.Addr, m *wire.MAD) {
 	r := wire.DREP{LocalID: secondID(m), RemoteID: firstID(m)}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
@@ -205,7 +205,7 @@ func (x *exchange) confirm(port *madPort, to netip.Addr, m *wire.MAD) {
 
 // newID is a communication id that nobody has. It is random, so that it does not
 // come again soon, and can not be guessed.
-func (x *exchange) newID() uint32 {
+func (x *madExchange) newID() uint32 {
 	for {
 		if id := randomUint32(); id != 0 && x.carriers[id] == nil {
 			return id
@@ -215,7 +215,7 @@ func (x *exchange) newID() uint32 {
 
 // gate finds the listener for a request, or nil and whether one listens to the
 // service on another address.
-func (x *exchange) gate(service wire.ServiceID, to netip.AddrPort) (found *wireGate, elsewhere bool) {
+func (x *madExchange) gate(service wire.ServiceID, to netip.AddrPort) (found *wireGate, elsewhere bool) {
 	gates := x.gates[service]
 	i := slices.IndexFunc(gates, func(g *wireGate) bool { return g.spot.covers(to) })
 	if i < 0 {
@@ -226,11 +226,17 @@ func (x *exchange) gate(service wire.ServiceID, to netip.AddrPort) (found *wireG
 
 // heard: a queue pair was sent something by its peer, who is connected then,
 // whatever became of the message that says so (IBTA vol. 1, 12.9.7.2).
-func (x *exchange) heard(qpn uint32) {
+func (x *madExchange) heard(qpn uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if c := x.numbers[qpn]; c != nil {
-		delete(x.numbers, qpn)
-		c.ch.inbox.leave(func() { c.heard() })
+	if c := x.byNumber[qpn]; c != nil {
+		c.leave(c.heard)
 	}
+}
+
+// carries reports whether a queue pair's connection is made on the wire.
+func (x *madExchange) carries(qpn uint32) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.byNumber[qpn] != nil
 }

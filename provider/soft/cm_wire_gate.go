@@ -14,7 +14,7 @@ import (
 // A wireGate lets requests in that come as datagrams. Those for which there is
 // no room are dropped: the peer repeats them.
 type wireGate struct {
-	x       *exchange
+	x       *madExchange
 	ch      *channel // with the exchange's lock
 	id      *id
 	spot    spot
@@ -51,7 +51,8 @@ func openWireGate(i *id) (*wireGate, error) {
 }
 
 // addrs are the addresses that requests may come to: of interfaces, those that
-// are there now, and without those that mean something on one link only.
+// are there now, without those that mean something on one link only, and without
+// loopback where there is the local path.
 func (g *wireGate) addrs() []netip.Addr {
 	if !g.spot.wildcard() {
 		return []netip.Addr{g.spot.addr}
@@ -60,7 +61,7 @@ func (g *wireGate) addrs() []netip.Addr {
 	all, _ := net.InterfaceAddrs()
 	for _, a := range all {
 		p, err := netip.ParsePrefix(a.String())
-		if err == nil && !p.Addr().IsLinkLocalUnicast() && g.spot.covers(netip.AddrPortFrom(p.Addr(), g.spot.port)) {
+		if err == nil && !p.Addr().IsLinkLocalUnicast() && !(p.Addr().IsLoopback() && g.ch.dev.cfg.Path != PathWire) && g.spot.covers(netip.AddrPortFrom(p.Addr(), g.spot.port)) {
 			addrs = append(addrs, p.Addr())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 
+	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -53,7 +54,7 @@ type udpMADSocket struct {
 	port *udpPort
 	out  udpSender
 	in   udpReceiver
-	psn  int
+	psn  psn.Value
 }
 
 func (s *udpMADSocket) fd() int               { return s.port.mads }
@@ -69,15 +70,15 @@ func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	}
 	var dest udpDest
 	dest.set(s.port.local, to)
-	s.out.put(madPacket(b, m, uint32(s.psn)), &dest)
+	s.out.put(madPacket(b, m, s.psn), &dest)
 	s.out.flush()
-	s.psn++
+	s.psn = s.psn.Add(1)
 }
 
 // A madPort is a local address that connection management uses.
 type madPort struct {
 	madSocket
-	x     *exchange
+	x     *madExchange
 	local netip.Addr
 	mtu   verbs.MTU // what a path from here carries
 	users int
@@ -142,7 +143,7 @@ func (ch *channel) unwatchPort(p *madPort) {
 func (p *madPort) readable() {
 	p.x.mu.Lock()
 	defer p.x.mu.Unlock()
-	p.madSocket.receive(lockedExchange{p.x})
+	p.madSocket.receive(heldExchange{p.x})
 }
 
 var _ watched = (*madPort)(nil)

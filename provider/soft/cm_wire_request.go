@@ -11,7 +11,7 @@ import (
 
 // onREQ finds the listener for a connection request, which may be repeated, or
 // one of a peer that has forgotten an older one.
-func (x *exchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
 	if c := x.byPeer[peerKey{r.CAGUID, r.LocalID}]; c != nil {
@@ -44,7 +44,7 @@ func (x *exchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 }
 
 // listener finds who listens, or says why a request is refused.
-func (x *exchange) listener(service wire.ServiceID, to netip.AddrPort) (*wireGate, cm.RejectReason) {
+func (x *madExchange) listener(service wire.ServiceID, to netip.AddrPort) (*wireGate, cm.RejectReason) {
 	g, elsewhere := x.gate(service, to)
 	switch {
 	case g != nil:
@@ -76,7 +76,7 @@ func (c *wireCarrier) stale() {
 }
 
 // onSIDRREQ finds the listener for a lookup.
-func (x *exchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.SIDRREQ
 	r.Decode(mad)
 	if c := x.lookups[lookupKey{from, r.RequestID}]; c != nil {

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -42,7 +43,7 @@ type device struct {
 	mrs   mrTable
 	async *asyncQueue
 	udp   *udpPorts
-	mads  *exchange
+	mads  *madExchange
 
 	mu     sync.Mutex
 	closed bool
@@ -89,7 +90,7 @@ func newDevice(cfg *Config) (*device, error) {
 		cfg:    *cfg,
 		attr:   attr,
 		udp:    ports,
-		mads:   newExchange(attr.NodeGUID, &udpMADs{ports}),
+		mads:   newMADExchange(attr.NodeGUID, &udpMADs{ports}),
 		start:  time.Now(),
 		async:  async,
 		shards: make(map[shardKey]*shard),
@@ -238,7 +239,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	var err error
 	for range 1000 { // by then the space is full, or reserve fails for good
 		num := d.cfg.numberFor(q.shard.udp.slot, randomUint32()&max24)
-		if num < 2 || num == 0xffffff || d.qps[num] != nil {
+		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue
 		}
 		if err = reserve(num); err != nil {

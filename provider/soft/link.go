@@ -31,13 +31,15 @@ type link struct {
 	rout producer // own responses
 	rin  consumer // the peer's responses
 
-	seq      uint64 // slots of out published, which path sequences count
-	acked    uint64 // slots of out given back
-	ackSeen  uint64 // the peer's ack as last handled
-	owed     uint32 // slots of in consumed and not yet acknowledged
-	ackDue   bool   // the peer waits for the acknowledgement
-	naks     uint32 // negative answers given
-	syndrome uint8  // of the last one
+	seq      uint64       // slots of out published, which path sequences count
+	acked    uint64       // slots of out given back
+	ackSeen  uint64       // the peer's ack as last handled
+	owed     uint32       // slots of in consumed and not yet acknowledged
+	ackDue   bool         // the peer waits for the acknowledgement
+	naks     uint32       // negative answers given
+	syndrome uint8        // of the last one
+	read     remoteWindow // what is left of the READ whose response is under way
+	reading  bool
 	stalled  bool   // the slot at hand was answered with RNR NAK
 	repeats  uint32 // the peer's resend count at that time
 	unrung   bool   // slots were published since the peer's bell was considered
@@ -81,9 +83,7 @@ func (l *link) onReady(fd int, _ uint32) {
 }
 
 // alive reports whether the queue pair serves and sends.
-func (l *link) alive() bool {
-	return l.q.state == verbs.StateRTS || l.q.state == verbs.StateRTR || l.q.state == verbs.StateSQD
-}
+func (l *link) alive() bool { return l.q.serves() }
 
 // poll does what there is to do, and reports whether there was anything.
 func (l *link) poll() bool {
@@ -144,7 +144,7 @@ func (l *link) missed(want wakeLevel) bool {
 		if l.peer.resend.Load() != l.repeats {
 			return true
 		}
-	case l.q.reading:
+	case l.reading:
 		if l.peer.responses.Load() != l.rout.freed {
 			return true
 		}

@@ -130,6 +130,9 @@ func (s *shard) settle() {
 			s.signal()
 		}
 	}
+	if s.wire.work(); len(s.wire.due) > 0 {
+		s.signal()
+	}
 	s.setAlarm()
 }
 
@@ -154,6 +157,10 @@ func (s *shard) unwatch(fd int) {
 // first.
 func (s *shard) drive() {
 	s.drives++
+	if len(s.udp.sockets) > 0 && (len(s.hot) == 0 || s.drives%lookEveryDatagram == 0) {
+		s.udp.poll()
+	}
+	s.wire.work()
 	for i := 0; i < len(s.hot); i++ {
 		s.hot[i].poll()
 	}

@@ -42,7 +42,7 @@ type udpSocket struct {
 
 var errTooManyShards = errors.New("too many shards on one address")
 
-// open makes a route ready to be used, and keeps it so until close.
+// open: see packetLink.
 func (l *udpLink) open(to *route) error {
 	u, err := l.socket(to.local)
 	if err != nil {
@@ -83,7 +83,7 @@ func (u *udpSocket) join() (err error) {
 	return u.link.s.watch(u.fd, unix.EPOLLIN, u)
 }
 
-// close undoes open. The last user of a socket takes it away.
+// close: see packetLink. The last route of a socket takes it away.
 func (l *udpLink) close(to *route) {
 	u := to.dest.socket
 	if u.users--; u.users > 0 {
@@ -121,11 +121,12 @@ func (l *udpLink) flush() {
 	}
 }
 
-// poll takes what has arrived.
+// poll takes what has arrived, and sends what the system did not take before.
 func (l *udpLink) poll() {
 	for _, u := range l.sockets {
 		u.poll()
 	}
+	l.flush()
 }
 
 func (u *udpSocket) poll() {

@@ -72,6 +72,21 @@ func (p *udpPort) release() {
 	_ = unix.Close(p.mads)
 }
 
+// taken reports whether this device or anybody else has the UDP port of an
+// address.
+func (all *udpPorts) taken(local netip.Addr) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.ports[local] != nil {
+		return true
+	}
+	fd, err := openUDP(netip.AddrPortFrom(local, all.udpPort), false)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return err != nil
+}
+
 // addrs are the addresses in use.
 func (all *udpPorts) addrs() []netip.Addr {
 	all.mu.Lock()

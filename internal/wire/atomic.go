@@ -1,0 +1,47 @@
+package wire
+
+import "encoding/binary"
+
+// Lengths in bytes of the headers of atomic operations.
+const (
+	AtomicETHSize    = 28
+	AtomicAckETHSize = 8
+)
+
+// An AtomicETH is the header of an atomic request. Source: IBTA vol. 1, 9.3.
+//
+//	0   virtual address (64)
+//	8   R_Key (32)
+//	12  value to swap in, or to add (64)
+//	20  value to compare with, or 0 (64)
+type AtomicETH [AtomicETHSize]byte
+
+// Addr is the virtual address of the eight bytes, which it must be a multiple of.
+func (h *AtomicETH) Addr() uint64 { return binary.BigEndian.Uint64(h[0:]) }
+
+// RKey is the key that gives access.
+func (h *AtomicETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
+
+// SwapAdd is the new value of a compare-and-swap, or the addend.
+func (h *AtomicETH) SwapAdd() uint64 { return binary.BigEndian.Uint64(h[12:]) }
+
+// Compare is what a compare-and-swap expects to find; a fetch-and-add ignores it.
+func (h *AtomicETH) Compare() uint64 { return binary.BigEndian.Uint64(h[20:]) }
+
+// Set fills the header.
+func (h *AtomicETH) Set(addr uint64, rkey uint32, swapAdd, compare uint64) {
+	binary.BigEndian.PutUint64(h[0:], addr)
+	binary.BigEndian.PutUint32(h[8:], rkey)
+	binary.BigEndian.PutUint64(h[12:], swapAdd)
+	binary.BigEndian.PutUint64(h[20:], compare)
+}
+
+// An AtomicAckETH follows the AETH in the answer to an atomic request. Source:
+// IBTA vol. 1, 9.3.
+type AtomicAckETH [AtomicAckETHSize]byte
+
+// Original is the value that was there before the operation.
+func (h *AtomicAckETH) Original() uint64 { return binary.BigEndian.Uint64(h[:]) }
+
+// Set fills the header.
+func (h *AtomicAckETH) Set(original uint64) { binary.BigEndian.PutUint64(h[:], original) }

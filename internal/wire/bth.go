@@ -1,0 +1,101 @@
+package wire
+
+import (
+	"encoding/binary"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+)
+
+// UDPPort is the destination port of every RoCEv2 packet, in both directions;
+// the source port is the sender's choice (IBTA annex A17.3).
+const UDPPort = 4791
+
+// Queue pair numbers that are fixed (IBTA vol. 1, 3.5.3 and 10.5.2).
+const (
+	GSIQPN       = 1        // the general services interface, where MADs go
+	MulticastQPN = 0xffffff // whoever has joined the group
+)
+
+// DefaultPKey is the only partition key there is on RoCE, as a full member.
+const DefaultPKey = 0xffff
+
+// BTHSize is the length of a BTH in bytes.
+const BTHSize = 12
+
+// A BTH is the base transport header, which every packet begins with. Source:
+// IBTA vol. 1, 9.2.
+//
+//	0   opcode (8)
+//	1   solicited event (1) | MigReq (1) | pad count (2) | version (4)
+//	2   P_Key (16)
+//	4   FECN (1) | BECN (1) | reserved (6)
+//	5   destination QP number (24)
+//	8   acknowledge request (1) | reserved (7)
+//	9   PSN (24)
+type BTH [BTHSize]byte
+
+// Opcode says what the packet is.
+func (h *BTH) Opcode() Opcode { return Opcode(h[0]) }
+
+// Solicited reports whether the receiver is asked to raise an event for the
+// message; it counts in the last packet only.
+func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
+
+// SetSolicited sets what Solicited reports.
+func (h *BTH) SetSolicited(on bool) { setBit(&h[1], 0x80, on) }
+
+// MigReq is the migration bit, which means nothing without path migration.
+// Network cards set it, the kernel's Soft-RoCE does not, and each takes both.
+func (h *BTH) MigReq() bool { return h[1]&0x40 != 0 }
+
+// SetMigReq sets what MigReq reports.
+func (h *BTH) SetMigReq(on bool) { setBit(&h[1], 0x40, on) }
+
+// PadCount is how many bytes stand between payload and ICRC, 0 to 3.
+func (h *BTH) PadCount() int { return int(h[1] >> 4 & 3) }
+
+// Version is the version of the transport header, which is 0.
+func (h *BTH) Version() uint8 { return h[1] & 0x0f }
+
+// PKey is the partition key.
+func (h *BTH) PKey() uint16 { return binary.BigEndian.Uint16(h[2:]) }
+
+// SetPKey sets the partition key.
+func (h *BTH) SetPKey(key uint16) { binary.BigEndian.PutUint16(h[2:], key) }
+
+// DestQP is the number of the queue pair the packet is for, 24 bits.
+func (h *BTH) DestQP() uint32 { return uint24(h[5:8]) }
+
+// SetDestQP sets the destination.
+func (h *BTH) SetDestQP(num uint32) { putUint24(h[5:8], num) }
+
+// AckReq reports whether the responder is asked for an acknowledgement now.
+func (h *BTH) AckReq() bool { return h[8]&0x80 != 0 }
+
+// SetAckReq sets what AckReq reports.
+func (h *BTH) SetAckReq(on bool) { setBit(&h[8], 0x80, on) }
+
+// PSN is the packet sequence number.
+func (h *BTH) PSN() psn.Value { return psn.Value(uint24(h[9:12])) }
+
+// SetPSN sets the packet sequence number.
+func (h *BTH) SetPSN(v psn.Value) { putUint24(h[9:12], uint32(v)) }
+
+// PKeysMatch reports whether the holders of two partition keys may talk: the
+// partition is the same, and at least one of the two is a full member, which
+// the top bit says (IBTA vol. 1, 10.9.3).
+func PKeysMatch(a, b uint16) bool {
+	const full = 0x8000
+	return (a^b)&^full == 0 && (a|b)&full != 0 && a&^full != 0
+}
+
+func setBit(b *byte, bit byte, on bool) {
+	*b &^= bit
+	if on {
+		*b |= bit
+	}
+}
+
+func uint24(b []byte) uint32 { return uint32(b[0])<<16 | uint32(b[1])<<8 | uint32(b[2]) }
+
+func putUint24(b []byte, v uint32) { b[0], b[1], b[2] = byte(v>>16), byte(v>>8), byte(v) }

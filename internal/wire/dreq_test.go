@@ -1,0 +1,19 @@
+package wire_test
+
+import (
+	"testing"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+func TestDREQLayout(t *testing.T) {
+	r := &wire.DREQ{LocalID: 0xa1a2a3a4, RemoteID: 0xb1b2b3b4, RemoteQPN: 0xc1c2c3}
+	copy(r.PrivateData[:], letters(220))
+	requireLayout(t, wire.AttrDREQ, r, map[int]string{0: "a1a2a3a4 b1b2b3b4 c1c2c3", 12: hexOf(letters(220))})
+}
+
+func TestDREPLayout(t *testing.T) {
+	r := &wire.DREP{LocalID: 0xa1a2a3a4, RemoteID: 0xb1b2b3b4}
+	copy(r.PrivateData[:], letters(224))
+	requireLayout(t, wire.AttrDREP, r, map[int]string{0: "a1a2a3a4 b1b2b3b4", 8: hexOf(letters(224))})
+}

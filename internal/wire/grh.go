@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"encoding/binary"
+	"net/netip"
+)
+
+// GRHSize is the length of a GRH in bytes.
+const GRHSize = 40
+
+// A GRH is what the receiver of a datagram finds in front of the payload: an
+// IPv6 header, or 20 bytes of zeros and an IPv4 header. The receiver tells them
+// apart by the versions and by the checksum of the latter. Source: IBTA vol. 1,
+// 8.3; annex A17.4.5.
+type GRH [GRHSize]byte
+
+// Set writes the header that a packet of so many bytes, from the BTH to the ICRC,
+// came with, as far as a socket lets one know: tos is the type of service or
+// traffic class, ttl the time to live or hop limit; the identification is taken
+// for 0 and the flow label too. An IPv4 address may be mapped.
+func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
+	*h = GRH{}
+	from, to := src.Unmap(), dst.Unmap()
+	if from.Is4() && to.Is4() {
+		setIP4((*[ip4Size]byte)(h[GRHSize-ip4Size:]), from.As4(), to.As4(), packet, tos, ttl)
+		return
+	}
+	h[0], h[1] = 0x60|tos>>4, tos<<4
+	binary.BigEndian.PutUint16(h[4:], uint16(udpSize+packet))
+	h[6], h[7] = protoUDP, ttl
+	*(*[16]byte)(h[8:]), *(*[16]byte)(h[24:]) = from.As16(), to.As16()
+}
+
+// setIP4 fills a header of zeros.
+func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
+	h[0], h[1] = 0x45, tos
+	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))
+	binary.BigEndian.PutUint32(h[4:], uint32(NewIdent(0)))
+	h[8], h[9] = ttl, protoUDP
+	*(*[4]byte)(h[12:]), *(*[4]byte)(h[16:]) = src, dst
+	binary.BigEndian.PutUint16(h[10:], checksum(h))
+}
+
+// checksum is the Internet checksum of a header whose checksum field is zero
+// (RFC 1071).
+func checksum(h *[ip4Size]byte) uint16 {
+	var sum uint32
+	for i := 0; i < len(h); i += 2 {
+		sum += uint32(binary.BigEndian.Uint16(h[i:]))
+	}
+	for sum > 0xffff {
+		sum = sum>>16 + sum&0xffff
+	}
+	return ^uint16(sum)
+}

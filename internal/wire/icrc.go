@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math/bits"
+	"net/netip"
+)
+
+// An ICRC is an invariant CRC, or the beginning of one: the CRC-32 of Ethernet,
+// over everything in a packet that does not change on its way. Source: IBTA vol.
+// 1, 7.8.1; annex A17.3.3.
+type ICRC uint32
+
+// icrcSeed is the CRC of the eight bytes of ones that stand for the local route
+// header, which RoCE does not have.
+const icrcSeed ICRC = 0x2144df1c
+
+// Add goes on with b.
+func (c ICRC) Add(b []byte) ICRC { return ICRC(crc32.Update(uint32(c), crc32.IEEETable, b)) }
+
+// Put writes the ICRC where it belongs, behind the pad.
+func (c ICRC) Put(dst *[ICRCSize]byte) { binary.LittleEndian.PutUint32(dst[:], uint32(c)) }
+
+// ICRC is what the packet says its ICRC is.
+func (p Packet) ICRC() ICRC { return ICRC(binary.LittleEndian.Uint32(p.bytes[len(p.bytes)-ICRCSize:])) }
+
+// Sizes of the headers below ours, and the protocol number, in IP, of UDP.
+const (
+	ip4Size  = 20
+	ip6Size  = 40
+	udpSize  = 8
+	protoUDP = 17
+)
+
+// A Flow is one direction of one pair of endpoints. The ICRC covers the IP and
+// UDP headers, which the kernel writes and removes; a Flow knows what is in them.
+// It has scratch space, so that nothing is allocated: keep one where it is used
+// often, as in a queue pair. The zero value is to be Set first.
+type Flow struct {
+	ip int // size of the IP header
+	// headers are IP, UDP and BTH as the CRC gets them: what may change on the
+	// way is ones.
+	headers [ip6Size + udpSize + BTHSize]byte
+}
+
+// Set makes f the flow of packets from src to dst. Both are IPv4, which may be
+// mapped, or both are IPv6; zones do not count.
+func (f *Flow) Set(src, dst netip.AddrPort) {
+	from, to := src.Addr().Unmap(), dst.Addr().Unmap()
+	if from.Is4() && to.Is4() {
+		f.setIP4(from.As4(), to.As4())
+	} else {
+		f.setIP6(from.As16(), to.As16())
+	}
+	udp := f.headers[f.ip:]
+	binary.BigEndian.PutUint16(udp[0:], src.Port())
+	binary.BigEndian.PutUint16(udp[2:], dst.Port())
+	udp[6], udp[7] = 0xff, 0xff // checksum
+}
+
+func (f *Flow) setIP4(src, dst [4]byte) {
+	f.ip = ip4Size
+	h := f.headers[:ip4Size]
+	h[0], h[1] = 0x45, 0xff // DSCP and ECN
+	h[8], h[9] = 0xff, protoUDP
+	h[10], h[11] = 0xff, 0xff // checksum; byte 8 was the time to live
+	copy(h[12:], src[:])
+	copy(h[16:], dst[:])
+}
+
+func (f *Flow) setIP6(src, dst [16]byte) {
+	f.ip = ip6Size
+	h := f.headers[:ip6Size]
+	h[0], h[1], h[2], h[3] = 0x6f, 0xff, 0xff, 0xff // traffic class and flow label
+	h[6], h[7] = protoUDP, 0xff                     // hop limit
+	copy(h[8:], src[:])
+	copy(h[24:], dst[:])
+}
+
+// Begin is the ICRC of the headers up to and including the BTH, for a packet of
+// so many bytes from the BTH to the ICRC. Add the rest up to the pad.
+func (f *Flow) Begin(bth *BTH, length int, ident Ident) ICRC {
+	datagram := uint16(udpSize + length)
+	if f.ip == ip4Size {
+		binary.BigEndian.PutUint16(f.headers[2:], ip4Size+datagram)
+		binary.BigEndian.PutUint32(f.headers[4:], uint32(ident))
+	} else {
+		binary.BigEndian.PutUint16(f.headers[4:], datagram)
+	}
+	udp := f.headers[f.ip : f.ip+udpSize+BTHSize]
+	binary.BigEndian.PutUint16(udp[4:], datagram)
+	copy(udp[udpSize:], bth[:])
+	udp[udpSize+4] = 0xff // FECN, BECN and the bits reserved beside them
+	return icrcSeed.Add(f.headers[:f.ip+udpSize+BTHSize])
+}
+
+// Seal writes the ICRC of a packet that is complete otherwise and will travel
+// with this Ident.
+func (f *Flow) Seal(p Packet, ident Ident) {
+	f.sum(p, ident).Put((*[ICRCSize]byte)(p.bytes[len(p.bytes)-ICRCSize:]))
+}
+
+// Verify reports whether the ICRC of a packet of the flow is right. Over IPv4
+// it finds out with which Ident it would be: any that the packet can have
+// travelled with will do, so that one in 1<<15 of the packets that were damaged
+// passes, where it is one in 1<<32 over IPv6. A caller that knows more about
+// the sender can be stricter about the Ident returned.
+func (f *Flow) Verify(p Packet) (Ident, bool) {
+	if f.ip == ip6Size {
+		return 0, p.ICRC() == f.sum(p, 0)
+	}
+	assumed := NewIdent(0)
+	ident := assumed ^ solve(p.ICRC()^f.sum(p, assumed), len(p.bytes))
+	return ident, ident.plausible()
+}
+
+func (f *Flow) sum(p Packet, ident Ident) ICRC {
+	return f.Begin(p.BTH(), len(p.bytes), ident).Add(p.bytes[BTHSize : len(p.bytes)-ICRCSize])
+}
+
+// solve finds the difference in the Ident that makes this difference in the ICRC
+// of a packet of length bytes, a multiple of four.
+//
+// The CRC is linear: a difference in the Ident, taken as four bytes in the order
+// of the wire, is multiplied by x once for each bit from there to the end. So
+// the way back is a division by that power of x, and it has one answer.
+func solve(difference ICRC, length int) Ident {
+	return Ident(bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4])))
+}

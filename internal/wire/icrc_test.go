@@ -1,0 +1,209 @@
+package wire_test
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+func TestSealReproducesTheVectors(t *testing.T) {
+	for _, v := range vectors {
+		c := captured(t, v.name)
+		want := c.decoded(t).ICRC()
+		clear(c.packet[len(c.packet)-wire.ICRCSize:])
+
+		c.flow().Seal(c.decoded(t), c.ident)
+		require.Equal(t, want, c.decoded(t).ICRC(), v.name)
+	}
+}
+
+func TestVerifyFindsTheIdentOfTheVectors(t *testing.T) {
+	for _, v := range vectors {
+		c := captured(t, v.name)
+		ident, ok := c.flow().Verify(c.decoded(t))
+		require.True(t, ok, v.name)
+		require.Equal(t, c.ident, ident, v.name)
+	}
+	require.Equal(t, uint16(0x718c), captured(t, vectorCNP).ident.ID())
+	require.Equal(t, uint16(7), captured(t, vectorSend).ident.ID())
+}
+
+// The network card's packet, had its identification been zero.
+func TestSealWithAnotherIdent(t *testing.T) {
+	c := captured(t, vectorCNP)
+	c.flow().Seal(c.decoded(t), wire.NewIdent(0))
+	require.Equal(t, unhex(t, "af515342"), c.packet[len(c.packet)-wire.ICRCSize:])
+}
+
+// What routers change must not count, and what they do not must.
+func TestICRCMasks(t *testing.T) {
+	for _, name := range []string{vectorSend, vectorAck6} {
+		c := captured(t, name)
+		f := c.flow()
+		want := f.Begin(c.decoded(t).BTH(), len(c.packet), c.ident)
+		for i := range wire.BTHSize {
+			c.packet[i] ^= 0xff
+			got := f.Begin((*wire.BTH)(c.packet), len(c.packet), c.ident)
+			require.Equal(t, i == 4, want == got, "%s: byte %d of the BTH", name, i)
+			c.packet[i] ^= 0xff
+		}
+	}
+}
+
+func TestICRCCoversTheFlow(t *testing.T) {
+	c := captured(t, vectorSend)
+	other := netip.MustParseAddrPort("10.77.0.3:49444")
+	swapped := func(a, p netip.AddrPort) netip.AddrPort { return netip.AddrPortFrom(a.Addr(), p.Port()) }
+	for name, flow := range map[string][2]netip.AddrPort{
+		"source":           {swapped(other, c.src), c.dst},
+		"destination":      {c.src, swapped(other, c.dst)},
+		"source port":      {swapped(c.src, other), c.dst},
+		"destination port": {c.src, swapped(c.dst, other)},
+	} {
+		var f wire.Flow
+		f.Set(flow[0], flow[1])
+		_, ok := f.Verify(c.decoded(t))
+		require.False(t, ok, name)
+	}
+}
+
+// A Flow that was set for one family must not remember anything of it.
+func TestFlowCanBeSetAgain(t *testing.T) {
+	var f wire.Flow
+	for _, name := range []string{vectorAck6, vectorSend, vectorAck6, vectorREQ} {
+		c := captured(t, name)
+		f.Set(c.src, c.dst)
+		ident, ok := f.Verify(c.decoded(t))
+		require.True(t, ok, name)
+		require.Equal(t, c.ident, ident, name)
+	}
+}
+
+func TestFlowTakesMappedAddresses(t *testing.T) {
+	c := captured(t, vectorSend)
+	var f wire.Flow
+	f.Set(netip.AddrPortFrom(netip.AddrFrom16(c.src.Addr().As16()), c.src.Port()), c.dst)
+	_, ok := f.Verify(c.decoded(t))
+	require.True(t, ok)
+}
+
+// The pieces of a payload that is not in one place give the ICRC of the whole.
+func TestICRCInPieces(t *testing.T) {
+	c := captured(t, vectorREQ)
+	p := c.decoded(t)
+	icrc := c.flow().Begin(p.BTH(), len(c.packet), c.ident)
+	for rest := c.packet[wire.BTHSize : len(c.packet)-wire.ICRCSize]; len(rest) > 0; {
+		n := min(7, len(rest))
+		icrc = icrc.Add(rest[:n])
+		rest = rest[n:]
+	}
+	require.Equal(t, p.ICRC(), icrc)
+	var got [wire.ICRCSize]byte
+	icrc.Put(&got)
+	require.Equal(t, unhex(t, "8bd15423"), got[:])
+}
+
+// Without the DF flag a packet is as good; with anything else in the place of
+// flags and fragment offset it is not.
+func TestVerifyWithOtherFlags(t *testing.T) {
+	c := captured(t, vectorSend)
+	for flags, want := range map[wire.Ident]bool{0: true, 0x4000: true, 0x8000: false, 0x2000: false, 0x0001: false, 0x4001: false, 0x1000: false} {
+		ident := wire.Ident(0x1234)<<16 | flags
+		c.flow().Seal(c.decoded(t), ident)
+		got, ok := c.flow().Verify(c.decoded(t))
+		require.Equal(t, ident, got)
+		require.Equal(t, want, ok, "flags %#x", flags)
+	}
+}
+
+// Every length there is, so that every entry of the table is used.
+func TestVerifyEveryLength(t *testing.T) {
+	f := captured(t, vectorSend).flow()
+	b := make([]byte, wire.MaxPacket)
+	for payload := 0; payload <= wire.MaxPayload; payload += 4 {
+		p := wire.Build(b, wire.WriteOnlyImm, payload)
+		ident := wire.NewIdent(uint16(payload * 7))
+		f.Seal(p, ident)
+		got, ok := f.Verify(p)
+		require.True(t, ok, "payload of %d bytes", payload)
+		require.Equal(t, ident, got, "payload of %d bytes", payload)
+	}
+}
+
+// Damage goes unnoticed as often as Verify says, one in 1<<15, and not more.
+func TestVerifyNoticesDamage(t *testing.T) {
+	const rounds = 1 << 18
+	random := rand.New(rand.NewPCG(1, 2))
+	c := captured(t, vectorREQ)
+	f, p := c.flow(), c.decoded(t)
+	passed := 0
+	for range rounds {
+		old := *(*[8]byte)(c.packet[40:])
+		for i := range old {
+			c.packet[40+i] = byte(random.Uint32())
+		}
+		if _, ok := f.Verify(p); ok {
+			passed++
+		}
+		copy(c.packet[40:], old[:])
+	}
+	require.Less(t, passed, 4*rounds>>15)
+	_, ok := f.Verify(p)
+	require.True(t, ok, "the packet was to be whole again")
+}
+
+func TestVerify6NoticesEveryBit(t *testing.T) {
+	c := captured(t, vectorAck6)
+	f, p := c.flow(), c.decoded(t)
+	for bit := range 8 * len(c.packet) {
+		c.packet[bit/8] ^= 1 << (bit % 8)
+		_, ok := f.Verify(p)
+		require.Equal(t, bit/8 == 4, ok, "bit %d", bit)
+		c.packet[bit/8] ^= 1 << (bit % 8)
+	}
+}
+
+func TestTheHotPathDoesNotAllocate(t *testing.T) {
+	var flow wire.Flow
+	src, dst := netip.MustParseAddrPort("10.77.0.1:49443"), netip.MustParseAddrPort("10.77.0.2:4791")
+	b := make([]byte, wire.MaxPacket)
+	whole := 0
+	allocs := testing.AllocsPerRun(1000, func() {
+		flow.Set(src, dst)
+		p := wire.Build(b, wire.WriteOnlyImm, 61)
+		p.BTH().SetDestQP(0x123)
+		p.BTH().SetPSN(0xabcdef)
+		p.RETH().Set(1, 2, 61)
+		p.ImmDt().Set(3)
+		flow.Seal(p, wire.NewIdent(5))
+		p, err := wire.Decode(p.Bytes())
+		if ident, ok := flow.Verify(p); ok && err == nil && ident.ID() == 5 {
+			whole++
+		}
+		if _, err := wire.Decode(b[:16]); err != nil {
+			whole++
+		}
+	})
+	require.Zero(t, allocs)
+	require.Equal(t, 2*1001, whole)
+}
+
+func BenchmarkICRC(b *testing.B) {
+	c := captured(b, vectorSend)
+	f := c.flow()
+	p := wire.Build(make([]byte, wire.MaxPacket), wire.SendOnly, 64)
+	b.Run("Seal64", func(b *testing.B) {
+		for b.Loop() {
+			f.Seal(p, wire.NewIdent(7))
+		}
+	})
+	b.Run("Verify64", func(b *testing.B) {
+		for b.Loop() {
+			f.Verify(p)
+		}
+	})
+}

@@ -1,0 +1,28 @@
+package wire
+
+import "encoding/binary"
+
+// Lengths in bytes of the headers behind the others.
+const (
+	ImmDtSize = 4
+	IETHSize  = 4
+)
+
+// An ImmDt is the immediate data of a SEND or WRITE. Source: IBTA vol. 1, 9.3.
+type ImmDt [ImmDtSize]byte
+
+// Value is the data as a number.
+func (h *ImmDt) Value() uint32 { return binary.BigEndian.Uint32(h[:]) }
+
+// Set fills the header.
+func (h *ImmDt) Set(value uint32) { binary.BigEndian.PutUint32(h[:], value) }
+
+// An IETH names the memory that a SEND with invalidate makes inaccessible.
+// Source: IBTA vol. 1, 9.3.
+type IETH [IETHSize]byte
+
+// RKey is the key that is to be invalidated.
+func (h *IETH) RKey() uint32 { return binary.BigEndian.Uint32(h[:]) }
+
+// Set fills the header.
+func (h *IETH) Set(rkey uint32) { binary.BigEndian.PutUint32(h[:], rkey) }

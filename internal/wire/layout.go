@@ -1,0 +1,64 @@
+package wire
+
+// A layout moves the fields of a message between its struct and its bytes, one
+// way or the other. So each message says once where its fields are, and reading
+// and writing can not disagree.
+type layout struct {
+	data  *[MADDataSize]byte
+	write bool
+}
+
+type unsigned interface {
+	~uint8 | ~uint16 | ~uint32 | ~uint64
+}
+
+// number is a field of so many bits that begins with the byte at offset off.
+func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
+
+// field is one of so many bits that begins at a bit of the byte at offset off;
+// bit 0 is the most significant. What v has beyond them is not written.
+func field[T unsigned](l layout, off, bit, width int, v *T) {
+	size := (bit + width + 7) / 8
+	b := l.data[off : off+size]
+	shift := 8*size - bit - width
+	mask := uint64(1)<<width - 1
+	whole := bigEndian(b)
+	if !l.write {
+		*v = T(whole >> shift & mask)
+		return
+	}
+	putBigEndian(b, whole&^(mask<<shift)|uint64(*v)&mask<<shift)
+}
+
+// flag is a field of one bit.
+func flag(l layout, off, bit int, v *bool) {
+	var n uint8
+	if *v {
+		n = 1
+	}
+	field(l, off, bit, 1, &n)
+	*v = n == 1
+}
+
+// raw is a field of bytes.
+func raw(l layout, off int, v []byte) {
+	if l.write {
+		copy(l.data[off:], v)
+	} else {
+		copy(v, l.data[off:])
+	}
+}
+
+func bigEndian(b []byte) (v uint64) {
+	for _, digit := range b {
+		v = v<<8 | uint64(digit)
+	}
+	return v
+}
+
+func putBigEndian(b []byte, v uint64) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = byte(v)
+		v >>= 8
+	}
+}

@@ -1,0 +1,182 @@
+package wire
+
+import "fmt"
+
+// An Opcode is the operation code of a packet: the transport service in the top
+// three bits and the kind of packet below. It rules which headers follow the
+// BTH and how long the payload may be. Source: IBTA vol. 1, 9.2.
+type Opcode uint8
+
+// Opcodes of reliable connections.
+const (
+	SendFirst Opcode = iota
+	SendMiddle
+	SendLast
+	SendLastImm
+	SendOnly
+	SendOnlyImm
+	WriteFirst
+	WriteMiddle
+	WriteLast
+	WriteLastImm
+	WriteOnly
+	WriteOnlyImm
+	ReadRequest
+	ReadResponseFirst
+	ReadResponseMiddle
+	ReadResponseLast
+	ReadResponseOnly
+	Acknowledge
+	AtomicAcknowledge
+	CompareSwap
+	FetchAdd
+	_ // 0x15 is reserved
+	SendLastInv
+	SendOnlyInv
+)
+
+// Opcodes of unreliable datagrams, and of congestion notification (IBTA annex
+// A17.9), which is for whoever has congestion control.
+const (
+	UDSendOnly    Opcode = 0x64
+	UDSendOnlyImm Opcode = 0x65
+	CNP           Opcode = 0x81
+)
+
+// A Transport is the transport service of an opcode.
+type Transport uint8
+
+// Transport services; others exist and are not spoken here.
+const (
+	RC Transport = 0b000 // reliable connection
+	UD Transport = 0b011 // unreliable datagram
+)
+
+// A Kind is what a packet does, whichever part of a message it is.
+type Kind uint8
+
+// Kinds of packets.
+const (
+	KindUnknown Kind = iota // not an opcode we speak
+	KindSend
+	KindWrite
+	KindRead
+	KindAtomic
+	KindReadResponse
+	KindAcknowledge // ACK, NAK, or RNR NAK: the AETH tells
+	KindAtomicAcknowledge
+	KindCongestion
+)
+
+// A payloadRule is how long the payload of an opcode may be, the path MTU being
+// p (IBTA vol. 1, 9.7.4.1).
+type payloadRule uint8
+
+const (
+	payloadNone payloadRule = iota // 0
+	payloadFull                    // p
+	payloadSome                    // 1 to p
+	payloadAny                     // 0 to p
+)
+
+// A format is what an opcode stands for.
+type format struct {
+	name        string
+	kind        Kind
+	first, last bool // part of the message
+	headers     headerSet
+	extended    uint8 // bytes of the headers
+	payload     payloadRule
+}
+
+// formats is indexed by opcode. It is never changed.
+var formats = measured([256]format{
+	SendFirst:          {name: "SEND_FIRST", kind: KindSend, first: true, payload: payloadFull},
+	SendMiddle:         {name: "SEND_MIDDLE", kind: KindSend, payload: payloadFull},
+	SendLast:           {name: "SEND_LAST", kind: KindSend, last: true, payload: payloadSome},
+	SendLastImm:        {name: "SEND_LAST_IMM", kind: KindSend, last: true, headers: hasImm, payload: payloadSome},
+	SendOnly:           {name: "SEND_ONLY", kind: KindSend, first: true, last: true, payload: payloadAny},
+	SendOnlyImm:        {name: "SEND_ONLY_IMM", kind: KindSend, first: true, last: true, headers: hasImm, payload: payloadAny},
+	WriteFirst:         {name: "WRITE_FIRST", kind: KindWrite, first: true, headers: hasRETH, payload: payloadFull},
+	WriteMiddle:        {name: "WRITE_MIDDLE", kind: KindWrite, payload: payloadFull},
+	WriteLast:          {name: "WRITE_LAST", kind: KindWrite, last: true, payload: payloadSome},
+	WriteLastImm:       {name: "WRITE_LAST_IMM", kind: KindWrite, last: true, headers: hasImm, payload: payloadSome},
+	WriteOnly:          {name: "WRITE_ONLY", kind: KindWrite, first: true, last: true, headers: hasRETH, payload: payloadAny},
+	WriteOnlyImm:       {name: "WRITE_ONLY_IMM", kind: KindWrite, first: true, last: true, headers: hasRETH | hasImm, payload: payloadAny},
+	ReadRequest:        {name: "READ_REQUEST", kind: KindRead, first: true, last: true, headers: hasRETH},
+	ReadResponseFirst:  {name: "READ_RESPONSE_FIRST", kind: KindReadResponse, first: true, headers: hasAETH, payload: payloadFull},
+	ReadResponseMiddle: {name: "READ_RESPONSE_MIDDLE", kind: KindReadResponse, payload: payloadFull},
+	ReadResponseLast:   {name: "READ_RESPONSE_LAST", kind: KindReadResponse, last: true, headers: hasAETH, payload: payloadSome},
+	ReadResponseOnly:   {name: "READ_RESPONSE_ONLY", kind: KindReadResponse, first: true, last: true, headers: hasAETH, payload: payloadAny},
+	Acknowledge:        {name: "ACKNOWLEDGE", kind: KindAcknowledge, first: true, last: true, headers: hasAETH},
+	AtomicAcknowledge:  {name: "ATOMIC_ACKNOWLEDGE", kind: KindAtomicAcknowledge, first: true, last: true, headers: hasAETH | hasAtomicAckETH},
+	CompareSwap:        {name: "COMPARE_SWAP", kind: KindAtomic, first: true, last: true, headers: hasAtomicETH},
+	FetchAdd:           {name: "FETCH_ADD", kind: KindAtomic, first: true, last: true, headers: hasAtomicETH},
+	SendLastInv:        {name: "SEND_LAST_INV", kind: KindSend, last: true, headers: hasIETH, payload: payloadSome},
+	SendOnlyInv:        {name: "SEND_ONLY_INV", kind: KindSend, first: true, last: true, headers: hasIETH, payload: payloadAny},
+	UDSendOnly:         {name: "UD_SEND_ONLY", kind: KindSend, first: true, last: true, headers: hasDETH, payload: payloadAny},
+	UDSendOnlyImm:      {name: "UD_SEND_ONLY_IMM", kind: KindSend, first: true, last: true, headers: hasDETH | hasImm, payload: payloadAny},
+	CNP:                {name: "CNP", kind: KindCongestion, first: true, last: true, headers: hasCNP},
+})
+
+// measured fills in the size of the extended headers.
+func measured(table [256]format) [256]format {
+	for i := range table {
+		table[i].extended = uint8(table[i].headers.size())
+	}
+	return table
+}
+
+// Transport is the transport service.
+func (o Opcode) Transport() Transport { return Transport(o >> 5) }
+
+// Kind is what the packet does, KindUnknown for opcodes that are not in this
+// package's list.
+func (o Opcode) Kind() Kind { return formats[o].kind }
+
+// First reports whether the packet begins a message; FIRST and ONLY do.
+func (o Opcode) First() bool { return formats[o].first }
+
+// Last reports whether the packet ends a message; LAST and ONLY do.
+func (o Opcode) Last() bool { return formats[o].last }
+
+// Response reports whether the packet goes from the responder to the requester.
+func (o Opcode) Response() bool {
+	k := o.Kind()
+	return k == KindReadResponse || k == KindAcknowledge || k == KindAtomicAcknowledge
+}
+
+// HasImm reports whether the packet carries immediate data.
+func (o Opcode) HasImm() bool { return formats[o].headers&hasImm != 0 }
+
+// Size is the length in bytes of a packet with so many bytes of payload, from
+// the BTH to the ICRC.
+func (o Opcode) Size(payload int) int { return o.headerSize() + payload + pad(payload) + ICRCSize }
+
+// FitsPayload reports whether a payload of n bytes is one that the packet may
+// have on a path with this MTU, in bytes. Decode does not ask it: the responder
+// answers a wrong length with a NAK (IBTA vol. 1, 9.7.4.1).
+func (o Opcode) FitsPayload(n, mtu int) bool {
+	switch formats[o].payload {
+	case payloadFull:
+		return n == mtu
+	case payloadSome:
+		return n > 0 && n <= mtu
+	case payloadAny:
+		return n >= 0 && n <= mtu
+	}
+	return n == 0
+}
+
+func (o Opcode) String() string {
+	if name := formats[o].name; name != "" {
+		return name
+	}
+	return fmt.Sprintf("opcode %#02x", uint8(o))
+}
+
+// headerSize is the length of the BTH and the extended headers.
+func (o Opcode) headerSize() int { return BTHSize + int(formats[o].extended) }
+
+// pad is how many bytes bring a payload to a multiple of four.
+func pad(payload int) int { return -payload & 3 }

@@ -1,0 +1,36 @@
+package wire_test
+
+import (
+	"testing"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+func TestREJLayout(t *testing.T) {
+	r := &wire.REJ{
+		LocalID:    0xa1a2a3a4,
+		RemoteID:   0xb1b2b3b4,
+		Rejected:   wire.AnsweredOther,
+		InfoLength: 72,
+		Reason:     0x011c,
+	}
+	copy(r.Info[:], letters(72))
+	copy(r.PrivateData[:], letters(148))
+	requireLayout(t, wire.AttrREJ, r, map[int]string{
+		0:  "a1a2a3a4 b1b2b3b4",
+		8:  "80 90", // 10, 1001000
+		10: "011c",
+		12: hexOf(letters(72)),
+		84: hexOf(letters(148)),
+	})
+}
+
+func TestMRALayout(t *testing.T) {
+	r := &wire.MRA{LocalID: 0xa1a2a3a4, RemoteID: 0xb1b2b3b4, Received: wire.AnsweredREP, ServiceTimeout: 24}
+	copy(r.PrivateData[:], letters(222))
+	requireLayout(t, wire.AttrMRA, r, map[int]string{
+		0:  "a1a2a3a4 b1b2b3b4",
+		8:  "40 c0", // 01, 11000
+		10: hexOf(letters(222)),
+	})
+}

@@ -1,0 +1,66 @@
+package wire
+
+import "github.com/rdmaloop/rdmaloop/internal/psn"
+
+// A REP accepts a REQ. Source: IBTA vol. 1, 12.6.8.
+type REP struct {
+	LocalID, RemoteID uint32
+	QKey              uint32
+	QPN               uint32 // 24 bits
+	// StartPSN is what the receiver's first request has for a PSN.
+	StartPSN psn.Value
+
+	ResponderResources uint8 // READs and atomics that the sender serves at a time
+	InitiatorDepth     uint8 // READs and atomics that it will have outstanding
+
+	TargetAckDelay uint8 // 5 bits: code of the time it takes to answer, as in REQ
+	Failover       uint8 // 2 bits: of path migration, 0
+	FlowControl    bool  // end to end
+	RNRRetry       uint8 // 3 bits: for the queue pair of the receiver
+	SRQ            bool
+	CAGUID         uint64
+
+	PrivateData [196]byte
+}
+
+// Encode makes m this message, with the transaction id of the REQ.
+func (r *REP) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrREP, tid)) }
+
+// Decode takes the message from m, of which it copies everything.
+func (r *REP) Decode(m *MAD) { r.layout(m.reading()) }
+
+func (r *REP) layout(l layout) {
+	number(l, 0, 32, &r.LocalID)
+	number(l, 4, 32, &r.RemoteID)
+	number(l, 8, 32, &r.QKey)
+	number(l, 12, 24, &r.QPN)
+	number(l, 20, 24, &r.StartPSN)
+	number(l, 24, 8, &r.ResponderResources)
+	number(l, 25, 8, &r.InitiatorDepth)
+	field(l, 26, 0, 5, &r.TargetAckDelay)
+	field(l, 26, 5, 2, &r.Failover)
+	flag(l, 26, 7, &r.FlowControl)
+	field(l, 27, 0, 3, &r.RNRRetry)
+	flag(l, 27, 3, &r.SRQ)
+	number(l, 28, 64, &r.CAGUID)
+	raw(l, 36, r.PrivateData[:])
+}
+
+// An RTU says that the REP has come, and the connection is open. Source: IBTA
+// vol. 1, 12.6.9.
+type RTU struct {
+	LocalID, RemoteID uint32
+	PrivateData       [224]byte
+}
+
+// Encode makes m this message, with the transaction id of the REQ.
+func (r *RTU) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrRTU, tid)) }
+
+// Decode takes the message from m, of which it copies everything.
+func (r *RTU) Decode(m *MAD) { r.layout(m.reading()) }
+
+func (r *RTU) layout(l layout) {
+	number(l, 0, 32, &r.LocalID)
+	number(l, 4, 32, &r.RemoteID)
+	raw(l, 8, r.PrivateData[:])
+}

@@ -1,0 +1,44 @@
+package wire_test
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+func hexOf(b []byte) string { return hex.EncodeToString(b) }
+
+func TestREPLayout(t *testing.T) {
+	r := &wire.REP{
+		LocalID:            0xa1a2a3a4,
+		RemoteID:           0xb1b2b3b4,
+		QKey:               0xc1c2c3c4,
+		QPN:                0xd1d2d3,
+		StartPSN:           0xe1e2e3,
+		ResponderResources: 0xf1,
+		InitiatorDepth:     0xf2,
+		TargetAckDelay:     15,
+		Failover:           2,
+		FlowControl:        true,
+		RNRRetry:           5,
+		SRQ:                true,
+		CAGUID:             0x0102030405060708,
+	}
+	copy(r.PrivateData[:], letters(196))
+	requireLayout(t, wire.AttrREP, r, map[int]string{
+		0:  "a1a2a3a4 b1b2b3b4 c1c2c3c4",
+		12: "d1d2d3",
+		20: "e1e2e3",
+		24: "f1 f2",
+		26: "7d b0", // 01111 10 1, 101 1 0000
+		28: "0102030405060708",
+		36: hexOf(letters(196)),
+	})
+}
+
+func TestRTULayout(t *testing.T) {
+	r := &wire.RTU{LocalID: 0xa1a2a3a4, RemoteID: 0xb1b2b3b4}
+	copy(r.PrivateData[:], letters(224))
+	requireLayout(t, wire.AttrRTU, r, map[int]string{0: "a1a2a3a4 b1b2b3b4", 8: hexOf(letters(224))})
+}

@@ -1,0 +1,153 @@
+package wire_test
+
+import (
+	"encoding/binary"
+	"maps"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// tsharkVariable asks for the comparison with tshark.
+const tsharkVariable = "RDMALOOP_TSHARK"
+
+// A sample is a packet and what tshark has to see in it, by the names of its
+// fields.
+type sample struct {
+	name string
+	ip6  bool
+	op   wire.Opcode
+	data string // payload
+	fill func(wire.Packet)
+	want map[string]string
+}
+
+// TestTshark shows tshark, which has nothing of this package in it, a packet of
+// each kind. It does not check ICRCs; the IPv4 header is that of a GRH, whose
+// checksum it does check.
+func TestTshark(t *testing.T) {
+	if os.Getenv(tsharkVariable) != "1" {
+		t.Skip("needs tshark: set " + tsharkVariable + "=1 where it is installed")
+	}
+	tool, err := exec.LookPath("tshark")
+	require.NoError(t, err, "%s=1 asks for tshark, which is not installed: apt-get install tshark", tsharkVariable)
+
+	samples := slices.Concat(packetSamples(), messageSamples())
+	requireAllKinds(t, samples)
+	seen := dissect(t, tool, samples)
+	require.Len(t, seen, len(samples))
+	for i, s := range samples {
+		for name, want := range s.expected(t) {
+			require.Equal(t, want, seen[i][name], "%s: %s", s.name, name)
+		}
+	}
+}
+
+func requireAllKinds(t *testing.T, samples []sample) {
+	for _, e := range expectations {
+		has := slices.ContainsFunc(samples, func(s sample) bool { return s.op == wire.Opcode(e.code) })
+		require.True(t, has || wire.Opcode(e.code) == wire.CNP, "no sample of %s", e.name)
+	}
+}
+
+// dissect returns the fields that tshark finds in each sample, one map each.
+func dissect(t *testing.T, tool string, samples []sample) []map[string]string {
+	names := fieldNames(t, samples)
+	file := filepath.Join(t.TempDir(), "samples.pcap")
+	require.NoError(t, os.WriteFile(file, pcap(samples), 0o600))
+	args := []string{"-n", "-r", file, "-T", "fields", "-E", "separator=/t", "-o", "ip.check_checksum:TRUE"}
+	// These would take the payload for theirs, whatever it is.
+	for _, guess := range []string{"rpcordma", "smc", "iser", "nvme-rdma", "smb_direct", "infiniband_sdp"} {
+		args = append(args, "--disable-protocol", guess)
+	}
+	for _, name := range names {
+		args = append(args, "-e", name)
+	}
+	out, err := exec.Command(tool, args...).Output()
+	require.NoError(t, err)
+	var all []map[string]string
+	for line := range strings.Lines(string(out)) {
+		values := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		require.Len(t, values, len(names))
+		fields := map[string]string{}
+		for i, name := range names {
+			fields[name] = values[i]
+		}
+		all = append(all, fields)
+	}
+	return all
+}
+
+func fieldNames(t *testing.T, samples []sample) []string {
+	all := map[string]string{}
+	for _, s := range samples {
+		maps.Copy(all, s.expected(t))
+	}
+	return slices.Sorted(maps.Keys(all))
+}
+
+// pcap is a capture file of raw IP packets.
+func pcap(samples []sample) []byte {
+	const linkTypeRaw = 101
+	b := binary.BigEndian.AppendUint32(nil, 0xa1b2c3d4)
+	b = binary.BigEndian.AppendUint16(b, 2)
+	b = binary.BigEndian.AppendUint16(b, 4)
+	b = append(b, make([]byte, 8)...) // time zone, accuracy
+	b = binary.BigEndian.AppendUint32(b, 65535)
+	b = binary.BigEndian.AppendUint32(b, linkTypeRaw)
+	for i, s := range samples {
+		datagram := s.datagram()
+		b = binary.BigEndian.AppendUint32(b, uint32(i)) // seconds
+		b = binary.BigEndian.AppendUint32(b, 0)
+		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
+		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
+		b = append(b, datagram...)
+	}
+	return b
+}
+
+func (s sample) endpoints() (src, dst netip.AddrPort) {
+	if s.ip6 {
+		return netip.MustParseAddrPort("[fd00::1]:49443"), netip.MustParseAddrPort("[fd00::2]:4791")
+	}
+	return netip.MustParseAddrPort("10.77.0.1:49443"), netip.MustParseAddrPort("10.77.0.2:4791")
+}
+
+func (s sample) packet() wire.Packet {
+	p := wire.Build(make([]byte, wire.MaxPacket), s.op, len(s.data))
+	p.BTH().SetDestQP(0x123456)
+	p.BTH().SetPSN(0xabcdef)
+	copy(p.Payload(), s.data)
+	if s.fill != nil {
+		s.fill(p)
+	}
+	var f wire.Flow
+	f.Set(s.endpoints())
+	f.Seal(p, wire.NewIdent(0))
+	return p
+}
+
+// datagram is the sample with its IP and UDP headers.
+func (s sample) datagram() []byte {
+	src, dst := s.endpoints()
+	p := s.packet().Bytes()
+	var grh wire.GRH
+	grh.Set(src.Addr(), dst.Addr(), len(p), 0, 64)
+	b := grh[:]
+	if !s.ip6 {
+		b = grh[20:]
+	}
+	b = binary.BigEndian.AppendUint16(b, src.Port())
+	b = binary.BigEndian.AppendUint16(b, dst.Port())
+	b = binary.BigEndian.AppendUint16(b, uint16(8+len(p)))
+	b = binary.BigEndian.AppendUint16(b, 0)
+	return append(b, p...)
+}
