@@ -182,7 +182,13 @@ func (p *script) wantSyndrome(why string, s wire.Syndrome, seq uint64) {
 // wantQuiet: the queue pair has sent nothing more.
 func (p *script) wantQuiet(why string) {
 	p.t.Helper()
-	require.Empty(p.t, p.out, why)
+	require.Zero(p.t, len(p.out), why)
+}
+
+// wantCount: the queue pair has sent so many packets.
+func (p *script) wantCount(n int) {
+	p.t.Helper()
+	require.Equal(p.t, n, len(p.out)) // without the packets themselves in the message
 }
 
 // advance lets time pass.
