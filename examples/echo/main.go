@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/signal"
 	"strconv"
@@ -29,6 +30,7 @@ const (
 // options are the flags, checked.
 type options struct {
 	listen, connect string
+	from            netip.Addr
 	provider, path  string
 	mode            string
 	idle            reactor.IdlePolicy
@@ -99,6 +101,10 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.SetOutput(stderr)
 	f.StringVar(&o.listen, "listen", "", "be the server, on this `address`; port 0 is any free one")
 	f.StringVar(&o.connect, "connect", "", "be the client of a server at this `address`")
+	f.Func("from", "client: connect from this `address`", func(text string) (err error) {
+		o.from, err = netip.ParseAddr(text)
+		return err
+	})
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
 	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
 	f.StringVar(&o.mode, "mode", "adaptive", "what an idle loop does: event (sleep), adaptive (spin, then sleep) or busy (spin)")
