@@ -126,12 +126,14 @@ func (g *wireGate) isOn(ch *channel, job func()) bool {
 type newcomer struct {
 	port   *madPort
 	from   netip.Addr
-	guid   uint64
-	id     uint32
-	qpn    uint32
 	m      message
+	id     uint32         // of the connection, or of the lookup
+	guid   uint64         // of a connection
+	qpn    uint32         // of a connection
 	answer wire.ServiceID // of a lookup
 }
+
+func (n *newcomer) lookup() bool { return n.m.kind() == kindSIDRREQ }
 
 // enter makes an ID of a request, unless it is there already.
 func (g *wireGate) enter(n *newcomer) {
@@ -144,10 +146,10 @@ func (g *wireGate) enter(n *newcomer) {
 	}
 	c := &wireCarrier{x: g.x, ch: g.ch, port: port, remote: n.from, service: n.answer}
 	c.register()
-	if n.guid != 0 {
-		c.meet(n.guid, n.id, n.qpn)
-	} else {
+	if n.lookup() {
 		c.expectAnswer(n)
+	} else {
+		c.meet(n.guid, n.id, n.qpn)
 	}
 	if c.id = g.id.incoming(n.m, c); c.id == nil {
 		c.drop()
@@ -159,7 +161,7 @@ func (g *wireGate) enter(n *newcomer) {
 func (g *wireGate) known(n *newcomer) bool {
 	g.x.mu.Lock()
 	defer g.x.mu.Unlock()
-	if n.guid == 0 {
+	if n.lookup() {
 		return g.x.lookups[lookupKey{n.from, n.id}] != nil
 	}
 	return g.x.byPeer[peerKey{n.guid, n.id}] != nil || g.x.byQP[peerKey{n.guid, n.qpn}] != nil
