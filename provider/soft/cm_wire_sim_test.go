@@ -199,14 +199,23 @@ func (w *madWorld) listen(ps cm.PortSpace, backlog int) *cm.ID {
 // connecting sends a request from the client's address.
 func (w *madWorld) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	w.t.Helper()
+	id := w.resolving(ps, dst)
+	w.client.createQP(id)
+	require.NoError(w.t, id.Connect(param))
+	return id
+}
+
+func (w *madWorld) resolved(l *cm.ID) *cm.ID { return w.resolving(l.PortSpace(), l.LocalAddr()) }
+
+// resolving makes an ID with the client's address and the route to dst.
+func (w *madWorld) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
+	w.t.Helper()
 	s := w.client
 	id := s.id(ps)
 	require.NoError(w.t, id.ResolveAddr(netip.AddrPortFrom(clientAddr, 0), dst, time.Second))
 	s.want(cm.AddrResolved, id)
 	require.NoError(w.t, id.ResolveRoute(time.Second))
 	s.want(cm.RouteResolved, id)
-	s.createQP(id)
-	require.NoError(w.t, id.Connect(param))
 	return id
 }
 

@@ -130,16 +130,17 @@ func (s *udpSender) gather(first int) (messages int) {
 }
 
 // run is how many packets from first on can go as one message: all of one
-// length, but that the last may be shorter.
+// length, but that the last may be shorter, and to one queue pair, since a
+// receiver on this host chooses the shard once for the message.
 func (s *udpSender) run(first int) int {
 	if !s.segment {
 		return 1
 	}
-	size := len(s.packets[first].Bytes())
+	size, qpn := len(s.packets[first].Bytes()), s.packets[first].BTH().DestQP()
 	n, total := 1, size
 	for i := first + 1; i < s.queued && n < maxSegments; i++ {
 		next := len(s.packets[i].Bytes())
-		if s.dests[i] != s.dests[first] || next > size || total+next > maxSegmented {
+		if s.dests[i] != s.dests[first] || s.packets[i].BTH().DestQP() != qpn || next > size || total+next > maxSegmented {
 			break
 		}
 		n, total = n+1, total+next
