@@ -6,14 +6,15 @@ TIMEOUT  ?= 20m
 FUZZTIME ?= 10s
 SYSTEMS  := darwin freebsd windows
 
-.PHONY: help test check deps lint race nocgo cross fuzz
+.PHONY: help test check deps lint race nocgo cross test-vm fuzz
 
 help:
-	@echo 'make test    all of it: lint, tests with -race, without cgo, other systems'
+	@echo 'make test    all of it: lint, tests with -race, without cgo, other systems, test-vm'
 	@echo 'make check   lint and tests, once'
+	@echo 'make test-vm the kernel'\''s RDMA stack and other programs, in a virtual machine'
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME))'
 
-test: deps lint race nocgo cross
+test: deps lint race nocgo cross test-vm
 	@echo 'make test: all passed'
 
 check: lint
@@ -42,6 +43,10 @@ cross:
 		echo "CGO_ENABLED=0 GOOS=$$os $(GO) vet ./..."; \
 		CGO_ENABLED=0 GOOS=$$os $(GO) vet ./... || exit 1; \
 	done
+
+# A guest with Soft-RoCE, made fresh from Debian packages: see internal/vm.
+test-vm:
+	$(GO) run ./internal/vm
 
 fuzz:
 	@GO='$(GO)' scripts/fuzz.sh $(FUZZTIME)

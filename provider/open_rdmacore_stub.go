@@ -1,3 +1,5 @@
+//go:build !rdmacore || !cgo || !linux
+
 package provider
 
 import (

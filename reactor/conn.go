@@ -19,9 +19,8 @@ type Conn struct {
 	qp   verbs.QP
 	key  wrID
 
-	state  ConnState
-	cause  error // why it ends; nil: this side closed, in order
-	failed error // the first request that failed
+	state ConnState
+	end   ending
 
 	dirty        bool // in Loop.dirty
 	reserved     bool // has its share of the CQ
@@ -30,9 +29,8 @@ type Conn struct {
 	doomed       bool // will not open
 	flushing     bool // was disconnected by this side
 	disconnected bool // the connection manager said so
-	flushed      bool // failed was just flushed
-	weak         bool // cause is just that; a better one may come
-	byFailure    bool // cause is failed
+	patient      bool // waits for the peer's goodbye
+	impatient    bool // has waited long enough
 
 	flow     sendFlow
 	wrs      []verbs.SendWR // by slot, as the next

@@ -2,7 +2,6 @@ package reactor
 
 import (
 	"errors"
-	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -30,9 +29,6 @@ func (s ConnState) String() string {
 	}
 	return "unknown connection state"
 }
-
-// flushLimit is how long a device may take to flush a queue pair.
-const flushLimit = time.Second
 
 // opened lets the application have the connection, and then what came early.
 func (c *Conn) opened() {
@@ -92,43 +88,38 @@ func (c *Conn) Abort(cause error) error {
 	return nil
 }
 
-// leave begins the end of a connection, for a reason; the first one counts. It
-// calls nobody back, and may be called from anywhere on the loop.
+// leave begins the end of a connection, for a reason. It calls nobody back, and
+// may be called from anywhere on the loop.
 func (c *Conn) leave(cause error) {
+	c.end.because(cause)
+	c.depart()
+}
+
+func (c *Conn) depart() {
 	switch {
 	case c.ending():
-		if c.weak {
-			c.cause, c.weak, c.byFailure = cause, false, false
-		}
 		return
 	case c.state < StateOpen:
 		c.doomed = true
 	default:
 		c.state = StateClosing
 	}
-	c.cause = cause
 	c.later()
 }
 
 func (c *Conn) ending() bool { return c.doomed || c.state >= StateClosing }
 
-// fail notes a failed request, and ends the connection. That a request was
-// flushed is a poor reason, if another one comes.
+// fail notes a failed request, and ends the connection.
 func (c *Conn) fail(wc *verbs.WC) error {
-	err, flushed := wc.Err(), wc.Status == verbs.StatusWRFlushErr
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:
 		c.loop.stats.Flushes++
 	case verbs.StatusRNRRetryExcErr:
 		c.loop.stats.RNRErrors++
 	}
-	if c.failed == nil || c.flushed && !flushed {
-		c.failed, c.flushed = err, flushed
-	}
-	if c.weak && !flushed || !c.ending() {
-		c.leave(err)
-		c.weak, c.byFailure = flushed, true
-	}
+	err := wc.Err()
+	c.end.failed(err, wc.Status)
+	c.depart()
 	return err
 }
 
@@ -145,7 +136,7 @@ func (c *Conn) step() {
 	switch c.state {
 	case StateDialing, StateConnecting:
 		if c.doomed {
-			c.abandon(c.cause)
+			c.abandon(c.end.cause)
 		}
 	case StateDraining:
 		c.drain()
@@ -167,164 +158,8 @@ func (c *Conn) phaseOver() {
 		c.loop.stats.DrainTimeouts++
 		c.leave(ErrDrainTimeout)
 	case StateClosing:
-		c.finish()
+		c.closeTooLong()
 	case StateParting:
 		c.bury()
-	}
-}
-
-// drain waits until every send is confirmed. The last of them may not be
-// signaled, so a probe goes after them.
-func (c *Conn) drain() {
-	switch {
-	case c.flow.outstanding() == 0:
-		c.state = StateClosing
-		c.close()
-	case c.flow.probes == 0:
-		c.probe()
-	}
-}
-
-// probe sends a WRITE of no bytes. It needs neither memory nor a receive buffer
-// of the peer's (IBTA vol. 1, 9.7.2 and 9.3.3.1), and its completion says that
-// everything before it arrived.
-func (c *Conn) probe() {
-	c.flow.probes++
-	wr, r := c.stage(verbs.OpWrite, true)
-	wr.RemoteAddr, wr.RKey = 0, 0
-	r.probe = true
-	c.probed = c.loop.clock.now
-}
-
-// close disconnects, and then waits until the queues are flushed. The probe
-// stands behind everything: once it is flushed, all that was received before
-// has been delivered, with a shared receive queue too.
-func (c *Conn) close() {
-	if c.disconnected && !c.arrived() {
-		c.later()
-		return
-	}
-	if !c.flushing {
-		c.flushing = true
-		c.disconnect()
-		c.loop.setTimer(&c.phase, flushLimit)
-		if c.flow.probes == 0 {
-			c.probe()
-		}
-		c.postSends()
-	}
-	if c.nic.broken || c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
-		c.finish()
-	}
-}
-
-// arrived reports whether everything has been taken that came before the peer
-// disconnected. The connection manager's events overtake completions, and
-// flushing would turn sends that are confirmed into failures. Consume lets a
-// device that is driven by its owner look at all there is.
-func (c *Conn) arrived() bool {
-	if c.flushing || c.nic.empty != c.parted || c.nic.broken {
-		return true
-	}
-	if _, err := c.nic.group.Consume(); err != nil {
-		c.nic.fail(err)
-	}
-	return false
-}
-
-// disconnect tells the peer, and sees to it that the queues are flushed even if
-// there is nobody to tell: the state may already be beyond it.
-func (c *Conn) disconnect() {
-	if c.id.Disconnect() != nil {
-		c.loop.note(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-	}
-}
-
-// finish ends what the application knows of the connection.
-func (c *Conn) finish() {
-	c.giveUp()
-	err := c.reason()
-	c.loop.timers.stop(&c.deadline)
-	c.loop.timers.stop(&c.silence)
-	c.loop.setTimer(&c.phase, c.loop.cfg.DrainTimeout)
-	c.state, c.quiet = StateParting, true
-	if c.disconnected {
-		c.later()
-	}
-	c.loop.onClose(c, err)
-}
-
-// giveUp fails what the device has not flushed.
-func (c *Conn) giveUp() {
-	err := c.cause
-	if err == nil {
-		err = ErrPeerClosed
-	}
-	for c.flow.outstanding() > 0 {
-		c.retire(err)
-	}
-}
-
-// reason is what OnClose is told.
-func (c *Conn) reason() error {
-	switch {
-	case c.stats.Failed == 0 || c.failed == nil || c.byFailure:
-		return c.cause
-	case c.cause == nil: // closing, when the peer was quicker
-		return &CloseError{Cause: ErrPeerClosed, First: c.failed}
-	}
-	return &CloseError{Cause: c.cause, First: c.failed}
-}
-
-// abandon ends a connection that never opened.
-func (c *Conn) abandon(err error) {
-	d, req, l := c.dial, c.request, c.loop
-	c.bury()
-	if d != nil {
-		l.onDialError(d, err)
-	} else {
-		l.onAcceptError(req, err)
-	}
-}
-
-// bury gives everything back. Completions that are still to come find nobody;
-// the CQ keeps their places until it has been empty.
-func (c *Conn) bury() {
-	l := c.loop
-	c.state = StateClosed
-	l.timers.stop(&c.phase)
-	if c.id != nil {
-		l.note(c.id.CloseQP())
-	}
-	if c.nic != nil {
-		c.returnAll()
-	}
-	if c.id != nil {
-		l.note(c.id.Close())
-	}
-	l.conns.remove(c.key)
-	l.live--
-	l.load.Add(-1)
-}
-
-// returnAll gives back what was taken from the nic. The queue pair is closed, so
-// the device has forgotten the buffers.
-func (c *Conn) returnAll() {
-	for b := c.held.pop(); b != nil; b = c.held.pop() {
-		c.repost(b)
-	}
-	for b := c.recvs.take(); b != nil; b = c.recvs.take() {
-		c.nic.slab.put(b)
-	}
-	for c.flow.outstanding() > 0 {
-		if b := c.requests[c.flow.retire()].buffer; b != nil {
-			b.recycle()
-		}
-	}
-	if c.nic.shared != nil {
-		delete(c.nic.shared.conns, c.param.QPNum)
-	}
-	if c.reserved {
-		c.nic.queue.Release(c.nic.completions())
 	}
 }

@@ -99,6 +99,43 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	require.EqualValues(t, 2, stats.Failed)
 }
 
+// Neither one-sided operations nor sending without a copy allocate.
+func TestOperationsDoNotAllocate(t *testing.T) {
+	done := 0
+	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { done++ }}, &hooks{}, nil)
+	there, err := p.server.Alloc(64, verbs.AccessAll)
+	require.NoError(t, err)
+	here, err := p.client.Alloc(64, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	local, remote := verbs.SGEOf(here, 0, 64), reactor.Remote{Addr: there.Addr(), RKey: there.RKey()}
+	var failed error
+	note := func(err error) {
+		if err != nil {
+			failed = err
+		}
+	}
+	round := func() {
+		buf, err := p.client.Lease()
+		note(err)
+		note(buf.SetLen(buf.Cap()))
+		note(p.dialed.SendBufferMsg(buf, reactor.SendOptions{Notify: true}))
+		note(p.dialed.Write(local, remote, reactor.SendOptions{}))
+		note(p.dialed.Read(local, remote, reactor.SendOptions{}))
+		note(p.dialed.FetchAdd(remote, 1, reactor.SendOptions{}))
+		for want := done + 4; done < want && failed == nil; {
+			_, err := p.client.RunOnce(0)
+			note(err)
+			_, err = p.server.RunOnce(0)
+			note(err)
+		}
+	}
+	for range 500 {
+		round()
+	}
+	require.Zero(t, testing.AllocsPerRun(500, round))
+	require.NoError(t, failed)
+}
+
 func status(t *testing.T, err error) verbs.Status {
 	t.Helper()
 	var failed *verbs.CompletionError

@@ -69,7 +69,7 @@ func TestEarlyMessagesOfAPeerThatLeft(t *testing.T) {
 	c.peerLeft()
 	require.Equal(t, []string{"open", "one"}, r.calls)
 	require.Equal(t, StateClosing, c.state)
-	require.Equal(t, ErrPeerClosed, c.cause)
+	require.Equal(t, ErrPeerClosed, c.end.cause)
 }
 
 // Completions that fit nothing are the device's fault: they reach nobody.
@@ -84,7 +84,7 @@ func TestStrayCompletions(t *testing.T) {
 	arrive(c, 3, "out of order", verbs.StatusSuccess)
 	require.Equal(t, []string{"open"}, r.calls)
 	require.Equal(t, StateClosing, c.state)
-	require.ErrorIs(t, c.cause, verbs.ErrProtocol)
+	require.ErrorIs(t, c.end.cause, verbs.ErrProtocol)
 }
 
 // A length beyond the buffer, from a device that errs, is cut.
@@ -94,16 +94,4 @@ func TestReceivedLengthIsChecked(t *testing.T) {
 	require.Len(t, b.Bytes(), 4)
 	b.fill(&verbs.WC{Opcode: verbs.WCRecvWriteImm, ByteLen: 4})
 	require.Empty(t, b.Bytes())
-}
-
-// A flushed receive is a poor reason for the end, and gives way to a better one.
-func TestBetterReason(t *testing.T) {
-	c := newTestConn(t, &recorder{})
-	c.opened()
-	arrive(c, 0, "", verbs.StatusWRFlushErr)
-	require.Equal(t, StateClosing, c.state)
-	c.leave(ErrPeerClosed)
-	require.Equal(t, ErrPeerClosed, c.reason())
-	c.leave(ErrShutdown)
-	require.Equal(t, ErrPeerClosed, c.reason(), "the first that is good enough")
 }

@@ -137,11 +137,11 @@ func (c *Conn) payload(wr *verbs.SendWR, sge verbs.SGE) {
 	wr.SGEs = c.sges[slot : slot+1 : slot+1]
 }
 
-// post posts what the turn has left: first receives, so that the answers to
-// what is sent find them.
+// post posts what the turn has left: first sends, which somebody waits for. Half
+// of the receive buffers at least are posted already: see repost.
 func (c *Conn) post() {
-	c.postRecvs()
 	c.postSends()
+	c.postRecvs()
 }
 
 func (c *Conn) postSends() {

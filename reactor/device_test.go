@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/reactor"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -40,4 +41,49 @@ func TestBrokenCompletionQueue(t *testing.T) {
 	p.closed(t)
 	require.ErrorIs(t, p.dialEnd, broken)
 	require.Equal(t, []error{broken}, ends)
+}
+
+// Requests fail as they do when the peer is not there any more, but the
+// connection manager does not say so: after a moment that is reason enough.
+func TestNoAnswerAndNoGoodbye(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)
+	p.closed(t)
+	require.Equal(t, verbs.StatusRetryExcErr, status(t, p.dialEnd))
+	require.Equal(t, reactor.ErrPeerClosed, p.acceptEnd)
+}
+
+// Completions that nothing announced are found, and counted.
+func TestRescue(t *testing.T) {
+	came := 0
+	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { came++ }}, nil)
+	require.NoError(t, p.dialed.Send(nil))
+	p.dialed.Flush()
+	reactor.Oversleep(p.server)
+	drive(t, func() bool { return came == 1 }, p.server)
+	require.NoError(t, p.server.Close())
+	require.EqualValues(t, 1, p.server.Stats().Rescues)
+}
+
+// A provider that has no more channels is refused in one piece.
+type fewChannels struct {
+	cm.Provider
+	left int
+}
+
+var errNoChannel = errors.New("no channel")
+
+func (p *fewChannels) OpenChannel() (cm.TransportChannel, error) {
+	if p.left--; p.left < 0 {
+		return nil, errNoChannel
+	}
+	return p.Provider.OpenChannel()
+}
+
+func TestNewGivesEverythingBackWhenItFails(t *testing.T) {
+	for channels := range 3 { // the door's, and one for each loop
+		p := &fewChannels{Provider: openSoft(t, 2), left: channels}
+		_, err := reactor.New(p, &hooks{}, &reactor.Config{Loops: 2})
+		require.ErrorIs(t, err, errNoChannel)
+	}
 }

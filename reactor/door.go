@@ -86,12 +86,12 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 // admit places a request and asks the application. Only a request that is not
 // answered at once needs a timer.
 func (l *Loop) admit(req *ConnRequest) {
-	if req.decided.Load() { // the door was shut meanwhile
+	if req.answered() != nil { // the door was shut meanwhile
 		return
 	}
 	req.loop.Store(int32(l.engine.place(req)))
 	l.onConnectRequest(req)
-	if req.decided.Load() {
+	if req.answered() != nil {
 		return
 	}
 	req.expiry.fire = func() { l.expire(req) }
@@ -99,7 +99,7 @@ func (l *Loop) admit(req *ConnRequest) {
 }
 
 func (l *Loop) expire(req *ConnRequest) {
-	if !req.decide() {
+	if !req.decide(byDeadline) {
 		return
 	}
 	l.stats.Expired++
@@ -143,7 +143,7 @@ func (d *door) close() (err error) {
 		err = first(err, ln.Close())
 	}
 	for _, req := range waiting {
-		if req.decide() {
+		if req.decide(byEngine) {
 			d.engine.rejects.Add(1)
 			_ = d.turnAway(req, nil) // the peer may have left
 		}

@@ -187,3 +187,13 @@ func TestWakesByCause(t *testing.T) {
 	}
 	require.NoError(t, loop.Close())
 }
+
+// No sleep is longer than the safety timeout.
+func TestSafetyTimeout(t *testing.T) {
+	loop := newLoop(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: time.Millisecond})
+	_, err := loop.RunOnce(4 * time.Millisecond)
+	require.NoError(t, err)
+	require.NoError(t, loop.Close())
+	require.Positive(t, loop.Stats().Wakes[reactor.CauseSafety])
+	require.Zero(t, loop.Stats().Rescues)
+}

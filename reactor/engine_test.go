@@ -131,7 +131,10 @@ func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 // A thousand connections are opened, used and closed on two loops.
 func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
-	cfg := &reactor.Config{Loops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections}
+	cfg := &reactor.Config{
+		Loops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
+		SafetyTimeout: safety, // a lost wake-up would fail the test
+	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
 	over := make(chan error, total)
 	var perLoop [2]atomic.Int32
@@ -178,4 +181,68 @@ func TestThousandConnections(t *testing.T) {
 	require.EqualValues(t, total, client.Stats().Dials)
 	require.EqualValues(t, total, server.Stats().Requests)
 	require.EqualValues(t, total, server.Stats().Accepts)
+}
+
+// Callbacks are timed when that is asked for.
+func TestSlowCallbacks(t *testing.T) {
+	const slow = 2 * time.Millisecond
+	loop := newLoop(t, &hooks{tick: func(*reactor.Loop) time.Duration {
+		for begin := time.Now(); time.Since(begin) < slow; {
+		}
+		return 0
+	}}, &reactor.Config{SlowCallback: slow / 2})
+	require.NoError(t, loop.Close())
+	stats := loop.Stats()
+	require.EqualValues(t, 1, stats.SlowCallbacks)
+	require.GreaterOrEqual(t, stats.LongestCallback, slow)
+	require.GreaterOrEqual(t, stats.LongestTurn, slow)
+	require.GreaterOrEqual(t, stats.Busy, slow)
+}
+
+// A full mailbox refuses.
+func TestPostIsBounded(t *testing.T) {
+	loop := newLoop(t, &hooks{}, &reactor.Config{Mailbox: 1})
+	ran := 0
+	require.NoError(t, loop.Post(func() { ran++ }))
+	require.ErrorIs(t, loop.Post(func() { ran++ }), reactor.ErrMailboxFull)
+	drive(t, func() bool { return ran == 1 }, loop)
+	require.NoError(t, loop.Close())
+	require.EqualValues(t, 1, loop.Stats().Refused)
+	require.ErrorIs(t, loop.Post(func() {}), reactor.ErrClosed)
+}
+
+func TestTimers(t *testing.T) {
+	loop := newLoop(t, &hooks{}, nil)
+	var fired []int
+	stopped := loop.After(0, func() { fired = append(fired, 0) })
+	loop.After(2*time.Millisecond, func() { fired = append(fired, 2) })
+	moved := loop.After(time.Hour, func() { fired = append(fired, 1) })
+	require.True(t, stopped.Stop())
+	require.False(t, stopped.Stop())
+	moved.Reset(time.Millisecond)
+	drive(t, func() bool { return len(fired) == 2 }, loop)
+	require.Equal(t, []int{1, 2}, fired)
+	require.False(t, moved.Stop())
+}
+
+// Wrong use is refused, in callbacks too.
+func TestWrongUse(t *testing.T) {
+	_, err := reactor.New(nil, nil, nil)
+	var param *verbs.ParamError
+	require.ErrorAs(t, err, &param)
+	_, err = reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{Loops: -1})
+	require.ErrorAs(t, err, &param)
+	require.Equal(t, "Loops", param.Field)
+
+	loop := newLoop(t, &hooks{}, nil)
+	called := false
+	require.NoError(t, loop.Post(func() {
+		called = true
+		_, err := loop.RunOnce(0)
+		require.ErrorIs(t, err, verbs.ErrState)
+		_, err = loop.Arm()
+		require.ErrorIs(t, err, verbs.ErrState)
+		require.ErrorIs(t, loop.Close(), verbs.ErrState)
+	}))
+	drive(t, func() bool { return called }, loop)
 }

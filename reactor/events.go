@@ -87,6 +87,7 @@ func (c *Conn) peerLeft() {
 		c.opened() // the peer would not have sent if it were not established
 	}
 	if c.state == StateDraining {
+		c.end.because(nil)
 		c.state = StateClosing // what is not confirmed now fails
 	} else {
 		c.leave(ErrPeerClosed)

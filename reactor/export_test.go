@@ -9,3 +9,10 @@ func DeviceEvent(c *Conn, what verbs.AsyncEventType) {
 
 // FailCQ lets the loop of c believe that its completion queue is broken.
 func FailCQ(c *Conn, err error) { c.nic.fail(err) }
+
+// FailRequest lets c believe that a request ended with status s.
+func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}) }
+
+// Oversleep lets l believe that the safety timeout ended its last sleep, and that
+// no event came.
+func Oversleep(l *Loop) { l.overslept = true }

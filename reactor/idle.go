@@ -123,9 +123,13 @@ func (l *Loop) wokenBy(n int, timedOut Cause) {
 	case woken:
 		cause = CausePost
 	}
-	l.unseen = n
-	l.overslept = cause == CauseSafety
 	l.stats.Wakes[cause]++
+	if cause == CauseSafety {
+		// What has come since the timeout was not slept over.
+		n = l.look()
+		l.overslept = l.mainCause(n) == CauseSafety
+	}
+	l.unseen = n
 }
 
 // mainCause is the first, in their order, of the causes of n events.

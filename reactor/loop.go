@@ -106,7 +106,7 @@ func (l *Loop) runPosted() int {
 }
 
 // flush posts what the callbacks of this turn have left: for each connection
-// its receive buffers first, then its sends, with one doorbell each.
+// its sends, then its receive buffers, with one doorbell each.
 func (l *Loop) flush() {
 	for i, c := range l.dirty {
 		l.dirty[i] = nil

@@ -44,9 +44,10 @@ type Stats struct {
 
 	Busy  time.Duration // awake with work
 	Spin  time.Duration // awake without
-	Slept time.Duration // asleep, or between two calls of RunOnce
+	Slept time.Duration // in Wait, or between Arm and RunOnce
 	// LongestTurn is the longest time between two looks at the clock while
-	// awake: a turn, or a few short ones. It misses no stall.
+	// awake: a turn, or a few short ones. It misses no stall. Between calls of
+	// RunOnce an embedded loop counts as awake, unless Arm was called.
 	LongestTurn time.Duration
 	// LongestCallback, and SlowCallbacks that took longer than
 	// Config.SlowCallback, are measured only if that is set.

@@ -20,10 +20,18 @@ type ConnRequest struct {
 	private []byte
 	param   cm.ConnParam
 
-	loop    atomic.Int32
-	decided atomic.Bool
-	expiry  timer
+	loop   atomic.Int32
+	answer atomic.Uint32 // who answered
+	expiry timer
 }
+
+// Who answers a request.
+const (
+	nobody uint32 = iota
+	byApplication
+	byDeadline
+	byEngine
+)
 
 // AcceptParams are what a request is accepted with. The zero value, and nil,
 // mean the defaults.
@@ -64,8 +72,8 @@ func (r *ConnRequest) Steer(loop int) error {
 	if err := within("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
 		return verbs.Wrap("steer", err)
 	}
-	if r.decided.Load() {
-		return verbs.Wrap("steer", ErrDecided)
+	if err := r.answered(); err != nil {
+		return verbs.Wrap("steer", err)
 	}
 	r.loop.Store(int32(loop))
 	return nil
@@ -73,8 +81,8 @@ func (r *ConnRequest) Steer(loop int) error {
 
 // Accept lets the peer in. The rest happens on the loop that the request was
 // placed on, and ends in OnOpen or OnAcceptError. The errors are a
-// *verbs.ParamError, after which the request is still open; ErrDecided;
-// ErrShutdown.
+// *verbs.ParamError, after which the request is still open; ErrDecided,
+// ErrExpired or ErrShutdown, after which it is not.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -84,8 +92,8 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	if err := params.check(); err != nil {
 		return verbs.Wrap(op, err)
 	}
-	if !r.decide() {
-		return verbs.Wrap(op, ErrDecided)
+	if !r.decide(byApplication) {
+		return verbs.Wrap(op, r.answered())
 	}
 	params.PrivateData = append([]byte(nil), params.PrivateData...)
 	loop := r.engine.loops[r.Loop()]
@@ -106,15 +114,28 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 	if err := within("private data", int64(len(privateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageReject))); err != nil {
 		return verbs.Wrap(op, err)
 	}
-	if !r.decide() {
-		return verbs.Wrap(op, ErrDecided)
+	if !r.decide(byApplication) {
+		return verbs.Wrap(op, r.answered())
 	}
 	r.engine.rejects.Add(1)
 	return r.engine.door.turnAway(r, privateData)
 }
 
 // decide claims the right to answer.
-func (r *ConnRequest) decide() bool { return !r.decided.Swap(true) }
+func (r *ConnRequest) decide(who uint32) bool { return r.answer.CompareAndSwap(nobody, who) }
+
+// answered is nil as long as nobody has.
+func (r *ConnRequest) answered() error {
+	switch r.answer.Load() {
+	case byApplication:
+		return ErrDecided
+	case byDeadline:
+		return ErrExpired
+	case byEngine:
+		return ErrShutdown
+	}
+	return nil
+}
 
 func (p *AcceptParams) check() error {
 	if err := within("private data", int64(len(p.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageAccept))); err != nil {

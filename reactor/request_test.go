@@ -82,7 +82,7 @@ func TestRequestExpires(t *testing.T) {
 		&reactor.Config{DecisionTimeout: time.Millisecond})
 	_, failed := dialFor(t, server, nil)
 	require.ErrorIs(t, receive(t, failed), cm.ErrRefused)
-	require.ErrorIs(t, receive(t, kept).Accept(nil), reactor.ErrDecided)
+	require.ErrorIs(t, receive(t, kept).Accept(nil), reactor.ErrExpired)
 	shutdown(t, server)
 	require.EqualValues(t, 1, server.Stats().Expired)
 }
@@ -191,4 +191,21 @@ func TestDialTimesOut(t *testing.T) {
 	d := &reactor.Dial{Timeout: time.Millisecond}
 	_, failed := dialFor(t, server, d)
 	require.ErrorIs(t, receive(t, failed), cm.ErrTimedOut)
+}
+
+// Nobody tells a server that a client has left before it was accepted; the
+// answer shows it.
+func TestAcceptOfAPeerThatLeft(t *testing.T) {
+	kept, why := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
+	server := start(t, &hooks{
+		request:     func(req *reactor.ConnRequest) { kept <- req },
+		acceptError: func(_ *reactor.ConnRequest, err error) { why <- err },
+		open:        func(*reactor.Conn) { t.Error("opened") },
+	}, nil)
+	client := start(t, &hooks{}, nil)
+	require.NoError(t, client.Dial(listen(t, server), nil))
+	req := receive(t, kept)
+	shutdown(t, client)
+	require.NoError(t, req.Accept(nil))
+	require.Error(t, receive(t, why))
 }

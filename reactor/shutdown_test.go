@@ -20,13 +20,15 @@ func TestShutdownUnderLoad(t *testing.T) {
 	const conns = 8
 	for _, loops := range []int{1, 2} {
 		var accepted, confirmed, failed atomic.Uint64
-		var busy atomic.Bool
+		var busy atomic.Int32 // connections well under way
 		server, err := reactor.New(openSoft(t, loops), &hooks{
 			message: func(c *reactor.Conn, msg reactor.Message) {
 				if err := c.Send(msg.Data()); err != nil {
 					assert.ErrorIs(t, err, reactor.ErrWouldBlock)
 				}
-				busy.Store(c.Stats().Messages > 1000)
+				if c.Stats().Messages == 1000 {
+					busy.Add(1)
+				}
 			},
 			close: func(c *reactor.Conn, err error) {
 				s := c.Stats()
@@ -55,7 +57,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 		for range conns {
 			require.NoError(t, client.Dial(addr, nil))
 		}
-		await(t, busy.Load)
+		await(t, func() bool { return busy.Load() == conns })
 		shutdown(t, server)
 		for range conns {
 			require.ErrorIs(t, receive(t, over), reactor.ErrPeerClosed)
@@ -111,7 +113,7 @@ func TestShutdownAnswersEverybody(t *testing.T) {
 	req := receive(t, kept)
 	shutdown(t, server)
 	require.ErrorIs(t, receive(t, failed), cm.ErrRefused)
-	require.ErrorIs(t, req.Accept(nil), reactor.ErrDecided)
+	require.ErrorIs(t, req.Accept(nil), reactor.ErrShutdown)
 
 	silent := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
 	require.NoError(t, client.Dial(listen(t, silent), nil))

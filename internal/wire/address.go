@@ -3,7 +3,7 @@ package wire
 import "net/netip"
 
 // A GID is a port's address: an IPv6 address, or an IPv4 address mapped as
-// ::ffff:a.b.c.d (IBTA annex A17.4).
+// ::ffff:a.b.c.d (IBTA annex A17.4.1.1).
 type GID [16]byte
 
 // NewGID is the GID of an IP address; a zone is dropped.

@@ -7,7 +7,7 @@ import (
 )
 
 // UDPPort is the destination port of every RoCEv2 packet, in both directions;
-// the source port is the sender's choice (IBTA annex A17.3).
+// the source port is the sender's choice (IBTA annex A17.3.2).
 const UDPPort = 4791
 
 // Queue pair numbers that are fixed (IBTA vol. 1, 3.5.3 and 10.5.2).
@@ -16,7 +16,8 @@ const (
 	MulticastQPN = 0xffffff // whoever has joined the group
 )
 
-// DefaultPKey is the only partition key there is on RoCE, as a full member.
+// DefaultPKey is the partition key that every port has, as a full member (IBTA
+// annex A17.4.7).
 const DefaultPKey = 0xffff
 
 // BTHSize is the length of a BTH in bytes.
@@ -28,7 +29,7 @@ const BTHSize = 12
 //	0   opcode (8)
 //	1   solicited event (1) | MigReq (1) | pad count (2) | version (4)
 //	2   P_Key (16)
-//	4   FECN (1) | BECN (1) | reserved (6)
+//	4   FECN (1) | BECN (1) | reserved (6), all zero
 //	5   destination QP number (24)
 //	8   acknowledge request (1) | reserved (7)
 //	9   PSN (24)

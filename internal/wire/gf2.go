@@ -6,18 +6,18 @@ import "hash/crc32"
 // its most significant bit is the constant term. To move a byte of zeros
 // through the register is to multiply it by x to the power of eight.
 
-// behindIdent is how many bytes the ICRC covers from the Ident to the end in a
-// packet of length n: the rest of IP and UDP header, and the packet without ICRC.
-func behindIdent(n int) int { return ip4Size - 4 + udpSize + n - ICRCSize }
-
-// inversePowers has x to the power of -8*behindIdent(4*i) at index i. It is
-// never changed.
+// inversePowers has at index i the power of x that undoes what the ICRC does to
+// the identification of a packet of 4*i bytes: minus the number of bits that it
+// covers from there to the end. It is never changed.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
-	const one = 1 << 31
-	power := divide(one, 8*behindIdent(0))
+	const (
+		one   = 1 << 31
+		fixed = ip4Size - 4 + udpSize - ICRCSize // bytes besides the packet's
+	)
+	power := divide(one, 8*fixed)
 	for i := range powers {
 		powers[i] = power
-		power = divide(power, 32)
+		power = divide(power, 8*4)
 	}
 	return powers
 }()

@@ -11,7 +11,7 @@ const GRHSize = 40
 // A GRH is what the receiver of a datagram finds in front of the payload: an
 // IPv6 header, or 20 bytes of zeros and an IPv4 header. The receiver tells them
 // apart by the versions and by the checksum of the latter. Source: IBTA vol. 1,
-// 8.3; annex A17.4.5.
+// 11.4.1.2; annex A17.4.5.2.
 type GRH [GRHSize]byte
 
 // Set writes the header that a packet of so many bytes, from the BTH to the ICRC,
@@ -35,7 +35,7 @@ func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	h[0], h[1] = 0x45, tos
 	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))
-	binary.BigEndian.PutUint32(h[4:], uint32(NewIdent(0)))
+	h[6] = 0x40 // must not be fragmented (A17.3.1.1.5)
 	h[8], h[9] = ttl, protoUDP
 	*(*[4]byte)(h[12:]), *(*[4]byte)(h[16:]) = src, dst
 	binary.BigEndian.PutUint16(h[10:], checksum(h))

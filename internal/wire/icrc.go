@@ -62,9 +62,10 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 func (f *Flow) setIP4(src, dst [4]byte) {
 	f.ip = ip4Size
 	h := f.headers[:ip4Size]
-	h[0], h[1] = 0x45, 0xff // DSCP and ECN
-	h[8], h[9] = 0xff, protoUDP
-	h[10], h[11] = 0xff, 0xff // checksum; byte 8 was the time to live
+	h[0], h[1] = 0x45, 0xff     // DSCP and ECN
+	h[6], h[7] = 0x40, 0        // must not be fragmented (A17.3.1.1.5)
+	h[8], h[9] = 0xff, protoUDP // time to live, UDP
+	h[10], h[11] = 0xff, 0xff   // checksum
 	copy(h[12:], src[:])
 	copy(h[16:], dst[:])
 }
@@ -73,18 +74,19 @@ func (f *Flow) setIP6(src, dst [16]byte) {
 	f.ip = ip6Size
 	h := f.headers[:ip6Size]
 	h[0], h[1], h[2], h[3] = 0x6f, 0xff, 0xff, 0xff // traffic class and flow label
-	h[6], h[7] = protoUDP, 0xff                     // hop limit
+	h[6], h[7] = protoUDP, 0xff                     // UDP, hop limit
 	copy(h[8:], src[:])
 	copy(h[24:], dst[:])
 }
 
 // Begin is the ICRC of the headers up to and including the BTH, for a packet of
-// so many bytes from the BTH to the ICRC. Add the rest up to the pad.
-func (f *Flow) Begin(bth *BTH, length int, ident Ident) ICRC {
+// length bytes from the BTH to the ICRC; for id, see Seal. Add the rest, up to
+// the pad.
+func (f *Flow) Begin(bth *BTH, length int, id uint16) ICRC {
 	datagram := uint16(udpSize + length)
 	if f.ip == ip4Size {
 		binary.BigEndian.PutUint16(f.headers[2:], ip4Size+datagram)
-		binary.BigEndian.PutUint32(f.headers[4:], uint32(ident))
+		binary.BigEndian.PutUint16(f.headers[4:], id)
 	} else {
 		binary.BigEndian.PutUint16(f.headers[4:], datagram)
 	}
@@ -95,36 +97,41 @@ func (f *Flow) Begin(bth *BTH, length int, ident Ident) ICRC {
 	return icrcSeed.Add(f.headers[:f.ip+udpSize+BTHSize])
 }
 
-// Seal writes the ICRC of a packet that is complete otherwise and will travel
-// with this Ident.
-func (f *Flow) Seal(p Packet, ident Ident) {
-	f.sum(p, ident).Put((*[ICRCSize]byte)(p.bytes[len(p.bytes)-ICRCSize:]))
+// Seal writes the ICRC of a packet that is complete otherwise, and will have the
+// identification id in its IPv4 header (RFC 791, 3.1). The ICRC covers that, so
+// it must be known beforehand. It is 0 for what leaves a socket that is not
+// connected and whose IP_MTU_DISCOVER is IP_PMTUDISC_DO; with UDP_SEGMENT, it is
+// i for segment i of each call. For IPv6 it does not count.
+func (f *Flow) Seal(p Packet, id uint16) {
+	f.sum(p, id).Put((*[ICRCSize]byte)(p.bytes[len(p.bytes)-ICRCSize:]))
 }
 
-// Verify reports whether the ICRC of a packet of the flow is right. Over IPv4
-// it finds out with which Ident it would be: any that the packet can have
-// travelled with will do, so that one in 1<<15 of the packets that were damaged
-// passes, where it is one in 1<<32 over IPv6. A caller that knows more about
-// the sender can be stricter about the Ident returned.
-func (f *Flow) Verify(p Packet) (Ident, bool) {
+// Verify reports whether the ICRC of a packet of the flow is right. A UDP socket
+// does not tell the identification in the IPv4 header, so that Verify finds the
+// one with which the ICRC would be right, and returns it. There is one for every
+// packet that is whole, and by chance for one in 1<<16 of those that are
+// not; over IPv6 it is one in 1<<32 that passes. A caller that knows how the
+// sender counts can look at the identification besides.
+func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
+	difference := p.ICRC() ^ f.sum(p, 0)
 	if f.ip == ip6Size {
-		return 0, p.ICRC() == f.sum(p, 0)
+		return 0, difference == 0
 	}
-	assumed := NewIdent(0)
-	ident := assumed ^ solve(p.ICRC()^f.sum(p, assumed), len(p.bytes))
-	return ident, ident.plausible()
+	return solve(difference, len(p.bytes))
 }
 
-func (f *Flow) sum(p Packet, ident Ident) ICRC {
-	return f.Begin(p.BTH(), len(p.bytes), ident).Add(p.bytes[BTHSize : len(p.bytes)-ICRCSize])
+func (f *Flow) sum(p Packet, id uint16) ICRC {
+	return f.Begin(p.BTH(), len(p.bytes), id).Add(p.bytes[BTHSize : len(p.bytes)-ICRCSize])
 }
 
-// solve finds the difference in the Ident that makes this difference in the ICRC
-// of a packet of length bytes, a multiple of four.
+// solve finds the identification that makes this difference, against an
+// identification of 0, in the ICRC of a packet of length bytes.
 //
-// The CRC is linear: a difference in the Ident, taken as four bytes in the order
-// of the wire, is multiplied by x once for each bit from there to the end. So
-// the way back is a division by that power of x, and it has one answer.
-func solve(difference ICRC, length int) Ident {
-	return Ident(bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4])))
+// The CRC is linear: four bytes of the header are multiplied by x once for each
+// bit from there to the end. So the way back is a division by that power of x,
+// and it has one answer. The four bytes are identification, flags and fragment
+// offset, of which the last two can not differ from ours.
+func solve(difference ICRC, length int) (id uint16, ok bool) {
+	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
+	return uint16(four >> 16), uint16(four) == 0
 }

@@ -36,7 +36,7 @@ const (
 )
 
 // Opcodes of unreliable datagrams, and of congestion notification (IBTA annex
-// A17.9), which is for whoever has congestion control.
+// A17.9.3), which is for those who have congestion control.
 const (
 	UDSendOnly    Opcode = 0x64
 	UDSendOnlyImm Opcode = 0x65

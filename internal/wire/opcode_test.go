@@ -1,6 +1,8 @@
 package wire_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,6 +54,37 @@ var expectations = []expectation{
 // CNP has.
 var sizes = map[string]int{
 	"DETH": 8, "RETH": 16, "AtomicETH": 28, "AETH": 4, "AtomicAckETH": 8, "ImmDt": 4, "IETH": 4, "Reserved": 16,
+}
+
+func (e expectation) has(header string) bool {
+	return slices.Contains(strings.Fields(e.headers), header)
+}
+
+func (e expectation) extended() (n int) {
+	for _, header := range strings.Fields(e.headers) {
+		n += sizes[header]
+	}
+	return n
+}
+
+// offset is where a header is in the packet, from the BTH on.
+func (e expectation) offset(header string) int {
+	at := wire.BTHSize
+	for _, h := range strings.Fields(e.headers) {
+		if h == header {
+			return at
+		}
+		at += sizes[h]
+	}
+	return -1
+}
+
+// length is one that the payload of the opcode may have.
+func (e expectation) length() int {
+	if e.payload == "0" {
+		return 0
+	}
+	return 7
 }
 
 func TestOpcodes(t *testing.T) {
@@ -111,7 +144,7 @@ func TestFitsPayload(t *testing.T) {
 	}
 	for _, e := range expectations {
 		for _, n := range []int{-1, 0, 1, 2, mtu - 1, mtu, mtu + 1, 4096} {
-			require.Equal(t, contains(fits[e.payload], n), wire.Opcode(e.code).FitsPayload(n, mtu), "%s with %d bytes", e.name, n)
+			require.Equal(t, slices.Contains(fits[e.payload], n), wire.Opcode(e.code).FitsPayload(n, mtu), "%s with %d bytes", e.name, n)
 		}
 	}
 }

@@ -33,11 +33,11 @@ type Packet struct {
 	pad    uint8
 }
 
-// Decode returns a view of the packet that is the whole of b, which it came in
-// as the payload of a UDP datagram; or ErrLength, ErrVersion or ErrOpcode, on
-// which it is to be dropped without an answer (IBTA vol. 1, 9.6). It does not look at the ICRC,
-// for which see Flow.Verify, nor at what needs the queue pair to judge: the key,
-// and a payload that does not suit the path MTU, see Opcode.FitsPayload.
+// Decode returns a view of the packet that b is, the payload of one UDP
+// datagram; or ErrLength, ErrVersion or ErrOpcode, on which it is to be dropped
+// without an answer (IBTA vol. 1, 9.6). It does not look at the ICRC, for which
+// see Flow.Verify, nor at what needs the queue pair to judge: the keys, and
+// whether the payload suits the path MTU, see Opcode.FitsPayload.
 func Decode(b []byte) (Packet, error) {
 	if len(b) < BTHSize+ICRCSize || len(b)%4 != 0 {
 		return Packet{}, ErrLength
@@ -69,7 +69,7 @@ func Build(b []byte, op Opcode, payload int) Packet {
 	if p.format.kind == KindUnknown || !p.format.allows(payload) {
 		panic("wire: no such packet")
 	}
-	p.bytes = b[:op.Size(payload)]
+	p.bytes = b[:op.Size(payload):len(b)]
 	clear(p.bytes[:p.headerSize()])
 	clear(p.bytes[len(p.bytes)-ICRCSize-int(p.pad):])
 	p.bytes[0] = byte(op)

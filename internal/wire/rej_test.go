@@ -6,7 +6,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-func TestREJLayout(t *testing.T) {
+func testREJ() *wire.REJ {
 	r := &wire.REJ{
 		LocalID:    0xa1a2a3a4,
 		RemoteID:   0xb1b2b3b4,
@@ -16,7 +16,11 @@ func TestREJLayout(t *testing.T) {
 	}
 	copy(r.Info[:], letters(72))
 	copy(r.PrivateData[:], letters(148))
-	requireLayout(t, wire.AttrREJ, r, map[int]string{
+	return r
+}
+
+func TestREJLayout(t *testing.T) {
+	requireLayout(t, wire.AttrREJ, testREJ(), map[int]string{
 		0:  "a1a2a3a4 b1b2b3b4",
 		8:  "80 90", // 10, 1001000
 		10: "011c",
@@ -25,10 +29,14 @@ func TestREJLayout(t *testing.T) {
 	})
 }
 
-func TestMRALayout(t *testing.T) {
+func testMRA() *wire.MRA {
 	r := &wire.MRA{LocalID: 0xa1a2a3a4, RemoteID: 0xb1b2b3b4, Received: wire.AnsweredREP, ServiceTimeout: 24}
 	copy(r.PrivateData[:], letters(222))
-	requireLayout(t, wire.AttrMRA, r, map[int]string{
+	return r
+}
+
+func TestMRALayout(t *testing.T) {
+	requireLayout(t, wire.AttrMRA, testMRA(), map[int]string{
 		0:  "a1a2a3a4 b1b2b3b4",
 		8:  "40 c0", // 01, 11000
 		10: hexOf(letters(222)),

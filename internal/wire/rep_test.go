@@ -9,7 +9,7 @@ import (
 
 func hexOf(b []byte) string { return hex.EncodeToString(b) }
 
-func TestREPLayout(t *testing.T) {
+func testREP() *wire.REP {
 	r := &wire.REP{
 		LocalID:            0xa1a2a3a4,
 		RemoteID:           0xb1b2b3b4,
@@ -26,7 +26,11 @@ func TestREPLayout(t *testing.T) {
 		CAGUID:             0x0102030405060708,
 	}
 	copy(r.PrivateData[:], letters(196))
-	requireLayout(t, wire.AttrREP, r, map[int]string{
+	return r
+}
+
+func TestREPLayout(t *testing.T) {
+	requireLayout(t, wire.AttrREP, testREP(), map[int]string{
 		0:  "a1a2a3a4 b1b2b3b4 c1c2c3c4",
 		12: "d1d2d3",
 		20: "e1e2e3",
@@ -37,8 +41,12 @@ func TestREPLayout(t *testing.T) {
 	})
 }
 
-func TestRTULayout(t *testing.T) {
+func testRTU() *wire.RTU {
 	r := &wire.RTU{LocalID: 0xa1a2a3a4, RemoteID: 0xb1b2b3b4}
 	copy(r.PrivateData[:], letters(224))
-	requireLayout(t, wire.AttrRTU, r, map[int]string{0: "a1a2a3a4 b1b2b3b4", 8: hexOf(letters(224))})
+	return r
+}
+
+func TestRTULayout(t *testing.T) {
+	requireLayout(t, wire.AttrRTU, testRTU(), map[int]string{0: "a1a2a3a4 b1b2b3b4", 8: hexOf(letters(224))})
 }

@@ -60,7 +60,7 @@ func TestEncodeVectorREQ(t *testing.T) {
 	p.BTH().SetDestQP(wire.GSIQPN)
 	p.DETH().Set(wire.GSIQKey, wire.GSIQPN)
 	vectorRequest().Encode((*wire.MAD)(p.Payload()), 0xa11223344)
-	c.flow().Seal(p, c.ident)
+	c.flow().Seal(p, c.id)
 	require.Equal(t, c.packet, p.Bytes())
 }
 

@@ -57,7 +57,7 @@ var vectors = []vector{
 // A capture is what a vector says.
 type capture struct {
 	src, dst netip.AddrPort
-	ident    wire.Ident
+	id       uint16
 	packet   []byte
 }
 
@@ -78,7 +78,7 @@ func parse(b []byte) (c capture) {
 	udp := b[40:]
 	if b[0]>>4 == 4 {
 		udp = b[20:]
-		c.ident = wire.Ident(binary.BigEndian.Uint32(b[4:]))
+		c.id = binary.BigEndian.Uint16(b[4:])
 		src, dst = netip.AddrFrom4([4]byte(b[12:])), netip.AddrFrom4([4]byte(b[16:]))
 	} else {
 		src, dst = netip.AddrFrom16([16]byte(b[8:])), netip.AddrFrom16([16]byte(b[24:]))

@@ -4,6 +4,7 @@ package soft
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -13,14 +14,17 @@ type ah struct {
 	pd     *pd
 	attr   verbs.AHAttr
 	to     route // on the wire path
-	closed bool
+	closed atomic.Bool
 }
 
 func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
+	if attr == nil {
+		return nil, verbs.Wrap("create AH", errNilAttr)
+	}
 	if p.closed.Load() {
 		return nil, verbs.Wrap("create AH", verbs.ErrClosed)
 	}
-	if err := p.dev.checkVector(attr); err != nil {
+	if err := p.dev.checkAH(attr); err != nil {
 		return nil, verbs.Wrap("create AH", err)
 	}
 	a := &ah{pd: p, attr: *attr}
@@ -43,8 +47,8 @@ func (a *ah) findRoute() (err error) {
 	return nil
 }
 
-// checkVector checks what an address vector says of this side.
-func (d *device) checkVector(attr *verbs.AHAttr) error {
+// checkAH checks what an address vector says of this side.
+func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
 		return nil // the usual case, without asking for the host's addresses
 	}
@@ -66,8 +70,7 @@ var errNotThisHost = errors.New("not an address of this host, and the device kee
 func (a *ah) Attr() verbs.AHAttr { return a.attr }
 
 func (a *ah) Close() error {
-	if !a.closed {
-		a.closed = true
+	if !a.closed.Swap(true) {
 		a.pd.users.Add(-1)
 	}
 	return nil

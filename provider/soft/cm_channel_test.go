@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func readable(t *testing.T, fd int) bool {
+func readable(t testing.TB, fd int) bool {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
 	require.NoError(t, err)

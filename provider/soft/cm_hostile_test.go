@@ -182,7 +182,7 @@ func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer)
 }
 
 // passable are descriptors of the kinds that a reply brings.
-func passable(t *testing.T) (segment, bell, otherBell int) {
+func passable(t *testing.T) (segment, bell int) {
 	t.Helper()
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
@@ -193,7 +193,7 @@ func passable(t *testing.T) (segment, bell, otherBell int) {
 	seg, err := newSegment(&cfg)
 	require.NoError(t, err)
 	t.Cleanup(seg.close)
-	return seg.fd, a.bell, a.peerBell
+	return seg.fd, a.bell
 }
 
 func TestHostileServers(t *testing.T) {
@@ -206,30 +206,30 @@ func TestHostileServers(t *testing.T) {
 		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&readyMsg{})) },
 		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(&replyMsg{})) },
 		"too few": func(t *testing.T, r *rawPeer) {
-			seg, bell, _ := passable(t)
-			r.send(encode(&replyMsg{}), seg, bell)
+			seg, _ := passable(t)
+			r.send(encode(&replyMsg{}), seg)
 		},
 		"too many": func(t *testing.T, r *rawPeer) {
-			seg, bell, other := passable(t)
-			r.send(encode(&replyMsg{}), seg, bell, other, bell)
+			seg, bell := passable(t)
+			r.send(encode(&replyMsg{}), seg, bell, bell)
 		},
 		"far too many": func(t *testing.T, r *rawPeer) {
-			seg, bell, other := passable(t)
-			r.send(encode(&replyMsg{}), seg, bell, other, bell, bell, bell, bell, bell)
+			seg, bell := passable(t)
+			r.send(encode(&replyMsg{}), seg, bell, bell, bell, bell, bell, bell)
 		},
 		"wrong order": func(t *testing.T, r *rawPeer) {
-			seg, bell, other := passable(t)
-			r.send(encode(&replyMsg{}), bell, seg, other)
+			seg, bell := passable(t)
+			r.send(encode(&replyMsg{}), bell, seg)
 		},
-		"bell that blocks": func(t *testing.T, r *rawPeer) {
-			seg, bell, _ := passable(t)
-			blocking, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
+		"another kind of bell": func(t *testing.T, r *rawPeer) {
+			seg, _ := passable(t)
+			eventfd, err := newEventfd()
 			require.NoError(t, err)
-			defer unix.Close(blocking)
-			r.send(encode(&replyMsg{}), seg, bell, blocking)
+			defer unix.Close(eventfd)
+			r.send(encode(&replyMsg{}), seg, eventfd)
 		},
 		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
-			_, bell, _ := passable(t)
+			_, bell := passable(t)
 			r.send(encode(&rejectMsg{reason: cm.RejectConsumer, byApplication: true}), bell)
 		},
 	} {
@@ -256,11 +256,11 @@ func TestHostileSegment(t *testing.T) {
 		port, accept := hostileServer(t)
 		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.spot.addr, port.spot.port), nil)
 		attacker := accept()
-		_, bell, other := passable(t)
+		_, bell := passable(t)
 		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
 		require.NoError(t, err)
 		defer unix.Close(memory)
-		attacker.send(encode(&replyMsg{private: []byte("trust me")}), memory, bell, other)
+		attacker.send(encode(&replyMsg{private: []byte("trust me")}), memory, bell)
 		ev := client.want(cm.ConnectError, id)
 		require.Equal(t, statusSetupFailed, ev.Status)
 		require.ErrorIs(t, ev.Err, errSegment)

@@ -73,6 +73,7 @@ func (i *id) move(src, dst *channel) error {
 			if err := child.move(src, dst); err != nil {
 				child.destroy(src)
 				i.unfetched--
+				i.gate.admit(true)
 				continue
 			}
 		}

@@ -54,6 +54,9 @@ func (d *device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 }
 
 func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
+	if attr == nil {
+		return nil, errNilAttr
+	}
 	if err := checkCQDepth(attr.Depth); err != nil {
 		return nil, err
 	}
@@ -127,7 +130,8 @@ func (c *cq) Resize(depth int) error {
 }
 
 // push adds a completion; held counts its place, and is counted down when it is
-// polled. A failed one counts as solicited (IBTA vol. 1, 11.4.2.2).
+// polled. solicited is for receives; a failed completion always counts as such
+// (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, held *uint32, solicited bool) {
 	if int(c.tail-c.head) == c.depth {
 		c.overflow()
@@ -201,11 +205,11 @@ func (c *cq) Arm(solicitedOnly bool) error {
 		c.shard.armed++
 	}
 	// ibv_req_notify_cq(3): asking for any completion takes precedence.
-	if want := armedAny; !solicitedOnly {
-		c.arming = want
-	} else {
-		c.arming = max(c.arming, armedSolicited)
+	want := armedAny
+	if solicitedOnly {
+		want = armedSolicited
 	}
+	c.arming = max(c.arming, want)
 	return nil
 }
 

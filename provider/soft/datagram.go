@@ -15,8 +15,8 @@ import (
 )
 
 // Datagrams on the local path go over Unix datagram sockets, one for each UD
-// queue pair, named after its number in the abstract namespace. The kernel
-// vouches for the sender's name, and so for its queue pair number.
+// queue pair, named after its number in the abstract namespace. The sender's
+// number is what its socket's name says: a hint, as it is on a wire.
 //
 //	0   Q_Key (32) | flags (8) | reserved (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)
@@ -41,7 +41,7 @@ type datagramPort struct {
 	attached, closed bool
 }
 
-const datagramName = "\x00rdmaloop/1/qp/"
+const datagramName = "@rdmaloop/1/qp/" // '@' stands for the NUL of an abstract name
 
 // newDatagramPort binds the socket of a queue pair number; it fails when
 // another queue pair of this host has the number.
@@ -67,8 +67,9 @@ func (p *datagramPort) attach() error {
 	return nil
 }
 
-func (p *datagramPort) resend()  {}
-func (p *datagramPort) silence() {}
+func (p *datagramPort) resend()       {}
+func (p *datagramPort) collect() bool { return false }
+func (p *datagramPort) silence()      {}
 
 // detach: see path.
 func (p *datagramPort) detach() {
@@ -144,13 +145,12 @@ func senderQPN(from unix.Sockaddr) (uint32, bool) {
 	if !ok {
 		return 0, false
 	}
-	// The kernel's copy of an abstract name begins with '@' in x/sys.
-	digits, ok := strings.CutPrefix(strings.Replace(addr.Name, "@", "\x00", 1), datagramName)
+	digits, ok := strings.CutPrefix(addr.Name, datagramName)
 	if !ok {
 		return 0, false
 	}
 	num, err := strconv.ParseUint(digits, 10, 24)
-	return uint32(num), err == nil
+	return uint32(num), err == nil && strconv.FormatUint(num, 10) == digits
 }
 
 // receive takes one datagram.

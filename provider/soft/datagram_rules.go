@@ -14,7 +14,7 @@ func checkDatagram(wr *verbs.SendWR) error {
 	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
 		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs only send"}
 	}
-	if a, ok := wr.AH.(*ah); !ok || a.closed {
+	if a, ok := wr.AH.(*ah); !ok || a.closed.Load() {
 		return &verbs.ParamError{Field: "address handle", Reason: "missing, closed, or of another provider"}
 	}
 	if wr.RemoteQPN > 0xffffff {
@@ -57,7 +57,7 @@ func (q *qp) deliverDatagram(d *datagram) {
 		return
 	}
 	if !q.scatter(d.header[:], 0) || !q.scatter(d.payload, uint32(len(d.header))) {
-		q.receiveDone(&verbs.WC{Status: verbs.StatusLocProtErr}, true)
+		q.receiveDone(&verbs.WC{Status: verbs.StatusLocProtErr}, false)
 		return
 	}
 	wc := verbs.WC{Opcode: verbs.WCRecv, Flags: verbs.WCWithGRH, ByteLen: uint32(total), SrcQPN: d.src}

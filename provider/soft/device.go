@@ -5,6 +5,7 @@ package soft
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"maps"
 	"math"
 	"net"
 	"net/netip"
@@ -256,6 +257,19 @@ func (d *device) unregister(q *qp) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.qps, q.num)
+}
+
+// passShards returns when every shard in automatic progress has ended what it was
+// doing. One in manual progress belongs to a goroutine, whose own affair it is.
+func (d *device) passShards() {
+	d.mu.Lock()
+	shards := slices.Collect(maps.Values(d.shards))
+	d.mu.Unlock()
+	for _, s := range shards {
+		s.mu.Lock()
+		//lint:ignore SA2001 to have had it is what matters
+		s.mu.Unlock()
+	}
 }
 
 func (d *device) isClosed() bool {

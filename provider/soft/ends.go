@@ -7,14 +7,9 @@ import "golang.org/x/sys/unix"
 // A localEnd is one end of a connection on the local path: what the rendezvous
 // hands to the queue pair.
 type localEnd struct {
-	seg      *segment
-	side     int // 0 for the connecting side, 1 for the accepting one
-	bell     int // own eventfd, watched by the shard
-	peerBell int // the peer's
-	// sock is the rendezvous socket, which the kernel closes when the peer
-	// dies; -1 when there is none. It stays the property of connection
-	// management.
-	sock int
+	seg  *segment
+	side int // 0 for the connecting side, 1 for the accepting one
+	bell int // see bell.go; watched by the shard
 	// makeshift marks an end that the queue pair made itself, for want of an
 	// offer; its counterpart waits for the peer.
 	makeshift bool
@@ -24,7 +19,6 @@ type localEnd struct {
 func (e *localEnd) release() {
 	e.seg.close()
 	_ = unix.Close(e.bell)
-	_ = unix.Close(e.peerBell)
 }
 
 // offerEnd leaves an end for a queue pair, which takes it when it goes to RTR,
@@ -104,35 +98,25 @@ func newEndPair(cfg *Config) (accepting, connecting *localEnd, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	fds := []int{-1, -1, -1, -1, -1} // two bells, each twice, and the segment again
-	defer func() {
-		if err != nil {
-			seg.close()
-			for _, fd := range fds {
-				_ = unix.Close(fd)
-			}
-		}
-	}()
-	for i := range 2 {
-		if fds[i], err = newEventfd(); err != nil {
-			return nil, nil, err
-		}
-		if fds[i+2], err = unix.FcntlInt(uintptr(fds[i]), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-			return nil, nil, err
-		}
-	}
-	if fds[4], err = unix.FcntlInt(uintptr(seg.fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-		return nil, nil, err
-	}
-	other, err := openSegment(fds[4])
-	fds[4] = -1 // openSegment owns it in any case
+	defer seg.closeFD()
+	fd, err := unix.FcntlInt(uintptr(seg.fd), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
+		seg.close()
 		return nil, nil, err
 	}
-	seg.closeFD()
+	other, err := openSegment(fd)
+	if err != nil {
+		seg.close()
+		return nil, nil, err
+	}
 	other.closeFD()
-	return &localEnd{seg: seg, side: 1, bell: fds[0], peerBell: fds[3], sock: -1},
-		&localEnd{seg: other, side: 0, bell: fds[1], peerBell: fds[2], sock: -1}, nil
+	mine, peers, err := newBells()
+	if err != nil {
+		seg.close()
+		other.close()
+		return nil, nil, err
+	}
+	return &localEnd{seg: seg, side: 1, bell: mine}, &localEnd{seg: other, side: 0, bell: peers}, nil
 }
 
 // dropEnd takes back the end that a queue pair has offered its peer, and reports
@@ -149,26 +133,21 @@ func (d *device) dropEnd(own, peer uint32) bool {
 	return true
 }
 
-// withdrawEnd forgets the end offered for a queue pair over a socket. When it was
-// taken, the queue pair stops watching the socket, which may be closed then.
-func (d *device) withdrawEnd(qpn uint32, sock int) {
+// withdrawEnd forgets an end that was offered for a queue pair, if it was not
+// taken.
+func (d *device) withdrawEnd(qpn uint32, end *localEnd) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	key := endKey{own: qpn}
-	if end := d.ends[key]; end != nil && end.sock == sock {
+	if d.ends[key] == end {
 		delete(d.ends, key)
 		end.release()
 	}
-	d.mu.Unlock()
-	d.withLink(qpn, sock, (*link).unwatchSocket)
 }
 
-// peerGone tells a queue pair that the socket hung up: its peer's process went
-// away without a word.
-func (d *device) peerGone(qpn uint32, sock int) { d.withLink(qpn, sock, (*link).hangUp) }
-
-// withLink calls f for the link of a queue pair, if it still watches the socket:
-// the number may be another's by now.
-func (d *device) withLink(qpn uint32, sock int, f func(*link)) {
+// peerGone tells a queue pair that its peer's process went away without a word,
+// if it still has that end: the number may be another's by now.
+func (d *device) peerGone(qpn uint32, end *localEnd) {
 	d.mu.Lock()
 	q := d.qps[qpn]
 	d.mu.Unlock()
@@ -177,7 +156,7 @@ func (d *device) withLink(qpn uint32, sock int, f func(*link)) {
 	}
 	q.shard.enter()
 	defer q.shard.leave()
-	if l, ok := q.path.(*link); ok && l.end.sock == sock {
-		f(l)
+	if l, ok := q.path.(*link); ok && l.end == end {
+		l.hangUp()
 	}
 }

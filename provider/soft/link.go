@@ -31,21 +31,24 @@ type link struct {
 	rout producer // own responses
 	rin  consumer // the peer's responses
 
-	seq      uint64       // slots of out published, which path sequences count
-	acked    uint64       // slots of out given back
-	ackSeen  uint64       // the peer's ack as last handled
-	owed     uint32       // slots of in consumed and not yet acknowledged
-	ackDue   bool         // the peer waits for the acknowledgement
-	naks     uint32       // negative answers given
-	syndrome uint8        // of the last one
-	read     remoteWindow // what is left of the READ whose response is under way
-	reading  bool
-	stalled  bool   // the slot at hand was answered with RNR NAK
-	repeats  uint32 // the peer's resend count at that time
-	unrung   bool   // slots were published since the peer's bell was considered
-	parked   wakeLevel
-	hotIndex int // in the shard's hot list, -1 when not in it
-	lastWork uint32
+	seq       uint64 // slots of out published, which path sequences count
+	acked     uint64 // slots of out given back
+	ackSeen   uint64 // the peer's ack as last handled
+	owed      uint32 // slots of in consumed and not yet acknowledged
+	ackDue    bool   // the peer waits for the acknowledgement
+	naks      uint32 // negative answers given
+	syndrome  uint8  // of the last one
+	congested bool   // there was no room for a response
+	stalled   bool   // the slot at hand was answered with RNR NAK
+	repeats   uint32 // the peer's resend count at that time
+	unrung    bool   // slots were published since the peer's bell was considered
+	parked    wakeLevel
+	unread    int // rings that may lie on the bell
+	hotIndex  int // in the shard's hot list, -1 when not in it
+	lastWork  uint32
+
+	read    remoteWindow // what is left of the READ whose response is under way
+	reading bool
 }
 
 // newLink attaches a queue pair to its end of a connection.
@@ -56,29 +59,22 @@ func newLink(q *qp, end *localEnd) (*link, error) {
 	l.peer, in, rin = end.seg.carve(1 - end.side)
 	l.out, l.rout = newProducer(out), newProducer(rout)
 	l.in, l.rin = consumer{ring: in}, consumer{ring: rin}
-	if err := l.s.watch(end.bell, unix.EPOLLIN|unix.EPOLLET, l); err != nil {
+	if err := l.s.watch(end.bell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, l); err != nil {
 		return nil, err
-	}
-	if end.sock >= 0 {
-		if err := l.s.watch(end.sock, unix.EPOLLRDHUP|unix.EPOLLET, l); err != nil {
-			l.s.unwatch(end.bell)
-			return nil, err
-		}
 	}
 	l.ctl.state.Store(sideActive)
 	l.s.heat(l)
 	return l, nil
 }
 
-// onReady is called for the own bell, or when the rendezvous socket hung up.
-func (l *link) onReady(fd int, _ uint32) {
-	if fd == l.end.sock {
-		l.hangUp()
-		return
-	}
+// onReady is called when the bell was rung, or hung up.
+func (l *link) onReady(_ int, events uint32) {
 	l.parked = wakeNone
 	if l.alive() {
 		l.s.heat(l)
+	}
+	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		l.hangUp()
 	}
 }
 
@@ -123,6 +119,7 @@ func (l *link) park() bool {
 	if l.parked == want {
 		return true
 	}
+	l.expectRing()
 	l.ctl.parked.Store(want)
 	// Both sides store first and load then, so that one of them sees the other.
 	if l.missed(want) {
@@ -135,6 +132,17 @@ func (l *link) park() bool {
 	return true
 }
 
+// expectRing makes sure that there is room for one more ring on the bell. It is
+// watched edge-triggered, and each ring is an edge, so that nothing has to be read
+// when it is rung; but what is never read fills up. There is at most one ring for
+// each time of parking.
+func (l *link) expectRing() {
+	if l.unread++; l.unread == len(l.s.rings) {
+		l.unread = 0
+		silenceBell(l.end.bell, l.s.rings[:])
+	}
+}
+
 // missed reports whether something happened that the peer may not have rung
 // the bell for.
 func (l *link) missed(want wakeLevel) bool {
@@ -144,7 +152,7 @@ func (l *link) missed(want wakeLevel) bool {
 		if l.peer.resend.Load() != l.repeats {
 			return true
 		}
-	case l.reading:
+	case l.congested:
 		if l.peer.responses.Load() != l.rout.freed {
 			return true
 		}
@@ -157,13 +165,8 @@ func (l *link) missed(want wakeLevel) bool {
 
 // wake rings the peer's bell if it is parked for kind.
 func (l *link) wake(kind wakeLevel) {
-	level := l.peer.parked.Load()
-	for level >= kind {
-		if l.peer.parked.CompareAndSwap(level, wakeNone) {
-			ringEventfd(l.end.peerBell)
-			return
-		}
-		level = l.peer.parked.Load()
+	if l.peer.parked.Load() >= kind && l.peer.parked.Swap(wakeNone) != wakeNone {
+		ringBell(l.end.bell)
 	}
 }
 
@@ -179,28 +182,24 @@ func (l *link) silence() {
 func (l *link) detach() {
 	l.s.chill(l)
 	l.s.unwatch(l.end.bell)
-	l.unwatchSocket()
 	l.q.dev.dropEnd(l.q.num, l.q.attr.DestQPN)
 	l.end.release()
 }
 
-func (l *link) unwatchSocket() {
-	if l.end.sock >= 0 {
-		l.s.unwatch(l.end.sock)
-		l.end.sock = -1
-	}
-}
-
-// hangUp: the peer's process is gone. What it had sent completely still counts.
+// hangUp: the other end of the bell is closed, because the peer has left in
+// order, or because its process is gone. What it had sent completely still counts,
+// and no more than its ring holds. A peer that left in order is silent; what it
+// owes fails when the retries would have ended, or when connection management
+// hears of it.
 func (l *link) hangUp() {
-	l.unwatchSocket()
-	for range len(l.in.slots) {
+	l.s.unwatch(l.end.bell)
+	for range len(l.in.slots)/receiveBudget + 1 {
 		if !l.receive() {
 			break
 		}
 	}
 	l.collect()
-	if l.alive() {
+	if l.alive() && l.peer.state.Load() != sideSilent {
 		l.q.failOldest(verbs.StatusRetryExcErr)
 	}
 }

@@ -5,8 +5,10 @@ package soft
 import (
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -144,4 +146,82 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 	good, err := openSegment(dup(t, seg.fd))
 	require.NoError(t, err)
 	good.close()
+}
+
+// A peer that never takes its rings, and has made our end of the bells blocking,
+// can not make us wait.
+func TestBellDoesNotBlock(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	fd := a.qp.path.(*link).end.bell
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	require.NoError(t, err)
+	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_NONBLOCK)
+	require.NoError(t, err)
+	for err == nil {
+		_, err = unix.SendmsgN(fd, make([]byte, 1<<10), nil, nil, unix.MSG_DONTWAIT)
+	}
+	require.ErrorIs(t, err, unix.EAGAIN)
+	b.qp.path.(*link).ctl.parked.Store(wakeAll)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
+	}()
+	select {
+	case <-done:
+	case <-time.After(safety):
+		require.FailNow(t, "posting waits for the peer")
+	}
+}
+
+// rests requires that an end has nothing to wake up for, once it has looked.
+func (s *sleeper) rests() {
+	s.t.Helper()
+	for range 4 {
+		s.outcome(1)
+		require.NoError(s.t, s.cq.Arm(false))
+		s.outcome(1)
+		for ok := true; ok; {
+			var err error
+			_, ok, err = s.ch.Next()
+			require.NoError(s.t, err)
+			if ok {
+				s.cq.AckEvents(1)
+			}
+		}
+	}
+	require.NoError(s.t, s.cq.Arm(false))
+	s.outcome(1)
+	require.False(s.t, readable(s.t, s.ch.FD()))
+}
+
+// A peer that never takes the results of its atomics leaves the ring full; the
+// victim waits for room, asleep.
+func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
+	a.connect(b.end, nil)
+	b.connect(a, nil)
+	p := &a.qp.path.(*link).out
+	for range len(b.qp.path.(*link).rout.slots) + 1 {
+		dst, _, ok := p.reserve(atomicOperands)
+		require.True(t, ok)
+		clear(dst)
+		lie(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast, length: atomicOperands, addr: b.mr.Addr(), key: b.mr.RKey()})
+	}
+	b.rests()
+	require.Equal(t, verbs.StateRTS, b.qp.State())
+}
+
+func TestFalseResponseCount(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
+	a.connect(b.end, nil)
+	b.connect(a, nil)
+	l := a.qp.path.(*link)
+	l.ctl.responses.Store(0x7fffffff)
+	lie(&l.out, frame{op: frameRead, flags: flagFirst | flagLast, addr: b.mr.Addr(), key: b.mr.RKey(), total: endSize})
+	b.rests()
+	require.Equal(t, verbs.StateError, b.qp.State())
 }

@@ -4,8 +4,6 @@ package soft
 
 import (
 	"encoding/binary"
-
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // The receiving half of the local path: the peer's requests in, answers out.
@@ -76,7 +74,7 @@ func (l *link) serve(f *frame, payload []byte) bool {
 	var a answer
 	switch f.op {
 	case frameCompareSwap, frameFetchAdd:
-		dst, ok := l.atomicRoom()
+		dst, _, ok := l.responseRoom(8) // before it is carried out
 		if !ok {
 			return false
 		}
@@ -104,12 +102,6 @@ func (l *link) serve(f *frame, payload []byte) bool {
 	return false
 }
 
-// atomicRoom reserves the slot of an atomic's result before it is carried out.
-func (l *link) atomicRoom() (dst []byte, ok bool) {
-	dst, _, ok = l.responseRoom(8)
-	return dst, ok
-}
-
 func (l *link) serveAtomic(r *request, dst []byte) answer {
 	old, a := l.q.deliverAtomic(r)
 	if a == answerAck {
@@ -120,14 +112,18 @@ func (l *link) serveAtomic(r *request, dst []byte) answer {
 	return a
 }
 
-// responseRoom reserves room on the response ring. A count from the peer that
-// can not be true leaves the ring full; no other connection suffers.
+// responseRoom reserves room on the response ring, taking back what the peer has
+// consumed if need be.
 func (l *link) responseRoom(want uint32) (dst []byte, inArea, ok bool) {
-	dst, inArea, ok = l.rout.reserve(want)
-	if ok || !l.rout.free(l.peer.responses.Load()) {
-		return dst, inArea, ok
+	if dst, inArea, ok = l.rout.reserve(want); !ok {
+		if !l.rout.free(l.peer.responses.Load()) {
+			l.violation()
+			return nil, false, false
+		}
+		dst, inArea, ok = l.rout.reserve(want)
 	}
-	return l.rout.reserve(want)
+	l.congested = !ok
+	return dst, inArea, ok
 }
 
 // streamRead sends the data of the READ under way, and reports whether all of
@@ -182,5 +178,3 @@ func (l *link) answer() {
 }
 
 var _ path = (*link)(nil)
-
-var _ verbs.QP = (*qp)(nil)

@@ -138,7 +138,7 @@ func (l *link) resend() {
 	l.wake(wakeSlots)
 }
 
-// collect takes the peer's answers to own requests.
+// collect: see path.
 func (l *link) collect() bool {
 	l.watchSilence()
 	ack := l.peer.ack.Load()

@@ -190,3 +190,18 @@ func TestIdleLinksAreLeftToTheirBells(t *testing.T) {
 		require.Equal(t, verbs.StatusSuccess, a.wait(1, bs[i])[0].Status, "who sends looks for the answer")
 	}
 }
+
+// The bell of an end that polls is not rung: that is what makes sending cheap.
+func TestSpinningEndIsNotRung(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	for id := range uint64(10) {
+		b.recv(id, 0, 100)
+		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("x")})
+		b.wait(1)
+		a.wait(1, b)
+	}
+	for _, e := range []*end{a, b} {
+		require.False(t, readable(t, e.qp.path.(*link).end.bell))
+	}
+}

@@ -40,6 +40,9 @@ func (p *pd) Close() error {
 	return nil
 }
 
+// errNilAttr is for calls without the attributes that they need.
+var errNilAttr = &verbs.ParamError{Field: "attributes", Reason: "missing"}
+
 // own checks that an object handed in by a caller belongs to this domain's
 // device.
 func (p *pd) own(dev *device) error {
@@ -59,26 +62,29 @@ type mr struct {
 	base   uint64
 	key    uint32
 	access verbs.Access
-	mapped bool // buf is ours to unmap
+	mapped []byte // what is ours to unmap: buf, or more where pages are huge
 
 	dead   atomic.Bool
 	inside atomic.Int32 // remote operations that touch buf at this moment
 }
 
 func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
+	if attr == nil {
+		return nil, verbs.Wrap("alloc MR", errNilAttr)
+	}
 	if attr.Size <= 0 || uint64(attr.Size) > maxMRSize {
 		return nil, verbs.Wrap("alloc MR", &verbs.ParamError{Field: "size", Value: int64(attr.Size), Limit: maxMRSize, Reason: "out of range"})
 	}
 	if err := attr.Access.Check(); err != nil {
 		return nil, verbs.Wrap("alloc MR", err)
 	}
-	buf, err := mapAnonymous(attr.Size, attr.HugePages)
+	mapped, err := mapAnonymous(attr.Size, attr.HugePages)
 	if err != nil {
 		return nil, verbs.Wrap("alloc MR", err)
 	}
-	m, err := p.newMR(buf, attr.Access, true)
+	m, err := p.newMR(mapped[:attr.Size:attr.Size], attr.Access, mapped)
 	if err != nil {
-		_ = unix.Munmap(buf)
+		_ = unix.Munmap(mapped)
 		return nil, verbs.Wrap("alloc MR", err)
 	}
 	return m, nil
@@ -91,14 +97,14 @@ func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	if err := access.Check(); err != nil {
 		return nil, verbs.Wrap("register MR", err)
 	}
-	m, err := p.newMR(b, access, false)
+	m, err := p.newMR(b, access, nil)
 	if err != nil {
 		return nil, verbs.Wrap("register MR", err)
 	}
 	return m, nil
 }
 
-func (p *pd) newMR(buf []byte, access verbs.Access, mapped bool) (*mr, error) {
+func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) {
 	if p.closed.Load() {
 		return nil, verbs.ErrClosed
 	}
@@ -141,11 +147,13 @@ func (m *mr) Close() error {
 	for m.inside.Load() > 0 {
 		runtime.Gosched()
 	}
+	// So may a shard that copies to or from a posted buffer.
+	m.pd.dev.passShards()
 	m.pd.users.Add(-1)
-	if m.mapped {
-		return verbs.Wrap("close MR", unix.Munmap(m.buf))
+	if m.mapped == nil {
+		return nil
 	}
-	return nil
+	return verbs.Wrap("close MR", unix.Munmap(m.mapped))
 }
 
 // window returns the bytes that address and length name, or false when they

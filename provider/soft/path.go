@@ -13,6 +13,9 @@ type path interface {
 	// resend repeats the request that was answered with RNR NAK, and what
 	// follows it.
 	resend()
+	// collect takes the answers that have arrived, and reports whether there
+	// were any.
+	collect() bool
 	// silence stops answering: the queue pair has gone to the error state.
 	silence()
 	// detach gives up the path's resources. The queue pair calls nothing after.

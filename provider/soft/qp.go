@@ -34,6 +34,8 @@ type qp struct {
 	path path // of an RC queue pair from RTR on; of a UD one always
 }
 
+var _ verbs.QP = (*qp)(nil)
+
 func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	q, err := p.createQP(attr)
 	if err != nil {
@@ -43,6 +45,9 @@ func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 }
 
 func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
+	if attr == nil {
+		return nil, errNilAttr
+	}
 	if attr.Type != verbs.QPTypeRC && attr.Type != verbs.QPTypeUD {
 		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Reason: "neither RC nor UD"}
 	}
@@ -100,6 +105,9 @@ func (q *qp) takeNumber() error {
 func (q *qp) join() error {
 	q.shard.enter()
 	defer q.shard.leave()
+	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
+		return verbs.ErrClosed
+	}
 	if port, ok := q.path.(*datagramPort); ok {
 		if err := port.attach(); err != nil {
 			port.detach()
@@ -135,9 +143,6 @@ func (q *qp) attachSRQ(s verbs.SRQ) error {
 	own, ok := s.(*srq)
 	if !ok || own.pd != q.pd {
 		return verbs.ErrForeign
-	}
-	if own.closed {
-		return verbs.ErrClosed
 	}
 	if own.shard != q.shard {
 		return &verbs.ParamError{Field: "SRQ vector", Value: int64(own.cq.vector), Limit: int64(q.recvCQ.vector), Reason: "an SRQ shares vector and progress with its queue pairs"}
@@ -236,11 +241,10 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 	if q.state != verbs.StateRTS && q.state != verbs.StateSQD && q.state != verbs.StateError {
 		return 0, verbs.ErrState
 	}
-	for n = range wrs {
-		if err = q.enqueue(&wrs[n]); err != nil {
-			break
+	for n < len(wrs) && err == nil {
+		if err = q.enqueue(&wrs[n]); err == nil {
+			n++
 		}
-		n++
 	}
 	if q.state == verbs.StateError {
 		q.flushSends()

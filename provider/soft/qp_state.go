@@ -11,6 +11,9 @@ import (
 
 // Modify changes attributes and state; see verbs.QP.
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if attr == nil {
+		return verbs.Wrap("modify QP", errNilAttr)
+	}
 	q.shard.enter()
 	defer q.shard.leave()
 	return verbs.Wrap("modify QP", q.modify(attr, mask))
@@ -87,10 +90,16 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.forget()
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
+		if q.path != nil {
+			q.path.collect() // what is answered already was no failure
+		}
 		q.enterError()
 	case verbs.StateSQD:
 		if from != to {
 			q.state, q.drained = to, false
+			if q.path != nil {
+				q.path.transmit() // nothing new, but it looks for answers from now on
+			}
 			q.retire()
 		}
 	default:
@@ -138,11 +147,11 @@ func (q *qp) flushSends() {
 func (q *qp) flushReceives() {
 	flushed := verbs.WC{Status: verbs.StatusWRFlushErr}
 	if q.has {
-		q.receiveDone(&flushed, true)
+		q.receiveDone(&flushed, false)
 	}
 	// The buffers of an SRQ belong to the others too, and stay.
 	for q.srq == nil && q.rq.pop(&q.current) {
-		q.receiveDone(&flushed, true)
+		q.receiveDone(&flushed, false)
 	}
 }
 

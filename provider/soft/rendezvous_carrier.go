@@ -14,14 +14,16 @@ import (
 )
 
 // A localCarrier carries the messages of one ID over a Unix socket. The reply
-// brings three descriptors along: the shared segment, the bell of the connecting
-// side and that of the accepting one. The socket stays open as long as the ID:
+// brings two descriptors along: the shared segment, and the connecting side's
+// bell. The socket stays open as long as the ID:
 // the kernel hangs it up when the peer dies.
 type localCarrier struct {
-	ch  *channel
-	id  *id // nil while the request is awaited
-	fd  int
-	qpn uint32 // of the queue pair attached; 0: none
+	ch *channel
+	id *id // nil while the request is awaited
+	fd int
+	// The end offered to a queue pair, if any, and its number.
+	offered *localEnd
+	qpn     uint32
 
 	// The connecting side, while the listener's queue is full.
 	request message
@@ -39,7 +41,6 @@ const redialAfter = 5 * time.Millisecond
 const (
 	passedSegment = iota
 	passedBell    // of the connecting side
-	passedPeerBell
 	passedCount
 )
 
@@ -162,7 +163,7 @@ func checkPassed(m message, fds []int) error {
 	if len(fds) != want {
 		return fmt.Errorf("%w: message with %d descriptors", verbs.ErrProtocol, len(fds))
 	}
-	if want > 0 && !(isEventfd(fds[passedBell]) && isEventfd(fds[passedPeerBell])) {
+	if want > 0 && !isBell(fds[passedBell]) {
 		return fmt.Errorf("%w: not a doorbell", verbs.ErrProtocol)
 	}
 	return nil
@@ -175,7 +176,7 @@ func (c *localCarrier) attach(qpn uint32) error {
 	if err != nil {
 		return err
 	}
-	c.qpn = qpn
+	c.qpn, c.offered = qpn, end
 	return c.ch.dev.offerEnd(qpn, end)
 }
 
@@ -196,27 +197,29 @@ func (c *localCarrier) openEnd() (*localEnd, error) {
 		return nil, err
 	}
 	seg.closeFD()
-	return &localEnd{seg: seg, side: 0, bell: fds[passedBell], peerBell: fds[passedPeerBell], sock: c.fd}, nil
+	return &localEnd{seg: seg, side: 0, bell: fds[passedBell]}, nil
 }
 
-// makeEnd makes the memory and both bells, and keeps copies of the descriptors
-// to pass: the end may be taken, and given up, before the reply goes.
+// makeEnd makes the memory and both bells, and keeps the descriptors to pass: the
+// end may be taken, and given up, before the reply goes.
 func (c *localCarrier) makeEnd() (*localEnd, error) {
 	seg, err := newSegment(&c.ch.dev.cfg)
 	if err != nil {
 		return nil, err
 	}
-	end := &localEnd{seg: seg, side: 1, bell: -1, peerBell: -1, sock: c.fd}
-	if end.bell, err = newEventfd(); err == nil {
-		end.peerBell, err = newEventfd()
-	}
-	if err == nil {
-		c.passed, err = duplicate(seg.fd, end.peerBell, end.bell)
-	}
+	mine, peers, err := newBells()
 	if err != nil {
+		seg.close()
+		return nil, err
+	}
+	end := &localEnd{seg: seg, side: 1, bell: mine}
+	fds, err := duplicate(seg.fd)
+	if err != nil {
+		_ = unix.Close(peers)
 		end.release()
 		return nil, err
 	}
+	c.passed = append(fds, peers)
 	seg.closeFD()
 	return end, nil
 }
@@ -235,7 +238,7 @@ func (c *localCarrier) dropPassed() {
 	c.passed = nil
 }
 
-func (c *localCarrier) hungUp() { c.ch.dev.peerGone(c.qpn, c.fd) }
+func (c *localCarrier) hungUp() { c.ch.dev.peerGone(c.qpn, c.offered) }
 
 func (c *localCarrier) mute() {
 	c.ch.timers.stop(&c.redial)
@@ -257,8 +260,8 @@ func (c *localCarrier) move(to *channel) error {
 func (c *localCarrier) close() {
 	c.mute()
 	c.dropPassed()
-	if c.qpn != 0 {
-		c.ch.dev.withdrawEnd(c.qpn, c.fd)
+	if c.offered != nil {
+		c.ch.dev.withdrawEnd(c.qpn, c.offered)
 	}
 	_ = unix.Close(c.fd)
 }

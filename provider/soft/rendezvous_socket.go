@@ -5,8 +5,6 @@ package soft
 import (
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -113,15 +111,4 @@ func closeAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
-}
-
-// isEventfd reports whether a descriptor that a peer sent is an eventfd that
-// does not block. Writing to anything else might.
-func isEventfd(fd int) bool {
-	name, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
-	if err != nil || name != "anon_inode:[eventfd]" {
-		return false
-	}
-	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
-	return err == nil && flags&unix.O_NONBLOCK != 0
 }

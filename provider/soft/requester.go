@@ -31,6 +31,9 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 		sum += uint64(wr.SGEs[i].Length)
 	}
 	if wr.Flags&verbs.SendInline != 0 {
+		if len(wr.SGEs) > 0 {
+			return 0, &verbs.ParamError{Field: "send SGEs", Value: int64(len(wr.SGEs)), Reason: "given with SendInline"}
+		}
 		if len(wr.Inline) > q.caps.MaxInline {
 			return 0, &verbs.ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Limit: int64(q.caps.MaxInline)}
 		}
@@ -307,7 +310,7 @@ func (q *qp) notReady(code uint8) {
 
 func (q *qp) onRNRTimer() {
 	q.requester.waitingRNR = false
-	if q.path != nil && q.state == verbs.StateRTS {
+	if q.path != nil && (q.state == verbs.StateRTS || q.state == verbs.StateSQD) {
 		q.path.resend()
 		q.path.transmit()
 	}

@@ -107,7 +107,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	for id := range uint64(3) {
 		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend})
 	}
-	d.peerGone(a.qp.num, -1)
+	d.peerGone(a.qp.num, a.qp.path.(*link).end)
 	got := a.turn()
 	var ids []uint64
 	var statuses []verbs.Status
@@ -117,6 +117,26 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	}
 	require.Equal(t, []uint64{20, 0, 1, 2, 21}, ids, "what the peer had sent is delivered")
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
+}
+
+// What was sent to nobody, before connection management came with the way to the
+// peer, is sent again.
+func TestRequestsMoveToAnotherEnd(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, nil)
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendFence, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 64, 100)}})
+	mine, theirs, err := newEndPair(&d.cfg)
+	require.NoError(t, err)
+	require.NoError(t, d.offerEnd(a.qp.num, mine))
+	require.NoError(t, d.offerEnd(b.qp.num, theirs))
+	b.connect(a, nil)
+	b.recv(9, 0, 100)
+	got := a.wait(2, b)
+	require.Equal(t, []uint64{1, 2}, []uint64{got[0].ID, got[1].ID})
+	require.EqualValues(t, 100, b.wait(1, a)[0].ByteLen)
+	require.Zero(t, a.qp.reads+a.qp.wantAcks)
 }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {
@@ -135,4 +155,66 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 			n, _ = a.cq.Poll(a.wc)
 		}
 	}))
+}
+
+// What was answered before the queue pair went to the error state was done.
+func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	b.recv(1, 0, 10)
+	for id := range uint64(2) {
+		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	}
+	b.wait(1)
+	b.turn()
+	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	got := a.turn()
+	require.Len(t, got, 2)
+	require.Equal(t, verbs.StatusSuccess, got[0].Status)
+	require.NotEqual(t, verbs.StatusSuccess, got[1].Status)
+}
+
+func sqd(t *testing.T, e *end) {
+	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
+}
+
+// What was begun before SQD goes on, RNR retries among it.
+func TestRNRInSQD(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	advance := a.stopClock()
+	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	b.turn()
+	require.Empty(t, a.turn())
+	require.True(t, a.qp.waitingRNR)
+	sqd(t, a)
+	b.recv(1, 0, 64)
+	advance(verbs.RNRDelay(1))
+	a.turn()
+	b.wait(1)
+	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
+	require.True(t, a.qp.drained)
+}
+
+// A link that was left to its bell looks for its answers in SQD.
+func TestColdLinkDrains(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	b.recv(1, 0, 64)
+	a.post(verbs.SendWR{Opcode: verbs.OpSend})
+	l := a.qp.path.(*link)
+	require.True(t, l.park())
+	a.qp.shard.chill(l)
+	sqd(t, a)
+	b.wait(1)
+	b.turn()
+	a.turn()
+	require.True(t, a.qp.drained)
+}
+
+func TestInlineAndSGEsExclude(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, _ := newPair(t, d, verbs.ProgressManual)
+	_, err := a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x"), SGEs: []verbs.SGE{{Length: 1}}}})
+	require.ErrorAs(t, err, new(*verbs.ParamError))
 }

@@ -116,7 +116,7 @@ func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 // requestFailed.
 func (q *qp) refuse(status verbs.Status, a answer) answer {
 	if q.has {
-		q.receiveDone(&verbs.WC{Status: status}, true)
+		q.receiveDone(&verbs.WC{Status: status}, false)
 	}
 	return a
 }

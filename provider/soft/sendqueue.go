@@ -92,7 +92,7 @@ func (q *sendQueue) retire() {
 func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 	q.retire()
 	q.held++
-	c.push(wc, &q.held, wc.Status != verbs.StatusSuccess)
+	c.push(wc, &q.held, false)
 }
 
 // push copies a checked request.

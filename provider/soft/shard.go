@@ -61,6 +61,7 @@ type shard struct {
 	alarm     int64 // what timerfd is set to; 0 when it is not
 	drives    uint32
 	ready     [maxReady]unix.EpollEvent
+	rings     [64]byte // where rings of bells are read to
 
 	closed bool
 	done   chan struct{} // closed when the goroutine has ended
@@ -125,9 +126,12 @@ func (s *shard) settle() {
 	if s.armed == 0 && !s.auto {
 		return
 	}
-	for _, l := range s.hot {
-		if !l.park() {
+	for i := len(s.hot) - 1; i >= 0; i-- {
+		switch l := s.hot[i]; {
+		case !l.park():
 			s.signal()
+		case len(s.hot) > hotKept:
+			s.chill(l) // its bell is enough
 		}
 	}
 	if s.wire.work(); len(s.wire.due) > 0 {

@@ -27,6 +27,9 @@ func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
 }
 
 func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
+	if attr == nil {
+		return nil, errNilAttr
+	}
 	if attr.MaxWR < 1 || attr.MaxWR > maxWR {
 		return nil, &verbs.ParamError{Field: "SRQ WRs", Value: int64(attr.MaxWR), Limit: maxWR, Reason: "out of range"}
 	}

@@ -105,6 +105,7 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	require.EqualValues(t, 0x10000+scriptMTU, again.RETH().Addr())
 	require.EqualValues(t, 3*scriptMTU, again.RETH().Length())
 	p.wantRequest("and all behind it", wire.SendOnly, 4)
+	p.send(p.answer(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantQuiet("once")
 	// rxe goes on with MIDDLE, network cards begin anew with FIRST; a late copy
 	// of what was there already is nothing.
@@ -114,6 +115,20 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	for i := range 4 {
 		require.Equal(t, byte(number(ourBase, uint64(i))), p.e.mr.Bytes()[i*scriptMTU])
 	}
+}
+
+// A late response to what is about to be asked for again leaves the count of what
+// is outstanding right.
+func TestWireLateResponseAndTheDepth(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
+	p.post(1, verbs.OpRead, 1)
+	p.post(2, verbs.OpSend, 1)
+	p.send(p.ack(1), p.answer(wire.ReadResponseOnly, 0, 1), p.ack(1))
+	p.wantDone("both are answered", verbs.StatusSuccess, 1, 2)
+	p.out = nil
+	p.post(3, verbs.OpRead, 2*readPiece*scriptMTU)
+	p.wantRequest("one at a time", wire.ReadRequest, 2)
+	p.wantQuiet("one at a time")
 }
 
 func TestWireResponseOfAWrongLength(t *testing.T) {

@@ -171,8 +171,9 @@ func (p *wirePort) receive(pkt wire.Packet, from *arrival) {
 	p.q.deliverDatagram(&d)
 }
 
-func (p *wirePort) resend()  {}
-func (p *wirePort) silence() {}
+func (p *wirePort) resend()       {}
+func (p *wirePort) collect() bool { return false }
+func (p *wirePort) silence()      {}
 
 // detach: see path.
 func (p *wirePort) detach() {

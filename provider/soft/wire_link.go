@@ -96,6 +96,9 @@ func (l *wireLink) resend() {
 	l.goBack()
 }
 
+// collect: see path. What has arrived was taken when it did.
+func (l *wireLink) collect() bool { return false }
+
 // silence: see path. The peer finds out when nobody answers.
 func (l *wireLink) silence() { l.retry.stop() }
 

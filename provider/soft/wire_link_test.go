@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/netsim"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -56,4 +57,19 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 		// What WRITE and READ left over.
 		b.qp.rq.head = b.qp.rq.tail
 	}
+}
+
+// What was due before a reset is not sent by the connection after it.
+func TestWireResetForgets(t *testing.T) {
+	p := newScript(t)
+	p.e.recv(1, 0, 10)
+	p.give(asking(p.request(wire.SendOnly, 0, 1)))
+	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
+	p.e.connect(p.e, scriptAttr)
+	p.e.turn()
+	p.wantQuiet("it was of the connection before")
+	p.l = p.e.qp.path.(*wireLink)
+	p.e.recv(2, 0, 10)
+	p.send(asking(p.request(wire.SendOnly, 0, 1)))
+	p.wantSyndrome("the new one counts from the beginning", wire.AckNoCredits, 0)
 }

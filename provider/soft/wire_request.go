@@ -40,15 +40,12 @@ type wireRequester struct {
 // link had room for them.
 func (l *wireLink) request() bool {
 	l.full = false
-	idle := !l.q.sq.outstanding()
 	for w := l.q.toSend(); w != nil; w = l.q.toSend() {
 		if !l.sendRequest(w) {
 			break
 		}
 	}
-	if l.q.sq.outstanding() && (idle || !l.retry.running()) {
-		l.watch()
-	}
+	l.watch()
 	return !l.full
 }
 

@@ -40,7 +40,8 @@ func (l *wireLink) tryAgain() bool {
 // times the timeout; up to four are allowed (IBTA vol. 1, 9.7.6.1.3).
 func (l *wireLink) watch() {
 	timeout := verbs.AckTimeout(l.q.attr.Timeout)
-	if l.touched = l.retry.running(); !l.touched && timeout > 0 {
+	if timeout > 0 && !l.retry.running() && l.q.sq.outstanding() {
+		l.touched = false
 		l.retry.start(timeout)
 	}
 }

@@ -46,6 +46,15 @@ func TestWireAnswerDuringARepetition(t *testing.T) {
 	p.wantRequest("in the middle of the second", wire.SendMiddle, 10)
 	p.wantRequest("", wire.SendLast, 11)
 	p.wantQuiet("and no more")
+	p.post(3, verbs.OpSend, 8*scriptMTU)
+	p.out, p.rooms = nil, 1
+	p.send(p.nak(wire.NAKSequence, 12))
+	p.wantRequest("as far as there is room", wire.SendFirst, 12)
+	p.rooms = -1
+	p.send(p.ack(17))
+	p.wantRequest("it was in flight since the first time", wire.SendMiddle, 18)
+	p.wantRequest("", wire.SendLast, 19)
+	p.wantQuiet("and no more")
 }
 
 func TestWireTimeoutsAreCounted(t *testing.T) {
@@ -71,8 +80,13 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 1 })
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	for seq := range uint64(5) {
-		p.advance(2 * scriptTimeout)
 		p.out = nil
+		for range 2 { // the first one finds that there was an answer
+			if len(p.out) == 0 {
+				p.advance(scriptTimeout)
+			}
+		}
+		require.NotZero(t, len(p.out), "a second attempt")
 		p.send(p.ack(seq))
 		require.Empty(t, p.e.taken())
 	}
@@ -81,6 +95,20 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	require.Empty(t, p.e.qp.shard.wire.due)
 	p.advance(2 * scriptTimeout)
 	require.Empty(t, p.e.qp.shard.timers, "nothing is left to be waited for")
+}
+
+// What was sent again a short time ago is not sent a third time.
+func TestWireTimeoutAfterARepetition(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 1)
+	p.advance(scriptTimeout - 1)
+	p.out = nil
+	p.send(p.nak(wire.NAKSequence, 0))
+	p.wantRequest("the second attempt", wire.SendOnly, 0)
+	p.advance(1)
+	p.wantQuiet("it is too early for another")
+	p.advance(scriptTimeout)
+	p.wantRequest("the third", wire.SendOnly, 0)
 }
 
 // A timer that was started for an earlier request does not cut a later one short.
@@ -113,7 +141,8 @@ func TestWireSequenceNAKsCountAsRetries(t *testing.T) {
 	p.post(1, verbs.OpSend, 1)
 	p.send(p.nak(wire.NAKSequence, 0))
 	require.Empty(t, p.e.taken())
-	p.advance(2 * scriptTimeout)
+	p.advance(scriptTimeout)
+	p.advance(scriptTimeout)
 	p.wantDone("one by NAK, and the timeout is the second", verbs.StatusRetryExcErr, 1)
 }
 

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"bytes"
 	goflag "flag"
 	"math/rand/v2"
 	"testing"
@@ -111,4 +112,35 @@ func (c *climate) run(t *testing.T, seed uint64) (failures int) {
 	}
 	require.True(t, c.fails || failures == 0, "a connection failed that should not have")
 	return failures
+}
+
+// Messages of a mebibyte, over a network that loses some of their thousands of
+// packets.
+func TestWireBulkSeeds(t *testing.T) {
+	const size = 1 << 20
+	for seed := uint64(1); seed <= 6; seed++ {
+		s := newSim(t, seed, netsim.Config{Drop: 0.005, Duplicate: 0.01, Corrupt: 0.002, Reorder: 0.01, Delay: 20 * time.Microsecond, Jitter: 100 * time.Microsecond})
+		a, b := s.newEnd(), s.newEnd()
+		s.join(a, b, func(attr *verbs.QPAttr) {
+			attr.PathMTU = verbs.MTU256 + verbs.MTU(seed%3)
+			attr.RQPSN, attr.SQPSN = 0xffff00, 0xffff00
+		})
+		for id, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
+			src, dst := a.mr.Bytes()[:size], b.mr.Bytes()[size:][:size]
+			local, remote := verbs.SGEOf(a.mr, 0, size), b.mr.Addr()+size
+			if op == verbs.OpRead {
+				src, dst = b.mr.Bytes()[size:][:size], a.mr.Bytes()[:size]
+			}
+			fill(src, seed*8+uint64(id))
+			b.recv(9, size, size)
+			a.post(verbs.SendWR{ID: uint64(id), Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{local}, RemoteAddr: remote, RKey: b.mr.RKey()})
+			s.settle()
+			got := a.taken()
+			require.Len(t, got, 1)
+			require.Equal(t, verbs.StatusSuccess, got[0].Status, "seed %d, %v", seed, op)
+			require.True(t, bytes.Equal(src, dst), "seed %d, %v", seed, op)
+		}
+		require.Len(t, b.taken(), 1, "one SEND")
+		require.Greater(t, s.net.Stats.Dropped, 10)
+	}
 }

@@ -143,13 +143,11 @@ func (l *wireLink) carryOutAtomic(p wire.Packet) answer {
 	return answerAck
 }
 
-// keep makes the response of n packets due to what is at hand. It stands for the
-// acknowledgement of all before it.
+// keep makes the response of n packets due to what is at hand.
 func (l *wireLink) keep(k *kept, n uint64) {
 	k.first, k.last = l.expect, l.expect+n-1
 	k.start, k.next, k.end = k.first, k.first, k.last
 	l.carriedOut(n, true)
-	l.ackDue = false
 	l.schedule()
 }
 
@@ -177,14 +175,13 @@ func (l *wireLink) duplicate(p wire.Packet, seq uint64) {
 		}
 		return
 	}
-	k, index := l.kept.find(seq)
-	switch {
+	switch k, index := l.kept.find(seq); {
 	case k == nil || k.atomic != (kind == wire.KindAtomic):
 		return
 	case k.atomic:
 		l.kept.again(index, seq, seq)
 		l.schedule()
-	case kind == wire.KindRead:
+	default:
 		l.readAgain(p.RETH(), k, index, seq)
 	}
 }

@@ -47,10 +47,20 @@ func (f fault) post(p *pair) {
 	p.b.recv(recvID, buffer...)
 	p.b.recv(recvBehindID, p.b.sge(faultRecvAt, faultRecvLen))
 	wr := f.make(p)
+	want := p.outcome(f.kind)
+	if want.Refused {
+		n, err := p.a.qp.PostSend([]verbs.SendWR{wr})
+		p.Error(err)
+		p.Zero(n)
+		p.a.post(send(behindID))
+		p.a.sends.inOrder(behindID)
+		p.b.recvs.inOrder(recvID)
+		p.b.recvs.forget()
+		return
+	}
 	before := slices.Clone(p.b.mr.Bytes())
 	p.a.post(wr, send(behindID))
 
-	want := p.outcome(f.kind)
 	p.a.sends.fail(want.Requester, p.a.qp, wrongID)
 	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, behindID)
 	p.Equal(verbs.StateError, p.a.qp.State())
@@ -122,11 +132,12 @@ type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
 	read bool // may be read, though
+	key  bool // the key is what is wrong
 }
 
 func badMemory() []badSGE {
 	return []badSGE{
-		{name: "unknown key", sge: func(e *end) verbs.SGE {
+		{name: "unknown key", key: true, sge: func(e *end) verbs.SGE {
 			return verbs.SGE{Addr: e.mr.Addr(), Length: 64, LKey: ^e.mr.LKey()}
 		}},
 		{name: "one byte behind the end", sge: func(e *end) verbs.SGE { return e.sge(memorySize-63, 64) }},
@@ -134,10 +145,10 @@ func badMemory() []badSGE {
 		{name: "around the end of the address space", sge: func(e *end) verbs.SGE {
 			return verbs.SGE{Addr: math.MaxUint64 - 31, Length: 64, LKey: e.mr.LKey()}
 		}},
-		{name: "of another domain", sge: func(e *end) verbs.SGE {
+		{name: "of another domain", key: true, sge: func(e *end) verbs.SGE {
 			return verbs.SGEOf(e.r.alloc(e.r.newPD(), 4096, verbs.AccessAll), 0, 64)
 		}},
-		{name: "closed region", sge: func(e *end) verbs.SGE {
+		{name: "closed region", key: true, sge: func(e *end) verbs.SGE {
 			mr := e.r.alloc(e.r.pd, 4096, verbs.AccessAll)
 			sge := verbs.SGEOf(mr, 0, 64)
 			e.r.NoError(mr.Close())
@@ -153,12 +164,16 @@ func badMemory() []badSGE {
 func localFaults() []fault {
 	var faults []fault
 	for _, bad := range badMemory() {
+		kind := LocalProtection
+		if bad.key {
+			kind = PayloadKey
+		}
 		if !bad.read {
 			faults = append(faults, fault{
-				name: "SEND, " + bad.name, kind: LocalProtection,
+				name: "SEND, " + bad.name, kind: kind,
 				make: func(p *pair) verbs.SendWR { return send(wrongID, p.a.sge(0, 8), bad.sge(p.a)) },
 			}, fault{
-				name: "WRITE, " + bad.name, kind: LocalProtection,
+				name: "WRITE, " + bad.name, kind: kind,
 				make: func(p *pair) verbs.SendWR { return p.a.remote(verbs.OpWrite, wrongID, p.b, 0, bad.sge(p.a)) },
 			})
 		}

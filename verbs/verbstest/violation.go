@@ -32,6 +32,9 @@ const (
 	// LocalProtection is a local buffer whose key, bounds or rights do not
 	// hold: local protection error / nothing.
 	LocalProtection Violation = "local memory not accessible"
+	// PayloadKey is the local key of a payload that is sent or written, which
+	// some devices tell from bounds and rights: local protection error / nothing.
+	PayloadKey Violation = "local key of a payload"
 )
 
 // An Outcome is how a request ends that is wrong in some way.
@@ -42,21 +45,23 @@ type Outcome struct {
 	// those behind it are flushed. StatusWRFlushErr means that the request took
 	// no buffer, StatusSuccess that the other end noticed nothing.
 	Responder verbs.Status
+	// Refused means that there are no statuses: posting the request fails.
+	Refused bool
 }
 
 // standard is the outcome that the specification demands.
 func (v Violation) standard() Outcome {
 	switch v {
 	case RecvTooShort:
-		return Outcome{verbs.StatusRemInvReqErr, verbs.StatusLocLenErr}
+		return Outcome{Requester: verbs.StatusRemInvReqErr, Responder: verbs.StatusLocLenErr}
 	case RecvInaccessible:
-		return Outcome{verbs.StatusRemOpErr, verbs.StatusLocProtErr}
+		return Outcome{Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocProtErr}
 	case RemoteAccess, WriteImmAccess:
-		return Outcome{verbs.StatusRemAccessErr, verbs.StatusWRFlushErr}
-	case LocalProtection:
-		return Outcome{verbs.StatusLocProtErr, verbs.StatusSuccess}
+		return Outcome{Requester: verbs.StatusRemAccessErr, Responder: verbs.StatusWRFlushErr}
+	case LocalProtection, PayloadKey:
+		return Outcome{Requester: verbs.StatusLocProtErr, Responder: verbs.StatusSuccess}
 	}
-	return Outcome{verbs.StatusRemInvReqErr, verbs.StatusWRFlushErr}
+	return Outcome{Requester: verbs.StatusRemInvReqErr, Responder: verbs.StatusWRFlushErr}
 }
 
 // outcome is what to expect of the device under test.

@@ -1,0 +1,142 @@
+// Command interop speaks the protocols of well-known RDMA programs, to try this
+// library against something that others wrote: rping, ucmatose, ib_send_lat and
+// ib_send_bw. See README.md.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// options are the flags, checked.
+type options struct {
+	listen   bool
+	addr     netip.AddrPort
+	provider string
+	size     int // bytes of a message
+	count    int // messages, or rounds
+	conns    int
+	refused  int
+}
+
+// A protocol is one of those programs.
+type protocol struct {
+	size, count int // what it takes when nothing is said
+	least, most int // limits of the size
+	server      func(*side) reactor.Handler
+	client      func(*side) reactor.Handler
+}
+
+func protocols() map[string]protocol {
+	return map[string]protocol{
+		"rping":    {64, 10, 26, 65535, newRpingServer, newRpingClient},
+		"cmatose":  {100, 10, 1, 65536, newCmatoseServer, newCmatoseClient},
+		"send_lat": {2, 1000, 1, 65536, newLatencyServer, newLatencyClient},
+		"send_bw":  {65536, 1000, 1, 65536, newBandwidthServer, newBandwidthClient},
+	}
+}
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func run(args []string, stdout, stderr io.Writer) (status int) {
+	opts, p, err := parse(args, stderr)
+	if err == nil {
+		err = opts.play(p, stdout)
+	}
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		fmt.Fprintln(stderr, "interop:", err)
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, stderr io.Writer) (*options, protocol, error) {
+	all := protocols()
+	names := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+	if len(args) == 0 {
+		return nil, protocol{}, fmt.Errorf("say a protocol: %s", names)
+	}
+	p, ok := all[args[0]]
+	if !ok {
+		return nil, p, fmt.Errorf("unknown protocol %q: there are %s", args[0], names)
+	}
+	var o options
+	var listen, connect string
+	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
+	f.SetOutput(stderr)
+	f.StringVar(&listen, "listen", "", "be the server, on this `address`; port 0 is any free one")
+	f.StringVar(&connect, "connect", "", "be the client of a server at this `address`")
+	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
+	f.IntVar(&o.size, "size", p.size, "`bytes` of a message")
+	f.IntVar(&o.count, "count", p.count, "messages, or rounds")
+	f.IntVar(&o.conns, "conns", 1, "connections that the server lets in; cmatose only")
+	f.IntVar(&o.refused, "refused", 0, "connections more, which the server refuses; cmatose only")
+	if err := f.Parse(args[1:]); err != nil {
+		return nil, p, err
+	}
+	o.listen = listen != ""
+	var err error
+	if o.addr, err = netip.ParseAddrPort(listen + connect); err != nil {
+		return nil, p, fmt.Errorf("say one of -listen and -connect: %w", err)
+	}
+	return &o, p, o.check(p)
+}
+
+func (o *options) check(p protocol) error {
+	fewest := 1
+	if o.listen {
+		fewest = 0 // a server may refuse them all
+	}
+	for _, flag := range []struct {
+		name                string
+		value, least, limit int
+	}{
+		{"size", o.size, p.least, p.most},
+		{"count", o.count, 1, 1 << 30},
+		{"conns", o.conns, fewest, 1 << 10},
+		{"refused", o.refused, 0, 1 << 10},
+	} {
+		if flag.value < flag.least || flag.value > flag.limit {
+			return fmt.Errorf("-%s %d: it is %d to %d", flag.name, flag.value, flag.least, flag.limit)
+		}
+	}
+	return nil
+}
+
+// play is one side of the protocol, from beginning to end.
+func (o *options) play(p protocol, stdout io.Writer) error {
+	device, err := provider.Open(o.provider, nil)
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+
+	s := &side{opts: o, out: stdout}
+	handler := p.client(s)
+	if o.listen {
+		handler = p.server(s)
+	}
+	s.engine, err = reactor.New(device, handler, &reactor.Config{MaxMessage: max(o.size, smallest)})
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(s.engine.Start(), s.start()); err != nil {
+		s.engine.Stop()
+		return errors.Join(err, s.engine.Wait())
+	}
+	err = s.engine.Wait()
+	return errors.Join(s.err, err) // the loop has ended, so s is ours
+}

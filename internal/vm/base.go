@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// A base is the part of a guest that comes from packages: a directory with the
+// kernel, and an archive of modules, programs and their libraries.
+type base string
+
+func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
+func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
+
+// prepareBase returns the base that fits the packages of today. It is made anew
+// when the cache has none.
+func prepareBase(ctx context.Context) (base, error) {
+	selected, err := selectPackages(ctx)
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	cache = filepath.Join(cache, "rdmaloop", "vm")
+	b := base(filepath.Join(cache, selected.key()))
+	if _, err := os.Stat(string(b)); err == nil {
+		return b, nil
+	}
+	// Bases of older packages are of no use any more.
+	if err := os.RemoveAll(cache); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	return b, b.make(ctx, selected, cache)
+}
+
+// make makes the base next to where it will be: it is there as a whole or not
+// at all.
+func (b base) make(ctx context.Context, selected *selection, cache string) error {
+	root, err := os.MkdirTemp(cache, "root-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(root)
+	if err := selected.unpack(ctx, root); err != nil {
+		return err
+	}
+	draft, err := os.MkdirTemp(cache, "base-")
+	if err != nil {
+		return err
+	}
+	if err := base(draft).fill(sysroot(root)); err != nil {
+		return err
+	}
+	return os.Rename(draft, string(b))
+}
+
+func (b base) fill(root sysroot) error {
+	kernels, err := filepath.Glob(filepath.Join(string(root), "boot", "vmlinuz-*"))
+	if err != nil {
+		return err
+	}
+	if len(kernels) != 1 {
+		return fmt.Errorf("packages have %d kernels, not one", len(kernels))
+	}
+	if err := os.Rename(kernels[0], b.kernel()); err != nil {
+		return err
+	}
+	files := tree{}
+	if err := root.addModules(files); err != nil {
+		return err
+	}
+	if err := root.addPrograms(files); err != nil {
+		return err
+	}
+	var archive bytes.Buffer
+	if err := files.writeTo(&archive); err != nil {
+		return err
+	}
+	return os.WriteFile(b.archive(), archive.Bytes(), 0o644)
+}

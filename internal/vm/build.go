@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+const module = "github.com/rdmaloop/rdmaloop/"
+
+// ours are the programs of this module that run in the guest, by their names
+// there, in the directory /go, and how each is made.
+var ours = []struct {
+	name string
+	make []string
+}{
+	{"echo", []string{"build", module + "examples/echo"}},
+	{"interop", []string{"build", module + "examples/interop"}},
+	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
+}
+
+// buildPrograms builds the programs of this module, in dir.
+func buildPrograms(ctx context.Context, dir string) (tree, error) {
+	files := tree{}
+	for _, program := range ours {
+		out := filepath.Join(dir, program.name)
+		last := len(program.make) - 1
+		args := append(program.make[:last:last],
+			"-tags=rdmacore",
+			"-ldflags=-s -w", // no symbols: the guest's files take its memory
+			"-o", out, program.make[last])
+		if err := command(ctx, "", "go", args...); err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(out)
+		if err != nil {
+			return nil, err
+		}
+		files[path.Join("go", program.name)] = data
+	}
+	return files, nil
+}

@@ -1,0 +1,1 @@
+echo_over busy

@@ -1,0 +1,3 @@
+serve rping -s -a $ADDR -C 10 -V
+$go rping $rdmacore -connect $ADDR:7174
+served

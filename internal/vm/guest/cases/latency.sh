@@ -1,0 +1,25 @@
+# How long a message takes: ib_send_lat with itself and the echo example with
+# itself, three times in turn; of each the best typical time, one way, in
+# microseconds.
+theirs() {
+	with_itself ib_send_lat -R -F -d rxe0 -n 1000 -s 64 $flags >/tmp/report
+	awk '$1 == 64 && $5 > 0 { print $5 }' /tmp/report >>/tmp/theirs
+}
+ours() {
+	serve /go/echo $rdmacore -mode $mode -listen $ADDR:7471 >/dev/null
+	/go/echo $rdmacore -mode $mode -connect $ADDR:7471 -count 1000 -duration 0 -json >/tmp/report 2>/tmp/errors || cat /tmp/errors
+	stopped
+	sed -n 's/.*"p50_ns": *\([0-9]*\).*/\1/p' /tmp/report | awk '{ print $1 / 2000 }' >>/tmp/ours
+}
+compare() {
+	mode=$1 flags=${2-}
+	rm -f /tmp/theirs /tmp/ours
+	for round in 1 2 3; do
+		theirs
+		ours
+	done
+	echo "$(sort -n /tmp/theirs | head -n 1) $(sort -n /tmp/ours | head -n 1)" |
+		awk -v mode=$mode '{ printf "latency, %s: ib_send_lat %.2f us, echo %.2f us, ratio %.2f\n", mode, $1, $2, $2 / $1 }'
+}
+compare busy
+compare event -e

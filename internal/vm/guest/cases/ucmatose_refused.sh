@@ -1,0 +1,7 @@
+# ucmatose's connection is refused, and it says so.
+serve $go cmatose $rdmacore -listen $ADDR:7471 -conns 0 -refused 1
+ucmatose -s $ADDR >/tmp/out || status=$?
+cat /tmp/out
+[ $status = 28 ]
+grep -q 'REJECTED, error: 28' /tmp/out
+served

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestCaseNames(t *testing.T) {
+	require.Contains(t, caseNames(regexp.MustCompile("")), "device")
+	require.Equal(t, []string{"rping"}, caseNames(regexp.MustCompile("^rping$")))
+	require.Empty(t, caseNames(regexp.MustCompile("no such case")))
+}
+
+// Only the cases that are asked for go into the guest.
+func TestGuestFiles(t *testing.T) {
+	files := tree{}
+	require.NoError(t, addGuest(files, []string{"rping"}))
+	require.Contains(t, files, "init")
+	require.Contains(t, files, "lib.sh")
+	require.Contains(t, files, "cases/rping.sh")
+	require.NotContains(t, files, "cases/device.sh")
+}

@@ -1,0 +1,71 @@
+// Command vm runs what needs the kernel's RDMA stack: it boots a Debian kernel
+// under qemu, brings up Soft-RoCE there, and runs the cases of guest/cases with
+// the programs of this module and with programs that others wrote. No device, no
+// module on the host and no hardware virtualisation is needed.
+//
+// It prints PASS vm/NAME or FAIL vm/NAME for each case, and its exit status is 0
+// when every case passed. The guest is made from Debian packages and from what
+// is built here; what was downloaded is kept in the user's cache directory.
+//
+// A case is a shell script: a new file in guest/cases is a new case.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"time"
+)
+
+func main() {
+	run := flag.String("run", "", "run the cases whose name this regular expression matches")
+	limit := flag.Duration("limit", 10*time.Minute, "how long the guest may run")
+	accel := flag.String("accel", "tcg", "how qemu runs the guest: tcg works everywhere, kvm is faster")
+	flag.Parse()
+
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := test(ctx, *run, *limit, *accel, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "vm:", err)
+		os.Exit(1)
+	}
+}
+
+// test makes a guest and runs in it the cases that pattern matches.
+func test(ctx context.Context, pattern string, limit time.Duration, accel string, out io.Writer) error {
+	match, err := regexp.Compile(pattern)
+	if err != nil {
+		return err
+	}
+	cases := caseNames(match)
+	if len(cases) == 0 {
+		return fmt.Errorf("no case matches %q", pattern)
+	}
+	if err := needTools(ctx); err != nil {
+		return err
+	}
+	base, err := prepareBase(ctx)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "rdmaloop-vm-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	m := machine{kernel: base.kernel(), initrd: filepath.Join(dir, "initrd"), accel: accel}
+	if err := writeInitrd(ctx, m.initrd, base, cases); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the guest ran too long"))
+	defer cancel()
+	results := newResults(cases)
+	err = m.run(ctx, io.MultiWriter(out, results))
+	return errors.Join(err, results.finish(out))
+}

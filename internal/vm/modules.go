@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// modules are the parts of the kernel that the guest loads, besides those that
+// they depend on.
+var modules = []string{
+	"crc32_generic", // rdma_rxe looks for it by another name
+	"dummy", "rdma_rxe", "ib_uverbs", "rdma_ucm",
+}
+
+// A loadOrder gathers modules so that each comes after those it depends on.
+type loadOrder struct {
+	found map[string]string // every module of the kernel, by name
+	done  map[string]bool
+	names []string
+	files tree
+}
+
+// addModules adds the modules to modules/, and to modules/order their names in
+// the order in which they can be loaded.
+func (r sysroot) addModules(files tree) error {
+	found, err := r.findModules()
+	if err != nil {
+		return err
+	}
+	order := &loadOrder{found: found, done: map[string]bool{}, files: files}
+	for _, name := range modules {
+		if found[name] == "" {
+			return fmt.Errorf("the kernel has no module %s", name)
+		}
+		if err := order.add(name); err != nil {
+			return err
+		}
+	}
+	files["modules/order"] = []byte(strings.Join(order.names, "\n") + "\n")
+	return nil
+}
+
+func (r sysroot) findModules() (map[string]string, error) {
+	dir, err := r.find("lib/modules/*/kernel")
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	err = filepath.WalkDir(filepath.Join(string(r), dir), func(file string, _ fs.DirEntry, err error) error {
+		if name, ok := strings.CutSuffix(filepath.Base(file), ".ko"); ok {
+			found[moduleName(name)] = file
+		}
+		return err
+	})
+	return found, err
+}
+
+// moduleName makes one of the two spellings that a module's name has.
+func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
+
+// add adds a module after those it depends on. One that is not found is built
+// into the kernel.
+func (o *loadOrder) add(name string) error {
+	file := o.found[name]
+	if file == "" || o.done[name] {
+		return nil
+	}
+	o.done[name] = true
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	depends, err := moduleDepends(data)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, other := range depends {
+		if err := o.add(moduleName(other)); err != nil {
+			return err
+		}
+	}
+	o.files[path.Join("modules", name)] = data
+	o.names = append(o.names, name)
+	return nil
+}
+
+// moduleDepends reads from a module which others it depends on: the section
+// .modinfo is a list of key=value, each ended by a zero.
+func moduleDepends(module []byte) ([]string, error) {
+	file, err := elf.NewFile(bytes.NewReader(module))
+	if err != nil {
+		return nil, err
+	}
+	section := file.Section(".modinfo")
+	if section == nil {
+		return nil, fmt.Errorf("no section .modinfo")
+	}
+	info, err := section.Data()
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range strings.Split(string(info), "\x00") {
+		if list, ok := strings.CutPrefix(entry, "depends="); ok && list != "" {
+			return strings.Split(list, ","), nil
+		}
+	}
+	return nil, nil
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestResults(t *testing.T) {
+	for _, test := range []struct{ name, console, failed, said string }{
+		{"all well", "PASS vm/a\nPASS vm/b\n", "", ""},
+		{"one failed", "PASS vm/a\r\nFAIL vm/b\r\n", `1 of the cases failed: ["b"]`, ""},
+		{"behind other output", "ping dataPASS vm/a\n[ 1.0] kernel: PASS vm/b\n", "", ""},
+		{"guest died", "PASS vm/a\n==== vm/b\nKernel panic\n", `["b"]`, "FAIL vm/b"},
+		{"said nothing", "", `2 of the cases failed: ["a" "b"]`, "FAIL vm/a (did not run to its end)\nFAIL vm/b"},
+		{"cut off", "PASS vm/a\nPASS vm/b", `["b"]`, "FAIL vm/b"},
+		{"first word counts", "FAIL vm/a\nPASS vm/a\nPASS vm/b\n", `["a"]`, ""},
+		{"longer name", "PASS vm/a\nPASS vm/b2\n", `["b"]`, "FAIL vm/b"},
+		{"stranger", "PASS vm/a\nPASS vm/b\nFAIL vm/c\n", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := newResults([]string{"a", "b"})
+			_, err := io.Copy(r, iotest.OneByteReader(strings.NewReader(test.console)))
+			require.NoError(t, err)
+			var out bytes.Buffer
+			err = r.finish(&out)
+			if test.failed == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, test.failed)
+			}
+			require.Contains(t, out.String(), test.said)
+		})
+	}
+}

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+)
+
+// programs are what the guest has of others; they go to usr/bin.
+var programs = []string{
+	"busybox",    // busybox-static
+	"ip", "rdma", // iproute2
+	"ibv_devinfo",       // ibverbs-utils
+	"rping", "ucmatose", // rdmacm-utils
+	"ib_send_bw", "ib_send_lat", // perftest
+}
+
+// loaded are files that the programs open at run time, at the places where they
+// look for them; no program names them as its libraries.
+var loaded = []string{
+	"etc/libibverbs.d/rxe.driver",
+	"lib/*/libibverbs/librxe-*.so",
+	"lib/*/libgcc_s.so.1", // ends threads
+}
+
+// loader is the one file whose place the programs themselves prescribe.
+const loader = "lib64/ld-linux-x86-64.so.2"
+
+// A sysroot is a directory with packages unpacked.
+type sysroot string
+
+// find returns the path, inside the sysroot, of the file that a pattern means.
+// It may also be below usr: not all packages have followed that move.
+func (r sysroot) find(patterns ...string) (string, error) {
+	for _, pattern := range patterns {
+		for _, usr := range []string{"", "usr"} {
+			found, err := filepath.Glob(filepath.Join(string(r), usr, pattern))
+			if err != nil {
+				return "", err
+			}
+			if len(found) > 0 {
+				return filepath.Rel(string(r), found[0])
+			}
+		}
+	}
+	return "", fmt.Errorf("no package has %s", patterns[0])
+}
+
+// addPrograms adds the programs, and what they need to run.
+func (r sysroot) addPrograms(files tree) error {
+	for _, name := range programs {
+		file, err := r.find("bin/"+name, "sbin/"+name)
+		if err != nil {
+			return err
+		}
+		if err := r.add(files, path.Join("usr/bin", name), file); err != nil {
+			return err
+		}
+	}
+	for _, pattern := range loaded {
+		file, err := r.find(pattern)
+		if err != nil {
+			return err
+		}
+		if err := r.add(files, file, file); err != nil {
+			return err
+		}
+	}
+	file, err := r.find("lib/*/" + path.Base(loader))
+	if err != nil {
+		return err
+	}
+	return r.add(files, loader, file)
+}
+
+// add adds a file, and the libraries that it names.
+func (r sysroot) add(files tree, target, file string) (err error) {
+	if _, have := files[target]; have {
+		return nil
+	}
+	if files[target], err = os.ReadFile(filepath.Join(string(r), file)); err != nil {
+		return err
+	}
+	libraries, err := neededBy(files[target])
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	for _, library := range libraries {
+		if library == path.Base(loader) {
+			continue
+		}
+		file, err := r.find("lib/*/" + library)
+		if err != nil {
+			return fmt.Errorf("%s: %w", target, err)
+		}
+		if err := r.add(files, file, file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// neededBy lists the libraries that a program or library names; another file
+// names none.
+func neededBy(data []byte) ([]string, error) {
+	if !bytes.HasPrefix(data, []byte(elf.ELFMAG)) {
+		return nil, nil
+	}
+	file, err := elf.NewFile(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	return file.ImportedLibraries()
+}

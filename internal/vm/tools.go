@@ -1,0 +1,81 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+)
+
+// tools are what the host needs, with the Debian packages that have it.
+var tools = []struct{ pkg, probe string }{
+	{"qemu-system-x86", "qemu-system-x86_64"},
+	{"gcc", "gcc"},
+	{"libc6-dev", "/usr/include/stdlib.h"},
+	{"libibverbs-dev", "/usr/include/infiniband/verbs.h"},
+	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
+}
+
+// needTools sees to it that the host has its tools: it installs what is missing
+// when it may, and else says what that is.
+func needTools(ctx context.Context) error {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return fmt.Errorf("the guest is made on linux/amd64 only, this is %s/%s", runtime.GOOS, runtime.GOARCH)
+	}
+	if _, err := exec.LookPath("apt-get"); err != nil {
+		return errors.New("the guest is made from Debian packages, and there is no apt-get here")
+	}
+	missing := missingTools()
+	if len(missing) == 0 {
+		return nil
+	}
+	install := append([]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("packages are missing, please run: apt-get %s", strings.Join(install, " "))
+	}
+	if err := command(ctx, "", "apt-get", "update", "-q"); err != nil {
+		return err
+	}
+	if err := command(ctx, "", "apt-get", install...); err != nil {
+		return err
+	}
+	if missing := missingTools(); len(missing) > 0 {
+		return fmt.Errorf("installed, and still not there: %s", strings.Join(missing, " "))
+	}
+	return nil
+}
+
+func missingTools() (packages []string) {
+	for _, tool := range tools {
+		_, err := exec.LookPath(tool.probe)
+		if strings.HasPrefix(tool.probe, "/") {
+			_, err = os.Stat(tool.probe)
+		}
+		if err != nil {
+			packages = append(packages, tool.pkg)
+		}
+	}
+	return packages
+}
+
+// command runs a program in dir. What it prints is shown when it fails.
+func command(ctx context.Context, dir, name string, args ...string) error {
+	_, err := output(ctx, dir, name, args...)
+	return err
+}
+
+// output runs a program in dir and returns its standard output.
+func output(ctx context.Context, dir, name string, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive", "CGO_ENABLED=1")
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s%s", strings.Join(cmd.Args, " "), err, &stdout, &stderr)
+	}
+	return stdout.String(), nil
+}

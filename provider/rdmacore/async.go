@@ -1,0 +1,185 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #include "shim.h"
+import "C"
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// objectTable finds the Go side of an object by its address in C. Any goroutine
+// may call.
+type objectTable struct {
+	mu    sync.Mutex
+	table map[uintptr]any
+}
+
+func (t *objectTable) add(address uintptr, object any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.table == nil {
+		t.table = make(map[uintptr]any)
+	}
+	t.table[address] = object
+}
+
+func (t *objectTable) remove(address uintptr) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.table, address)
+}
+
+func (t *objectTable) find(address uintptr) any {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.table[address]
+}
+
+// maxAsync bounds the events that wait for NextAsync; the oldest give way.
+const maxAsync = 1024
+
+// asyncQueue holds asynchronous events between the device and NextAsync. There
+// are two who look for them: NextAsync, and a CQ that has long been empty and
+// may have been overrun. So that the descriptor stays readable for the first
+// when the second has fetched an event, it is an epoll descriptor over the
+// device's own and an eventfd.
+type asyncQueue struct {
+	dev         *device
+	epoll, bell int
+
+	mu     sync.Mutex
+	events []verbs.AsyncEvent
+	closed bool
+}
+
+func newAsyncQueue(d *device) (*asyncQueue, error) {
+	if err := verbsError("watch for asynchronous events", int32(C.rl_nonblock(d.ctx.async_fd))); err != nil {
+		return nil, err
+	}
+	a := &asyncQueue{dev: d, epoll: -1, bell: -1}
+	if err := a.open(int(d.ctx.async_fd)); err != nil {
+		a.close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *asyncQueue) open(fd int) (err error) {
+	if a.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return err
+	}
+	if a.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		return err
+	}
+	for _, fd := range []int{fd, a.bell} {
+		if err := unix.EpollCtl(a.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *asyncQueue) close() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	a.closed = true
+	for _, fd := range []int{a.epoll, a.bell} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// AsyncFD is the queue's descriptor.
+func (d *device) AsyncFD() int { return d.async.epoll }
+
+// NextAsync takes the oldest event.
+func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) {
+	a := d.async
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false, verbs.Wrap("next asynchronous event", verbs.ErrClosed)
+	}
+	err := a.fetch()
+	if len(a.events) == 0 {
+		return false, verbs.Wrap("next asynchronous event", err)
+	}
+	*ev = a.events[0]
+	a.events = append(a.events[:0], a.events[1:]...)
+	a.ring()
+	return true, nil
+}
+
+// look fetches what there is, for those whom it concerns.
+func (a *asyncQueue) look() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return
+	}
+	// What can not be fetched now is left for NextAsync to report.
+	_ = a.fetch()
+	a.ring()
+}
+
+// fetch takes all events off the device. They are acknowledged at once, so that
+// closing the objects never waits.
+//
+// Implements: ibv_get_async_event(3), ibv_ack_async_event(3).
+func (a *asyncQueue) fetch() error {
+	for {
+		var raw C.struct_rl_async
+		n := C.rl_next_async(a.dev.ctx, &raw)
+		if n <= 0 {
+			return verbsError("get asynchronous event", int32(n))
+		}
+		if ev, ok := a.dev.asyncEvent(&raw); ok {
+			if len(a.events) == maxAsync {
+				a.events = append(a.events[:0], a.events[1:]...)
+			}
+			a.events = append(a.events, ev)
+		}
+	}
+}
+
+// asyncEvent makes an event of what the shim fetched, and tells a CQ that it was
+// overrun. It reports false when the object is not ours, or not any more.
+func (d *device) asyncEvent(raw *C.struct_rl_async) (ev verbs.AsyncEvent, ok bool) {
+	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw._type), Port: uint8(raw.port)}
+	if raw.object == 0 {
+		return ev, true
+	}
+	switch o := d.objects.find(uintptr(raw.object)).(type) {
+	case *cq:
+		o.broken.Store(true)
+		ev.CQ = o
+	case *qp:
+		ev.QP = o
+	case *srq:
+		ev.SRQ = o
+	default:
+		return ev, false
+	}
+	return ev, true
+}
+
+// ring makes the bell readable while there are events, and else not.
+func (a *asyncQueue) ring() {
+	var b [8]byte
+	if len(a.events) == 0 {
+		_, _ = unix.Read(a.bell, b[:]) // EAGAIN: it was not
+		return
+	}
+	b[0] = 1
+	_, _ = unix.Write(a.bell, b[:]) // EAGAIN: it has been rung 2^64 times
+}

@@ -1,0 +1,67 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #include "shim.h"
+import "C"
+
+import (
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// CreateQP makes the queue pair of the ID.
+//
+// Implements: rdma_create_qp(3).
+func (i *id) CreateQP(domain verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
+	p, ok := domain.(*pd)
+	if !ok {
+		return nil, verbs.ErrForeign
+	}
+	q, err := p.createQP(attr, i)
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+// createQP makes the C side of q. An RC one is in INIT then, a UD one in RTS.
+func (i *id) createQP(q *qp, init *C.struct_ibv_qp_init_attr) error {
+	ch := i.lock()
+	defer ch.mu.Unlock()
+	if err := cmError("create QP", int32(C.rl_create_qp(i.c, q.pd.c, init))); err != nil {
+		return err
+	}
+	q.c, i.qp = i.c.qp, q
+	q.setLast(verbs.StateInit)
+	if q.kind == verbs.QPTypeUD {
+		q.setLast(verbs.StateRTS)
+	}
+	return nil
+}
+
+// destroyQP ends the C side of the queue pair.
+//
+// Implements: rdma_destroy_qp(3).
+func (i *id) destroyQP() {
+	ch := i.lock()
+	defer ch.mu.Unlock()
+	C.rdma_destroy_qp(i.c)
+	i.qp = nil
+}
+
+// InitQPAttr returns what a queue pair that is not the ID's needs.
+//
+// Implements: rdma_init_qp_attr(3).
+func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
+	ch := i.lock()
+	defer ch.mu.Unlock()
+	raw, mask := C.struct_ibv_qp_attr{qp_state: uint32(state)}, C.int(0)
+	if err := cmError("init QP attributes", int32(C.rl_init_qp_attr(i.c, &raw, &mask))); err != nil {
+		return verbs.QPAttr{}, 0, err
+	}
+	attr, known := fromQPAttr(&raw), verbs.QPAttrMask(mask)&knownAttrs
+	if known&verbs.AttrMinRNRTimer != 0 {
+		attr.MinRNRTimer = minRNRTimer
+	}
+	return attr, known, nil
+}

@@ -1,0 +1,96 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #cgo noescape rl_next_cq_event
+// #cgo nocallback rl_next_cq_event
+// #include "shim.h"
+import "C"
+
+import (
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// compChannel implements verbs.CompChannel.
+type compChannel struct {
+	dev  *device
+	life life // its users are CQs
+
+	guard // over what follows
+	c     *C.struct_ibv_comp_channel
+	fd    int
+}
+
+// CreateCompChannel makes a completion channel.
+//
+// Implements: ibv_create_comp_channel(3).
+func (d *device) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
+	if attr == nil {
+		attr = &verbs.CompChannelAttr{}
+	}
+	ch, err := d.createCompChannel(attr)
+	if err != nil {
+		return nil, verbs.Wrap("create completion channel", err)
+	}
+	return ch, nil
+}
+
+func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, error) {
+	if err := d.checkVector(attr.Vector, attr.Progress); err != nil {
+		return nil, err
+	}
+	if err := d.provider.life.join(); err != nil {
+		return nil, err
+	}
+	c, err := C.ibv_create_comp_channel(d.ctx)
+	if c == nil {
+		d.provider.life.leave()
+		return nil, createError("create completion channel", err)
+	}
+	ch := &compChannel{dev: d, c: c, fd: int(c.fd), guard: newGuard(attr.Progress)}
+	if err := verbsError("create completion channel", int32(C.rl_nonblock(c.fd))); err != nil {
+		_ = ch.Close()
+		return nil, err
+	}
+	return ch, nil
+}
+
+// FD is the channel's descriptor.
+func (ch *compChannel) FD() int { return ch.fd }
+
+// Next takes one event.
+//
+// Implements: ibv_get_cq_event(3).
+func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
+	ch.enter()
+	defer ch.leave()
+	if ch.c == nil {
+		return 0, false, verbs.Wrap("next completion event", verbs.ErrClosed)
+	}
+	var address C.uint64_t
+	n := C.rl_next_cq_event(ch.c, &address)
+	if n <= 0 {
+		return 0, false, verbsError("next completion event", int32(n))
+	}
+	// The queue is there: its end takes the events that were not fetched along,
+	// and holds the guard.
+	q := ch.dev.objects.find(uintptr(address)).(*cq)
+	q.unacked.Add(1)
+	return q.cookie, true, nil
+}
+
+// Close destroys the channel.
+//
+// Implements: ibv_destroy_comp_channel(3).
+func (ch *compChannel) Close() error {
+	return verbs.Wrap("close completion channel", ch.life.end(func() error {
+		ch.enter()
+		defer ch.leave()
+		if err := verbsError("close completion channel", int32(C.ibv_destroy_comp_channel(ch.c))); err != nil {
+			return err
+		}
+		ch.c = nil
+		ch.dev.provider.life.leave()
+		return nil
+	}))
+}

@@ -1,0 +1,270 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #include "shim.h"
+import "C"
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Provider is the RDMA devices that the kernel has. It implements cm.Provider.
+type Provider struct {
+	life    life // its users are what was made from the devices, and the event channels
+	list    **C.struct_ibv_context
+	devices []*device
+
+	mu  sync.Mutex
+	ids map[uintptr]*id // by the address of the struct rdma_cm_id
+
+	migrating sync.Mutex
+}
+
+// Open opens the devices that librdmacm finds. Where there are none, or the
+// kernel lacks the modules, it returns a *verbs.FeatureError.
+//
+// Implements: rdma_get_devices(3).
+func Open() (*Provider, error) {
+	var n C.int
+	list, err := C.rdma_get_devices(&n)
+	if list == nil || n == 0 {
+		if err == nil {
+			err = errors.New("the list of devices is empty")
+		}
+		return nil, verbs.Wrap("open rdmacore", &verbs.FeatureError{
+			Feature: "provider rdmacore",
+			Reason:  fmt.Errorf("no access to RDMA hardware: %w", err),
+		})
+	}
+	p := &Provider{list: list, ids: make(map[uintptr]*id)}
+	for _, ctx := range unsafe.Slice(list, n) {
+		d, err := openDevice(p, ctx)
+		if err != nil {
+			return nil, errors.Join(err, p.Close())
+		}
+		p.devices = append(p.devices, d)
+	}
+	return p, nil
+}
+
+// Name is "rdmacore".
+func (p *Provider) Name() string { return "rdmacore" }
+
+// Devices lists the devices; see verbs.Provider. Those plugged in after Open are
+// not among them.
+func (p *Provider) Devices() ([]verbs.Device, error) {
+	if err := p.life.whileOpen(func() error { return nil }); err != nil {
+		return nil, verbs.Wrap("list devices", err)
+	}
+	list := make([]verbs.Device, len(p.devices))
+	for i, d := range p.devices {
+		list[i] = d
+	}
+	return list, nil
+}
+
+// Close ends the devices; see verbs.Provider.
+//
+// Implements: rdma_free_devices(3).
+func (p *Provider) Close() error {
+	return verbs.Wrap("close rdmacore", p.life.end(func() error {
+		for _, d := range p.devices {
+			d.async.close()
+		}
+		C.rdma_free_devices(p.list)
+		return nil
+	}))
+}
+
+// device finds the device of a context, or nil.
+func (p *Provider) device(ctx *C.struct_ibv_context) *device {
+	i := slices.IndexFunc(p.devices, func(d *device) bool { return d.ctx == ctx })
+	if i < 0 {
+		return nil
+	}
+	return p.devices[i]
+}
+
+// device implements verbs.Device.
+type device struct {
+	provider *Provider
+	ctx      *C.struct_ibv_context
+	name     string
+	attr     verbs.DeviceAttr
+	caps     verbs.Caps
+	rxe      bool // see rxe.go
+	gidTable int  // entries of all ports
+
+	queues  registry
+	objects objectTable
+	async   *asyncQueue
+}
+
+func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
+	d := &device{provider: p, ctx: ctx, name: C.GoString(C.ibv_get_device_name(ctx.device))}
+	if err := d.describe(); err != nil {
+		return nil, verbs.Wrap("open device "+d.name, err)
+	}
+	async, err := newAsyncQueue(d)
+	if err != nil {
+		return nil, verbs.Wrap("open device "+d.name, err)
+	}
+	d.async = async
+	return d, nil
+}
+
+// maxInline bounds the search for the device's limit.
+const maxInline = 4096
+
+// maxRdAtomic is the largest depth that is not a magic number (RDMA_MAX_RESP_RES).
+const maxRdAtomic = 254
+
+// describe asks for what does not change.
+//
+// Implements: ibv_query_device(3).
+func (d *device) describe() error {
+	var a C.struct_ibv_device_attr
+	if err := verbsError("query device", int32(C.ibv_query_device(d.ctx, &a))); err != nil {
+		return err
+	}
+	d.attr = verbs.DeviceAttr{
+		NodeGUID: fromWire(uint64(a.node_guid)),
+		Vendor:   fmt.Sprintf("%#06x", uint32(a.vendor_id)),
+		Firmware: C.GoString(&a.fw_ver[0]),
+
+		NumPorts:        int(a.phys_port_cnt),
+		NumCompVectors:  max(int(d.ctx.num_comp_vectors), 1),
+		MaxQP:           int(a.max_qp),
+		MaxQPWR:         min(int(a.max_qp_wr), maxPlaces),
+		MaxSGE:          int(a.max_sge),
+		MaxInline:       int(C.rl_max_inline(d.ctx, maxInline)),
+		MaxCQ:           int(a.max_cq),
+		MaxCQE:          int(a.max_cqe),
+		MaxMR:           int(a.max_mr),
+		MaxMRSize:       uint64(a.max_mr_size),
+		MaxPD:           int(a.max_pd),
+		MaxAH:           int(a.max_ah),
+		MaxSRQ:          int(a.max_srq),
+		MaxSRQWR:        min(int(a.max_srq_wr), maxPlaces),
+		MaxSRQSGE:       int(a.max_srq_sge),
+		MaxQPRdAtom:     uint8(min(max(a.max_qp_rd_atom, 0), maxRdAtomic)),
+		MaxQPInitRdAtom: uint8(min(max(a.max_qp_init_rd_atom, 0), maxRdAtomic)),
+		LocalCAAckDelay: uint8(a.local_ca_ack_delay) & 31,
+	}
+	var port C.struct_ibv_port_attr
+	for num := 1; num <= d.attr.NumPorts; num++ {
+		if err := d.queryPort(uint8(num), &port); err != nil {
+			return err
+		}
+		d.gidTable += int(port.gid_tbl_len)
+	}
+	d.rxe = a.vendor_id == rxeVendor
+	iWARP := d.ctx.device.transport_type == C.IBV_TRANSPORT_IWARP
+	d.caps = verbs.Caps{
+		Atomics:  a.atomic_cap != C.IBV_ATOMIC_NONE,
+		WriteImm: !iWARP,
+		SRQ:      a.max_srq > 0,
+		// The address handles of verbs have no local identifiers (LID), which
+		// the link layer of InfiniBand routes by.
+		UD:       !iWARP && port.link_layer == C.IBV_LINK_LAYER_ETHERNET,
+		ResizeCQ: C.rl_can_resize(d.ctx) != 0,
+	}
+	return nil
+}
+
+func (d *device) Name() string           { return d.name }
+func (d *device) Caps() verbs.Caps       { return d.caps }
+func (d *device) Attr() verbs.DeviceAttr { return d.attr }
+
+// Port asks for the state of a port.
+func (d *device) Port(num uint8) (verbs.PortAttr, error) {
+	out, err := d.port(num)
+	return out, verbs.Wrap("query port", err)
+}
+
+func (d *device) port(num uint8) (out verbs.PortAttr, err error) {
+	if err := d.checkPort(num); err != nil {
+		return out, err
+	}
+	if err := d.provider.life.join(); err != nil {
+		return out, err
+	}
+	defer d.provider.life.leave()
+	var a C.struct_ibv_port_attr
+	if err := d.queryPort(num, &a); err != nil {
+		return out, err
+	}
+	out = verbs.PortAttr{
+		State:      verbs.PortState(a.state),
+		MaxMTU:     verbs.MTU(a.max_mtu),
+		ActiveMTU:  verbs.MTU(a.active_mtu),
+		MaxMsgSize: uint32(a.max_msg_sz),
+	}
+	out.GIDs, err = d.gids(num)
+	return out, err
+}
+
+func (d *device) checkPort(num uint8) error {
+	return within("port", int(num), 1, d.attr.NumPorts)
+}
+
+// queryPort asks for a port that exists.
+//
+// Implements: ibv_query_port(3).
+func (d *device) queryPort(num uint8, a *C.struct_ibv_port_attr) error {
+	return verbsError("query port", int32(C.rl_query_port(d.ctx, C.uint8_t(num), a)))
+}
+
+// gids lists the GIDs of a port up to the last that is set. Those of RoCE version
+// 1, which this library does not speak, are left zero.
+//
+// Implements: ibv_query_gid_table(3).
+func (d *device) gids(num uint8) ([]verbs.GID, error) {
+	if d.gidTable == 0 {
+		return nil, nil
+	}
+	entries := make([]C.struct_ibv_gid_entry, d.gidTable)
+	n := C._ibv_query_gid_table(d.ctx, &entries[0], C.size_t(len(entries)), 0, C.sizeof_struct_ibv_gid_entry)
+	if n < 0 {
+		return nil, verbsError("query GID table", int32(n))
+	}
+	var list []verbs.GID
+	for _, e := range entries[:n] {
+		if e.port_num != C.uint32_t(num) || e.gid_type == C.IBV_GID_TYPE_ROCE_V1 {
+			continue
+		}
+		if missing := int(e.gid_index) + 1 - len(list); missing > 0 {
+			list = append(list, make([]verbs.GID, missing)...)
+		}
+		list[e.gid_index] = verbs.GID(e.gid)
+	}
+	return list, nil
+}
+
+// within is a *verbs.ParamError when value is not in the range.
+func within(field string, value, low, high int) error {
+	if value < low || value > high {
+		return &verbs.ParamError{
+			Field: field, Value: int64(value), Limit: int64(high),
+			Reason: fmt.Sprintf("must be from %d to %d", low, high),
+		}
+	}
+	return nil
+}
+
+// fromWire turns a number in network byte order into one in the host's.
+func fromWire(n uint64) uint64 {
+	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
+		return n
+	}
+	return bits.ReverseBytes64(n)
+}

@@ -1,0 +1,193 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #include "shim.h"
+import "C"
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// cq implements verbs.CQ.
+type cq struct {
+	dev      *device
+	channel  *compChannel // or nil
+	cookie   uint64
+	progress verbs.Progress
+	life     life // its users are queue pairs, one for each of their queues
+
+	unacked atomic.Int64 // events taken from the channel and not given back
+	broken  atomic.Bool  // overrun: the device said so
+
+	guard // over what follows
+	c     *C.struct_ibv_cq
+	idle  uint // polls that found nothing
+}
+
+// CreateCQ makes a completion queue.
+//
+// Implements: ibv_create_cq(3).
+func (d *device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	q, err := d.createCQ(attr)
+	if err != nil {
+		return nil, verbs.Wrap("create CQ", err)
+	}
+	return q, nil
+}
+
+func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
+	if err := within("CQ depth", attr.Depth, 1, d.attr.MaxCQE); err != nil {
+		return nil, err
+	}
+	if err := d.checkVector(attr.Vector, attr.Progress); err != nil {
+		return nil, err
+	}
+	q := &cq{dev: d, cookie: attr.Cookie, progress: attr.Progress, guard: newGuard(attr.Progress)}
+	if attr.Channel != nil {
+		ch, ok := attr.Channel.(*compChannel)
+		if !ok || ch.dev != d {
+			return nil, verbs.ErrForeign
+		}
+		q.channel = ch
+	}
+	if err := joinAll(q.needs()); err != nil {
+		return nil, err
+	}
+	if err := q.create(attr); err != nil {
+		leaveAll(q.needs())
+		return nil, err
+	}
+	return q, nil
+}
+
+func (q *cq) create(attr *verbs.CQAttr) error {
+	var channel *C.struct_ibv_comp_channel
+	if q.channel != nil {
+		channel = q.channel.c
+	}
+	c, err := C.ibv_create_cq(q.dev.ctx, C.int(attr.Depth), nil, channel, C.int(attr.Vector))
+	if c == nil {
+		return createError("create CQ", err)
+	}
+	q.c = c
+	q.dev.objects.add(q.address(), q)
+	return nil
+}
+
+func (d *device) checkVector(vector int, progress verbs.Progress) error {
+	if err := within("vector", vector, 0, d.attr.NumCompVectors-1); err != nil {
+		return err
+	}
+	return within("progress", int(progress), 0, int(verbs.ProgressManual))
+}
+
+// needs is what the queue is made from.
+func (q *cq) needs() []*life {
+	if q.channel == nil {
+		return []*life{&q.dev.provider.life}
+	}
+	return []*life{&q.dev.provider.life, &q.channel.life}
+}
+
+func (q *cq) address() uintptr { return uintptr(unsafe.Pointer(q.c)) }
+
+// Arm asks for an event.
+//
+// Implements: ibv_req_notify_cq(3).
+func (q *cq) Arm(solicitedOnly bool) error {
+	q.enter()
+	defer q.leave()
+	if q.c == nil {
+		return verbs.Wrap("arm CQ", verbs.ErrClosed)
+	}
+	only := C.int(0)
+	if solicitedOnly {
+		only = 1
+	}
+	return verbsError("arm CQ", int32(C.rl_arm(q.c, only)))
+}
+
+// AckEvents gives events back.
+//
+// Implements: ibv_ack_cq_events(3).
+func (q *cq) AckEvents(n int) {
+	q.enter()
+	defer q.leave()
+	// More than were taken would have Close wait for events that never come.
+	if n = min(n, int(q.unacked.Load())); q.c == nil || n <= 0 {
+		return
+	}
+	C.ibv_ack_cq_events(q.c, C.uint(n))
+	q.unacked.Add(-int64(n))
+}
+
+// Depth is how many completions the queue can hold; 0 after Close.
+func (q *cq) Depth() int {
+	q.enter()
+	defer q.leave()
+	if q.c == nil {
+		return 0
+	}
+	return int(q.c.cqe)
+}
+
+// Resize changes the depth.
+//
+// Implements: ibv_resize_cq(3).
+func (q *cq) Resize(depth int) error {
+	q.enter()
+	defer q.leave()
+	if q.c == nil {
+		return verbs.Wrap("resize CQ", verbs.ErrClosed)
+	}
+	if err := within("CQ depth", depth, 1, q.dev.attr.MaxCQE); err != nil {
+		return verbs.Wrap("resize CQ", err)
+	}
+	return verbsError("resize CQ", int32(C.ibv_resize_cq(q.c, C.int(depth))))
+}
+
+// Close destroys the queue. What the library does when events are missing, to
+// wait for them, is ErrBusy here.
+//
+// Implements: ibv_destroy_cq(3).
+func (q *cq) Close() error { return verbs.Wrap("close CQ", q.life.end(q.destroy)) }
+
+func (q *cq) destroy() error {
+	q.enter()
+	defer q.leave()
+	if q.unacked.Load() > 0 {
+		return verbs.ErrBusy
+	}
+	address := q.address()
+	if q.channel != nil {
+		// No event may be taken between here and the end of the queue.
+		q.channel.enter()
+		defer q.channel.leave()
+		if q.unacked.Load() > 0 {
+			return verbs.ErrBusy
+		}
+	}
+	if err := verbsError("close CQ", int32(C.ibv_destroy_cq(q.c))); err != nil {
+		return err
+	}
+	q.c = nil
+	q.dev.objects.remove(address)
+	leaveAll(q.needs())
+	return nil
+}
+
+// own finds the CQ behind the interface, which must be the device's.
+func (d *device) own(c verbs.CQ, field string) (*cq, error) {
+	if c == nil {
+		return nil, &verbs.ParamError{Field: field, Reason: "missing"}
+	}
+	q, ok := c.(*cq)
+	if !ok || q.dev != d {
+		return nil, verbs.ErrForeign
+	}
+	return q, nil
+}

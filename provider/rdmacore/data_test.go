@@ -1,0 +1,208 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// spinPoller is the interface proposed as verbs.SpinPoller.
+type spinPoller interface {
+	PollSpin(dst []verbs.WC, limit time.Duration) (int, error)
+}
+
+// A turn of an echo allocates nothing: posting both kinds, polling, arming,
+// fetching and giving back the event.
+func TestTurnDoesNotAllocate(t *testing.T) {
+	r := newRig(t)
+	a, b := r.pair()
+	sends := []verbs.SendWR{{
+		Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)},
+	}}
+	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 8)}}}
+	wcs := make([]verbs.WC, 4)
+	failed := error(nil)
+	note := func(_ int, err error) {
+		if err != nil {
+			failed = err
+		}
+	}
+	turn := func() {
+		note(b.qp.PostRecv(recvs))
+		note(a.qp.PostSend(sends))
+		note(0, b.cq.Arm(false))
+		for _, e := range []*end{a, b} {
+			for n := 0; n == 0 && failed == nil; {
+				var err error
+				n, err = e.cq.Poll(wcs)
+				note(n, err)
+			}
+			note(e.cq.(spinPoller).PollSpin(wcs, time.Microsecond))
+		}
+	}
+	turn() // the batches grow
+	require.Zero(t, testing.AllocsPerRun(200, turn))
+	r.NoError(failed)
+}
+
+func TestNextCompletionEventDoesNotAllocate(t *testing.T) {
+	r := newRig(t)
+	channel, err := r.dev.CreateCompChannel(&verbs.CompChannelAttr{Progress: verbs.ProgressManual})
+	r.NoError(err)
+	r.closing(channel)
+	require.Zero(t, testing.AllocsPerRun(100, func() { _, _, _ = channel.Next() }))
+}
+
+func TestPollSpin(t *testing.T) {
+	r := newRig(t)
+	a, b := r.pair()
+	spin := b.cq.(spinPoller)
+	var wcs [4]verbs.WC
+	start := time.Now()
+	n, err := spin.PollSpin(wcs[:], 2*time.Millisecond)
+	r.NoError(err)
+	r.Zero(n)
+	r.GreaterOrEqual(time.Since(start), 2*time.Millisecond, "nothing came, and it waited")
+	n, err = spin.PollSpin(nil, patience)
+	r.NoError(err)
+	r.Zero(n, "no room to wait for")
+
+	_, err = b.qp.PostRecv([]verbs.RecvWR{{ID: 9, SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 8)}}})
+	r.NoError(err)
+	_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}})
+	r.NoError(err)
+	n, err = spin.PollSpin(wcs[:], patience)
+	r.NoError(err)
+	r.Equal(1, n)
+	r.Equal(uint64(9), wcs[0].ID)
+}
+
+// Memory of the Go heap is pinned: it can be sent from and received into.
+func TestGoMemory(t *testing.T) {
+	r := newRig(t)
+	a, b := r.pair()
+	from, to := make([]byte, 20000), make([]byte, 20000)
+	for i := range from {
+		from[i] = byte(i * 7)
+	}
+	source, err := r.pd.Register(from, 0)
+	r.NoError(err)
+	r.closing(source)
+	target, err := r.pd.Register(to, verbs.AccessLocalWrite)
+	r.NoError(err)
+	r.closing(target)
+	runtime.GC()
+	_, err = b.qp.PostRecv([]verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(target, 0, len(to))}}})
+	r.NoError(err)
+	_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(source, 0, len(from))}}})
+	r.NoError(err)
+	a.take(1)
+	b.take(1)
+	r.Equal(from, to)
+}
+
+// More requests than fit in one chain of the shim.
+func TestLongBatch(t *testing.T) {
+	r := newRig(t)
+	a, b := r.pair()
+	n := min(a.qp.Caps().MaxSendWR, b.qp.Caps().MaxRecvWR)
+	recvs, sends := make([]verbs.RecvWR, n), make([]verbs.SendWR, n)
+	payload := []byte("0123456789abcdef")[:min(16, a.qp.Caps().MaxInline)]
+	for i := range n {
+		recvs[i] = verbs.RecvWR{ID: uint64(i), SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 16*i, 16)}}
+		sends[i] = verbs.SendWR{ID: uint64(i), Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendInline, Inline: payload}
+	}
+	got, err := b.qp.PostRecv(recvs)
+	r.NoError(err)
+	r.Equal(n, got)
+	got, err = a.qp.PostSend(sends)
+	r.NoError(err)
+	r.Equal(n, got)
+	for _, e := range []*end{a, b} {
+		for i, wc := range e.take(n) {
+			r.Equal(uint64(i), wc.ID)
+		}
+	}
+	for i := range n {
+		r.Equal(payload, b.mr.Bytes()[16*i:16*i+len(payload)])
+	}
+}
+
+// A receive that is posted after the queue pair has failed by itself is flushed,
+// too.
+func TestFlushAfterSilentFailure(t *testing.T) {
+	r := newRig(t)
+	a, b := r.pair()
+	post := func(id uint64) {
+		_, err := a.qp.PostRecv([]verbs.RecvWR{{ID: id, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}}})
+		r.NoError(err)
+	}
+	post(1)
+	wrong := verbs.SendWR{ID: 9, Opcode: verbs.OpWrite, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: ^b.mr.RKey()}
+	_, err := a.qp.PostSend([]verbs.SendWR{wrong})
+	r.NoError(err)
+	r.until(func() bool { return a.qp.State() == verbs.StateError })
+	post(2)
+	got := map[uint64]verbs.Status{}
+	poll := func() {
+		var wcs [8]verbs.WC
+		n, err := a.cq.Poll(wcs[:])
+		r.NoError(err)
+		for _, wc := range wcs[:n] {
+			got[wc.ID] = wc.Status
+		}
+	}
+	r.until(func() bool { poll(); return len(got) == 3 })
+	post(3)
+	r.until(func() bool { poll(); return len(got) == 4 })
+	r.Equal(map[uint64]verbs.Status{
+		1: verbs.StatusWRFlushErr, 2: verbs.StatusWRFlushErr, 3: verbs.StatusWRFlushErr, 9: verbs.StatusRemAccessErr,
+	}, got)
+}
+
+// An asynchronous event that a CQ has fetched, to know about itself, still
+// reaches NextAsync, and its descriptor.
+func TestOverrunIsReported(t *testing.T) {
+	r := newRig(t)
+	small, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 1})
+	r.NoError(err)
+	r.closing(small)
+	qp, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: small, RecvCQ: small, Caps: verbs.QPCaps{MaxRecvWR: 64}})
+	r.NoError(err)
+	r.closing(qp)
+	init := verbs.QPAttr{State: verbs.StateInit, Port: 1}
+	r.NoError(qp.Modify(&init, verbs.AttrState|verbs.AttrPort|verbs.AttrAccess))
+	r.False(readable(r, r.dev.AsyncFD()))
+	for range small.Depth() + 1 {
+		_, err := qp.PostRecv([]verbs.RecvWR{{}})
+		r.NoError(err)
+	}
+	r.NoError(qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	r.until(func() bool {
+		_, err = small.Poll(nil)
+		return err != nil
+	})
+	r.ErrorIs(err, verbs.ErrOverrun)
+
+	r.True(readable(r, r.dev.AsyncFD()))
+	var ev verbs.AsyncEvent
+	ok, err := r.dev.NextAsync(&ev)
+	r.NoError(err)
+	r.True(ok)
+	r.Equal(verbs.AsyncEvent{Type: verbs.AsyncCQError, CQ: small}, ev)
+	r.False(readable(r, r.dev.AsyncFD()))
+}
+
+func readable(r *rig, fd int) bool {
+	r.t.Helper()
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	r.NoError(err)
+	return n > 0
+}

@@ -1,0 +1,80 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+import (
+	"errors"
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// verbsError makes an error of what a call of libibverbs returned: 0, which is
+// success and gives nil, or an errno, which may be negated.
+func verbsError(op string, code int32) error { return failure(op, code, verbsMeaning) }
+
+// postError is verbsError for posting.
+func postError(op string, code int32) error { return failure(op, code, postMeaning) }
+
+// cmError is verbsError for librdmacm.
+func cmError(op string, code int32) error { return failure(op, code, cmMeaning) }
+
+// createError makes an error of the errno that cgo brings with a nil pointer.
+func createError(op string, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return verbs.Wrap(op, errors.New("the library failed without a reason"))
+	}
+	return failure(op, int32(errno), verbsMeaning)
+}
+
+// failure makes an error of an errno: the errno, beside what it means.
+func failure(op string, code int32, meaning func(syscall.Errno) error) error {
+	if code == 0 {
+		return nil
+	}
+	errno := syscall.Errno(max(code, -code))
+	if errno == unix.EOPNOTSUPP || errno == unix.ENOSYS {
+		return verbs.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errno})
+	}
+	if m := meaning(errno); m != nil {
+		return verbs.Wrap(op, fmt.Errorf("%w: %w", m, errno))
+	}
+	return verbs.Wrap(op, errno)
+}
+
+func verbsMeaning(errno syscall.Errno) error {
+	if errno == unix.EBUSY {
+		return verbs.ErrBusy
+	}
+	return nil
+}
+
+// postMeaning: ibv_post_send(3) has ENOMEM for a full queue; some devices say
+// EAGAIN.
+func postMeaning(errno syscall.Errno) error {
+	if errno == unix.ENOMEM || errno == unix.EAGAIN {
+		return verbs.ErrQueueFull
+	}
+	return nil
+}
+
+// cmMeaning: see rdma_bind_addr(3) and rdma_resolve_addr(3). ENODEV is an
+// address that no device has.
+func cmMeaning(errno syscall.Errno) error {
+	switch errno {
+	case unix.EADDRINUSE:
+		return cm.ErrAddrInUse
+	case unix.EADDRNOTAVAIL:
+		return cm.ErrAddrNotAvailable
+	case unix.ENODEV, unix.ENETUNREACH, unix.EHOSTUNREACH:
+		return cm.ErrNoRoute
+	case unix.ETIMEDOUT:
+		return cm.ErrTimedOut
+	}
+	return nil
+}

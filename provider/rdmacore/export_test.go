@@ -1,0 +1,124 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The internals that unit tests look at.
+type (
+	Registry      = registry
+	OrderedPlaces = orderedPlaces
+	PoolPlaces    = poolPlaces
+	SendReq       = sendReq
+	RecvReq       = recvReq
+	Life          = life
+	Sockaddr      = sockaddr
+)
+
+const (
+	MaxPlaces   = maxPlaces
+	MinRNRTimer = minRNRTimer
+)
+
+var (
+	NewOrderedPlaces = newOrderedPlaces
+	NewPoolPlaces    = newPoolPlaces
+	VerbsError       = verbsError
+	PostError        = postError
+	CMError          = cmError
+	CreateError      = createError
+	ToSockaddr       = toSockaddr
+	ByApplication    = func(ev *cm.TransportEvent) bool { return byApplication(ev) }
+	WRID             = wrID
+	SplitWRID        = splitWRID
+)
+
+func FromSockaddr(s Sockaddr) netip.AddrPort { return fromSockaddr(&s) }
+
+func (r *registry) Add(q settler) (uint64, bool) { return r.add(q) }
+func (r *registry) Remove(tag uint64)            { r.remove(tag) }
+func (r *registry) Find(tag uint64) any {
+	if q := r.find(tag); q != nil {
+		return q
+	}
+	return nil
+}
+
+func (p *orderedPlaces) Room() int                          { return p.room() }
+func (p *orderedPlaces) Take(id uint64) uint32              { return p.take(id) }
+func (p *orderedPlaces) Untake(n int)                       { p.untake(n) }
+func (p *orderedPlaces) Settle(place uint32) (uint64, bool) { return p.settle(place) }
+func (p *orderedPlaces) Forget()                            { p.forget() }
+
+func (p *poolPlaces) Room() int                          { return p.room() }
+func (p *poolPlaces) Take(id uint64) uint32              { return p.take(id) }
+func (p *poolPlaces) Settle(place uint32) (uint64, bool) { return p.settle(place) }
+func (p *poolPlaces) Forget()                            { p.forget() }
+
+func (l *life) Join() error                    { return l.join() }
+func (l *life) Leave()                         { l.leave() }
+func (l *life) End(destroy func() error) error { return l.end(destroy) }
+
+// A Queue is a settler that nothing happens to.
+type Queue struct{ number int }
+
+func NewQueue(number int) *Queue             { return &Queue{number} }
+func (*Queue) settle(uint32, *verbs.WC) bool { return true }
+func (*Queue) failed()                       {}
+
+// A SendQueue is a send queue that no device is behind.
+type SendQueue struct{ q sendQueue }
+
+// NewSendQueue makes one of the size that caps has, and for datagrams of up to
+// mtu bytes.
+func NewSendQueue(kind verbs.QPType, caps verbs.QPCaps, mtu int) *SendQueue {
+	return &SendQueue{q: sendQueue{
+		qp: &qp{pd: &pd{}, kind: kind, caps: caps}, mtu: mtu, places: newOrderedPlaces(caps.MaxSendWR),
+	}}
+}
+
+func (s *SendQueue) Gather(wrs []verbs.SendWR) (int, error) { return s.q.gather(wrs) }
+func (s *SendQueue) Batch() ([]SendReq, []verbs.SGE, []byte) {
+	return s.q.reqs, s.q.sges, s.q.inline
+}
+
+// Settle completes the request with the wr_id.
+func (s *SendQueue) Settle(id uint64) bool {
+	_, place := splitWRID(id)
+	return s.q.settle(place, &verbs.WC{})
+}
+
+// A RecvQueue is a receive queue that no device is behind.
+type RecvQueue struct{ q recvQueue }
+
+func NewRecvQueue(maxWR, maxSGE int) *RecvQueue {
+	return &RecvQueue{q: recvQueue{maxSGE: maxSGE, places: newPoolPlaces(maxWR)}}
+}
+
+func (r *RecvQueue) Gather(wrs []verbs.RecvWR) (int, error) { return r.q.gather(wrs) }
+func (r *RecvQueue) Batch() ([]uint64, []verbs.SGE) {
+	counts := make([]uint64, len(r.q.reqs))
+	for i, req := range r.q.reqs {
+		counts[i] = req.sges
+	}
+	return counts, r.q.sges
+}
+func (r *RecvQueue) Datagrams(n int32) { r.q.datagrams.Store(n) }
+func (r *RecvQueue) Settle(place uint32, wc *verbs.WC) bool {
+	return r.q.settle(place, wc)
+}
+
+// The fields of a request, for comparison.
+func (r SendReq) Fields() map[string]uint64 {
+	return map[string]uint64{
+		"addr": r.remoteAddr, "compare": r.compareAdd, "swap": r.swap, "rkey": uint64(r.rkey), "imm": uint64(r.imm),
+		"qpn": uint64(r.qpn), "qkey": uint64(r.qkey), "sges": uint64(r.sges), "opcode": uint64(r.opcode), "flags": uint64(r.flags),
+	}
+}
+
+func (r SendReq) ID() uint64 { return r.id }

@@ -1,0 +1,179 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #include "shim.h"
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// pd implements verbs.PD.
+type pd struct {
+	dev  *device
+	c    *C.struct_ibv_pd
+	life life // its users are MRs, QPs, SRQs and AHs
+}
+
+// AllocPD makes a protection domain.
+//
+// Implements: ibv_alloc_pd(3).
+func (d *device) AllocPD() (verbs.PD, error) {
+	const op = "alloc PD"
+	if err := d.provider.life.join(); err != nil {
+		return nil, verbs.Wrap(op, err)
+	}
+	c, err := C.ibv_alloc_pd(d.ctx)
+	if c == nil {
+		d.provider.life.leave()
+		return nil, createError(op, err)
+	}
+	return &pd{dev: d, c: c}, nil
+}
+
+func (p *pd) Device() verbs.Device { return p.dev }
+
+// Close ends the domain.
+//
+// Implements: ibv_dealloc_pd(3).
+func (p *pd) Close() error {
+	return verbs.Wrap("close PD", p.life.end(func() error {
+		if err := verbsError("close PD", int32(C.ibv_dealloc_pd(p.c))); err != nil {
+			return err
+		}
+		p.dev.provider.life.leave()
+		return nil
+	}))
+}
+
+// mr implements verbs.MR.
+type mr struct {
+	pd      *pd
+	c       *C.struct_ibv_mr
+	buf     []byte
+	lkey    uint32
+	rkey    uint32
+	access  verbs.Access
+	mapping []byte         // what Alloc mapped, or nil
+	pin     runtime.Pinner // of memory that Register was given
+	life    life
+}
+
+// Alloc maps memory and registers it.
+func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
+	const op = "alloc MR"
+	if err := p.checkMR(attr.Size, attr.Access); err != nil {
+		return nil, verbs.Wrap(op, err)
+	}
+	m := &mr{pd: p, access: attr.Access}
+	if err := m.mmap(attr.Size, attr.HugePages); err != nil {
+		return nil, verbs.Wrap(op, err)
+	}
+	if err := m.register(op); err != nil {
+		_ = unix.Munmap(m.mapping)
+		return nil, err
+	}
+	return m, nil
+}
+
+// Register registers memory of the caller's. Memory of the Go heap is pinned
+// until Close, so that any will do.
+func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
+	const op = "register MR"
+	if err := p.checkMR(len(b), access); err != nil {
+		return nil, verbs.Wrap(op, err)
+	}
+	m := &mr{pd: p, access: access, buf: b}
+	m.pin.Pin(unsafe.SliceData(b))
+	if err := m.register(op); err != nil {
+		m.pin.Unpin()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (p *pd) checkMR(size int, access verbs.Access) error {
+	limit := p.dev.attr.MaxMRSize
+	if size <= 0 || uint64(size) > limit {
+		return &verbs.ParamError{Field: "size", Value: int64(size), Limit: int64(min(limit, 1<<63-1)), Reason: "out of range"}
+	}
+	return access.Check()
+}
+
+const hugePage = 2 << 20
+
+// mmap maps zeroed memory, of huge pages if the caller likes and the system has
+// some reserved.
+func (m *mr) mmap(size int, huge bool) (err error) {
+	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
+	if huge {
+		rounded := (size + hugePage - 1) &^ (hugePage - 1)
+		m.mapping, err = unix.Mmap(-1, 0, rounded, prot, flags|unix.MAP_HUGETLB)
+	}
+	if m.mapping == nil {
+		m.mapping, err = unix.Mmap(-1, 0, size, prot, flags)
+	}
+	if err != nil {
+		return err
+	}
+	m.buf = m.mapping[:size:size]
+	return nil
+}
+
+// register makes the region. The address crosses as a number: the memory is
+// pinned, or not Go's.
+//
+// Implements: ibv_reg_mr(3).
+func (m *mr) register(op string) error {
+	if err := m.pd.life.join(); err != nil {
+		return verbs.Wrap(op, err)
+	}
+	c, err := C.rl_reg_mr(m.pd.c, C.uint64_t(m.Addr()), C.uint64_t(len(m.buf)), C.int(m.access))
+	if c == nil {
+		m.pd.life.leave()
+		return memoryError(op, err)
+	}
+	m.c, m.lkey, m.rkey = c, uint32(c.lkey), uint32(c.rkey)
+	return nil
+}
+
+// memoryError adds what ENOMEM nearly always means here: see getrlimit(2),
+// RLIMIT_MEMLOCK.
+func memoryError(op string, err error) error {
+	if errors.Is(err, unix.ENOMEM) {
+		return verbs.Wrap(op, fmt.Errorf("%w (the limit on locked memory, ulimit -l, may be too low)", err))
+	}
+	return createError(op, err)
+}
+
+func (m *mr) PD() verbs.PD         { return m.pd }
+func (m *mr) Bytes() []byte        { return m.buf }
+func (m *mr) Addr() uint64         { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(m.buf)))) }
+func (m *mr) LKey() uint32         { return m.lkey }
+func (m *mr) RKey() uint32         { return m.rkey }
+func (m *mr) Access() verbs.Access { return m.access }
+
+// Close ends the registration.
+//
+// Implements: ibv_dereg_mr(3).
+func (m *mr) Close() error {
+	return verbs.Wrap("close MR", m.life.end(func() error {
+		if err := verbsError("close MR", int32(C.ibv_dereg_mr(m.c))); err != nil {
+			return err
+		}
+		m.pd.life.leave()
+		m.pin.Unpin()
+		if m.mapping != nil {
+			_ = unix.Munmap(m.mapping) // which was mapped as a whole: it can not fail
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,276 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #include "shim.h"
+import "C"
+
+import (
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// qp implements verbs.QP.
+type qp struct {
+	pd     *pd
+	c      *C.struct_ibv_qp
+	num    uint32
+	kind   verbs.QPType
+	caps   verbs.QPCaps
+	sendCQ *cq
+	recvCQ *cq
+	srq    *srq // or nil
+	id     *id  // that made it, or nil
+	life   life
+	last   atomic.Uint32 // the state this side last moved it to
+	sends  sendQueue
+	recvs  recvQueue
+
+	registered bool // its queues have tags
+}
+
+// CreateQP makes a queue pair.
+//
+// Implements: ibv_create_qp(3).
+func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
+	q, err := p.createQP(attr, nil)
+	if err != nil {
+		return nil, verbs.Wrap("create QP", err)
+	}
+	return q, nil
+}
+
+// createQP makes a queue pair, on an ID if there is one.
+func (p *pd) createQP(attr *verbs.QPInitAttr, on *id) (*qp, error) {
+	q := &qp{pd: p, kind: attr.Type, id: on}
+	if err := q.gather(attr); err != nil {
+		return nil, err
+	}
+	caps, err := q.prepareCaps(&attr.Caps)
+	if err != nil {
+		return nil, err
+	}
+	if err := joinAll(q.needs()); err != nil {
+		return nil, err
+	}
+	init := q.initAttr(attr, caps)
+	if err := q.create(init); err != nil {
+		leaveAll(q.needs())
+		return nil, err
+	}
+	if err := q.start(init); err != nil {
+		_ = q.Close()
+		return nil, err
+	}
+	return q, nil
+}
+
+// gather finds what the queue pair is to be made from.
+func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
+	d := q.pd.dev
+	if attr.Type != verbs.QPTypeRC && (attr.Type != verbs.QPTypeUD || !d.caps.UD) {
+		return &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Reason: "not one that the device has"}
+	}
+	if q.sendCQ, err = d.own(attr.SendCQ, "send CQ"); err != nil {
+		return err
+	}
+	if q.recvCQ, err = d.own(attr.RecvCQ, "receive CQ"); err != nil {
+		return err
+	}
+	if attr.SRQ != nil {
+		s, ok := attr.SRQ.(*srq)
+		if !ok || s.pd != q.pd {
+			return verbs.ErrForeign
+		}
+		q.srq = s
+	}
+	return nil
+}
+
+// needs is what the queue pair is made from.
+func (q *qp) needs() []*life {
+	lives := []*life{&q.pd.life, &q.sendCQ.life, &q.recvCQ.life}
+	if q.srq != nil {
+		lives = append(lives, &q.srq.life)
+	}
+	return lives
+}
+
+// prepareCaps checks the sizes. A queue has one request of one piece at least.
+func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error) {
+	limits := q.pd.dev.attr
+	for _, size := range []struct {
+		field        string
+		value, limit int
+		least        int
+		out          *C.uint32_t
+	}{
+		{"send WRs", caps.MaxSendWR, limits.MaxQPWR, 1, &out.max_send_wr},
+		{"receive WRs", caps.MaxRecvWR, limits.MaxQPWR, 1, &out.max_recv_wr},
+		{"send SGEs", caps.MaxSendSGE, limits.MaxSGE, 1, &out.max_send_sge},
+		{"receive SGEs", caps.MaxRecvSGE, limits.MaxSGE, 1, &out.max_recv_sge},
+		{"inline bytes", caps.MaxInline, limits.MaxInline, 0, &out.max_inline_data},
+	} {
+		if err := within(size.field, size.value, 0, size.limit); err != nil {
+			return out, err
+		}
+		*size.out = C.uint32_t(max(size.value, size.least))
+	}
+	if q.srq != nil {
+		out.max_recv_wr, out.max_recv_sge = 0, 0
+	}
+	return out, nil
+}
+
+// initAttr is what the library wants to know. What the queue pair is made from
+// has been joined, and stays.
+func (q *qp) initAttr(attr *verbs.QPInitAttr, caps C.struct_ibv_qp_cap) *C.struct_ibv_qp_init_attr {
+	init := &C.struct_ibv_qp_init_attr{
+		send_cq: q.sendCQ.c, recv_cq: q.recvCQ.c, cap: caps, qp_type: uint32(q.kind),
+	}
+	if q.srq != nil {
+		init.srq = q.srq.c
+	}
+	if attr.SignalAll {
+		init.sq_sig_all = 1
+	}
+	return init
+}
+
+func (q *qp) create(init *C.struct_ibv_qp_init_attr) error {
+	if q.id != nil {
+		return q.id.createQP(q, init)
+	}
+	c, err := C.ibv_create_qp(q.pd.c, init)
+	if c == nil {
+		return createError("create QP", err)
+	}
+	q.c = c
+	return nil
+}
+
+// start makes the Go side of a queue pair that exists.
+func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
+	d := q.pd.dev
+	q.num = uint32(q.c.qp_num)
+	q.caps = verbs.QPCaps{
+		MaxSendWR:  int(init.cap.max_send_wr),
+		MaxRecvWR:  int(init.cap.max_recv_wr),
+		MaxSendSGE: int(init.cap.max_send_sge),
+		MaxRecvSGE: int(init.cap.max_recv_sge),
+		MaxInline:  int(init.cap.max_inline_data),
+	}
+	if q.srq != nil {
+		q.caps.MaxRecvWR, q.caps.MaxRecvSGE = 0, 0
+	}
+	q.sends.qp, q.recvs.qp = q, q
+	q.sends.owned = q.sendCQ.owned
+	q.sends.places = newOrderedPlaces(q.caps.MaxSendWR)
+	q.recvs.maxSGE = q.caps.MaxRecvSGE
+	q.recvs.owned = q.recvCQ.owned
+	q.recvs.places = newPoolPlaces(q.caps.MaxRecvWR)
+	d.objects.add(q.address(), q)
+	if q.kind == verbs.QPTypeUD {
+		q.receiver().datagrams.Add(1)
+		if err := q.findMTU(); err != nil {
+			return err
+		}
+	}
+	return q.register()
+}
+
+// findMTU: a datagram queue pair is not yet bound to a port, so that the widest
+// one counts.
+func (q *qp) findMTU() error {
+	d := q.pd.dev
+	for num := 1; num <= d.attr.NumPorts; num++ {
+		var port C.struct_ibv_port_attr
+		if err := d.queryPort(uint8(num), &port); err != nil {
+			return err
+		}
+		q.sends.mtu = max(q.sends.mtu, verbs.MTU(port.active_mtu).Bytes())
+	}
+	return nil
+}
+
+// register gives the queues tags, under which no completion is outstanding.
+func (q *qp) register() error {
+	queues := &q.pd.dev.queues
+	var sends, recvs bool
+	q.sends.tag, sends = queues.add(&q.sends)
+	q.recvs.tag, recvs = queues.add(&q.recvs)
+	if sends && recvs {
+		q.registered = true
+		return nil
+	}
+	if sends {
+		queues.remove(q.sends.tag)
+	}
+	return &verbs.ParamError{Field: "work queues", Value: maxQueues + 1, Limit: maxQueues}
+}
+
+// receiver is where the queue pair takes its buffers from.
+func (q *qp) receiver() *recvQueue {
+	if q.srq != nil {
+		return &q.srq.recvs
+	}
+	return &q.recvs
+}
+
+func (q *qp) unregister() {
+	if !q.registered {
+		return
+	}
+	q.pd.dev.queues.remove(q.sends.tag)
+	q.pd.dev.queues.remove(q.recvs.tag)
+	q.registered = false
+}
+
+func (q *qp) address() uintptr { return uintptr(unsafe.Pointer(q.c)) }
+
+func (q *qp) Num() uint32             { return q.num }
+func (q *qp) Type() verbs.QPType      { return q.kind }
+func (q *qp) PD() verbs.PD            { return q.pd }
+func (q *qp) Caps() verbs.QPCaps      { return q.caps }
+func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
+
+// lastState is the state that this side knows of: what posting goes by. A queue
+// pair that has failed since flushes what is posted.
+func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
+
+// Close destroys the queue pair.
+//
+// Implements: ibv_destroy_qp(3), rdma_destroy_qp(3).
+func (q *qp) Close() error {
+	return verbs.Wrap("close QP", q.life.end(func() error {
+		q.sends.enter()
+		defer q.sends.leave()
+		q.recvs.enter()
+		defer q.recvs.leave()
+		address := q.address()
+		// First the Go side: what a new queue pair at the same address, or with
+		// the same queues, adds must stay.
+		q.pd.dev.objects.remove(address)
+		if err := q.destroy(); err != nil {
+			q.pd.dev.objects.add(address, q)
+			return err
+		}
+		q.unregister()
+		if q.kind == verbs.QPTypeUD {
+			q.receiver().datagrams.Add(-1)
+		}
+		q.sends.closed, q.recvs.closed = true, true
+		leaveAll(q.needs())
+		return nil
+	}))
+}
+
+func (q *qp) destroy() error {
+	if q.id != nil {
+		q.id.destroyQP()
+		return nil
+	}
+	return verbsError("close QP", int32(C.ibv_destroy_qp(q.c)))
+}

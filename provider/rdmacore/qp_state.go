@@ -1,0 +1,173 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+// #include "shim.h"
+import "C"
+
+import (
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// minRNRTimer is the code for 0.64 ms, in place of the 655 ms that the kernel's
+// connection manager leaves. Shorter times have starved software devices.
+const minRNRTimer = 12
+
+// State asks the device; when that fails, or after Close, it is the last known.
+func (q *qp) State() verbs.QPState {
+	attr, err := q.Query()
+	if err != nil {
+		return q.lastState()
+	}
+	return attr.State
+}
+
+// Query returns the attributes.
+//
+// Implements: ibv_query_qp(3).
+func (q *qp) Query() (attr verbs.QPAttr, err error) {
+	err = q.life.whileOpen(func() error {
+		attr, err = q.query(knownAttrs)
+		return err
+	})
+	return attr, verbs.Wrap("query QP", err)
+}
+
+func (q *qp) query(mask verbs.QPAttrMask) (verbs.QPAttr, error) {
+	var raw C.struct_ibv_qp_attr
+	var init C.struct_ibv_qp_init_attr
+	if err := verbsError("query QP", int32(C.ibv_query_qp(q.c, &raw, C.int(mask), &init))); err != nil {
+		return verbs.QPAttr{}, err
+	}
+	return fromQPAttr(&raw), nil
+}
+
+// Modify changes attributes.
+//
+// Implements: ibv_modify_qp(3).
+func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	return verbs.Wrap("modify QP", q.life.whileOpen(func() error {
+		now, err := q.query(verbs.AttrState)
+		if err != nil {
+			return err
+		}
+		if err := q.checkModify(now.State, attr, mask); err != nil {
+			return err
+		}
+		return q.move(now.State, attr, mask)
+	}))
+}
+
+func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	if err := verbs.CheckTransition(q.kind, from, attr, mask); err != nil {
+		return err
+	}
+	d := q.pd.dev
+	if mask&verbs.AttrPort != 0 {
+		if err := d.checkPort(attr.Port); err != nil {
+			return err
+		}
+	}
+	if mask&verbs.AttrAV != 0 {
+		return d.checkAH(&attr.AH)
+	}
+	return nil
+}
+
+// move carries out a change that is legal.
+func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	resumes := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
+	if resumes {
+		if err := q.resume(); err != nil {
+			return err
+		}
+	}
+	if err := q.modify(attr, mask); err != nil {
+		return err
+	}
+	if resumes {
+		q.pushSends()
+	}
+	return nil
+}
+
+func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
+	raw, bits := toQPAttr(attr), C.int(mask)
+	if mask&verbs.AttrState != 0 && attr.State == verbs.StateInit {
+		bits |= C.IBV_QP_PKEY_INDEX // RoCE has one partition key
+	}
+	if err := verbsError("modify QP", int32(C.ibv_modify_qp(q.c, &raw, bits))); err != nil {
+		return err
+	}
+	if mask&verbs.AttrState != 0 {
+		return q.moved(attr.State)
+	}
+	return nil
+}
+
+// moved notes a new state. RESET forgets what is on the queues, and new tags
+// make strangers of its completions.
+func (q *qp) moved(to verbs.QPState) error {
+	q.setLast(to)
+	if to != verbs.StateReset {
+		return nil
+	}
+	q.sends.enter()
+	defer q.sends.leave()
+	q.recvs.enter()
+	defer q.recvs.leave()
+	q.sends.places.forget()
+	q.recvs.places.forget()
+	q.unregister()
+	return q.register()
+}
+
+// raiseRNRTimer replaces the timer that rdma_cm sets. The queue pair is in RTR
+// or RTS, where ibv_modify_qp(3) allows it. If it fails all the same, the queue
+// pair works, only more slowly.
+func (q *qp) raiseRNRTimer() {
+	if q.kind == verbs.QPTypeRC {
+		raw := C.struct_ibv_qp_attr{min_rnr_timer: minRNRTimer}
+		C.ibv_modify_qp(q.c, &raw, C.IBV_QP_MIN_RNR_TIMER)
+	}
+}
+
+func toQPAttr(a *verbs.QPAttr) C.struct_ibv_qp_attr {
+	return C.struct_ibv_qp_attr{
+		qp_state:           uint32(a.State),
+		path_mtu:           uint32(a.PathMTU),
+		qkey:               C.uint32_t(a.QKey),
+		rq_psn:             C.uint32_t(a.RQPSN),
+		sq_psn:             C.uint32_t(a.SQPSN),
+		dest_qp_num:        C.uint32_t(a.DestQPN),
+		qp_access_flags:    C.uint(a.Access),
+		ah_attr:            toAHAttr(&a.AH),
+		max_rd_atomic:      C.uint8_t(a.MaxRdAtomic),
+		max_dest_rd_atomic: C.uint8_t(a.MaxDestRdAtomic),
+		min_rnr_timer:      C.uint8_t(a.MinRNRTimer),
+		port_num:           C.uint8_t(a.Port),
+		timeout:            C.uint8_t(a.Timeout),
+		retry_cnt:          C.uint8_t(a.RetryCount),
+		rnr_retry:          C.uint8_t(a.RNRRetry),
+	}
+}
+
+func fromQPAttr(raw *C.struct_ibv_qp_attr) verbs.QPAttr {
+	return verbs.QPAttr{
+		State:           verbs.QPState(raw.qp_state),
+		Access:          verbs.Access(raw.qp_access_flags),
+		Port:            uint8(raw.port_num),
+		QKey:            uint32(raw.qkey),
+		AH:              fromAHAttr(&raw.ah_attr),
+		PathMTU:         verbs.MTU(raw.path_mtu),
+		DestQPN:         uint32(raw.dest_qp_num),
+		RQPSN:           uint32(raw.rq_psn),
+		SQPSN:           uint32(raw.sq_psn),
+		MaxDestRdAtomic: uint8(raw.max_dest_rd_atomic),
+		MaxRdAtomic:     uint8(raw.max_rd_atomic),
+		MinRNRTimer:     uint8(raw.min_rnr_timer),
+		Timeout:         uint8(raw.timeout),
+		RetryCount:      uint8(raw.retry_cnt),
+		RNRRetry:        uint8(raw.rnr_retry),
+	}
+}

@@ -1,0 +1,209 @@
+//go:build rdmacore && cgo && linux
+
+package rdmacore
+
+import (
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A sendReq is a send request as the shim takes it: without pointers.
+type sendReq struct {
+	id         uint64
+	remoteAddr uint64
+	compareAdd uint64
+	swap       uint64
+	ah         uint64 // address of the struct ibv_ah, or 0
+	rkey       uint32
+	imm        uint32
+	qpn        uint32
+	qkey       uint32
+	sges       uint32 // how many of the batch's entries
+	opcode     uint8
+	flags      uint8
+}
+
+// A recvReq is a receive request as the shim takes it.
+type recvReq struct {
+	id   uint64
+	sges uint64
+}
+
+// A sendQueue checks send requests and makes a batch of them.
+type sendQueue struct {
+	qp  *qp
+	mtu int // bytes; the limit of a datagram
+
+	guard  // over what follows
+	closed bool
+	tag    uint64
+	places orderedPlaces
+
+	// The batch. The memory is kept for the next one.
+	reqs   []sendReq
+	sges   []verbs.SGE
+	inline []byte
+}
+
+// gather makes a batch of the requests up to the first that is wrong, or does
+// not fit, and returns how many it has.
+func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
+	s.reqs, s.sges, s.inline = s.reqs[:0], s.sges[:0], s.inline[:0]
+	for i := range wrs {
+		if s.places.room() == 0 {
+			return i, verbs.ErrQueueFull
+		}
+		if err := s.add(&wrs[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(wrs), nil
+}
+
+func (s *sendQueue) add(wr *verbs.SendWR) error {
+	if err := s.check(wr); err != nil {
+		return err
+	}
+	ah, err := s.route(wr)
+	if err != nil {
+		return err
+	}
+	sges := len(s.sges)
+	if wr.Flags&verbs.SendInline == 0 {
+		s.sges = append(s.sges, wr.SGEs...)
+	} else if len(wr.Inline) > 0 {
+		s.sges = append(s.sges, verbs.SGE{Addr: uint64(len(s.inline)), Length: uint32(len(wr.Inline))})
+		s.inline = append(s.inline, wr.Inline...)
+	}
+	s.reqs = append(s.reqs, sendReq{
+		id:         wrID(s.tag, s.places.take(wr.ID)),
+		remoteAddr: wr.RemoteAddr,
+		compareAdd: wr.CompareAdd,
+		swap:       wr.Swap,
+		ah:         ah,
+		rkey:       wr.RKey,
+		imm:        wr.Imm,
+		qpn:        wr.RemoteQPN,
+		qkey:       wr.RemoteQKey,
+		sges:       uint32(len(s.sges) - sges),
+		opcode:     uint8(wr.Opcode),
+		flags:      uint8(wr.Flags),
+	})
+	return nil
+}
+
+const sendFlags = verbs.SendFence | verbs.SendSignaled | verbs.SendSolicited | verbs.SendInline
+
+// check refuses what a device might take for something else, or not look at.
+func (s *sendQueue) check(wr *verbs.SendWR) error {
+	sends := wr.Opcode == verbs.OpSend || wr.Opcode == verbs.OpSendImm
+	switch {
+	case wr.Opcode > verbs.OpFetchAdd, s.qp.kind == verbs.QPTypeUD && !sends:
+		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "not an operation of the queue pair"}
+	case wr.Flags&^sendFlags != 0:
+		return &verbs.ParamError{Field: "send flags", Value: int64(wr.Flags), Limit: int64(sendFlags), Reason: "unknown flag"}
+	case wr.Flags&verbs.SendInline != 0:
+		return s.checkInline(wr)
+	case len(wr.SGEs) > s.qp.caps.MaxSendSGE:
+		return &verbs.ParamError{Field: "send SGEs", Value: int64(len(wr.SGEs)), Limit: int64(s.qp.caps.MaxSendSGE)}
+	}
+	return nil
+}
+
+func (s *sendQueue) checkInline(wr *verbs.SendWR) error {
+	switch {
+	case wr.Opcode == verbs.OpRead || wr.Opcode.Atomic():
+		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "has no payload that could be inline"}
+	case len(wr.Inline) > s.qp.caps.MaxInline:
+		return &verbs.ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Limit: int64(s.qp.caps.MaxInline)}
+	}
+	return nil
+}
+
+// route returns the address handle of a datagram, which must fit in one packet.
+func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
+	if s.qp.kind != verbs.QPTypeUD {
+		return 0, nil
+	}
+	if wr.AH == nil {
+		return 0, &verbs.ParamError{Field: "address handle", Reason: "missing"}
+	}
+	a, ok := wr.AH.(*ah)
+	if !ok || a.pd != s.qp.pd {
+		return 0, verbs.ErrForeign
+	}
+	size := 0
+	if wr.Flags&verbs.SendInline != 0 {
+		size = len(wr.Inline)
+	} else {
+		for i := range wr.SGEs {
+			size += int(wr.SGEs[i].Length)
+		}
+	}
+	if size > s.mtu {
+		return 0, &verbs.ParamError{Field: "datagram bytes", Value: int64(size), Limit: int64(s.mtu)}
+	}
+	return a.address()
+}
+
+// settle: see settler.
+func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
+	s.enter()
+	defer s.leave()
+	wc.ID, ok = s.places.settle(place)
+	return ok
+}
+
+func (s *sendQueue) failed() { s.qp.failed() }
+
+// A recvQueue does the same for receive requests, of a queue pair or shared.
+type recvQueue struct {
+	qp        *qp // nil: it is shared
+	maxSGE    int
+	datagrams atomic.Int32 // how many UD queue pairs receive from it
+
+	guard  // over what follows
+	closed bool
+	tag    uint64
+	places poolPlaces
+
+	reqs []recvReq
+	sges []verbs.SGE
+}
+
+// gather is as that of sendQueue.
+func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
+	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
+	for i := range wrs {
+		if r.places.room() == 0 {
+			return i, verbs.ErrQueueFull
+		}
+		sges := wrs[i].SGEs
+		if len(sges) > r.maxSGE {
+			return i, &verbs.ParamError{Field: "receive SGEs", Value: int64(len(sges)), Limit: int64(r.maxSGE)}
+		}
+		r.sges = append(r.sges, sges...)
+		r.reqs = append(r.reqs, recvReq{id: wrID(r.tag, r.places.take(wrs[i].ID)), sges: uint64(len(sges))})
+	}
+	return len(wrs), nil
+}
+
+// settle: see settler. Only datagrams have the routing header in the buffer,
+// whatever the device says (ibv_poll_cq(3)).
+func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
+	r.enter()
+	defer r.leave()
+	wc.ID, ok = r.places.settle(place)
+	if r.datagrams.Load() == 0 {
+		wc.Flags &^= verbs.WCWithGRH
+	}
+	return ok
+}
+
+// failed: buffers of a shared queue outlive the queue pair that failed.
+func (r *recvQueue) failed() {
+	if r.qp != nil {
+		r.qp.failed()
+	}
+}

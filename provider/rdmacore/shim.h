@@ -1,0 +1,128 @@
+/* What Go asks of libibverbs and librdmacm. Calls return 0 or a negated errno,
+ * unless said otherwise, whatever the library's own custom is. Structures that
+ * cross the border have no pointers in them. */
+#ifndef RDMALOOP_SHIM_H
+#define RDMALOOP_SHIM_H
+
+#include <errno.h>
+#include <stdint.h>
+#include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
+
+/* How many requests were posted, and why not more. */
+struct rl_posted {
+	int n;
+	int err;
+};
+
+/* One send request. The scatter/gather entries of a batch lie in one array, in
+ * order. Those of an inline request have offsets into the batch's inline data
+ * for addresses. */
+struct rl_send {
+	uint64_t id;
+	uint64_t remote_addr;
+	uint64_t compare_add;
+	uint64_t swap;
+	uint64_t ah;
+	uint32_t rkey;
+	uint32_t imm;
+	uint32_t remote_qpn;
+	uint32_t remote_qkey;
+	uint32_t sges;
+	uint8_t opcode;
+	uint8_t flags;
+};
+
+struct rl_recv {
+	uint64_t id;
+	uint64_t sges;
+};
+
+/* One completion, laid out as verbs.WC. */
+struct rl_wc {
+	uint64_t id;
+	uint8_t status;
+	uint8_t opcode;
+	uint8_t flags;
+	uint32_t byte_len;
+	uint32_t imm;
+	uint32_t qpn;
+	uint32_t src_qpn;
+	uint32_t vendor_err;
+};
+
+/* Connection parameters, with the private data in place. */
+struct rl_param {
+	uint32_t qp_num;
+	uint8_t responder_resources;
+	uint8_t initiator_depth;
+	uint8_t flow_control;
+	uint8_t retry_count;
+	uint8_t rnr_retry_count;
+	uint8_t srq;
+	uint8_t data_len;
+	uint8_t data[256];
+};
+
+struct rl_event {
+	uint64_t id;
+	uint64_t listener;
+	int32_t type;
+	int32_t status;
+	struct rl_param param;
+	uint32_t qkey;
+	struct ibv_ah_attr ah;
+};
+
+/* One asynchronous event; object is the address of the QP, CQ or SRQ. */
+struct rl_async {
+	uint64_t object;
+	uint32_t type;
+	uint32_t port;
+};
+
+/* libibverbs returns an errno, or in places -1 and sets errno. */
+static inline int verbs_result(int ret)
+{
+	return ret < 0 ? -errno : -ret;
+}
+
+/* Devices: shim_device.c. */
+int rl_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr);
+int rl_max_inline(struct ibv_context *ctx, int limit);
+int rl_can_resize(struct ibv_context *ctx);
+struct ibv_mr *rl_reg_mr(struct ibv_pd *pd, uint64_t addr, uint64_t length, int access);
+int rl_nonblock(int fd);
+int rl_next_async(struct ibv_context *ctx, struct rl_async *ev);
+
+/* The data path: shim_data.c. */
+struct rl_posted rl_post_send(struct ibv_qp *qp, const struct rl_send *reqs, int n,
+			      struct ibv_sge *sges, const uint8_t *inline_data);
+struct rl_posted rl_post_recv(struct ibv_qp *qp, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
+struct rl_posted rl_post_srq_recv(struct ibv_srq *srq, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
+void rl_ring(struct ibv_qp *qp);
+int rl_poll(struct ibv_cq *cq, struct rl_wc *dst, int n);
+int rl_poll_spin(struct ibv_cq *cq, struct rl_wc *dst, int n, int64_t limit_ns);
+int rl_arm(struct ibv_cq *cq, int solicited_only);
+int rl_next_cq_event(struct ibv_comp_channel *channel, uint64_t *cq);
+
+/* Connections: shim_cm.c. */
+int rl_next_event(struct rdma_event_channel *channel, struct rl_event *out);
+int rl_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, int ps);
+int rl_bind(struct rdma_cm_id *id, uint8_t *addr);
+int rl_resolve_addr(struct rdma_cm_id *id, uint8_t *src, uint8_t *dst, int ms);
+int rl_resolve_route(struct rdma_cm_id *id, int ms);
+int rl_listen(struct rdma_cm_id *id, int backlog);
+int rl_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
+int rl_connect(struct rdma_cm_id *id, const struct rl_param *p);
+int rl_accept(struct rdma_cm_id *id, const struct rl_param *p);
+int rl_reject(struct rdma_cm_id *id, const uint8_t *data, uint8_t len);
+int rl_establish(struct rdma_cm_id *id);
+int rl_disconnect(struct rdma_cm_id *id);
+int rl_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
+int rl_migrate(struct rdma_cm_id *id, struct rdma_event_channel *to);
+int rl_set_option(struct rdma_cm_id *id, int option, int value);
+void rl_addr(struct rdma_cm_id *id, int peer, uint8_t *out);
+int rl_destroy_id(struct rdma_cm_id *id);
+
+#endif

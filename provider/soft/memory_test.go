@@ -1,0 +1,62 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A key that was given back does not fit what has its place now.
+func TestKeysAreNotReused(t *testing.T) {
+	d := openDevice(t, nil)
+	pd, err := d.AllocPD()
+	require.NoError(t, err)
+	last := uint32(0)
+	for range 300 {
+		mr, err := pd.Alloc(&verbs.AllocAttr{Size: 8, Access: verbs.AccessAll})
+		require.NoError(t, err)
+		require.NotEqual(t, last, mr.RKey())
+		require.NotZero(t, mr.RKey())
+		last = mr.RKey()
+		require.NoError(t, mr.Close())
+	}
+	require.NoError(t, pd.Close())
+}
+
+// Memory that is closed under traffic is an error of the requests, in whatever
+// goroutine they are carried out.
+func TestMRClosedUnderTraffic(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	for range 30 {
+		a, b := newPair(t, d, verbs.ProgressAuto)
+		for i := range 16 {
+			b.recv(uint64(i), i*(64<<10), 64<<10)
+		}
+		for i := range 16 {
+			_, _ = a.qp.PostSend([]verbs.SendWR{{ID: uint64(i), Opcode: verbs.OpSend, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 64<<10)}}})
+		}
+		require.NoError(t, a.mr.Close())
+		require.NoError(t, b.mr.Close())
+		a.close()
+		b.close()
+	}
+}
+
+func TestMissingAttributes(t *testing.T) {
+	d := openDevice(t, nil)
+	p, err := d.AllocPD()
+	require.NoError(t, err)
+	_, alloc := p.Alloc(nil)
+	_, qp := p.CreateQP(nil)
+	_, srq := p.CreateSRQ(nil)
+	_, ah := p.CreateAH(nil)
+	_, cq := d.CreateCQ(nil)
+	for _, err := range []error{alloc, qp, srq, ah, cq} {
+		require.ErrorAs(t, err, new(*verbs.ParamError))
+	}
+	require.NoError(t, p.Close())
+}

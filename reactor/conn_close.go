@@ -1,0 +1,187 @@
+package reactor
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+const (
+	// flushLimit is how long a device may take to flush a queue pair.
+	flushLimit = time.Second
+	// goodbyeLimit is how long to wait for the connection manager's word when
+	// requests fail as they do when the peer has left, and after the word for
+	// what came before it.
+	goodbyeLimit = 10 * time.Millisecond
+)
+
+// drain waits until every send is confirmed. The last of them may not be
+// signaled, so a probe goes after them.
+func (c *Conn) drain() {
+	switch {
+	case c.flow.outstanding() == 0:
+		c.end.because(nil)
+		c.state = StateClosing
+		c.close()
+	case c.flow.probes == 0:
+		c.probe()
+	}
+}
+
+// probe sends a WRITE of no bytes. It needs neither memory nor a receive buffer
+// of the peer's (IBTA vol. 1, 9.7.2 and 9.3.3.1), and its completion says that
+// everything before it arrived.
+func (c *Conn) probe() {
+	c.flow.probes++
+	wr, r := c.stage(verbs.OpWrite, true)
+	wr.RemoteAddr, wr.RKey = 0, 0
+	r.probe = true
+	c.probed = c.loop.clock.now
+}
+
+// close disconnects, and then waits until the queues are flushed. The probe
+// stands behind everything: once it is flushed, all that was received before
+// has been delivered, with a shared receive queue too.
+func (c *Conn) close() {
+	if !c.flushing && c.arrived() {
+		c.flushing = true
+		c.disconnect()
+		c.loop.setTimer(&c.phase, flushLimit)
+		if c.flow.probes == 0 {
+			c.probe()
+		}
+		c.postSends()
+	}
+	if c.nic.broken || c.flushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
+		c.finish()
+	}
+}
+
+// arrived reports whether nothing of the peer's is to be expected any more. Its
+// leaving makes requests fail before the connection manager has the word, and
+// the word overtakes confirmations: flushing would turn those into failures.
+func (c *Conn) arrived() bool {
+	if c.impatient || !c.disconnected && !c.end.vague || c.disconnected && c.caughtUp() {
+		return true
+	}
+	if !c.patient {
+		c.patient = true
+		c.loop.setTimer(&c.phase, goodbyeLimit)
+		c.loop.lookEvery = 1
+	}
+	return false
+}
+
+// caughtUp reports whether the completion queue was empty since the peer
+// disconnected. Consume lets a device that is driven by its owner look at all
+// there is.
+func (c *Conn) caughtUp() bool {
+	if c.nic.empty != c.parted {
+		return true
+	}
+	if _, err := c.nic.group.Consume(); err != nil {
+		c.nic.fail(err)
+	}
+	c.later()
+	return false
+}
+
+// closeTooLong goes on without what close waits for.
+func (c *Conn) closeTooLong() {
+	if c.flushing {
+		c.finish()
+		return
+	}
+	c.impatient = true
+	c.close()
+}
+
+// disconnect tells the peer, and sees to it that the queues are flushed even if
+// there is nobody to tell: the state may already be beyond it.
+func (c *Conn) disconnect() {
+	if c.id.Disconnect() != nil {
+		c.loop.note(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	}
+}
+
+// finish ends what the application knows of the connection.
+func (c *Conn) finish() {
+	c.giveUp()
+	err := c.end.reason(c.stats.Failed > 0)
+	c.loop.timers.stop(&c.deadline)
+	c.loop.timers.stop(&c.silence)
+	c.loop.setTimer(&c.phase, c.loop.cfg.DrainTimeout)
+	c.state, c.quiet = StateParting, true
+	if c.disconnected {
+		c.later()
+	}
+	c.loop.onClose(c, err)
+}
+
+// giveUp fails what the device has not flushed. The queue pair goes first, for
+// memory that is given back must not be the device's any more.
+func (c *Conn) giveUp() {
+	if c.flow.inFlight() > 0 {
+		c.loop.note(c.id.CloseQP())
+	}
+	err := c.end.cause
+	if err == nil {
+		err = ErrPeerClosed
+	}
+	for c.flow.outstanding() > 0 {
+		c.retire(err)
+	}
+}
+
+// abandon ends a connection that never opened.
+func (c *Conn) abandon(err error) {
+	d, req, l := c.dial, c.request, c.loop
+	c.bury()
+	if d != nil {
+		l.onDialError(d, err)
+	} else {
+		l.onAcceptError(req, err)
+	}
+}
+
+// bury gives everything back. Completions that are still to come find nobody;
+// the CQ keeps their places until it has been empty.
+func (c *Conn) bury() {
+	l := c.loop
+	c.state = StateClosed
+	l.timers.stop(&c.phase)
+	if c.id != nil {
+		l.note(c.id.CloseQP())
+	}
+	if c.nic != nil {
+		c.returnAll()
+	}
+	if c.id != nil {
+		l.note(c.id.Close())
+	}
+	l.conns.remove(c.key)
+	l.live--
+	l.load.Add(-1)
+}
+
+// returnAll gives back what was taken from the nic. The queue pair is closed, so
+// the device has forgotten the buffers.
+func (c *Conn) returnAll() {
+	for b := c.held.pop(); b != nil; b = c.held.pop() {
+		c.repost(b)
+	}
+	for b := c.recvs.take(); b != nil; b = c.recvs.take() {
+		c.nic.slab.put(b)
+	}
+	for c.flow.outstanding() > 0 {
+		if b := c.requests[c.flow.retire()].buffer; b != nil {
+			b.recycle()
+		}
+	}
+	if c.nic.shared != nil {
+		delete(c.nic.shared.conns, c.param.QPNum)
+	}
+	if c.reserved {
+		c.nic.queue.Release(c.nic.completions())
+	}
+}
