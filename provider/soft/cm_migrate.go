@@ -73,7 +73,7 @@ func (i *id) move(src, dst *channel) error {
 			if err := child.move(src, dst); err != nil {
 				child.destroy(src)
 				i.unfetched--
-				i.gate.admit(true)
+				i.gates.admit(true)
 				continue
 			}
 		}

@@ -120,7 +120,7 @@ func (s *udpSender) gather(first int) (messages int) {
 		for i := range n {
 			// IPv4: an unconnected socket with IP_PMTUDISC_DO sends 0 in the
 			// identification field, and segments numbered from 0.
-			to.flow.Seal(s.packets[first+i], wire.NewIdent(uint16(i)))
+			to.flow.Seal(s.packets[first+i], uint16(i))
 		}
 		s.batch.address(messages, first, n, to, segment)
 		messages++

@@ -180,7 +180,7 @@ func TestUDPBadPackets(t *testing.T) {
 	send := func(b []byte) { require.NoError(t, unix.Sendto(r.send.fd, b, 0, &to)) }
 	b := make([]byte, packetRoom)
 	good := wire.Build(b, wire.SendOnly, 100)
-	r.to.flow.Seal(good, wire.NewIdent(0))
+	r.to.flow.Seal(good, 0)
 
 	send(good.Bytes())
 	require.Len(t, r.received().sizes, 1)
