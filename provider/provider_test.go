@@ -42,8 +42,6 @@ func TestOpenRefuses(t *testing.T) {
 		{"verbs5", "", "there are auto, soft"},
 		{"", "", `provider ""`},
 		{"soft", "scenic", "there are auto, local, wire"},
-		{"soft", "wire", "wire path"},
-		{"auto", "wire", "wire path"},
 	} {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{Path: test.path})

@@ -72,6 +72,7 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 		err := cl.engine.Dial(addr, &reactor.Dial{
 			PrivateData: []byte(cl.opts.privateData),
 			Loop:        cl.engine.Loop(i % cl.opts.loops),
+			LocalAddr:   netip.AddrPortFrom(cl.opts.from, 0),
 			Context:     s,
 		})
 		if err != nil {

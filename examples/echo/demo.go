@@ -6,11 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strings"
 	"time"
 )
+
+// secondLoopback is where the demo's client is on the wire path: on one address
+// one process has the UDP port.
+const secondLoopback = "127.0.0.2"
 
 // demo starts this program again as a server, and is its client.
 func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
@@ -22,6 +27,9 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 	if server.addr != "" {
 		withServer := *opts
 		withServer.connect = server.addr
+		if opts.path == "wire" && !opts.from.IsValid() {
+			withServer.from = netip.MustParseAddr(secondLoopback)
+		}
 		status, err = connect(ctx, &withServer, stdout, stderr)
 	}
 	served, failure := server.stop()

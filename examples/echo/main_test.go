@@ -96,6 +96,20 @@ func TestModes(t *testing.T) {
 	}
 }
 
+// TestWire is two processes that speak RoCEv2 over UDP.
+func TestWire(t *testing.T) {
+	for _, size := range []string{"64", "100000"} {
+		t.Run(size, func(t *testing.T) {
+			p := program(t, "-json", "-path", "wire", "-size", size, "-count", "1000", "-duration", "50ms")
+			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+			r := p.measured(t)
+			require.Equal(t, "wire", r.Path)
+			require.Zero(t, r.Errors)
+			require.Positive(t, r.StreamRate)
+		})
+	}
+}
+
 func TestSizes(t *testing.T) {
 	for _, size := range []string{"0", "1", "7", "4096", "100000"} {
 		t.Run(size, func(t *testing.T) {
@@ -288,7 +302,8 @@ func TestErrors(t *testing.T) {
 		{"unexpected argument", []string{"now"}},
 		{"not defined", []string{"-colour"}},
 		{"not supported", []string{"-provider", "rdmacore"}},
-		{"wire path", []string{"-path", "wire"}},
+		{"there are auto, local, wire", []string{"-path", "scenic"}},
+		{"belongs to another process", []string{"-path", "wire", "-from", "127.0.0.1"}},
 		{`-connect "nowhere"`, []string{"-connect", "nowhere"}},
 		{`-listen "localhost"`, []string{"-listen", "localhost"}},
 		{"processors [1000]", []string{"-cpus", "1000"}},

@@ -23,6 +23,7 @@ const memoryLimit = 1 << 30
 // options are the flags, checked.
 type options struct {
 	listen, connect string
+	from            netip.Addr
 	provider, path  string
 	mode            string
 	idle            reactor.IdlePolicy
@@ -44,6 +45,10 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.SetOutput(io.Discard) // the caller prints the error
 	f.StringVar(&o.listen, "listen", "", "be the server, on this `host:port`; port 0 is any free one, no host all addresses")
 	f.StringVar(&o.connect, "connect", "", "be the client of a server at this `host:port`; no host is this one")
+	f.Func("from", "client: connect from this `address`", func(text string) (err error) {
+		o.from, err = netip.ParseAddr(text)
+		return err
+	})
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
 	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
 	f.StringVar(&o.mode, "mode", "adaptive", "what an idle loop does: event (sleep), adaptive (spin, then sleep) or busy (spin)")

@@ -85,10 +85,10 @@ func TestResolve(t *testing.T) {
 }
 
 func TestPathOf(t *testing.T) {
-	require.Equal(t, "local", pathOf("soft", "auto"))
-	require.Equal(t, "local", pathOf("soft", "local"))
-	require.Equal(t, "wire", pathOf("soft", "wire"))
-	require.Equal(t, "device", pathOf("rdmacore", "auto"))
+	require.Equal(t, "local", pathOf("soft", &options{path: "auto", connect: "127.0.0.1:1"}))
+	require.Equal(t, "local", pathOf("soft", &options{path: "local", connect: "127.0.0.1:1"}))
+	require.Equal(t, "wire", pathOf("soft", &options{path: "wire", connect: "127.0.0.1:1"}))
+	require.Equal(t, "device", pathOf("rdmacore", &options{path: "auto", connect: "127.0.0.1:1"}))
 }
 
 // No message looks like another, at any size that leaves room for a difference,

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -56,7 +59,7 @@ type rejection struct {
 func newReport(opts *options, provider string, lanes []*lane, streamed time.Duration) *report {
 	r := &report{
 		Provider:    provider,
-		Path:        pathOf(provider, opts.path),
+		Path:        pathOf(provider, opts),
 		Mode:        opts.mode,
 		Size:        opts.size,
 		Connections: opts.conns,
@@ -99,16 +102,31 @@ func newReport(opts *options, provider string, lanes []*lane, streamed time.Dura
 	return r
 }
 
-// pathOf names the way the messages took. The soft device takes the local one
-// unless told otherwise, and real devices have their own.
-func pathOf(provider, path string) string {
+// pathOf names the way the messages took: the soft device has two, and real
+// devices have their own.
+func pathOf(provider string, opts *options) string {
 	switch {
 	case provider != "soft":
 		return "device"
-	case path == "auto":
+	case opts.path == "auto" && onThisHost(opts.connect):
 		return "local"
+	case opts.path == "auto":
+		return "wire"
 	}
-	return path
+	return opts.path
+}
+
+// onThisHost reports whether an address and port is of this host.
+func onThisHost(at string) bool {
+	server, err := netip.ParseAddrPort(at)
+	if err != nil || server.Addr().IsLoopback() {
+		return err == nil
+	}
+	addrs, _ := net.InterfaceAddrs() // what can not be found out is far away
+	return slices.ContainsFunc(addrs, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && prefix.Addr() == server.Addr()
+	})
 }
 
 // print writes the report to stdout and what went wrong to stderr.

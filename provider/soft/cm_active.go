@@ -30,7 +30,10 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	i.chooseQP(param)
 	i.terms.psn = rand.Uint32() & max24
 	i.terms.retry = param.RetryCount
-	return i.request(ch, &requestMsg{to, i.describe(param), param.RetryCount, bytes.Clone(param.PrivateData)}, requestTimeout)
+	return i.request(ch, &requestMsg{
+		endpoints: to, side: i.describe(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
+		ackTimeout: i.opts.ackTimeout, tos: i.opts.tos,
+	}, requestTimeout)
 }
 
 // request sends m to whoever listens at the remote address. That nobody does is
@@ -39,7 +42,7 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.phase = phaseRequestSent
 	i.expect(timeout)
-	if err := dialLocal(i, m); err != nil {
+	if err := i.dial(m); err != nil {
 		i.phase = phaseIdle
 		ch.timers.stop(&i.timer)
 		return err

@@ -156,7 +156,7 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestResolveErrors(t *testing.T) {
-	s := newParty(t)
+	s := openParty(t, &Config{Vectors: 1, Path: PathLocal})
 	resolve := func(id *cm.ID, src, dst string) error {
 		var from netip.AddrPort
 		if src != "" {

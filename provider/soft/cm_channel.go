@@ -20,18 +20,22 @@ import (
 type channel struct {
 	dev   *device
 	epoll int // holds the sources, the bell and the alarm
-	bell  int // eventfd, readable while events are queued
 	alarm int // timerfd, readable when a timer is due
 	clock func() time.Time
+	inbox inbox
 
 	mu      sync.Mutex
 	closed  bool
 	sources map[int32]watched // by descriptor
 	queue   eventQueue
 	timers  deadlines
-	rung    bool                 // whether the bell is readable
 	alarmAt time.Time            // when the alarm goes off; zero: never
 	packet  [maxMessage + 1]byte // one byte more shows what is too long
+
+	// On the wire: the ports whose datagrams this channel takes, each with how
+	// many of its IDs use it, and the carriers that outlive their IDs.
+	ports   map[*madPort]int
+	orphans map[*wireCarrier]struct{}
 }
 
 // watched is the owner of a descriptor. readable does the work that is due; it
@@ -45,7 +49,10 @@ func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 	if err := p.dev.add(objEventChannel, "event channels", maxEventChannels); err != nil {
 		return nil, verbs.Wrap("open event channel", err)
 	}
-	ch := &channel{dev: p.dev, epoll: -1, bell: -1, alarm: -1, clock: time.Now, sources: make(map[int32]watched)}
+	ch := &channel{
+		dev: p.dev, epoll: -1, alarm: -1, clock: time.Now, inbox: inbox{bell: -1},
+		sources: make(map[int32]watched), ports: make(map[*madPort]int), orphans: make(map[*wireCarrier]struct{}),
+	}
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
 		return nil, verbs.Wrap("open event channel", err)
@@ -57,13 +64,13 @@ func (ch *channel) open() (err error) {
 	if ch.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if ch.bell, err = newEventfd(); err != nil {
+	if ch.inbox.bell, err = newEventfd(); err != nil {
 		return err
 	}
 	if ch.alarm, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return err
 	}
-	if err = ch.register(ch.bell); err != nil {
+	if err = ch.register(ch.inbox.bell); err != nil {
 		return err
 	}
 	return ch.register(ch.alarm)
@@ -79,8 +86,12 @@ func (ch *channel) Close() error {
 	if ch.closed {
 		return nil
 	}
+	for c := range ch.orphans {
+		c.drop()
+	}
 	ch.closed = true
-	for _, fd := range []int{ch.epoll, ch.bell, ch.alarm} {
+	ch.inbox.close()
+	for _, fd := range []int{ch.epoll, ch.inbox.bell, ch.alarm} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -135,6 +146,9 @@ func (ch *channel) drive() error {
 			s.readable()
 		}
 	}
+	for _, job := range ch.inbox.take() {
+		job()
+	}
 	ch.expire()
 	return nil
 }
@@ -154,22 +168,10 @@ func (ch *channel) expire() {
 // what is left: events to fetch, or the next timer.
 func (ch *channel) unlock() {
 	if !ch.closed {
-		ch.setBell(!ch.queue.empty())
+		ch.inbox.tell(!ch.queue.empty())
 		ch.setAlarm()
 	}
 	ch.mu.Unlock()
-}
-
-func (ch *channel) setBell(on bool) {
-	switch {
-	case on == ch.rung:
-		return
-	case on:
-		ringEventfd(ch.bell)
-	default:
-		drainEventfd(ch.bell)
-	}
-	ch.rung = on
 }
 
 // setAlarm sets the alarm when a timer is due before it. An alarm for a timer

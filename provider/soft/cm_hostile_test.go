@@ -49,7 +49,7 @@ func (r *rawPeer) send(packet []byte, fds ...int) {
 
 // request is a good one.
 func (r *rawPeer) request(l *cm.ID) *requestMsg {
-	return &requestMsg{endpoints{netip.AddrPortFrom(l.LocalAddr().Addr(), 1), l.LocalAddr()}, side{qpn: 5}, 7, []byte{}}
+	return &requestMsg{endpoints: endpoints{netip.AddrPortFrom(l.LocalAddr().Addr(), 1), l.LocalAddr()}, side: side{qpn: 5}, retry: 7, private: []byte{}}
 }
 
 // hungUpOn reports whether the other side has closed the connection.

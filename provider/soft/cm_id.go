@@ -34,7 +34,8 @@ type id struct {
 	qpn   uint32   // the number of whichever it is
 	terms terms
 
-	gate      gate // of a listener
+	gates     gates    // of a listener
+	wire      *madPort // that this side sends from, if it is known before the request
 	backlog   int
 	unfetched int // requests that wait to be fetched
 	listener  *id // of a passive side, until it is fetched
@@ -173,13 +174,15 @@ func (i *id) destroy(ch *channel) {
 	}
 	ch.timers.stop(&i.timer)
 	i.farewell()
-	if i.gate != nil {
-		i.gate.close()
-		i.gate = nil
-	}
+	i.gates.close()
+	i.gates = nil
 	if i.carrier != nil {
 		i.carrier.close()
 		i.carrier = nil
+	}
+	if i.wire != nil {
+		i.wire.close(ch)
+		i.wire = nil
 	}
 	i.port.close()
 	i.phase = phaseOver

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A message is one message of connection management, as the state machine of an
@@ -37,7 +38,7 @@ type endpoints struct {
 // side is what one side tells of its queue pair.
 type side struct {
 	qpn uint32 // 24 bits
-	psn uint32 // the first it sends, 24 bits
+	psn uint32 // the first it expects, 24 bits
 	srq bool
 
 	resources   uint8 // READs and atomics it serves
@@ -52,6 +53,12 @@ type requestMsg struct {
 	side
 	retry   uint8 // for both queue pairs, 3 bits
 	private []byte
+
+	// What the local path has no use for: of the path, and of the queue pair
+	// that is asked for.
+	mtu        verbs.MTU
+	ackTimeout uint8 // code of 5 bits
+	tos        uint8
 }
 
 // replyMsg (REP) accepts one.

@@ -57,10 +57,14 @@ func (i *id) move(src, dst *channel) error {
 			return err
 		}
 	}
-	if i.gate != nil {
-		if err := i.gate.move(dst); err != nil {
+	if err := i.gates.move(dst); err != nil {
+		return err
+	}
+	if i.wire != nil {
+		if err := dst.watchPort(i.wire); err != nil {
 			return err
 		}
+		src.unwatchPort(i.wire)
 	}
 	src.timers.move(&i.timer, &dst.timers)
 	i.ch.Store(dst)
@@ -69,7 +73,7 @@ func (i *id) move(src, dst *channel) error {
 			if err := child.move(src, dst); err != nil {
 				child.destroy(src)
 				i.unfetched--
-				i.gate.admit(true)
+				i.gates.admit(true)
 				continue
 			}
 		}

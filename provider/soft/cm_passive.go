@@ -27,6 +27,8 @@ func (i *id) incoming(m message, c carrier) *id {
 		ev.Param.RetryCount = m.retry
 		child.terms.agree(&m.side, &ch.dev.attr)
 		child.terms.retry = m.retry // the active side's rules both
+		child.terms.psn = rand.Uint32() & max24
+		child.terms.mtu = m.mtu
 	case *lookupMsg:
 		if i.ps != cm.UDP {
 			return nil
@@ -38,6 +40,9 @@ func (i *id) incoming(m message, c carrier) *id {
 	}
 	child.phase, child.carrier, child.listener = phaseRequested, c, i
 	child.local, child.remote, child.bound, child.opts = to.dst, to.src, ch.dev, i.opts
+	if m, ok := m.(*requestMsg); ok && m.ackTimeout > 0 {
+		child.opts.ackTimeout = m.ackTimeout
+	}
 	if i.unfetched >= i.backlog {
 		// Lookups only: the gate of connections was closed in time.
 		_ = c.send(child.refusal(nil, false))
@@ -45,7 +50,7 @@ func (i *id) incoming(m message, c carrier) *id {
 	}
 	ch.queue.push(ev)
 	if i.unfetched++; i.unfetched >= i.backlog && i.ps == cm.TCP {
-		i.gate.admit(false)
+		i.gates.admit(false)
 	}
 	return child
 }
@@ -55,7 +60,7 @@ func (i *id) fetched() {
 	l := i.listener
 	i.listener = nil
 	l.unfetched--
-	l.gate.admit(true)
+	l.gates.admit(true)
 }
 
 // Accept answers a request. Where it can not, the request is refused, and the
@@ -71,7 +76,6 @@ func (i *id) Accept(param *cm.ConnParam) error {
 		return i.acceptLookup(param)
 	}
 	i.chooseQP(param)
-	i.terms.psn = rand.Uint32() & max24
 	i.terms.resources, i.terms.depth = param.ResponderResources, param.InitiatorDepth
 	if err := i.connectQP(); err != nil {
 		return i.acceptFailed(err)

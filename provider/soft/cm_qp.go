@@ -3,6 +3,8 @@
 package soft
 
 import (
+	"net/netip"
+
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -23,6 +25,10 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	}
 	qp, err := pd.CreateQP(attr)
 	if err != nil {
+		return nil, err
+	}
+	if err := reachAt(qp, plain(i.local.Addr())); err != nil {
+		_ = qp.Close()
 		return nil, err
 	}
 	last := verbs.StateInit
@@ -84,4 +90,16 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	ch := i.lock()
 	defer ch.unlock()
 	return i.initQPAttr(state)
+}
+
+// reachAt makes a datagram queue pair reachable at the ID's address, where that
+// is not so by itself.
+func reachAt(made verbs.QP, local netip.Addr) error {
+	q := made.(*qp)
+	q.shard.enter()
+	defer q.shard.leave()
+	if port, ok := q.path.(*wirePort); ok {
+		return port.reach(local)
+	}
+	return nil
 }

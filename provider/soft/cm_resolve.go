@@ -88,15 +88,12 @@ func (i *id) Listen(backlog int) error {
 		}
 		i.port = port
 	}
-	g, err := openLocalGate(i, i.port.fd)
-	if err != nil {
-		return err
-	}
-	i.backlog, i.gate = backlog, g
-	return nil
+	i.backlog = backlog
+	return i.openGates()
 }
 
-// ResolveAddr finds out at once whether dst can be reached.
+// ResolveAddr finds out at once whether dst can be reached. On the wire path it
+// opens the UDP port, which somebody else may have.
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -109,9 +106,8 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 			return err
 		}
 	}
-	if !onThisHost(dst.Addr()) {
-		noWire := &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
-		i.raise(cm.TransportEvent{Type: cm.AddrError, Status: statusNoDevice, Err: noWire})
+	if err := i.findPath(ch, from.Addr(), dst.Addr()); err != nil {
+		i.raise(cm.TransportEvent{Type: cm.AddrError, Status: statusNoDevice, Err: err})
 		return nil
 	}
 	i.local = netip.AddrPortFrom(from.Addr(), i.local.Port())

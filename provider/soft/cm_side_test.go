@@ -31,13 +31,18 @@ type party struct {
 
 func newParty(t *testing.T) *party {
 	t.Helper()
+	return openParty(t, &Config{Vectors: 1})
+}
+
+func openParty(t *testing.T, cfg *Config) *party {
+	t.Helper()
 	before := leak.Snapshot()
 	t.Cleanup(func() {
 		if !t.Failed() {
 			before.Check(t)
 		}
 	})
-	p, err := Open(&Config{Vectors: 1})
+	p, err := Open(cfg)
 	require.NoError(t, err)
 	s := &party{t: t, p: p}
 	s.ch, err = cm.OpenChannel(s)

@@ -11,9 +11,10 @@ import (
 
 // terms are what both sides agreed on, from the view of the local queue pair.
 type terms struct {
-	psn              uint32 // the first it sends
+	psn              uint32 // the first it expects
 	peerQPN, peerPSN uint32
-	resources, depth uint8 // READs and atomics it serves, and has outstanding
+	mtu              verbs.MTU // 0: the port's
+	resources, depth uint8     // READs and atomics it serves, and has outstanding
 	retry, rnrRetry  uint8
 }
 
@@ -107,7 +108,10 @@ func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	}
 	attr.AH = i.route(&port)
 	attr.PathMTU = port.ActiveMTU
-	attr.DestQPN, attr.RQPSN = i.terms.peerQPN, i.terms.peerPSN
+	if i.terms.mtu != 0 {
+		attr.PathMTU = i.terms.mtu
+	}
+	attr.DestQPN, attr.RQPSN = i.terms.peerQPN, i.terms.psn
 	attr.MaxDestRdAtomic = i.terms.resources
 	attr.MinRNRTimer = defaultMinRNRTimer
 	attr.Access = i.terms.access()
@@ -117,7 +121,7 @@ func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 
 // sendAttr is for RTS.
 func (i *id) sendAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
-	attr.SQPSN = i.terms.psn
+	attr.SQPSN = i.terms.peerPSN
 	attr.Timeout = i.opts.ackTimeout
 	attr.RetryCount, attr.RNRRetry = i.terms.retry, i.terms.rnrRetry
 	attr.MaxRdAtomic = i.terms.depth

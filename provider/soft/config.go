@@ -1,10 +1,10 @@
 package soft
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -12,11 +12,14 @@ import (
 type Path uint8
 
 const (
-	// PathAuto takes the local path to peers on this host.
+	// PathAuto takes the local path to peers on this host that listen on it, and
+	// speaks RoCEv2 to all others. A listener lets both in, but that another
+	// process may have the UDP port: then it is reached from this host only. On
+	// a loopback address it never listens on the wire.
 	PathAuto Path = iota
 	// PathLocal takes the local path only.
 	PathLocal
-	// PathWire would speak RoCEv2 even to peers on this host.
+	// PathWire speaks RoCEv2, even to peers on this host.
 	PathWire
 )
 
@@ -46,6 +49,10 @@ type Config struct {
 	// RingSlots is how many requests of one direction of a local connection can
 	// be in flight, a power of two from 8 to 65536. Zero means 256.
 	RingSlots int
+	// WirePort is the UDP port of the wire path, the same at both ends. Zero
+	// means 4791, the only one that others than this library know. On an
+	// address one process can have it.
+	WirePort uint16
 }
 
 const (
@@ -66,20 +73,27 @@ func (c *Config) withDefaults() (Config, error) {
 	if out.RingBytes == 0 {
 		out.RingBytes = defaultRingBytes
 	}
+	if out.WirePort == 0 {
+		out.WirePort = wire.UDPPort
+	}
 	if out.RingSlots == 0 {
 		out.RingSlots = defaultRingSlots
 	}
 	if out.Vectors < 0 || out.Vectors > maxVectors {
 		return out, &verbs.ParamError{Field: "vectors", Value: int64(out.Vectors), Limit: maxVectors}
 	}
-	if out.Path == PathWire {
-		return out, &verbs.FeatureError{Feature: "wire path", Reason: errors.New("RoCEv2 is not part of this version")}
-	}
 	if out.Path > PathWire {
 		return out, &verbs.ParamError{Field: "path", Value: int64(out.Path), Limit: int64(PathWire)}
 	}
 	return out, out.geometry().check()
 }
+
+// slots is the number of shards that there can be.
+func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
+
+// numberFor is the queue pair number closest below num that is a slot's: the
+// remainder of the division by the number of slots tells it.
+func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry is the layout of a local connection's memory under this config.
 func (c *Config) geometry() geometry {

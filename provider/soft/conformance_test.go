@@ -4,6 +4,7 @@ package soft_test
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"testing"
 
@@ -13,6 +14,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/verbs/verbstest"
 )
+
+// TestConformanceWire puts the wire path through the suite, on a UDP port that
+// nobody else has.
+func TestConformanceWire(t *testing.T) {
+	for vectors := 1; vectors <= 2; vectors++ {
+		t.Run(fmt.Sprintf("%d vectors", vectors), func(t *testing.T) {
+			open := func(t *testing.T) cm.Provider {
+				provider, err := soft.Open(&soft.Config{Vectors: vectors, Path: soft.PathWire, WirePort: freeUDPPort(t)})
+				require.NoError(t, err)
+				return provider
+			}
+			verbstest.Run(t, open, verbstest.Options{Addr: netip.MustParseAddr("127.0.0.1")})
+		})
+	}
+}
+
+// freeUDPPort is one that nobody has at the moment, on any address.
+func freeUDPPort(t *testing.T) uint16 {
+	t.Helper()
+	c, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
 
 // TestConformance puts the local path through the suite: with one shard, which
 // both ends of a connection share, and with two, one for each end; the second

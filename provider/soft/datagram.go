@@ -4,15 +4,13 @@ package soft
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -28,75 +26,9 @@ const (
 	datagramMTU    = 4096
 	datagramImm    = 1 // flags
 	datagramSol    = 2
+	datagramHops   = 64 // the hop limit that receivers are told
 	datagramBudget = 64 // messages taken in one look
 )
-
-// ah implements verbs.AH.
-type ah struct {
-	pd     *pd
-	attr   verbs.AHAttr
-	closed atomic.Bool
-}
-
-func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
-	if attr == nil {
-		return nil, verbs.Wrap("create AH", errNilAttr)
-	}
-	if p.closed.Load() {
-		return nil, verbs.Wrap("create AH", verbs.ErrClosed)
-	}
-	if err := p.dev.checkAH(attr); err != nil {
-		return nil, verbs.Wrap("create AH", err)
-	}
-	if addr := attr.DestGID.Addr(); !onThisHost(addr) {
-		return nil, verbs.Wrap("create AH", &verbs.FeatureError{Feature: "datagrams to " + addr.String(), Reason: errNotThisHost})
-	}
-	p.users.Add(1)
-	return &ah{pd: p, attr: *attr}, nil
-}
-
-// checkAH checks what an address vector says of this side.
-func (d *device) checkAH(attr *verbs.AHAttr) error {
-	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		return nil // the usual case, without asking for the host's addresses
-	}
-	port, err := d.Port(attr.Port)
-	if err != nil {
-		return err
-	}
-	if attr.SourceIndex < 0 || attr.SourceIndex >= len(port.GIDs) {
-		return &verbs.ParamError{Field: "source GID index", Value: int64(attr.SourceIndex), Limit: int64(len(port.GIDs) - 1), Reason: "out of range"}
-	}
-	if attr.FlowLabel >= 1<<20 {
-		return &verbs.ParamError{Field: "flow label", Value: int64(attr.FlowLabel), Limit: 1<<20 - 1}
-	}
-	return nil
-}
-
-var errNotThisHost = errors.New("not an address of this host, and the wire path is not part of this version")
-
-func (a *ah) Attr() verbs.AHAttr { return a.attr }
-
-func (a *ah) Close() error {
-	if !a.closed.Swap(true) {
-		a.pd.users.Add(-1)
-	}
-	return nil
-}
-
-// checkDatagram checks what only UD asks of a request.
-func checkDatagram(wr *verbs.SendWR) error {
-	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
-		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs only send"}
-	}
-	if a, ok := wr.AH.(*ah); !ok || a.closed.Load() {
-		return &verbs.ParamError{Field: "address handle", Reason: "missing, closed, or of another provider"}
-	}
-	if wr.RemoteQPN > 0xffffff {
-		return &verbs.ParamError{Field: "remote QP number", Value: int64(wr.RemoteQPN), Limit: 0xffffff}
-	}
-	return nil
-}
 
 // datagramPort is the path of a UD queue pair. It belongs to the shard.
 type datagramPort struct {
@@ -157,9 +89,8 @@ func (p *datagramPort) detach() {
 func (p *datagramPort) transmit() {
 	q := p.q
 	for w := q.toSend(); w != nil; w = q.toSend() {
-		if w.status = p.flaw(w); w.status != verbs.StatusSuccess {
-			q.sq.next++
-			q.retire()
+		if status := q.datagramFlaw(w); status != verbs.StatusSuccess {
+			q.spoil(w, status)
 			return
 		}
 		p.sendOne(w)
@@ -167,18 +98,6 @@ func (p *datagramPort) transmit() {
 		p.seq++
 		q.acknowledged(p.seq)
 	}
-}
-
-// flaw finds what is wrong with a request: more than one packet's payload (IBTA
-// vol. 1, 9.8.2.2), a handle of another domain (10.2.2.2).
-func (p *datagramPort) flaw(w *wqe) verbs.Status {
-	switch {
-	case w.total > datagramMTU:
-		return verbs.StatusLocLenErr
-	case w.to.(*ah).pd != p.q.pd:
-		return verbs.StatusLocQPOpErr
-	}
-	return verbs.StatusSuccess
 }
 
 func (p *datagramPort) sendOne(w *wqe) {
@@ -234,77 +153,14 @@ func senderQPN(from unix.Sockaddr) (uint32, bool) {
 	return uint32(num), err == nil && strconv.FormatUint(num, 10) == digits
 }
 
-// receive delivers one datagram, or drops it: with a wrong Q_Key (IBTA vol. 1,
-// 9.6.1.4.2), without a buffer, or with one that is too small.
+// receive takes one datagram.
 func (p *datagramPort) receive(b []byte, src uint32) {
-	q := p.q
-	if q.state != verbs.StateRTR && q.state != verbs.StateRTS && q.state != verbs.StateSQD {
-		return
+	d := datagram{
+		qkey: binary.BigEndian.Uint32(b), src: src,
+		hasImm: b[4]&datagramImm != 0, solicited: b[4]&datagramSol != 0, imm: binary.BigEndian.Uint32(b[8:]),
+		payload: b[datagramHeader:],
 	}
-	if binary.BigEndian.Uint32(b) != q.attr.QKey {
-		return
-	}
-	var header [verbs.GRHSize]byte
-	payload := b[datagramHeader:]
-	routingHeader(&header, b[12:28], b[28:44], len(payload))
-	total := uint64(len(header) + len(payload))
-	if next := q.receives().peek(); next == nil || next.capacity() < total || !q.popReceive(&q.current) {
-		return
-	}
-	if !p.scatter(header[:], 0) || !p.scatter(payload, uint32(len(header))) {
-		q.receiveDone(&verbs.WC{Status: verbs.StatusLocProtErr}, false)
-		return
-	}
-	wc := verbs.WC{Opcode: verbs.WCRecv, Flags: verbs.WCWithGRH, ByteLen: uint32(total), SrcQPN: src}
-	if b[4]&datagramImm != 0 {
-		wc.Flags |= verbs.WCWithImm
-		wc.Imm = binary.BigEndian.Uint32(b[8:])
-	}
-	q.receiveDone(&wc, b[4]&datagramSol != 0)
-}
-
-func (p *datagramPort) scatter(data []byte, offset uint32) bool {
-	return p.q.eachPiece(p.q.current.sges, offset, uint32(len(data)), verbs.AccessLocalWrite, func(piece []byte) {
-		n := copy(piece, data)
-		data = data[n:]
-	})
-}
-
-// routingHeader writes what a receiver finds in front of the payload: an IPv6
-// header, or 20 zero bytes and an IPv4 header (IBTA annex A17.4.5.2).
-func routingHeader(dst *[verbs.GRHSize]byte, src, dest []byte, payload int) {
-	from, to := netip.AddrFrom16([16]byte(src)).Unmap(), netip.AddrFrom16([16]byte(dest)).Unmap()
-	const transport = 8 + 12 + 8 + 4 // UDP, BTH, DETH, ICRC
-	length := transport + payload + (-payload & 3)
-	if from.Is4() && to.Is4() {
-		h := dst[20:]
-		h[0] = 0x45
-		binary.BigEndian.PutUint16(h[2:], uint16(20+length))
-		h[6] = 0x40 // DF
-		h[8] = 64
-		h[9] = unix.IPPROTO_UDP
-		copy(h[12:], from.AsSlice())
-		copy(h[16:], to.AsSlice())
-		binary.BigEndian.PutUint16(h[10:], ipChecksum(h))
-		return
-	}
-	dst[0] = 0x60
-	binary.BigEndian.PutUint16(dst[4:], uint16(length))
-	dst[6] = unix.IPPROTO_UDP
-	dst[7] = 64
-	copy(dst[8:], src)
-	copy(dst[24:], dest)
-}
-
-// ipChecksum is the Internet checksum of a header whose checksum field is zero
-// (RFC 1071).
-func ipChecksum(h []byte) uint16 {
-	var sum uint32
-	for i := 0; i < len(h); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(h[i:]))
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
+	from, to := verbs.GID(b[12:28]), verbs.GID(b[28:44])
+	d.header.Set(from.Addr(), to.Addr(), wire.UDSendOnly.Size(len(d.payload)), 0, datagramHops)
+	p.q.deliverDatagram(&d)
 }

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -42,6 +43,8 @@ type device struct {
 	start time.Time // zero of the device's clock
 	mrs   mrTable
 	async *asyncQueue
+	udp   *udpPorts
+	mads  *madExchange
 
 	mu     sync.Mutex
 	closed bool
@@ -55,6 +58,9 @@ type shardKey struct {
 	vector   int
 	progress verbs.Progress
 }
+
+// slot is the shard's number, below Config.slots.
+func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
 
 // endKey names a connection by the two queue pairs, seen from one of them. The
 // peer is 0 when the offer does not name it.
@@ -79,9 +85,13 @@ func newDevice(cfg *Config) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
+	ports := &udpPorts{udpPort: cfg.WirePort, slots: cfg.slots(), ports: make(map[netip.Addr]*udpPort)}
+	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	return &device{
 		cfg:    *cfg,
-		attr:   deviceAttr(cfg, binary.BigEndian.Uint64(guid[:])),
+		attr:   attr,
+		udp:    ports,
+		mads:   newMADExchange(attr.NodeGUID, &udpMADs{ports}),
 		start:  time.Now(),
 		async:  async,
 		shards: make(map[shardKey]*shard),
@@ -132,13 +142,13 @@ func (d *device) Caps() verbs.Caps {
 		UD:               true,
 		ResizeCQ:         true,
 		LoopbackAddrs:    true,
-		ExactPrivateData: true,
+		ExactPrivateData: d.cfg.Path == PathLocal,
 		ProgressManual:   true,
 	}
 }
 
 // Port describes the one port. Its GIDs are the addresses of the host at the
-// time of the call.
+// time of the call, and those of 127.0.0.0/8 that are in use.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if num != 1 {
 		return verbs.PortAttr{}, verbs.Wrap("query port", &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "ports count from 1, and there is one"})
@@ -156,6 +166,11 @@ func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	for _, a := range addrs {
 		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
 			port.GIDs = append(port.GIDs, verbs.GIDFromAddr(prefix.Addr()))
+		}
+	}
+	for _, a := range d.udp.addrs() {
+		if gid := verbs.GIDFromAddr(a); !slices.Contains(port.GIDs, gid) {
+			port.GIDs = append(port.GIDs, gid)
 		}
 	}
 	return port, nil
@@ -205,7 +220,7 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	if s := d.shards[key]; s != nil {
 		return s, nil
 	}
-	s, err := newShard(d, progress == verbs.ProgressAuto)
+	s, err := newShard(d, key)
 	if err != nil {
 		return nil, err
 	}
@@ -213,8 +228,9 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair its number: random, so that a number is not soon
-// met again, with 0, 1 (the CM's) and 0xffffff (multicast) left out.
+// register gives a queue pair its number, which says which shard it is of:
+// random, so that a number is not soon met again, with 0, 1 (the CM's) and
+// 0xffffff (multicast) left out.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,8 +239,8 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	}
 	var err error
 	for range 1000 { // by then the space is full, or reserve fails for good
-		num := randomUint32() & 0xffffff
-		if num < 2 || num == 0xffffff || d.qps[num] != nil {
+		num := d.cfg.numberFor(q.shard.udp.slot, randomUint32()&max24)
+		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue
 		}
 		if err = reserve(num); err != nil {

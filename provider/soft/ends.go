@@ -63,7 +63,7 @@ func (q *qp) adopt(end *localEnd) (taken bool, err error) {
 	}
 	l.detach()
 	q.path = moved
-	q.rewind()
+	q.takeBack()
 	moved.transmit()
 	return true, nil
 }

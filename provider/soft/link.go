@@ -46,6 +46,9 @@ type link struct {
 	unread    int // rings that may lie on the bell
 	hotIndex  int // in the shard's hot list, -1 when not in it
 	lastWork  uint32
+
+	read    remoteWindow // what is left of the READ whose response is under way
+	reading bool
 }
 
 // newLink attaches a queue pair to its end of a connection.
@@ -76,9 +79,7 @@ func (l *link) onReady(_ int, events uint32) {
 }
 
 // alive reports whether the queue pair serves and sends.
-func (l *link) alive() bool {
-	return l.q.state == verbs.StateRTS || l.q.state == verbs.StateRTR || l.q.state == verbs.StateSQD
-}
+func (l *link) alive() bool { return l.q.serves() }
 
 // poll does what there is to do, and reports whether there was anything.
 func (l *link) poll() bool {

@@ -24,7 +24,7 @@ func (l *link) receive() bool {
 	var f frame
 	n := 0
 	for ; n < receiveBudget && l.alive(); n++ {
-		if l.q.reading && !l.streamRead() {
+		if l.reading && !l.streamRead() {
 			break
 		}
 		if l.stalled {
@@ -79,6 +79,9 @@ func (l *link) serve(f *frame, payload []byte) bool {
 			return false
 		}
 		a = l.serveAtomic(&r, dst)
+	case frameRead:
+		l.read, a = l.q.deliverRead(&r)
+		l.reading = a == answerAck
 	default:
 		a = l.q.deliver(&r)
 	}
@@ -127,20 +130,20 @@ func (l *link) responseRoom(want uint32) (dst []byte, inArea, ok bool) {
 // it is out.
 func (l *link) streamRead() bool {
 	defer l.ring()
-	for l.q.reading {
-		dst, inArea, ok := l.responseRoom(l.q.read.left)
+	for l.reading {
+		dst, inArea, ok := l.responseRoom(l.read.left)
 		if !ok {
 			return false
 		}
-		last, ok := l.q.readInto(dst)
-		if !ok { // the region was closed meanwhile
+		if !l.q.readInto(dst, &l.read) { // the region was closed meanwhile
 			l.refuse(aethNAK | (uint8(answerAccessError-answerInvalidRequest) + nakInvalidRequest))
 			l.q.requestFailed(answerAccessError)
 			return false
 		}
 		f := frame{op: frameReadData, length: uint32(len(dst))}
-		if last {
+		if l.read.left == 0 {
 			f.flags = flagLast
+			l.reading = false
 		}
 		if inArea {
 			f.flags |= flagArea

@@ -42,10 +42,7 @@ func (l *link) send(w *wqe) bool {
 		f, ok := l.fragment(w, dst)
 		if !ok {
 			// The memory was closed after the request was checked.
-			w.status = verbs.StatusLocProtErr
-			l.q.stopped = true
-			l.q.sq.next++
-			l.q.retire()
+			l.q.spoil(w, verbs.StatusLocProtErr)
 			return false
 		}
 		if inArea {
@@ -57,6 +54,7 @@ func (l *link) send(w *wqe) bool {
 		l.out.publish(&f)
 		l.seq++
 		l.unrung = true
+		l.q.begin(w)
 		if f.flags&flagLast != 0 {
 			l.q.sent(w, l.seq-1)
 			return true

@@ -85,10 +85,10 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	return q, nil
 }
 
-// takeNumber registers the queue pair; a UD one also gets the socket that its
-// number names, which makes the number unique on the host.
+// takeNumber registers the queue pair; a UD one on the local path also gets the
+// socket that its number names, which makes the number unique on the host.
 func (q *qp) takeNumber() error {
-	if q.typ == verbs.QPTypeRC {
+	if q.typ == verbs.QPTypeRC || q.dev.cfg.Path == PathWire {
 		return q.dev.register(q, func(uint32) error { return nil })
 	}
 	return q.dev.register(q, func(num uint32) error {
@@ -113,6 +113,8 @@ func (q *qp) join() error {
 			port.detach()
 			return err
 		}
+	} else if q.typ == verbs.QPTypeUD {
+		q.path = newWirePort(q)
 	}
 	q.pd.users.Add(1)
 	q.sendCQ.users++

@@ -4,6 +4,7 @@ package soft
 
 import (
 	"errors"
+	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -34,6 +35,11 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	}
 	if to == verbs.StateRTR && from == verbs.StateInit && q.typ == verbs.QPTypeRC {
 		if err := q.connect(attr); err != nil {
+			return err
+		}
+	}
+	if port, ok := q.path.(*wirePort); ok && to == verbs.StateRTR && from == verbs.StateInit {
+		if err := port.reachAll(); err != nil {
 			return err
 		}
 	}
@@ -104,6 +110,11 @@ func (q *qp) enterState(from, to verbs.QPState) {
 	}
 }
 
+// serves reports whether the queue pair answers its peer.
+func (q *qp) serves() bool {
+	return q.state == verbs.StateRTR || q.state == verbs.StateRTS || q.state == verbs.StateSQD
+}
+
 // enterError moves to the error state and flushes both queues, in order (IBTA
 // vol. 1, 10.3.1.7). The memory shared with the peer is kept until Close.
 func (q *qp) enterError() {
@@ -130,7 +141,6 @@ func (q *qp) flushSends() {
 		w := q.sq.at(q.sq.done)
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: verbs.StatusWRFlushErr, QPN: q.num})
 	}
-	q.sq.next = q.sq.tail
 	q.reads, q.wantAcks = 0, 0
 }
 
@@ -163,7 +173,7 @@ func (q *qp) forget() {
 	sges := q.responder.current.sges
 	q.responder = responder{current: rqe{sges: sges}}
 	r := &q.requester
-	r.acked, r.reads, r.readAt, r.stopped, r.waitingRNR, r.wantAcks = 0, 0, 0, false, false, 0
+	r.acked, r.reads, r.readAt, r.waitingRNR, r.wantAcks = 0, 0, 0, false, 0
 }
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
@@ -174,6 +184,9 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	if attr.DestQPN == q.num {
 		return &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
 	}
+	if q.overWire(attr.AH.DestGID.Addr()) {
+		return q.connectWire(attr)
+	}
 	end, err := q.dev.takeEnd(q.num, attr.DestQPN)
 	if err != nil {
 		return err
@@ -181,6 +194,31 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	l, err := newLink(q, end)
 	if err != nil {
 		end.release()
+		return err
+	}
+	q.path = l
+	return nil
+}
+
+// overWire reports whether the way to the peer is the wire: it is when
+// connection management came that way, and to other hosts.
+func (q *qp) overWire(peer netip.Addr) bool {
+	switch q.dev.cfg.Path {
+	case PathLocal:
+		return false
+	case PathWire:
+		return true
+	}
+	return q.dev.mads.carries(q.num) || !onThisHost(peer)
+}
+
+func (q *qp) connectWire(attr *verbs.QPAttr) error {
+	to, err := q.dev.routeOf(&attr.AH)
+	if err != nil {
+		return err
+	}
+	l, err := newWireLink(q, to, attr)
+	if err != nil {
 		return err
 	}
 	q.path = l

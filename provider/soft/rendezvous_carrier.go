@@ -79,8 +79,17 @@ func (c *localCarrier) dial() error {
 			return err
 		}
 	}
+	if c.ch.dev.servedOnWire(c.id.local.Addr(), c.id.remote.Addr()) {
+		return c.goWire()
+	}
 	c.nobodyListens()
 	return nil
+}
+
+// goWire gives way to the wire path. The socket goes on to reserve the port.
+func (c *localCarrier) goWire() error {
+	c.id.port.fd = c.fd
+	return dialWire(c.id, c.request)
 }
 
 func (c *localCarrier) dialAgain() {

@@ -123,7 +123,7 @@ func parse(b []byte) (message, error) {
 	byApplication := b[2]&flagByApplication != 0
 	switch kind := messageKind(b[1]); kind {
 	case kindREQ:
-		m := &requestMsg{parseEndpoints(b), parseSide(b), b[22], private}
+		m := &requestMsg{endpoints: parseEndpoints(b), side: parseSide(b), retry: b[22], private: private}
 		return m, m.check()
 	case kindREP:
 		m := &replyMsg{parseSide(b), private}

@@ -20,8 +20,8 @@ func someMessages() []message {
 	ends6 := endpoints{netip.MustParseAddrPort("[::1]:1"), netip.MustParseAddrPort("[fd00::2]:65535")}
 	own := side{qpn: max24, psn: 0x123456, srq: true, resources: 16, depth: 255, rnrRetry: 7, flowControl: true}
 	return []message{
-		&requestMsg{ends, own, 7, fill(56)},
-		&requestMsg{ends6, side{}, 0, []byte{}},
+		&requestMsg{endpoints: ends, side: own, retry: 7, private: fill(56)},
+		&requestMsg{endpoints: ends6, private: []byte{}},
 		&replyMsg{own, fill(196)},
 		&readyMsg{},
 		&rejectMsg{cm.RejectConsumer, true, fill(148)},
@@ -55,7 +55,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"length too small":        set(6, 55),
 		"length too large":        set(6, 57),
 		"cut private data":        request()[:len(request())-1],
-		"too much private data":   encode(&requestMsg{someMessages()[0].(*requestMsg).endpoints, side{}, 0, make([]byte, 57)}),
+		"too much private data":   encode(&requestMsg{endpoints: someMessages()[0].(*requestMsg).endpoints, private: make([]byte, 57)}),
 		"queue pair number":       set(8, 0, 0, 0, 1),
 		"PSN":                     set(12, 0, 0, 0, 1),
 		"retry count":             set(22, 8),

@@ -14,7 +14,6 @@ type requester struct {
 	acked        uint64 // path sequences below are answered
 	reads        int    // READs and atomics outstanding
 	readAt       uint32 // position in the send queue from which the next response's request is looked for
-	stopped      bool   // a local error is ahead: nothing more is sent
 	waitingRNR   bool   // until rnrTimer fires
 	rnrLeft      uint8
 	wantAcks     int // signaled requests outstanding
@@ -65,31 +64,48 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 // toSend is the next request that may go out now, or nil. It stays the same
 // until sent is called.
 func (q *qp) toSend() *wqe {
-	r := &q.requester
-	if q.sq.next == q.sq.tail || r.stopped || r.waitingRNR {
+	if q.sq.next == q.sq.tail || q.waitingRNR {
 		return nil
 	}
 	w := q.sq.at(q.sq.next)
-	if w.moved > 0 {
-		return w // in the middle of a message, which SQD lets end
+	if !q.fresh() {
+		// The rest of a message, which SQD lets end, or one that is sent again.
+		if w.status != verbs.StatusSuccess {
+			return nil
+		}
+		return w
 	}
-	if q.state != verbs.StateRTS {
+	if !q.mayBegin(w) {
 		return nil
 	}
-	// ibv_post_send(3), IBV_SEND_FENCE.
-	if w.flags&verbs.SendFence != 0 && r.reads > 0 {
-		return nil
-	}
-	if w.expectsResponse() && r.reads >= int(q.attr.MaxRdAtomic) && q.attr.MaxRdAtomic > 0 {
-		return nil
-	}
-	if w.status = q.localCheck(w); w.status != verbs.StatusSuccess {
-		r.stopped = true
-		q.sq.next++
-		q.retire()
+	if status := q.localCheck(w); status != verbs.StatusSuccess {
+		q.spoil(w, status)
 		return nil
 	}
 	return w
+}
+
+// fresh reports whether nothing of the request at hand was ever sent.
+func (q *qp) fresh() bool { return q.sq.next == q.sq.begun }
+
+func (q *qp) mayBegin(w *wqe) bool {
+	switch {
+	case q.state != verbs.StateRTS:
+		return false
+	case w.flags&verbs.SendFence != 0 && q.reads > 0: // ibv_post_send(3), IBV_SEND_FENCE
+		return false
+	}
+	return !w.expectsResponse() || q.reads < int(q.attr.MaxRdAtomic) || q.attr.MaxRdAtomic == 0
+}
+
+// spoil ends the request at hand with a local error as soon as those before it
+// are answered. Nothing behind it is sent.
+func (q *qp) spoil(w *wqe, status verbs.Status) {
+	if q.fresh() {
+		q.sq.begun++
+	}
+	w.status = status
+	q.retire()
 }
 
 // localCheck finds what is wrong with a request's own memory, before any of it
@@ -113,29 +129,44 @@ func (q *qp) localCheck(w *wqe) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// sent records that the request that toSend returned is out, with seq as the
-// sequence of its last fragment.
-func (q *qp) sent(w *wqe, seq uint64) {
-	w.lastSeq = seq
-	q.sq.next++
+// begin records that the first fragment of the request that toSend returned is
+// out. It may be told so for every fragment.
+func (q *qp) begin(w *wqe) {
+	if !q.fresh() {
+		return
+	}
+	q.sq.begun++
 	if w.expectsResponse() {
-		w.moved = 0 // counts what comes back now
-		q.requester.reads++
+		q.reads++
 	}
 	if q.signaled(w) || w.expectsResponse() {
-		q.requester.wantAcks++
+		q.wantAcks++
 	}
+}
+
+// sent records that all of the request that toSend returned is out, with seq as
+// the sequence of its last fragment.
+func (q *qp) sent(w *wqe, seq uint64) {
+	q.begin(w)
+	w.lastSeq = seq
+	q.sq.next++
 }
 
 func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSignaled != 0 }
 
-// rewind takes back what was sent where nobody will read it.
-func (q *qp) rewind() {
-	for i := q.sq.done; i != q.sq.tail; i++ {
-		q.sq.at(i).moved = 0
+// rewind goes back to the oldest unanswered request, for all to be sent again
+// from there on.
+func (q *qp) rewind() { q.sq.next = q.sq.done }
+
+// takeBack forgets that anything was sent, where nobody will read it.
+func (q *qp) takeBack() {
+	for i := q.sq.done; i != q.sq.begun; i++ {
+		w := q.sq.at(i)
+		w.moved, w.got, w.lastSeq = 0, 0, unsent
 	}
-	q.sq.next = q.sq.done
-	q.reads, q.wantAcks = 0, 0
+	q.rewind()
+	q.sq.begun = q.sq.done
+	q.acked, q.reads, q.wantAcks = 0, 0, 0
 }
 
 // gather copies the message from offset on into dst.
@@ -152,18 +183,17 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 
 // acknowledged takes a positive answer: all path sequences below seq.
 func (q *qp) acknowledged(seq uint64) {
-	done := q.sq.done
-	q.requester.acked = seq
-	q.retire()
-	if q.sq.done != done {
-		q.requester.rnrLeft = q.attr.RNRRetry
-		q.requester.silenceTimer.stop()
+	if seq > q.acked {
+		q.acked = seq
+		q.rnrLeft = q.attr.RNRRetry
+		q.silenceTimer.stop()
 	}
+	q.retire()
 }
 
 // retire completes, in order, what is answered.
 func (q *qp) retire() {
-	for q.sq.done != q.sq.next && q.state != verbs.StateError {
+	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.done)
 		switch {
 		case w.status != verbs.StatusSuccess:
@@ -193,7 +223,7 @@ func (q *qp) completeSend(w *wqe) {
 		q.sq.complete(q.sendCQ, &wc)
 		return
 	}
-	q.sq.done++
+	q.sq.retire()
 }
 
 var sendWCOpcode = [...]verbs.WCOpcode{
@@ -215,7 +245,7 @@ func (q *qp) awaited() *wqe {
 	if int32(r.readAt-q.sq.done) < 0 {
 		r.readAt = q.sq.done
 	}
-	for ; r.readAt != q.sq.next; r.readAt++ {
+	for ; r.readAt != q.sq.begun; r.readAt++ {
 		if w := q.sq.at(r.readAt); w.expectsResponse() && !w.answered {
 			return w
 		}
@@ -227,22 +257,22 @@ func (q *qp) awaited() *wqe {
 // whether it can be true.
 func (q *qp) response(op frameOp, data []byte, last bool) bool {
 	w := q.awaited()
-	if w == nil || (op == frameReadData) != (w.op == verbs.OpRead) || uint64(w.moved)+uint64(len(data)) > uint64(w.total) {
+	if w == nil || (op == frameReadData) != (w.op == verbs.OpRead) || uint64(w.got)+uint64(len(data)) > uint64(w.total) {
 		return false
 	}
 	length := uint32(len(data))
-	ok := q.eachPiece(w.sges, w.moved, length, verbs.AccessLocalWrite, func(piece []byte) {
+	ok := q.eachPiece(w.sges, w.got, length, verbs.AccessLocalWrite, func(piece []byte) {
 		n := copy(piece, data)
 		data = data[n:]
 	})
 	if !ok {
 		w.status = verbs.StatusLocProtErr // the memory was closed under the request
 	}
-	w.moved += length
+	w.got += length
 	if !last {
 		return true
 	}
-	if w.moved != w.total {
+	if w.got != w.total {
 		return false
 	}
 	w.answered = true
@@ -309,9 +339,6 @@ func (q *qp) onSilenceTimer() {
 func (q *qp) failOldest(status verbs.Status) {
 	if q.sq.outstanding() {
 		w := q.sq.at(q.sq.done)
-		if q.sq.done == q.sq.next {
-			q.sq.next++ // it was sent in part
-		}
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: status, QPN: q.num})
 	}
 	q.enterError()

@@ -119,6 +119,26 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
 }
 
+// What was sent to nobody, before connection management came with the way to the
+// peer, is sent again.
+func TestRequestsMoveToAnotherEnd(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, nil)
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendFence, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 64, 100)}})
+	mine, theirs, err := newEndPair(&d.cfg)
+	require.NoError(t, err)
+	require.NoError(t, d.offerEnd(a.qp.num, mine))
+	require.NoError(t, d.offerEnd(b.qp.num, theirs))
+	b.connect(a, nil)
+	b.recv(9, 0, 100)
+	got := a.wait(2, b)
+	require.Equal(t, []uint64{1, 2}, []uint64{got[0].ID, got[1].ID})
+	require.EqualValues(t, 100, b.wait(1, a)[0].ByteLen)
+	require.Zero(t, a.qp.reads+a.qp.wantAcks)
+}
+
 func TestHotPathDoesNotAllocate(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

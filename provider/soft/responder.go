@@ -14,13 +14,13 @@ type responder struct {
 	current  rqe  // the buffer of the message under way
 	has      bool // current is taken
 	offset   uint32
-	write    remoteWindow // of the WRITE under way
-	read     remoteWindow // of the READ whose response is under way
-	reading  bool
+	write    remoteWindow // what is left of the WRITE under way
+	written  uint32       // bytes of all of it
 	midWrite bool
 }
 
-// A remoteWindow is a stretch of local memory as a peer named it. It is looked
+// A remoteWindow is a stretch of local memory as a peer named it, less what was
+// moved of it already. It is looked
 // up again for each fragment, so that the region may be closed in between.
 type remoteWindow struct {
 	addr uint64
@@ -28,7 +28,7 @@ type remoteWindow struct {
 	left uint32
 }
 
-// deliver carries out one fragment. With any answer but answerAck nothing was
+// deliver carries out one fragment of a SEND or WRITE. With any answer but answerAck nothing was
 // changed that repeating the fragment would change again.
 func (q *qp) deliver(r *request) answer {
 	switch r.op {
@@ -36,8 +36,6 @@ func (q *qp) deliver(r *request) answer {
 		return q.deliverSend(r)
 	case frameWrite:
 		return q.deliverWrite(r)
-	case frameRead:
-		return q.deliverRead(r)
 	}
 	return answerInvalidRequest
 }
@@ -80,12 +78,7 @@ func (q *qp) deliverSend(r *request) answer {
 	if uint64(rs.offset)+uint64(len(r.payload)) > rs.current.capacity() {
 		return q.refuse(verbs.StatusLocLenErr, answerInvalidRequest)
 	}
-	payload := r.payload
-	ok := q.eachPiece(rs.current.sges, rs.offset, uint32(len(payload)), verbs.AccessLocalWrite, func(piece []byte) {
-		n := copy(piece, payload)
-		payload = payload[n:]
-	})
-	if !ok {
+	if !q.scatter(r.payload, rs.offset) {
 		return q.refuse(verbs.StatusLocProtErr, answerOperationError)
 	}
 	rs.offset += uint32(len(r.payload))
@@ -93,6 +86,14 @@ func (q *qp) deliverSend(r *request) answer {
 		q.completeReceive(r, verbs.WCRecv, rs.offset)
 	}
 	return answerAck
+}
+
+// scatter copies data into the receive buffer at hand, from offset on.
+func (q *qp) scatter(data []byte, offset uint32) bool {
+	return q.eachPiece(q.current.sges, offset, uint32(len(data)), verbs.AccessLocalWrite, func(piece []byte) {
+		n := copy(piece, data)
+		data = data[n:]
+	})
 }
 
 func (q *qp) completeReceive(r *request, op verbs.WCOpcode, length uint32) {
@@ -135,7 +136,7 @@ func (q *qp) deliverWrite(r *request) answer {
 		if r.total > 0 && !q.allowed(r, verbs.AccessRemoteWrite) {
 			return answerAccessError
 		}
-		rs.write = remoteWindow{r.addr, r.key, r.total}
+		rs.write, rs.written = remoteWindow{r.addr, r.key, r.total}, r.total
 	}
 	if uint32(len(r.payload)) > rs.write.left || r.last != (uint32(len(r.payload)) == rs.write.left) {
 		return answerInvalidRequest
@@ -156,7 +157,7 @@ func (q *qp) deliverWrite(r *request) answer {
 	rs.midWrite = !r.last
 	if r.last && r.hasImm {
 		rs.offset = 0
-		q.completeReceive(r, verbs.WCRecvWriteImm, r.total)
+		q.completeReceive(r, verbs.WCRecvWriteImm, rs.written)
 	}
 	return answerAck
 }
@@ -171,36 +172,34 @@ func (q *qp) allowed(r *request, access verbs.Access) bool {
 	return true
 }
 
-func (q *qp) deliverRead(r *request) answer {
+// deliverRead checks a READ, and returns the memory that the path answers it
+// with, by readInto.
+func (q *qp) deliverRead(r *request) (remoteWindow, answer) {
 	rs := &q.responder
 	if rs.has || rs.midWrite || !r.first || !r.last || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteRead == 0 {
-		return q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
+		return remoteWindow{}, q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
 	}
 	if r.total > 0 && !q.allowed(r, verbs.AccessRemoteRead) {
-		return answerAccessError
+		return remoteWindow{}, answerAccessError
 	}
-	rs.read = remoteWindow{r.addr, r.key, r.total}
-	rs.reading = true
-	return answerAck
+	return remoteWindow{r.addr, r.key, r.total}, answerAck
 }
 
-// readInto copies the next bytes of the READ under way into dst; last is true
-// when they were the last ones.
-func (q *qp) readInto(dst []byte) (last, ok bool) {
-	w := &q.responder.read
+// readInto fills dst from the beginning of w, and moves w on. It returns false
+// when the memory is not accessible any more.
+func (q *qp) readInto(dst []byte, w *remoteWindow) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.enterRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
 		if m == nil {
-			return false, false
+			return false
 		}
 		copy(dst, src)
 		m.leave()
 	}
 	w.addr += uint64(len(dst))
 	w.left -= uint32(len(dst))
-	q.responder.reading = w.left > 0
-	return w.left == 0, true
+	return true
 }
 
 // deliverAtomic carries out an atomic, whose operands are in the payload, and

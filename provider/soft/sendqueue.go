@@ -2,7 +2,11 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"math"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // A wqe is a send work request on the queue.
 type wqe struct {
@@ -13,8 +17,10 @@ type wqe struct {
 	answered bool         // READ and atomics: the response is complete
 	imm      uint32
 	total    uint32 // bytes of the message
-	moved    uint32 // bytes sent, or for a READ received
-	lastSeq  uint64 // path sequence of its last fragment
+	moved    uint32 // bytes sent, where the path counts them
+	got      uint32 // bytes of the response received
+	firstSeq uint64 // path sequence of its first fragment, where the path needs it
+	lastSeq  uint64 // path sequence of its last fragment; unsent until that is out
 	addr     uint64
 	key      uint32
 	compare  uint64
@@ -30,16 +36,21 @@ type wqe struct {
 // expectsResponse reports whether the peer answers with data.
 func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
 
-// A sendQueue holds requests in the order posted: those sent and unanswered
-// from done to next, those not yet sent from next to tail. Counters wrap. held
-// are requests that are done and keep their place until they are polled.
+// unsent is the last sequence of a request that is not completely out.
+const unsent = math.MaxUint64
+
+// A sendQueue holds requests in the order posted, from done, the oldest
+// unanswered one, to tail. Those from begun on have not been touched; next is the
+// one to be sent now, which comes before begun while requests are sent again.
+// Counters wrap. held are requests that are done and keep their place until they
+// are polled.
 type sendQueue struct {
-	entries          []wqe
-	done, next, tail uint32
-	held             uint32
-	depth            uint32
-	sges             []verbs.SGE
-	inline           []byte
+	entries                 []wqe
+	done, next, begun, tail uint32
+	held                    uint32
+	depth                   uint32
+	sges                    []verbs.SGE
+	inline                  []byte
 }
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
@@ -63,13 +74,23 @@ func (q *sendQueue) full() bool { return q.tail-q.done+q.held >= q.depth }
 
 // outstanding reports whether a request was sent, or a part of one, and is not
 // answered.
-func (q *sendQueue) outstanding() bool {
-	return q.done != q.next || q.next != q.tail && q.at(q.next).moved > 0
+func (q *sendQueue) outstanding() bool { return q.done != q.begun }
+
+// retire ends the oldest request, which may be answered before all of it was
+// sent again, or flushed before any was sent.
+func (q *sendQueue) retire() {
+	if q.next == q.done {
+		q.next++
+	}
+	if q.begun == q.done {
+		q.begun++
+	}
+	q.done++
 }
 
 // complete ends the oldest request with a completion on c.
 func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
-	q.done++
+	q.retire()
 	q.held++
 	c.push(wc, &q.held, false)
 }
@@ -79,7 +100,8 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	w := q.at(q.tail)
 	w.id, w.op, w.flags = wr.ID, wr.Opcode, wr.Flags
 	w.status, w.answered = verbs.StatusSuccess, false
-	w.imm, w.total, w.moved = wr.Imm, total, 0
+	w.imm, w.total = wr.Imm, total
+	w.moved, w.got, w.lastSeq = 0, 0, unsent
 	w.addr, w.key = wr.RemoteAddr, wr.RKey
 	w.compare, w.swap = wr.CompareAdd, wr.Swap
 	w.sges = append(w.sges[:0], wr.SGEs...)
@@ -89,7 +111,7 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 }
 
 // reset forgets everything.
-func (q *sendQueue) reset() { q.done, q.next, q.tail = 0, 0, 0 }
+func (q *sendQueue) reset() { q.done, q.next, q.begun, q.tail = 0, 0, 0, 0 }
 
 // ceilPow2 is the smallest power of two that is at least n, and at least 1.
 func ceilPow2(n int) int {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 const (
@@ -48,6 +50,9 @@ type shard struct {
 	timerfd int
 	sources map[int32]watcher // by descriptor, what epoll watches
 
+	wire wireShard
+	udp  udpLink
+
 	hot       []*link
 	armed     int // CQs that are armed and have not fired
 	events    int // events that wait in channels without a descriptor of their own
@@ -67,8 +72,11 @@ type watcher interface {
 	onReady(fd int, events uint32)
 }
 
-func newShard(d *device, auto bool) (*shard, error) {
+func newShard(d *device, key shardKey) (*shard, error) {
+	auto := key.progress == verbs.ProgressAuto
 	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]watcher), epfd: -1, soft: -1, timerfd: -1}
+	s.udp = udpLink{s: s, slot: key.slot()}
+	s.wire.link = &s.udp
 	if err := s.open(); err != nil {
 		s.closeFDs()
 		return nil, err
@@ -126,6 +134,9 @@ func (s *shard) settle() {
 			s.chill(l) // its bell is enough
 		}
 	}
+	if s.wire.work(); len(s.wire.due) > 0 {
+		s.signal()
+	}
 	s.setAlarm()
 }
 
@@ -150,6 +161,10 @@ func (s *shard) unwatch(fd int) {
 // first.
 func (s *shard) drive() {
 	s.drives++
+	if len(s.udp.sockets) > 0 && (len(s.hot) == 0 || s.drives%lookEveryDatagram == 0) {
+		s.udp.poll()
+	}
+	s.wire.work()
 	for i := 0; i < len(s.hot); i++ {
 		s.hot[i].poll()
 	}

@@ -1,0 +1,123 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// from connects from an address.
+func (s *party) from(src string, l *cm.ID) *cm.ID {
+	s.t.Helper()
+	id := s.id(l.PortSpace())
+	require.NoError(s.t, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(src), 0), l.LocalAddr(), time.Second))
+	s.want(cm.AddrResolved, id)
+	require.NoError(s.t, id.ResolveRoute(time.Second))
+	s.want(cm.RouteResolved, id)
+	s.createQP(id)
+	require.NoError(s.t, id.Connect(nil))
+	return id
+}
+
+// overUDP reports whether a queue pair is on the wire path.
+func overUDP(id *cm.ID) bool {
+	_, ok := id.QP().(*qp).path.(*wireLink)
+	return ok
+}
+
+// TestPaths connects devices that may use different paths, over real sockets.
+func TestPaths(t *testing.T) {
+	for _, test := range []struct {
+		name           string
+		client, server Path
+		wire           bool
+	}{
+		{"auto to auto", PathAuto, PathAuto, false},
+		{"auto to local", PathAuto, PathLocal, false},
+		{"local to auto", PathLocal, PathAuto, false},
+		{"auto to wire", PathAuto, PathWire, true},
+		{"wire to wire", PathWire, PathWire, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			port := freePort(t)
+			client := openParty(t, &Config{Vectors: 1, Path: test.client, WirePort: port})
+			server := openParty(t, &Config{Vectors: 1, Path: test.server, WirePort: port})
+			l := server.listen(cm.TCP, "127.9.1.1:0", 0)
+			active := client.from("127.9.1.2", l)
+			passive, _ := server.request(l)
+			server.createQP(passive)
+			require.NoError(t, passive.Accept(nil))
+			client.want(cm.Established, active)
+			server.want(cm.Established, passive)
+			require.Equal(t, test.wire, overUDP(active))
+			require.Equal(t, test.wire, overUDP(passive))
+			exchange(t, client, active.QP(), server, passive.QP())
+			exchange(t, server, passive.QP(), client, active.QP())
+
+			require.NoError(t, active.Disconnect())
+			server.want(cm.Disconnected, passive)
+			require.NoError(t, passive.Disconnect())
+			server.want(cm.TimewaitExit, passive)
+			client.want(cm.Disconnected, active)
+			client.want(cm.TimewaitExit, active)
+			client.quiet()
+		})
+	}
+}
+
+// A device that keeps to the local path is not met on the wire.
+func TestPathLocalIsNotOnWire(t *testing.T) {
+	port := freePort(t)
+	client := openParty(t, &Config{Vectors: 1, Path: PathLocal, WirePort: port})
+	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	l := server.listen(cm.TCP, "127.9.1.1:0", 0)
+	id := client.from("127.9.1.2", l)
+	wantRejected(client, id, cm.RejectInvalidServiceID, false, nil)
+}
+
+// Two devices can not speak RoCE on one address: it is an error of the one that
+// comes second, before anything is sent.
+func TestPathWireTaken(t *testing.T) {
+	port := freePort(t)
+	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	second := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	l := first.listen(cm.TCP, "127.9.1.1:0", 0)
+
+	id := second.id(cm.TCP)
+	require.NoError(t, id.ResolveAddr(netip.MustParseAddrPort("127.9.1.1:0"), l.LocalAddr(), time.Second))
+	require.ErrorIs(t, second.want(cm.AddrError, id).Err, cm.ErrAddrInUse)
+
+	other := second.id(cm.TCP)
+	require.NoError(t, other.Bind(netip.MustParseAddrPort("127.9.1.1:0")))
+	require.ErrorIs(t, other.Listen(0), cm.ErrAddrInUse)
+
+	// Where it may use the local path, a listener makes do with that.
+	auto := openParty(t, &Config{Vectors: 1, WirePort: port})
+	auto.connecting(cm.TCP, auto.listen(cm.TCP, "127.9.1.1:0", 0).LocalAddr(), nil)
+}
+
+// A wildcard listener on the wire is met on the addresses of all interfaces.
+func TestPathWireWildcard(t *testing.T) {
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
+	l := s.listen(cm.TCP, "0.0.0.0:0", 0)
+	active := s.connecting(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port()), nil)
+	passive, _ := s.request(l)
+	s.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	s.want(cm.Established, active)
+	s.want(cm.Established, passive)
+	exchange(t, s, active.QP(), s, passive.QP())
+}
+
+func TestPathMTU(t *testing.T) {
+	require.Equal(t, verbs.MTU4096, pathMTU(netip.MustParseAddr("127.9.1.1")))
+	require.Equal(t, verbs.MTU4096, pathMTU(netip.MustParseAddr("::1")))
+	require.Equal(t, verbs.MTU256, pathMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
+}

@@ -1,0 +1,179 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// What a request says of times, as codes of 4.096 µs * 2^c, and of repetitions.
+const (
+	// responseTimeout is 1.07 s: how soon each side is to answer, and so how
+	// often at most the peer repeats its reply.
+	responseTimeout = 18
+	// maxRepeats is how often (4 bits).
+	maxRepeats = 15
+	// serviceTimeout, 69 s, is how long the application may take for an answer
+	// before the peer repeats its request; see MRA.
+	serviceTimeout = 24
+)
+
+// noLID stands where InfiniBand has local identifiers (IBTA annex A17.8.3).
+const noLID = 0xffff
+
+// minPathMTU is what every path carries (IBTA vol. 1, 6.8).
+const minPathMTU = verbs.MTU256
+
+// encodeREQ writes a request of own, with an id of this side's.
+func encodeREQ(mad *wire.MAD, m *requestMsg, guid uint64, own uint32) {
+	r := wire.REQ{
+		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
+		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
+		ResponderResources: m.resources, InitiatorDepth: m.depth,
+		RetryCount: m.retry, RNRRetry: m.rnrRetry,
+		RemoteTimeout: responseTimeout, LocalTimeout: responseTimeout, MaxCMRetries: maxRepeats,
+		PKey: wire.DefaultPKey, MTU: uint8(m.mtu),
+		Primary: wire.Path{
+			LocalLID: noLID, RemoteLID: noLID,
+			LocalGID: wire.NewGID(m.src.Addr()), RemoteGID: wire.NewGID(m.dst.Addr()),
+			TrafficClass: m.tos, HopLimit: defaultHopLimit, AckTimeout: m.ackTimeout,
+		},
+	}
+	copy(m.endpoints.header(r.PrivateData[:]), m.private)
+	r.Encode(mad, tid(own))
+}
+
+// tid is the transaction that an id begins. Nobody matches by it.
+func tid(own uint32) uint64 { return uint64(own) }
+
+// header writes the header of the service into private data, and returns the
+// rest.
+func (e *endpoints) header(private []byte) []byte {
+	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: plain(e.src.Addr()), Dst: plain(e.dst.Addr())}
+	return h.Encode(private)
+}
+
+// parseREQ reads a request, or says why it is refused. It came from one address
+// of a peer to one of this host, which are those of the data path, too.
+func parseREQ(r *wire.REQ, from, to netip.Addr) (*requestMsg, cm.RejectReason) {
+	ps, port, ok := r.ServiceID.Port()
+	m := &requestMsg{
+		side: side{
+			qpn: r.QPN, psn: uint32(r.StartPSN), srq: r.SRQ,
+			resources: r.ResponderResources, depth: r.InitiatorDepth,
+			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
+		},
+		retry: r.RetryCount, mtu: verbs.MTU(r.MTU), ackTimeout: r.Primary.AckTimeout, tos: r.Primary.TrafficClass,
+	}
+	switch {
+	case !ok || cm.PortSpace(ps) != cm.TCP:
+		return nil, cm.RejectInvalidServiceID
+	case r.Transport != uint8(wire.RC):
+		return nil, cm.RejectInvalidTransport
+	case r.Primary.LocalGID.Addr() != from || r.Primary.RemoteGID.Addr() != to:
+		return nil, cm.RejectInvalidGID
+	case m.mtu < minPathMTU || m.mtu > verbs.MTU4096:
+		return nil, cm.RejectInvalidMTU
+	case r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN:
+		return nil, cm.RejectNoQP
+	}
+	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
+	if !ok {
+		return nil, cm.RejectConsumer // as the kernel refuses it
+	}
+	m.private = bytes.Clone(private)
+	return m, 0
+}
+
+// parse reads the header of the service. Its addresses have to be those that
+// the request came with: everything else would be somebody else's name.
+func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (rest []byte, ok bool) {
+	var h wire.CMAHeader
+	rest, err := h.Decode(private)
+	if err != nil || h.Src != from || h.Dst != to {
+		return nil, false
+	}
+	e.src, e.dst = netip.AddrPortFrom(from, h.SrcPort), netip.AddrPortFrom(to, port)
+	return rest, true
+}
+
+func encodeREP(mad *wire.MAD, m *replyMsg, guid uint64, own, peer uint32) {
+	r := wire.REP{
+		LocalID: own, RemoteID: peer, CAGUID: guid,
+		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
+		ResponderResources: m.resources, InitiatorDepth: m.depth, RNRRetry: m.rnrRetry,
+		TargetAckDelay: defaultDelay,
+	}
+	copy(r.PrivateData[:], m.private)
+	r.Encode(mad, tid(peer))
+}
+
+func parseREP(r *wire.REP) *replyMsg {
+	return &replyMsg{
+		side: side{
+			qpn: r.QPN, psn: uint32(r.StartPSN), srq: r.SRQ,
+			resources: r.ResponderResources, depth: r.InitiatorDepth,
+			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
+		},
+		private: bytes.Clone(r.PrivateData[:]),
+	}
+}
+
+// parseREJ: nothing tells whether the application refused, or the system did in
+// its name, but that only an application has something to say.
+func parseREJ(r *wire.REJ) *rejectMsg {
+	reason := cm.RejectReason(r.Reason)
+	spoken := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
+	return &rejectMsg{reason, reason == cm.RejectConsumer && spoken, bytes.Clone(r.PrivateData[:])}
+}
+
+func encodeSIDRREQ(mad *wire.MAD, m *lookupMsg, own uint32) {
+	r := wire.SIDRREQ{RequestID: own, PKey: wire.DefaultPKey, ServiceID: wire.NewServiceID(uint16(cm.UDP), m.dst.Port())}
+	copy(m.endpoints.header(r.PrivateData[:]), m.private)
+	r.Encode(mad, tid(own))
+}
+
+// parseSIDRREQ reads a lookup, or says why it is refused.
+func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*lookupMsg, cm.SIDRStatus) {
+	ps, port, ok := r.ServiceID.Port()
+	if !ok || cm.PortSpace(ps) != cm.UDP {
+		return nil, cm.SIDRUnsupported
+	}
+	m := &lookupMsg{}
+	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
+	if !ok {
+		return nil, cm.SIDRReject
+	}
+	m.private = bytes.Clone(private)
+	return m, cm.SIDROK
+}
+
+func encodeSIDRREP(mad *wire.MAD, m *lookupReplyMsg, service wire.ServiceID, peer uint32) {
+	r := wire.SIDRREP{RequestID: peer, Status: uint8(m.status), QPN: m.qpn, QKey: m.qkey, ServiceID: service}
+	copy(r.PrivateData[:], m.private)
+	r.Encode(mad, tid(peer))
+}
+
+func parseSIDRREP(r *wire.SIDRREP) *lookupReplyMsg {
+	m := &lookupReplyMsg{status: cm.SIDRStatus(r.Status), qpn: r.QPN, qkey: r.QKey, private: bytes.Clone(r.PrivateData[:])}
+	spoken := len(bytes.TrimRight(m.private, "\x00")) > 0
+	m.byApplication = m.status == cm.SIDRReject && spoken
+	return m
+}
+
+// madPacket builds the packet of a MAD in b: queue pair 1 to queue pair 1 (IBTA
+// vol. 1, 13.5.1).
+func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
+	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)
+	p.BTH().SetDestQP(wire.GSIQPN)
+	p.BTH().SetPSN(num)
+	p.DETH().Set(wire.GSIQKey, wire.GSIQPN)
+	copy(p.Payload(), m[:])
+	return p
+}

@@ -1,0 +1,242 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// A madExchange is a device's connection management on the wire: queue pair 1 of
+// each local address, and who waits for what arrives there. Whichever channel
+// finds a datagram hands it to the exchange, which leaves it in the inbox of the
+// channel that it is for. Its lock comes after those of channels and shards.
+type madExchange struct {
+	guid    uint64
+	network madNetwork
+
+	mu       sync.Mutex
+	ports    map[netip.Addr]*madPort
+	carriers map[uint32]*wireCarrier        // by own communication id, or request id
+	byPeer   map[peerKey]*wireCarrier       // by the peer's communication id
+	byQP     map[peerKey]*wireCarrier       // by the peer's queue pair
+	lookups  map[lookupKey]*wireCarrier     // of the asked side, until answered
+	gates    map[wire.ServiceID][]*wireGate // that listen
+	byNumber map[uint32]*wireCarrier        // by own queue pair, once it is settled
+}
+
+// A peerKey names something of a peer. A device's GUID is not used again when it
+// starts anew, so these do not repeat.
+type peerKey struct {
+	guid   uint64
+	number uint32
+}
+
+// A lookupKey names a lookup: its number is random, and nothing else names the
+// peer but its address.
+type lookupKey struct {
+	from   netip.Addr
+	number uint32
+}
+
+func newMADExchange(guid uint64, network madNetwork) *madExchange {
+	return &madExchange{
+		guid: guid, network: network,
+		ports:    make(map[netip.Addr]*madPort),
+		carriers: make(map[uint32]*wireCarrier),
+		byPeer:   make(map[peerKey]*wireCarrier),
+		byQP:     make(map[peerKey]*wireCarrier),
+		lookups:  make(map[lookupKey]*wireCarrier),
+		gates:    make(map[wire.ServiceID][]*wireGate),
+		byNumber: make(map[uint32]*wireCarrier),
+	}
+}
+
+// open opens a local address, or adds a user to it, and has the channel take
+// what arrives there.
+func (x *madExchange) open(local netip.Addr, ch *channel) (*madPort, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p := x.ports[local]
+	if p == nil {
+		socket, err := x.network.open(local)
+		if err != nil {
+			return nil, err
+		}
+		p = &madPort{madSocket: socket, x: x, local: local, mtu: pathMTU(local)}
+		x.ports[local] = p
+	}
+	p.users++
+	if err := ch.watchPort(p); err != nil {
+		p.release()
+		return nil, err
+	}
+	return p, nil
+}
+
+// close undoes open.
+func (p *madPort) close(ch *channel) {
+	p.x.mu.Lock()
+	defer p.x.mu.Unlock()
+	ch.unwatchPort(p)
+	p.release()
+}
+
+// release is for the holder of the lock.
+func (p *madPort) release() {
+	if p.users--; p.users == 0 {
+		delete(p.x.ports, p.local)
+		p.madSocket.close()
+	}
+}
+
+// receive takes a packet for queue pair 1, and drops what is not for connection
+// management (IBTA vol. 1, 9.6.1.4, 13.5.1).
+func (x *madExchange) receive(p wire.Packet, from *arrival) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.take(p, from)
+}
+
+// A heldExchange is one whose lock the caller holds.
+type heldExchange struct{ *madExchange }
+
+func (x heldExchange) receive(p wire.Packet, from *arrival) { x.take(p, from) }
+
+func (x *madExchange) take(p wire.Packet, from *arrival) {
+	bth, deth := p.BTH(), p.DETH()
+	if bth.DestQP() != wire.GSIQPN || p.Opcode() != wire.UDSendOnly || deth.QKey() != wire.GSIQKey ||
+		!wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
+		return
+	}
+	if m, err := wire.DecodeMAD(p.Payload()); err == nil {
+		x.sort(m, from.from, from.to)
+	}
+}
+
+// sort finds out whom a datagram is for. Ones of the kinds that are not named do
+// not occur on RoCE, and are dropped.
+func (x *madExchange) sort(m *wire.MAD, from, to netip.Addr) {
+	port := x.ports[to]
+	if port == nil {
+		return
+	}
+	switch m.Attribute() {
+	case wire.AttrREQ:
+		x.onREQ(m, port, from)
+	case wire.AttrSIDRREQ:
+		x.onSIDRREQ(m, port, from)
+	case wire.AttrSIDRREP:
+		x.forward(m, firstID(m), port, from)
+	case wire.AttrREP:
+		if !x.forward(m, secondID(m), port, from) {
+			x.reject(port, from, m, wire.AnsweredREP, cm.RejectInvalidCommID)
+		}
+	case wire.AttrREJ:
+		x.onREJ(m, port, from)
+	case wire.AttrDREQ:
+		if !x.forward(m, secondID(m), port, from) {
+			// A side that has forgotten the connection lets the other end it,
+			// too.
+			x.confirm(port, from, m)
+		}
+	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
+		x.forward(m, secondID(m), port, from)
+	}
+}
+
+// The communication ids are the first words of every message: the sender's, and
+// but for requests the receiver's.
+
+func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
+func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }
+
+// forward leaves a datagram for the carrier with a communication id, and reports
+// whether there is one that has this peer.
+func (x *madExchange) forward(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
+	c := x.carriers[id]
+	if c == nil || c.port != port || c.remote != from {
+		return false
+	}
+	c.post(m)
+	return true
+}
+
+// onREJ: a peer that gives up before it has an answer knows no id of ours, and
+// names itself (IBTA vol. 1, 12.6.7.3).
+func (x *madExchange) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
+	if x.forward(m, secondID(m), port, from) {
+		return
+	}
+	var r wire.REJ
+	r.Decode(m)
+	if cm.RejectReason(r.Reason) != cm.RejectTimeout || r.InfoLength < 8 {
+		return
+	}
+	c := x.byPeer[peerKey{binary.BigEndian.Uint64(r.Info[:]), r.LocalID}]
+	if c != nil && c.port == port && c.remote == from {
+		c.post(m)
+	}
+}
+
+// reject refuses a message of a peer without keeping anything.
+func (x *madExchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
+	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
+	if what != wire.AnsweredREQ {
+		r.LocalID = secondID(m)
+	}
+	var out wire.MAD
+	r.Encode(&out, m.TID())
+	port.send(&out, to)
+}
+
+// confirm answers a DREQ.
+func (x *madExchange) confirm(port *madPort, to netip.Addr, m *wire.MAD) {
+	r := wire.DREP{LocalID: secondID(m), RemoteID: firstID(m)}
+	var out wire.MAD
+	r.Encode(&out, m.TID())
+	port.send(&out, to)
+}
+
+// newID is a communication id that nobody has. It is random, so that it does not
+// come again soon, and can not be guessed.
+func (x *madExchange) newID() uint32 {
+	for {
+		if id := randomUint32(); id != 0 && x.carriers[id] == nil {
+			return id
+		}
+	}
+}
+
+// gate finds the listener for a request, or nil and whether one listens to the
+// service on another address.
+func (x *madExchange) gate(service wire.ServiceID, to netip.AddrPort) (found *wireGate, elsewhere bool) {
+	gates := x.gates[service]
+	i := slices.IndexFunc(gates, func(g *wireGate) bool { return g.spot.covers(to) })
+	if i < 0 {
+		return nil, len(gates) > 0
+	}
+	return gates[i], false
+}
+
+// heard: a queue pair was sent something by its peer, who is connected then,
+// whatever became of the message that says so (IBTA vol. 1, 12.9.7.2).
+func (x *madExchange) heard(qpn uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c := x.byNumber[qpn]; c != nil {
+		c.leave(c.heard)
+	}
+}
+
+// carries reports whether a queue pair's connection is made on the wire.
+func (x *madExchange) carries(qpn uint32) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.byNumber[qpn] != nil
+}

@@ -1,0 +1,170 @@
+//go:build linux
+
+package soft
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// A wireGate lets requests in that come as datagrams. Those for which there is
+// no room are dropped: the peer repeats them.
+type wireGate struct {
+	x       *madExchange
+	ch      *channel // with the exchange's lock
+	id      *id
+	spot    spot
+	service wire.ServiceID
+	ports   []*madPort
+	open    bool
+	closed  bool // with the exchange's lock
+}
+
+// openWireGate opens the gate of a listener on the address that it is bound to,
+// or on those of all interfaces. Of these, one that can be had is enough.
+func openWireGate(i *id) (*wireGate, error) {
+	ch := i.ch.Load()
+	g := &wireGate{
+		x: ch.dev.mads, ch: ch, id: i, spot: i.port.spot, open: true,
+		service: wire.NewServiceID(uint16(i.ps), i.port.spot.port),
+	}
+	var err error
+	for _, addr := range g.addrs() {
+		port, failed := g.x.open(addr, ch)
+		if failed != nil {
+			err = failed
+			continue
+		}
+		g.ports = append(g.ports, port)
+	}
+	if len(g.ports) == 0 && err != nil {
+		return nil, err
+	}
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	g.x.gates[g.service] = append(g.x.gates[g.service], g)
+	return g, nil
+}
+
+// addrs are the addresses that requests may come to: of interfaces, those that
+// are there now, without those that mean something on one link only, and without
+// loopback where there is the local path.
+func (g *wireGate) addrs() []netip.Addr {
+	if !g.spot.wildcard() {
+		return []netip.Addr{g.spot.addr}
+	}
+	var addrs []netip.Addr
+	all, _ := net.InterfaceAddrs()
+	for _, a := range all {
+		p, err := netip.ParsePrefix(a.String())
+		if err == nil && !p.Addr().IsLinkLocalUnicast() && !(p.Addr().IsLoopback() && g.ch.dev.cfg.Path != PathWire) && g.spot.covers(netip.AddrPortFrom(p.Addr(), g.spot.port)) {
+			addrs = append(addrs, p.Addr())
+		}
+	}
+	return addrs
+}
+
+// admit: see gate.
+func (g *wireGate) admit(yes bool) { g.open = yes }
+
+func (g *wireGate) move(to *channel) error {
+	for i, p := range g.ports {
+		if err := to.watchPort(p); err != nil {
+			for _, done := range g.ports[:i] {
+				to.unwatchPort(done)
+			}
+			return err
+		}
+	}
+	g.x.mu.Lock()
+	from := g.ch
+	g.ch = to
+	g.x.mu.Unlock()
+	for _, p := range g.ports {
+		from.unwatchPort(p)
+	}
+	return nil
+}
+
+func (g *wireGate) close() {
+	g.x.mu.Lock()
+	g.closed = true
+	rest := slices.DeleteFunc(g.x.gates[g.service], func(o *wireGate) bool { return o == g })
+	if g.x.gates[g.service] = rest; len(rest) == 0 {
+		delete(g.x.gates, g.service)
+	}
+	g.x.mu.Unlock()
+	for _, p := range g.ports {
+		p.close(g.ch)
+	}
+}
+
+// leave: see wireCarrier.leave.
+func (g *wireGate) leave(job func()) {
+	ch := g.ch
+	ch.inbox.leave(func() {
+		if g.isOn(ch, job) {
+			job()
+		}
+	})
+}
+
+func (g *wireGate) isOn(ch *channel, job func()) bool {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	if g.ch != ch && !g.closed {
+		g.leave(job)
+	}
+	return g.ch == ch && !g.closed
+}
+
+// A newcomer is a request, and whose it is.
+type newcomer struct {
+	port   *madPort
+	from   netip.Addr
+	m      message
+	id     uint32         // of the connection, or of the lookup
+	guid   uint64         // of a connection
+	qpn    uint32         // of a connection
+	answer wire.ServiceID // of a lookup
+}
+
+func (n *newcomer) lookup() bool { return n.m.kind() == kindSIDRREQ }
+
+// enter makes an ID of a request, unless it is there already.
+func (g *wireGate) enter(n *newcomer) {
+	if !g.open && g.id.ps == cm.TCP || g.known(n) {
+		return
+	}
+	port, err := g.x.open(n.port.local, g.ch)
+	if err != nil {
+		return
+	}
+	c := &wireCarrier{x: g.x, ch: g.ch, port: port, remote: n.from, service: n.answer}
+	c.register()
+	if n.lookup() {
+		c.expectAnswer(n)
+	} else {
+		c.meet(n.guid, n.id, n.qpn)
+	}
+	if c.id = g.id.incoming(n.m, c); c.id == nil {
+		c.drop()
+	}
+}
+
+// known reports whether a request has been met. It may have come twice before it
+// got here.
+func (g *wireGate) known(n *newcomer) bool {
+	g.x.mu.Lock()
+	defer g.x.mu.Unlock()
+	if n.lookup() {
+		return g.x.lookups[lookupKey{n.from, n.id}] != nil
+	}
+	return g.x.byPeer[peerKey{n.guid, n.id}] != nil || g.x.byQP[peerKey{n.guid, n.qpn}] != nil
+}
+
+var _ gate = (*wireGate)(nil)

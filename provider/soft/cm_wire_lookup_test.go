@@ -1,0 +1,98 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestWireCMLookup(t *testing.T) {
+	for _, lost := range []wire.Attribute{0, wire.AttrSIDRREQ, wire.AttrSIDRREP} {
+		w := newMADWorld(t)
+		w.lose(lost, 2)
+		l := w.listen(cm.UDP, 0)
+		active := w.connecting(cm.UDP, l.LocalAddr(), &cm.ConnParam{PrivateData: []byte("who")})
+		passive, ev := w.request(l)
+		require.Equal(t, padded("who", 180), ev.Param.PrivateData)
+		w.accept(passive, &cm.ConnParam{PrivateData: []byte("me")})
+		ev = w.want(w.client, cm.Established, active)
+		require.Equal(t, padded("me", 136), ev.Param.PrivateData)
+		require.Equal(t, passive.QP().Num(), ev.UD.QPN)
+		require.EqualValues(t, cm.DefaultQKey, ev.UD.QKey)
+		require.Equal(t, verbs.GIDFromAddr(serverAddr), ev.UD.AH.DestGID)
+		w.quiet()
+	}
+}
+
+// Only data tells that it was the application who refused.
+func TestWireCMRefused(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		w := newMADWorld(t)
+		l := w.listen(ps, 0)
+		for _, private := range []string{"", "no"} {
+			active := w.connecting(ps, l.LocalAddr(), nil)
+			passive, _ := w.request(l)
+			require.NoError(t, passive.Reject([]byte(private)))
+			w.await(w.client)
+			wantRefusal(w.client, active, private != "", padded(private, cm.MaxPrivateData(ps, cm.MessageReject)))
+		}
+	})
+}
+
+func TestWireCMLookupNobody(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
+	require.EqualValues(t, cm.SIDRUnsupported, w.want(w.client, cm.Unreachable, active).Status)
+}
+
+func TestWireCMLookupUnanswered(t *testing.T) {
+	w := newMADWorld(t)
+	w.lose(wire.AttrSIDRREQ, 1000)
+	began := w.clock.now
+	active := w.connecting(cm.UDP, w.listen(cm.UDP, 0).LocalAddr(), nil)
+	require.Equal(t, statusTimedOut, w.want(w.client, cm.Unreachable, active).Status)
+	require.Equal(t, answerTimeout, w.clock.now.Sub(began))
+}
+
+// Beyond the backlog lookups are refused at once.
+func TestWireCMLookupBacklog(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.UDP, 1)
+	w.connecting(cm.UDP, l.LocalAddr(), nil)
+	second := w.connecting(cm.UDP, l.LocalAddr(), nil)
+	require.EqualValues(t, cm.SIDRReject, w.want(w.client, cm.Unreachable, second).Status)
+}
+
+// A connection without queue pairs of IDs: the application makes them, and says
+// when it is ready.
+func TestWireCMExternal(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.resolved(l)
+	mine, theirs := w.client.ownQP(), w.server.ownQP()
+	require.NoError(t, active.Connect(&cm.ConnParam{QPNum: mine.Num()}))
+	passive, _ := w.request(l)
+	drive(t, passive, theirs, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
+	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: theirs.Num()}))
+	w.want(w.client, cm.ConnectResponse, active)
+
+	// The reply is repeated meanwhile, and answered by the wish for more time.
+	for range 5 {
+		w.pass()
+		w.settle()
+	}
+	require.Contains(t, w.sent, wire.AttrMRA)
+	drive(t, active, mine, verbs.StateInit, verbs.StateRTR, verbs.StateRTS)
+	require.NoError(t, active.Establish())
+	w.want(w.server, cm.Established, passive)
+	exchange(t, w.client, mine, w.server, theirs)
+	w.disconnected(active, passive)
+	w.quiet()
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package soft
+
+import (
+	"net"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A madNetwork takes management datagrams to peers, from the addresses of this
+// host. It is UDP, or a test's.
+type madNetwork interface {
+	// open opens a local address.
+	open(local netip.Addr) (madSocket, error)
+}
+
+// A madSocket is one local address. One goroutine at a time.
+type madSocket interface {
+	// fd becomes readable when something has arrived; -1 where it never does.
+	fd() int
+	// receive takes what has arrived, some of it, and never blocks.
+	receive(to packetSink)
+	// send sends a datagram, or loses it.
+	send(m *wire.MAD, to netip.Addr)
+	close()
+}
+
+// udpMADs is the network: the first socket of each address.
+type udpMADs struct{ ports *udpPorts }
+
+func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
+	port, err := n.ports.acquire(local)
+	if err != nil {
+		return nil, err
+	}
+	s := &udpMADSocket{port: port}
+	s.out = newUDPSender(port.mads, 1, madRoom)
+	s.in = newUDPReceiver(port.mads, port.local, madBatch, madRoom)
+	return s, nil
+}
+
+const (
+	// madBatch is how many datagrams are taken at a time.
+	madBatch = 32
+	// madRoom is the room for a packet with a MAD, and not for much more.
+	madRoom = 320
+)
+
+type udpMADSocket struct {
+	port *udpPort
+	out  udpSender
+	in   udpReceiver
+	psn  psn.Value
+}
+
+func (s *udpMADSocket) fd() int               { return s.port.mads }
+func (s *udpMADSocket) receive(to packetSink) { s.in.receive(to) }
+func (s *udpMADSocket) close()                { s.port.release() }
+
+// send: datagrams are numbered, for no more use than to be told apart (IBTA vol.
+// 1, 9.8.2.1). One that the system does not take now is lost like any other.
+func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
+	b := s.out.buffer()
+	if b == nil {
+		return
+	}
+	var dest udpDest
+	dest.set(s.port.local, to)
+	s.out.put(madPacket(b, m, s.psn), &dest)
+	s.out.flush()
+	s.psn = s.psn.Add(1)
+}
+
+// A madPort is a local address that connection management uses.
+type madPort struct {
+	madSocket
+	x     *madExchange
+	local netip.Addr
+	mtu   verbs.MTU // what a path from here carries
+	users int
+}
+
+// roceOverhead is what rdma_cm takes off the MTU of an interface for the headers
+// of a packet; what is left has to hold the payload.
+const roceOverhead = 96
+
+// pathMTU is the largest payload that the interface of an address carries.
+// rxe and the network cards do not ask the peer's, so both should be the same.
+func pathMTU(local netip.Addr) verbs.MTU {
+	bytes := interfaceMTU(local) - roceOverhead
+	mtu := verbs.MTU4096
+	for mtu > minPathMTU && mtu.Bytes() > bytes {
+		mtu--
+	}
+	return mtu
+}
+
+// interfaceMTU is 0 when no interface has the address. All of 127.0.0.0/8 is of
+// the loopback interface.
+func interfaceMTU(local netip.Addr) int {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return 0
+	}
+	for _, ifi := range interfaces {
+		addrs, _ := ifi.Addrs()
+		for _, a := range addrs {
+			p, err := netip.ParsePrefix(a.String())
+			if err == nil && (p.Addr() == local.WithZone("") || p.Addr().IsLoopback() && p.Contains(local)) {
+				return ifi.MTU
+			}
+		}
+	}
+	return 0
+}
+
+// watchPort has the channel take what arrives at a port, for whomever it is.
+func (ch *channel) watchPort(p *madPort) error {
+	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
+		if err := ch.watch(fd, p); err != nil {
+			return err
+		}
+	}
+	ch.ports[p]++
+	return nil
+}
+
+func (ch *channel) unwatchPort(p *madPort) {
+	if ch.ports[p]--; ch.ports[p] > 0 {
+		return
+	}
+	delete(ch.ports, p)
+	if fd := p.fd(); fd >= 0 {
+		ch.unwatch(fd)
+	}
+}
+
+// readable: see watched.
+func (p *madPort) readable() {
+	p.x.mu.Lock()
+	defer p.x.mu.Unlock()
+	p.madSocket.receive(heldExchange{p.x})
+}
+
+var _ watched = (*madPort)(nil)

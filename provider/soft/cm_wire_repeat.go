@@ -1,0 +1,68 @@
+//go:build linux
+
+package soft
+
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// How often a message is repeated that has not been answered: soon at first, as
+// a network loses single datagrams, then as rarely as the kernel does.
+const (
+	firstRepeat = 256 * time.Millisecond
+	lastRepeat  = 4608 * time.Millisecond
+	// orphanRepeats is how often a wish to disconnect is repeated when the ID
+	// is gone: 22 s in all.
+	orphanRepeats = 8
+)
+
+// A repeater has the last message of a carrier. Started, it sends that again and
+// again, until it is stopped.
+// The lock of the carrier's channel covers it.
+type repeater struct {
+	c     *wireCarrier
+	mad   wire.MAD
+	after time.Duration // until the next time
+	left  int           // times; negative: without end
+	timer deadline
+}
+
+func (r *repeater) init(c *wireCarrier) {
+	r.c = c
+	r.timer.fire = func(time.Time) { r.fire() }
+}
+
+func (r *repeater) running() bool { return r.timer.index > 0 }
+
+func (r *repeater) start() {
+	r.after, r.left = firstRepeat, -1
+	r.wait(r.after)
+}
+
+// wait puts the next time off.
+func (r *repeater) wait(d time.Duration) {
+	ch := r.c.ch
+	ch.timers.start(&r.timer, ch.clock().Add(d))
+}
+
+func (r *repeater) stop() { r.c.ch.timers.stop(&r.timer) }
+
+func (r *repeater) fire() {
+	if r.left == 0 {
+		r.c.drop() // an orphan's
+		return
+	}
+	r.left--
+	r.now()
+	r.after = min(2*r.after, lastRepeat)
+	r.wait(r.after)
+}
+
+// now sends the message.
+func (r *repeater) now() { r.c.transmit(&r.mad) }
+
+// codeTime is the time that a code of five bits stands for: 4.096 µs * 2^c (IBTA
+// vol. 1, 12.6.5).
+func codeTime(code uint8) time.Duration { return 4096 * time.Nanosecond << (code & 31) }

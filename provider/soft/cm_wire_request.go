@@ -1,0 +1,112 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// onREQ finds the listener for a connection request, which may be repeated, or
+// one of a peer that has forgotten an older one.
+func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+	var r wire.REQ
+	r.Decode(mad)
+	if c := x.byPeer[peerKey{r.CAGUID, r.LocalID}]; c != nil {
+		c.leave(c.askedAgain)
+		return
+	}
+	m, reason := parseREQ(&r, from, port.local)
+	if reason == 0 && m.mtu > port.mtu {
+		// Packets of that length would not get here.
+		reason = cm.RejectInvalidMTU
+	}
+	if reason == 0 {
+		if old := x.byQP[peerKey{r.CAGUID, r.QPN}]; old != nil {
+			// The peer uses the queue pair for something else by now (IBTA vol.
+			// 1, 12.9.8.3.1).
+			old.leave(old.stale)
+			reason = cm.RejectStale
+		}
+	}
+	var g *wireGate
+	if reason == 0 {
+		g, reason = x.listener(r.ServiceID, m.dst)
+	}
+	if reason != 0 {
+		x.reject(port, from, mad, wire.AnsweredREQ, reason)
+		return
+	}
+	n := &newcomer{port: port, from: from, guid: r.CAGUID, id: r.LocalID, qpn: r.QPN, m: m}
+	g.leave(func() { g.enter(n) })
+}
+
+// listener finds who listens, or says why a request is refused.
+func (x *madExchange) listener(service wire.ServiceID, to netip.AddrPort) (*wireGate, cm.RejectReason) {
+	g, elsewhere := x.gate(service, to)
+	switch {
+	case g != nil:
+		return g, 0
+	case elsewhere:
+		return nil, cm.RejectConsumer // as the kernel does
+	}
+	return nil, cm.RejectInvalidServiceID
+}
+
+// askedAgain: the peer repeats its request.
+func (c *wireCarrier) askedAgain() {
+	if c.id == nil || c.id.active {
+		return
+	}
+	switch attr := c.repeat.mad.Attribute(); {
+	case c.id.phase == phaseRequested && c.id.ps == cm.TCP:
+		c.askForTime(wire.AnsweredREQ)
+	case c.id.phase == phaseReplySent, attr == wire.AttrREJ, attr == wire.AttrSIDRREP:
+		c.repeat.now()
+	}
+}
+
+// stale: the peer has forgotten the connection.
+func (c *wireCarrier) stale() {
+	if c.id != nil && !c.muted {
+		c.deliver(&disconnectMsg{})
+	}
+}
+
+// onSIDRREQ finds the listener for a lookup.
+func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+	var r wire.SIDRREQ
+	r.Decode(mad)
+	if c := x.lookups[lookupKey{from, r.RequestID}]; c != nil {
+		c.leave(c.askedAgain)
+		return
+	}
+	m, status := parseSIDRREQ(&r, from, port.local)
+	var g *wireGate
+	if status == cm.SIDROK {
+		var elsewhere bool
+		if g, elsewhere = x.gate(r.ServiceID, m.dst); elsewhere {
+			status = cm.SIDRReject
+		} else if g == nil {
+			status = cm.SIDRUnsupported
+		}
+	}
+	if status != cm.SIDROK {
+		var out wire.MAD
+		encodeSIDRREP(&out, &lookupReplyMsg{status: status}, r.ServiceID, r.RequestID)
+		port.send(&out, from)
+		return
+	}
+	n := &newcomer{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID}
+	g.leave(func() { g.enter(n) })
+}
+
+// expectAnswer remembers a lookup until the carrier ends.
+func (c *wireCarrier) expectAnswer(n *newcomer) {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	c.peer = n.id
+	c.x.lookups[lookupKey{n.from, n.id}] = c
+}

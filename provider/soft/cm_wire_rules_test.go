@@ -1,0 +1,350 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A stranger speaks to the server from the client's address by hand.
+type stranger struct {
+	*madWorld
+	heard []wire.MAD
+}
+
+// newStranger gets what the server sends, instead of the client.
+func newStranger(t *testing.T) *stranger {
+	t.Helper()
+	s := &stranger{madWorld: newMADWorld(t)}
+	s.fate = func(m *wire.MAD, to netip.Addr) int {
+		if to == clientAddr {
+			s.heard = append(s.heard, *m)
+		}
+		return 0
+	}
+	return s
+}
+
+// say sends a message, and returns the answers.
+func (s *stranger) say(m *wire.MAD) []wire.MAD {
+	s.t.Helper()
+	s.heard = nil
+	s.inject(m, clientAddr, serverAddr)
+	s.settle()
+	return s.heard
+}
+
+// req is a good request to a port.
+func (s *stranger) req(port uint16) *wire.REQ {
+	var m wire.MAD
+	encodeREQ(&m, &requestMsg{
+		endpoints: endpoints{netip.AddrPortFrom(clientAddr, 40000), netip.AddrPortFrom(serverAddr, port)},
+		side:      side{qpn: 0x123, psn: 0xabcdef, resources: 4, depth: 5, rnrRetry: 6},
+		retry:     7, mtu: verbs.MTU1024, ackTimeout: 19,
+	}, 0x1122334455667788, 0x99aabbcc)
+	var r wire.REQ
+	r.Decode(&m)
+	return &r
+}
+
+func (s *stranger) ask(r *wire.REQ) []wire.MAD {
+	s.t.Helper()
+	var m wire.MAD
+	r.Encode(&m, 0x1234)
+	return s.say(&m)
+}
+
+// requireREJ requires that the answer is a reject of a request.
+func (s *stranger) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
+	s.t.Helper()
+	require.Len(s.t, answers, 1)
+	require.Equal(s.t, wire.AttrREJ, answers[0].Attribute())
+	require.EqualValues(s.t, 0x1234, answers[0].TID())
+	var r wire.REJ
+	r.Decode(&answers[0])
+	require.Equal(s.t, reason, cm.RejectReason(r.Reason))
+	require.Equal(s.t, wire.AnsweredREQ, r.Rejected)
+	require.Zero(s.t, r.LocalID)
+	require.EqualValues(s.t, 0x99aabbcc, r.RemoteID)
+}
+
+func TestWireCMRefusals(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	port := l.LocalAddr().Port()
+	for name, test := range map[string]struct {
+		change func(*wire.REQ)
+		reason cm.RejectReason
+	}{
+		"nobody listens":    {func(r *wire.REQ) { r.ServiceID++ }, cm.RejectInvalidServiceID},
+		"not an IP service": {func(r *wire.REQ) { r.ServiceID = 7 }, cm.RejectInvalidServiceID},
+		"lookup port space": {func(r *wire.REQ) { r.ServiceID = wire.NewServiceID(uint16(cm.UDP), port) }, cm.RejectInvalidServiceID},
+		"transport":         {func(r *wire.REQ) { r.Transport = 1 }, cm.RejectInvalidTransport},
+		"local GID":         {func(r *wire.REQ) { r.Primary.LocalGID[15]++ }, cm.RejectInvalidGID},
+		"remote GID":        {func(r *wire.REQ) { r.Primary.RemoteGID[15]++ }, cm.RejectInvalidGID},
+		"no MTU":            {func(r *wire.REQ) { r.MTU = 0 }, cm.RejectInvalidMTU},
+		"large MTU":         {func(r *wire.REQ) { r.MTU = 6 }, cm.RejectInvalidMTU},
+		"no queue pair":     {func(r *wire.REQ) { r.QPN = 0 }, cm.RejectNoQP},
+		"queue pair 1":      {func(r *wire.REQ) { r.QPN = 1 }, cm.RejectNoQP},
+		"multicast":         {func(r *wire.REQ) { r.QPN = wire.MulticastQPN }, cm.RejectNoQP},
+		"header version":    {func(r *wire.REQ) { r.PrivateData[0] = 1 }, cm.RejectConsumer},
+		"IP version":        {func(r *wire.REQ) { r.PrivateData[1] = 0x50 }, cm.RejectConsumer},
+		"somebody's name":   {func(r *wire.REQ) { r.PrivateData[19]++ }, cm.RejectConsumer},
+		"another's address": {func(r *wire.REQ) { r.PrivateData[35]++ }, cm.RejectConsumer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := s.req(port)
+			test.change(r)
+			s.requireREJ(s.ask(r), test.reason)
+			s.server.quiet()
+		})
+	}
+	require.Empty(t, s.server.p.dev.mads.carriers, "nothing is kept of what is refused")
+}
+
+// On a port that somebody listens on at another address, the kernel answers as
+// if the application had refused.
+func TestWireCMListensElsewhere(t *testing.T) {
+	s := newStranger(t)
+	l := s.server.listen(cm.TCP, "127.8.0.3:0", 0)
+	// The address itself is in use, by an ID that does not listen.
+	other := s.server.id(cm.TCP)
+	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
+	s.server.want(cm.AddrResolved, other)
+	s.requireREJ(s.ask(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
+}
+
+// The path of the request has to fit the interface it came in by.
+func TestWireCMPathTooLong(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	s.server.p.dev.mads.ports[serverAddr].mtu = verbs.MTU512
+	s.requireREJ(s.ask(s.req(l.LocalAddr().Port())), cm.RejectInvalidMTU)
+}
+
+func TestWireCMRepeatedRequest(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	r := s.req(l.LocalAddr().Port())
+	require.Empty(t, s.ask(r))
+	passive, ev := s.server.request(l)
+	require.EqualValues(t, 0x123, ev.Param.QPNum)
+
+	// Before it is answered, more time is asked for; after it, the answer
+	// comes again.
+	answers := s.ask(r)
+	require.Len(t, answers, 1)
+	var mra wire.MRA
+	mra.Decode(&answers[0])
+	require.Equal(t, wire.AttrMRA, answers[0].Attribute())
+	require.Equal(t, wire.AnsweredREQ, mra.Received)
+	require.EqualValues(t, r.LocalID, mra.RemoteID)
+
+	s.server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	first := slices.Clone(s.heard[len(s.heard)-1:])
+	require.Equal(t, wire.AttrREP, first[0].Attribute())
+	require.Equal(t, first, s.ask(r))
+	s.server.quiet()
+
+	attr, err := passive.QP().Query()
+	require.NoError(t, err)
+	require.EqualValues(t, 0xabcdef, attr.SQPSN, "what the peer expects")
+	require.Equal(t, verbs.MTU1024, attr.PathMTU)
+	require.EqualValues(t, 19, attr.Timeout)
+}
+
+func TestWireCMRepeatedRejected(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	r := s.req(l.LocalAddr().Port())
+	s.ask(r)
+	passive, _ := s.server.request(l)
+	require.NoError(t, passive.Reject([]byte("no")))
+	first := slices.Clone(s.heard[len(s.heard)-1:])
+	require.Equal(t, wire.AttrREJ, first[0].Attribute())
+	require.Equal(t, first, s.ask(r))
+	s.server.quiet()
+}
+
+// established accepts a stranger's request, and returns the reply.
+func (s *stranger) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
+	s.t.Helper()
+	r := s.req(l.LocalAddr().Port())
+	s.ask(r)
+	passive, _ := s.server.request(l)
+	s.server.createQP(passive)
+	require.NoError(s.t, passive.Accept(nil))
+	var rep wire.REP
+	rep.Decode(&s.heard[len(s.heard)-1])
+	rtu := wire.RTU{LocalID: r.LocalID, RemoteID: rep.LocalID}
+	var m wire.MAD
+	rtu.Encode(&m, 1)
+	require.Empty(s.t, s.say(&m))
+	s.server.want(cm.Established, passive)
+	return passive, r, &rep
+}
+
+// A peer that uses a queue pair for a new connection has forgotten the old one.
+func TestWireCMStale(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	passive, r, _ := s.established(l)
+	again := *r
+	again.LocalID++
+	var m wire.MAD
+	again.Encode(&m, 0x1234)
+	answers := s.say(&m)
+	require.Len(t, answers, 1)
+	var rej wire.REJ
+	rej.Decode(&answers[0])
+	require.Equal(t, cm.RejectStale, cm.RejectReason(rej.Reason))
+	require.Zero(t, s.server.want(cm.Disconnected, passive).Status)
+}
+
+func TestWireCMForgotten(t *testing.T) {
+	s := newStranger(t)
+	s.listen(cm.TCP, 0)
+	var m wire.MAD
+	dreq := wire.DREQ{LocalID: 5, RemoteID: 6, RemoteQPN: 7}
+	dreq.Encode(&m, 0x77)
+	answers := s.say(&m)
+	require.Len(t, answers, 1)
+	require.Equal(t, wire.AttrDREP, answers[0].Attribute())
+	require.EqualValues(t, 0x77, answers[0].TID())
+	var drep wire.DREP
+	drep.Decode(&answers[0])
+	require.Equal(t, wire.DREP{LocalID: 6, RemoteID: 5}, drep)
+
+	rep := wire.REP{LocalID: 5, RemoteID: 6, QPN: 7}
+	rep.Encode(&m, 0x78)
+	answers = s.say(&m)
+	require.Len(t, answers, 1)
+	var rej wire.REJ
+	rej.Decode(&answers[0])
+	require.Equal(t, wire.REJ{LocalID: 6, RemoteID: 5, Rejected: wire.AnsweredREP, Reason: uint16(cm.RejectInvalidCommID)}, rej)
+
+	for _, attr := range []func(){
+		func() { (&wire.RTU{RemoteID: 6}).Encode(&m, 1) },
+		func() { (&wire.DREP{RemoteID: 6}).Encode(&m, 1) },
+		func() { (&wire.MRA{RemoteID: 6}).Encode(&m, 1) },
+		func() { (&wire.REJ{RemoteID: 6}).Encode(&m, 1) },
+		func() { (&wire.SIDRREP{RequestID: 6}).Encode(&m, 1) },
+	} {
+		attr()
+		require.Empty(t, s.say(&m))
+	}
+	s.server.quiet()
+}
+
+// What comes from another address, under another id, or for another queue pair
+// ends no connection.
+func TestWireCMSpoofed(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	passive, r, rep := s.established(l)
+	good := wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}
+	var m wire.MAD
+	good.Encode(&m, 1)
+	s.inject(&m, netip.MustParseAddr("127.8.0.9"), serverAddr)
+	for _, change := range []func(*wire.DREQ){
+		func(d *wire.DREQ) { d.LocalID++ },
+		func(d *wire.DREQ) { d.RemoteQPN++ },
+	} {
+		d := good
+		change(&d)
+		d.Encode(&m, 1)
+		s.say(&m)
+	}
+	s.server.quiet()
+	good.Encode(&m, 1)
+	require.Empty(t, s.say(&m), "the application is to answer")
+	s.server.want(cm.Disconnected, passive)
+	require.NoError(t, passive.Disconnect())
+	require.Equal(t, wire.AttrDREP, s.heard[0].Attribute())
+	require.Equal(t, wire.AttrDREP, s.say(&m)[0].Attribute(), "and what it said is said again")
+}
+
+// A peer that gives up knows no id of ours, and names itself.
+func TestWireCMGivesUp(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	r := s.req(l.LocalAddr().Port())
+	s.ask(r)
+	passive, _ := s.server.request(l)
+	rej := wire.REJ{LocalID: r.LocalID, Rejected: wire.AnsweredOther, Reason: uint16(cm.RejectTimeout), InfoLength: 8}
+	binary.BigEndian.PutUint64(rej.Info[:], r.CAGUID)
+	var m wire.MAD
+	rej.Encode(&m, 1)
+	require.Empty(t, s.say(&m))
+	s.server.createQP(passive)
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+}
+
+// Requests that nobody finishes take no more room than the backlog, and those of
+// others get in when there is room again.
+func TestWireCMFlood(t *testing.T) {
+	const backlog = 16
+	s := newStranger(t)
+	l := s.listen(cm.TCP, backlog)
+	r := s.req(l.LocalAddr().Port())
+	var m wire.MAD
+	for i := range 10_000 {
+		r.CAGUID, r.LocalID, r.QPN = uint64(i), uint32(i+1), uint32(i+2)
+		r.Encode(&m, 1)
+		s.inject(&m, clientAddr, serverAddr)
+		if i%100 == 0 {
+			s.settle()
+		}
+	}
+	x := s.server.p.dev.mads
+	require.Len(t, x.carriers, backlog)
+	require.Len(t, x.byPeer, backlog)
+	require.Len(t, x.byQP, backlog)
+	require.LessOrEqual(t, len(s.server.tc.inbox.jobs), maxJobs)
+	s.settle()
+	for range backlog {
+		passive, _ := s.server.request(l)
+		require.NoError(t, passive.Close())
+	}
+	s.server.quiet()
+	require.Empty(t, x.carriers)
+	require.Empty(t, x.byPeer)
+	require.Empty(t, x.byQP)
+	require.Empty(t, s.ask(s.req(l.LocalAddr().Port())))
+	s.server.request(l)
+}
+
+// FuzzWireCM: whatever strangers send, it breaks nothing, and costs nobody else
+// a connection.
+func FuzzWireCM(f *testing.F) {
+	for attr := range uint16(12) {
+		f.Add(attr+0x0f, []byte("some bytes"))
+	}
+	f.Fuzz(func(t *testing.T, attr uint16, data []byte) {
+		s := newStranger(t)
+		l := s.listen(cm.TCP, 0)
+		s.listen(cm.UDP, 0)
+		s.established(l)
+		var m wire.MAD
+		(&wire.RTU{}).Encode(&m, 1)
+		binary.BigEndian.PutUint16(m[16:], attr)
+		copy(m[wire.MADDataOffset:], data)
+		s.say(&m)
+		for !s.server.tc.queue.empty() {
+			ev := s.server.next()
+			require.Equal(t, cm.ConnectRequest, ev.Type)
+			require.NoError(t, ev.Ack())
+			s.server.end(ev.ID)
+		}
+	})
+}

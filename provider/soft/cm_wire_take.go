@@ -1,0 +1,183 @@
+//go:build linux
+
+package soft
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// post leaves a datagram for the carrier. The caller holds the exchange's lock.
+func (c *wireCarrier) post(m *wire.MAD) {
+	kept := *m
+	c.leave(func() { c.take(&kept) })
+}
+
+// leave has something done with the lock of the carrier's channel. The caller
+// holds the exchange's.
+func (c *wireCarrier) leave(job func()) {
+	ch := c.ch
+	ch.inbox.leave(func() {
+		if c.isOn(ch, job) {
+			job()
+		}
+	})
+}
+
+// isOn reports whether the carrier is on a channel whose lock is held. If it has
+// moved on, so does the job.
+func (c *wireCarrier) isOn(ch *channel, job func()) bool {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	if c.ch != ch && !c.closed {
+		c.leave(job)
+	}
+	return c.ch == ch && !c.closed
+}
+
+// take does what a datagram asks for. Its peer, and its communication id, are
+// ours. What does not fit is dropped: it is late, or repeated.
+func (c *wireCarrier) take(m *wire.MAD) {
+	switch m.Attribute() {
+	case wire.AttrMRA:
+		c.onMRA(m)
+	case wire.AttrREP:
+		c.onREP(m)
+	case wire.AttrRTU:
+		if c.fromPeer(m) {
+			c.deliver(&readyMsg{})
+		}
+	case wire.AttrREJ:
+		c.onREJ(m)
+	case wire.AttrDREQ:
+		c.onDREQ(m)
+	case wire.AttrDREP:
+		if c.fromPeer(m) {
+			c.deliver(&disconnectedMsg{})
+		}
+	case wire.AttrSIDRREP:
+		var r wire.SIDRREP
+		r.Decode(m)
+		c.deliver(parseSIDRREP(&r))
+	}
+}
+
+// fromPeer reports whether the sender's id is the one that the peer told.
+func (c *wireCarrier) fromPeer(m *wire.MAD) bool { return c.peer != 0 && firstID(m) == c.peer }
+
+// deliver hands a message to the ID. One that it takes is an answer to what is
+// being repeated. A carrier without an ID waits for any answer.
+func (c *wireCarrier) deliver(m message) {
+	if c.id == nil {
+		c.drop()
+		return
+	}
+	if c.muted {
+		return
+	}
+	if c.id.deliver(m) {
+		c.repeat.stop()
+	}
+}
+
+// onMRA: the peer has got what is repeated, and its application takes its time
+// (IBTA vol. 1, 12.6.6).
+func (c *wireCarrier) onMRA(m *wire.MAD) {
+	var r wire.MRA
+	r.Decode(m)
+	if c.id == nil || !c.repeat.running() {
+		return
+	}
+	switch attr := c.repeat.mad.Attribute(); {
+	case r.Received == wire.AnsweredREQ && attr == wire.AttrREQ:
+	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.fromPeer(m):
+	default:
+		return
+	}
+	wait := codeTime(r.ServiceTimeout) + lastRepeat
+	c.repeat.wait(wait)
+	c.id.expect(wait + requestTimeout)
+}
+
+// onREP: a connection is accepted; or the peer repeats that, because our answer
+// was lost or takes long.
+func (c *wireCarrier) onREP(m *wire.MAD) {
+	var r wire.REP
+	r.Decode(m)
+	again := c.peer == r.LocalID
+	switch {
+	case c.id == nil:
+	case c.id.phase == phaseRequestSent && c.id.ps == cm.TCP && c.accepts(&r):
+		c.deliver(parseREP(&r))
+	case again && c.ready && c.id.phase == phaseEstablished:
+		_ = c.send(&readyMsg{})
+	case again && c.id.phase == phaseReplied:
+		c.askForTime(wire.AnsweredREP)
+	case c.id.phase == phaseOver && !again:
+		c.x.mu.Lock()
+		c.x.reject(c.port, c.remote, m, wire.AnsweredREP, cm.RejectInvalidCommID)
+		c.x.mu.Unlock()
+	}
+}
+
+// accepts notes who the peer is, and reports whether that makes sense.
+func (c *wireCarrier) accepts(r *wire.REP) bool {
+	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
+		return false
+	}
+	c.meet(r.CAGUID, r.LocalID, r.QPN)
+	return true
+}
+
+// meet notes who the peer is.
+func (c *wireCarrier) meet(guid uint64, id, qpn uint32) {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	c.guid, c.peer, c.peerQPN = guid, id, qpn
+	c.x.byPeer[peerKey{guid, id}] = c
+	c.x.byQP[peerKey{guid, qpn}] = c
+}
+
+// askForTime tells the peer that its message has come, and the answer will
+// later.
+func (c *wireCarrier) askForTime(what wire.Answered) {
+	r := wire.MRA{LocalID: c.own, RemoteID: c.peer, Received: what, ServiceTimeout: serviceTimeout}
+	var m wire.MAD
+	r.Encode(&m, c.tid())
+	c.transmit(&m)
+}
+
+// onREJ: the peer refuses, or gives up.
+func (c *wireCarrier) onREJ(m *wire.MAD) {
+	var r wire.REJ
+	r.Decode(m)
+	if c.peer != 0 && r.LocalID != 0 && r.LocalID != c.peer {
+		return
+	}
+	c.deliver(parseREJ(&r))
+}
+
+// onDREQ: the peer wants to end the connection, of which it names our queue
+// pair. One that is ended already is confirmed again.
+func (c *wireCarrier) onDREQ(m *wire.MAD) {
+	var r wire.DREQ
+	r.Decode(m)
+	if !c.fromPeer(m) || r.RemoteQPN != c.qpn {
+		return
+	}
+	c.lastTID = m.TID()
+	if c.id == nil || c.id.phase == phaseOver || c.id.phase == phaseLeaving {
+		// Where both wish it, the peer may wait for an answer all the same.
+		var answer wire.MAD
+		c.encode(&answer, &disconnectedMsg{})
+		c.transmit(&answer)
+	}
+	c.deliver(&disconnectMsg{})
+}
+
+// heard: data came before the word that the peer is ready.
+func (c *wireCarrier) heard() {
+	if c.id != nil && c.id.phase == phaseReplySent {
+		c.deliver(&readyMsg{})
+	}
+}

@@ -1,0 +1,229 @@
+//go:build linux
+
+package soft
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestWireCMConnect(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{
+		PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 5,
+		FlowControl: true, RetryCount: 6, RNRRetryCount: 2,
+	})
+	passive, ev := w.request(l)
+	require.Equal(t, padded("hello", 56), ev.Param.PrivateData, "the wire does not tell the length")
+	ev.Param.PrivateData = nil
+	require.Equal(t, cm.ConnParam{
+		ResponderResources: 5, InitiatorDepth: 3,
+		FlowControl: true, RetryCount: 6, RNRRetryCount: 2, QPNum: active.QP().Num(),
+	}, ev.Param)
+	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
+
+	w.accept(passive, &cm.ConnParam{PrivateData: []byte("welcome"), ResponderResources: 4, InitiatorDepth: 1, RNRRetryCount: 7})
+	require.Equal(t, verbs.StateRTS, passive.QP().State(), "the passive queue pair is ready before the reply is sent")
+	ev = w.want(w.client, cm.Established, active)
+	require.Equal(t, padded("welcome", 196), ev.Param.PrivateData)
+	w.want(w.server, cm.Established, passive)
+	requireQP(t, active.QP(), wantQP{served: 1, outstanding: 4, retry: 6, rnrRetry: 7, peer: passive})
+	requireQP(t, passive.QP(), wantQP{served: 4, outstanding: 1, retry: 6, rnrRetry: 2, peer: active})
+
+	mine, err := active.QP().Query()
+	require.NoError(t, err)
+	theirs, err := passive.QP().Query()
+	require.NoError(t, err)
+	require.Equal(t, mine.SQPSN, theirs.RQPSN)
+	require.Equal(t, mine.RQPSN, theirs.SQPSN)
+	require.Equal(t, verbs.MTU4096, mine.PathMTU, "loopback carries the largest")
+	require.Equal(t, verbs.GIDFromAddr(serverAddr), mine.AH.DestGID)
+	require.Equal(t, verbs.GIDFromAddr(clientAddr), theirs.AH.DestGID)
+
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	exchange(t, w.server, passive.QP(), w.client, active.QP())
+	w.disconnected(active, passive)
+	w.quiet()
+	require.Equal(t, []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP}, w.sent)
+}
+
+func padded(s string, n int) []byte { return append([]byte(s), make([]byte, n-len(s))...) }
+
+// Whatever is lost once or a few times, the connection comes and goes as if it
+// had not been.
+func TestWireCMLoss(t *testing.T) {
+	for _, attr := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP} {
+		for _, n := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%#x %d", uint16(attr), n), func(t *testing.T) {
+				w := newMADWorld(t)
+				w.lose(attr, n)
+				w.disconnected(w.connected())
+				w.quiet()
+			})
+		}
+	}
+}
+
+// Each datagram comes twice, the second time late.
+func TestWireCMDuplicates(t *testing.T) {
+	w := newMADWorld(t)
+	w.fate = func(*wire.MAD, netip.Addr) int { return 2 }
+	w.disconnected(w.connected())
+	w.quiet()
+}
+
+// Losses, repetitions and reordering at random. A seed that fails fails again.
+func TestWireCMSeeds(t *testing.T) {
+	w := newMADWorld(t)
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		w.fate = func(*wire.MAD, netip.Addr) int {
+			rng.Shuffle(len(w.flying), func(i, j int) { w.flying[i], w.flying[j] = w.flying[j], w.flying[i] })
+			return rng.IntN(3)
+		}
+		t.Log("seed", seed)
+		active, passive := w.connected()
+		w.disconnected(active, passive)
+		w.quiet()
+	}
+}
+
+// Nobody answers: the request is repeated, ever more rarely, and given up.
+func TestWireCMUnreachable(t *testing.T) {
+	w := newMADWorld(t)
+	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
+	began := w.clock.now
+	active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
+	ev := w.want(w.client, cm.Unreachable, active)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+	require.Equal(t, requestTimeout, w.clock.now.Sub(began))
+	require.Less(t, len(w.sent), 25)
+	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1], "the peer is told that nobody waits any more")
+	w.quiet()
+}
+
+func TestWireCMReplyUnanswered(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
+	began := w.clock.now
+	w.accept(passive, nil)
+	w.want(w.server, cm.Unreachable, passive)
+	require.Equal(t, answerTimeout, w.clock.now.Sub(began))
+}
+
+// An application that takes its time is waited for: repetitions of the request
+// are answered by the wish for more of it.
+func TestWireCMSlowAccept(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	for began := w.clock.now; w.clock.now.Sub(began) < 10*time.Minute; {
+		require.True(t, w.pass())
+		w.settle()
+		w.client.quiet()
+		w.server.quiet()
+	}
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+	require.Contains(t, w.sent, wire.AttrMRA)
+}
+
+// The first packet of data stands in for the message that says that the peer is
+// ready.
+func TestWireCMDataCountsAsReady(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.lose(wire.AttrRTU, 1)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	began := w.clock.now
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	w.server.want(cm.Established, passive)
+	require.Equal(t, began, w.clock.now)
+}
+
+// A client that destroys its ID takes its request back.
+func TestWireCMClientLeaves(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.client.end(active)
+	w.settle()
+	w.server.createQP(passive)
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	w.quiet()
+}
+
+// Destroying an established ID tells the peer, even if that has to be said more
+// than once.
+func TestWireCMDestroyEstablished(t *testing.T) {
+	w := newMADWorld(t)
+	active, passive := w.connected()
+	w.lose(wire.AttrDREQ, 2)
+	w.client.end(active)
+	require.Zero(t, w.want(w.server, cm.Disconnected, passive).Status)
+	require.NoError(t, passive.Disconnect())
+	w.want(w.server, cm.TimewaitExit, passive)
+	w.quiet()
+	require.Empty(t, w.client.tc.orphans)
+}
+
+// A peer that is gone for good is not told for ever.
+func TestWireCMOrphansEnd(t *testing.T) {
+	w := newMADWorld(t)
+	active, _ := w.connected()
+	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
+	w.client.end(active)
+	require.Len(t, w.client.tc.orphans, 1)
+	w.quiet()
+	require.Empty(t, w.client.tc.orphans)
+}
+
+func TestWireCMDisconnectByBoth(t *testing.T) {
+	w := newMADWorld(t)
+	active, passive := w.connected()
+	require.NoError(t, active.Disconnect())
+	require.NoError(t, passive.Disconnect())
+	require.Zero(t, w.want(w.client, cm.Disconnected, active).Status)
+	require.Zero(t, w.want(w.server, cm.Disconnected, passive).Status)
+	w.want(w.client, cm.TimewaitExit, active)
+	w.want(w.server, cm.TimewaitExit, passive)
+	w.quiet()
+}
+
+func TestWireCMMigrate(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	w.settle() // the request waits to be fetched
+	other, err := cm.OpenChannel(w.server)
+	require.NoError(t, err)
+	w.server.tc.clock = func() time.Time { return w.clock.now }
+	require.NoError(t, l.Migrate(other))
+	before := w.server.ch
+	w.server.ch = other
+	t.Cleanup(func() { require.NoError(t, before.Close()) })
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+	w.disconnected(active, passive)
+}

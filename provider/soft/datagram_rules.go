@@ -1,0 +1,69 @@
+//go:build linux
+
+package soft
+
+import (
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// What UD asks of requests and of what arrives, on either path.
+
+// checkDatagram checks what only UD asks of a request.
+func checkDatagram(wr *verbs.SendWR) error {
+	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
+		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs only send"}
+	}
+	if a, ok := wr.AH.(*ah); !ok || a.closed.Load() {
+		return &verbs.ParamError{Field: "address handle", Reason: "missing, closed, or of another provider"}
+	}
+	if wr.RemoteQPN > 0xffffff {
+		return &verbs.ParamError{Field: "remote QP number", Value: int64(wr.RemoteQPN), Limit: 0xffffff}
+	}
+	return nil
+}
+
+// datagramFlaw finds what is wrong with a request that was queued: more than one
+// packet's payload (IBTA vol. 1, 9.8.2.2), a handle of another domain (10.2.2.2).
+func (q *qp) datagramFlaw(w *wqe) verbs.Status {
+	switch {
+	case w.total > datagramMTU:
+		return verbs.StatusLocLenErr
+	case w.to.(*ah).pd != q.pd:
+		return verbs.StatusLocQPOpErr
+	}
+	return verbs.StatusSuccess
+}
+
+// A datagram is what arrived for a UD queue pair.
+type datagram struct {
+	qkey      uint32
+	src       uint32 // the sender's queue pair number
+	header    wire.GRH
+	hasImm    bool
+	solicited bool
+	imm       uint32
+	payload   []byte
+}
+
+// deliverDatagram delivers a datagram, or drops it: with a wrong Q_Key (IBTA vol.
+// 1, 9.6.1.4.2), without a buffer, or with one that is too small.
+func (q *qp) deliverDatagram(d *datagram) {
+	if !q.serves() || d.qkey != q.attr.QKey {
+		return
+	}
+	total := uint64(len(d.header) + len(d.payload))
+	if next := q.receives().peek(); next == nil || next.capacity() < total || !q.popReceive(&q.current) {
+		return
+	}
+	if !q.scatter(d.header[:], 0) || !q.scatter(d.payload, uint32(len(d.header))) {
+		q.receiveDone(&verbs.WC{Status: verbs.StatusLocProtErr}, false)
+		return
+	}
+	wc := verbs.WC{Opcode: verbs.WCRecv, Flags: verbs.WCWithGRH, ByteLen: uint32(total), SrcQPN: d.src}
+	if d.hasImm {
+		wc.Flags |= verbs.WCWithImm
+		wc.Imm = d.imm
+	}
+	q.receiveDone(&wc, d.solicited)
+}

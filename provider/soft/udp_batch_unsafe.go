@@ -1,0 +1,157 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// mmsg is struct mmsghdr of recvmmsg(2).
+type mmsg struct {
+	header unix.Msghdr
+	length uint32
+}
+
+// A rawName is room for a socket address of either family.
+type rawName unix.RawSockaddrInet6
+
+// A batch is what one call of recvmmsg(2) or sendmmsg(2) works on: datagrams, in
+// buffers that are made once. It must not be copied, and not used by two
+// goroutines at a time.
+type batch struct {
+	msgs    []mmsg
+	iovecs  []unix.Iovec
+	buffers [][]byte
+	names   []rawName
+	control []segmentControl
+}
+
+// segmentControl is the control message of udp(7) UDP_SEGMENT.
+type segmentControl struct {
+	header unix.Cmsghdr
+	size   uint16
+	_      [6]byte
+}
+
+// newBatch makes n buffers of size bytes, and a message for each.
+func newBatch(n, size int) *batch {
+	b := &batch{
+		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n),
+		names: make([]rawName, n), control: make([]segmentControl, n),
+	}
+	memory := make([]byte, n*size)
+	for i := range n {
+		b.buffers[i] = memory[i*size : (i+1)*size : (i+1)*size]
+		b.iovecs[i].Base = &b.buffers[i][0]
+		b.iovecs[i].SetLen(size)
+		b.control[i].header = unix.Cmsghdr{Level: unix.IPPROTO_UDP, Type: unix.UDP_SEGMENT}
+		b.control[i].header.SetLen(unix.CmsgLen(2))
+	}
+	return b
+}
+
+// expect readies message i to receive into buffer i.
+func (b *batch) expect(i int) {
+	h := &b.msgs[i].header
+	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&b.names[i])), uint32(unsafe.Sizeof(b.names[i]))
+	h.Iov = &b.iovecs[i]
+	h.SetIovlen(1)
+}
+
+// address makes message i one of count buffers from first on, to dest. With a
+// segment size it is to be cut into datagrams of that size.
+func (b *batch) address(i, first, count int, to *udpDest, segment int) {
+	h := &b.msgs[i].header
+	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&to.name)), to.nameLen
+	h.Iov = &b.iovecs[first]
+	h.SetIovlen(count)
+	h.Control = nil
+	h.SetControllen(0)
+	if segment > 0 {
+		c := &b.control[i]
+		c.size = uint16(segment)
+		h.Control = (*byte)(unsafe.Pointer(c))
+		h.SetControllen(unix.CmsgSpace(2))
+	}
+}
+
+// setLength says how much of a buffer is to be sent.
+func (b *batch) setLength(i, n int) { b.iovecs[i].SetLen(n) }
+
+// count is how many buffers message i has.
+func (b *batch) count(i int) int { return int(b.msgs[i].header.Iovlen) }
+
+// swap exchanges two buffers, with what is in them.
+func (b *batch) swap(i, j int) {
+	b.buffers[i], b.buffers[j] = b.buffers[j], b.buffers[i]
+	b.iovecs[i], b.iovecs[j] = b.iovecs[j], b.iovecs[i]
+}
+
+// received returns datagram i, and whether all of it found room.
+func (b *batch) received(i int) (data []byte, complete bool) {
+	m := &b.msgs[i]
+	return b.buffers[i][:m.length], m.header.Flags&unix.MSG_TRUNC == 0
+}
+
+// receive receives up to so many datagrams as there are messages, and never
+// blocks: that is why it does not tell the scheduler.
+func (b *batch) receive(fd int) (int, error) { return b.call(unix.SYS_RECVMMSG, fd, 0, len(b.msgs)) }
+
+// send sends the messages from first to before end, as far as the system takes
+// them.
+func (b *batch) send(fd, first, end int) (int, error) {
+	return b.call(unix.SYS_SENDMMSG, fd, first, end)
+}
+
+func (b *batch) call(trap uintptr, fd, first, end int) (int, error) {
+	n, _, errno := unix.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(&b.msgs[first])),
+		uintptr(end-first), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}
+
+// set writes a name. Its length is what is returned.
+func (n *rawName) set(at netip.AddrPort, zone uint32) uint32 {
+	if a := at.Addr(); a.Is4() {
+		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(n))
+		*in = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: a.As4()}
+		setPort(&in.Port, at.Port())
+		return unix.SizeofSockaddrInet4
+	}
+	*n = rawName{Family: unix.AF_INET6, Addr: at.Addr().As16(), Scope_id: zone}
+	setPort(&n.Port, at.Port())
+	return unix.SizeofSockaddrInet6
+}
+
+// get reads a name, without a zone.
+func (n *rawName) get() netip.AddrPort {
+	if n.Family == unix.AF_INET {
+		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(n))
+		return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), getPort(&in.Port))
+	}
+	return netip.AddrPortFrom(netip.AddrFrom16(n.Addr), getPort(&n.Port))
+}
+
+// Ports are in network order whatever the machine's is.
+
+func setPort(field *uint16, port uint16) {
+	b := (*[2]byte)(unsafe.Pointer(field))
+	b[0], b[1] = byte(port>>8), byte(port)
+}
+
+func getPort(field *uint16) uint16 {
+	b := (*[2]byte)(unsafe.Pointer(field))
+	return uint16(b[0])<<8 | uint16(b[1])
+}
+
+// attachFilter has the kernel choose a socket of a SO_REUSEPORT group by a
+// classic BPF program; see socket(7), SO_ATTACH_REUSEPORT_CBPF.
+func attachFilter(fd int, program []unix.SockFilter) error {
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF,
+		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})
+}

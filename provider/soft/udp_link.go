@@ -1,0 +1,172 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+const (
+	// sendBatch and receiveBatch are how many packets go with one call of the
+	// system, and receiveRounds how many such calls one drive makes.
+	sendBatch     = 64
+	receiveBatch  = 32
+	receiveRounds = 2
+	// packetRoom is the room for a packet, a multiple of a cache line.
+	packetRoom = (wire.MaxPacket + 63) &^ 63
+)
+
+// udpLink is a shard's packetLink: its sockets, one for each local address that
+// its queue pairs use. It belongs to the shard.
+type udpLink struct {
+	s       *shard
+	slot    uint32
+	sockets []*udpSocket
+}
+
+// A udpSocket is a shard's socket on one local address.
+type udpSocket struct {
+	link  *udpLink
+	port  *udpPort
+	fd    int
+	users int
+	send  udpSender
+	recv  udpReceiver
+	full  bool // the system took nothing more: epoll tells when it does
+}
+
+var errTooManyShards = errors.New("too many shards on one address")
+
+// open: see packetLink.
+func (l *udpLink) open(to *route) error {
+	u, err := l.socket(to.local)
+	if err != nil {
+		return err
+	}
+	u.users++
+	to.dest = &udpDest{socket: u}
+	to.dest.set(u.port.local, to.remote)
+	return nil
+}
+
+// socket is the shard's socket on an address.
+func (l *udpLink) socket(local netip.Addr) (*udpSocket, error) {
+	for _, u := range l.sockets {
+		if u.port.local.Addr() == local {
+			return u, nil
+		}
+	}
+	port, err := l.s.dev.udp.acquire(local)
+	if err != nil {
+		return nil, err
+	}
+	u := &udpSocket{link: l, port: port}
+	if err := u.join(); err != nil {
+		port.release()
+		return nil, err
+	}
+	l.sockets = append(l.sockets, u)
+	return u, nil
+}
+
+func (u *udpSocket) join() (err error) {
+	if u.fd, err = u.port.join(u.link.slot); err != nil {
+		return err
+	}
+	u.send = newUDPSender(u.fd, sendBatch, packetRoom)
+	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom)
+	return u.link.s.watch(u.fd, unix.EPOLLIN, u)
+}
+
+// close: see packetLink. The last route of a socket takes it away.
+func (l *udpLink) close(to *route) {
+	u := to.dest.socket
+	if u.users--; u.users > 0 {
+		return
+	}
+	u.send.flush()
+	l.s.unwatch(u.fd)
+	for i, other := range l.sockets {
+		if other == u {
+			l.sockets = append(l.sockets[:i], l.sockets[i+1:]...)
+			break
+		}
+	}
+	u.port.release()
+}
+
+// room: see packetLink.
+func (l *udpLink) room(to *route, size int) []byte {
+	if b := to.dest.socket.send.buffer(); b != nil {
+		return b[:size]
+	}
+	return nil
+}
+
+// push: see packetLink.
+func (l *udpLink) push(to *route, p wire.Packet) { to.dest.socket.send.put(p, to.dest) }
+
+// flush: see packetLink.
+func (l *udpLink) flush() {
+	for _, u := range l.sockets {
+		if u.send.queued > 0 {
+			u.send.flush()
+			u.awaitRoom(u.send.queued > 0)
+		}
+	}
+}
+
+// poll takes what has arrived, and sends what the system did not take before.
+func (l *udpLink) poll() {
+	for _, u := range l.sockets {
+		u.poll()
+	}
+	l.flush()
+}
+
+func (u *udpSocket) poll() {
+	for range receiveRounds {
+		if !u.recv.receive(u) {
+			return
+		}
+	}
+}
+
+// receive: see packetSink. A packet for connection management is met here when a
+// socket has joined and the system has not been told yet.
+func (u *udpSocket) receive(p wire.Packet, from *arrival) {
+	if p.BTH().DestQP() == wire.GSIQPN {
+		u.link.s.dev.mads.receive(p, from)
+		return
+	}
+	u.link.s.wire.receive(p, from)
+}
+
+// onReady: see watcher.
+func (u *udpSocket) onReady(_ int, events uint32) {
+	if events&unix.EPOLLOUT != 0 {
+		u.awaitRoom(false)
+		u.link.flush()
+	}
+	u.poll()
+}
+
+// awaitRoom has the shard woken when the system takes packets again.
+func (u *udpSocket) awaitRoom(full bool) {
+	if full == u.full {
+		return
+	}
+	u.full = full
+	events := uint32(unix.EPOLLIN)
+	if full {
+		events |= unix.EPOLLOUT
+	}
+	_ = unix.EpollCtl(u.link.s.epfd, unix.EPOLL_CTL_MOD, u.fd, &unix.EpollEvent{Events: events, Fd: int32(u.fd)})
+}
+
+var _ packetLink = (*udpLink)(nil)

@@ -1,0 +1,87 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// A udpReceiver takes packets from a socket, and drops those that are none. It
+// never blocks.
+type udpReceiver struct {
+	fd    int
+	local netip.AddrPort
+	batch *batch
+	from  netip.AddrPort // of the last packet
+	flow  wire.Flow      // of packets from there
+	last  arrival
+	stats receiveStats
+}
+
+// receiveStats count what became of datagrams. Every one is in exactly one of
+// the counts.
+type receiveStats struct {
+	packets   uint64 // handed on
+	malformed uint64 // too long or too short, or with an opcode that nobody knows
+	damaged   uint64 // with a wrong ICRC
+}
+
+func newUDPReceiver(fd int, local netip.AddrPort, packets, size int) udpReceiver {
+	r := udpReceiver{fd: fd, local: local, batch: newBatch(packets, size)}
+	for i := range packets {
+		r.batch.expect(i)
+	}
+	return r
+}
+
+// receive takes what has arrived, one batch of it, and hands each packet on. It
+// reports whether there may be more.
+func (r *udpReceiver) receive(to packetSink) (more bool) {
+	n, err := r.batch.receive(r.fd)
+	if err != nil {
+		// EAGAIN: nothing. Errors of packets sent before (ICMP) end up here,
+		// too, and are told by the missing answer anyway.
+		return false
+	}
+	for i := range n {
+		if p, ok := r.check(i); ok {
+			r.stats.packets++
+			to.receive(p, &r.last)
+		}
+		r.batch.expect(i) // the length of the name was set
+	}
+	return n == len(r.batch.msgs)
+}
+
+// A packetSink gets the packets that arrived, which are valid during the call.
+type packetSink interface {
+	receive(p wire.Packet, from *arrival)
+}
+
+// check decodes datagram i.
+func (r *udpReceiver) check(i int) (wire.Packet, bool) {
+	data, complete := r.batch.received(i)
+	if !complete {
+		r.stats.malformed++
+		return wire.Packet{}, false
+	}
+	p, err := wire.Decode(data)
+	if err != nil {
+		r.stats.malformed++
+		return p, false
+	}
+	// The ICRC covers the sender's port, which network cards vary.
+	if from := r.batch.names[i].get(); from != r.from {
+		r.from = from
+		r.flow.Set(from, r.local)
+		// What a socket does not tell is taken for what hosts send mostly.
+		r.last = arrival{from: from.Addr(), to: r.local.Addr(), hopLimit: defaultHopLimit}
+	}
+	if _, ok := r.flow.Verify(p); !ok {
+		r.stats.damaged++
+		return p, false
+	}
+	return p, true
+}

@@ -1,0 +1,167 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// A udpSender collects packets and sends them, many with one call of the system.
+// It never blocks. Runs of packets of the same length to the same peer go as one
+// message that the system, or the network card, cuts up (udp(7), UDP_SEGMENT).
+type udpSender struct {
+	fd      int
+	batch   *batch
+	packets []wire.Packet // in the buffers of the same index
+	dests   []*udpDest
+	queued  int  // packets that wait, from the first buffer on
+	segment bool // UDP_SEGMENT may be used
+	stats   sendStats
+}
+
+// sendStats count what became of packets.
+type sendStats struct {
+	packets uint64 // given to the system
+	calls   uint64 // of the system
+	dropped uint64 // refused by the system, as too long or without a route
+}
+
+const (
+	// maxSegments and maxSegmented bound one message with UDP_SEGMENT: kernels
+	// before 6.9 take 64 segments, and a UDP datagram over IPv4 has 65507 bytes.
+	maxSegments  = 64
+	maxSegmented = 65507
+)
+
+func newUDPSender(fd, packets, size int) udpSender {
+	return udpSender{
+		fd: fd, batch: newBatch(packets, size),
+		packets: make([]wire.Packet, packets), dests: make([]*udpDest, packets),
+		segment: canSegment(fd),
+	}
+}
+
+// canSegment asks the system for UDP_SEGMENT. What a route can do is not known
+// before a packet is refused.
+func canSegment(fd int) bool {
+	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
+}
+
+// buffer is the memory for the next packet, until put; nil when there is no
+// room, as long as the system takes nothing.
+func (s *udpSender) buffer() []byte {
+	if s.queued == len(s.packets) {
+		s.flush()
+	}
+	if s.queued == len(s.packets) {
+		return nil
+	}
+	return s.batch.buffers[s.queued]
+}
+
+// put queues a packet, complete but for its ICRC, that was built at the
+// beginning of buffer. It is sent by flush. to is not used after that.
+func (s *udpSender) put(p wire.Packet, to *udpDest) {
+	s.batch.setLength(s.queued, len(p.Bytes()))
+	s.packets[s.queued], s.dests[s.queued] = p, to
+	s.queued++
+}
+
+// flush sends what is queued, as far as the system takes it now.
+func (s *udpSender) flush() {
+	first := 0 // packet
+	for first < s.queued {
+		messages := s.gather(first)
+		sent, err := s.batch.send(s.fd, 0, messages)
+		s.stats.calls++
+		for i := range sent {
+			n := s.batch.count(i)
+			first += n
+			s.stats.packets += uint64(n)
+		}
+		if err != nil && !s.refused(err, &first) {
+			break
+		}
+	}
+	s.keep(first)
+}
+
+// refused handles the refusal of the message that begins with packet first, and
+// reports whether to go on.
+func (s *udpSender) refused(err error, first *int) bool {
+	n := s.batch.count(0)
+	switch {
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EINTR):
+		return false
+	case n > 1 && (errors.Is(err, unix.EIO) || errors.Is(err, unix.EINVAL)):
+		// The device can not compute checksums, or the segments do not fit:
+		// send each by itself, now and from now on.
+		s.segment = false
+	default:
+		*first += n
+		s.stats.dropped += uint64(n)
+	}
+	return true
+}
+
+// gather makes messages of the packets from first on, and seals them.
+func (s *udpSender) gather(first int) (messages int) {
+	for first < s.queued {
+		n := s.run(first)
+		segment := 0
+		if n > 1 {
+			segment = len(s.packets[first].Bytes())
+		}
+		to := s.dests[first]
+		for i := range n {
+			// IPv4: an unconnected socket with IP_PMTUDISC_DO sends 0 in the
+			// identification field, and segments numbered from 0.
+			to.flow.Seal(s.packets[first+i], uint16(i))
+		}
+		s.batch.address(messages, first, n, to, segment)
+		messages++
+		first += n
+	}
+	return messages
+}
+
+// run is how many packets from first on can go as one message: all of one
+// length, but that the last may be shorter, and to one queue pair, since a
+// receiver on this host chooses the shard once for the message.
+func (s *udpSender) run(first int) int {
+	if !s.segment {
+		return 1
+	}
+	size, qpn := len(s.packets[first].Bytes()), s.packets[first].BTH().DestQP()
+	n, total := 1, size
+	for i := first + 1; i < s.queued && n < maxSegments; i++ {
+		next := len(s.packets[i].Bytes())
+		if s.dests[i] != s.dests[first] || s.packets[i].BTH().DestQP() != qpn || next > size || total+next > maxSegmented {
+			break
+		}
+		n, total = n+1, total+next
+		if next < size {
+			break
+		}
+	}
+	return n
+}
+
+// keep moves the packets from first on to the front.
+func (s *udpSender) keep(first int) {
+	if first == 0 {
+		return
+	}
+	n := s.queued - first
+	for i := range n {
+		s.batch.swap(i, first+i)
+		s.packets[i], s.packets[first+i] = s.packets[first+i], wire.Packet{}
+		s.dests[i] = s.dests[first+i]
+	}
+	clear(s.dests[n:s.queued])
+	s.queued = n
+}

@@ -1,0 +1,76 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+const (
+	// socketBuffer is what is asked for in both directions; the system lowers
+	// it to net.core.rmem_max and wmem_max. What does not fit is lost, and sent
+	// again after a timeout.
+	socketBuffer = 4 << 20
+	// ipMTUDiscoverDo is IP_PMTUDISC_DO and IPV6_PMTUDISC_DO: nothing is
+	// fragmented, and for an unconnected socket over IPv4 the identification is
+	// always 0, as the ICRC has to know.
+	ipMTUDiscoverDo = unix.IP_PMTUDISC_DO
+)
+
+// openUDP makes a socket for packets of one local address. It is not connected:
+// that would make the identification field unpredictable, and the socket deaf to
+// all peers but one. A joining socket shares address and port with those there
+// are; any other is refused where somebody has them.
+func openUDP(local netip.AddrPort, joining bool) (int, error) {
+	fd, err := datagramSocket(local.Addr())
+	if err != nil {
+		return -1, err
+	}
+	if err := prepareUDP(fd, local, joining); err != nil {
+		_ = unix.Close(fd)
+		if errors.Is(err, unix.EADDRINUSE) {
+			err = portTaken(local)
+		}
+		return -1, err
+	}
+	return fd, nil
+}
+
+func prepareUDP(fd int, local netip.AddrPort, joining bool) error {
+	discover, level, option := ipMTUDiscoverDo, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
+	if local.Addr().Is6() {
+		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER
+		// The kernel's Soft-RoCE and network cards send the checksum 0, which
+		// over IPv6 has to be allowed (RFC 6936).
+		if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1); err != nil {
+			return fmt.Errorf("UDP_NO_CHECK6_RX: %w", err)
+		}
+	}
+	if err := unix.SetsockoptInt(fd, level, option, discover); err != nil {
+		return fmt.Errorf("IP_MTU_DISCOVER: %w", err)
+	}
+	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer); err != nil {
+			return fmt.Errorf("socket buffer: %w", err)
+		}
+	}
+	if joining {
+		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+			return fmt.Errorf("SO_REUSEPORT: %w", err)
+		}
+	}
+	return unix.Bind(fd, sockaddr(local.Addr(), int(local.Port())))
+}
+
+// portTaken says what can be done about it.
+func portTaken(local netip.AddrPort) error {
+	return fmt.Errorf("%w: UDP %v belongs to another process, or to the kernel's own RoCE (rdma_rxe). "+
+		"One process speaks RoCE on an address: give this one another address (on loopback, 127.0.0.2), "+
+		"unload rdma_rxe or use a network namespace, or set Config.WirePort on both ends", cm.ErrAddrInUse, local)
+}

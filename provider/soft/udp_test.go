@@ -1,0 +1,307 @@
+//go:build linux
+
+package soft
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// testPorts are a device's addresses with so many slots.
+func testPorts(port uint16, slots uint32) *udpPorts {
+	return &udpPorts{udpPort: port, slots: slots, ports: make(map[netip.Addr]*udpPort)}
+}
+
+// A basket keeps what arrives.
+type basket struct {
+	qpns   []uint32
+	sizes  []int
+	from   []netip.Addr
+	numIDs []psn.Value
+}
+
+func (b *basket) receive(p wire.Packet, from *arrival) {
+	b.qpns = append(b.qpns, p.BTH().DestQP())
+	b.sizes = append(b.sizes, len(p.Payload()))
+	b.numIDs = append(b.numIDs, p.BTH().PSN())
+	b.from = append(b.from, from.from)
+}
+
+// A udpRig is a sender on one address and a receiver on another.
+type udpRig struct {
+	t    *testing.T
+	send udpSender
+	recv udpReceiver
+	to   *udpDest
+	num  int
+}
+
+func newUDPRig(t *testing.T, from, to string) *udpRig {
+	t.Helper()
+	port := freePort(t)
+	open := func(s string) (int, netip.AddrPort) {
+		at := netip.AddrPortFrom(netip.MustParseAddr(s), port)
+		fd, err := openUDP(at, false)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+		return fd, at
+	}
+	out, src := open(from)
+	in, dst := open(to)
+	r := &udpRig{
+		t: t, to: &udpDest{},
+		send: newUDPSender(out, sendBatch, packetRoom),
+		recv: newUDPReceiver(in, dst, receiveBatch, packetRoom),
+	}
+	r.to.set(src, dst.Addr())
+	return r
+}
+
+// queue queues a packet with so much payload.
+func (r *udpRig) queue(payload int) {
+	b := r.send.buffer()
+	require.NotNil(r.t, b)
+	p := wire.Build(b, wire.SendOnly, payload)
+	p.BTH().SetDestQP(0x123)
+	p.BTH().SetPSN(psn.New(uint32(r.num)))
+	for i := range p.Payload() {
+		p.Payload()[i] = byte(r.num)
+	}
+	r.num++
+	r.send.put(p, r.to)
+}
+
+func (r *udpRig) received() *basket {
+	b := &basket{}
+	for r.recv.receive(b) {
+	}
+	return b
+}
+
+// Loopback brings datagrams before the call that sends them returns.
+func TestUDPSend(t *testing.T) {
+	sizes := []int{4096, 4096, 4096, 100, 100, 100, 0, 3, 1, 2, 4096}
+	for range 80 {
+		sizes = append(sizes, 256)
+	}
+	for _, segment := range []bool{true, false} {
+		t.Run(fmt.Sprintf("segment %v", segment), func(t *testing.T) {
+			newUDPRig(t, "127.9.0.1", "127.9.0.2").carry(segment, sizes)
+			oneSocket(t, "127.9.0.1").carry(segment, sizes)
+			oneSocket(t, "::1").carry(segment, sizes)
+		})
+	}
+}
+
+// oneSocket sends to itself.
+func oneSocket(t *testing.T, addr string) *udpRig {
+	t.Helper()
+	at := netip.AddrPortFrom(netip.MustParseAddr(addr), freePort(t))
+	fd, err := openUDP(at, false)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	r := &udpRig{t: t, to: &udpDest{}, send: newUDPSender(fd, sendBatch, packetRoom), recv: newUDPReceiver(fd, at, receiveBatch, packetRoom)}
+	r.to.set(at, at.Addr())
+	return r
+}
+
+// carry sends packets of these sizes, and requires that they arrive as they
+// were sent, with or without the system's help to cut messages.
+func (r *udpRig) carry(segment bool, sizes []int) {
+	r.t.Helper()
+	require.True(r.t, r.send.segment, "every supported kernel has UDP_SEGMENT")
+	r.send.segment = segment
+	for _, n := range sizes {
+		r.queue(n)
+	}
+	r.send.flush()
+	got := r.received()
+	require.Equal(r.t, sizes, got.sizes)
+	for i, num := range got.numIDs {
+		require.Equal(r.t, psn.New(uint32(i)), num, "in order")
+	}
+	require.Equal(r.t, receiveStats{packets: uint64(len(sizes))}, r.recv.stats)
+	require.EqualValues(r.t, len(sizes), r.send.stats.packets)
+	require.Zero(r.t, r.send.queued)
+}
+
+// Where the system takes no segments after all, each packet goes by itself. It
+// refuses them on a socket without checksums.
+func TestUDPSegmentsRefused(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	require.NoError(t, unix.SetsockoptInt(r.send.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
+	for range 10 {
+		r.queue(64)
+	}
+	r.send.flush()
+	require.Len(t, r.received().sizes, 10)
+	require.False(t, r.send.segment)
+	require.Zero(t, r.send.stats.dropped)
+}
+
+// A packet that the system refuses is lost, and holds up no other.
+func TestUDPRefused(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	good := r.to
+	r.queue(10)
+	r.to = &udpDest{} // an address of no family
+	r.queue(20)
+	r.to = good
+	r.queue(30)
+	r.send.flush()
+	require.Equal(t, []int{10, 30}, r.received().sizes)
+	require.EqualValues(t, 1, r.send.stats.dropped)
+}
+
+// What the system does not take now is kept, in order.
+func TestUDPKeep(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	for n := range 5 {
+		r.queue(n)
+	}
+	r.send.keep(2)
+	require.Equal(t, 3, r.send.queued)
+	r.queue(5)
+	r.send.flush()
+	require.Equal(t, []int{2, 3, 4, 5}, r.received().sizes)
+}
+
+func TestUDPBadPackets(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
+	send := func(b []byte) { require.NoError(t, unix.Sendto(r.send.fd, b, 0, &to)) }
+	b := make([]byte, packetRoom)
+	good := wire.Build(b, wire.SendOnly, 100)
+	r.to.flow.Seal(good, 0)
+
+	send(good.Bytes())
+	require.Len(t, r.received().sizes, 1)
+	const changesOnTheWay = 4 // the byte of the BTH that the ICRC leaves out
+	for i := range good.Bytes() {
+		if i == changesOnTheWay {
+			continue
+		}
+		good.Bytes()[i] ^= 0x10
+		send(good.Bytes())
+		good.Bytes()[i] ^= 0x10
+	}
+	send(nil)
+	send(good.Bytes()[:40])
+	send(make([]byte, packetRoom+1))
+	require.Empty(t, r.received().sizes)
+	n := uint64(len(good.Bytes())) - 1 + 3
+	require.Equal(t, n, r.recv.stats.malformed+r.recv.stats.damaged)
+	require.GreaterOrEqual(t, r.recv.stats.malformed, uint64(3))
+	require.EqualValues(t, 1, r.recv.stats.packets)
+}
+
+func TestUDPAllocatesNothing(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	sink := &counter{}
+	allocs := testing.AllocsPerRun(100, func() {
+		for range 3 {
+			p := wire.Build(r.send.buffer(), wire.SendOnly, 64)
+			r.send.put(p, r.to)
+		}
+		r.send.flush()
+		r.recv.receive(sink)
+	})
+	require.Zero(t, allocs)
+	require.Positive(t, sink.n)
+}
+
+type counter struct{ n int }
+
+func (c *counter) receive(wire.Packet, *arrival) { c.n++ }
+
+// A packet gets to the socket of the shard that its queue pair is of, and a MAD
+// to that of connection management.
+func TestUDPSteering(t *testing.T) {
+	const slots = 6
+	ports := testPorts(freePort(t), slots)
+	local := netip.MustParseAddr("127.9.0.1")
+	port, err := ports.acquire(local)
+	require.NoError(t, err)
+	defer port.release()
+	fds := map[uint32]int{}
+	for _, slot := range []uint32{4, 1, 3} {
+		fds[slot], err = port.join(slot)
+		require.NoError(t, err)
+		again, err := port.join(slot)
+		require.NoError(t, err)
+		require.Equal(t, fds[slot], again)
+	}
+	r := oneSocket(t, "127.9.0.2")
+	r.to.set(netip.AddrPortFrom(netip.MustParseAddr("127.9.0.2"), r.recv.local.Port()), local)
+	r.to.nameLen = r.to.name.set(port.local, 0)
+
+	want := map[int][]uint32{}
+	for qpn := uint32(0); qpn < 200; qpn++ {
+		p := wire.Build(r.send.buffer(), wire.SendOnly, 0)
+		p.BTH().SetDestQP(qpn)
+		p.BTH()[4] = 0xff // not part of the number
+		r.send.put(p, r.to)
+		fd, ok := fds[qpn%slots]
+		if qpn == wire.GSIQPN || !ok {
+			fd = port.mads
+		}
+		want[fd] = append(want[fd], qpn)
+	}
+	r.send.flush()
+	for fd, qpns := range want {
+		require.Equal(t, qpns, rawQPNs(t, fd))
+	}
+}
+
+// rawQPNs reads the destinations of what waits in a socket.
+func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
+	b := make([]byte, packetRoom)
+	for {
+		n, _, err := unix.Recvfrom(fd, b, unix.MSG_DONTWAIT)
+		if err == unix.EAGAIN {
+			return qpns
+		}
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, n, wire.BTHSize)
+		qpns = append(qpns, (*wire.BTH)(b).DestQP())
+	}
+}
+
+// The port of an address is one process's; the error says what can be done.
+func TestUDPPortTaken(t *testing.T) {
+	mine, theirs := testPorts(freePort(t), 2), testPorts(0, 2)
+	theirs.udpPort = mine.udpPort
+	local := netip.MustParseAddr("127.9.0.1")
+	port, err := mine.acquire(local)
+	require.NoError(t, err)
+	_, err = port.join(0)
+	require.NoError(t, err)
+	again, err := mine.acquire(local)
+	require.NoError(t, err)
+	require.Same(t, port, again)
+	require.True(t, theirs.taken(local))
+	require.True(t, mine.taken(local))
+
+	_, err = theirs.acquire(local)
+	require.ErrorIs(t, err, cm.ErrAddrInUse)
+	for _, advice := range []string{"127.0.0.2", "rdma_rxe", "WirePort"} {
+		require.ErrorContains(t, err, advice)
+	}
+	other, err := theirs.acquire(netip.MustParseAddr("127.9.0.2"))
+	require.NoError(t, err)
+	other.release()
+
+	port.release()
+	require.True(t, theirs.taken(local), "one user is left")
+	port.release()
+	require.False(t, theirs.taken(local))
+	require.Empty(t, mine.ports)
+}

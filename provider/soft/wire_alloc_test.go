@@ -1,0 +1,100 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// wireLoop is a packet link that hands packets from one shard to another, with
+// memory of its own.
+type wireLoop struct {
+	peer   *wireShard
+	from   arrival
+	rooms  [256][wire.MaxPacket]byte
+	queued []wire.Packet
+}
+
+func (w *wireLoop) open(*route) error { return nil }
+func (w *wireLoop) close(*route)      {}
+func (w *wireLoop) flush()            {}
+
+func (w *wireLoop) room(_ *route, size int) []byte {
+	if len(w.queued) == len(w.rooms) {
+		return nil
+	}
+	return w.rooms[len(w.queued)][:size]
+}
+
+func (w *wireLoop) push(_ *route, p wire.Packet) { w.queued = append(w.queued, p) }
+
+// carry delivers what is queued.
+func (w *wireLoop) carry() {
+	for _, p := range w.queued {
+		w.peer.receive(p, &w.from)
+	}
+	w.queued = w.queued[:0]
+}
+
+// newWireLoop connects two ends that way.
+func newWireLoop(t testing.TB) (a, b *end, turn func()) {
+	s := newSim(t, 1, quietNet)
+	a, b = s.newEnd(), s.newEnd()
+	links := [2]*wireLoop{}
+	for i := range links {
+		links[i] = &wireLoop{peer: &s.hosts[1-i].shard.wire, from: arrival{from: s.hosts[i].addr}}
+		s.hosts[i].shard.wire.link = links[i]
+	}
+	s.join(a, b, func(attr *verbs.QPAttr) { attr.PathMTU = verbs.MTU1024 })
+	return a, b, func() {
+		for _, l := range links {
+			l.carry()
+		}
+	}
+}
+
+func TestWireHotPathDoesNotAllocate(t *testing.T) {
+	a, b, turn := newWireLoop(t)
+	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 8192)}}}
+	remote, key := b.mr.Addr(), b.mr.RKey()
+	word := []verbs.SGE{verbs.SGEOf(a.mr, 64, 8)}
+	sends := []verbs.SendWR{
+		{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: make([]byte, 64)},
+		{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 5000)}, RemoteAddr: remote, RKey: key},
+		{Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 5000)}, RemoteAddr: remote, RKey: key},
+		{Opcode: verbs.OpFetchAdd, Flags: verbs.SendSignaled, SGEs: word, RemoteAddr: remote, RKey: key},
+	}
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		_, _ = b.qp.PostRecv(recvs)
+		_, _ = a.qp.PostSend(sends)
+		for done := 0; done < len(sends); {
+			turn()
+			_, _ = b.cq.Poll(b.wc)
+			n, _ := a.cq.Poll(a.wc)
+			done += n
+		}
+	}))
+}
+
+func BenchmarkWireRoundTrip(b *testing.B) {
+	one, two, turn := newWireLoop(b)
+	ends := [2]*end{one, two}
+	var recvs [2][]verbs.RecvWR
+	for i, e := range ends {
+		recvs[i] = []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, 64)}}}
+	}
+	send := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: make([]byte, 64)}}
+	for b.Loop() {
+		for i, e := range ends {
+			_, _ = ends[1-i].qp.PostRecv(recvs[1-i])
+			_, _ = e.qp.PostSend(send)
+			turn()
+			_, _ = ends[1-i].cq.Poll(ends[1-i].wc)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestWireAckCoversAllInFront(t *testing.T) {
+	p := newScript(t)
+	for id := range uint64(4) {
+		p.post(id, verbs.OpSend, 2*scriptMTU)
+	}
+	p.send(p.ack(5))
+	p.wantDone("three of four", verbs.StatusSuccess, 0, 1, 2)
+	p.send(p.ack(6), p.ack(2))
+	p.wantDone("half of the last, and nothing new", verbs.StatusSuccess)
+	p.send(p.syndrome(wire.Ack(5), 7))
+	p.wantDone("credits do no harm", verbs.StatusSuccess, 3)
+}
+
+func TestWireAnswersThatMeanNothing(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 2*scriptMTU)
+	p.post(2, verbs.OpSend, 1)
+	p.send(p.ack(1))
+	p.wantDone("the first", verbs.StatusSuccess, 1)
+	p.out = nil
+	const reserved = wire.Syndrome(2 << 5)
+	for name, pkt := range map[string]wire.Packet{
+		"of what was never sent":     p.ack(3),
+		"a NAK of the same":          p.nak(wire.NAKInvalidRequest, 3),
+		"from before the beginning":  p.packet(wire.Acknowledge, ourBase.Add(-1), 0),
+		"late NAK":                   p.nak(wire.NAKInvalidRequest, 1),
+		"late sequence NAK":          p.nak(wire.NAKSequence, 0),
+		"late RNR NAK":               p.syndrome(wire.RNRNAK(1), 0),
+		"reserved syndrome":          p.syndrome(reserved, 2),
+		"NAK of RD":                  p.nak(wire.NAKInvalidRD, 2),
+		"reserved NAK":               p.nak(31, 2),
+		"READ response to a SEND":    p.answer(wire.ReadResponseOnly, 2, 1),
+		"atomic response to a SEND":  p.answer(wire.AtomicAcknowledge, 2, 0),
+		"of another transport":       p.packet(wire.UDSendOnly, ourBase, 0),
+		"a notification":             p.packet(wire.CNP, 0, 0),
+		"a READ response from below": p.answer(wire.ReadResponseOnly, 0, 1),
+	} {
+		p.send(pkt)
+		require.Empty(t, p.e.taken(), name)
+		p.wantQuiet(name)
+		require.Equal(t, verbs.StateRTS, p.e.qp.State(), name)
+	}
+	p.send(p.ack(2))
+	p.wantDone("it goes on", verbs.StatusSuccess, 2)
+}
+
+func TestWireResponsesAcknowledgeWhatIsInFront(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 1)
+	p.post(2, verbs.OpRead, 2*scriptMTU)
+	p.post(3, verbs.OpWrite, 1)
+	p.post(4, verbs.OpFetchAdd, 8)
+	p.send(p.answer(wire.ReadResponseFirst, 1, scriptMTU))
+	p.wantDone("the SEND in front of the READ", verbs.StatusSuccess, 1)
+	result := p.answer(wire.AtomicAcknowledge, 4, 0)
+	result.AtomicAckETH().Set(0x0102030405060708)
+	p.send(p.answer(wire.ReadResponseLast, 2, scriptMTU), result)
+	p.wantDone("the others", verbs.StatusSuccess, 2, 3, 4)
+	require.EqualValues(t, 0x0102030405060708, binary.NativeEndian.Uint64(p.e.mr.Bytes()))
+}
+
+// An acknowledgement of what comes after a READ says that its response is lost. It
+// does not complete the READ, and neither does one of the READ itself.
+func TestWireAckBehindAnUnansweredRead(t *testing.T) {
+	for name, seq := range map[string]uint64{"of the READ's last packet": 3, "of what follows": 4} {
+		p := newScript(t)
+		p.post(1, verbs.OpSend, 1)
+		p.post(2, verbs.OpRead, 3*scriptMTU)
+		p.post(3, verbs.OpSend, 1)
+		p.send(p.answer(wire.ReadResponseFirst, 1, scriptMTU))
+		p.wantDone(name, verbs.StatusSuccess, 1)
+		p.out = nil
+		p.send(p.ack(seq), p.ack(seq), p.nak(wire.NAKInvalidRequest, 4))
+		p.wantDone(name, verbs.StatusSuccess)
+		again := p.wantRequest(name, wire.ReadRequest, 2)
+		require.EqualValues(t, 2*scriptMTU, again.RETH().Length(), name)
+		p.wantRequest(name, wire.SendOnly, 4)
+		p.wantQuiet("one loss is repaired once")
+		p.send(p.answer(wire.ReadResponseFirst, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU), p.ack(4))
+		p.wantDone(name, verbs.StatusSuccess, 2, 3)
+	}
+}
+
+func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpRead, 4*scriptMTU)
+	p.post(2, verbs.OpSend, 1)
+	p.out = nil
+	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU), p.answer(wire.ReadResponseMiddle, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU))
+	again := p.wantRequest("the second is missing", wire.ReadRequest, 1)
+	require.EqualValues(t, 0x10000+scriptMTU, again.RETH().Addr())
+	require.EqualValues(t, 3*scriptMTU, again.RETH().Length())
+	p.wantRequest("and all behind it", wire.SendOnly, 4)
+	p.send(p.answer(wire.ReadResponseLast, 3, scriptMTU))
+	p.wantQuiet("once")
+	// rxe goes on with MIDDLE, network cards begin anew with FIRST; a late copy
+	// of what was there already is nothing.
+	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU), p.answer(wire.ReadResponseMiddle, 1, scriptMTU),
+		p.answer(wire.ReadResponseOnly, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU))
+	p.wantDone("complete", verbs.StatusSuccess, 1)
+	for i := range 4 {
+		require.Equal(t, byte(number(ourBase, uint64(i))), p.e.mr.Bytes()[i*scriptMTU])
+	}
+}
+
+// A late response to what is about to be asked for again leaves the count of what
+// is outstanding right.
+func TestWireLateResponseAndTheDepth(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
+	p.post(1, verbs.OpRead, 1)
+	p.post(2, verbs.OpSend, 1)
+	p.send(p.ack(1), p.answer(wire.ReadResponseOnly, 0, 1), p.ack(1))
+	p.wantDone("both are answered", verbs.StatusSuccess, 1, 2)
+	p.out = nil
+	p.post(3, verbs.OpRead, 2*readPiece*scriptMTU)
+	p.wantRequest("one at a time", wire.ReadRequest, 2)
+	p.wantQuiet("one at a time")
+}
+
+func TestWireResponseOfAWrongLength(t *testing.T) {
+	for name, give := range map[string]func(*script) wire.Packet{
+		"short in the middle": func(p *script) wire.Packet { return p.answer(wire.ReadResponseFirst, 0, scriptMTU-4) },
+		"long in the middle":  func(p *script) wire.Packet { return p.answer(wire.ReadResponseFirst, 0, scriptMTU+4) },
+		"of an atomic":        func(p *script) wire.Packet { return p.answer(wire.AtomicAcknowledge, 0, 0) },
+		"short at the end": func(p *script) wire.Packet {
+			p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
+			return p.answer(wire.ReadResponseLast, 1, 4)
+		},
+		"long at the end": func(p *script) wire.Packet {
+			p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
+			return p.answer(wire.ReadResponseLast, 1, 6)
+		},
+	} {
+		p := newScript(t)
+		p.post(1, verbs.OpRead, scriptMTU+5)
+		p.post(2, verbs.OpSend, 1)
+		p.send(give(p))
+		p.wantDone(name, verbs.StatusBadRespErr, 1, 2)
+	}
+}
+
+func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
+	p := newScript(t)
+	m, err := p.e.pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
+	require.NoError(t, err)
+	p.e.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(m, 0, 2*scriptMTU)}})
+	require.NoError(t, m.Close())
+	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
+	p.wantDone("at the first packet", verbs.StatusLocProtErr, 1)
+}
+
+func TestWireRefusals(t *testing.T) {
+	for code, status := range map[wire.NAKCode]verbs.Status{
+		wire.NAKInvalidRequest:    verbs.StatusRemInvReqErr,
+		wire.NAKRemoteAccess:      verbs.StatusRemAccessErr,
+		wire.NAKRemoteOperational: verbs.StatusRemOpErr,
+	} {
+		p := newScript(t)
+		p.post(1, verbs.OpSend, 1)
+		p.post(2, verbs.OpWrite, 3*scriptMTU)
+		p.post(3, verbs.OpSend, 1)
+		p.out = nil
+		p.send(p.nak(code, 0))
+		p.wantDone(code.String(), status, 1, 2, 3)
+
+		p = newScript(t)
+		p.post(1, verbs.OpSend, 1)
+		p.post(2, verbs.OpWrite, 3*scriptMTU)
+		p.e.qp.attr.RetryCount = 0
+		p.out = nil
+		p.send(p.nak(code, 2))
+		got := p.e.taken()
+		require.Len(t, got, 2)
+		require.Equal(t, verbs.StatusSuccess, got[0].Status, "it acknowledges what is in front")
+		require.Equal(t, status, got[1].Status)
+		p.send(p.read(0, 0, 10))
+		p.wantQuiet("in the error state nobody answers")
+	}
+}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+const simQKey = 0x11111111
+
+// newUDEnd makes an end whose queue pair is a UD one, ready to send.
+func (s *sim) newUDEnd() *end {
+	e := s.newEnd()
+	require.NoError(s.t, e.qp.Close())
+	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq,
+		Caps: verbs.QPCaps{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 2, MaxRecvSGE: 2}})
+	require.NoError(s.t, err)
+	e.qp = q.(*qp)
+	attr := verbs.QPAttr{Port: 1, QKey: simQKey, SQPSN: 0xffffff}
+	for _, step := range []struct {
+		state verbs.QPState
+		mask  verbs.QPAttrMask
+	}{{verbs.StateInit, verbs.AttrPort | verbs.AttrQKey}, {verbs.StateRTR, 0}, {verbs.StateRTS, verbs.AttrSQPSN}} {
+		attr.State = step.state
+		require.NoError(s.t, q.Modify(&attr, step.mask|verbs.AttrState))
+	}
+	return e
+}
+
+// to makes an address handle.
+func (s *sim) to(e, peer *end) verbs.AH {
+	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(s.host(peer).addr), Port: 1, HopLimit: 64})
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { require.NoError(s.t, a.Close()) })
+	return a
+}
+
+func TestWireDatagrams(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	a, b := s.newUDEnd(), s.newUDEnd()
+	there, back := s.to(a, b), s.to(b, a)
+	for i := range datagramMTU {
+		a.mr.Bytes()[i] = byte(i)
+	}
+	for _, size := range []int{0, 1, 255, datagramMTU} {
+		b.recv(7, 0, 40+datagramMTU)
+		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSendImm, Imm: 5, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.num, RemoteQKey: simQKey,
+			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}})
+		require.Equal(t, verbs.StatusSuccess, a.taken()[0].Status, "it is complete when it is out")
+		s.settle()
+		got := b.taken()
+		require.Len(t, got, 1)
+		require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, Flags: verbs.WCWithGRH | verbs.WCWithImm, ByteLen: uint32(40 + size),
+			Imm: 5, QPN: b.qp.num, SrcQPN: a.qp.num}, got[0])
+		require.Equal(t, a.mr.Bytes()[:size], b.mr.Bytes()[40:][:size])
+		var header wire.GRH
+		header.Set(s.host(a).addr, s.host(b).addr, wire.UDSendOnlyImm.Size(size), 0, 64)
+		require.Equal(t, header[:], b.mr.Bytes()[:40])
+	}
+	a.recv(8, 0, 100)
+	b.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: back, RemoteQPN: a.qp.num, RemoteQKey: simQKey})
+	s.settle()
+	require.EqualValues(t, 40, a.taken()[0].ByteLen)
+}
+
+func TestWireDatagramsThatAreDropped(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	a, b := s.newUDEnd(), s.newUDEnd()
+	there := s.to(a, b)
+	send := func(size int, qkey uint32) []verbs.WC {
+		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.num, RemoteQKey: qkey,
+			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}})
+		require.Equal(t, verbs.StatusSuccess, a.taken()[0].Status)
+		s.settle()
+		return b.taken()
+	}
+	require.Empty(t, send(1, simQKey), "there is no buffer")
+	b.recv(1, 0, 50)
+	require.Empty(t, send(1, simQKey+1), "the key is wrong")
+	require.Empty(t, send(11, simQKey), "the buffer is too small")
+	require.Len(t, send(10, simQKey), 1, "this one fits")
+
+	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: there, RemoteQPN: b.qp.num, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, datagramMTU+1)}})
+	require.Equal(t, verbs.StatusLocLenErr, a.taken()[0].Status)
+}
+
+// A queue pair of the other type drops a packet.
+func TestWireDatagramForAConnection(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	a, b := s.newUDEnd(), s.newEnd()
+	s.connect(b, a)
+	b.recv(1, 0, 100)
+	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, AH: s.to(a, b), RemoteQPN: b.qp.num, RemoteQKey: simQKey})
+	s.settle()
+	require.Empty(t, b.taken())
+	pkt := wire.Build(make([]byte, wire.SendOnly.Size(0)), wire.SendOnly, 0)
+	pkt.BTH().SetDestQP(a.qp.num)
+	a.qp.shard.wire.receive(pkt, &arrival{from: s.host(b).addr, to: s.host(a).addr})
+	require.Empty(t, a.taken())
+}

@@ -1,0 +1,100 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// FuzzWirePeer plays a peer that sends whatever it likes. Four bytes are a step:
+// what to do, a sequence near the one that is expected, a length and a syndrome,
+// and how the packet is spoiled.
+func FuzzWirePeer(f *testing.F) {
+	f.Add([]byte{byte(wire.SendOnly), 128, 4, 0, byte(wire.SendOnly), 129, 4, 1})
+	f.Add([]byte{byte(wire.ReadRequest), 128, 200, 0, byte(wire.ReadRequest), 129, 100, 0, 0xfe, 0, 0, 0})
+	f.Add([]byte{0xf0, 4, 3, 0, byte(wire.Acknowledge), 130, 0x60, 0, byte(wire.ReadResponseFirst), 128, 255, 0, 0xfd, 0, 0, 0})
+	f.Add([]byte{0xf0, 6, 8, 0, 0xf0, 2, 200, 0, byte(wire.AtomicAcknowledge), 128, 0, 0, byte(wire.Acknowledge), 129, 0x21, 0, 0xfd, 9, 9, 9})
+	f.Add([]byte{byte(wire.WriteFirst), 128, 255, 0, byte(wire.WriteLastImm), 129, 16, 0, byte(wire.FetchAdd), 130, 0, 0, byte(wire.FetchAdd), 130, 0, 0})
+	f.Fuzz(func(t *testing.T, steps []byte) {
+		p := newScript(t)
+		for id := range uint64(4) {
+			p.e.recv(id, int(id)*1024, 1024)
+		}
+		posted, completed := 4, 0
+		for ; len(steps) >= 4; steps = steps[4:] {
+			posted += p.fuzzStep(steps[0], steps[1], steps[2], steps[3])
+			completed += len(p.e.taken())
+			p.checkInvariants()
+			p.out = nil
+		}
+		require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+		require.Equal(t, posted, completed+len(p.e.taken()), "every request completes once")
+	})
+}
+
+// fuzzStep does one thing, and returns how many requests it has posted.
+func (p *script) fuzzStep(what, where, size, how byte) (posted int) {
+	switch op := wire.Opcode(what); {
+	case what >= 0xf0 && what < 0xfd:
+		wr := verbs.SendWR{Opcode: verbs.Opcode(where % 7), Flags: verbs.SendSignaled, RKey: p.e.mr.RKey(), RemoteAddr: p.e.mr.Addr(),
+			SGEs: []verbs.SGE{verbs.SGEOf(p.e.mr, 4096, int(size)*16)}}
+		if wr.Opcode.Atomic() {
+			wr.SGEs[0].Length = 8
+		}
+		posted, _ = p.e.qp.PostSend([]verbs.SendWR{wr})
+	case what == 0xfd:
+		p.advance(scriptTimeout)
+	case what > 0xfd:
+		p.e.qp.shard.wire.work()
+	case op.Kind() != wire.KindUnknown:
+		p.give(p.fuzzPacket(op, where, size, how))
+	}
+	return posted
+}
+
+func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
+	payload := int(size)
+	if !op.FitsPayload(payload, wire.MaxPayload) {
+		payload = scriptMTU
+		if op.FitsPayload(0, scriptMTU) {
+			payload = 0
+		}
+	}
+	near := number(theirBase, p.l.expect)
+	if op.Response() {
+		near = number(ourBase, p.l.q.acked)
+	}
+	pkt := p.packet(op, near.Add(int(where)-128), payload)
+	pkt.BTH().SetAckReq(how&1 == 0)
+	if h := pkt.RETH(); h != nil {
+		p.about(pkt, int(how>>3)*256, int(size)*16)
+	}
+	if h := pkt.AtomicETH(); h != nil {
+		h.Set(p.e.mr.Addr()+uint64(how), p.e.mr.RKey(), 1, 0)
+	}
+	if h := pkt.AETH(); h != nil {
+		h.Set(wire.Syndrome(size), 0)
+	}
+	return pkt
+}
+
+// checkInvariants holds whatever the peer does.
+func (p *script) checkInvariants() {
+	sq, l := &p.e.qp.sq, p.l
+	require.LessOrEqual(p.t, int32(sq.done-sq.next), int32(0))
+	require.LessOrEqual(p.t, int32(sq.next-sq.begun), int32(0))
+	require.LessOrEqual(p.t, int32(sq.begun-sq.tail), int32(0))
+	if p.e.qp.state != verbs.StateError {
+		require.LessOrEqual(p.t, p.e.qp.acked, l.seq)
+		require.LessOrEqual(p.t, l.seq, l.high)
+		require.LessOrEqual(p.t, l.high, p.e.qp.acked+window)
+		require.LessOrEqual(p.t, l.plain, l.expect)
+		require.GreaterOrEqual(p.t, l.pieces, 0)
+	}
+	require.LessOrEqual(p.t, len(p.out), 2*window+respondBudget)
+}

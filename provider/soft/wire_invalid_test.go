@@ -1,0 +1,114 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The status of a receive buffer that was taken by a request that turned out to be
+// invalid, that was too short for it, and that was never taken.
+const (
+	taken = verbs.StatusRemInvReqErr
+	short = verbs.StatusLocLenErr
+	none  = verbs.StatusWRFlushErr
+)
+
+// invalidRequests break a rule with their last packet.
+var invalidRequests = []struct {
+	name    string
+	packets func(p *script) []wire.Packet
+	nak     wire.NAKCode
+	buffer  verbs.Status // of the first receive
+}{
+	{"FIRST too short", func(p *script) []wire.Packet {
+		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU-4)}
+	}, wire.NAKInvalidRequest, none},
+	{"MIDDLE too long", func(p *script) []wire.Packet {
+		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.request(wire.SendMiddle, 1, scriptMTU+4)}
+	}, wire.NAKInvalidRequest, taken},
+	{"LAST empty", func(p *script) []wire.Packet {
+		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.request(wire.SendLast, 1, 0)}
+	}, wire.NAKInvalidRequest, taken},
+	{"ONLY too long", func(p *script) []wire.Packet {
+		return []wire.Packet{p.request(wire.SendOnly, 0, scriptMTU+1)}
+	}, wire.NAKInvalidRequest, none},
+	{"LAST without FIRST", func(p *script) []wire.Packet {
+		return []wire.Packet{p.request(wire.SendLast, 0, 1)}
+	}, wire.NAKInvalidRequest, none},
+	{"WRITE within a SEND", func(p *script) []wire.Packet {
+		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.about(p.request(wire.WriteOnly, 1, 1), 0, 1)}
+	}, wire.NAKInvalidRequest, taken},
+	{"SEND within a WRITE", func(p *script) []wire.Packet {
+		return []wire.Packet{p.about(p.request(wire.WriteFirst, 0, scriptMTU), 0, 2*scriptMTU), p.request(wire.SendOnly, 1, 1)}
+	}, wire.NAKInvalidRequest, none},
+	{"WRITE shorter than announced", func(p *script) []wire.Packet {
+		return []wire.Packet{p.about(p.request(wire.WriteOnly, 0, 8), 0, 9)}
+	}, wire.NAKInvalidRequest, none},
+	{"WRITE longer than any message", func(p *script) []wire.Packet {
+		return []wire.Packet{p.about(p.request(wire.WriteFirst, 0, scriptMTU), 0, 1<<31+1)}
+	}, wire.NAKInvalidRequest, none},
+	{"SEND with invalidate", func(p *script) []wire.Packet {
+		return []wire.Packet{p.request(wire.SendOnlyInv, 0, 1)}
+	}, wire.NAKInvalidRequest, none},
+	{"atomic that is not aligned", func(p *script) []wire.Packet {
+		pkt := p.request(wire.FetchAdd, 0, 0)
+		pkt.AtomicETH().Set(p.e.mr.Addr()+4, p.e.mr.RKey(), 1, 0)
+		return []wire.Packet{pkt}
+	}, wire.NAKInvalidRequest, none},
+	{"SEND longer than the buffer", func(p *script) []wire.Packet {
+		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.request(wire.SendMiddle, 1, scriptMTU), p.request(wire.SendLast, 2, 1)}
+	}, wire.NAKInvalidRequest, short},
+	{"WRITE with a wrong key", func(p *script) []wire.Packet {
+		pkt := p.request(wire.WriteOnly, 0, 1)
+		pkt.RETH().Set(p.e.mr.Addr(), p.e.mr.RKey()+1, 1)
+		return []wire.Packet{pkt}
+	}, wire.NAKRemoteAccess, none},
+	{"WRITE that ends outside", func(p *script) []wire.Packet {
+		return []wire.Packet{p.about(p.request(wire.WriteFirst, 0, scriptMTU), endSize-scriptMTU, 2*scriptMTU)}
+	}, wire.NAKRemoteAccess, none},
+	{"READ that begins outside", func(p *script) []wire.Packet {
+		return []wire.Packet{p.read(0, -1, 1)}
+	}, wire.NAKRemoteAccess, none},
+}
+
+// Requests that break a rule end the queue pair: the peer hears why, and its other
+// requests nothing more.
+func TestWireInvalidRequests(t *testing.T) {
+	for _, c := range invalidRequests {
+		t.Run(c.name, func(t *testing.T) {
+			p := newScript(t)
+			p.e.recv(1, 0, 2*scriptMTU)
+			pkts := c.packets(p)
+			p.send(pkts...)
+			p.wantSyndrome(c.name, wire.NAK(c.nak), uint64(len(pkts)-1))
+			p.wantDone(c.name, c.buffer, 1)
+			event := verbs.AsyncQPRequestError
+			if c.nak == wire.NAKRemoteAccess {
+				event = verbs.AsyncQPAccessError
+			}
+			p.wantAsync(event)
+			require.Equal(t, verbs.StateError, p.e.qp.State())
+			p.send(asking(p.request(wire.SendOnly, uint64(len(pkts)), 1)), p.request(wire.SendOnly, 100, 1))
+			p.wantQuiet("nobody answers any more")
+		})
+	}
+}
+
+func TestWireOperationsThatAreNotAllowed(t *testing.T) {
+	for name, op := range map[string]wire.Opcode{"WRITE": wire.WriteOnly, "READ": wire.ReadRequest, "atomic": wire.FetchAdd} {
+		p := newScript(t, func(attr *verbs.QPAttr) { attr.Access = verbs.AccessLocalWrite })
+		p.send(p.request(op, 0, 0))
+		p.wantSyndrome(name, wire.NAK(wire.NAKInvalidRequest), 0)
+	}
+	for name, op := range map[string]wire.Opcode{"READ": wire.ReadRequest, "atomic": wire.FetchAdd} {
+		p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxDestRdAtomic = 0 })
+		p.send(p.request(op, 0, 0))
+		p.wantSyndrome(name+" without resources", wire.NAK(wire.NAKInvalidRequest), 0)
+	}
+}

@@ -1,0 +1,75 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/netsim"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// quietNet is a network that loses nothing.
+var quietNet = netsim.Config{Delay: 10 * time.Microsecond}
+
+func TestWireEverySizeAndOperation(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	a, b := s.newEnd(), s.newEnd()
+	s.join(a, b, func(attr *verbs.QPAttr) {
+		attr.PathMTU = verbs.MTU1024
+		attr.RQPSN, attr.SQPSN = 0xffffe0, 0xffffe0 // the numbers wrap on the way
+	})
+	for _, size := range []int{0, 1, 3, 1023, 1024, 1025, 31 * 1024, 32 * 1024, 33*1024 + 1, 128 * 1024, 129 * 1024, 1 << 20} {
+		for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead} {
+			src, dst := a.mr.Bytes(), b.mr.Bytes()
+			if op == verbs.OpRead {
+				src, dst = dst, src
+			}
+			clear(dst[:size+1])
+			for i := range size {
+				src[i] = byte(i*7 + size + int(op))
+			}
+			b.recv(5, 0, endSize)
+			a.post(verbs.SendWR{ID: 1, Opcode: op, Flags: verbs.SendSignaled, Imm: 77,
+				SGEs:       []verbs.SGE{verbs.SGEOf(a.mr, 0, size)},
+				RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+			s.settle()
+			sent, got := a.taken(), b.taken()
+			require.Len(t, sent, 1, "%v of %d bytes", op, size)
+			require.Equal(t, verbs.StatusSuccess, sent[0].Status)
+			require.True(t, bytes.Equal(src[:size], dst[:size]), "%v of %d bytes", op, size)
+			require.Zero(t, dst[size])
+			if op == verbs.OpWrite || op == verbs.OpRead {
+				require.Empty(t, got)
+				continue
+			}
+			require.Len(t, got, 1)
+			require.EqualValues(t, size, got[0].ByteLen)
+			if op != verbs.OpSend {
+				require.EqualValues(t, 77, got[0].Imm)
+			}
+		}
+		// What WRITE and READ left over.
+		b.qp.rq.head = b.qp.rq.tail
+	}
+}
+
+// What was due before a reset is not sent by the connection after it.
+func TestWireResetForgets(t *testing.T) {
+	p := newScript(t)
+	p.e.recv(1, 0, 10)
+	p.give(asking(p.request(wire.SendOnly, 0, 1)))
+	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
+	p.e.connect(p.e, scriptAttr)
+	p.e.turn()
+	p.wantQuiet("it was of the connection before")
+	p.l = p.e.qp.path.(*wireLink)
+	p.e.recv(2, 0, 10)
+	p.send(asking(p.request(wire.SendOnly, 0, 1)))
+	p.wantSyndrome("the new one counts from the beginning", wire.AckNoCredits, 0)
+}

@@ -1,0 +1,215 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A talker is one end of a simulated connection under a random load, and knows what
+// has to come of each of its requests. Request i uses stretch i modulo modelSlots
+// of every area of memory, so that a packet that is carried out twice, or out of
+// order, damages what another left there.
+type talker struct {
+	e    *end
+	peer *talker
+	rng  *rand.Rand
+	mtu  int
+	todo int // requests to be posted in all
+
+	ops      []modelOp // posted
+	done     int       // completed, in the order posted
+	failed   bool
+	received int // messages
+	expected []int
+	posted   int // receives
+	adds     uint64
+	swaps    uint64
+}
+
+// A modelOp is a request.
+type modelOp struct {
+	op       verbs.Opcode
+	size     int
+	signaled bool
+	before   uint64 // an atomic's result
+}
+
+const (
+	modelSlots = 16
+	slotBytes  = 16 << 10
+	areaBytes  = modelSlots * slotBytes
+	// The areas of an end's memory.
+	sendArea    = 0 * areaBytes // own SENDs and WRITEs
+	resultArea  = 1 * areaBytes // of own READs and atomics
+	receiveArea = 2 * areaBytes // the peer's SENDs
+	targetArea  = 3 * areaBytes // the peer's WRITEs
+	sourceArea  = 4 * areaBytes // the peer's READs; its contents never change
+	atomicArea  = 5 * areaBytes // a counter, and a word to be swapped
+)
+
+func newTalker(e *end, seed uint64, todo int, mtu verbs.MTU) *talker {
+	s := &talker{e: e, rng: rand.New(rand.NewPCG(seed, 2)), todo: todo, mtu: mtu.Bytes()}
+	fill(e.mr.Bytes()[sourceArea:][:areaBytes], 1)
+	return s
+}
+
+// fill writes bytes that depend on a number.
+func fill(b []byte, number uint64) {
+	x := number*0x9e3779b97f4a7c15 + 1
+	for ; len(b) >= 8; b = b[8:] {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		binary.LittleEndian.PutUint64(b, x)
+	}
+	for i := range b {
+		b[i] = byte(x >> (8 * i))
+	}
+}
+
+func slotOf(area, i int) int { return area + i%modelSlots*slotBytes }
+
+// idle reports whether nothing is left to do at this side.
+func (s *talker) idle() bool { return s.failed || s.done == s.todo }
+
+// act posts some of what is left to post.
+func (s *talker) act() {
+	for s.posted < len(s.peer.expected)+4 && s.posted-s.received < modelSlots && s.rng.IntN(3) > 0 && !s.failed {
+		s.e.recv(uint64(s.posted), slotOf(receiveArea, s.posted), slotBytes)
+		s.posted++
+	}
+	for len(s.ops) < s.todo && len(s.ops)-s.done < modelSlots && s.rng.IntN(4) > 0 && !s.failed {
+		s.post()
+	}
+}
+
+func (s *talker) post() {
+	i := len(s.ops)
+	kinds := []verbs.Opcode{verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd}
+	o := modelOp{op: kinds[s.rng.IntN(len(kinds))], size: s.size(), signaled: s.rng.IntN(4) > 0 || i == s.todo-1 || i%8 == 7}
+	local, remote := slotOf(sendArea, i), slotOf(targetArea, i)
+	wr := verbs.SendWR{ID: uint64(i), Opcode: o.op, Imm: uint32(i), RKey: s.peer.e.mr.RKey()}
+	switch o.op {
+	case verbs.OpRead:
+		local, remote = slotOf(resultArea, i), slotOf(sourceArea, i)
+	case verbs.OpFetchAdd:
+		o.size, o.before = 8, s.adds
+		local, remote = slotOf(resultArea, i), atomicArea
+		wr.CompareAdd = 1
+		s.adds++
+	case verbs.OpCompareSwap:
+		o.size, o.before = 8, s.swaps
+		local, remote = slotOf(resultArea, i), atomicArea+8
+		wr.CompareAdd, wr.Swap = s.swaps, s.swaps+3
+		s.swaps += 3
+	default:
+		fill(s.e.mr.Bytes()[local:][:o.size], uint64(i))
+	}
+	wr.SGEs = s.pieces(local, o.size)
+	wr.RemoteAddr = s.peer.e.mr.Addr() + uint64(remote)
+	if o.signaled {
+		wr.Flags |= verbs.SendSignaled
+	}
+	if s.rng.IntN(8) == 0 {
+		wr.Flags |= verbs.SendFence
+	}
+	s.ops = append(s.ops, o)
+	if o.op == verbs.OpSend || o.op == verbs.OpSendImm || o.op == verbs.OpWriteImm {
+		s.expected = append(s.expected, i)
+	}
+	s.e.post(wr)
+}
+
+// size is around a multiple of the path MTU.
+func (s *talker) size() int {
+	n := s.mtu*s.rng.IntN(6) + s.rng.IntN(3) - 1
+	if s.rng.IntN(8) == 0 {
+		n = s.mtu * s.rng.IntN(60)
+	}
+	return min(max(n, 0), slotBytes)
+}
+
+// pieces cuts a buffer in up to three.
+func (s *talker) pieces(offset, size int) []verbs.SGE {
+	var sges []verbs.SGE
+	for len(sges) < 2 && size > 1 && s.rng.IntN(2) == 0 {
+		n := s.rng.IntN(size)
+		sges = append(sges, verbs.SGEOf(s.e.mr, offset, n))
+		offset, size = offset+n, size-n
+	}
+	return append(sges, verbs.SGEOf(s.e.mr, offset, size))
+}
+
+// take checks what has completed. A failure is the first of its kind, and
+// everything after it is flushed.
+func (s *talker) take() {
+	for _, wc := range s.e.taken() {
+		t := s.e.t
+		switch {
+		case wc.Status == verbs.StatusSuccess && wc.Opcode.Receive():
+			s.takeMessage(&wc)
+		case wc.Status == verbs.StatusSuccess:
+			require.False(t, s.failed, "request %d succeeded after one that failed", wc.ID)
+			for ; s.done < int(wc.ID); s.done++ {
+				require.False(t, s.ops[s.done].signaled, "request %d has no completion", s.done)
+				s.check(s.done)
+			}
+			require.EqualValues(t, s.done, wc.ID, "completions are not in order")
+			require.True(t, s.ops[s.done].signaled)
+			s.check(s.done)
+			s.done++
+		case !s.failed:
+			s.failed = true
+			require.Contains(t, []verbs.Status{verbs.StatusRetryExcErr, verbs.StatusRNRRetryExcErr}, wc.Status)
+		default:
+			require.Equal(t, verbs.StatusWRFlushErr, wc.Status)
+		}
+	}
+}
+
+// takeMessage checks a message that arrived: the next one, complete and intact.
+func (s *talker) takeMessage(wc *verbs.WC) {
+	t := s.e.t
+	require.EqualValues(t, s.received, wc.ID)
+	require.Less(t, s.received, len(s.peer.expected), "a message that nobody sent")
+	i := s.peer.expected[s.received]
+	o := s.peer.ops[i]
+	require.EqualValues(t, o.size, wc.ByteLen, "message %d, request %d", s.received, i)
+	area, slot := receiveArea, s.received
+	if o.op == verbs.OpWriteImm {
+		area, slot = targetArea, i
+	}
+	if o.op != verbs.OpSend {
+		require.EqualValues(t, i, wc.Imm)
+	}
+	s.compare(slotOf(area, slot), o.size, i)
+	s.received++
+}
+
+// check looks at what a request has done, now that it is complete.
+func (s *talker) check(i int) {
+	switch o := s.ops[i]; o.op {
+	case verbs.OpWrite, verbs.OpWriteImm:
+		s.peer.compare(slotOf(targetArea, i), o.size, i)
+	case verbs.OpRead:
+		got, want := s.e.mr.Bytes()[slotOf(resultArea, i):], s.peer.e.mr.Bytes()[slotOf(sourceArea, i):]
+		require.True(s.e.t, bytes.Equal(got[:o.size], want[:o.size]), "READ %d of %d bytes", i, o.size)
+	case verbs.OpCompareSwap, verbs.OpFetchAdd:
+		got := binary.NativeEndian.Uint64(s.e.mr.Bytes()[slotOf(resultArea, i):])
+		require.Equal(s.e.t, o.before, got, "atomic %d", i)
+	}
+}
+
+// compare compares memory of this side with what request i of the peer carried.
+func (s *talker) compare(offset, size, i int) {
+	want := make([]byte, size)
+	fill(want, uint64(i))
+	require.True(s.e.t, bytes.Equal(want, s.e.mr.Bytes()[offset:][:size]), "request %d of %d bytes", i, size)
+}

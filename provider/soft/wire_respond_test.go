@@ -1,0 +1,127 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestWireReadResponse(t *testing.T) {
+	p := newScript(t)
+	for i := range 4 * scriptMTU {
+		p.e.mr.Bytes()[i] = byte(i/scriptMTU + i)
+	}
+	p.send(p.read(0, 8, 2*scriptMTU+3), p.read(3, 0, scriptMTU))
+	first := p.wantAnswer("", wire.ReadResponseFirst, 0)
+	require.Equal(t, wire.AckNoCredits, first.AETH().Syndrome())
+	require.Equal(t, p.e.mr.Bytes()[8:][:scriptMTU], first.Payload())
+	require.Len(t, p.wantAnswer("", wire.ReadResponseMiddle, 1).Payload(), scriptMTU)
+	last := p.wantAnswer("", wire.ReadResponseLast, 2)
+	require.Equal(t, p.e.mr.Bytes()[8+2*scriptMTU:][:3], last.Payload())
+	require.Equal(t, p.e.mr.Bytes()[:scriptMTU], p.wantAnswer("", wire.ReadResponseOnly, 3).Payload())
+	p.wantQuiet("nothing else answers a READ")
+}
+
+func TestWireReadIsAnsweredAgain(t *testing.T) {
+	p := newScript(t)
+	p.send(p.read(0, 0, 4*scriptMTU), p.read(4, 0, scriptMTU))
+	p.out = nil
+	p.e.mr.Bytes()[2*scriptMTU] = 0xaa
+	p.send(p.read(2, 2*scriptMTU, 2*scriptMTU))
+	first := p.wantAnswer("from the middle on, with what is there now", wire.ReadResponseFirst, 2)
+	require.EqualValues(t, 0xaa, first.Payload()[0])
+	p.wantAnswer("", wire.ReadResponseLast, 3)
+	p.wantQuiet("and not the other, which was not asked for")
+	p.send(p.read(4, 0, scriptMTU), p.read(3, 3*scriptMTU, 5))
+	require.Len(t, p.wantAnswer("in the order of the requests", wire.ReadResponseOnly, 3).Payload(), 5)
+	p.wantAnswer("", wire.ReadResponseOnly, 4)
+	wrongKey := p.read(0, 0, 4*scriptMTU)
+	wrongKey.RETH().Set(p.e.mr.Addr(), p.e.mr.RKey()+1, 4*scriptMTU)
+	p.send(wrongKey, p.read(1, 0, scriptMTU), p.read(1, scriptMTU, 4*scriptMTU), p.request(wire.FetchAdd, 0, 0))
+	p.wantQuiet("what was never asked for has no answer")
+	p.send(p.read(5, 0, 1), p.read(6, 0, 1))
+	p.out = nil
+	p.send(p.read(0, 0, 4*scriptMTU))
+	p.wantQuiet("two are remembered, and this is the third")
+	p.send(p.read(6, 0, 1))
+	p.wantAnswer("", wire.ReadResponseOnly, 6)
+}
+
+// A READ that is asked for again while its response is under way begins anew.
+func TestWireReadIsAskedForAgainTooEarly(t *testing.T) {
+	p := newScript(t)
+	p.send(p.read(0, 0, (respondBudget+2)*scriptMTU))
+	p.out = nil
+	p.send(p.read(1, scriptMTU, (respondBudget+1)*scriptMTU))
+	p.wantAnswer("where the peer wants it", wire.ReadResponseFirst, 1)
+	for len(p.e.qp.shard.wire.due) > 0 {
+		p.e.qp.shard.wire.work()
+	}
+	p.wantCount(respondBudget)
+	require.Equal(t, number(theirBase, respondBudget+1), p.out[respondBudget-1].BTH().PSN())
+}
+
+// Who asks for more than was agreed loses the oldest answer, and nothing else.
+func TestWireTooManyReads(t *testing.T) {
+	p := newScript(t)
+	const n = respondBudget + 1
+	p.send(p.read(0, 0, n*scriptMTU))
+	p.out = nil
+	p.send(p.read(n, 0, 1), p.read(n+1, 0, 1))
+	p.wantAnswer("", wire.ReadResponseOnly, n)
+	p.wantAnswer("", wire.ReadResponseOnly, n+1)
+	p.wantQuiet("")
+}
+
+func TestWireReadResponsesArePaced(t *testing.T) {
+	p := newScript(t)
+	p.e.recv(1, 0, 10)
+	const n = 2*respondBudget + 1
+	p.send(p.read(0, 0, n*scriptMTU), asking(p.request(wire.SendOnly, n, 1)))
+	for want := respondBudget; want < n; want += respondBudget {
+		p.wantCount(want)
+		require.Len(t, p.e.qp.shard.wire.due, 1, "the owner is not to sleep")
+		p.e.qp.shard.wire.work()
+	}
+	p.wantCount(n + 1)
+	p.out = p.out[n:]
+	p.wantSyndrome("at the end", wire.AckNoCredits, n)
+	require.Empty(t, p.e.qp.shard.wire.due)
+}
+
+// A request that ends the queue pair waits for the responses in front of it.
+func TestWireRefusalComesAfterTheResponses(t *testing.T) {
+	p := newScript(t)
+	const n = respondBudget + 1
+	p.send(p.read(0, 0, n*scriptMTU), p.request(wire.SendLast, n, 1), asking(p.request(wire.SendOnly, n+1, 1)))
+	require.Equal(t, verbs.StateRTS, p.e.qp.State())
+	p.out = nil
+	p.e.qp.shard.wire.work()
+	p.wantAnswer("", wire.ReadResponseLast, n-1)
+	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), n)
+	p.e.turn()
+	require.Equal(t, verbs.StateError, p.e.qp.State())
+	p.wantQuiet("")
+}
+
+func TestWireReadOfMemoryThatIsClosed(t *testing.T) {
+	p := newScript(t)
+	m, err := p.e.pd.Alloc(&verbs.AllocAttr{Size: 1 << 20, Access: verbs.AccessAll})
+	require.NoError(t, err)
+	pkt := p.request(wire.ReadRequest, 0, 0)
+	pkt.RETH().Set(m.Addr(), m.RKey(), 2*respondBudget*scriptMTU)
+	p.send(pkt, p.read(2*respondBudget, 0, 1))
+	p.wantCount(respondBudget)
+	require.NoError(t, m.Close())
+	p.out = nil
+	p.e.qp.shard.wire.work()
+	p.wantSyndrome("in the place of the data", wire.NAK(wire.NAKRemoteAccess), respondBudget)
+	p.wantQuiet("and the end")
+	p.wantAsync(verbs.AsyncQPAccessError)
+	require.Equal(t, verbs.StateError, p.e.qp.State())
+}

@@ -1,0 +1,63 @@
+//go:build linux
+
+package soft
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// lost goes back to the oldest packet without an answer, at the next occasion:
+// once, until there is progress. Everything that was in flight behind the lost
+// packet tells of the same loss.
+func (l *wireLink) lost() {
+	if l.recovering || l.q.waitingRNR {
+		return
+	}
+	l.recovering = true
+	l.goBack()
+	l.schedule()
+}
+
+// goBack makes the oldest packet without an answer the next one to be sent.
+func (l *wireLink) goBack() {
+	l.q.rewind()
+	l.seq = l.q.acked
+	l.pieces, l.quiet, l.touched = 0, 0, true
+}
+
+// tryAgain counts a retry, and gives up when there have been as many as are
+// allowed (IBTA vol. 1, 9.7.6.1.1). Timeouts and sequence NAKs count together.
+func (l *wireLink) tryAgain() bool {
+	if l.tries >= l.q.attr.RetryCount {
+		l.q.failOldest(verbs.StatusRetryExcErr)
+		return false
+	}
+	l.tries++
+	return true
+}
+
+// watch makes sure that an answer is missed when it does not come. The timer is
+// not set anew for each packet, it is left running: when it fires and there was
+// something in between, it starts over. A loss is so noticed after one to two
+// times the timeout; up to four are allowed (IBTA vol. 1, 9.7.6.1.3).
+func (l *wireLink) watch() {
+	timeout := verbs.AckTimeout(l.q.attr.Timeout)
+	if timeout > 0 && !l.retry.running() && l.q.sq.outstanding() {
+		l.touched = false
+		l.retry.start(timeout)
+	}
+}
+
+func (l *wireLink) onRetryTimer() {
+	if !l.q.sq.outstanding() || !l.q.serves() {
+		return
+	}
+	if !l.touched && !l.q.waitingRNR {
+		if !l.tryAgain() {
+			return
+		}
+		l.recovering = false
+		l.goBack()
+		l.transmit()
+	}
+	l.watch()
+	l.touched = false
+}

@@ -1,0 +1,199 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+const scriptTimeout = 4096 * time.Nanosecond << 14
+
+func TestWireSequenceNAK(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 1)
+	p.post(2, verbs.OpWrite, 4*scriptMTU)
+	p.post(3, verbs.OpSend, 1)
+	p.out = nil
+	p.send(p.nak(wire.NAKSequence, 3), p.nak(wire.NAKSequence, 3))
+	p.wantDone("what is in front has arrived", verbs.StatusSuccess, 1)
+	p.wantRequest("the missing one, as it was", wire.WriteMiddle, 3)
+	p.wantRequest("and all behind it", wire.WriteLast, 4)
+	p.wantRequest("", wire.SendOnly, 5)
+	p.send(p.nak(wire.NAKSequence, 3))
+	p.wantQuiet("one loss is repaired once")
+	p.send(p.nak(wire.NAKSequence, 4))
+	p.wantRequest("another loss", wire.WriteLast, 4)
+	p.wantRequest("", wire.SendOnly, 5)
+	p.send(p.ack(5))
+	p.wantDone("all", verbs.StatusSuccess, 2, 3)
+}
+
+// An answer to the first attempt that comes while it is repeated ends the
+// repetition where it may.
+func TestWireAnswerDuringARepetition(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 8*scriptMTU)
+	p.post(2, verbs.OpSend, 4*scriptMTU)
+	p.out = nil
+	p.send(p.nak(wire.NAKSequence, 2), p.ack(9))
+	p.wantDone("the NAK was about what came late", verbs.StatusSuccess, 1)
+	p.wantRequest("in the middle of the second", wire.SendMiddle, 10)
+	p.wantRequest("", wire.SendLast, 11)
+	p.wantQuiet("and no more")
+	p.post(3, verbs.OpSend, 8*scriptMTU)
+	p.out, p.rooms = nil, 1
+	p.send(p.nak(wire.NAKSequence, 12))
+	p.wantRequest("as far as there is room", wire.SendFirst, 12)
+	p.rooms = -1
+	p.send(p.ack(17))
+	p.wantRequest("it was in flight since the first time", wire.SendMiddle, 18)
+	p.wantRequest("", wire.SendLast, 19)
+	p.wantQuiet("and no more")
+}
+
+func TestWireTimeoutsAreCounted(t *testing.T) {
+	for _, retries := range []uint8{0, 1, 7} {
+		p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = retries })
+		p.post(1, verbs.OpSend, 2*scriptMTU)
+		p.post(2, verbs.OpRead, 1)
+		for range retries + 1 {
+			p.wantRequest("an attempt", wire.SendFirst, 0)
+			p.wantRequest("", wire.SendLast, 1)
+			p.wantRequest("", wire.ReadRequest, 2)
+			p.advance(scriptTimeout - 1)
+			p.wantQuiet("it is not time yet")
+			require.Empty(t, p.e.taken())
+			p.advance(1)
+		}
+		p.wantQuiet("it has given up")
+		p.wantDone("there were as many as that", verbs.StatusRetryExcErr, 1, 2)
+	}
+}
+
+func TestWireProgressStartsTheCountAnew(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 1 })
+	p.post(1, verbs.OpSend, 6*scriptMTU)
+	for seq := range uint64(5) {
+		p.out = nil
+		for range 2 { // the first one finds that there was an answer
+			if len(p.out) == 0 {
+				p.advance(scriptTimeout)
+			}
+		}
+		require.NotZero(t, len(p.out), "a second attempt")
+		p.send(p.ack(seq))
+		require.Empty(t, p.e.taken())
+	}
+	p.send(p.ack(5))
+	p.wantDone("done after all", verbs.StatusSuccess, 1)
+	require.Empty(t, p.e.qp.shard.wire.due)
+	p.advance(2 * scriptTimeout)
+	require.Empty(t, p.e.qp.shard.timers, "nothing is left to be waited for")
+}
+
+// What was sent again a short time ago is not sent a third time.
+func TestWireTimeoutAfterARepetition(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 1)
+	p.advance(scriptTimeout - 1)
+	p.out = nil
+	p.send(p.nak(wire.NAKSequence, 0))
+	p.wantRequest("the second attempt", wire.SendOnly, 0)
+	p.advance(1)
+	p.wantQuiet("it is too early for another")
+	p.advance(scriptTimeout)
+	p.wantRequest("the third", wire.SendOnly, 0)
+}
+
+// A timer that was started for an earlier request does not cut a later one short.
+func TestWireTimeoutIsNotShortened(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 1)
+	p.advance(scriptTimeout - 1)
+	p.send(p.ack(0))
+	p.post(2, verbs.OpSend, 1)
+	p.out = nil
+	for range 2 {
+		p.advance(scriptTimeout / 2)
+		p.wantQuiet("it was sent a short time ago")
+	}
+	p.advance(scriptTimeout)
+	p.wantRequest("it is repeated within twice the time", wire.SendOnly, 1)
+}
+
+func TestWireNoTimeout(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout = 0 })
+	p.post(1, verbs.OpSend, 1)
+	p.out = nil
+	require.Empty(t, p.e.qp.shard.timers)
+	p.advance(time.Hour)
+	p.wantQuiet("code 0 means to wait for ever")
+}
+
+func TestWireSequenceNAKsCountAsRetries(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 1 })
+	p.post(1, verbs.OpSend, 1)
+	p.send(p.nak(wire.NAKSequence, 0))
+	require.Empty(t, p.e.taken())
+	p.advance(scriptTimeout)
+	p.advance(scriptTimeout)
+	p.wantDone("one by NAK, and the timeout is the second", verbs.StatusRetryExcErr, 1)
+}
+
+func TestWireReceiverNotReady(t *testing.T) {
+	p := newScript(t) // two RNR retries
+	const code = 14
+	wait := verbs.RNRDelay(code)
+	p.post(1, verbs.OpSend, 1)
+	p.post(2, verbs.OpSend, 2*scriptMTU)
+	p.out = nil
+	for range 2 {
+		p.send(p.syndrome(wire.RNRNAK(code), 1))
+		p.post(3, verbs.OpSend, 1)
+		// What was in flight behind it arrives out of sequence: that is no second
+		// failure, and does not end the wait.
+		p.send(p.nak(wire.NAKSequence, 1))
+		p.advance(wait - 1)
+		p.wantQuiet("it is not time yet")
+		p.advance(1)
+		p.wantRequest("again", wire.SendFirst, 1)
+		p.wantRequest("", wire.SendLast, 2)
+		p.send(p.nak(wire.NAKSequence, 1))
+		p.out = nil
+	}
+	p.wantDone("the first was delivered", verbs.StatusSuccess, 1)
+	require.Zero(t, p.l.tries, "they are counted by themselves")
+	p.send(p.syndrome(wire.RNRNAK(code), 1))
+	p.wantDone("the third is too many", verbs.StatusRNRRetryExcErr, 2, 3, 3)
+}
+
+func TestWireReceiverNeverReady(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.RNRRetry = verbs.RNRRetryForever })
+	p.post(1, verbs.OpSend, 1)
+	for range 20 {
+		p.wantRequest("for ever", wire.SendOnly, 0)
+		p.send(p.syndrome(wire.RNRNAK(1), 0))
+		p.advance(verbs.RNRDelay(1))
+	}
+	p.wantRequest("and ever", wire.SendOnly, 0)
+	require.Empty(t, p.e.taken())
+}
+
+// A long wait that the receiver asks for is not the receiver's silence.
+func TestWireWaitIsNotATimeout(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 0 })
+	p.post(1, verbs.OpSend, 1)
+	p.out = nil
+	p.send(p.syndrome(wire.RNRNAK(0), 0)) // 655 ms
+	for range 100 {
+		p.advance(verbs.AckTimeout(10))
+	}
+	p.wantQuiet("it waits")
+	require.Empty(t, p.e.taken())
+}

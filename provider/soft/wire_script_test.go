@@ -1,0 +1,224 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// script is a peer that speaks in packets, to one queue pair of ours. Sequences
+// count from 0 on both sides; the numbers of both wrap soon.
+type script struct {
+	t     testing.TB
+	e     *end
+	l     *wireLink
+	now   int64
+	out   []wire.Packet // what the queue pair has sent
+	rooms int           // packets that the link has room for; negative means any number
+}
+
+const (
+	scriptQPN  = 0x123456
+	scriptMTU  = 256
+	ourBase    = psn.Value(0xfffffe) // of our requests
+	theirBase  = psn.Value(0xffffff) // of the script's
+	scriptHops = 64
+)
+
+var (
+	scriptAddr = netip.MustParseAddr("fd00::99")
+	ownAddr    = netip.MustParseAddr("fd00::1")
+)
+
+// scriptAttr is how the queue pair is set up, but for what a test changes.
+func scriptAttr(attr *verbs.QPAttr) {
+	attr.AH.DestGID, attr.DestQPN = verbs.GIDFromAddr(scriptAddr), scriptQPN
+	attr.PathMTU, attr.RQPSN, attr.SQPSN = verbs.MTU256, uint32(theirBase), uint32(ourBase)
+	attr.MaxRdAtomic, attr.MaxDestRdAtomic = 2, 2
+	attr.Timeout, attr.RetryCount, attr.RNRRetry, attr.MinRNRTimer = 14, 3, 2, 12
+}
+
+func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
+	d := openDevice(t, &Config{Vectors: 1})
+	d.cfg.Path = PathWire
+	p := &script{t: t, rooms: -1}
+	sh, err := d.shard(0, verbs.ProgressManual)
+	require.NoError(t, err)
+	sh.wire.link = p
+	sh.clock = func() int64 { return p.now }
+	p.e = newEnd(t, d, 0, verbs.ProgressManual)
+	p.e.connect(p.e, func(attr *verbs.QPAttr) {
+		scriptAttr(attr)
+		for _, f := range change {
+			f(attr)
+		}
+	})
+	p.l = p.e.qp.path.(*wireLink)
+	return p
+}
+
+func (p *script) open(*route) error { return nil }
+func (p *script) close(*route)      {}
+func (p *script) flush()            {}
+
+func (p *script) room(_ *route, size int) []byte {
+	if p.rooms == 0 {
+		return nil
+	}
+	return make([]byte, size)
+}
+
+func (p *script) push(_ *route, pkt wire.Packet) {
+	p.rooms--
+	decoded, err := wire.Decode(pkt.Bytes())
+	require.NoError(p.t, err, "it has sent what nobody understands")
+	require.EqualValues(p.t, scriptQPN, decoded.BTH().DestQP())
+	p.out = append(p.out, decoded)
+}
+
+// packet makes a packet for the queue pair.
+func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Packet {
+	pkt := wire.Build(make([]byte, op.Size(payload)), op, payload)
+	pkt.BTH().SetDestQP(p.e.qp.num)
+	pkt.BTH().SetPSN(number)
+	for i := range pkt.Payload() {
+		pkt.Payload()[i] = byte(i + int(number))
+	}
+	return pkt
+}
+
+// give delivers packets that arrive together.
+func (p *script) give(pkts ...wire.Packet) {
+	for _, pkt := range pkts {
+		p.e.qp.shard.wire.receive(pkt, &arrival{from: scriptAddr, to: ownAddr, hopLimit: scriptHops})
+	}
+}
+
+// send delivers packets that arrive together, and lets the queue pair answer.
+func (p *script) send(pkts ...wire.Packet) {
+	p.give(pkts...)
+	p.e.qp.shard.wire.work()
+}
+
+// request is a packet of a request of the script.
+func (p *script) request(op wire.Opcode, seq uint64, payload int) wire.Packet {
+	return p.packet(op, number(theirBase, seq), payload)
+}
+
+// asking sets the request for an acknowledgement.
+func asking(pkt wire.Packet) wire.Packet {
+	pkt.BTH().SetAckReq(true)
+	return pkt
+}
+
+// about names memory of the queue pair's side in the RETH.
+func (p *script) about(pkt wire.Packet, offset, length int) wire.Packet {
+	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), uint32(length))
+	return pkt
+}
+
+func (p *script) read(seq uint64, offset, length int) wire.Packet {
+	return p.about(p.request(wire.ReadRequest, seq, 0), offset, length)
+}
+
+// answer is a response to a packet of the queue pair.
+func (p *script) answer(op wire.Opcode, seq uint64, payload int) wire.Packet {
+	pkt := p.packet(op, number(ourBase, seq), payload)
+	if h := pkt.AETH(); h != nil {
+		h.Set(wire.AckNoCredits, 0)
+	}
+	return pkt
+}
+
+func (p *script) syndrome(s wire.Syndrome, seq uint64) wire.Packet {
+	pkt := p.answer(wire.Acknowledge, seq, 0)
+	pkt.AETH().Set(s, 0)
+	return pkt
+}
+
+func (p *script) ack(seq uint64) wire.Packet { return p.syndrome(wire.AckNoCredits, seq) }
+
+func (p *script) nak(code wire.NAKCode, seq uint64) wire.Packet {
+	return p.syndrome(wire.NAK(code), seq)
+}
+
+// next takes the oldest packet that the queue pair has sent.
+func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet {
+	p.t.Helper()
+	require.NotEmpty(p.t, p.out, "%s: nothing was sent", why)
+	pkt := p.out[0]
+	p.out = p.out[1:]
+	require.Equal(p.t, op, pkt.Opcode(), why)
+	require.Equal(p.t, number, pkt.BTH().PSN(), why)
+	return pkt
+}
+
+// wantRequest takes a request of the queue pair.
+func (p *script) wantRequest(why string, op wire.Opcode, seq uint64) wire.Packet {
+	p.t.Helper()
+	return p.next(why, op, number(ourBase, seq))
+}
+
+// wantAnswer takes a response of the queue pair.
+func (p *script) wantAnswer(why string, op wire.Opcode, seq uint64) wire.Packet {
+	p.t.Helper()
+	return p.next(why, op, number(theirBase, seq))
+}
+
+// wantSyndrome takes an ACK or NAK of the queue pair.
+func (p *script) wantSyndrome(why string, s wire.Syndrome, seq uint64) {
+	p.t.Helper()
+	require.Equal(p.t, s, p.wantAnswer(why, wire.Acknowledge, seq).AETH().Syndrome(), why)
+}
+
+// wantQuiet: the queue pair has sent nothing more.
+func (p *script) wantQuiet(why string) {
+	p.t.Helper()
+	require.Zero(p.t, len(p.out), why)
+}
+
+// wantCount: the queue pair has sent so many packets.
+func (p *script) wantCount(n int) {
+	p.t.Helper()
+	require.Equal(p.t, n, len(p.out)) // without the packets themselves in the message
+}
+
+// advance lets time pass.
+func (p *script) advance(d time.Duration) {
+	p.now += int64(d)
+	p.e.qp.shard.fireTimers()
+	p.e.qp.shard.wire.work()
+}
+
+// post posts a request for n bytes.
+func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlags) {
+	wr := verbs.SendWR{ID: id, Opcode: op, Flags: verbs.SendSignaled, Imm: 99,
+		SGEs: []verbs.SGE{verbs.SGEOf(p.e.mr, 0, n)}, RemoteAddr: 0x10000, RKey: 7, CompareAdd: 3, Swap: 4}
+	for _, f := range flags {
+		wr.Flags |= f
+	}
+	p.e.post(wr)
+}
+
+// wantDone: these requests have completed, and nothing else.
+func (p *script) wantDone(why string, status verbs.Status, ids ...uint64) {
+	p.t.Helper()
+	got := p.e.taken()
+	require.Len(p.t, got, len(ids), why)
+	for i, id := range ids {
+		require.Equal(p.t, id, got[i].ID, why)
+		want := status
+		if i > 0 && status != verbs.StatusSuccess {
+			want = verbs.StatusWRFlushErr
+		}
+		require.Equal(p.t, want, got[i].Status, why)
+	}
+}

@@ -1,0 +1,146 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	goflag "flag"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/netsim"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+var seedFlag = goflag.Uint64("seed", 0, "run only this seed of the simulated network")
+
+// A climate is a kind of network, and how patient the queue pairs are with it.
+type climate struct {
+	name  string
+	seeds int
+	net   func(*rand.Rand) netsim.Config
+	attr  func(*rand.Rand, *verbs.QPAttr)
+	fails bool // requests may fail
+}
+
+func fraction(r *rand.Rand, most float64) float64 { return r.Float64() * most }
+
+var climates = []climate{{
+	name: "rough", seeds: 1500,
+	net: func(r *rand.Rand) netsim.Config {
+		return netsim.Config{
+			Drop: fraction(r, 0.05), Duplicate: fraction(r, 0.1), Corrupt: fraction(r, 0.03), Reorder: fraction(r, 0.1),
+			Delay: time.Duration(r.IntN(50)) * time.Microsecond, Jitter: time.Duration(r.IntN(500)) * time.Microsecond,
+		}
+	},
+	attr: func(*rand.Rand, *verbs.QPAttr) {},
+}, {
+	name: "hopeless", seeds: 500, fails: true,
+	net: func(r *rand.Rand) netsim.Config {
+		return netsim.Config{Drop: 0.2 + fraction(r, 0.6), Duplicate: 0.1, Corrupt: 0.05, Reorder: 0.2, Jitter: time.Millisecond}
+	},
+	attr: func(r *rand.Rand, attr *verbs.QPAttr) {
+		attr.RetryCount, attr.RNRRetry = uint8(r.IntN(4)), uint8(r.IntN(4))
+	},
+}, {
+	name: "late duplicates", seeds: 500,
+	net: func(r *rand.Rand) netsim.Config {
+		// A copy may come after the timeout, and answers what was sent since.
+		return netsim.Config{Drop: 0.02, Duplicate: 0.5, Reorder: 0.02, Delay: 20 * time.Microsecond, Jitter: 20 * time.Millisecond}
+	},
+	attr: func(_ *rand.Rand, attr *verbs.QPAttr) { attr.Timeout = 10 },
+}}
+
+// Every request is carried out exactly once and in order, or one error is
+// reported, whatever the network does.
+func TestWireSeeds(t *testing.T) {
+	for _, c := range climates {
+		t.Run(c.name, func(t *testing.T) {
+			failures := 0
+			for seed := uint64(1); seed <= uint64(c.seeds); seed++ {
+				if *seedFlag != 0 {
+					seed = *seedFlag
+				}
+				ok := t.Run("seed", func(t *testing.T) { failures += c.run(t, seed) })
+				require.True(t, ok, "run it again with -run %q -seed %d", t.Name(), seed)
+				if *seedFlag != 0 {
+					return
+				}
+			}
+			require.Equal(t, c.fails, failures > 0, "%d connections have failed", failures)
+		})
+	}
+}
+
+// run lets two sides talk, and returns how many of them failed.
+func (c *climate) run(t *testing.T, seed uint64) (failures int) {
+	r := rand.New(rand.NewPCG(seed, 1))
+	s := newSim(t, seed, c.net(r))
+	mtu := verbs.MTU256 + verbs.MTU(r.IntN(5))
+	depth, first := uint8(1+r.IntN(4)), r.Uint32N(64)
+	sides := [2]*talker{newTalker(s.newEnd(), seed, 10+r.IntN(50), mtu), newTalker(s.newEnd(), seed+1, r.IntN(50), mtu)}
+	sides[0].peer, sides[1].peer = sides[1], sides[0]
+	s.join(sides[0].e, sides[1].e, func(attr *verbs.QPAttr) {
+		attr.PathMTU, attr.MaxRdAtomic, attr.MaxDestRdAtomic = mtu, depth, depth
+		attr.RQPSN, attr.SQPSN = 0xffffff-first, 0xffffff-first
+		attr.MinRNRTimer = 1 + uint8(seed%12)
+		c.attr(r, attr)
+	})
+	for range simLimit {
+		for _, side := range sides {
+			side.act()
+		}
+		if !s.step() && sides[0].idle() && sides[1].idle() {
+			break
+		}
+		for _, side := range sides {
+			side.take()
+		}
+	}
+	for _, side := range sides {
+		require.True(t, side.idle(), "it does not come to an end")
+		if side.failed {
+			failures++
+			continue
+		}
+		if !side.peer.failed {
+			require.Equal(t, len(side.expected), side.peer.received)
+		}
+	}
+	require.True(t, c.fails || failures == 0, "a connection failed that should not have")
+	return failures
+}
+
+// Messages of a mebibyte, over a network that loses some of their thousands of
+// packets.
+func TestWireBulkSeeds(t *testing.T) {
+	const size = 1 << 20
+	for seed := uint64(1); seed <= 6; seed++ {
+		s := newSim(t, seed, netsim.Config{Drop: 0.005, Duplicate: 0.01, Corrupt: 0.002, Reorder: 0.01, Delay: 20 * time.Microsecond, Jitter: 100 * time.Microsecond})
+		a, b := s.newEnd(), s.newEnd()
+		s.join(a, b, func(attr *verbs.QPAttr) {
+			attr.PathMTU = verbs.MTU256 + verbs.MTU(seed%3)
+			attr.RQPSN, attr.SQPSN = 0xffff00, 0xffff00
+		})
+		for id, op := range []verbs.Opcode{verbs.OpSend, verbs.OpWrite, verbs.OpRead} {
+			src, dst := a.mr.Bytes()[:size], b.mr.Bytes()[size:][:size]
+			local, remote := verbs.SGEOf(a.mr, 0, size), b.mr.Addr()+size
+			if op == verbs.OpRead {
+				src, dst = b.mr.Bytes()[size:][:size], a.mr.Bytes()[:size]
+			}
+			fill(src, seed*8+uint64(id))
+			b.recv(9, size, size)
+			a.post(verbs.SendWR{ID: uint64(id), Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{local}, RemoteAddr: remote, RKey: b.mr.RKey()})
+			s.settle()
+			got := a.taken()
+			require.Len(t, got, 1)
+			require.Equal(t, verbs.StatusSuccess, got[0].Status, "seed %d, %v", seed, op)
+			require.True(t, bytes.Equal(src, dst), "seed %d, %v", seed, op)
+		}
+		require.Len(t, b.taken(), 1, "one SEND")
+		require.Greater(t, s.net.Stats.Dropped, 10)
+	}
+}

@@ -1,0 +1,180 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/netsim"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// sim joins the shards of one device by a simulated network, in virtual time.
+type sim struct {
+	t     testing.TB
+	dev   *device
+	net   *netsim.Net
+	now   int64
+	hosts []*simHost
+}
+
+// simHost is the packet link of a shard, which has an address of its own. It
+// seals packets and checks them as the real one does. The addresses are those of
+// IPv6, where the ICRC covers all that is known.
+type simHost struct {
+	sim   *sim
+	addr  netip.Addr
+	shard *shard
+	buf   [wire.MaxPacket]byte
+	sent  []netsim.Packet // until flush
+	spare [][]byte
+	rooms int // packets that may be queued before flush; 0 means any number
+}
+
+func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim {
+	d := openDevice(t, &Config{Vectors: 2})
+	d.cfg.Path = PathWire
+	return &sim{t: t, dev: d, net: netsim.New(seed, cfg)}
+}
+
+// newEnd makes an end on a host of its own.
+func (s *sim) newEnd() *end {
+	vector := len(s.hosts)
+	shard, err := s.dev.shard(vector, verbs.ProgressManual)
+	require.NoError(s.t, err)
+	h := &simHost{sim: s, shard: shard, addr: netip.AddrFrom16([16]byte{0xfd, 15: byte(vector + 1)})}
+	shard.clock = func() int64 { return s.now }
+	shard.wire.link = h
+	s.hosts = append(s.hosts, h)
+	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
+}
+
+// join connects two ends, the attributes of each changed by its function.
+func (s *sim) join(a, b *end, change ...func(*verbs.QPAttr)) {
+	s.connect(a, b, change...)
+	s.connect(b, a, change...)
+}
+
+func (s *sim) connect(e, peer *end, change ...func(*verbs.QPAttr)) {
+	e.connect(peer, func(attr *verbs.QPAttr) {
+		attr.AH.DestGID = verbs.GIDFromAddr(s.host(peer).addr)
+		for _, f := range change {
+			f(attr)
+		}
+	})
+}
+
+func (s *sim) host(e *end) *simHost {
+	for _, h := range s.hosts {
+		if h.shard == e.qp.shard {
+			return h
+		}
+	}
+	panic("an end without a host")
+}
+
+// step goes to the next moment at which something happens, and reports whether
+// there is one.
+func (s *sim) step() bool {
+	next, ok := s.net.Next()
+	for _, h := range s.hosts {
+		if len(h.shard.timers) > 0 && (!ok || h.shard.timers[0].when < next) {
+			next, ok = h.shard.timers[0].when, true
+		}
+		if len(h.shard.wire.due) > 0 {
+			next, ok = s.now, true
+		}
+	}
+	if !ok {
+		return false
+	}
+	s.now = max(s.now, next)
+	for p, ok := s.net.Receive(s.now); ok; p, ok = s.net.Receive(s.now) {
+		s.deliver(p)
+	}
+	for _, h := range s.hosts {
+		h.shard.fireTimers()
+		h.shard.wire.work()
+	}
+	return true
+}
+
+func (s *sim) deliver(p netsim.Packet) {
+	pkt, err := wire.Decode(p.Data)
+	if err != nil {
+		return
+	}
+	var flow wire.Flow
+	flow.Set(simPort(p.From), simPort(p.To))
+	if _, ok := flow.Verify(pkt); !ok {
+		return
+	}
+	for _, h := range s.hosts {
+		if h.addr == p.To {
+			h.shard.wire.receive(pkt, &arrival{from: p.From, to: p.To, hopLimit: 64})
+		}
+	}
+}
+
+// settle lets everything happen that is going to.
+func (s *sim) settle() {
+	for range simLimit {
+		if !s.step() {
+			return
+		}
+	}
+	require.FailNow(s.t, "it does not come to rest")
+}
+
+// simLimit ends a simulation that goes on and on.
+const simLimit = 1_000_000
+
+func simPort(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, wire.UDPPort) }
+
+func (h *simHost) open(*route) error { return nil }
+func (h *simHost) close(*route)      {}
+
+func (h *simHost) room(_ *route, size int) []byte {
+	if h.rooms > 0 && len(h.sent) >= h.rooms {
+		return nil
+	}
+	return h.buf[:size]
+}
+
+func (h *simHost) push(to *route, p wire.Packet) {
+	var b []byte
+	if last := len(h.spare) - 1; last >= 0 {
+		b, h.spare = h.spare[last][:0], h.spare[:last]
+	}
+	h.sent = append(h.sent, netsim.Packet{From: h.addr, To: to.remote, Data: append(b, p.Bytes()...)})
+}
+
+func (h *simHost) flush() {
+	for _, p := range h.sent {
+		var flow wire.Flow
+		flow.Set(simPort(p.From), simPort(p.To))
+		pkt, err := wire.Decode(p.Data)
+		require.NoError(h.sim.t, err)
+		flow.Seal(pkt, 0)
+		h.sim.net.Send(h.sim.now, p)
+		h.spare = append(h.spare, p.Data)
+	}
+	h.sent = h.sent[:0]
+}
+
+// taken returns what has completed at an end, without driving it.
+func (e *end) taken() []verbs.WC {
+	e.t.Helper()
+	var got []verbs.WC
+	for {
+		n, err := e.cq.Poll(e.wc)
+		require.NoError(e.t, err)
+		if got = append(got, e.wc[:n]...); n < len(e.wc) {
+			return got
+		}
+	}
+}
