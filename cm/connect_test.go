@@ -248,6 +248,14 @@ func TestAcceptQueuePair(t *testing.T) {
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7}))
 		require.Equal(t, uint32(cm.DefaultQKey), p.fake.param.QKey)
 	})
+	t.Run("A26: with one it tells of the shared receive queue", func(t *testing.T) {
+		p := requested(t, cm.TCP, cm.ConnParam{})
+		attr := qpAttr(cm.TCP)
+		attr.SRQ = &fakeSRQ{}
+		require.NoError(t, p.id.CreateQP(thePD, attr))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8}))
+		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, SRQ: true}, p.fake.param)
+	})
 	t.Run("A26 A27: with one they are ignored", func(t *testing.T) {
 		p := withQP(requested(t, cm.UDP, asked))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8, SRQ: true, RNRRetryCount: 99, InitiatorDepth: 99}))
@@ -286,6 +294,26 @@ func TestReject(t *testing.T) {
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
 		require.ErrorIs(t, listening(t, cm.TCP).id.Reject(nil), verbs.ErrState)
 	})
+}
+
+// TestLengthsBeyondAByte: what rdma_cm has eight bits for is refused when it does
+// not fit, not cut.
+func TestLengthsBeyondAByte(t *testing.T) {
+	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+		for _, n := range []int{255, 256, 257, 1 << 16} {
+			data := make([]byte, n)
+			active, passive := withQP(routed(t, ps)), withQP(requested(t, ps, asked))
+			for m, err := range map[cm.Message]error{
+				cm.MessageConnect: active.id.Connect(&cm.ConnParam{PrivateData: data}),
+				cm.MessageAccept:  passive.id.Accept(&cm.ConnParam{PrivateData: data}),
+				cm.MessageReject:  passive.id.Reject(data),
+			} {
+				requireParam(t, err, "private data length", int64(n), int64(cm.MaxPrivateData(ps, m)))
+			}
+			require.Equal(t, cm.StateRouteResolved, active.id.State())
+			require.Equal(t, cm.StateRequested, passive.id.State())
+		}
+	}
 }
 
 // TestExternalQP: the active side without a queue pair on the ID.

@@ -34,6 +34,25 @@
 // QP number, Q_Key and address, the passive side gets no such event, and a
 // refusal is Unreachable with a positive status.
 //
+// # What is left out
+//
+// Of rdma_cm(7) this package has what connections and datagram lookups need.
+// Left out are
+//
+//   - multicast groups (rdma_join_multicast, rdma_leave_multicast): verbs has no
+//     attaching of queue pairs to groups either;
+//   - rdma_create_ep, and IDs without a channel: their calls block, and nothing
+//     here does;
+//   - rdma_getaddrinfo: names are for package net, addresses are netip.AddrPort;
+//   - the port spaces IPOIB and IB: they need addresses of InfiniBand, netip has
+//     those of IPv4 and IPv6;
+//   - enhanced connection establishment (ECE): options between devices of one
+//     vendor;
+//   - events of the user (rdma_write_cm_event): a loop has better means to wake
+//     itself;
+//   - a shared receive queue on the ID (rdma_create_srq): QPInitAttr.SRQ takes one
+//     of the protection domain.
+//
 // # Who may call
 //
 // The methods may be called from any goroutine, with one exception: once an ID

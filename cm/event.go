@@ -79,6 +79,8 @@ type Event struct {
 	// Err is nil for events that report success, and says what went wrong for
 	// the others: a *RejectError, *UnreachableError, the transport's cause, or
 	// a *StatusError. It stays valid after Ack.
+	// For Disconnected it is verbs.ErrPeerGone where the transport knows that the
+	// peer's process went away without a word.
 	Err error
 
 	// Param is what the peer sent, from this side's point of view, for

@@ -105,7 +105,7 @@ type fakeID struct {
 	timeout   time.Duration
 	backlog   int
 	option    cm.Option
-	value     int
+	value     int // of the last option or event
 	destroyed bool
 }
 
@@ -165,6 +165,11 @@ func (f *fakeID) Reject(data []byte) error {
 
 func (f *fakeID) Establish() error  { return f.call("establish") }
 func (f *fakeID) Disconnect() error { return f.call("disconnect") }
+
+func (f *fakeID) Notify(event verbs.AsyncEventType) error {
+	f.value = int(event)
+	return f.call("notify")
+}
 
 func (f *fakeID) InitQPAttr(s verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	return verbs.QPAttr{State: s}, verbs.AttrState, f.call("init QP attributes")

@@ -72,6 +72,7 @@ const (
 	callAccept
 	callReject
 	callEstablish
+	callNotify
 	callDisconnect
 	callMigrate
 	callSetTOS
@@ -83,7 +84,7 @@ const (
 
 var callNames = [...]string{
 	"bind", "listen", "resolve address", "resolve route", "create QP", "init QP attributes", "init QP attributes",
-	"connect", "accept", "reject", "establish", "disconnect", "migrate",
+	"connect", "accept", "reject", "establish", "notify", "disconnect", "migrate",
 	"set TOS", "set REUSEADDR", "clear REUSEADDR", "set AFONLY", "set ACK_TIMEOUT",
 }
 
@@ -165,6 +166,7 @@ var callRules = []rule[call]{
 	{what: callAccept, from: in(StateRequested), ps: UDP, to: StateEstablished},
 	{what: callReject, from: in(StateRequested, StateResponded), to: StateFailed},
 	{what: callEstablish, from: in(StateResponded), to: StateEstablished},
+	{what: callNotify, from: in(StateAccepted), to: stays}, // its event leads on
 	{what: callDisconnect, from: in(StateEstablished), ps: TCP, to: StateDisconnecting},
 	{what: callDisconnect, from: in(StateEstablished), ps: UDP, to: StateDisconnected},
 	{what: callDisconnect, from: in(StateDisconnected), to: stays},

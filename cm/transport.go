@@ -46,7 +46,10 @@ type TransportEvent struct {
 	ID       TransportID // for ConnectRequest the new one
 	Listener TransportID // for ConnectRequest, else nil
 	Status   int         // as Event.Status
-	Err      error       // cause of AddrError, RouteError, ConnectError, else nil
+	// Err is the cause of AddrError, RouteError and ConnectError, and
+	// verbs.ErrPeerGone for a Disconnected that the peer did not ask for itself,
+	// where the transport can tell.
+	Err error
 	// Param is from the receiver's point of view, without private data.
 	Param ConnParam
 	UD    UDParam
@@ -81,6 +84,10 @@ type TransportID interface {
 	Reject(privateData []byte) error
 	// Establish completes an active connection without QP.
 	Establish() error
+	// Notify, with AsyncCommEst, completes a passive connection whose peer was
+	// heard before its confirmation, which is then ignored. Established follows;
+	// if it is on its way already, the error matches verbs.ErrState.
+	Notify(event verbs.AsyncEventType) error
 	// Disconnect moves the QP, if there is one, to the error state and tells
 	// the peer, or answers its wish to disconnect.
 	Disconnect() error

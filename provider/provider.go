@@ -5,8 +5,8 @@
 package provider
 
 import (
-	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -24,10 +24,17 @@ type Config struct {
 	// Vectors is the number of completion vectors of a soft device: one for each
 	// loop is right. Zero means GOMAXPROCS. Real devices have what they have.
 	Vectors int
+	// Addr is the address that the program is going to listen on or to connect
+	// to; "auto" chooses by it. It takes real devices if one of them has, among
+	// the GIDs of its ports, Addr or the local address that leads there. Loopback
+	// addresses belong to no device. GIDs are IP addresses on RoCE only; devices
+	// of other kinds are opened by name. Zero, and the wildcards, mean any: real
+	// devices where there are some.
+	Addr netip.Addr
 }
 
 // Open opens a provider: "soft", "rdmacore", or "auto" for real devices where
-// there are any and else the soft one. The caller closes it after all that was
+// there are some for Config.Addr, and else the soft one. The caller closes it after all that was
 // made from it. A name or path that is unknown, or not part of this build, is a
 // *verbs.FeatureError that says which there are; other errors are the provider's.
 func Open(name string, cfg *Config) (cm.Provider, error) {
@@ -65,17 +72,6 @@ func open(name string, cfg *Config) (cm.Provider, error) {
 		return openAuto(cfg, path)
 	}
 	return nil, unknown("provider", name, append([]string{"auto"}, Names()...))
-}
-
-func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
-	if path != soft.PathAuto {
-		return openSoft(cfg, path)
-	}
-	p, err := openRDMACore(cfg)
-	if errors.Is(err, verbs.ErrNotSupported) {
-		return openSoft(cfg, path)
-	}
-	return p, err
 }
 
 func openSoft(cfg *Config, path soft.Path) (cm.Provider, error) {

@@ -1,6 +1,7 @@
 package provider_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,7 +15,10 @@ func TestOpen(t *testing.T) {
 		{"soft", ""}, {"soft", "auto"}, {"soft", "local"}, {"auto", ""}, {"auto", "local"},
 	} {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
-			p, err := provider.Open(test.name, &provider.Config{Path: test.path, Vectors: 2})
+			p, err := provider.Open(test.name, &provider.Config{
+				Path: test.path, Vectors: 2,
+				Addr: netip.MustParseAddr("127.0.0.1"), // no device's, whatever there is
+			})
 			require.NoError(t, err)
 			require.Equal(t, "soft", p.Name())
 			devices, err := p.Devices()
@@ -40,7 +44,6 @@ func TestOpenRefuses(t *testing.T) {
 		{"soft", "scenic", "there are auto, local, wire"},
 		{"soft", "wire", "wire path"},
 		{"auto", "wire", "wire path"},
-		{"rdmacore", "", "no access to RDMA hardware"},
 	} {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{Path: test.path})
@@ -51,6 +54,21 @@ func TestOpenRefuses(t *testing.T) {
 			require.ErrorAs(t, err, &op)
 		})
 	}
+}
+
+// A build, or a machine, without RDMA hardware says so.
+func TestOpenRDMACore(t *testing.T) {
+	p, err := provider.Open("rdmacore", nil)
+	if err == nil {
+		require.Equal(t, "rdmacore", p.Name())
+		require.NoError(t, p.Close())
+		return
+	}
+	require.Nil(t, p)
+	require.ErrorIs(t, err, verbs.ErrNotSupported)
+	require.ErrorContains(t, err, "no access to RDMA hardware")
+	var op *verbs.OpError
+	require.ErrorAs(t, err, &op)
 }
 
 func TestBadVectors(t *testing.T) {

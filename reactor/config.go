@@ -10,10 +10,12 @@ import (
 
 // Config configures an engine or a loop. The zero value, and nil, mean the
 // defaults. It is copied, and never modified. A value out of range is refused
-// with a *verbs.ParamError, here or, when only the device knows the limit, when
-// the first connection uses the device.
+// with a *verbs.ParamError when the engine is made, also if it is beyond what a
+// device of the provider can do.
 type Config struct {
-	// Loops is the number of loops. Zero means 1.
+	// Loops is the number of loops. Zero means 1. Where verbs.Caps.ProgressManual
+	// is true it is at most the device's completion vectors: for the soft
+	// provider soft.Config.Vectors has to cover it.
 	Loops int
 	// CPUs pins loops: loop i locks its goroutine to a thread, and the thread
 	// to CPU CPUs[i mod len]. Empty means neither. It does not apply to a loop

@@ -45,9 +45,10 @@ type Conn struct {
 	deadline timer
 	silence  timer
 	idleFor  time.Duration // SetIdleTimeout; 0: off
-	active   time.Duration // when something was last sent or received
+	active   time.Duration // when that was last seen to have been used
+	used     bool          // something was sent or received since
 	heard    time.Duration // when the peer was last heard of
-	probed   time.Duration // when the last probe was sent
+	probed   time.Duration // when the last probe was posted
 	parted   uint64        // nic.empty when the peer disconnected
 
 	dial    *Dial        // of the dialing side

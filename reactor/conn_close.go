@@ -36,14 +36,15 @@ func (c *Conn) probe() {
 	wr, r := c.stage(verbs.OpWrite, true)
 	wr.RemoteAddr, wr.RKey = 0, 0
 	r.probe = true
-	c.probed = c.loop.clock.now
+	c.probed = c.loop.clock.read()
 }
 
 // close disconnects, and then waits until the queues are flushed. The probe
 // stands behind everything: once it is flushed, all that was received before
-// has been delivered, with a shared receive queue too.
+// has been delivered, with a shared receive queue too. A device that is gone
+// neither disconnects nor flushes.
 func (c *Conn) close() {
-	if !c.flushing && c.arrived() {
+	if !c.nic.gone && !c.flushing && c.arrived() {
 		c.flushing = true
 		c.disconnect()
 		c.loop.setTimer(&c.phase, flushLimit)
@@ -52,7 +53,7 @@ func (c *Conn) close() {
 		}
 		c.postSends()
 	}
-	if c.nic.broken || c.flushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
+	if c.nic.broken != nil || c.flushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
 		c.finish()
 	}
 }
@@ -112,11 +113,14 @@ func (c *Conn) finish() {
 	c.loop.timers.stop(&c.silence)
 	c.loop.setTimer(&c.phase, c.loop.cfg.DrainTimeout)
 	c.state, c.quiet = StateParting, true
-	if c.disconnected {
+	if c.alone() {
 		c.later()
 	}
 	c.loop.onClose(c, err)
 }
+
+// alone reports whether no goodbye of the peer's is to come any more.
+func (c *Conn) alone() bool { return c.disconnected || c.nic.gone }
 
 // giveUp fails what the device has not flushed. The queue pair goes first, for
 // memory that is given back must not be the device's any more.
@@ -124,10 +128,7 @@ func (c *Conn) giveUp() {
 	if c.flow.inFlight() > 0 {
 		c.loop.note(c.id.CloseQP())
 	}
-	err := c.end.cause
-	if err == nil {
-		err = ErrPeerClosed
-	}
+	err := first(c.end.cause, first(c.end.peer, ErrPeerClosed))
 	for c.flow.outstanding() > 0 {
 		c.retire(err)
 	}

@@ -10,6 +10,7 @@ type ending struct {
 	own   bool // cause is a failed request
 	vague bool // cause says only that the peer does not answer any more
 
+	peer    error // how the peer left
 	first   error // the first request that failed, if possible not just flushed
 	flushed bool  // it was just flushed
 }
@@ -40,10 +41,12 @@ func (e *ending) reason(lost bool) error {
 	switch {
 	case e.own:
 		return e.first
-	case !lost || e.first == nil:
+	case !lost:
 		return e.cause
+	case e.first == nil: // the device did not even flush
+		return first(e.cause, first(e.peer, ErrPeerClosed))
 	case e.cause == nil: // the peer was quicker
-		return &CloseError{Cause: ErrPeerClosed, First: e.first}
+		return &CloseError{Cause: first(e.peer, ErrPeerClosed), First: e.first}
 	}
 	return &CloseError{Cause: e.cause, First: e.first}
 }

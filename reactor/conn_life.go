@@ -143,7 +143,7 @@ func (c *Conn) step() {
 	case StateClosing:
 		c.close()
 	case StateParting:
-		if c.disconnected {
+		if c.alone() {
 			c.bury()
 		}
 	}

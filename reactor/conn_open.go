@@ -134,6 +134,9 @@ func (c *Conn) makeQP() (err error) {
 	if c.nic, err = c.loop.nic(c.id.Device()); err != nil {
 		return err
 	}
+	if c.nic.broken != nil {
+		return c.nic.broken
+	}
 	if err := c.nic.queue.Reserve(c.nic.completions()); err != nil {
 		return err
 	}

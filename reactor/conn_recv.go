@@ -15,7 +15,7 @@ func (c *Conn) received(wc *verbs.WC, b *Buffer) {
 		c.later()
 		return
 	}
-	c.heard, c.active = c.loop.clock.now, c.loop.clock.now
+	c.heard, c.used = c.loop.clock.now, true
 	b.fill(wc)
 	// The passive side may get data before it hears that it is established.
 	if c.state < StateOpen {

@@ -66,7 +66,7 @@ func TestEarlyMessagesOfAPeerThatLeft(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
 	arrive(c, 0, "one", verbs.StatusSuccess)
-	c.peerLeft()
+	c.peerLeft(nil)
 	require.Equal(t, []string{"open", "one"}, r.calls)
 	require.Equal(t, StateClosing, c.state)
 	require.Equal(t, ErrPeerClosed, c.end.cause)

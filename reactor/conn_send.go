@@ -72,7 +72,7 @@ func (c *Conn) admit(size int) error {
 func (c *Conn) accept(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *request) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
-	c.active = c.loop.clock.now
+	c.used = true
 	wr, r := c.stage(code, notify)
 	wr.Flags |= o.flags()
 	wr.Imm = o.Imm

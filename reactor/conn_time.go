@@ -14,30 +14,46 @@ func (c *Conn) SetDeadline(t time.Time) {
 }
 
 // SetIdleTimeout ends the connection with ErrIdle when nothing was sent or
-// received for d; zero or less means never. Keepalives do not count.
+// received for d, and before 2d have passed so if the loop is not held up; zero
+// or less means never. Keepalives do not count.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.idleFor = max(0, d)
-	c.active = c.loop.clock.read()
+	c.active, c.used = c.loop.clock.read(), false
 	c.watchSilence()
 }
 
-// silent looks how long it has been silent, and does what is due.
+// silent looks how long it has been silent, and does what is due. A loop that
+// was held up may not have seen yet what came meanwhile.
 func (c *Conn) silent() {
-	now, keepalive := c.loop.clock.now, c.loop.cfg.Keepalive
-	switch {
-	case c.state != StateOpen:
-		return
-	case c.idleFor > 0 && now-c.active >= c.idleFor:
-		c.leave(ErrIdle)
-		return
-	case keepalive > 0 && c.flow.probes > 0 && now-c.probed >= keepalive:
-		c.leave(ErrKeepalive)
-		return
-	case keepalive > 0 && now-c.heard >= keepalive && c.flow.probes == 0:
+	if c.state == StateOpen && c.overdue() != nil && c.nic.pollAgain() && c.state == StateOpen {
+		if err := c.overdue(); err != nil {
+			c.leave(err)
+			return
+		}
+	}
+	keepalive := c.loop.cfg.Keepalive
+	if c.state == StateOpen && keepalive > 0 && c.flow.probes == 0 && c.loop.clock.read()-c.heard >= keepalive {
 		c.loop.stats.Keepalives++
 		c.probe()
+		c.postSends() // its time runs
 	}
 	c.watchSilence()
+}
+
+// overdue is what the silence is a reason for to end the connection, if it is. To
+// send costs no reading of the clock: use is booked when somebody asks.
+func (c *Conn) overdue() error {
+	now, keepalive := c.loop.clock.read(), c.loop.cfg.Keepalive
+	if c.used {
+		c.active, c.used = now, false
+	}
+	switch {
+	case c.idleFor > 0 && now-c.active >= c.idleFor:
+		return ErrIdle
+	case keepalive > 0 && c.flow.probes > 0 && now-c.probed >= keepalive:
+		return ErrKeepalive
+	}
+	return nil
 }
 
 // watchSilence sets the timer to when silent may have something to do.

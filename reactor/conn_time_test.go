@@ -44,3 +44,59 @@ func TestKeepaliveNotAnswered(t *testing.T) {
 	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
 	require.Equal(t, reactor.ErrKeepalive, p.dialEnd)
 }
+
+// late lets the loop do something after it was held up for d, and then notice
+// the time at once, before it has looked at its queues again.
+func late(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
+	done := false
+	require.NoError(t, l.Post(func() {
+		reactor.Skip(l, d)
+		fn()
+		l.After(0, func() { done = true }) // reads the clock
+	}))
+	drive(t, func() bool { return done }, l)
+}
+
+// A send at the end of a long silence is not silence, though the loop has not
+// read its clock since the beginning of it.
+func TestIdleTimeoutSeesALateSend(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	p.dialed.SetIdleTimeout(time.Hour)
+	late(t, p.client, 2*time.Hour, func() { require.NoError(t, p.dialed.Send(nil)) })
+	p.drive(t, func() bool { return p.accepted.Stats().Messages == 1 })
+	require.Zero(t, p.dialOver)
+	late(t, p.client, 2*time.Hour, func() {})
+	p.closed(t)
+	require.ErrorIs(t, p.dialEnd, reactor.ErrIdle)
+}
+
+// Nor is what came while the loop was held up.
+func TestIdleTimeoutSeesWhatCameMeanwhile(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	p.dialed.SetIdleTimeout(time.Hour)
+	late(t, p.client, 2*time.Hour, func() {
+		require.NoError(t, p.accepted.Send(nil))
+		p.accepted.Flush()
+	})
+	require.Zero(t, p.dialOver)
+	require.Equal(t, reactor.StateOpen, p.dialed.State())
+	require.EqualValues(t, 1, p.dialed.Stats().Messages)
+}
+
+// A probe that was answered while the loop was held up is answered.
+func TestKeepaliveAnsweredMeanwhile(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour})
+	late(t, p.client, 2*time.Hour, func() {})
+	require.EqualValues(t, 1, probes(t, p.client))
+	late(t, p.client, 2*time.Hour, func() {
+		for range 100 {
+			_, err := p.server.RunOnce(0)
+			require.NoError(t, err)
+		}
+	})
+	require.Equal(t, reactor.StateOpen, p.dialed.State())
+	late(t, p.client, 2*time.Hour, func() {}) // nobody answers this one
+	late(t, p.client, 2*time.Hour, func() {})
+	drive(t, func() bool { return p.dialOver > 0 }, p.client)
+	require.Equal(t, reactor.ErrKeepalive, p.dialEnd)
+}

@@ -87,3 +87,22 @@ func TestNewGivesEverythingBackWhenItFails(t *testing.T) {
 		require.ErrorIs(t, err, errNoChannel)
 	}
 }
+
+// A peer whose process went away is told from one that closed.
+func TestPeerGone(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	reactor.PeerLeft(p.dialed, verbs.ErrPeerGone)
+	p.closed(t)
+	require.Equal(t, verbs.ErrPeerGone, p.dialEnd)
+}
+
+// Also if this side was about to close, and the peer has not got everything.
+func TestPeerGoneWhileDraining(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	require.NoError(t, p.dialed.Send([]byte("lost")))
+	require.NoError(t, p.dialed.Close())
+	reactor.PeerLeft(p.dialed, verbs.ErrPeerGone)
+	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
+	require.ErrorIs(t, p.dialEnd, verbs.ErrPeerGone)
+	require.NotErrorIs(t, p.dialEnd, reactor.ErrPeerClosed)
+}

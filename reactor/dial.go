@@ -14,9 +14,9 @@ import (
 type Dial struct {
 	// PrivateData goes to the peer, at most 56 bytes.
 	PrivateData []byte
-	// Loop is the index of the loop that is to have the connection. Negative
-	// means that Config.Balance chooses.
-	Loop int
+	// Loop is the loop that is to have the connection. Nil means that
+	// Config.Balance chooses.
+	Loop *Loop
 	// LocalAddr is where to connect from. The zero value means anywhere.
 	LocalAddr netip.AddrPort
 	// Timeout is how long the connection may take to open. Zero means
@@ -41,19 +41,19 @@ type dialRequest struct {
 // on the loop that d names, with d as Conn.Dial or argument. A nil d means a
 // loop of Config.Balance's choice, and defaults. It may be called from any
 // goroutine, also before Start. The errors are a *verbs.ParamError, ErrShutdown,
-// ErrClosed.
+// ErrClosed, and verbs.ErrForeign if d.Loop is another engine's.
 func (e *Engine) Dial(addr netip.AddrPort, d *Dial) error {
 	if d == nil {
-		d = &Dial{Loop: -1}
+		d = &Dial{}
 	}
-	if err := within("loop", int64(max(d.Loop, 0)), 0, int64(len(e.loops)-1)); err != nil {
-		return verbs.Wrap("dial", err)
+	l := d.Loop
+	switch {
+	case l == nil:
+		l = e.loops[e.balance()]
+	case l.engine != e:
+		return verbs.Wrap("dial", verbs.ErrForeign)
 	}
-	index := d.Loop
-	if index < 0 {
-		index = e.balance()
-	}
-	return e.loops[index].Dial(addr, d)
+	return l.Dial(addr, d)
 }
 
 // Dial is Engine.Dial on this loop, whatever d.Loop says.

@@ -1,12 +1,14 @@
 package reactor
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A door is where requests wait for their answer. Its channel has listeners and
@@ -103,7 +105,10 @@ func (l *Loop) expire(req *ConnRequest) {
 		return
 	}
 	l.stats.Expired++
-	l.note(l.engine.door.turnAway(req, nil))
+	// A peer that has left meanwhile needs no answer.
+	if err := l.engine.door.turnAway(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
+		l.note(err)
+	}
 }
 
 // turnAway refuses a request that was decided on.

@@ -37,6 +37,7 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 		return nil, err
 	}
 	l := e.loops[0]
+	e.embedded = true
 	if err := l.embed(); err != nil {
 		e.Stop()
 		return nil, first(err, e.Wait())

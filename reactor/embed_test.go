@@ -197,3 +197,15 @@ func TestSafetyTimeout(t *testing.T) {
 	require.Positive(t, loop.Stats().Wakes[reactor.CauseSafety])
 	require.Zero(t, loop.Stats().Rescues)
 }
+
+// Whoever waits for an engine that only the application runs would wait for
+// himself.
+func TestEngineOfAnEmbeddedLoopIsNotWaitedFor(t *testing.T) {
+	loop := newLoop(t, &hooks{}, nil)
+	require.ErrorIs(t, loop.Engine().Wait(), verbs.ErrState)
+	require.ErrorIs(t, loop.Engine().Shutdown(t.Context()), verbs.ErrState)
+	_, err := loop.RunOnce(0)
+	require.NoError(t, err, "it lives on")
+	require.NoError(t, loop.Close())
+	require.NoError(t, loop.Engine().Shutdown(t.Context()))
+}

@@ -21,6 +21,7 @@ type Engine struct {
 	cfg      *Config
 	loops    []*Loop
 	door     *door
+	embedded bool // its loop is run by the application: see NewLoop
 
 	stopping atomic.Bool
 	turn     atomic.Uint64 // of RoundRobin
@@ -43,11 +44,14 @@ type Engine struct {
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil {
-		return nil, verbs.Wrap(op, &verbs.ParamError{Field: "provider and handler", Reason: "both are needed"})
+		return nil, verbs.Wrap(op, errNothing)
 	}
 	c, err := cfg.settled()
 	if err != nil {
 		return nil, err
+	}
+	if err := c.fitsAll(p); err != nil {
+		return nil, verbs.Wrap(op, err)
 	}
 	e := &Engine{provider: p, handler: h, cfg: c, done: make(chan struct{})}
 	if err := e.open(); err != nil {

@@ -13,7 +13,9 @@ var (
 	// ErrWouldBlock: Config.MaxInFlight operations are outstanding. Nothing
 	// was taken; OnWritable tells when to try again.
 	ErrWouldBlock = errors.New("send queue full, wait for OnWritable")
-	// ErrPeerClosed: the peer disconnected in order.
+	// ErrPeerClosed: the peer disconnected in order. One whose process went
+	// away without a word is verbs.ErrPeerGone, where the connection manager
+	// can tell.
 	ErrPeerClosed = errors.New("closed by the peer")
 	// ErrAborted: Conn.Abort was called without a cause.
 	ErrAborted = errors.New("aborted")
@@ -38,6 +40,8 @@ var (
 	ErrMailboxFull = errors.New("too many posted functions")
 )
 
+var errNothing = errors.New("a provider and a handler are needed")
+
 // Refusals of the data path, made once: it does not allocate.
 var (
 	errSendClosed = verbs.Wrap("send", ErrClosed)
@@ -48,7 +52,7 @@ var (
 // why it ended, and the first request that failed because of it. Both are
 // wrapped.
 type CloseError struct {
-	Cause error // ErrPeerClosed, ErrDrainTimeout ...
+	Cause error // ErrPeerClosed, verbs.ErrPeerGone, ErrDrainTimeout ...
 	First error // a *verbs.CompletionError
 }
 

@@ -56,9 +56,9 @@ func (c *Conn) event(what cm.EventType, err error) {
 	case cm.Established:
 		c.opened()
 	case cm.Disconnected:
-		c.peerLeft()
+		c.peerLeft(err)
 	case cm.DeviceRemoval:
-		c.leave(ErrDeviceRemoved)
+		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
 		// Unreachable may also be news of a neighbour of an open connection,
 		// which lives on.
@@ -77,8 +77,8 @@ func (c *Conn) advance(err error) {
 
 // peerLeft is told that the peer has disconnected, or has confirmed that this
 // side did. Messages and confirmations that came before are still to be seen to:
-// see arrived.
-func (c *Conn) peerLeft() {
+// see arrived. How is nil if it did so in order.
+func (c *Conn) peerLeft(how error) {
 	c.disconnected = true
 	if c.nic != nil {
 		c.parted = c.nic.empty
@@ -86,13 +86,23 @@ func (c *Conn) peerLeft() {
 	if c.state == StateConnecting && c.held.head != nil {
 		c.opened() // the peer would not have sent if it were not established
 	}
+	c.end.peer = first(how, ErrPeerClosed)
 	if c.state == StateDraining {
 		c.end.because(nil)
 		c.state = StateClosing // what is not confirmed now fails
 	} else {
-		c.leave(ErrPeerClosed)
+		c.leave(c.end.peer)
 	}
 	c.later()
+}
+
+// deviceRemoved is told to every connection of the device. The first that hears of
+// it tells the others on this loop.
+func (c *Conn) deviceRemoved() {
+	c.leave(ErrDeviceRemoved)
+	if c.nic != nil {
+		c.nic.lost(ErrDeviceRemoved)
+	}
 }
 
 // claimAsync lets one loop of the engine watch the events of a device: they can
@@ -127,6 +137,11 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		}
 		work++
 		s.loop.engine.deviceEvent(s.dev, ev)
+		if ev.Type == verbs.AsyncDeviceFatal {
+			// After the last event the descriptor itself may fail.
+			s.loop.note(s.loop.unwatch(s))
+			return work
+		}
 	}
 	return work
 }
@@ -134,6 +149,10 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 // deviceEvent ends the connections of this loop that the event is about.
 func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	err := verbs.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
+	if ev.Type == verbs.AsyncDeviceFatal {
+		l.deviceLost(dev, err)
+		return
+	}
 	for c := range l.conns.all() {
 		if c.nic == nil || c.nic.dev != dev {
 			continue
@@ -151,8 +170,14 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 			if c.nic.shared != nil && ev.SRQ == c.nic.shared.srq {
 				c.leave(err)
 			}
-		case verbs.AsyncDeviceFatal:
-			c.leave(err)
+		}
+	}
+}
+
+func (l *Loop) deviceLost(dev verbs.Device, err error) {
+	for _, n := range l.nics {
+		if n.dev == dev {
+			n.lost(err)
 		}
 	}
 }

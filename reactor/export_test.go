@@ -1,6 +1,12 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"slices"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // DeviceEvent lets the loop of c believe that something happened to its device.
 func DeviceEvent(c *Conn, what verbs.AsyncEventType) {
@@ -16,3 +22,21 @@ func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}) }
 // Oversleep lets l believe that the safety timeout ended its last sleep, and that
 // no event came.
 func Oversleep(l *Loop) { l.overslept = true }
+
+// RemoveDevice lets c believe that its device was removed.
+func RemoveDevice(c *Conn) { c.event(cm.DeviceRemoval, nil) }
+
+// ConnsOf lists the connections of l.
+func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
+
+// UseDevice has l meet a device.
+func UseDevice(l *Loop, dev verbs.Device) error {
+	_, err := l.nic(dev)
+	return err
+}
+
+// Skip lets l believe that d has passed since it last read its clock.
+func Skip(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
+
+// PeerLeft lets c believe that its peer has left, and how.
+func PeerLeft(c *Conn, how error) { c.peerLeft(how) }

@@ -1,6 +1,8 @@
 package reactor
 
 import (
+	"time"
+
 	"github.com/rdmaloop/rdmaloop/cq"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -17,7 +19,8 @@ type nic struct {
 	slab   slab
 	shared *sharedRecv // nil: a receive queue for each connection
 	mrs    []verbs.MR  // of Loop.Alloc
-	broken bool        // the CQ failed, for good
+	broken error       // why nothing completes any more, for good
+	gone   bool        // the device is: nothing comes of it any more
 	empty  uint64      // how often the CQ was seen empty
 }
 
@@ -53,14 +56,8 @@ func (l *Loop) home() (*nic, error) {
 
 func (n *nic) open() (err error) {
 	l, cfg, attr := n.loop, n.loop.cfg, n.dev.Attr()
-	if n.dev.Caps().ProgressManual {
-		if err := within("Loops", int64(cfg.Loops), 1, int64(attr.NumCompVectors)); err != nil {
-			return verbs.Wrap("use device", err)
-		}
-	}
-	// A probe has a place beside the application's requests.
-	if err := within("MaxInFlight", int64(cfg.MaxInFlight), 1, int64(attr.MaxQPWR-1)); err != nil {
-		return verbs.Wrap("use device", err)
+	if err := cfg.fits(n.dev); err != nil {
+		return err
 	}
 	if n.pd, err = n.dev.AllocPD(); err != nil {
 		return err
@@ -152,7 +149,7 @@ func (n *nic) qpAttr() *verbs.QPInitAttr {
 // poll hands out a batch of completions. A failure ends the connections of this
 // device, and nothing else.
 func (n *nic) poll() int {
-	wcs, err := n.queue.Poll()
+	wcs, err := n.queue.Spin(n.patience())
 	if err != nil {
 		n.fail(err)
 	}
@@ -163,6 +160,30 @@ func (n *nic) poll() int {
 		n.empty++
 	}
 	return len(wcs)
+}
+
+// pollAgain polls out of turn, and reports whether it saw all there is. Consume
+// lets a device that is driven by its owner look everywhere.
+func (n *nic) pollAgain() (all bool) {
+	if _, err := n.group.Consume(); err != nil {
+		n.fail(err)
+	}
+	before := n.empty
+	if found := n.poll(); found > 0 {
+		n.loop.stats.batch(found)
+	}
+	return n.empty != before
+}
+
+// patience is how long a poll may wait inside the provider: not at all, unless the
+// provider can, the last turn had no work, and there is no other queue to poll.
+func (n *nic) patience() time.Duration {
+	l := n.loop
+	if !l.idle.spinning || !n.queue.CanSpin() || len(l.nics) > 1 {
+		return 0
+	}
+	l.clock.lose()
+	return spinLimit
 }
 
 // complete brings a completion to its connection. One whose connection is gone
@@ -207,15 +228,28 @@ func (n *nic) refill(b *Buffer) {
 	}
 }
 
-// fail ends every connection of the device.
+// fail ends every connection of the device, and lets in no new ones.
 func (n *nic) fail(err error) {
-	if n.broken {
-		return
+	if n.broken == nil {
+		n.end(err)
 	}
-	n.broken = true
+}
+
+// lost is fail for a device that went away. Neither flushes nor goodbyes are to
+// be waited for, which those who were leaving already have to be told.
+func (n *nic) lost(err error) {
+	if !n.gone {
+		n.gone = true
+		n.end(err)
+	}
+}
+
+func (n *nic) end(err error) {
+	n.broken = first(n.broken, err)
 	for c := range n.loop.conns.all() {
 		if c.nic == n {
 			c.leave(err)
+			c.later()
 		}
 	}
 }

@@ -174,7 +174,6 @@ func TestDialChecks(t *testing.T) {
 	addr := listen(t, e)
 	for field, d := range map[string]*reactor.Dial{
 		"private data":        {PrivateData: make([]byte, 57)},
-		"loop":                {Loop: 1},
 		"timeout":             {Timeout: -1},
 		"responder resources": {ResponderResources: 256},
 		"initiator depth":     {InitiatorDepth: -2},
@@ -182,6 +181,37 @@ func TestDialChecks(t *testing.T) {
 		require.ErrorAs(t, e.Dial(addr, d), &param, field)
 		require.Equal(t, field, param.Field)
 	}
+	other := start(t, &hooks{}, nil)
+	require.ErrorIs(t, e.Dial(addr, &reactor.Dial{Loop: other.Loop(0)}), verbs.ErrForeign)
+}
+
+// The zero value leaves the choice of the loop to Config.Balance.
+func TestDialBalances(t *testing.T) {
+	server := start(t, &hooks{}, nil)
+	at := make(chan int, 3)
+	client := start(t, &hooks{open: func(c *reactor.Conn) { at <- c.Loop().Index() }}, &reactor.Config{Loops: 2})
+	addr := listen(t, server)
+	for _, d := range []*reactor.Dial{{}, {}, {Loop: client.Loop(1)}} {
+		require.NoError(t, client.Dial(addr, d))
+	}
+	require.Equal(t, 2, receive(t, at)+receive(t, at)+receive(t, at))
+}
+
+// The silence of a client that has left before its request expired is nobody's
+// error: shutdown checks that.
+func TestRequestOfAPeerThatLeftExpires(t *testing.T) {
+	var kept *reactor.ConnRequest
+	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
+	client := newLoop(t, &hooks{}, nil)
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, client.Dial(ln.Addr(), nil))
+	drive(t, func() bool { return kept != nil }, client, server)
+	require.NoError(t, client.Close())
+	reactor.Skip(server, 2*time.Hour)
+	drive(t, func() bool { return server.Stats().Expired == 1 }, server)
+	require.ErrorIs(t, kept.Accept(nil), reactor.ErrExpired)
+	require.NoError(t, server.Close())
 }
 
 // A server that never answers is given up.

@@ -37,7 +37,14 @@ func (e *Engine) Stop() {
 // for sending is delivered, within Config.DrainTimeout. When ctx ends first,
 // what is left is cut off: the connections end with ErrShutdown, and Shutdown
 // returns the context's error. Otherwise it returns what Wait does.
+//
+// The engine of a loop made with NewLoop ends only as that loop is run: while it
+// has not ended, Shutdown and Wait do nothing and return an error that matches
+// verbs.ErrState. Use Loop.Stop and Loop.Close.
 func (e *Engine) Shutdown(ctx context.Context) error {
+	if err := e.waitable("shut down"); err != nil {
+		return err
+	}
 	e.Stop()
 	select {
 	case <-e.done:
@@ -70,12 +77,22 @@ func (e *Engine) hasEnded() bool {
 
 // Wait waits until the engine has ended, and returns the first error that is
 // nobody else's: one that made it stop, or a resource that could not be given
-// back.
+// back. See Shutdown for a loop made with NewLoop.
 func (e *Engine) Wait() error {
+	if err := e.waitable("wait for engine"); err != nil {
+		return err
+	}
 	<-e.done
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.err
+}
+
+func (e *Engine) waitable(op string) error {
+	if e.embedded && !e.hasEnded() {
+		return verbs.Wrap(op, verbs.ErrState)
+	}
+	return nil
 }
 
 // drain closes all connections of the loop; settle ends it when they are gone.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math"
 	"net/netip"
@@ -39,11 +38,11 @@ func newClient(opts *options) *client {
 
 // connect is the client, from beginning to end.
 func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
-	addr, err := netip.ParseAddrPort(opts.connect)
+	addr, err := resolve("connect", opts.connect, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
-		return exitFailed, fmt.Errorf("-connect %q: %w", opts.connect, err)
+		return exitFailed, err
 	}
-	p, err := provider.Open(opts.provider, &provider.Config{Path: opts.path, Vectors: opts.loops})
+	p, err := provider.Open(opts.provider, opts.providerConfig(addr))
 	if err != nil {
 		return exitFailed, err
 	}
@@ -54,7 +53,7 @@ func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (stat
 	if cl.engine, err = reactor.New(p, cl, opts.engineConfig(cpus)); err != nil {
 		return exitFailed, err
 	}
-	if err := cl.engine.Start(); err != nil {
+	if err := start(cl.engine, cpus); err != nil {
 		return exitFailed, err
 	}
 	streamed, err := cl.measure(ctx, addr)
@@ -72,7 +71,7 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 	for i, s := range cl.sessions {
 		err := cl.engine.Dial(addr, &reactor.Dial{
 			PrivateData: []byte(cl.opts.privateData),
-			Loop:        i % cl.opts.loops,
+			Loop:        cl.engine.Loop(i % cl.opts.loops),
 			Context:     s,
 		})
 		if err != nil {

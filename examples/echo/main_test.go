@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -131,6 +132,7 @@ func TestReject(t *testing.T) {
 	require.Equal(t, exitRejected, p.exit(t))
 	require.Contains(t, p.stderr.String(), "rejected: refused by the consumer")
 	require.Contains(t, p.stderr.String(), "come back tomorrow")
+	require.Empty(t, p.stdout.String(), "a table of nothing")
 
 	p = program(t, "-json", "-reject", "full", "-conns", "3")
 	require.Equal(t, exitRejected, p.exit(t))
@@ -153,7 +155,9 @@ func TestListenAndConnect(t *testing.T) {
 	for range 2 {
 		client := program(t, "-json", "-connect", addr, "-count", "200", "-duration", "10ms", "-private-data", "who is there")
 		require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
-		require.Equal(t, 200, client.measured(t).Count)
+		r := client.measured(t)
+		require.Equal(t, 200, r.Count)
+		require.Equal(t, "who is there", r.PrivateData)
 	}
 	require.NoError(t, server.Process.Signal(os.Interrupt))
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
@@ -197,7 +201,7 @@ func TestInterrupt(t *testing.T) {
 		"streaming": {"-count", "10", "-duration", "1h"},
 	} {
 		t.Run(phase, func(t *testing.T) {
-			s := &countingServer{enough: make(chan struct{})}
+			s := &countingServer{server: server{stderr: t.Output()}, enough: make(chan struct{})}
 			client := program(t, append(flags, "-json", "-connect", listen(t, s))...)
 			require.NoError(t, client.Start())
 			<-s.enough
@@ -211,6 +215,36 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// A server that can not answer says so. Ctrl-C while the client waits for it is
+// no failure.
+func TestInterruptWhileConnecting(t *testing.T) {
+	said, stderr := io.Pipe()
+	s := &server{reject: make([]byte, 200), stderr: stderr}
+	client := program(t, "-connect", listen(t, s))
+	require.NoError(t, client.Start())
+	line, err := bufio.NewReader(said).ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "private data 200")
+	require.NoError(t, client.Process.Signal(syscall.SIGINT))
+	require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
+	require.Empty(t, client.stderr.String())
+	require.Equal(t, "\ninterrupted after 0 messages\n", client.stdout.String())
+}
+
+// Either phase can be left out, and then has no place in the table.
+func TestOnePhase(t *testing.T) {
+	p := program(t, "-count", "0", "-duration", "10ms", "-private-data", "hello")
+	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+	require.Contains(t, p.stdout.String(), `private data from the server: "hello"`)
+	require.Contains(t, p.stdout.String(), "messages/s")
+	require.NotContains(t, p.stdout.String(), "p50")
+
+	p = program(t, "-count", "10", "-duration", "0", "-path", "local")
+	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
+	require.Contains(t, p.stdout.String(), "p50")
+	require.NotContains(t, p.stdout.String(), "messages/s")
+}
+
 // A liar changes one byte of each message.
 type liar struct{ server }
 
@@ -220,7 +254,7 @@ func (l *liar) OnMessage(c *reactor.Conn, msg reactor.Message) {
 }
 
 func TestDamageIsSeen(t *testing.T) {
-	client := program(t, "-json", "-count", "10", "-duration", "0", "-connect", listen(t, &liar{}))
+	client := program(t, "-json", "-count", "10", "-duration", "0", "-connect", listen(t, &liar{server{stderr: t.Output()}}))
 	require.Equal(t, exitFailed, client.exit(t))
 	require.Equal(t, 10, client.measured(t).Damaged)
 	require.Contains(t, client.stderr.String(), "10 damaged")
@@ -232,7 +266,7 @@ type quitter struct{ server }
 func (q *quitter) OnMessage(c *reactor.Conn, _ reactor.Message) { c.Close() }
 
 func TestLossIsSeen(t *testing.T) {
-	client := program(t, "-json", "-count", "10", "-connect", listen(t, &quitter{}))
+	client := program(t, "-json", "-count", "10", "-connect", listen(t, &quitter{server{stderr: t.Output()}}))
 	require.Equal(t, exitFailed, client.exit(t))
 	r := client.measured(t)
 	require.Equal(t, 1, r.Lost)
@@ -255,15 +289,21 @@ func TestErrors(t *testing.T) {
 		{"not defined", []string{"-colour"}},
 		{"not supported", []string{"-provider", "rdmacore"}},
 		{"wire path", []string{"-path", "wire"}},
-		{"did not start", []string{"-path", "wire"}},
 		{`-connect "nowhere"`, []string{"-connect", "nowhere"}},
+		{`-listen "localhost"`, []string{"-listen", "localhost"}},
+		{"processors [1000]", []string{"-cpus", "1000"}},
+		{"nothing to measure", []string{"-count", "0", "-duration", "0"}},
+		{"1073741824 at most", []string{"-size", "1048576", "-inflight", "32", "-conns", "33"}},
 		{"nobody listens", []string{"-connect", "127.0.0.1:1"}},
-		{"the limit is 56", []string{"-private-data", strings.Repeat("x", 57)}},
+		{"-private-data: it has 57 bytes, the limit is 56", []string{"-private-data", strings.Repeat("x", 57)}},
+		{"-reject: it has 149 bytes, the limit is 148", []string{"-reject", strings.Repeat("x", 149)}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			p := program(t, test.args...)
 			require.Equal(t, exitFailed, p.exit(t))
-			require.Contains(t, p.stderr.String(), test.want)
+			require.Equal(t, 1, strings.Count(p.stderr.String(), test.want), "said once: %s", &p.stderr)
+			require.NotContains(t, p.stderr.String(), "server process", "it has spoken for itself")
+			require.Empty(t, p.stdout.String())
 		})
 	}
 }

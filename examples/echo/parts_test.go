@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -43,6 +44,51 @@ func TestPlacement(t *testing.T) {
 	client, server = (&options{loops: 1, mode: "adaptive"}).placement()
 	require.Nil(t, client)
 	require.Nil(t, server)
+}
+
+func TestCrowded(t *testing.T) {
+	for _, test := range []struct {
+		opts options
+		warn bool
+	}{
+		{options{mode: "busy", loops: 1, cpus: []int{0, 1}}, false},
+		{options{mode: "busy", loops: 1, cpus: []int{1, 1}}, true},
+		{options{mode: "busy", loops: 2, cpus: []int{0, 1, 2}}, true},
+		{options{mode: "busy", loops: 2, cpus: []int{0, 1}, connect: ":1"}, false},
+		{options{mode: "busy", loops: 3, cpus: []int{0, 1}, listen: ":1"}, true},
+		{options{mode: "busy", loops: 3, cpus: []int{0, 1}, listen: ":1", untilEOF: true}, false},
+		{options{mode: "adaptive", loops: 3, cpus: []int{0, 1}}, false},
+	} {
+		require.Equal(t, test.warn, test.opts.crowded() != "", "%+v", test.opts)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	nobody := netip.IPv4Unspecified()
+	for hostPort, want := range map[string]string{
+		"127.0.0.1:7471": "127.0.0.1:7471",
+		"[::1]:7471":     "[::1]:7471",
+		":7471":          "0.0.0.0:7471",
+		":0":             "0.0.0.0:0",
+	} {
+		addr, err := resolve("listen", hostPort, nobody)
+		require.NoError(t, err)
+		require.Equal(t, want, addr.String())
+	}
+	addr, err := resolve("connect", "localhost:7471", nobody)
+	require.NoError(t, err)
+	require.True(t, addr.Addr().IsLoopback())
+	for _, bad := range []string{"7471", "localhost", "127.0.0.1:-1", "127.0.0.1:65536"} {
+		_, err := resolve("listen", bad, nobody)
+		require.ErrorContains(t, err, "-listen")
+	}
+}
+
+func TestPathOf(t *testing.T) {
+	require.Equal(t, "local", pathOf("soft", "auto"))
+	require.Equal(t, "local", pathOf("soft", "local"))
+	require.Equal(t, "wire", pathOf("soft", "wire"))
+	require.Equal(t, "device", pathOf("rdmacore", "auto"))
 }
 
 // No message looks like another, at any size that leaves room for a difference,

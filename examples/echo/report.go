@@ -39,6 +39,7 @@ type report struct {
 	StreamSeconds float64 `json:"stream_seconds"`
 	StreamRate    float64 `json:"stream_msgs_per_sec"`
 
+	PrivateData string     `json:"private_data,omitempty"` // as it came back
 	Interrupted bool       `json:"interrupted,omitempty"`
 	Rejected    *rejection `json:"rejected,omitempty"`
 
@@ -55,7 +56,7 @@ type rejection struct {
 func newReport(opts *options, provider string, lanes []*lane, streamed time.Duration) *report {
 	r := &report{
 		Provider:    provider,
-		Path:        pathOf(provider),
+		Path:        pathOf(provider, opts.path),
 		Mode:        opts.mode,
 		Size:        opts.size,
 		Connections: opts.conns,
@@ -73,6 +74,9 @@ func newReport(opts *options, provider string, lanes []*lane, streamed time.Dura
 		r.Failed += l.failed
 		if r.cause == nil {
 			r.cause = l.cause
+		}
+		if r.PrivateData == "" {
+			r.PrivateData = string(l.hello)
 		}
 	}
 	r.Errors = r.Lost + r.Damaged + r.Failed
@@ -95,13 +99,16 @@ func newReport(opts *options, provider string, lanes []*lane, streamed time.Dura
 	return r
 }
 
-// pathOf names the way the messages took. The soft device of this version has
-// one, and real devices have their own.
-func pathOf(provider string) string {
-	if provider == "soft" {
+// pathOf names the way the messages took. The soft device takes the local one
+// unless told otherwise, and real devices have their own.
+func pathOf(provider, path string) string {
+	switch {
+	case provider != "soft":
+		return "device"
+	case path == "auto":
 		return "local"
 	}
-	return "device"
+	return path
 }
 
 // print writes the report to stdout and what went wrong to stderr.
@@ -126,27 +133,39 @@ func (r *report) print(asJSON bool, stdout, stderr io.Writer) (status int, err e
 	return exitOK, err
 }
 
+// table shows what was measured, and nothing of what was not.
 func (r *report) table() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s device, %s path, %s loops: %d, connections: %d\n", r.Provider, r.Path, r.Mode, r.Loops, r.Connections)
-	fmt.Fprintf(&b, "\nping-pong, %d messages of %d bytes\n", r.Count, r.Size)
+	if r.Count > 0 || r.StreamMsgs > 0 {
+		fmt.Fprintf(&b, "%s device, %s path, %s loops: %d, connections: %d\n", r.Provider, r.Path, r.Mode, r.Loops, r.Connections)
+		if r.PrivateData != "" {
+			fmt.Fprintf(&b, "private data from the server: %q\n", r.PrivateData)
+		}
+	}
+	if r.Count > 0 {
+		r.percentiles(&b)
+	}
+	if r.StreamMsgs > 0 {
+		fmt.Fprintf(&b, "\nstreaming, %d in flight on each connection, %.1f s\n", r.InFlight, r.StreamSeconds)
+		fmt.Fprintf(&b, "  %-12s %12.0f\n", "messages/s", r.StreamRate)
+	}
+	if r.Interrupted {
+		fmt.Fprintf(&b, "\ninterrupted after %d messages\n", r.Count+r.StreamMsgs)
+	}
+	return b.String()
+}
+
+func (r *report) percentiles(w io.Writer) {
+	fmt.Fprintf(w, "\nping-pong, %d messages of %d bytes\n", r.Count, r.Size)
 	for _, row := range []struct {
 		name string
 		ns   int64
 	}{
 		{"p50", r.P50}, {"p90", r.P90}, {"p99", r.P99}, {"p99.9", r.P999}, {"max", r.Max},
 	} {
-		fmt.Fprintf(&b, "  %-12s %12s µs\n", row.name, micros(row.ns))
+		fmt.Fprintf(w, "  %-12s %12s µs\n", row.name, micros(row.ns))
 	}
-	b.WriteString("\n" + chart(r.times))
-	if r.StreamSeconds > 0 {
-		fmt.Fprintf(&b, "\nstreaming, %d in flight on each connection, %.1f s\n", r.InFlight, r.StreamSeconds)
-		fmt.Fprintf(&b, "  %-12s %12.0f\n", "messages/s", r.StreamRate)
-	}
-	if r.Interrupted {
-		b.WriteString("\ninterrupted: these are the messages until then\n")
-	}
-	return b.String()
+	fmt.Fprintf(w, "\n%s", chart(r.times))
 }
 
 func micros(ns int64) string { return fmt.Sprintf("%.2f", float64(ns)/1e3) }

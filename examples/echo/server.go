@@ -12,23 +12,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// drainTime is how long either side may take to end in order.
-const drainTime = 5 * time.Second
+// drainTime is how long either side may take to end in order: more than twice
+// what reactor.Config.DrainTimeout is by default, as a connection may need that to
+// deliver what it has, and once more to part.
+const drainTime = 12 * time.Second
 
 // A server sends back what it receives. All its methods run on the loop of the
 // connection they are about.
 type server struct {
 	reactor.BaseHandler
-	reject []byte // when set, why nobody is let in
+	reject []byte    // when set, why nobody is let in
+	stderr io.Writer // for what nobody else is told
 }
 
 // OnConnectRequest lets the client in and returns its private data, or refuses.
 func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
+	var err error
 	if len(s.reject) > 0 {
-		req.Reject(s.reject)
-		return
+		err = req.Reject(s.reject)
+	} else {
+		err = req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
 	}
-	req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
+	if err != nil { // the client may have left; the server goes on
+		fmt.Fprintln(s.stderr, "echo:", err)
+	}
 }
 
 // A backlog holds, in order, messages that found the send queue full.
@@ -60,22 +67,22 @@ func (s *server) OnClose(c *reactor.Conn, _ error) {
 
 // serve runs a server until ctx ends.
 func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
-	addr, err := netip.ParseAddrPort(opts.listen)
+	addr, err := resolve("listen", opts.listen, netip.IPv4Unspecified())
 	if err != nil {
-		return fmt.Errorf("-listen %q: %w", opts.listen, err)
+		return err
 	}
-	p, err := provider.Open(opts.provider, &provider.Config{Path: opts.path, Vectors: opts.loops})
+	p, err := provider.Open(opts.provider, opts.providerConfig(addr))
 	if err != nil {
 		return err
 	}
 	defer p.Close()
 
 	_, cpus := opts.placement()
-	engine, err := reactor.New(p, &server{reject: []byte(opts.reject)}, opts.engineConfig(cpus))
+	engine, err := reactor.New(p, &server{reject: []byte(opts.reject), stderr: stderr}, opts.engineConfig(cpus))
 	if err != nil {
 		return err
 	}
-	if err := engine.Start(); err != nil {
+	if err := start(engine, cpus); err != nil {
 		return err
 	}
 	listener, err := engine.Listen(addr)

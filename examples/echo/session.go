@@ -23,6 +23,7 @@ type lane struct {
 	damaged  int                     // echoes unlike their message
 	failed   int                     // sessions that did not open, or broke
 	cause    error                   // of the first that failed
+	hello    []byte                  // private data that came back to the first
 
 	progress atomic.Int64 // a copy of echoes of all, for the other goroutine
 }
@@ -83,8 +84,12 @@ func newSession(opts *options, l *lane, done chan<- struct{}) *session {
 func (s *session) open(c *reactor.Conn) {
 	s.conn = c
 	// Some devices pad private data with zeros: rdma_accept(3).
-	if !bytes.HasPrefix(c.PeerPrivateData(), s.hello) {
+	hello := bytes.TrimRight(c.PeerPrivateData(), "\x00")
+	if !bytes.Equal(hello, s.hello) {
 		s.lane.damaged++
+	}
+	if s.lane.hello == nil {
+		s.lane.hello = hello
 	}
 	s.report()
 }
@@ -138,9 +143,10 @@ func (s *session) echo(got []byte) {
 	s.report()
 }
 
-// close ends the session; err is nil when that was ours to do.
+// close ends the session; err is nil when that was ours to do, and ErrShutdown
+// when it was so before the session had opened.
 func (s *session) close(err error) {
-	if err != nil {
+	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.lane.failed++
 		if s.lane.cause == nil {
 			s.lane.cause = err

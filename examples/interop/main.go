@@ -118,7 +118,7 @@ func (o *options) check(p protocol) error {
 
 // play is one side of the protocol, from beginning to end.
 func (o *options) play(p protocol, stdout io.Writer) error {
-	device, err := provider.Open(o.provider, nil)
+	device, err := provider.Open(o.provider, &provider.Config{Addr: o.addr.Addr()})
 	if err != nil {
 		return err
 	}

@@ -139,6 +139,13 @@ func (i *id) Establish() error {
 	return i.do("establish", func() C.int { return C.rl_establish(i.c) })
 }
 
+// Notify tells the kernel of an event of the queue pair.
+//
+// Implements: rdma_notify(3).
+func (i *id) Notify(event verbs.AsyncEventType) error {
+	return i.do("notify", func() C.int { return C.rl_notify(i.c, C.int(event)) })
+}
+
 // Disconnect moves the queue pair to ERROR and tells the peer. EINVAL means that
 // there is nobody to tell, which is no harm.
 //

@@ -181,6 +181,31 @@ func TestOptions(t *testing.T) {
 	r.NoError(b.id.CloseQP())
 }
 
+// The passive side is told that the connection is there while the active one has
+// not fetched the answer, and so not confirmed it.
+func TestNotify(t *testing.T) {
+	r := newRig(t)
+	listener, slow := r.listen(cm.TCP, r.addr), r.channel()
+	a := r.equip(r.resolve(cm.TCP, listener.LocalAddr().Port()), verbs.ProgressAuto)
+	r.NoError(a.id.Migrate(slow))
+	r.NoError(a.id.Connect(nil))
+	request := r.await(listener, cm.ConnectRequest)
+	r.closing(request.id)
+	b := r.equip(request.id, verbs.ProgressAuto)
+	r.NoError(b.id.Accept(nil))
+	r.NoError(b.id.Notify(verbs.AsyncCommEst))
+	r.ErrorIs(b.id.Notify(verbs.AsyncCommEst), verbs.ErrState)
+	r.await(b.id, cm.Established)
+
+	r.awaitOn(slow, a.id, cm.Established)
+	r.NoError(a.id.Disconnect())
+	r.await(b.id, cm.Disconnected)
+	r.NoError(b.id.Disconnect())
+	r.awaitOn(slow, a.id, cm.Disconnected)
+	r.NoError(a.id.CloseQP())
+	r.NoError(a.id.Close())
+}
+
 // A request moves to another channel before it is accepted.
 func TestMigrate(t *testing.T) {
 	r := newRig(t)

@@ -13,11 +13,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// spinPoller is the interface proposed as verbs.SpinPoller.
-type spinPoller interface {
-	PollSpin(dst []verbs.WC, limit time.Duration) (int, error)
-}
-
 // A turn of an echo allocates nothing: posting both kinds, polling, arming,
 // fetching and giving back the event.
 func TestTurnDoesNotAllocate(t *testing.T) {
@@ -44,7 +39,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 				n, err = e.cq.Poll(wcs)
 				note(n, err)
 			}
-			note(e.cq.(spinPoller).PollSpin(wcs, time.Microsecond))
+			note(e.cq.(verbs.SpinPoller).PollSpin(wcs, time.Microsecond))
 		}
 	}
 	turn() // the batches grow
@@ -63,7 +58,7 @@ func TestNextCompletionEventDoesNotAllocate(t *testing.T) {
 func TestPollSpin(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
-	spin := b.cq.(spinPoller)
+	spin := b.cq.(verbs.SpinPoller)
 	var wcs [4]verbs.WC
 	start := time.Now()
 	n, err := spin.PollSpin(wcs[:], 2*time.Millisecond)

@@ -64,7 +64,8 @@ func postMeaning(errno syscall.Errno) error {
 }
 
 // cmMeaning: see rdma_bind_addr(3) and rdma_resolve_addr(3). ENODEV is an
-// address that no device has.
+// address that no device has; EISCONN is what rdma_notify(3) says of a connection
+// that is established.
 func cmMeaning(errno syscall.Errno) error {
 	switch errno {
 	case unix.EADDRINUSE:
@@ -75,6 +76,8 @@ func cmMeaning(errno syscall.Errno) error {
 		return cm.ErrNoRoute
 	case unix.ETIMEDOUT:
 		return cm.ErrTimedOut
+	case unix.EISCONN:
+		return verbs.ErrState
 	}
 	return nil
 }

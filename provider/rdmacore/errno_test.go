@@ -34,6 +34,7 @@ func TestErrnoMeanings(t *testing.T) {
 		{rdmacore.CMError, unix.ENETUNREACH, cm.ErrNoRoute},
 		{rdmacore.CMError, unix.EHOSTUNREACH, cm.ErrNoRoute},
 		{rdmacore.CMError, unix.ETIMEDOUT, cm.ErrTimedOut},
+		{rdmacore.CMError, unix.EISCONN, verbs.ErrState},
 	} {
 		for _, code := range []int32{int32(c.errno), -int32(c.errno)} {
 			err := c.make("do it", code)

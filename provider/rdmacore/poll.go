@@ -16,6 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+var _ verbs.SpinPoller = (*cq)(nil)
+
 // idlePolls is after how many polls in vain a CQ asks whether it was overrun.
 const idlePolls = 1024
 
@@ -47,7 +49,7 @@ func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 // PollSpin is Poll, except that it waits up to limit for the first completion,
 // without giving up the processor. The waiting is done in C, where it is no
 // hindrance to the Go scheduler or to garbage collection; a limit of some ten
-// microseconds is right. It implements verbs.SpinPoller.
+// microseconds is right.
 //
 // Implements: ibv_poll_cq(3).
 func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {

@@ -118,6 +118,7 @@ int rl_connect(struct rdma_cm_id *id, const struct rl_param *p);
 int rl_accept(struct rdma_cm_id *id, const struct rl_param *p);
 int rl_reject(struct rdma_cm_id *id, const uint8_t *data, uint8_t len);
 int rl_establish(struct rdma_cm_id *id);
+int rl_notify(struct rdma_cm_id *id, int event);
 int rl_disconnect(struct rdma_cm_id *id);
 int rl_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *attr, int *mask);
 int rl_migrate(struct rdma_cm_id *id, struct rdma_event_channel *to);

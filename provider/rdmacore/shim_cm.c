@@ -147,6 +147,11 @@ int rl_establish(struct rdma_cm_id *id)
 	return cm_result(rdma_establish(id));
 }
 
+int rl_notify(struct rdma_cm_id *id, int event)
+{
+	return cm_result(rdma_notify(id, (enum ibv_event_type)event));
+}
+
 int rl_disconnect(struct rdma_cm_id *id)
 {
 	return cm_result(rdma_disconnect(id));

@@ -33,14 +33,14 @@ func TestConnect(t *testing.T) {
 
 	server.createQP(passive)
 	require.NoError(t, passive.Accept(&cm.ConnParam{
-		PrivateData: []byte("welcome"), ResponderResources: 4, InitiatorDepth: 1, RNRRetryCount: 7,
+		PrivateData: []byte("welcome"), ResponderResources: 4, InitiatorDepth: 1, FlowControl: true, RNRRetryCount: 7,
 	}))
 	require.Equal(t, verbs.StateRTS, passive.QP().State(), "the passive queue pair is ready before the reply is sent")
 
 	ev = client.want(cm.Established, active)
 	require.Equal(t, cm.ConnParam{
 		PrivateData: []byte("welcome"), ResponderResources: 1, InitiatorDepth: 4,
-		RNRRetryCount: 7, QPNum: passive.QP().Num(),
+		FlowControl: true, RNRRetryCount: 7, QPNum: passive.QP().Num(),
 	}, ev.Param)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 	ev = server.want(cm.Established, passive)
@@ -64,6 +64,8 @@ func requireQP(t *testing.T, qp verbs.QP, want wantQP) {
 	require.Equal(t, want.retry, attr.RetryCount)
 	require.Equal(t, want.rnrRetry, attr.RNRRetry)
 	require.Equal(t, want.peer.QP().Num(), attr.DestQPN)
+	require.EqualValues(t, defaultAckTimeout, attr.Timeout)
+	require.EqualValues(t, defaultMinRNRTimer, attr.MinRNRTimer)
 	require.NotZero(t, attr.Access&verbs.AccessRemoteWrite)
 	require.Equal(t, want.served > 0, attr.Access&verbs.AccessRemoteRead != 0)
 	require.Equal(t, want.served > 0, attr.Access&verbs.AccessRemoteAtomic != 0)

@@ -39,8 +39,9 @@ func (i *id) leaveTimeout() time.Duration {
 // it is until the application answers (rdma_disconnect(3)).
 func (i *id) onDisconnect() bool {
 	switch i.phase {
-	case phaseReplySent, phaseEstablished:
-		// The peer may leave before this side has seen that it was ready.
+	case phaseReplied, phaseReplySent, phaseEstablished:
+		// The peer may leave before this side has seen that it was ready, or
+		// after Notify before this side is.
 		i.enter(phaseLeft)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected})
 	case phaseLeaving:

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // FuzzConversation has a client say what it likes, in between what the
@@ -20,6 +21,7 @@ func FuzzConversation(f *testing.F) {
 	f.Add([]byte{request, next, accept, ready, next, leave, next})
 	f.Add([]byte{request, next, accept, ready, 0x04, next, 0x83, next, next})
 	f.Add([]byte{request, next, 0x82})
+	f.Add([]byte{request, next, accept, 0x85, ready, next, 0x85, leave, ready, next})
 	f.Add([]byte{0x09, next, request, next, accept, 0x0a, next, 0x84})
 	f.Add([]byte{request, next, accept, ready, next, next, 0x05, next})
 	p, err := Open(&Config{Vectors: 1})
@@ -96,6 +98,8 @@ func (c *conversation) act(what byte) {
 	case 4:
 		require.NoError(c.t, c.id.Destroy())
 		c.id = nil
+	case 5:
+		_ = c.id.Notify(verbs.AsyncCommEst)
 	}
 }
 

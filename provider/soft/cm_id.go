@@ -28,6 +28,7 @@ type id struct {
 
 	carrier carrier // of an active or passive side, from its request on
 	active  bool    // sent the request; the passive side got it
+	early   bool    // established by Notify: the peer's readyMsg is still due
 
 	qp    verbs.QP // nil: the application has its own
 	qpn   uint32   // the number of whichever it is
@@ -129,7 +130,7 @@ func (i *id) lost() {
 	case phaseEstablished:
 		i.carrier.hungUp()
 		i.enter(phaseLeft)
-		i.raise(cm.TransportEvent{Type: cm.Disconnected})
+		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: verbs.ErrPeerGone})
 	case phaseLeaving:
 		i.disconnected(0)
 	}

@@ -199,16 +199,19 @@ func TestSystemBacklog(t *testing.T) {
 	l := server.listen(cm.TCP, "127.0.0.1:0", 8)
 	require.NoError(t, unix.Listen(gateOf(server).fd, 0))
 	first := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	second := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	third := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	lent := []byte("hello")
+	second := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
+	third := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
+	clear(lent) // the calls have returned
 	passive, _ := server.request(l)
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
 	server.quiet()
 
 	clock.advance(redialAfter)
 	client.quiet()
-	passive, _ = server.request(l)
+	passive, ev := server.request(l)
 	require.Contains(t, []netip.AddrPort{second.LocalAddr(), third.LocalAddr()}, passive.RemoteAddr())
+	require.Equal(t, "hello", string(ev.Param.PrivateData))
 	server.quiet()
 
 	// Whom the server does not fetch in time, gives up.

@@ -117,12 +117,35 @@ func (i *id) refusal(private []byte, byApplication bool) message {
 	return &rejectMsg{cm.RejectConsumer, byApplication, private}
 }
 
-// onPeerReady: the active side got the reply.
+// onPeerReady: the active side got the reply. After Notify that is no news.
 func (i *id) onPeerReady() bool {
-	if i.phase != phaseReplySent {
+	switch {
+	case i.phase == phaseReplySent:
+		i.confirmed()
+	case i.early:
+		i.early = false
+	default:
 		return false
 	}
+	return true
+}
+
+// Notify takes the application's word that the active side got the reply.
+func (i *id) Notify(verbs.AsyncEventType) error {
+	ch := i.lock()
+	defer ch.unlock()
+	switch i.phase {
+	case phaseReplySent:
+		i.early = true
+		i.confirmed()
+		return nil
+	case phaseEstablished:
+		return verbs.ErrState
+	}
+	return verbs.ErrPeerGone
+}
+
+func (i *id) confirmed() {
 	i.enter(phaseEstablished)
 	i.raise(cm.TransportEvent{Type: cm.Established})
-	return true
 }

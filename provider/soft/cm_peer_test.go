@@ -157,7 +157,9 @@ func TestServerKilled(t *testing.T) {
 	require.Equal(t, "ready", line())
 	flood(t, id.QP())
 	kill()
-	require.Zero(t, s.want(cm.Disconnected, id).Status)
+	gone := s.want(cm.Disconnected, id)
+	require.Zero(t, gone.Status)
+	require.ErrorIs(t, gone.Err, verbs.ErrPeerGone)
 	wantFlushed(t, s.cq, 4)
 	require.NoError(t, id.Disconnect())
 	s.want(cm.TimewaitExit, id)
@@ -175,7 +177,9 @@ func TestClientKilled(t *testing.T) {
 	require.Equal(t, "ready", line())
 	flood(t, id.QP())
 	kill()
-	require.Zero(t, s.want(cm.Disconnected, id).Status)
+	gone := s.want(cm.Disconnected, id)
+	require.Zero(t, gone.Status)
+	require.ErrorIs(t, gone.Err, verbs.ErrPeerGone)
 	wantFlushed(t, s.cq, 4)
 }
 

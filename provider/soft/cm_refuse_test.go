@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"bytes"
 	"net/netip"
 	"testing"
 	"time"
@@ -78,13 +77,12 @@ func TestNobodyListens(t *testing.T) {
 
 func TestReject(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
-		for _, n := range []int{0, 1, cm.MaxPrivateData(ps, cm.MessageReject)} {
+		for _, n := range sizes(ps, cm.MessageReject) {
 			s := newParty(t)
-			private := bytes.Repeat([]byte{0, 'x'}, n)[:n]
 			l := s.listen(ps, "127.0.0.1:0", 0)
 			active := s.connecting(ps, l.LocalAddr(), nil)
 			passive, _ := s.request(l)
-			require.NoError(t, passive.Reject(private))
+			private := lend(t, n, func(p *cm.ConnParam) error { return passive.Reject(p.PrivateData) })
 			wantRefusal(s, active, true, private)
 		}
 	})

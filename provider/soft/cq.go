@@ -179,6 +179,7 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		e := &c.ring[c.head&uint32(len(c.ring)-1)]
 		dst[n] = e.wc
 		*e.held--
+		e.held = nil // or a queue pair that is closed could not be collected
 		c.head++
 	}
 	s.leave()

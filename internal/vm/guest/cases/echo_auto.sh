@@ -1,0 +1,8 @@
+# The address chooses the provider: that of the device on both sides, and loopback.
+provider_of() {
+	grep -o '"provider": *"[a-z]*"'
+}
+serve /go/echo -listen $ADDR:7471
+/go/echo -connect $ADDR:7471 -count 100 -duration 0 -json | provider_of | grep rdmacore
+stopped
+/go/echo -count 100 -duration 0 -json | provider_of | grep soft

@@ -1,0 +1,80 @@
+package provider
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// openAuto takes real devices if one of them leads to the address.
+func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
+	if path != soft.PathAuto {
+		return openSoft(cfg, path)
+	}
+	p, err := openRDMACore(cfg)
+	if errors.Is(err, verbs.ErrNotSupported) {
+		return openSoft(cfg, path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fits, err := leadsTo(p, cfg.Addr)
+	if fits {
+		return p, nil
+	}
+	if err = errors.Join(err, p.Close()); err != nil {
+		return nil, err
+	}
+	return openSoft(cfg, path)
+}
+
+// leadsTo reports whether a device of p is the one for addr: see Config.Addr.
+func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
+	switch {
+	case !addr.IsValid() || addr.IsUnspecified():
+		return true, nil
+	case addr.Unmap().IsLoopback(): // whatever device a kernel may put there
+		return false, nil
+	}
+	return owns(p, addr, sourceFor(addr))
+}
+
+// sourceFor is the address that this host sends from to reach addr, which for one
+// of its own is usually the same; addr if there is no way.
+func sourceFor(addr netip.Addr) netip.Addr {
+	// Connecting a datagram socket looks for the route and sends nothing. Any
+	// port will do.
+	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 1)))
+	if err != nil {
+		return addr
+	}
+	defer conn.Close()
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
+}
+
+// owns reports whether a port of p's devices has one of the addresses.
+func owns(p verbs.Provider, addrs ...netip.Addr) (bool, error) {
+	devices, err := p.Devices()
+	if err != nil {
+		return false, err
+	}
+	for _, dev := range devices {
+		for num := range dev.Attr().NumPorts {
+			port, err := dev.Port(uint8(num + 1))
+			if err != nil {
+				return false, err
+			}
+			for _, addr := range addrs {
+				if slices.Contains(port.GIDs, verbs.GIDFromAddr(addr)) {
+					return true, nil
+				}
+			}
+		}
+	}
+	return false, nil
+}

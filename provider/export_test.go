@@ -1,0 +1,7 @@
+package provider
+
+// What Open("auto") chooses by.
+var (
+	LeadsTo   = leadsTo
+	SourceFor = sourceFor
+)

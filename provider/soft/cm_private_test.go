@@ -1,0 +1,53 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// sizes of private data: none, a little, all that a message can carry.
+func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
+
+// lend has a call made with private data, spoils the memory when it has returned,
+// and returns what the peer must get.
+func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
+	t.Helper()
+	want = bytes.Repeat([]byte{'x', 0}, n)[:n]
+	lent := bytes.Clone(want)
+	require.NoError(t, call(&cm.ConnParam{PrivateData: lent}))
+	clear(lent)
+	return want
+}
+
+// Private data of every length arrives as it was when the call was made; the
+// messages without any bring none.
+func TestPrivateData(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		for i := range 3 {
+			client, server := newParty(t), newParty(t)
+			l := server.listen(ps, "127.0.0.1:0", 0)
+			active := client.resolved(ps, l.LocalAddr())
+			client.createQP(active)
+			question := lend(t, sizes(ps, cm.MessageConnect)[i], active.Connect)
+			passive, ev := server.request(l)
+			require.Equal(t, string(question), string(ev.Param.PrivateData))
+
+			server.createQP(passive)
+			answer := lend(t, sizes(ps, cm.MessageAccept)[i], passive.Accept)
+			require.Equal(t, string(answer), string(client.want(cm.Established, active).Param.PrivateData))
+			if ps == cm.TCP {
+				require.Empty(t, server.want(cm.Established, passive).Param.PrivateData)
+				require.NoError(t, active.Disconnect())
+				require.Empty(t, server.want(cm.Disconnected, passive).Param.PrivateData)
+				require.NoError(t, passive.Disconnect())
+				require.Empty(t, client.want(cm.Disconnected, active).Param.PrivateData)
+			}
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package reactor
+
+import (
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// fitsAll checks the configuration against every device of the provider, so that
+// a mistake shows before the first connection. Devices that come later are
+// checked when they are used.
+func (c *Config) fitsAll(p cm.Provider) error {
+	devices, err := p.Devices()
+	if err != nil {
+		return err
+	}
+	for _, dev := range devices {
+		if err := c.fits(dev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fits checks what depends on the device.
+func (c *Config) fits(dev verbs.Device) error {
+	op := "use " + dev.Name()
+	attr, caps := dev.Attr(), dev.Caps()
+	if caps.ProgressManual && c.Loops > attr.NumCompVectors {
+		return verbs.Wrap(op, tooManyLoops(c.Loops, attr.NumCompVectors))
+	}
+	// A probe has a place beside the application's requests, and the CQ has one
+	// for every request of a connection.
+	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
+	if c.SRQ > 0 {
+		if err := c.fitsShared(attr, caps); err != nil {
+			return verbs.Wrap(op, err)
+		}
+		inFlight = min(attr.MaxQPWR-1, attr.MaxCQE-1-c.SRQ)
+	}
+	return verbs.Wrap(op, within("MaxInFlight", int64(c.MaxInFlight), 1, int64(inFlight)))
+}
+
+func (c *Config) fitsShared(attr verbs.DeviceAttr, caps verbs.Caps) error {
+	if !caps.SRQ {
+		return &verbs.ParamError{Field: "SRQ", Value: int64(c.SRQ), Reason: "the device has no shared receive queues"}
+	}
+	return within("SRQ", int64(c.SRQ), 1, int64(min(attr.MaxSRQWR, attr.MaxCQE)))
+}
+
+func tooManyLoops(loops, vectors int) error {
+	return &verbs.ParamError{
+		Field: "Loops", Value: int64(loops), Limit: int64(vectors),
+		Reason: fmt.Sprintf("each needs a completion vector of its own, and the device has %d; soft.Config.Vectors sets how many", vectors),
+	}
+}

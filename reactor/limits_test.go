@@ -1,0 +1,83 @@
+package reactor_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// weak is a provider whose devices have other limits.
+type weak struct {
+	cm.Provider
+	attr func(*verbs.DeviceAttr)
+	caps func(*verbs.Caps)
+}
+
+type weakDevice struct {
+	verbs.Device
+	weak weak
+}
+
+func (p weak) Devices() ([]verbs.Device, error) {
+	devices, err := p.Provider.Devices()
+	for i := range devices {
+		devices[i] = weakDevice{devices[i], p}
+	}
+	return devices, err
+}
+
+func (d weakDevice) Attr() verbs.DeviceAttr {
+	attr := d.Device.Attr()
+	if d.weak.attr != nil {
+		d.weak.attr(&attr)
+	}
+	return attr
+}
+
+func (d weakDevice) Caps() verbs.Caps {
+	caps := d.Device.Caps()
+	if d.weak.caps != nil {
+		d.weak.caps(&caps)
+	}
+	return caps
+}
+
+// What a device can not do is refused before anything is opened.
+func TestConfigBeyondTheDevice(t *testing.T) {
+	soft := openSoft(t, 2)
+	noSRQ := func(c *verbs.Caps) { c.SRQ = false }
+	for _, c := range []struct {
+		name, field string
+		weak        weak
+		cfg         reactor.Config
+		limit       int64
+	}{
+		{"vectors", "Loops", weak{}, reactor.Config{Loops: 3}, 2},
+		{"queues", "MaxInFlight", weak{attr: func(a *verbs.DeviceAttr) { a.MaxQPWR = 32 }}, reactor.Config{}, 31},
+		{"completions", "MaxInFlight", weak{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{}, 32},
+		{"completions beside a shared queue", "MaxInFlight", weak{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{SRQ: 10}, 54},
+		{"shared queue", "SRQ", weak{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{SRQ: 9}, 8},
+		{"no shared queue", "SRQ", weak{caps: noSRQ}, reactor.Config{SRQ: 9}, 0},
+	} {
+		c.weak.Provider = soft
+		_, err := reactor.New(c.weak, &hooks{}, &c.cfg)
+		var param *verbs.ParamError
+		require.ErrorAs(t, err, &param, c.name)
+		require.Equal(t, c.field, param.Field, c.name)
+		require.Equal(t, c.limit, param.Limit, c.name)
+	}
+	_, err := reactor.New(soft, &hooks{}, &reactor.Config{Loops: 3})
+	require.ErrorContains(t, err, "soft.Config.Vectors")
+}
+
+// A device that moves its data itself shares its vectors.
+func TestLoopsShareVectors(t *testing.T) {
+	auto := weak{Provider: openSoft(t, 1), caps: func(c *verbs.Caps) { c.ProgressManual = false }}
+	engine, err := reactor.New(auto, &hooks{}, &reactor.Config{Loops: 3})
+	require.NoError(t, err)
+	shutdown(t, engine)
+}

@@ -1,0 +1,120 @@
+package reactor_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A device that went away ends its connections by itself: the peer, whose loop
+// makes no turn here, says nothing, and no limit in time is met.
+func TestDeviceGone(t *testing.T) {
+	removals := map[string]func(*reactor.Conn){
+		"removed": reactor.RemoveDevice,
+		"fatal":   func(c *reactor.Conn) { reactor.DeviceEvent(c, verbs.AsyncDeviceFatal) },
+	}
+	before := map[string]func(*testing.T, *pair){
+		"open": func(*testing.T, *pair) {},
+		"draining": func(t *testing.T, p *pair) {
+			require.NoError(t, p.dialed.Close())
+			drive(t, func() bool { return p.dialed.State() == reactor.StateDraining }, p.client)
+		},
+		"flushing": func(t *testing.T, p *pair) {
+			require.NoError(t, p.dialed.Abort(nil))
+			require.Equal(t, reactor.StateClosing, p.dialed.State())
+		},
+		"broken": func(_ *testing.T, p *pair) { reactor.FailCQ(p.dialed, reactor.ErrAborted) },
+	}
+	for how, remove := range removals {
+		for state, prepare := range before {
+			t.Run(state+" "+how, func(t *testing.T) {
+				var ends []error
+				p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{},
+					&reactor.Config{DrainTimeout: 100 * safety})
+				require.NoError(t, p.dialed.SendMsg([]byte("lost"), reactor.SendOptions{Notify: true}))
+				prepare(t, p)
+				remove(p.dialed)
+				drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
+				require.Equal(t, 1, p.dialOver)
+				require.Len(t, ends, 1)
+				require.Error(t, ends[0])
+				requireGone(t, state, how, p.dialEnd)
+				require.Zero(t, p.client.Stats().DrainTimeouts)
+				p.drive(t, func() bool { return p.accOver > 0 })
+			})
+		}
+	}
+}
+
+// requireGone requires the error of the removal, unless the end was decided before.
+func requireGone(t *testing.T, state, how string, err error) {
+	t.Helper()
+	switch {
+	case state == "flushing" || state == "broken":
+		require.ErrorIs(t, err, reactor.ErrAborted)
+	case how == "removed":
+		require.ErrorIs(t, err, reactor.ErrDeviceRemoved)
+	default:
+		var event *reactor.AsyncError
+		require.ErrorAs(t, err, &event)
+		require.Equal(t, verbs.AsyncDeviceFatal, event.Type)
+	}
+}
+
+// A connection that waits for the peer's goodbye waits no more.
+func TestDeviceGoneWhileParting(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * safety})
+	require.NoError(t, p.dialed.Close())
+	drive(t, func() bool { return p.dialOver > 0 }, p.client)
+	require.Equal(t, reactor.StateParting, p.dialed.State())
+	require.NoError(t, p.dialEnd)
+	reactor.RemoveDevice(p.dialed)
+	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
+	require.Equal(t, 1, p.dialOver)
+}
+
+// One event is enough for all connections of the device, and there are no new
+// ones.
+func TestDeviceGoneForAll(t *testing.T) {
+	var conns []*reactor.Conn
+	var ends []error
+	client, server := &hooks{}, &hooks{}
+	p := connect(t, client, server, nil)
+	server.acceptError = nil // it may have no time to notice
+	client.open = func(c *reactor.Conn) { conns = append(conns, c) }
+	client.close = func(_ *reactor.Conn, err error) { ends = append(ends, err) }
+	ln, err := p.server.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, p.client.Dial(ln.Addr(), nil))
+	p.drive(t, func() bool { return len(conns) == 1 })
+
+	reactor.RemoveDevice(p.dialed)
+	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
+	require.Equal(t, []error{reactor.ErrDeviceRemoved, reactor.ErrDeviceRemoved}, ends)
+
+	var refused error
+	client.dialError = func(_ *reactor.Dial, err error) { refused = err }
+	require.NoError(t, p.client.Dial(ln.Addr(), nil))
+	drive(t, func() bool { return refused != nil }, p.client)
+	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
+}
+
+// A connection that is opening is told, too.
+func TestDeviceGoneWhileConnecting(t *testing.T) {
+	var refused error
+	client := &hooks{dialError: func(_ *reactor.Dial, err error) { refused = err }}
+	server, l := newLoop(t, &hooks{}, nil), newLoop(t, client, &reactor.Config{ConnectTimeout: 100 * safety})
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, l.Dial(ln.Addr(), nil))
+	drive(t, func() bool {
+		return len(reactor.ConnsOf(l)) == 1 && reactor.ConnsOf(l)[0].State() == reactor.StateConnecting
+	}, l)
+	reactor.RemoveDevice(reactor.ConnsOf(l)[0])
+	drive(t, func() bool { return refused != nil }, l)
+	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
+	require.Zero(t, l.Conns())
+}
