@@ -11,6 +11,17 @@
 // responder.go) does not know the path; it talks to it through the interface in
 // path.go.
 //
+// On the wire path packets carry the transport of InfiniBand (RoCEv2): wireLink is
+// the reliable connection, wirePort the datagrams. They are given packets and the
+// shard's timers, and give packets to a packetLink (wire_path.go). Requests have
+// places in one sequence that never wraps, and a connection that has lost something
+// sets its place back (wire_request.go, wire_answer.go, wire_retry.go); the other
+// half carries out what comes in sequence, and remembers what it may be asked for
+// again (wire_serve.go, wire_kept.go, wire_respond.go). A READ is asked for in
+// pieces, so that its response fits the socket. What there is not: end-to-end
+// credits (a receiver without a buffer says so), congestion control, path
+// migration, memory windows, SEND with invalidate.
+//
 // # Progress
 //
 // A shard (shard.go) owns queue pairs, completion queues and timers. In manual
@@ -22,7 +33,7 @@
 // # Trust
 //
 // Everything that the other process can write (slots, counters, datagrams) is
-// copied once and checked before use. A peer that breaks the protocol costs its
+// copied once and checked before use; so is everything that comes by packet. A peer that breaks the protocol costs its
 // own connection: the queue pair goes to the error state and its requests are
 // flushed.
 package soft

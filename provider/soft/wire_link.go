@@ -99,8 +99,15 @@ func (l *wireLink) resend() {
 // collect: see path. What has arrived was taken when it did.
 func (l *wireLink) collect() bool { return false }
 
-// silence: see path. The peer finds out when nobody answers.
-func (l *wireLink) silence() { l.retry.stop() }
+// silence: see path. What was completed to the owner is acknowledged all the same;
+// of the rest the peer finds out when nobody answers.
+func (l *wireLink) silence() {
+	l.retry.stop()
+	if l.ackDue && l.kept.due() == nil {
+		l.ackDue = !l.sendAck()
+	}
+	l.s.link.flush()
+}
 
 // detach: see path.
 func (l *wireLink) detach() {

@@ -62,8 +62,7 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 // What was due before a reset is not sent by the connection after it.
 func TestWireResetForgets(t *testing.T) {
 	p := newScript(t)
-	p.e.recv(1, 0, 10)
-	p.give(asking(p.request(wire.SendOnly, 0, 1)))
+	p.give(p.read(0, 0, 10))
 	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
 	p.e.connect(p.e, scriptAttr)
 	p.e.turn()
@@ -72,4 +71,22 @@ func TestWireResetForgets(t *testing.T) {
 	p.e.recv(2, 0, 10)
 	p.send(asking(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("the new one counts from the beginning", wire.AckNoCredits, 0)
+}
+
+// Whoever has taken a message may close the connection at once: its sender is
+// told that it was delivered.
+func TestWireClosedAfterTheLastMessage(t *testing.T) {
+	for name, end := range map[string]func(*end) error{
+		"error": func(e *end) error { return e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState) },
+		"reset": func(e *end) error { return e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState) },
+		"close": func(e *end) error { return e.qp.Close() },
+	} {
+		p := newScript(t)
+		p.e.recv(1, 0, 10)
+		p.give(asking(p.request(wire.SendOnly, 0, 1)))
+		require.NoError(t, end(p.e))
+		p.wantSyndrome(name, wire.AckNoCredits, 0)
+		p.send(p.request(wire.SendOnly, 0, 1))
+		p.wantQuiet("and nothing after that")
+	}
 }

@@ -25,7 +25,7 @@ func (l *wireLink) respond() (done bool) {
 	case l.nakDue:
 		return l.sendNAK(l.expect)
 	case l.ackDue:
-		l.ackDue = !l.sendAETH(wire.AckNoCredits, l.plain-1)
+		l.ackDue = !l.sendAck()
 		return !l.ackDue
 	}
 	return true
@@ -89,6 +89,9 @@ func (l *wireLink) responded(k *kept) {
 	k.pending = k.next != k.end
 	k.next++
 }
+
+// sendAck acknowledges the last SEND or WRITE, and all before it.
+func (l *wireLink) sendAck() bool { return l.sendAETH(wire.AckNoCredits, l.plain-1) }
 
 // sendNAK refuses the packet seq. If that ends the queue pair, it does now.
 func (l *wireLink) sendNAK(seq uint64) bool {
