@@ -161,10 +161,11 @@ func (s *shard) unwatch(fd int) {
 // first.
 func (s *shard) drive() {
 	s.drives++
+	// First what is to be sent: acknowledgements that were put off travel with it.
+	s.wire.work()
 	if len(s.udp.sockets) > 0 && (len(s.hot) == 0 || s.drives%lookEveryDatagram == 0) {
 		s.udp.poll()
 	}
-	s.wire.work()
 	for i := 0; i < len(s.hot); i++ {
 		s.hot[i].poll()
 	}
@@ -197,6 +198,7 @@ func (s *shard) onReady(fd int, _ uint32) {
 	case fd == s.timerfd:
 		drainEventfd(fd)
 		s.alarm = 0
+		s.udp.poll() // what has arrived may be what a timer waits for
 		s.fireTimers()
 	case s.events == 0:
 		drainEventfd(fd)
