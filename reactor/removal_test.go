@@ -42,8 +42,10 @@ func TestDeviceGone(t *testing.T) {
 				require.Len(t, ends, 1)
 				require.Error(t, ends[0])
 				requireGone(t, state, how, p.dialEnd)
-				require.Zero(t, p.client.Stats().DrainTimeouts)
 				p.drive(t, func() bool { return p.accOver > 0 })
+				require.NoError(t, p.client.Close())
+				require.Zero(t, p.client.Stats().DrainTimeouts)
+				require.Zero(t, p.client.Stats().SendRequests, "nothing is posted there")
 			})
 		}
 	}

@@ -112,7 +112,7 @@ func TestIdleLoopSpinsInsideTheProvider(t *testing.T) {
 			l := newSpinLoop(t, dev, &reactor.Config{Idle: policy, SpinBudget: safety})
 			for range 2 {
 				dev.polls = nil
-				n, err := l.RunOnce(-1)
+				n, err := l.RunOnce(safety)
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 				require.Len(t, dev.polls, 1+3)
@@ -198,7 +198,7 @@ func TestSpinningLoopKeepsTime(t *testing.T) {
 	}}
 	l := newSpinLoop(t, dev, &reactor.Config{Idle: reactor.IdleBusy})
 	l.After(long, func() {})
-	n, err := l.RunOnce(-1)
+	n, err := l.RunOnce(safety)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.LessOrEqual(t, spins, 2)
