@@ -11,7 +11,7 @@ for package in $("$GO" list ./...); do
 	listed=$("$GO" test -list '^Fuzz' "$package") # by itself, so that a failure ends the run
 	for target in $(echo "$listed" | grep '^Fuzz' || true); do
 		echo "fuzz: $package $target"
-		"$GO" test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" "$package"
+		"$GO" test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" -fuzzminimizetime 10x "$package"
 		targets=$((targets + 1))
 	done
 done
