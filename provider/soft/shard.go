@@ -134,7 +134,7 @@ func (s *shard) settle() {
 			s.chill(l) // its bell is enough
 		}
 	}
-	if s.wire.work(); len(s.wire.due) > 0 {
+	if !s.wire.settle() {
 		s.signal()
 	}
 	s.setAlarm()
@@ -198,7 +198,6 @@ func (s *shard) onReady(fd int, _ uint32) {
 	case fd == s.timerfd:
 		drainEventfd(fd)
 		s.alarm = 0
-		s.udp.poll() // what has arrived may be what a timer waits for
 		s.fireTimers()
 	case s.events == 0:
 		drainEventfd(fd)
@@ -207,6 +206,9 @@ func (s *shard) onReady(fd int, _ uint32) {
 
 func (s *shard) fireTimers() {
 	now := s.clock()
+	if len(s.timers) > 0 && s.timers[0].when <= now {
+		s.udp.drain() // what has arrived may be what the timer waits for
+	}
 	for len(s.timers) > 0 && s.timers[0].when <= now {
 		t := s.timers[0]
 		t.stop()

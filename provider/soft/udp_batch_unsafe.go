@@ -98,17 +98,49 @@ func (b *batch) received(i int) (data []byte, complete bool) {
 
 // receive receives up to so many datagrams as there are messages, and never
 // blocks: that is why it does not tell the scheduler.
-func (b *batch) receive(fd int) (int, error) { return b.call(unix.SYS_RECVMMSG, fd, 0, len(b.msgs)) }
+func (b *batch) receive(fd int) (int, error) { return b.call(unix.SYS_RECVMMSG, fd, len(b.msgs)) }
 
-// send sends the messages from first to before end, as far as the system takes
-// them.
-func (b *batch) send(fd, first, end int) (int, error) {
-	return b.call(unix.SYS_SENDMMSG, fd, first, end)
+// receiveOne receives one datagram into the first buffer, as receive does. It
+// costs less than a batch of one.
+func (b *batch) receiveOne(fd int) error {
+	m := &b.msgs[0]
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
+		uintptr(unsafe.Pointer(&b.buffers[0][0])), uintptr(len(b.buffers[0])), unix.MSG_DONTWAIT|unix.MSG_TRUNC,
+		uintptr(unsafe.Pointer(&b.names[0])), uintptr(unsafe.Pointer(&m.header.Namelen)))
+	if errno != 0 {
+		return errno
+	}
+	m.header.Flags = 0
+	if n > uintptr(len(b.buffers[0])) { // MSG_TRUNC tells how long it was
+		m.header.Flags, n = unix.MSG_TRUNC, uintptr(len(b.buffers[0]))
+	}
+	m.length = uint32(n)
+	return nil
 }
 
-func (b *batch) call(trap uintptr, fd, first, end int) (int, error) {
-	n, _, errno := unix.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(&b.msgs[first])),
-		uintptr(end-first), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+// send sends the first messages, as far as the system takes them.
+func (b *batch) send(fd, messages int) (int, error) {
+	if messages == 1 && b.count(0) == 1 {
+		return b.sendOne(fd)
+	}
+	return b.call(unix.SYS_SENDMMSG, fd, messages)
+}
+
+// sendOne sends a message of one buffer, for less than a batch of one.
+func (b *batch) sendOne(fd int) (int, error) {
+	h := &b.msgs[0].header
+	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
+		uintptr(unsafe.Pointer(h.Iov.Base)), uintptr(h.Iov.Len), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL,
+		uintptr(unsafe.Pointer(h.Name)), uintptr(h.Namelen))
+	if errno != 0 {
+		return 0, errno
+	}
+	return 1, nil
+}
+
+func (b *batch) call(trap uintptr, fd, messages int) (int, error) {
+	n, _, errno := unix.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(&b.msgs[0])),
+		uintptr(messages), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

@@ -17,6 +17,8 @@ const (
 	sendBatch     = 64
 	receiveBatch  = 32
 	receiveRounds = 2
+	// drainRounds is how many such calls find all that a socket can hold.
+	drainRounds = 64
 	// packetRoom is the room for a packet, a multiple of a cache line.
 	packetRoom = (wire.MaxPacket + 63) &^ 63
 )
@@ -127,6 +129,18 @@ func (l *udpLink) poll() {
 		u.poll()
 	}
 	l.flush()
+}
+
+// drain takes all that has arrived, within reason: an owner that was away has not
+// seen what may be there for long.
+func (l *udpLink) drain() {
+	for _, u := range l.sockets {
+		for range drainRounds {
+			if u.recv.receive(u); u.recv.run == 0 {
+				break
+			}
+		}
+	}
 }
 
 func (u *udpSocket) poll() {

@@ -17,6 +17,7 @@ type udpReceiver struct {
 	from  netip.AddrPort // of the last packet
 	flow  wire.Flow      // of packets from there
 	last  arrival
+	run   int // calls that brought something, in a row
 	stats receiveStats
 }
 
@@ -36,15 +37,21 @@ func newUDPReceiver(fd int, local netip.AddrPort, packets, size int) udpReceiver
 	return r
 }
 
-// receive takes what has arrived, one batch of it, and hands each packet on. It
-// reports whether there may be more.
+// batchAfter is how many calls in a row have to bring a packet before the next
+// asks for many: a batch takes longer to find out that there is only one.
+const batchAfter = 4
+
+// receive takes what has arrived, some of it, and hands each packet on. It
+// reports whether there may be more that should be taken now.
 func (r *udpReceiver) receive(to packetSink) (more bool) {
-	n, err := r.batch.receive(r.fd)
+	n, err := r.call()
 	if err != nil {
 		// EAGAIN: nothing. Errors of packets sent before (ICMP) end up here,
 		// too, and are told by the missing answer anyway.
+		r.run = 0
 		return false
 	}
+	r.run++
 	for i := range n {
 		if p, ok := r.check(i); ok {
 			r.stats.packets++
@@ -53,6 +60,13 @@ func (r *udpReceiver) receive(to packetSink) (more bool) {
 		r.batch.expect(i) // the length of the name was set
 	}
 	return n == len(r.batch.msgs)
+}
+
+func (r *udpReceiver) call() (n int, err error) {
+	if r.run >= batchAfter {
+		return r.batch.receive(r.fd)
+	}
+	return 1, r.batch.receiveOne(r.fd)
 }
 
 // A packetSink gets the packets that arrived, which are valid during the call.

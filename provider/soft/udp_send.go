@@ -76,7 +76,7 @@ func (s *udpSender) flush() {
 	first := 0 // packet
 	for first < s.queued {
 		messages := s.gather(first)
-		sent, err := s.batch.send(s.fd, 0, messages)
+		sent, err := s.batch.send(s.fd, messages)
 		s.stats.calls++
 		for i := range sent {
 			n := s.batch.count(i)

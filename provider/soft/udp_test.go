@@ -81,7 +81,8 @@ func (r *udpRig) queue(payload int) {
 
 func (r *udpRig) received() *basket {
 	b := &basket{}
-	for r.recv.receive(b) {
+	for r.recv.receive(b); r.recv.run > 0; {
+		r.recv.receive(b)
 	}
 	return b
 }

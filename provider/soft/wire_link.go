@@ -75,11 +75,12 @@ func (l *wireLink) work() (done bool) {
 	return done
 }
 
-// send sends what there is to be sent now, and reports whether there was room for
-// it. What the peer is owed is older, and goes first.
+// send sends what there is to be sent now, and reports whether all of it is out.
+// Requests go first: the peer's application waits for them, and mostly only its
+// device for an acknowledgement.
 func (l *wireLink) send() (done bool) {
-	answered := l.respond()
-	return l.request() && answered
+	requested := l.request()
+	return l.respond() && requested
 }
 
 // schedule has work called, at the latest before the shard's owner sleeps.
@@ -104,7 +105,7 @@ func (l *wireLink) collect() bool { return false }
 func (l *wireLink) silence() {
 	l.retry.stop()
 	if l.ackDue && l.kept.due() == nil {
-		l.ackDue = !l.sendAck()
+		l.sendAck()
 	}
 	l.s.link.flush()
 }

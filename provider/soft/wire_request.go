@@ -184,4 +184,5 @@ func (l *wireLink) pushRequest(p wire.Packet, n uint64, ends bool) {
 	}
 	l.push(p)
 	l.seq += n
+	l.replied = true
 }

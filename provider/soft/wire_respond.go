@@ -25,8 +25,7 @@ func (l *wireLink) respond() (done bool) {
 	case l.nakDue:
 		return l.sendNAK(l.expect)
 	case l.ackDue:
-		l.ackDue = !l.sendAck()
-		return !l.ackDue
+		return !l.holds() && l.sendAck()
 	}
 	return true
 }
@@ -84,14 +83,20 @@ func (l *wireLink) sendResult(k *kept) bool {
 // requested before it.
 func (l *wireLink) responded(k *kept) {
 	if k.next >= l.plain {
-		l.ackDue = false
+		l.ackSent()
 	}
 	k.pending = k.next != k.end
 	k.next++
 }
 
 // sendAck acknowledges the last SEND or WRITE, and all before it.
-func (l *wireLink) sendAck() bool { return l.sendAETH(wire.AckNoCredits, l.plain-1) }
+func (l *wireLink) sendAck() bool {
+	sent := l.sendAETH(wire.AckNoCredits, l.plain-1)
+	if sent {
+		l.ackSent()
+	}
+	return sent
+}
 
 // sendNAK refuses the packet seq. If that ends the queue pair, it does now.
 func (l *wireLink) sendNAK(seq uint64) bool {

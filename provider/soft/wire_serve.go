@@ -22,6 +22,7 @@ type wireResponder struct {
 	nakDue bool
 	gap    bool   // a NAK was due for what is expected, and no other is
 	failed answer // the request that ends the queue pair, when its answer is out
+	ackHold
 }
 
 func (r *wireResponder) init(attr *verbs.QPAttr) {
@@ -159,11 +160,6 @@ func (l *wireLink) carriedOut(n uint64, ends bool) {
 	}
 }
 
-func (l *wireLink) acknowledge() {
-	l.ackDue = true
-	l.schedule()
-}
-
 // duplicate answers a request again that was carried out already (IBTA vol. 1,
 // 9.7.4.2): with a new acknowledgement, with the memory as it is now, or with
 // the result that an atomic had.
@@ -171,7 +167,7 @@ func (l *wireLink) duplicate(p wire.Packet, seq uint64) {
 	kind := p.Opcode().Kind()
 	if kind == wire.KindSend || kind == wire.KindWrite {
 		if seq < l.plain {
-			l.acknowledge()
+			l.acknowledgeNow()
 		}
 		return
 	}

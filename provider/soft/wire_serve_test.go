@@ -44,18 +44,6 @@ func TestWireAcknowledgementsAreCollected(t *testing.T) {
 	require.Equal(t, byte(number(theirBase, 3)), p.e.mr.Bytes()[2*4096+scriptMTU])
 }
 
-// An acknowledgement waits for the reply that the owner posts next, and goes in
-// front of it.
-func TestWireAcknowledgementTravelsWithTheReply(t *testing.T) {
-	p := newScript(t)
-	p.e.recv(1, 0, 10)
-	p.give(asking(p.request(wire.SendOnly, 0, 10)))
-	p.wantQuiet("not yet")
-	p.post(1, verbs.OpSend, 1)
-	p.wantSyndrome("the older one", wire.AckNoCredits, 0)
-	p.wantRequest("the reply", wire.SendOnly, 0)
-}
-
 func TestWireGapIsToldOnce(t *testing.T) {
 	p := newScript(t)
 	for id := range uint64(8) {

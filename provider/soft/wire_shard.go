@@ -14,6 +14,8 @@ type wireShard struct {
 	link packetLink
 	ends map[uint32]wireEnd // by queue pair number
 	due  []wireEnd
+	// pressing: nothing is to be put off, the owner may go to sleep.
+	pressing bool
 }
 
 // receive hands a packet to the queue pair it is for, and drops what is for none
@@ -44,6 +46,15 @@ func (s *wireShard) work() {
 	clear(s.due[n:])
 	s.due = s.due[:n]
 	s.link.flush()
+}
+
+// settle sends what is due and what was put off, and reports whether that was
+// all.
+func (s *wireShard) settle() bool {
+	s.pressing = true
+	s.work()
+	s.pressing = false
+	return len(s.due) == 0
 }
 
 // attach makes a queue pair reachable.
