@@ -17,7 +17,8 @@ type udpReceiver struct {
 	from  netip.AddrPort // of the last packet
 	flow  wire.Flow      // of packets from there
 	last  arrival
-	run   int // calls that brought something, in a row
+	run   int  // calls that brought something, in a row
+	crowd bool // more than one packet is there when there is any
 	stats receiveStats
 }
 
@@ -37,10 +38,6 @@ func newUDPReceiver(fd int, local netip.AddrPort, packets, size int) udpReceiver
 	return r
 }
 
-// batchAfter is how many calls in a row have to bring a packet before the next
-// asks for many: a batch takes longer to find out that there is only one.
-const batchAfter = 4
-
 // receive takes what has arrived, some of it, and hands each packet on. It
 // reports whether there may be more that should be taken now.
 func (r *udpReceiver) receive(to packetSink) (more bool) {
@@ -52,6 +49,7 @@ func (r *udpReceiver) receive(to packetSink) (more bool) {
 		return false
 	}
 	r.run++
+	r.crowd = n > 1 || !r.crowd && r.run > 1
 	for i := range n {
 		if p, ok := r.check(i); ok {
 			r.stats.packets++
@@ -62,8 +60,10 @@ func (r *udpReceiver) receive(to packetSink) (more bool) {
 	return n == len(r.batch.msgs)
 }
 
+// call asks for one packet as long as they come one by one: a batch takes longer
+// to find out that there is only one.
 func (r *udpReceiver) call() (n int, err error) {
-	if r.run >= batchAfter {
+	if r.crowd {
 		return r.batch.receive(r.fd)
 	}
 	return 1, r.batch.receiveOne(r.fd)
