@@ -230,3 +230,26 @@ func TestWrongUse(t *testing.T) {
 	}))
 	drive(t, func() bool { return called }, loop)
 }
+
+// Loops that would share a completion vector race, and are kept apart.
+func TestVectorsAreNotShared(t *testing.T) {
+	server := newLoop(t, &hooks{}, nil)
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+
+	provider := openSoft(t, 1)
+	var opened *reactor.Conn
+	first, err := reactor.NewLoop(provider, &hooks{open: func(c *reactor.Conn) { opened = c }}, nil)
+	require.NoError(t, err)
+	require.NoError(t, first.Dial(ln.Addr(), nil))
+	drive(t, func() bool { return opened != nil }, first, server)
+
+	var refused error
+	second, err := reactor.NewLoop(provider, &hooks{dialError: func(_ *reactor.Dial, err error) { refused = err }}, nil)
+	require.NoError(t, err)
+	require.NoError(t, second.Dial(ln.Addr(), nil))
+	drive(t, func() bool { return refused != nil }, second)
+	require.ErrorIs(t, refused, verbs.ErrBusy)
+	require.NoError(t, second.Close())
+	require.NoError(t, first.Close())
+}

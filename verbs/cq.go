@@ -85,7 +85,8 @@ type CompChannel interface {
 }
 
 // CompChannelAttr is what a completion channel is made with. The zero value is
-// vector 0 with automatic progress.
+// vector 0 with automatic progress. A vector in manual progress has one channel
+// at a time: a second is refused with ErrBusy.
 type CompChannelAttr struct {
 	Vector   int
 	Progress Progress

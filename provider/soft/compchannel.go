@@ -43,10 +43,13 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	}
 	c := &compChannel{dev: d, shard: s, vector: attr.Vector, progress: attr.Progress, fd: -1}
 	if attr.Progress == verbs.ProgressAuto {
-		if c.fd, err = newEventfd(); err != nil {
-			d.remove(objChannel)
-			return nil, err
-		}
+		c.fd, err = newEventfd()
+	} else {
+		err = d.own(s)
+	}
+	if err != nil {
+		d.remove(objChannel)
+		return nil, err
 	}
 	return c, nil
 }
@@ -141,6 +144,8 @@ func (c *compChannel) Close() error {
 	c.closed = true
 	if c.fd >= 0 {
 		_ = unix.Close(c.fd)
+	} else {
+		c.dev.disown(c.shard)
 	}
 	c.dev.remove(objChannel)
 	return nil

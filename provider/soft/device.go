@@ -203,6 +203,24 @@ func (d *device) remove(kind objectKind) {
 	d.counts[kind]--
 }
 
+// own gives a shard in manual progress to the channel that asks first: two
+// owners would race.
+func (d *device) own(s *shard) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.owned {
+		return verbs.ErrBusy
+	}
+	s.owned = true
+	return nil
+}
+
+func (d *device) disown(s *shard) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.owned = false
+}
+
 // shard returns the shard of a vector, made when it is first asked for.
 func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	if vector < 0 || vector >= d.cfg.Vectors {

@@ -44,6 +44,7 @@ type shard struct {
 	auto  bool
 	clock func() int64
 	mu    sync.Mutex
+	owned bool // manual progress: a channel has it; the device's lock guards this
 
 	epfd    int
 	soft    int // eventfd: an event waits in a channel, or the goroutine is to look up

@@ -19,6 +19,7 @@ func channelCases() []testCase {
 		{"several queues", severalCQs},
 		{"events not given back keep the CQ", unacknowledged},
 		{"sleeping both ways", sleepers},
+		{"a vector has one owner in manual progress", oneOwner},
 	}
 }
 
@@ -199,6 +200,20 @@ func unacknowledged(r *rig) {
 	r.ErrorIs(w.b.recvs.cq.Close(), verbs.ErrBusy)
 	w.b.recvs.cq.AckEvents(1)
 	r.NoError(w.b.recvs.cq.Close())
+}
+
+// oneOwner opens a second channel on a vector.
+func oneOwner(r *rig) {
+	first := r.newChannel(0)
+	attr := &verbs.CompChannelAttr{Progress: r.progress}
+	second, err := r.dev.CreateCompChannel(attr)
+	if r.progress == verbs.ProgressManual {
+		r.ErrorIs(err, verbs.ErrBusy)
+		r.NoError(first.Close())
+		second, err = r.dev.CreateCompChannel(attr)
+	}
+	r.NoError(err)
+	r.NoError(second.Close())
 }
 
 // A sleeper is an end that sleeps on its channel whenever there is nothing to
