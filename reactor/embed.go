@@ -39,8 +39,7 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	l := e.loops[0]
 	e.embedded = true
 	if err := l.embed(); err != nil {
-		e.Stop()
-		return nil, first(err, e.Wait())
+		return nil, first(err, l.shut())
 	}
 	return l, nil
 }
@@ -188,6 +187,11 @@ func (l *Loop) Close() error {
 	if err := l.embeddable("close"); err != nil {
 		return err
 	}
+	return l.shut()
+}
+
+// shut cuts off what the loop still has, and ends it.
+func (l *Loop) shut() error {
 	l.engine.Stop()
 	l.box.run()
 	l.cut()

@@ -154,6 +154,25 @@ func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 	require.ErrorIs(t, err, mine)
 }
 
+// What an OnBoot that fails has begun ends with it, and is told.
+func TestFailedBootEndsWhatItBegan(t *testing.T) {
+	server := newLoop(t, &hooks{}, nil)
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+	mine := errors.New("mine")
+	var ends []error
+	_, err = reactor.NewLoop(openSoft(t, 1), &hooks{
+		boot: func(l *reactor.Loop) error {
+			require.NoError(t, l.Dial(ln.Addr(), nil))
+			return mine
+		},
+		dialError: func(_ *reactor.Dial, err error) { ends = append(ends, err) },
+	}, nil)
+	require.ErrorIs(t, err, mine)
+	require.Len(t, ends, 1)
+	require.ErrorIs(t, ends[0], reactor.ErrShutdown)
+}
+
 func TestLoopOfAnEngineIsNotEmbedded(t *testing.T) {
 	engine := start(t, &hooks{}, nil)
 	_, err := engine.Loop(0).RunOnce(0)
