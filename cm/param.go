@@ -55,8 +55,10 @@ type ConnParam struct {
 	// at most DeviceAttr.MaxQPInitRdAtom, and with Accept at most what the
 	// request has here; or DepthMax. TCP only.
 	InitiatorDepth uint8
-	// FlowControl tells the peer that hardware flow control is available. It
-	// is exchanged and changes nothing here. TCP only.
+	// FlowControl tells the peer that hardware flow control is available, as
+	// far as the device has it: this side then tells how many receive buffers
+	// it has, and a peer that has none left waits rather than being turned
+	// away (IBTA vol. 1, 9.7.7.2). TCP only.
 	FlowControl bool
 	// RetryCount is how often both sides retry without an answer, 0 to 7. Set
 	// by Connect, ignored by Accept. TCP only.

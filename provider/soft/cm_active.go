@@ -29,7 +29,7 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	}
 	i.chooseQP(param)
 	i.terms.psn = rand.Uint32() & max24
-	i.terms.retry = param.RetryCount
+	i.terms.retry, i.terms.flow.tells = param.RetryCount, param.FlowControl
 	return i.request(ch, &requestMsg{
 		endpoints: to, side: i.describe(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
 		ackTimeout: i.opts.ackTimeout, tos: i.opts.tos,

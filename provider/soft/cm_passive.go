@@ -77,6 +77,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	}
 	i.chooseQP(param)
 	i.terms.resources, i.terms.depth = param.ResponderResources, param.InitiatorDepth
+	i.terms.flow.tells = param.FlowControl
 	if err := i.connectQP(); err != nil {
 		return i.acceptFailed(err)
 	}

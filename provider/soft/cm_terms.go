@@ -16,6 +16,7 @@ type terms struct {
 	mtu              verbs.MTU // 0: the port's
 	resources, depth uint8     // READs and atomics it serves, and has outstanding
 	retry, rnrRetry  uint8
+	flow             flowTerms
 }
 
 const (
@@ -36,6 +37,7 @@ func (t *terms) agree(peer *side, limits *verbs.DeviceAttr) {
 	t.resources = min(peer.depth, limits.MaxQPRdAtom)
 	t.depth = min(peer.resources, limits.MaxQPInitRdAtom)
 	t.rnrRetry = peer.rnrRetry
+	t.flow.limited = peer.flowControl && !peer.srq // a shared queue has no credits to tell
 }
 
 // param is how the receiver sees what the other side tells.

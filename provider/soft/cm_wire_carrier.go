@@ -29,6 +29,7 @@ type wireCarrier struct {
 	service wire.ServiceID // of a lookup
 	guid    uint64         // the peer's
 	peerQPN uint32
+	flow    flowTerms // with the exchange's lock
 	qpn     uint32
 	lastTID uint64 // of the peer's DREQ
 
@@ -68,7 +69,7 @@ func (c *wireCarrier) register() {
 func (c *wireCarrier) attach(qpn uint32) error {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
-	c.qpn = qpn
+	c.qpn, c.flow = qpn, c.id.terms.flow
 	c.x.byNumber[qpn] = c
 	return nil
 }

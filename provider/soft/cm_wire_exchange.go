@@ -234,6 +234,17 @@ func (x *madExchange) heard(qpn uint32) {
 	}
 }
 
+// flowTerms are the terms of a queue pair: none, where its connection was not made
+// here.
+func (x *madExchange) flowTerms(qpn uint32) flowTerms {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if c := x.byNumber[qpn]; c != nil {
+		return c.flow
+	}
+	return flowTerms{}
+}
+
 // carries reports whether a queue pair's connection is made on the wire.
 func (x *madExchange) carries(qpn uint32) bool {
 	x.mu.Lock()

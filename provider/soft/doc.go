@@ -18,9 +18,10 @@
 // sets its place back (wire_request.go, wire_answer.go, wire_retry.go); the other
 // half carries out what comes in sequence, and remembers what it may be asked for
 // again (wire_serve.go, wire_kept.go, wire_respond.go). A READ is asked for in
-// pieces, so that its response fits the socket. What there is not: end-to-end
-// credits (a receiver without a buffer says so), congestion control, path
-// migration, memory windows, SEND with invalidate.
+// pieces, so that its response fits the socket. Sides that have agreed on flow
+// control count receive buffers (wire_credit.go); otherwise a receiver without one
+// says so. What there is not: congestion control, path migration, memory windows,
+// SEND with invalidate.
 //
 // # Progress
 //

@@ -220,6 +220,8 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	n, err := q.rq.post(wrs)
 	if q.state == verbs.StateError {
 		q.flushReceives()
+	} else if l, ok := q.path.(*wireLink); ok {
+		l.offer()
 	}
 	return n, err
 }

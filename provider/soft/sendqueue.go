@@ -20,6 +20,7 @@ type wqe struct {
 	moved    uint32 // bytes sent, where the path counts them
 	got      uint32 // bytes of the response received
 	firstSeq uint64 // path sequence of its first fragment, where the path needs it
+	message  uint64 // its number among the messages of the path, where that counts them
 	lastSeq  uint64 // path sequence of its last fragment; unsent until that is out
 	addr     uint64
 	key      uint32

@@ -16,6 +16,9 @@ func (l *wireLink) receiveAnswer(p wire.Packet) {
 	if !ok || seq >= l.high {
 		return
 	}
+	if h := p.AETH(); h != nil && l.limited {
+		l.credit(h)
+	}
 	if p.Opcode().Kind() == wire.KindAcknowledge {
 		l.acknowledgement(p.AETH().Syndrome(), seq)
 	} else {
@@ -23,9 +26,8 @@ func (l *wireLink) receiveAnswer(p wire.Packet) {
 	}
 }
 
-// acknowledgement takes an ACK or a NAK about the packet seq. Its credits are not
-// counted: a peer without a buffer says so, with an RNR NAK, and counting them
-// would only save that. Reserved syndromes are dropped.
+// acknowledgement takes an ACK or a NAK about the packet seq. Reserved syndromes
+// are dropped.
 func (l *wireLink) acknowledgement(syndrome wire.Syndrome, seq uint64) {
 	switch kind := syndrome.Kind(); {
 	case kind == wire.SyndromeAck:

@@ -38,7 +38,7 @@ func (l *wireLink) acknowledgeNow() {
 // may go to sleep keeps nothing back.
 func (l *wireLink) holds() bool {
 	l.held++
-	return l.replied && !l.s.pressing && l.held < ackPatience && l.plain-l.told < ackBurst
+	return l.replied && !l.s.pressing && l.held < ackPatience && l.plain-l.told < ackBurst && l.ample()
 }
 
 // ackSent: everything that was carried out so far is acknowledged.

@@ -28,6 +28,7 @@ type wireLink struct {
 
 	wireRequester
 	wireResponder
+	wireCredits
 }
 
 // newWireLink attaches a queue pair that goes to RTR with attr.
@@ -36,6 +37,7 @@ func newWireLink(q *qp, to route, attr *verbs.QPAttr) (*wireLink, error) {
 	l := &wireLink{q: q, s: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
 	l.retry.init(q.shard, l.onRetryTimer)
 	l.wireResponder.init(attr)
+	l.wireCredits.init(q, l.onProbeTimer)
 	if err := l.s.link.open(&l.to); err != nil {
 		return nil, err
 	}
@@ -104,6 +106,7 @@ func (l *wireLink) collect() bool { return false }
 // of the rest the peer finds out when nobody answers.
 func (l *wireLink) silence() {
 	l.retry.stop()
+	l.probe.stop()
 	if l.ackDue && l.kept.due() == nil {
 		l.sendAck()
 	}
@@ -114,6 +117,7 @@ func (l *wireLink) silence() {
 func (l *wireLink) detach() {
 	l.closed = true
 	l.retry.stop()
+	l.probe.stop()
 	l.s.detach(l.q.num)
 	l.s.link.close(&l.to)
 }

@@ -53,7 +53,7 @@ func (l *wireLink) request() bool {
 // it is out.
 func (l *wireLink) sendRequest(w *wqe) bool {
 	if l.q.fresh() {
-		w.firstSeq = l.seq
+		w.firstSeq, w.message = l.seq, l.messageNumber(w)
 	}
 	last := w.firstSeq + l.packets(w.total) - 1
 	for l.seq <= last {
@@ -69,7 +69,7 @@ func (l *wireLink) sendRequest(w *wqe) bool {
 		if !ok {
 			return false
 		}
-		l.high = max(l.high, l.seq)
+		l.high, l.begun = max(l.high, l.seq), max(l.begun, w.message)
 		l.q.begin(w)
 	}
 	l.q.sent(w, last)
@@ -79,7 +79,7 @@ func (l *wireLink) sendRequest(w *wqe) bool {
 // sendData sends the next packet of a SEND or WRITE. A message that is sent again
 // from the middle goes on with the opcode that the packet had before.
 func (l *wireLink) sendData(w *wqe, last uint64) bool {
-	if !l.open(1) {
+	if !l.open(1) || !l.credited(w) {
 		return false
 	}
 	offset := l.offset(w)
@@ -99,7 +99,11 @@ func (l *wireLink) sendData(w *wqe, last uint64) bool {
 		h.Set(w.imm)
 	}
 	p.BTH().SetSolicited(l.seq == last && w.flags&verbs.SendSolicited != 0)
-	l.pushRequest(p, 1, l.seq == last)
+	short := l.short(w)
+	if short {
+		l.asking = false
+	}
+	l.pushRequest(p, 1, l.seq == last || short)
 	return true
 }
 
@@ -176,9 +180,10 @@ func (l *wireLink) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool
 // requestBase is the number of the first own request.
 func (l *wireLink) requestBase() psn.Value { return psn.Value(l.q.attr.SQPSN) }
 
-// pushRequest queues a packet that takes n sequences.
-func (l *wireLink) pushRequest(p wire.Packet, n uint64, ends bool) {
-	if l.quiet++; ends || l.quiet == ackEveryPackets {
+// pushRequest queues a packet that takes n sequences, and asks for an
+// acknowledgement, now or in time.
+func (l *wireLink) pushRequest(p wire.Packet, n uint64, ask bool) {
+	if l.quiet++; ask || l.quiet == ackEveryPackets {
 		p.BTH().SetAckReq(true)
 		l.quiet = 0
 	}

@@ -46,7 +46,7 @@ func (l *wireLink) sendResponse(k *kept) bool {
 		return l.sendNAK(k.next)
 	}
 	if h := p.AETH(); h != nil {
-		h.Set(wire.AckNoCredits, l.msn)
+		h.Set(l.ack(), l.msn)
 	}
 	l.push(p)
 	l.responded(k)
@@ -72,7 +72,7 @@ func (l *wireLink) sendResult(k *kept) bool {
 	if !ok {
 		return false
 	}
-	p.AETH().Set(wire.AckNoCredits, l.msn)
+	p.AETH().Set(l.ack(), l.msn)
 	p.AtomicAckETH().Set(k.result)
 	l.push(p)
 	l.responded(k)
@@ -91,7 +91,7 @@ func (l *wireLink) responded(k *kept) {
 
 // sendAck acknowledges the last SEND or WRITE, and all before it.
 func (l *wireLink) sendAck() bool {
-	sent := l.sendAETH(wire.AckNoCredits, l.plain-1)
+	sent := l.sendAETH(l.ack(), l.plain-1)
 	if sent {
 		l.ackSent()
 	}

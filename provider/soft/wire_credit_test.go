@@ -1,0 +1,180 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/netsim"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// counting is a script whose both sides tell their buffers.
+func counting(t *testing.T) *script {
+	p := newScript(t)
+	p.l.tells, p.l.limited = true, true
+	return p
+}
+
+// credits is an ACK that grants n messages after the first msn.
+func (p *script) credits(seq, msn uint64, n int) wire.Packet {
+	pkt := p.syndrome(wire.Ack(n), seq)
+	pkt.AETH().Set(wire.Ack(n), number(0, msn))
+	return pkt
+}
+
+func TestWireCreditsAreTold(t *testing.T) {
+	p := counting(t)
+	for id := range uint64(3) {
+		p.e.recv(id, 0, 2*scriptMTU)
+	}
+	p.e.qp.shard.wire.work()
+	p.wantQuiet("there is nothing to acknowledge yet")
+	p.send(asking(p.request(wire.SendOnly, 0, 1)))
+	p.wantSyndrome("", wire.Ack(2), 0)
+	p.send(asking(p.request(wire.SendFirst, 1, scriptMTU)))
+	p.wantSyndrome("the buffer of a message under way counts until it is complete", wire.Ack(2), 1)
+	p.send(p.request(wire.SendLast, 2, 1), p.read(3, 0, 1))
+	response := p.wantAnswer("", wire.ReadResponseOnly, 3)
+	require.Equal(t, wire.Ack(1), response.AETH().Syndrome(), "responses tell it, too")
+	require.Equal(t, number(0, 3), response.AETH().MSN())
+	p.send(asking(p.request(wire.SendOnly, 4, 1)), asking(p.request(wire.SendOnly, 5, 1)))
+	p.wantSyndrome("one too many", wire.RNRNAK(12), 5)
+	p.e.recv(9, 0, 100)
+	p.e.recv(9, 0, 100)
+	p.e.qp.shard.wire.work()
+	p.wantSyndrome("who has no credit is told", wire.Ack(2), 4)
+	p.e.recv(9, 0, 100)
+	p.e.qp.shard.wire.work()
+	p.wantQuiet("who has some hears of more by and by")
+}
+
+func TestWireCreditsAreNotTold(t *testing.T) {
+	p := newScript(t)
+	p.e.recv(1, 0, 100)
+	p.send(asking(p.request(wire.SendOnly, 0, 1)))
+	p.wantSyndrome("without terms", wire.AckNoCredits, 0)
+	p.e.recv(1, 0, 100)
+	p.e.qp.shard.wire.work()
+	p.wantQuiet("")
+}
+
+func TestWireCreditsLimit(t *testing.T) {
+	p := counting(t)
+	for id := range uint64(6) {
+		p.post(id, verbs.OpSend, 1)
+	}
+	p.wantRequest("one asks", wire.SendOnly, 0)
+	p.wantQuiet("the others wait")
+	p.send(p.credits(0, 1, 2))
+	p.wantRequest("", wire.SendOnly, 1)
+	p.wantRequest("", wire.SendOnly, 2)
+	p.wantQuiet("")
+	p.send(p.credits(2, 3, 0))
+	p.wantDone("", verbs.StatusSuccess, 0, 1, 2)
+	p.wantQuiet("nothing was posted")
+	p.send(p.credits(2, 3, 1))
+	p.wantRequest("woken", wire.SendOnly, 3)
+	p.send(p.credits(3, 4, 0), p.credits(1, 2, 2), p.credits(3, 99, 31))
+	p.wantQuiet("what comes late or is untrue grants nothing")
+	p.advance(probeDelay)
+	p.wantRequest("nothing was heard: it asks", wire.SendOnly, 4)
+	p.send(p.syndrome(wire.RNRNAK(12), 4))
+	p.advance(verbs.RNRDelay(12))
+	p.wantRequest("as often as RNR allows", wire.SendOnly, 4)
+	p.wantQuiet("and only that one")
+	p.send(p.syndrome(wire.AckNoCredits, 4))
+	p.wantRequest("a peer that does not count does not limit", wire.SendOnly, 5)
+	p.send(p.ack(5))
+	p.wantDone("", verbs.StatusSuccess, 3, 4, 5)
+}
+
+// Only the beginning of a long message asks.
+func TestWireCreditsOfALongMessage(t *testing.T) {
+	p := counting(t)
+	p.post(1, verbs.OpSend, 3*scriptMTU)
+	require.True(t, p.wantRequest("", wire.SendFirst, 0).BTH().AckReq())
+	p.wantQuiet("")
+	p.send(p.credits(0, 0, 0))
+	p.wantRequest("a buffer was found", wire.SendMiddle, 1)
+	p.wantRequest("", wire.SendLast, 2)
+	p.post(2, verbs.OpWriteImm, 3*scriptMTU)
+	p.wantQuiet("")
+	p.send(p.credits(2, 1, 0))
+	p.advance(probeDelay)
+	p.wantCount(3)
+	p.out = nil
+	p.advance(verbs.AckTimeout(14))
+	p.advance(verbs.AckTimeout(14))
+	p.wantCount(3) // what was sent before may be sent again
+	p.send(p.credits(5, 2, 0))
+	p.wantDone("", verbs.StatusSuccess, 1, 2)
+}
+
+// WRITEs and READs need no buffer, but count.
+func TestWireCreditsCountAllMessages(t *testing.T) {
+	p := counting(t)
+	p.send(p.credits(0, 0, 0))
+	p.l.limit = 5
+	p.post(1, verbs.OpWrite, 1)
+	p.post(2, verbs.OpRead, (readPiece+1)*scriptMTU)
+	p.post(3, verbs.OpFetchAdd, 8)
+	p.post(4, verbs.OpSend, 1)
+	p.post(5, verbs.OpSend, 1)
+	p.wantCount(3) // two READs or atomics may be outstanding
+	p.send(p.ack(0))
+	require.EqualValues(t, 3, p.l.begun, "a WRITE, and two pieces of a READ")
+}
+
+// Where the terms come from: what a side says binds the other.
+func TestWireCMFlowControl(t *testing.T) {
+	for _, said := range [][2]bool{{true, false}, {false, true}} {
+		w := newMADWorld(t)
+		l := w.listen(cm.TCP, 0)
+		active := w.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{FlowControl: said[0]})
+		passive, _ := w.request(l)
+		w.accept(passive, &cm.ConnParam{FlowControl: said[1]})
+		w.want(w.client, cm.Established, active)
+		w.want(w.server, cm.Established, passive)
+		for i, id := range []*cm.ID{active, passive} {
+			got := id.QP().(*qp).path.(*wireLink).flowTerms
+			require.Equal(t, flowTerms{tells: said[i], limited: said[1-i]}, got)
+		}
+	}
+}
+
+// A sender that outruns the receiver meets no RNR NAK, and nothing is left to
+// wait for ever, whatever gets lost.
+func TestWireCreditsKeepRNRAway(t *testing.T) {
+	const messages = 200
+	for seed := range uint64(20) {
+		s := newSim(t, seed, netsim.Config{Drop: float64(seed%5) / 50, Delay: 1000})
+		a, b := s.newEnd(), s.newEnd()
+		s.join(a, b, func(attr *verbs.QPAttr) { attr.RNRRetry = 0 })
+		a.qp.path.(*wireLink).limited, b.qp.path.(*wireLink).tells = true, true
+		for id := range uint64(messages) / 2 {
+			a.post(verbs.SendWR{ID: id, Flags: verbs.SendSignaled, Opcode: verbs.OpSend})
+		}
+		b.recv(0, 0, 0)
+		sent, received := messages/2, 0
+		for done := 0; done < messages; {
+			require.True(t, s.step(), "seed %d: it hangs after %d", seed, done)
+			for _, wc := range a.taken() {
+				require.Equal(t, verbs.StatusSuccess, wc.Status, "seed %d, message %d", seed, wc.ID)
+				if done++; sent < messages {
+					a.post(verbs.SendWR{ID: uint64(sent), Flags: verbs.SendSignaled, Opcode: verbs.OpSend})
+					sent++
+				}
+			}
+			for range b.taken() {
+				received++
+				b.recv(0, 0, 0)
+			}
+		}
+		require.Equal(t, messages, received)
+	}
+}
