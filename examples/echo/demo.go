@@ -13,9 +13,20 @@ import (
 	"time"
 )
 
-// secondLoopback is where the demo's client is on the wire path: on one address
-// one process has the UDP port.
-const secondLoopback = "127.0.0.2"
+// demoAddr is the loopback address of the demo's server, or client. On the wire
+// path one process has the UDP port of an address, so that each has one of its own,
+// which no other demo has.
+func demoAddr(path string, client bool) netip.Addr {
+	addr := [4]byte{127, 0, 0, 1}
+	if path == "wire" {
+		pid := os.Getpid()
+		addr = [4]byte{127, byte(pid >> 14), byte(pid >> 6), byte(pid<<2 | 1)}
+		if client {
+			addr[3]++
+		}
+	}
+	return netip.AddrFrom4(addr)
+}
 
 // demo starts this program again as a server, and is its client.
 func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
@@ -28,7 +39,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 		withServer := *opts
 		withServer.connect = server.addr
 		if opts.path == "wire" && !opts.from.IsValid() {
-			withServer.from = netip.MustParseAddr(secondLoopback)
+			withServer.from = demoAddr(opts.path, true)
 		}
 		status, err = connect(ctx, &withServer, stdout, stderr)
 	}
@@ -89,7 +100,7 @@ func (s *serverProcess) stop() (status int, err error) {
 func (o *options) serverFlags() []string {
 	return []string{
 		"-until-eof",
-		"-listen", "127.0.0.1:0",
+		"-listen", netip.AddrPortFrom(demoAddr(o.path, false), 0).String(),
 		"-provider", o.provider,
 		"-path", o.path,
 		"-mode", o.mode,

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -289,6 +290,10 @@ func TestLossIsSeen(t *testing.T) {
 }
 
 func TestErrors(t *testing.T) {
+	const taken = "127.0.0.9"
+	other, err := net.ListenPacket("udp4", taken+":4791")
+	require.NoError(t, err)
+	defer other.Close()
 	for _, test := range []struct {
 		want string
 		args []string
@@ -303,7 +308,7 @@ func TestErrors(t *testing.T) {
 		{"not defined", []string{"-colour"}},
 		{"not supported", []string{"-provider", "rdmacore"}},
 		{"there are auto, local, wire", []string{"-path", "scenic"}},
-		{"belongs to another process", []string{"-path", "wire", "-from", "127.0.0.1"}},
+		{"belongs to another process", []string{"-path", "wire", "-from", taken}},
 		{`-connect "nowhere"`, []string{"-connect", "nowhere"}},
 		{`-listen "localhost"`, []string{"-listen", "localhost"}},
 		{"processors [1000]", []string{"-cpus", "1000"}},
