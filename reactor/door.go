@@ -41,10 +41,11 @@ func (d *door) cause() Cause { return CauseConnection }
 
 // ready brings requests to the application, on the first loop.
 func (d *door) ready(poller.Readiness) (work int) {
+	loop := d.engine.loops[0]
 	for work < eventBudget {
-		req, more, err := d.next()
+		req, gone, more, err := d.next()
 		if err != nil {
-			d.engine.loops[0].note(d.engine.loops[0].unwatch(d))
+			loop.note(loop.unwatch(d))
 			d.engine.fail(err)
 			return work
 		}
@@ -53,26 +54,45 @@ func (d *door) ready(poller.Readiness) (work int) {
 		}
 		work++
 		if req != nil {
-			d.engine.loops[0].admit(req)
+			loop.admit(req)
+		}
+		if gone != nil {
+			loop.lostListener(gone)
 		}
 	}
 	return work
 }
 
-// next takes one event. All but requests are of no interest: a peer that gives
-// up is noticed when it is accepted (see rdma_accept(3)).
-func (d *door) next() (req *ConnRequest, more bool, err error) {
+// next takes one event: a request, or that a listener's device is gone. Others are
+// of no interest: a peer that gives up is noticed when it is accepted (see
+// rdma_accept(3)).
+func (d *door) next() (req *ConnRequest, gone *Listener, more bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ev, err := d.channel.Next()
 	if err != nil || ev == nil {
-		return nil, false, err
+		return nil, nil, false, err
 	}
-	if ev.Type == cm.ConnectRequest {
+	switch ev.Type {
+	case cm.ConnectRequest:
 		req = d.engine.newRequest(ev)
 		d.waiting[req] = struct{}{}
+	case cm.DeviceRemoval:
+		gone = d.lose(ev.ID)
 	}
-	return req, true, ev.Ack()
+	return req, gone, true, ev.Ack()
+}
+
+// lose takes a listener off whose device is gone; nil when the ID is a request's,
+// whose end Accept tells, or of a listener that is closed.
+func (d *door) lose(id *cm.ID) *Listener {
+	for ln := range d.listeners {
+		if ln.id == id {
+			delete(d.listeners, ln)
+			return ln
+		}
+	}
+	return nil
 }
 
 func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {

@@ -26,6 +26,9 @@ type Handler interface {
 	// connection: there were no resources, or the peer had gone. Every
 	// successful Accept is followed by one of OnOpen and OnAcceptError.
 	OnAcceptError(req *ConnRequest, err error)
+	// OnListenError says that a listener is closed, because its device was
+	// removed. It runs on the loop with index 0.
+	OnListenError(ln *Listener, err error)
 	// OnOpen says that a connection is established. No data precedes it.
 	OnOpen(c *Conn)
 	// OnMessage brings one message, in the order they were sent. msg and its
@@ -74,6 +77,9 @@ func (BaseHandler) OnConnectRequest(req *ConnRequest) {
 
 // OnAcceptError does nothing.
 func (BaseHandler) OnAcceptError(*ConnRequest, error) {}
+
+// OnListenError does nothing.
+func (BaseHandler) OnListenError(*Listener, error) {}
 
 // OnOpen does nothing.
 func (BaseHandler) OnOpen(*Conn) {}

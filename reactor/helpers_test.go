@@ -26,6 +26,7 @@ type hooks struct {
 	tick        func(*reactor.Loop) time.Duration
 	request     func(*reactor.ConnRequest)
 	acceptError func(*reactor.ConnRequest, error)
+	listenError func(*reactor.Listener, error)
 	open        func(*reactor.Conn)
 	message     func(*reactor.Conn, reactor.Message)
 	completion  func(*reactor.Conn, reactor.Op, error)
@@ -65,6 +66,12 @@ func (h *hooks) OnConnectRequest(req *reactor.ConnRequest) {
 func (h *hooks) OnAcceptError(req *reactor.ConnRequest, err error) {
 	if h.acceptError != nil {
 		h.acceptError(req, err)
+	}
+}
+
+func (h *hooks) OnListenError(ln *reactor.Listener, err error) {
+	if h.listenError != nil {
+		h.listenError(ln, err)
 	}
 }
 

@@ -41,6 +41,12 @@ func (ln *Listener) Close() error {
 	return verbs.Wrap("close listener", ln.id.Close())
 }
 
+// lostListener closes a listener whose device is gone, and says so.
+func (l *Loop) lostListener(ln *Listener) {
+	l.note(ln.Close())
+	l.handler.OnListenError(ln, verbs.Wrap("listen", ErrDeviceRemoved))
+}
+
 func (d *door) listen(addr netip.AddrPort) (*Listener, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,0 +1,87 @@
+package reactor_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// A losing provider's listeners lose their device when they are told to.
+type losing struct {
+	*soft.Provider
+	door *losingChannel // where IDs were made
+}
+
+func (p *losing) OpenChannel() (cm.TransportChannel, error) {
+	ch, err := p.Provider.OpenChannel()
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC)
+	return &losingChannel{TransportChannel: ch, p: p, fd: fd}, err
+}
+
+type losingChannel struct {
+	cm.TransportChannel
+	p  *losing
+	fd int // always readable
+
+	ids  []cm.TransportID
+	lost []cm.TransportID // whose event is due
+}
+
+func (c *losingChannel) FD() int { return c.fd }
+
+func (c *losingChannel) Close() error {
+	return errors.Join(unix.Close(c.fd), c.TransportChannel.Close())
+}
+
+func (c *losingChannel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
+	id, err := c.TransportChannel.NewID(ps)
+	c.ids, c.p.door = append(c.ids, id), c
+	return id, err
+}
+
+func (c *losingChannel) Next(ev *cm.TransportEvent) (bool, error) {
+	if len(c.lost) == 0 {
+		return c.TransportChannel.Next(ev)
+	}
+	*ev = cm.TransportEvent{Type: cm.DeviceRemoval, ID: c.lost[0]}
+	c.lost = c.lost[1:]
+	return true, nil
+}
+
+// Who listens on a device hears that it is gone, once, and may listen again.
+func TestDeviceGoneOfAListener(t *testing.T) {
+	p := &losing{Provider: openSoft(t, 1)}
+	var gone []*reactor.Listener
+	loop, err := reactor.NewLoop(p, &hooks{listenError: func(ln *reactor.Listener, err error) {
+		require.ErrorIs(t, err, reactor.ErrDeviceRemoved)
+		gone = append(gone, ln)
+	}}, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, loop.Close()) }()
+
+	lost, err := loop.Listen(loopback)
+	require.NoError(t, err)
+	closed, err := loop.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, closed.Close())
+	kept, err := loop.Listen(loopback)
+	require.NoError(t, err)
+
+	p.door.lost = p.door.ids[:1]
+	drive(t, func() bool { return len(gone) > 0 }, loop)
+	require.Equal(t, []*reactor.Listener{lost}, gone)
+	require.NoError(t, lost.Close())
+	again, err := loop.Listen(lost.Addr())
+	require.NoError(t, err, "the address is free")
+	require.NoError(t, again.Close())
+	require.NoError(t, kept.Close())
+}
