@@ -8,6 +8,9 @@ package rdmacore
 import "C"
 
 import (
+	"sync/atomic"
+	"unsafe"
+
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -16,9 +19,12 @@ type compChannel struct {
 	dev  *device
 	life life // its users are CQs
 
-	guard // over what follows
-	c     *C.struct_ibv_comp_channel
-	fd    int
+	arms atomic.Int64 // of its CQs, that have had no event: there are no more events than these
+
+	guard        // over what follows
+	drained bool // the last event of those arms has been taken just now
+	c       *C.struct_ibv_comp_channel
+	fd      int
 }
 
 // CreateCompChannel makes a completion channel.
@@ -58,7 +64,8 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 // FD is the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
-// Next takes one event.
+// Next takes one event. To hear that there is none would cost a system call with
+// every wake-up; it is known without, since an armed CQ fires once.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -67,8 +74,12 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, verbs.Wrap("next completion event", verbs.ErrClosed)
 	}
+	if ch.drained {
+		ch.drained = false // asked again, look: a device may do what it should not
+		return 0, false, nil
+	}
 	var address C.uint64_t
-	n := C.rl_next_cq_event(ch.c, &address)
+	n := C.rl_next_cq_event(C.uintptr_t(uintptr(unsafe.Pointer(ch.c))), &address)
 	if n <= 0 {
 		return 0, false, verbsError("next completion event", int32(n))
 	}
@@ -76,6 +87,7 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	// and holds the guard.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
+	ch.drained = ch.arms.Add(-1) <= 0
 	return q.cookie, true, nil
 }
 

@@ -93,7 +93,8 @@ func (q *cq) needs() []*life {
 	return []*life{&q.dev.provider.life, &q.channel.life}
 }
 
-func (q *cq) address() uintptr { return uintptr(unsafe.Pointer(q.c)) }
+func (q *cq) address() uintptr    { return uintptr(unsafe.Pointer(q.c)) }
+func (q *cq) handle() C.uintptr_t { return C.uintptr_t(q.address()) }
 
 // Arm asks for an event.
 //
@@ -104,11 +105,14 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	if q.c == nil {
 		return verbs.Wrap("arm CQ", verbs.ErrClosed)
 	}
+	if q.channel != nil {
+		q.channel.arms.Add(1) // before the event can come
+	}
 	only := C.int(0)
 	if solicitedOnly {
 		only = 1
 	}
-	return verbsError("arm CQ", int32(C.rl_arm(q.c, only)))
+	return verbsError("arm CQ", int32(C.rl_arm(q.handle(), only)))
 }
 
 // AckEvents gives events back.

@@ -38,7 +38,7 @@ func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for {
 		raw := 0
 		if len(dst) > 0 {
-			raw = int(C.rl_poll(q.c, (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst))))
+			raw = int(C.rl_poll(q.handle(), (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst))))
 		}
 		if n, err = q.found(dst, raw); n > 0 || raw < len(dst) || raw == 0 {
 			return n, err
@@ -61,7 +61,7 @@ func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {
 	if len(dst) == 0 {
 		return q.found(dst, 0)
 	}
-	raw := C.rl_poll_spin(q.c, (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst)), C.int64_t(limit))
+	raw := C.rl_poll_spin(q.handle(), (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst)), C.int64_t(limit))
 	if n, err := q.found(dst, int(raw)); n > 0 || int(raw) < len(dst) {
 		return n, err
 	}

@@ -32,7 +32,7 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	}
 	n, err := s.gather(wrs)
 	if n > 0 {
-		done := C.rl_post_send(q.c, (*C.struct_rl_send)(unsafe.Pointer(&s.reqs[0])), C.int(n),
+		done := C.rl_post_send(q.handle(), (*C.struct_rl_send)(unsafe.Pointer(&s.reqs[0])), C.int(n),
 			(*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(s.sges))),
 			(*C.uint8_t)(unsafe.SliceData(s.inline)))
 		if done.err != 0 {
@@ -58,7 +58,7 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	}
 	n, err := r.gather(wrs)
 	if n > 0 {
-		n, err = r.posted(n, err, C.rl_post_recv(q.c, r.cReqs(), C.int(n), r.cSGEs()))
+		n, err = r.posted(n, err, C.rl_post_recv(q.handle(), r.cReqs(), C.int(n), r.cSGEs()))
 		q.pushRecvs()
 	}
 	return n, verbs.Wrap("post receive", err)
@@ -76,7 +76,7 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	}
 	n, err := r.gather(wrs)
 	if n > 0 {
-		n, err = r.posted(n, err, C.rl_post_srq_recv(s.c, r.cReqs(), C.int(n), r.cSGEs()))
+		n, err = r.posted(n, err, C.rl_post_srq_recv(C.uintptr_t(s.address()), r.cReqs(), C.int(n), r.cSGEs()))
 	}
 	return n, verbs.Wrap("post SRQ receive", err)
 }

@@ -228,7 +228,8 @@ func (q *qp) unregister() {
 	q.registered = false
 }
 
-func (q *qp) address() uintptr { return uintptr(unsafe.Pointer(q.c)) }
+func (q *qp) address() uintptr    { return uintptr(unsafe.Pointer(q.c)) }
+func (q *qp) handle() C.uintptr_t { return C.uintptr_t(q.address()) }
 
 func (q *qp) Num() uint32             { return q.num }
 func (q *qp) Type() verbs.QPType      { return q.kind }

@@ -63,4 +63,4 @@ func (q *qp) resume() error {
 
 // pushSends makes rxe start what was posted in SQD: it does so at the next
 // doorbell.
-func (q *qp) pushSends() { C.rl_ring(q.c) }
+func (q *qp) pushSends() { C.rl_ring(q.handle()) }

@@ -95,16 +95,17 @@ struct ibv_mr *rl_reg_mr(struct ibv_pd *pd, uint64_t addr, uint64_t length, int 
 int rl_nonblock(int fd);
 int rl_next_async(struct ibv_context *ctx, struct rl_async *ev);
 
-/* The data path: shim_data.c. */
-struct rl_posted rl_post_send(struct ibv_qp *qp, const struct rl_send *reqs, int n,
+/* The data path: shim_data.c. Objects cross as their addresses: for a pointer cgo
+ * would look, with every call, whether it leads to memory of Go's. */
+struct rl_posted rl_post_send(uintptr_t qp, const struct rl_send *reqs, int n,
 			      struct ibv_sge *sges, const uint8_t *inline_data);
-struct rl_posted rl_post_recv(struct ibv_qp *qp, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
-struct rl_posted rl_post_srq_recv(struct ibv_srq *srq, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
-void rl_ring(struct ibv_qp *qp);
-int rl_poll(struct ibv_cq *cq, struct rl_wc *dst, int n);
-int rl_poll_spin(struct ibv_cq *cq, struct rl_wc *dst, int n, int64_t limit_ns);
-int rl_arm(struct ibv_cq *cq, int solicited_only);
-int rl_next_cq_event(struct ibv_comp_channel *channel, uint64_t *cq);
+struct rl_posted rl_post_recv(uintptr_t qp, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
+struct rl_posted rl_post_srq_recv(uintptr_t srq, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
+void rl_ring(uintptr_t qp);
+int rl_poll(uintptr_t cq, struct rl_wc *dst, int n);
+int rl_poll_spin(uintptr_t cq, struct rl_wc *dst, int n, int64_t limit_ns);
+int rl_arm(uintptr_t cq, int solicited_only);
+int rl_next_cq_event(uintptr_t channel, uint64_t *cq);
 
 /* Connections: shim_cm.c. */
 int rl_next_event(struct rdma_event_channel *channel, struct rl_event *out);
