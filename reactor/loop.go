@@ -57,7 +57,9 @@ type Loop struct {
 // a budget, and returns how much work it found.
 func (l *Loop) turn() (work int) {
 	l.clock.tick()
-	work += l.pollCompletions()
+	if work = l.pollCompletions(); work > 0 {
+		l.flush() // an answer waits for nothing of what follows
+	}
 	work += l.lookAround() // connection events, device events, foreign descriptors
 	work += l.runPosted()
 	work += l.timers.expire(l.clock.now)
@@ -105,8 +107,8 @@ func (l *Loop) runPosted() int {
 	return n
 }
 
-// flush posts what the callbacks of this turn have left: for each connection
-// its sends, then its receive buffers, with one doorbell each.
+// flush posts what the callbacks since the last flush have left: for each
+// connection its sends, then its receive buffers, with one doorbell each.
 func (l *Loop) flush() {
 	for i, c := range l.dirty {
 		l.dirty[i] = nil
