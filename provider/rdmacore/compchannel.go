@@ -19,7 +19,7 @@ type compChannel struct {
 	dev  *device
 	life life // its users are CQs
 
-	arms atomic.Int64 // of its CQs, that have had no event: there are no more events than these
+	arms atomic.Int64 // of its CQs, less the events taken: how many events there can be
 
 	guard        // over what follows
 	drained bool // the last event of those arms has been taken just now
@@ -74,8 +74,9 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, verbs.Wrap("next completion event", verbs.ErrClosed)
 	}
-	if ch.drained {
-		ch.drained = false // asked again, look: a device may do what it should not
+	// Once only: asked again it looks, for a device may do what it should not.
+	drained := ch.drained && ch.arms.Load() <= 0
+	if ch.drained = false; drained {
 		return 0, false, nil
 	}
 	var address C.uint64_t
