@@ -16,6 +16,8 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
+	dst        []verbs.WC // where the owner who polls, and so drives, takes completions
+	taken      int        // of dst
 	ring       []cqe
 	head, tail uint32 // counters; they wrap
 	depth      int
@@ -129,17 +131,32 @@ func (c *cq) Resize(depth int) error {
 	return nil
 }
 
+// copyWC copies field by field: what was just written in small pieces can not be
+// read in large ones before it has left the processor's store buffer.
+func copyWC(to, from *verbs.WC) {
+	to.ID, to.Status, to.Opcode, to.Flags = from.ID, from.Status, from.Opcode, from.Flags
+	to.ByteLen, to.Imm, to.QPN = from.ByteLen, from.Imm, from.QPN
+	to.SrcQPN, to.VendorErr = from.SrcQPN, from.VendorErr
+}
+
 // push adds a completion; held counts its place, and is counted down when it is
 // polled. solicited is for receives; a failed completion always counts as such
 // (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, held *uint32, solicited bool) {
-	if int(c.tail-c.head) == c.depth {
+	switch {
+	case c.taken < len(c.dst) && c.head == c.tail:
+		copyWC(&c.dst[c.taken], wc)
+		c.taken++
+		*held--
+	case int(c.tail-c.head) < c.depth:
+		e := &c.ring[c.tail&uint32(len(c.ring)-1)]
+		copyWC(&e.wc, wc)
+		e.held = held
+		c.tail++
+	default:
 		c.overflow()
 		return
 	}
-	e := &c.ring[c.tail&uint32(len(c.ring)-1)]
-	e.wc, e.held = *wc, held
-	c.tail++
 	if c.arming == armedAny || c.arming == armedSolicited && (solicited || wc.Status != verbs.StatusSuccess) {
 		c.fire()
 	}
@@ -171,19 +188,26 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		s.leave()
 		return 0, verbs.Wrap("poll CQ", c.failure())
 	}
-	if int(c.tail-c.head) <= len(dst) {
+	n := c.drain(dst)
+	if n < len(dst) || c.head == c.tail {
+		c.dst, c.taken = dst, n
 		s.drive()
+		n, c.dst = c.taken, nil
 	}
-	n := 0
+	s.leave()
+	return n, nil
+}
+
+// drain takes what is queued.
+func (c *cq) drain(dst []verbs.WC) (n int) {
 	for ; n < len(dst) && c.head != c.tail; n++ {
 		e := &c.ring[c.head&uint32(len(c.ring)-1)]
-		dst[n] = e.wc
+		copyWC(&dst[n], &e.wc)
 		*e.held--
 		e.held = nil // or a queue pair that is closed could not be collected
 		c.head++
 	}
-	s.leave()
-	return n, nil
+	return n
 }
 
 func (c *cq) failure() error {

@@ -21,7 +21,7 @@ const (
 
 // receive carries out the peer's requests, within a budget.
 func (l *link) receive() bool {
-	var f frame
+	var r request
 	n := 0
 	for ; n < receiveBudget && l.alive(); n++ {
 		if l.reading && !l.streamRead() {
@@ -33,7 +33,7 @@ func (l *link) receive() bool {
 			}
 			l.stalled = false
 		}
-		payload, more, ok := l.in.peek(&f)
+		more, ok := l.in.peek(&r)
 		if !more {
 			break
 		}
@@ -41,7 +41,7 @@ func (l *link) receive() bool {
 			l.violation()
 			return true
 		}
-		if !l.serve(&f, payload) {
+		if !l.serve(&r) {
 			break
 		}
 	}
@@ -58,38 +58,26 @@ func (l *link) receive() bool {
 }
 
 // serve carries out one request and reports whether to go on with the next.
-func (l *link) serve(f *frame, payload []byte) bool {
-	r := request{
-		op:        f.op,
-		first:     f.flags&flagFirst != 0,
-		last:      f.flags&flagLast != 0,
-		hasImm:    f.flags&flagImm != 0,
-		solicited: f.flags&flagSolicited != 0,
-		imm:       f.imm,
-		addr:      f.addr,
-		key:       f.key,
-		total:     f.total,
-		payload:   payload,
-	}
+func (l *link) serve(r *request) bool {
 	var a answer
-	switch f.op {
+	switch r.op {
 	case frameCompareSwap, frameFetchAdd:
 		dst, _, ok := l.responseRoom(8) // before it is carried out
 		if !ok {
 			return false
 		}
-		a = l.serveAtomic(&r, dst)
+		a = l.serveAtomic(r, dst)
 	case frameRead:
-		l.read, a = l.q.deliverRead(&r)
+		l.read, a = l.q.deliverRead(r)
 		l.reading = a == answerAck
 	default:
-		a = l.q.deliver(&r)
+		a = l.q.deliver(r)
 	}
 	switch a {
 	case answerAck:
-		l.in.advance(f)
+		l.in.advance(&r.frame)
 		l.owed++
-		l.ackDue = l.ackDue || f.flags&(flagArea|flagAckReq) != 0
+		l.ackDue = l.ackDue || r.flags&(flagArea|flagAckReq) != 0
 		return true
 	case answerRNR:
 		l.stalled = true

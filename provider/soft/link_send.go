@@ -34,27 +34,28 @@ func (l *link) ring() {
 // send publishes a request, as far as there is room, and reports whether all of
 // it is out.
 func (l *link) send(w *wqe) bool {
+	var f frame
 	for {
 		dst, inArea, ok := l.room(l.payload(w))
 		if !ok {
 			return false
 		}
-		f, ok := l.fragment(w, dst)
-		if !ok {
-			// The memory was closed after the request was checked.
-			l.q.spoil(w, verbs.StatusLocProtErr)
-			return false
-		}
+		l.fragment(&f, w, uint32(len(dst)))
 		if inArea {
 			f.flags |= flagArea
 		}
-		if l.q.signaled(w) {
-			f.flags |= flagAckReq
+		// From the first byte on the peer may be pulling at the cache line that
+		// it polls: nothing else is done between filling the slot and publishing.
+		if !l.fill(dst, w) {
+			// The memory was closed after the request was checked.
+			l.q.spoil(w, verbs.StatusLocProtErr)
+			return false
 		}
 		l.out.publish(&f)
 		l.seq++
 		l.unrung = true
 		l.q.begin(w)
+		w.moved += uint32(len(dst))
 		if f.flags&flagLast != 0 {
 			l.q.sent(w, l.seq-1)
 			return true
@@ -88,37 +89,21 @@ func (l *link) room(want uint32) (dst []byte, inArea, ok bool) {
 	return l.out.reserve(want)
 }
 
-// fragment fills dst and describes it. ok is false when the request's memory is
-// not accessible.
-func (l *link) fragment(w *wqe, dst []byte) (f frame, ok bool) {
-	f = frame{length: uint32(len(dst)), addr: w.addr, key: w.key, total: w.total}
+// fragment describes the next length bytes of a request.
+func (l *link) fragment(f *frame, w *wqe, length uint32) {
+	f.op, f.flags, f.length = frameOf[w.op], 0, length
+	f.addr, f.key, f.total = w.addr, w.key, w.total
 	if w.moved == 0 {
 		f.flags = flagFirst
 	}
-	switch w.op {
-	case verbs.OpRead:
-		f.op, f.flags = frameRead, flagFirst|flagLast
-		return f, true
-	case verbs.OpCompareSwap:
-		f.op, f.flags = frameCompareSwap, flagFirst|flagLast
-		binary.BigEndian.PutUint64(dst, w.swap)
-		binary.BigEndian.PutUint64(dst[8:], w.compare)
-		return f, true
-	case verbs.OpFetchAdd:
-		f.op, f.flags = frameFetchAdd, flagFirst|flagLast
-		binary.BigEndian.PutUint64(dst, w.compare)
-		binary.BigEndian.PutUint64(dst[8:], 0)
-		return f, true
-	case verbs.OpSend, verbs.OpSendImm:
-		f.op = frameSend
-	default:
-		f.op = frameWrite
+	if l.q.signaled(w) {
+		f.flags |= flagAckReq
 	}
-	if len(dst) > 0 && !l.q.gather(dst, w, w.moved) {
-		return f, false
+	if w.expectsResponse() {
+		f.flags |= flagLast
+		return
 	}
-	w.moved += f.length
-	if w.moved == w.total {
+	if w.moved+length == w.total {
 		f.flags |= flagLast
 		if w.op == verbs.OpSendImm || w.op == verbs.OpWriteImm {
 			f.flags |= flagImm
@@ -128,7 +113,34 @@ func (l *link) fragment(w *wqe, dst []byte) (f frame, ok bool) {
 			f.flags |= flagSolicited
 		}
 	}
-	return f, true
+}
+
+var frameOf = [...]frameOp{
+	verbs.OpWrite:       frameWrite,
+	verbs.OpWriteImm:    frameWrite,
+	verbs.OpSend:        frameSend,
+	verbs.OpSendImm:     frameSend,
+	verbs.OpRead:        frameRead,
+	verbs.OpCompareSwap: frameCompareSwap,
+	verbs.OpFetchAdd:    frameFetchAdd,
+}
+
+// fill copies what goes with a fragment, and reports whether the memory of the
+// request was accessible.
+func (l *link) fill(dst []byte, w *wqe) bool {
+	switch {
+	case len(dst) == 0:
+		return true
+	case w.op == verbs.OpCompareSwap:
+		binary.BigEndian.PutUint64(dst, w.swap)
+		binary.BigEndian.PutUint64(dst[8:], w.compare)
+		return true
+	case w.op == verbs.OpFetchAdd:
+		binary.BigEndian.PutUint64(dst, w.compare)
+		binary.BigEndian.PutUint64(dst[8:], 0)
+		return true
+	}
+	return l.q.gather(dst, w, w.moved)
 }
 
 // resend: see path. The request still lies in its slot; the peer is told to try
@@ -183,22 +195,21 @@ func (l *link) refused(syndrome uint8) {
 // takeResponses takes the data that answers READs and atomics.
 func (l *link) takeResponses() bool {
 	work := false
-	var f frame
+	var r request
 	for l.q.reads > 0 && l.alive() {
-		data, more, ok := l.rin.peek(&f)
+		more, ok := l.rin.peek(&r)
 		if !more {
 			break
 		}
 		work = true
-		if ok = ok && (f.op == frameReadData || f.op == frameAtomicResult); ok {
-			last := f.flags&flagLast != 0
-			ok = l.q.response(f.op, data, last)
+		if ok = ok && (r.op == frameReadData || r.op == frameAtomicResult); ok {
+			ok = l.q.response(r.op, r.payload, r.last())
 		}
 		if !ok {
 			l.violation()
 			return true
 		}
-		l.rin.advance(&f)
+		l.rin.advance(&r.frame)
 	}
 	if work {
 		l.ctl.responses.Store(l.rin.head)

@@ -176,6 +176,50 @@ func (p *pd) local(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.window(sge.Addr, sge.Length)
 }
 
+// piece is the memory of sges from offset on, as far as it lies in one region;
+// false when there is none that allows access.
+func (p *pd) piece(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
+	for i := range sges {
+		if offset < sges[i].Length {
+			buf, ok := p.local(&sges[i], access)
+			if !ok {
+				return nil, false
+			}
+			return buf[offset:], true
+		}
+		offset -= sges[i].Length
+	}
+	return nil, false
+}
+
+// scatter copies data to the memory of sges, from offset on. It returns false,
+// having copied a part, when some of it is not accessible.
+func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
+	for len(data) > 0 {
+		to, ok := p.piece(sges, offset, verbs.AccessLocalWrite)
+		if !ok {
+			return false
+		}
+		n := copy(to, data)
+		data, offset = data[n:], offset+uint32(n)
+	}
+	return true
+}
+
+// gather fills dst from the memory of sges, from offset on, and returns as
+// scatter does.
+func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
+	for len(dst) > 0 {
+		from, ok := p.piece(sges, offset, 0)
+		if !ok {
+			return false
+		}
+		n := copy(dst, from)
+		dst, offset = dst[n:], offset+uint32(n)
+	}
+	return true
+}
+
 // enterRemote finds the memory that a peer's request names and keeps it from
 // being unmapped until leave. It returns nil when key, bounds or rights do not
 // hold.

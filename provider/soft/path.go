@@ -36,13 +36,9 @@ const (
 // A request is one fragment of a message for the responder. Its payload may lie
 // in memory that the peer can change while it is looked at.
 type request struct {
-	op          frameOp
-	first, last bool
-	hasImm      bool
-	solicited   bool
-	imm         uint32
-	addr        uint64 // of the message's first byte
-	key         uint32
-	total       uint32 // bytes of the message, for operations on remote memory
-	payload     []byte
+	frame
+	payload []byte
 }
+
+func (r *request) first() bool { return r.flags&flagFirst != 0 }
+func (r *request) last() bool  { return r.flags&flagLast != 0 }

@@ -175,10 +175,7 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 		copy(dst, w.inline[offset:])
 		return true
 	}
-	return q.eachPiece(w.sges, offset, uint32(len(dst)), 0, func(piece []byte) {
-		n := copy(dst, piece)
-		dst = dst[n:]
-	})
+	return q.pd.gather(dst, w.sges, offset)
 }
 
 // acknowledged takes a positive answer: all path sequences below seq.
@@ -260,15 +257,10 @@ func (q *qp) response(op frameOp, data []byte, last bool) bool {
 	if w == nil || (op == frameReadData) != (w.op == verbs.OpRead) || uint64(w.got)+uint64(len(data)) > uint64(w.total) {
 		return false
 	}
-	length := uint32(len(data))
-	ok := q.eachPiece(w.sges, w.got, length, verbs.AccessLocalWrite, func(piece []byte) {
-		n := copy(piece, data)
-		data = data[n:]
-	})
-	if !ok {
+	if !q.pd.scatter(w.sges, w.got, data) {
 		w.status = verbs.StatusLocProtErr // the memory was closed under the request
 	}
-	w.got += length
+	w.got += uint32(len(data))
 	if !last {
 		return true
 	}
@@ -342,28 +334,4 @@ func (q *qp) failOldest(status verbs.Status) {
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: status, QPN: q.num})
 	}
 	q.enterError()
-}
-
-// eachPiece calls f for the memory of sges from offset on, length bytes in all.
-// It returns false, having called f for a part, when some of it is not
-// accessible.
-func (q *qp) eachPiece(sges []verbs.SGE, offset, length uint32, access verbs.Access, f func([]byte)) bool {
-	for i := range sges {
-		if length == 0 {
-			return true
-		}
-		if offset >= sges[i].Length {
-			offset -= sges[i].Length
-			continue
-		}
-		buf, ok := q.pd.local(&sges[i], access)
-		if !ok {
-			return false
-		}
-		n := min(length, sges[i].Length-offset)
-		f(buf[offset : offset+n])
-		length -= n
-		offset = 0
-	}
-	return length == 0
 }

@@ -69,7 +69,7 @@ func (q *qp) popReceive(into *rqe) bool {
 func (q *qp) deliverSend(r *request) answer {
 	rs := &q.responder
 	// A message is FIRST, MIDDLE.. and LAST, with nothing between them.
-	if r.first == rs.has || rs.midWrite {
+	if r.first() == rs.has || rs.midWrite {
 		return q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
 	}
 	if !q.takeBuffer() {
@@ -82,7 +82,7 @@ func (q *qp) deliverSend(r *request) answer {
 		return q.refuse(verbs.StatusLocProtErr, answerOperationError)
 	}
 	rs.offset += uint32(len(r.payload))
-	if r.last {
+	if r.last() {
 		q.completeReceive(r, verbs.WCRecv, rs.offset)
 	}
 	return answerAck
@@ -90,18 +90,15 @@ func (q *qp) deliverSend(r *request) answer {
 
 // scatter copies data into the receive buffer at hand, from offset on.
 func (q *qp) scatter(data []byte, offset uint32) bool {
-	return q.eachPiece(q.current.sges, offset, uint32(len(data)), verbs.AccessLocalWrite, func(piece []byte) {
-		n := copy(piece, data)
-		data = data[n:]
-	})
+	return q.pd.scatter(q.current.sges, offset, data)
 }
 
 func (q *qp) completeReceive(r *request, op verbs.WCOpcode, length uint32) {
 	wc := verbs.WC{Opcode: op, ByteLen: length}
-	if r.hasImm {
+	if r.flags&flagImm != 0 {
 		wc.Flags, wc.Imm = verbs.WCWithImm, r.imm
 	}
-	q.receiveDone(&wc, r.solicited)
+	q.receiveDone(&wc, r.flags&flagSolicited != 0)
 }
 
 // receiveDone completes the buffer that was taken.
@@ -123,10 +120,10 @@ func (q *qp) refuse(status verbs.Status, a answer) answer {
 
 func (q *qp) deliverWrite(r *request) answer {
 	rs := &q.responder
-	if r.first == rs.midWrite || rs.has {
+	if r.first() == rs.midWrite || rs.has {
 		return q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
 	}
-	if r.first {
+	if r.first() {
 		// IBTA vol. 1, 9.7.4.1.3: an operation that the QP does not allow is an
 		// invalid request; keys, bounds and rights of the memory are an access
 		// error, and do not count for zero bytes.
@@ -138,10 +135,10 @@ func (q *qp) deliverWrite(r *request) answer {
 		}
 		rs.write, rs.written = remoteWindow{r.addr, r.key, r.total}, r.total
 	}
-	if uint32(len(r.payload)) > rs.write.left || r.last != (uint32(len(r.payload)) == rs.write.left) {
+	if uint32(len(r.payload)) > rs.write.left || r.last() != (uint32(len(r.payload)) == rs.write.left) {
 		return answerInvalidRequest
 	}
-	if r.last && r.hasImm && !q.takeBuffer() {
+	if r.last() && r.flags&flagImm != 0 && !q.takeBuffer() {
 		return answerRNR
 	}
 	if len(r.payload) > 0 {
@@ -154,8 +151,8 @@ func (q *qp) deliverWrite(r *request) answer {
 	}
 	rs.write.addr += uint64(len(r.payload))
 	rs.write.left -= uint32(len(r.payload))
-	rs.midWrite = !r.last
-	if r.last && r.hasImm {
+	rs.midWrite = !r.last()
+	if r.last() && r.flags&flagImm != 0 {
 		rs.offset = 0
 		q.completeReceive(r, verbs.WCRecvWriteImm, rs.written)
 	}
@@ -176,7 +173,7 @@ func (q *qp) allowed(r *request, access verbs.Access) bool {
 // with, by readInto.
 func (q *qp) deliverRead(r *request) (remoteWindow, answer) {
 	rs := &q.responder
-	if rs.has || rs.midWrite || !r.first || !r.last || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.has || rs.midWrite || !r.first() || !r.last() || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteRead == 0 {
 		return remoteWindow{}, q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
 	}

@@ -194,33 +194,35 @@ func (c *consumer) ready() bool {
 
 // peek copies the header of the next slot and finds its payload. more is false
 // when there is none; ok is false when the header can not be true.
-func (c *consumer) peek(f *frame) (payload []byte, more, ok bool) {
+func (c *consumer) peek(r *request) (more, ok bool) {
 	s := &c.slots[c.head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
 	if uint32(w) != c.head+1 {
-		return nil, false, true
+		return false, true
 	}
 	// Each word is loaded once, so that what is checked is what is used.
-	f.op, f.flags = frameOp(w>>32), frameFlags(w>>40)
+	r.op, r.flags = frameOp(w>>32), frameFlags(w>>40)
 	w = atomic.LoadUint64(&s.word[1])
-	f.length, f.imm = uint32(w), uint32(w>>32)
-	if f.op.remote() {
-		f.addr = atomic.LoadUint64(&s.word[2])
+	r.length, r.imm = uint32(w), uint32(w>>32)
+	if r.op.remote() {
+		r.addr = atomic.LoadUint64(&s.word[2])
 		w = atomic.LoadUint64(&s.word[3])
-		f.key, f.total = uint32(w), uint32(w>>32)
+		r.key, r.total = uint32(w), uint32(w>>32)
 	}
-	if f.flags&flagArea == 0 {
-		if f.length > inlineSize {
-			return nil, true, false
+	if r.flags&flagArea == 0 {
+		if r.length > inlineSize {
+			return true, false
 		}
-		return s.data[:f.length], true, true
+		r.payload = s.data[:r.length]
+		return true, true
 	}
 	size := uint32(len(c.area))
 	at := c.areaHead & (size - 1)
-	if f.length > size-at {
-		return nil, true, false
+	if r.length > size-at {
+		return true, false
 	}
-	return c.area[at : at+f.length], true, true
+	r.payload = c.area[at : at+r.length]
+	return true, true
 }
 
 // advance consumes the slot that peek showed.

@@ -92,7 +92,8 @@ func nakCode(a answer) wire.NAKCode {
 
 func (l *wireLink) carryOutData(p wire.Packet) answer {
 	bth, op := p.BTH(), p.Opcode()
-	r := request{op: frameSend, first: op.First(), last: op.Last(), solicited: bth.Solicited(), payload: p.Payload()}
+	r := request{frame: frame{op: frameSend}, payload: p.Payload()}
+	r.flags = flagIf(flagFirst, op.First()) | flagIf(flagLast, op.Last()) | flagIf(flagSolicited, bth.Solicited())
 	if op.Kind() == wire.KindWrite {
 		r.op = frameWrite
 	}
@@ -100,12 +101,12 @@ func (l *wireLink) carryOutData(p wire.Packet) answer {
 		r.addr, r.key, r.total = h.Addr(), h.RKey(), h.Length()
 	}
 	if h := p.ImmDt(); h != nil {
-		r.hasImm, r.imm = true, h.Value()
+		r.flags, r.imm = r.flags|flagImm, h.Value()
 	}
 	if a := l.q.deliver(&r); a != answerAck {
 		return a
 	}
-	l.carriedOut(1, r.last)
+	l.carriedOut(1, r.last())
 	l.plain = l.expect
 	if bth.AckReq() {
 		l.acknowledge()
@@ -113,9 +114,17 @@ func (l *wireLink) carryOutData(p wire.Packet) answer {
 	return answerAck
 }
 
+// flagIf is flag if it is set.
+func flagIf(flag frameFlags, set bool) frameFlags {
+	if set {
+		return flag
+	}
+	return 0
+}
+
 func (l *wireLink) carryOutRead(p wire.Packet) answer {
 	h := p.RETH()
-	r := request{op: frameRead, first: true, last: true, addr: h.Addr(), key: h.RKey(), total: h.Length()}
+	r := request{frame: frame{op: frameRead, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey(), total: h.Length()}}
 	memory, a := l.q.deliverRead(&r)
 	if a != answerAck {
 		return a
@@ -130,7 +139,7 @@ func (l *wireLink) carryOutRead(p wire.Packet) answer {
 func (l *wireLink) carryOutAtomic(p wire.Packet) answer {
 	h := p.AtomicETH()
 	const operands = wire.AtomicETHSize - atomicOperands
-	r := request{op: frameFetchAdd, first: true, last: true, addr: h.Addr(), key: h.RKey(), payload: h[operands:]}
+	r := request{frame: frame{op: frameFetchAdd, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey()}, payload: h[operands:]}
 	if p.Opcode() == wire.CompareSwap {
 		r.op = frameCompareSwap
 	}
