@@ -20,8 +20,13 @@ func (l *link) transmit() {
 			break
 		}
 	}
+	l.out.show()
 	l.ring()
 }
+
+// showEvery is how many slots are handed over at once when there are many to send:
+// it costs as much as writing several, but the first should not wait for the last.
+const showEvery = 8
 
 // ring considers the peer's bell once for all that was published.
 func (l *link) ring() {
@@ -51,7 +56,10 @@ func (l *link) send(w *wqe) bool {
 			l.q.spoil(w, verbs.StatusLocProtErr)
 			return false
 		}
-		l.out.publish(&f)
+		l.out.put(&f)
+		if inArea || l.out.hidden == showEvery {
+			l.out.show() // the peer copies one out while the next is copied in
+		}
 		l.seq++
 		l.unrung = true
 		l.q.begin(w)

@@ -117,7 +117,9 @@ type ring struct {
 // wrap, and only their differences count.
 type producer struct {
 	ring
-	tail      uint32 // slots published
+	tail      uint32 // slots put
+	hidden    uint32 // those of them that are not shown
+	sign      uint64 // word 0 of the first of these
 	freed     uint32 // slots that the consumer has given back
 	areaTail  uint32 // bytes of area used
 	areaFreed uint32
@@ -147,8 +149,11 @@ func (p *producer) reserve(want uint32) (dst []byte, inArea, ok bool) {
 	return p.area[at : at+room], true, true
 }
 
-// publish hands the slot over whose payload was copied to where reserve said.
-func (p *producer) publish(f *frame) {
+// put fills in the slot whose payload was copied to where reserve said. Those
+// that are put are handed over by show, together: the consumer looks at a slot
+// only when it has seen the one before, so of a batch only the first slot's sign
+// has to be stored last and atomically, and it stands for the others.
+func (p *producer) put(f *frame) {
 	index := p.tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
 	if f.flags&flagArea != 0 {
@@ -161,7 +166,28 @@ func (p *producer) publish(f *frame) {
 		s.word[3] = uint64(f.key) | uint64(f.total)<<32
 	}
 	p.tail++
-	atomic.StoreUint64(&s.word[0], uint64(p.tail)|uint64(f.op)<<32|uint64(f.flags)<<40)
+	sign := uint64(p.tail) | uint64(f.op)<<32 | uint64(f.flags)<<40
+	if p.hidden == 0 {
+		p.sign = sign
+	} else {
+		s.word[0] = sign
+	}
+	p.hidden++
+}
+
+// show hands over what was put.
+func (p *producer) show() {
+	if p.hidden > 0 {
+		first := &p.slots[(p.tail-p.hidden)&uint32(len(p.slots)-1)]
+		p.hidden = 0
+		atomic.StoreUint64(&first.word[0], p.sign)
+	}
+}
+
+// publish is put and show.
+func (p *producer) publish(f *frame) {
+	p.put(f)
+	p.show()
 }
 
 // free takes back what the consumer says it has consumed, and reports whether
@@ -200,6 +226,7 @@ func (c *consumer) peek(r *request) (more, ok bool) {
 	if uint32(w) != c.head+1 {
 		return false, true
 	}
+	s.fetch()
 	// Each word is loaded once, so that what is checked is what is used.
 	r.op, r.flags = frameOp(w>>32), frameFlags(w>>40)
 	w = atomic.LoadUint64(&s.word[1])

@@ -2,7 +2,10 @@
 
 package soft
 
-import "unsafe"
+import (
+	"sync/atomic"
+	"unsafe"
+)
 
 // controlAt views shared memory, which is aligned and large enough by the
 // layout of segment.go, as a control block.
@@ -14,6 +17,12 @@ func controlAt(mem []byte) *control {
 // slotsOf views shared memory as slots.
 func slotsOf(mem []byte) []slot {
 	return unsafe.Slice((*slot)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/slotSize)
+}
+
+// fetch has the processor bring the slot's second cache line, most of the payload,
+// while the header in the first is still being looked at.
+func (s *slot) fetch() {
+	_ = atomic.LoadUint64((*uint64)(unsafe.Pointer(&s.data[64-4*8])))
 }
 
 // The layout is shared with another process: it must not depend on the compiler.
