@@ -6,12 +6,13 @@ TIMEOUT  ?= 20m
 FUZZTIME ?= 10s
 SYSTEMS  := darwin freebsd windows
 
-.PHONY: help test check deps lint race nocgo cross test-vm fuzz
+.PHONY: help test check deps lint race nocgo cross test-vm fuzz microbench
 
 help:
 	@echo 'make test    all of it: lint, tests with -race, without cgo, other systems, test-vm'
 	@echo 'make check   lint and tests, once'
 	@echo 'make test-vm the kernel'\''s RDMA stack and other programs, in a virtual machine'
+	@echo 'make microbench  what the hot path is made of, in the format of benchstat'
 	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME))'
 
 test: deps lint race nocgo cross test-vm
@@ -50,3 +51,7 @@ test-vm:
 
 fuzz:
 	@GO='$(GO)' scripts/fuzz.sh $(FUZZTIME)
+
+# Compare with: go run golang.org/x/perf/cmd/benchstat@latest old.txt new.txt
+microbench:
+	@$(GO) test -run '^$$' -bench . -skip Connect -benchtime 200ms -count 6 ./cq ./poller ./provider/soft ./reactor

@@ -24,7 +24,7 @@ const (
 	forever time.Duration = -1
 )
 
-func newPoller(t *testing.T, maxEvents int) *poller.Poller {
+func newPoller(t testing.TB, maxEvents int) *poller.Poller {
 	t.Helper()
 	p, err := poller.New(maxEvents)
 	require.NoError(t, err)

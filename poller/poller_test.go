@@ -286,3 +286,22 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() { ok = ok && turn(p) }))
 	require.True(t, ok)
 }
+
+// BenchmarkLook is a look at epoll when there is nothing.
+func BenchmarkLook(b *testing.B) {
+	p := newPoller(b, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = p.Wait(0)
+	}
+}
+
+// BenchmarkWake wakes a poller that then finds it has been.
+func BenchmarkWake(b *testing.B) {
+	p := newPoller(b, 64)
+	b.ReportAllocs()
+	for b.Loop() {
+		p.Wake()
+		_, _ = p.Wait(0)
+	}
+}

@@ -82,35 +82,6 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// BenchmarkEcho is the work of both sides for one round trip, on one core.
-func BenchmarkEcho(b *testing.B) {
-	for _, size := range []int{64, 2048} {
-		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			back := 0
-			p := connect(b, &hooks{message: func(*reactor.Conn, reactor.Message) { back++ }},
-				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }}, nil)
-			msg := make([]byte, size)
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = p.dialed.Send(msg)
-				for want := back + 1; back < want; {
-					_, _ = p.client.RunOnce(0)
-					_, _ = p.server.RunOnce(0)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkEmptyTurn is what a spin costs.
-func BenchmarkEmptyTurn(b *testing.B) {
-	p := connect(b, &hooks{}, &hooks{}, nil)
-	p.drive(b, func() bool { return p.accepted != nil })
-	for b.Loop() {
-		_, _ = p.client.RunOnce(0)
-	}
-}
-
 // What the base handler does is enough for a server that only listens.
 func TestBaseHandler(t *testing.T) {
 	cfg := &reactor.Config{AckTimeout: 14, MaxConns: 3, MaxInline: -1}

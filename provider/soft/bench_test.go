@@ -5,15 +5,19 @@ package soft
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// What the hot path is made of. The round trip between two goroutines is
-// BenchmarkPingPong; the others run on one, and cost instructions only.
+// What the hot path is made of. BenchmarkPingPong is a round trip between two
+// goroutines; the others run on one, and cost instructions only.
 
 func BenchmarkPollNothing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	a, _ := newPair(b, d, verbs.ProgressManual)
+	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = a.cq.Poll(a.wc)
 	}
@@ -24,6 +28,7 @@ func BenchmarkSendReceive(b *testing.B) {
 	x, y := newPair(b, d, verbs.ProgressManual)
 	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(y.mr, 0, 4096)}}}
 	sends := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}}
+	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = y.qp.PostRecv(recvs)
 		for n := 0; n == 0; {
@@ -32,6 +37,53 @@ func BenchmarkSendReceive(b *testing.B) {
 		}
 		_, _ = y.cq.Poll(y.wc)
 		_, _ = y.cq.Poll(y.wc)
+	}
+}
+
+// BenchmarkPostRecv is one receive buffer, posted and taken.
+func BenchmarkPostRecv(b *testing.B) {
+	d := openDevice(b, &Config{Vectors: 2})
+	x, _ := newPair(b, d, verbs.ProgressManual)
+	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(x.mr, 0, 4096)}}}
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = x.qp.PostRecv(recvs)
+		x.qp.popReceive(&x.qp.current)
+		x.qp.rq.held--
+	}
+}
+
+// BenchmarkRing is the ring alone: one slot filled in, shown, found and given back.
+func BenchmarkRing(b *testing.B) {
+	d := openDevice(b, &Config{Vectors: 2})
+	x, y := newPair(b, d, verbs.ProgressManual)
+	out, in := &x.qp.path.(*link).out, &y.qp.path.(*link).in
+	message := make([]byte, 64)
+	f := frame{op: frameSend, flags: flagFirst | flagLast, length: 64}
+	var r request
+	b.ReportAllocs()
+	for b.Loop() {
+		dst, _, _ := out.reserve(64)
+		copy(dst, message)
+		out.publish(&f)
+		in.peek(&r)
+		copy(message, r.payload)
+		in.advance(&r.frame)
+		out.free(in.head)
+	}
+}
+
+// BenchmarkBell is what it costs to wake a peer that sleeps, less its waking up.
+func BenchmarkBell(b *testing.B) {
+	mine, peers, err := newBells()
+	require.NoError(b, err)
+	defer unix.Close(mine)
+	defer unix.Close(peers)
+	var buf [64]byte
+	b.ReportAllocs()
+	for b.Loop() {
+		ringBell(mine)
+		silenceBell(peers, buf[:])
 	}
 }
 
@@ -61,6 +113,7 @@ func BenchmarkPingPong(b *testing.B) {
 		}
 	}()
 	_, _ = x.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}})
+	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
 		hitX()
