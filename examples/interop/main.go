@@ -23,6 +23,7 @@ type options struct {
 	listen   bool
 	addr     netip.AddrPort
 	provider string
+	path     string
 	size     int // bytes of a message
 	count    int // messages, or rounds
 	conns    int
@@ -80,6 +81,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 	f.StringVar(&listen, "listen", "", "be the server, on this `address`; port 0 is any free one")
 	f.StringVar(&connect, "connect", "", "be the client of a server at this `address`")
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
+	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
 	f.IntVar(&o.size, "size", p.size, "`bytes` of a message")
 	f.IntVar(&o.count, "count", p.count, "messages, or rounds")
 	f.IntVar(&o.conns, "conns", 1, "connections that the server lets in; cmatose only")
@@ -118,7 +120,7 @@ func (o *options) check(p protocol) error {
 
 // play is one side of the protocol, from beginning to end.
 func (o *options) play(p protocol, stdout io.Writer) error {
-	device, err := provider.Open(o.provider, &provider.Config{Addr: o.addr.Addr()})
+	device, err := provider.Open(o.provider, &provider.Config{Path: o.path, Addr: o.addr.Addr()})
 	if err != nil {
 		return err
 	}

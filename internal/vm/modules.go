@@ -15,7 +15,8 @@ import (
 // they depend on.
 var modules = []string{
 	"crc32_generic", // rdma_rxe looks for it by another name
-	"dummy", "rdma_rxe", "ib_uverbs", "rdma_ucm",
+	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
+	"sch_netem",
 }
 
 // A loadOrder gathers modules so that each comes after those it depends on.

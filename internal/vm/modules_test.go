@@ -55,7 +55,7 @@ func TestModules(t *testing.T) {
 	files := tree{}
 	require.NoError(t, fakeKernel(t).addModules(files))
 	order := strings.Fields(string(files["modules/order"]))
-	require.Equal(t, []string{"crc32_generic", "dummy", "udp_tunnel", "ib_core", "rdma_rxe", "ib_uverbs", "rdma_ucm"}, order)
+	require.Equal(t, []string{"crc32_generic", "veth", "udp_tunnel", "ib_core", "rdma_rxe", "ib_uverbs", "rdma_ucm", "sch_netem"}, order)
 	for _, name := range order {
 		require.Contains(t, files, "modules/"+name)
 	}

@@ -14,7 +14,7 @@ const kernelPackage = "linux-image-amd64"
 
 // programPackages have the programs of others that run in the guest.
 var programPackages = []string{
-	"busybox-static", "iproute2", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils",
+	"busybox-static", "iproute2", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "util-linux",
 }
 
 // A selection is the packages that a guest is made of.

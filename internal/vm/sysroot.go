@@ -11,11 +11,12 @@ import (
 
 // programs are what the guest has of others; they go to usr/bin.
 var programs = []string{
-	"busybox",    // busybox-static
-	"ip", "rdma", // iproute2
+	"busybox",          // busybox-static
+	"ip", "rdma", "tc", // iproute2
 	"ibv_devinfo",       // ibverbs-utils
 	"rping", "ucmatose", // rdmacm-utils
 	"ib_send_bw", "ib_send_lat", // perftest
+	"setpriv", // util-linux
 }
 
 // loaded are files that the programs open at run time, at the places where they

@@ -52,3 +52,19 @@ with_itself() {
 	done
 	return 1
 }
+
+# What follows is for the other end of the link, where programs of ours speak
+# RoCEv2 without privileges.
+there='/usr/bin/ip netns exec peer setpriv --reuid 65534 --regid 65534 --clear-groups'
+soft='-provider soft -path wire'
+
+# serve_there COMMAND... starts a server there and waits until it says that it
+# listens.
+serve_there() {
+	$there "$@" >/tmp/there &
+	server=$!
+	until grep -q '^listening' /tmp/there; do
+		kill -0 $server
+		usleep 20000
+	done
+}
