@@ -37,6 +37,7 @@ var oversized = map[string]int{}
 var arrows = map[string][]string{
 	".":                 {},
 	"internal/*":        {},
+	"internal/duet":     {"provider", "provider/soft", "cm", "verbs"},
 	"internal/wire":     {"internal/psn"},
 	"internal/faultcq":  {"verbs"},
 	"verbs":             {},

@@ -17,6 +17,7 @@ var ours = []struct {
 }{
 	{"echo", []string{"build", module + "examples/echo"}},
 	{"interop", []string{"build", module + "examples/interop"}},
+	{"duet.test", []string{"test", "-c", module + "internal/duet"}},
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
 }
 

@@ -61,10 +61,21 @@ soft='-provider soft -path wire'
 # serve_there COMMAND... starts a server there and waits until it says that it
 # listens.
 serve_there() {
-	$there "$@" >/tmp/there &
+	$there "$@" >/tmp/there 2>&1 &
 	server=$!
 	until grep -q '^listening' /tmp/there; do
 		kill -0 $server
 		usleep 20000
 	done
+}
+
+# duet TOPIC lets two players of internal/duet play the pieces of a topic, both ways
+# round: one has the kernel's device, the other ours.
+duet() {
+	serve_there env DUET_PROVIDER=soft DUET_PATH=wire DUET_LISTEN=$PEER:7471 /go/duet.test -test.run TestPlayer/$1
+	DUET_PROVIDER=rdmacore DUET_CONNECT=$PEER:7471 /go/duet.test -test.v -test.run TestPlayer/$1
+	stopped
+	serve env DUET_PROVIDER=rdmacore DUET_LISTEN=$ADDR:7471 /go/duet.test -test.run TestPlayer/$1
+	$there env DUET_PROVIDER=soft DUET_PATH=wire DUET_CONNECT=$ADDR:7471 /go/duet.test -test.v -test.run TestPlayer/$1
+	stopped
 }

@@ -1,0 +1,2 @@
+# Private data, requests that are refused, and ends of connections.
+duet connection

@@ -1,0 +1,2 @@
+# Datagrams, and looking up who takes them.
+duet datagram

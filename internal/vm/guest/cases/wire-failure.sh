@@ -1,0 +1,2 @@
+# What does not work, as it is seen from both ends.
+duet failure

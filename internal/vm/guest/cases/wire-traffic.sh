@@ -1,0 +1,2 @@
+# Messages, READ, WRITE and atomics.
+duet traffic
