@@ -71,11 +71,14 @@ serve_there() {
 
 # duet TOPIC lets two players of internal/duet play the pieces of a topic, both ways
 # round: one has the kernel's device, the other ours.
+theirs='env DUET_PROVIDER=rdmacore'
+ours='env DUET_PROVIDER=soft DUET_PATH=wire'
 duet() {
-	serve_there env DUET_PROVIDER=soft DUET_PATH=wire DUET_LISTEN=$PEER:7471 /go/duet.test -test.run TestPlayer/$1
-	DUET_PROVIDER=rdmacore DUET_CONNECT=$PEER:7471 /go/duet.test -test.v -test.run TestPlayer/$1
+	play="/go/duet.test -test.run TestPlayer/$1"
+	serve_there $ours DUET_LISTEN=$PEER:7471 $play
+	$theirs DUET_CONNECT=$PEER:7471 $play -test.v
 	stopped
-	serve env DUET_PROVIDER=rdmacore DUET_LISTEN=$ADDR:7471 /go/duet.test -test.run TestPlayer/$1
-	$there env DUET_PROVIDER=soft DUET_PATH=wire DUET_CONNECT=$ADDR:7471 /go/duet.test -test.v -test.run TestPlayer/$1
+	serve $theirs DUET_LISTEN=$ADDR:7471 $play
+	$there $ours DUET_CONNECT=$ADDR:7471 $play -test.v
 	stopped
 }
