@@ -53,9 +53,11 @@ with_itself() {
 	return 1
 }
 
-# What follows is for the other end of the link, where programs of ours speak
-# RoCEv2 without privileges.
-there='/usr/bin/ip netns exec peer setpriv --reuid 65534 --regid 65534 --clear-groups'
+# What follows is for the other end of the link, and for what is behind that, where
+# programs of ours speak RoCEv2 without privileges.
+nobody='setpriv --reuid 65534 --regid 65534 --clear-groups'
+there="/usr/bin/ip netns exec peer $nobody"
+behind="/usr/bin/ip netns exec far $nobody"
 soft='-provider soft -path wire'
 
 # serve_there COMMAND... starts a server there and waits until it says that it
@@ -81,4 +83,50 @@ duet() {
 	serve $theirs DUET_LISTEN=$ADDR:7471 $play
 	$there $ours DUET_CONNECT=$ADDR:7471 $play -test.v
 	stopped
+}
+
+# rping_both and send_both PROGRAM SIZE play their protocols with our device at the
+# other end, both ways round.
+rping_both() {
+	serve_there $go rping $soft -listen $PEER:7174
+	rping -c -a $PEER -C 10 -V
+	served
+	serve rping -s -a $ADDR -C 10 -V
+	$there $go rping $soft -connect $ADDR:7174
+	served
+}
+send_both() {
+	serve_there $go send_$1 $soft -listen $PEER:18515 -count 200 -size $2
+	ib_send_$1 -R -F -d rxe0 -n 200 -s $2 $PEER
+	served
+	serve ib_send_$1 -R -F -d rxe0 -n 200 -s $2
+	$there $go send_$1 $soft -connect $ADDR:18515 -count 200 -size $2
+	served
+}
+
+# impair HOW... makes the links worse, both ways: see tc-netem(8). init mends it after
+# the case.
+impair() {
+	links replace netem "$@"
+	counted=$(counters)
+}
+links() {
+	verb=$1
+	shift
+	/usr/bin/tc qdisc $verb dev v0 root "$@"
+	/usr/bin/tc -n peer qdisc $verb dev v1 root "$@"
+	/usr/bin/tc -n peer qdisc $verb dev v2 root "$@"
+	/usr/bin/tc -n far qdisc $verb dev v3 root "$@"
+}
+
+# felt COUNTER... is true when counters of the kernel's device have grown since.
+felt() {
+	counters | grep -vxF "$counted" >/tmp/grown
+	cat /tmp/grown
+	for counter in "$@"; do grep -q "^$counter " /tmp/grown; done
+}
+counters() {
+	cd /sys/class/infiniband/rxe0/ports/1/hw_counters
+	for counter in *; do echo "$counter $(cat $counter)"; done
+	cd - >/dev/null
 }
