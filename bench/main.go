@@ -2,4 +2,103 @@
 // what the machine allows. See README.md.
 package main
 
-func main() {}
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit statuses.
+const (
+	exitOK     = 0
+	exitFailed = 1 // something could not be measured
+)
+
+func main() {
+	if role := os.Getenv(roleEnv); role != "" {
+		signal.Ignore(os.Interrupt) // the process that started this one decides
+		os.Exit(status(child(role, os.Stdin, os.Stdout)))
+	}
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+func status(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	return exitFailed
+}
+
+func run(args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	if errors.Is(err, flag.ErrHelp) {
+		return exitOK
+	}
+	if err != nil {
+		return status(err)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	context.AfterFunc(ctx, cancel) // a second Ctrl-C kills
+
+	p := newPlan(present(runners(), o, stderr), o)
+	failures := measureAll(ctx, p, stderr)
+	if err := output(p.rows(), o, stdout); err != nil {
+		return status(err)
+	}
+	if failures > 0 {
+		return exitFailed
+	}
+	return exitOK
+}
+
+func runners() (all []runner) {
+	for _, p := range ownPeers() {
+		all = append(all, p)
+	}
+	return all
+}
+
+// present leaves out who was not asked for, and says who can not run here.
+func present(all []runner, o options, stderr io.Writer) (here []runner) {
+	for _, r := range all {
+		if !o.wantsPeer(r.Name()) {
+			continue
+		}
+		if err := r.Missing(); err != nil {
+			fmt.Fprintf(stderr, "bench: without %s: %v\n", r.Name(), err)
+			continue
+		}
+		here = append(here, r)
+	}
+	return here
+}
+
+func measureAll(ctx context.Context, p *plan, stderr io.Writer) (failures int) {
+	step := 0
+	p.run(ctx, func(c Case) {
+		step++
+		fmt.Fprintf(stderr, "%d/%d %v\n", step, p.steps(), c)
+	}, func(c Case, err error) {
+		failures++
+		fmt.Fprintf(stderr, "bench: %v: %v\n", c, err)
+	})
+	return failures
+}
+
+// output prints and writes what was measured.
+func output(rows []Row, o options, stdout io.Writer) (err error) {
+	if o.json != "-" {
+		err = printTable(stdout, rows)
+	}
+	if o.json != "" {
+		err = errors.Join(err, writeJSON(o.json, stdout, rows))
+	}
+	return err
+}

@@ -1,23 +1,125 @@
 package main
 
 import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
+const maxSize = 1 << 20
+
 // options is what the command line asks for.
 type options struct {
-	peers     []string // names, or a part of them before a slash; empty for all
+	peers     []string // beginnings of peer/path/mode; empty for all
 	workloads []string // empty for all
-	sizes     []int    // bytes of a message in workloads of several sizes
+	sizes     []int    // bytes of a message, in workloads that vary it; empty for what is usual
 	quick     bool     // less of everything
 	duration  time.Duration
 	rounds    int    // how often each case is measured
 	json      string // file for the rows, "-" for the standard output
-	plots     string // directory for the plots
+}
+
+func parse(args []string, stderr io.Writer) (o options, err error) {
+	f := flag.NewFlagSet("bench", flag.ContinueOnError)
+	f.SetOutput(io.Discard) // the caller prints the error
+	f.Func("peers", "`list` of what to measure, as rdmaloop/local,gnet: peer, peer/path or peer/path/mode", func(text string) error {
+		o.peers = strings.Split(text, ",")
+		return nil
+	})
+	f.Func("workloads", "`list` of workloads: "+strings.Join(workloads(), ", "), o.setWorkloads)
+	f.Func("sizes", "`list` of message sizes in bytes, 8 at least", o.setSizes)
+	f.BoolVar(&o.quick, "quick", false, "measure less, and that briefly: within a minute")
+	f.DurationVar(&o.duration, "duration", 0, "how long to measure each case in each round (500ms; quick: 60ms)")
+	f.IntVar(&o.rounds, "rounds", 0, "how often to measure each case; the median is reported (3; quick: 1)")
+	f.StringVar(&o.json, "json", "", "write the rows to this `file`, - for the standard output")
+	err = f.Parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		f.SetOutput(stderr)
+		f.Usage()
+	}
+	if err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	return o.settled()
+}
+
+// settled fills in the defaults.
+func (o options) settled() (options, error) {
+	if o.duration < 0 || o.rounds < 0 {
+		return o, errors.New("-duration and -rounds can not be negative")
+	}
+	duration, rounds := 500*time.Millisecond, 3
+	if o.quick {
+		duration, rounds = 60*time.Millisecond, 1
+	}
+	if o.duration == 0 {
+		o.duration = duration
+	}
+	if o.rounds == 0 {
+		o.rounds = rounds
+	}
+	return o, nil
+}
+
+func (o *options) setWorkloads(text string) error {
+	o.workloads = strings.Split(text, ",")
+	for _, name := range o.workloads {
+		if !slices.Contains(workloads(), name) {
+			return fmt.Errorf("there are %s", strings.Join(workloads(), ", "))
+		}
+	}
+	return nil
+}
+
+func (o *options) setSizes(text string) error {
+	o.sizes = nil
+	for part := range strings.SplitSeq(text, ",") {
+		size, err := strconv.Atoi(part)
+		if err != nil || size < ackSize || size > maxSize {
+			return fmt.Errorf("sizes are numbers from %d to %d", ackSize, maxSize)
+		}
+		o.sizes = append(o.sizes, size)
+	}
+	return nil
 }
 
 // wants reports whether a workload was asked for.
 func (o options) wants(workload string) bool {
 	return len(o.workloads) == 0 || slices.Contains(o.workloads, workload)
+}
+
+// wantsPeer reports whether a peer, or anything of it, was asked for.
+func (o options) wantsPeer(name string) bool {
+	return len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
+		first, _, _ := strings.Cut(asked, "/")
+		return first == name
+	})
+}
+
+// wantsCase reports whether a case is one of a peer, path and mode asked for.
+func (o options) wantsCase(c Case) bool {
+	whole := c.Peer + "/" + c.Path + "/" + c.Mode + "/"
+	return o.wants(c.Workload) && (len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
+		return strings.HasPrefix(whole, asked+"/")
+	}))
+}
+
+// sizesOr is the sizes asked for, or those that are usual, of which quick takes
+// one.
+func (o options) sizesOr(usual ...int) []int {
+	switch {
+	case len(o.sizes) > 0:
+		return o.sizes
+	case o.quick:
+		return []int{smallSize}
+	}
+	return usual
 }

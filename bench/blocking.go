@@ -1,0 +1,153 @@
+package main
+
+import (
+	"sync"
+	"time"
+)
+
+// A caller sends one message and waits for its answer.
+type caller interface {
+	roundTrip(n uint64) error
+}
+
+// A blockingClient drives callers, one goroutine each, as a driver does sessions.
+type blockingClient struct {
+	spec    *spec
+	connect func() (caller, error)
+	hangUp  func(caller) error
+	callers []caller
+	clock   stopwatch
+	numbers []uint64 // of the last message of each caller
+}
+
+func newBlockingClient(s *spec) *blockingClient {
+	return &blockingClient{spec: s, clock: newStopwatch()}
+}
+
+func (b *blockingClient) open() error {
+	if b.spec.Workload == workConnect {
+		return nil // drive does it
+	}
+	for range b.spec.Connections {
+		c, err := b.connect()
+		if err != nil {
+			return err
+		}
+		b.callers = append(b.callers, c)
+	}
+	b.numbers = make([]uint64, len(b.callers))
+	return nil
+}
+
+func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
+	begin := b.clock.now()
+	deadline := begin + period
+	switch b.spec.Workload {
+	case workConnsActive:
+		err = b.driveAll(deadline, t)
+	case workConnect:
+		err = b.driveConnect(deadline, t)
+	case workIdle:
+		err = b.drivePaced(begin, deadline, t)
+	default:
+		err = b.drivePingPong(deadline, t)
+	}
+	t.Elapsed = b.clock.now() - begin
+	return err
+}
+
+func (b *blockingClient) drivePingPong(deadline time.Duration, t *tally) error {
+	for {
+		b.numbers[0]++
+		start := b.clock.now()
+		if err := b.callers[0].roundTrip(b.numbers[0]); err != nil {
+			return err
+		}
+		now := b.clock.now()
+		t.record(now - start)
+		t.Msgs++
+		if now >= deadline {
+			return nil
+		}
+	}
+}
+
+// driveAll runs a goroutine for each caller. They share the tally.
+func (b *blockingClient) driveAll(deadline time.Duration, t *tally) error {
+	var mu sync.Mutex
+	failed := make(chan error, len(b.callers))
+	for i, c := range b.callers {
+		go func() {
+			for {
+				b.numbers[i]++
+				start := b.clock.now()
+				err := c.roundTrip(b.numbers[i])
+				now := b.clock.now()
+				if err != nil || now >= deadline {
+					failed <- err
+					return
+				}
+				mu.Lock()
+				t.record(now - start)
+				t.Msgs++
+				mu.Unlock()
+			}
+		}()
+	}
+	for range b.callers {
+		if err := <-failed; err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *blockingClient) driveConnect(deadline time.Duration, t *tally) error {
+	for start := b.clock.now(); start < deadline; start = b.clock.now() {
+		c, err := b.connect()
+		if err != nil {
+			return err
+		}
+		if err := c.roundTrip(1); err != nil {
+			return err
+		}
+		t.record(b.clock.now() - start)
+		t.Msgs++
+		if err := b.hangUp(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *blockingClient) drivePaced(due, deadline time.Duration, t *tally) error {
+	for {
+		start := b.clock.now()
+		if start >= deadline {
+			return nil
+		}
+		b.numbers[0]++
+		if err := b.callers[0].roundTrip(b.numbers[0]); err != nil {
+			return err
+		}
+		now := b.clock.now()
+		t.recordPaced(now-start, idleInterval)
+		t.Msgs++
+		for due <= now {
+			due += idleInterval
+		}
+		time.Sleep(due - now)
+	}
+}
+
+func (b *blockingClient) Close() (err error) {
+	if b.hangUp == nil {
+		return nil
+	}
+	for _, c := range b.callers {
+		if e := b.hangUp(c); err == nil {
+			err = e
+		}
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The paths of rdmaloop: two of the soft device, and that of a real one.
+const (
+	pathLocal  = "local"
+	pathWire   = "wire"
+	pathDevice = "device"
+)
+
+func rdmaloopPeer() *peer {
+	p := &peer{name: "rdmaloop", serve: serveRDMA, connect: connectRDMA}
+	paths := []string{pathLocal, pathWire}
+	if deviceAddress().IsValid() {
+		paths = append(paths, pathDevice)
+	}
+	for _, path := range paths {
+		for _, mode := range []string{"event", "adaptive", "busy"} {
+			p.ways = append(p.ways, way{path, mode})
+		}
+	}
+	return p
+}
+
+// deviceAddress is an address of a real device, if there is one and this program
+// was built with -tags rdmacore.
+func deviceAddress() (none netip.Addr) {
+	p, err := provider.Open("rdmacore", nil)
+	if err != nil {
+		return none
+	}
+	defer p.Close()
+	devices, err := p.Devices()
+	if err != nil {
+		return none
+	}
+	for _, dev := range devices {
+		for num := range dev.Attr().NumPorts {
+			if addr := portAddress(dev, uint8(num+1)); addr.IsValid() {
+				return addr
+			}
+		}
+	}
+	return none
+}
+
+// portAddress is the IPv4 address among the GIDs of a port that is up.
+func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
+	port, err := dev.Port(num)
+	if err != nil {
+		return none
+	}
+	for _, gid := range port.GIDs {
+		if addr := netip.AddrFrom16(gid); addr.Is4In6() {
+			return addr.Unmap()
+		}
+	}
+	return none
+}
+
+// A node is an engine of one loop, and its device.
+type node struct {
+	provider cm.Provider
+	engine   *reactor.Engine
+}
+
+func startNode(s *spec, h reactor.Handler) (*node, error) {
+	p, err := openProvider(s)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := reactor.New(p, h, engineConfig(s))
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	n := &node{p, engine}
+	if err := engine.Start(); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+func openProvider(s *spec) (cm.Provider, error) {
+	if s.Path == pathDevice {
+		return provider.Open("rdmacore", nil)
+	}
+	return provider.Open("soft", &provider.Config{Path: s.Path, Vectors: 1})
+}
+
+// engineConfig has the defaults, except where the case needs more.
+func engineConfig(s *spec) *reactor.Config {
+	policies := map[string]reactor.IdlePolicy{
+		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
+	}
+	cfg := &reactor.Config{Idle: policies[s.Mode]}
+	if s.CPU >= 0 {
+		cfg.CPUs = []int{s.CPU}
+	}
+	const usualMessage, usualInFlight = 4096, 64
+	if s.Size > usualMessage {
+		cfg.MaxMessage = s.Size
+	}
+	// A send keeps its place until it is confirmed, which may be after its
+	// answer is back.
+	if 2*s.InFlight > usualInFlight {
+		cfg.MaxInFlight = 2 * s.InFlight
+	}
+	return cfg
+}
+
+// listenAddress and fromAddress keep to loopback, or to the real device.
+func listenAddress(s *spec) (netip.AddrPort, error) {
+	switch s.Path {
+	case pathDevice:
+		return netip.AddrPortFrom(deviceAddress(), 0), nil
+	case pathWire:
+		addr, err := netip.ParseAddr(s.Listen)
+		return netip.AddrPortFrom(addr, 0), err
+	}
+	return netip.MustParseAddrPort("127.0.0.1:0"), nil
+}
+
+func fromAddress(s *spec) (from netip.AddrPort, err error) {
+	if s.Path == pathWire {
+		addr, err := netip.ParseAddr(s.From)
+		return netip.AddrPortFrom(addr, 0), err
+	}
+	return from, nil
+}
+
+// Close ends the engine with its connections, and the device.
+func (n *node) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	return errors.Join(n.engine.Shutdown(ctx), n.provider.Close())
+}
+
+// A remoteKey is what a peer has to know of memory, as private data.
+const remoteKeySize = 12
+
+func packRemote(mr verbs.MR) []byte {
+	b := make([]byte, remoteKeySize)
+	putNumber(b, mr.Addr())
+	for i := range 4 {
+		b[8+i] = byte(mr.RKey() >> (8 * i))
+	}
+	return b
+}
+
+func unpackRemote(b []byte) (r reactor.Remote, err error) {
+	if len(b) < remoteKeySize {
+		return r, fmt.Errorf("private data of %d bytes instead of %d", len(b), remoteKeySize)
+	}
+	r.Addr = number(b)
+	for i := range 4 {
+		r.RKey |= uint32(b[8+i]) << (8 * i)
+	}
+	return r, nil
+}

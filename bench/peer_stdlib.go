@@ -1,0 +1,161 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+func stdlibPeer() *peer {
+	return &peer{
+		name:    "stdlib",
+		ways:    []way{{"tcp", "event"}},
+		fits:    func(c Case) bool { return !c.oneSided() },
+		serve:   serveTCP,
+		connect: connectTCP,
+	}
+}
+
+// A tcpServer has a goroutine for each connection, as is the custom.
+type tcpServer struct {
+	net.Listener
+	spec *spec
+}
+
+func serveTCP(s *spec) (server, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	t := &tcpServer{l, s}
+	go t.accept()
+	return t, nil
+}
+
+// Addr is where the server listens.
+func (t *tcpServer) Addr() string { return t.Listener.Addr().String() }
+
+func (t *tcpServer) accept() {
+	for {
+		c, err := t.Accept()
+		if err != nil {
+			return // closed
+		}
+		go t.answer(c)
+	}
+}
+
+func (t *tcpServer) answer(c net.Conn) {
+	defer c.Close()
+	message := make([]byte, t.spec.Size)
+	for {
+		for range t.spec.group() {
+			if _, err := io.ReadFull(c, message); err != nil {
+				return // the client is done
+			}
+		}
+		if _, err := c.Write(message[:t.spec.answer()]); err != nil {
+			return
+		}
+	}
+}
+
+func connectTCP(s *spec) (client, error) {
+	b := newBlockingClient(s)
+	b.connect = func() (caller, error) {
+		c, err := net.Dial("tcp", s.Server)
+		if err != nil {
+			return nil, err
+		}
+		return &tcpCaller{c.(*net.TCPConn), make([]byte, s.Size)}, nil
+	}
+	// With a reset the port is free at once.
+	b.hangUp = func(c caller) error {
+		conn := c.(*tcpCaller).conn
+		return errors.Join(conn.SetLinger(0), conn.Close())
+	}
+	if s.Workload == workStream {
+		return &tcpStream{b, 0}, nil
+	}
+	return b, nil
+}
+
+// A tcpCaller is a connection of the client.
+type tcpCaller struct {
+	conn    *net.TCPConn
+	message []byte
+}
+
+func (t *tcpCaller) roundTrip(n uint64) error {
+	putNumber(t.message, n)
+	if _, err := t.conn.Write(t.message); err != nil {
+		return err
+	}
+	if _, err := io.ReadFull(t.conn, t.message); err != nil {
+		return err
+	}
+	return checkNumber(t.message, n)
+}
+
+func checkNumber(answer []byte, want uint64) error {
+	if got := number(answer); got != want {
+		return fmt.Errorf("the server returned message %d instead of %d", got, want)
+	}
+	return nil
+}
+
+// A tcpStream writes on one goroutine and reads answers on another. Each answer
+// makes room for a group of messages in the window.
+type tcpStream struct {
+	*blockingClient
+	sent uint64
+}
+
+func (t *tcpStream) drive(period time.Duration, counted *tally) error {
+	c := t.callers[0].(*tcpCaller)
+	group := t.spec.group()
+	room := make(chan struct{}, t.spec.InFlight/group)
+	for range cap(room) {
+		room <- struct{}{}
+	}
+	begin := t.clock.now()
+	failed := make(chan error, 1)
+	groups := make(chan uint64, cap(room)) // the last message of each sent
+	go func() { failed <- t.readAnswers(c.conn, groups, room) }()
+	for t.clock.now() < begin+period {
+		select {
+		case <-room:
+		case err := <-failed:
+			return err
+		}
+		for range group {
+			t.sent++
+			putNumber(c.message, t.sent)
+			if _, err := c.conn.Write(c.message); err != nil {
+				return err
+			}
+		}
+		counted.Msgs += uint64(group)
+		groups <- t.sent
+	}
+	close(groups)
+	err := <-failed
+	counted.Elapsed = t.clock.now() - begin
+	return err
+}
+
+func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, room chan<- struct{}) error {
+	answer := make([]byte, t.spec.answer())
+	for want := range groups {
+		if _, err := io.ReadFull(c, answer); err != nil {
+			return err
+		}
+		if err := checkNumber(answer, want); err != nil {
+			return err
+		}
+		room <- struct{}{} // has room for all
+	}
+	return nil
+}

@@ -1,0 +1,10 @@
+//go:build !linux
+
+package main
+
+import "os/exec"
+
+// processors names none: programs are pinned on Linux only.
+func processors() (client, server int) { return -1, -1 }
+
+func startPinned(cmd *exec.Cmd, _ int) error { return cmd.Start() }
