@@ -109,7 +109,9 @@ func (d *driver) start() {
 func (d *driver) tick(s *session) {
 	now := d.clock.now()
 	if d.over = now >= d.deadline; d.over {
-		s.rest()
+		if s.sent == s.acked {
+			s.rest() // else when the answer is there, for it counts
+		}
 		return
 	}
 	for d.due <= now {

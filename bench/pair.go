@@ -112,8 +112,14 @@ func pair(ctx context.Context, s spec) (row Row, err error) {
 			return row, err
 		}
 	}
-	return rowOf(s.Case, &stages), nil
+	row = rowOf(s.Case, &stages)
+	if row.MsgsPerSec == 0 {
+		return row, errNothing
+	}
+	return row, nil
 }
+
+var errNothing = errors.New("not one message in that time")
 
 // nextStage waits for the client's next stage, asks the server, and lets the client
 // go on.

@@ -10,7 +10,7 @@ import (
 func cacheLinePeer() *peer {
 	return &peer{
 		name:    "cacheline",
-		ways:    []way{{"memory", "busy"}},
+		ways:    always("memory", "busy"),
 		fits:    func(c Case) bool { return c.Workload == workPingPong },
 		serve:   serveMemory,
 		connect: connectMemory,

@@ -15,7 +15,7 @@ import (
 func gnetPeer() *peer {
 	return &peer{
 		name:    "gnet",
-		ways:    []way{{"tcp", "event"}},
+		ways:    always("tcp", "event"),
 		fits:    func(c Case) bool { return !c.oneSided() },
 		serve:   serveGnet,
 		connect: connectGnet,

@@ -21,17 +21,20 @@ const (
 )
 
 func rdmaloopPeer() *peer {
-	p := &peer{name: "rdmaloop", serve: serveRDMA, connect: connectRDMA}
+	return &peer{name: "rdmaloop", ways: rdmaloopWays, serve: serveRDMA, connect: connectRDMA}
+}
+
+func rdmaloopWays() (ways []way) {
 	paths := []string{pathLocal, pathWire}
 	if deviceAddress().IsValid() {
 		paths = append(paths, pathDevice)
 	}
 	for _, path := range paths {
 		for _, mode := range []string{"event", "adaptive", "busy"} {
-			p.ways = append(p.ways, way{path, mode})
+			ways = append(ways, way{path, mode})
 		}
 	}
-	return p
+	return ways
 }
 
 // deviceAddress is an address of a real device, if there is one and this program

@@ -87,11 +87,14 @@ func (s *session) completed() {
 	now := d.clock.now()
 	s.acked += s.group
 	d.tally.Msgs += s.group
-	switch {
-	case d.spec.Workload == workIdle:
+	if d.spec.Workload == workIdle {
 		d.tally.recordPaced(now-s.start, idleInterval)
+		if d.over {
+			s.rest()
+		}
 		return
-	case d.spec.timed():
+	}
+	if d.spec.timed() {
 		d.tally.record(now - s.start)
 	}
 	if now >= d.deadline {

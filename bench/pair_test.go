@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What a process has to say when it fails comes with the error.
+func TestFailedProcess(t *testing.T) {
+	_, err := pair(context.Background(), spec{Case: Case{Peer: "nobody"}})
+	require.ErrorContains(t, err, `there is no peer "nobody"`)
+}
+
+func TestInterruptedPair(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err := pair(ctx, spec{Case: Case{Peer: "stdlib", Workload: workPingPong, Size: 64, InFlight: 1, Connections: 1}})
+	require.Error(t, err)
+}
+
+// A client that can not reach its server fails, as a whole.
+func TestUnreachableServer(t *testing.T) {
+	for _, peer := range []string{"rdmaloop", "gnet", "stdlib"} {
+		t.Run(peer, func(t *testing.T) {
+			var s bytes.Buffer
+			s.WriteString(`{"peer":"` + peer + `","path":"local","mode":"event","workload":"pingpong",` +
+				`"size":64,"inflight":1,"connections":1,"CPU":-1,"Server":"127.0.0.1:1"}{}`)
+			require.Error(t, child(roleClient, &s, &bytes.Buffer{}))
+		})
+	}
+}
+
+func TestBadSpec(t *testing.T) {
+	require.ErrorContains(t, child(roleServer, bytes.NewBufferString("what"), &bytes.Buffer{}), "spec")
+}
+
+func TestRowOf(t *testing.T) {
+	c := Case{Peer: "gnet", Workload: workConnsIdle, Size: 100, InFlight: 1, Connections: 200}
+	stages := [3]stage{
+		{usage: usage{CPU: 1, RSS: 1000}},
+		{usage: usage{CPU: 10 * time.Second, Switches: 5, Allocs: 7, RSS: 5000}},
+		{
+			usage:  usage{CPU: 14 * time.Second, Switches: 9, Allocs: 9, RSS: 6000},
+			result: &result{P50: 1, P99: 2, P999: 3, Max: 4, Msgs: 2000, Elapsed: 2 * time.Second},
+		},
+	}
+	require.Equal(t, Row{
+		Case: c, P50: 1, P99: 2, P999: 3, Max: 4,
+		MsgsPerSec: 1000, BytesPerSec: 100_000,
+		CPU: 2e6, Allocs: 0.001, CtxSwitches: 0.002, RSSPerConn: 20,
+	}, rowOf(c, &stages))
+
+	stages[2].result = nil
+	require.Equal(t, Row{Case: c}, rowOf(c, &stages))
+}
+
+// The addresses are of loopback, and not those that others use.
+func TestOwnAddresses(t *testing.T) {
+	server, client := ownAddresses()
+	require.NotEqual(t, server, client)
+	for _, text := range []string{server, client} {
+		addr, err := netip.ParseAddr(text)
+		require.NoError(t, err)
+		require.True(t, addr.IsLoopback())
+		require.Greater(t, addr.As4()[1], byte(0))
+	}
+}
