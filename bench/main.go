@@ -22,16 +22,16 @@ const (
 func main() {
 	if role := os.Getenv(roleEnv); role != "" {
 		signal.Ignore(os.Interrupt) // the process that started this one decides
-		os.Exit(status(child(role, os.Stdin, os.Stdout)))
+		os.Exit(status(os.Stderr, child(role, os.Stdin, os.Stdout)))
 	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-func status(err error) int {
+func status(stderr io.Writer, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(os.Stderr, "bench:", err)
+	fmt.Fprintln(stderr, "bench:", err)
 	return exitFailed
 }
 
@@ -41,16 +41,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	if err != nil {
-		return status(err)
+		return status(stderr, err)
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(ctx, cancel) // a second Ctrl-C kills
 
 	p := newPlan(present(runners(), o, stderr), o)
+	if p.steps() == 0 {
+		return status(stderr, errors.New("that leaves nothing to measure"))
+	}
 	failures := measureAll(ctx, p, stderr)
 	if err := output(p.rows(), o, stdout); err != nil {
-		return status(err)
+		return status(stderr, err)
 	}
 	if failures > 0 {
 		return exitFailed

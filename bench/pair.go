@@ -68,7 +68,6 @@ func (d *side) note() (n note, err error) {
 // stop ends the process. Why it failed is on its standard error.
 func (d *side) stop() error {
 	d.stdin.Close()
-	_, _ = io.Copy(io.Discard, d.notes.Buffered())
 	err := d.cmd.Wait()
 	if err == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 func cacheLinePeer() *peer {
 	return &peer{
 		name:    "cacheline",
-		ways:    always("memory", "busy"),
+		ways:    []way{{"memory", "busy"}},
 		fits:    func(c Case) bool { return c.Workload == workPingPong },
 		serve:   serveMemory,
 		connect: connectMemory,

@@ -15,7 +15,7 @@ import (
 func gnetPeer() *peer {
 	return &peer{
 		name:    "gnet",
-		ways:    always("tcp", "event"),
+		ways:    []way{{"tcp", "event"}},
 		fits:    func(c Case) bool { return !c.oneSided() },
 		serve:   serveGnet,
 		connect: connectGnet,

@@ -12,7 +12,7 @@ func rawUDPPeer() *peer {
 	const largest = 65507 // bytes in a datagram: RFC 768, within an IPv4 packet
 	return &peer{
 		name:    "rawudp",
-		ways:    always("udp", "busy"),
+		ways:    []way{{"udp", "busy"}},
 		fits:    func(c Case) bool { return c.Workload == workPingPong && c.Size <= largest },
 		serve:   serveDatagrams,
 		connect: connectDatagrams,

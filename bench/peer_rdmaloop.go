@@ -21,14 +21,28 @@ const (
 )
 
 func rdmaloopPeer() *peer {
-	return &peer{name: "rdmaloop", ways: rdmaloopWays, serve: serveRDMA, connect: connectRDMA}
+	return &peer{name: "rdmaloop", ways: inEachMode(pathLocal, pathWire), serve: serveRDMA, connect: connectRDMA}
 }
 
-func rdmaloopWays() (ways []way) {
-	paths := []string{pathLocal, pathWire}
-	if deviceAddress().IsValid() {
-		paths = append(paths, pathDevice)
+// rdmacorePeer is rdmaloop on a real device.
+func rdmacorePeer() *peer {
+	return &peer{
+		name:    "rdmacore",
+		missing: missingDevice,
+		ways:    inEachMode(pathDevice),
+		serve:   serveRDMA,
+		connect: connectRDMA,
 	}
+}
+
+func missingDevice() error {
+	if _, err := deviceAddress(); err != nil {
+		return fmt.Errorf("%w; it takes an RDMA device, apt-get install libibverbs-dev librdmacm-dev, and a build with -tags rdmacore", err)
+	}
+	return nil
+}
+
+func inEachMode(paths ...string) (ways []way) {
 	for _, path := range paths {
 		for _, mode := range []string{"event", "adaptive", "busy"} {
 			ways = append(ways, way{path, mode})
@@ -37,32 +51,31 @@ func rdmaloopWays() (ways []way) {
 	return ways
 }
 
-// deviceAddress is an address of a real device, if there is one and this program
-// was built with -tags rdmacore.
-func deviceAddress() (none netip.Addr) {
+// deviceAddress is an address of a real device.
+func deviceAddress() (addr netip.Addr, err error) {
 	p, err := provider.Open("rdmacore", nil)
 	if err != nil {
-		return none
+		return addr, err
 	}
 	defer p.Close()
 	devices, err := p.Devices()
 	if err != nil {
-		return none
+		return addr, err
 	}
 	for _, dev := range devices {
 		for num := range dev.Attr().NumPorts {
 			if addr := portAddress(dev, uint8(num+1)); addr.IsValid() {
-				return addr
+				return addr, nil
 			}
 		}
 	}
-	return none
+	return addr, errors.New("no port of an RDMA device is up and has an IPv4 address")
 }
 
 // portAddress is the IPv4 address among the GIDs of a port that is up.
 func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	port, err := dev.Port(num)
-	if err != nil {
+	if err != nil || port.State != verbs.PortActive {
 		return none
 	}
 	for _, gid := range port.GIDs {
@@ -127,7 +140,8 @@ func engineConfig(s *spec) *reactor.Config {
 func listenAddress(s *spec) (netip.AddrPort, error) {
 	switch s.Path {
 	case pathDevice:
-		return netip.AddrPortFrom(deviceAddress(), 0), nil
+		addr, err := deviceAddress()
+		return netip.AddrPortFrom(addr, 0), err
 	case pathWire:
 		addr, err := netip.ParseAddr(s.Listen)
 		return netip.AddrPortFrom(addr, 0), err

@@ -11,7 +11,7 @@ import (
 func stdlibPeer() *peer {
 	return &peer{
 		name:    "stdlib",
-		ways:    always("tcp", "event"),
+		ways:    []way{{"tcp", "event"}},
 		fits:    func(c Case) bool { return !c.oneSided() },
 		serve:   serveTCP,
 		connect: connectTCP,

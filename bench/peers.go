@@ -12,7 +12,7 @@ import (
 type peer struct {
 	name    string
 	missing func() error // nil: it is always there
-	ways    func() []way
+	ways    []way
 	fits    func(Case) bool // nil: it can do everything
 	serve   func(*spec) (server, error)
 	connect func(*spec) (client, error)
@@ -21,12 +21,8 @@ type peer struct {
 // A way is how messages travel, and how the programs wait for them.
 type way struct{ path, mode string }
 
-func always(path, mode string) func() []way {
-	return func() []way { return []way{{path, mode}} }
-}
-
 func ownPeers() []*peer {
-	return []*peer{rdmaloopPeer(), gnetPeer(), stdlibPeer(), cacheLinePeer(), rawUDPPeer()}
+	return []*peer{rdmaloopPeer(), rdmacorePeer(), gnetPeer(), stdlibPeer(), cacheLinePeer(), rawUDPPeer()}
 }
 
 func peerNamed(name string) (*peer, error) {
@@ -49,10 +45,9 @@ func (p *peer) Missing() error {
 
 func (p *peer) Cases(o options) (cases []Case) {
 	client, _ := processors()
-	ways := p.ways()
 	for _, workload := range workloads() {
 		for _, c := range casesOf(workload, o) {
-			for _, w := range ways {
+			for _, w := range p.ways {
 				c.Peer, c.Path, c.Mode = p.name, w.path, w.mode
 				alone := c.Mode == "busy" && client < 0 // two that never wait need a processor each
 				if o.wantsCase(c) && !alone && (p.fits == nil || p.fits(c)) {

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// patience only ends a test that hangs.
+const patience = 2 * time.Minute
+
+const asProgram = "RDMALOOP_TEST_RUN_BENCH"
+
+func TestRun(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	args := []string{"-quick", "-duration", "5ms", "-peers", "stdlib", "-workloads", "pingpong", "-json", "-"}
+	require.Equal(t, exitOK, run(args, &stdout, &stderr), "%s", &stderr)
+	var rows []Row
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &rows), "%s", &stdout)
+	require.Len(t, rows, 1)
+	require.Equal(t, "stdlib", rows[0].Peer)
+	require.Positive(t, rows[0].P50)
+}
+
+func TestRunRefuses(t *testing.T) {
+	for args, want := range map[string]string{
+		"-sizes 1":                                "sizes are numbers from 8",
+		"-peers nobody":                           "nothing to measure",
+		"-peers cacheline -workloads connect":     "nothing to measure",
+		"-peers rdmacore/nowhere -workloads idle": "nothing to measure",
+	} {
+		var stdout, stderr bytes.Buffer
+		require.Equal(t, exitFailed, run(strings.Fields(args), &stdout, &stderr), args)
+		require.Contains(t, stderr.String(), want)
+		require.Empty(t, stdout.String())
+	}
+	require.Equal(t, exitOK, run([]string{"-h"}, &bytes.Buffer{}, &bytes.Buffer{}))
+}
+
+// Ctrl-C reports what is complete of what would take hours.
+func TestCtrlC(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, "-peers", "stdlib", "-workloads", "pingpong,stream", "-duration", "5ms",
+		"-rounds", "1000000", "-json", "-")
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	stderr, err := cmd.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	hung := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer hung.Stop()
+
+	for lines := bufio.NewScanner(stderr); lines.Scan() && !strings.HasPrefix(lines.Text(), "3/"); {
+	}
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	require.NoError(t, cmd.Wait())
+	var rows []Row
+	require.NoError(t, json.Unmarshal(stdout.Bytes(), &rows), "%s", &stdout)
+	require.GreaterOrEqual(t, len(rows), 2)
+	for _, row := range rows {
+		require.Positive(t, row.MsgsPerSec)
+	}
+}
