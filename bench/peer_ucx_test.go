@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func ucxCase(workload string) Case {
+	return Case{Peer: "ucx", Path: "posix", Mode: "busy", Workload: workload, Size: 64, InFlight: 32, Connections: 1, For: time.Millisecond}
+}
+
+func TestUCXMissing(t *testing.T) {
+	u := newUCX()
+	u.program = filepath.Join(t.TempDir(), "ucx_perftest")
+	require.ErrorContains(t, u.Missing(), "apt-get install ucx-utils")
+	_, err := u.Run(context.Background(), ucxCase(workStream))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestUCXRow(t *testing.T) {
+	const half = 150 * time.Nanosecond
+	r := &ucxRun{
+		figures:  []ucxFigure{{half, 4e6}, {2 * half, 4e6}, {half, 4e6}},
+		sent:     1000,
+		cpu:      time.Millisecond,
+		switches: 10,
+	}
+	row := r.row(ucxCase(workPingPong))
+	require.Equal(t, Row{
+		Case: ucxCase(workPingPong), P50: 300, P99: 600, P999: 600,
+		MsgsPerSec: 2e6, BytesPerSec: 128e6, CPU: 1000, CtxSwitches: 0.01,
+	}, row)
+
+	row = r.row(ucxCase(workStream))
+	require.InDelta(t, 4e6, row.MsgsPerSec, 1)
+	require.Zero(t, row.P50)
+}
+
+func TestUCXCases(t *testing.T) {
+	if client, _ := processors(); client < 0 {
+		require.Empty(t, newUCX().Cases(options{}))
+		return
+	}
+	cases := newUCX().Cases(options{peers: []string{"ucx/tcp"}, sizes: []int{8}})
+	var inFlight []int
+	for _, c := range cases {
+		require.Equal(t, "tcp", c.Path)
+		inFlight = append(inFlight, c.InFlight)
+	}
+	require.Equal(t, []int{1, 32, 256}, inFlight, "one ping-pong and two streams")
+}
+
+// A stand-in for ucx_perftest that does what the test wants of it.
+func ucxScript(t *testing.T, text string) *ucx {
+	u := newUCX()
+	u.program = filepath.Join(t.TempDir(), "ucx_perftest")
+	require.NoError(t, os.WriteFile(u.program, []byte("#!/bin/sh\n"+text), 0o755))
+	return u
+}
+
+// isClient tells the sides apart: the client's last argument is where to connect.
+const isClient = `for last; do :; done; [ "$last" = 127.0.0.1 ]`
+
+func TestUCXRuns(t *testing.T) {
+	u := ucxScript(t, `cat >/dev/null
+if `+isClient+`; then echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,1000000'; fi`)
+	row, err := u.Run(context.Background(), ucxCase(workStream))
+	require.NoError(t, err)
+	require.InDelta(t, 1e6, row.MsgsPerSec, 1)
+	_, err = u.Run(context.Background(), ucxCase(workPingPong))
+	require.ErrorContains(t, err, "1 results of 3")
+}
+
+// The client tries again while nobody listens.
+func TestUCXRetries(t *testing.T) {
+	tried := filepath.Join(t.TempDir(), "tried")
+	u := ucxScript(t, isClient+` || exit 0
+if [ -e `+tried+` ]; then echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,1000000'; exit 0; fi
+: >`+tried+`; echo 'connect() failed: Connection refused'; exit 255`)
+	_, err := u.Run(context.Background(), ucxCase(workStream))
+	require.NoError(t, err)
+}
+
+func TestUCXFails(t *testing.T) {
+	for name, script := range map[string]string{
+		"client": isClient + ` && { echo no such transport; exit 1; }; exec cat`,
+		"server": isClient + ` || exit 1; echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,1000000'`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := ucxScript(t, script).Run(context.Background(), ucxCase(workStream))
+			var exit *exec.ExitError
+			require.True(t, errors.As(err, &exit), "%v", err)
+		})
+	}
+}
+
+// The program itself, where it is installed.
+func TestUCXItself(t *testing.T) {
+	u := newUCX()
+	if err := u.Missing(); err != nil {
+		t.Skip(err)
+	}
+	for _, c := range u.Cases(options{quick: true, duration: time.Millisecond}) {
+		t.Run(c.String(), func(t *testing.T) {
+			row, err := u.Run(context.Background(), c)
+			require.NoError(t, err)
+			require.Positive(t, row.MsgsPerSec)
+			require.Positive(t, row.CPU)
+			require.Equal(t, c.Workload == workPingPong, row.P50 > 0)
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A ucxFigure is the result of one test of ucx_perftest.
+type ucxFigure struct {
+	Percentile time.Duration // the one asked for, of the latest 2,048 messages
+	Rate       float64       // messages a second, one way, over the whole test
+}
+
+// The columns that matter, by how their names end; that of the percentile begins
+// with its number.
+const (
+	ucxPercentile = "percentile_lat"
+	ucxRate       = "overall_mr"
+)
+
+var errNoUCXTable = errors.New("no table in the output of ucx_perftest")
+
+// parseUCX reads what ucx_perftest -v -b prints: a header, and a line for each test
+// of the batch, with times in microseconds. Lines of its log and of intermediate
+// results may stand between them.
+func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
+	var columns []string
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		fields := strings.Split(lines.Text(), ",")
+		switch {
+		case columns == nil:
+			if isUCXHeader(fields) {
+				columns = fields
+			}
+		case len(fields) != len(columns) || strings.Contains(lines.Text(), "["):
+			// not a result
+		default:
+			f, err := ucxFigureOf(columns, fields)
+			if err != nil {
+				return nil, err
+			}
+			figures = append(figures, f)
+		}
+	}
+	if len(figures) == 0 {
+		return nil, errNoUCXTable
+	}
+	return figures, nil
+}
+
+func isUCXHeader(fields []string) bool {
+	return ucxColumn(fields, ucxPercentile) >= 0 && ucxColumn(fields, ucxRate) >= 0
+}
+
+func ucxColumn(columns []string, suffix string) int {
+	for i, name := range columns {
+		if strings.HasSuffix(name, suffix) {
+			return i
+		}
+	}
+	return -1
+}
+
+func ucxFigureOf(columns, fields []string) (f ucxFigure, err error) {
+	const longest, fastest = float64(hangTime / time.Microsecond), 1e12
+	µs, err := ucxNumber(fields[ucxColumn(columns, ucxPercentile)], longest)
+	if err != nil {
+		return f, err
+	}
+	f.Percentile = time.Duration(math.Round(µs * 1e3))
+	f.Rate, err = ucxNumber(fields[ucxColumn(columns, ucxRate)], fastest)
+	if err == nil && f.Rate == 0 {
+		err = fmt.Errorf("ucx_perftest: %w", errNothing)
+	}
+	return f, err
+}
+
+// ucxNumber reads a number from 0 to limit.
+func ucxNumber(text string, limit float64) (float64, error) {
+	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil {
+		return 0, fmt.Errorf("ucx_perftest: %w", err)
+	}
+	if !(n >= 0 && n <= limit) { // nor is NaN
+		return 0, fmt.Errorf("ucx_perftest: %s where 0 to %g may be", text, limit)
+	}
+	return n, nil
+}
