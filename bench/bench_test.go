@@ -24,9 +24,15 @@ func TestMain(m *testing.M) {
 // brief is a run in which everything happens, but not for long.
 func brief() options { return options{quick: true, duration: 10 * time.Millisecond, rounds: 1} }
 
-// peersHere are those that need nothing but this program.
+// peersHere are those that need nothing but this program and its processors.
 func peersHere() []*peer {
-	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" })
+	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" || needsTwo(p) })
+}
+
+// needsTwo reports whether a peer has nothing to do where there is one processor.
+func needsTwo(p *peer) bool {
+	client, _ := processors()
+	return client < 0 && p.ways[0].mode == "busy"
 }
 
 // Every workload of every peer that this program measures itself runs, and the

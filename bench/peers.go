@@ -60,6 +60,16 @@ func (p *peer) Cases(o options) (cases []Case) {
 }
 
 func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
-	warmUp := min(c.For/4, 100*time.Millisecond)
-	return pair(ctx, spec{Case: c, Measure: c.For, WarmUp: warmUp})
+	return pair(ctx, spec{Case: c, Measure: c.For, WarmUp: c.warmUp()})
+}
+
+// warmUp is how long to go before measuring. Active connections share that time,
+// and each has memory to touch for the first time.
+func (c Case) warmUp() time.Duration {
+	const most, sharing = 100 * time.Millisecond, 50
+	d := min(c.For/4, most)
+	if c.Workload == workConnsActive {
+		d *= time.Duration(1 + c.Connections/sharing)
+	}
+	return d
 }
