@@ -84,24 +84,11 @@ func present(all []runner, o options, stderr io.Writer) (here []runner) {
 }
 
 func measureAll(ctx context.Context, p *plan, stderr io.Writer) (failures int) {
-	step := 0
-	p.run(ctx, func(c Case) {
-		step++
-		fmt.Fprintf(stderr, "%d/%d %v\n", step, p.steps(), c)
-	}, func(c Case, err error) {
+	line := newProgress(stderr, p.steps())
+	defer line.finish()
+	p.run(ctx, line.begin, func(c Case, err error) {
 		failures++
-		fmt.Fprintf(stderr, "bench: %v: %v\n", c, err)
+		line.failed(c, err)
 	})
 	return failures
-}
-
-// output prints and writes what was measured.
-func output(rows []Row, o options, stdout io.Writer) (err error) {
-	if o.json != "-" {
-		err = printTable(stdout, rows)
-	}
-	if o.json != "" {
-		err = errors.Join(err, writeJSON(o.json, stdout, rows))
-	}
-	return err
 }

@@ -22,6 +22,7 @@ type options struct {
 	duration  time.Duration
 	rounds    int    // how often each case is measured
 	json      string // file for the rows, "-" for the standard output
+	plots     string // directory for the plots
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
@@ -36,6 +37,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	f.BoolVar(&o.quick, "quick", false, "measure less, and that briefly: within a minute")
 	f.DurationVar(&o.duration, "duration", 0, "how long to measure each case in each round (500ms; quick: 60ms)")
 	f.IntVar(&o.rounds, "rounds", 0, "how often to measure each case; the median is reported (3; quick: 1)")
+	f.StringVar(&o.plots, "plots", "", "write plots, as SVG, into this `directory`")
 	f.StringVar(&o.json, "json", "", "write the rows to this `file`, - for the standard output")
 	err = f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {

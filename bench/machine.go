@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// describeMachine says in a line on what the figures were measured.
+func describeMachine() string { return describe(os.DirFS("/")) }
+
+// describe reads the machine's files: see proc_cpuinfo(5), proc_sys_kernel(5), and
+// the kernel's sysfs documentation of CPU frequencies.
+func describe(root fs.FS) string {
+	parts := []string{processor(root), fmt.Sprintf("%d processors for this program", runtime.NumCPU())}
+	if strings.Contains(cpuinfo(root, "flags")+" ", " hypervisor ") {
+		parts = append(parts, "in a virtual machine")
+	}
+	if governor := line(root, "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"); governor != "" {
+		parts = append(parts, "governor "+governor)
+	} else {
+		parts = append(parts, "governor unknown")
+	}
+	system := strings.TrimSpace(line(root, "proc/sys/kernel/ostype") + " " + line(root, "proc/sys/kernel/osrelease"))
+	if system == "" {
+		system = runtime.GOOS
+	}
+	return strings.Join(append(parts, system, runtime.Version()), ", ")
+}
+
+func processor(root fs.FS) string {
+	if model := cpuinfo(root, "model name"); model != "" {
+		return strings.TrimSpace(model)
+	}
+	return runtime.GOARCH
+}
+
+// cpuinfo is what the first processor's entry says under a name, if anything.
+func cpuinfo(root fs.FS, name string) string {
+	text, _ := fs.ReadFile(root, "proc/cpuinfo")
+	for l := range strings.Lines(string(text)) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(l, "\n"), ":")
+		if strings.TrimSpace(key) == name {
+			return value
+		}
+	}
+	return ""
+}
+
+// line is the only line of a small file, empty without the file.
+func line(root fs.FS, name string) string {
+	text, _ := fs.ReadFile(root, name)
+	return strings.TrimSpace(string(text))
+}

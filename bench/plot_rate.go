@@ -1,0 +1,76 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// A curve is the rates of one peer, by messages in flight.
+type curve struct {
+	name  string
+	rates plotter.XYs
+}
+
+// curvesOf sorts rows into curves.
+func curvesOf(rows []Row) (curves []*curve) {
+	for _, r := range rows {
+		i := slices.IndexFunc(curves, func(c *curve) bool { return c.name == r.who() })
+		if i < 0 {
+			i = len(curves)
+			curves = append(curves, &curve{name: r.who()})
+		}
+		curves[i].rates = append(curves[i].rates, plotter.XY{X: float64(r.InFlight), Y: r.MsgsPerSec})
+	}
+	for _, c := range curves {
+		slices.SortFunc(c.rates, func(a, b plotter.XY) int { return cmp.Compare(a.X, b.X) })
+	}
+	return curves
+}
+
+// ratePlot has a line for each peer: messages a second against messages in flight,
+// both on logarithmic scales.
+func ratePlot(size int, rows []Row) (*plot.Plot, error) {
+	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
+	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"
+	p.Legend.Top = true
+	p.Add(grid())
+	for i, c := range curvesOf(rows) {
+		line, points, err := plotter.NewLinePoints(c.rates)
+		if err != nil {
+			return nil, err
+		}
+		line.Color = plotutil.DarkColors[i%len(plotutil.DarkColors)]
+		line.Width = vg.Points(1.5)
+		points.GlyphStyle = draw.GlyphStyle{Color: line.Color, Radius: vg.Points(3), Shape: plotutil.Shape(i)}
+		p.Add(line, points)
+		p.Legend.Add(c.name, line, points)
+	}
+	byRate := func(a, b Row) int { return cmp.Compare(a.MsgsPerSec, b.MsgsPerSec) }
+	logarithmic(&p.Y, slices.MinFunc(rows, byRate).MsgsPerSec, slices.MaxFunc(rows, byRate).MsgsPerSec)
+	inFlightAxis(&p.X, rows)
+	return p, nil
+}
+
+// inFlightAxis has ticks where something was measured, and room for the legend to
+// the right of that.
+func inFlightAxis(axis *plot.Axis, rows []Row) {
+	const roomForLegend = 20
+	var ticks plot.ConstantTicks
+	axis.Scale = plot.LogScale{}
+	axis.Min, axis.Max = float64(rows[0].InFlight), float64(rows[0].InFlight)
+	for _, r := range rows {
+		n := float64(r.InFlight)
+		axis.Min, axis.Max = min(axis.Min, n), max(axis.Max, n)
+		ticks = append(ticks, plot.Tick{Value: n, Label: strconv.Itoa(r.InFlight)})
+	}
+	axis.Max *= roomForLegend
+	axis.Tick.Marker = slices.CompactFunc(ticks, func(a, b plot.Tick) bool { return a == b })
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+)
+
+const plotWidth = 8 * vg.Inch
+
+// writePlots writes the plots of a run into a directory, as SVG: the percentiles of
+// the ping-pong, one file for each size of message; and for each size the rate of
+// the stream. What was not measured has no file.
+func writePlots(dir string, rows []Row) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, size := range sizesOf(rows, workPingPong) {
+		p, height, err := latencyPlot(size, rowsOf(rows, workPingPong, size))
+		if err == nil {
+			err = save(p, height, dir, "latency", size)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, size := range sizesOf(rows, workStream) {
+		p, err := ratePlot(size, rowsOf(rows, workStream, size))
+		if err == nil {
+			err = save(p, plotWidth*5/8, dir, "rate", size)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
+	return p.Save(plotWidth, height, filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)))
+}
+
+// sizesOf lists the sizes of a workload that have something to show.
+func sizesOf(rows []Row, workload string) (sizes []int) {
+	for _, r := range rows {
+		if len(rowsOf(rows, workload, r.Size)) > 0 && !slices.Contains(sizes, r.Size) {
+			sizes = append(sizes, r.Size)
+		}
+	}
+	return sizes
+}
+
+// rowsOf picks the rows of a workload and size. Logarithmic scales have no zero.
+func rowsOf(rows []Row, workload string, size int) []Row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
+		shown := r.MsgsPerSec
+		if workload == workPingPong {
+			shown = min(r.P50, r.P99, r.P999)
+		}
+		return r.Workload != workload || r.Size != size || !(shown > 0) || math.IsInf(shown, 0)
+	})
+}
+
+// newPlot is an empty plot in the style of all.
+func newPlot(title string) *plot.Plot {
+	p := plot.New()
+	p.Title.Text = title
+	p.Title.Padding = vg.Points(8)
+	for _, style := range []*plot.Axis{&p.X, &p.Y} {
+		style.Label.TextStyle.Font.Variant = "Sans"
+		style.Label.Padding = vg.Points(4)
+		style.Tick.Label.Font.Variant = "Sans"
+	}
+	p.Title.TextStyle.Font.Variant = "Sans"
+	p.Legend.TextStyle.Font.Variant = "Sans"
+	p.Legend.TextStyle.Font.Size = vg.Points(10)
+	return p
+}
+
+// logarithmic scales an axis, from the power of ten below least to that above most.
+func logarithmic(axis *plot.Axis, least, most float64) {
+	from := math.Floor(math.Log10(least))
+	to := max(math.Ceil(math.Log10(most)), from+1)
+	axis.Scale = plot.LogScale{}
+	axis.Min, axis.Max = math.Pow(10, from), math.Pow(10, to)
+	var ticks plot.ConstantTicks
+	for e := from; e <= to; e++ {
+		decade := math.Pow(10, e)
+		ticks = append(ticks, plot.Tick{Value: decade, Label: plainNumber(decade)})
+		for minor := 2.; minor < 10 && e < to; minor++ {
+			ticks = append(ticks, plot.Tick{Value: minor * decade})
+		}
+	}
+	axis.Tick.Marker = ticks
+}
+
+// plainNumber is a power of ten as one reads it on an axis.
+func plainNumber(n float64) string {
+	if n < 1 {
+		return fmt.Sprintf("%.2g", n)
+	}
+	for _, unit := range []struct {
+		size float64
+		name string
+	}{{1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
+		if n >= unit.size {
+			return fmt.Sprintf("%.0f%s", n/unit.size, unit.name)
+		}
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+func grey(level uint8) color.Color { return color.Gray{Y: level} }
+
+// grid draws faint lines behind everything.
+func grid() *plotter.Grid {
+	g := plotter.NewGrid()
+	g.Vertical.Color, g.Horizontal.Color = grey(225), grey(225)
+	return g
+}
+
+// bySpeed sorts rows so that the slowest comes first.
+func bySpeed(a, b Row) int { return cmp.Compare(b.P50, a.P50) }

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+)
+
+// A column of the table. What a peer can not tell is an empty text.
+type column struct {
+	name string
+	of   func(Row) string
+}
+
+func columns() []column {
+	return []column{
+		{"p50 µs", func(r Row) string { return micros(r.P50) }},
+		{"p99 µs", func(r Row) string { return micros(r.P99) }},
+		{"p99.9 µs", func(r Row) string { return micros(r.P999) }},
+		{"max µs", func(r Row) string { return micros(r.Max) }},
+		{"msgs/s", func(r Row) string { return short(r.MsgsPerSec) }},
+		{"B/s", func(r Row) string { return short(r.BytesPerSec) }},
+		{"CPU ns", func(r Row) string { return whole(r.CPU) }},
+		{"allocs", func(r Row) string { return perMessage(r, r.Allocs) }},
+		{"switches", func(r Row) string { return perMessage(r, r.CtxSwitches) }},
+		{"B/conn", func(r Row) string { return short(r.RSSPerConn) }},
+		{"× gnet", func(r Row) string { return times(r.RatioToGnet) }},
+		{"× floor", func(r Row) string { return times(r.RatioToFloor) }},
+	}
+}
+
+const tableNotes = `
+CPU, allocations and context switches are of both sides together, for each message
+there and back; memory is that of a connection, both ends. × gnet and × floor: the
+p50 in multiples of theirs (less is better); where only the rate is known, the rate
+(more is better). The floor of shared memory is a cache line between two
+processors, that of sockets a bare UDP ping-pong.
+`
+
+// printTable writes a table for each group of rows that can be compared.
+func printTable(w io.Writer, rows []Row) error {
+	var b strings.Builder
+	for _, group := range groups(rows) {
+		printGroup(&b, group)
+	}
+	if len(rows) == 0 {
+		b.WriteString("nothing was measured\n")
+	} else {
+		b.WriteString(tableNotes)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// groups puts rows together that are of the same case, in their order.
+func groups(rows []Row) (all [][]Row) {
+	at := map[Case]int{}
+	for _, r := range rows {
+		i, known := at[r.same()]
+		if !known {
+			i = len(all)
+			at[r.same()] = i
+			all = append(all, nil)
+		}
+		all[i] = append(all[i], r)
+	}
+	return all
+}
+
+// printGroup leaves out columns of which nobody can tell anything.
+func printGroup(b *strings.Builder, rows []Row) {
+	grid := [][]string{{rows[0].title()}}
+	for _, r := range rows {
+		grid = append(grid, []string{"  " + r.who()})
+	}
+	for _, col := range columns() {
+		known := false
+		cells := make([]string, len(rows))
+		for i, r := range rows {
+			cells[i] = col.of(r)
+			known = known || cells[i] != ""
+		}
+		if !known {
+			continue
+		}
+		grid[0] = append(grid[0], col.name)
+		for i, cell := range cells {
+			grid[i+1] = append(grid[i+1], cell)
+		}
+	}
+	b.WriteByte('\n')
+	align(b, grid)
+}
+
+// align writes a grid, its first column to the left and the others to the right.
+func align(b *strings.Builder, grid [][]string) {
+	widths := make([]int, len(grid[0]))
+	for _, cells := range grid {
+		for i, cell := range cells {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, cells := range grid {
+		fmt.Fprintf(b, "%-*s", widths[0], cells[0])
+		for i, cell := range cells[1:] {
+			fmt.Fprintf(b, "  %*s", widths[i+1], cell)
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// title says what the rows of a group have in common.
+func (c Case) title() string {
+	text := fmt.Sprintf("%s, %s", c.Workload, bytesOf(c.Size))
+	if c.Workload == workStream {
+		text += fmt.Sprintf(", %d in flight", c.InFlight)
+	}
+	if c.Workload == workConnsIdle || c.Workload == workConnsActive {
+		text += fmt.Sprintf(", of %d", c.Connections)
+	}
+	return text
+}
+
+// who is the one who carries a case out, as -peers takes it.
+func (c Case) who() string { return c.Peer + "/" + c.Path + "/" + c.Mode }
+
+func bytesOf(n int) string {
+	if n >= 1<<10 && n%(1<<10) == 0 {
+		return fmt.Sprintf("%d KiB", n>>10)
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+func micros(ns float64) string {
+	switch {
+	case ns <= 0:
+		return ""
+	case ns < 1e5:
+		return fmt.Sprintf("%.2f", ns/1e3)
+	}
+	return fmt.Sprintf("%.0f", ns/1e3)
+}
+
+func whole(n float64) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.0f", n)
+}
+
+// perMessage shows zero too, of those who know: they know their CPU time.
+func perMessage(r Row, n float64) string {
+	if r.CPU <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%.2f", n)
+}
+
+func times(ratio float64) string {
+	switch {
+	case ratio <= 0:
+		return ""
+	case ratio < 0.1:
+		return fmt.Sprintf("%.3f", ratio)
+	}
+	return fmt.Sprintf("%.2f", ratio)
+}
+
+// short writes a number with three digits and k, M or G for thousands of it.
+func short(n float64) string {
+	if n <= 0 {
+		return ""
+	}
+	unit := ""
+	for _, next := range []string{"k", "M", "G"} {
+		if n < 999.5 {
+			break
+		}
+		n, unit = n/1e3, next
+	}
+	digits := 2
+	switch {
+	case n >= 99.95:
+		digits = 0
+	case n >= 9.995:
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f%s", digits, n, unit)
+}
