@@ -79,11 +79,14 @@ func (g *gnetClient) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 func (g *gnetClient) OnTraffic(c gnet.Conn) gnet.Action {
 	size := g.driver.spec.answer()
 	for c.InboundBuffered() >= size {
-		answer, err := c.Next(size)
+		answer, err := c.Peek(size)
 		if err != nil {
 			return gnet.Close
 		}
 		c.Context().(*session).answered(answer)
+		if _, err := c.Discard(size); err != nil {
+			return gnet.Close
+		}
 	}
 	return gnet.None
 }
