@@ -34,7 +34,7 @@ func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err erro
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	p.Legend.Top = true
+	p.Y.Label.Text = " " // room: names may reach to the edge
 	p.Add(grid())
 	names := make([]string, len(rows))
 	for i, r := range rows {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"image/color"
 	"slices"
 	"strconv"
 
@@ -16,8 +17,24 @@ import (
 // A curve is the rates of one peer, by messages in flight.
 type curve struct {
 	name  string
+	path  string // of the peer: it has a colour
+	mode  string // it has a shape
 	rates plotter.XYs
 }
+
+// shape is the mark of a mode.
+func shape(mode string) draw.GlyphDrawer {
+	switch mode {
+	case "event":
+		return draw.CircleGlyph{}
+	case "adaptive":
+		return draw.PyramidGlyph{}
+	}
+	return draw.BoxGlyph{}
+}
+
+// paint is the colour of the nth path.
+func paint(n int) color.Color { return plotutil.DarkColors[n%len(plotutil.DarkColors)] }
 
 // curvesOf sorts rows into curves.
 func curvesOf(rows []Row) (curves []*curve) {
@@ -25,7 +42,7 @@ func curvesOf(rows []Row) (curves []*curve) {
 		i := slices.IndexFunc(curves, func(c *curve) bool { return c.name == r.who() })
 		if i < 0 {
 			i = len(curves)
-			curves = append(curves, &curve{name: r.who()})
+			curves = append(curves, &curve{name: r.who(), path: r.Peer + "/" + r.Path, mode: r.Mode})
 		}
 		curves[i].rates = append(curves[i].rates, plotter.XY{X: float64(r.InFlight), Y: r.MsgsPerSec})
 	}
@@ -35,21 +52,24 @@ func curvesOf(rows []Row) (curves []*curve) {
 	return curves
 }
 
-// ratePlot has a line for each peer: messages a second against messages in flight,
+// ratePlot has a line for each peer, path and mode: messages a second against messages in flight,
 // both on logarithmic scales.
 func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
 	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"
-	p.Legend.Top = true
 	p.Add(grid())
-	for i, c := range curvesOf(rows) {
+	var paths []string
+	for _, c := range curvesOf(rows) {
+		if !slices.Contains(paths, c.path) {
+			paths = append(paths, c.path)
+		}
 		line, points, err := plotter.NewLinePoints(c.rates)
 		if err != nil {
 			return nil, err
 		}
-		line.Color = plotutil.DarkColors[i%len(plotutil.DarkColors)]
+		line.Color = paint(slices.Index(paths, c.path))
 		line.Width = vg.Points(1.5)
-		points.GlyphStyle = draw.GlyphStyle{Color: line.Color, Radius: vg.Points(3), Shape: plotutil.Shape(i)}
+		points.GlyphStyle = draw.GlyphStyle{Color: line.Color, Radius: vg.Points(3), Shape: shape(c.mode)}
 		p.Add(line, points)
 		p.Legend.Add(c.name, line, points)
 	}

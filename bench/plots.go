@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"image/color"
@@ -44,8 +45,20 @@ func writePlots(dir string, rows []Row) error {
 	return nil
 }
 
+// save writes a plot. Its texts are laid out for a typeface that not everybody has:
+// the file names others of the same widths.
 func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
-	return p.Save(plotWidth, height, filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)))
+	drawn, err := p.WriterTo(plotWidth, height, "svg")
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if _, err := drawn.WriteTo(&text); err != nil {
+		return err
+	}
+	const ours = "font-family:Liberation Sans"
+	svg := bytes.ReplaceAll(text.Bytes(), []byte(ours), []byte(ours+",Arial,Helvetica,sans-serif"))
+	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)), svg, 0o644)
 }
 
 // sizesOf lists the sizes of a workload that have something to show.
@@ -82,6 +95,8 @@ func newPlot(title string) *plot.Plot {
 	p.Title.TextStyle.Font.Variant = "Sans"
 	p.Legend.TextStyle.Font.Variant = "Sans"
 	p.Legend.TextStyle.Font.Size = vg.Points(10)
+	p.Legend.Padding = vg.Points(3)
+	p.Legend.Top, p.Legend.XOffs = true, vg.Points(-6)
 	return p
 }
 
@@ -123,7 +138,7 @@ func grey(level uint8) color.Color { return color.Gray{Y: level} }
 // grid draws faint lines behind everything.
 func grid() *plotter.Grid {
 	g := plotter.NewGrid()
-	g.Vertical.Color, g.Horizontal.Color = grey(225), grey(225)
+	g.Vertical.Color, g.Horizontal.Color = grey(205), grey(205)
 	return g
 }
 
