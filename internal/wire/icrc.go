@@ -16,11 +16,7 @@ type ICRC uint32
 // header, which RoCE does not have.
 const icrcSeed ICRC = 0x2144df1c
 
-// Add goes on with b.
-func (c ICRC) Add(b []byte) ICRC { return ICRC(crc32.Update(uint32(c), crc32.IEEETable, b)) }
-
-// Put writes the ICRC where it belongs, behind the pad.
-func (c ICRC) Put(dst *[ICRCSize]byte) { binary.LittleEndian.PutUint32(dst[:], uint32(c)) }
+func (c ICRC) add(b []byte) ICRC { return ICRC(crc32.Update(uint32(c), crc32.IEEETable, b)) }
 
 // ICRC is what the packet says its ICRC is.
 func (p Packet) ICRC() ICRC { return ICRC(binary.LittleEndian.Uint32(p.bytes[len(p.bytes)-ICRCSize:])) }
@@ -35,13 +31,17 @@ const (
 
 // A Flow is one direction of one pair of endpoints. The ICRC covers the IP and
 // UDP headers, which the kernel writes and removes; a Flow knows what is in them.
-// It has scratch space, so that nothing is allocated: keep one where it is used
-// often, as in a queue pair. The zero value is to be Set first.
+// It has scratch space, so that nothing is allocated, and remembers the ICRC of
+// the headers for the length that it had last: keep one where it is used often,
+// as in a queue pair. The zero value is to be Set first.
 type Flow struct {
 	ip int // size of the IP header
-	// headers are IP, UDP and BTH as the CRC gets them: what may change on the
-	// way is ones.
-	headers [ip6Size + udpSize + BTHSize]byte
+	// headers are IP and UDP as the CRC gets them: what may change on the way is
+	// ones.
+	headers [ip6Size + udpSize]byte
+	length  int    // of the packet that begun is for, from the BTH to the ICRC
+	id      uint16 // and its identification
+	begun   ICRC   // of headers, with that in them
 }
 
 // Set makes f the flow of packets from src to dst. Both are IPv4, which may be
@@ -57,6 +57,7 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 	binary.BigEndian.PutUint16(udp[0:], src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
 	udp[6], udp[7] = 0xff, 0xff // checksum
+	f.length = 0                // which no packet has
 }
 
 func (f *Flow) setIP4(src, dst [4]byte) {
@@ -79,10 +80,12 @@ func (f *Flow) setIP6(src, dst [16]byte) {
 	copy(h[24:], dst[:])
 }
 
-// Begin is the ICRC of the headers up to and including the BTH, for a packet of
-// length bytes from the BTH to the ICRC; for id, see Seal. Add the rest, up to
-// the pad.
-func (f *Flow) Begin(bth *BTH, length int, id uint16) ICRC {
+// begin is the ICRC of the headers in front of a packet of length bytes; for id,
+// see Seal.
+func (f *Flow) begin(length int, id uint16) ICRC {
+	if length == f.length && id == f.id {
+		return f.begun
+	}
 	datagram := uint16(udpSize + length)
 	if f.ip == ip4Size {
 		binary.BigEndian.PutUint16(f.headers[2:], ip4Size+datagram)
@@ -90,11 +93,10 @@ func (f *Flow) Begin(bth *BTH, length int, id uint16) ICRC {
 	} else {
 		binary.BigEndian.PutUint16(f.headers[4:], datagram)
 	}
-	udp := f.headers[f.ip : f.ip+udpSize+BTHSize]
-	binary.BigEndian.PutUint16(udp[4:], datagram)
-	copy(udp[udpSize:], bth[:])
-	udp[udpSize+4] = 0xff // FECN, BECN and the bits reserved beside them
-	return icrcSeed.Add(f.headers[:f.ip+udpSize+BTHSize])
+	binary.BigEndian.PutUint16(f.headers[f.ip+4:], datagram)
+	f.length, f.id = length, id
+	f.begun = icrcSeed.add(f.headers[:f.ip+udpSize])
+	return f.begun
 }
 
 // Seal writes the ICRC of a packet that is complete otherwise, and will have the
@@ -103,7 +105,7 @@ func (f *Flow) Begin(bth *BTH, length int, id uint16) ICRC {
 // connected and whose IP_MTU_DISCOVER is IP_PMTUDISC_DO; with UDP_SEGMENT, it is
 // i for segment i of each call. For IPv6 it does not count.
 func (f *Flow) Seal(p Packet, id uint16) {
-	f.sum(p, id).Put((*[ICRCSize]byte)(p.bytes[len(p.bytes)-ICRCSize:]))
+	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.sum(p, id)))
 }
 
 // Verify reports whether the ICRC of a packet of the flow is right. A UDP socket
@@ -111,17 +113,25 @@ func (f *Flow) Seal(p Packet, id uint16) {
 // one with which the ICRC would be right, and returns it. There is one for every
 // packet that is whole, and by chance for one in 1<<16 of those that are
 // not; over IPv6 it is one in 1<<32 that passes. A caller that knows how the
-// sender counts can look at the identification besides.
+// sender counts can look at the identification besides. As Seal does, Verify
+// changes a byte of the packet while it looks at it.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	difference := p.ICRC() ^ f.sum(p, 0)
-	if f.ip == ip6Size {
+	if difference == 0 || f.ip == ip6Size {
 		return 0, difference == 0
 	}
 	return solve(difference, len(p.bytes))
 }
 
+// sum is what the ICRC of a packet should be. What the CRC is not to see of the
+// BTH, it gets as ones: FECN, BECN and the bits reserved beside them.
 func (f *Flow) sum(p Packet, id uint16) ICRC {
-	return f.Begin(p.BTH(), len(p.bytes), id).Add(p.bytes[BTHSize : len(p.bytes)-ICRCSize])
+	const maskedByte = 4
+	kept := p.bytes[maskedByte]
+	p.bytes[maskedByte] = 0xff
+	sum := f.begin(len(p.bytes), id).add(p.bytes[:len(p.bytes)-ICRCSize])
+	p.bytes[maskedByte] = kept
+	return sum
 }
 
 // solve finds the identification that makes this difference, against an
