@@ -41,6 +41,11 @@
 // of an earlier turn may have taken them. No meaning is given to which CQ an
 // event names, beyond that this one has to be armed again.
 //
+// # Spinning
+//
+// An owner that polls on instead of sleeping may let the provider do so:
+// Queue.Spin waits a little inside a CQ that can. Poll is as good for others.
+//
 // # The safety timeout
 //
 // Devices and their drivers have lost events. Never sleep without a limit: when

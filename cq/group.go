@@ -66,6 +66,7 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 		return nil, verbs.Wrap(op, err)
 	}
 	q.cq = cq
+	q.spins, _ = cq.(verbs.SpinPoller)
 	g.queues = append(g.queues, q)
 	return q, nil
 }

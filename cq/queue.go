@@ -1,6 +1,8 @@
 package cq
 
 import (
+	"time"
+
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -10,6 +12,7 @@ import (
 type Queue struct {
 	group *Group
 	cq    verbs.CQ
+	spins verbs.SpinPoller // cq, if it is one
 
 	batch []verbs.WC // what the device writes into
 	held  int        // completions in batch that Poll has still to return
@@ -37,10 +40,23 @@ func (q *Queue) CQ() verbs.CQ { return q.cq }
 // Poll does not allocate.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
-		q.fill()
+		q.fill(0)
 	}
 	return q.take()
 }
+
+// Spin is Poll, except that a CQ which CanSpin waits up to limit for the first
+// completion, as verbs.SpinPoller says. It is for owners that would poll again
+// at once, and have no other queue to poll meanwhile.
+func (q *Queue) Spin(limit time.Duration) ([]verbs.WC, error) {
+	if q.held == 0 {
+		q.fill(limit)
+	}
+	return q.take()
+}
+
+// CanSpin reports whether Spin waits. The answer does not change.
+func (q *Queue) CanSpin() bool { return q.spins != nil }
 
 // take hands out what is held, or else the error.
 func (q *Queue) take() ([]verbs.WC, error) {
@@ -53,12 +69,19 @@ func (q *Queue) take() ([]verbs.WC, error) {
 	return q.batch[:n], nil
 }
 
-// fill asks the device for completions, when none are held.
-func (q *Queue) fill() {
+// fill asks the device for completions, when none are held, and waits for them
+// up to limit if the CQ can.
+func (q *Queue) fill(limit time.Duration) {
 	if q.err != nil {
 		return
 	}
-	n, err := q.cq.Poll(q.batch)
+	var n int
+	var err error
+	if limit > 0 && q.spins != nil {
+		n, err = q.spins.PollSpin(q.batch, limit)
+	} else {
+		n, err = q.cq.Poll(q.batch)
+	}
 	stats := &q.group.stats
 	stats.Polls++
 	if n == 0 && err == nil {
@@ -87,7 +110,7 @@ func (q *Queue) filled(n int, err error) {
 // need be.
 func (q *Queue) news() bool {
 	if q.held == 0 {
-		q.fill()
+		q.fill(0)
 	}
 	return q.held > 0 || q.err != nil && !q.told
 }

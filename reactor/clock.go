@@ -38,6 +38,9 @@ func (k *clock) spend(n int) {
 	k.worked = true
 }
 
+// lose notes that much time may have passed: the next turn reads the clock.
+func (k *clock) lose() { k.debt = clockEvery }
+
 // read reads the clock.
 func (k *clock) read() time.Duration {
 	k.advance(time.Since(k.origin))

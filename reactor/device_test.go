@@ -2,7 +2,6 @@ package reactor_test
 
 import (
 	"errors"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -106,73 +105,4 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
 	require.ErrorIs(t, p.dialEnd, verbs.ErrPeerGone)
 	require.NotErrorIs(t, p.dialEnd, reactor.ErrPeerClosed)
-}
-
-// A dyingProvider has one device, which says of itself what the test says.
-// Nothing can be connected over it.
-type dyingProvider struct {
-	cm.Provider
-	dev *dyingDevice
-}
-
-func (p dyingProvider) Devices() ([]verbs.Device, error) { return []verbs.Device{p.dev}, nil }
-
-type dyingDevice struct {
-	verbs.Device
-	asyncFD int
-	async   func(*verbs.AsyncEvent) (bool, error)
-	arm     error
-}
-
-func (d *dyingDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
-	c, err := d.Device.CreateCQ(attr)
-	return &dyingCQ{c, d}, err
-}
-
-func (d *dyingDevice) AsyncFD() int { return d.asyncFD }
-
-func (d *dyingDevice) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async(ev) }
-
-type dyingCQ struct {
-	verbs.CQ
-	dev *dyingDevice
-}
-
-func (c *dyingCQ) Arm(solicited bool) error {
-	if c.dev.arm != nil {
-		return c.dev.arm
-	}
-	return c.CQ.Arm(solicited)
-}
-
-// A device that dies takes neither the engine with it nor the loop's sleep.
-func TestDyingDevice(t *testing.T) {
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	defer r.Close()
-	require.NoError(t, w.Close()) // so that r is readable for good
-	asked, dead := 0, errors.New("dead")
-	dev := &dyingDevice{asyncFD: int(r.Fd()), async: func(ev *verbs.AsyncEvent) (bool, error) {
-		if asked++; asked > 1 {
-			return false, dead
-		}
-		ev.Type = verbs.AsyncDeviceFatal
-		return true, nil
-	}}
-	p := openSoft(t, 1)
-	devices, err := p.Devices()
-	require.NoError(t, err)
-	dev.Device = devices[0]
-	l, err := reactor.NewLoop(dyingProvider{p, dev}, &hooks{}, nil)
-	require.NoError(t, err)
-	_, err = l.Lease() // the loop meets its device
-	require.NoError(t, err)
-	drive(t, func() bool { n, err := l.RunOnce(0); return n == 0 && err == nil }, l)
-	require.Equal(t, 1, asked)
-	dev.arm = dead
-	busy, err := l.Arm()
-	require.NoError(t, err)
-	require.False(t, busy)
-	require.NoError(t, l.Close())
-	require.NoError(t, l.Engine().Wait())
 }

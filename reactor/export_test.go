@@ -29,6 +29,12 @@ func RemoveDevice(c *Conn) { c.event(cm.DeviceRemoval, nil) }
 // ConnsOf lists the connections of l.
 func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 
+// UseDevice has l meet a device.
+func UseDevice(l *Loop, dev verbs.Device) error {
+	_, err := l.nic(dev)
+	return err
+}
+
 // Skip lets l believe that d has passed since it last read its clock.
 func Skip(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
 

@@ -1,6 +1,8 @@
 package reactor
 
 import (
+	"time"
+
 	"github.com/rdmaloop/rdmaloop/cq"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -147,7 +149,7 @@ func (n *nic) qpAttr() *verbs.QPInitAttr {
 // poll hands out a batch of completions. A failure ends the connections of this
 // device, and nothing else.
 func (n *nic) poll() int {
-	wcs, err := n.queue.Poll()
+	wcs, err := n.queue.Spin(n.patience())
 	if err != nil {
 		n.fail(err)
 	}
@@ -171,6 +173,17 @@ func (n *nic) pollAgain() (all bool) {
 		n.loop.stats.batch(found)
 	}
 	return n.empty != before
+}
+
+// patience is how long a poll may wait inside the provider: not at all, unless the
+// provider can, the last turn had no work, and there is no other queue to poll.
+func (n *nic) patience() time.Duration {
+	l := n.loop
+	if !l.idle.spinning || !n.queue.CanSpin() || len(l.nics) > 1 {
+		return 0
+	}
+	l.clock.lose()
+	return spinLimit
 }
 
 // complete brings a completion to its connection. One whose connection is gone

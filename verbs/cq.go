@@ -1,5 +1,7 @@
 package verbs
 
+import "time"
+
 // A CQ is a completion queue. See CQAttr.Progress for who may call.
 type CQ interface {
 	// Poll moves up to len(dst) completions, oldest first, into dst, which
@@ -29,6 +31,20 @@ type CQ interface {
 	// Close destroys the queue, or returns ErrBusy while a QP uses it or
 	// events are not given back. Source: ibv_destroy_cq(3).
 	Close() error
+}
+
+// A SpinPoller is a CQ that can wait for completions by polling inside the
+// provider. The ability is optional: a CQ whose Poll is dear, because it crosses
+// into another language or runtime, has it; one whose Poll is a load from memory
+// has no use for it. Look for it once, when the CQ has been made.
+type SpinPoller interface {
+	// PollSpin is CQ.Poll, except that while the queue is empty it goes on
+	// polling for up to limit, at least once. It keeps its processor busy and
+	// does not see anything else, so a limit is a few microseconds. It returns
+	// with the first completions, and with none and a nil error when limit has
+	// passed. An empty dst is not waited for. Calls and errors are those of
+	// Poll.
+	PollSpin(dst []WC, limit time.Duration) (n int, err error)
 }
 
 // CQAttr is what a CQ is made with.

@@ -4,14 +4,19 @@ package rdmacore
 
 // #cgo noescape rl_poll
 // #cgo nocallback rl_poll
+// #cgo noescape rl_poll_spin
+// #cgo nocallback rl_poll_spin
 // #include "shim.h"
 import "C"
 
 import (
+	"time"
 	"unsafe"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
+
+var _ verbs.SpinPoller = (*cq)(nil)
 
 // idlePolls is after how many polls in vain a CQ asks whether it was overrun.
 const idlePolls = 1024
@@ -39,6 +44,28 @@ func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 			return n, err
 		}
 	}
+}
+
+// PollSpin is Poll, except that it waits up to limit for the first completion,
+// without giving up the processor. The waiting is done in C, where it is no
+// hindrance to the Go scheduler or to garbage collection; a limit of some ten
+// microseconds is right.
+//
+// Implements: ibv_poll_cq(3).
+func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {
+	q.enter()
+	defer q.leave()
+	if err := q.usable(); err != nil {
+		return 0, verbs.Wrap("poll CQ", err)
+	}
+	if len(dst) == 0 {
+		return q.found(dst, 0)
+	}
+	raw := C.rl_poll_spin(q.handle(), (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst)), C.int64_t(limit))
+	if n, err := q.found(dst, int(raw)); n > 0 || int(raw) < len(dst) {
+		return n, err
+	}
+	return q.poll(dst)
 }
 
 // usable returns why the queue can not be polled.
