@@ -165,7 +165,7 @@ func (s *shard) drive() {
 	// First what is to be sent: acknowledgements that were put off travel with it.
 	s.wire.work()
 	if len(s.udp.sockets) > 0 && (len(s.hot) == 0 || s.drives%lookEveryDatagram == 0) {
-		s.udp.poll()
+		s.udp.poll(len(s.hot) == 0 && s.armed == 0 && !s.auto)
 	}
 	for i := 0; i < len(s.hot); i++ {
 		s.hot[i].poll()

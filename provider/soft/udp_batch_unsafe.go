@@ -97,25 +97,30 @@ func (b *batch) received(i int) (data []byte, complete bool) {
 }
 
 // receive receives up to so many datagrams as there are messages, and never
-// blocks: that is why it does not tell the scheduler.
-func (b *batch) receive(fd int) (int, error) { return b.call(unix.SYS_RECVMMSG, fd, len(b.msgs)) }
+// blocks: that is why it does not tell the scheduler. It returns how many, 0 also
+// for errors: what is told here is of packets sent before (ICMP), and the missing
+// answer tells it, too.
+func (b *batch) receive(fd int) int {
+	n, _ := b.call(unix.SYS_RECVMMSG, fd, len(b.msgs))
+	return n
+}
 
 // receiveOne receives one datagram into the first buffer, as receive does. It
 // costs less than a batch of one.
-func (b *batch) receiveOne(fd int) error {
+func (b *batch) receiveOne(fd int) int {
 	m := &b.msgs[0]
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
 		uintptr(unsafe.Pointer(&b.buffers[0][0])), uintptr(len(b.buffers[0])), unix.MSG_DONTWAIT|unix.MSG_TRUNC,
 		uintptr(unsafe.Pointer(&b.names[0])), uintptr(unsafe.Pointer(&m.header.Namelen)))
 	if errno != 0 {
-		return errno
+		return 0
 	}
 	m.header.Flags = 0
 	if n > uintptr(len(b.buffers[0])) { // MSG_TRUNC tells how long it was
 		m.header.Flags, n = unix.MSG_TRUNC, uintptr(len(b.buffers[0]))
 	}
 	m.length = uint32(n)
-	return nil
+	return 1
 }
 
 // send sends the first messages, as far as the system takes them.

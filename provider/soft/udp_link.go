@@ -17,6 +17,10 @@ const (
 	sendBatch     = 64
 	receiveBatch  = 32
 	receiveRounds = 2
+	// spinPolls is how often one drive of an owner that finds nothing asks the
+	// sockets: the rest of its turn takes nearly as long as asking, and a packet
+	// that comes meanwhile has to wait.
+	spinPolls = 4
 	// drainRounds is how many such calls find all that a socket can hold.
 	drainRounds = 64
 	// packetRoom is the room for a packet, a multiple of a cache line.
@@ -29,6 +33,7 @@ type udpLink struct {
 	s       *shard
 	slot    uint32
 	sockets []*udpSocket
+	quiet   bool // the last drive found nothing
 }
 
 // A udpSocket is a shard's socket on one local address.
@@ -124,9 +129,19 @@ func (l *udpLink) flush() {
 }
 
 // poll takes what has arrived, and sends what the system did not take before.
-func (l *udpLink) poll() {
-	for _, u := range l.sockets {
-		u.poll()
+// With spin it waits a little, if the last one found nothing.
+func (l *udpLink) poll(spin bool) {
+	rounds := 1
+	if spin && l.quiet {
+		rounds = spinPolls
+	}
+	l.quiet = true
+	for ; rounds > 0 && l.quiet; rounds-- {
+		for _, u := range l.sockets {
+			if u.poll() {
+				l.quiet = false
+			}
+		}
 	}
 	l.flush()
 }
@@ -136,19 +151,23 @@ func (l *udpLink) poll() {
 func (l *udpLink) drain() {
 	for _, u := range l.sockets {
 		for range drainRounds {
-			if u.recv.receive(u); u.recv.run == 0 {
+			if u.recv.receive(u) == 0 {
 				break
 			}
 		}
 	}
 }
 
-func (u *udpSocket) poll() {
+// poll takes some of what has arrived, and reports whether there was anything.
+func (u *udpSocket) poll() (found bool) {
 	for range receiveRounds {
-		if !u.recv.receive(u) {
-			return
+		n := u.recv.receive(u)
+		found = found || n > 0
+		if n < receiveBatch {
+			break
 		}
 	}
+	return found
 }
 
 // receive: see packetSink. A packet for connection management is met here when a

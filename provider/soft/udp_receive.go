@@ -39,14 +39,13 @@ func newUDPReceiver(fd int, local netip.AddrPort, packets, size int) udpReceiver
 }
 
 // receive takes what has arrived, some of it, and hands each packet on. It
-// reports whether there may be more that should be taken now.
-func (r *udpReceiver) receive(to packetSink) (more bool) {
-	n, err := r.call()
-	if err != nil {
-		// EAGAIN: nothing. Errors of packets sent before (ICMP) end up here,
-		// too, and are told by the missing answer anyway.
+// returns how many datagrams it took: a full batch means that there may be more.
+func (r *udpReceiver) receive(to packetSink) (n int) {
+	n = r.call()
+	if n == 0 {
+		r.crowd = r.crowd && r.run > 0
 		r.run = 0
-		return false
+		return 0
 	}
 	r.run++
 	r.crowd = n > 1 || !r.crowd && r.run > 1
@@ -57,16 +56,16 @@ func (r *udpReceiver) receive(to packetSink) (more bool) {
 		}
 		r.batch.expect(i) // the length of the name was set
 	}
-	return n == len(r.batch.msgs)
+	return n
 }
 
 // call asks for one packet as long as they come one by one: a batch takes longer
-// to find out that there is only one.
-func (r *udpReceiver) call() (n int, err error) {
+// to find out that there is only one, or none.
+func (r *udpReceiver) call() (n int) {
 	if r.crowd {
 		return r.batch.receive(r.fd)
 	}
-	return 1, r.batch.receiveOne(r.fd)
+	return r.batch.receiveOne(r.fd)
 }
 
 // A packetSink gets the packets that arrived, which are valid during the call.

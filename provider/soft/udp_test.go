@@ -81,8 +81,7 @@ func (r *udpRig) queue(payload int) {
 
 func (r *udpRig) received() *basket {
 	b := &basket{}
-	for r.recv.receive(b); r.recv.run > 0; {
-		r.recv.receive(b)
+	for r.recv.receive(b) > 0 {
 	}
 	return b
 }
