@@ -40,8 +40,13 @@ func (i *id) incoming(m message, c carrier) *id {
 	}
 	child.phase, child.carrier, child.listener = phaseRequested, c, i
 	child.local, child.remote, child.bound, child.opts = to.dst, to.src, ch.dev, i.opts
-	if m, ok := m.(*requestMsg); ok && m.ackTimeout > 0 {
-		child.opts.ackTimeout = m.ackTimeout
+	if m, ok := m.(*requestMsg); ok {
+		if m.ackTimeout > 0 {
+			child.opts.ackTimeout = m.ackTimeout
+		}
+		if m.tos > 0 {
+			child.opts.tos = m.tos // the path is the same both ways
+		}
 	}
 	if i.unfetched >= i.backlog {
 		// Lookups only: the gate of connections was closed in time.

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"unsafe"
 
@@ -26,29 +27,60 @@ type batch struct {
 	iovecs  []unix.Iovec
 	buffers [][]byte
 	names   []rawName
-	control []segmentControl
+	control []cmsgs
 }
 
-// segmentControl is the control message of udp(7) UDP_SEGMENT.
-type segmentControl struct {
+// cmsgs are the control messages of one message; see cmsg(3). There are at
+// most three: udp(7) UDP_SEGMENT, and the traffic class and hop limit of ip(7) and
+// ipv6(7).
+type cmsgs struct {
+	list [3]cmsg
+	n    int
+}
+
+type cmsg struct {
 	header unix.Cmsghdr
-	size   uint16
-	_      [6]byte
+	value  [8]byte // in the order of the machine
+}
+
+// next adds a control message whose value has so many bytes.
+func (c *cmsgs) next(level, option int32, size int) []byte {
+	m := &c.list[c.n]
+	c.n++
+	m.header = unix.Cmsghdr{Level: level, Type: option}
+	m.header.SetLen(unix.CmsgLen(size))
+	return m.value[:]
+}
+
+func (c *cmsgs) addSegment(size int) {
+	binary.NativeEndian.PutUint16(c.next(unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2), uint16(size))
+}
+
+// addHeader adds what a flow wants in the IP header.
+func (c *cmsgs) addHeader(to *udpDest) {
+	level, class, hops := int32(unix.IPPROTO_IP), int32(unix.IP_TOS), int32(unix.IP_TTL)
+	if to.name.Family == unix.AF_INET6 {
+		level, class, hops = unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_HOPLIMIT
+	}
+	if to.trafficClass != 0 {
+		binary.NativeEndian.PutUint32(c.next(level, class, 4), uint32(to.trafficClass))
+	}
+	if to.hopLimit != 0 && to.hopLimit != defaultHopLimit {
+		binary.NativeEndian.PutUint32(c.next(level, hops, 4), uint32(to.hopLimit))
+	}
 }
 
 // newBatch makes n buffers of size bytes, and a message for each.
 func newBatch(n, size int) *batch {
 	b := &batch{
 		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n),
-		names: make([]rawName, n), control: make([]segmentControl, n),
+		names: make([]rawName, n), control: make([]cmsgs, n),
 	}
 	memory := make([]byte, n*size)
 	for i := range n {
 		b.buffers[i] = memory[i*size : (i+1)*size : (i+1)*size]
 		b.iovecs[i].Base = &b.buffers[i][0]
 		b.iovecs[i].SetLen(size)
-		b.control[i].header = unix.Cmsghdr{Level: unix.IPPROTO_UDP, Type: unix.UDP_SEGMENT}
-		b.control[i].header.SetLen(unix.CmsgLen(2))
 	}
 	return b
 }
@@ -70,11 +102,15 @@ func (b *batch) address(i, first, count int, to *udpDest, segment int) {
 	h.SetIovlen(count)
 	h.Control = nil
 	h.SetControllen(0)
+	c := &b.control[i]
+	c.n = 0
 	if segment > 0 {
-		c := &b.control[i]
-		c.size = uint16(segment)
-		h.Control = (*byte)(unsafe.Pointer(c))
-		h.SetControllen(unix.CmsgSpace(2))
+		c.addSegment(segment)
+	}
+	c.addHeader(to)
+	if c.n > 0 {
+		h.Control = (*byte)(unsafe.Pointer(&c.list))
+		h.SetControllen(c.n * int(unsafe.Sizeof(c.list[0])))
 	}
 }
 
@@ -125,7 +161,7 @@ func (b *batch) receiveOne(fd int) int {
 
 // send sends the first messages, as far as the system takes them.
 func (b *batch) send(fd, messages int) (int, error) {
-	if messages == 1 && b.count(0) == 1 {
+	if messages == 1 && b.count(0) == 1 && b.control[0].n == 0 {
 		return b.sendOne(fd)
 	}
 	return b.call(unix.SYS_SENDMMSG, fd, messages)

@@ -16,6 +16,9 @@ type udpDest struct {
 	name    rawName
 	nameLen uint32
 	flow    wire.Flow
+
+	trafficClass uint8
+	hopLimit     uint8 // 0: the system's
 }
 
 // set makes it the way from a local address to a peer's. Both ends use the same

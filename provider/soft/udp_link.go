@@ -56,7 +56,7 @@ func (l *udpLink) open(to *route) error {
 		return err
 	}
 	u.users++
-	to.dest = &udpDest{socket: u}
+	to.dest = &udpDest{socket: u, trafficClass: to.trafficClass, hopLimit: to.hopLimit}
 	to.dest.set(u.port.local, to.remote)
 	return nil
 }

@@ -1,0 +1,65 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// What a route wants in the IP header is there, alone and with segments, and the
+// next packet has nothing of it when its route has not.
+func TestUDPTrafficClassAndHopLimit(t *testing.T) {
+	for addr, option := range map[string]struct{ level, recvClass, recvHops, class, hops int }{
+		"127.9.0.1": {unix.IPPROTO_IP, unix.IP_RECVTOS, unix.IP_RECVTTL, unix.IP_TOS, unix.IP_TTL},
+		"::1":       {unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, unix.IPV6_RECVHOPLIMIT, unix.IPV6_TCLASS, unix.IPV6_HOPLIMIT},
+	} {
+		r := oneSocket(t, addr)
+		for _, o := range []int{option.recvClass, option.recvHops} {
+			require.NoError(t, unix.SetsockoptInt(r.recv.fd, option.level, o, 1))
+		}
+		for _, want := range []udpDest{{}, {trafficClass: 0x68}, {hopLimit: 3}, {trafficClass: 0x20, hopLimit: 9}, {hopLimit: defaultHopLimit}} {
+			for _, packets := range []int{1, 5} {
+				r.to.trafficClass, r.to.hopLimit = want.trafficClass, want.hopLimit
+				for range packets {
+					r.queue(64)
+				}
+				r.send.flush()
+				for range packets {
+					class, hops := r.header(option.class, option.hops)
+					require.Equal(t, want.trafficClass, class, "%s", addr)
+					if want.hopLimit == 0 {
+						want.hopLimit = hops // the system's
+					}
+					require.Equal(t, want.hopLimit, hops, "%s", addr)
+				}
+			}
+		}
+	}
+}
+
+// header receives a packet and returns what its IP header has in these fields.
+func (r *udpRig) header(classType, hopsType int) (class, hops uint8) {
+	r.t.Helper()
+	oob := make([]byte, 256)
+	_, n, _, _, err := unix.Recvmsg(r.recv.fd, make([]byte, 256), oob, unix.MSG_DONTWAIT)
+	require.NoError(r.t, err)
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	require.NoError(r.t, err)
+	for _, m := range messages {
+		value := m.Data[0] // IP_TOS is a byte
+		if len(m.Data) >= 4 {
+			value = uint8(binary.NativeEndian.Uint32(m.Data))
+		}
+		switch int(m.Header.Type) {
+		case classType:
+			class = value
+		case hopsType:
+			hops = value
+		}
+	}
+	return class, hops
+}
