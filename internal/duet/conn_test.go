@@ -44,8 +44,8 @@ type manners struct {
 // usual are patient ones. In rxe 7 retries have no end.
 func usual() manners { return manners{letters: letters, retries: 7, rnrRetries: verbs.RNRRetryForever} }
 
-// ackTimeout is the code of 67 ms.
-const ackTimeout = 14
+// ackTimeout is the code of 134 ms.
+const ackTimeout = 15
 
 // equip gives an ID queues, memory and a queue pair.
 func (p *player) equip(id *cm.ID, recvs int) *conn {
@@ -153,6 +153,16 @@ func (c *conn) tell() {
 func (c *conn) hear() {
 	c.p.t.Helper()
 	c.p.Zero(c.recvs.one().ByteLen)
+}
+
+// lastWord gives the peer its turn, which is to leave. It may have left when an
+// acknowledgement gets lost.
+func (c *conn) lastWord() {
+	c.p.t.Helper()
+	c.post(c.request(verbs.OpSend, source, 0))
+	c.left()
+	c.p.until("the fate of the last word", func() bool { return len(c.sends.wcs) > 0 })
+	c.p.Contains([]verbs.Status{verbs.StatusSuccess, verbs.StatusWRFlushErr}, c.sends.wcs[0].Status)
 }
 
 // leave ends the connection: the queue pair fails, and the peer is told.

@@ -27,7 +27,7 @@ func text(start byte, n int) []byte {
 }
 
 func offer(p *player) {
-	c := p.equip(p.resolve(cm.TCP, p.peer.Port(), ackTimeout), 0)
+	c := p.equip(p.resolve(cm.TCP, p.peer.Port(), ackTimeout), letters)
 	p.NoError(c.id.Connect(&cm.ConnParam{
 		PrivateData: text(1, 56), ResponderResources: 3, InitiatorDepth: 2, FlowControl: true, RetryCount: 5, RNRRetryCount: 4,
 	}))
@@ -41,6 +41,7 @@ func offer(p *player) {
 	p.EqualValues(5, attr.RetryCount)
 	p.EqualValues(6, attr.RNRRetry)
 	p.EqualValues(2, attr.MaxRdAtomic)
+	c.hear()
 	c.leave()
 }
 
@@ -62,7 +63,7 @@ func answer(p *player) {
 	p.EqualValues(4, attr.RNRRetry)
 	p.EqualValues(1, attr.MaxRdAtomic)
 	p.GreaterOrEqual(attr.Timeout, uint8(ackTimeout), "a kernel adds what devices take")
-	c.left()
+	c.lastWord()
 }
 
 func beRefused(p *player) {
@@ -94,17 +95,19 @@ func findNobody(p *player) {
 	p.False(refused.ByApplication)
 }
 
-// Whoever disconnects, what is outstanding is flushed at both ends.
+// Whoever disconnects, what is outstanding is flushed at both ends. The first waits
+// for a word, because its goodbye may overtake what establishes the connection.
 
 func hangUp(p *player) {
 	c := p.connect(usual())
+	c.hear()
 	c.leave()
-	c.recvs.take(letters, verbs.StatusWRFlushErr)
+	c.recvs.take(letters-1, verbs.StatusWRFlushErr)
 }
 
 func beHungUp(p *player) {
 	c := p.accept(usual())
-	c.left()
+	c.lastWord()
 	c.recvs.take(letters, verbs.StatusWRFlushErr)
 }
 

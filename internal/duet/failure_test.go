@@ -36,7 +36,7 @@ func failurePieces() (pieces []piece) {
 }
 
 // Who connects says how often both retry.
-const fewRetries = 2
+const fewRetries = 3
 
 func (f *failure) active() manners { return manners{letters, fewRetries, verbs.RNRRetryForever} }
 

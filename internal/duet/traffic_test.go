@@ -34,8 +34,7 @@ func bothLead(name string, lead, follow func(*conn)) piece {
 			follow(c)
 			c.hear()
 			lead(c)
-			c.tell()
-			c.left()
+			c.lastWord()
 		},
 	}
 }
