@@ -23,6 +23,22 @@
 // says so. What there is not: congestion control, path migration, memory windows,
 // SEND with invalidate.
 //
+// # Interoperation
+//
+// The wire path is tried against rxe, the Soft-RoCE of Linux 6.1, with either as
+// the one that connects, over IPv4 and IPv6: messages, READ, WRITE and atomics up to
+// a mebibyte; private data, refusals, disconnecting, killed processes; retries and
+// RNR retries that run out, wrong keys; datagrams and their lookup; with packets
+// lost, repeated, reordered and damaged. Of that device it has to be known that
+//
+//   - its retry count of 7 has no end: a request waits for ever when the peer has gone
+//     before the last acknowledgement got through;
+//   - for a process that ends without waiting it says goodbye once, which may be lost;
+//   - its connection manager makes the ACK timeout 2.1 s, which is how soon it and its
+//     peer miss an answer. cm.ID.SetAckTimeout makes it shorter.
+//
+// No network card has been tried.
+//
 // # Progress
 //
 // A shard (shard.go) owns queue pairs, completion queues and timers. In manual

@@ -1,6 +1,7 @@
-# Nobody is waited for at the end. What the kernel says only once may be lost: a
-# refusal, and the goodbye of a process that does not stay for the answer. So may the
-# last acknowledgement of one of ours, and Soft-RoCE retries without end.
+# Nobody is waited for at the end: the kernel says goodbye only once for a process that
+# does not stay for the answer, and where the last acknowledgement of one of ours is
+# lost, Soft-RoCE retries without end. Refusals are left out: the request that is
+# repeated when one was lost is another to who listens.
 impair loss 1%
 duet 'connection/(private|nobody|hangs)'
 duet traffic
