@@ -11,10 +11,11 @@ import (
 // layer (UCP), both sides polling. It is a runner.
 type ucx struct {
 	program string
+	least   int              // messages in a test
 	rates   map[Case]float64 // messages a second, about: they decide how many are sent
 }
 
-func newUCX() *ucx { return &ucx{program: "ucx_perftest", rates: map[Case]float64{}} }
+func newUCX() *ucx { return &ucx{program: "ucx_perftest", least: ucxLeast, rates: map[Case]float64{}} }
 
 func (u *ucx) Name() string { return "ucx" }
 
@@ -58,7 +59,7 @@ func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.For+2*hangTime)
 	defer cancel()
 	if u.rates[c] == 0 {
-		trial, err := runUCX(ctx, u.program, ucxBatch{c, ucxLeast})
+		trial, err := runUCX(ctx, u.program, ucxBatch{c, u.least})
 		if err != nil {
 			return row, err
 		}
@@ -66,7 +67,7 @@ func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
 	}
 	batch := ucxBatch{Case: c}
 	messages := u.rates[c] * c.For.Seconds() / float64(len(batch.tests()))
-	batch.messages = int(min(max(messages, ucxLeast), ucxMost))
+	batch.messages = int(min(max(messages, float64(u.least)), ucxMost))
 	measured, err := runUCX(ctx, u.program, batch)
 	if err != nil {
 		return row, err

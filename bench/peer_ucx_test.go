@@ -101,19 +101,22 @@ func TestUCXFails(t *testing.T) {
 	}
 }
 
-// The program itself, where it is installed.
+// The program itself, where it is installed. Two that never wait take long beside
+// other tests, so they have few messages.
 func TestUCXItself(t *testing.T) {
 	u := newUCX()
+	u.least = 100
 	if err := u.Missing(); err != nil {
 		t.Skip(err)
 	}
-	for _, c := range u.Cases(options{quick: true, duration: time.Millisecond}) {
+	for _, c := range u.Cases(options{quick: true, duration: 1}) {
 		t.Run(c.String(), func(t *testing.T) {
 			row, err := u.Run(context.Background(), c)
 			require.NoError(t, err)
 			require.Positive(t, row.MsgsPerSec)
 			require.Positive(t, row.CPU)
-			require.Equal(t, c.Workload == workPingPong, row.P50 > 0)
+			require.LessOrEqual(t, row.P50, row.P99)
+			require.LessOrEqual(t, row.P99, row.P999)
 		})
 	}
 }
