@@ -16,6 +16,7 @@ var ours = []struct {
 	make []string
 }{
 	{"echo", []string{"build", module + "examples/echo"}},
+	{"bench", []string{"build", module + "bench"}},
 	{"interop", []string{"build", module + "examples/interop"}},
 	{"duet.test", []string{"test", "-c", module + "internal/duet"}},
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
