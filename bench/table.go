@@ -163,6 +163,10 @@ func times(ratio float64) string {
 		return ""
 	case ratio < 0.1:
 		return fmt.Sprintf("%.3f", ratio)
+	case ratio >= 100:
+		return fmt.Sprintf("%.0f", ratio)
+	case ratio >= 10:
+		return fmt.Sprintf("%.1f", ratio)
 	}
 	return fmt.Sprintf("%.2f", ratio)
 }

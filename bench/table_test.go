@@ -54,6 +54,8 @@ func TestNumbers(t *testing.T) {
 	}
 	require.Equal(t, "0.003", times(0.0033))
 	require.Equal(t, "1.25", times(1.25))
+	require.Equal(t, "71.1", times(71.06))
+	require.Equal(t, "321", times(321.49))
 	require.Equal(t, "99.99", micros(99_990))
 	require.Equal(t, "1000 B", bytesOf(1000))
 	require.Equal(t, "64 KiB", bytesOf(64<<10))
