@@ -110,6 +110,8 @@ impair() {
 	links replace netem "$@"
 	counted=$(counters)
 }
+
+# links VERB HOW... changes what happens to packets at every end of the links.
 links() {
 	verb=$1
 	shift
@@ -125,6 +127,7 @@ felt() {
 	cat /tmp/grown
 	for counter in "$@"; do grep -q "^$counter " /tmp/grown; done
 }
+
 counters() {
 	cd /sys/class/infiniband/rxe0/ports/1/hw_counters
 	for counter in *; do echo "$counter $(cat $counter)"; done
