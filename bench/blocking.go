@@ -39,6 +39,8 @@ func (b *blockingClient) open() error {
 	return nil
 }
 
+// drive ends with the first message that is over after the time is: there is at
+// least one.
 func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
 	begin := b.clock.now()
 	deadline := begin + period
@@ -83,14 +85,16 @@ func (b *blockingClient) driveAll(deadline time.Duration, t *tally) error {
 				start := b.clock.now()
 				err := c.roundTrip(b.numbers[i])
 				now := b.clock.now()
+				if err == nil {
+					mu.Lock()
+					t.record(now - start)
+					t.Msgs++
+					mu.Unlock()
+				}
 				if err != nil || now >= deadline {
 					failed <- err
 					return
 				}
-				mu.Lock()
-				t.record(now - start)
-				t.Msgs++
-				mu.Unlock()
 			}
 		}()
 	}
@@ -103,7 +107,8 @@ func (b *blockingClient) driveAll(deadline time.Duration, t *tally) error {
 }
 
 func (b *blockingClient) driveConnect(deadline time.Duration, t *tally) error {
-	for start := b.clock.now(); start < deadline; start = b.clock.now() {
+	for {
+		start := b.clock.now()
 		c, err := b.connect()
 		if err != nil {
 			return err
@@ -111,28 +116,28 @@ func (b *blockingClient) driveConnect(deadline time.Duration, t *tally) error {
 		if err := c.roundTrip(1); err != nil {
 			return err
 		}
-		t.record(b.clock.now() - start)
+		now := b.clock.now()
+		t.record(now - start)
 		t.Msgs++
-		if err := b.hangUp(c); err != nil {
+		if err := b.hangUp(c); err != nil || now >= deadline {
 			return err
 		}
 	}
-	return nil
 }
 
 func (b *blockingClient) drivePaced(due, deadline time.Duration, t *tally) error {
 	for {
-		start := b.clock.now()
-		if start >= deadline {
-			return nil
-		}
 		b.numbers[0]++
+		start := b.clock.now()
 		if err := b.callers[0].roundTrip(b.numbers[0]); err != nil {
 			return err
 		}
 		now := b.clock.now()
 		t.recordPaced(now-start, idleInterval)
 		t.Msgs++
+		if now >= deadline {
+			return nil
+		}
 		for due <= now {
 			due += idleInterval
 		}

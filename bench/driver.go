@@ -108,7 +108,7 @@ func (d *driver) start() {
 // still on its way puts off the others, which recordPaced makes up for.
 func (d *driver) tick(s *session) {
 	now := d.clock.now()
-	if d.over = now >= d.deadline; d.over {
+	if d.over = now >= d.deadline && d.tally.Msgs > 0; d.over {
 		if s.sent == s.acked {
 			s.rest() // else when the answer is there, for it counts
 		}

@@ -124,7 +124,7 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	failed := make(chan error, 1)
 	groups := make(chan uint64, cap(room)) // the last message of each sent
 	go func() { failed <- t.readAnswers(c.conn, groups, room) }()
-	for t.clock.now() < begin+period {
+	for first := true; first || t.clock.now() < begin+period; first = false {
 		select {
 		case <-room:
 		case err := <-failed:
