@@ -134,9 +134,9 @@ func (c *cq) Resize(depth int) error {
 // copyWC copies field by field: what was just written in small pieces can not be
 // read in large ones before it has left the processor's store buffer.
 func copyWC(to, from *verbs.WC) {
-	to.ID, to.Status, to.Opcode, to.Flags = from.ID, from.Status, from.Opcode, from.Flags
-	to.ByteLen, to.Imm, to.QPN = from.ByteLen, from.Imm, from.QPN
-	to.SrcQPN, to.VendorErr = from.SrcQPN, from.VendorErr
+	to.ID, to.Opcode, to.ByteLen, to.QPN = from.ID, from.Opcode, from.ByteLen, from.QPN
+	to.Status, to.Imm, to.SrcQPN = from.Status, from.Imm, from.SrcQPN
+	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
 // push adds a completion; held counts its place, and is counted down when it is

@@ -14,6 +14,9 @@ const (
 	// ackEvery is after how many drives acknowledgements are looked at that
 	// nobody waits for.
 	ackEvery = 64
+	// restAfter is after how many drives without traffic a link is polled with as
+	// little effort as can be.
+	restAfter = 256
 )
 
 // link is the local path: it carries the requests and responses of one queue
@@ -83,6 +86,9 @@ func (l *link) alive() bool { return l.q.serves() }
 
 // poll does what there is to do, and reports whether there was anything.
 func (l *link) poll() bool {
+	if l.s.drives-l.lastWork > restAfter && l.rests() {
+		return false
+	}
 	work := l.receive()
 	if l.q.reads > 0 {
 		work = l.takeResponses() || work
@@ -104,6 +110,16 @@ func (l *link) poll() bool {
 		l.acknowledge()
 	}
 	return work
+}
+
+// rests reports whether there is nothing to do, cheaply: idle links slow the others
+// down by what it costs to find that out. One that has worked lately is not asked,
+// for to it the question would cost time. A READ or an atomic counts among the
+// acknowledgements that are wanted.
+func (l *link) rests() bool {
+	q := l.q
+	return !l.in.ready() && l.owed == 0 && q.wantAcks == 0 && q.sq.next == q.sq.tail && !l.reading &&
+		l.s.drives%ackEvery != 0
 }
 
 // park asks the peer to ring the bell, and reports whether it is asleep then:
