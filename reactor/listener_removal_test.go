@@ -1,3 +1,5 @@
+//go:build linux
+
 package reactor_test
 
 import (
