@@ -43,7 +43,6 @@ func newUDPReceiver(fd int, local netip.AddrPort, packets, size int) udpReceiver
 func (r *udpReceiver) receive(to packetSink) (n int) {
 	n = r.call()
 	if n == 0 {
-		r.crowd = r.crowd && r.run > 0
 		r.run = 0
 		return 0
 	}
