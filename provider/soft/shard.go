@@ -138,6 +138,7 @@ func (s *shard) settle() {
 	if !s.wire.settle() {
 		s.signal()
 	}
+	s.udp.watch()
 	s.setAlarm()
 }
 

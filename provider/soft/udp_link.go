@@ -44,7 +44,7 @@ type udpSocket struct {
 	users int
 	send  udpSender
 	recv  udpReceiver
-	full  bool // the system took nothing more: epoll tells when it does
+	asked uint32 // events that epoll is to tell of, once
 }
 
 var errTooManyShards = errors.New("too many shards on one address")
@@ -87,7 +87,7 @@ func (u *udpSocket) join() (err error) {
 	}
 	u.send = newUDPSender(u.fd, sendBatch, packetRoom)
 	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom)
-	return u.link.s.watch(u.fd, unix.EPOLLIN, u)
+	return u.link.s.watch(u.fd, 0, u)
 }
 
 // close: see packetLink. The last route of a socket takes it away.
@@ -123,7 +123,6 @@ func (l *udpLink) flush() {
 	for _, u := range l.sockets {
 		if u.send.queued > 0 {
 			u.send.flush()
-			u.awaitRoom(u.send.queued > 0)
 		}
 	}
 }
@@ -181,25 +180,27 @@ func (u *udpSocket) receive(p wire.Packet, from *arrival) {
 }
 
 // onReady: see watcher.
-func (u *udpSocket) onReady(_ int, events uint32) {
-	if events&unix.EPOLLOUT != 0 {
-		u.awaitRoom(false)
-		u.link.flush()
-	}
+func (u *udpSocket) onReady(int, uint32) {
+	u.asked = 0
 	u.poll()
+	u.link.flush()
 }
 
-// awaitRoom has the shard woken when the system takes packets again.
-func (u *udpSocket) awaitRoom(full bool) {
-	if full == u.full {
-		return
+// watch has the shard woken when something arrives, or when the system takes
+// packets again. It asks each time that the owner may go to sleep, and not for
+// good: while epoll is interested, every packet costs its sender a walk through
+// those that wait, though an owner that spins needs no waking.
+func (l *udpLink) watch() {
+	for _, u := range l.sockets {
+		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)
+		if u.send.queued > 0 {
+			events |= unix.EPOLLOUT
+		}
+		if events != u.asked {
+			u.asked = events
+			_ = unix.EpollCtl(l.s.epfd, unix.EPOLL_CTL_MOD, u.fd, &unix.EpollEvent{Events: events, Fd: int32(u.fd)})
+		}
 	}
-	u.full = full
-	events := uint32(unix.EPOLLIN)
-	if full {
-		events |= unix.EPOLLOUT
-	}
-	_ = unix.EpollCtl(u.link.s.epfd, unix.EPOLL_CTL_MOD, u.fd, &unix.EpollEvent{Events: events, Fd: int32(u.fd)})
 }
 
 var _ packetLink = (*udpLink)(nil)

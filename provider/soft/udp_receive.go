@@ -18,7 +18,7 @@ type udpReceiver struct {
 	flow  wire.Flow      // of packets from there
 	last  arrival
 	run   int  // calls that brought something, in a row
-	crowd bool // more than one packet is there when there is any
+	crowd bool // many packets are there when there is any
 	stats receiveStats
 }
 
@@ -47,7 +47,7 @@ func (r *udpReceiver) receive(to packetSink) (n int) {
 		return 0
 	}
 	r.run++
-	r.crowd = n > 1 || !r.crowd && r.run > 1
+	r.crowd = n > 1 || !r.crowd && r.run > 2 // a reply and an acknowledgement are none
 	for i := range n {
 		if p, ok := r.check(i); ok {
 			r.stats.packets++
