@@ -172,6 +172,33 @@ func TestWireCMClientLeaves(t *testing.T) {
 	w.quiet()
 }
 
+// The type of service of the active side is that of the packets both ways.
+func TestWireCMTypeOfService(t *testing.T) {
+	const tos = 0x68
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.client.id(cm.TCP)
+	require.NoError(t, active.SetTOS(tos))
+	require.NoError(t, active.ResolveAddr(netip.AddrPortFrom(clientAddr, 0), l.LocalAddr(), time.Second))
+	w.client.want(cm.AddrResolved, active)
+	require.NoError(t, active.ResolveRoute(time.Second))
+	w.client.want(cm.RouteResolved, active)
+	w.client.createQP(active)
+	require.NoError(t, active.Connect(nil))
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+	for _, id := range []*cm.ID{active, passive} {
+		attr, err := id.QP().Query()
+		require.NoError(t, err)
+		require.EqualValues(t, tos, attr.AH.TrafficClass)
+		require.EqualValues(t, tos, id.QP().(*qp).path.(*wireLink).to.trafficClass)
+	}
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	w.disconnected(active, passive)
+}
+
 // Destroying an established ID tells the peer, even if that has to be said more
 // than once.
 func TestWireCMDestroyEstablished(t *testing.T) {
