@@ -21,8 +21,9 @@ const drainTime = 12 * time.Second
 // connection they are about.
 type server struct {
 	reactor.BaseHandler
-	reject []byte    // when set, why nobody is let in
-	stderr io.Writer // for what nobody else is told
+	reject []byte     // when set, why nobody is let in
+	stderr io.Writer  // for what nobody else is told
+	lost   chan error // gets why nobody can connect any more
 }
 
 // OnConnectRequest lets the client in and returns its private data, or refuses.
@@ -37,6 +38,9 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 		fmt.Fprintln(s.stderr, "echo:", err)
 	}
 }
+
+// OnListenError ends the server: it has one listener.
+func (s *server) OnListenError(_ *reactor.Listener, err error) { s.lost <- err }
 
 // A backlog holds, in order, messages that found the send queue full.
 type backlog struct{ held []*reactor.Buffer }
@@ -78,7 +82,8 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	defer p.Close()
 
 	_, cpus := opts.placement()
-	engine, err := reactor.New(p, &server{reject: []byte(opts.reject), stderr: stderr}, opts.engineConfig(cpus))
+	handler := &server{reject: []byte(opts.reject), stderr: stderr, lost: make(chan error, 1)}
+	engine, err := reactor.New(p, handler, opts.engineConfig(cpus))
 	if err != nil {
 		return err
 	}
@@ -88,7 +93,10 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	listener, err := engine.Listen(addr)
 	if err == nil {
 		fmt.Fprintf(stdout, "listening on %v\n", listener.Addr())
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case err = <-handler.lost:
+		}
 	}
 	return errors.Join(err, shutdown(engine))
 }
