@@ -69,6 +69,7 @@ func (p *datagramPort) attach() error {
 
 func (p *datagramPort) resend()       {}
 func (p *datagramPort) collect() bool { return false }
+func (p *datagramPort) offer()        {}
 func (p *datagramPort) silence()      {}
 
 // detach: see path.

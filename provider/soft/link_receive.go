@@ -166,3 +166,7 @@ func (l *link) answer() {
 }
 
 var _ path = (*link)(nil)
+
+// offer: see path. The peer comes again when its RNR timer is up, as it has been
+// told.
+func (l *link) offer() {}

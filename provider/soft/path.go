@@ -16,6 +16,8 @@ type path interface {
 	// collect takes the answers that have arrived, and reports whether there
 	// were any.
 	collect() bool
+	// offer is told that receive buffers were posted, for which a peer may wait.
+	offer()
 	// silence stops answering: the queue pair has gone to the error state.
 	silence()
 	// detach gives up the path's resources. The queue pair calls nothing after.

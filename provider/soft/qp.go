@@ -220,8 +220,8 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	n, err := q.rq.post(wrs)
 	if q.state == verbs.StateError {
 		q.flushReceives()
-	} else if l, ok := q.path.(*wireLink); ok {
-		l.offer()
+	} else if q.path != nil {
+		q.path.offer()
 	}
 	return n, err
 }

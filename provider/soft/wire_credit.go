@@ -116,8 +116,7 @@ func (l *wireLink) ack() wire.Syndrome {
 	return s
 }
 
-// offer tells the peer of buffers that were just posted, if it knows of none: it
-// may be waiting for them (IBTA vol. 1, 9.7.7.2).
+// offer: see path. A peer that knows of no buffer is told (IBTA vol. 1, 9.7.7.2).
 func (l *wireLink) offer() {
 	if l.tells && l.plain > 0 && l.granted.Sub(l.msn) <= 0 && l.q.serves() {
 		l.acknowledgeNow()

@@ -173,6 +173,7 @@ func (p *wirePort) receive(pkt wire.Packet, from *arrival) {
 
 func (p *wirePort) resend()       {}
 func (p *wirePort) collect() bool { return false }
+func (p *wirePort) offer()        {}
 func (p *wirePort) silence()      {}
 
 // detach: see path.
