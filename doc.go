@@ -9,6 +9,8 @@
 //	               seam behind which a provider stands
 //	provider       opens a provider by name
 //	provider/soft  an RDMA device in software: no hardware, no privileges, no cgo
+//	provider/rdmacore
+//	               RDMA devices, by librdmacm and libibverbs; build tag rdmacore
 //
 // A program opens a provider, writes a handler and gives both to reactor.New;
 // examples/echo is one that is complete. cm, cq, poller and verbs can be used

@@ -52,8 +52,8 @@ func curvesOf(rows []Row) (curves []*curve) {
 	return curves
 }
 
-// ratePlot has a line for each peer, path and mode: messages a second against messages in flight,
-// both on logarithmic scales.
+// ratePlot has a line for each peer, path and mode: messages a second against
+// messages in flight, both on logarithmic scales.
 func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
 	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"

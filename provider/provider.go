@@ -34,9 +34,10 @@ type Config struct {
 }
 
 // Open opens a provider: "soft", "rdmacore", or "auto" for real devices where
-// there are some for Config.Addr, and else the soft one. The caller closes it after all that was
-// made from it. A name or path that is unknown, or not part of this build, is a
-// *verbs.FeatureError that says which there are; other errors are the provider's.
+// there are some for Config.Addr, and else the soft one. The caller closes it after
+// all that was made from it. A name or path that is unknown, or not part of this
+// build, is a *verbs.FeatureError that says which there are; other errors are the
+// provider's.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {
 		cfg = &Config{}

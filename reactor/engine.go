@@ -39,8 +39,9 @@ type Engine struct {
 // New makes an engine over p, which stays the caller's and is closed after it.
 // Loop i uses completion vector i of each device. Where verbs.Caps.ProgressManual
 // is true a vector has one owner, so that connections of a second engine on the
-// provider fail with verbs.ErrBusy, and Config.Loops is limited to the vectors. Nothing runs before Start. An
-// engine that is not needed after all is given back with Shutdown.
+// provider fail with verbs.ErrBusy, and Config.Loops is limited to the vectors.
+// Nothing runs before Start. An engine that is not needed after all is given back
+// with Shutdown.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil {

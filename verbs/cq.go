@@ -6,9 +6,9 @@ import "time"
 type CQ interface {
 	// Poll moves up to len(dst) completions, oldest first, into dst, which
 	// stays the caller's, and returns how many. Fewer than len(dst), with a
-	// nil error, means that the queue was empty then. Completions of closed QPs may still come, as
-	// far as they were generated. After an overrun, and after Close, Poll
-	// returns an error for good. Source: ibv_poll_cq(3).
+	// nil error, means that the queue was empty then. Completions of closed
+	// QPs may still come, as far as they were generated. After an overrun, and
+	// after Close, Poll returns an error for good. Source: ibv_poll_cq(3).
 	Poll(dst []WC) (n int, err error)
 
 	// Arm asks for one event on the channel, for the first completion that is

@@ -28,9 +28,10 @@ type options struct {
 }
 
 // SetOption sets one option. AFONLY is part of the name that Bind reserves, and
-// so has to come before; REUSEADDR has an effect only before. REUSEADDR lets an ID bind to a port that others
-// with the option have bound, too; it reserves nothing then, so a later ID
-// without the option gets the port as if it were free. Only one can listen.
+// so has to come before; REUSEADDR has an effect only before. REUSEADDR lets an ID
+// bind to a port that others with the option have bound, too; it reserves nothing
+// then, so a later ID without the option gets the port as if it were free. Only
+// one can listen.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -50,7 +50,7 @@
 // # Trust
 //
 // Everything that the other process can write (slots, counters, datagrams) is
-// copied once and checked before use; so is everything that comes by packet. A peer that breaks the protocol costs its
-// own connection: the queue pair goes to the error state and its requests are
-// flushed.
+// copied once and checked before use; so is everything that comes by packet. A
+// peer that breaks the protocol costs its own connection: the queue pair goes to
+// the error state and its requests are flushed.
 package soft

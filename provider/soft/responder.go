@@ -20,16 +20,16 @@ type responder struct {
 }
 
 // A remoteWindow is a stretch of local memory as a peer named it, less what was
-// moved of it already. It is looked
-// up again for each fragment, so that the region may be closed in between.
+// moved of it already. It is looked up again for each fragment, so that the region
+// may be closed in between.
 type remoteWindow struct {
 	addr uint64
 	key  uint32
 	left uint32
 }
 
-// deliver carries out one fragment of a SEND or WRITE. With any answer but answerAck nothing was
-// changed that repeating the fragment would change again.
+// deliver carries out one fragment of a SEND or WRITE. With any answer but
+// answerAck nothing was changed that repeating the fragment would change again.
 func (q *qp) deliver(r *request) answer {
 	switch r.op {
 	case frameSend:

@@ -45,8 +45,8 @@ func (c *wireCredits) init(q *qp, fire func()) {
 	c.probe.init(q.shard, fire)
 }
 
-// messageNumber is the number of a message that begins now. A READ is one message to the
-// peer for each piece that it is asked for.
+// messageNumber is the number of a message that begins now. A READ is one message
+// to the peer for each piece that it is asked for.
 func (l *wireLink) messageNumber(w *wqe) uint64 {
 	if w.op != verbs.OpRead {
 		return l.begun + 1
