@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"reflect"
 	"runtime"
 	"testing"
 	"time"
@@ -38,4 +39,41 @@ func TestClosedQueuePairsAreCollected(t *testing.T) {
 		}
 	}
 	require.FailNow(t, "the queue pair is still reachable")
+}
+
+// copyWC names the fields one by one: it must not forget one that is added.
+func TestCopyWCIsWhole(t *testing.T) {
+	var from, to verbs.WC
+	v := reflect.ValueOf(&from).Elem()
+	for i := range v.NumField() {
+		v.Field(i).SetUint(uint64(i + 1))
+	}
+	copyWC(&to, &from)
+	require.Equal(t, from, to)
+}
+
+// Completions that were waiting come before those that the same poll brings, and
+// what the caller has no room for waits.
+func TestPollKeepsTheOrder(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	const messages = 7
+	for i := range uint64(messages) {
+		b.recv(i, 0, 8)
+	}
+	for i := range uint64(messages) {
+		a.post(verbs.SendWR{ID: i, Opcode: verbs.OpSend})
+	}
+	next := uint64(0)
+	for _, room := range []int{1, 0, 2, 3, 4} {
+		dst := make([]verbs.WC, room)
+		n, err := b.cq.Poll(dst)
+		require.NoError(t, err)
+		require.Equal(t, min(room, messages-int(next)), n)
+		for _, wc := range dst[:n] {
+			require.Equal(t, next, wc.ID)
+			next++
+		}
+	}
+	require.EqualValues(t, messages, next)
 }

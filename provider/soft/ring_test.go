@@ -1,0 +1,66 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// newRing is both ends of a ring of so many slots.
+func newRing(slots int) (producer, consumer) {
+	r := ring{slots: make([]slot, slots), area: make([]byte, 1<<16)}
+	return newProducer(r), consumer{ring: r}
+}
+
+// What was put is not there before it is shown, and then all of it is, in order,
+// wherever in the ring the batch begins.
+func TestBatchIsShownAtOnce(t *testing.T) {
+	const slots = 8
+	out, in := newRing(slots)
+	var r request
+	next, seen := byte(0), byte(0)
+	for batch := 1; batch <= slots; batch++ {
+		for range batch {
+			dst, inArea, ok := out.reserve(1)
+			require.True(t, ok)
+			require.False(t, inArea)
+			dst[0] = next
+			next++
+			out.put(&frame{op: frameSend, length: 1})
+			more, ok := in.peek(&r)
+			require.True(t, ok)
+			require.False(t, more, "slot %d of %d", out.hidden, batch)
+		}
+		out.show()
+		for range batch {
+			more, ok := in.peek(&r)
+			require.True(t, more && ok)
+			require.Equal(t, []byte{seen}, r.payload)
+			seen++
+			in.advance(&r.frame)
+		}
+		require.True(t, out.free(in.head))
+	}
+	require.Equal(t, next, seen)
+	_, _, ok := out.reserve(1)
+	require.True(t, ok)
+}
+
+// A batch may fill the ring, and no more.
+func TestRingIsFull(t *testing.T) {
+	out, in := newRing(4)
+	for range len(out.slots) {
+		_, _, ok := out.reserve(0)
+		require.True(t, ok)
+		out.put(&frame{op: frameSend})
+	}
+	_, _, ok := out.reserve(0)
+	require.False(t, ok)
+	out.show()
+	require.False(t, out.free(in.head+5), "more than there is")
+	require.True(t, out.free(in.head+1))
+	_, _, ok = out.reserve(0)
+	require.True(t, ok)
+}
