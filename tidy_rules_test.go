@@ -19,7 +19,7 @@ func TestRulesCanFail(t *testing.T) {
 		{"choosing a provider", "reactor/x.go", imports(module + "/provider/soft"), "reactor must not import provider/soft", checkArrows},
 		{"test support in production", "reactor/x.go", imports(module + "/verbs/verbstest"), "reactor must not import verbs/verbstest", checkArrows},
 		{"internal in an example", "examples/echo/x.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
-		{"internal of another", "internal/ring/x.go", imports(module + "/internal/psn"), "must not import internal/psn", checkArrows},
+		{"internal of another", "internal/slots/x.go", imports(module + "/internal/psn"), "must not import internal/psn", checkArrows},
 		{"a test's arrow", "cq/x_test.go", imports(module + "/poller"), "cq must not import poller", checkArrows},
 		{"unknown package", "extras/x.go", imports("fmt"), "not in the table", checkArrows},
 		{"foreign module", "cm/x.go", imports("github.com/some/thing"), "must not depend on github.com/some/thing", checkModules},
@@ -34,8 +34,9 @@ func TestRulesCanFail(t *testing.T) {
 		{"method", "cm/x.go", "package x\nfunc (t *T[K]) Name() {}", "Name has no comment", checkDocs},
 		{"type", "cm/x.go", "package x\ntype Name int", "Name has no comment", checkDocs},
 		{"constant", "cm/x.go", "package x\nconst (\n\tName = 1\n)", "Name has no comment", checkDocs},
-		{"long file", "cm/x.go", "package x" + strings.Repeat("\n", maxFileLines) + "var x int", "cm/x.go has 501 lines", checkSize},
-		{"long function", "cm/x.go", "package x\nfunc name() {" + strings.Repeat("\n", maxFuncLines) + "}", "cm/x.go:name has 71 lines", checkSize},
+		{"long comment", "cm/x.go", "package x\n\n// " + strings.Repeat("x", maxComment), "a comment of 93 characters", checkComments},
+		{"long file", "cm/x.go", "package x" + strings.Repeat("\n", maxFileLines) + "var x int", "cm/x.go has 401 lines", checkSize},
+		{"long function", "cm/x.go", "package x\nfunc name() {" + strings.Repeat("\n", maxFuncLines) + "}", "cm/x.go:name has 61 lines", checkSize},
 	} {
 		t.Run(bad.name, func(t *testing.T) {
 			problems := bad.check(parse(t, bad.path, bad.path, bad.text))

@@ -12,7 +12,7 @@ type Stats struct {
 	StaleEvents   uint64 // of a CQ that is closed, or never was
 	Acks          uint64 // calls that gave events back
 	AckedEvents   uint64 // events given back
-	Rescues       uint64 // sleeps past a completion, ended by the safety timeout: a fault of the device or its driver
+	Rescues       uint64 // sleeps past a completion: a fault of the device or its driver
 
 	Resizes  uint64 // of a CQ, to make room
 	Refusals uint64 // reservations that found no room
