@@ -9,11 +9,11 @@ SYSTEMS  := darwin freebsd windows
 .PHONY: help test check deps lint race nocgo cross test-vm fuzz microbench
 
 help:
-	@echo 'make test    all of it: lint, tests with -race, without cgo, other systems, test-vm'
-	@echo 'make check   lint and tests, once'
-	@echo 'make test-vm the kernel'\''s RDMA stack and other programs, in a virtual machine'
+	@echo 'make test        all of it: lint, tests with -race, without cgo, other systems, test-vm'
+	@echo 'make check       lint and tests, once'
+	@echo 'make test-vm     the kernel'\''s RDMA stack and other programs, in a virtual machine'
+	@echo 'make fuzz        every fuzz target for FUZZTIME ($(FUZZTIME))'
 	@echo 'make microbench  what the hot path is made of, in the format of benchstat'
-	@echo 'make fuzz    every fuzz target for FUZZTIME ($(FUZZTIME))'
 
 test: deps lint race nocgo cross test-vm
 	@echo 'make test: all passed'
