@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 )
@@ -39,12 +40,20 @@ const spinLimit = 8 * time.Microsecond
 // forever is a sleep without a limit of the caller's.
 const forever time.Duration = -1
 
+// yieldEvery is how long a loop that sleeps now and then stays away from the Go
+// scheduler. A goroutine that has not passed through it for 10ms counts as stuck
+// (forcePreemptNS in runtime/proc.go), whatever it slept in system calls: the
+// runtime then takes its processor away in each sleep, and wakes up thousands of
+// times a second to do so, on the loop's own CPU if it is pinned.
+const yieldEvery = 8 * time.Millisecond
+
 // idle decides between polling on and sleeping.
 type idle struct {
 	policy   atomic.Uint32
 	budget   time.Duration
 	spinning bool          // the last turn had no work, and the loop polls on
 	until    time.Duration // in the loop's time
+	yielded  time.Duration // when the scheduler last saw the loop, in the loop's time
 }
 
 // worked ends the spin.
@@ -66,12 +75,25 @@ func (i *idle) spin(k *clock) bool {
 	return k.now < i.until
 }
 
+// yields reports whether it is time to pass through the scheduler, and counts on
+// it that the caller does.
+func (i *idle) yields(now time.Duration) bool {
+	if now-i.yielded < yieldEvery {
+		return false
+	}
+	i.yielded = now
+	return true
+}
+
 // sleep waits until something happens, for at most limit, unless something has
 // happened already.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
 	if l.prepare() {
 		return
+	}
+	if l.idle.yields(l.clock.now) {
+		runtime.Gosched() // nothing waits for the loop now
 	}
 	timeout, cause := l.sleepLimit(limit)
 	n, err := l.poller.Wait(timeout)

@@ -32,6 +32,16 @@ func TestEventNeverSpinsAndBusyAlways(t *testing.T) {
 	require.True(t, i.spin(&k))
 }
 
+func TestSleepersYieldNowAndThen(t *testing.T) {
+	const stuck = 10 * time.Millisecond // forcePreemptNS
+	require.Less(t, yieldEvery, stuck)
+	var i idle
+	require.False(t, i.yields(yieldEvery-1))
+	require.True(t, i.yields(yieldEvery))
+	require.False(t, i.yields(2*yieldEvery-1), "it has just done so")
+	require.True(t, i.yields(2*yieldEvery+1))
+}
+
 func TestNames(t *testing.T) {
 	require.Equal(t, "busy", IdleBusy.String())
 	require.Equal(t, "unknown idle policy", IdlePolicy(9).String())
