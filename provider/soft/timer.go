@@ -24,6 +24,12 @@ func (t *timer) start(after time.Duration) {
 	t.shard.timers.push(t)
 }
 
+// again starts a timer that has fired, so long after it was due.
+func (t *timer) again(after time.Duration) {
+	t.when += int64(after)
+	t.shard.timers.push(t)
+}
+
 func (t *timer) stop() {
 	if t.running() {
 		t.shard.timers.remove(t.index)

@@ -31,7 +31,8 @@ type wireRequester struct {
 	full       bool   // the link had no room
 	recovering bool   // sending again what was lost, until there is progress
 	tries      uint8  // in a row without progress
-	touched    bool   // something was sent or answered since retry was started
+	touched    bool   // something was answered, or sent again, since retry looked
+	looks      int    // of retry that saw nothing, in a row
 	result     [8]byte
 	retry      timer
 }

@@ -34,15 +34,19 @@ func (l *wireLink) tryAgain() bool {
 	return true
 }
 
+// retryLooks is how often, in one timeout, it is looked whether answers come.
+const retryLooks = 4
+
 // watch makes sure that an answer is missed when it does not come. The timer is
-// not set anew for each packet, it is left running: when it fires and there was
-// something in between, it starts over. A loss is so noticed after one to two
-// times the timeout; up to four are allowed (IBTA vol. 1, 9.7.6.1.3).
+// not set anew for each packet, and no clock is read: it is left running, and
+// looks now and then whether there was something since it looked last. A loss is
+// so noticed after one to one and a quarter times the timeout; up to four times
+// are allowed (IBTA vol. 1, 9.7.6.1.3).
 func (l *wireLink) watch() {
 	timeout := verbs.AckTimeout(l.q.attr.Timeout)
 	if timeout > 0 && !l.retry.running() && l.q.sq.outstanding() {
-		l.touched = false
-		l.retry.start(timeout)
+		l.touched, l.looks = false, 0
+		l.retry.start(timeout / retryLooks)
 	}
 }
 
@@ -50,14 +54,30 @@ func (l *wireLink) onRetryTimer() {
 	if !l.q.sq.outstanding() || !l.q.serves() {
 		return
 	}
-	if !l.touched && !l.q.waitingRNR {
-		if !l.tryAgain() {
-			return
-		}
-		l.recovering = false
-		l.goBack()
-		l.transmit()
+	if l.looks++; l.touched || l.q.waitingRNR {
+		l.touched, l.looks = false, 0
 	}
+	if l.looks < retryLooks {
+		l.lookAgain()
+		return
+	}
+	if !l.tryAgain() {
+		return
+	}
+	l.recovering = false
+	l.goBack()
+	l.transmit()
 	l.watch()
-	l.touched = false
+}
+
+// lookAgain sets the timer for the next look. Without an answer it counts from the
+// time of the last, so that an owner that comes late makes up for those it has
+// missed.
+func (l *wireLink) lookAgain() {
+	period := verbs.AckTimeout(l.q.attr.Timeout) / retryLooks
+	if l.looks == 0 {
+		l.retry.start(period)
+	} else {
+		l.retry.again(period)
+	}
 }

@@ -124,7 +124,45 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 		p.wantQuiet("it was sent a short time ago")
 	}
 	p.advance(scriptTimeout)
-	p.wantRequest("it is repeated within twice the time", wire.SendOnly, 1)
+	p.wantRequest("its own time is over", wire.SendOnly, 1)
+}
+
+// The end of what was sent is lost: that is noticed soon after the timeout, counted
+// from the last answer.
+func TestWireTailLoss(t *testing.T) {
+	const look = scriptTimeout / retryLooks
+	for answered := time.Duration(1); answered < scriptTimeout; answered += look / 3 {
+		p := newScript(t)
+		p.post(1, verbs.OpSend, 1)
+		p.post(2, verbs.OpSend, 1)
+		p.pass(answered)
+		p.send(p.ack(0))
+		p.out = nil
+		p.pass(scriptTimeout - 1)
+		p.wantQuiet("there may still be an answer")
+		p.pass(1 + look + ownerTurn)
+		p.wantRequest("it is repeated", wire.SendOnly, 1)
+	}
+}
+
+const ownerTurn = scriptTimeout / 100
+
+// pass lets time pass as an owner does who is never away for long.
+func (p *script) pass(d time.Duration) {
+	for ; d > ownerTurn; d -= ownerTurn {
+		p.advance(ownerTurn)
+	}
+	p.advance(d)
+}
+
+// An owner that was away makes up for it at once.
+func TestWireTimeoutOfALateOwner(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 1)
+	p.out = nil
+	p.advance(time.Minute)
+	p.wantRequest("it was repeated", wire.SendOnly, 0)
+	p.wantQuiet("once")
 }
 
 func TestWireNoTimeout(t *testing.T) {
