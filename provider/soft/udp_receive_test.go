@@ -10,7 +10,7 @@ import (
 )
 
 // One packet is asked for at a time, until they come faster than that; and again
-// when there was none for two calls.
+// when a batch was but one.
 func TestUDPReceivesInCrowds(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	take := func(packets int, crowd bool) {
