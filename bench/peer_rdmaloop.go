@@ -115,13 +115,14 @@ func openProvider(s *spec) (cm.Provider, error) {
 	return provider.Open("soft", &provider.Config{Path: s.Path, Vectors: 1})
 }
 
-// engineConfig has the defaults, except where the case needs more.
+// engineConfig has the defaults, except where the case needs more. A loop that
+// does not spin is better left to the scheduler: see reactor.Config.CPUs.
 func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
 	}
 	cfg := &reactor.Config{Idle: policies[s.Mode]}
-	if s.CPU >= 0 {
+	if s.CPU >= 0 && cfg.Idle != reactor.IdleEvent {
 		cfg.CPUs = []int{s.CPU}
 	}
 	const usualMessage, usualInFlight = 4096, 64

@@ -19,7 +19,9 @@ type Config struct {
 	Loops int
 	// CPUs pins loops: loop i locks its goroutine to a thread, and the thread
 	// to CPU CPUs[i mod len]. Empty means neither. It does not apply to a loop
-	// made with NewLoop.
+	// made with NewLoop. It is for loops that spin: one that sleeps has a better
+	// tail when it is not locked. GOMAXPROCS should be more than the number of
+	// busy loops, or the rest of the program stops them for 10ms at a time.
 	CPUs []int
 
 	// Idle is what a loop does when there is nothing to do. Zero means
