@@ -13,7 +13,7 @@ import (
 type ah struct {
 	pd     *pd
 	attr   verbs.AHAttr
-	to     route // on the wire path
+	to     route // on the wire; without addresses for a peer on this host
 	closed atomic.Bool
 }
 
@@ -37,15 +37,19 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 
 // findRoute settles how the destination is reached.
 func (a *ah) findRoute() (err error) {
-	if a.pd.dev.cfg.Path == PathWire {
-		a.to, err = a.pd.dev.routeOf(&a.attr)
-		return err
+	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
+	if path != PathWire && onThisHost(addr) {
+		return nil
 	}
-	if addr := a.attr.DestGID.Addr(); !onThisHost(addr) {
+	if path == PathLocal {
 		return &verbs.FeatureError{Feature: "datagrams to " + addr.String(), Reason: errNotThisHost}
 	}
-	return nil
+	a.to, err = a.pd.dev.routeOf(&a.attr)
+	return err
 }
+
+// overWire reports whether datagrams to the destination go out by the wire.
+func (a *ah) overWire() bool { return a.to.remote.IsValid() }
 
 // checkAH checks what an address vector says of this side.
 func (d *device) checkAH(attr *verbs.AHAttr) error {

@@ -3,8 +3,6 @@
 package soft
 
 import (
-	"net/netip"
-
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -27,7 +25,7 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := reachAt(qp, plain(i.local.Addr())); err != nil {
+	if err := i.place(qp); err != nil {
 		_ = qp.Close()
 		return nil, err
 	}
@@ -92,14 +90,25 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	return i.initQPAttr(state)
 }
 
-// reachAt makes a datagram queue pair reachable at the ID's address, where that
-// is not so by itself.
-func reachAt(made verbs.QP, local netip.Addr) error {
+// place makes a datagram queue pair reachable on the wire where the ID is. It has
+// to be when the peer is asked that way, and should be on an ID that others may
+// ask either way.
+func (i *id) place(made verbs.QP) error {
 	q := made.(*qp)
 	q.shard.enter()
 	defer q.shard.leave()
-	if port, ok := q.path.(*wirePort); ok {
-		return port.reach(local)
+	p, ok := q.path.(*datagramPath)
+	if !ok || p.wire == nil {
+		return nil
+	}
+	p.wire.placed = true
+	at := plain(i.local.Addr())
+	_, asked := i.carrier.(*wireCarrier)
+	switch {
+	case q.dev.cfg.Path == PathWire || i.wire != nil || asked:
+		return p.wire.reach(at)
+	case !i.remote.IsValid() && !at.IsLoopback():
+		_ = p.wire.reach(at) // another process may have the UDP port
 	}
 	return nil
 }

@@ -15,7 +15,8 @@ const (
 	// PathAuto takes the local path to peers on this host that listen on it, and
 	// speaks RoCEv2 to all others. A listener lets both in, but that another
 	// process may have the UDP port: then it is reached from this host only. On
-	// a loopback address it never listens on the wire.
+	// a loopback address it never listens on the wire. Datagrams to this host
+	// take the local path always; a UD queue pair may have peers of both kinds.
 	PathAuto Path = iota
 	// PathLocal takes the local path only.
 	PathLocal

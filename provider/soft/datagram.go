@@ -30,11 +30,10 @@ const (
 	datagramBudget = 64 // messages taken in one look
 )
 
-// datagramPort is the path of a UD queue pair. It belongs to the shard.
+// datagramPort is the local path of a UD queue pair. It belongs to the shard.
 type datagramPort struct {
 	q   *qp
 	fd  int
-	seq uint64
 	out []byte
 	in  []byte
 
@@ -67,12 +66,7 @@ func (p *datagramPort) attach() error {
 	return nil
 }
 
-func (p *datagramPort) resend()       {}
-func (p *datagramPort) collect() bool { return false }
-func (p *datagramPort) offer()        {}
-func (p *datagramPort) silence()      {}
-
-// detach: see path.
+// detach gives up the socket. What is queued at it is lost.
 func (p *datagramPort) detach() {
 	if p.closed {
 		return
@@ -85,24 +79,8 @@ func (p *datagramPort) detach() {
 	_ = unix.Close(p.fd)
 }
 
-// transmit sends what is queued. A datagram that can not be delivered is lost,
-// as on a wire; it completes all the same.
-func (p *datagramPort) transmit() {
-	q := p.q
-	for w := q.toSend(); w != nil; w = q.toSend() {
-		if status := q.datagramFlaw(w); status != verbs.StatusSuccess {
-			q.spoil(w, status)
-			return
-		}
-		p.sendOne(w)
-		q.sent(w, p.seq)
-		p.seq++
-		q.acknowledged(p.seq)
-	}
-}
-
-func (p *datagramPort) sendOne(w *wqe) {
-	to := w.to.(*ah)
+// sendOne sends a datagram. One that can not be delivered is lost, as on a wire.
+func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
 	b := p.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
 	binary.BigEndian.PutUint32(b, w.toQKey)
@@ -117,10 +95,11 @@ func (p *datagramPort) sendOne(w *wqe) {
 	copy(b[12:], src[:])
 	copy(b[28:], to.attr.DestGID[:])
 	if !p.q.gather(b[datagramHeader:], w, 0) {
-		return
+		return verbs.StatusLocProtErr
 	}
 	_ = unix.Sendto(p.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL,
 		&unix.SockaddrUnix{Name: datagramName + strconv.FormatUint(uint64(w.toQPN), 10)})
+	return verbs.StatusSuccess
 }
 
 // sourceGID is the sender's address towards a destination on this host: a host

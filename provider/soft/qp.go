@@ -85,19 +85,14 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	return q, nil
 }
 
-// takeNumber registers the queue pair; a UD one on the local path also gets the
-// socket that its number names, which makes the number unique on the host.
+// takeNumber registers the queue pair. The path of a UD one has a say in it.
 func (q *qp) takeNumber() error {
-	if q.typ == verbs.QPTypeRC || q.dev.cfg.Path == PathWire {
+	if q.typ == verbs.QPTypeRC {
 		return q.dev.register(q, func(uint32) error { return nil })
 	}
-	return q.dev.register(q, func(num uint32) error {
-		port, err := newDatagramPort(q, num)
-		if err == nil {
-			q.path = port
-		}
-		return err
-	})
+	p := &datagramPath{q: q}
+	q.path = p
+	return q.dev.register(q, p.claim)
 }
 
 // join makes the queue pair a part of its shard, and keeps what it is made of
@@ -105,22 +100,27 @@ func (q *qp) takeNumber() error {
 func (q *qp) join() error {
 	q.shard.enter()
 	defer q.shard.leave()
-	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
-		return verbs.ErrClosed
-	}
-	if port, ok := q.path.(*datagramPort); ok {
-		if err := port.attach(); err != nil {
-			port.detach()
-			return err
+	if err := q.attachPath(); err != nil {
+		if q.path != nil {
+			q.path.detach()
 		}
-	} else if q.typ == verbs.QPTypeUD {
-		q.path = newWirePort(q)
+		return err
 	}
 	q.pd.users.Add(1)
 	q.sendCQ.users++
 	q.recvCQ.users++
 	if q.srq != nil {
 		q.srq.users++
+	}
+	return nil
+}
+
+func (q *qp) attachPath() error {
+	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
+		return verbs.ErrClosed
+	}
+	if p, ok := q.path.(*datagramPath); ok {
+		return p.attach()
 	}
 	return nil
 }

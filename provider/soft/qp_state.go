@@ -38,8 +38,8 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 			return err
 		}
 	}
-	if port, ok := q.path.(*wirePort); ok && to == verbs.StateRTR && from == verbs.StateInit {
-		if err := port.reachAll(); err != nil {
+	if p, ok := q.path.(*datagramPath); ok && to == verbs.StateRTR && from == verbs.StateInit {
+		if err := p.ready(); err != nil {
 			return err
 		}
 	}

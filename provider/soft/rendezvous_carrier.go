@@ -79,7 +79,8 @@ func (c *localCarrier) dial() error {
 			return err
 		}
 	}
-	if c.ch.dev.servedOnWire(c.id.local.Addr(), c.id.remote.Addr()) {
+	// Datagrams to this host do not go by the wire, so asking there is of no use.
+	if c.id.ps == cm.TCP && c.ch.dev.servedOnWire(c.id.local.Addr(), c.id.remote.Addr()) {
 		return c.goWire()
 	}
 	c.nobodyListens()

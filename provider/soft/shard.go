@@ -16,8 +16,9 @@ const (
 	// owner may spin, or be busy with other links, and hears of them in no other
 	// way.
 	lookEvery = 1024
-	// lookEveryDatagram is the same on a shard with UD queue pairs, whose
-	// messages come by descriptors only.
+	// lookEveryDatagram is the same on a shard with UD queue pairs on the local
+	// path, whose messages come by descriptors only. It looks each time when it
+	// has asked the sockets of the wire anyway.
 	lookEveryDatagram = 16
 	// clockEvery is after how many drives running timers are checked.
 	clockEvery = 16
@@ -57,7 +58,7 @@ type shard struct {
 	hot       []*link
 	armed     int // CQs that are armed and have not fired
 	events    int // events that wait in channels without a descriptor of their own
-	datagrams int // UD queue pairs
+	datagrams int // UD queue pairs on the local path
 	timers    timerHeap
 	alarm     int64 // what timerfd is set to; 0 when it is not
 	drives    uint32
@@ -174,7 +175,7 @@ func (s *shard) drive() {
 	if len(s.timers) > 0 && s.drives%clockEvery == 0 {
 		s.fireTimers()
 	}
-	if s.drives%lookEvery == 0 || s.datagrams > 0 && s.drives%lookEveryDatagram == 0 {
+	if s.drives%lookEvery == 0 || s.datagrams > 0 && (s.drives%lookEveryDatagram == 0 || len(s.hot) == 0 && len(s.udp.sockets) > 0) {
 		s.look()
 		s.cool()
 	}

@@ -18,60 +18,19 @@ const maxPortRoutes = 1024
 type wirePort struct {
 	q      *qp
 	s      *wireShard
-	seq    uint64
 	routes map[route]*route
 	homes  []*route // of the addresses that it can be reached at
-	due    bool
-	closed bool
+	placed bool     // connection management knows where it is to be reached
 }
 
 func newWirePort(q *qp) *wirePort {
-	p := &wirePort{q: q, s: &q.shard.wire, routes: make(map[route]*route)}
-	p.s.attach(q.num, p)
-	return p
+	return &wirePort{q: q, s: &q.shard.wire, routes: make(map[route]*route)}
 }
 
-// transmit: see path.
-func (p *wirePort) transmit() {
-	if !p.send() && !p.due {
-		p.due = true
-		p.s.due = append(p.s.due, p)
-	}
-	p.s.link.flush()
-}
-
-// work: see wireEnd.
-func (p *wirePort) work() (done bool) {
-	done = p.closed || p.send()
-	p.due = !done
-	return done
-}
-
-// send sends what is queued, and reports whether there was room for it. A
-// datagram completes when it is out: nobody answers.
-func (p *wirePort) send() (done bool) {
-	q := p.q
-	for w := q.toSend(); w != nil; w = q.toSend() {
-		status := q.datagramFlaw(w)
-		if status == verbs.StatusSuccess {
-			var room bool
-			if status, room = p.sendOne(w); !room {
-				return false
-			}
-		}
-		if status != verbs.StatusSuccess {
-			q.spoil(w, status)
-			break
-		}
-		q.sent(w, p.seq)
-		p.seq++
-		q.acknowledged(p.seq)
-	}
-	return true
-}
-
-func (p *wirePort) sendOne(w *wqe) (status verbs.Status, room bool) {
-	to := p.route(&w.to.(*ah).to)
+// sendOne sends a datagram with the number of a sequence, or reports that there is
+// no room for it now.
+func (p *wirePort) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
+	to := p.route(&along.to)
 	if to == nil {
 		return verbs.StatusLocQPOpErr, true
 	}
@@ -89,7 +48,7 @@ func (p *wirePort) sendOne(w *wqe) (status verbs.Status, room bool) {
 	}
 	bth := pkt.BTH()
 	bth.SetDestQP(w.toQPN)
-	bth.SetPSN(number(psn.Value(p.q.attr.SQPSN), p.seq))
+	bth.SetPSN(number(psn.Value(p.q.attr.SQPSN), seq))
 	bth.SetSolicited(w.flags&verbs.SendSolicited != 0)
 	pkt.DETH().Set(w.toQKey, p.q.num)
 	if h := pkt.ImmDt(); h != nil {
@@ -134,21 +93,27 @@ func (p *wirePort) reach(local netip.Addr) error {
 }
 
 // reachAll makes a queue pair that was not told where to be reachable wherever
-// the UDP port can be had.
+// the UDP port can be had. Where there is the local path, loopback addresses are
+// left to that, and it is enough without any.
 func (p *wirePort) reachAll() error {
-	if len(p.homes) > 0 {
+	if p.placed || len(p.homes) > 0 {
 		return nil
 	}
 	port, err := p.q.dev.Port(devicePort)
 	if err != nil {
 		return err
 	}
+	both := p.q.dev.cfg.Path == PathAuto
 	for _, gid := range port.GIDs {
-		if failed := p.reach(gid.Addr()); failed != nil {
+		addr := gid.Addr()
+		if both && (addr.IsLoopback() || addr.IsLinkLocalUnicast()) {
+			continue
+		}
+		if failed := p.reach(addr); failed != nil {
 			err = failed
 		}
 	}
-	if len(p.homes) > 0 {
+	if both || len(p.homes) > 0 {
 		return nil
 	}
 	return err
@@ -171,14 +136,8 @@ func (p *wirePort) receive(pkt wire.Packet, from *arrival) {
 	p.q.deliverDatagram(&d)
 }
 
-func (p *wirePort) resend()       {}
-func (p *wirePort) collect() bool { return false }
-func (p *wirePort) offer()        {}
-func (p *wirePort) silence()      {}
-
-// detach: see path.
+// detach gives up the routes.
 func (p *wirePort) detach() {
-	p.closed = true
 	p.s.detach(p.q.num)
 	p.closeRoutes()
 	for _, home := range p.homes {
@@ -186,5 +145,3 @@ func (p *wirePort) detach() {
 	}
 	p.homes = nil
 }
-
-var _ path = (*wirePort)(nil)

@@ -24,7 +24,8 @@ type sim struct {
 
 // simHost is the packet link of a shard, which has an address of its own. It
 // seals packets and checks them as the real one does. The addresses are those of
-// IPv6, where the ICRC covers all that is known.
+// IPv6, where the ICRC covers all that is known, and for documentation (RFC 3849):
+// no host has them.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr
@@ -46,7 +47,7 @@ func (s *sim) newEnd() *end {
 	vector := len(s.hosts)
 	shard, err := s.dev.shard(vector, verbs.ProgressManual)
 	require.NoError(s.t, err)
-	h := &simHost{sim: s, shard: shard, addr: netip.AddrFrom16([16]byte{0xfd, 15: byte(vector + 1)})}
+	h := &simHost{sim: s, shard: shard, addr: netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: byte(vector + 1)})}
 	shard.clock = func() int64 { return s.now }
 	shard.wire.link = h
 	s.hosts = append(s.hosts, h)

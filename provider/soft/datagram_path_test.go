@@ -1,0 +1,129 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// handle makes an address handle.
+func (e *end) handle(addr string) verbs.AH {
+	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr(addr)), Port: 1, HopLimit: 64})
+	require.NoError(e.t, err)
+	e.t.Cleanup(func() { require.NoError(e.t, a.Close()) })
+	return a
+}
+
+// sendTo sends a datagram of so many bytes.
+func (e *end) sendTo(to verbs.AH, peer *end, size int) {
+	e.post(verbs.SendWR{ID: uint64(size), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: peer.qp.num, RemoteQKey: simQKey,
+		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, size)}})
+}
+
+// One queue pair reaches its peers by either way, as the handle says, and its
+// requests complete in the order that they were posted in. The peer is one that
+// can be reached by both.
+func TestDatagramsBothWays(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	s.dev.cfg.Path = PathAuto
+	a, b := s.newUDEnd(), s.newUDEnd()
+	far, near := s.to(a, b), a.handle("127.0.0.1")
+	require.True(t, far.(*ah).overWire())
+	require.False(t, near.(*ah).overWire())
+	for i := range 6 {
+		b.recv(uint64(i), 100*i, 100)
+	}
+	for i := range 3 {
+		a.sendTo(far, b, 2*i)
+		a.sendTo(near, b, 2*i+1)
+	}
+	for i, wc := range a.wait(6) {
+		require.Equal(t, verbs.StatusSuccess, wc.Status)
+		require.EqualValues(t, i, wc.ID)
+	}
+	s.settle()
+	var even, odd []uint32
+	for _, wc := range b.wait(6) {
+		require.Equal(t, a.qp.num, wc.SrcQPN)
+		header := wire.GRH(b.mr.Bytes()[100*wc.ID:][:40])
+		if size := wc.ByteLen - 40; size%2 == 0 {
+			even = append(even, size)
+			require.Contains(t, string(header[:]), string(s.host(a).addr.AsSlice()), "from elsewhere")
+		} else {
+			odd = append(odd, size)
+			require.Contains(t, string(header[:]), "\x7f\x00\x00\x01", "from this host")
+		}
+	}
+	require.Equal(t, []uint32{0, 2, 4}, even)
+	require.Equal(t, []uint32{1, 3, 5}, odd)
+}
+
+// fullLink has no room.
+type fullLink struct{ packetLink }
+
+func (fullLink) room(*route, int) []byte { return nil }
+
+// A wire without room keeps back what comes behind, on either way.
+func TestDatagramsWaitForRoom(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	s.dev.cfg.Path = PathAuto
+	a, b := s.newUDEnd(), s.newUDEnd()
+	far, near := s.to(a, b), a.handle("127.0.0.1")
+	open := a.qp.shard.wire.link
+	a.qp.shard.wire.link = fullLink{open}
+	_, err := a.qp.PostSend([]verbs.SendWR{a.datagram(far, b), a.datagram(near, b)})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, a.qp.sq.tail-a.qp.sq.next, "both wait")
+	a.qp.shard.wire.link = open
+	require.Len(t, a.wait(2), 2)
+}
+
+func (e *end) datagram(to verbs.AH, peer *end) verbs.SendWR {
+	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: peer.qp.num, RemoteQKey: simQKey}
+}
+
+func TestDatagramsKeepToThePath(t *testing.T) {
+	elsewhere := &verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr("203.0.113.1")), Port: 1}
+	for path, want := range map[Path]bool{PathLocal: false, PathAuto: true, PathWire: true} {
+		e := newEnd(t, openDevice(t, &Config{Vectors: 1, Path: path, WirePort: freePort(t)}), 0, verbs.ProgressManual)
+		a, err := e.pd.CreateAH(elsewhere)
+		if !want {
+			require.ErrorIs(t, err, verbs.ErrNotSupported)
+			continue
+		}
+		require.NoError(t, err)
+		require.True(t, a.(*ah).overWire())
+		require.NoError(t, a.Close())
+	}
+}
+
+// homes are the addresses that an ID's queue pair can be reached at by the wire.
+func homes(id *cm.ID) (at []netip.Addr) {
+	for _, home := range id.QP().(*qp).path.(*datagramPath).wire.homes {
+		at = append(at, home.local)
+	}
+	return at
+}
+
+// An ID's queue pair has the UDP port where a peer needs it, and nowhere else.
+func TestDatagramsPlaced(t *testing.T) {
+	s := openParty(t, &Config{Vectors: 1, WirePort: freePort(t)})
+	l := s.listen(cm.UDP, "127.9.1.1:0", 1)
+	active := s.connecting(cm.UDP, l.LocalAddr(), nil)
+	require.Empty(t, homes(active), "its peer is on this host")
+	passive, _ := s.request(l)
+	s.createQP(passive)
+	require.Empty(t, homes(passive))
+
+	bound := s.id(cm.UDP)
+	require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.9.1.2:0")))
+	s.createQP(bound)
+	require.Empty(t, homes(bound), "nobody comes to a loopback address")
+}
