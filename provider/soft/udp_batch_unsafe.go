@@ -28,6 +28,7 @@ type batch struct {
 	buffers [][]byte
 	names   []rawName
 	control []cmsgs
+	tells   bool // receives control messages
 }
 
 // cmsgs are the control messages of one message; see cmsg(3). There are at
@@ -91,6 +92,38 @@ func (b *batch) expect(i int) {
 	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&b.names[i])), uint32(unsafe.Sizeof(b.names[i]))
 	h.Iov = &b.iovecs[i]
 	h.SetIovlen(1)
+	if b.tells {
+		h.Control = (*byte)(unsafe.Pointer(&b.control[i].list))
+		h.SetControllen(int(unsafe.Sizeof(b.control[i].list)))
+	}
+}
+
+// header is what control messages tell of the IP header of datagram i, and what
+// hosts send mostly where they do not.
+func (b *batch) header(i int) (class, hops uint8) {
+	h := &b.msgs[i].header
+	hops = defaultHopLimit
+	for rest := unsafe.Slice(h.Control, h.Controllen); len(rest) >= unix.SizeofCmsghdr; {
+		m, value, next, err := unix.ParseOneSocketControlMessage(rest)
+		if err != nil {
+			break
+		}
+		number := uint8(0) // IP_TOS is a byte, the others are integers: ip(7)
+		switch {
+		case len(value) >= 4:
+			number = uint8(binary.NativeEndian.Uint32(value))
+		case len(value) > 0:
+			number = value[0]
+		}
+		switch m.Type {
+		case unix.IP_TOS, unix.IPV6_TCLASS:
+			class = number
+		case unix.IP_TTL, unix.IPV6_HOPLIMIT:
+			hops = number
+		}
+		rest = next
+	}
+	return class, hops
 }
 
 // address makes message i one of count buffers from first on, to dest. With a

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
 // What a route wants in the IP header is there, alone and with segments, and the
@@ -63,3 +65,51 @@ func (r *udpRig) header(classType, hopsType int) (class, hops uint8) {
 	}
 	return class, hops
 }
+
+// A receiver that asks for it is told what the header says, and one that does not
+// guesses.
+func TestUDPHeadersAreTold(t *testing.T) {
+	for _, addr := range []string{"127.9.0.1", "::1"} {
+		r := oneSocket(t, addr)
+		r.to.trafficClass, r.to.hopLimit = 0x68, 3
+		for _, want := range []arrival{{hopLimit: defaultHopLimit}, {trafficClass: 0x68, hopLimit: 3}} {
+			for _, packets := range []int{1, 5} {
+				for range packets {
+					r.queue(64)
+				}
+				r.send.flush()
+				var got headers
+				for r.recv.receive(&got) > 0 {
+				}
+				require.Len(t, got, packets)
+				for _, h := range got {
+					require.Equal(t, want, h, "%s", addr)
+				}
+			}
+			r.recv.tellHeaders()
+		}
+		r.to.trafficClass, r.to.hopLimit = 0, 9
+		var got headers
+		r.queue(1)
+		r.send.flush()
+		require.Equal(t, 1, r.recv.receive(&got))
+		require.Equal(t, headers{{hopLimit: 9}}, got, "nothing is left of the last")
+		require.Zero(t, testing.AllocsPerRun(10, func() {
+			r.queue(1)
+			r.send.flush()
+			r.recv.receive(nobody{})
+		}))
+	}
+}
+
+// headers keeps what the IP headers of packets said.
+type headers []arrival
+
+func (h *headers) receive(_ wire.Packet, from *arrival) {
+	*h = append(*h, arrival{trafficClass: from.trafficClass, hopLimit: from.hopLimit})
+}
+
+// nobody takes packets and forgets them.
+type nobody struct{}
+
+func (nobody) receive(wire.Packet, *arrival) {}

@@ -56,6 +56,9 @@ func (l *udpLink) open(to *route) error {
 		return err
 	}
 	u.users++
+	if to.curious {
+		u.recv.tellHeaders()
+	}
 	to.dest = &udpDest{socket: u, trafficClass: to.trafficClass, hopLimit: to.hopLimit}
 	to.dest.set(u.port.local, to.remote)
 	return nil

@@ -5,6 +5,8 @@ package soft
 import (
 	"net/netip"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
@@ -19,6 +21,7 @@ type udpReceiver struct {
 	last  arrival
 	run   int  // calls that brought something, in a row
 	crowd bool // many packets are there when there is any
+	tells bool // what IP headers say
 	stats receiveStats
 }
 
@@ -58,10 +61,31 @@ func (r *udpReceiver) receive(to packetSink) (n int) {
 	return n
 }
 
+// tellHeaders has the system tell what the IP header of each packet says. That
+// takes longer, so only datagram queue pairs ask for it, who hand it on.
+func (r *udpReceiver) tellHeaders() {
+	if r.tells {
+		return
+	}
+	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
+	if r.local.Addr().Is6() {
+		level, options = unix.IPPROTO_IPV6, [...]int{unix.IPV6_RECVTCLASS, unix.IPV6_RECVHOPLIMIT}
+	}
+	for _, option := range options {
+		if unix.SetsockoptInt(r.fd, level, option, 1) != nil {
+			return // what is not told is guessed, as for all others
+		}
+	}
+	r.tells, r.batch.tells = true, true
+	for i := range r.batch.msgs {
+		r.batch.expect(i)
+	}
+}
+
 // call asks for one packet as long as they come one by one: a batch takes longer
-// to find out that there is only one, or none.
+// to find out that there is only one, or none. Only a batch tells headers.
 func (r *udpReceiver) call() (n int) {
-	if r.crowd {
+	if r.crowd || r.tells {
 		return r.batch.receive(r.fd)
 	}
 	return r.batch.receiveOne(r.fd)
@@ -94,6 +118,9 @@ func (r *udpReceiver) check(i int) (wire.Packet, bool) {
 	if _, ok := r.flow.Verify(p); !ok {
 		r.stats.damaged++
 		return p, false
+	}
+	if r.tells {
+		r.last.trafficClass, r.last.hopLimit = r.batch.header(i)
 	}
 	return p, true
 }

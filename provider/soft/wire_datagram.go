@@ -68,6 +68,7 @@ func (p *wirePort) route(of *route) *route {
 	}
 	to := new(route)
 	*to = *of
+	to.curious = true
 	if p.s.link.open(to) != nil {
 		return nil
 	}
@@ -84,7 +85,7 @@ func (p *wirePort) closeRoutes() {
 
 // reach makes the queue pair reachable at an address of this host.
 func (p *wirePort) reach(local netip.Addr) error {
-	home := &route{local: local, remote: local}
+	home := &route{local: local, remote: local, curious: true}
 	if err := p.s.link.open(home); err != nil {
 		return err
 	}

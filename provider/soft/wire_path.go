@@ -34,6 +34,7 @@ type route struct {
 	local, remote netip.Addr
 	trafficClass  uint8
 	hopLimit      uint8
+	curious       bool // its owner wants to know the header of what arrives
 
 	dest *udpDest // once the link has opened it
 }
