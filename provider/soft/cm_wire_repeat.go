@@ -14,7 +14,10 @@ const (
 	firstRepeat = 256 * time.Millisecond
 	lastRepeat  = 4608 * time.Millisecond
 	// orphanRepeats is how often a wish to disconnect is repeated when the ID
-	// is gone: 22 s in all.
+	// is gone: for 22 s, or until its channel is closed. The kernel says it once
+	// then, and a peer that only waits does not hear of it where that is lost.
+	// With its ID a wish is repeated for as long as the kernel does; see
+	// leaveTimeout.
 	orphanRepeats = 8
 )
 

@@ -224,6 +224,28 @@ func TestWireCMOrphansEnd(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
+// Nor for longer than there is the channel, which leaves nothing behind.
+func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
+	w := newMADWorld(t)
+	active, passive := w.connected()
+	home := w.client.tc
+	other, err := cm.OpenChannel(w.client)
+	require.NoError(t, err)
+	tc := w.client.tc
+	w.client.tc, tc.clock = home, home.clock
+	require.NoError(t, active.Migrate(other))
+	w.lose(wire.AttrDREQ, 1)
+	w.client.end(active)
+	require.Len(t, tc.orphans, 1)
+	require.Equal(t, []netip.Addr{clientAddr}, w.client.p.dev.udp.addrs())
+	require.NoError(t, other.Close())
+	require.Empty(t, tc.orphans)
+	require.Empty(t, w.client.p.dev.mads.carriers)
+	require.Empty(t, w.client.p.dev.udp.addrs(), "the UDP port is free")
+	w.quiet()
+	w.server.end(passive)
+}
+
 func TestWireCMDisconnectByBoth(t *testing.T) {
 	w := newMADWorld(t)
 	active, passive := w.connected()
