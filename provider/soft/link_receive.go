@@ -165,8 +165,8 @@ func (l *link) answer() {
 	l.ctl.ack.Store(uint64(l.in.head) | uint64(l.syndrome)<<32 | uint64(l.naks)<<40)
 }
 
-var _ path = (*link)(nil)
-
 // offer: see path. The peer comes again when its RNR timer is up, as it has been
 // told.
 func (l *link) offer() {}
+
+var _ path = (*link)(nil)
