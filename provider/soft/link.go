@@ -14,9 +14,6 @@ const (
 	// ackEvery is after how many drives acknowledgements are looked at that
 	// nobody waits for.
 	ackEvery = 64
-	// restAfter is after how many drives without traffic a link is polled with as
-	// little effort as can be.
-	restAfter = 256
 )
 
 // link is the local path: it carries the requests and responses of one queue
@@ -46,8 +43,9 @@ type link struct {
 	repeats   uint32 // the peer's resend count at that time
 	unrung    bool   // slots were published since the peer's bell was considered
 	parked    wakeLevel
-	unread    int // rings that may lie on the bell
-	hotIndex  int // in the shard's hot list, -1 when not in it
+	unread    int      // rings that may lie on the bell
+	list      *[]*link // of the shard, that it is on; nil when it is left to its bell
+	index     int      // in that
 	lastWork  uint32
 
 	read    remoteWindow // what is left of the READ whose response is under way
@@ -56,7 +54,7 @@ type link struct {
 
 // newLink attaches a queue pair to its end of a connection.
 func newLink(q *qp, end *localEnd) (*link, error) {
-	l := &link{q: q, s: q.shard, end: end, hotIndex: -1}
+	l := &link{q: q, s: q.shard, end: end}
 	var out, rout, in, rin ring
 	l.ctl, out, rout = end.seg.carve(end.side)
 	l.peer, in, rin = end.seg.carve(1 - end.side)
@@ -86,7 +84,8 @@ func (l *link) alive() bool { return l.q.serves() }
 
 // poll does what there is to do, and reports whether there was anything.
 func (l *link) poll() bool {
-	if l.s.drives-l.lastWork > restAfter && l.rests() {
+	if l.s.drives-l.lastWork > dozeAfter && l.rests() {
+		l.s.move(l, &l.s.dozing)
 		return false
 	}
 	work := l.receive()
@@ -112,14 +111,11 @@ func (l *link) poll() bool {
 	return work
 }
 
-// rests reports whether there is nothing to do, cheaply: idle links slow the others
-// down by what it costs to find that out. One that has worked lately is not asked,
-// for to it the question would cost time. A READ or an atomic counts among the
-// acknowledgements that are wanted.
+// rests reports whether there is nothing to do, with a few loads. While requests
+// are unanswered it does not, for answers that nobody waits for come silently.
 func (l *link) rests() bool {
-	q := l.q
-	return !l.in.ready() && l.owed == 0 && q.wantAcks == 0 && q.sq.next == q.sq.tail && !l.reading &&
-		l.s.drives%ackEvery != 0
+	sq := &l.q.sq
+	return !l.in.ready() && l.owed == 0 && sq.done == sq.tail && !l.reading
 }
 
 // park asks the peer to ring the bell, and reports whether it is asleep then:
@@ -191,12 +187,12 @@ func (l *link) silence() {
 	l.acknowledge()
 	l.ctl.state.Store(sideSilent)
 	l.wake(wakeSlots)
-	l.s.chill(l)
+	l.s.move(l, nil)
 }
 
 // detach: see path.
 func (l *link) detach() {
-	l.s.chill(l)
+	l.s.move(l, nil)
 	l.s.unwatch(l.end.bell)
 	l.q.dev.dropEnd(l.q.num, l.q.attr.DestQPN)
 	l.end.release()

@@ -178,17 +178,58 @@ func TestIdleLinksAreLeftToTheirBells(t *testing.T) {
 		_, err := bs[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Len(t, s.hot, hotKept)
+	require.Equal(t, hotKept, s.polled())
 	for range 4 * hotIdleDrives {
 		_, err := as[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Len(t, as[0].qp.shard.hot, hotKept)
+	require.Equal(t, hotKept, as[0].qp.shard.polled())
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("cold")})
 		require.EqualValues(t, i, bs[i].wait(1)[0].ID)
 		require.Equal(t, verbs.StatusSuccess, a.wait(1, bs[i])[0].Status, "who sends looks for the answer")
 	}
+}
+
+// Links that doze are asked one at each drive, and no more: what a busy link costs
+// does not depend on them.
+func TestDozingLinksAreAskedInTurn(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	var as, bs [hotKept]*end
+	for i := range as {
+		as[i], bs[i] = newPair(t, d, verbs.ProgressManual)
+		bs[i].recv(uint64(i), 0, 64)
+	}
+	s := bs[0].qp.shard
+	bs[0].outcome(2 * dozeAfter)
+	require.Empty(t, s.hot)
+	require.Len(t, s.dozing, hotKept)
+	for i, a := range as {
+		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
+		got := bs[i].outcome(hotKept)
+		require.Len(t, got, 1, "each has its turn")
+		require.EqualValues(t, i, got[0].ID)
+		require.Len(t, s.hot, i+1, "who works is awake, the others are not")
+	}
+	bs[0].outcome(2 * dozeAfter)
+	require.Empty(t, s.hot)
+}
+
+// A link with a request that is not answered does not doze, for the answer comes
+// without a sign.
+func TestWhoWaitsDoesNotDoze(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	b.recv(1, 0, 64)
+	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
+	s := a.qp.shard
+	a.outcome(4 * dozeAfter)
+	require.Len(t, s.hot, 1)
+	b.wait(1)
+	b.outcome(2) // nothing else to do: now the answer goes out
+	a.outcome(4 * dozeAfter)
+	require.Empty(t, s.hot)
+	require.False(t, a.qp.sq.outstanding())
 }
 
 // The bell of an end that polls is not rung: that is what makes sending cheap.

@@ -204,7 +204,7 @@ func TestColdLinkDrains(t *testing.T) {
 	a.post(verbs.SendWR{Opcode: verbs.OpSend})
 	l := a.qp.path.(*link)
 	require.True(t, l.park())
-	a.qp.shard.chill(l)
+	a.qp.shard.move(l, nil)
 	sqd(t, a)
 	b.wait(1)
 	b.turn()

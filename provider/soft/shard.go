@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -22,9 +23,11 @@ const (
 	lookEveryDatagram = 16
 	// clockEvery is after how many drives running timers are checked.
 	clockEvery = 16
+	// dozeAfter is after how many drives without traffic a link dozes.
+	dozeAfter = 256
 	// hotKept is how many links are polled however idle they are, and
 	// hotIdleDrives after how many drives without traffic one beyond that
-	// number is left to its doorbell. It keeps the cost of a drive flat.
+	// number is left to its doorbell, so that those that doze are asked often.
 	hotKept       = 8
 	hotIdleDrives = 4096
 	// maxReady is how many descriptors one look handles.
@@ -36,10 +39,11 @@ const (
 // locked; in automatic progress a goroutine of the shard's own drives it too,
 // and mu is taken by every call.
 //
-// A link is hot while it is polled at each drive. A link that is not hot is
-// parked: the peer rings its doorbell, which the epoll descriptor watches. While
-// the owner may go to sleep (some CQ is armed, or progress is automatic) the hot
-// links are parked as well.
+// A link is hot while it is polled at each drive. One that has been idle for a
+// while dozes: each drive asks one of those, so that a busy link is as fast among
+// idle ones as alone. What is on neither list is parked: the peer rings its doorbell,
+// which the epoll descriptor watches. While the owner may go to sleep (some CQ is
+// armed, or progress is automatic) the others are parked as well.
 type shard struct {
 	dev   *device
 	auto  bool
@@ -55,10 +59,12 @@ type shard struct {
 	wire wireShard
 	udp  udpLink
 
-	hot       []*link
-	armed     int // CQs that are armed and have not fired
-	events    int // events that wait in channels without a descriptor of their own
-	datagrams int // UD queue pairs on the local path
+	hot       []*link // polled at each drive
+	dozing    []*link // asked in turn
+	turn      int     // index of the one that was asked last
+	armed     int     // CQs that are armed and have not fired
+	events    int     // events that wait in channels without a descriptor of their own
+	datagrams int     // UD queue pairs on the local path
 	timers    timerHeap
 	alarm     int64 // what timerfd is set to; 0 when it is not
 	drives    uint32
@@ -128,19 +134,24 @@ func (s *shard) settle() {
 	if s.armed == 0 && !s.auto {
 		return
 	}
-	for i := len(s.hot) - 1; i >= 0; i-- {
-		switch l := s.hot[i]; {
-		case !l.park():
-			s.signal()
-		case len(s.hot) > hotKept:
-			s.chill(l) // its bell is enough
-		}
-	}
+	s.settleLinks(s.dozing)
+	s.settleLinks(s.hot)
 	if !s.wire.settle() {
 		s.signal()
 	}
 	s.udp.watch()
 	s.setAlarm()
+}
+
+func (s *shard) settleLinks(links []*link) {
+	for _, l := range slices.Backward(links) {
+		switch {
+		case !l.park():
+			s.signal()
+		case s.polled() > hotKept:
+			s.move(l, nil) // its bell is enough
+		}
+	}
 }
 
 // watch adds a descriptor to those that wake the owner.
@@ -171,6 +182,9 @@ func (s *shard) drive() {
 	}
 	for i := 0; i < len(s.hot); i++ {
 		s.hot[i].poll()
+	}
+	if len(s.dozing) > 0 {
+		s.glance()
 	}
 	if len(s.timers) > 0 && s.drives%clockEvery == 0 {
 		s.fireTimers()
@@ -234,34 +248,56 @@ func (s *shard) setAlarm() {
 	_ = unix.TimerfdSettime(s.timerfd, 0, &spec, nil)
 }
 
-// heat makes a link one that is polled.
-func (s *shard) heat(l *link) {
-	l.lastWork = s.drives
-	if l.hotIndex < 0 {
-		l.hotIndex = len(s.hot)
-		s.hot = append(s.hot, l)
+// glance asks one of the links that doze, each in its turn.
+func (s *shard) glance() {
+	if s.turn++; s.turn >= len(s.dozing) {
+		s.turn = 0
+	}
+	if l := s.dozing[s.turn]; !l.rests() {
+		s.heat(l)
+		l.poll()
 	}
 }
 
-func (s *shard) chill(l *link) {
-	if l.hotIndex < 0 {
-		return
+// heat makes a link one that is polled at each drive.
+func (s *shard) heat(l *link) {
+	l.lastWork = s.drives
+	if l.list != &s.hot {
+		s.move(l, &s.hot)
 	}
-	last := len(s.hot) - 1
-	s.hot[l.hotIndex] = s.hot[last]
-	s.hot[l.hotIndex].hotIndex = l.hotIndex
-	s.hot[last] = nil
-	s.hot = s.hot[:last]
-	l.hotIndex = -1
 }
+
+// move takes a link from the list that it is on, if any, to another one, or to none.
+func (s *shard) move(l *link, to *[]*link) {
+	if from := l.list; from != nil {
+		last := len(*from) - 1
+		moved := (*from)[last]
+		(*from)[l.index], moved.index = moved, l.index
+		(*from)[last] = nil
+		*from = (*from)[:last]
+	}
+	if l.list = to; to != nil {
+		l.index = len(*to)
+		*to = append(*to, l)
+	}
+}
+
+// polled is how many links are not left to their doorbells.
+func (s *shard) polled() int { return len(s.hot) + len(s.dozing) }
 
 // cool leaves idle links to their doorbells, beyond a number that is polled
 // anyway.
 func (s *shard) cool() {
-	for i := len(s.hot) - 1; i >= 0 && len(s.hot) > hotKept; i-- {
-		l := s.hot[i]
-		if s.drives-l.lastWork > hotIdleDrives && l.park() {
-			s.chill(l)
+	if s.polled() > hotKept {
+		s.coolLinks(s.dozing)
+		s.coolLinks(s.hot)
+	}
+}
+
+func (s *shard) coolLinks(links []*link) {
+	for _, l := range slices.Backward(links) {
+		if s.polled() > hotKept && s.drives-l.lastWork > hotIdleDrives && l.park() {
+			s.move(l, nil)
 		}
 	}
 }
