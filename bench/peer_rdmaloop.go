@@ -125,7 +125,7 @@ func engineConfig(s *spec) *reactor.Config {
 	if s.CPU >= 0 && cfg.Idle != reactor.IdleEvent {
 		cfg.CPUs = []int{s.CPU}
 	}
-	const usualMessage, usualInFlight = 4096, 64
+	const usualMessage, usualInFlight = 4096, 63
 	if s.Size > usualMessage {
 		cfg.MaxMessage = s.Size
 	}

@@ -48,7 +48,8 @@ type Config struct {
 
 	// MaxInFlight is how many operations one connection may have outstanding,
 	// and how many receive buffers it has posted; all queue sizes follow from
-	// it. Zero means 64.
+	// it. Zero means 63: a send queue has one place more, for a probe, and its
+	// memory is that of the next power of two.
 	MaxInFlight int
 	// MaxMessage is the size in bytes of a receive buffer, and the largest
 	// message that can be sent. Both sides of a connection should agree. Zero
@@ -65,7 +66,7 @@ type Config struct {
 	// Zero means a receive queue for each connection.
 	SRQ int
 	// SignalEvery asks for a completion of every so many sends; one completion
-	// confirms all sends before it. Zero means MaxInFlight/4, at least 1.
+	// confirms all sends before it. Zero means a quarter of MaxInFlight, rounded up.
 	SignalEvery int
 	// HugePages puts the receive and send buffers into huge pages where there
 	// are some.
@@ -186,10 +187,10 @@ func (c *Config) fill() {
 	c.EpollEvery = or(c.EpollEvery, 1024)
 	c.Batch = or(c.Batch, 64)
 	c.Mailbox = or(c.Mailbox, 4096)
-	c.MaxInFlight = or(c.MaxInFlight, 64)
+	c.MaxInFlight = or(c.MaxInFlight, 63)
 	c.MaxMessage = or(c.MaxMessage, 4096)
 	c.MaxInline = orNone(c.MaxInline, 128)
-	c.SignalEvery = or(c.SignalEvery, max(1, c.MaxInFlight/4))
+	c.SignalEvery = or(c.SignalEvery, (c.MaxInFlight+3)/4)
 	c.RetryCount = orNone(c.RetryCount, verbs.MaxRetry)
 	c.RNRRetryCount = orNone(c.RNRRetryCount, verbs.RNRRetryForever)
 	c.MinRNRTimer = or(c.MinRNRTimer, 12)

@@ -15,7 +15,7 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, 1, c.Loops)
 	require.Equal(t, IdleAdaptive, c.Idle)
 	require.Equal(t, 50*time.Microsecond, c.SpinBudget)
-	require.Equal(t, 64, c.MaxInFlight)
+	require.Equal(t, 63, c.MaxInFlight)
 	require.Equal(t, 16, c.SignalEvery)
 	require.Equal(t, 12, c.MinRNRTimer)
 	require.Equal(t, 7, c.RetryCount)

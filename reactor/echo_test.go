@@ -94,7 +94,7 @@ func TestBaseHandler(t *testing.T) {
 			assert.Equal(t, 1, c.Context())
 			c.SetContext(2)
 			assert.Equal(t, 2, c.Context())
-			assert.Equal(t, 64, c.MaxInFlight())
+			assert.Equal(t, 63, c.MaxInFlight())
 			assert.False(t, c.Loop().Now().IsZero())
 			assert.NoError(t, c.SendMsg([]byte("to nobody"), reactor.SendOptions{Solicited: true, Fence: true}))
 			assert.NoError(t, c.Close())
