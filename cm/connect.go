@@ -75,11 +75,12 @@ func (id *ID) Establish() error {
 }
 
 // Disconnect moves the queue pair of the ID, if it has one, to the error state,
-// which flushes it, and tells the peer; Disconnected follows. Called after
-// Disconnected it answers the peer, which waits for that, or for Close; where
-// there is nothing to answer it does no harm. In the UDP port space nobody is
-// told and no event follows. It does not cancel Connect or Accept: Close does.
-// Source: rdma_disconnect(3).
+// which flushes it, and tells the peer; Disconnected follows, at the latest when a
+// peer that does not answer has been asked often enough: about 70 seconds. Close
+// does not wait for that. Called after Disconnected it answers the peer, which
+// waits for that, or for Close; where there is nothing to answer it does no harm.
+// In the UDP port space nobody is told and no event follows. It does not cancel
+// Connect or Accept: Close does. Source: rdma_disconnect(3).
 func (id *ID) Disconnect() error {
 	return id.do(callDisconnect, func() error { return id.t.Disconnect() })
 }

@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -91,7 +92,9 @@ func (r RejectReason) String() string {
 // A RejectError says that the other side turned the connection away.
 type RejectError struct {
 	Reason RejectReason
-	// PrivateData is what the peer sent along: a copy, the holder's.
+	// PrivateData is what the peer sent along, with ByApplication the reason in
+	// its own words: a copy, the holder's. It may be padded with zeros to 148
+	// bytes, see ConnParam.PrivateData.
 	PrivateData []byte
 	// ByApplication is true when the peer's application refused, and false
 	// when nobody there could answer: no listener, a listener that closed, a
@@ -101,10 +104,13 @@ type RejectError struct {
 }
 
 func (e *RejectError) Error() string {
-	if e.ByApplication {
-		return fmt.Sprintf("connection refused by the application (%d bytes of private data)", len(e.PrivateData))
+	if !e.ByApplication {
+		return fmt.Sprintf("connection refused: %v", e.Reason)
 	}
-	return fmt.Sprintf("connection refused: %v", e.Reason)
+	if said := bytes.TrimRight(e.PrivateData, "\x00"); len(said) > 0 {
+		return fmt.Sprintf("connection refused by the application: %q", said)
+	}
+	return "connection refused by the application"
 }
 
 // Is makes errors.Is(err, ErrRefused) hold.

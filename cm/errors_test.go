@@ -25,7 +25,7 @@ func TestRejected(t *testing.T) {
 		reason cm.RejectReason
 		text   string
 	}{
-		{28, true, cm.RejectConsumer, "connection refused by the application (4 bytes of private data)"},
+		{28, true, cm.RejectConsumer, `connection refused by the application: "busy"`},
 		{28, false, cm.RejectConsumer, "connection refused: refused by the consumer"},
 		{8, false, cm.RejectInvalidServiceID, "connection refused: nobody listens"},
 		{10, false, cm.RejectStale, "connection refused: stale connection"},

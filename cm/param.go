@@ -43,9 +43,11 @@ const DefaultQKey = 0x01234567
 // ResponderResources and the other way round. Source: rdma_connect(3),
 // rdma_accept(3).
 type ConnParam struct {
-	// PrivateData goes to the peer unchanged: at most 56 bytes with Connect
-	// and 196 with Accept in the TCP port space, 180 and 136 in UDP. It is
-	// copied before the call returns.
+	// PrivateData goes to the peer: at most 56 bytes with Connect and 196 with
+	// Accept in the TCP port space, 180 and 136 in UDP. It is copied before
+	// the call returns. It arrives as it is, or, from all but the local path of
+	// the soft device, padded with zeros to the limit (rdma_accept(3)): say
+	// inside how long it is, or end it with something that is not zero.
 	PrivateData []byte
 
 	// ResponderResources is how many READs and atomics of the peer this side

@@ -94,8 +94,8 @@ func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 // RemoteAddr is the address of the peer.
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 
-// PeerPrivateData is what the peer sent along when it asked or answered. Some
-// devices pad it with zeros: see verbs.Caps. It is the connection's, and valid
+// PeerPrivateData is what the peer sent along when it asked or answered. It
+// may be padded with zeros, see cm.ConnParam. It is the connection's, and valid
 // for good.
 func (c *Conn) PeerPrivateData() []byte { return c.hello }
 

@@ -12,7 +12,8 @@ import (
 // A Dial says how to connect. It must not be changed before OnOpen or
 // OnDialError has it back.
 type Dial struct {
-	// PrivateData goes to the peer, at most 56 bytes.
+	// PrivateData goes to the peer, at most 56 bytes; it may arrive padded with
+	// zeros, see cm.ConnParam.
 	PrivateData []byte
 	// Loop is the loop that is to have the connection. Nil means that
 	// Config.Balance chooses.

@@ -5,7 +5,11 @@
 //
 //	type echo struct{ reactor.BaseHandler }
 //
-//	func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) { c.Send(msg.Data()) }
+//	func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
+//		if err := c.Send(msg.Data()); err != nil {
+//			c.Abort(err) // the peer sends on without taking the answers
+//		}
+//	}
 //
 //	engine, err := reactor.New(provider, echo{}, nil)
 //	err = engine.Start()

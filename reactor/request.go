@@ -57,7 +57,7 @@ func (r *ConnRequest) RemoteAddr() netip.AddrPort { return r.remote }
 func (r *ConnRequest) Device() verbs.Device { return r.device }
 
 // PrivateData is what the peer sent along. It is the request's, and valid for
-// good. Some devices pad it with zeros: see verbs.Caps.
+// good. It may be padded with zeros: see cm.ConnParam.
 func (r *ConnRequest) PrivateData() []byte { return r.private }
 
 // Param is what the peer proposes, from this side's point of view: as

@@ -61,7 +61,7 @@ func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (stat
 		return exitFailed, err
 	}
 	// The loops have ended, so what was theirs can be read.
-	r := newReport(opts, p.Name(), cl.lanes, streamed)
+	r := newReport(opts, p.Name(), addr.Addr(), cl.lanes, streamed)
 	r.Interrupted = ctx.Err() != nil
 	return r.print(opts.json, stdout, stderr)
 }

@@ -85,10 +85,12 @@ func TestResolve(t *testing.T) {
 }
 
 func TestPathOf(t *testing.T) {
-	require.Equal(t, "local", pathOf("soft", &options{path: "auto", connect: "127.0.0.1:1"}))
-	require.Equal(t, "local", pathOf("soft", &options{path: "local", connect: "127.0.0.1:1"}))
-	require.Equal(t, "wire", pathOf("soft", &options{path: "wire", connect: "127.0.0.1:1"}))
-	require.Equal(t, "device", pathOf("rdmacore", &options{path: "auto", connect: "127.0.0.1:1"}))
+	here, there := netip.MustParseAddr("::1"), netip.MustParseAddr("192.0.2.1")
+	require.Equal(t, "local", pathOf("soft", "auto", here))
+	require.Equal(t, "wire", pathOf("soft", "auto", there))
+	require.Equal(t, "local", pathOf("soft", "local", there))
+	require.Equal(t, "wire", pathOf("soft", "wire", here))
+	require.Equal(t, "device", pathOf("rdmacore", "auto", here))
 }
 
 // No message looks like another, at any size that leaves room for a difference,

@@ -56,10 +56,10 @@ type rejection struct {
 	PrivateData string `json:"private_data"`
 }
 
-func newReport(opts *options, provider string, lanes []*lane, streamed time.Duration) *report {
+func newReport(opts *options, provider string, server netip.Addr, lanes []*lane, streamed time.Duration) *report {
 	r := &report{
 		Provider:    provider,
-		Path:        pathOf(provider, opts),
+		Path:        pathOf(provider, opts.path, server),
 		Mode:        opts.mode,
 		Size:        opts.size,
 		Connections: opts.conns,
@@ -102,30 +102,26 @@ func newReport(opts *options, provider string, lanes []*lane, streamed time.Dura
 	return r
 }
 
-// pathOf names the way the messages took: the soft device has two, and real
-// devices have their own.
-func pathOf(provider string, opts *options) string {
+// pathOf names the way the messages took to the server: the soft device has two,
+// and real devices have their own.
+func pathOf(provider, path string, server netip.Addr) string {
 	switch {
 	case provider != "soft":
 		return "device"
-	case opts.path == "auto" && onThisHost(opts.connect):
+	case path == "auto" && onThisHost(server):
 		return "local"
-	case opts.path == "auto":
+	case path == "auto":
 		return "wire"
 	}
-	return opts.path
+	return path
 }
 
-// onThisHost reports whether an address and port is of this host.
-func onThisHost(at string) bool {
-	server, err := netip.ParseAddrPort(at)
-	if err != nil || server.Addr().IsLoopback() {
-		return err == nil
-	}
+// onThisHost reports whether an address is of this host.
+func onThisHost(server netip.Addr) bool {
 	addrs, _ := net.InterfaceAddrs() // what can not be found out is far away
-	return slices.ContainsFunc(addrs, func(a net.Addr) bool {
+	return server.IsLoopback() || slices.ContainsFunc(addrs, func(a net.Addr) bool {
 		prefix, err := netip.ParsePrefix(a.String())
-		return err == nil && prefix.Addr() == server.Addr()
+		return err == nil && prefix.Addr() == server.Unmap()
 	})
 }
 

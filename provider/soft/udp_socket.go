@@ -72,5 +72,5 @@ func prepareUDP(fd int, local netip.AddrPort, joining bool) error {
 func portTaken(local netip.AddrPort) error {
 	return fmt.Errorf("%w: UDP %v belongs to another process, or to the kernel's own RoCE (rdma_rxe). "+
 		"One process speaks RoCE on an address: give this one another address (on loopback, 127.0.0.2), "+
-		"unload rdma_rxe or use a network namespace, or set Config.WirePort on both ends", cm.ErrAddrInUse, local)
+		"unload rdma_rxe or use a network namespace, or set soft.Config.WirePort on both ends", cm.ErrAddrInUse, local)
 }
