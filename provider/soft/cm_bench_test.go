@@ -13,6 +13,7 @@ import (
 
 // BenchmarkConnect makes connections without queue pairs, and ends them.
 func BenchmarkConnect(b *testing.B) {
+	b.ReportAllocs()
 	p, err := Open(&Config{Vectors: 1})
 	require.NoError(b, err)
 	tc, err := p.OpenChannel()

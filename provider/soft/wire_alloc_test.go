@@ -82,6 +82,7 @@ func TestWireHotPathDoesNotAllocate(t *testing.T) {
 }
 
 func BenchmarkWireRoundTrip(b *testing.B) {
+	b.ReportAllocs()
 	one, two, turn := newWireLoop(b)
 	ends := [2]*end{one, two}
 	var recvs [2][]verbs.RecvWR
