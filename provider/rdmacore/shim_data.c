@@ -73,7 +73,9 @@ static void fill_recv(struct ibv_recv_wr *wr, const struct rl_recv *reqs, int n,
 	}
 }
 
-struct rl_posted rl_post_recv(uintptr_t qp, const struct rl_recv *reqs, int n, struct ibv_sge *sges)
+/* Posts to the shared queue if there is one, else to that of the queue pair. */
+static struct rl_posted post_recv(struct ibv_qp *qp, struct ibv_srq *srq, const struct rl_recv *reqs, int n,
+				  struct ibv_sge *sges)
 {
 	struct ibv_recv_wr wr[CHAIN], *bad;
 	struct rl_posted done = { 0, 0 };
@@ -83,26 +85,20 @@ struct rl_posted rl_post_recv(uintptr_t qp, const struct rl_recv *reqs, int n, s
 
 		fill_recv(wr, reqs + done.n, len, &sges);
 		bad = NULL;
-		done.err = verbs_result(ibv_post_recv((struct ibv_qp *)qp, wr, &bad));
+		done.err = verbs_result(srq ? ibv_post_srq_recv(srq, wr, &bad) : ibv_post_recv(qp, wr, &bad));
 		done.n += done.err ? (bad ? bad - wr : 0) : len;
 	}
 	return done;
 }
 
+struct rl_posted rl_post_recv(uintptr_t qp, const struct rl_recv *reqs, int n, struct ibv_sge *sges)
+{
+	return post_recv((struct ibv_qp *)qp, NULL, reqs, n, sges);
+}
+
 struct rl_posted rl_post_srq_recv(uintptr_t srq, const struct rl_recv *reqs, int n, struct ibv_sge *sges)
 {
-	struct ibv_recv_wr wr[CHAIN], *bad;
-	struct rl_posted done = { 0, 0 };
-
-	while (done.n < n && !done.err) {
-		int len = n - done.n < CHAIN ? n - done.n : CHAIN;
-
-		fill_recv(wr, reqs + done.n, len, &sges);
-		bad = NULL;
-		done.err = verbs_result(ibv_post_srq_recv((struct ibv_srq *)srq, wr, &bad));
-		done.n += done.err ? (bad ? bad - wr : 0) : len;
-	}
-	return done;
+	return post_recv(NULL, (struct ibv_srq *)srq, reqs, n, sges);
 }
 
 /* Rings the doorbell of one of rxe's send queues without posting: an atomic
