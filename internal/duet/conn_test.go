@@ -39,10 +39,13 @@ type manners struct {
 	letters    int   // receive buffers that it posts before it is connected
 	retries    uint8 // of the transport, at both ends; for who connects
 	rnrRetries uint8 // of the peer, when there is no receive buffer here
+	ackTimeout uint8 // of the transport, as a code; for who connects
 }
 
 // usual are patient ones. In rxe 7 retries have no end.
-func usual() manners { return manners{letters: letters, retries: 7, rnrRetries: verbs.RNRRetryForever} }
+func usual() manners {
+	return manners{letters: letters, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
+}
 
 // ackTimeout is the code of 134 ms.
 const ackTimeout = 15
@@ -70,7 +73,7 @@ func (p *player) equip(id *cm.ID, recvs int) *conn {
 // connect is the first player's way to a connection.
 func (p *player) connect(m manners) *conn {
 	p.t.Helper()
-	c := p.equip(p.resolve(cm.TCP, p.peer.Port(), ackTimeout), m.letters)
+	c := p.equip(p.resolve(cm.TCP, p.peer.Port(), m.ackTimeout), m.letters)
 	p.NoError(c.id.Connect(&cm.ConnParam{
 		PrivateData: c.card(), ResponderResources: 4, InitiatorDepth: 4, RetryCount: m.retries, RNRRetryCount: m.rnrRetries,
 	}))

@@ -38,11 +38,13 @@ func failurePieces() (pieces []piece) {
 // Who connects says how often both retry.
 const fewRetries = 3
 
-func (f *failure) active() manners { return manners{letters, fewRetries, verbs.RNRRetryForever} }
+func (f *failure) active() manners {
+	return manners{letters, fewRetries, verbs.RNRRetryForever, ackTimeout}
+}
 
 // passive is the end without a receive buffer, which may answer or not.
 func (f *failure) passive() manners {
-	m := manners{f.letters, fewRetries, verbs.RNRRetryForever}
+	m := manners{f.letters, fewRetries, verbs.RNRRetryForever, ackTimeout}
 	if !f.silent {
 		m.rnrRetries = 1
 	}

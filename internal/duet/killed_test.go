@@ -25,7 +25,7 @@ const (
 // TestKilled is one of two players, of which one dies.
 func TestKilled(t *testing.T) {
 	p := ownStage(t).enter(t)
-	m := manners{letters, fewRetries, verbs.RNRRetryForever}
+	m := manners{letters, fewRetries, verbs.RNRRetryForever, ackTimeout}
 	c := p.meetPeer(m)
 	switch fate := os.Getenv(envFate); fate {
 	case dies:

@@ -30,6 +30,7 @@ func perform(t *testing.T, play func(*testing.T, piece)) {
 	}{
 		{"connection", connectionPieces()},
 		{"traffic", trafficPieces()},
+		{"clean", cleanPieces()},
 		{"failure", failurePieces()},
 		{"datagram", datagramPieces()},
 	} {

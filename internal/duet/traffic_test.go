@@ -9,20 +9,20 @@ import (
 
 func trafficPieces() []piece {
 	return []piece{
-		bothLead("messages", speak, listen),
-		bothLead("a mebibyte", writeAndRead, (*conn).hear),
-		bothLead("READs among WRITEs", readAmongWrites, (*conn).hear),
-		bothLead("atomics", count, counted),
+		bothLead("messages", usual(), speak, listen),
+		bothLead("a mebibyte", usual(), writeAndRead, (*conn).hear),
+		bothLead("READs among WRITEs", usual(), readAmongWrites, (*conn).hear),
+		bothLead("atomics", usual(), count, counted),
 	}
 }
 
 // bothLead is a piece in which the players change their parts: first who connected
 // leads, then who listened.
-func bothLead(name string, lead, follow func(*conn)) piece {
+func bothLead(name string, m manners, lead, follow func(*conn)) piece {
 	return piece{
 		name: name,
 		first: func(p *player) {
-			c := p.connect(usual())
+			c := p.connect(m)
 			lead(c)
 			c.tell()
 			follow(c)
@@ -30,7 +30,7 @@ func bothLead(name string, lead, follow func(*conn)) piece {
 			c.leave()
 		},
 		second: func(p *player) {
-			c := p.accept(usual())
+			c := p.accept(m)
 			follow(c)
 			c.hear()
 			lead(c)

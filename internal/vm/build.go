@@ -18,6 +18,7 @@ var ours = []struct {
 	{"echo", []string{"build", module + "examples/echo"}},
 	{"bench", []string{"build", module + "bench"}},
 	{"interop", []string{"build", module + "examples/interop"}},
+	{"soft.test", []string{"test", "-c", module + "provider/soft"}},
 	{"duet.test", []string{"test", "-c", module + "internal/duet"}},
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
 }

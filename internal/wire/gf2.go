@@ -22,6 +22,22 @@ var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	return powers
 }()
 
+// identSums has what the high and the low byte of an identification add to the
+// ICRC of the headers of IPv4 and UDP: the CRC is linear. It is never changed.
+var identSums = func() (sums [2][256]ICRC) {
+	const identification = 4 // where it is in the header
+	var headers [ip4Size + udpSize]byte
+	zero := ICRC(0).add(headers[:])
+	for place := range sums {
+		for value := range sums[place] {
+			headers[identification+place] = byte(value)
+			sums[place][value] = ICRC(0).add(headers[:]) ^ zero
+		}
+		headers[identification+place] = 0
+	}
+	return sums
+}()
+
 // divide divides a by x, n times over.
 func divide(a uint32, n int) uint32 {
 	for range n {

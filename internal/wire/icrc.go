@@ -32,16 +32,17 @@ const (
 // A Flow is one direction of one pair of endpoints. The ICRC covers the IP and
 // UDP headers, which the kernel writes and removes; a Flow knows what is in them.
 // It has scratch space, so that nothing is allocated, and remembers the ICRC of
-// the headers for the length that it had last: keep one where it is used often,
-// as in a queue pair. The zero value is to be Set first.
+// the headers for the length that it had last, and how the sender counts: keep one
+// where it is used often, as in a queue pair. The zero value is to be Set first.
 type Flow struct {
 	ip int // size of the IP header
 	// headers are IP and UDP as the CRC gets them: what may change on the way is
-	// ones.
+	// ones, and the identification is zero.
 	headers [ip6Size + udpSize]byte
-	length  int    // of the packet that begun is for, from the BTH to the ICRC
-	id      uint16 // and its identification
-	begun   ICRC   // of headers, with that in them
+	length  int  // of the packet that begun is for, from the BTH to the ICRC
+	begun   ICRC // of headers, with that length in them
+
+	last, guess uint16 // identifications: of the last packet, and likely of the next
 }
 
 // Set makes f the flow of packets from src to dst. Both are IPv4, which may be
@@ -58,12 +59,14 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
 	udp[6], udp[7] = 0xff, 0xff // checksum
 	f.length = 0                // which no packet has
+	f.last, f.guess = 0, 0
 }
 
 func (f *Flow) setIP4(src, dst [4]byte) {
 	f.ip = ip4Size
 	h := f.headers[:ip4Size]
 	h[0], h[1] = 0x45, 0xff     // DSCP and ECN
+	h[4], h[5] = 0, 0           // identification
 	h[6], h[7] = 0x40, 0        // must not be fragmented (A17.3.1.1.5)
 	h[8], h[9] = 0xff, protoUDP // time to live, UDP
 	h[10], h[11] = 0xff, 0xff   // checksum
@@ -83,27 +86,31 @@ func (f *Flow) setIP6(src, dst [16]byte) {
 // begin is the ICRC of the headers in front of a packet of length bytes; for id,
 // see Seal.
 func (f *Flow) begin(length int, id uint16) ICRC {
-	if length == f.length && id == f.id {
+	if length != f.length {
+		f.setLength(length)
+	}
+	if f.ip == ip6Size {
 		return f.begun
 	}
+	return f.begun ^ identSums[0][id>>8] ^ identSums[1][uint8(id)]
+}
+
+func (f *Flow) setLength(length int) {
 	datagram := uint16(udpSize + length)
 	if f.ip == ip4Size {
 		binary.BigEndian.PutUint16(f.headers[2:], ip4Size+datagram)
-		binary.BigEndian.PutUint16(f.headers[4:], id)
 	} else {
 		binary.BigEndian.PutUint16(f.headers[4:], datagram)
 	}
 	binary.BigEndian.PutUint16(f.headers[f.ip+4:], datagram)
-	f.length, f.id = length, id
-	f.begun = icrcSeed.add(f.headers[:f.ip+udpSize])
-	return f.begun
+	f.length, f.begun = length, icrcSeed.add(f.headers[:f.ip+udpSize])
 }
 
 // Seal writes the ICRC of a packet that is complete otherwise, and will have the
 // identification id in its IPv4 header (RFC 791, 3.1). The ICRC covers that, so
 // it must be known beforehand. It is 0 for what leaves a socket that is not
 // connected and whose IP_MTU_DISCOVER is IP_PMTUDISC_DO; with UDP_SEGMENT, it is
-// i for segment i of each call. For IPv6 it does not count.
+// i for segment i of each message. For IPv6 it does not count.
 func (f *Flow) Seal(p Packet, id uint16) {
 	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.sum(p, id)))
 }
@@ -116,11 +123,30 @@ func (f *Flow) Seal(p Packet, id uint16) {
 // sender counts can look at the identification besides. As Seal does, Verify
 // changes a byte of the packet while it looks at it.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
-	difference := p.ICRC() ^ f.sum(p, 0)
-	if difference == 0 || f.ip == ip6Size {
+	difference := p.ICRC() ^ f.sum(p, f.guess)
+	if f.ip == ip6Size {
 		return 0, difference == 0
 	}
-	return solve(difference, len(p.bytes))
+	id = f.guess
+	if difference != 0 {
+		delta, ok := solve(difference, len(p.bytes))
+		if !ok {
+			return 0, false
+		}
+		id ^= delta
+	}
+	f.count(id)
+	return id, true
+}
+
+// count guesses what follows an identification: many senders count up, or have
+// always the same.
+func (f *Flow) count(id uint16) {
+	f.guess = id + 1
+	if id == f.last {
+		f.guess = id
+	}
+	f.last = id
 }
 
 // sum is what the ICRC of a packet should be. What the CRC is not to see of the
@@ -134,14 +160,14 @@ func (f *Flow) sum(p Packet, id uint16) ICRC {
 	return sum
 }
 
-// solve finds the identification that makes this difference, against an
-// identification of 0, in the ICRC of a packet of length bytes.
+// solve finds in which bits two identifications differ that make this difference
+// in the ICRC of a packet of length bytes.
 //
 // The CRC is linear: four bytes of the header are multiplied by x once for each
 // bit from there to the end. So the way back is a division by that power of x,
 // and it has one answer. The four bytes are identification, flags and fragment
 // offset, of which the last two can not differ from ours.
-func solve(difference ICRC, length int) (id uint16, ok bool) {
+func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0
 }

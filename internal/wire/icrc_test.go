@@ -102,6 +102,29 @@ func TestFlowRemembersOneLengthAndIdentification(t *testing.T) {
 	}
 }
 
+// A Flow guesses how the sender counts; whatever the guess, it finds what is there.
+func TestVerifyFollowsEverySender(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	sender, receiver := captured(t, vectorSend).flow(), captured(t, vectorSend).flow()
+	p := wire.Build(make([]byte, wire.MaxPacket), wire.SendOnly, 64)
+	id := uint16(0xfff0)
+	for i := range 10_000 {
+		switch i / 100 % 4 {
+		case 0: // always the same
+		case 1:
+			id++
+		case 2: // trains of segments
+			id += uint16(i) % 5
+		case 3:
+			id = uint16(random.Uint32())
+		}
+		sender.Seal(p, id)
+		got, ok := receiver.Verify(p)
+		require.True(t, ok)
+		require.Equal(t, id, got)
+	}
+}
+
 func TestFlowTakesMappedAddresses(t *testing.T) {
 	c := captured(t, vectorSend)
 	var f wire.Flow

@@ -69,7 +69,7 @@ func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 		return
 	}
 	var dest udpDest
-	dest.set(s.port.local, to)
+	dest.set(s.port.local, destHeader{remote: to})
 	s.out.put(madPacket(b, m, s.psn), &dest)
 	s.out.flush()
 	s.psn = s.psn.Add(1)

@@ -53,17 +53,23 @@ func sourceFor(dst netip.Addr) (netip.Addr, error) {
 	if err := unix.Connect(fd, sockaddr(dst, discardPort)); err != nil {
 		return netip.Addr{}, cm.ErrNoRoute
 	}
+	name, err := socketName(fd)
+	return name.Addr(), err
+}
+
+// socketName is where a socket is bound.
+func socketName(fd int) (netip.AddrPort, error) {
 	name, err := unix.Getsockname(fd)
 	if err != nil {
-		return netip.Addr{}, err
+		return netip.AddrPort{}, err
 	}
 	switch name := name.(type) {
 	case *unix.SockaddrInet4:
-		return netip.AddrFrom4(name.Addr), nil
+		return netip.AddrPortFrom(netip.AddrFrom4(name.Addr), uint16(name.Port)), nil
 	case *unix.SockaddrInet6:
-		return netip.AddrFrom16(name.Addr).WithZone(zoneName(name.ZoneId)), nil
+		return netip.AddrPortFrom(netip.AddrFrom16(name.Addr).WithZone(zoneName(name.ZoneId)), uint16(name.Port)), nil
 	}
-	return netip.Addr{}, cm.ErrNoRoute
+	return netip.AddrPort{}, cm.ErrNoRoute
 }
 
 // discardPort stands in where a port is needed that nothing is sent to.

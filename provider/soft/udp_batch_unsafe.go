@@ -57,17 +57,17 @@ func (c *cmsgs) addSegment(size int) {
 	binary.NativeEndian.PutUint16(c.next(unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2), uint16(size))
 }
 
-// addHeader adds what a flow wants in the IP header.
-func (c *cmsgs) addHeader(to *udpDest) {
+// addHeader adds what a destination wants in the IP header.
+func (c *cmsgs) addHeader(h *destHeader) {
 	level, class, hops := int32(unix.IPPROTO_IP), int32(unix.IP_TOS), int32(unix.IP_TTL)
-	if to.name.Family == unix.AF_INET6 {
+	if h.remote.Is6() {
 		level, class, hops = unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_HOPLIMIT
 	}
-	if to.trafficClass != 0 {
-		binary.NativeEndian.PutUint32(c.next(level, class, 4), uint32(to.trafficClass))
+	if h.trafficClass != 0 {
+		binary.NativeEndian.PutUint32(c.next(level, class, 4), uint32(h.trafficClass))
 	}
-	if to.hopLimit != 0 && to.hopLimit != defaultHopLimit {
-		binary.NativeEndian.PutUint32(c.next(level, hops, 4), uint32(to.hopLimit))
+	if h.hopLimit != 0 && h.hopLimit != defaultHopLimit {
+		binary.NativeEndian.PutUint32(c.next(level, hops, 4), uint32(h.hopLimit))
 	}
 }
 
@@ -127,10 +127,14 @@ func (b *batch) header(i int) (class, hops uint8) {
 }
 
 // address makes message i one of count buffers from first on, to dest. With a
-// segment size it is to be cut into datagrams of that size.
+// segment size it is to be cut into datagrams of that size. An outlet of its own
+// knows the name and what goes into the IP header.
 func (b *batch) address(i, first, count int, to *udpDest, segment int) {
 	h := &b.msgs[i].header
-	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&to.name)), to.nameLen
+	h.Name, h.Namelen = nil, 0
+	if to.outlet == nil {
+		h.Name, h.Namelen = (*byte)(unsafe.Pointer(&to.name)), to.nameLen
+	}
 	h.Iov = &b.iovecs[first]
 	h.SetIovlen(count)
 	h.Control = nil
@@ -140,7 +144,9 @@ func (b *batch) address(i, first, count int, to *udpDest, segment int) {
 	if segment > 0 {
 		c.addSegment(segment)
 	}
-	c.addHeader(to)
+	if to.outlet == nil {
+		c.addHeader(&to.header)
+	}
 	if c.n > 0 {
 		h.Control = (*byte)(unsafe.Pointer(&c.list))
 		h.SetControllen(c.n * int(unsafe.Sizeof(c.list[0])))
@@ -255,9 +261,10 @@ func getPort(field *uint16) uint16 {
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// attachFilter has the kernel choose a socket of a SO_REUSEPORT group by a
-// classic BPF program; see socket(7), SO_ATTACH_REUSEPORT_CBPF.
-func attachFilter(fd int, program []unix.SockFilter) error {
-	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, unix.SO_ATTACH_REUSEPORT_CBPF,
+// attachFilter has the kernel run a classic BPF program: for a packet at a socket
+// (SO_ATTACH_FILTER), or to choose the socket of a group
+// (SO_ATTACH_REUSEPORT_CBPF); see socket(7).
+func attachFilter(fd, option int, program []unix.SockFilter) error {
+	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})
 }

@@ -8,23 +8,72 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
+// connectAfter is how many packets a destination gets from the socket that all
+// share before it is worth one of its own.
+const connectAfter = 64
+
 // A udpDest is where the packets of a route go: the peer's address in the form
 // that the system wants, and what the ICRC covers of the headers below ours. It
 // has scratch space, so it belongs to the owner of the socket.
 type udpDest struct {
-	socket  *udpSocket // nil for connection management
+	header  destHeader
+	local   netip.AddrPort
+	users   int
 	name    rawName
 	nameLen uint32
 	flow    wire.Flow
 
+	outlet   *udpOutlet // its own; nil while it uses that of all
+	patience int        // packets until it is to have one; 0 for never
+}
+
+// A destHeader is what the IP headers of packets to a destination have.
+type destHeader struct {
+	remote       netip.Addr
 	trafficClass uint8
 	hopLimit     uint8 // 0: the system's
 }
 
 // set makes it the way from a local address to a peer's. Both ends use the same
 // port.
-func (d *udpDest) set(local netip.AddrPort, remote netip.Addr) {
-	to := netip.AddrPortFrom(remote, local.Port())
-	d.nameLen = d.name.set(to, zoneID(remote.Zone()))
+func (d *udpDest) set(local netip.AddrPort, h destHeader) {
+	d.local, d.header = local, h
+	to := d.peer()
+	d.nameLen = d.name.set(to, zoneID(h.remote.Zone()))
 	d.flow.Set(local, to)
+}
+
+func (d *udpDest) peer() netip.AddrPort {
+	return netip.AddrPortFrom(d.header.remote, d.local.Port())
+}
+
+// counted is called for each packet that is about to be sent.
+func (d *udpDest) counted() {
+	if d.patience > 0 {
+		if d.patience--; d.patience == 0 {
+			d.connect()
+		}
+	}
+}
+
+// connect gives it an outlet of its own, where that can be had; a packet then
+// costs less. It is tried once: what is in the way of one stays there.
+func (d *udpDest) connect() {
+	outlet, err := newUDPOutlet(d.local.Addr(), d.peer(), d.header)
+	if err != nil {
+		return
+	}
+	d.outlet = outlet
+	d.flow.Set(outlet.local, d.peer())
+}
+
+// disconnect makes it use the outlet of all again, for some time. Whatever was
+// wrong with its own, or with the numbers of the packets there, is over then.
+func (d *udpDest) disconnect() {
+	if d.outlet == nil {
+		return
+	}
+	d.outlet.close()
+	d.outlet, d.patience = nil, connectAfter
+	d.flow.Set(d.local, d.peer())
 }

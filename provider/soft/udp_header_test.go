@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// What a route wants in the IP header is there, alone and with segments, and the
-// next packet has nothing of it when its route has not.
+// What a route wants in the IP header is there, alone and with segments, and by an
+// outlet of its own; the next packet has nothing of it when its route has not.
 func TestUDPTrafficClassAndHopLimit(t *testing.T) {
 	for addr, option := range map[string]struct{ level, recvClass, recvHops, class, hops int }{
 		"127.9.0.1": {unix.IPPROTO_IP, unix.IP_RECVTOS, unix.IP_RECVTTL, unix.IP_TOS, unix.IP_TTL},
@@ -23,9 +23,14 @@ func TestUDPTrafficClassAndHopLimit(t *testing.T) {
 		for _, o := range []int{option.recvClass, option.recvHops} {
 			require.NoError(t, unix.SetsockoptInt(r.recv.fd, option.level, o, 1))
 		}
-		for _, want := range []udpDest{{}, {trafficClass: 0x68}, {hopLimit: 3}, {trafficClass: 0x20, hopLimit: 9}, {hopLimit: defaultHopLimit}} {
-			for _, packets := range []int{1, 5} {
-				r.to.trafficClass, r.to.hopLimit = want.trafficClass, want.hopLimit
+		for _, want := range []destHeader{{}, {trafficClass: 0x68}, {hopLimit: 3}, {trafficClass: 0x20, hopLimit: 9}, {hopLimit: defaultHopLimit}} {
+			for _, packets := range []int{1, 5, -1, -5} {
+				r.to.header.trafficClass, r.to.header.hopLimit = want.trafficClass, want.hopLimit
+				if packets < 0 {
+					packets = -packets
+					r.to.connect()
+					require.NotNil(t, r.to.outlet)
+				}
 				for range packets {
 					r.queue(64)
 				}
@@ -38,6 +43,7 @@ func TestUDPTrafficClassAndHopLimit(t *testing.T) {
 					}
 					require.Equal(t, want.hopLimit, hops, "%s", addr)
 				}
+				r.to.disconnect()
 			}
 		}
 	}
@@ -71,7 +77,7 @@ func (r *udpRig) header(classType, hopsType int) (class, hops uint8) {
 func TestUDPHeadersAreTold(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
-		r.to.trafficClass, r.to.hopLimit = 0x68, 3
+		r.to.header.trafficClass, r.to.header.hopLimit = 0x68, 3
 		for _, want := range []arrival{{hopLimit: defaultHopLimit}, {trafficClass: 0x68, hopLimit: 3}} {
 			for _, packets := range []int{1, 5} {
 				for range packets {
@@ -88,7 +94,7 @@ func TestUDPHeadersAreTold(t *testing.T) {
 			}
 			r.recv.tellHeaders()
 		}
-		r.to.trafficClass, r.to.hopLimit = 0, 9
+		r.to.header.trafficClass, r.to.header.hopLimit = 0, 9
 		var got headers
 		r.queue(1)
 		r.send.flush()

@@ -42,10 +42,14 @@ type udpSocket struct {
 	port  *udpPort
 	fd    int
 	users int
+	dests map[destHeader]*udpDest
 	send  udpSender
 	recv  udpReceiver
 	asked uint32 // events that epoll is to tell of, once
 }
+
+// maxOutlets bounds how many destinations of a socket have one of their own.
+const maxOutlets = 512
 
 var errTooManyShards = errors.New("too many shards on one address")
 
@@ -59,9 +63,34 @@ func (l *udpLink) open(to *route) error {
 	if to.curious {
 		u.recv.tellHeaders()
 	}
-	to.dest = &udpDest{socket: u, trafficClass: to.trafficClass, hopLimit: to.hopLimit}
-	to.dest.set(u.port.local, to.remote)
+	to.socket, to.dest = u, u.dest(destHeader{to.remote, to.trafficClass, to.hopLimit})
 	return nil
+}
+
+// dest is the destination of all routes with this header.
+func (u *udpSocket) dest(h destHeader) *udpDest {
+	d := u.dests[h]
+	if d == nil {
+		d = &udpDest{}
+		d.set(u.port.local, h)
+		u.dests[h] = d
+		if len(u.dests) <= maxOutlets {
+			d.patience = connectAfter
+		}
+	}
+	d.users++
+	return d
+}
+
+// forget gives up a destination for one of its users. What could not be sent yet
+// goes by the outlet of all.
+func (u *udpSocket) forget(d *udpDest) {
+	if d.users--; d.users > 0 {
+		return
+	}
+	u.send.flush()
+	d.disconnect()
+	delete(u.dests, d.header)
 }
 
 // socket is the shard's socket on an address.
@@ -75,7 +104,7 @@ func (l *udpLink) socket(local netip.Addr) (*udpSocket, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &udpSocket{link: l, port: port}
+	u := &udpSocket{link: l, port: port, dests: make(map[destHeader]*udpDest)}
 	if err := u.join(); err != nil {
 		port.release()
 		return nil, err
@@ -95,11 +124,11 @@ func (u *udpSocket) join() (err error) {
 
 // close: see packetLink. The last route of a socket takes it away.
 func (l *udpLink) close(to *route) {
-	u := to.dest.socket
+	u := to.socket
+	u.forget(to.dest)
 	if u.users--; u.users > 0 {
 		return
 	}
-	u.send.flush()
 	l.s.unwatch(u.fd)
 	for i, other := range l.sockets {
 		if other == u {
@@ -112,14 +141,14 @@ func (l *udpLink) close(to *route) {
 
 // room: see packetLink.
 func (l *udpLink) room(to *route, size int) []byte {
-	if b := to.dest.socket.send.buffer(); b != nil {
+	if b := to.socket.send.buffer(); b != nil {
 		return b[:size]
 	}
 	return nil
 }
 
 // push: see packetLink.
-func (l *udpLink) push(to *route, p wire.Packet) { to.dest.socket.send.put(p, to.dest) }
+func (l *udpLink) push(to *route, p wire.Packet) { to.socket.send.put(p, to.dest) }
 
 // flush: see packetLink.
 func (l *udpLink) flush() {
@@ -129,6 +158,10 @@ func (l *udpLink) flush() {
 		}
 	}
 }
+
+// doubt: see packetLink. Were the identification wrong that an outlet counts,
+// the peer would drop all that comes by it.
+func (l *udpLink) doubt(to *route) { to.dest.disconnect() }
 
 // poll takes what has arrived, and sends what the system did not take before.
 // With spin it waits a little, if the last one found nothing.
@@ -183,8 +216,10 @@ func (u *udpSocket) receive(p wire.Packet, from *arrival) {
 }
 
 // onReady: see watcher.
-func (u *udpSocket) onReady(int, uint32) {
-	u.asked = 0
+func (u *udpSocket) onReady(fd int, _ uint32) {
+	if fd == u.fd {
+		u.asked = 0
+	}
 	u.poll()
 	u.link.flush()
 }
@@ -196,8 +231,10 @@ func (u *udpSocket) onReady(int, uint32) {
 func (l *udpLink) watch() {
 	for _, u := range l.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)
-		if u.send.queued > 0 {
+		if out := u.send.blocked(); out == &u.send.all {
 			events |= unix.EPOLLOUT
+		} else if out != nil {
+			out.watch(l.s, u)
 		}
 		if events != u.asked {
 			u.asked = events

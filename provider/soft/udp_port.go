@@ -115,7 +115,7 @@ func (p *udpPort) join(slot uint32) (int, error) {
 		return -1, err
 	}
 	slots := append(p.slots, slot)
-	if err := attachFilter(fd, steer(slots, p.all.slots)); err != nil {
+	if err := attachFilter(fd, unix.SO_ATTACH_REUSEPORT_CBPF, steer(slots, p.all.slots)); err != nil {
 		_ = unix.Close(fd)
 		return -1, err
 	}

@@ -39,7 +39,7 @@ func TestUDPTooLong(t *testing.T) {
 		r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 		r.recv.crowd = crowd
 		to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
-		require.NoError(t, unix.Sendto(r.send.fd, make([]byte, packetRoom+1), 0, &to))
+		require.NoError(t, unix.Sendto(r.send.all.fd, make([]byte, packetRoom+1), 0, &to))
 		require.Equal(t, 1, r.recv.receive(&counter{}))
 		require.EqualValues(t, 1, r.recv.stats.malformed)
 		require.Zero(t, r.recv.stats.packets)

@@ -14,7 +14,7 @@ import (
 // It never blocks. Runs of packets of the same length to the same peer go as one
 // message that the system, or the network card, cuts up (udp(7), UDP_SEGMENT).
 type udpSender struct {
-	fd      int
+	all     udpOutlet // of destinations that have none of their own
 	batch   *batch
 	packets []wire.Packet // in the buffers of the same index
 	dests   []*udpDest
@@ -39,7 +39,7 @@ const (
 
 func newUDPSender(fd, packets, size int) udpSender {
 	return udpSender{
-		fd: fd, batch: newBatch(packets, size),
+		all: udpOutlet{fd: fd}, batch: newBatch(packets, size),
 		packets: make([]wire.Packet, packets), dests: make([]*udpDest, packets),
 		segment: canSegment(fd),
 	}
@@ -69,15 +69,33 @@ func (s *udpSender) put(p wire.Packet, to *udpDest) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued] = p, to
 	s.queued++
+	to.counted()
+}
+
+// outlet is where a packet leaves by.
+func (s *udpSender) outlet(packet int) *udpOutlet {
+	if o := s.dests[packet].outlet; o != nil {
+		return o
+	}
+	return &s.all
+}
+
+// blocked is what the first packet waits for, if there is one.
+func (s *udpSender) blocked() *udpOutlet {
+	if s.queued == 0 {
+		return nil
+	}
+	return s.outlet(0)
 }
 
 // flush sends what is queued, as far as the system takes it now.
 func (s *udpSender) flush() {
 	first := 0 // packet
 	for first < s.queued {
-		messages := s.gather(first)
-		sent, err := s.batch.send(s.fd, messages)
+		out := s.outlet(first)
+		sent, err := s.batch.send(out.fd, s.gather(out, first))
 		s.stats.calls++
+		out.sent(sent)
 		for i := range sent {
 			n := s.batch.count(i)
 			first += n
@@ -95,7 +113,13 @@ func (s *udpSender) flush() {
 func (s *udpSender) refused(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
-	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.EINTR):
+	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
+		return false
+	case s.dests[*first].outlet != nil:
+		// It may be news of earlier packets (udp(7), ECONNREFUSED), and the number of
+		// the next message is not known any more: by the outlet of all, then.
+		s.dests[*first].disconnect()
+	case errors.Is(err, unix.ENOBUFS):
 		return false
 	case n > 1 && (errors.Is(err, unix.EIO) || errors.Is(err, unix.EINVAL)):
 		// The device can not compute checksums, or the segments do not fit:
@@ -108,19 +132,18 @@ func (s *udpSender) refused(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages of the packets from first on, and seals them.
-func (s *udpSender) gather(first int) (messages int) {
-	for first < s.queued {
+// gather makes messages of the packets from first on that leave by the same outlet,
+// and seals them.
+func (s *udpSender) gather(out *udpOutlet, first int) (messages int) {
+	for first < s.queued && s.outlet(first) == out {
 		n := s.run(first)
 		segment := 0
 		if n > 1 {
 			segment = len(s.packets[first].Bytes())
 		}
-		to := s.dests[first]
+		to, id := s.dests[first], out.identification(messages)
 		for i := range n {
-			// IPv4: an unconnected socket with IP_PMTUDISC_DO sends 0 in the
-			// identification field, and segments numbered from 0.
-			to.flow.Seal(s.packets[first+i], uint16(i))
+			to.flow.Seal(s.packets[first+i], id+uint16(i))
 		}
 		s.batch.address(messages, first, n, to, segment)
 		messages++

@@ -24,9 +24,8 @@ const (
 )
 
 // openUDP makes a socket for packets of one local address. It is not connected:
-// that would make the identification field unpredictable, and the socket deaf to
-// all peers but one. A joining socket shares address and port with those there
-// are; any other is refused where somebody has them.
+// that would make it deaf to all peers but one. A joining socket shares address and
+// port with those there are; any other is refused where somebody has them.
 func openUDP(local netip.AddrPort, joining bool) (int, error) {
 	fd, err := datagramSocket(local.Addr())
 	if err != nil {

@@ -61,7 +61,7 @@ func newUDPRig(t *testing.T, from, to string) *udpRig {
 		send: newUDPSender(out, sendBatch, packetRoom),
 		recv: newUDPReceiver(in, dst, receiveBatch, packetRoom),
 	}
-	r.to.set(src, dst.Addr())
+	r.to.set(src, destHeader{remote: dst.Addr()})
 	return r
 }
 
@@ -109,7 +109,7 @@ func oneSocket(t *testing.T, addr string) *udpRig {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
 	r := &udpRig{t: t, to: &udpDest{}, send: newUDPSender(fd, sendBatch, packetRoom), recv: newUDPReceiver(fd, at, receiveBatch, packetRoom)}
-	r.to.set(at, at.Addr())
+	r.to.set(at, destHeader{remote: at.Addr()})
 	return r
 }
 
@@ -137,7 +137,7 @@ func (r *udpRig) carry(segment bool, sizes []int) {
 // refuses them on a socket without checksums.
 func TestUDPSegmentsRefused(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	require.NoError(t, unix.SetsockoptInt(r.send.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
+	require.NoError(t, unix.SetsockoptInt(r.send.all.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
 	for range 10 {
 		r.queue(64)
 	}
@@ -177,7 +177,7 @@ func TestUDPKeep(t *testing.T) {
 func TestUDPBadPackets(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
-	send := func(b []byte) { require.NoError(t, unix.Sendto(r.send.fd, b, 0, &to)) }
+	send := func(b []byte) { require.NoError(t, unix.Sendto(r.send.all.fd, b, 0, &to)) }
 	b := make([]byte, packetRoom)
 	good := wire.Build(b, wire.SendOnly, 100)
 	r.to.flow.Seal(good, 0)
@@ -240,7 +240,7 @@ func TestUDPSteering(t *testing.T) {
 		require.Equal(t, fds[slot], again)
 	}
 	r := oneSocket(t, "127.9.0.2")
-	r.to.set(netip.AddrPortFrom(netip.MustParseAddr("127.9.0.2"), r.recv.local.Port()), local)
+	r.to.set(netip.AddrPortFrom(netip.MustParseAddr("127.9.0.2"), r.recv.local.Port()), destHeader{remote: local})
 	r.to.nameLen = r.to.name.set(port.local, 0)
 
 	want := map[int][]uint32{}

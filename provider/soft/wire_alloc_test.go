@@ -23,6 +23,7 @@ type wireLoop struct {
 func (w *wireLoop) open(*route) error { return nil }
 func (w *wireLoop) close(*route)      {}
 func (w *wireLoop) flush()            {}
+func (w *wireLoop) doubt(*route)      {}
 
 func (w *wireLoop) room(_ *route, size int) []byte {
 	if len(w.queued) == len(w.rooms) {

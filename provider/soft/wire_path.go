@@ -27,6 +27,9 @@ type packetLink interface {
 	push(to *route, p wire.Packet)
 	// flush sends what is queued.
 	flush()
+	// doubt tells that a packet along to was not answered in time. What the link
+	// has found out about the way may not be so any more.
+	doubt(to *route)
 }
 
 // A route is the way to a peer, in the fields of the IP header.
@@ -36,7 +39,9 @@ type route struct {
 	hopLimit      uint8
 	curious       bool // its owner wants to know the header of what arrives
 
-	dest *udpDest // once the link has opened it
+	// Once the link has opened it:
+	socket *udpSocket
+	dest   *udpDest
 }
 
 // routeOf is the route of an address vector, from the address of this host that

@@ -66,6 +66,7 @@ func (l *wireLink) onRetryTimer() {
 	}
 	l.recovering = false
 	l.goBack()
+	l.s.link.doubt(&l.to)
 	l.transmit()
 	l.watch()
 }

@@ -71,6 +71,7 @@ func TestWireTimeoutsAreCounted(t *testing.T) {
 			require.Empty(t, p.e.taken())
 			p.advance(1)
 		}
+		require.EqualValues(t, retries, p.doubts, "the link was told of each timeout")
 		p.wantQuiet("it has given up")
 		p.wantDone("there were as many as that", verbs.StatusRetryExcErr, 1, 2)
 	}

@@ -17,12 +17,13 @@ import (
 // script is a peer that speaks in packets, to one queue pair of ours. Sequences
 // count from 0 on both sides; the numbers of both wrap soon.
 type script struct {
-	t     testing.TB
-	e     *end
-	l     *wireLink
-	now   int64
-	out   []wire.Packet // what the queue pair has sent
-	rooms int           // packets that the link has room for; negative means any number
+	t      testing.TB
+	e      *end
+	l      *wireLink
+	now    int64
+	out    []wire.Packet // what the queue pair has sent
+	doubts int
+	rooms  int // packets that the link has room for; negative means any number
 }
 
 const (
@@ -68,6 +69,7 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 func (p *script) open(*route) error { return nil }
 func (p *script) close(*route)      {}
 func (p *script) flush()            {}
+func (p *script) doubt(*route)      { p.doubts++ }
 
 func (p *script) room(_ *route, size int) []byte {
 	if p.rooms == 0 {

@@ -138,6 +138,7 @@ func simPort(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, wire.UD
 
 func (h *simHost) open(*route) error { return nil }
 func (h *simHost) close(*route)      {}
+func (h *simHost) doubt(*route)      {}
 
 func (h *simHost) room(_ *route, size int) []byte {
 	if h.rooms > 0 && len(h.sent) >= h.rooms {

@@ -1,0 +1,2 @@
+# Nothing that our device sends is dropped by the kernel's, and the other way round.
+duet clean

@@ -1,0 +1,166 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// Where a socket that is connected over IPv4 begins to count is secret, but not
+// from those who receive: a classic BPF program at a socket can read the IP
+// header, and decides how much of a datagram is kept. So the socket sends to
+// another one of ours, which keeps as many bytes as the identification says.
+
+const (
+	// identProbe is the length of a datagram that tells eight bits of its
+	// identification, by how much of it arrives: a byte that says which, and one
+	// for each number.
+	identProbe = 1 + 255
+	// identPatience is for how many milliseconds a datagram is waited for. On
+	// one host it is there before the call returns that sends it.
+	identPatience = 10
+)
+
+var (
+	errIdentLost    = errors.New("a datagram to this host did not arrive")
+	errIdentStrange = errors.New("the system counts datagrams in an unknown way")
+)
+
+// An identReader is a pair of sockets, of which one tells how the other numbers.
+type identReader struct {
+	from *udpOutlet
+	fd   int
+	at   unix.Sockaddr
+}
+
+// nextIdentification finds what the next message of a connected socket over IPv4
+// will have, and makes sure on the way that the system counts as we think.
+func nextIdentification(of *udpOutlet) (uint16, error) {
+	r := &identReader{from: of}
+	if err := r.open(); err != nil {
+		return 0, err
+	}
+	defer func() { _ = unix.Close(r.fd) }()
+	last, err := r.read()
+	if err != nil {
+		return 0, err
+	}
+	if err := r.sendSegments(last + 1); err != nil {
+		return 0, err
+	}
+	again, err := r.read()
+	if err == nil && again != last+1+identReads {
+		err = errIdentStrange
+	}
+	return again + 1, err
+}
+
+func (r *identReader) open() (err error) {
+	local := r.from.local
+	if r.fd, err = datagramSocket(local.Addr()); err != nil {
+		return err
+	}
+	if err = r.prepare(local); err != nil {
+		_ = unix.Close(r.fd)
+	}
+	return err
+}
+
+// prepare connects it, so that nobody else's datagrams are taken for ours.
+func (r *identReader) prepare(local netip.AddrPort) (err error) {
+	if err := attachFilter(r.fd, unix.SO_ATTACH_FILTER, tellIdentification()); err != nil {
+		return err
+	}
+	if err := unix.Bind(r.fd, sockaddr(local.Addr(), 0)); err != nil {
+		return err
+	}
+	if err := unix.Connect(r.fd, sockaddr(local.Addr(), int(local.Port()))); err != nil {
+		return err
+	}
+	r.at, err = unix.Getsockname(r.fd)
+	return err
+}
+
+// identReads is how many messages one read takes.
+const identReads = 2
+
+// read is the identification of the last message it sends.
+func (r *identReader) read() (uint16, error) {
+	high, err := r.ask(8)
+	if err != nil {
+		return 0, err
+	}
+	low, err := r.ask(0)
+	if low == 0 { // the one before was the last of its 256
+		high++
+	}
+	return uint16(high)<<8 | uint16(low), err
+}
+
+// sendSegments sends a message of two segments, the first of which is to have an
+// identification, and the second the next.
+func (r *identReader) sendSegments(want uint16) error {
+	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, identProbe); err != nil {
+		return err
+	}
+	var b [2 * identProbe]byte // both tell the lower eight bits
+	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
+		return err
+	}
+	for i := range uint16(2) {
+		n, err := r.receive(b[:])
+		if err == nil && uint8(n-1) != uint8(want+i) {
+			err = errIdentStrange
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0)
+}
+
+// ask sends a datagram and tells what its identification is, shifted so far.
+func (r *identReader) ask(shift byte) (uint8, error) {
+	var b [identProbe]byte
+	b[0] = shift
+	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
+		return 0, err
+	}
+	n, err := r.receive(b[:])
+	return uint8(n - 1), err
+}
+
+func (r *identReader) receive(b []byte) (int, error) {
+	for {
+		n, err := unix.Read(r.fd, b)
+		if !errors.Is(err, unix.EAGAIN) {
+			return n, err
+		}
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}}, identPatience)
+		if ready == 0 && err == nil {
+			return 0, errIdentLost
+		}
+	}
+}
+
+// tellIdentification keeps as much of a datagram as its identification says,
+// shifted as its first byte says.
+func tellIdentification() []unix.SockFilter {
+	const (
+		network        = 0xfff00000 // what is loaded from there on is of the IP header (SKF_NET_OFF)
+		identification = 4
+		udpHeader      = 8
+	)
+	return []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_B | unix.BPF_ABS, K: udpHeader},
+		{Code: unix.BPF_MISC | unix.BPF_TAX},
+		{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: network + identification},
+		{Code: unix.BPF_ALU | unix.BPF_RSH | unix.BPF_X},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: 0xff},
+		{Code: unix.BPF_ALU | unix.BPF_ADD | unix.BPF_K, K: udpHeader + 1},
+		{Code: unix.BPF_RET | unix.BPF_A},
+	}
+}

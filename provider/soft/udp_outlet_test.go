@@ -1,0 +1,193 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// numbered lets those packets pass whose PSN is the identification in their IP
+// header.
+var numbered = []unix.SockFilter{
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 0xfff00004},
+	{Code: unix.BPF_MISC | unix.BPF_TAX},
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 8 + 10}, // behind UDP's header, the end of the BTH
+	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_X, Jf: 1},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 16},
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+}
+
+// identified keeps the identifications that the ICRCs of packets are for.
+type identified struct {
+	flow wire.Flow
+	to   netip.AddrPort
+	from netip.AddrPort
+	ids  []uint16
+}
+
+func (r *identified) receive(p wire.Packet, _ *arrival) {
+	r.flow.Set(r.from, r.to)
+	id, _ := r.flow.Verify(p)
+	r.ids = append(r.ids, id)
+}
+
+// What the ICRC says of the identification is what the system has put there, over
+// messages of one packet and of several, and calls with several messages.
+func TestUDPOutletKnowsTheIdentification(t *testing.T) {
+	for _, segment := range []bool{true, false} {
+		r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+		r.to.connect()
+		require.NotNil(t, r.to.outlet)
+		r.send.segment = segment
+		require.NoError(t, attachFilter(r.recv.fd, unix.SO_ATTACH_FILTER, numbered))
+		got := &identified{from: r.to.outlet.local, to: r.recv.local}
+		var want []uint16
+		for _, sizes := range [][]int{{64}, {64}, {8, 8, 8, 8}, {64}, {100, 8, 8, 4, 100, 100}, {1}, {2}} {
+			want = append(want, r.number(sizes)...)
+			for r.recv.receive(got) > 0 {
+			}
+		}
+		require.Equal(t, want, got.ids, "with segments: %v", segment)
+	}
+}
+
+// number sends packets that have the expected identification for a PSN.
+func (r *udpRig) number(sizes []int) (ids []uint16) {
+	for _, n := range sizes {
+		r.queue(n)
+	}
+	id := r.to.outlet.message
+	for i := 0; i < len(sizes); {
+		n := r.send.run(i)
+		for k := range n {
+			r.send.packets[i+k].BTH().SetPSN(psn.New(uint32(id) + uint32(k)))
+			ids = append(ids, id+uint16(k))
+		}
+		i += n
+		id++
+	}
+	r.send.flush()
+	require.Zero(r.t, r.send.queued)
+	return ids
+}
+
+// A destination that gets many packets gets an outlet.
+func TestUDPOutletIsEarned(t *testing.T) {
+	for _, addr := range []string{"127.9.0.1", "::1"} {
+		r := oneSocket(t, addr)
+		r.to.patience = connectAfter
+		for i := range 2 * connectAfter {
+			require.Equal(t, i >= connectAfter, r.to.outlet != nil, "after %d packets", i)
+			r.queue(i)
+			r.send.flush()
+		}
+		got := r.received()
+		require.Len(t, got.sizes, 2*connectAfter)
+		for i, n := range got.sizes {
+			require.Equal(t, i, n, "in order")
+		}
+		r.to.disconnect()
+	}
+}
+
+// Packets of several destinations, with an outlet and without, are sent in order.
+func TestUDPOutletsInTurn(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	plain, own := r.to, &udpDest{}
+	own.set(plain.local, plain.header)
+	own.connect()
+	defer own.disconnect()
+	var want []int
+	for i := range 40 {
+		r.to = []*udpDest{plain, own}[i/3%2]
+		r.queue(i)
+		want = append(want, i)
+	}
+	r.send.flush()
+	require.Equal(t, want, r.received().sizes)
+}
+
+// That nobody listens where the last packet went is no reason to lose the next:
+// the error stands for what was sent before.
+func TestUDPOutletRefused(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	nobody := &udpDest{}
+	nobody.set(r.to.local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
+	nobody.connect()
+	require.NotNil(t, nobody.outlet)
+	there := r.to
+	for _, dest := range []*udpDest{nobody, there, nobody, there} {
+		r.to = dest
+		r.queue(10)
+		r.send.flush()
+		require.Zero(t, r.send.queued)
+	}
+	require.Nil(t, nobody.outlet)
+	require.Equal(t, connectAfter, nobody.patience, "until the next attempt")
+	require.Zero(t, r.send.stats.dropped)
+	require.Len(t, r.received().sizes, 2)
+}
+
+// Without a way to learn the identification there is no outlet, and the socket of
+// all goes on to be used.
+func TestUDPOutletThatCanNotBeHad(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	peer := r.to.header.remote
+	for why, spoil := range map[string]func(*udpDest){
+		"no such family":         func(d *udpDest) { d.header.remote = netip.Addr{} },
+		"not an address of ours": func(d *udpDest) { d.local = netip.MustParseAddrPort("192.0.2.1:4791") },
+	} {
+		d := &udpDest{}
+		d.set(r.to.local, destHeader{remote: peer})
+		d.patience = 2
+		spoil(d)
+		for range 4 {
+			d.counted()
+		}
+		require.Nil(t, d.outlet, why)
+		require.Zero(t, d.patience, "%s: it is not tried again", why)
+	}
+}
+
+// An owner that sleeps is woken, once each time that it asks.
+func TestUDPOutletWakes(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 1})
+	s, err := d.shard(0, verbs.ProgressManual)
+	require.NoError(t, err)
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	r.to.connect()
+	var woken wakeCounter
+	for want := 1; want <= 3; want++ {
+		r.to.outlet.watch(s, &woken)
+		s.look()
+		s.look()
+		require.EqualValues(t, want, woken)
+	}
+	known := len(s.sources)
+	r.to.disconnect()
+	require.Len(t, s.sources, known-1)
+}
+
+// A wakeCounter counts what it is told.
+type wakeCounter int
+
+func (w *wakeCounter) onReady(int, uint32) { *w++ }
+
+func BenchmarkUDPOutlet(b *testing.B) {
+	b.ReportAllocs()
+	at := netip.AddrPortFrom(netip.MustParseAddr("127.9.0.1"), 1)
+	peer := netip.MustParseAddrPort("127.9.0.2:9")
+	for b.Loop() {
+		o, err := newUDPOutlet(at.Addr(), peer, destHeader{remote: peer.Addr()})
+		require.NoError(b, err)
+		o.close()
+	}
+}
