@@ -2,6 +2,7 @@ package rdmaloop_test
 
 import (
 	"go/ast"
+	"go/doc"
 	"slices"
 )
 
@@ -83,4 +84,20 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 		}
 	}
 	return names
+}
+
+// checkExamples wants examples that are run, and of which the documentation can
+// show the whole program: a function of another file would be missing there.
+func checkExamples(s *source) (problems []string) {
+	if !s.isExample() {
+		return nil
+	}
+	for _, e := range doc.Examples(s.file) {
+		if e.Output == "" && !e.EmptyOutput {
+			problems = append(problems, s.problem(e.Code, "Example%s has no output", e.Name))
+		} else if e.Play == nil {
+			problems = append(problems, s.problem(e.Code, "Example%s uses what is not in its file", e.Name))
+		}
+	}
+	return problems
 }

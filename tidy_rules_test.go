@@ -19,6 +19,7 @@ func TestRulesCanFail(t *testing.T) {
 		{"choosing a provider", "reactor/x.go", imports(module + "/provider/soft"), "reactor must not import provider/soft", checkArrows},
 		{"test support in production", "reactor/x.go", imports(module + "/verbs/verbstest"), "reactor must not import verbs/verbstest", checkArrows},
 		{"internal in an example", "examples/echo/x.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
+		{"internal in an example of a package", "cq/example_test.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
 		{"internal of another", "internal/slots/x.go", imports(module + "/internal/psn"), "must not import internal/psn", checkArrows},
 		{"a test's arrow", "cq/x_test.go", imports(module + "/poller"), "cq must not import poller", checkArrows},
 		{"unknown package", "extras/x.go", imports("fmt"), "not in the table", checkArrows},
@@ -34,6 +35,8 @@ func TestRulesCanFail(t *testing.T) {
 		{"method", "cm/x.go", "package x\nfunc (t *T[K]) Name() {}", "Name has no comment", checkDocs},
 		{"type", "cm/x.go", "package x\ntype Name int", "Name has no comment", checkDocs},
 		{"constant", "cm/x.go", "package x\nconst (\n\tName = 1\n)", "Name has no comment", checkDocs},
+		{"example that is not run", "cm/example_test.go", "package x_test\nfunc Example() {}", "Example has no output", checkExamples},
+		{"example in two files", "cm/example_test.go", "package x_test\nfunc Example() {\n\thelp()\n\t// Output: 1\n}", "Example uses what is not in its file", checkExamples},
 		{"long comment", "cm/x.go", "package x\n\n// " + strings.Repeat("x", maxComment), "a comment of 93 characters", checkComments},
 		{"long file", "cm/x.go", "package x" + strings.Repeat("\n", maxFileLines) + "var x int", "cm/x.go has 401 lines", checkSize},
 		{"long function", "cm/x.go", "package x\nfunc name() {" + strings.Repeat("\n", maxFuncLines) + "}", "cm/x.go:name has 61 lines", checkSize},
@@ -52,9 +55,11 @@ func TestRulesCanPass(t *testing.T) {
 		{"provider", "provider/x.go", imports(module+"/provider/soft", module+"/verbs")},
 		{"example", "examples/echo/x.go", imports(module+"/provider", module+"/reactor", "github.com/some/thing")},
 		{"test", "reactor/x_test.go", imports(module+"/reactor", module+"/internal/leak", "github.com/stretchr/testify/require")},
+		{"example of a package", "cq/example_test.go", imports(module+"/cq", module+"/poller", module+"/provider/soft")},
 		{"test of the root", "x_test.go", imports(module+"/reactor", module+"/provider/soft")},
 		{"unsafe", "provider/soft/x_unsafe.go", imports("unsafe")},
 		{"cgo", "provider/rdmacore/x.go", imports("C", "unsafe")},
+		{"whole example", "cm/example_test.go", "package x_test\nfunc Example() {\n\thelp()\n\t// Output:\n}\n\nfunc help() {}\n"},
 		{"documented", "cm/x.go", "package x\n\n// T is a type.\ntype T int\n\n// Group.\nconst (\n\tA = 1\n\tB = 2\n)\n\nfunc (t T) String() string { return \"\" }\n"},
 	} {
 		t.Run(good.name, func(t *testing.T) {

@@ -83,6 +83,7 @@ var rules = map[string]rule{
 	"no init functions":               checkInit,
 	"no unfinished work":              checkUnfinished,
 	"exported names are documented":   checkDocs,
+	"examples are whole programs":     checkExamples,
 	"comments are wrapped":            checkComments,
 	"files and functions stay small":  checkSize,
 	"the list of oversized is honest": checkOversized,
@@ -147,7 +148,7 @@ func readSources(t *testing.T, root string) []*source {
 // parse reads the file name, or text where that is not nil.
 func parse(t *testing.T, path, name string, text any) *source {
 	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, name, text, parser.ParseComments|parser.SkipObjectResolution)
+	file, err := parser.ParseFile(fset, name, text, parser.ParseComments)
 	require.NoError(t, err)
 	return &source{path: path, fset: fset, file: file}
 }
@@ -163,6 +164,10 @@ func paths(sources []*source) []string {
 func (s *source) dir() string { return path.Dir(s.path) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+
+// isExample reports whether the file is for the documentation, and so what an
+// application could be.
+func (s *source) isExample() bool { return path.Base(s.path) == "example_test.go" }
 
 // isApplication reports whether the file is above the library.
 func (s *source) isApplication() bool {
@@ -212,7 +217,10 @@ func checkArrows(s *source) []string {
 	if !known {
 		return []string{s.problem(s.file, "package %s is not in the table of arrows", s.dir())}
 	}
-	if s.isTest() {
+	switch {
+	case s.isExample():
+		allowed = public
+	case s.isTest():
 		more, _ := lookup(testArrows, s.dir())
 		allowed = slices.Concat(allowed, more, []string{s.dir()})
 	}
