@@ -25,9 +25,10 @@
 //
 // Both sides have two descriptors to wait on, the channel's and that of their
 // completions: Disconnected of the peer's is an event only, and flushes nothing
-// before this side calls Disconnect. A peer that is gone without a word is found
-// out by requests that it does not answer, so a side that only receives has to
-// send something now and then, such as a WRITE of no bytes.
+// before this side calls Disconnect. TimewaitExit may follow it, for as long as
+// the ID is open, and asks for nothing. A peer that is gone without a word is
+// found out by requests that it does not answer, so a side that only receives
+// has to send something now and then, such as a WRITE of no bytes.
 //
 // Every event is given back with Event.Ack, and an ID is closed after its events
 // and its QP. State has the states that an ID goes through; a call that does not

@@ -38,7 +38,8 @@ const (
 	sending            // a send queue
 )
 
-// Bytes is the message, or the part of the memory that SetLen chose.
+// Bytes is the message, or the part of the memory that SetLen chose. Its capacity
+// is Cap, so that what is appended stays in the memory while there is room.
 func (b *Buffer) Bytes() []byte { return b.memory[:b.length] }
 
 // Cap is the size of the memory in bytes.

@@ -6,36 +6,39 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The operations here do not involve the peer's application. Their result comes
-// as OnCompletion, and until then the memory that local names is the device's;
-// it is from Loop.Alloc of the same loop. The errors are those of Send. What the
-// peer does not allow fails the connection with verbs.StatusRemAccessErr.
-
-// Write writes local to the peer's memory. The peer is not told.
+// Write writes local to the peer's memory, and does not involve its application.
+// local is memory of Loop.Alloc of the same loop, and the device's until
+// OnCompletion has the result. What is sent or read after it finds it done
+// (IBTA vol. 1, 10.8.3.3, table 79). The errors are those of Send; what the peer
+// does not allow fails the connection with verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, &o)
 }
 
-// WriteImm is Write; when it is done the peer gets imm in OnMessage, at the cost
-// of one of its receive buffers.
+// WriteImm is Write, except that when it is done the peer gets imm in OnMessage,
+// at the cost of one of its receive buffers.
 func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOptions) error {
 	o.Imm = imm
 	return c.oneSided(verbs.OpWriteImm, local, remote, &o)
 }
 
-// Read reads local.Length bytes of the peer's memory into local.
+// Read reads local.Length bytes of the peer's memory into local. A message or
+// a WRITE behind it may overtake it, unless that has SendOptions.Fence. For memory
+// and errors see Write.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, &o)
 }
 
 // CompareSwap stores swap in the peer's eight bytes if compare is there. What
-// was there comes as Op.Value. The address is a multiple of eight.
+// was there comes to OnCompletion as Op.Value. The address is a multiple of eight.
+// For errors see Write.
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
-// FetchAdd adds add to the peer's eight bytes. What was there comes as Op.Value.
-// The address is a multiple of eight.
+// FetchAdd adds add to the peer's eight bytes. What was there comes to
+// OnCompletion as Op.Value. The address is a multiple of eight. For errors see
+// Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }

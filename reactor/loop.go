@@ -200,8 +200,8 @@ func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 	return mr, nil
 }
 
-// Lease takes a send buffer for the connections of the loop's first device. It
-// is the caller's until Release, or SendBuffer.
+// Lease takes a send buffer for the connections of the loop's first device. Its
+// length is 0: see Buffer.SetLen. It is the caller's until Release, or SendBuffer.
 func (l *Loop) Lease() (*Buffer, error) {
 	n, err := l.home()
 	if err != nil {
