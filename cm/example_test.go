@@ -1,0 +1,137 @@
+package cm_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The life of a connection, with both sides on one event channel. Each event
+// says what is to be done next. Package cq has the messages.
+func Example() {
+	provider, err := soft.Open(nil) // an RDMA device in software
+	check(err)
+	channel, err := cm.OpenChannel(provider)
+	check(err)
+	epoll, err := poller.New(1)
+	check(err)
+	_, err = epoll.Add(channel.FD(), poller.Readable, 0)
+	check(err)
+
+	listener, err := channel.NewID(cm.TCP)
+	check(err)
+	check(listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	check(listener.Listen(0))
+	client, err := channel.NewID(cm.TCP)
+	check(err)
+	check(client.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), patience))
+
+	both := pair{client: client}
+	for client.State() != cm.StateDisconnected {
+		ev, err := channel.Next()
+		check(err)
+		if ev == nil { // sleep until there may be one
+			_, err = epoll.Wait(-1)
+			check(err)
+			continue
+		}
+		both.step(ev)
+		check(ev.Ack())
+	}
+	both.close()
+	check(errors.Join(listener.Close(), channel.Close(), epoll.Close(), provider.Close()))
+	// Output:
+	// client: address resolved
+	// client: route resolved
+	// server: connect request "let me in"
+	// client: established "welcome"
+	// server: established
+	// server: disconnected
+	// client: disconnected
+}
+
+// patience is how long the way to the peer may be looked for.
+const patience = 10 * time.Second
+
+// A pair is the two sides, and what their queue pairs are made from.
+type pair struct {
+	client, server *cm.ID
+	pd             verbs.PD
+	queue          verbs.CQ
+}
+
+// step answers an event. Disconnected at the server is the client's doing, and
+// Disconnect the answer; at the client it is that answer, and needs none.
+func (p *pair) step(ev *cm.Event) {
+	switch ev.Type {
+	case cm.AddrResolved:
+		check(ev.ID.ResolveRoute(patience))
+	case cm.RouteResolved:
+		p.createQP(ev.ID)
+		check(ev.ID.Connect(&cm.ConnParam{PrivateData: []byte("let me in"), RetryCount: 7, RNRRetryCount: 7}))
+	case cm.ConnectRequest:
+		p.server = ev.ID
+		p.createQP(ev.ID)
+		check(ev.ID.Accept(&cm.ConnParam{PrivateData: []byte("welcome"), RNRRetryCount: 7}))
+	case cm.Established:
+		if ev.ID == p.server {
+			check(p.client.Disconnect())
+		}
+	case cm.Disconnected:
+		check(ev.ID.Disconnect())
+	case cm.TimewaitExit:
+		return // asks for nothing
+	default:
+		panic(ev.Err)
+	}
+	p.print(ev)
+}
+
+// createQP makes the queue pair of an ID, and before the first what it needs of
+// the device, which is known when the address is resolved. Receives would be
+// posted here too.
+func (p *pair) createQP(id *cm.ID) {
+	if p.pd == nil {
+		var err error
+		p.pd, err = id.Device().AllocPD()
+		check(err)
+		p.queue, err = id.Device().CreateCQ(&verbs.CQAttr{Depth: 4})
+		check(err)
+	}
+	check(id.CreateQP(p.pd, &verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: p.queue, RecvCQ: p.queue}))
+}
+
+func (p *pair) close() {
+	for _, id := range []*cm.ID{p.client, p.server} {
+		check(id.CloseQP())
+		check(id.Close())
+	}
+	check(p.queue.Close())
+	check(p.pd.Close())
+}
+
+// print tells what happened. Most devices pad private data with zeros.
+func (p *pair) print(ev *cm.Event) {
+	who := "client"
+	if ev.ID == p.server {
+		who = "server"
+	}
+	what := ev.Type.String()
+	if text := strings.TrimRight(string(ev.Param.PrivateData), "\x00"); text != "" {
+		what += fmt.Sprintf(" %q", text)
+	}
+	fmt.Printf("%s: %s\n", who, what)
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

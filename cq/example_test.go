@@ -1,0 +1,141 @@
+package cq_test
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/cq"
+	"github.com/rdmaloop/rdmaloop/poller"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// One message over one connection, with packages cm, cq and poller and without
+// the reactor. The program polls for completions, and where there are none it
+// sleeps, but never past one.
+func Example() {
+	provider, err := soft.Open(nil) // an RDMA device in software
+	check(err)
+	devices, err := provider.Devices()
+	check(err)
+	pd, err := devices[0].AllocPD()
+	check(err)
+	memory, err := pd.Alloc(&verbs.AllocAttr{Size: 64, Access: verbs.AccessLocalWrite})
+	check(err)
+	group, err := cq.NewGroup(devices[0], nil)
+	check(err)
+	queue, err := group.NewQueue(16)
+	check(err)
+	epoll, err := poller.New(2)
+	check(err)
+	_, err = epoll.Add(group.FD(), poller.Readable, 0)
+	check(err)
+
+	client, server, disconnect := connect(provider, pd, queue, epoll)
+	_, err = server.PostRecv([]verbs.RecvWR{{ID: 1, SGEs: []verbs.SGE{verbs.SGEOf(memory, 0, 64)}}})
+	check(err)
+	_, err = client.PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("hello")}})
+	check(err)
+	for _, wc := range next(group, queue, epoll) {
+		check(wc.Err())
+		fmt.Printf("request %d received %q\n", wc.ID, memory.Bytes()[:wc.ByteLen])
+	}
+	disconnect()
+	check(errors.Join(epoll.Close(), queue.Close(), group.Close(), memory.Close(), pd.Close(), provider.Close()))
+	// Output: request 1 received "hello"
+}
+
+// next returns the next completions, for which it may have to sleep. The sleep
+// has a limit because devices have lost events.
+func next(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
+	for lost := false; ; {
+		wcs, err := queue.Poll()
+		check(err)
+		if len(wcs) > 0 {
+			if lost {
+				group.Rescued()
+			}
+			return wcs
+		}
+		busy, err := group.Arm()
+		check(err)
+		if busy {
+			continue
+		}
+		ready, err := epoll.Wait(100 * time.Millisecond)
+		check(err)
+		events, err := group.Consume()
+		check(err)
+		lost = ready == 0 && events == 0
+	}
+}
+
+// connect makes a connection, both sides here, and returns their queue pairs.
+// Package cm has the same with events in whatever order they come.
+func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) (client, server verbs.QP, disconnect func()) {
+	channel, err := cm.OpenChannel(p)
+	check(err)
+	token, err := epoll.Add(channel.FD(), poller.Readable, 0)
+	check(err)
+	listener, err := channel.NewID(cm.TCP)
+	check(err)
+	check(listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	check(listener.Listen(0))
+
+	active, err := channel.NewID(cm.TCP)
+	check(err)
+	check(active.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), 10*time.Second))
+	await(channel, epoll, cm.AddrResolved)
+	check(active.ResolveRoute(10 * time.Second))
+	await(channel, epoll, cm.RouteResolved)
+	createQP(active, pd, queue)
+	check(active.Connect(nil))
+	passive := await(channel, epoll, cm.ConnectRequest)
+	createQP(passive, pd, queue)
+	check(passive.Accept(nil))
+	await(channel, epoll, cm.Established) // at the client
+	await(channel, epoll, cm.Established) // at the server
+	return active.QP(), passive.QP(), func() {
+		for _, id := range []*cm.ID{active, passive} {
+			check(errors.Join(id.CloseQP(), id.Close()))
+		}
+		check(errors.Join(listener.Close(), epoll.Remove(token), channel.Close()))
+	}
+}
+
+// await sleeps until there is the event that has to be the next one.
+func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *cm.ID {
+	for {
+		ev, err := channel.Next()
+		check(err)
+		if ev == nil {
+			_, err = epoll.Wait(-1)
+			check(err)
+			continue
+		}
+		if ev.Type != want {
+			panic(fmt.Sprint(ev.Type, ": ", ev.Err))
+		}
+		id := ev.ID
+		check(ev.Ack())
+		return id
+	}
+}
+
+// createQP makes the queue pair of an ID, once there is room for its completions.
+func createQP(id *cm.ID, pd verbs.PD, queue *cq.Queue) {
+	check(queue.Reserve(2))
+	check(id.CreateQP(pd, &verbs.QPInitAttr{
+		Type: verbs.QPTypeRC, SendCQ: queue.CQ(), RecvCQ: queue.CQ(),
+		Caps: verbs.QPCaps{MaxSendWR: 1, MaxRecvWR: 1, MaxRecvSGE: 1, MaxInline: 16},
+	}))
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,83 @@
+package verbs_test
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Two queue pairs, connected by hand; one writes into the memory of the other.
+// Package cm connects across hosts, package cq sleeps where this example spins.
+func Example() {
+	provider, err := soft.Open(nil) // an RDMA device in software
+	check(err)
+	devices, err := provider.Devices()
+	check(err)
+	device := devices[0]
+	pd, err := device.AllocPD()
+	check(err)
+	memory, err := pd.Alloc(&verbs.AllocAttr{Size: 64, Access: verbs.AccessLocalWrite | verbs.AccessRemoteWrite})
+	check(err)
+	queue, err := device.CreateCQ(&verbs.CQAttr{Depth: 4, Progress: verbs.ProgressManual})
+	check(err)
+	attr := &verbs.QPInitAttr{
+		Type: verbs.QPTypeRC, SendCQ: queue, RecvCQ: queue,
+		Caps: verbs.QPCaps{MaxSendWR: 1, MaxRecvWR: 1, MaxInline: 16},
+	}
+	a, err := pd.CreateQP(attr)
+	check(err)
+	b, err := pd.CreateQP(attr)
+	check(err)
+	connect(a, b)
+	connect(b, a)
+
+	_, err = a.PostSend([]verbs.SendWR{{
+		ID: 7, Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("hello"),
+		RemoteAddr: memory.Addr(), RKey: memory.RKey(),
+	}})
+	check(err)
+	var wcs [4]verbs.WC
+	for n := 0; n == 0; {
+		n, err = queue.Poll(wcs[:])
+		check(err)
+	}
+	check(wcs[0].Err())
+	fmt.Printf("request %d wrote %q\n", wcs[0].ID, memory.Bytes()[:5])
+	check(errors.Join(a.Close(), b.Close(), queue.Close(), memory.Close(), pd.Close(), provider.Close()))
+	// Output: request 7 wrote "hello"
+}
+
+// connect takes a queue pair through the states that lead to peer, which is on
+// the same device. What it sets is for sending and receiving; READs and atomics
+// would need depths too.
+func connect(qp, peer verbs.QP) {
+	const port = 1
+	attr, err := qp.PD().Device().Port(port)
+	check(err)
+	q := verbs.QPAttr{
+		Port: port, Access: verbs.AccessRemoteWrite, // what the peer may do
+		AH: verbs.AHAttr{Port: port, DestGID: attr.GIDs[0]}, DestQPN: peer.Num(), PathMTU: attr.ActiveMTU,
+		MinRNRTimer: 12, Timeout: 14, RetryCount: verbs.MaxRetry, RNRRetry: verbs.RNRRetryForever,
+	}
+	for _, step := range []struct {
+		to   verbs.QPState
+		mask verbs.QPAttrMask
+	}{
+		{verbs.StateInit, verbs.AttrPort | verbs.AttrAccess},
+		{verbs.StateRTR, verbs.AttrAV | verbs.AttrPathMTU | verbs.AttrDestQPN | verbs.AttrRQPSN |
+			verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer},
+		{verbs.StateRTS, verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry |
+			verbs.AttrMaxRdAtomic},
+	} {
+		q.State = step.to
+		check(qp.Modify(&q, step.mask|verbs.AttrState))
+	}
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
