@@ -38,10 +38,13 @@ const DepthMax = 255
 // DefaultQKey is the Q_Key of UD queue pairs made on an ID (RDMA_UDP_QKEY).
 const DefaultQKey = 0x01234567
 
-// ConnParam are the parameters of a connection. In an event they are from the
-// receiver's point of view: what the peer set as its initiator depth arrives as
-// ResponderResources and the other way round. Source: rdma_connect(3),
-// rdma_accept(3).
+// ConnParam are the parameters of a connection. They have no defaults but nil,
+// where Connect and Accept name what it means: with one made for its PrivateData
+// alone there are no retries, no READs and no atomics.
+//
+// In an event they are from the receiver's point of view: what the peer set as
+// its initiator depth arrives as ResponderResources and the other way round.
+// Source: rdma_connect(3), rdma_accept(3).
 type ConnParam struct {
 	// PrivateData goes to the peer: at most 56 bytes with Connect and 196 with
 	// Accept in the TCP port space, 180 and 136 in UDP. It is copied before
