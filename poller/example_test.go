@@ -36,3 +36,25 @@ func Example() {
 	}
 	// Output: readable: 7
 }
+
+// Other goroutines leave what they have to say somewhere, and wake the owner.
+func ExamplePoller_Wake() {
+	p, err := poller.New(64)
+	if err != nil {
+		panic(err)
+	}
+	defer p.Close()
+
+	tasks := make(chan string, 1)
+	go func() {
+		tasks <- "a task"
+		p.Wake()
+	}()
+	for !p.Woken() {
+		if _, err := p.Wait(-1); err != nil {
+			panic(err)
+		}
+	}
+	fmt.Println(<-tasks)
+	// Output: a task
+}

@@ -70,6 +70,7 @@ type region struct {
 	memory verbs.MR
 }
 
+// OnBoot is called once for each loop, and this engine has one.
 func (r *region) OnBoot(l *reactor.Loop) (err error) {
 	r.memory, err = l.Alloc(64, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead)
 	return err
@@ -343,7 +344,6 @@ func ExampleLoop_Arm() {
 	defer device.Close()
 	loop, err := reactor.NewLoop(device, asking{}, nil)
 	check(err)
-	defer loop.Close()
 	check(loop.Dial(addr, nil))
 
 	epoll, err := poller.New(64) // which has the program's other descriptors as well
@@ -379,7 +379,6 @@ func ExampleNewLoop() {
 	defer device.Close()
 	loop, err := reactor.NewLoop(device, asking{}, nil)
 	check(err)
-	defer loop.Close()
 	check(loop.Dial(addr, nil))
 	for !errors.Is(err, reactor.ErrClosed) {
 		check(err)
