@@ -164,26 +164,3 @@ func (n *node) Close() error {
 	defer cancel()
 	return errors.Join(n.engine.Shutdown(ctx), n.provider.Close())
 }
-
-// A remoteKey is what a peer has to know of memory, as private data.
-const remoteKeySize = 12
-
-func packRemote(mr verbs.MR) []byte {
-	b := make([]byte, remoteKeySize)
-	putNumber(b, mr.Addr())
-	for i := range 4 {
-		b[8+i] = byte(mr.RKey() >> (8 * i))
-	}
-	return b
-}
-
-func unpackRemote(b []byte) (r reactor.Remote, err error) {
-	if len(b) < remoteKeySize {
-		return r, fmt.Errorf("private data of %d bytes instead of %d", len(b), remoteKeySize)
-	}
-	r.Addr = number(b)
-	for i := range 4 {
-		r.RKey |= uint32(b[8+i]) << (8 * i)
-	}
-	return r, nil
-}

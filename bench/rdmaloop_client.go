@@ -100,8 +100,7 @@ func (cl *rdmaClient) newLane(c *reactor.Conn) (l *lane, err error) {
 	s := cl.driver.spec
 	l = &lane{conn: c, spec: s, memory: cl.memory}
 	if s.oneSided() {
-		l.remote, err = unpackRemote(c.PeerPrivateData())
-		return l, err
+		return l, l.remote.UnmarshalBinary(c.PeerPrivateData())
 	}
 	if s.Size <= copyLimit {
 		l.small = make([]byte, s.Size)

@@ -56,7 +56,7 @@ func (e *echoServer) OnBoot(l *reactor.Loop) (err error) {
 func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	p := &reactor.AcceptParams{Context: &customer{}}
 	if e.memory != nil {
-		p.PrivateData = packRemote(e.memory)
+		p.PrivateData, _ = reactor.RemoteOf(e.memory).AppendBinary(nil)
 	}
 	if err := req.Accept(p); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -2,7 +2,6 @@ package reactor_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -77,8 +76,8 @@ func (r *region) OnBoot(l *reactor.Loop) (err error) {
 }
 
 func (r *region) OnConnectRequest(req *reactor.ConnRequest) {
-	key := binary.BigEndian.AppendUint64(nil, r.memory.Addr())
-	key = binary.BigEndian.AppendUint32(key, r.memory.RKey())
+	key, err := reactor.RemoteOf(r.memory).AppendBinary(nil)
+	check(err)
 	check(req.Accept(&reactor.AcceptParams{PrivateData: key}))
 }
 
@@ -88,16 +87,14 @@ type regionUser struct {
 	done   chan error
 }
 
-// OnOpen writes and reads at once: a READ finds what a WRITE before it did. The
-// private data may be longer than what was sent, padded with zeros.
+// OnOpen writes and reads at once: a READ finds what a WRITE before it did.
 func (u *regionUser) OnOpen(c *reactor.Conn) {
-	key := c.PeerPrivateData()
-	if len(key) < 12 {
-		c.Abort(errors.New("the peer shows no region"))
+	var there reactor.Remote
+	err := there.UnmarshalBinary(c.PeerPrivateData())
+	if err != nil {
+		c.Abort(err) // the peer shows no region
 		return
 	}
-	there := reactor.Remote{Addr: binary.BigEndian.Uint64(key), RKey: binary.BigEndian.Uint32(key[8:])}
-	var err error
 	u.memory, err = c.Loop().Alloc(64, verbs.AccessLocalWrite)
 	check(err)
 	n := copy(u.memory.Bytes(), "hello")

@@ -80,7 +80,7 @@ func (m *mailbox) close() {
 
 // Post makes the loop call fn, after what was posted before. It may be called
 // from any goroutine and does not block. It fails with ErrMailboxFull, or with
-// ErrClosed when the loop has ended; fn is then not called.
+// ErrClosed when the loop is in OnShutdown or has ended; fn is then not called.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
 // Wake ends the present sleep of the loop, or its next one. It may be called

@@ -12,12 +12,6 @@ type Op struct {
 	Value uint64
 }
 
-// Remote names memory of the peer.
-type Remote struct {
-	Addr uint64 // virtual address at the peer, as its MR.Addr gives it
-	RKey uint32 // its MR.RKey
-}
-
 // SendOptions modify one operation. The zero value is plain.
 type SendOptions struct {
 	// Tag comes back in Op.Tag.

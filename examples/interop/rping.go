@@ -54,7 +54,8 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		c.Abort(fmt.Errorf("a message of %d bytes", len(b)))
 		return
 	}
-	remote := reactor.Remote{Addr: binary.BigEndian.Uint64(b), RKey: binary.BigEndian.Uint32(b[8:])}
+	var remote reactor.Remote
+	r.must(remote.UnmarshalBinary(b))
 	size := binary.BigEndian.Uint32(b[12:])
 	if int64(size) > int64(r.opts.size) {
 		c.Abort(fmt.Errorf("a buffer of %d bytes, here are %d", size, r.opts.size))
