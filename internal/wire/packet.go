@@ -27,10 +27,11 @@ var (
 // that belong to whoever gave them to Decode or Build.
 //
 // Asked for a header that its opcode does not have, it returns nil.
+//
+// It goes through many hands, and is a slice and no more: the compiler keeps what
+// has more than four words in memory, and copies it there for each of them.
 type Packet struct {
-	bytes  []byte // from the BTH to the ICRC
-	format *format
-	pad    uint8
+	bytes []byte // from the BTH to the ICRC
 }
 
 // Decode returns a view of the packet that b is, the payload of one UDP
@@ -46,15 +47,14 @@ func Decode(b []byte) (Packet, error) {
 	if bth.Version() != 0 {
 		return Packet{}, ErrVersion
 	}
-	p := Packet{bytes: b, format: &formats[bth.Opcode()], pad: uint8(bth.PadCount())}
-	if p.format.kind == KindUnknown {
+	op := bth.Opcode()
+	if op.Kind() == KindUnknown {
 		return Packet{}, ErrOpcode
 	}
-	payload := len(b) - p.headerSize() - int(p.pad) - ICRCSize
-	if !p.format.allows(payload) {
+	if !op.allows(len(b) - op.headerSize() - bth.PadCount() - ICRCSize) {
 		return Packet{}, ErrLength
 	}
-	return p, nil
+	return Packet{b}, nil
 }
 
 // Build lays out a packet with so many bytes of payload at the beginning of b:
@@ -65,15 +65,15 @@ func Decode(b []byte) (Packet, error) {
 // The opcode must be one of this package's, the payload not longer than
 // MaxPayload, and b not shorter than Opcode.Size; Build panics otherwise.
 func Build(b []byte, op Opcode, payload int) Packet {
-	p := Packet{format: &formats[op], pad: uint8(pad(payload))}
-	if p.format.kind == KindUnknown || !p.format.allows(payload) {
+	if op.Kind() == KindUnknown || !op.allows(payload) {
 		panic("wire: no such packet")
 	}
-	p.bytes = b[:op.Size(payload):len(b)]
-	clear(p.bytes[:p.headerSize()])
-	clear(p.bytes[len(p.bytes)-ICRCSize-int(p.pad):])
+	pad := pad(payload)
+	p := Packet{b[:op.Size(payload):len(b)]}
+	clear(p.bytes[:op.headerSize()])
+	clear(p.bytes[len(p.bytes)-ICRCSize-pad:])
 	p.bytes[0] = byte(op)
-	p.bytes[1] = p.pad << 4
+	p.bytes[1] = byte(pad << 4)
 	p.BTH().SetPKey(DefaultPKey)
 	return p
 }
@@ -89,7 +89,7 @@ func (p Packet) Opcode() Opcode { return Opcode(p.bytes[0]) }
 
 // Payload is what the packet carries, without the pad.
 func (p Packet) Payload() []byte {
-	return p.bytes[p.headerSize() : len(p.bytes)-ICRCSize-int(p.pad)]
+	return p.bytes[p.Opcode().headerSize() : len(p.bytes)-ICRCSize-p.BTH().PadCount()]
 }
 
 // DETH is the header of datagrams.
@@ -137,7 +137,7 @@ func (p Packet) ImmDt() *ImmDt {
 	if !p.has(hasImm) {
 		return nil
 	}
-	return (*ImmDt)(p.bytes[p.headerSize()-ImmDtSize:])
+	return (*ImmDt)(p.bytes[p.Opcode().headerSize()-ImmDtSize:])
 }
 
 // IETH is the header of a SEND with invalidate.
@@ -145,14 +145,12 @@ func (p Packet) IETH() *IETH {
 	if !p.has(hasIETH) {
 		return nil
 	}
-	return (*IETH)(p.bytes[p.headerSize()-IETHSize:])
+	return (*IETH)(p.bytes[p.Opcode().headerSize()-IETHSize:])
 }
 
 // allows reports whether the payload can be that long on any path.
-func (f *format) allows(payload int) bool {
-	return payload == 0 || payload > 0 && payload <= MaxPayload && f.payload != payloadNone
+func (o Opcode) allows(payload int) bool {
+	return payload == 0 || payload > 0 && payload <= MaxPayload && formats[o].payload != payloadNone
 }
 
-func (p Packet) has(h headerSet) bool { return p.format.headers&h != 0 }
-
-func (p Packet) headerSize() int { return BTHSize + int(p.format.extended) }
+func (p Packet) has(h headerSet) bool { return formats[p.Opcode()].headers&h != 0 }
