@@ -43,12 +43,10 @@ func (q *qp) deliver(r *request) answer {
 // takeBuffer gets a receive buffer for the message that begins, or that ends
 // with immediate data.
 func (q *qp) takeBuffer() bool {
-	rs := &q.responder
-	if !rs.has {
-		rs.has = q.popReceive(&rs.current)
-		rs.offset = 0
+	if !q.has {
+		q.has, q.offset = q.popReceive(&q.current), 0
 	}
-	return rs.has
+	return q.has
 }
 
 // receives is where the queue pair's buffers come from.
