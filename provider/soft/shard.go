@@ -122,18 +122,15 @@ func (s *shard) enter() {
 }
 
 func (s *shard) leave() {
-	s.settle()
-	if s.auto {
-		s.mu.Unlock()
+	if s.armed > 0 || s.auto {
+		s.settle()
 	}
 }
 
-// settle makes sure, while the owner may go to sleep, that it is woken: by the
-// peers' bells, by a timer, or at once when a link had something after all.
+// settle ends a call after which the owner may go to sleep. It makes sure that
+// it is woken: by the peers' bells, by a timer, or at once when a link had
+// something after all.
 func (s *shard) settle() {
-	if s.armed == 0 && !s.auto {
-		return
-	}
 	s.settleLinks(s.dozing)
 	s.settleLinks(s.hot)
 	if !s.wire.settle() {
@@ -141,6 +138,9 @@ func (s *shard) settle() {
 	}
 	s.udp.watch()
 	s.setAlarm()
+	if s.auto {
+		s.mu.Unlock()
+	}
 }
 
 func (s *shard) settleLinks(links []*link) {
