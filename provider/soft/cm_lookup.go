@@ -34,8 +34,8 @@ func (i *id) onLookupReply(m *lookupReplyMsg) bool {
 		return true
 	}
 	// Without an answer, the address vector names the first GID as source.
-	port, _ := i.bound.Port(devicePort)
-	to := cm.UDParam{AH: i.route(&port), QPN: m.qpn, QKey: m.qkey}
+	route, _ := i.route()
+	to := cm.UDParam{AH: route, QPN: m.qpn, QKey: m.qkey}
 	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.private})
 	return true
 }

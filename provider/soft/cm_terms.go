@@ -3,8 +3,6 @@
 package soft
 
 import (
-	"slices"
-
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -104,12 +102,11 @@ func datagramAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 // receiveAttr is for RTR. The access rights are repeated because the terms were
 // not known at INIT.
 func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
-	port, err := i.bound.Port(devicePort)
-	if err != nil {
+	var err error
+	if attr.AH, err = i.route(); err != nil {
 		return 0, err
 	}
-	attr.AH = i.route(&port)
-	attr.PathMTU = port.ActiveMTU
+	attr.PathMTU = portMTU
 	if i.terms.mtu != 0 {
 		attr.PathMTU = i.terms.mtu
 	}
@@ -141,14 +138,13 @@ func (t *terms) access() verbs.Access {
 }
 
 // route is the way to the peer.
-func (i *id) route(port *verbs.PortAttr) verbs.AHAttr {
-	own := verbs.GIDFromAddr(i.local.Addr())
+func (i *id) route() (verbs.AHAttr, error) {
+	source, err := i.bound.gids.index(i.local.Addr())
 	return verbs.AHAttr{
-		DestGID: verbs.GIDFromAddr(i.remote.Addr()),
-		// Most of 127.0.0.0/8 is not listed; the first GID stands in.
-		SourceIndex:  max(0, slices.Index(port.GIDs, own)),
+		DestGID:      verbs.GIDFromAddr(i.remote.Addr()),
+		SourceIndex:  source,
 		HopLimit:     defaultHopLimit,
 		TrafficClass: i.opts.tos,
 		Port:         devicePort,
-	}
+	}, err
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"maps"
 	"math"
-	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -32,6 +31,7 @@ const (
 	maxRdAtomic  = 128
 	maxMsgSize   = 1 << 31 // IBTA vol. 1, 9.7.2: messages of 0 to 2^31 bytes
 	maxMRSize    = 1 << 46
+	portMTU      = verbs.MTU4096
 	defaultDelay = 15 // local CA ACK delay code, 134 ms
 )
 
@@ -44,6 +44,7 @@ type device struct {
 	mrs   mrTable
 	async *asyncQueue
 	udp   *udpPorts
+	gids  gidTable
 	mads  *madExchange
 
 	mu     sync.Mutex
@@ -91,6 +92,7 @@ func newDevice(cfg *Config) (*device, error) {
 		cfg:    *cfg,
 		attr:   attr,
 		udp:    ports,
+		gids:   gidTable{udp: ports},
 		mads:   newMADExchange(attr.NodeGUID, &udpMADs{ports}),
 		start:  time.Now(),
 		async:  async,
@@ -153,27 +155,17 @@ func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if num != 1 {
 		return verbs.PortAttr{}, verbs.Wrap("query port", &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "ports count from 1, and there is one"})
 	}
-	addrs, err := net.InterfaceAddrs()
+	gids, err := d.gids.all()
 	if err != nil {
 		return verbs.PortAttr{}, verbs.Wrap("query port", err)
 	}
-	port := verbs.PortAttr{
+	return verbs.PortAttr{
 		State:      verbs.PortActive,
-		MaxMTU:     verbs.MTU4096,
-		ActiveMTU:  verbs.MTU4096,
+		MaxMTU:     portMTU,
+		ActiveMTU:  portMTU,
 		MaxMsgSize: maxMsgSize,
-	}
-	for _, a := range addrs {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
-			port.GIDs = append(port.GIDs, verbs.GIDFromAddr(prefix.Addr()))
-		}
-	}
-	for _, a := range d.udp.addrs() {
-		if gid := verbs.GIDFromAddr(a); !slices.Contains(port.GIDs, gid) {
-			port.GIDs = append(port.GIDs, gid)
-		}
-	}
-	return port, nil
+		GIDs:       gids,
+	}, nil
 }
 
 func (d *device) AsyncFD() int { return d.async.fd }

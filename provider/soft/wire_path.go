@@ -47,15 +47,12 @@ type route struct {
 // routeOf is the route of an address vector, from the address of this host that
 // it names.
 func (d *device) routeOf(attr *verbs.AHAttr) (route, error) {
-	port, err := d.Port(1)
+	local, err := d.gids.at(attr.SourceIndex)
 	if err != nil {
 		return route{}, err
 	}
-	if attr.SourceIndex < 0 || attr.SourceIndex >= len(port.GIDs) {
-		return route{}, &verbs.ParamError{Field: "source GID index", Value: int64(attr.SourceIndex), Limit: int64(len(port.GIDs) - 1), Reason: "out of range"}
-	}
 	return route{
-		local: port.GIDs[attr.SourceIndex].Addr(), remote: attr.DestGID.Addr(),
+		local: local, remote: attr.DestGID.Addr(),
 		trafficClass: attr.TrafficClass, hopLimit: attr.HopLimit,
 	}, nil
 }
