@@ -13,6 +13,7 @@ type ending struct {
 	peer    error // how the peer left
 	first   error // the first request that failed, if possible not just flushed
 	flushed bool  // it was just flushed
+	flush   error // with what requests were flushed
 }
 
 // because gives a reason.
@@ -33,6 +34,18 @@ func (e *ending) failed(err error, s verbs.Status) {
 	if !e.set || e.vague && !vague {
 		e.cause, e.set, e.own, e.vague = err, true, true, vague
 	}
+}
+
+// errorOf is the error of a completion. A full queue of receives is flushed when a
+// connection ends, all of them alike, so those share one.
+func (e *ending) errorOf(wc *verbs.WC) error {
+	if wc.Status != verbs.StatusWRFlushErr {
+		return wc.Err()
+	}
+	if e.flush == nil {
+		e.flush = wc.Err()
+	}
+	return e.flush
 }
 
 // reason is what OnClose is told; lost says that the application's operations

@@ -43,3 +43,11 @@ func TestEnding(t *testing.T) {
 		require.Equal(t, c.want, e.reason(c.lost), c.name)
 	}
 }
+
+func TestEndingSharesTheErrorOfFlushes(t *testing.T) {
+	var e ending
+	flush, access := verbs.WC{Status: verbs.StatusWRFlushErr, QPN: 7}, verbs.WC{Status: verbs.StatusRemAccessErr}
+	require.Equal(t, flush.Err(), e.errorOf(&flush))
+	require.Zero(t, testing.AllocsPerRun(10, func() { _ = e.errorOf(&flush) }))
+	require.Equal(t, access.Err(), e.errorOf(&access))
+}

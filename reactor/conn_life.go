@@ -117,7 +117,7 @@ func (c *Conn) fail(wc *verbs.WC) error {
 	case verbs.StatusRNRRetryExcErr:
 		c.loop.stats.RNRErrors++
 	}
-	err := wc.Err()
+	err := c.end.errorOf(wc)
 	c.end.failed(err, wc.Status)
 	c.depart()
 	return err
