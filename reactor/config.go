@@ -35,7 +35,7 @@ type Config struct {
 	SafetyTimeout time.Duration
 	// EpollEvery is how many turns a loop that does not sleep makes between
 	// two looks at its descriptors: connection events, foreign descriptors.
-	// Zero means 1024.
+	// Zero means 1024. While a connection opens there are at most 16.
 	EpollEvery int
 	// Batch is how many completions a device may hand over in one turn. Zero
 	// means 64.

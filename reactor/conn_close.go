@@ -149,6 +149,9 @@ func (c *Conn) abandon(err error) {
 // the CQ keeps their places until it has been empty.
 func (c *Conn) bury() {
 	l := c.loop
+	if c.state < StateOpen {
+		l.opening--
+	}
 	c.state = StateClosed
 	l.timers.stop(&c.phase)
 	if c.id != nil {

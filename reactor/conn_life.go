@@ -41,6 +41,7 @@ func (c *Conn) opened() {
 		return
 	}
 	c.state = StateOpen
+	c.loop.opening--
 	c.watchSilence()
 	c.loop.onOpen(c)
 	for b := c.held.pop(); b != nil; b = c.held.pop() {

@@ -17,6 +17,8 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c.silence.fire = c.silent
 	var ok bool
 	l.live++
+	l.opening++
+	l.lookEvery = 1
 	l.setTimer(&c.phase, timeout)
 	if c.key, ok = l.conns.add(c); !ok {
 		err = tooMany(maxConns)

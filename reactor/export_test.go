@@ -29,6 +29,9 @@ func RemoveDevice(c *Conn) { c.event(cm.DeviceRemoval, nil) }
 // ConnsOf lists the connections of l.
 func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 
+// Opening is how many connections of l are to open.
+func Opening(l *Loop) int { return l.opening }
+
 // UseDevice has l meet a device.
 func UseDevice(l *Loop, dev verbs.Device) error {
 	_, err := l.nic(dev)

@@ -40,6 +40,7 @@ type Loop struct {
 	leaving []*Conn // have a step to take on their way out
 	leavers []*Conn // storage of leaving, in turns
 	live    int     // connections, in whatever state
+	opening int     // those that do not yet
 	shown   *Buffer // the message that OnMessage has
 	load    atomic.Int64
 

@@ -9,6 +9,10 @@ import (
 // lookInterval is how long a loop with work in every turn leaves epoll alone.
 const lookInterval = 200 * time.Microsecond
 
+// lookOpening is after how many turns a loop looks at epoll while one of its
+// connections opens: each of the events that this takes would wait for it.
+const lookOpening = 16
+
 // A source is what stands behind a descriptor of the loop's poller.
 type source interface {
 	// ready does what is due, within a budget, and returns how much of it was
@@ -64,7 +68,7 @@ func (l *Loop) lookAround() (work int) {
 		}
 		n = l.look()
 	}
-	l.unseen, l.unlooked, l.lookEvery, l.looked = 0, 0, l.cfg.EpollEvery, l.clock.now
+	l.unseen, l.unlooked, l.lookEvery, l.looked = 0, 0, l.pace(), l.clock.now
 	for i := range n {
 		if ev, ok := l.poller.Event(i); ok {
 			work += l.sources[ev.Data].source.ready(ev.Ready)
@@ -74,6 +78,14 @@ func (l *Loop) lookAround() (work int) {
 		l.lookEvery = 1
 	}
 	return work
+}
+
+// pace is after how many turns a loop that does not sleep looks again.
+func (l *Loop) pace() int {
+	if l.opening > 0 {
+		return min(l.cfg.EpollEvery, lookOpening)
+	}
+	return l.cfg.EpollEvery
 }
 
 // look asks epoll, without waiting.
