@@ -33,11 +33,9 @@ type Conn struct {
 	impatient    bool // has waited long enough
 
 	flow     sendFlow
-	wrs      []verbs.SendWR // by slot, as the next
-	sges     []verbs.SGE
-	requests []request
-	staging  []byte // what is sent inline, until it is posted
-	inline   int    // bytes that may be
+	requests []request // by slot
+	batch    sendBatch
+	inline   int // bytes of a message that may be sent so
 	recvs    recvQueue
 	held     bufferList // messages from before OnOpen
 

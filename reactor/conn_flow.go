@@ -1,8 +1,8 @@
 package reactor
 
 // sendFlow does the accounts of a send queue. Requests are numbered as they are
-// accepted; the numbers run freely, and a request's slot in the queue's arrays
-// is its number modulo their size, a power of two.
+// accepted; the numbers run freely, and a request's slot is its number modulo
+// the size of the queue, a power of two.
 //
 //	retired ── tail ── at the device ── posted ── staged ── head
 type sendFlow struct {
@@ -45,12 +45,6 @@ func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 		return slot, true
 	}
 	return slot, false
-}
-
-// span is the next run of staged requests that lie side by side.
-func (f *sendFlow) span() (from, to uint32) {
-	from = f.posted & f.mask
-	return from, min(from+f.staged(), f.mask+1)
 }
 
 // covers is how many requests are done when the one in slot is: those before

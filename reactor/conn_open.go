@@ -157,15 +157,8 @@ func (c *Conn) makeQP() (err error) {
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)
-	size := c.flow.size()
+	c.requests = make([]request, c.flow.size())
 	c.inline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
-	c.wrs = make([]verbs.SendWR, size)
-	c.sges = make([]verbs.SGE, size)
-	c.requests = make([]request, size)
-	c.staging = make([]byte, size*c.inline)
-	for i := range c.wrs {
-		c.wrs[i].ID = uint64(c.key | sendBit | wrID(i))
-	}
 }
 
 func (c *Conn) makeRecvQueue() error {

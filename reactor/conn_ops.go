@@ -51,7 +51,7 @@ func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, o *Se
 	r.op.Bytes = local.Length
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	if local.Length > 0 {
-		c.payload(wr, local)
+		wr.SGEs = c.batch.list(local)
 	}
 	return nil
 }
@@ -74,7 +74,7 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 	b.use = sending
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	wr.CompareAdd, wr.Swap = operand, swap
-	c.payload(wr, verbs.SGE{Addr: b.sge[0].Addr, Length: wordSize, LKey: b.sge[0].LKey})
+	wr.SGEs = c.batch.list(verbs.SGE{Addr: b.sge[0].Addr, Length: wordSize, LKey: b.sge[0].LKey})
 	return nil
 }
 

@@ -9,7 +9,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 //
 // The errors are ErrWouldBlock, a *verbs.ParamError, ErrClosed once the
 // connection is closing, or that of the system if there is no memory. Nothing
-// was sent then. Send allocates only when the slab has to grow.
+// was sent then. Send allocates only when the slab has to grow, or the connection
+// was never sent as much in one turn.
 func (c *Conn) Send(b []byte) error { return c.SendMsg(b, SendOptions{}) }
 
 // SendMsg is Send with options.
@@ -83,7 +84,8 @@ func (c *Conn) accept(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.Se
 // stage puts a request without payload at the end of the queue.
 func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *request) {
 	slot, signaled := c.flow.accept(signal)
-	wr, r := &c.wrs[slot], &c.requests[slot]
+	wr, r := c.batch.next(), &c.requests[slot]
+	wr.ID = uint64(c.key | sendBit | wrID(slot))
 	wr.Opcode, wr.Flags = code, 0
 	if signaled {
 		wr.Flags = verbs.SendSignaled
@@ -109,15 +111,14 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 	return verbs.OpSend
 }
 
-// sendInline copies b to the side: the caller may change it before the doorbell.
+// sendInline lets the request carry the message itself.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
 	wr, r := c.accept(o.sendCode(), o, o.Notify)
 	r.op.Bytes = uint32(len(b))
 	if len(b) == 0 {
 		return
 	}
-	at := int(wrID(wr.ID).slot()) * c.inline
-	wr.Inline = c.staging[at : at+copy(c.staging[at:at+c.inline], b)]
+	wr.Inline = c.batch.copyOf(b)
 	wr.Flags |= verbs.SendInline
 }
 
@@ -126,15 +127,8 @@ func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
 	r.op.Bytes, r.buffer = uint32(b.length), b
 	b.use = sending
 	if b.length > 0 {
-		c.payload(wr, verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
+		wr.SGEs = c.batch.list(verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
 	}
-}
-
-// payload gives the request one piece of memory.
-func (c *Conn) payload(wr *verbs.SendWR, sge verbs.SGE) {
-	slot := wrID(wr.ID).slot()
-	c.sges[slot] = sge
-	wr.SGEs = c.sges[slot : slot+1 : slot+1]
 }
 
 // post posts what the turn has left: first sends, which somebody waits for. Half
@@ -145,16 +139,15 @@ func (c *Conn) post() {
 }
 
 func (c *Conn) postSends() {
-	for c.flow.staged() > 0 {
-		from, to := c.flow.span()
-		n, err := c.qp.PostSend(c.wrs[from:to])
-		c.flow.posted += uint32(n)
-		c.loop.stats.SendDoorbells++
-		c.loop.stats.SendRequests += uint64(n)
-		if err != nil {
-			c.leave(err)
-			return
-		}
+	if c.flow.staged() == 0 {
+		return
+	}
+	n, err := c.batch.post(c.qp)
+	c.flow.posted += uint32(n)
+	c.loop.stats.SendDoorbells++
+	c.loop.stats.SendRequests += uint64(n)
+	if err != nil {
+		c.leave(err)
 	}
 }
 

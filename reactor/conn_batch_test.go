@@ -1,0 +1,59 @@
+package reactor
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A scribe takes requests as long as it has room, and notes what is in them.
+type scribe struct {
+	verbs.QP
+	room int
+	got  []string
+}
+
+var errNoRoom = errors.New("no room")
+
+func (s *scribe) PostSend(wrs []verbs.SendWR) (n int, err error) {
+	for _, wr := range wrs {
+		if n == s.room {
+			return n, errNoRoom
+		}
+		n++
+		s.got = append(s.got, string(wr.Inline))
+		for _, sge := range wr.SGEs {
+			s.got = append(s.got, string(rune('0'+sge.Addr)))
+		}
+	}
+	return n, nil
+}
+
+// Whatever the lists were before they grew, each request keeps what is its own,
+// and what is not posted stays.
+func TestSendBatch(t *testing.T) {
+	var batch sendBatch
+	stage := func(text string, addr uint64) {
+		wr := batch.next()
+		wr.Inline, wr.SGEs = batch.copyOf([]byte(text)), batch.list(verbs.SGE{Addr: addr})
+	}
+	stage("first", 1)
+	stage("second", 2)
+	stage("third", 3)
+
+	qp := &scribe{room: 1}
+	n, err := batch.post(qp)
+	require.Equal(t, 1, n)
+	require.ErrorIs(t, err, errNoRoom)
+	require.Equal(t, []string{"first", "1"}, qp.got)
+
+	stage("fourth", 4)
+	qp = &scribe{room: 3}
+	n, err = batch.post(qp)
+	require.Equal(t, 3, n)
+	require.NoError(t, err)
+	require.Equal(t, []string{"second", "2", "third", "3", "fourth", "4"}, qp.got)
+}
