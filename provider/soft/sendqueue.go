@@ -46,27 +46,37 @@ const unsent = math.MaxUint64
 // Counters wrap. held are requests that are done and keep their place until they
 // are polled.
 type sendQueue struct {
-	entries                 []wqe
+	entries                 []wqe // grows to the depth as it is needed
 	done, next, begun, tail uint32
 	held                    uint32
 	depth                   uint32
-	sges                    []verbs.SGE
-	inline                  []byte
+	maxSGE, maxInline       int
 }
 
+// firstSends is how many requests a queue has room for before it grows: few, for
+// there are many connections on which there is never more than one or two.
+const firstSends = 8
+
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
-	size := ceilPow2(caps.MaxSendWR)
-	q := sendQueue{
-		entries: make([]wqe, size),
-		depth:   clampUint32(caps.MaxSendWR),
-		sges:    make([]verbs.SGE, size*caps.MaxSendSGE),
-		inline:  make([]byte, size*caps.MaxInline),
-	}
-	for i := range q.entries {
-		q.entries[i].sges = q.sges[i*caps.MaxSendSGE : i*caps.MaxSendSGE : (i+1)*caps.MaxSendSGE]
-		q.entries[i].inline = q.inline[i*caps.MaxInline : i*caps.MaxInline : (i+1)*caps.MaxInline]
-	}
+	q := sendQueue{depth: clampUint32(caps.MaxSendWR), maxSGE: caps.MaxSendSGE, maxInline: caps.MaxInline}
+	q.resize(min(ceilPow2(caps.MaxSendWR), firstSends))
 	return q
+}
+
+// resize makes room for size requests, a power of two.
+func (q *sendQueue) resize(size int) {
+	old := *q
+	q.entries = make([]wqe, size)
+	sges, inline := make([]verbs.SGE, size*q.maxSGE), make([]byte, size*q.maxInline)
+	for i := range q.entries {
+		q.entries[i].sges = sges[i*q.maxSGE : i*q.maxSGE : (i+1)*q.maxSGE]
+		q.entries[i].inline = inline[i*q.maxInline : i*q.maxInline : (i+1)*q.maxInline]
+	}
+	for i := q.done; i != q.tail; i++ {
+		w, was := q.at(i), *old.at(i)
+		was.sges, was.inline = append(w.sges, was.sges...), append(w.inline, was.inline...)
+		*w = was
+	}
 }
 
 func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries)-1)] }
@@ -96,8 +106,11 @@ func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 	c.push(wc, &q.held, false)
 }
 
-// push copies a checked request.
+// push copies a checked request, for which there is room.
 func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
+	if int(q.tail-q.done) == len(q.entries) {
+		q.resize(2 * len(q.entries))
+	}
 	w := q.at(q.tail)
 	w.id, w.op, w.flags = wr.ID, wr.Opcode, wr.Flags
 	w.status, w.answered = verbs.StatusSuccess, false
