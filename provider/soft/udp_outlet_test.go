@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// numbered lets those packets pass whose PSN is the identification in their IP
+// passIdentified lets those packets pass whose PSN is the identification in their IP
 // header.
-var numbered = []unix.SockFilter{
+var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 0xfff00004},
 	{Code: unix.BPF_MISC | unix.BPF_TAX},
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 8 + 10}, // behind UDP's header, the end of the BTH
@@ -47,7 +47,7 @@ func TestUDPOutletKnowsTheIdentification(t *testing.T) {
 		r.to.connect()
 		require.NotNil(t, r.to.outlet)
 		r.send.segment = segment
-		require.NoError(t, attachFilter(r.recv.fd, unix.SO_ATTACH_FILTER, numbered))
+		require.NoError(t, attachFilter(r.recv.fd, unix.SO_ATTACH_FILTER, passIdentified))
 		got := &identified{from: r.to.outlet.local, to: r.recv.local}
 		var want []uint16
 		for _, sizes := range [][]int{{64}, {64}, {8, 8, 8, 8}, {64}, {100, 8, 8, 4, 100, 100}, {1}, {2}} {
