@@ -6,16 +6,18 @@ TIMEOUT  ?= 20m
 FUZZTIME ?= 10s
 SYSTEMS  := darwin freebsd windows
 
-.PHONY: help test check deps lint race nocgo cross test-vm fuzz microbench
+NARROW   := ./cm ./cq ./internal/duet ./internal/wire ./poller ./provider/soft ./reactor ./verbs/...
+
+.PHONY: help test check deps lint race nocgo narrow cross test-vm fuzz microbench
 
 help:
-	@echo 'make test        all of it: lint, tests with -race, without cgo, other systems, test-vm'
+	@echo 'make test        all of it: lint, tests with -race, without cgo, on 32 bits, other systems, test-vm'
 	@echo 'make check       lint and tests, once'
 	@echo 'make test-vm     the kernel'\''s RDMA stack and other programs, in a virtual machine'
 	@echo 'make fuzz        every fuzz target for FUZZTIME ($(FUZZTIME))'
 	@echo 'make microbench  what the hot path is made of, in the format of benchstat'
 
-test: deps lint race nocgo cross test-vm
+test: deps lint race nocgo narrow cross test-vm
 	@echo 'make test: all passed'
 
 check: lint
@@ -38,9 +40,22 @@ nocgo:
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO) test -timeout $(TIMEOUT) ./...
 
-# Other systems build, and say at run time that they are not supported. arm64 is.
+# An amd64 processor runs programs for 386, unless the kernel was built without.
+narrow:
+	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./...
+	@if CGO_ENABLED=0 GOARCH=386 $(GO) test -run '^$$' ./verbs >/dev/null; then \
+		echo "CGO_ENABLED=0 GOARCH=386 $(GO) test"; \
+		CGO_ENABLED=0 GOARCH=386 $(GO) test -timeout $(TIMEOUT) $(NARROW); \
+	else \
+		echo "narrow: this machine runs no programs for 386; they were only built"; \
+	fi
+
+# Other systems build, and say at run time that they are not supported. Linux on
+# other processors is.
 cross:
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
+	CGO_ENABLED=0 GOARCH=arm $(GO) vet ./...
+	CGO_ENABLED=0 GOARCH=s390x $(GO) vet ./...
 	@for os in $(SYSTEMS); do \
 		echo "CGO_ENABLED=0 GOOS=$$os $(GO) vet ./..."; \
 		CGO_ENABLED=0 GOOS=$$os $(GO) vet ./... || exit 1; \

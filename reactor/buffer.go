@@ -80,7 +80,7 @@ func (b *Buffer) recycle() {
 func (b *Buffer) fill(wc *verbs.WC) {
 	b.length = 0
 	if wc.Opcode == verbs.WCRecv {
-		b.length = min(int(wc.ByteLen), len(b.memory))
+		b.length = int(min(uint64(wc.ByteLen), uint64(len(b.memory))))
 	}
 	b.imm, b.flags, b.code = wc.Imm, wc.Flags, wc.Opcode
 }

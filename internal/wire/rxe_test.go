@@ -50,7 +50,7 @@ func TestRxeMADs(t *testing.T) {
 	} {
 		p := captures[name].decoded(t)
 		require.EqualValues(t, wire.GSIQPN, p.BTH().DestQP(), name)
-		require.EqualValues(t, wire.GSIQKey, p.DETH().QKey(), name)
+		require.Equal(t, uint32(wire.GSIQKey), p.DETH().QKey(), name)
 		m, err := wire.DecodeMAD(p.Payload())
 		require.NoError(t, err, name)
 		var again wire.MAD

@@ -105,20 +105,20 @@ var headerFields = map[string]map[string]string{
 	"RETH": {
 		"infiniband.reth.va":     "0x0102030405060708",
 		"infiniband.reth.r_key":  "0xc1c2c3c4",
-		"infiniband.reth.dmalen": fmt.Sprint(0xd1d2d3d4),
+		"infiniband.reth.dmalen": fmt.Sprint(uint64(0xd1d2d3d4)),
 	},
 	"AtomicETH": {
 		"infiniband.reth.va":          "0x1112131415161718",
 		"infiniband.reth.r_key":       "0xe1e2e3e4",
-		"infiniband.atomiceth.swapdt": fmt.Sprint(0x2122232425262728),
-		"infiniband.atomiceth.cmpdt":  fmt.Sprint(0x3132333435363738),
+		"infiniband.atomiceth.swapdt": fmt.Sprint(uint64(0x2122232425262728)),
+		"infiniband.atomiceth.cmpdt":  fmt.Sprint(uint64(0x3132333435363738)),
 	},
 	"AETH": {
 		"infiniband.aeth.syndrome.opcode":     "3",
 		"infiniband.aeth.syndrome.error_code": "2",
 		"infiniband.aeth.msn":                 fmt.Sprint(0xf1f2f3),
 	},
-	"AtomicAckETH": {"infiniband.atomicacketh.origremdt": fmt.Sprint(0x4142434445464748)},
+	"AtomicAckETH": {"infiniband.atomicacketh.origremdt": fmt.Sprint(uint64(0x4142434445464748))},
 	"ImmDt":        {"infiniband.immdt": "51525354"},
 	"IETH":         {"infiniband.ieth": "61626364"},
 }

@@ -74,7 +74,7 @@ func (s *stranger) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
 	require.Equal(s.t, reason, cm.RejectReason(r.Reason))
 	require.Equal(s.t, wire.AnsweredREQ, r.Rejected)
 	require.Zero(s.t, r.LocalID)
-	require.EqualValues(s.t, 0x99aabbcc, r.RemoteID)
+	require.Equal(s.t, uint32(0x99aabbcc), r.RemoteID)
 }
 
 func TestWireCMRefusals(t *testing.T) {

@@ -324,4 +324,4 @@ func randomUint32() uint32 {
 }
 
 // clampUint32 is n as a uint32, for counters that can not be larger.
-func clampUint32(n int) uint32 { return uint32(min(n, math.MaxUint32)) }
+func clampUint32(n int) uint32 { return uint32(min(uint64(n), math.MaxUint32)) }

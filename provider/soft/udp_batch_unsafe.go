@@ -41,7 +41,7 @@ type cmsgs struct {
 
 type cmsg struct {
 	header unix.Cmsghdr
-	value  [8]byte // in the order of the machine
+	value  [unsafe.Sizeof(uintptr(0))]byte // in the order of the machine, to the next aligned place
 }
 
 // next adds a control message whose value has so many bytes.

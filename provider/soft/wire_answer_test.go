@@ -70,7 +70,7 @@ func TestWireResponsesAcknowledgeWhatIsInFront(t *testing.T) {
 	result.AtomicAckETH().Set(0x0102030405060708)
 	p.send(p.answer(wire.ReadResponseLast, 2, scriptMTU), result)
 	p.wantDone("the others", verbs.StatusSuccess, 2, 3, 4)
-	require.EqualValues(t, 0x0102030405060708, binary.NativeEndian.Uint64(p.e.mr.Bytes()))
+	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
 // An acknowledgement of what comes after a READ says that its response is lost. It

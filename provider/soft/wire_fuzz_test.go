@@ -72,7 +72,7 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	pkt := p.packet(op, near.Add(int(where)-128), payload)
 	pkt.BTH().SetAckReq(how&1 == 0)
 	if h := pkt.RETH(); h != nil {
-		p.about(pkt, int(how>>3)*256, int(size)*16)
+		p.about(pkt, int(how>>3)*256, uint32(size)*16)
 	}
 	if h := pkt.AtomicETH(); h != nil {
 		h.Set(p.e.mr.Addr()+uint64(how), p.e.mr.RKey(), 1, 0)

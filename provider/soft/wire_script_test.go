@@ -122,12 +122,12 @@ func asking(pkt wire.Packet) wire.Packet {
 }
 
 // about names memory of the queue pair's side in the RETH.
-func (p *script) about(pkt wire.Packet, offset, length int) wire.Packet {
-	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), uint32(length))
+func (p *script) about(pkt wire.Packet, offset int, length uint32) wire.Packet {
+	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), length)
 	return pkt
 }
 
-func (p *script) read(seq uint64, offset, length int) wire.Packet {
+func (p *script) read(seq uint64, offset int, length uint32) wire.Packet {
 	return p.about(p.request(wire.ReadRequest, seq, 0), offset, length)
 }
 
