@@ -175,7 +175,7 @@ func (s *shard) unwatch(fd int) {
 // first.
 func (s *shard) drive() {
 	s.drives++
-	// First what is to be sent: acknowledgements that were put off travel with it.
+	// First what is to be sent: the peer may wait for it.
 	s.wire.work()
 	if len(s.udp.sockets) > 0 && (len(s.hot) == 0 || s.drives%lookEveryDatagram == 0) {
 		s.udp.poll(len(s.hot) == 0 && s.armed == 0 && !s.auto)

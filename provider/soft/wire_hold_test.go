@@ -33,7 +33,7 @@ func TestWireAckWithoutReply(t *testing.T) {
 func TestWireAckIsPutOff(t *testing.T) {
 	p := newScript(t)
 	p.talk(0)
-	for range ackPatience - 2 { // posting was the first time
+	for range ackPatience - 1 {
 		p.e.qp.shard.wire.work()
 		p.wantQuiet("put off")
 	}

@@ -62,9 +62,10 @@ func (l *wireLink) receive(p wire.Packet, from *arrival) {
 	l.receiveRequest(p)
 }
 
-// transmit: see path.
+// transmit: see path. What the peer is owed does not hold up the requests: it is
+// scheduled, and comes with the next drive.
 func (l *wireLink) transmit() {
-	if !l.send() {
+	if !l.request() {
 		l.schedule()
 	}
 	l.s.link.flush()

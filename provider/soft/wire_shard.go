@@ -31,7 +31,7 @@ func (s *wireShard) receive(p wire.Packet, from *arrival) {
 }
 
 // work sends what is due. An owner that is busy does it when it comes back, after
-// it has posted its own requests: an acknowledgement then travels with the reply.
+// it has posted its own requests: no reply waits for an acknowledgement.
 func (s *wireShard) work() {
 	if len(s.due) == 0 {
 		return
