@@ -18,8 +18,8 @@ type cq struct {
 
 	dst        []verbs.WC // where the owner who polls, and so drives, takes completions
 	taken      int        // of dst
-	ring       []cqe
-	head, tail uint32 // counters; they wrap
+	ring       []cqe      // grows to the depth as it is needed
+	head, tail uint32     // counters; they wrap
 	depth      int
 	overrun    bool
 
@@ -81,8 +81,8 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	if err := d.add(objCQ, "completion queues", maxCQ); err != nil {
 		return nil, err
 	}
-	c.shard = shard
-	c.resize(attr.Depth)
+	c.shard, c.depth = shard, attr.Depth
+	c.resize(min(ceilPow2(attr.Depth), firstCQEs))
 	if c.chn != nil {
 		if err := c.chn.attach(c); err != nil {
 			d.remove(objCQ)
@@ -99,15 +99,20 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// resize moves what is queued to a ring that holds depth completions.
-func (c *cq) resize(depth int) {
-	ring := make([]cqe, ceilPow2(depth))
+// firstCQEs is how many completions a queue has room for before it grows. The depth
+// is for all that can ever be outstanding, and is hardly needed: who polls as they
+// come gets most completions without the ring.
+const firstCQEs = 64
+
+// resize moves what is queued to a ring of size completions, a power of two.
+func (c *cq) resize(size int) {
+	ring := make([]cqe, size)
 	n := uint32(0)
 	for ; c.head != c.tail; c.head++ {
 		ring[n] = c.ring[c.head&uint32(len(c.ring)-1)]
 		n++
 	}
-	c.ring, c.head, c.tail, c.depth = ring, 0, n, depth
+	c.ring, c.head, c.tail = ring, 0, n
 }
 
 func (c *cq) Depth() int {
@@ -127,7 +132,7 @@ func (c *cq) Resize(depth int) error {
 	case depth < int(c.tail-c.head):
 		return verbs.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "more completions than that are queued"})
 	}
-	c.resize(depth)
+	c.depth = depth
 	return nil
 }
 
@@ -149,6 +154,9 @@ func (c *cq) push(wc *verbs.WC, held *uint32, solicited bool) {
 		c.taken++
 		*held--
 	case int(c.tail-c.head) < c.depth:
+		if int(c.tail-c.head) == len(c.ring) {
+			c.resize(2 * len(c.ring))
+		}
 		e := &c.ring[c.tail&uint32(len(c.ring)-1)]
 		copyWC(&e.wc, wc)
 		e.held = held

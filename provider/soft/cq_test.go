@@ -77,3 +77,33 @@ func TestPollKeepsTheOrder(t *testing.T) {
 	}
 	require.EqualValues(t, messages, next)
 }
+
+// A queue takes as many completions as it is deep, in order, although it begins
+// with room for few.
+func TestCQGrowsToItsDepth(t *testing.T) {
+	const depth = 3*firstCQEs + 1
+	c := &cq{depth: depth}
+	c.resize(firstCQEs)
+	pushed, polled, held := uint64(0), uint64(0), uint32(0)
+	push := func(n int) {
+		for range n {
+			held++
+			c.push(&verbs.WC{ID: pushed}, &held, false)
+			pushed++
+		}
+	}
+	push(firstCQEs - 1)
+	var wcs [depth]verbs.WC
+	for _, room := range []int{5, depth} { // the first leaves the ring turned
+		for _, wc := range wcs[:c.drain(wcs[:room])] {
+			require.Equal(t, polled, wc.ID)
+			polled++
+		}
+		push(depth - int(held))
+	}
+	require.False(t, c.overrun)
+	require.Equal(t, depth, c.drain(wcs[:]))
+	require.Equal(t, polled, wcs[0].ID)
+	require.Equal(t, pushed-1, wcs[depth-1].ID)
+	require.Zero(t, held)
+}
