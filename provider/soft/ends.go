@@ -98,13 +98,7 @@ func newEndPair(cfg *Config) (accepting, connecting *localEnd, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	defer seg.closeFD()
-	fd, err := unix.FcntlInt(uintptr(seg.fd), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		seg.close()
-		return nil, nil, err
-	}
-	other, err := openSegment(fd)
+	other, err := openSegment(seg.takeFD())
 	if err != nil {
 		seg.close()
 		return nil, nil, err

@@ -213,16 +213,8 @@ func (c *localCarrier) makeEnd() (*localEnd, error) {
 		seg.close()
 		return nil, err
 	}
-	end := &localEnd{seg: seg, side: 1, bell: mine}
-	fds, err := duplicate(seg.fd)
-	if err != nil {
-		_ = unix.Close(peers)
-		end.release()
-		return nil, err
-	}
-	c.passed = append(fds, peers)
-	seg.closeFD()
-	return end, nil
+	c.passed = []int{passedSegment: seg.takeFD(), passedBell: peers}
+	return &localEnd{seg: seg, side: 1, bell: mine}, nil
 }
 
 // send sends a message, and with a reply the descriptors.
@@ -265,18 +257,4 @@ func (c *localCarrier) close() {
 		c.ch.dev.withdrawEnd(c.qpn, c.offered)
 	}
 	_ = unix.Close(c.fd)
-}
-
-// duplicate returns copies of descriptors.
-func duplicate(fds ...int) ([]int, error) {
-	var copies []int
-	for _, fd := range fds {
-		d, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-		if err != nil {
-			closeAll(copies)
-			return nil, err
-		}
-		copies = append(copies, d)
-	}
-	return copies, nil
 }

@@ -126,6 +126,12 @@ func (s *segment) mmap() error {
 	return err
 }
 
+// takeFD gives the descriptor away; the mapping stays.
+func (s *segment) takeFD() (fd int) {
+	fd, s.fd = s.fd, -1
+	return fd
+}
+
 // closeFD closes the descriptor; the mapping stays.
 func (s *segment) closeFD() {
 	if s.fd >= 0 {
