@@ -26,10 +26,10 @@ func TestBindPorts(t *testing.T) {
 	s := newParty(t)
 	id := s.id(cm.TCP)
 	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
-	low, high, err := ephemeralPorts()
+	ports, err := ephemeralPorts()
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, int(id.LocalAddr().Port()), low)
-	require.LessOrEqual(t, int(id.LocalAddr().Port()), high)
+	require.GreaterOrEqual(t, int(id.LocalAddr().Port()), ports.low)
+	require.LessOrEqual(t, int(id.LocalAddr().Port()), ports.high)
 	require.Same(t, s.p.dev, id.Device())
 
 	// A wildcard is not bound to a device.
@@ -190,7 +190,7 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 
 // peerLowPort is run as a user without capabilities.
 func peerLowPort(*testing.T, string) {
-	_, err := reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false)
+	_, err := new(device).reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false)
 	if errors.Is(err, os.ErrPermission) {
 		os.Stdout.WriteString("permission denied\n")
 	}

@@ -170,7 +170,9 @@ func TestHostileConnected(t *testing.T) {
 // A hostileServer listens by hand on a port, and gets one request.
 func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer) {
 	t.Helper()
-	port, err := reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false)
+	ports, err := ephemeralPorts()
+	require.NoError(t, err)
+	port, err := spotAt("127.0.0.1:0").reserveAny(ports)
 	require.NoError(t, err)
 	require.NoError(t, unix.Listen(port.fd, 1))
 	t.Cleanup(port.close)

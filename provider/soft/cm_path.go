@@ -56,11 +56,11 @@ func (i *id) openGates() error {
 	return nil
 }
 
-// findPath looks whether there is a path from an address to another, and opens
-// the UDP port when that is to be the wire for sure.
+// findPath looks whether there is a path from an address of this host to another,
+// and opens the UDP port when that is to be the wire for sure.
 func (i *id) findPath(ch *channel, from, to netip.Addr) error {
 	path := ch.dev.cfg.Path
-	if path != PathWire && onThisHost(to) {
+	if path != PathWire && (to == from || onThisHost(to)) {
 		return nil
 	}
 	if path == PathLocal {

@@ -57,14 +57,18 @@ func (i *id) SetOption(option cm.Option, value int) error {
 func (i *id) Bind(addr netip.AddrPort) error {
 	ch := i.lock()
 	defer ch.unlock()
+	if err := checkOwn(addr.Addr()); err != nil {
+		return err
+	}
 	return i.bind(ch, addr)
 }
 
+// bind is for an address of this host.
 func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	if i.local.IsValid() {
 		return verbs.ErrState
 	}
-	port, err := reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse)
+	port, err := ch.dev.reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse)
 	if err != nil {
 		return err
 	}
@@ -121,14 +125,18 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 // source is the address that the ID sends from to dst: the one it is bound to,
 // else src, else the one that the system would choose.
 func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
-	if i.local.IsValid() {
+	bound := i.local.IsValid()
+	if bound {
 		src = i.local
 	}
 	if src.Addr().IsValid() && src.Addr().Unmap().Is4() != dst.Addr().Is4() {
 		return src, &verbs.ParamError{Field: "destination address length", Value: int64(dst.Addr().BitLen() / 8), Limit: int64(src.Addr().Unmap().BitLen() / 8), Reason: "not of the family of the source"}
 	}
-	if src.Addr().IsValid() && !src.Addr().IsUnspecified() {
+	switch given := src.Addr().IsValid() && !src.Addr().IsUnspecified(); {
+	case given && bound:
 		return src, nil
+	case given:
+		return src, checkOwn(src.Addr())
 	}
 	addr, err := sourceFor(dst.Addr())
 	return netip.AddrPortFrom(addr, src.Port()), err

@@ -47,6 +47,8 @@ type device struct {
 	gids  gidTable
 	mads  *madExchange
 
+	freePorts func() (portRange, error) // what the system said first
+
 	mu     sync.Mutex
 	closed bool
 	shards map[shardKey]*shard
@@ -89,17 +91,18 @@ func newDevice(cfg *Config) (*device, error) {
 	ports := &udpPorts{udpPort: cfg.WirePort, slots: cfg.slots(), ports: make(map[netip.Addr]*udpPort)}
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	return &device{
-		cfg:    *cfg,
-		attr:   attr,
-		udp:    ports,
-		gids:   gidTable{udp: ports},
-		mads:   newMADExchange(attr.NodeGUID, &udpMADs{ports}),
-		start:  time.Now(),
-		async:  async,
-		shards: make(map[shardKey]*shard),
-		qps:    make(map[uint32]*qp),
-		ends:   make(map[endKey]*localEnd),
-		counts: make(map[objectKind]int),
+		cfg:       *cfg,
+		attr:      attr,
+		udp:       ports,
+		gids:      gidTable{udp: ports},
+		mads:      newMADExchange(attr.NodeGUID, &udpMADs{ports}),
+		freePorts: sync.OnceValues(ephemeralPorts),
+		start:     time.Now(),
+		async:     async,
+		shards:    make(map[shardKey]*shard),
+		qps:       make(map[uint32]*qp),
+		ends:      make(map[endKey]*localEnd),
+		counts:    make(map[objectKind]int),
 	}, nil
 }
 

@@ -43,6 +43,13 @@ func (d *device) offerEnd(qpn uint32, end *localEnd) error {
 	return nil
 }
 
+// offered reports whether connection management has an end for a queue pair.
+func (d *device) offered(qpn uint32) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ends[endKey{own: qpn}] != nil
+}
+
 // adopt moves a connected queue pair to the end that connection management has
 // for it. When its peer has already joined it by another, that one stays.
 func (q *qp) adopt(end *localEnd) (taken bool, err error) {

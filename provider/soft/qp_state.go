@@ -203,13 +203,13 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 // overWire reports whether the way to the peer is the wire: it is when
 // connection management came that way, and to other hosts.
 func (q *qp) overWire(peer netip.Addr) bool {
-	switch q.dev.cfg.Path {
-	case PathLocal:
+	switch {
+	case q.dev.cfg.Path == PathLocal || q.dev.offered(q.num):
 		return false
-	case PathWire:
+	case q.dev.cfg.Path == PathWire || q.dev.mads.carries(q.num):
 		return true
 	}
-	return q.dev.mads.carries(q.num) || !onThisHost(peer)
+	return !onThisHost(peer)
 }
 
 func (q *qp) connectWire(attr *verbs.QPAttr) error {

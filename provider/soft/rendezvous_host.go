@@ -42,6 +42,14 @@ func onThisHost(a netip.Addr) bool {
 	return unix.Bind(fd, sockaddr(a, 0)) == nil && unix.Connect(fd, sockaddr(a, discardPort)) == nil
 }
 
+// checkOwn refuses an address to bind to that is not of this host.
+func checkOwn(a netip.Addr) error {
+	if !a.Unmap().IsUnspecified() && !onThisHost(a) {
+		return cm.ErrAddrNotAvailable
+	}
+	return nil
+}
+
 // sourceFor is the address that the system would send from to dst, or
 // cm.ErrNoRoute. Nothing is sent.
 func sourceFor(dst netip.Addr) (netip.Addr, error) {

@@ -31,15 +31,17 @@ func (r *reservation) close() {
 	}
 }
 
-// reserve binds a socket to the address; port 0 means any free one. With reuse
-// the spot is only looked at: it has to be free, and stays so for others.
-func reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (reservation, error) {
+// reserve binds a socket to the address, which is of this host; port 0 means any
+// free one. With reuse the spot is only looked at: it has to be free, and stays so
+// for others.
+func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (reservation, error) {
 	s := newSpot(ps, at, afOnly)
-	if !s.wildcard() && !onThisHost(at.Addr()) {
-		return reservation{}, cm.ErrAddrNotAvailable
-	}
 	if s.port == 0 {
-		return s.reserveAny()
+		ports, err := d.freePorts()
+		if err != nil {
+			return reservation{}, err
+		}
+		return s.reserveAny(ports)
 	}
 	if s.port < firstUserPort && !mayBindLow() {
 		return reservation{}, unix.EACCES
@@ -69,17 +71,13 @@ func (s spot) reserve() (reservation, error) {
 	return reservation{s, fd}, nil
 }
 
-// reserveAny takes a port of the system's range that nobody has on this address.
-// A wildcard on the same port is no clash then: it takes no request from the
-// closer spot, on which nobody listens.
-func (s spot) reserveAny() (reservation, error) {
-	low, high, err := ephemeralPorts()
-	if err != nil {
-		return reservation{}, err
-	}
-	n := high - low + 1
+// reserveAny takes a port of a range that nobody has on this address. A wildcard
+// on the same port is no clash then: it takes no request from the closer spot, on
+// which nobody listens.
+func (s spot) reserveAny(ports portRange) (reservation, error) {
+	n := ports.high - ports.low + 1
 	for i, start := 0, rand.IntN(n); i < n; i++ {
-		s.port = uint16(low + (start+i)%n)
+		s.port = uint16(ports.low + (start+i)%n)
 		fd, err := bindSocket(s.name())
 		if errors.Is(err, unix.EADDRINUSE) {
 			continue
@@ -148,18 +146,21 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
+// A portRange is from low to high.
+type portRange struct{ low, high int }
+
 // ephemeralPorts is the range that the system takes free ports from; see ip(7),
-// ip_local_port_range.
-func ephemeralPorts() (low, high int, err error) {
+// ip_local_port_range. A device asks once.
+func ephemeralPorts() (r portRange, err error) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
-		return 0, 0, err
+		return r, err
 	}
-	if _, err := fmt.Sscan(string(b), &low, &high); err != nil {
-		return 0, 0, err
+	if _, err := fmt.Sscan(string(b), &r.low, &r.high); err != nil {
+		return r, err
 	}
-	if low < 1 || high > 65535 || low > high {
-		return 0, 0, fmt.Errorf("port range %d to %d", low, high)
+	if r.low < 1 || r.high > 65535 || r.low > r.high {
+		return r, fmt.Errorf("port range %d to %d", r.low, r.high)
 	}
-	return low, high, nil
+	return r, nil
 }
