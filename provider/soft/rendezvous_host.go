@@ -101,6 +101,9 @@ func sockaddr(a netip.Addr, port int) unix.Sockaddr {
 // zoneID is the index of the interface that a zone names, 0 for none; see
 // ipv6(7), sin6_scope_id.
 func zoneID(zone string) uint32 {
+	if zone == "" {
+		return 0
+	}
 	if ifi, err := net.InterfaceByName(zone); err == nil {
 		return uint32(ifi.Index)
 	}
