@@ -63,7 +63,9 @@ type Config struct {
 	// the device allows.
 	MaxConns int
 	// SRQ makes the connections of a loop share this many receive buffers.
-	// Zero means a receive queue for each connection.
+	// Zero means a receive queue for each connection, whose buffers come to
+	// MaxInFlight times MaxMessage bytes, taken from the system as they are used
+	// for the first time: with many connections it is most of their memory.
 	SRQ int
 	// SignalEvery asks for a completion of every so many sends; one completion
 	// confirms all sends before it. Zero means a quarter of MaxInFlight, rounded up.
