@@ -1,0 +1,53 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The table is asked for when it does not have what is looked for, and else stays
+// as it is: whoever has a place in it finds the same address there.
+func TestGIDTable(t *testing.T) {
+	ports := &udpPorts{ports: make(map[netip.Addr]*udpPort)}
+	table := gidTable{udp: ports}
+	first, err := table.at(0)
+	require.NoError(t, err)
+
+	used := netip.MustParseAddr("127.0.0.99")
+	i, err := table.index(used)
+	require.NoError(t, err)
+	require.Zero(t, i, "the first stands in")
+	ports.ports[used] = &udpPort{}
+	i, err = table.index(used)
+	require.NoError(t, err)
+	require.Positive(t, i, "it was looked for again")
+
+	delete(ports.ports, used)
+	again, err := table.index(used)
+	require.NoError(t, err)
+	require.Equal(t, i, again)
+	found, err := table.at(i)
+	require.NoError(t, err)
+	require.Equal(t, used, found)
+
+	gids, err := table.all()
+	require.NoError(t, err)
+	require.NotContains(t, gids, verbs.GIDFromAddr(used), "that is the table as it is now")
+	gids[0] = verbs.GID{}
+	same, err := table.at(0)
+	require.NoError(t, err)
+	require.Equal(t, first, same, "the slice is the caller's")
+
+	for _, index := range []int{-1, len(gids), 1 << 30} {
+		_, err = table.at(index)
+		var param *verbs.ParamError
+		require.ErrorAs(t, err, &param)
+		require.EqualValues(t, index, param.Value)
+	}
+}
