@@ -20,12 +20,14 @@ type mmsg struct {
 type rawName unix.RawSockaddrInet6
 
 // A batch is what one call of recvmmsg(2) or sendmmsg(2) works on: datagrams, in
-// buffers that are made once. It must not be copied, and not used by two
-// goroutines at a time.
+// buffers that are made once, when they are first needed: sockets come and go with
+// connections, and on most there are never many packets at a time. It must not be
+// copied, and not used by two goroutines at a time.
 type batch struct {
 	msgs    []mmsg
 	iovecs  []unix.Iovec
-	buffers [][]byte
+	buffers [][]byte // nil: not needed so far
+	size    int      // of a buffer
 	names   []rawName
 	control []cmsgs
 	tells   bool // receives control messages
@@ -71,19 +73,22 @@ func (c *cmsgs) addHeader(h *destHeader) {
 	}
 }
 
-// newBatch makes n buffers of size bytes, and a message for each.
+// newBatch makes room for n buffers of size bytes, and a message for each.
 func newBatch(n, size int) *batch {
-	b := &batch{
-		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n),
+	return &batch{
+		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n), size: size,
 		names: make([]rawName, n), control: make([]cmsgs, n),
 	}
-	memory := make([]byte, n*size)
-	for i := range n {
-		b.buffers[i] = memory[i*size : (i+1)*size : (i+1)*size]
+}
+
+// buffer is buffer i.
+func (b *batch) buffer(i int) []byte {
+	if b.buffers[i] == nil {
+		b.buffers[i] = make([]byte, b.size)
 		b.iovecs[i].Base = &b.buffers[i][0]
-		b.iovecs[i].SetLen(size)
+		b.iovecs[i].SetLen(b.size)
 	}
-	return b
+	return b.buffers[i]
 }
 
 // expect readies message i to receive into buffer i.
@@ -176,6 +181,11 @@ func (b *batch) received(i int) (data []byte, complete bool) {
 // for errors: what is told here is of packets sent before (ICMP), and the missing
 // answer tells it, too.
 func (b *batch) receive(fd int) int {
+	if b.buffers[len(b.buffers)-1] == nil {
+		for i := range b.buffers {
+			b.buffer(i)
+		}
+	}
 	n, _ := b.call(unix.SYS_RECVMMSG, fd, len(b.msgs))
 	return n
 }
@@ -183,16 +193,16 @@ func (b *batch) receive(fd int) int {
 // receiveOne receives one datagram into the first buffer, as receive does. It
 // costs less than a batch of one.
 func (b *batch) receiveOne(fd int) int {
-	m := &b.msgs[0]
+	m, buffer := &b.msgs[0], b.buffer(0)
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
-		uintptr(unsafe.Pointer(&b.buffers[0][0])), uintptr(len(b.buffers[0])), unix.MSG_DONTWAIT|unix.MSG_TRUNC,
+		uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), unix.MSG_DONTWAIT|unix.MSG_TRUNC,
 		uintptr(unsafe.Pointer(&b.names[0])), uintptr(unsafe.Pointer(&m.header.Namelen)))
 	if errno != 0 {
 		return 0
 	}
 	m.header.Flags = 0
-	if n > uintptr(len(b.buffers[0])) { // MSG_TRUNC tells how long it was
-		m.header.Flags, n = unix.MSG_TRUNC, uintptr(len(b.buffers[0]))
+	if n > uintptr(len(buffer)) { // MSG_TRUNC tells how long it was
+		m.header.Flags, n = unix.MSG_TRUNC, uintptr(len(buffer))
 	}
 	m.length = uint32(n)
 	return 1

@@ -60,7 +60,7 @@ func (s *udpSender) buffer() []byte {
 	if s.queued == len(s.packets) {
 		return nil
 	}
-	return s.batch.buffers[s.queued]
+	return s.batch.buffer(s.queued)
 }
 
 // put queues a packet, complete but for its ICRC, that was built at the

@@ -218,6 +218,31 @@ func TestUDPAllocatesNothing(t *testing.T) {
 	require.Positive(t, sink.n)
 }
 
+// Sockets come and go with connections, most of which never have many packets at
+// a time: there is memory for those that there were.
+func TestUDPBuffersAsNeeded(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	made := func(b *batch) (n int) {
+		for _, buffer := range b.buffers {
+			n += len(buffer)
+		}
+		return n / packetRoom
+	}
+	require.Zero(t, made(r.send.batch)+made(r.recv.batch))
+	r.queue(64)
+	r.send.flush()
+	require.Equal(t, []int{64}, r.received().sizes)
+	require.Equal(t, 1, made(r.send.batch))
+	require.Equal(t, 1, made(r.recv.batch))
+	for range sendBatch {
+		r.queue(0)
+	}
+	r.send.flush()
+	require.Len(t, r.received().sizes, sendBatch)
+	require.Equal(t, sendBatch, made(r.send.batch))
+	require.Equal(t, receiveBatch, made(r.recv.batch))
+}
+
 type counter struct{ n int }
 
 func (c *counter) receive(wire.Packet, *arrival) { c.n++ }
