@@ -16,9 +16,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// tsharkVariable asks for the comparison with tshark.
-const tsharkVariable = "RDMALOOP_TSHARK"
-
 // A sample is a packet and what tshark has to see in it, by the names of its
 // fields.
 type sample struct {
@@ -34,11 +31,10 @@ type sample struct {
 // each kind. It does not check ICRCs; the IPv4 header is that of a GRH, whose
 // checksum it does check.
 func TestTshark(t *testing.T) {
-	if os.Getenv(tsharkVariable) != "1" {
-		t.Skip("needs tshark: set " + tsharkVariable + "=1 where it is installed")
-	}
 	tool, err := exec.LookPath("tshark")
-	require.NoError(t, err, "%s=1 asks for tshark, which is not installed: apt-get install tshark", tsharkVariable)
+	if err != nil {
+		t.Skip("there is no tshark: apt-get install tshark")
+	}
 
 	samples := slices.Concat(packetSamples(), messageSamples())
 	requireAllKinds(t, samples)
