@@ -97,26 +97,27 @@ func (p *madPort) release() {
 
 // receive takes a packet for queue pair 1, and drops what is not for connection
 // management (IBTA vol. 1, 9.6.1.4, 13.5.1).
-func (x *madExchange) receive(p wire.Packet, from *arrival) {
+func (x *madExchange) receive(p wire.Packet, from *arrival) (taken bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.take(p, from)
+	return x.take(p, from)
 }
 
 // A heldExchange is one whose lock the caller holds.
 type heldExchange struct{ *madExchange }
 
-func (x heldExchange) receive(p wire.Packet, from *arrival) { x.take(p, from) }
+func (x heldExchange) receive(p wire.Packet, from *arrival) (taken bool) { return x.take(p, from) }
 
-func (x *madExchange) take(p wire.Packet, from *arrival) {
+func (x *madExchange) take(p wire.Packet, from *arrival) (taken bool) {
 	bth, deth := p.BTH(), p.DETH()
 	if bth.DestQP() != wire.GSIQPN || p.Opcode() != wire.UDSendOnly || deth.QKey() != wire.GSIQKey ||
 		!wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
-		return
+		return false
 	}
 	if m, err := wire.DecodeMAD(p.Payload()); err == nil {
 		x.sort(m, from.from, from.to)
 	}
+	return true
 }
 
 // sort finds out whom a datagram is for. Ones of the kinds that are not named do

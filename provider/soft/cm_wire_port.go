@@ -38,8 +38,8 @@ func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
 		return nil, err
 	}
 	s := &udpMADSocket{port: port}
-	s.out = newUDPSender(port.mads, 1, madRoom)
-	s.in = newUDPReceiver(port.mads, port.local, madBatch, madRoom)
+	s.out = newUDPSender(port.mads, 1, madRoom, &n.ports.counts)
+	s.in = newUDPReceiver(port.mads, port.local, madBatch, madRoom, &n.ports.counts)
 	return s, nil
 }
 

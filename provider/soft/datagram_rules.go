@@ -53,7 +53,12 @@ func (q *qp) deliverDatagram(d *datagram) {
 		return
 	}
 	total := uint64(len(d.header) + len(d.payload))
-	if next := q.receives().peek(); next == nil || next.capacity() < total || !q.popReceive(&q.current) {
+	next := q.receives().peek()
+	if next == nil {
+		q.shard.counts.inc(outOfBuffer)
+		return
+	}
+	if next.capacity() < total || !q.popReceive(&q.current) {
 		return
 	}
 	if !q.scatter(d.header[:], 0) || !q.scatter(d.payload, uint32(len(d.header))) {

@@ -55,6 +55,8 @@ type device struct {
 	qps    map[uint32]*qp       // by number
 	ends   map[endKey]*localEnd // offered, not yet taken
 	counts map[objectKind]int   // open objects, for ErrBusy and the limits
+
+	counted []*counters // of connection management, and of every shard that was ever made
 }
 
 type shardKey struct {
@@ -103,6 +105,7 @@ func newDevice(cfg *Config) (*device, error) {
 		qps:       make(map[uint32]*qp),
 		ends:      make(map[endKey]*localEnd),
 		counts:    make(map[objectKind]int),
+		counted:   []*counters{&ports.counts},
 	}, nil
 }
 
@@ -155,8 +158,8 @@ func (d *device) Caps() verbs.Caps {
 // Port describes the one port. Its GIDs are the addresses of the host at the
 // time of the call, and those of 127.0.0.0/8 that are in use.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
-	if num != 1 {
-		return verbs.PortAttr{}, verbs.Wrap("query port", &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "ports count from 1, and there is one"})
+	if err := checkPort(num); err != nil {
+		return verbs.PortAttr{}, verbs.Wrap("query port", err)
 	}
 	gids, err := d.gids.all()
 	if err != nil {
@@ -169,6 +172,13 @@ func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 		MaxMsgSize: maxMsgSize,
 		GIDs:       gids,
 	}, nil
+}
+
+func checkPort(num uint8) error {
+	if num != 1 {
+		return &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "ports count from 1, and there is one"}
+	}
+	return nil
 }
 
 func (d *device) AsyncFD() int { return d.async.fd }
@@ -238,6 +248,7 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 		return nil, err
 	}
 	d.shards[key] = s
+	d.counted = append(d.counted, s.counts)
 	return s, nil
 }
 

@@ -47,6 +47,39 @@
 // makes readable. In automatic progress a goroutine of the shard does the same,
 // under a lock that the owner's calls share.
 //
+// # Counters
+//
+// The device is a verbs.CounterReader. What it counts with the names and the meaning
+// of rxe:
+//
+//	sent_pkts, rcvd_pkts    packets that the system has taken, and that queue pairs got
+//	duplicate_request       request packets that were carried out before
+//	out_of_seq_request      times that requests were missing, and the peer was told
+//	rcvd_seq_err            times that a peer said so: NAKs of sequence errors
+//	completer_retry_err     times that requests were sent again, after one of those, a
+//	                        timeout, or an answer that left out a READ or atomic
+//	retry_exceeded_err      requests that failed, since that was as often as allowed
+//	send_rnr_err            RNR NAKs sent: a message found no receive buffer
+//	rcvd_rnr_err            RNR NAKs received
+//	retry_rnr_exceeded_err  requests that failed for one more of those
+//	send_err                packets that the system has refused, too long or unroutable
+//
+// With those of mlx5:
+//
+//	local_ack_timeout_err   timeouts after which requests were sent again
+//	out_of_buffer           messages and datagrams for which there was no receive buffer
+//	rx_icrc_encapsulated    packets with a wrong ICRC: they were damaged on the way
+//
+// And with names of its own, for there are none:
+//
+//	rcvd_malformed_err      datagrams that are no packets of RoCEv2
+//	rcvd_no_qp_err          packets for a queue pair or a partition that there is not
+//	rcvd_overrun_err        datagrams that the system dropped before they were read,
+//	                        mostly for want of room: net.core.rmem_max is the limit
+//
+// Packets include those of connection management. On the local path there are none;
+// of it there are the counters of receive buffers and of retries exceeded.
+//
 // # Trust
 //
 // Everything that the other process can write (slots, counters, datagrams) is

@@ -81,6 +81,7 @@ func (l *link) serve(r *request) bool {
 		return true
 	case answerRNR:
 		l.stalled = true
+		l.q.shard.counts.notReady()
 		l.repeats = l.peer.resend.Load()
 		l.refuse(aethRNR | l.q.attr.MinRNRTimer)
 	default:

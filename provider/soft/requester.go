@@ -288,6 +288,7 @@ func (q *qp) negative(a answer) {
 // notReady takes an RNR NAK with its timer code: wait, repeat, and give up when
 // the count has run out (IBTA vol. 1, 9.7.5.2.8).
 func (q *qp) notReady(code uint8) {
+	q.shard.counts.inc(rcvdRNRErr)
 	r := &q.requester
 	if r.rnrLeft == 0 {
 		q.failOldest(verbs.StatusRNRRetryExcErr)
@@ -330,6 +331,7 @@ func (q *qp) onSilenceTimer() {
 // takes the queue pair to the error state.
 func (q *qp) failOldest(status verbs.Status) {
 	if q.sq.outstanding() {
+		q.shard.counts.failed(status)
 		w := q.sq.at(q.sq.done)
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: status, QPN: q.num})
 	}

@@ -70,6 +70,7 @@ type shard struct {
 	drives    uint32
 	ready     [maxReady]unix.EpollEvent
 	rings     [64]byte // where rings of bells are read to
+	counts    *counters
 
 	closed bool
 	done   chan struct{} // closed when the goroutine has ended
@@ -82,7 +83,7 @@ type watcher interface {
 
 func newShard(d *device, key shardKey) (*shard, error) {
 	auto := key.progress == verbs.ProgressAuto
-	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]watcher), epfd: -1, soft: -1, timerfd: -1}
+	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]watcher), counts: new(counters), epfd: -1, soft: -1, timerfd: -1}
 	s.udp = udpLink{s: s, slot: key.slot()}
 	s.wire.link = &s.udp
 	if err := s.open(); err != nil {

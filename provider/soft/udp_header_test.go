@@ -111,11 +111,12 @@ func TestUDPHeadersAreTold(t *testing.T) {
 // headers keeps what the IP headers of packets said.
 type headers []arrival
 
-func (h *headers) receive(_ wire.Packet, from *arrival) {
+func (h *headers) receive(_ wire.Packet, from *arrival) bool {
 	*h = append(*h, arrival{trafficClass: from.trafficClass, hopLimit: from.hopLimit})
+	return true
 }
 
 // nobody takes packets and forgets them.
 type nobody struct{}
 
-func (nobody) receive(wire.Packet, *arrival) {}
+func (nobody) receive(wire.Packet, *arrival) bool { return false }

@@ -117,8 +117,8 @@ func (u *udpSocket) join() (err error) {
 	if u.fd, err = u.port.join(u.link.slot); err != nil {
 		return err
 	}
-	u.send = newUDPSender(u.fd, sendBatch, packetRoom)
-	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom)
+	u.send = newUDPSender(u.fd, sendBatch, packetRoom, u.link.s.counts)
+	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom, u.link.s.counts)
 	return u.link.s.watch(u.fd, 0, u)
 }
 
@@ -207,12 +207,11 @@ func (u *udpSocket) poll() (found bool) {
 
 // receive: see packetSink. A packet for connection management is met here when a
 // socket has joined and the system has not been told yet.
-func (u *udpSocket) receive(p wire.Packet, from *arrival) {
+func (u *udpSocket) receive(p wire.Packet, from *arrival) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
-		u.link.s.dev.mads.receive(p, from)
-		return
+		return u.link.s.dev.mads.receive(p, from)
 	}
-	u.link.s.wire.receive(p, from)
+	return u.link.s.wire.receive(p, from)
 }
 
 // onReady: see watcher.

@@ -33,10 +33,11 @@ type identified struct {
 	ids  []uint16
 }
 
-func (r *identified) receive(p wire.Packet, _ *arrival) {
+func (r *identified) receive(p wire.Packet, _ *arrival) bool {
 	r.flow.Set(r.from, r.to)
 	id, _ := r.flow.Verify(p)
 	r.ids = append(r.ids, id)
+	return true
 }
 
 // What the ICRC says of the identification is what the system has put there, over
@@ -132,7 +133,7 @@ func TestUDPOutletRefused(t *testing.T) {
 	}
 	require.Nil(t, nobody.outlet)
 	require.Equal(t, connectAfter, nobody.patience, "until the next attempt")
-	require.Zero(t, r.send.stats.dropped)
+	require.Zero(t, r.count(sendErr))
 	require.Len(t, r.received().sizes, 2)
 }
 

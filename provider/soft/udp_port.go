@@ -14,10 +14,12 @@ import (
 // may be called from any goroutine.
 type udpPorts struct {
 	udpPort uint16
-	slots   uint32 // of shards; see shardKey.slot
+	slots   uint32   // of shards; see shardKey.slot
+	counts  counters // of connection management
 
-	mu    sync.Mutex
-	ports map[netip.Addr]*udpPort
+	mu      sync.Mutex
+	ports   map[netip.Addr]*udpPort
+	overran uint64 // datagrams that were dropped at sockets that are closed
 }
 
 // A udpPort is one local address: a socket for connection management, and one
@@ -68,8 +70,28 @@ func (p *udpPort) release() {
 		return
 	}
 	delete(p.all.ports, p.local.Addr())
+	p.all.overran += p.overruns()
 	closeAll(p.fds)
 	_ = unix.Close(p.mads)
+}
+
+// overruns is how many datagrams the system has dropped before they could be read.
+func (all *udpPorts) overruns() uint64 {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	sum := all.overran
+	for _, p := range all.ports {
+		sum += p.overruns()
+	}
+	return sum
+}
+
+func (p *udpPort) overruns() uint64 {
+	sum := droppedAt(p.mads)
+	for _, fd := range p.fds {
+		sum += droppedAt(fd)
+	}
+	return sum
 }
 
 // taken reports whether this device or anybody else has the UDP port of an

@@ -22,19 +22,12 @@ type udpReceiver struct {
 	run   int  // calls that brought something, in a row
 	crowd bool // many packets are there when there is any
 	tells bool // what IP headers say
-	stats receiveStats
+
+	counts *counters // every datagram is in exactly one of them
 }
 
-// receiveStats count what became of datagrams. Every one is in exactly one of
-// the counts.
-type receiveStats struct {
-	packets   uint64 // handed on
-	malformed uint64 // too long or too short, or with an opcode that nobody knows
-	damaged   uint64 // with a wrong ICRC
-}
-
-func newUDPReceiver(fd int, local netip.AddrPort, packets, size int) udpReceiver {
-	r := udpReceiver{fd: fd, local: local, batch: newBatch(packets, size)}
+func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters) udpReceiver {
+	r := udpReceiver{fd: fd, local: local, batch: newBatch(packets, size), counts: counts}
 	for i := range packets {
 		r.batch.expect(i)
 	}
@@ -51,13 +44,18 @@ func (r *udpReceiver) receive(to packetSink) (n int) {
 	}
 	r.run++
 	r.crowd = n > 1 || !r.crowd && r.run > 2 // a reply and an acknowledgement are none
+	taken := uint64(0)
 	for i := range n {
-		if p, ok := r.check(i); ok {
-			r.stats.packets++
-			to.receive(p, &r.last)
+		if p, flaw := r.check(i); flaw != rcvdPkts {
+			r.counts.inc(flaw)
+		} else if to.receive(p, &r.last) {
+			taken++
+		} else {
+			r.counts.inc(rcvdNoQPErr)
 		}
 		r.batch.expect(i) // the length of the name was set
 	}
+	r.counts.add(rcvdPkts, taken)
 	return n
 }
 
@@ -91,22 +89,21 @@ func (r *udpReceiver) call() (n int) {
 	return r.batch.receiveOne(r.fd)
 }
 
-// A packetSink gets the packets that arrived, which are valid during the call.
+// A packetSink gets the packets that arrived, which are valid during the call. It
+// reports whether there is a queue pair that they are for.
 type packetSink interface {
-	receive(p wire.Packet, from *arrival)
+	receive(p wire.Packet, from *arrival) (taken bool)
 }
 
-// check decodes datagram i.
-func (r *udpReceiver) check(i int) (wire.Packet, bool) {
+// check decodes datagram i, and says what it counts as: a flaw, or rcvdPkts.
+func (r *udpReceiver) check(i int) (wire.Packet, counterID) {
 	data, complete := r.batch.received(i)
 	if !complete {
-		r.stats.malformed++
-		return wire.Packet{}, false
+		return wire.Packet{}, rcvdMalformedErr
 	}
 	p, err := wire.Decode(data)
 	if err != nil {
-		r.stats.malformed++
-		return p, false
+		return p, rcvdMalformedErr
 	}
 	// The ICRC covers the sender's port, which network cards vary.
 	if from := r.batch.names[i].get(); from != r.from {
@@ -116,11 +113,10 @@ func (r *udpReceiver) check(i int) (wire.Packet, bool) {
 		r.last = arrival{from: from.Addr(), to: r.local.Addr(), hopLimit: defaultHopLimit}
 	}
 	if _, ok := r.flow.Verify(p); !ok {
-		r.stats.damaged++
-		return p, false
+		return p, rxICRCEncapsulated
 	}
 	if r.tells {
 		r.last.trafficClass, r.last.hopLimit = r.batch.header(i)
 	}
-	return p, true
+	return p, rcvdPkts
 }

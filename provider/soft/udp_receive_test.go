@@ -41,8 +41,8 @@ func TestUDPTooLong(t *testing.T) {
 		to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
 		require.NoError(t, unix.Sendto(r.send.all.fd, make([]byte, packetRoom+1), 0, &to))
 		require.Equal(t, 1, r.recv.receive(&counter{}))
-		require.EqualValues(t, 1, r.recv.stats.malformed)
-		require.Zero(t, r.recv.stats.packets)
+		require.EqualValues(t, 1, r.count(rcvdMalformedErr))
+		require.Zero(t, r.count(rcvdPkts))
 		r.queue(10)
 		r.send.flush()
 		require.Equal(t, []int{10}, r.received().sizes, "the next one is whole")

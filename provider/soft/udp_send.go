@@ -20,14 +20,7 @@ type udpSender struct {
 	dests   []*udpDest
 	queued  int  // packets that wait, from the first buffer on
 	segment bool // UDP_SEGMENT may be used
-	stats   sendStats
-}
-
-// sendStats count what became of packets.
-type sendStats struct {
-	packets uint64 // given to the system
-	calls   uint64 // of the system
-	dropped uint64 // refused by the system, as too long or without a route
+	counts  *counters
 }
 
 const (
@@ -37,11 +30,11 @@ const (
 	maxSegmented = 65507
 )
 
-func newUDPSender(fd, packets, size int) udpSender {
+func newUDPSender(fd, packets, size int, counts *counters) udpSender {
 	return udpSender{
 		all: udpOutlet{fd: fd}, batch: newBatch(packets, size),
 		packets: make([]wire.Packet, packets), dests: make([]*udpDest, packets),
-		segment: canSegment(fd),
+		segment: canSegment(fd), counts: counts,
 	}
 }
 
@@ -94,13 +87,12 @@ func (s *udpSender) flush() {
 	for first < s.queued {
 		out := s.outlet(first)
 		sent, err := s.batch.send(out.fd, s.gather(out, first))
-		s.stats.calls++
 		out.sent(sent)
+		before := first
 		for i := range sent {
-			n := s.batch.count(i)
-			first += n
-			s.stats.packets += uint64(n)
+			first += s.batch.count(i)
 		}
+		s.counts.add(sentPkts, uint64(first-before))
 		if err != nil && !s.refused(err, &first) {
 			break
 		}
@@ -127,7 +119,7 @@ func (s *udpSender) refused(err error, first *int) bool {
 		s.segment = false
 	default:
 		*first += n
-		s.stats.dropped += uint64(n)
+		s.counts.add(sendErr, uint64(n))
 	}
 	return true
 }

@@ -118,7 +118,10 @@ func (l *wireLink) refused(code wire.NAKCode, seq uint64) {
 		return
 	case code != wire.NAKSequence:
 		l.q.negative(answerInvalidRequest + answer(code-wire.NAKInvalidRequest))
-	case !l.recovering && l.tryAgain():
-		l.lost()
+	default:
+		l.q.shard.counts.inc(rcvdSeqErr)
+		if !l.recovering && l.tryAgain() {
+			l.lost()
+		}
 	}
 }

@@ -12,6 +12,7 @@ func (l *wireLink) lost() {
 		return
 	}
 	l.recovering = true
+	l.q.shard.counts.inc(completerRetryErr)
 	l.goBack()
 	l.schedule()
 }
@@ -64,6 +65,8 @@ func (l *wireLink) onRetryTimer() {
 	if !l.tryAgain() {
 		return
 	}
+	l.q.shard.counts.inc(localAckTimeoutErr)
+	l.q.shard.counts.inc(completerRetryErr)
 	l.recovering = false
 	l.goBack()
 	l.s.link.doubt(&l.to)

@@ -51,6 +51,7 @@ func (l *wireLink) receiveRequest(p wire.Packet) {
 // missing: packets in front of this one were lost. The peer is told once.
 func (l *wireLink) missing() {
 	if !l.gap {
+		l.q.shard.counts.inc(outOfSeqRequest)
 		l.refuse(wire.NAK(wire.NAKSequence))
 	}
 }
@@ -79,6 +80,7 @@ func (l *wireLink) carryOut(p wire.Packet) {
 	switch a {
 	case answerAck:
 	case answerRNR:
+		l.q.shard.counts.notReady()
 		l.refuse(wire.RNRNAK(l.q.attr.MinRNRTimer))
 	default:
 		l.failed = a
@@ -173,6 +175,7 @@ func (l *wireLink) carriedOut(n uint64, ends bool) {
 // 9.7.4.2): with a new acknowledgement, with the memory as it is now, or with
 // the result that an atomic had.
 func (l *wireLink) duplicate(p wire.Packet, seq uint64) {
+	l.q.shard.counts.inc(duplicateRequest)
 	kind := p.Opcode().Kind()
 	if kind == wire.KindSend || kind == wire.KindWrite {
 		if seq < l.plain {

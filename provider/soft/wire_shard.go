@@ -19,15 +19,17 @@ type wireShard struct {
 }
 
 // receive hands a packet to the queue pair it is for, and drops what is for none
-// (IBTA vol. 1, 9.6.1). The link has checked the ICRC.
-func (s *wireShard) receive(p wire.Packet, from *arrival) {
+// (IBTA vol. 1, 9.6.1). The link has checked the ICRC. See packetSink.
+func (s *wireShard) receive(p wire.Packet, from *arrival) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
-		return
+		return false
 	}
-	if end := s.ends[bth.DestQP()]; end != nil {
+	end := s.ends[bth.DestQP()]
+	if end != nil {
 		end.receive(p, from)
 	}
+	return end != nil
 }
 
 // work sends what is due. An owner that is busy does it when it comes back, after

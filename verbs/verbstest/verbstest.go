@@ -99,6 +99,7 @@ func topics() []topic {
 		{"completion channel", nil, channelCases()},
 		{"shared receive queue", lacksSRQ, srqCases()},
 		{"datagram", lacksUD, udCases()},
+		{"counters", nil, counterCases()},
 	}
 }
 

@@ -1,0 +1,273 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/netsim"
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// counted is what a device has counted, without zeros.
+type counted map[string]uint64
+
+// read reads all counters of a device.
+func read(t testing.TB, d *device) counted {
+	list, err := d.Counters(devicePort)
+	require.NoError(t, err)
+	got := counted{}
+	for _, c := range list {
+		if c.Value > 0 {
+			got[c.Name] = c.Value
+		}
+	}
+	return got
+}
+
+func TestCounterNames(t *testing.T) {
+	require.True(t, slices.IsSorted(counterNames[:]))
+	require.Len(t, slices.Compact(slices.Clone(counterNames[:])), int(numCounters))
+	require.NotContains(t, counterNames, "")
+}
+
+func TestCountersOfTheRequester(t *testing.T) {
+	for what, test := range map[string]struct {
+		run  func(p *script)
+		want counted
+	}{
+		"a sequence NAK": {func(p *script) {
+			p.send(p.nak(wire.NAKSequence, 1))
+		}, counted{"completer_retry_err": 1, "rcvd_seq_err": 1}},
+		"one that tells of the same loss": {func(p *script) {
+			p.send(p.nak(wire.NAKSequence, 1), p.nak(wire.NAKSequence, 1))
+		}, counted{"completer_retry_err": 1, "rcvd_seq_err": 2}},
+		"a late one": {func(p *script) {
+			p.send(p.ack(1), p.nak(wire.NAKSequence, 1))
+		}, counted{}},
+		"a response is missing": {func(p *script) {
+			p.send(p.ack(2))
+		}, counted{"completer_retry_err": 1}},
+		"the first half of it": {func(p *script) {
+			p.send(p.ack(1), p.answer(wire.ReadResponseLast, 3, 1))
+		}, counted{"completer_retry_err": 1}},
+		"no answer": {func(p *script) {
+			for range 3 {
+				p.advance(scriptTimeout)
+			}
+		}, counted{"completer_retry_err": 3, "local_ack_timeout_err": 3}},
+		"no answer at all": {func(p *script) {
+			for range 4 {
+				p.advance(scriptTimeout)
+			}
+		}, counted{"completer_retry_err": 3, "local_ack_timeout_err": 3, "retry_exceeded_err": 1}},
+		"no buffer there": {func(p *script) {
+			for range 2 {
+				p.send(p.syndrome(wire.RNRNAK(1), 0))
+				p.advance(verbs.RNRDelay(1))
+			}
+		}, counted{"rcvd_rnr_err": 2}},
+		"no buffer there for too long": {func(p *script) {
+			for range 3 {
+				p.send(p.syndrome(wire.RNRNAK(1), 0))
+				p.advance(verbs.RNRDelay(1))
+			}
+		}, counted{"rcvd_rnr_err": 3, "retry_rnr_exceeded_err": 1}},
+		"answers": {func(p *script) {
+			p.send(p.ack(1), p.answer(wire.ReadResponseFirst, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, 1))
+		}, counted{}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newScript(t)
+			p.post(1, verbs.OpSend, 1)
+			p.post(2, verbs.OpSend, 1)
+			p.post(3, verbs.OpRead, scriptMTU+1)
+			test.run(p)
+			require.Equal(t, test.want, read(t, p.e.qp.dev))
+		})
+	}
+}
+
+func TestCountersOfTheResponder(t *testing.T) {
+	for what, test := range map[string]struct {
+		run  func(p *script)
+		want counted
+	}{
+		"a SEND again": {func(p *script) {
+			p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 0, 1))
+		}, counted{"duplicate_request": 1}},
+		"a READ again": {func(p *script) {
+			p.send(p.request(wire.SendOnly, 0, 1), p.read(1, 0, 1))
+			p.send(p.read(1, 0, 1))
+			p.send(p.read(1, 0, 1))
+		}, counted{"duplicate_request": 2}},
+		"one is missing": {func(p *script) {
+			p.send(p.request(wire.SendOnly, 1, 1), p.request(wire.SendOnly, 2, 1))
+		}, counted{"out_of_seq_request": 1}},
+		"two are": {func(p *script) {
+			p.send(p.read(1, 0, 1))
+			p.send(p.request(wire.SendOnly, 0, 1), p.read(3, 0, 1))
+		}, counted{"out_of_seq_request": 2}},
+		"no buffer": {func(p *script) {
+			p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.read(2, 0, 1))
+			p.send(p.request(wire.SendOnly, 1, 1))
+		}, counted{"out_of_buffer": 2, "send_rnr_err": 2}},
+		"all is well": {func(p *script) {
+			p.send(p.request(wire.SendOnly, 0, 1), p.read(1, 0, 1))
+		}, counted{}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := newScript(t)
+			p.e.recv(1, 0, 1)
+			test.run(p)
+			require.Equal(t, test.want, read(t, p.e.qp.dev))
+		})
+	}
+}
+
+// What a network does to packets is found in the counters of the two ends.
+func TestCountersOfANetwork(t *testing.T) {
+	const packets = 10
+	s := newSim(t, 1, netsim.Config{})
+	a, b := s.newEnd(), s.newEnd()
+	s.join(a, b, func(attr *verbs.QPAttr) { attr.PathMTU = verbs.MTU256 })
+	write := func() {
+		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled,
+			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, packets*256)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+	}
+	for _, step := range []struct {
+		why  string
+		net  netsim.Config // while the first of two requests is sent
+		want counted
+	}{
+		{"nothing happens to them", netsim.Config{}, counted{}},
+		{"all come twice", netsim.Config{Duplicate: 1}, counted{"duplicate_request": packets}},
+		{"all get lost", netsim.Config{Drop: 1}, counted{
+			"duplicate_request": packets, "out_of_seq_request": 1, "rcvd_seq_err": 1, "completer_retry_err": 1}},
+	} {
+		s.net.Config = step.net
+		write()
+		s.net.Config = netsim.Config{}
+		write()
+		s.settle()
+		require.Len(t, a.taken(), 2)
+		require.Equal(t, step.want, read(t, s.dev), step.why)
+	}
+}
+
+// The local path loses nothing, but it waits for buffers, and for a peer that has
+// gone.
+func TestCountersOfTheLocalPath(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = 2 })
+	b.connect(a, nil)
+	a.post(verbs.SendWR{Opcode: verbs.OpSend, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 1)}})
+	require.Equal(t, verbs.StatusRNRRetryExcErr, a.wait(1, b)[0].Status)
+	want := counted{"rcvd_rnr_err": 3, "send_rnr_err": 3, "out_of_buffer": 3, "retry_rnr_exceeded_err": 1}
+	require.Equal(t, want, read(t, d))
+
+	x, y := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
+	x.connect(y, func(attr *verbs.QPAttr) { attr.RetryCount, attr.Timeout = 0, 1 })
+	y.connect(x, nil)
+	require.NoError(t, y.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	x.post(verbs.SendWR{Opcode: verbs.OpSend, SGEs: []verbs.SGE{verbs.SGEOf(x.mr, 0, 1)}})
+	require.Equal(t, verbs.StatusRetryExcErr, x.wait(1)[0].Status)
+	want["retry_exceeded_err"] = 1
+	require.Equal(t, want, read(t, d))
+}
+
+// A taker is a queue pair that takes all that it gets.
+type taker struct{ got int }
+
+func (e *taker) receive(wire.Packet, *arrival) { e.got++ }
+func (e *taker) work() bool                    { return true }
+
+// A counterRig is a shard with a socket, and a stranger who sends to it.
+type counterRig struct {
+	*udpRig
+	dev   *device
+	shard *shard
+	way   route // keeps the socket
+	qpn   uint32
+	end   taker
+}
+
+func newCounterRig(t *testing.T) *counterRig {
+	c := &counterRig{udpRig: newUDPRig(t, "127.9.0.1", "127.9.0.2")}
+	c.dev = openDevice(t, &Config{Vectors: 1, WirePort: c.to.local.Port()})
+	var err error
+	c.shard, err = c.dev.shard(0, verbs.ProgressManual)
+	require.NoError(t, err)
+	home := netip.MustParseAddr("127.9.0.3")
+	c.way = route{local: home, remote: home}
+	require.NoError(t, c.shard.udp.open(&c.way))
+	c.qpn = c.dev.cfg.numberFor(c.shard.udp.slot, 0x1000)
+	c.shard.wire.attach(c.qpn, &c.end)
+	c.to.set(c.to.local, destHeader{remote: home})
+	return c
+}
+
+// packet makes a packet for a queue pair, with the right ICRC.
+func (c *counterRig) packet(qpn uint32) []byte {
+	p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
+	p.BTH().SetDestQP(qpn)
+	p.BTH().SetPSN(psn.New(1))
+	c.to.flow.Seal(p, 0)
+	return p.Bytes()
+}
+
+// throw sends datagrams to the shard.
+func (c *counterRig) throw(datagrams ...[]byte) {
+	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.way.local.As4()}
+	for _, b := range datagrams {
+		require.NoError(c.t, unix.Sendto(c.send.all.fd, b, 0, &to))
+	}
+}
+
+// Every datagram that arrives is counted once.
+func TestCountersOfASocket(t *testing.T) {
+	c := newCounterRig(t)
+	good, nobodys := c.packet(c.qpn), c.packet(c.qpn+c.dev.cfg.slots())
+	damaged, unknown, strange := c.packet(c.qpn), c.packet(c.qpn), c.packet(c.qpn)
+	damaged[len(damaged)-1] ^= 1
+	unknown[0] = 0xff // the opcode
+	(*wire.BTH)(strange).SetPKey(0x8123)
+	resealed, err := wire.Decode(strange)
+	require.NoError(t, err)
+	c.to.flow.Seal(resealed, 0)
+	c.throw(good, damaged, good, damaged, nobodys, strange, good, unknown)
+	c.shard.udp.drain()
+	require.Equal(t, counted{
+		"rcvd_pkts": 3, "rx_icrc_encapsulated": 2, "rcvd_no_qp_err": 2, "rcvd_malformed_err": 1,
+	}, read(t, c.dev))
+	require.Equal(t, 3, c.end.got)
+	c.shard.udp.close(&c.way)
+}
+
+// What the system drops, because nobody comes to fetch it, is counted by the
+// system, and kept when the socket is gone; and so is all the rest when the device
+// is closed.
+func TestCountersOutliveWhatTheyCount(t *testing.T) {
+	const sent = 1000
+	c := newCounterRig(t)
+	require.NoError(t, unix.SetsockoptInt(c.way.socket.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0))
+	for range sent {
+		c.throw(c.packet(c.qpn))
+	}
+	c.shard.udp.drain()
+	got := read(t, c.dev)
+	require.Positive(t, got["rcvd_overrun_err"])
+	require.EqualValues(t, sent, got["rcvd_overrun_err"]+got["rcvd_pkts"])
+	c.shard.udp.close(&c.way)
+	require.Equal(t, got, read(t, c.dev))
+	require.NoError(t, c.dev.close())
+	require.Equal(t, got, read(t, c.dev))
+}

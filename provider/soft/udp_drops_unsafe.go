@@ -1,0 +1,23 @@
+//go:build linux
+
+package soft
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// droppedAt is how many datagrams the system has thrown away at a socket, for want
+// of room in it or with a wrong UDP checksum; see SO_MEMINFO in linux/sock_diag.h,
+// of which it is the last word.
+func droppedAt(fd int) uint64 {
+	var info [unix.SK_MEMINFO_VARS]uint32
+	size := uint32(unsafe.Sizeof(info))
+	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
+		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
+	if errno != 0 {
+		return 0 // nothing is known of it
+	}
+	return uint64(info[unix.SK_MEMINFO_DROPS])
+}
