@@ -36,6 +36,7 @@ var (
 	ByApplication    = func(ev *cm.TransportEvent) bool { return byApplication(ev) }
 	WRID             = wrID
 	SplitWRID        = splitWRID
+	ReadCounters     = readCounters
 )
 
 func FromSockaddr(s Sockaddr) netip.AddrPort { return fromSockaddr(&s) }
