@@ -56,12 +56,15 @@ func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (stat
 	if err := start(cl.engine, cpus); err != nil {
 		return exitFailed, err
 	}
+	before := count(p)
 	streamed, err := cl.measure(ctx, addr)
+	counted := count(p).since(before)
 	if err = errors.Join(err, shutdown(cl.engine)); err != nil {
 		return exitFailed, err
 	}
 	// The loops have ended, so what was theirs can be read.
 	r := newReport(opts, p.Name(), addr.Addr(), cl.lanes, streamed)
+	r.Counters = counted
 	r.Interrupted = ctx.Err() != nil
 	return r.print(opts.json, stdout, stderr)
 }

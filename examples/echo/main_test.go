@@ -106,6 +106,8 @@ func TestWire(t *testing.T) {
 			r := p.measured(t)
 			require.Equal(t, "wire", r.Path)
 			require.Zero(t, r.Errors)
+			require.GreaterOrEqual(t, r.Counters["sent_pkts"], uint64(1000))
+			require.GreaterOrEqual(t, r.Counters["rcvd_pkts"], uint64(1000))
 			require.Positive(t, r.StreamRate)
 		})
 	}

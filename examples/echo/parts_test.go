@@ -6,6 +6,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider"
 )
 
 func TestParseCPUs(t *testing.T) {
@@ -91,6 +93,22 @@ func TestPathOf(t *testing.T) {
 	require.Equal(t, "local", pathOf("soft", "local", there))
 	require.Equal(t, "wire", pathOf("soft", "wire", here))
 	require.Equal(t, "device", pathOf("rdmacore", "auto", here))
+}
+
+// What was counted in a run is shown where something went wrong, and else not.
+func TestCounters(t *testing.T) {
+	before := tally{"sent_pkts": 7, "send_err": 2}
+	after := tally{"sent_pkts": 9, "send_err": 2, "rcvd_pkts": 3}
+	require.Equal(t, tally{"sent_pkts": 2, "rcvd_pkts": 3}, after.since(before))
+	r := &report{Counters: after.since(before)}
+	require.Empty(t, r.table())
+	r.Counters = tally{"sent_pkts": 1, "rx_icrc_encapsulated": 1, "completer_retry_err": 3, "RxDiscards": 4}
+	require.Equal(t, "\ndevice: RxDiscards 4, completer_retry_err 3, rx_icrc_encapsulated 1\n", r.table())
+
+	p, err := provider.Open("soft", nil)
+	require.NoError(t, err)
+	defer p.Close()
+	require.Empty(t, count(p), "nothing has happened yet")
 }
 
 // No message looks like another, at any size that leaves room for a difference,

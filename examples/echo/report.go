@@ -43,6 +43,7 @@ type report struct {
 	StreamRate    float64 `json:"stream_msgs_per_sec"`
 
 	PrivateData string     `json:"private_data,omitempty"` // as it came back
+	Counters    tally      `json:"counters,omitempty"`     // of the device, that have changed meanwhile
 	Interrupted bool       `json:"interrupted,omitempty"`
 	Rejected    *rejection `json:"rejected,omitempty"`
 
@@ -162,6 +163,9 @@ func (r *report) table() string {
 	if r.StreamMsgs > 0 {
 		fmt.Fprintf(&b, "\nstreaming, %d in flight on each connection, %.1f s\n", r.InFlight, r.StreamSeconds)
 		fmt.Fprintf(&b, "  %-12s %12.0f\n", "messages/s", r.StreamRate)
+	}
+	if trouble := r.Counters.trouble(); trouble != "" {
+		fmt.Fprintf(&b, "\ndevice: %s\n", trouble)
 	}
 	if r.Interrupted {
 		fmt.Fprintf(&b, "\ninterrupted after %d messages\n", r.Count+r.StreamMsgs)

@@ -46,3 +46,18 @@ func TestReadCounters(t *testing.T) {
 	_, err = rdmacore.ReadCounters(filepath.Join(dir, "status"))
 	require.Error(t, err)
 }
+
+// The software device of every kernel counts packets.
+func TestCountersOfRXE(t *testing.T) {
+	dev := newRig(t).dev
+	if dev.Attr().Vendor != rxeVendor {
+		t.Skip("the device is another one than rxe")
+	}
+	list, err := dev.(verbs.CounterReader).Counters(1)
+	require.NoError(t, err)
+	var names []string
+	for _, c := range list {
+		names = append(names, c.Name)
+	}
+	require.Subset(t, names, []string{"duplicate_request", "rcvd_pkts", "sent_pkts"})
+}
