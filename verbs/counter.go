@@ -1,7 +1,8 @@
 package verbs
 
 // A Counter is one of the numbers that a device keeps about a port: how often
-// something has happened since the device was made. It never decreases.
+// something has happened since its driver made it, or for a device in software since
+// it was opened. It never decreases.
 type Counter struct {
 	Name  string
 	Value uint64

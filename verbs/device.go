@@ -6,7 +6,7 @@ import (
 )
 
 // A Device is one RDMA device, opened. Its methods may be called from any
-// goroutine.
+// goroutine. One that counts what happens to it is a CounterReader, too.
 type Device interface {
 	// Name is the device's name, unique within its provider ("soft0", "mlx5_0").
 	Name() string
