@@ -54,8 +54,11 @@ func (c *Conn) opened() {
 func (c *Conn) tune() error {
 	attr := verbs.QPAttr{MinRNRTimer: uint8(c.loop.cfg.MinRNRTimer)}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)
-	if errors.Is(err, verbs.ErrNotSupported) {
+	switch {
+	case errors.Is(err, verbs.ErrNotSupported):
 		return nil // iWARP knows no such timer
+	case err != nil && c.qp.State() == verbs.StateError:
+		return errFailedEarly
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -39,6 +40,10 @@ var (
 	// ErrMailboxFull: Config.Mailbox functions wait to be run.
 	ErrMailboxFull = errors.New("too many posted functions")
 )
+
+// errFailedEarly: a peer that knows of the connection first may already have sent
+// what it must not.
+var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
 var errNothing = errors.New("a provider and a handler are needed")
 

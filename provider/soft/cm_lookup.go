@@ -22,14 +22,14 @@ func (i *id) acceptLookup(param *cm.ConnParam) error {
 	return err
 }
 
-// onLookupReply: the queue pair was named, or refused.
+// onLookupReply: the queue pair was named, or refused. Our own is left alone: it may
+// talk to others.
 func (i *id) onLookupReply(m *lookupReplyMsg) bool {
 	if i.phase != phaseRequestSent || i.ps != cm.UDP {
 		return false
 	}
 	i.enter(phaseOver)
 	if m.status != cm.SIDROK {
-		i.failQP()
 		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), ByApplication: m.byApplication, PrivateData: m.private})
 		return true
 	}

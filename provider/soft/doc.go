@@ -20,8 +20,9 @@
 // again (wire_serve.go, wire_kept.go, wire_respond.go). A READ is asked for in
 // pieces, so that its response fits the socket. Sides that have agreed on flow
 // control count receive buffers (wire_credit.go); otherwise a receiver without one
-// says so. What there is not: congestion control, path migration, memory windows,
-// SEND with invalidate.
+// says so. All connections to one peer share a window, which losses shrink and
+// answers grow (wire_peer.go). What there is not: DCQCN, path migration, memory
+// windows, SEND with invalidate.
 //
 // # Interoperation
 //

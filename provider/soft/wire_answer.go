@@ -60,7 +60,15 @@ func (l *wireLink) answeredTo(seq uint64) bool {
 
 // progress follows qp.acked, which has moved.
 func (l *wireLink) progress() {
+	before := l.flight
 	l.seq = max(l.seq, l.q.acked)
+	l.account()
+	l.peer.grow(before - l.flight)
+	l.peer.resume()
+	if l.asked > 0 && l.q.acked < l.high {
+		l.peer.shrink(l.asked) // the rest got lost
+	}
+	l.asked = 0
 	l.recovering, l.tries, l.touched = false, 0, true
 	if l.q.serves() && l.q.sq.next != l.q.sq.tail {
 		l.schedule()
@@ -104,6 +112,7 @@ func (l *wireLink) response(p wire.Packet, seq uint64) {
 func (l *wireLink) notReady(code uint8, seq uint64) {
 	if !l.q.waitingRNR && l.answeredTo(seq) {
 		l.q.notReady(code)
+		l.account()
 	}
 }
 

@@ -26,6 +26,7 @@ type wireLink struct {
 	heard    bool // the peer has sent a request
 	closed   bool
 
+	wireFlight
 	wireRequester
 	wireResponder
 	wireCredits
@@ -41,6 +42,7 @@ func newWireLink(q *qp, to route, attr *verbs.QPAttr) (*wireLink, error) {
 	if err := l.s.link.open(&l.to); err != nil {
 		return nil, err
 	}
+	l.peer = l.s.peer(to.remote)
 	l.s.attach(q.num, l)
 	return l, nil
 }
@@ -108,6 +110,7 @@ func (l *wireLink) collect() bool { return false }
 func (l *wireLink) silence() {
 	l.retry.stop()
 	l.probe.stop()
+	l.ground()
 	if l.ackDue && l.kept.due() == nil {
 		l.sendAck()
 	}
@@ -119,6 +122,8 @@ func (l *wireLink) detach() {
 	l.closed = true
 	l.retry.stop()
 	l.probe.stop()
+	l.ground()
+	l.s.forget(l.peer)
 	l.s.detach(l.q.num)
 	l.s.link.close(&l.to)
 }

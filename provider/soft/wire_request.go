@@ -3,17 +3,19 @@
 package soft
 
 import (
+	"time"
+
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 const (
-	// window is how many sequences may be unanswered. It is what rxe allows
-	// itself; a receiver has to find room for so much.
+	// window is how many sequences of a connection may be unanswered. It is what rxe
+	// allows itself. See wirePeer for all connections together.
 	window = 128
 	// ackEveryPackets is after how many packets without it an acknowledgement is
-	// asked for in the middle of a message, so that the window can move.
+	// asked for in the middle of a message, at the latest.
 	ackEveryPackets = 32
 	// readPiece is how many packets of a READ's response are asked for at a time:
 	// the peer sends them in one go, and the socket has to hold them.
@@ -32,7 +34,8 @@ type wireRequester struct {
 	recovering bool   // sending again what was lost, until there is progress
 	tries      uint8  // in a row without progress
 	touched    bool   // something was answered, or sent again, since retry looked
-	looks      int    // of retry that saw nothing, in a row
+	silent     time.Duration
+	asked      uint64 // what was under way to the peer when it was asked; 0: it was not
 	result     [8]byte
 	retry      timer
 }
@@ -47,6 +50,9 @@ func (l *wireLink) request() bool {
 		}
 	}
 	l.watch()
+	if !l.waits {
+		l.peer.resume()
+	}
 	return !l.full
 }
 
@@ -166,9 +172,6 @@ func (l *wireLink) sendAtomic(w *wqe) bool {
 	return true
 }
 
-// open reports whether the window has room for n more sequences.
-func (l *wireLink) open(n uint64) bool { return l.seq-l.q.acked+n <= window }
-
 // offset is how many bytes of w come before the packet at hand.
 func (l *wireLink) offset(w *wqe) uint32 { return uint32(l.seq-w.firstSeq) << l.mtuShift }
 
@@ -184,11 +187,12 @@ func (l *wireLink) requestBase() psn.Value { return psn.Value(l.q.attr.SQPSN) }
 // pushRequest queues a packet that takes n sequences, and asks for an
 // acknowledgement, now or in time.
 func (l *wireLink) pushRequest(p wire.Packet, n uint64, ask bool) {
-	if l.quiet++; ask || l.quiet == ackEveryPackets {
+	if l.quiet++; ask || l.asks(n) {
 		p.BTH().SetAckReq(true)
 		l.quiet = 0
 	}
 	l.push(p)
 	l.seq += n
+	l.account()
 	l.replied = true
 }

@@ -2,7 +2,11 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // lost goes back to the oldest packet without an answer, at the next occasion:
 // once, until there is progress. Everything that was in flight behind the lost
@@ -13,6 +17,7 @@ func (l *wireLink) lost() {
 	}
 	l.recovering = true
 	l.q.shard.counts.inc(completerRetryErr)
+	l.peer.shrink(l.peer.flight)
 	l.goBack()
 	l.schedule()
 }
@@ -21,7 +26,9 @@ func (l *wireLink) lost() {
 func (l *wireLink) goBack() {
 	l.q.rewind()
 	l.seq = l.q.acked
-	l.pieces, l.quiet, l.touched = 0, 0, true
+	l.account()
+	l.peer.resume()
+	l.pieces, l.quiet, l.touched, l.asked = 0, 0, true, 0
 }
 
 // tryAgain counts a retry, and gives up when there have been as many as are
@@ -35,8 +42,14 @@ func (l *wireLink) tryAgain() bool {
 	return true
 }
 
-// retryLooks is how often, in one timeout, it is looked whether answers come.
-const retryLooks = 4
+// longestLook is how long a look at whether answers come may be away: 16.8 ms, the
+// timeout with the code 12.
+const longestLook = 4096 * time.Nanosecond << 12
+
+// lookPeriod is how often that is looked, in one timeout.
+func (l *wireLink) lookPeriod() time.Duration {
+	return min(verbs.AckTimeout(l.q.attr.Timeout)/4, longestLook)
+}
 
 // watch makes sure that an answer is missed when it does not come. The timer is
 // not set anew for each packet, and no clock is read: it is left running, and
@@ -44,10 +57,9 @@ const retryLooks = 4
 // so noticed after one to one and a quarter times the timeout; up to four times
 // are allowed (IBTA vol. 1, 9.7.6.1.3).
 func (l *wireLink) watch() {
-	timeout := verbs.AckTimeout(l.q.attr.Timeout)
-	if timeout > 0 && !l.retry.running() && l.q.sq.outstanding() {
-		l.touched, l.looks = false, 0
-		l.retry.start(timeout / retryLooks)
+	if l.q.attr.Timeout > 0 && !l.retry.running() && l.q.sq.outstanding() {
+		l.touched, l.silent = false, 0
+		l.retry.start(l.lookPeriod())
 	}
 }
 
@@ -55,33 +67,48 @@ func (l *wireLink) onRetryTimer() {
 	if !l.q.sq.outstanding() || !l.q.serves() {
 		return
 	}
-	if l.looks++; l.touched || l.q.waitingRNR {
-		l.touched, l.looks = false, 0
-	}
-	if l.looks < retryLooks {
-		l.lookAgain()
+	if l.touched || l.q.waitingRNR {
+		l.touched, l.silent = false, 0
+		l.retry.start(l.lookPeriod())
 		return
 	}
+	l.silent += l.lookPeriod()
+	if l.silent >= verbs.AckTimeout(l.q.attr.Timeout) {
+		l.timedOut()
+		return
+	}
+	// It counts from the time of the last look, so that an owner that comes late
+	// makes up for those that were missed.
+	l.retry.again(l.lookPeriod())
+	l.ask()
+}
+
+func (l *wireLink) timedOut() {
+	l.s.link.doubt(&l.to)
 	if !l.tryAgain() {
 		return
 	}
 	l.q.shard.counts.inc(localAckTimeoutErr)
 	l.q.shard.counts.inc(completerRetryErr)
 	l.recovering = false
+	l.peer.shrink(l.peer.flight)
 	l.goBack()
-	l.s.link.doubt(&l.to)
 	l.transmit()
 	l.watch()
 }
 
-// lookAgain sets the timer for the next look. Without an answer it counts from the
-// time of the last, so that an owner that comes late makes up for those it has
-// missed.
-func (l *wireLink) lookAgain() {
-	period := verbs.AckTimeout(l.q.attr.Timeout) / retryLooks
-	if l.looks == 0 {
-		l.retry.start(period)
-	} else {
-		l.retry.again(period)
+// ask repeats the oldest packet without an answer, once in a silence and long before
+// the timeout, which is half a second by default. If only the last packets got lost,
+// or their acknowledgement, nothing else would tell: now the peer acknowledges
+// what it has, and the rest goes on from there. It is no retry: nobody has waited
+// for as long as was agreed. TCP does likewise (RFC 8985, 7).
+func (l *wireLink) ask() {
+	if l.asked > 0 || l.q.attr.RetryCount == 0 {
+		return
 	}
+	flight := l.peer.flight
+	l.recovering = false
+	l.goBack()
+	l.touched, l.asked = false, max(1, flight)
+	l.transmit()
 }

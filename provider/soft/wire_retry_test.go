@@ -67,11 +67,14 @@ func TestWireTimeoutsAreCounted(t *testing.T) {
 			p.wantRequest("", wire.SendLast, 1)
 			p.wantRequest("", wire.ReadRequest, 2)
 			p.advance(scriptTimeout - 1)
+			if retries > 0 {
+				require.True(t, p.wantRequest("it has asked", wire.SendFirst, 0).BTH().AckReq())
+			}
 			p.wantQuiet("it is not time yet")
 			require.Empty(t, p.e.taken())
 			p.advance(1)
 		}
-		require.EqualValues(t, retries, p.doubts, "the link was told of each timeout")
+		require.EqualValues(t, retries+1, p.doubts, "the link was told of each timeout")
 		p.wantQuiet("it has given up")
 		p.wantDone("there were as many as that", verbs.StatusRetryExcErr, 1, 2)
 	}
@@ -120,10 +123,11 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p.send(p.ack(0))
 	p.post(2, verbs.OpSend, 1)
 	p.out = nil
-	for range 2 {
-		p.advance(scriptTimeout / 2)
-		p.wantQuiet("it was sent a short time ago")
-	}
+	p.advance(scriptTimeout / 2)
+	p.wantQuiet("it was sent a short time ago")
+	p.advance(scriptTimeout / 2)
+	p.wantRequest("it asks", wire.SendOnly, 1)
+	p.wantQuiet("and waits")
 	p.advance(scriptTimeout)
 	p.wantRequest("its own time is over", wire.SendOnly, 1)
 }
@@ -131,7 +135,7 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 // The end of what was sent is lost: that is noticed soon after the timeout, counted
 // from the last answer.
 func TestWireTailLoss(t *testing.T) {
-	const look = scriptTimeout / retryLooks
+	const look = scriptTimeout / 4
 	for answered := time.Duration(1); answered < scriptTimeout; answered += look / 3 {
 		p := newScript(t)
 		p.post(1, verbs.OpSend, 1)
@@ -140,6 +144,7 @@ func TestWireTailLoss(t *testing.T) {
 		p.send(p.ack(0))
 		p.out = nil
 		p.pass(scriptTimeout - 1)
+		p.wantRequest("it has asked", wire.SendOnly, 1)
 		p.wantQuiet("there may still be an answer")
 		p.pass(1 + look + ownerTurn)
 		p.wantRequest("it is repeated", wire.SendOnly, 1)
@@ -162,6 +167,7 @@ func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
 	p.advance(time.Minute)
+	p.wantRequest("it has asked", wire.SendOnly, 0)
 	p.wantRequest("it was repeated", wire.SendOnly, 0)
 	p.wantQuiet("once")
 }
@@ -235,4 +241,47 @@ func TestWireWaitIsNotATimeout(t *testing.T) {
 	}
 	p.wantQuiet("it waits")
 	require.Empty(t, p.e.taken())
+}
+
+// The end of a message is lost, and the peer knows nothing of it: it is asked with the
+// oldest packet, and the rest goes on from what it has.
+func TestWireAsksBeforeTheTimeout(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 6*scriptMTU)
+	p.post(2, verbs.OpSend, 1)
+	p.out = nil
+	p.advance(scriptTimeout / 4)
+	require.True(t, p.wantRequest("the oldest", wire.SendFirst, 0).BTH().AckReq())
+	p.wantQuiet("alone")
+	p.send(p.ack(3))
+	p.wantRequest("what it has not got", wire.SendMiddle, 4)
+	p.wantRequest("", wire.SendLast, 5)
+	p.wantRequest("", wire.SendOnly, 6)
+	p.wantQuiet("")
+	p.send(p.ack(6))
+	p.wantDone("all", verbs.StatusSuccess, 1, 2)
+	require.Zero(t, p.doubts)
+}
+
+// Only the acknowledgement was lost: nothing else is repeated.
+func TestWireAsksForTheAcknowledgement(t *testing.T) {
+	p := newScript(t)
+	p.post(1, verbs.OpSend, 6*scriptMTU)
+	p.out = nil
+	p.advance(scriptTimeout / 4)
+	p.wantRequest("the oldest", wire.SendFirst, 0)
+	p.send(p.ack(5))
+	p.wantQuiet("")
+	p.wantDone("it was there", verbs.StatusSuccess, 1)
+}
+
+// Who may not retry does not ask either.
+func TestWireAsksNothingWithoutRetries(t *testing.T) {
+	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 0 })
+	p.post(1, verbs.OpSend, 1)
+	p.out = nil
+	p.advance(scriptTimeout - 1)
+	p.wantQuiet("")
+	p.advance(1)
+	p.wantDone("", verbs.StatusRetryExcErr, 1)
 }

@@ -2,7 +2,11 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/internal/wire"
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
 
 // wireShard is a shard's part of the wire path: the queue pairs that packets are
 // for, and those that have something to send.
@@ -14,6 +18,8 @@ type wireShard struct {
 	link packetLink
 	ends map[uint32]wireEnd // by queue pair number
 	due  []wireEnd
+	// peers are those of reliable connections.
+	peers map[netip.Addr]*wirePeer
 	// pressing: nothing is to be put off, the owner may go to sleep.
 	pressing bool
 }
