@@ -87,6 +87,13 @@ func (o *udpOutlet) identification(message int) uint16 {
 // sent: the system has taken so many messages.
 func (o *udpOutlet) sent(messages int) { o.message += uint16(messages) }
 
+// full reports whether there is no room for more. A UDP socket says that there is
+// when half of its buffer is free.
+func (o *udpOutlet) full() bool {
+	room, err := unix.Poll([]unix.PollFd{{Fd: int32(o.fd), Events: unix.POLLOUT}}, 0)
+	return room == 0 && err == nil
+}
+
 // watch has the shard woken, once, when it takes packets again.
 func (o *udpOutlet) watch(s *shard, w watcher) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT

@@ -137,6 +137,54 @@ func TestUDPOutletRefused(t *testing.T) {
 	require.Len(t, r.received().sizes, 2)
 }
 
+// A call that sends some messages and refuses the next does not say so. A refused
+// one may have used up a number, so its successors do not go by the outlet.
+func TestUDPOutletThatStopsUntold(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	r.send.segment = false
+	r.to = &udpDest{}
+	r.to.set(netip.MustParseAddrPort("127.9.0.1:9"), destHeader{remote: netip.MustParseAddr("127.9.0.3")})
+	r.to.connect()
+	require.NotNil(t, r.to.outlet)
+	for range 3 { // nobody is there: the news of the first is what the second meets
+		r.queue(10)
+	}
+	r.send.flush()
+	require.Nil(t, r.to.outlet)
+	require.Zero(t, r.send.queued)
+}
+
+// One that stops because there is no room has used up nothing, and the outlet
+// goes on counting from there.
+func TestUDPOutletThatIsFull(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	r.send.segment = false
+	// A Unix socket is full when its peer does not read; on loopback UDP never is.
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
+	require.NoError(t, err)
+	defer unix.Close(pair[1])
+	require.NoError(t, unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 0)) // the least there is
+	out := &udpOutlet{fd: pair[0], counts: true}
+	r.to.outlet = out
+	defer r.to.disconnect()
+	for range sendBatch {
+		r.queue(8)
+	}
+	var b [packetRoom]byte
+	flushes := 0
+	for sent := 0; sent < sendBatch; flushes++ {
+		r.send.flush()
+		require.Same(t, out, r.to.outlet)
+		require.Greater(t, sendBatch-r.send.queued, sent)
+		sent = sendBatch - r.send.queued
+		require.EqualValues(t, sent, out.message)
+		for err = nil; err == nil; {
+			_, err = unix.Read(pair[1], b[:])
+		}
+	}
+	require.Greater(t, flushes, 1, "it was full")
+}
+
 // Without a way to learn the identification there is no outlet, and the socket of
 // all goes on to be used.
 func TestUDPOutletThatCanNotBeHad(t *testing.T) {

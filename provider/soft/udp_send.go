@@ -86,7 +86,8 @@ func (s *udpSender) flush() {
 	first := 0 // packet
 	for first < s.queued {
 		out := s.outlet(first)
-		sent, err := s.batch.send(out.fd, s.gather(out, first))
+		messages := s.gather(out, first)
+		sent, err := s.batch.send(out.fd, messages)
 		out.sent(sent)
 		before := first
 		for i := range sent {
@@ -95,6 +96,11 @@ func (s *udpSender) flush() {
 		s.counts.add(sentPkts, uint64(first-before))
 		if err != nil && !s.refused(err, &first) {
 			break
+		}
+		if err == nil && sent < messages && out.counts && !out.full() {
+			// A call that has sent something does not tell what it stopped at
+			// (sendmmsg(2)). A refused message may have used up a number.
+			s.dests[first].disconnect()
 		}
 	}
 	s.keep(first)
