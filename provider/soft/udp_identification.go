@@ -63,25 +63,34 @@ func (r *identReader) open() (err error) {
 	if r.fd, err = datagramSocket(local.Addr()); err != nil {
 		return err
 	}
-	if err = r.prepare(local); err != nil {
+	if err = r.bind(local.Addr()); err == nil {
+		err = r.connect(local)
+	}
+	if err != nil {
 		_ = unix.Close(r.fd)
 	}
 	return err
 }
 
-// prepare connects it, so that nobody else's datagrams are taken for ours.
-func (r *identReader) prepare(local netip.AddrPort) (err error) {
-	if err := attachFilter(r.fd, unix.SO_ATTACH_FILTER, tellIdentification()); err != nil {
+// bind gives it a port where nothing is taken yet: until it is connected, anybody
+// may send there, and what has been queued would stay.
+func (r *identReader) bind(local netip.Addr) (err error) {
+	if err := attachFilter(r.fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}); err != nil {
 		return err
 	}
-	if err := unix.Bind(r.fd, sockaddr(local.Addr(), 0)); err != nil {
-		return err
-	}
-	if err := unix.Connect(r.fd, sockaddr(local.Addr(), int(local.Port()))); err != nil {
+	if err := unix.Bind(r.fd, sockaddr(local, 0)); err != nil {
 		return err
 	}
 	r.at, err = unix.Getsockname(r.fd)
 	return err
+}
+
+// connect has it take the datagrams of the other one, and nobody else's.
+func (r *identReader) connect(to netip.AddrPort) error {
+	if err := unix.Connect(r.fd, sockaddr(to.Addr(), int(to.Port()))); err != nil {
+		return err
+	}
+	return attachFilter(r.fd, unix.SO_ATTACH_FILTER, tellIdentification())
 }
 
 // identReads is how many messages one read takes.
@@ -140,7 +149,10 @@ func (r *identReader) receive(b []byte) (int, error) {
 			return n, err
 		}
 		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}}, identPatience)
-		if ready == 0 && err == nil {
+		switch {
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return 0, err
+		case err == nil && ready == 0:
 			return 0, errIdentLost
 		}
 	}

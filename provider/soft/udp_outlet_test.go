@@ -185,6 +185,47 @@ func TestUDPOutletThatIsFull(t *testing.T) {
 	require.Greater(t, flushes, 1, "it was full")
 }
 
+// What strangers send to a socket that is not connected yet is not mistaken for
+// the answer.
+func TestUDPIdentificationAmongStrangers(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	r.to.connect()
+	defer r.to.disconnect()
+	out := r.to.outlet
+	reader := identReader{from: out}
+	var err error
+	reader.fd, err = datagramSocket(out.local.Addr())
+	require.NoError(t, err)
+	defer unix.Close(reader.fd)
+	require.NoError(t, reader.bind(out.local.Addr()))
+	for range 2 * identReads {
+		require.NoError(t, unix.Sendto(r.send.all.fd, make([]byte, identProbe), 0, reader.at))
+	}
+	require.NoError(t, reader.connect(out.local))
+	last, err := reader.read()
+	require.NoError(t, err)
+	require.Equal(t, out.message+identReads-1, last)
+}
+
+// Each of a socket's destinations may earn an outlet, but not more than there may
+// be descriptors for.
+func TestUDPOutletsAreBounded(t *testing.T) {
+	u := &udpSocket{port: &udpPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, dests: make(map[destHeader]*udpDest)}
+	remote := netip.MustParseAddr("10.0.0.1")
+	var dests []*udpDest
+	for range maxOutlets {
+		dests = append(dests, u.dest(destHeader{remote: remote}))
+		require.Equal(t, connectAfter, dests[len(dests)-1].patience)
+		remote = remote.Next()
+	}
+	require.Zero(t, u.dest(destHeader{remote: remote}).patience)
+	require.Same(t, dests[0], u.dest(dests[0].header), "routes with one header share it")
+	u.forget(dests[0])
+	require.Contains(t, u.dests, dests[0].header)
+	u.forget(dests[0])
+	require.NotContains(t, u.dests, dests[0].header)
+}
+
 // Without a way to learn the identification there is no outlet, and the socket of
 // all goes on to be used.
 func TestUDPOutletThatCanNotBeHad(t *testing.T) {
