@@ -142,8 +142,9 @@ func TestUDPOutletRefused(t *testing.T) {
 func TestUDPOutletThatStopsUntold(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segment = false
+	local := r.to.local
 	r.to = &udpDest{}
-	r.to.set(netip.MustParseAddrPort("127.9.0.1:9"), destHeader{remote: netip.MustParseAddr("127.9.0.3")})
+	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	r.to.connect()
 	require.NotNil(t, r.to.outlet)
 	for range 3 { // nobody is there: the news of the first is what the second meets
