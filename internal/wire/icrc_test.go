@@ -87,7 +87,7 @@ func TestFlowCanBeSetAgain(t *testing.T) {
 }
 
 // What a Flow remembers of one packet must not be taken for another's.
-func TestFlowRemembersOneLengthAndIdentification(t *testing.T) {
+func TestFlowRemembersOneLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
 	for _, packet := range []struct {
