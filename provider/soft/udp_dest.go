@@ -47,13 +47,17 @@ func (d *udpDest) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
-// counted is called for each packet that is about to be sent.
-func (d *udpDest) counted() {
-	if d.patience > 0 {
+// counted is called for each packet that is about to be sent, and reports whether
+// it got an outlet, or the attempt was made. Where it may not have one now, the next
+// packet asks again.
+func (d *udpDest) counted(mayConnect bool) (tried bool) {
+	if d.patience > 1 || mayConnect && d.patience == 1 {
 		if d.patience--; d.patience == 0 {
 			d.connect()
+			return true
 		}
 	}
+	return false
 }
 
 // connect gives it an outlet of its own, where that can be had; a packet then

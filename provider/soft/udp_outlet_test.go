@@ -99,6 +99,38 @@ func TestUDPOutletIsEarned(t *testing.T) {
 	}
 }
 
+// Many that earn theirs in one turn of the owner get them one by one, a turn each.
+func TestUDPOutletsTakeTurns(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	var dests []*udpDest
+	for range 4 {
+		d := &udpDest{patience: 2}
+		d.set(r.to.local, r.to.header)
+		dests = append(dests, d)
+		defer d.disconnect()
+	}
+	outlets := func() (n int) {
+		for _, d := range dests {
+			r.to = d
+			r.queue(8)
+			if d.outlet != nil {
+				n++
+			}
+		}
+		r.send.flush()
+		r.received()
+		return n
+	}
+	require.Zero(t, outlets())
+	for turn := range len(dests) {
+		require.Equal(t, turn+1, outlets())
+		require.Equal(t, turn+1, outlets(), "no more before the next turn")
+		u := &udpSocket{send: r.send, recv: r.recv}
+		u.poll()
+		r.send = u.send
+	}
+}
+
 // Packets of several destinations, with an outlet and without, are sent in order.
 func TestUDPOutletsInTurn(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
@@ -241,7 +273,7 @@ func TestUDPOutletThatCanNotBeHad(t *testing.T) {
 		d.patience = 2
 		spoil(d)
 		for range 4 {
-			d.counted()
+			d.counted(true)
 		}
 		require.Nil(t, d.outlet, why)
 		require.Zero(t, d.patience, "%s: it is not tried again", why)

@@ -20,7 +20,10 @@ type udpSender struct {
 	dests   []*udpDest
 	queued  int  // packets that wait, from the first buffer on
 	segment bool // UDP_SEGMENT may be used
-	counts  *counters
+	// A destination may be given an outlet. That takes as long as twenty packets
+	// do, so there is one in a turn of the owner, however many have earned theirs.
+	mayConnect bool
+	counts     *counters
 }
 
 const (
@@ -34,7 +37,7 @@ func newUDPSender(fd, packets, size int, counts *counters) udpSender {
 	return udpSender{
 		all: udpOutlet{fd: fd}, batch: newBatch(packets, size),
 		packets: make([]wire.Packet, packets), dests: make([]*udpDest, packets),
-		segment: canSegment(fd), counts: counts,
+		segment: canSegment(fd), mayConnect: true, counts: counts,
 	}
 }
 
@@ -62,7 +65,9 @@ func (s *udpSender) put(p wire.Packet, to *udpDest) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued] = p, to
 	s.queued++
-	to.counted()
+	if to.counted(s.mayConnect) {
+		s.mayConnect = false
+	}
 }
 
 // outlet is where a packet leaves by.
