@@ -20,6 +20,7 @@ type Config struct {
 	Reorder   float64       // packets that others may overtake
 	Delay     time.Duration // what every packet takes
 	Jitter    time.Duration // what those take in addition, at most, that are overtaken or come twice
+	Room      int           // packets that may be on their way; what is beyond does not arrive; 0 is any number
 }
 
 // A Packet is what travels. The addresses have no meaning to the network.
@@ -56,7 +57,7 @@ func New(seed uint64, cfg Config) *Net {
 // Send sends a packet at a time, in nanoseconds. The data is copied.
 func (n *Net) Send(now int64, p Packet) {
 	n.Stats.Sent++
-	if n.happens(n.Config.Drop) {
+	if n.happens(n.Config.Drop) || n.Config.Room > 0 && len(n.queue) >= n.Config.Room {
 		n.Stats.Dropped++
 		return
 	}

@@ -44,6 +44,15 @@ func TestQuietNetworkIsFaithful(t *testing.T) {
 	require.Equal(t, netsim.Stats{Sent: packets, Delivered: packets}, net.Stats)
 }
 
+// What there is no room for is dropped, until something has arrived.
+func TestNarrowNetwork(t *testing.T) {
+	got, net := run(1, netsim.Config{Delay: time.Millisecond, Room: 10})
+	require.Len(t, got, 10, "all were sent before the first arrived")
+	require.Equal(t, netsim.Stats{Sent: packets, Dropped: packets - 10, Delivered: 10}, net.Stats)
+	net.Send(0, netsim.Packet{})
+	require.Equal(t, packets-10, net.Stats.Dropped)
+}
+
 func TestSameSeedSameFate(t *testing.T) {
 	cfg := netsim.Config{Drop: 0.1, Duplicate: 0.1, Corrupt: 0.1, Reorder: 0.1, Jitter: time.Millisecond}
 	first, _ := run(7, cfg)

@@ -4,9 +4,11 @@ package soft
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -127,4 +129,27 @@ func TestWireWindowDuringRNR(t *testing.T) {
 	require.EqualValues(t, 3, p.l.peer.flight)
 	p.send(p.syndrome(wire.RNRNAK(12), 0))
 	require.Zero(t, p.l.peer.flight)
+}
+
+// A long stream over a network that holds few packets fills it, and loses few.
+func TestWireStreamOverANarrowNetwork(t *testing.T) {
+	const room, messages, size = 40, 60, endSize / 2
+	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
+		s := newSim(t, 1, netsim.Config{Room: room, Delay: 10 * time.Microsecond})
+		a, b := s.newEnd(), s.newEnd()
+		s.join(a, b)
+		for i := range uint64(messages) {
+			a.post(verbs.SendWR{ID: i, Opcode: op, Flags: verbs.SendSignaled,
+				SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
+		}
+		s.settle()
+		require.Len(t, a.taken(), messages)
+		lost := float64(s.net.Stats.Dropped) / float64(s.net.Stats.Sent)
+		require.Positive(t, lost, "%v: it tries how much there is room for", op)
+		require.Less(t, lost, 0.05, "%v: and keeps to that", op)
+		if op == verbs.OpWrite {
+			trips := float64(s.now) / float64(20*time.Microsecond)
+			require.Greater(t, float64(messages*size/4096)/trips, room/4., "packets in a round trip")
+		}
+	}
 }

@@ -52,6 +52,12 @@ var climates = []climate{{
 		return netsim.Config{Drop: 0.02, Duplicate: 0.5, Reorder: 0.02, Delay: 20 * time.Microsecond, Jitter: 20 * time.Millisecond}
 	},
 	attr: func(_ *rand.Rand, attr *verbs.QPAttr) { attr.Timeout = 10 },
+}, {
+	name: "narrow", seeds: 300,
+	net: func(r *rand.Rand) netsim.Config {
+		return netsim.Config{Room: 8 + r.IntN(60), Delay: time.Duration(r.IntN(50)) * time.Microsecond}
+	},
+	attr: func(*rand.Rand, *verbs.QPAttr) {},
 }}
 
 // Every request is carried out exactly once and in order, or one error is
