@@ -16,6 +16,7 @@ const connectAfter = 64
 // that the system wants, and what the ICRC covers of the headers below ours. It
 // has scratch space, so it belongs to the owner of the socket.
 type udpDest struct {
+	all     map[destHeader]*udpDest // that it is one of
 	header  destHeader
 	local   netip.AddrPort
 	users   int
@@ -25,6 +26,7 @@ type udpDest struct {
 
 	outlet   *udpOutlet // its own; nil while it uses that of all
 	patience int        // packets until it is to have one; 0 for never
+	given    int        // outlets that it has had
 }
 
 // A destHeader is what the IP headers of packets to a destination have.
@@ -68,16 +70,18 @@ func (d *udpDest) connect() {
 		return
 	}
 	d.outlet = outlet
+	d.given++
 	d.flow.Set(outlet.local, d.peer())
 }
 
-// disconnect makes it use the outlet of all again, for some time. Whatever was
-// wrong with its own, or with the numbers of the packets there, is over then.
+// disconnect makes it use the outlet of all again, for some time, which is longer
+// each time. Whatever was wrong with its own, or with the numbers of the packets
+// there, is over then.
 func (d *udpDest) disconnect() {
 	if d.outlet == nil {
 		return
 	}
 	d.outlet.close()
-	d.outlet, d.patience = nil, connectAfter
+	d.outlet, d.patience = nil, connectAfter<<min(d.given, 16)
 	d.flow.Set(d.local, d.peer())
 }

@@ -38,18 +38,30 @@ type udpLink struct {
 
 // A udpSocket is a shard's socket on one local address.
 type udpSocket struct {
-	link  *udpLink
-	port  *udpPort
-	fd    int
-	users int
-	dests map[destHeader]*udpDest
-	send  udpSender
-	recv  udpReceiver
-	asked uint32 // events that epoll is to tell of, once
+	link    *udpLink
+	port    *udpPort
+	fd      int
+	users   int
+	dests   map[destHeader]*udpDest // of connections
+	others  map[destHeader]*udpDest // of datagram queue pairs
+	outlets int                     // that dests may have
+	send    udpSender
+	recv    udpReceiver
+	asked   uint32 // events that epoll is to tell of, once
 }
 
 // maxOutlets bounds how many destinations of a socket have one of their own.
 const maxOutlets = 512
+
+// outletLimit is that bound where the sockets of so many shards are to leave three
+// quarters of the descriptors to the program (setrlimit(2), RLIMIT_NOFILE).
+func outletLimit(shards int) int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return 0
+	}
+	return int(min(maxOutlets, limit.Cur/4/uint64(shards)))
+}
 
 var errTooManyShards = errors.New("too many shards on one address")
 
@@ -63,18 +75,24 @@ func (l *udpLink) open(to *route) error {
 	if to.curious {
 		u.recv.tellHeaders()
 	}
-	to.socket, to.dest = u, u.dest(destHeader{to.remote, to.trafficClass, to.hopLimit})
+	to.socket, to.dest = u, u.dest(destHeader{to.remote, to.trafficClass, to.hopLimit}, !to.curious)
 	return nil
 }
 
-// dest is the destination of all routes with this header.
-func (u *udpSocket) dest(h destHeader) *udpDest {
-	d := u.dests[h]
+// dest is the destination of all routes with this header that are of connections,
+// or of all that are not. Only the former may have an outlet: nobody would notice if
+// what leaves by it did not arrive.
+func (u *udpSocket) dest(h destHeader, connected bool) *udpDest {
+	dests := u.others
+	if connected {
+		dests = u.dests
+	}
+	d := dests[h]
 	if d == nil {
-		d = &udpDest{}
+		d = &udpDest{all: dests}
 		d.set(u.port.local, h)
-		u.dests[h] = d
-		if len(u.dests) <= maxOutlets {
+		dests[h] = d
+		if connected && len(dests) <= u.outlets {
 			d.patience = connectAfter
 		}
 	}
@@ -90,7 +108,7 @@ func (u *udpSocket) forget(d *udpDest) {
 	}
 	u.send.flush()
 	d.disconnect()
-	delete(u.dests, d.header)
+	delete(d.all, d.header)
 }
 
 // socket is the shard's socket on an address.
@@ -104,7 +122,7 @@ func (l *udpLink) socket(local netip.Addr) (*udpSocket, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &udpSocket{link: l, port: port, dests: make(map[destHeader]*udpDest)}
+	u := &udpSocket{link: l, port: port, outlets: outletLimit(l.s.dev.cfg.Vectors), dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
 	if err := u.join(); err != nil {
 		port.release()
 		return nil, err

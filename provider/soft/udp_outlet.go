@@ -101,6 +101,8 @@ func (o *udpOutlet) watch(s *shard, w watcher) {
 		_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, o.fd, &unix.EpollEvent{Events: events, Fd: int32(o.fd)})
 	} else if s.watch(o.fd, events, w) == nil {
 		o.shard = s
+	} else {
+		s.signal() // then it has to try again
 	}
 }
 

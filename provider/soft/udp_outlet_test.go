@@ -164,7 +164,7 @@ func TestUDPOutletRefused(t *testing.T) {
 		require.Zero(t, r.send.queued)
 	}
 	require.Nil(t, nobody.outlet)
-	require.Equal(t, connectAfter, nobody.patience, "until the next attempt")
+	require.Equal(t, 2*connectAfter, nobody.patience, "until the next attempt")
 	require.Zero(t, r.count(sendErr))
 	require.Len(t, r.received().sizes, 2)
 }
@@ -243,16 +243,22 @@ func TestUDPIdentificationAmongStrangers(t *testing.T) {
 // Each of a socket's destinations may earn an outlet, but not more than there may
 // be descriptors for.
 func TestUDPOutletsAreBounded(t *testing.T) {
-	u := &udpSocket{port: &udpPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, dests: make(map[destHeader]*udpDest)}
+	u := &udpSocket{port: &udpPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, outlets: maxOutlets,
+		dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
 	remote := netip.MustParseAddr("10.0.0.1")
 	var dests []*udpDest
 	for range maxOutlets {
-		dests = append(dests, u.dest(destHeader{remote: remote}))
+		dests = append(dests, u.dest(destHeader{remote: remote}, true))
 		require.Equal(t, connectAfter, dests[len(dests)-1].patience)
 		remote = remote.Next()
 	}
-	require.Zero(t, u.dest(destHeader{remote: remote}).patience)
-	require.Same(t, dests[0], u.dest(dests[0].header), "routes with one header share it")
+	require.Zero(t, u.dest(destHeader{remote: remote}, true).patience)
+	require.Same(t, dests[0], u.dest(dests[0].header, true), "routes with one header share it")
+	datagrams := u.dest(dests[0].header, false)
+	require.NotSame(t, dests[0], datagrams, "but not those of datagrams")
+	require.Zero(t, datagrams.patience, "which get no outlet")
+	u.forget(datagrams)
+	require.Empty(t, u.others)
 	u.forget(dests[0])
 	require.Contains(t, u.dests, dests[0].header)
 	u.forget(dests[0])

@@ -21,6 +21,7 @@ type wireResponder struct {
 	nak    wire.Syndrome // to be sent when nakDue
 	nakDue bool
 	gap    bool   // a NAK was due for what is expected, and no other is
+	again  uint64 // the sequence behind the first that came again, until a new one does
 	failed answer // the request that ends the queue pair, when its answer is out
 	ackHold
 }
@@ -43,7 +44,7 @@ func (l *wireLink) receiveRequest(p wire.Packet) {
 	case seq < l.expect:
 		l.duplicate(p, seq)
 	default:
-		l.gap, l.nakDue = false, false
+		l.gap, l.nakDue, l.again = false, false, 0
 		l.carryOut(p)
 	}
 }
@@ -177,6 +178,11 @@ func (l *wireLink) carriedOut(n uint64, ends bool) {
 func (l *wireLink) duplicate(p wire.Packet, seq uint64) {
 	l.q.shard.counts.inc(duplicateRequest)
 	kind := p.Opcode().Kind()
+	if l.again == 0 {
+		l.again = seq + 1
+	} else if l.again == seq+1 {
+		l.s.link.doubt(&l.to) // our answers do not arrive
+	}
 	if kind == wire.KindSend || kind == wire.KindWrite {
 		if seq < l.plain {
 			l.acknowledgeNow()

@@ -183,3 +183,17 @@ func TestNearestSequence(t *testing.T) {
 		}
 	}
 }
+
+// A peer that repeats the same request twice has not got the answer to the first
+// repetition.
+func TestWireDoubtsThatAnswersArrive(t *testing.T) {
+	p := newScript(t)
+	for seq := range uint64(2) {
+		p.e.recv(seq, 0, 64)
+		for _, doubts := range []int{0, 0, 1} {
+			p.doubts = 0
+			p.send(p.request(wire.SendOnly, seq, 1))
+			require.Equal(t, doubts, p.doubts)
+		}
+	}
+}
