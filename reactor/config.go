@@ -59,8 +59,10 @@ type Config struct {
 	// request instead of in registered memory; the device may have a lower
 	// limit. Zero means 128, negative none.
 	MaxInline int
-	// MaxConns is how many connections one loop takes. Zero means as many as
-	// the device allows.
+	// MaxConns is how many connections one loop takes: also those that open or
+	// close, and after OnClose until the peer has said goodbye, for up to
+	// DrainTimeout. One more is refused, which the peer sees as a refusal by us.
+	// Zero means as many as the device allows.
 	MaxConns int
 	// SRQ makes the connections of a loop share this many receive buffers.
 	// Zero means a receive queue for each connection, whose buffers come to

@@ -37,8 +37,9 @@ func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) e
 }
 
 // FetchAdd adds add to the peer's eight bytes. What was there comes to
-// OnCompletion as Op.Value. The address is a multiple of eight. For errors see
-// Write.
+// OnCompletion as Op.Value. The address is a multiple of eight. Memory is of one loop
+// (Loop.Alloc), and so are counters in it: peers on other loops of the server have
+// others. For errors see Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }

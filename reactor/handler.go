@@ -37,7 +37,9 @@ type Handler interface {
 	// OnCompletion ends an operation that was one-sided, atomic, or sent with
 	// SendOptions.Notify. Memory lent to the operation is the caller's again.
 	// Each accepted one is reported exactly once, in order, before OnClose. A
-	// failure is a *verbs.CompletionError, and the end of the connection.
+	// failure is a *verbs.CompletionError, and the end of the connection. It also
+	// comes for a connection that is being closed in order, which takes no more
+	// sends: ErrClosed from a send here is no reason to abort.
 	OnCompletion(c *Conn, op Op, err error)
 	// OnWritable says that there is room again: a send was refused with
 	// ErrWouldBlock, and since then at least half of those before it were
