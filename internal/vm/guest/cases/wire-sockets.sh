@@ -1,2 +1,4 @@
 # What our device expects of UDP sockets, on this kernel and without privileges.
-$there /go/soft.test -test.run 'UDP'
+$there /go/soft.test -test.run 'UDP' -test.v >/tmp/sockets || { cat /tmp/sockets; exit 1; }
+grep '^--- ' /tmp/sockets
+grep -q '^--- PASS: TestUDPOutletKnowsTheIdentification' /tmp/sockets
