@@ -52,26 +52,26 @@ func (d *udpDest) peer() netip.AddrPort {
 // counted is called for each packet that is about to be sent, and reports whether
 // it got an outlet, or the attempt was made. Where it may not have one now, the next
 // packet asks again.
-func (d *udpDest) counted(mayConnect bool) (tried bool) {
+func (d *udpDest) counted(mayConnect bool) (tried bool, err error) {
 	if d.patience > 1 || mayConnect && d.patience == 1 {
 		if d.patience--; d.patience == 0 {
-			d.connect()
-			return true
+			return true, d.connect()
 		}
 	}
-	return false
+	return false, nil
 }
 
 // connect gives it an outlet of its own, where that can be had; a packet then
 // costs less. It is tried once: what is in the way of one stays there.
-func (d *udpDest) connect() {
+func (d *udpDest) connect() error {
 	outlet, err := newUDPOutlet(d.local.Addr(), d.peer(), d.header)
 	if err != nil {
-		return
+		return err
 	}
 	d.outlet = outlet
 	d.given++
 	d.flow.Set(outlet.local, d.peer())
+	return nil
 }
 
 // disconnect makes it use the outlet of all again, for some time, which is longer

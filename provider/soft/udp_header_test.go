@@ -28,7 +28,7 @@ func TestUDPTrafficClassAndHopLimit(t *testing.T) {
 				r.to.header.trafficClass, r.to.header.hopLimit = want.trafficClass, want.hopLimit
 				if packets < 0 {
 					packets = -packets
-					r.to.connect()
+					require.NoError(t, r.to.connect())
 					require.NotNil(t, r.to.outlet)
 				}
 				for range packets {

@@ -19,9 +19,10 @@ const (
 	// identification, by how much of it arrives: a byte that says which, and one
 	// for each number.
 	identProbe = 1 + 255
-	// identPatience is for how many milliseconds a datagram is waited for. On
-	// one host it is there before the call returns that sends it.
-	identPatience = 10
+	// identPatience is for how many milliseconds a datagram is waited for. On one
+	// host it is there before the call returns that sends it, unless the system has
+	// more to do than that, or a filter drops it: then nobody waits again.
+	identPatience = 100
 )
 
 var (

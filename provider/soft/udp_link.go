@@ -213,7 +213,7 @@ func (l *udpLink) drain() {
 
 // poll takes some of what has arrived, and reports whether there was anything.
 func (u *udpSocket) poll() (found bool) {
-	u.send.mayConnect = true
+	u.send.mayConnect = !u.send.barred
 	for range receiveRounds {
 		n := u.recv.receive(u)
 		found = found || n > 0

@@ -45,7 +45,7 @@ func (r *identified) receive(p wire.Packet, _ *arrival) bool {
 func TestUDPOutletKnowsTheIdentification(t *testing.T) {
 	for _, segment := range []bool{true, false} {
 		r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-		r.to.connect()
+		require.NoError(t, r.to.connect())
 		require.NotNil(t, r.to.outlet)
 		r.send.segment = segment
 		require.NoError(t, attachFilter(r.recv.fd, unix.SO_ATTACH_FILTER, passIdentified))
@@ -136,7 +136,7 @@ func TestUDPOutletsInTurn(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	plain, own := r.to, &udpDest{}
 	own.set(plain.local, plain.header)
-	own.connect()
+	require.NoError(t, own.connect())
 	defer own.disconnect()
 	var want []int
 	for i := range 40 {
@@ -154,7 +154,7 @@ func TestUDPOutletRefused(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	nobody := &udpDest{}
 	nobody.set(r.to.local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
-	nobody.connect()
+	require.NoError(t, nobody.connect())
 	require.NotNil(t, nobody.outlet)
 	there := r.to
 	for _, dest := range []*udpDest{nobody, there, nobody, there} {
@@ -177,7 +177,7 @@ func TestUDPOutletThatStopsUntold(t *testing.T) {
 	local := r.to.local
 	r.to = &udpDest{}
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
-	r.to.connect()
+	require.NoError(t, r.to.connect())
 	require.NotNil(t, r.to.outlet)
 	for range 3 { // nobody is there: the news of the first is what the second meets
 		r.queue(10)
@@ -222,7 +222,7 @@ func TestUDPOutletThatIsFull(t *testing.T) {
 // the answer.
 func TestUDPIdentificationAmongStrangers(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	r.to.connect()
+	require.NoError(t, r.to.connect())
 	defer r.to.disconnect()
 	out := r.to.outlet
 	reader := identReader{from: out}
@@ -279,7 +279,7 @@ func TestUDPOutletThatCanNotBeHad(t *testing.T) {
 		d.patience = 2
 		spoil(d)
 		for range 4 {
-			d.counted(true)
+			_, _ = d.counted(true)
 		}
 		require.Nil(t, d.outlet, why)
 		require.Zero(t, d.patience, "%s: it is not tried again", why)
@@ -292,7 +292,7 @@ func TestUDPOutletWakes(t *testing.T) {
 	s, err := d.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	r.to.connect()
+	require.NoError(t, r.to.connect())
 	var woken wakeCounter
 	for want := 1; want <= 3; want++ {
 		r.to.outlet.watch(s, &woken)

@@ -23,6 +23,7 @@ type udpSender struct {
 	// A destination may be given an outlet. That takes as long as twenty packets
 	// do, so there is one in a turn of the owner, however many have earned theirs.
 	mayConnect bool
+	barred     bool // no destination may: the system does not let the identification be learned
 	counts     *counters
 }
 
@@ -65,8 +66,8 @@ func (s *udpSender) put(p wire.Packet, to *udpDest) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued] = p, to
 	s.queued++
-	if to.counted(s.mayConnect) {
-		s.mayConnect = false
+	if tried, err := to.counted(s.mayConnect); tried {
+		s.mayConnect, s.barred = false, errors.Is(err, errIdentLost)
 	}
 }
 
