@@ -65,10 +65,10 @@ func (l *wireLink) progress() {
 	l.account()
 	l.peer.grow(before - l.flight)
 	l.peer.resume()
-	if l.asked > 0 && l.q.acked < l.high {
-		l.peer.shrink(l.asked) // the rest got lost
+	if l.inquired > 0 && l.q.acked < l.high {
+		l.peer.shrink(l.inquired) // the rest got lost
 	}
-	l.asked = 0
+	l.inquired = 0
 	l.recovering, l.tries, l.touched = false, 0, true
 	if l.q.serves() && l.q.sq.next != l.q.sq.tail {
 		l.schedule()

@@ -2,7 +2,10 @@
 
 package soft
 
-import "net/netip"
+import (
+	"net/netip"
+	"slices"
+)
 
 const (
 	// firstFlight is how many packets may be under way to a peer that nothing is
@@ -94,7 +97,7 @@ func (p *wirePeer) resume() {
 		return
 	}
 	l := p.waiting[0]
-	p.waiting = append(p.waiting[:0], p.waiting[1:]...)
+	p.waiting = slices.Delete(p.waiting, 0, 1)
 	l.waits = false
 	l.schedule()
 }
@@ -110,7 +113,7 @@ type wireFlight struct {
 // none is under way, whatever the others do: a connection whose end is silent does
 // not hold up the others for long.
 func (l *wireLink) open(n uint64) bool {
-	if l.seq-l.q.acked+n > window || l.asked > 0 && l.flight > 0 {
+	if l.seq-l.q.acked+n > window || l.inquired > 0 && l.flight > 0 {
 		return false
 	}
 	if l.peer.room(n) || l.flight == 0 && n == 1 || l.peer.flight == 0 {
@@ -123,10 +126,10 @@ func (l *wireLink) open(n uint64) bool {
 	return false
 }
 
-// asks reports whether the packet at hand, of n sequences, is to be acknowledged
+// wantsAck reports whether the packet at hand, of n sequences, is to be acknowledged
 // although its message goes on: in time, that the window can move.
-func (l *wireLink) asks(n uint64) bool {
-	return l.asked > 0 || l.quiet >= min(ackEveryPackets, max(1, int(l.peer.window/4))) || l.peer.full(n)
+func (l *wireLink) wantsAck(n uint64) bool {
+	return l.inquired > 0 || l.quiet >= min(ackEveryPackets, max(1, int(l.peer.window/4))) || l.peer.full(n)
 }
 
 // account follows the place in the sequence. What waits for a receive buffer is
@@ -146,12 +149,8 @@ func (l *wireLink) ground() {
 	l.flight = 0
 	if l.waits {
 		l.waits = false
-		for i, other := range l.peer.waiting {
-			if other == l {
-				l.peer.waiting = append(l.peer.waiting[:i], l.peer.waiting[i+1:]...)
-				break
-			}
-		}
+		i := slices.Index(l.peer.waiting, l)
+		l.peer.waiting = slices.Delete(l.peer.waiting, i, i+1)
 	}
 	l.peer.resume()
 }

@@ -34,8 +34,8 @@ type wireRequester struct {
 	recovering bool   // sending again what was lost, until there is progress
 	tries      uint8  // in a row without progress
 	touched    bool   // something was answered, or sent again, since retry looked
-	silent     time.Duration
-	asked      uint64 // what was under way to the peer when it was asked; 0: it was not
+	silent     time.Duration // without an answer, as far as retry has looked
+	inquired   uint64 // what was under way to the peer when it was asked; 0: it was not
 	result     [8]byte
 	retry      timer
 }
@@ -187,7 +187,7 @@ func (l *wireLink) requestBase() psn.Value { return psn.Value(l.q.attr.SQPSN) }
 // pushRequest queues a packet that takes n sequences, and asks for an
 // acknowledgement, now or in time.
 func (l *wireLink) pushRequest(p wire.Packet, n uint64, ask bool) {
-	if l.quiet++; ask || l.asks(n) {
+	if l.quiet++; ask || l.wantsAck(n) {
 		p.BTH().SetAckReq(true)
 		l.quiet = 0
 	}

@@ -28,7 +28,7 @@ func (l *wireLink) goBack() {
 	l.seq = l.q.acked
 	l.account()
 	l.peer.resume()
-	l.pieces, l.quiet, l.touched, l.asked = 0, 0, true, 0
+	l.pieces, l.quiet, l.touched, l.inquired = 0, 0, true, 0
 }
 
 // tryAgain counts a retry, and gives up when there have been as many as are
@@ -80,7 +80,7 @@ func (l *wireLink) onRetryTimer() {
 	// It counts from the time of the last look, so that an owner that comes late
 	// makes up for those that were missed.
 	l.retry.again(l.lookPeriod())
-	l.ask()
+	l.inquire()
 }
 
 func (l *wireLink) timedOut() {
@@ -97,18 +97,18 @@ func (l *wireLink) timedOut() {
 	l.watch()
 }
 
-// ask repeats the oldest packet without an answer, once in a silence and long before
+// inquire repeats the oldest packet without an answer, once in a silence and long before
 // the timeout, which is half a second by default. If only the last packets got lost,
 // or their acknowledgement, nothing else would tell: now the peer acknowledges
 // what it has, and the rest goes on from there. It is no retry: nobody has waited
 // for as long as was agreed. TCP does likewise (RFC 8985, 7).
-func (l *wireLink) ask() {
-	if l.asked > 0 || l.q.attr.RetryCount == 0 {
+func (l *wireLink) inquire() {
+	if l.inquired > 0 || l.q.attr.RetryCount == 0 {
 		return
 	}
 	flight := l.peer.flight
 	l.recovering = false
 	l.goBack()
-	l.touched, l.asked = false, max(1, flight)
+	l.touched, l.inquired = false, max(1, flight)
 	l.transmit()
 }
