@@ -26,16 +26,16 @@ const (
 // sequence of requests. The position is all there is to know: going back is to
 // set it back.
 type wireRequester struct {
-	seq        uint64 // of the next packet to be sent
-	high       uint64 // nothing was sent from this sequence on
-	quiet      int    // packets sent since an acknowledgement was asked for
-	pieces     int    // pieces of READs, and atomics, that are asked for
-	full       bool   // the link had no room
-	recovering bool   // sending again what was lost, until there is progress
-	tries      uint8  // in a row without progress
-	touched    bool   // something was answered, or sent again, since retry looked
+	seq        uint64        // of the next packet to be sent
+	high       uint64        // nothing was sent from this sequence on
+	quiet      int           // packets sent since an acknowledgement was asked for
+	pieces     int           // pieces of READs, and atomics, that are asked for
+	full       bool          // the link had no room
+	recovering bool          // sending again what was lost, until there is progress
+	tries      uint8         // in a row without progress
+	touched    bool          // something was answered, or sent again, since retry looked
 	silent     time.Duration // without an answer, as far as retry has looked
-	inquired   uint64 // what was under way to the peer when it was asked; 0: it was not
+	inquired   uint64        // what was under way to the peer when it was asked; 0: it was not
 	result     [8]byte
 	retry      timer
 }
