@@ -84,7 +84,7 @@ func (p *player) connect(m manners) *conn {
 // accept is the second player's.
 func (p *player) accept(m manners) *conn {
 	p.t.Helper()
-	ev := p.request(p.connections)
+	ev := p.requestFor(cardMark)
 	c := p.equip(ev.id, m.letters)
 	c.meet(ev)
 	p.NoError(c.id.Accept(&cm.ConnParam{
@@ -94,17 +94,20 @@ func (p *player) accept(m manners) *conn {
 	return c
 }
 
+// cardMark is the first byte of a card.
+const cardMark = 0xca
+
 // card is what an end tells of itself: where the memory is that it shares.
 func (c *conn) card() []byte {
-	b := binary.BigEndian.AppendUint64(nil, c.mr.Addr()+shared)
+	b := binary.BigEndian.AppendUint64([]byte{cardMark}, c.mr.Addr()+shared)
 	return binary.BigEndian.AppendUint32(b, c.mr.RKey())
 }
 
 // meet reads the peer's.
 func (c *conn) meet(ev event) {
 	b := ev.param.PrivateData
-	c.p.GreaterOrEqual(len(b), 12)
-	c.remote, c.rkey = binary.BigEndian.Uint64(b), binary.BigEndian.Uint32(b[8:])
+	c.p.GreaterOrEqual(len(b), 13)
+	c.remote, c.rkey = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint32(b[9:])
 }
 
 func (c *conn) bytes(offset, length int) []byte { return c.mr.Bytes()[offset : offset+length] }

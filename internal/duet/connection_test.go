@@ -67,12 +67,12 @@ func answer(p *player) {
 }
 
 func beRefused(p *player) {
-	for _, want := range []struct {
+	for i, want := range []struct {
 		data          []byte
 		byApplication bool
 	}{{text(3, 148), true}, {make([]byte, 148), false}} {
 		c := p.equip(p.resolve(cm.TCP, p.peer.Port(), ackTimeout), 0)
-		p.NoError(c.id.Connect(nil))
+		p.NoError(c.id.Connect(&cm.ConnParam{PrivateData: []byte{byte(i + 1)}}))
 		var refused *cm.RejectError
 		p.ErrorAs(p.await(c.id, cm.Rejected).err, &refused)
 		p.Equal(cm.RejectConsumer, refused.Reason)
@@ -82,8 +82,8 @@ func beRefused(p *player) {
 }
 
 func refuse(p *player) {
-	p.NoError(p.request(p.connections).id.Reject(text(3, 148)))
-	p.NoError(p.request(p.connections).id.Reject(nil))
+	p.NoError(p.requestFor(1).id.Reject(text(3, 148)))
+	p.NoError(p.requestFor(2).id.Reject(nil))
 }
 
 func findNobody(p *player) {

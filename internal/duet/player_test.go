@@ -104,6 +104,20 @@ func (p *player) request(listener *cm.ID) event {
 	return ev
 }
 
+// requestFor waits for a request for a connection whose private data begins with a
+// mark. A copy of one that was refused may come when that is over, and is a new one
+// then: it is refused.
+func (p *player) requestFor(mark byte) event {
+	p.t.Helper()
+	for {
+		ev := p.request(p.connections)
+		if data := ev.param.PrivateData; len(data) > 0 && data[0] == mark {
+			return ev
+		}
+		p.NoError(ev.id.Reject(nil))
+	}
+}
+
 // A queue is a completion queue, and what has come out of it.
 type queue struct {
 	p   *player
