@@ -16,10 +16,15 @@ func (l *wireLink) lost() {
 		return
 	}
 	l.recovering = true
+	l.repeat()
+	l.schedule()
+}
+
+// repeat goes back because something got lost.
+func (l *wireLink) repeat() {
 	l.q.shard.counts.inc(completerRetryErr)
 	l.peer.shrink(l.peer.flight)
 	l.goBack()
-	l.schedule()
 }
 
 // goBack makes the oldest packet without an answer the next one to be sent.
@@ -68,8 +73,7 @@ func (l *wireLink) onRetryTimer() {
 		return
 	}
 	if l.touched || l.q.waitingRNR {
-		l.touched, l.silent = false, 0
-		l.retry.start(l.lookPeriod())
+		l.watch()
 		return
 	}
 	l.silent += l.lookPeriod()
@@ -89,12 +93,9 @@ func (l *wireLink) timedOut() {
 		return
 	}
 	l.q.shard.counts.inc(localAckTimeoutErr)
-	l.q.shard.counts.inc(completerRetryErr)
 	l.recovering = false
-	l.peer.shrink(l.peer.flight)
-	l.goBack()
+	l.repeat()
 	l.transmit()
-	l.watch()
 }
 
 // inquire repeats the oldest packet without an answer, once in a silence and long before
