@@ -48,15 +48,28 @@ type udpRig struct {
 func newUDPRig(t *testing.T, from, to string) *udpRig {
 	t.Helper()
 	port := freePort(t)
-	open := func(s string) (int, netip.AddrPort) {
-		at := netip.AddrPortFrom(netip.MustParseAddr(s), port)
-		fd, err := openUDP(at, false)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-		return fd, at
-	}
-	out, src := open(from)
-	in, dst := open(to)
+	out, src := openTestSocket(t, from, port)
+	in, dst := openTestSocket(t, to, port)
+	return joinUDPRig(t, out, src, in, dst)
+}
+
+// oneSocket sends to itself.
+func oneSocket(t *testing.T, addr string) *udpRig {
+	t.Helper()
+	fd, at := openTestSocket(t, addr, freePort(t))
+	return joinUDPRig(t, fd, at, fd, at)
+}
+
+func openTestSocket(t *testing.T, addr string, port uint16) (int, netip.AddrPort) {
+	t.Helper()
+	at := netip.AddrPortFrom(netip.MustParseAddr(addr), port)
+	fd, err := openUDP(at, false)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	return fd, at
+}
+
+func joinUDPRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPort) *udpRig {
 	counts := new(counters)
 	r := &udpRig{
 		t: t, to: &udpDest{},
@@ -104,23 +117,6 @@ func TestUDPSend(t *testing.T) {
 			oneSocket(t, "::1").carry(segment, sizes)
 		})
 	}
-}
-
-// oneSocket sends to itself.
-func oneSocket(t *testing.T, addr string) *udpRig {
-	t.Helper()
-	at := netip.AddrPortFrom(netip.MustParseAddr(addr), freePort(t))
-	fd, err := openUDP(at, false)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	counts := new(counters)
-	r := &udpRig{
-		t: t, to: &udpDest{},
-		send: newUDPSender(fd, sendBatch, packetRoom, counts),
-		recv: newUDPReceiver(fd, at, receiveBatch, packetRoom, counts),
-	}
-	r.to.set(at, destHeader{remote: at.Addr()})
-	return r
 }
 
 // carry sends packets of these sizes, and requires that they arrive as they
