@@ -3,6 +3,7 @@ package soft
 import (
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -50,6 +51,12 @@ type Config struct {
 	// RingSlots is how many requests of one direction of a local connection can
 	// be in flight, a power of two from 8 to 65536. Zero means 256.
 	RingSlots int
+	// AllowedUsers are the user IDs whose processes may be peers on the local
+	// path, in addition to root and the user that the device belongs to (the
+	// effective user ID at Open). AnyUser in the list allows every user. A user
+	// ID that is not mapped into this user namespace counts as a user of its
+	// own, and is allowed by AnyUser only. Empty allows no one else.
+	AllowedUsers []uint32
 	// WirePort is the UDP port of the wire path, the same at both ends. Zero
 	// means 4791, the only one that others than this library know. On an
 	// address one process can have it.
@@ -62,11 +69,12 @@ const (
 	defaultRingSlots = 256
 )
 
-// withDefaults returns a checked copy with the zero values filled in.
+// withDefaults returns a checked deep copy with the zero values filled in.
 func (c *Config) withDefaults() (Config, error) {
 	var out Config
 	if c != nil {
 		out = *c
+		out.AllowedUsers = slices.Clone(c.AllowedUsers)
 	}
 	if out.Vectors == 0 {
 		out.Vectors = min(runtime.GOMAXPROCS(0), maxVectors)

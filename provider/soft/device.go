@@ -40,6 +40,7 @@ const (
 type device struct {
 	cfg   Config
 	attr  verbs.DeviceAttr
+	users userPolicy
 	start time.Time // zero of the device's clock
 	mrs   mrTable
 	async *asyncQueue
@@ -95,6 +96,7 @@ func newDevice(cfg *Config) (*device, error) {
 	return &device{
 		cfg:       *cfg,
 		attr:      attr,
+		users:     newUserPolicy(cfg),
 		udp:       ports,
 		gids:      gidTable{udp: ports},
 		mads:      newMADExchange(attr.NodeGUID, &udpMADs{ports}),
