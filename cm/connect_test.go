@@ -287,6 +287,18 @@ func TestReject(t *testing.T) {
 			require.Len(t, p.fake.data, limit)
 		}
 	})
+	t.Run("the reason is the application's, or that there is no room", func(t *testing.T) {
+		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+			p := requested(t, ps, asked)
+			require.NoError(t, p.id.Reject([]byte("no")))
+			require.Equal(t, cm.RejectConsumer, p.fake.reason)
+			p = requested(t, ps, asked)
+			require.NoError(t, p.id.RejectNoResources())
+			require.Equal(t, cm.RejectNoResources, p.fake.reason)
+			require.Empty(t, p.fake.data)
+			require.ErrorIs(t, p.id.RejectNoResources(), verbs.ErrState)
+		}
+	})
 	t.Run("R5: once, and never a listener", func(t *testing.T) {
 		p := requested(t, cm.TCP, asked)
 		require.NoError(t, p.id.Reject(nil))

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // Causes of errors besides those of verbs; test with errors.Is.
@@ -98,7 +100,8 @@ type RejectError struct {
 	PrivateData []byte
 	// ByApplication is true when the peer's application refused, and false
 	// when nobody there could answer: no listener, a listener that closed, a
-	// request that was dropped without an answer. Where the transport does not
+	// request that was dropped without an answer, no room for the connection
+	// (RejectNoResources). Where the transport does not
 	// tell, it is true for RejectConsumer with private data.
 	ByApplication bool
 }
@@ -113,8 +116,11 @@ func (e *RejectError) Error() string {
 	return "connection refused by the application"
 }
 
-// Is makes errors.Is(err, ErrRefused) hold.
-func (e *RejectError) Is(target error) bool { return target == ErrRefused }
+// Is makes errors.Is hold for ErrRefused, and for verbs.ErrNoResources when the peer
+// had no room for the connection.
+func (e *RejectError) Is(target error) bool {
+	return target == ErrRefused || target == verbs.ErrNoResources && e.Reason == RejectNoResources
+}
 
 // SIDRStatus is the status of a reply to a datagram lookup (IBTA vol. 1,
 // 12.11.2).
@@ -157,12 +163,13 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("datagram lookup: %v", e.SIDR)
 }
 
-// Is makes errors.Is hold for ErrRefused or ErrTimedOut, whichever it was.
+// Is makes errors.Is hold for ErrRefused or ErrTimedOut, whichever it was, and for
+// verbs.ErrNoResources when the peer had no queue pair to name.
 func (e *UnreachableError) Is(target error) bool {
 	if e.SIDR == SIDROK {
 		return target == ErrTimedOut
 	}
-	return target == ErrRefused
+	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP
 }
 
 // A StatusError is the cause of a failure of which nothing but the event's

@@ -101,6 +101,7 @@ type fakeID struct {
 	calls     []string
 	param     cm.ConnParam // of the last Connect or Accept; private data copied
 	data      []byte       // of the last Reject
+	reason    cm.RejectReason
 	src, dst  netip.AddrPort
 	timeout   time.Duration
 	backlog   int
@@ -158,7 +159,8 @@ func (f *fakeID) Accept(p *cm.ConnParam) error {
 	return f.call("accept")
 }
 
-func (f *fakeID) Reject(data []byte) error {
+func (f *fakeID) Reject(reason cm.RejectReason, data []byte) error {
+	f.reason = reason
 	f.data = append([]byte(nil), data...)
 	return f.call("reject")
 }

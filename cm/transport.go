@@ -80,8 +80,11 @@ type TransportID interface {
 	Connect(param *ConnParam) error
 	// Accept answers a request; param is never nil.
 	Accept(param *ConnParam) error
-	// Reject refuses a request, or on an active ID without QP the response.
-	Reject(privateData []byte) error
+	// Reject refuses a request, or on an active ID without QP the response. The
+	// reason is RejectConsumer, or RejectNoResources without private data, which
+	// in the UDP port space is SIDRNoQP. A transport that can not send the latter
+	// sends RejectConsumer without private data.
+	Reject(reason RejectReason, privateData []byte) error
 	// Establish completes an active connection without QP.
 	Establish() error
 	// Notify, with AsyncCommEst, completes a passive connection whose peer was

@@ -61,7 +61,7 @@ type Config struct {
 	MaxInline int
 	// MaxConns is how many connections one loop takes: also those that open or
 	// close, and after OnClose until the peer has said goodbye, for up to
-	// DrainTimeout. One more is refused, which the peer sees as a refusal by us.
+	// DrainTimeout. One more is refused with cm.RejectNoResources.
 	// Zero means as many as the device allows.
 	MaxConns int
 	// SRQ makes the connections of a loop share this many receive buffers.

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -99,9 +100,22 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 		err = c.answer(p)
 	}
 	if err != nil {
+		c.refuse(err)
 		c.abandon(err)
 	}
 	l.engine.door.left(req)
+}
+
+// refuse tells the peer why its request, which the application accepted, is refused:
+// this side has no room for the connection, unless the engine is shutting down. Where
+// Accept itself failed the provider has refused the request, and where the peer has
+// gone nobody waits for an answer; then the call only returns an error.
+func (c *Conn) refuse(cause error) {
+	if errors.Is(cause, ErrShutdown) || errors.Is(cause, verbs.ErrPeerGone) {
+		return
+	}
+	c.loop.stats.NoResources++
+	_ = c.id.RejectNoResources()
 }
 
 // answer migrates the ID while it has no queue pair: afterwards the ID belongs to

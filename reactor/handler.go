@@ -54,7 +54,9 @@ type Handler interface {
 
 	// OnDialError says that a Dial did not become a connection. Every
 	// successful Dial call is followed by one of OnOpen and OnDialError. A
-	// refusal is a *cm.RejectError, with the peer's reason and private data.
+	// refusal is a *cm.RejectError, with the peer's reason and private data:
+	// ByApplication is true when the peer's application refused, and the error
+	// matches verbs.ErrNoResources when the peer had no room.
 	OnDialError(d *Dial, err error)
 }
 

@@ -86,6 +86,7 @@ type Stats struct {
 	Requests      uint64 // brought to OnConnectRequest
 	Accepts       uint64 // requests accepted
 	AcceptErrors  uint64 // that did not open
+	NoResources   uint64 // requests accepted and then refused with cm.RejectNoResources
 	Rejects       uint64 // requests rejected
 	Expired       uint64 // requests that nobody answered in time
 	Opened        uint64 // connections
@@ -126,7 +127,7 @@ func (s *Stats) counters() []*uint64 {
 		&s.Posted, &s.Refused, &s.Timers,
 		&s.Messages, &s.MessageBytes, &s.Discarded, &s.Accepted, &s.Confirmed, &s.Failed,
 		&s.SendDoorbells, &s.SendRequests, &s.RecvDoorbells, &s.QueueFull, &s.RNRErrors, &s.Flushes, &s.Keepalives,
-		&s.Conns, &s.Dials, &s.DialErrors, &s.Requests, &s.Accepts, &s.AcceptErrors, &s.Rejects, &s.Expired,
+		&s.Conns, &s.Dials, &s.DialErrors, &s.Requests, &s.Accepts, &s.AcceptErrors, &s.NoResources, &s.Rejects, &s.Expired,
 		&s.Opened, &s.Closed, &s.DrainTimeouts, &s.BufferBytes,
 	}
 }

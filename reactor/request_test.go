@@ -141,9 +141,14 @@ func TestRefusedForLackOfRoom(t *testing.T) {
 	var refused *cm.RejectError
 	require.ErrorAs(t, receive(t, failed), &refused)
 	require.False(t, refused.ByApplication)
+	require.Equal(t, cm.RejectNoResources, refused.Reason)
+	require.ErrorIs(t, refused, verbs.ErrNoResources)
 	var param *verbs.ParamError
 	require.ErrorAs(t, receive(t, why), &param)
 	require.Equal(t, "connections", param.Field)
+	server.Stop()
+	require.NoError(t, server.Wait())
+	require.EqualValues(t, 1, server.Stats().NoResources)
 }
 
 func TestClosedListener(t *testing.T) {

@@ -124,10 +124,11 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	return nil
 }
 
-// Reject refuses a request or a response.
+// Reject refuses a request or a response. The reason is RejectConsumer whatever is
+// asked for: rdma_reject(3) takes none, and the kernel sends that one.
 //
 // Implements: rdma_reject(3).
-func (i *id) Reject(data []byte) error {
+func (i *id) Reject(_ cm.RejectReason, data []byte) error {
 	raw := toParam(&cm.ConnParam{PrivateData: data})
 	return i.do("reject", func() C.int { return C.rl_reject(i.c, &raw.data[0], raw.data_len) })
 }

@@ -86,6 +86,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"with data", func(id *cm.ID) error { return id.Reject([]byte("no")) }, []byte("no"), true},
 		{"without data", func(id *cm.ID) error { return id.Reject(nil) }, nil, false},
+		{"without resources", (*cm.ID).RejectNoResources, nil, false},
 		{"without answer", (*cm.ID).Close, nil, false},
 	} {
 		a, request := r.request(listener, nil)

@@ -33,7 +33,8 @@
 //
 // What librdmacm can not do differently: loopback addresses do not lead
 // anywhere, private data arrives zero-padded, and an application's refusal can
-// be told from others only by its private data, if that is not all zero.
+// be told from others only by its private data, if that is not all zero. A refusal
+// for want of resources leaves as one of the application, without private data.
 //
 // The libraries keep one context for each device and process. A process that
 // opens the provider twice gets every asynchronous event only once.

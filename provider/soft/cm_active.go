@@ -4,6 +4,7 @@ package soft
 
 import (
 	"bytes"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -77,7 +78,11 @@ func (i *id) onReply(m *replyMsg) bool {
 // setupFailed: the data path that the reply offers can not be used, or the peer
 // has gone since, which the queue pair may notice first.
 func (i *id) setupFailed(err error, m *replyMsg) {
-	if i.carrier.send(&rejectMsg{reason: cm.RejectConsumer}) != nil {
+	reason := cm.RejectConsumer
+	if errors.Is(err, verbs.ErrNoResources) {
+		reason = cm.RejectNoResources
+	}
+	if i.carrier.send(&rejectMsg{reason: reason}) != nil {
 		i.lost()
 		return
 	}

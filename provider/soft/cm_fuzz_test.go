@@ -92,7 +92,7 @@ func (c *conversation) act(what byte) {
 	case 1:
 		_ = c.id.Accept(&cm.ConnParam{QPNum: 5})
 	case 2:
-		_ = c.id.Reject([]byte("no"))
+		_ = c.id.Reject(cm.RejectConsumer, []byte("no"))
 	case 3:
 		_ = c.id.Disconnect()
 	case 4:

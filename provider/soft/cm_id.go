@@ -196,7 +196,7 @@ func (i *id) farewell() {
 	case phaseRequestSent:
 		last = &rejectMsg{reason: cm.RejectTimeout}
 	case phaseRequested:
-		last = i.refusal(nil, false)
+		last = i.refusal(cm.RejectConsumer, nil, false)
 	case phaseReplied, phaseReplySent:
 		last = &rejectMsg{reason: cm.RejectConsumer}
 	case phaseEstablished:

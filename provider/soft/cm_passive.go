@@ -49,8 +49,9 @@ func (i *id) incoming(m message, c carrier) *id {
 		}
 	}
 	if i.unfetched >= i.backlog {
-		// Lookups only: the gate of connections was closed in time.
-		_ = c.send(child.refusal(nil, false))
+		// Lookups only, which the kernel refuses with the same status; the gate of
+		// connections was closed in time.
+		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
 	ch.queue.push(ev)
@@ -94,11 +95,12 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	return nil
 }
 
-// acceptFailed refuses what could not be accepted: the queue pair is spent. That
-// the client has gone is the better reason, where it has: it may have been noticed
-// by the queue pair first.
+// acceptFailed refuses what could not be accepted, which is for want of resources of
+// this side: memory, descriptors, a queue pair that still works. The queue pair is
+// spent. That the client has gone is the better reason, where it has: it may have
+// been noticed by the queue pair first.
 func (i *id) acceptFailed(err error) error {
-	if gone := i.carrier.send(&rejectMsg{reason: cm.RejectConsumer}); gone != nil {
+	if gone := i.carrier.send(&rejectMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone
 	}
 	i.enter(phaseOver)
@@ -107,24 +109,30 @@ func (i *id) acceptFailed(err error) error {
 }
 
 // Reject refuses a request, or on an active ID the response.
-func (i *id) Reject(private []byte) error {
+func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	ch := i.lock()
 	defer ch.unlock()
 	if i.phase != phaseRequested && i.phase != phaseReplied {
 		return verbs.ErrPeerGone
 	}
-	err := i.carrier.send(i.refusal(bytes.Clone(private), true))
+	err := i.carrier.send(i.refusal(reason, bytes.Clone(private), reason == cm.RejectConsumer))
 	i.enter(phaseOver)
 	i.failQP()
 	return err
 }
 
-// refusal is the message that turns the peer away.
-func (i *id) refusal(private []byte, byApplication bool) message {
-	if i.ps == cm.UDP {
-		return &lookupReplyMsg{status: cm.SIDRReject, byApplication: byApplication, private: private}
+// refusal is the message that refuses a request. The reply to a lookup has a status
+// instead of a reason, and the one for a lack of resources is that there is no
+// queue pair (IBTA vol. 1, 12.11.2).
+func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
+	if i.ps == cm.TCP {
+		return &rejectMsg{reason, byApplication, private}
 	}
-	return &rejectMsg{cm.RejectConsumer, byApplication, private}
+	status := cm.SIDRReject
+	if reason == cm.RejectNoResources {
+		status = cm.SIDRNoQP
+	}
+	return &lookupReplyMsg{status: status, byApplication: byApplication, private: private}
 }
 
 // onPeerReady: the active side got the reply. After Notify that is no news.

@@ -88,6 +88,27 @@ func TestReject(t *testing.T) {
 	})
 }
 
+// wantNoResources requires the event of a peer that had no room.
+func wantNoResources(s *party, id *cm.ID) {
+	s.t.Helper()
+	if id.PortSpace() == cm.UDP {
+		wantUnreachable(s, id, cm.SIDRNoQP, false, nil)
+	} else {
+		wantRejected(s, id, cm.RejectNoResources, false, nil)
+	}
+}
+
+func TestRejectNoResources(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		s := newParty(t)
+		l := s.listen(ps, "127.0.0.1:0", 0)
+		active := s.connecting(ps, l.LocalAddr(), nil)
+		passive, _ := s.request(l)
+		require.NoError(t, passive.RejectNoResources())
+		wantNoResources(s, active)
+	})
+}
+
 // A request that is dropped without an answer is not refused by the application.
 func TestDestroyUnanswered(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {

@@ -176,6 +176,22 @@ func TestWireCMRepeatedRejected(t *testing.T) {
 	s.server.quiet()
 }
 
+// A refusal for want of resources has reason 3 in the REJ, and no private data.
+func TestWireCMRejectNoResources(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	s.ask(s.req(l.LocalAddr().Port()))
+	passive, _ := s.server.request(l)
+	require.NoError(t, passive.RejectNoResources())
+	var rej wire.REJ
+	last := &s.heard[len(s.heard)-1]
+	require.Equal(t, wire.AttrREJ, last.Attribute())
+	rej.Decode(last)
+	require.EqualValues(t, 3, rej.Reason)
+	require.Equal(t, wire.AnsweredREQ, rej.Rejected)
+	require.Equal(t, make([]byte, len(rej.PrivateData)), rej.PrivateData[:])
+}
+
 // established accepts a stranger's request, and returns the reply.
 func (s *stranger) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	s.t.Helper()

@@ -195,7 +195,7 @@ func (c *localCarrier) openEnd() (*localEnd, error) {
 	seg, err := openSegment(fds[passedSegment])
 	if err != nil {
 		closeAll(fds[passedBell:])
-		return nil, err
+		return nil, noResources(err)
 	}
 	seg.closeFD()
 	return &localEnd{seg: seg, side: 0, bell: fds[passedBell]}, nil
@@ -206,12 +206,12 @@ func (c *localCarrier) openEnd() (*localEnd, error) {
 func (c *localCarrier) makeEnd() (*localEnd, error) {
 	seg, err := newSegment(&c.ch.dev.cfg)
 	if err != nil {
-		return nil, err
+		return nil, noResources(err)
 	}
 	mine, peers, err := newBells()
 	if err != nil {
 		seg.close()
-		return nil, err
+		return nil, noResources(err)
 	}
 	c.passed = []int{passedSegment: seg.takeFD(), passedBell: peers}
 	return &localEnd{seg: seg, side: 1, bell: mine}, nil
