@@ -62,7 +62,7 @@ func (i *id) onReply(m *replyMsg) bool {
 		return true
 	}
 	ev := cm.TransportEvent{Type: cm.Established, Param: m.side.param(), PrivateData: m.private}
-	if i.qp == nil {
+	if i.ownQP() == nil {
 		ev.Type = cm.ConnectResponse
 		i.enter(phaseReplied)
 		i.raise(ev)

@@ -30,8 +30,8 @@ type id struct {
 	active  bool    // sent the request; the passive side got it
 	early   bool    // established by Notify: the peer's readyMsg is still due
 
-	qp    verbs.QP // nil: the application has its own
-	qpn   uint32   // the number of whichever it is
+	made  *qp    // the last queue pair made on the ID; see ownQP
+	qpn   uint32 // the number of whichever it is
 	terms terms
 
 	gates     gates    // of a listener

@@ -14,7 +14,7 @@ import (
 func (i *id) acceptLookup(param *cm.ConnParam) error {
 	i.chooseQP(param)
 	reply := &lookupReplyMsg{qpn: i.qpn, qkey: cm.DefaultQKey, private: bytes.Clone(param.PrivateData)}
-	if i.qp == nil {
+	if i.ownQP() == nil {
 		reply.qkey = cmp.Or(param.QKey, cm.DefaultQKey)
 	}
 	err := i.carrier.send(reply)

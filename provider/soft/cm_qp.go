@@ -12,7 +12,7 @@ import (
 func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.qp != nil || i.bound == nil {
+	if i.ownQP() != nil || i.bound == nil {
 		return nil, verbs.ErrState
 	}
 	if pd.Device() != verbs.Device(i.bound) {
@@ -21,10 +21,11 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	if attr.Type != i.ps.QPType() {
 		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(i.ps.QPType()), Reason: "does not go with the port space"}
 	}
-	qp, err := pd.CreateQP(attr)
+	created, err := pd.CreateQP(attr)
 	if err != nil {
 		return nil, err
 	}
+	qp := created.(*qp)
 	if err := i.place(qp); err != nil {
 		_ = qp.Close()
 		return nil, err
@@ -37,30 +38,41 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 		_ = qp.Close()
 		return nil, err
 	}
-	i.qp = qp
+	i.made = qp
 	return qp, nil
+}
+
+// ownQP returns the queue pair of the ID, or nil when the ID has none: then the
+// application has its own, or has yet to make one. A queue pair that was closed is
+// the ID's no longer (rdma_destroy_qp(3)).
+func (i *id) ownQP() *qp {
+	if i.made != nil && i.made.closed.Load() {
+		i.made = nil
+	}
+	return i.made
 }
 
 // chooseQP settles which queue pair the ID is for: its own, or the one that the
 // application names.
 func (i *id) chooseQP(param *cm.ConnParam) {
 	i.qpn = param.QPNum
-	if i.qp != nil {
-		i.qpn = i.qp.Num()
+	if own := i.ownQP(); own != nil {
+		i.qpn = own.num
 	}
 }
 
 // connectQP attaches the data path to the queue pair, and brings it to RTS if it
 // is the ID's. An application does that itself with its own.
 func (i *id) connectQP() error {
-	if err := i.carrier.attach(i.qpn); err != nil || i.qp == nil {
+	own := i.ownQP()
+	if err := i.carrier.attach(i.qpn); err != nil || own == nil {
 		return err
 	}
-	return i.liftQP(i.qp, verbs.StateRTR, verbs.StateRTS)
+	return i.liftQP(own, verbs.StateRTR, verbs.StateRTS)
 }
 
 // liftQP takes a queue pair through the states from first to last.
-func (i *id) liftQP(qp verbs.QP, first, last verbs.QPState) error {
+func (i *id) liftQP(qp *qp, first, last verbs.QPState) error {
 	for state := first; state <= last; state++ {
 		attr, mask, err := i.initQPAttr(state)
 		if err != nil {
@@ -73,11 +85,10 @@ func (i *id) liftQP(qp verbs.QP, first, last verbs.QPState) error {
 	return nil
 }
 
-// failQP flushes the ID's queue pair, if it has one. One that was closed before
-// is as good.
+// failQP flushes the ID's queue pair, if it has one.
 func (i *id) failQP() {
-	if i.qp != nil {
-		_ = i.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
+	if own := i.ownQP(); own != nil {
+		_ = own.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
 	}
 }
 
@@ -93,8 +104,7 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 // place makes a datagram queue pair reachable on the wire where the ID is. It has
 // to be when the peer is asked that way, and should be on an ID that others may
 // ask either way.
-func (i *id) place(made verbs.QP) error {
-	q := made.(*qp)
+func (i *id) place(q *qp) error {
 	q.shard.enter()
 	defer q.shard.leave()
 	p, ok := q.path.(*datagramPath)

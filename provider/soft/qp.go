@@ -4,6 +4,7 @@ package soft
 
 import (
 	"errors"
+	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -23,8 +24,8 @@ type qp struct {
 	signalAll bool
 
 	state   verbs.QPState
-	closed  bool
-	drained bool // AsyncSQDrained was raised for this stay in SQD
+	closed  atomic.Bool // set with the shard held; an ID may ask without it
+	drained bool        // AsyncSQDrained was raised for this stay in SQD
 	attr    verbs.QPAttr
 
 	sq sendQueue
@@ -188,7 +189,7 @@ func (q *qp) State() verbs.QPState {
 func (q *qp) Query() (verbs.QPAttr, error) {
 	q.shard.enter()
 	defer q.shard.leave()
-	if q.closed {
+	if q.closed.Load() {
 		return verbs.QPAttr{}, verbs.Wrap("query QP", verbs.ErrClosed)
 	}
 	attr := q.attr
@@ -210,7 +211,7 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 
 func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	switch {
-	case q.closed:
+	case q.closed.Load():
 		return 0, verbs.ErrClosed
 	case q.srq != nil:
 		return 0, &verbs.FeatureError{Feature: "post receive", Reason: errNoReceiveQueue}
@@ -237,7 +238,7 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 }
 
 func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
-	if q.closed {
+	if q.closed.Load() {
 		return 0, verbs.ErrClosed
 	}
 	if q.state != verbs.StateRTS && q.state != verbs.StateSQD && q.state != verbs.StateError {
@@ -273,10 +274,10 @@ func (q *qp) enqueue(wr *verbs.SendWR) error {
 func (q *qp) Close() error {
 	q.shard.enter()
 	defer q.shard.leave()
-	if q.closed {
+	if q.closed.Load() {
 		return nil
 	}
-	q.closed = true
+	q.closed.Store(true)
 	q.forget()
 	if q.path != nil {
 		q.path.detach()

@@ -20,7 +20,7 @@ func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 }
 
 func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
-	if q.closed {
+	if q.closed.Load() {
 		return verbs.ErrClosed
 	}
 	if err := verbs.CheckTransition(q.typ, q.state, attr, mask); err != nil {

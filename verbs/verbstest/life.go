@@ -18,6 +18,9 @@ func lifeCases() []testCase {
 		{"closed SRQ", closedSRQ},
 		{"closed provider", closedProvider},
 		{"a closed QP has no completions", closedQPForgets},
+		{"an ID whose QP was closed takes another", replacedQP},
+		{"an ID whose QP was closed connects an external one", replacedByExternal},
+		{"a datagram ID whose QP was closed takes another", replacedDatagramQP},
 	}
 }
 
