@@ -32,6 +32,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"server-udp-silent":  func(t *testing.T, _ string) { peerServer(t, cm.UDP, peerFetch) },
 	"server-established": func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
 	"vandal":             peerVandal,
+	"refused":            peerRefused,
 }
 
 // TestPeer is the other process of tests that need one. By itself it does nothing.
@@ -42,6 +43,16 @@ func TestPeer(t *testing.T) {
 	}
 }
 
+// peerUser is the user of the peers, when this process is root and can choose. It
+// has no meaning: no user of the system needs to have it.
+const peerUser = 20001
+
+// newHostParty is a party that admits the peers of asPeer.
+func newHostParty(t *testing.T) *party {
+	t.Helper()
+	return openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerUser}})
+}
+
 // asPeer is a command that runs a peer, without privileges where we have any.
 func asPeer(t *testing.T, role, address string) *exec.Cmd {
 	t.Helper()
@@ -49,8 +60,7 @@ func asPeer(t *testing.T, role, address string) *exec.Cmd {
 	cmd.Env = append(os.Environ(), peerRole+"="+role, peerAddress+"="+address)
 	cmd.Stderr = os.Stderr
 	if os.Getuid() == 0 {
-		const nobody = 65534
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: peerUser, Gid: peerUser}}
 	}
 	return cmd
 }
@@ -128,7 +138,7 @@ func peerAccept(s *party, l *cm.ID) {
 func TestServerKilledBeforeAccept(t *testing.T) {
 	for role, ps := range map[string]cm.PortSpace{"server-tcp-silent": cm.TCP, "server-udp-silent": cm.UDP} {
 		line, kill := startPeer(t, role, "")
-		s := newParty(t)
+		s := newHostParty(t)
 		id := s.connecting(ps, netip.MustParseAddrPort(line()), nil)
 		require.Equal(t, "ready", line())
 		kill()
@@ -140,7 +150,7 @@ func TestServerKilledBeforeAccept(t *testing.T) {
 // The request is still in the kernel's queue.
 func TestServerKilledBeforeFetch(t *testing.T) {
 	line, kill := startPeer(t, "server-tcp-deaf", "")
-	s := newParty(t)
+	s := newHostParty(t)
 	dst := netip.MustParseAddrPort(line())
 	require.Equal(t, "ready", line())
 	id := s.connecting(cm.TCP, dst, nil)
@@ -151,7 +161,7 @@ func TestServerKilledBeforeFetch(t *testing.T) {
 
 func TestServerKilled(t *testing.T) {
 	line, kill := startPeer(t, "server-established", "")
-	s := newParty(t)
+	s := newHostParty(t)
 	id := s.connecting(cm.TCP, netip.MustParseAddrPort(line()), nil)
 	s.want(cm.Established, id)
 	require.Equal(t, "ready", line())
@@ -167,7 +177,7 @@ func TestServerKilled(t *testing.T) {
 }
 
 func TestClientKilled(t *testing.T) {
-	s := newParty(t)
+	s := newHostParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	line, kill := startPeer(t, "client-established", l.LocalAddr().String())
 	id, _ := s.request(l)
@@ -184,7 +194,7 @@ func TestClientKilled(t *testing.T) {
 }
 
 func TestClientKilledBeforeAccept(t *testing.T) {
-	s := newParty(t)
+	s := newHostParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	line, kill := startPeer(t, "client-connecting", l.LocalAddr().String())
 	id, _ := s.request(l)

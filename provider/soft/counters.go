@@ -24,6 +24,7 @@ const (
 	rcvdPkts
 	rcvdRNRErr
 	rcvdSeqErr
+	rcvdUserErr
 	retryExceededErr
 	retryRNRExceededErr
 	rxICRCEncapsulated
@@ -45,6 +46,7 @@ var counterNames = [numCounters]string{
 	rcvdPkts:            "rcvd_pkts",
 	rcvdRNRErr:          "rcvd_rnr_err",
 	rcvdSeqErr:          "rcvd_seq_err",
+	rcvdUserErr:         "rcvd_user_err",
 	retryExceededErr:    "retry_exceeded_err",
 	retryRNRExceededErr: "retry_rnr_exceeded_err",
 	rxICRCEncapsulated:  "rx_icrc_encapsulated",

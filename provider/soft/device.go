@@ -57,6 +57,7 @@ type device struct {
 	ends   map[endKey]*localEnd // offered, not yet taken
 	counts map[objectKind]int   // open objects, for ErrBusy and the limits
 
+	local   counters    // of connection management on the local path
 	counted []*counters // of connection management, and of every shard that was ever made
 }
 
@@ -93,7 +94,7 @@ func newDevice(cfg *Config) (*device, error) {
 	}
 	ports := &udpPorts{udpPort: cfg.WirePort, slots: cfg.slots(), ports: make(map[netip.Addr]*udpPort)}
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
-	return &device{
+	d := &device{
 		cfg:       *cfg,
 		attr:      attr,
 		users:     newUserPolicy(cfg),
@@ -107,8 +108,9 @@ func newDevice(cfg *Config) (*device, error) {
 		qps:       make(map[uint32]*qp),
 		ends:      make(map[endKey]*localEnd),
 		counts:    make(map[objectKind]int),
-		counted:   []*counters{&ports.counts},
-	}, nil
+	}
+	d.counted = []*counters{&ports.counts, &d.local}
+	return d, nil
 }
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {

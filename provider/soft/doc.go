@@ -77,6 +77,8 @@
 //	rcvd_no_qp_err          packets for a queue pair or a partition that there is not
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
 //	                        mostly for want of room: net.core.rmem_max is the limit
+//	rcvd_user_err           connections on the local path that were refused, since
+//	                        Config.AllowedUsers does not allow the user of the process
 //
 // Packets include those of connection management. On the local path there are none;
 // of it there are the counters of receive buffers and of retries exceeded.

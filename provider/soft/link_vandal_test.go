@@ -39,7 +39,7 @@ func peerVandal(t *testing.T, address string) {
 // victim may lose that connection; the honest ones beside it, on the same CQ,
 // lose nothing.
 func TestVandalProcess(t *testing.T) {
-	s := newParty(t)
+	s := newHostParty(t)
 	honest, victim := connected(t, s, s)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	line, kill := startPeer(t, "vandal", l.LocalAddr().String())

@@ -21,6 +21,8 @@ type localCarrier struct {
 	ch *channel
 	id *id // nil while the request is awaited
 	fd int
+	// The process at the other end. It was asked for when the socket connected.
+	peer cm.Credentials
 	// The end offered to a queue pair, if any, and its number.
 	offered *localEnd
 	qpn     uint32

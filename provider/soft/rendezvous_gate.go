@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
 )
 
 // A localGate is the listening socket of an ID, with the clients that have not
@@ -86,7 +88,12 @@ func (g *localGate) takeRest() { g.ch.timers.start(&g.rest, g.ch.clock().Add(res
 
 // letIn makes a client of a socket. When there are too many, the oldest goes.
 func (g *localGate) letIn(fd int) {
-	c := &client{localCarrier: &localCarrier{ch: g.ch, fd: fd}, gate: g}
+	peer, err := peerCredentials(fd)
+	if err != nil || !g.ch.dev.users.allows(peer.UID) {
+		g.refuseUser(fd)
+		return
+	}
+	c := &client{localCarrier: &localCarrier{ch: g.ch, fd: fd, peer: peer}, gate: g}
 	c.limit.fire = func(time.Time) { c.sendAway() }
 	if g.ch.watch(fd, c) != nil {
 		_ = unix.Close(fd)
@@ -98,6 +105,15 @@ func (g *localGate) letIn(fd int) {
 	g.clients = append(g.clients, c)
 	g.ch.timers.start(&c.limit, g.ch.clock().Add(clientLimit))
 	c.readable() // the request is mostly there
+}
+
+// refuseUser turns a process of a user away that is not allowed. Nothing that it
+// sent is read.
+func (g *localGate) refuseUser(fd int) {
+	g.ch.dev.local.inc(rcvdUserErr)
+	// It may have left already.
+	_ = sendPacket(fd, encode(g.id.refusal(cm.RejectConsumer, nil, false)), nil)
+	_ = unix.Close(fd)
 }
 
 // readable reads the request, and makes an ID of it, whose carrier stays.
