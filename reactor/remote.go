@@ -9,6 +9,21 @@ import (
 
 // Remote names memory of the peer. The peer makes it with RemoteOf and sends it,
 // mostly as private data or in a first message.
+//
+// The key in it is the only thing that protects the memory from other peers, and it
+// protects from guessing only. All connections that a loop has over one device are
+// in one protection domain: each of their peers may use every key that it
+// knows, whoever was told the key. Connections of other loops and other devices are
+// in other domains, where the key is refused. A key is sent unencrypted, so whoever
+// can read the packets knows it. A region that only some peers may reach is best
+// registered for the time of one operation, and closed after that: its key is then
+// refused, and tells nothing of the keys of later regions.
+//
+// The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
+// ends the connection that it came by. With one region in the domain a peer that
+// makes 1,000 connections a second guesses its key after 25 days on average, and with
+// n regions some key n times as soon. The keys of kernel devices can be easier to
+// guess: rdma_rxe has 8 random bits in a key.
 type Remote struct {
 	Addr uint64 // virtual address at the peer, as its MR.Addr gives it
 	RKey uint32 // its MR.RKey

@@ -77,7 +77,11 @@ type MR interface {
 	Addr() uint64
 	// LKey is the key for SGEs of the same domain.
 	LKey() uint32
-	// RKey is the key to hand to a peer.
+	// RKey is the key to hand to a peer. Whoever knows it, on any connection of
+	// the same domain, may do to the whole region what the access rights allow:
+	// a key is not tied to the peer that it was given to. It travels unencrypted.
+	// Regions for peers that must not reach each other's memory belong in
+	// different domains. How hard a key is to guess depends on the provider.
 	RKey() uint32
 	// Access returns the rights given at registration.
 	Access() Access

@@ -10,65 +10,109 @@ import (
 )
 
 const (
-	mrChunk  = 256
-	mrChunks = 4096
-	maxMR    = mrChunk*mrChunks - 1
+	// maxMR is how many regions a device has at most.
+	maxMR = 1<<20 - 1
+	// leastSlots is the size of the smallest table, arbitrary: 1 KiB on a 64-bit
+	// processor.
+	leastSlots = 128
 )
 
-// mrTable finds a region by its key: index in the upper 24 bits, a tag in the
-// lower 8, random at first and another each time the index is used again, so that
-// an old key does not fit. Reading takes no lock.
+// An mrTable finds a region by its key, a random number of 32 bits. A reader takes
+// no lock. The zero value is an empty table.
+//
+// It is a hash table with open addressing. Because keys are random, the low bits of
+// a key are its hash. At most half of the slots are in use, so that a search ends
+// after few slots.
 type mrTable struct {
-	chunks [mrChunks]atomic.Pointer[[mrChunk]atomic.Pointer[mr]]
+	slots atomic.Pointer[mrSlots]
 
-	mu   sync.Mutex
-	free []uint32 // keys given back
-	used uint32   // indices used so far; 0 is left out, so that no key is 0
+	mu      sync.Mutex // for all but find
+	regions int        // in the table
+	used    int        // slots that are not empty: regions, and removed
+	removed mr         // takes the place of a region that was removed; its key is 0
 }
 
+// mrSlots has a power of two of slots. A slot that was used once is not emptied
+// again: a search for a key that came behind it has to go on.
+type mrSlots []atomic.Pointer[mr]
+
+// find returns the region with a key, or nil.
 func (t *mrTable) find(key uint32) *mr {
-	index := key >> 8
-	if index > maxMR {
+	slots := t.slots.Load()
+	if slots == nil {
 		return nil
 	}
-	chunk := t.chunks[index/mrChunk].Load()
-	if chunk == nil {
-		return nil
+	mask := uint32(len(*slots) - 1)
+	for i := key & mask; ; i = (i + 1) & mask {
+		switch m := (*slots)[i].Load(); {
+		case m == nil:
+			return nil
+		case m.key == key && key != 0:
+			return m
+		}
 	}
-	m := chunk[index%mrChunk].Load()
-	if m == nil || m.key != key {
-		return nil
-	}
-	return m
 }
 
+// insert gives a region its key, which no other region has.
 func (t *mrTable) insert(m *mr) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch n := len(t.free); {
-	case n > 0:
-		old := t.free[0] // the one unused for longest
-		t.free = t.free[1:]
-		m.key = old&^0xff | (old+1)&0xff
-	case t.used == maxMR:
+	if t.regions == maxMR {
 		return &verbs.ParamError{Field: "memory regions", Value: maxMR + 1, Limit: maxMR}
-	default:
+	}
+	t.makeRoom()
+	for m.key = randomUint32(); m.key == 0 || t.find(m.key) != nil; {
+		m.key = randomUint32()
+	}
+	t.regions++
+	if t.slots.Load().put(m, &t.removed) {
 		t.used++
-		m.key = t.used<<8 | randomUint32()&0xff
 	}
-	index := m.key >> 8
-	slot := &t.chunks[index/mrChunk]
-	if slot.Load() == nil {
-		slot.Store(new([mrChunk]atomic.Pointer[mr]))
-	}
-	slot.Load()[index%mrChunk].Store(m)
 	return nil
+}
+
+// makeRoom replaces the slots when half of them are used. Readers of the old ones
+// find there what was in the table then.
+func (t *mrTable) makeRoom() {
+	old := t.slots.Load()
+	if old != nil && 2*(t.used+1) <= len(*old) {
+		return
+	}
+	slots := make(mrSlots, max(leastSlots, ceilPow2(4*(t.regions+1))))
+	if old != nil {
+		for i := range *old {
+			if m := (*old)[i].Load(); m != nil && m != &t.removed {
+				slots.put(m, &t.removed)
+			}
+		}
+	}
+	t.used = t.regions
+	t.slots.Store(&slots)
+}
+
+// put stores a region, whose key is not there, in the first place that is free. It
+// reports whether that was never used.
+func (s mrSlots) put(m, removed *mr) (fresh bool) {
+	mask := uint32(len(s) - 1)
+	for i := m.key & mask; ; i = (i + 1) & mask {
+		switch old := s[i].Load(); old {
+		case nil, removed:
+			s[i].Store(m)
+			return old == nil
+		}
+	}
 }
 
 func (t *mrTable) remove(m *mr) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	index := m.key >> 8
-	t.chunks[index/mrChunk].Load()[index%mrChunk].Store(nil)
-	t.free = append(t.free, m.key)
+	slots := *t.slots.Load()
+	mask := uint32(len(slots) - 1)
+	for i := m.key & mask; ; i = (i + 1) & mask {
+		if slots[i].Load() == m {
+			slots[i].Store(&t.removed)
+			t.regions--
+			return
+		}
+	}
 }

@@ -1,0 +1,163 @@
+//go:build linux
+
+package soft
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Keys next to that of a known region, and next to one that was given back, are no
+// keys of other regions: what a peer was told does not help it to guess.
+func TestKeysCanNotBeGuessed(t *testing.T) {
+	const regions, near = 2000, 1 << 12
+	var table mrTable
+	last, close, set := uint32(0), 0, 0
+	for i := range regions {
+		m := &mr{}
+		require.NoError(t, table.insert(m))
+		if m.key-last < near || last-m.key < near {
+			close++
+		}
+		last = m.key
+		set += bits.OnesCount32(m.key)
+		if i%2 == 0 {
+			table.remove(m) // the next one takes its place
+		}
+	}
+	// By chance it is 2000*8192/2^32 = 0.004 of them.
+	require.LessOrEqual(t, close, 1)
+	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
+}
+
+// The table finds what a map would find, however it has grown and been used.
+func TestKeyTableAgainstAMap(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var table mrTable
+	model := map[uint32]*mr{}
+	var gone []uint32
+	check := func(key uint32) {
+		require.Same(t, model[key], table.find(key))
+	}
+	for range 50_000 {
+		if len(model) > 0 && rng.IntN(len(model)+300) < len(model) {
+			for key, m := range model {
+				table.remove(m)
+				delete(model, key)
+				gone = append(gone, key)
+				break
+			}
+		} else {
+			m := &mr{}
+			require.NoError(t, table.insert(m))
+			require.NotZero(t, m.key)
+			require.Nil(t, model[m.key], "two regions with one key")
+			model[m.key] = m
+			check(m.key)
+		}
+		check(0)
+		check(rng.Uint32())
+		if len(gone) > 0 {
+			check(gone[rng.IntN(len(gone))])
+		}
+	}
+	for key := range model {
+		check(key)
+	}
+	require.Equal(t, len(model), table.regions)
+}
+
+// A table in which regions come and go does not grow, and a search in it stays
+// short.
+func TestKeyTableStaysSmall(t *testing.T) {
+	const lasting, passing = 100, 100_000
+	var table mrTable
+	for range lasting {
+		require.NoError(t, table.insert(&mr{}))
+	}
+	longest := 0
+	for range passing {
+		m := &mr{}
+		require.NoError(t, table.insert(m))
+		table.remove(m)
+		longest = max(longest, table.search(m.key))
+	}
+	require.LessOrEqual(t, len(*table.slots.Load()), 16*lasting)
+	require.Less(t, longest, 100, "slots that are looked at for a key that is not there")
+}
+
+// search is how many slots a search for a key looks at.
+func (t *mrTable) search(key uint32) (n int) {
+	slots := *t.slots.Load()
+	for i := key; slots[i&uint32(len(slots)-1)].Load() != nil; i++ {
+		n++
+	}
+	return n + 1
+}
+
+// Searches in other goroutines always find what is there, while the table grows,
+// shrinks and is used again.
+func TestKeyTableIsReadWithoutLocks(t *testing.T) {
+	var table mrTable
+	var lasting []*mr
+	for range 50 {
+		m := &mr{}
+		require.NoError(t, table.insert(m))
+		lasting = append(lasting, m)
+	}
+	var stop atomic.Bool
+	var missed atomic.Int64
+	var readers sync.WaitGroup
+	for range 2 {
+		readers.Go(func() {
+			for !stop.Load() {
+				for _, m := range lasting {
+					if table.find(m.key) != m {
+						missed.Add(1)
+					}
+				}
+			}
+		})
+	}
+	for range 200 {
+		var passing []*mr
+		for range 100 {
+			m := &mr{}
+			require.NoError(t, table.insert(m))
+			passing = append(passing, m)
+		}
+		for _, m := range passing {
+			table.remove(m)
+		}
+	}
+	stop.Store(true)
+	readers.Wait()
+	require.Zero(t, missed.Load())
+}
+
+// BenchmarkFindKey is one search for a key, among a few regions and among many.
+func BenchmarkFindKey(b *testing.B) {
+	for name, regions := range map[string]int{"few": 4, "many": 10_000} {
+		b.Run(name, func(b *testing.B) {
+			var table mrTable
+			var key uint32
+			for range regions {
+				m := &mr{}
+				if err := table.insert(m); err != nil {
+					b.Fatal(err)
+				}
+				key = m.key
+			}
+			for b.Loop() {
+				if table.find(key) == nil {
+					b.Fatal("it is not there")
+				}
+			}
+		})
+	}
+}
