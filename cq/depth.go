@@ -61,13 +61,27 @@ func (q *Queue) Reserve(n int) error {
 // than one overrun.
 func (q *Queue) Release(n int) { q.room.release(n) }
 
+// Room is how many places Reserve can set aside now, where it has to by resizing the CQ
+// to the device's limit. It is 0 once the CQ has failed or is closed.
+func (q *Queue) Room() int {
+	if q.err != nil {
+		return 0
+	}
+	return q.most() - q.room.taken
+}
+
+// most is how many completions the CQ can be made to hold.
+func (q *Queue) most() int {
+	if q.group.dev.Caps().ResizeCQ {
+		return q.group.dev.Attr().MaxCQE
+	}
+	return q.cq.Depth()
+}
+
 // grow makes place for n more completions, doubling the depth where it can, so
 // that many small reservations make few resizes.
 func (q *Queue) grow(n, depth int) error {
-	most := q.group.dev.Attr().MaxCQE
-	if !q.group.dev.Caps().ResizeCQ {
-		most = depth
-	}
+	most := q.most()
 	if n > most-q.room.taken {
 		return noRoom(q.room.taken, n, most)
 	}

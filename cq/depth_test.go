@@ -115,3 +115,33 @@ func TestReleaseIgnoresWhatWasNotReserved(t *testing.T) {
 	require.NoError(t, q.Reserve(6))
 	require.Error(t, q.Reserve(1))
 }
+
+func TestRoom(t *testing.T) {
+	for name, c := range map[string]struct {
+		script faultcq.Script
+		most   int
+	}{
+		"up to the device's limit": {faultcq.Script{MaxCQE: 100}, 100},
+		"up to the depth":          {faultcq.Script{MaxCQE: 100, NoResize: true}, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, _ := newGroup(t, &c.script, nil)
+			q, device := newQueue(t, g, 10)
+			require.Equal(t, c.most, q.Room())
+			require.NoError(t, q.Reserve(c.most))
+			require.Zero(t, q.Room())
+			q.Release(4)
+			require.Zero(t, q.Room(), "completions may be left of what was released")
+			require.Empty(t, polled(t, q))
+			require.Equal(t, 4, q.Room())
+			require.NoError(t, q.Reserve(4))
+
+			q.Release(4)
+			require.Empty(t, polled(t, q))
+			device.FailPoll(errDevice)
+			_, err := q.Poll()
+			require.ErrorIs(t, err, errDevice)
+			require.Zero(t, q.Room(), "it has failed")
+		})
+	}
+}
