@@ -88,6 +88,7 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	// and holds the guard.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
+	q.arms.Add(-1)
 	ch.drained = ch.arms.Add(-1) <= 0
 	return q.cookie, true, nil
 }

@@ -21,6 +21,7 @@ type cq struct {
 	life     life // its users are queue pairs, one for each of their queues
 
 	unacked atomic.Int64 // events taken from the channel and not given back
+	arms    atomic.Int64 // its share of the channel's arms
 	broken  atomic.Bool  // overrun: the device said so
 
 	guard // over what follows
@@ -106,6 +107,7 @@ func (q *cq) Arm(solicitedOnly bool) error {
 		return verbs.Wrap("arm CQ", verbs.ErrClosed)
 	}
 	if q.channel != nil {
+		q.arms.Add(1)
 		q.channel.arms.Add(1) // before the event can come
 	}
 	only := C.int(0)
@@ -179,6 +181,9 @@ func (q *cq) destroy() error {
 		return err
 	}
 	q.c = nil
+	if q.channel != nil {
+		q.channel.arms.Add(-q.arms.Load()) // events that do not come any more
+	}
 	q.dev.objects.remove(address)
 	leaveAll(q.needs())
 	return nil
