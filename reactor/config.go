@@ -37,8 +37,9 @@ type Config struct {
 	// two looks at its descriptors: connection events, foreign descriptors.
 	// Zero means 1024. While a connection opens there are at most 16.
 	EpollEvery int
-	// Batch is how many completions a device may hand over in one turn. Zero
-	// means 64.
+	// Batch is how many completions a device may hand over in one turn. Where a
+	// device has several completion queues on a loop they share it, and the turn may
+	// go beyond it by less than as many again. Zero means 64.
 	Batch int
 	// Mailbox is how many posted functions may wait on one loop. Zero means 4096.
 	Mailbox int

@@ -17,13 +17,14 @@ type Conn struct {
 	nic  *nic // nil until the device is known
 	id   *cm.ID
 	qp   verbs.QP
-	key  wrID
+	// queue is where qp completes, with places reserved; nil before.
+	queue *completionQueue
+	key   wrID
 
 	state ConnState
 	end   ending
 
 	dirty        bool // in Loop.dirty
-	reserved     bool // has its share of the CQ
 	quiet        bool // no OnMessage any more
 	queued       bool // in Loop.leaving
 	doomed       bool // will not open
@@ -47,7 +48,7 @@ type Conn struct {
 	used     bool          // something was sent or received since
 	heard    time.Duration // when the peer was last heard of
 	probed   time.Duration // when the last probe was posted
-	parted   uint64        // nic.empty when the peer disconnected
+	parted   uint64        // queue.empty when the peer disconnected
 
 	dial    *Dial        // of the dialing side
 	request *ConnRequest // of the other

@@ -77,7 +77,7 @@ func (c *Conn) arrived() bool {
 // disconnected. Consume lets a device that is driven by its owner look at all
 // there is.
 func (c *Conn) caughtUp() bool {
-	if c.nic.empty != c.parted {
+	if c.queue.empty != c.parted {
 		return true
 	}
 	if _, err := c.nic.group.Consume(); err != nil {
@@ -185,7 +185,7 @@ func (c *Conn) returnAll() {
 	if c.nic.shared != nil {
 		delete(c.nic.shared.conns, c.param.QPNum)
 	}
-	if c.reserved {
-		c.nic.queue.Release(c.nic.completions())
+	if c.queue != nil {
+		c.queue.release()
 	}
 }

@@ -153,11 +153,10 @@ func (c *Conn) makeQP() (err error) {
 	if c.nic.broken != nil {
 		return c.nic.broken
 	}
-	if err := c.nic.queue.Reserve(c.nic.completions()); err != nil {
+	if c.queue, err = c.nic.reserve(); err != nil {
 		return err
 	}
-	c.reserved = true
-	if err := c.id.CreateQP(c.nic.pd, c.nic.qpAttr()); err != nil {
+	if err := c.id.CreateQP(c.nic.pd, c.nic.qpAttr(c.queue)); err != nil {
 		return err
 	}
 	c.qp = c.id.QP()

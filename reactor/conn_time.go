@@ -25,7 +25,7 @@ func (c *Conn) SetIdleTimeout(d time.Duration) {
 // silent looks how long it has been silent, and does what is due. A loop that
 // was held up may not have seen yet what came meanwhile.
 func (c *Conn) silent() {
-	if c.state == StateOpen && c.overdue() != nil && c.nic.pollAgain() && c.state == StateOpen {
+	if c.state == StateOpen && c.overdue() != nil && c.queue.pollAgain() && c.state == StateOpen {
 		if err := c.overdue(); err != nil {
 			c.leave(err)
 			return

@@ -80,8 +80,8 @@ func (c *Conn) advance(err error) {
 // see arrived. How is nil if it did so in order.
 func (c *Conn) peerLeft(how error) {
 	c.disconnected = true
-	if c.nic != nil {
-		c.parted = c.nic.empty
+	if c.queue != nil {
+		c.parted = c.queue.empty
 	}
 	if c.state == StateConnecting && c.held.head != nil {
 		c.opened() // the peer would not have sent if it were not established
@@ -163,7 +163,7 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 				c.leave(err)
 			}
 		case verbs.AsyncCQError:
-			if ev.CQ == c.nic.queue.CQ() {
+			if c.queue != nil && ev.CQ == c.queue.cq() {
 				c.leave(err)
 			}
 		case verbs.AsyncSRQError:

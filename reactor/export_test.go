@@ -8,9 +8,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// TrimEvery is how often a loop looks for what it does not use.
+const TrimEvery = trimEvery
+
 // DeviceEvent lets the loop of c believe that something happened to its device.
 func DeviceEvent(c *Conn, what verbs.AsyncEventType) {
-	c.loop.deviceEvent(c.nic.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.nic.queue.CQ()})
+	c.loop.deviceEvent(c.nic.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
 
 // FailCQ lets the loop of c believe that its completion queue is broken.

@@ -93,6 +93,7 @@ type Stats struct {
 	Closed        uint64 // connections
 	DrainTimeouts uint64 // connections closed with sends not confirmed
 	BufferBytes   uint64 // of registered receive and send buffers
+	CQs           uint64 // completion queues open now: each loop has one for each device, or more
 }
 
 // batch counts one poll that found n completions.
@@ -128,7 +129,7 @@ func (s *Stats) counters() []*uint64 {
 		&s.Messages, &s.MessageBytes, &s.Discarded, &s.Accepted, &s.Confirmed, &s.Failed,
 		&s.SendDoorbells, &s.SendRequests, &s.RecvDoorbells, &s.QueueFull, &s.RNRErrors, &s.Flushes, &s.Keepalives,
 		&s.Conns, &s.Dials, &s.DialErrors, &s.Requests, &s.Accepts, &s.AcceptErrors, &s.NoResources, &s.Rejects, &s.Expired,
-		&s.Opened, &s.Closed, &s.DrainTimeouts, &s.BufferBytes,
+		&s.Opened, &s.Closed, &s.DrainTimeouts, &s.BufferBytes, &s.CQs,
 	}
 }
 
@@ -167,6 +168,7 @@ func (l *Loop) snapshot() Stats {
 		s.Acks += c.Acks
 		s.Rescues += c.Rescues
 		s.BufferBytes += uint64(len(n.slab.all) * n.slab.size)
+		s.CQs += uint64(len(n.queues))
 	}
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spun, l.clock.slept, l.clock.longest
 	s.Refused = l.box.refused.Load()

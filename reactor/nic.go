@@ -1,8 +1,6 @@
 package reactor
 
 import (
-	"time"
-
 	"github.com/rdmaloop/rdmaloop/cq"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -11,17 +9,18 @@ import (
 // A nic is one device as one loop uses it: what the loop owns there. It is made
 // when the loop meets the device, and ends with the loop.
 type nic struct {
-	loop   *Loop
-	dev    verbs.Device
-	pd     verbs.PD
-	group  *cq.Group
-	queue  *cq.Queue
-	slab   slab
-	shared *sharedRecv // nil: a receive queue for each connection
-	mrs    []verbs.MR  // of Loop.Alloc
-	broken error       // why nothing completes any more, for good
-	gone   bool        // the device is: nothing comes of it any more
-	empty  uint64      // how often the CQ was seen empty
+	loop    *Loop
+	dev     verbs.Device
+	pd      verbs.PD
+	group   *cq.Group
+	queues  []*completionQueue // the first is open as long as the nic
+	next    int                // index of the queue to be polled first, if there are several
+	slab    slab
+	shared  *sharedRecv // nil: a receive queue for each connection
+	mrs     []verbs.MR  // of Loop.Alloc
+	trimmer timer       // fires trim
+	broken  error       // why nothing completes any more, for good
+	gone    bool        // the device is: nothing comes of it any more
 }
 
 // nic returns the loop's side of a device.
@@ -71,7 +70,7 @@ func (n *nic) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if n.queue, err = n.group.NewQueue(n.depth()); err != nil {
+	if _, err = n.openQueue(); err != nil {
 		return err
 	}
 	if _, err = l.watch(n.group.FD(), poller.Readable, (*cqSource)(n)); err != nil {
@@ -85,32 +84,9 @@ func (n *nic) open() (err error) {
 	return l.claimAsync(n.dev)
 }
 
-// depth is how many completions the CQ holds at first: it grows where the
-// device lets it, and elsewhere is as deep as will ever be needed.
-func (n *nic) depth() int {
-	conns := or(n.loop.cfg.MaxConns, 16)
-	if n.loop.cfg.MaxConns == 0 && !n.dev.Caps().ResizeCQ {
-		conns = 512
-	}
-	return min(conns*n.completions()+n.loop.cfg.SRQ, n.dev.Attr().MaxCQE)
-}
-
-// completions is how many a connection can have outstanding: after an error
-// every request has one.
-func (n *nic) completions() int {
-	sends := n.loop.cfg.MaxInFlight + 1
-	if n.loop.cfg.SRQ > 0 {
-		return sends
-	}
-	return sends + n.loop.cfg.MaxInFlight
-}
-
 func (n *nic) openShared() error {
 	size := n.loop.cfg.SRQ
-	if err := n.queue.Reserve(size); err != nil {
-		return err
-	}
-	srq, err := n.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: n.queue.CQ()})
+	srq, err := n.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: n.queues[0].cq()})
 	if err != nil {
 		return err
 	}
@@ -127,13 +103,13 @@ func (n *nic) openShared() error {
 	return n.shared.post()
 }
 
-// qpAttr is what the queue pairs of the loop are made with.
-func (n *nic) qpAttr() *verbs.QPInitAttr {
+// qpAttr is what the queue pairs of the loop are made with, to complete on q.
+func (n *nic) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 	cfg := n.loop.cfg
 	attr := &verbs.QPInitAttr{
 		Type:   verbs.QPTypeRC,
-		SendCQ: n.queue.CQ(),
-		RecvCQ: n.queue.CQ(),
+		SendCQ: q.cq(),
+		RecvCQ: q.cq(),
 		Caps: verbs.QPCaps{
 			MaxSendWR: cfg.MaxInFlight + 1, MaxSendSGE: 1,
 			MaxRecvWR: cfg.MaxInFlight, MaxRecvSGE: 1,
@@ -144,46 +120,6 @@ func (n *nic) qpAttr() *verbs.QPInitAttr {
 		attr.SRQ, attr.Caps.MaxRecvWR, attr.Caps.MaxRecvSGE = n.shared.srq, 0, 0
 	}
 	return attr
-}
-
-// poll hands out a batch of completions. A failure ends the connections of this
-// device, and nothing else.
-func (n *nic) poll() int {
-	wcs, err := n.queue.Spin(n.patience())
-	if err != nil {
-		n.fail(err)
-	}
-	for i := range wcs {
-		n.complete(&wcs[i])
-	}
-	if len(wcs) < n.loop.cfg.Batch {
-		n.empty++
-	}
-	return len(wcs)
-}
-
-// pollAgain polls out of turn, and reports whether it saw all there is. Consume
-// lets a device that is driven by its owner look everywhere.
-func (n *nic) pollAgain() (all bool) {
-	if _, err := n.group.Consume(); err != nil {
-		n.fail(err)
-	}
-	before := n.empty
-	if found := n.poll(); found > 0 {
-		n.loop.stats.batch(found)
-	}
-	return n.empty != before
-}
-
-// patience is how long a poll may wait inside the provider: not at all, unless the
-// provider can, the last turn had no work, and there is no other queue to poll.
-func (n *nic) patience() time.Duration {
-	l := n.loop
-	if !l.idle.spinning || !n.queue.CanSpin() || len(l.nics) > 1 {
-		return 0
-	}
-	l.clock.lose()
-	return spinLimit
 }
 
 // complete brings a completion to its connection. One whose connection is gone
@@ -256,6 +192,7 @@ func (n *nic) end(err error) {
 
 // close gives everything back, in the order of verbs' package comment.
 func (n *nic) close() (err error) {
+	n.loop.timers.stop(&n.trimmer)
 	if n.shared != nil {
 		err = first(err, n.shared.srq.Close())
 	}
@@ -263,8 +200,8 @@ func (n *nic) close() (err error) {
 	for _, mr := range n.mrs {
 		err = first(err, mr.Close())
 	}
-	if n.queue != nil {
-		err = first(err, n.queue.Close())
+	for _, q := range n.queues {
+		err = first(err, q.queue.Close())
 	}
 	if n.group != nil {
 		err = first(err, n.loop.unwatch((*cqSource)(n)))

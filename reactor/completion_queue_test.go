@@ -1,0 +1,192 @@
+package reactor_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// perCQ is how many connections with placesEach completions a CQ of these tests holds.
+const perCQ = 3
+
+// crowd is a server whose device has small completion queues, and a client.
+type crowd struct {
+	t              *testing.T
+	device         *narrowDevice
+	server, client *reactor.Loop
+	dialed         []*reactor.Conn
+	accepted       []*reactor.Conn
+	refused        []error // of dials
+	failed         []error // of accepts
+	echoes         int
+}
+
+// newCrowd makes a loop whose device has at most maxCQ completion queues, each with
+// room for perCQ connections, and a loop that dials it.
+func newCrowd(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Config) *crowd {
+	w := &crowd{t: t}
+	depth := perCQ * (2*cfg.MaxInFlight + 1)
+	if cfg.SRQ > 0 {
+		depth = perCQ*(cfg.MaxInFlight+1) + cfg.SRQ
+	}
+	p, err := newNarrow(openSoft(t, 1), func(a *verbs.DeviceAttr) { a.MaxCQ, a.MaxCQE = maxCQ, depth }, caps)
+	require.NoError(t, err)
+	w.device = p.device
+	w.server, err = reactor.NewLoop(p, &hooks{
+		open:        func(c *reactor.Conn) { w.accepted = append(w.accepted, c) },
+		message:     echo(t),
+		acceptError: func(_ *reactor.ConnRequest, err error) { w.failed = append(w.failed, err) },
+	}, &cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		require.NoError(t, w.server.Close())
+		require.Zero(t, w.device.open(), "every completion queue is closed")
+	})
+	w.client = newLoop(t, &hooks{
+		open:      func(c *reactor.Conn) { w.dialed = append(w.dialed, c) },
+		message:   func(*reactor.Conn, reactor.Message) { w.echoes++ },
+		dialError: func(_ *reactor.Dial, err error) { w.refused = append(w.refused, err) },
+	}, &reactor.Config{MaxInFlight: cfg.MaxInFlight})
+	return w
+}
+
+// dial lets n more connections be made, or refused.
+func (w *crowd) dial(n int) {
+	w.t.Helper()
+	ln, err := w.server.Listen(loopback)
+	require.NoError(w.t, err)
+	want := len(w.dialed) + len(w.refused) + n
+	for range n {
+		require.NoError(w.t, w.client.Dial(ln.Addr(), nil))
+	}
+	w.drive(func() bool {
+		return len(w.dialed)+len(w.refused) == want && len(w.accepted) == len(w.dialed) && len(w.failed) == len(w.refused)
+	})
+	require.NoError(w.t, ln.Close())
+}
+
+func (w *crowd) drive(until func() bool) {
+	w.t.Helper()
+	drive(w.t, until, w.client, w.server)
+}
+
+// echo lets every connection have a message come back.
+func (w *crowd) echo() {
+	w.t.Helper()
+	want := w.echoes + len(w.dialed)
+	for i, c := range w.dialed {
+		require.NoError(w.t, c.Send(fmt.Append(nil, i)))
+	}
+	w.drive(func() bool { return w.echoes == want })
+}
+
+// part closes connections, until nothing is left of them on the server.
+func (w *crowd) part(conns ...*reactor.Conn) {
+	w.t.Helper()
+	want := w.server.Conns() - len(conns)
+	for _, c := range conns {
+		require.NoError(w.t, c.Close())
+	}
+	w.drive(func() bool { return w.server.Conns() == want })
+}
+
+// A loop has room for more connections than one CQ of the device.
+func TestConnectionsBeyondOneCQ(t *testing.T) {
+	fixed := func(c *verbs.Caps) { c.ResizeCQ = false }
+	for name, c := range map[string]struct {
+		caps func(*verbs.Caps)
+		cfg  reactor.Config
+	}{
+		"a queue that grows":        {nil, reactor.Config{MaxInFlight: 7}},
+		"a queue that does not":     {fixed, reactor.Config{MaxInFlight: 7}},
+		"with a shared receive one": {nil, reactor.Config{MaxInFlight: 7, SRQ: 20}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newCrowd(t, 100, c.caps, c.cfg)
+			w.dial(10)
+			require.Len(t, w.dialed, 10, "%v %v", w.failed, w.refused)
+			require.Equal(t, 4, w.device.open(), "3, 3, 3 and 1")
+			for range 20 {
+				w.echo()
+			}
+			require.NoError(t, w.server.Close())
+			require.EqualValues(t, 200, w.server.Stats().Messages)
+		})
+	}
+}
+
+// A CQ that nobody uses any more is closed, but not at once.
+func TestUnusedCQIsClosed(t *testing.T) {
+	w := newCrowd(t, 100, nil, reactor.Config{MaxInFlight: 7})
+	w.dial(7)
+	require.Equal(t, 3, w.device.open())
+	w.part(w.dialed[6])
+	later := func() {
+		reactor.Skip(w.server, reactor.TrimEvery+time.Second)
+		for range 100 {
+			w.drive(func() bool { return true })
+			_, err := w.server.RunOnce(0)
+			require.NoError(t, err)
+		}
+	}
+	later()
+	require.Equal(t, 3, w.device.open(), "a connection may come and use it")
+	later()
+	require.Equal(t, 2, w.device.open())
+	w.part(w.dialed[:6]...)
+	later()
+	later()
+	require.Equal(t, 1, w.device.open(), "the first stays")
+	w.dialed, w.accepted = nil, nil
+	w.dial(7)
+	w.echo()
+	require.Equal(t, 3, w.device.open())
+}
+
+// What a device has no CQ for is refused, and what was there before goes on. When there
+// is room again, so it is.
+func TestNoMoreCQs(t *testing.T) {
+	w := newCrowd(t, 2, nil, reactor.Config{MaxInFlight: 7})
+	w.dial(8)
+	require.Len(t, w.refused, 2)
+	for i := range w.refused {
+		var param *verbs.ParamError
+		require.ErrorAs(t, w.failed[i], &param)
+		require.Equal(t, "completion queues", param.Field)
+		require.ErrorIs(t, w.refused[i], cm.ErrRefused)
+	}
+	w.echo()
+	w.part(w.dialed[0])
+	w.dialed, w.accepted = w.dialed[1:], w.accepted[1:]
+	w.dial(1)
+	require.Len(t, w.refused, 2)
+	w.echo()
+}
+
+// A connection with more completions than a turn takes does not keep those of another
+// CQ waiting.
+func TestBusyCQStarvesNoOther(t *testing.T) {
+	w := newCrowd(t, 100, nil, reactor.Config{MaxInFlight: 7, Batch: 1})
+	w.dial(2*perCQ + 1)
+	quiet := w.dialed[2*perCQ]
+	for _, c := range w.dialed[:2*perCQ] {
+		for range 7 {
+			require.NoError(t, c.Send(nil))
+		}
+		c.Flush()
+	}
+	require.NoError(t, quiet.Send(nil))
+	quiet.Flush()
+	last := w.accepted[2*perCQ]
+	for range 3 { // as many turns as there are CQs
+		_, err := w.server.RunOnce(0)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, 1, last.Stats().Messages)
+}
