@@ -71,18 +71,7 @@ func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (stat
 
 // measure goes through the phases and returns how long it streamed.
 func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed time.Duration, err error) {
-	for i, s := range cl.sessions {
-		err := cl.engine.Dial(addr, &reactor.Dial{
-			PrivateData: []byte(cl.opts.privateData),
-			Loop:        cl.engine.Loop(i % cl.opts.loops),
-			LocalAddr:   netip.AddrPortFrom(cl.opts.from, 0),
-			Context:     s,
-		})
-		if err != nil {
-			return 0, err
-		}
-	}
-	if err := cl.await(ctx, "connecting", -1); err != nil {
+	if err := cl.dial(ctx, addr); err != nil {
 		return 0, err
 	}
 	err = cl.phase(ctx, "ping-pong", cl.opts.count, func(_ *reactor.Loop, l *lane) {
@@ -103,6 +92,32 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 	return time.Since(begin), err
 }
 
+// dialing is how many connections open at a time. Each has a limited time for that, and
+// a server's backlog holds 128 requests on many systems (net.core.somaxconn).
+const dialing = 64
+
+// dial opens the sessions, and waits until each has opened or failed.
+func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
+	for begin := 0; begin < len(cl.sessions) && ctx.Err() == nil; begin += dialing {
+		end := min(begin+dialing, len(cl.sessions))
+		for i := begin; i < end; i++ {
+			err := cl.engine.Dial(addr, &reactor.Dial{
+				PrivateData: []byte(cl.opts.privateData),
+				Loop:        cl.engine.Loop(i % cl.opts.loops),
+				LocalAddr:   netip.AddrPortFrom(cl.opts.from, 0),
+				Context:     cl.sessions[i],
+			})
+			if err != nil {
+				return err
+			}
+		}
+		if err := cl.await(ctx, "connecting", -1, end-begin); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // phase runs start on every loop and waits for the sessions.
 func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *lane)) error {
 	if ctx.Err() != nil {
@@ -114,16 +129,16 @@ func (cl *client) phase(ctx context.Context, name string, total int, start func(
 			return err
 		}
 	}
-	return cl.await(ctx, name, total)
+	return cl.await(ctx, name, total, len(cl.sessions))
 }
 
-// await waits until every session is done with the phase. When ctx ends it asks
+// await waits until so many sessions are done with the phase. When ctx ends it asks
 // them to be done soon.
-func (cl *client) await(ctx context.Context, name string, total int) error {
+func (cl *client) await(ctx context.Context, name string, total, waiting int) error {
 	bar := newProgress(name, total, cl.lanes)
 	defer bar.finish()
 	stop := ctx.Done()
-	for waiting := len(cl.sessions); waiting > 0; {
+	for waiting > 0 {
 		select {
 		case <-cl.done:
 			waiting--
