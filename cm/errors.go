@@ -17,6 +17,10 @@ var (
 	ErrRefused = errors.New("connection refused")
 	// ErrTimedOut: nobody answered in time.
 	ErrTimedOut = errors.New("timed out")
+	// ErrStale: the peer has forgotten the connection. It asked for another one
+	// with the same queue pair, as a peer does that was started anew (IBTA vol. 1,
+	// 12.9.8.3.1).
+	ErrStale = errors.New("stale connection: the peer has forgotten it")
 	// ErrNoRoute: no device leads to the address.
 	ErrNoRoute = errors.New("no route to the address")
 	// ErrAddrInUse: the address and port are taken (EADDRINUSE).

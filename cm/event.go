@@ -80,7 +80,8 @@ type Event struct {
 	// the others: a *RejectError, *UnreachableError, the transport's cause, or
 	// a *StatusError. It stays valid after Ack.
 	// For Disconnected it is verbs.ErrPeerGone where the transport knows that the
-	// peer's process went away without a word.
+	// peer's process went away without a word, and ErrStale where the peer has
+	// forgotten the connection.
 	Err error
 
 	// Param is what the peer sent, from this side's point of view, for

@@ -47,8 +47,8 @@ type TransportEvent struct {
 	Listener TransportID // for ConnectRequest, else nil
 	Status   int         // as Event.Status
 	// Err is the cause of AddrError, RouteError and ConnectError, and
-	// verbs.ErrPeerGone for a Disconnected that the peer did not ask for itself,
-	// where the transport can tell.
+	// verbs.ErrPeerGone or ErrStale for a Disconnected that the peer did not ask
+	// for itself, where the transport can tell.
 	Err error
 	// Param is from the receiver's point of view, without private data.
 	Param ConnParam

@@ -48,7 +48,8 @@ type Handler interface {
 	// OnClose comes exactly once for each OnOpen, as the last thing about c.
 	// err is nil when this side closed and the peer has everything;
 	// ErrPeerClosed when the peer closed in order; verbs.ErrPeerGone when its
-	// process went away without a word; otherwise it says who and why: see the
+	// process went away without a word; cm.ErrStale when the peer has forgotten
+	// the connection, as after a restart; otherwise it says who and why: see the
 	// errors of this package, verbs.CompletionError and CloseError.
 	OnClose(c *Conn, err error)
 

@@ -53,6 +53,20 @@ func (i *id) onDisconnect() bool {
 	return true
 }
 
+// forgotten ends a connection that the peer has no record of any more: it uses the
+// queue pair for another connection.
+func (i *id) forgotten() {
+	switch i.phase {
+	case phaseRequested:
+		i.enter(phaseOver) // Accept will say so.
+	case phaseReplied, phaseReplySent, phaseEstablished:
+		i.enter(phaseLeft)
+		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: cm.ErrStale})
+	case phaseLeaving:
+		i.disconnected(0) // It was to end anyway.
+	}
+}
+
 // onDisconnected: the peer agrees.
 func (i *id) onDisconnected() bool {
 	if i.phase != phaseLeaving {

@@ -146,10 +146,16 @@ func (c *wireCarrier) encodeREJ(mad *wire.MAD, m *rejectMsg) {
 // hungUp: see carrier. Nobody hangs up on the wire.
 func (c *wireCarrier) hungUp() {}
 
-// mute: see carrier. What the peer repeats is still answered.
+// mute: see carrier. What the peer repeats is still answered. When the connection
+// is over, the peer may use its queue pair for another.
 func (c *wireCarrier) mute() {
 	c.muted = true
 	c.repeat.stop()
+	if c.id.phase == phaseOver {
+		c.x.mu.Lock()
+		forget(c.x.byQP, peerKey{c.remote, c.guid, c.peerQPN}, c)
+		c.x.mu.Unlock()
+	}
 }
 
 func (c *wireCarrier) move(to *channel) error {
@@ -187,8 +193,8 @@ func (c *wireCarrier) drop() {
 	c.x.mu.Lock()
 	c.closed = true
 	delete(c.x.carriers, c.own)
-	forget(c.x.byPeer, peerKey{c.guid, c.peer}, c)
-	forget(c.x.byQP, peerKey{c.guid, c.peerQPN}, c)
+	forget(c.x.byPeer, peerKey{c.remote, c.guid, c.peer}, c)
+	forget(c.x.byQP, peerKey{c.remote, c.guid, c.peerQPN}, c)
 	forget(c.x.lookups, lookupKey{c.remote, c.peer}, c)
 	forget(c.x.byNumber, c.qpn, c)
 	c.x.mu.Unlock()

@@ -24,15 +24,19 @@ type madExchange struct {
 	ports    map[netip.Addr]*madPort
 	carriers map[uint32]*wireCarrier        // by own communication id, or request id
 	byPeer   map[peerKey]*wireCarrier       // by the peer's communication id
-	byQP     map[peerKey]*wireCarrier       // by the peer's queue pair
+	byQP     map[peerKey]*wireCarrier       // by the peer's queue pair, until the connection is over
 	lookups  map[lookupKey]*wireCarrier     // of the asked side, until answered
 	gates    map[wire.ServiceID][]*wireGate // that listen
 	byNumber map[uint32]*wireCarrier        // by own queue pair, once it is settled
 }
 
-// A peerKey names something of a peer. A device's GUID is not used again when it
-// starts anew, so these do not repeat.
+// A peerKey names something of a peer: a communication id, or a queue pair. A
+// device's GUID is not used again when it starts anew, so these do not repeat. The
+// address is the one that the peer's datagrams come from. It is part of the key
+// because the rest is told by the peer, and anybody may tell the same: without the
+// address, a request from one host could name the connection of another.
 type peerKey struct {
+	from   netip.Addr
 	guid   uint64
 	number uint32
 }
@@ -179,8 +183,8 @@ func (x *madExchange) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if cm.RejectReason(r.Reason) != cm.RejectTimeout || r.InfoLength < 8 {
 		return
 	}
-	c := x.byPeer[peerKey{binary.BigEndian.Uint64(r.Info[:]), r.LocalID}]
-	if c != nil && c.port == port && c.remote == from {
+	c := x.byPeer[peerKey{from, binary.BigEndian.Uint64(r.Info[:]), r.LocalID}]
+	if c != nil && c.port == port {
 		c.post(m)
 	}
 }

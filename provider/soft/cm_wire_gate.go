@@ -146,12 +146,16 @@ func (g *wireGate) enter(n *newcomer) {
 	}
 	c := &wireCarrier{x: g.x, ch: g.ch, port: port, remote: n.from, service: n.answer}
 	c.register()
+	met := true
 	if n.lookup() {
 		c.expectAnswer(n)
 	} else {
-		c.meet(n.guid, n.id, n.qpn)
+		met = c.meet(n.guid, n.id, n.qpn)
 	}
-	if c.id = g.id.incoming(n.m, c); c.id == nil {
+	if met {
+		c.id = g.id.incoming(n.m, c)
+	}
+	if c.id == nil {
 		c.drop()
 	}
 }
@@ -164,7 +168,7 @@ func (g *wireGate) known(n *newcomer) bool {
 	if n.lookup() {
 		return g.x.lookups[lookupKey{n.from, n.id}] != nil
 	}
-	return g.x.byPeer[peerKey{n.guid, n.id}] != nil || g.x.byQP[peerKey{n.guid, n.qpn}] != nil
+	return g.x.byPeer[peerKey{n.from, n.guid, n.id}] != nil || g.x.byQP[peerKey{n.from, n.guid, n.qpn}] != nil
 }
 
 var _ gate = (*wireGate)(nil)

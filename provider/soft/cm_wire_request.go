@@ -14,7 +14,7 @@ import (
 func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
-	if c := x.byPeer[peerKey{r.CAGUID, r.LocalID}]; c != nil {
+	if c := x.byPeer[peerKey{from, r.CAGUID, r.LocalID}]; c != nil {
 		c.leave(c.askedAgain)
 		return
 	}
@@ -24,9 +24,10 @@ func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		reason = cm.RejectInvalidMTU
 	}
 	if reason == 0 {
-		if old := x.byQP[peerKey{r.CAGUID, r.QPN}]; old != nil {
+		if old := x.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
 			// The peer uses the queue pair for something else by now (IBTA vol.
-			// 1, 12.9.8.3.1).
+			// 1, 12.9.8.3.1). It is told to ask again, when the old connection
+			// has been ended.
 			old.leave(old.stale)
 			reason = cm.RejectStale
 		}
@@ -68,10 +69,15 @@ func (c *wireCarrier) askedAgain() {
 	}
 }
 
-// stale: the peer has forgotten the connection.
+// stale: the peer has forgotten the connection. That is known from a request that
+// came from the peer's address. Nothing else on the wire tells two programs at one
+// address apart, so whoever can send from an address can end its connections.
 func (c *wireCarrier) stale() {
-	if c.id != nil && !c.muted {
-		c.deliver(&disconnectMsg{})
+	switch {
+	case c.id == nil:
+		c.drop() // The peer will not answer the wish to disconnect.
+	case !c.muted:
+		c.id.forgotten()
 	}
 }
 

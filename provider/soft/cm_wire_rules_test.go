@@ -44,10 +44,13 @@ func (s *stranger) say(m *wire.MAD) []wire.MAD {
 }
 
 // req is a good request to a port.
-func (s *stranger) req(port uint16) *wire.REQ {
+func (s *stranger) req(port uint16) *wire.REQ { return s.reqFrom(clientAddr, port) }
+
+// reqFrom is a good request from any address.
+func (s *stranger) reqFrom(from netip.Addr, port uint16) *wire.REQ {
 	var m wire.MAD
 	encodeREQ(&m, &requestMsg{
-		endpoints: endpoints{netip.AddrPortFrom(clientAddr, 40000), netip.AddrPortFrom(serverAddr, port)},
+		endpoints: endpoints{netip.AddrPortFrom(from, 40000), netip.AddrPortFrom(serverAddr, port)},
 		side:      side{qpn: 0x123, psn: 0xabcdef, resources: 4, depth: 5, rnrRetry: 6},
 		retry:     7, mtu: verbs.MTU1024, ackTimeout: 19,
 	}, 0x1122334455667788, 0x99aabbcc)
@@ -208,23 +211,6 @@ func (s *stranger) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	require.Empty(s.t, s.say(&m))
 	s.server.want(cm.Established, passive)
 	return passive, r, &rep
-}
-
-// A peer that uses a queue pair for a new connection has forgotten the old one.
-func TestWireCMStale(t *testing.T) {
-	s := newStranger(t)
-	l := s.listen(cm.TCP, 0)
-	passive, r, _ := s.established(l)
-	again := *r
-	again.LocalID++
-	var m wire.MAD
-	again.Encode(&m, 0x1234)
-	answers := s.say(&m)
-	require.Len(t, answers, 1)
-	var rej wire.REJ
-	rej.Decode(&answers[0])
-	require.Equal(t, cm.RejectStale, cm.RejectReason(rej.Reason))
-	require.Zero(t, s.server.want(cm.Disconnected, passive).Status)
 }
 
 func TestWireCMForgotten(t *testing.T) {

@@ -125,17 +125,26 @@ func (c *wireCarrier) accepts(r *wire.REP) bool {
 	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
 		return false
 	}
-	c.meet(r.CAGUID, r.LocalID, r.QPN)
-	return true
+	return c.meet(r.CAGUID, r.LocalID, r.QPN)
 }
 
-// meet notes who the peer is.
-func (c *wireCarrier) meet(guid uint64, id, qpn uint32) {
+// meet notes who the peer is. It returns false, and notes nothing, when the peer
+// names a communication id that it uses for another connection. A queue pair that
+// it has used for another connection makes that one stale, as in a request.
+func (c *wireCarrier) meet(guid uint64, id, qpn uint32) bool {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
+	peer, queuePair := peerKey{c.remote, guid, id}, peerKey{c.remote, guid, qpn}
+	if other := c.x.byPeer[peer]; other != nil && other != c {
+		return false
+	}
+	if old := c.x.byQP[queuePair]; old != nil && old != c {
+		old.leave(old.stale)
+	}
 	c.guid, c.peer, c.peerQPN = guid, id, qpn
-	c.x.byPeer[peerKey{guid, id}] = c
-	c.x.byQP[peerKey{guid, qpn}] = c
+	c.x.byPeer[peer] = c
+	c.x.byQP[queuePair] = c
+	return true
 }
 
 // askForTime tells the peer that its message has come, and the answer will
