@@ -1,5 +1,7 @@
 package cm
 
+import "fmt"
+
 // Credentials are the process and the user at the other end of a connection on
 // one host, as the kernel reports them. The process made its end of the
 // connection with these; it may have changed its user, or handed the connection
@@ -14,3 +16,60 @@ type Credentials struct {
 	// /proc/sys/kernel/overflowuid or overflowgid, which is 65534 by default.
 	UID, GID uint32
 }
+
+// Credentials returns the process and the user at the other end, or false where
+// the transport does not know them: on a network, with librdmacm, for a listener,
+// and for an ID that has not sent its request yet. On the ID of a ConnectRequest
+// they are those of the process that connects; on an ID that connects they are
+// those of the process that listens.
+func (id *ID) Credentials() (Credentials, bool) {
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if t, ok := id.t.(CredentialsReader); ok && id.state != StateClosed {
+		return t.Credentials()
+	}
+	return Credentials{}, false
+}
+
+// A UserError says that a connection was not made because the two processes
+// belong to different users and one of them does not allow the other's. It is the
+// cause of a RejectError, or in the UDP port space of an UnreachableError.
+type UserError struct {
+	// UID is the user who was not allowed: of this process, when the listener
+	// refused it, and else of the process that holds Name.
+	UID uint32
+	// Name is the name of the Unix socket on which a process of the user
+	// listens in place of the peer. Nothing was sent to that process. It is
+	// empty when the listener refused this process.
+	Name string
+}
+
+func (e *UserError) Error() string {
+	if e.Name == "" {
+		return fmt.Sprintf("the listener does not allow user %d of this process", e.UID)
+	}
+	return fmt.Sprintf("user %d, who is not allowed, listens on %s", e.UID, e.Name)
+}
+
+// A HolderError says who holds an address that Bind or Listen could not have.
+type HolderError struct {
+	// Err is ErrAddrInUse or ErrAddrNotAvailable.
+	Err error
+	// Name is the name of the Unix socket that holds the address.
+	Name string
+	// UID is the user of the process that holds it, if Known is true. It is not
+	// known where the system does not tell: the socket is gone again, or it does
+	// not listen and the kernel has no unix_diag (sock_diag(7)).
+	UID   uint32
+	Known bool
+}
+
+func (e *HolderError) Error() string {
+	if !e.Known {
+		return fmt.Sprintf("%v: %s is held by an unknown user", e.Err, e.Name)
+	}
+	return fmt.Sprintf("%v: %s is held by user %d", e.Err, e.Name, e.UID)
+}
+
+// Unwrap returns Err.
+func (e *HolderError) Unwrap() error { return e.Err }

@@ -108,11 +108,15 @@ type RejectError struct {
 	// (RejectNoResources). Where the transport does not
 	// tell, it is true for RejectConsumer with private data.
 	ByApplication bool
+	// Cause says more, where the transport knows more than the reason: a
+	// *UserError when the users of the two processes do not allow each other.
+	// Nil means that the reason is all that is known.
+	Cause error
 }
 
 func (e *RejectError) Error() string {
 	if !e.ByApplication {
-		return fmt.Sprintf("connection refused: %v", e.Reason)
+		return because(fmt.Sprintf("connection refused: %v", e.Reason), e.Cause)
 	}
 	if said := bytes.TrimRight(e.PrivateData, "\x00"); len(said) > 0 {
 		return fmt.Sprintf("connection refused by the application: %q", said)
@@ -124,6 +128,17 @@ func (e *RejectError) Error() string {
 // had no room for the connection.
 func (e *RejectError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.Reason == RejectNoResources
+}
+
+// Unwrap returns Cause.
+func (e *RejectError) Unwrap() error { return e.Cause }
+
+// because adds the cause of a failure, if it is known.
+func because(what string, cause error) string {
+	if cause == nil {
+		return what
+	}
+	return fmt.Sprintf("%s: %v", what, cause)
 }
 
 // SIDRStatus is the status of a reply to a datagram lookup (IBTA vol. 1,
@@ -156,16 +171,20 @@ type UnreachableError struct {
 	SIDR SIDRStatus
 	// PrivateData is what a refusing peer sent along: a copy, the holder's.
 	PrivateData []byte
-	// ByApplication is as in RejectError.
+	// ByApplication and Cause are as in RejectError.
 	ByApplication bool
+	Cause         error
 }
 
 func (e *UnreachableError) Error() string {
 	if e.SIDR == SIDROK {
-		return "unreachable: no answer"
+		return because("unreachable: no answer", e.Cause)
 	}
-	return fmt.Sprintf("datagram lookup: %v", e.SIDR)
+	return because(fmt.Sprintf("datagram lookup: %v", e.SIDR), e.Cause)
 }
+
+// Unwrap returns Cause.
+func (e *UnreachableError) Unwrap() error { return e.Cause }
 
 // Is makes errors.Is hold for ErrRefused or ErrTimedOut, whichever it was, and for
 // verbs.ErrNoResources when the peer had no queue pair to name.
@@ -200,13 +219,13 @@ const statusTimedOut = -110
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:
-		e := &RejectError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication}
+		e := &RejectError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication, Cause: raw.Err}
 		if raw.Status > 0 && raw.Status <= math.MaxUint16 {
 			e.Reason = RejectReason(raw.Status)
 		}
 		return e
 	case Unreachable:
-		e := &UnreachableError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication}
+		e := &UnreachableError{PrivateData: slices.Clone(raw.PrivateData), ByApplication: raw.ByApplication, Cause: raw.Err}
 		if ps == UDP && raw.Status > 0 && raw.Status <= math.MaxUint8 {
 			e.SIDR = SIDRStatus(raw.Status)
 		}

@@ -106,7 +106,8 @@ type fakeID struct {
 	timeout   time.Duration
 	backlog   int
 	option    cm.Option
-	value     int // of the last option or event
+	value     int             // of the last option or event
+	peer      *cm.Credentials // nil: not known
 	destroyed bool
 }
 
@@ -207,6 +208,14 @@ func (f *fakeID) Port() uint8               { return 1 }
 func (f *fakeID) LocalAddr() netip.AddrPort { return local }
 func (f *fakeID) RemoteAddr() netip.AddrPort {
 	return remote
+}
+
+func (f *fakeID) Credentials() (cm.Credentials, bool) {
+	_ = f.call("credentials")
+	if f.peer == nil {
+		return cm.Credentials{}, false
+	}
+	return *f.peer, true
 }
 
 func (f *fakeID) Destroy() error {

@@ -46,9 +46,10 @@ type TransportEvent struct {
 	ID       TransportID // for ConnectRequest the new one
 	Listener TransportID // for ConnectRequest, else nil
 	Status   int         // as Event.Status
-	// Err is the cause of AddrError, RouteError and ConnectError, and
-	// verbs.ErrPeerGone or ErrStale for a Disconnected that the peer did not ask
-	// for itself, where the transport can tell.
+	// Err is the cause of AddrError, RouteError and ConnectError; the cause of
+	// Rejected and Unreachable, where the transport knows more than the status;
+	// and verbs.ErrPeerGone or ErrStale for a Disconnected that the peer did not
+	// ask for itself, where the transport can tell.
 	Err error
 	// Param is from the receiver's point of view, without private data.
 	Param ConnParam
@@ -115,6 +116,13 @@ type TransportID interface {
 	// request, disconnects. Pending events of the ID vanish. The QP was closed
 	// before. It never blocks.
 	Destroy() error
+}
+
+// A CredentialsReader is a TransportID that can tell which process is at the
+// other end.
+type CredentialsReader interface {
+	// Credentials are those of ID.Credentials.
+	Credentials() (Credentials, bool)
 }
 
 // Option is an option of an ID. Source: rdma_set_option(3).
