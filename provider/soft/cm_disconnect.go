@@ -13,7 +13,7 @@ import (
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()
-	i.failQP()
+	i.flushQP()
 	switch i.phase {
 	case phaseEstablished:
 		i.enter(phaseLeaving)

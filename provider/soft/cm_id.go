@@ -141,7 +141,7 @@ func (i *id) lost() {
 func (i *id) timedOut(time.Time) {
 	switch i.phase {
 	case phaseRequestSent:
-		_ = i.carrier.send(&rejectMsg{reason: cm.RejectTimeout})
+		i.cancelRequest()
 		i.unreachable()
 	case phaseReplySent:
 		i.unreachable()
@@ -154,6 +154,15 @@ func (i *id) unreachable() {
 	i.enter(phaseOver)
 	i.failQP()
 	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: statusTimedOut})
+}
+
+// cancelRequest tells the peer that nobody waits for the answer to a connection
+// request any more. For a lookup there is no such message (IBTA vol. 1, 12.11):
+// nothing is sent.
+func (i *id) cancelRequest() {
+	if i.ps == cm.TCP {
+		_ = i.carrier.send(&rejectMsg{reason: cm.RejectTimeout})
+	}
 }
 
 // Destroy ends the ID; see cm.TransportID.
@@ -194,7 +203,8 @@ func (i *id) farewell() {
 	var last message
 	switch i.phase {
 	case phaseRequestSent:
-		last = &rejectMsg{reason: cm.RejectTimeout}
+		i.cancelRequest()
+		return
 	case phaseRequested:
 		last = i.refusal(cm.RejectConsumer, nil, false)
 	case phaseReplied, phaseReplySent:

@@ -85,8 +85,16 @@ func (i *id) liftQP(qp *qp, first, last verbs.QPState) error {
 	return nil
 }
 
-// failQP flushes the ID's queue pair, if it has one.
+// failQP flushes the queue pair of a connection that failed. A datagram queue pair
+// does not depend on the lookup that failed, and stays as it is.
 func (i *id) failQP() {
+	if i.ps == cm.TCP {
+		i.flushQP()
+	}
+}
+
+// flushQP moves the ID's queue pair, if it has one, to the error state.
+func (i *id) flushQP() {
 	if own := i.ownQP(); own != nil {
 		_ = own.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
 	}

@@ -38,6 +38,9 @@ func wantUnreachable(s *party, id *cm.ID, status cm.SIDRStatus, byApplication bo
 	require.Equal(s.t, status, refused.SIDR)
 	require.Equal(s.t, byApplication, refused.ByApplication)
 	require.Equal(s.t, string(private), string(refused.PrivateData))
+	if id.QP() != nil {
+		require.Equal(s.t, verbs.StateRTS, id.QP().State(), "a refused lookup leaves the queue pair as it is")
+	}
 }
 
 // wantRefusal requires the event of either port space.
@@ -193,25 +196,54 @@ func TestClientLeavesAccepted(t *testing.T) {
 	wantRejected(server, passive, cm.RejectTimeout, false, nil)
 }
 
-func TestConnectTimesOut(t *testing.T) {
-	for ps, limit := range map[cm.PortSpace]time.Duration{cm.TCP: requestTimeout, cm.UDP: answerTimeout} {
-		client, server := newParty(t), newParty(t)
-		clock := useClock(client)
-		l := server.listen(ps, "127.0.0.1:0", 0)
-		active := client.connecting(ps, l.LocalAddr(), nil)
-		passive, _ := server.request(l)
-		clock.advance(limit - 1)
-		client.quiet()
-		clock.advance(1)
-		ev := client.want(cm.Unreachable, active)
-		require.Equal(t, statusTimedOut, ev.Status)
-		require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
-		require.Equal(t, verbs.StateError, active.QP().State())
+// timeOut has a request that is never answered time out at the client.
+func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
+	t.Helper()
+	client, server = newParty(t), newParty(t)
+	clock := useClock(client)
+	l := server.listen(ps, "127.0.0.1:0", 0)
+	active = client.connecting(ps, l.LocalAddr(), nil)
+	passive, _ = server.request(l)
+	clock.advance(limit - 1)
+	client.quiet()
+	clock.advance(1)
+	ev := client.want(cm.Unreachable, active)
+	require.Equal(t, statusTimedOut, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+	server.createQP(passive)
+	server.quiet()
+	return client, server, active, passive
+}
 
-		server.createQP(passive)
-		server.quiet()
-		require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
-	}
+func TestConnectTimesOut(t *testing.T) {
+	_, server, active, passive := timeOut(t, cm.TCP, requestTimeout)
+	require.Equal(t, verbs.StateError, active.QP().State())
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	require.Equal(t, verbs.StateError, passive.QP().State())
+	server.quiet()
+}
+
+// A lookup that timed out leaves the queue pairs of both sides as they are, and
+// the late answer harms nobody: the protocol has no message that would cancel a
+// lookup.
+func TestLookupTimesOut(t *testing.T) {
+	client, server, active, passive := timeOut(t, cm.UDP, answerTimeout)
+	require.Equal(t, verbs.StateRTS, active.QP().State())
+	require.NoError(t, passive.Accept(nil))
+	require.Equal(t, verbs.StateRTS, passive.QP().State())
+	client.quiet()
+	server.quiet()
+}
+
+// A queue pair that is not the ID's only use goes on when the listener of a lookup
+// has vanished without an answer.
+func TestLookupListenerVanishes(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
+	active := client.connecting(cm.UDP, l.LocalAddr(), nil)
+	require.NoError(t, l.Close()) // before it has looked
+	wantRefusal(client, active, false, nil)
+	require.Equal(t, verbs.StateRTS, active.QP().State())
 }
 
 func TestAcceptTimesOut(t *testing.T) {

@@ -59,6 +59,44 @@ func TestWireCMLookupUnanswered(t *testing.T) {
 	active := w.connecting(cm.UDP, w.listen(cm.UDP, 0).LocalAddr(), nil)
 	require.Equal(t, statusTimedOut, w.want(w.client, cm.Unreachable, active).Status)
 	require.Equal(t, answerTimeout, w.clock.now.Sub(began))
+	require.Equal(t, verbs.StateRTS, active.QP().State())
+	w.quiet()
+	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")
+}
+
+// A lookup that is closed is not taken back, for the protocol has no message that
+// says so.
+func TestWireCMLookupClosed(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.UDP, 0)
+	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.client.end(active)
+	w.quiet()
+	w.server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	require.Equal(t, verbs.StateRTS, passive.QP().State())
+	w.quiet()
+	require.NotContains(t, w.sent, wire.AttrREJ)
+}
+
+// A REJ does not end a lookup, even one with the right number.
+func TestWireCMLookupIgnoresREJ(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.UDP, 0)
+	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
+	var own uint32
+	for own = range w.client.p.dev.mads.carriers {
+	}
+	passive, _ := w.request(l)
+	var m wire.MAD
+	r := wire.REJ{RemoteID: own, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
+	r.Encode(&m, tid(own))
+	w.inject(&m, serverAddr, clientAddr)
+	w.settle()
+	w.client.quiet()
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
 }
 
 // Beyond the backlog lookups are refused at once.

@@ -156,10 +156,14 @@ func (c *wireCarrier) askForTime(what wire.Answered) {
 	c.transmit(&m)
 }
 
-// onREJ: the peer refuses, or gives up.
+// onREJ: the peer refuses, or gives up. A lookup is refused by SIDR_REP, and the
+// protocol has no REJ for it (IBTA vol. 1, 12.11).
 func (c *wireCarrier) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
+	if c.id != nil && c.id.ps == cm.UDP {
+		return
+	}
 	if c.peer != 0 && r.LocalID != 0 && r.LocalID != c.peer {
 		return
 	}
