@@ -17,7 +17,10 @@ func (id *ID) SetTOS(tos uint8) error {
 
 // SetReuseAddr allows several IDs that all set it to be bound to one address
 // and port, as long as at most one listens. It can be set on any ID that does
-// not listen, and taken back before Bind. Source: rdma_set_option(3).
+// not listen, and taken back before Bind. Set after Bind it lets others share the
+// port from then on; where the port can not be shared any more, as on the local
+// path of the soft device after Connect, the error is a *verbs.FeatureError.
+// Source: rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)
@@ -25,8 +28,10 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly makes an ID bound to the IPv6 wildcard take no IPv4 requests. It
-// must come before Listen. Source: rdma_set_option(3).
+// SetAFOnly makes an ID bound to the IPv6 wildcard take no IPv4 requests. It can
+// be set and taken back before Listen. Taken back after Bind, when another has bound
+// the port on IPv4 meanwhile, it returns ErrAddrNotAvailable and changes nothing;
+// through librdmacm it is Listen that says so. Source: rdma_set_option(3).
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {

@@ -114,6 +114,9 @@ func TestReuseAddr(t *testing.T) {
 	require.NoError(t, second.Bind(first.LocalAddr()))
 	require.NoError(t, third.Bind(at("0.0.0.0", first)))
 
+	// One without the option does not share.
+	require.ErrorIs(t, s.id(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third is a wildcard")
+
 	// Two listeners never share.
 	require.NoError(t, first.Listen(1))
 	require.ErrorIs(t, second.Listen(1), cm.ErrAddrInUse)

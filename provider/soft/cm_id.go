@@ -58,7 +58,7 @@ const (
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
-	i := &id{ps: ps, port: reservation{fd: -1}, opts: options{ackTimeout: defaultAckTimeout}}
+	i := &id{ps: ps, port: noReservation(), opts: options{ackTimeout: defaultAckTimeout}}
 	i.ch.Store(ch)
 	i.timer.fire = i.timedOut
 	return i

@@ -27,11 +27,9 @@ type options struct {
 	ackTimeout uint8
 }
 
-// SetOption sets one option. AFONLY is part of the name that Bind reserves, and
-// so has to come before; REUSEADDR has an effect only before. REUSEADDR lets an ID
-// bind to a port that others with the option have bound, too; it reserves nothing
-// then, so a later ID without the option gets the port as if it were free. Only
-// one can listen.
+// SetOption sets one option. On an ID that is bound AFONLY and REUSEADDR change the
+// name that reserves the port. REUSEADDR lets an ID bind to a port that others with
+// the option have bound, too; only one of them can listen.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -39,17 +37,35 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	case cm.OptionTOS:
 		i.opts.tos = uint8(value)
 	case cm.OptionReuseAddr:
-		i.opts.reuse = value != 0
+		return i.setReuse(value != 0)
 	case cm.OptionAFOnly:
-		if i.local.IsValid() {
-			return verbs.ErrState
-		}
-		i.opts.afOnly = value != 0
+		return i.setAFOnly(value != 0)
 	case cm.OptionAckTimeout:
 		i.opts.ackTimeout = uint8(value)
 	default:
 		return &verbs.ParamError{Field: "option", Value: int64(option), Limit: int64(cm.OptionAckTimeout)}
 	}
+	return nil
+}
+
+// setReuse: the option can be taken back only before the ID is bound.
+func (i *id) setReuse(on bool) error {
+	if on && i.local.IsValid() {
+		if err := i.port.share(); err != nil {
+			return err
+		}
+	}
+	i.opts.reuse = on
+	return nil
+}
+
+func (i *id) setAFOnly(on bool) error {
+	if i.local.IsValid() {
+		if err := i.port.restrict(on); err != nil {
+			return err
+		}
+	}
+	i.opts.afOnly = on
 	return nil
 }
 
@@ -86,12 +102,8 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.port.fd < 0 {
-		port, err := i.port.spot.reserve()
-		if err != nil {
-			return err
-		}
-		i.port = port
+	if err := i.port.claim(); err != nil {
+		return err
 	}
 	i.backlog = backlog
 	return i.openGates()

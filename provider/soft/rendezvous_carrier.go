@@ -50,12 +50,6 @@ const (
 // over the socket that reserves the ID's port.
 func dialLocal(i *id, m message) error {
 	fd := i.port.fd
-	if fd < 0 { // a port shared by REUSEADDR
-		var err error
-		if fd, err = newSocket(); err != nil {
-			return err
-		}
-	}
 	c := &localCarrier{ch: i.ch.Load(), id: i, fd: fd, request: m}
 	c.redial.fire = func(time.Time) { c.dialAgain() }
 	i.port.fd, i.carrier = -1, c

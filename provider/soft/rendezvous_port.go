@@ -3,147 +3,223 @@
 package soft
 
 import (
-	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"strings"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A reservation is a bound socket: its name reserves the spot until it is
-// closed, against every process of the network namespace.
+// closed, against every process of the network namespace. That of a wildcard has a
+// marker, too.
 type reservation struct {
-	spot spot
-	fd   int // -1: the spot is not reserved (REUSEADDR), or the socket was handed on
+	spot   spot
+	fd     int // -1: there is none, or the socket was handed on
+	marker int // -1: there is none; see bindMarker
 }
 
+// noReservation is that of an ID without a port.
+func noReservation() reservation { return reservation{fd: -1, marker: -1} }
+
 func (r *reservation) close() {
-	if r.fd >= 0 {
-		_ = unix.Close(r.fd)
-		r.fd = -1
+	for _, fd := range []*int{&r.fd, &r.marker} {
+		if *fd >= 0 {
+			_ = unix.Close(*fd)
+			*fd = -1
+		}
 	}
 }
 
 // reserve binds a socket to the address, which is of this host; port 0 means any
-// free one. With reuse the spot is only looked at: it has to be free, and stays so
-// for others.
+// free one. With reuse the spot is shared with others that were reserved so.
 func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (reservation, error) {
 	s := newSpot(ps, at, afOnly)
 	if s.port == 0 {
 		ports, err := d.freePorts()
 		if err != nil {
-			return reservation{}, err
+			return noReservation(), err
 		}
-		return s.reserveAny(ports)
+		r, err := s.reserveAny(ports)
+		if err == nil && reuse {
+			err = r.share()
+		}
+		return r, err
 	}
 	if s.port < firstUserPort && !mayBindLow() {
-		return reservation{}, unix.EACCES
+		return noReservation(), unix.EACCES
 	}
 	if reuse {
-		return reservation{s, -1}, s.checkClash("")
+		s.shared = newShare()
 	}
-	return s.reserve()
+	return s.reserve(mayNotShare)
 }
+
+// newShare is the number of a spot that is to be shared.
+func newShare() uint32 { return max(1, rand.Uint32()) }
+
+// sharing says how a spot that is not shared itself gets on with those that are.
+type sharing bool
+
+const (
+	// mayNotShare: they clash (rdma_bind_addr(3)).
+	mayNotShare sharing = false
+	// overShared: they do not, because they do not listen (rdma_listen(3)).
+	overShared sharing = true
+)
 
 // reserve binds first and looks for clashes then: of two who race, at most one
-// succeeds.
-func (s spot) reserve() (reservation, error) {
-	fd, err := bindSocket(s.name())
-	switch {
-	case errors.Is(err, unix.EADDRINUSE) && s.wildcard():
-		return reservation{}, cm.ErrAddrNotAvailable
-	case errors.Is(err, unix.EADDRINUSE):
-		return reservation{}, cm.ErrAddrInUse
-	case err != nil:
-		return reservation{}, err
+// succeeds. The spots of mine do not count, as they are to be given up.
+func (s spot) reserve(with sharing, mine ...spot) (reservation, error) {
+	r, err := s.bind()
+	if err != nil {
+		return r, err
 	}
-	if err := s.checkClash(s.name()); err != nil {
-		_ = unix.Close(fd)
-		return reservation{}, err
+	if err := s.checkClash(with, append(mine, s)); err != nil {
+		r.close()
+		return r, err
 	}
-	return reservation{s, fd}, nil
+	return r, nil
 }
 
-// reserveAny takes a port of a range that nobody has on this address. A wildcard
-// on the same port is no clash then: it takes no request from the closer spot, on
-// which nobody listens.
+// bind takes the names of a spot.
+func (s spot) bind() (reservation, error) {
+	r := noReservation()
+	r.spot = s
+	var err error
+	if r.fd, err = bindSocket(s.name()); err == nil && s.wildcard() && s.shared == 0 {
+		r.marker, err = bindMarker(s.name())
+	}
+	if err == nil {
+		return r, nil
+	}
+	r.close()
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = s.clash(s)
+	}
+	return r, err
+}
+
+// clash is the error of two spots that overlap. It is that of rdma_bind_addr(3): in
+// use for the same address, not available where either is a wildcard.
+func (s spot) clash(o spot) error {
+	if s.wildcard() || o.wildcard() {
+		return cm.ErrAddrNotAvailable
+	}
+	return cm.ErrAddrInUse
+}
+
+func isClash(err error) bool {
+	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
+}
+
+// reserveAny takes a port of a range that is free: nobody has it on this address,
+// or on a wildcard that covers the address.
 func (s spot) reserveAny(ports portRange) (reservation, error) {
 	n := ports.high - ports.low + 1
 	for i, start := 0, rand.IntN(n); i < n; i++ {
 		s.port = uint16(ports.low + (start+i)%n)
-		fd, err := bindSocket(s.name())
-		if errors.Is(err, unix.EADDRINUSE) {
-			continue
+		r, err := s.reserveFree()
+		if err == nil || !isClash(err) {
+			return r, err
 		}
-		return reservation{s, fd}, err
 	}
-	return reservation{}, cm.ErrAddrNotAvailable
+	return noReservation(), cm.ErrAddrNotAvailable
 }
 
-// checkClash looks for other holders of an overlapping spot, own aside. The
-// errors are those of rdma_bind_addr(3): in use for the same address, not
-// available where either is a wildcard.
-func (s spot) checkClash(own string) error {
+// reserveFree is reserve for a port that nobody asked for. A client does so for each
+// connection, so it does not read the table of all sockets, which is long where
+// there are many connections: it looks for the markers of wildcards. On the address
+// itself there may be IDs that share the port, and do not listen.
+func (s spot) reserveFree() (reservation, error) {
+	if s.wildcard() {
+		return s.reserve(mayNotShare)
+	}
+	r, err := s.bind()
+	if err != nil {
+		return r, err
+	}
+	if held, err := anyMarker(s.wildcards()); err != nil || held {
+		r.close()
+		return r, cmp.Or(err, error(cm.ErrAddrNotAvailable))
+	}
+	return r, nil
+}
+
+// change moves a reservation to another spot on the same port.
+func (r *reservation) change(to spot) error {
+	if r.fd < 0 {
+		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
+	}
+	next, err := to.reserve(mayNotShare, r.spot)
+	if err != nil {
+		return err
+	}
+	r.close()
+	*r = next
+	return nil
+}
+
+var errPortInUse = errors.New("a connection on the local path has taken the port over")
+
+// share lets others bind to the spot, too. An ID that was made for a request has no
+// port of its own to share.
+func (r *reservation) share() error {
+	if r.spot.port == 0 || r.spot.shared != 0 {
+		return nil
+	}
+	to := r.spot
+	to.shared = newShare()
+	return r.change(to)
+}
+
+// restrict sets whether the IPv6 wildcard takes IPv6 only; other spots have no such
+// property.
+func (r *reservation) restrict(afOnly bool) error {
+	if r.spot.addr != netip.IPv6Unspecified() || r.spot.only == afOnly {
+		return nil
+	}
+	to := r.spot
+	to.only = afOnly
+	return r.change(to)
+}
+
+// claim makes the spot one that a listener can have, who shares it with nobody.
+func (r *reservation) claim() error {
+	if r.spot.shared == 0 {
+		return nil
+	}
+	to := r.spot
+	to.shared = 0
+	next, err := to.reserve(overShared)
+	if err != nil {
+		return err
+	}
+	r.close()
+	*r = next
+	return nil
+}
+
+// checkClash looks for other holders of an overlapping spot, mine aside.
+func (s spot) checkClash(with sharing, mine []spot) error {
 	others, err := boundAddrs(s.ps, s.port)
 	if err != nil {
 		return err
 	}
 	for _, o := range others {
-		switch {
-		case o.name() == own || !s.overlaps(o):
-		case s.wildcard() || o.wildcard():
-			return cm.ErrAddrNotAvailable
-		default:
-			return cm.ErrAddrInUse
+		both := s.shared != 0 && o.shared != 0 || with == overShared && o.shared != 0
+		if !both && !slices.Contains(mine, o) && s.overlaps(o) {
+			return s.clash(o)
 		}
 	}
 	return nil
-}
-
-// boundAddrs returns the spots of a port that are bound in this network
-// namespace, by whatever process.
-func boundAddrs(ps cm.PortSpace, port uint16) ([]spot, error) {
-	f, err := os.Open("/proc/thread-self/net/unix")
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return scanBound(f, ps, port, nameIsBound)
-}
-
-// connectedState is SS_CONNECTED in the state column of /proc/net/unix.
-const connectedState = "03"
-
-// scanBound reads the table of /proc/net/unix:
-//
-//	Num RefCount Protocol Flags Type St Inode Path
-//
-// A connected socket shows the name that its listener had, which may be gone:
-// isBound tells.
-func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) bool) ([]spot, error) {
-	var found []spot
-	lines := bufio.NewScanner(table)
-	for lines.Scan() {
-		fields := strings.Fields(lines.Text())
-		if len(fields) != 8 {
-			continue
-		}
-		s, ok := parseSpot(ps, fields[7])
-		if !ok || s.port != port {
-			continue
-		}
-		if fields[5] != connectedState || isBound(s.name()) {
-			found = append(found, s)
-		}
-	}
-	return found, lines.Err()
 }
 
 // A portRange is from low to high.

@@ -18,18 +18,21 @@ const namePrefix = "@rdmaloop/1/"
 // A spot is what an ID binds to: a port, on one address of the host or on all of
 // a family. It is the name of a socket, "@rdmaloop/1/tcp/127.0.0.1/7471", with
 // "*4" for the IPv4 wildcard, "*6" for the IPv6 wildcard that takes IPv4 too,
-// and "*6only" for the one that does not.
+// and "*6only" for the one that does not. The name of an ID that shares its port
+// (REUSEADDR) ends with a number, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", which
+// tells it from the others that share the port. Nobody connects to such a name.
 type spot struct {
-	ps   cm.PortSpace
-	addr netip.Addr // neither mapped nor with a zone
-	only bool       // the IPv6 wildcard without IPv4
-	port uint16
+	ps     cm.PortSpace
+	addr   netip.Addr // neither mapped nor with a zone
+	only   bool       // the IPv6 wildcard without IPv4
+	port   uint16
+	shared uint32 // 0: the spot is not shared
 }
 
 // newSpot is the spot of an address as a user gives it.
 func newSpot(ps cm.PortSpace, at netip.AddrPort, afOnly bool) spot {
 	addr := plain(at.Addr())
-	return spot{ps, addr, afOnly && addr == netip.IPv6Unspecified(), at.Port()}
+	return spot{ps: ps, addr: addr, only: afOnly && addr == netip.IPv6Unspecified(), port: at.Port()}
 }
 
 // plain is the address without a zone, and as IPv4 if it is mapped IPv4: the
@@ -49,19 +52,31 @@ func (s spot) host() string {
 }
 
 func (s spot) name() string {
-	return namePrefix + s.ps.String() + "/" + s.host() + "/" + strconv.Itoa(int(s.port))
+	name := namePrefix + s.ps.String() + "/" + s.host() + "/" + strconv.Itoa(int(s.port))
+	if s.shared != 0 {
+		name += sharedInfix + strconv.FormatUint(uint64(s.shared), 10)
+	}
+	return name
 }
+
+// sharedInfix stands before the number of a shared spot.
+const sharedInfix = "/shared/"
 
 // parseSpot is the inverse of name. Names may be anybody's: only those that name
 // would make are taken.
 func parseSpot(ps cm.PortSpace, name string) (spot, bool) {
 	rest, ok := strings.CutPrefix(name, namePrefix+ps.String()+"/")
 	host, digits, ok2 := strings.Cut(rest, "/")
+	digits, number, shares := strings.Cut(digits, sharedInfix)
 	port, err := strconv.ParseUint(digits, 10, 16)
 	if !ok || !ok2 || err != nil {
 		return spot{}, false
 	}
 	s := spot{ps: ps, port: uint16(port)}
+	if shares {
+		n, _ := strconv.ParseUint(number, 10, 32) // 0 would make another name
+		s.shared = uint32(n)
+	}
 	switch host {
 	case "*4":
 		s.addr = netip.IPv4Unspecified()
@@ -105,11 +120,16 @@ func (s spot) overlaps(o spot) bool {
 // targets are the spots at which a listener for dst may be, the closest first.
 func targets(ps cm.PortSpace, dst netip.AddrPort) []spot {
 	s := newSpot(ps, dst, false)
-	six := spot{ps, netip.IPv6Unspecified(), false, s.port}
+	return append([]spot{s}, s.wildcards()...)
+}
+
+// wildcards are the spots that cover the address of s, which is no wildcard.
+func (s spot) wildcards() []spot {
+	six := spot{ps: s.ps, addr: netip.IPv6Unspecified(), port: s.port}
 	if s.addr.Is4() {
-		return []spot{s, {ps, netip.IPv4Unspecified(), false, s.port}, six}
+		return []spot{{ps: s.ps, addr: netip.IPv4Unspecified(), port: s.port}, six}
 	}
 	sixOnly := six
 	sixOnly.only = true
-	return []spot{s, six, sixOnly}
+	return []spot{six, sixOnly}
 }

@@ -25,6 +25,7 @@ func TestSpotName(t *testing.T) {
 		"@rdmaloop/1/tcp/*6/4":           spotAt("[::]:4"),
 		"@rdmaloop/1/tcp/*6only/5":       onlySixAt("[::]:5"),
 		"@rdmaloop/1/udp/*4/6":           newSpot(cm.UDP, netip.MustParseAddrPort("0.0.0.0:6"), true),
+		"@rdmaloop/1/tcp/*4/7/shared/9":  {ps: cm.TCP, addr: netip.IPv4Unspecified(), port: 7, shared: 9},
 	} {
 		require.Equal(t, want, s.name())
 		got, ok := parseSpot(s.ps, want)
@@ -41,6 +42,7 @@ func TestParseSpotRefuses(t *testing.T) {
 		"@rdmaloop/1/tcp/127.0.0.1/007", "@rdmaloop/1/tcp/127.0.0.1/7/7", "@rdmaloop/1/tcp/127.0.0.01/7",
 		"@rdmaloop/1/tcp/0.0.0.0/7", "@rdmaloop/1/tcp/::/7", "@rdmaloop/1/tcp/*5/7", "@rdmaloop/1/tcp/::ffff:1.2.3.4/7",
 		"@rdmaloop/1/tcp/fe80::1%eth0/7", "@rdmaloop/1/udp/127.0.0.1/7", "@rdmaloop/2/tcp/127.0.0.1/7", "@other",
+		"@rdmaloop/1/tcp/127.0.0.1/7/shared/", "@rdmaloop/1/tcp/127.0.0.1/7/shared/0", "@rdmaloop/1/tcp/127.0.0.1/7/shared/4294967296",
 	} {
 		_, ok := parseSpot(cm.TCP, name)
 		require.False(t, ok, name)

@@ -1,0 +1,196 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// onlyPorts has the party take free ports from so many, beginning with that of an
+// ID.
+func (s *party) onlyPorts(first *cm.ID, count int) {
+	low := int(first.LocalAddr().Port())
+	s.p.dev.freePorts = func() (portRange, error) { return portRange{low, low + count - 1}, nil }
+}
+
+// A bind to port 0 does not take a port that somebody has on an overlapping
+// address, whichever of the two is the wildcard.
+func TestBindAnyClashes(t *testing.T) {
+	for _, c := range []struct {
+		first, second string
+		afOnly        bool // of the first
+		clash         bool
+	}{
+		{"0.0.0.0", "127.0.0.1", false, true},
+		{"::", "127.0.0.1", false, true},
+		{"::", "::1", false, true},
+		{"::", "::1", true, true},
+		{"::", "127.0.0.1", true, false},
+		{"0.0.0.0", "::1", false, false},
+		{"127.0.0.1", "0.0.0.0", false, true},
+		{"127.0.0.1", "::", false, true},
+		{"127.0.0.1", "127.0.0.1", false, true},
+		{"127.0.0.1", "127.0.0.2", false, false},
+		{"0.0.0.0", "::", false, true},
+	} {
+		t.Run(c.first+" "+c.second, func(t *testing.T) {
+			needAddr(t, c.first, c.second)
+			holder, other := newParty(t), newParty(t)
+			first, second := holder.id(cm.TCP), other.id(cm.TCP)
+			require.NoError(t, first.SetAFOnly(c.afOnly))
+			require.NoError(t, first.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.first), 0)))
+			other.onlyPorts(first, 1)
+			free := netip.AddrPortFrom(netip.MustParseAddr(c.second), 0)
+			if !c.clash {
+				require.NoError(t, second.Bind(free))
+				require.Equal(t, first.LocalAddr().Port(), second.LocalAddr().Port())
+				return
+			}
+			require.ErrorIs(t, second.Bind(free), cm.ErrAddrNotAvailable)
+			require.NoError(t, first.Close())
+			require.NoError(t, second.Bind(free), "the port is free again")
+		})
+	}
+}
+
+// The source port of a client is one that no listener on the wildcard has.
+func TestClientAvoidsWildcards(t *testing.T) {
+	server, client := newParty(t), newParty(t)
+	wild := server.listen(cm.TCP, "0.0.0.0:0", 0)
+	client.onlyPorts(wild, 2)
+	active := client.resolved(cm.TCP, at("127.0.0.1", wild))
+	require.Equal(t, wild.LocalAddr().Port()+1, active.LocalAddr().Port())
+	reaches(server, server, wild, at("127.0.0.1", wild))
+}
+
+// Of a wildcard and a free port on an address that are bound at the same time, at
+// most one gets the port.
+func TestBindRaces(t *testing.T) {
+	wild, narrow := newParty(t), newParty(t)
+	first := wild.id(cm.TCP)
+	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	narrow.onlyPorts(first, 1)
+	everywhere := at("0.0.0.0", first)
+	require.NoError(t, first.Close())
+	for range 500 {
+		ids := []*cm.ID{wild.id(cm.TCP), narrow.id(cm.TCP)}
+		addrs := []netip.AddrPort{everywhere, netip.MustParseAddrPort("127.0.0.1:0")}
+		var errs [2]error
+		var done sync.WaitGroup
+		for i := range ids {
+			done.Go(func() { errs[i] = ids[i].Bind(addrs[i]) })
+		}
+		done.Wait()
+		for _, err := range errs {
+			require.True(t, err == nil || errors.Is(err, cm.ErrAddrNotAvailable), "%v", err)
+		}
+		require.False(t, errs[0] == nil && errs[1] == nil, "both have the port")
+		require.NoError(t, ids[0].Close())
+		require.NoError(t, ids[1].Close())
+	}
+}
+
+// A marker goes with its reservation.
+func TestMarker(t *testing.T) {
+	s := newParty(t)
+	wild := s.id(cm.TCP)
+	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
+	spots := newSpot(cm.TCP, at("127.0.0.1", wild), false).wildcards()
+	held, err := anyMarker(spots)
+	require.NoError(t, err)
+	require.True(t, held)
+	require.NoError(t, wild.Close())
+	held, err = anyMarker(spots)
+	require.NoError(t, err)
+	require.False(t, held)
+}
+
+// AFONLY may be set, and taken back, on an ID that is bound (cm.ID.SetAFOnly).
+func TestAFOnlyAfterBind(t *testing.T) {
+	needAddr(t, "::1")
+	s := newParty(t)
+	six := s.id(cm.TCP)
+	require.NoError(t, six.Bind(netip.MustParseAddrPort("[::]:0")))
+	require.ErrorIs(t, s.id(cm.TCP).Bind(at("127.0.0.1", six)), cm.ErrAddrNotAvailable)
+	require.NoError(t, six.SetAFOnly(true))
+	four := s.id(cm.TCP)
+	require.NoError(t, four.Bind(at("127.0.0.1", six)), "IPv4 is free now")
+	require.ErrorIs(t, s.id(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "IPv6 is not")
+
+	// With IPv4 in use the option can not be taken back.
+	require.ErrorIs(t, six.SetAFOnly(false), cm.ErrAddrNotAvailable)
+	require.NoError(t, four.Close())
+	require.NoError(t, six.SetAFOnly(false))
+	require.ErrorIs(t, s.id(cm.TCP).Bind(at("127.0.0.1", six)), cm.ErrAddrNotAvailable)
+
+	require.NoError(t, six.SetAFOnly(true))
+	require.NoError(t, six.Listen(0))
+	reaches(s, s, six, at("::1", six))
+	refuses(s, at("127.0.0.1", six))
+	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "too late")
+
+	// On other addresses it has no meaning.
+	plain := s.id(cm.TCP)
+	require.NoError(t, plain.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	require.NoError(t, plain.SetAFOnly(true))
+}
+
+// REUSEADDR may be set on an ID that is bound; others with the option can bind to
+// its port from then on.
+func TestReuseAddrAfterBind(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
+		s := newParty(t)
+		first := s.id(cm.TCP)
+		require.NoError(t, first.Bind(netip.MustParseAddrPort(addr)))
+		sharing := s.id(cm.TCP)
+		require.NoError(t, sharing.SetReuseAddr(true))
+		want := cm.ErrAddrInUse
+		if first.LocalAddr().Addr().IsUnspecified() {
+			want = cm.ErrAddrNotAvailable
+		}
+		require.ErrorIs(t, sharing.Bind(first.LocalAddr()), want)
+		require.NoError(t, first.SetReuseAddr(true))
+		require.NoError(t, first.SetReuseAddr(true))
+		require.NoError(t, sharing.Bind(first.LocalAddr()))
+		require.ErrorIs(t, s.id(cm.TCP).Bind(first.LocalAddr()), want, "one without the option")
+		require.ErrorIs(t, first.SetReuseAddr(false), verbs.ErrState, "only before Bind")
+
+		require.NoError(t, sharing.Listen(0))
+		require.ErrorIs(t, first.Listen(0), want, "two listeners never share")
+		require.ErrorIs(t, sharing.SetReuseAddr(true), verbs.ErrState, "not on a listener")
+		reaches(s, s, sharing, at("127.0.0.1", sharing))
+		require.NoError(t, sharing.Close())
+		require.NoError(t, first.Listen(0))
+	}
+}
+
+// A free port that was taken with REUSEADDR is shared, too.
+func TestReuseAddrAnyPort(t *testing.T) {
+	s := newParty(t)
+	first, second := s.id(cm.TCP), s.id(cm.TCP)
+	require.NoError(t, first.SetReuseAddr(true))
+	require.NoError(t, second.SetReuseAddr(true))
+	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	require.NoError(t, second.Bind(first.LocalAddr()))
+}
+
+// A port that a connection on the local path has taken over is not shared any
+// more, and the call says so.
+func TestReuseAddrAfterConnect(t *testing.T) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	active := s.connecting(cm.TCP, l.LocalAddr(), nil)
+	require.ErrorIs(t, active.SetReuseAddr(true), verbs.ErrNotSupported)
+	passive, _ := s.request(l)
+	require.NoError(t, passive.SetReuseAddr(true), "it has no port of its own")
+	require.NoError(t, passive.Reject(nil))
+	wantRefusal(s, active, true, nil)
+}
