@@ -33,6 +33,8 @@ var peers = map[string]func(t *testing.T, address string){
 	"server-established": func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
 	"vandal":             peerVandal,
 	"refused":            peerRefused,
+	"datagram-sink":      peerDatagramSink,
+	"datagram-source":    peerDatagramSource,
 }
 
 // TestPeer is the other process of tests that need one. By itself it does nothing.
@@ -69,7 +71,12 @@ func asPeer(t *testing.T, role, address string) *exec.Cmd {
 // does.
 func startPeer(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
-	cmd := asPeer(t, role, address)
+	return runPeer(t, asPeer(t, role, address))
+}
+
+// runPeer starts the command of a peer; see startPeer.
+func runPeer(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
+	t.Helper()
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	_, err = cmd.StdinPipe()

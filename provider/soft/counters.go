@@ -14,10 +14,13 @@ type counterID uint8
 
 const (
 	completerRetryErr counterID = iota
+	datagramUnsent
+	datagramUserRefused
 	duplicateRequest
 	localAckTimeoutErr
 	outOfBuffer
 	outOfSeqRequest
+	rcvdDatagramErr
 	rcvdMalformedErr
 	rcvdNoQPErr
 	rcvdOverrunErr
@@ -36,10 +39,13 @@ const (
 
 var counterNames = [numCounters]string{
 	completerRetryErr:   "completer_retry_err",
+	datagramUnsent:      "datagram_unsent",
+	datagramUserRefused: "datagram_user_refused",
 	duplicateRequest:    "duplicate_request",
 	localAckTimeoutErr:  "local_ack_timeout_err",
 	outOfBuffer:         "out_of_buffer",
 	outOfSeqRequest:     "out_of_seq_request",
+	rcvdDatagramErr:     "rcvd_datagram_err",
 	rcvdMalformedErr:    "rcvd_malformed_err",
 	rcvdNoQPErr:         "rcvd_no_qp_err",
 	rcvdOverrunErr:      "rcvd_overrun_err",

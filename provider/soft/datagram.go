@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -14,51 +13,73 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Datagrams on the local path go over Unix datagram sockets, one for each UD
-// queue pair, named after its number in the abstract namespace. The sender's
-// number is what its socket's name says: a hint, as it is on a wire.
+// Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD
+// queue pair listens on a name made of its number in the abstract namespace, and
+// has one connection to each queue pair that it sends to. Connections are used
+// because both ends learn the user of the other from the kernel (SO_PEERCRED), and
+// because the kernel says when there is room for more (EPOLLOUT). A datagram socket
+// does neither towards the sender. One packet is one datagram:
 //
-//	0   Q_Key (32) | flags (8) | reserved (24) | immediate data (32)
+//	0   Q_Key (32) | flags (8) | source queue pair number (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)
 //	44  payload
+//
+// The user of the sender is certain. Its queue pair number and GID are what it
+// claims, as they are on a wire.
 const (
 	datagramHeader = 44
 	datagramMTU    = 4096
 	datagramImm    = 1 // flags
 	datagramSol    = 2
 	datagramHops   = 64 // the hop limit that receivers are told
-	datagramBudget = 64 // messages taken in one look
 )
 
 // datagramPort is the local path of a UD queue pair. It belongs to the shard.
 type datagramPort struct {
-	q   *qp
-	fd  int
-	out []byte
-	in  []byte
+	q        *qp
+	listener int
+	out      []byte
+	in       []byte
+
+	dests       map[uint32]*datagramDest // connections to others, by queue pair number
+	sources     map[int]*datagramSource  // connections from others, by descriptor
+	uses        uint64                   // sends and receives so far: the clock of lastUse
+	acceptTimer timer                    // runs while there are no descriptors to accept with
 
 	attached, closed bool
 }
 
 const datagramName = "@rdmaloop/1/qp/" // '@' stands for the NUL of an abstract name
 
-// newDatagramPort binds the socket of a queue pair number; it fails when
-// another queue pair of this host has the number.
+// datagramBacklog is how many connections wait until the queue pair's owner takes
+// them. A sender that finds no place tries again. The number is arbitrary.
+const datagramBacklog = 128
+
+func datagramSpot(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
+
+// newDatagramPort takes the name of a queue pair number; it fails when another
+// queue pair of this host has the number.
 func newDatagramPort(q *qp, num uint32) (*datagramPort, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	fd, err := bindSocket(datagramSpot(num))
 	if err != nil {
-		return nil, err
-	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: datagramName + strconv.FormatUint(uint64(num), 10)}); err != nil {
-		_ = unix.Close(fd)
 		return nil, fmt.Errorf("queue pair number %#x: %w", num, err)
 	}
-	return &datagramPort{q: q, fd: fd, out: make([]byte, datagramHeader+datagramMTU), in: make([]byte, datagramHeader+datagramMTU+1)}, nil
+	if err := unix.Listen(fd, datagramBacklog); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	p := &datagramPort{
+		q: q, listener: fd,
+		out: make([]byte, datagramHeader+datagramMTU), in: make([]byte, datagramHeader+datagramMTU+1),
+		dests: make(map[uint32]*datagramDest), sources: make(map[int]*datagramSource),
+	}
+	p.acceptTimer.init(q.shard, p.acceptAgain)
+	return p, nil
 }
 
 // attach lets the shard take what arrives.
 func (p *datagramPort) attach() error {
-	if err := p.q.shard.watch(p.fd, unix.EPOLLIN, p); err != nil {
+	if err := p.q.shard.watch(p.listener, unix.EPOLLIN, p); err != nil {
 		return err
 	}
 	p.q.shard.datagrams++
@@ -66,24 +87,46 @@ func (p *datagramPort) attach() error {
 	return nil
 }
 
-// detach gives up the socket. What is queued at it is lost.
+// detach closes all sockets. Datagrams that still wait to be sent, and those that
+// arrived and were not read, are dropped and counted.
 func (p *datagramPort) detach() {
 	if p.closed {
 		return
 	}
 	p.closed = true
+	p.clear()
 	if p.attached {
-		p.q.shard.unwatch(p.fd)
+		_ = unix.Shutdown(p.listener, unix.SHUT_RD) // nobody comes in addition
+		for p.accept() {
+		}
+		p.q.shard.unwatch(p.listener)
 		p.q.shard.datagrams--
 	}
-	_ = unix.Close(p.fd)
+	p.acceptTimer.stop()
+	for _, src := range p.sources {
+		src.finish()
+	}
+	_ = unix.Close(p.listener)
 }
 
-// sendOne sends a datagram. One that can not be delivered is lost, as on a wire.
+// clear drops and counts the datagrams that wait to be sent.
+func (p *datagramPort) clear() {
+	for _, d := range p.dests {
+		d.remove()
+	}
+}
+
+// drop counts a datagram that has completed, or will, and is not sent.
+func (p *datagramPort) drop(n uint64) { p.q.shard.counts.add(datagramUnsent, n) }
+
+// sendOne sends a datagram, or queues it until the receiver's socket has room. It
+// is dropped and counted where there is no such receiver and where the queue is
+// full: the sender of a datagram does not learn whether it arrives.
 func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
 	b := p.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
 	binary.BigEndian.PutUint32(b, w.toQKey)
+	binary.BigEndian.PutUint32(b[4:], p.q.num)
 	if w.op == verbs.OpSendImm {
 		b[4] |= datagramImm
 		binary.BigEndian.PutUint32(b[8:], w.imm)
@@ -97,8 +140,11 @@ func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
 	if !p.q.gather(b[datagramHeader:], w, 0) {
 		return verbs.StatusLocProtErr
 	}
-	_ = unix.Sendto(p.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL,
-		&unix.SockaddrUnix{Name: datagramName + strconv.FormatUint(uint64(w.toQPN), 10)})
+	if d := p.dest(w.toQPN); d != nil {
+		d.send(b)
+	} else {
+		p.drop(1)
+	}
 	return verbs.StatusSuccess
 }
 
@@ -106,41 +152,18 @@ func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
 // reaches each of its addresses from that same address.
 func sourceGID(dst verbs.GID) verbs.GID { return dst }
 
-// onReady takes what has arrived.
-func (p *datagramPort) onReady(int, uint32) {
-	for range datagramBudget {
-		n, from, err := unix.Recvfrom(p.fd, p.in, unix.MSG_DONTWAIT)
-		if err != nil {
-			return // EAGAIN: nothing more
-		}
-		if src, ok := senderQPN(from); ok && n >= datagramHeader && n < len(p.in) {
-			p.receive(p.in[:n], src)
-		}
+// receive takes one datagram, and reports whether it was one.
+func (p *datagramPort) receive(b []byte) bool {
+	if len(b) < datagramHeader || len(b) > datagramHeader+datagramMTU {
+		return false
 	}
-}
-
-// senderQPN reads the queue pair number off the sender's name.
-func senderQPN(from unix.Sockaddr) (uint32, bool) {
-	addr, ok := from.(*unix.SockaddrUnix)
-	if !ok {
-		return 0, false
-	}
-	digits, ok := strings.CutPrefix(addr.Name, datagramName)
-	if !ok {
-		return 0, false
-	}
-	num, err := strconv.ParseUint(digits, 10, 24)
-	return uint32(num), err == nil && strconv.FormatUint(num, 10) == digits
-}
-
-// receive takes one datagram.
-func (p *datagramPort) receive(b []byte, src uint32) {
 	d := datagram{
-		qkey: binary.BigEndian.Uint32(b), src: src,
+		qkey: binary.BigEndian.Uint32(b), src: binary.BigEndian.Uint32(b[4:]) & max24,
 		hasImm: b[4]&datagramImm != 0, solicited: b[4]&datagramSol != 0, imm: binary.BigEndian.Uint32(b[8:]),
 		payload: b[datagramHeader:],
 	}
 	from, to := verbs.GID(b[12:28]), verbs.GID(b[28:44])
 	d.header.Set(from.Addr(), to.Addr(), wire.UDSendOnly.Size(len(d.payload)), 0, datagramHops)
 	p.q.deliverDatagram(&d)
+	return true
 }

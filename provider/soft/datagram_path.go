@@ -104,6 +104,13 @@ func (p *datagramPath) collect() bool { return false }
 func (p *datagramPath) silence()      {}
 func (p *datagramPath) offer()        {}
 
+// clear drops what has completed and still waits to be sent.
+func (p *datagramPath) clear() {
+	if p.local != nil {
+		p.local.clear()
+	}
+}
+
 // detach: see path.
 func (p *datagramPath) detach() {
 	p.closed = true

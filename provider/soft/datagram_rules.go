@@ -46,10 +46,12 @@ type datagram struct {
 	payload   []byte
 }
 
-// deliverDatagram delivers a datagram, or drops it: with a wrong Q_Key (IBTA vol.
-// 1, 9.6.1.4.2), without a buffer, or with one that is too small.
+// deliverDatagram delivers a datagram, or drops and counts it: with a wrong Q_Key
+// (IBTA vol. 1, 9.6.1.4.2), without a buffer, with one that is too small, or when
+// the queue pair is not ready.
 func (q *qp) deliverDatagram(d *datagram) {
 	if !q.serves() || d.qkey != q.attr.QKey {
+		q.shard.counts.inc(rcvdDatagramErr)
 		return
 	}
 	total := uint64(len(d.header) + len(d.payload))
@@ -59,6 +61,7 @@ func (q *qp) deliverDatagram(d *datagram) {
 		return
 	}
 	if next.capacity() < total || !q.popReceive(&q.current) {
+		q.shard.counts.inc(rcvdDatagramErr)
 		return
 	}
 	if !q.scatter(d.header[:], 0) || !q.scatter(d.payload, uint32(len(d.header))) {

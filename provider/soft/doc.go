@@ -11,6 +11,11 @@
 // responder.go) does not know the path; it talks to it through the interface in
 // path.go.
 //
+// A datagram to a queue pair of this host goes over a Unix socket (datagram.go).
+// When the receiver is slow, up to 1 MiB waits for each destination and 16 MiB for
+// all of a shard; what does not fit is dropped and counted. A datagram that is in the
+// socket of a process that ends is lost without being counted.
+//
 // On the wire path packets carry the transport of InfiniBand (RoCEv2): wireLink is
 // the reliable connection, wirePort the datagrams. They are given packets and the
 // shard's timers, and give packets to a packetLink (wire_path.go). Requests have
@@ -73,6 +78,13 @@
 //
 // And with names of its own, for there are none:
 //
+//	datagram_unsent         UD sends to this host that completed and were then dropped:
+//	                        no such queue pair was there, the queue of the destination
+//	                        was full, or the sender was closed
+//	datagram_user_refused   connections for UD from, and sends to, processes of users
+//	                        who are not allowed; see Config.AllowedUsers
+//	rcvd_datagram_err       datagrams that a UD queue pair dropped, on either path: it was
+//	                        not ready, the Q_Key was another, the buffer too small
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for a queue pair or a partition that there is not
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
@@ -81,7 +93,7 @@
 //	                        Config.AllowedUsers does not allow the user of the process
 //
 // Packets include those of connection management. On the local path there are none;
-// of it there are the counters of receive buffers and of retries exceeded.
+// of it there are the counters of receive buffers, of retries exceeded and of datagrams.
 //
 // # Trust
 //

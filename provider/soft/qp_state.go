@@ -164,6 +164,9 @@ func (q *qp) forget() {
 		q.path.detach()
 		q.path = nil
 	}
+	if p, ok := q.path.(*datagramPath); ok {
+		p.clear()
+	}
 	q.state = verbs.StateReset
 	q.sq.reset()
 	q.rq.head = q.rq.tail

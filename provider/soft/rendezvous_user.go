@@ -19,3 +19,10 @@ func peerCredentials(fd int) (cm.Credentials, error) {
 	}
 	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
 }
+
+// allowsPeer reports whether the user at the other end of a connected socket may be
+// a peer.
+func (d *device) allowsPeer(fd int) bool {
+	peer, err := peerCredentials(fd)
+	return err == nil && d.users.allows(peer.UID)
+}

@@ -65,6 +65,7 @@ type shard struct {
 	armed     int     // CQs that are armed and have not fired
 	events    int     // events that wait in channels without a descriptor of their own
 	datagrams int     // UD queue pairs on the local path
+	queued    int     // bytes of datagrams that wait for room, see maxShardQueue
 	timers    timerHeap
 	alarm     int64 // what timerfd is set to; 0 when it is not
 	drives    uint32
@@ -170,6 +171,13 @@ func (s *shard) unwatch(fd int) {
 		delete(s.sources, int32(fd))
 		_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_DEL, fd, nil)
 	}
+}
+
+// rewatch changes which events of a watched descriptor wake the owner. The kernel
+// always reports that the peer has gone.
+func (s *shard) rewatch(fd int, events uint32) {
+	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
+	_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, fd, &ev)
 }
 
 // drive moves what can be moved, without blocking. It is what polling a CQ does

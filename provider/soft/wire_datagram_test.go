@@ -16,10 +16,17 @@ const simQKey = 0x11111111
 // newUDEnd makes an end whose queue pair is a UD one, ready to send.
 func (s *sim) newUDEnd() *end {
 	e := s.newEnd()
-	require.NoError(s.t, e.qp.Close())
+	e.makeUD(16)
+	return e
+}
+
+// makeUD replaces the queue pair of an end by a UD one, ready to send, whose queues
+// have so many places.
+func (e *end) makeUD(places int) {
+	require.NoError(e.t, e.qp.Close())
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq,
-		Caps: verbs.QPCaps{MaxSendWR: 16, MaxRecvWR: 16, MaxSendSGE: 2, MaxRecvSGE: 2}})
-	require.NoError(s.t, err)
+		Caps: verbs.QPCaps{MaxSendWR: places, MaxRecvWR: places, MaxSendSGE: 2, MaxRecvSGE: 2}})
+	require.NoError(e.t, err)
 	e.qp = q.(*qp)
 	attr := verbs.QPAttr{Port: 1, QKey: simQKey, SQPSN: 0xffffff}
 	for _, step := range []struct {
@@ -27,9 +34,8 @@ func (s *sim) newUDEnd() *end {
 		mask  verbs.QPAttrMask
 	}{{verbs.StateInit, verbs.AttrPort | verbs.AttrQKey}, {verbs.StateRTR, 0}, {verbs.StateRTS, verbs.AttrSQPSN}} {
 		attr.State = step.state
-		require.NoError(s.t, q.Modify(&attr, step.mask|verbs.AttrState))
+		require.NoError(e.t, q.Modify(&attr, step.mask|verbs.AttrState))
 	}
-	return e
 }
 
 // to makes an address handle.

@@ -1,0 +1,171 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// The last datagram for a sink has this number, whose place in memory is its own.
+const lastNumber = 1<<30 | 511
+
+// sinkBuffers is how many receive buffers a sink has.
+const sinkBuffers = 256
+
+// peerDatagramSink is a process with a UD queue pair. It says its number, and for
+// each datagram with lastNumber how many came before it in order.
+func peerDatagramSink(t *testing.T, _ string) {
+	cfg := localConfig()
+	cfg.AllowedUsers = []uint32{AnyUser}
+	e := newDatagramEnd(t, openDevice(t, cfg), verbs.ProgressManual)
+	for i := range sinkBuffers {
+		e.recv(uint64(i), i*8192, 8192)
+	}
+	say(strconv.Itoa(int(e.qp.num)))
+	go func() {
+		linger()
+		os.Exit(0)
+	}()
+	for count, last := 0, -1; ; {
+		n, err := e.cq.Poll(e.wc)
+		require.NoError(t, err)
+		for _, wc := range e.wc[:n] {
+			num := int(binary.BigEndian.Uint32(e.mr.Bytes()[wc.ID*8192+40:]))
+			require.Greater(t, num, last, "in order")
+			e.recv(wc.ID, int(wc.ID)*8192, 8192)
+			if last = num; num < lastNumber {
+				count++
+				continue
+			}
+			say(fmt.Sprint(count))
+			count, last = 0, -1
+		}
+		if n == 0 {
+			waitReadable(e.qp.shard.epfd)
+		}
+	}
+}
+
+// peerDatagramSource is a process that sends a datagram to a queue pair, and says
+// what it has counted then.
+func peerDatagramSource(t *testing.T, address string) {
+	cfg := localConfig()
+	cfg.AllowedUsers = []uint32{AnyUser}
+	d := openDevice(t, cfg)
+	e := newDatagramEnd(t, d, verbs.ProgressManual)
+	num, err := strconv.Atoi(address)
+	require.NoError(t, err)
+	e.sendNumbered(e.handle("127.0.0.1"), uint32(num), 0, 1, 0)
+	say(fmt.Sprint(len(countsOf(t, d))))
+	linger()
+}
+
+// startSink starts a sink of a user, and returns its queue pair number, how to
+// signal it, and its next line.
+func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {
+	cmd := asPeer(t, "datagram-sink", "")
+	cmd.SysProcAttr = nil
+	if uid != uint32(os.Geteuid()) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	}
+	line, _ = runPeer(t, cmd)
+	n, err := strconv.Atoi(line())
+	require.NoError(t, err)
+	return uint32(n), func(s syscall.Signal) { require.NoError(t, cmd.Process.Signal(s)) }, line
+}
+
+// await drives an end until a line of the other process has come.
+func (e *end) await(line func() string) int {
+	e.t.Helper()
+	got := make(chan string, 1)
+	go func() { got <- line() }()
+	for {
+		select {
+		case text := <-got:
+			n, err := strconv.Atoi(text)
+			require.NoError(e.t, err)
+			return n
+		default:
+			_, err := e.cq.Poll(nil)
+			require.NoError(e.t, err)
+		}
+	}
+}
+
+// A burst to another process arrives, whoever drives the sender.
+func TestDatagramBurstToProcess(t *testing.T) {
+	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
+		t.Run(name, func(t *testing.T) {
+			num, _, line := startSink(t, uint32(os.Geteuid()))
+			d := openDevice(t, localConfig())
+			e := newDatagramEnd(t, d, progress)
+			to := e.handle("127.0.0.1")
+			const n = 60
+			burst := make([]verbs.SendWR, 0, n+1)
+			for i := range n {
+				burst = append(burst, e.numberedDatagram(to, num, i, datagramMTU-4))
+			}
+			burst = append(burst, e.numberedDatagram(to, num, lastNumber, 0))
+			_, err := e.qp.PostSend(burst)
+			require.NoError(t, err)
+			e.wait(n + 1)
+			require.Equal(t, n, e.await(line))
+			require.Empty(t, countsOf(t, d))
+		})
+	}
+}
+
+// A process that stands still loses what its queue does not hold, all of which is
+// counted, and does not hold up another.
+func TestDatagramStoppedProcess(t *testing.T) {
+	num, signal, line := startSink(t, uint32(os.Geteuid()))
+	d := openDevice(t, localConfig())
+	e, other := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
+	to := e.handle("127.0.0.1")
+	signal(syscall.SIGSTOP)
+	const n = 2000
+	e.sendNumbered(to, num, 0, n, datagramMTU-4)
+	other.recv(1, 0, 100)
+	e.sendNumbered(to, other.qp.num, 0, 1, 0)
+	other.wait(1, e)
+	unsent := countsOf(t, d)["datagram_unsent"]
+	require.Positive(t, unsent)
+	signal(syscall.SIGCONT)
+	for dest := e.qp.path.(*datagramPath).local.dests[num]; !dest.queue.empty(); {
+		_, err := e.cq.Poll(nil)
+		require.NoError(t, err)
+	}
+	e.sendNumbered(to, num, lastNumber, 1, 0)
+	require.EqualValues(t, n-unsent, e.await(line))
+	require.Equal(t, counted{"datagram_unsent": unsent}, countsOf(t, d))
+}
+
+// A process of a user who is not allowed neither gets datagrams nor can send any.
+func TestDatagramsOfOtherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("to be another user takes root")
+	}
+	const stranger = 12345
+	num, _, _ := startSink(t, stranger)
+	d := openDevice(t, localConfig())
+	e := newDatagramEnd(t, d, verbs.ProgressManual)
+	e.sendNumbered(e.handle("127.0.0.1"), num, lastNumber, 1, 0)
+	require.Equal(t, counted{"datagram_unsent": 1, "datagram_user_refused": 1}, countsOf(t, d))
+
+	cmd := asPeer(t, "datagram-source", fmt.Sprint(e.qp.num))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
+	line, _ := runPeer(t, cmd)
+	require.Equal(t, "0", line(), "it has sent it")
+	e.recv(1, 0, 100)
+	require.Empty(t, e.outcome(4*lookEvery))
+	require.Equal(t, counted{"datagram_unsent": 1, "datagram_user_refused": 2}, countsOf(t, d))
+}

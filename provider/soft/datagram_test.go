@@ -1,0 +1,312 @@
+//go:build linux
+
+package soft
+
+import (
+	"bytes"
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// newDatagramEnd makes an end of the local path whose queue pair is a UD one, ready
+// to send.
+func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
+	e := newEnd(t, d, 0, progress)
+	e.makeUD(512)
+	return e
+}
+
+// numberedDatagram is a request that sends a number and so many bytes more.
+func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, more int) verbs.SendWR {
+	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
+	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
+		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+more)}}
+}
+
+// sendNumbered sends datagrams with the numbers from first on, one at a time, and
+// waits until each has completed.
+func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
+	e.t.Helper()
+	for i := range n {
+		e.post(e.numberedDatagram(to, qpn, first+i, more))
+		require.Equal(e.t, verbs.StatusSuccess, e.wait(1)[0].Status)
+	}
+}
+
+// deafQP is a queue pair number at which somebody listens who never reads. It
+// returns the connections that come, on demand.
+func deafQP(t testing.TB, num uint32) (accept func() int) {
+	fd, err := bindSocket(datagramSpot(num))
+	require.NoError(t, err)
+	require.NoError(t, unix.Listen(fd, 1))
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	return func() int {
+		client, err := acceptSocket(fd)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = unix.Close(client) })
+		return client
+	}
+}
+
+func localConfig() *Config { return &Config{Vectors: 1, Path: PathLocal} }
+
+// A burst that is larger than a socket holds arrives whole and in order, and what
+// completed is what arrives.
+func TestDatagramBurst(t *testing.T) {
+	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
+		t.Run(name, func(t *testing.T) {
+			d := openDevice(t, localConfig())
+			a, b := newDatagramEnd(t, d, progress), newDatagramEnd(t, d, progress)
+			to := a.handle("127.0.0.1")
+			const n = 60
+			var burst []verbs.SendWR
+			for i := range n {
+				b.recv(uint64(i), i*8192, 8192)
+				burst = append(burst, a.numberedDatagram(to, b.qp.num, i, datagramMTU-4))
+			}
+			_, err := a.qp.PostSend(burst)
+			require.NoError(t, err)
+			a.wait(n)
+			for i, wc := range b.wait(n, a) {
+				require.Equal(t, verbs.StatusSuccess, wc.Status)
+				require.EqualValues(t, i, wc.ID)
+				require.Equal(t, a.qp.num, wc.SrcQPN)
+				require.EqualValues(t, i, binary.BigEndian.Uint32(b.mr.Bytes()[i*8192+40:]))
+			}
+			require.Empty(t, countsOf(t, d))
+		})
+	}
+}
+
+// The queue of a destination that does not read is bounded, what does not fit is
+// counted, and other destinations are served meanwhile.
+func TestDatagramQueueBounded(t *testing.T) {
+	d := openDevice(t, localConfig())
+	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
+	to, deaf := a.handle("127.0.0.1"), b.qp.num^0x800000
+	accept := deafQP(t, deaf)
+	const n = 1000
+	a.sendNumbered(to, deaf, 0, n, datagramMTU-4)
+	dest := a.qp.path.(*datagramPath).local.dests[deaf]
+	require.LessOrEqual(t, dest.queue.size(), maxDatagramQueue)
+	require.Equal(t, dest.queue.size(), a.qp.shard.queued)
+
+	b.recv(1, 0, 100)
+	a.sendNumbered(to, b.qp.num, 7, 1, 0)
+	b.wait(1)
+
+	unsent := countsOf(t, d)["datagram_unsent"]
+	require.Positive(t, unsent)
+	got := readNumbered(t, a, accept())
+	require.EqualValues(t, n-unsent, len(got), "each datagram arrives or is counted")
+	for i, num := range got {
+		require.EqualValues(t, i, num, "those that came first are kept")
+	}
+	require.True(t, dest.queue.empty())
+	require.Zero(t, a.qp.shard.queued)
+	a.sendNumbered(to, deaf, 8, 1, 0)
+	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "there is room again")
+}
+
+// readNumbered reads all numbers that a sends to a socket, while a is driven.
+func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
+	packet := make([]byte, 8192)
+	for idle := 0; idle < 4*lookEvery; idle++ {
+		if n, err := unix.Read(fd, packet); err == nil {
+			numbers = append(numbers, binary.BigEndian.Uint32(packet[datagramHeader:n]))
+			idle = 0
+		}
+		_, err := a.cq.Poll(nil)
+		require.NoError(t, err)
+	}
+	return numbers
+}
+
+// All destinations of a shard together have a bound too.
+func TestDatagramQueuesBounded(t *testing.T) {
+	d := openDevice(t, localConfig())
+	a := newDatagramEnd(t, d, verbs.ProgressManual)
+	to := a.handle("127.0.0.1")
+	const dests, each = 20, 400
+	for i := range uint32(dests) {
+		deafQP(t, a.qp.num^0x800000^i<<8)
+		a.sendNumbered(to, a.qp.num^0x800000^i<<8, 0, each, datagramMTU-4)
+	}
+	require.LessOrEqual(t, a.qp.shard.queued, maxShardQueue)
+	require.Greater(t, a.qp.shard.queued, maxShardQueue-maxDatagramQueue)
+	waiting := 0
+	for _, dest := range a.qp.path.(*datagramPath).local.dests {
+		waiting += dest.queue.count
+	}
+	before := countsOf(t, d)["datagram_unsent"]
+	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
+	require.Zero(t, a.qp.shard.queued)
+	require.EqualValues(t, waiting, countsOf(t, d)["datagram_unsent"]-before, "a reset queue pair counts what it drops")
+}
+
+// What nobody can receive is counted.
+func TestDatagramsNobodyGets(t *testing.T) {
+	d := openDevice(t, localConfig())
+	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
+	to := a.handle("127.0.0.1")
+	a.sendNumbered(to, b.qp.num^0x800000, 0, 3, 0)
+	require.Equal(t, counted{"datagram_unsent": 3}, countsOf(t, d), "no such queue pair")
+	a.sendNumbered(to, b.qp.num, 0, 2, 0)
+	b.drive()
+	require.Equal(t, counted{"datagram_unsent": 3, "out_of_buffer": 2}, countsOf(t, d))
+	b.recv(1, 0, 41)
+	a.sendNumbered(to, b.qp.num, 0, 2, 0)
+	b.drive()
+	require.Equal(t, counted{"datagram_unsent": 3, "out_of_buffer": 2, "rcvd_datagram_err": 2}, countsOf(t, d), "too small a buffer")
+	wr := a.numberedDatagram(to, b.qp.num, 0, 0)
+	wr.RemoteQKey++
+	a.post(wr)
+	b.drive()
+	require.EqualValues(t, 3, countsOf(t, d)["rcvd_datagram_err"], "another Q_Key")
+	a.sendNumbered(to, b.qp.num, 0, 5, 0)
+	require.NoError(t, b.qp.Close())
+	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "a queue pair that was closed before it looked")
+}
+
+// drive polls for as long as it takes until the descriptors have been looked at.
+func (e *end) drive() { e.outcome(4 * lookEveryDatagram) }
+
+// A destination that went away and came back is found again.
+func TestDatagramDestComesBack(t *testing.T) {
+	d := openDevice(t, localConfig())
+	a := newDatagramEnd(t, d, verbs.ProgressManual)
+	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
+	for range 2 {
+		fd, err := bindSocket(datagramSpot(num))
+		require.NoError(t, err)
+		require.NoError(t, unix.Listen(fd, 1))
+		a.sendNumbered(to, num, 5, 1, 0)
+		client, err := acceptSocket(fd)
+		require.NoError(t, err)
+		require.Equal(t, []uint32{5}, readNumbered(t, a, client))
+		closeAll([]int{client, fd})
+	}
+	require.Empty(t, countsOf(t, d))
+}
+
+// A receiver with no place for another connection is tried again, in order.
+func TestDatagramConnectAgain(t *testing.T) {
+	d := openDevice(t, localConfig())
+	a := newDatagramEnd(t, d, verbs.ProgressManual)
+	advance := a.stopClock()
+	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
+	accept := deafQP(t, num)
+	for range 2 { // a backlog of 1 holds two
+		fd, err := newSocket()
+		require.NoError(t, err)
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(num)}))
+		require.NoError(t, unix.Close(fd))
+	}
+	a.sendNumbered(to, num, 0, 3, 0)
+	require.Equal(t, 3, a.qp.path.(*datagramPath).local.dests[num].queue.count)
+	accept()
+	advance(connectRetryMost)
+	a.drive()
+	accept()
+	require.Equal(t, []uint32{0, 1, 2}, readNumbered(t, a, accept()))
+
+	for range 2 {
+		fd, err := newSocket()
+		require.NoError(t, err)
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(num)}))
+		require.NoError(t, unix.Close(fd))
+	}
+	a.qp.path.(*datagramPath).local.clear()
+	a.sendNumbered(to, num, 0, 3, 0)
+	for range connectTries + 1 {
+		advance(connectRetryMost)
+		a.drive()
+	}
+	require.Equal(t, counted{"datagram_unsent": 3}, countsOf(t, d), "at last it is given up")
+	require.Empty(t, a.qp.path.(*datagramPath).local.dests)
+}
+
+// The connections of a queue pair are bounded, in both directions, and no datagram
+// is lost for it.
+func TestDatagramConnectionsBounded(t *testing.T) {
+	d := openDevice(t, localConfig())
+	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
+	to := a.handle("127.0.0.1")
+	port := a.qp.path.(*datagramPath).local
+	var accepts []func() int
+	for i := range uint32(maxDatagramDests + 10) {
+		num := a.qp.num ^ 0x800000 ^ i<<8
+		accepts = append(accepts, deafQP(t, num))
+		a.sendNumbered(to, num, int(i), 1, 0)
+		require.LessOrEqual(t, len(port.dests), maxDatagramDests)
+	}
+	for i, accept := range accepts {
+		packet := make([]byte, 100)
+		n, err := unix.Read(accept(), packet)
+		require.NoError(t, err)
+		require.EqualValues(t, i, binary.BigEndian.Uint32(packet[datagramHeader:n]))
+	}
+
+	for i := range maxDatagramSources + 10 {
+		b.recv(0, 0, 100)
+		fd, err := newSocket()
+		require.NoError(t, err)
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(b.qp.num)}))
+		require.NoError(t, unix.Send(fd, bareDatagram(uint32(i+2)), 0))
+		require.EqualValues(t, i+2, b.wait(1)[0].SrcQPN)
+		require.LessOrEqual(t, len(b.qp.path.(*datagramPath).local.sources), maxDatagramSources)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+	}
+}
+
+// bareDatagram is a datagram without payload, as a queue pair sends it.
+func bareDatagram(src uint32) []byte {
+	b := make([]byte, datagramHeader)
+	binary.BigEndian.PutUint32(b, simQKey)
+	binary.BigEndian.PutUint32(b[4:], src)
+	return b
+}
+
+// A peer that sends something else loses its connection, and nothing worse happens.
+func TestDatagramGarbage(t *testing.T) {
+	d := openDevice(t, localConfig())
+	b := newDatagramEnd(t, d, verbs.ProgressManual)
+	sources := b.qp.path.(*datagramPath).local.sources
+	for _, packet := range [][]byte{{}, {1}, bytes.Repeat([]byte{0xff}, datagramHeader-1), make([]byte, datagramHeader+datagramMTU+1)} {
+		fd, err := newSocket()
+		require.NoError(t, err)
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(b.qp.num)}))
+		b.drive()
+		require.Len(t, sources, 1)
+		_, err = unix.SendmsgN(fd, packet, unix.UnixRights(fd), nil, 0)
+		require.NoError(t, err)
+		b.drive()
+		require.Empty(t, sources)
+		require.NoError(t, unix.Close(fd))
+	}
+}
+
+// Sending to a queue pair that is connected to does not allocate.
+func TestDatagramsDoNotAllocate(t *testing.T) {
+	d := openDevice(t, localConfig())
+	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
+	wrs := []verbs.SendWR{a.numberedDatagram(a.handle("127.0.0.1"), b.qp.num, 0, 60)}
+	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 200)}}}
+	got := testing.AllocsPerRun(200, func() {
+		_, _ = b.qp.PostRecv(recvs)
+		_, _ = a.qp.PostSend(wrs)
+		for n, limit := 0, 0; n < 2 && limit < 1000; limit++ { // they share the shard
+			k, _ := a.cq.Poll(a.wc)
+			n += k
+			k, _ = b.cq.Poll(b.wc)
+			n += k
+		}
+	})
+	require.Zero(t, got)
+	require.Empty(t, countsOf(t, d))
+}
