@@ -8,12 +8,13 @@ SYSTEMS  := darwin freebsd windows
 
 NARROW   := ./cm ./cq ./internal/duet ./internal/wire ./poller ./provider/soft ./reactor ./verbs/...
 
-.PHONY: help test check deps lint race nocgo narrow cross test-vm fuzz microbench
+.PHONY: help test check deps lint race nocgo narrow cross test-vm hostile fuzz microbench
 
 help:
 	@echo 'make test        all of it: lint, tests with -race, without cgo, on 32 bits, other systems, test-vm'
 	@echo 'make check       lint and tests, once'
 	@echo 'make test-vm     the kernel'\''s RDMA stack and other programs, in a virtual machine'
+	@echo 'make hostile     attacks from other processes, beside a client that must lose nothing; test has it too'
 	@echo 'make fuzz        every fuzz target for FUZZTIME ($(FUZZTIME))'
 	@echo 'make microbench  what the hot path is made of, in the format of benchstat'
 
@@ -66,6 +67,11 @@ cross:
 # A guest with Soft-RoCE, made fresh from Debian packages: see internal/vm.
 test-vm:
 	$(GO) run ./internal/vm
+
+# Servers, clients and attackers in processes of their own: see internal/hostile. As
+# root it also attacks as another user. race and nocgo run it too.
+hostile:
+	$(GO) test -count 1 -timeout $(TIMEOUT) -v ./internal/hostile
 
 fuzz:
 	@GO='$(GO)' scripts/fuzz.sh $(FUZZTIME)

@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"internal/*":        {},
 	"internal/duet":     {"provider", "provider/soft", "cm", "verbs"},
 	"internal/wire":     {"internal/psn"},
+	"internal/hostile":  {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
 	"internal/faultcq":  {"verbs"},
 	"verbs":             {},
 	"verbs/verbstest":   {"verbs", "cm", "internal/leak"},

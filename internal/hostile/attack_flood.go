@@ -1,0 +1,129 @@
+//go:build linux
+
+package hostile
+
+import (
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// floodBurst is how many requests a flood sends in one round.
+const floodBurst = 100
+
+// flood sends requests for a connection from many addresses, and follows none up.
+// The requests are to the port of Addr. Received counts what the server sends back.
+func flood(a *attacker) error {
+	sockets, err := a.openSources()
+	var counting sync.WaitGroup
+	defer func() {
+		for _, s := range sockets {
+			s.close()
+		}
+		counting.Wait()
+	}()
+	if err != nil {
+		return err
+	}
+	for _, s := range sockets {
+		counting.Go(func() { a.countReplies(s) })
+	}
+	next := 0
+	err = a.eachRound(func() error {
+		sent := 0
+		for range floodBurst {
+			p := newWirePeer(sockets[next%len(sockets)], a.spec.Addr, a.rand)
+			sent += p.sendMAD(p.request(), a.spec.Addr.Addr())
+			next++
+		}
+		a.count(func(c *Attack) { c.Sent += floodBurst; c.SentBytes += uint64(sent) })
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a.keep()
+	return nil
+}
+
+// openSources opens the addresses behind From, as many as the spec says.
+func (a *attacker) openSources() (sockets []*wireSocket, err error) {
+	addr := a.spec.From
+	for range max(a.spec.Sources, 1) {
+		s, err := openWire(addr)
+		if err != nil {
+			return sockets, err
+		}
+		sockets = append(sockets, s)
+		addr = addr.Next()
+	}
+	return sockets, nil
+}
+
+// countReplies counts what comes to a socket until it is closed.
+func (a *attacker) countReplies(s *wireSocket) {
+	b := make([]byte, wire.MaxPacket)
+	for {
+		n, _, err := s.conn.ReadFromUDPAddrPort(b)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // such as the ICMP error to an earlier packet
+		}
+		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
+	}
+}
+
+// hoard makes connections from one address, and keeps them without a word. Admitted
+// counts those that it got.
+func hoard(a *attacker) error {
+	s, err := openWire(a.spec.From)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	var kept []*wirePeer
+	err = a.eachRound(func() error {
+		p := newWirePeer(s, a.spec.Addr, a.rand)
+		err := p.connect()
+		a.count(func(c *Attack) {
+			if err == nil {
+				c.Admitted++
+			} else {
+				c.Refused++
+			}
+		})
+		if err == nil {
+			kept = append(kept, p)
+		}
+		return nil
+	})
+	for _, p := range kept {
+		p.leave()
+	}
+	return err
+}
+
+// halves makes connections and sends the first half of a message on each, and no
+// more. Admitted counts the connections.
+func halves(a *attacker) error {
+	s, err := openWire(a.spec.From)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	for range max(a.spec.Conns, 1) {
+		p := newWirePeer(s, a.spec.Addr, a.rand)
+		if err := p.connect(); err != nil {
+			return err
+		}
+		sent := p.post(wire.SendFirst, a.bytes(p.mtu))
+		a.count(func(c *Attack) { c.Admitted++; c.Sent++; c.SentBytes += uint64(sent) })
+	}
+	a.count(func(c *Attack) { c.Rounds++ })
+	a.keep()
+	return nil
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package hostile
+
+import (
+	"errors"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// babble sends the listener packets that are no requests, in many shapes, and counts
+// in Refused how often the server hung up.
+func babble(a *attacker) error {
+	return a.eachRound(func() error {
+		s, err := newLocalSocket()
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		dst := a.spec.Addr
+		if err := s.connect(localName(dst.Addr().String(), dst.Port())); err != nil {
+			return err
+		}
+		sent := a.nonsense(s)
+		hungUp := s.hungUp()
+		a.count(func(c *Attack) {
+			c.Sent++
+			c.SentBytes += uint64(sent)
+			if hungUp {
+				c.Refused++
+			}
+		})
+		return nil
+	})
+}
+
+// nonsense sends one thing that is no request, and returns how many bytes it had.
+func (a *attacker) nonsense(s localSocket) int {
+	good := localRequest(netip.AddrPortFrom(a.spec.Addr.Addr(), 1), a.spec.Addr)
+	switch a.rand.IntN(7) {
+	case 0: // random bytes
+		return s.send(a.bytes(1 + a.rand.IntN(4000)))
+	case 1: // a request with random bytes in it
+		copy(good[1+a.rand.IntN(20):], a.bytes(40))
+		return s.send(good)
+	case 2: // half of one
+		return s.send(good[:1+a.rand.IntN(localHeader-1)])
+	case 3: // one of another version
+		good[0] = byte(2 + a.rand.IntN(250))
+		return s.send(good)
+	case 4: // more private data than there may be
+		return s.send(append(good, a.bytes(300)...))
+	case 5: // descriptors, as many as one packet can carry: SCM_MAX_FD of unix(7)
+		var fds [253]int
+		for i := range fds {
+			fds[i] = s.fd
+		}
+		return s.send(good, fds[:]...)
+	default: // another message
+		good[1] = byte(1 + a.rand.IntN(255))
+		return s.send(good)
+	}
+}
+
+func (a *attacker) bytes(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(a.rand.Uint32())
+	}
+	return b
+}
+
+// crowdSize is how many sockets a crowd has at most. The limit of open descriptors
+// may stop it sooner.
+const crowdSize = 4000
+
+// crowd connects again and again, sends a request that names the address it holds
+// each time, and keeps every socket and descriptor that it gets. Admitted counts the
+// requests that were accepted, Refused those that were not.
+func crowd(a *attacker) error {
+	raiseDescriptors()
+	var kept []localSocket
+	defer func() {
+		for _, s := range kept {
+			s.close()
+		}
+	}()
+	port := uint16(10000)
+	err := a.eachRound(func() error {
+		if len(kept) == crowdSize {
+			kept[0].close()
+			kept = kept[1:]
+		}
+		s, err := newLocalSocket()
+		if err != nil {
+			return nil // no more descriptors: what it has stays
+		}
+		port++
+		src := netip.AddrPortFrom(a.spec.Addr.Addr(), port)
+		if errors.Is(s.bind(localName(src.Addr().String(), port)), unix.EADDRINUSE) {
+			s.close()
+			return nil
+		}
+		kept = append(kept, s)
+		a.join(s, src)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	a.keep()
+	return nil
+}
+
+// join sends a request, and counts the answer. The descriptors that come along stay
+// open in the process.
+func (a *attacker) join(s localSocket, src netip.AddrPort) {
+	limit := unix.NsecToTimeval(int64(time.Second))
+	dst := a.spec.Addr
+	if unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit) != nil ||
+		s.connect(localName(dst.Addr().String(), dst.Port()), localName("*4", dst.Port())) != nil {
+		a.count(func(c *Attack) { c.Refused++ })
+		return
+	}
+	sent := s.send(localRequest(src, dst))
+	got, ok := s.receive()
+	a.count(func(c *Attack) {
+		c.Sent++
+		c.SentBytes += uint64(sent)
+		if ok && got.kind == localREP {
+			c.Admitted++
+		} else {
+			c.Refused++
+		}
+	})
+}
+
+// raiseDescriptors sets the limit of open descriptors to the highest value that the
+// process may have.
+func raiseDescriptors() {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
+		limit.Cur = limit.Max
+		// Without it the crowd is smaller.
+		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
+	}
+}

@@ -1,0 +1,94 @@
+//go:build linux
+
+package hostile
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// scribble is a client, and writes random bytes into every mapping that it shares
+// with the server while messages are on their way. When a connection ends by that,
+// the client opens the next.
+func scribble(a *attacker) error {
+	c := &client{}
+	s := a.spec
+	s.Expendable, s.Messages = true, 0
+	if _, err := c.start(&s); err != nil {
+		return err
+	}
+	defer func() { _, _ = c.finish() }() // it may have lost anything
+	memory, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer memory.Close()
+	if s.Interval == 0 {
+		a.spec.Interval = time.Millisecond
+	}
+	err = a.eachRound(func() error {
+		shared, err := sharedMappings()
+		if err != nil {
+			return err
+		}
+		for _, m := range shared {
+			a.scribbleOver(memory, m)
+		}
+		return nil
+	})
+	tally := c.report().Tally
+	a.count(func(n *Attack) { n.Admitted, n.Refused = tally.Opened, tally.Ends })
+	return err
+}
+
+// A mapping is memory that this process shares with another.
+type mapping struct{ from, to uint64 }
+
+// sharedMappings are the mappings of memory files: see proc_pid_maps(5) and
+// memfd_create(2).
+func sharedMappings() (list []mapping, err error) {
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if !strings.Contains(lines.Text(), "/memfd:") {
+			continue
+		}
+		var m mapping
+		if _, err := fmt.Sscanf(lines.Text(), "%x-%x", &m.from, &m.to); err == nil {
+			list = append(list, m)
+		}
+	}
+	return list, nil
+}
+
+// hotBytes is how much of the beginning of a mapping has the counters and the first
+// slots of the rings, in which a random byte does the most harm.
+const hotBytes = 8 << 10
+
+// scribbleOver writes up to 64 random bytes at each of a few random places. Other
+// goroutines and the server read there, which is what the attack is for. The kernel
+// writes in the name of /proc/self/mem, so that a mapping that is gone is an error
+// and no fault.
+func (a *attacker) scribbleOver(memory *os.File, m mapping) {
+	for range 1 + a.rand.IntN(4) {
+		size := m.to - m.from
+		if a.rand.IntN(4) > 0 {
+			size = min(size, hotBytes)
+		}
+		b := a.bytes(1 + a.rand.IntN(64))
+		if a.rand.IntN(4) == 0 {
+			clear(b) // zero is a value that counters begin with
+		}
+		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))
+		if err != nil {
+			continue
+		}
+		a.count(func(c *Attack) { c.Sent++; c.SentBytes += uint64(n) })
+	}
+}

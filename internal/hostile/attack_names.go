@@ -1,0 +1,125 @@
+//go:build linux
+
+package hostile
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// squat binds the name of the exact address, which a client tries before that of the
+// wildcard, and counts in Received what clients send there. It first reports in
+// Rounds that it listens.
+func squat(a *attacker) error {
+	s, err := newLocalSocket()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if err := s.bind(localName(a.spec.Addr.Addr().String(), a.spec.Addr.Port())); err != nil {
+		return fmt.Errorf("the name is not free: %w", err)
+	}
+	if err := unix.Listen(s.fd, 64); err != nil {
+		return err
+	}
+	if err := unix.SetNonblock(s.fd, true); err != nil {
+		return err
+	}
+	a.count(func(c *Attack) { c.Rounds++ })
+	for a.ctx.Err() == nil {
+		fds := []unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, 10); err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+		client, _, err := unix.Accept4(s.fd, unix.SOCK_CLOEXEC)
+		if err != nil {
+			continue
+		}
+		a.receiveFrom(localSocket{client})
+	}
+	return nil
+}
+
+// receiveFrom counts what a client sends until it hangs up, for 50 ms at most: an
+// honest client sends its request right after it has connected.
+func (a *attacker) receiveFrom(s localSocket) {
+	defer s.close()
+	limit := unix.NsecToTimeval(50e6)
+	if unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit) != nil {
+		return
+	}
+	b := make([]byte, 4096)
+	for {
+		n, err := unix.Read(s.fd, b)
+		if err != nil || n == 0 {
+			return
+		}
+		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
+	}
+}
+
+// forge asks to be connected under names that are not its own, in turn: an address
+// of another host, an address of this host whose socket it does not hold, and the
+// address of the server. Admitted counts the requests that were accepted.
+func forge(a *attacker) error {
+	dst := a.spec.Addr
+	sources := []netip.AddrPort{
+		netip.MustParseAddrPort("203.0.113.7:22"), // an address for documentation, RFC 5737
+		netip.AddrPortFrom(dst.Addr(), 1),
+		dst,
+		netip.MustParseAddrPort("127.0.0.1:0"),
+	}
+	n := 0
+	return a.eachRound(func() error {
+		if a.spec.Honest {
+			return a.honest()
+		}
+		src := sources[n%len(sources)]
+		n++
+		return a.request(src, dst, "")
+	})
+}
+
+// honest sends a request that names the address that the sender holds.
+func (a *attacker) honest() error {
+	src := netip.AddrPortFrom(a.spec.Addr.Addr(), uint16(10000+a.rand.IntN(50000)))
+	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
+}
+
+// request sends one request, from a socket with a name or without, and counts whether
+// it was accepted. What is accepted is given up at once.
+func (a *attacker) request(src, dst netip.AddrPort, name string) error {
+	s, err := newLocalSocket()
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	if name != "" {
+		if err := s.bind(name); err != nil {
+			return err
+		}
+	}
+	if err := s.connect(localName(dst.Addr().String(), dst.Port()), localName("*4", dst.Port())); err != nil {
+		return err
+	}
+	sent := s.send(localRequest(src, dst))
+	got, ok := s.receive()
+	got.close()
+	a.count(func(c *Attack) {
+		c.Sent++
+		c.SentBytes += uint64(sent)
+		if ok {
+			c.Received++
+			c.ReceivedBytes += uint64(got.size)
+		}
+		if ok && got.kind == localREP {
+			c.Admitted++
+		} else {
+			c.Refused++
+		}
+	})
+	return nil
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package hostile
+
+import (
+	"encoding/binary"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// noise sends packets that no protocol asks for: random bytes, damaged packets,
+// messages of connection management with random contents, and packets for random
+// queue pairs. The latter come from the address behind From, so that none is by
+// chance the first packet of a connection that a damaged request has asked for.
+func noise(a *attacker) error {
+	s, err := openWire(a.spec.From)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	other, err := openWire(a.spec.From.Next())
+	if err != nil {
+		return err
+	}
+	defer other.close()
+	go a.countReplies(s)
+	go a.countReplies(other)
+	return a.eachRound(func() error {
+		sent := 0
+		for range floodBurst {
+			sent += a.noisePacket(s, other)
+		}
+		a.count(func(c *Attack) { c.Sent += floodBurst; c.SentBytes += uint64(sent) })
+		return nil
+	})
+}
+
+func (a *attacker) noisePacket(s, other *wireSocket) int {
+	to := a.spec.Addr.Addr()
+	switch a.rand.IntN(5) {
+	case 0: // no packet at all
+		return s.sendRaw(a.bytes(a.rand.IntN(1200)), to)
+	case 1: // a packet with a wrong ICRC
+		p := a.randomPacket(s, a.rand.Uint32N(1<<24))
+		return s.sendRaw(p.Bytes(), to)
+	case 2: // connection management: the header is right, the rest is random
+		return s.sendMAD(a.randomMAD(), to)
+	case 3: // a request that is right but for a few bytes
+		p := newWirePeer(s, a.spec.Addr, a.rand)
+		m := p.request()
+		for range 1 + a.rand.IntN(3) {
+			m[wire.MADDataOffset+a.rand.IntN(wire.MADDataSize)] = byte(a.rand.Uint32())
+		}
+		return s.sendMAD(m, to)
+	default: // for a queue pair of another, if for any
+		return other.send(a.randomPacket(other, a.rand.Uint32N(1<<24)), to)
+	}
+}
+
+// randomMAD is a message of connection management with random contents.
+func (a *attacker) randomMAD() *wire.MAD {
+	var m wire.MAD
+	copy(m[:], a.bytes(len(m)))
+	copy(m[:], []byte{1, 7, 2, 3}) // base version, class, its version, method: IBTA vol. 1, 16.7.1
+	binary.BigEndian.PutUint16(m[4:], 0)
+	binary.BigEndian.PutUint16(m[16:], uint16(wire.AttrREQ)+uint16(a.rand.IntN(11)))
+	return &m
+}
+
+// opcodes are those of reliable connections and of datagrams.
+var opcodes = []wire.Opcode{
+	wire.SendFirst, wire.SendMiddle, wire.SendLast, wire.SendLastImm, wire.SendOnly, wire.SendOnlyImm,
+	wire.WriteFirst, wire.WriteMiddle, wire.WriteLast, wire.WriteLastImm, wire.WriteOnly, wire.WriteOnlyImm,
+	wire.ReadRequest, wire.ReadResponseFirst, wire.ReadResponseMiddle, wire.ReadResponseLast,
+	wire.ReadResponseOnly, wire.Acknowledge, wire.AtomicAcknowledge, wire.CompareSwap, wire.FetchAdd,
+	wire.SendLastInv, wire.SendOnlyInv, wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP,
+}
+
+// randomPacket is a packet of any kind with random headers and payload, for a queue
+// pair. It is not sealed.
+func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
+	op := opcodes[a.rand.IntN(len(opcodes))]
+	payload := 0
+	if op.FitsPayload(256, 256) {
+		payload = 256
+	}
+	if op.FitsPayload(1, 256) {
+		payload = 1 + a.rand.IntN(1024)
+	}
+	p := s.build(op, payload)
+	for i := wire.BTHSize; i < len(p.Bytes()); i++ {
+		p.Bytes()[i] = byte(a.rand.Uint32())
+	}
+	p.BTH().SetDestQP(qpn)
+	p.BTH().SetPSN(psn.New(a.rand.Uint32()))
+	p.BTH().SetAckReq(a.rand.IntN(2) == 0)
+	return p
+}
+
+// vandalize makes a connection, and then sends packets on it that break the rules of
+// reliable connections, near the right sequence number. When the server ends the
+// connection, it makes the next.
+func vandalize(a *attacker) error {
+	s, err := openWire(a.spec.From)
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	return a.eachRound(func() error {
+		p := newWirePeer(s, a.spec.Addr, a.rand)
+		err := p.connect()
+		a.count(func(c *Attack) {
+			if err == nil {
+				c.Admitted++
+			} else {
+				c.Refused++
+			}
+		})
+		if err != nil {
+			return nil
+		}
+		for range floodBurst {
+			out := a.randomPacket(s, p.serverQPN)
+			// Most are in the window, half of them just what is expected.
+			if a.rand.IntN(8) > 0 {
+				out.BTH().SetPSN(p.next.Add(a.rand.IntN(2) * (a.rand.IntN(64) - 32)))
+			}
+			sent := s.send(out, p.server.Addr())
+			a.count(func(c *Attack) { c.Sent++; c.SentBytes += uint64(sent) })
+			if a.rand.IntN(2) == 0 {
+				p.next = p.next.Add(1)
+			}
+		}
+		if !a.spec.Rude || a.rand.IntN(2) == 0 {
+			p.leave()
+		}
+		return nil
+	})
+}
+
+// inject makes an honest connection from one address, and sends from another what
+// could end it, with all that a peer knows of it but for the address: the GUID, the
+// numbers of the queue pairs and the sequence number. The connection has to go on.
+// The addresses are From and the one behind it.
+func inject(a *attacker) error {
+	honest, err := openWire(a.spec.From)
+	if err != nil {
+		return err
+	}
+	defer honest.close()
+	thief, err := openWire(a.spec.From.Next())
+	if err != nil {
+		return err
+	}
+	defer thief.close()
+	p := newWirePeer(honest, a.spec.Addr, a.rand)
+	if err := p.connect(); err != nil {
+		return err
+	}
+	a.count(func(c *Attack) { c.Admitted++ })
+	defer p.leave()
+	return a.eachRound(func() error {
+		sent := a.injectOnce(thief, p)
+		a.count(func(c *Attack) { c.Sent++; c.SentBytes += uint64(sent) })
+		err := p.echo(a.bytes(64))
+		if err == nil {
+			a.count(func(c *Attack) { c.Received++ })
+		}
+		return err
+	})
+}
+
+func (a *attacker) injectOnce(thief *wireSocket, p *wirePeer) int {
+	to := p.server.Addr()
+	posing := *p
+	posing.wireSocket = thief
+	var m wire.MAD
+	switch a.rand.IntN(6) {
+	case 0: // a request with the GUID and the queue pair of the honest peer
+		posing.id = a.rand.Uint32()
+		return thief.sendMAD(posing.request(), to)
+	case 1: // the request of the honest peer, once more
+		return thief.sendMAD(posing.request(), to)
+	case 2: // the end of the connection
+		r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
+		r.Encode(&m, uint64(p.id))
+		return thief.sendMAD(&m, to)
+	case 3: // a refusal
+		r := wire.REJ{LocalID: p.id, RemoteID: p.serverID, Rejected: wire.AnsweredREP, Reason: 28}
+		r.Encode(&m, uint64(p.id))
+		return thief.sendMAD(&m, to)
+	case 4: // the next packet of the connection
+		out := thief.build(wire.SendOnly, 64)
+		out.BTH().SetDestQP(p.serverQPN)
+		out.BTH().SetPSN(p.next)
+		copy(out.Payload(), a.bytes(64))
+		return thief.send(out, to)
+	default: // a negative acknowledgement
+		out := thief.build(wire.Acknowledge, 0)
+		out.BTH().SetDestQP(p.serverQPN)
+		out.BTH().SetPSN(p.first)
+		out.AETH().Set(wire.NAK(wire.NAKRemoteAccess), 0)
+		return thief.send(out, to)
+	}
+}

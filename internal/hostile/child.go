@@ -1,0 +1,97 @@
+//go:build linux
+
+package hostile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// A role is what a child does.
+type role interface {
+	// start begins, and says how far it came.
+	start(s *Spec) (Note, error)
+	// report says what was counted up to now.
+	report() Note
+	// await returns when the work is done that has an end.
+	await()
+	// finish ends in order, and says what was counted in all.
+	finish() (Note, error)
+}
+
+// IsChild reports whether this process was started by Start. Its main function, or
+// TestMain, must then return what Child returns, and do nothing else.
+func IsChild() bool { return os.Getenv(RoleEnv) != "" }
+
+// Child is the life of a child. It returns the exit status: 0 when it ended in
+// order, or because its parent went.
+func Child() int {
+	err := live(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "hostile: %s: %v\n", os.Getenv(RoleEnv), err)
+		return 1
+	}
+	return 0
+}
+
+func live(name string, in io.Reader, out io.Writer) error {
+	r, err := newRole(name)
+	if err != nil {
+		return err
+	}
+	orders, notes := json.NewDecoder(in), json.NewEncoder(out)
+	var s Spec
+	if err := orders.Decode(&s); err != nil {
+		return fmt.Errorf("spec: %w", err)
+	}
+	if err := limitDescriptors(s.Descriptors); err != nil {
+		return err
+	}
+	note, err := r.start(&s)
+	if err := notes.Encode(note.with(err)); err != nil {
+		return err
+	}
+	return obey(r, orders, notes)
+}
+
+// obey answers orders until the child has finished, or its input has ended.
+func obey(r role, orders *json.Decoder, notes *json.Encoder) error {
+	for {
+		var o order
+		if err := orders.Decode(&o); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("order: %w", err)
+		}
+		switch o {
+		case orderFinish:
+			note, err := r.finish()
+			return notes.Encode(note.with(err))
+		case orderAwait:
+			r.await()
+		}
+		if err := notes.Encode(r.report()); err != nil {
+			return err
+		}
+	}
+}
+
+// with returns the note with an error, which may be nil.
+func (n Note) with(err error) Note {
+	if err != nil {
+		n.Err = err.Error()
+	}
+	return n
+}
+
+func limitDescriptors(n uint64) error {
+	if n == 0 {
+		return nil
+	}
+	return unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: n, Max: n})
+}

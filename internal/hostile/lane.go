@@ -1,0 +1,140 @@
+//go:build linux
+
+package hostile
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// A laneState is how far the connection of a lane has come.
+type laneState uint8
+
+const (
+	laneIdle    laneState = iota // there is none, and nothing was dialed
+	laneDialing                  // dialed, and neither open nor refused
+	laneOpen                     // messages are sent
+	laneClosing                  // closed by this side, which is still to be confirmed
+)
+
+// A lane is a sequence of connections to the server, one after the other: when one
+// ends, the next is dialed. It belongs to the loop of its client.
+type lane struct {
+	client *client
+	seed   uint64
+	state  laneState
+	conn   *reactor.Conn // not nil from laneOpen to laneClosing
+	tried  bool          // a first connection has opened, or failed
+
+	sent, seen uint64      // messages sent, and echoes of them, over all connections
+	begun      uint64      // sent, when the present connection opened
+	times      []time.Time // when each message that is on its way was sent, by number
+	out, want  [maxMessage]byte
+}
+
+func newLane(c *client, index int) *lane {
+	return &lane{client: c, seed: c.spec.Seed<<16 + uint64(index), times: make([]time.Time, c.spec.Window)}
+}
+
+// dial begins a connection, unless the client finishes.
+func (l *lane) dial() {
+	c := l.client
+	if c.ending != nil {
+		c.check()
+		return
+	}
+	l.state = laneDialing
+	if err := c.engine.Dial(c.spec.Addr, &reactor.Dial{LocalAddr: c.from(), Context: l}); err != nil {
+		l.refused(err)
+	}
+}
+
+func (l *lane) redial() {
+	l.client.engine.Loop(0).After(redialAfter, func() {
+		if l.state == laneIdle {
+			l.dial()
+		}
+	})
+}
+
+func (l *lane) open(conn *reactor.Conn) {
+	l.state, l.conn, l.tried, l.begun = laneOpen, conn, true, l.sent
+	l.client.tally.Opened++
+	l.pump()
+	l.client.check()
+}
+
+func (l *lane) refused(err error) {
+	l.state, l.tried = laneIdle, true
+	l.client.failed(err)
+	l.client.check()
+	l.redial()
+}
+
+// close takes note of the end of a connection. Without an error this side closed it.
+func (l *lane) close(err error) {
+	l.state, l.conn = laneIdle, nil
+	if err != nil && l.client.ending == nil {
+		l.client.failed(err)
+	}
+	if !l.client.spec.Expendable {
+		l.client.tally.Lost += l.sent - l.seen
+	}
+	l.seen = l.sent
+	l.client.check()
+	if err == nil {
+		l.dial()
+	} else {
+		l.redial()
+	}
+}
+
+// pump sends what the window has room for.
+func (l *lane) pump() {
+	spec := &l.client.spec
+	for l.state == laneOpen && l.client.ending == nil && l.sent-l.seen < uint64(spec.Window) {
+		if spec.Messages > 0 && l.sent-l.begun >= uint64(spec.Messages) {
+			l.rest()
+			return
+		}
+		err := l.conn.Send(message(l.out[:], l.seed, l.sent))
+		if errors.Is(err, reactor.ErrWouldBlock) {
+			return // the next tick tries again
+		}
+		if err != nil {
+			// The connection is ending, or Abort ends it: OnClose follows.
+			_ = l.conn.Abort(err)
+			return
+		}
+		l.times[l.sent%uint64(len(l.times))] = l.conn.Loop().Now()
+		l.sent++
+	}
+}
+
+// rest closes a connection that has sent what it was to send, when all is back.
+func (l *lane) rest() {
+	if l.seen == l.sent {
+		l.state = laneClosing
+		// It fails when the connection is ending already, and OnClose follows then too.
+		_ = l.conn.Close()
+	}
+}
+
+// echo compares the answer to the oldest message: they come in order.
+func (l *lane) echo(got []byte) {
+	t := &l.client.tally
+	if l.seen == l.sent || !bytes.Equal(got, message(l.want[:], l.seed, l.seen)) {
+		t.Damaged++
+	} else {
+		t.Echoes++
+	}
+	if l.seen < l.sent {
+		took := time.Since(l.times[l.seen%uint64(len(l.times))])
+		t.Longest = max(t.Longest, took)
+		l.seen++
+	}
+	l.client.check()
+}

@@ -1,0 +1,143 @@
+//go:build linux
+
+package hostile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The local path as package soft speaks it: a message is one packet of a Unix socket
+// of type SOCK_SEQPACKET, in the layout of provider/soft/rendezvous_codec.go. An
+// attacker has it from there, as anybody can.
+const (
+	localHeader  = 64
+	localVersion = 1
+	localREQ     = 0
+	localREJ     = 2
+	localREP     = 3
+)
+
+// localName is the name of a listener's socket. host is an address, or "*4" for the
+// wildcard of IPv4.
+func localName(host string, port uint16) string {
+	return fmt.Sprintf("@rdmaloop/1/tcp/%s/%d", host, port)
+}
+
+// localRequest is a request that names these addresses.
+func localRequest(src, dst netip.AddrPort) []byte {
+	b := make([]byte, localHeader)
+	b[0], b[1] = localVersion, localREQ
+	binary.LittleEndian.PutUint32(b[8:], 0x1234) // any queue pair number
+	b[20], b[21], b[22], b[23] = 1, 1, 7, 7      // resources, depth, retry counts
+	binary.LittleEndian.PutUint16(b[24:], src.Port())
+	binary.LittleEndian.PutUint16(b[26:], dst.Port())
+	from, to := src.Addr().As16(), dst.Addr().As16()
+	copy(b[28:], from[:])
+	copy(b[44:], to[:])
+	return b
+}
+
+// A localSocket is an attacker's socket.
+type localSocket struct{ fd int }
+
+// localTimeout ends a wait for an answer that does not come: SO_RCVTIMEO of
+// socket(7). The server hangs up on a silent client sooner.
+const localTimeout = 20 * time.Second
+
+func newLocalSocket() (localSocket, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return localSocket{-1}, err
+	}
+	limit := unix.NsecToTimeval(int64(localTimeout))
+	for _, option := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} {
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &limit); err != nil {
+			_ = unix.Close(fd)
+			return localSocket{-1}, err
+		}
+	}
+	return localSocket{fd}, nil
+}
+
+func (s localSocket) close() { _ = unix.Close(s.fd) }
+
+func (s localSocket) bind(name string) error {
+	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: name})
+}
+
+// connect connects to whoever holds one of the names, the first that somebody has.
+func (s localSocket) connect(names ...string) (err error) {
+	for _, name := range names {
+		if err = unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}); !errors.Is(err, unix.ECONNREFUSED) {
+			return err
+		}
+	}
+	return err
+}
+
+// send reports how many bytes the other side took: none when it has hung up.
+func (s localSocket) send(packet []byte, fds ...int) int {
+	var rights []byte
+	if len(fds) > 0 {
+		rights = unix.UnixRights(fds...)
+	}
+	if unix.Sendmsg(s.fd, packet, rights, nil, unix.MSG_NOSIGNAL) != nil {
+		return 0
+	}
+	return len(packet)
+}
+
+// An answer is what came back to a request.
+type answer struct {
+	kind byte
+	size int
+	fds  []int
+}
+
+// receive waits for one packet. It reports false when the other side has hung up, or
+// the time is over.
+func (s localSocket) receive() (a answer, ok bool) {
+	packet, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*8))
+	n, nRights, _, _, err := unix.Recvmsg(s.fd, packet, rights, unix.MSG_CMSG_CLOEXEC)
+	if err != nil || n < localHeader {
+		return a, false
+	}
+	controls, err := unix.ParseSocketControlMessage(rights[:nRights])
+	if err != nil {
+		return a, false
+	}
+	for i := range controls {
+		fds, err := unix.ParseUnixRights(&controls[i])
+		if err == nil {
+			a.fds = append(a.fds, fds...)
+		}
+	}
+	a.kind, a.size = packet[1], n
+	return a, true
+}
+
+func (a answer) close() {
+	for _, fd := range a.fds {
+		_ = unix.Close(fd)
+	}
+}
+
+// hungUp waits until the other side has hung up, and reports whether it has.
+func (s localSocket) hungUp() bool {
+	var b [1]byte
+	for {
+		n, err := unix.Read(s.fd, b[:])
+		if err != nil {
+			return errors.Is(err, unix.ECONNRESET)
+		}
+		if n == 0 {
+			return true
+		}
+	}
+}

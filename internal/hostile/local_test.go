@@ -1,0 +1,66 @@
+//go:build linux
+
+package hostile_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/hostile"
+)
+
+const mebi = 1 << 20
+
+// needsRoot skips where a process can not be started as another user.
+func needsRoot(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can start a process as another user")
+	}
+}
+
+// A client that writes random bytes into all memory that it shares with the server
+// costs its own connections only.
+func TestScribbler(t *testing.T) {
+	sc := begin(t, hostile.Spec{})
+	did := sc.attack(hostile.RoleScribbler, sameUser, hostile.Spec{Conns: 4, Seed: 7, Rounds: 1000})
+	t.Logf("%+v", did)
+	require.Greater(t, did.Admitted, uint64(4), "connections ended by what was written")
+	sc.grewBy(64 * mebi)
+	sc.end()
+}
+
+func TestBabbler(t *testing.T) {
+	sc := begin(t, hostile.Spec{})
+	did := sc.attack(hostile.RoleBabbler, sameUser, hostile.Spec{Seed: 8, Rounds: 500})
+	t.Logf("%+v", did)
+	require.Equal(t, did.Rounds, did.Refused, "the server hangs up on each")
+	sc.grewBy(16 * mebi)
+	sc.end()
+}
+
+// A request that names the address that its sender holds is accepted: those of a
+// forger are refused for what they name, and nothing else.
+func TestHonestRequest(t *testing.T) {
+	sc := begin(t, hostile.Spec{})
+	did := sc.attack(hostile.RoleForger, sameUser, hostile.Spec{Rounds: 20, Honest: true})
+	t.Logf("%+v", did)
+	require.Greater(t, did.Admitted, uint64(10)) // a port may be taken by chance
+	sc.end()
+}
+
+// By default, another user is not let in.
+func TestOtherUser(t *testing.T) {
+	needsRoot(t)
+	sc := begin(t, hostile.Spec{})
+	did := sc.attack(hostile.RoleForger, otherUser, hostile.Spec{Rounds: 40})
+	require.Zero(t, did.Admitted)
+	client, _ := sc.start(hostile.RoleClient, otherUser, hostile.Spec{Conns: 2, Expendable: true})
+	sc.eventually(func() bool { return sc.report(client).Tally.Ends >= 10 }, "the client is refused")
+	note, err := client.Finish()
+	require.NoError(t, err)
+	require.Zero(t, note.Tally.Opened)
+	require.Equal(t, sc.state.Requests, sc.report(sc.server).Server.Requests, "the application sees no request")
+	sc.end()
+}

@@ -1,0 +1,80 @@
+//go:build linux
+
+package hostile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// shutdownLimit ends a shutdown that hangs. It is far more than
+// reactor.Config.DrainTimeout.
+const shutdownLimit = time.Minute
+
+// A node is a device with an engine of one loop.
+type node struct {
+	device *soft.Provider
+	engine *reactor.Engine
+}
+
+// open makes a node, with the default settings where the spec does not say
+// otherwise.
+func (n *node) open(s *Spec, h reactor.Handler) error {
+	settings := &soft.Config{Path: s.Path, Vectors: 1}
+	if s.AnyUser {
+		settings.AllowedUsers = []uint32{soft.AnyUser}
+	}
+	device, err := soft.Open(settings)
+	if err != nil {
+		return err
+	}
+	n.device = device
+	n.engine, err = reactor.New(device, h, &reactor.Config{SRQ: s.SRQ, MaxConns: s.MaxConns})
+	if err == nil {
+		err = n.engine.Start()
+	}
+	return err
+}
+
+// close ends all connections in order, and the device.
+func (n *node) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownLimit)
+	defer cancel()
+	return errors.Join(n.engine.Shutdown(ctx), n.device.Close())
+}
+
+// onLoop runs fn on the loop, and waits until it has.
+func (n *node) onLoop(fn func()) error {
+	done := make(chan struct{})
+	if err := n.engine.Loop(0).Post(func() { fn(); close(done) }); err != nil {
+		return err
+	}
+	<-done
+	return nil
+}
+
+// counters are those of the device, by name.
+func (n *node) counters() map[string]uint64 {
+	devices, err := n.device.Devices()
+	if err != nil {
+		return nil
+	}
+	reader, ok := devices[0].(verbs.CounterReader)
+	if !ok {
+		return nil
+	}
+	list, err := reader.Counters(1)
+	if err != nil {
+		return nil
+	}
+	byName := make(map[string]uint64)
+	for _, c := range list {
+		byName[c.Name] = c.Value
+	}
+	return byName
+}

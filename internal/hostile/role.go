@@ -1,0 +1,30 @@
+//go:build linux
+
+package hostile
+
+import "fmt"
+
+// A Role names what a child does.
+type Role string
+
+// Roles.
+const (
+	// RoleServer sends back what it receives.
+	RoleServer Role = "server"
+	// RoleClient sends messages, and compares what comes back.
+	RoleClient Role = "client"
+)
+
+func newRole(name string) (role, error) {
+	switch r := Role(name); r {
+	case RoleServer:
+		return &server{}, nil
+	case RoleClient:
+		return &client{}, nil
+	default:
+		if attack := attacks[r]; attack != nil {
+			return &attacker{attack: attack}, nil
+		}
+	}
+	return nil, fmt.Errorf("there is no role %q", name)
+}

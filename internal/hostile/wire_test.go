@@ -1,0 +1,56 @@
+//go:build linux
+
+package hostile_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/hostile"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+)
+
+// onWire begins a scene with packets.
+func onWire(t *testing.T, s hostile.Spec) *scene {
+	s.Path = soft.PathWire
+	s.Addr = netip.AddrPortFrom(newAddr(), 0)
+	return begin(t, s)
+}
+
+func wired(s hostile.Spec) hostile.Spec {
+	s.Path = soft.PathWire
+	return s
+}
+
+// Packets that no protocol asks for cost no connection and no memory, and are
+// answered with fewer bytes than they have.
+func TestNoise(t *testing.T) {
+	sc := onWire(t, hostile.Spec{})
+	from := newAddr()
+	newAddr() // the attacker takes two
+	did := sc.attack(hostile.RoleNoise, sameUser, wired(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
+	t.Logf("%+v", did)
+	require.Less(t, did.ReceivedBytes, did.SentBytes)
+	sc.grewBy(64 * mebi)
+	sc.end()
+}
+
+// A peer that breaks the rules on its connections loses these.
+func TestVandal(t *testing.T) {
+	sc := onWire(t, hostile.Spec{})
+	did := sc.attack(hostile.RoleVandal, sameUser, wired(hostile.Spec{Seed: 6, Rounds: 40}))
+	t.Logf("%+v", did)
+	sc.grewBy(64 * mebi)
+	sc.end()
+}
+
+func TestHoarder(t *testing.T) {
+	sc := onWire(t, hostile.Spec{})
+	did := sc.attack(hostile.RoleHoarder, sameUser, wired(hostile.Spec{Seed: 6, Rounds: 100}))
+	t.Logf("%+v", did)
+	sc.grewBy(64 * mebi)
+	sc.end()
+}
