@@ -131,12 +131,16 @@ func (c *Conn) fail(wc *verbs.WC) error {
 func (c *Conn) later() {
 	if !c.queued {
 		c.queued = true
-		c.loop.leaving = append(c.loop.leaving, c)
+		c.loop.leaving.push(c)
 	}
 }
 
 // step moves a connection on that is on its way out, if it can.
 func (c *Conn) step() {
+	if c.loop.cutting && c.state != StateClosed {
+		c.cut()
+		return
+	}
 	switch c.state {
 	case StateDialing, StateConnecting:
 		if c.doomed {

@@ -195,6 +195,9 @@ func (l *Loop) shut() error {
 	l.engine.Stop()
 	l.box.run()
 	l.cut()
+	for l.leaving.len() > 0 {
+		l.takeLeave()
+	}
 	if !l.over {
 		l.end()
 	}

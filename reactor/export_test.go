@@ -46,3 +46,21 @@ func Skip(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
 
 // PeerLeft lets c believe that its peer has left, and how.
 func PeerLeft(c *Conn, how error) { c.peerLeft(how) }
+
+// A ConnQueue is what a loop keeps connections in that have a step to take.
+type ConnQueue = connQueue
+
+// Push, Pop, Len and Room are those of a ConnQueue.
+func Push(q *ConnQueue, c *Conn) { q.push(c) }
+func Pop(q *ConnQueue) *Conn     { return q.pop() }
+func Len(q *ConnQueue) int       { return q.len() }
+func Room(q *ConnQueue) int      { return cap(q.conns) }
+
+// LeaveBudget is how many connections on their way out one turn lets take a step.
+const LeaveBudget = leaveBudget
+
+// Turn is the number of the turn that l is in.
+func Turn(l *Loop) uint64 { return l.stats.Turns }
+
+// Cut has the connections of l end without waiting for anybody.
+func Cut(l *Loop) { l.cut() }

@@ -120,7 +120,7 @@ func (l *Loop) prepare() (busy bool) {
 		}
 		busy = busy || found
 	}
-	busy = busy || l.box.pending.Load() || len(l.leaving) > 0 || len(l.dirty) > 0 || l.over ||
+	busy = busy || l.box.pending.Load() || l.leaving.len() > 0 || len(l.dirty) > 0 || l.over ||
 		l.timers.due(l.clock.read())
 	if busy {
 		l.awake()

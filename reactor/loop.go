@@ -36,12 +36,11 @@ type Loop struct {
 
 	nics    []*nic
 	conns   connTable
-	dirty   []*Conn // have something to post
-	leaving []*Conn // have a step to take on their way out
-	leavers []*Conn // storage of leaving, in turns
-	live    int     // connections, in whatever state
-	opening int     // those that do not yet
-	shown   *Buffer // the message that OnMessage has
+	dirty   []*Conn   // have something to post
+	leaving connQueue // have a step to take on their way out
+	live    int       // connections, in whatever state
+	opening int       // those that do not yet
+	shown   *Buffer   // the message that OnMessage has
 	load    atomic.Int64
 
 	stats     Stats
@@ -49,6 +48,7 @@ type Loop struct {
 	overslept bool // the safety timeout ended the last sleep
 	booted    bool
 	draining  bool
+	cutting   bool // connections do not wait for anybody any more
 	over      bool
 	inside    bool  // RunOnce
 	err       error // the first that nobody else was told of
@@ -126,20 +126,21 @@ func (l *Loop) flush() {
 	}
 }
 
-// takeLeave lets the connections on their way out take their next steps, which
-// callbacks must not: closing, reporting, disconnecting.
+// leaveBudget is how many connections on their way out take a step in one turn. A step
+// makes system calls and unmaps memory: up to about 150 µs each were measured, which
+// makes 5 ms of a turn in which thousands of connections are closed at once.
+const leaveBudget = 32
+
+// takeLeave lets connections on their way out take their next steps, which
+// callbacks must not: closing, reporting, disconnecting. Those that ask for another
+// step meanwhile take it in a later turn.
 func (l *Loop) takeLeave() (work int) {
-	if len(l.leaving) == 0 {
-		return 0
-	}
-	batch := l.leaving
-	l.leaving, l.leavers = l.leavers[:0], batch
-	for i, c := range batch {
-		batch[i] = nil
+	for n := min(l.leaving.len(), leaveBudget); work < n; work++ {
+		c := l.leaving.pop()
 		c.queued = false
 		c.step()
 	}
-	return len(batch)
+	return work
 }
 
 // settle ends a loop that has nothing left to wait for, and publishes counters.

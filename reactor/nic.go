@@ -21,6 +21,8 @@ type nic struct {
 	trimmer timer       // fires trim
 	broken  error       // why nothing completes any more, for good
 	gone    bool        // the device is: nothing comes of it any more
+
+	consumed uint64 // the number of the turn after that in which consume was last called
 }
 
 // nic returns the loop's side of a device.
@@ -211,6 +213,18 @@ func (n *nic) close() (err error) {
 		err = first(err, n.pd.Close())
 	}
 	return err
+}
+
+// consume lets a device that is driven by its owner look at all there is, for
+// connections whose peers have disconnected. Once in a turn is enough for all of them:
+// connection events come earlier in the turn.
+func (n *nic) consume() {
+	if turn := n.loop.stats.Turns + 1; n.consumed != turn {
+		n.consumed = turn
+		if _, err := n.group.Consume(); err != nil {
+			n.fail(err)
+		}
+	}
 }
 
 // cqSource is the completion channel of a nic.

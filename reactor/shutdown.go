@@ -108,11 +108,12 @@ func (l *Loop) drain() {
 	}
 }
 
-// cut ends all connections of the loop without waiting for anybody.
+// cut has all connections of the loop end without waiting for anybody, as many in one
+// turn as may take a step.
 func (l *Loop) cut() {
-	l.draining = true
+	l.draining, l.cutting = true, true
 	for c := range l.conns.all() {
-		c.cut()
+		c.later()
 	}
 }
 

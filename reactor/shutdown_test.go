@@ -166,3 +166,36 @@ func TestStopInCallback(t *testing.T) {
 	}}, &reactor.Config{Loops: 2})
 	require.NoError(t, engine.Wait())
 }
+
+// However many connections end at once, one turn of the loop lets a bounded number of
+// them take a step.
+func TestShutdownInSmallTurns(t *testing.T) {
+	const conns = 3 * reactor.LeaveBudget
+	for name, end := range map[string]func(*reactor.Loop){
+		"closed":  (*reactor.Loop).Stop,
+		"cut off": func(l *reactor.Loop) { reactor.Cut(l) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			opened, closed := 0, make(map[uint64]int) // by turn
+			server := newLoop(t, &hooks{
+				open:  func(*reactor.Conn) { opened++ },
+				close: func(c *reactor.Conn, _ error) { closed[reactor.Turn(c.Loop())]++ },
+			}, nil)
+			client := newLoop(t, &hooks{}, nil)
+			ln, err := server.Listen(loopback)
+			require.NoError(t, err)
+			for range conns {
+				require.NoError(t, client.Dial(ln.Addr(), nil))
+			}
+			drive(t, func() bool { return opened == conns }, client, server)
+			end(server)
+			sum := 0
+			drive(t, func() bool { return server.Conns() == 0 }, server, client)
+			for turn, n := range closed {
+				require.LessOrEqual(t, n, reactor.LeaveBudget, "in turn %d", turn)
+				sum += n
+			}
+			require.Equal(t, conns, sum)
+		})
+	}
+}

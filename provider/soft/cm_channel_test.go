@@ -103,3 +103,30 @@ func TestEventQueue(t *testing.T) {
 	require.False(t, q.pop(&ev))
 	require.True(t, q.empty())
 }
+
+// The events of an ID that is destroyed are not fetched, and what they leave behind is
+// forgotten with the last of the others.
+func TestEventQueueDrop(t *testing.T) {
+	var q eventQueue
+	ids := []*id{{}, {}, {}}
+	for n := range 9 {
+		q.push(cm.TransportEvent{Status: n, ID: ids[n%3]})
+	}
+	q.drop(ids[0])
+	var ev cm.TransportEvent
+	require.True(t, q.pop(&ev))
+	require.Equal(t, 1, ev.Status)
+	q.drop(ids[1])
+	for _, want := range []int{2, 5, 8} {
+		require.False(t, q.empty())
+		require.True(t, q.pop(&ev))
+		require.Equal(t, want, ev.Status)
+	}
+	require.True(t, q.empty())
+	require.False(t, q.pop(&ev))
+	q.push(cm.TransportEvent{ID: ids[2]})
+	q.drop(ids[2])
+	require.True(t, q.empty())
+	require.Empty(t, q.events)
+	require.Equal(t, cm.TransportEvent{}, q.events[:1][0], "nothing holds the IDs")
+}

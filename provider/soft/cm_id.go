@@ -39,6 +39,9 @@ type id struct {
 	backlog   int
 	unfetched int // requests that wait to be fetched
 	listener  *id // of a passive side, until it is fetched
+
+	queued  int  // events in the channel's queue that are about this ID
+	dropped bool // the ID was destroyed, and those are not to be fetched
 }
 
 // phase is where an ID stands between request and end. The names follow the
@@ -174,13 +177,10 @@ func (i *id) Destroy() error {
 }
 
 func (i *id) destroy(ch *channel) {
-	for _, ev := range ch.queue.extract(i) {
-		// A request that nobody fetched is refused like one that nobody
-		// answered.
-		if child := ev.ID.(*id); child != i {
-			child.destroy(ch)
-		}
+	if i.unfetched > 0 {
+		i.refuseUnfetched(ch)
 	}
+	ch.queue.drop(i)
 	ch.timers.stop(&i.timer)
 	i.farewell()
 	i.gates.close()
@@ -195,6 +195,16 @@ func (i *id) destroy(ch *channel) {
 	}
 	i.port.close()
 	i.phase = phaseOver
+}
+
+// refuseUnfetched refuses the requests to a listener that nobody fetched, like those
+// that nobody answered.
+func (i *id) refuseUnfetched(ch *channel) {
+	for _, ev := range ch.queue.extract(i) {
+		if child := ev.ID.(*id); child != i {
+			child.destroy(ch)
+		}
+	}
 }
 
 // farewell tells the peer that the ID goes, as far as it does not know. That it

@@ -8,33 +8,60 @@ import "github.com/rdmaloop/rdmaloop/cm"
 type eventQueue struct {
 	events []cm.TransportEvent
 	head   int
+	live   int // events that are to be fetched: those of destroyed IDs are not
 }
 
-func (q *eventQueue) empty() bool { return q.head == len(q.events) }
+func (q *eventQueue) empty() bool { return q.live == 0 }
 
-func (q *eventQueue) push(ev cm.TransportEvent) { q.events = append(q.events, ev) }
+func (q *eventQueue) push(ev cm.TransportEvent) {
+	q.events = append(q.events, ev)
+	q.count(&ev, 1)
+}
+
+// count books an event that comes (1) or goes (-1).
+func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
+	q.live += n
+	ev.ID.(*id).queued += n
+	if l, ok := ev.Listener.(*id); ok {
+		l.queued += n
+	}
+}
 
 // pop takes the oldest event.
 func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
-	if q.empty() {
-		return false
+	for !q.empty() {
+		*ev = q.events[q.head]
+		q.events[q.head] = cm.TransportEvent{}
+		q.head++
+		if !ev.ID.(*id).dropped {
+			q.count(ev, -1)
+			q.tidy()
+			return true
+		}
 	}
-	*ev = q.events[q.head]
-	q.events[q.head] = cm.TransportEvent{}
-	if q.head++; q.empty() {
+	return false
+}
+
+// tidy forgets what lies in the queue when nothing is to be fetched any more.
+func (q *eventQueue) tidy() {
+	if q.empty() {
+		clear(q.events[q.head:])
 		q.events, q.head = q.events[:0], 0
 	}
-	return true
 }
 
 // extract takes the events of an ID, in order: those that happened to it, and
 // for a listener the requests.
 func (q *eventQueue) extract(of *id) []cm.TransportEvent {
+	if of.queued == 0 {
+		return nil
+	}
 	var taken []cm.TransportEvent
 	kept := q.events[:0]
 	for _, ev := range q.events[q.head:] {
 		if ev.ID == of || ev.Listener == of {
 			taken = append(taken, ev)
+			q.count(&ev, -1)
 		} else {
 			kept = append(kept, ev)
 		}
@@ -42,4 +69,14 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	clear(q.events[len(kept):])
 	q.events, q.head = kept, 0
 	return taken
+}
+
+// drop makes the events of an ID that does not listen, and that is about to be
+// destroyed, vanish. They stay where they are until pop gets to them: a search for
+// each of many IDs that end together would take a time that grows with the square of
+// their number.
+func (q *eventQueue) drop(of *id) {
+	q.live -= of.queued
+	of.queued, of.dropped = 0, true
+	q.tidy()
 }

@@ -52,7 +52,8 @@ type shard struct {
 	owned bool // manual progress: a channel has it; the device's lock guards this
 
 	epfd    int
-	soft    int // eventfd: an event waits in a channel, or the goroutine is to look up
+	soft    int  // eventfd: an event waits in a channel, or the goroutine is to look up
+	rung    bool // soft is readable, so that the owner can not sleep before it looks
 	timerfd int
 	sources map[int32]watcher // by descriptor, what epoll watches
 
@@ -129,31 +130,44 @@ func (s *shard) leave() {
 	}
 }
 
-// settle ends a call after which the owner may go to sleep. It makes sure that
-// it is woken: by the peers' bells, by a timer, or at once when a link had
-// something after all.
+// settle ends a call after which the owner may go to sleep. While soft is readable
+// there is nothing to prepare: the owner looks before it sleeps, and the end of that
+// call settles again.
 func (s *shard) settle() {
-	s.settleLinks(s.dozing)
-	s.settleLinks(s.hot)
-	if !s.wire.settle() {
-		s.signal()
+	done := s.wire.settle()
+	if !s.rung {
+		s.prepareSleep(done)
 	}
-	s.udp.watch()
-	s.setAlarm()
 	if s.auto {
 		s.mu.Unlock()
 	}
 }
 
-func (s *shard) settleLinks(links []*link) {
+// prepareSleep makes sure that the owner is woken: by the peers' bells, by a timer, or
+// at once when there is work after all, which includes that the wire is not done. The
+// first work that it finds ends it. So between two looks few links are visited more
+// than once, however many calls there are: those that were parked have left the lists,
+// except for hotKept, and after the first that can not be parked no call gets here.
+func (s *shard) prepareSleep(wireDone bool) {
+	if !wireDone || !s.parkLinks(s.dozing) || !s.parkLinks(s.hot) {
+		s.signal()
+		return
+	}
+	s.udp.watch()
+	s.setAlarm()
+}
+
+// parkLinks parks links, and reports false as soon as one of them has work.
+func (s *shard) parkLinks(links []*link) bool {
 	for _, l := range slices.Backward(links) {
-		switch {
-		case !l.park():
-			s.signal()
-		case s.polled() > hotKept:
+		if !l.park() {
+			return false
+		}
+		if s.polled() > hotKept {
 			s.move(l, nil) // its bell is enough
 		}
 	}
+	return true
 }
 
 // watch adds a descriptor to those that wake the owner.
@@ -227,6 +241,7 @@ func (s *shard) onReady(fd int, _ uint32) {
 		s.fireTimers()
 	case s.events == 0:
 		drainEventfd(fd)
+		s.rung = false
 	}
 }
 
@@ -311,8 +326,14 @@ func (s *shard) coolLinks(links []*link) {
 	}
 }
 
-// signal makes the descriptors of the shard's channels readable.
-func (s *shard) signal() { ringEventfd(s.soft) }
+// signal makes the descriptors of the shard's channels readable until the owner
+// looks.
+func (s *shard) signal() {
+	if !s.rung {
+		s.rung = true
+		ringEventfd(s.soft)
+	}
+}
 
 // run drives a shard in automatic progress.
 func (s *shard) run() {

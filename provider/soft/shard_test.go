@@ -1,0 +1,52 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// While the completion queue is armed every call prepares for the owner's sleep. What
+// that costs in all must not grow with the square of the number of connections: it
+// did when each of them had something to be polled, as when all are closed at once.
+func TestPreparingForSleepIsLinear(t *testing.T) {
+	for _, n := range []int{16, 32} {
+		visits, rings := prepareForSleep(t, n)
+		require.LessOrEqual(t, visits, 2*n, "links parked by %d calls with %d links", n, n)
+		require.EqualValues(t, 1, rings, "writes to the eventfd by %d calls", n)
+	}
+}
+
+// prepareForSleep makes n connections that each have an answer to take, arms the
+// completion queue, and makes n calls. It returns how often a link was about to be
+// parked, and how often the eventfd of the shard was written to.
+func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
+	d := openDevice(t, &Config{Vectors: 2})
+	s := newSleeper(t, d, 0, verbs.ProgressManual)
+	links := make([]*link, n)
+	for i := range links {
+		a, b := newPair(t, d, verbs.ProgressManual)
+		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
+		_, err := b.cq.Poll(b.wc) // the answer
+		require.NoError(t, err)
+		links[i] = a.qp.path.(*link)
+		require.Less(t, n, len(links[i].s.rings), "unread counts the visits of a link up to here")
+	}
+	require.NoError(t, s.cq.Arm(false))
+	for range n {
+		s.qp.State()
+	}
+	for _, l := range links {
+		visits += l.unread
+	}
+	var count [8]byte
+	_, err := unix.Read(s.qp.shard.soft, count[:])
+	require.NoError(t, err)
+	return visits, binary.NativeEndian.Uint64(count[:])
+}
