@@ -25,8 +25,9 @@
 // again (wire_serve.go, wire_kept.go, wire_respond.go). A READ is asked for in
 // pieces, so that its response fits the socket. Sides that have agreed on flow
 // control count receive buffers (wire_credit.go); otherwise a receiver without one
-// says so. All connections to one peer share a window, which losses shrink and
-// answers grow (wire_peer.go). What there is not: DCQCN, path migration, memory
+// says so. All connections to one peer share a window, which answers grow
+// and losses shrink, those of a connection only as far as its answers have grown it
+// (wire_peer.go). What there is not: DCQCN, path migration, memory
 // windows, SEND with invalidate.
 //
 // # Interoperation

@@ -63,10 +63,10 @@ func (l *wireLink) progress() {
 	before := l.flight
 	l.seq = max(l.seq, l.q.acked)
 	l.account()
-	l.peer.grow(before - l.flight)
+	l.grow(before - l.flight)
 	l.peer.resume()
 	if l.inquired > 0 && l.q.acked < l.high {
-		l.peer.shrink(l.inquired) // the rest got lost
+		l.shrink(l.inquired) // the rest got lost
 	}
 	l.inquired = 0
 	l.recovering, l.tries, l.touched = false, 0, true

@@ -42,7 +42,7 @@ func newWireLink(q *qp, to route, attr *verbs.QPAttr) (*wireLink, error) {
 	if err := l.s.link.open(&l.to); err != nil {
 		return nil, err
 	}
-	l.peer = l.s.peer(to.remote)
+	l.join(l.s.peer(to.remote))
 	l.s.attach(q.num, l)
 	return l, nil
 }

@@ -19,20 +19,27 @@ const (
 // A wirePeer is a host that queue pairs of a shard talk to, with how many packets
 // they may have under way to it, all together. RoCEv2 is made for networks that
 // lose nothing; a socket does, when it is full (net.core.rmem_max is 208 KiB by
-// default), and so do routers. So the number is halved when something got lost,
+// default), and so do routers. So the number is reduced when something got lost,
 // and grows with what is answered, as TCP's window does (RFC 5681, 3.1).
+//
+// A peer decides which losses we see: it can leave packets unanswered, or claim that
+// it did not get them. The connections to one address may belong to several
+// processes and users, and one of them must not slow down the others. So a
+// connection's losses take back no more of the window than that connection's answers
+// have added to it: the window is the sum of the connections' parts, and of what is
+// nobody's, which is what it began with and what closed connections have left. When
+// all connections lose packets, each takes back half of what it had under way, which
+// is half of the window together (compare RFC 6356, 3).
 //
 // Packets are counted by sequences: those of a READ's response count as well,
 // which come the other way.
 type wirePeer struct {
 	addr      netip.Addr
 	users     int
-	window    uint64 // packets that may be under way
-	flight    uint64 // that are
+	window    uint64 // packets that may be under way, from leastFlight to mostFlight
+	common    uint64 // packets of window that are no connection's part
+	flight    uint64 // packets that are under way
 	threshold uint64 // up to here the window grows by each answered packet
-	answered  uint64 // packets, since the beginning
-	grown     uint64 // answered packets, since it grew last
-	calm      uint64 // until so many are answered, a loss is no news
 	waiting   []*wireLink
 }
 
@@ -40,7 +47,7 @@ type wirePeer struct {
 func (s *wireShard) peer(addr netip.Addr) *wirePeer {
 	p := s.peers[addr]
 	if p == nil {
-		p = &wirePeer{addr: addr, window: firstFlight, threshold: mostFlight}
+		p = &wirePeer{addr: addr, window: firstFlight, common: firstFlight, threshold: mostFlight}
 		if s.peers == nil {
 			s.peers = make(map[netip.Addr]*wirePeer)
 		}
@@ -62,34 +69,6 @@ func (p *wirePeer) room(n uint64) bool { return p.flight+n <= p.window }
 // full reports whether n more packets are all that may be.
 func (p *wirePeer) full(n uint64) bool { return !p.room(n + 1) }
 
-// grow counts n answered packets, which are not under way any more. A window that
-// was not used stays as it is: nothing is known of more than was tried.
-func (p *wirePeer) grow(n uint64) {
-	p.answered += n
-	if 2*(p.flight+n) < p.window {
-		return
-	}
-	if p.window < p.threshold {
-		p.window = min(p.window+n, mostFlight)
-		return
-	}
-	if p.grown += n; p.grown >= p.window {
-		p.grown = 0
-		p.window = min(p.window+1, mostFlight)
-	}
-}
-
-// shrink: something got lost of a flight. What was under way together tells of the
-// same loss.
-func (p *wirePeer) shrink(flight uint64) {
-	if p.answered < p.calm {
-		return
-	}
-	p.window = max(leastFlight, min(p.window, flight)/2)
-	p.threshold, p.grown = p.window, 0
-	p.calm = p.answered + flight
-}
-
 // resume lets a connection go on that waits for room, the one that has waited
 // for longest. When it has sent what it wants, it calls this in its turn.
 func (p *wirePeer) resume() {
@@ -104,19 +83,80 @@ func (p *wirePeer) resume() {
 
 // A wireFlight is a connection's part of what is under way to the peer.
 type wireFlight struct {
-	peer   *wirePeer
-	flight uint64
-	waits  bool // among those of the peer that wait
+	peer     *wirePeer
+	flight   uint64 // packets under way
+	waits    bool   // among those of the peer that wait
+	part     uint64 // packets that this connection's answers have added to the peer's window
+	grown    uint64 // answered packets since part grew last
+	answered uint64 // packets, since the beginning
+	// recoveryEnd is how many packets have to be answered before a loss counts
+	// again. Packets that were under way together tell of the same loss (RFC 9002,
+	// 7.3.2).
+	recoveryEnd uint64
+	// ownWindow is how many packets of this connection may be under way, from leastFlight
+	// to window. Its own losses reduce it, whatever they do to the peer's window.
+	ownWindow uint64
+	ownGrown  uint64 // answered packets since ownWindow grew last
 }
 
-// open reports whether n more sequences may be sent. One packet always may where
-// none is under way, whatever the others do: a connection whose end is silent does
-// not hold up the others for long.
+// join makes the flight a part of what is under way to a peer.
+func (f *wireFlight) join(p *wirePeer) { f.peer, f.ownWindow = p, window }
+
+// grow counts n answered packets, which are not under way any more. A window that
+// was not used stays as it is: nothing is known of more than was tried.
+func (f *wireFlight) grow(n uint64) {
+	p := f.peer
+	f.answered += n
+	if f.ownWindow < window {
+		if f.ownGrown += n; f.ownGrown >= f.ownWindow {
+			f.ownWindow, f.ownGrown = f.ownWindow+1, 0
+		}
+	}
+	if 2*(p.flight+n) < p.window {
+		return
+	}
+	more := n
+	if p.window >= p.threshold {
+		if f.grown += n; f.grown < p.window {
+			return
+		}
+		f.grown, more = 0, 1
+	}
+	more = min(more, mostFlight-min(p.window, mostFlight))
+	p.window += more
+	f.part += more
+}
+
+// shrink counts a loss among the last packets of the connection, of which flight were
+// under way. The connection then may have half of them under way. The peer's window
+// loses that half, and what was not used of it, as far as the connection has a claim
+// to it.
+func (f *wireFlight) shrink(flight uint64) {
+	if f.answered < f.recoveryEnd {
+		return
+	}
+	f.recoveryEnd = f.answered + flight
+	f.ownWindow, f.ownGrown, f.grown = max(leastFlight, min(f.ownWindow, flight)/2), 0, 0
+	p := f.peer
+	used := min(p.window, p.flight-f.flight+flight)
+	mine := min(used, flight)
+	less := min(p.window-used+mine-mine/2, f.part+p.common, p.window-min(p.window, leastFlight))
+	own := min(less, f.part)
+	f.part -= own
+	p.common -= less - own
+	p.window -= less
+	p.threshold = p.window
+}
+
+// open reports whether n more sequences may be sent. A connection may always have its
+// share of the window under way, and one packet at least, whatever the others do: a
+// connection whose end answers late does not hold up the others for long.
 func (l *wireLink) open(n uint64) bool {
-	if l.seq-l.q.acked+n > window || l.inquired > 0 && l.flight > 0 {
+	if l.seq-l.q.acked+n > window || l.flight > 0 && (l.inquired > 0 || l.flight+n > l.ownWindow) {
 		return false
 	}
-	if l.peer.room(n) || l.flight == 0 && n == 1 || l.peer.flight == 0 {
+	p := l.peer
+	if p.room(n) || p.flight == 0 || l.flight+n <= max(1, p.window/uint64(p.users)) {
 		return true
 	}
 	if !l.waits {
@@ -129,7 +169,8 @@ func (l *wireLink) open(n uint64) bool {
 // wantsAck reports whether the packet at hand, of n sequences, is to be acknowledged
 // although its message goes on: in time, that the window can move.
 func (l *wireLink) wantsAck(n uint64) bool {
-	return l.inquired > 0 || l.quiet >= min(ackEveryPackets, max(1, int(l.peer.window/4))) || l.peer.full(n)
+	most := min(l.peer.window, l.ownWindow)
+	return l.inquired > 0 || l.quiet >= min(ackEveryPackets, max(1, int(most/4))) || l.peer.full(n) || l.flight+n >= l.ownWindow
 }
 
 // account follows the place in the sequence. What waits for a receive buffer is
@@ -147,6 +188,8 @@ func (l *wireLink) account() {
 func (l *wireLink) ground() {
 	l.peer.flight -= l.flight
 	l.flight = 0
+	l.peer.common += l.part
+	l.part = 0
 	if l.waits {
 		l.waits = false
 		i := slices.Index(l.peer.waiting, l)

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,55 +14,148 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// answer is that n packets which were under way are answered.
-func (p *wirePeer) answer(n uint64) {
-	p.flight -= n
-	p.grow(n)
+// newFlight is a connection that joins the others to a peer.
+func newFlight(p *wirePeer) *wireFlight {
+	f := &wireFlight{}
+	f.join(p)
+	return f
 }
+
+// send is that n more packets are under way.
+func (f *wireFlight) send(n uint64) {
+	f.flight += n
+	f.peer.flight += n
+}
+
+// answer is that n packets which were under way are answered.
+func (f *wireFlight) answer(n uint64) {
+	f.flight -= n
+	f.peer.flight -= n
+	f.grow(n)
+}
+
+// trip is that the connection fills the window, and all of it is answered.
+func (f *wireFlight) trip() {
+	f.send(f.peer.window - f.peer.flight)
+	f.answer(f.flight)
+}
+
+// lose is that something of what is under way got lost.
+func (f *wireFlight) lose() { f.shrink(f.flight) }
 
 func TestWirePeerGrowsAndShrinks(t *testing.T) {
 	p := (&wireShard{}).peer(scriptAddr)
+	f := newFlight(p)
 	require.EqualValues(t, firstFlight, p.window)
 
-	p.flight = 4
-	p.answer(4)
+	f.send(4)
+	f.answer(4)
 	require.EqualValues(t, firstFlight, p.window, "nothing is known of more than was tried")
 
-	p.flight = p.window
-	p.answer(firstFlight)
+	f.trip()
 	require.EqualValues(t, 2*firstFlight, p.window, "twice as much in a round trip")
 
-	p.flight = p.window
-	p.shrink(p.flight)
-	p.shrink(p.flight)
+	f.send(p.window)
+	f.lose()
+	f.lose()
 	require.EqualValues(t, firstFlight, p.window, "half, for one loss")
-	p.answer(2 * firstFlight)
+	require.EqualValues(t, firstFlight, f.ownWindow)
+	f.answer(2 * firstFlight)
+	was := p.window
 	for range 3 {
-		p.flight = p.window
-		p.answer(p.window)
+		f.trip()
 	}
-	require.EqualValues(t, firstFlight+4, p.window, "one more in a round trip")
+	require.EqualValues(t, was+3, p.window, "one more in a round trip")
+	require.Greater(t, f.ownWindow, uint64(firstFlight))
 
 	for range 20 {
-		p.flight = p.window
-		p.shrink(p.flight)
-		p.answer(p.flight)
+		f.send(p.window)
+		f.lose()
+		f.answer(f.flight)
 	}
-	p.shrink(leastFlight)
+	f.shrink(leastFlight)
 	require.EqualValues(t, leastFlight, p.window)
+	require.EqualValues(t, leastFlight, f.ownWindow)
 	p.threshold = 2 * mostFlight
 	for range 20 {
-		p.flight = p.window
-		p.answer(p.window)
+		f.trip()
 	}
 	require.EqualValues(t, mostFlight, p.window)
 }
 
 // A flight that is small because the window was not used is what gets halved.
 func TestWirePeerShrinksWhatWasUsed(t *testing.T) {
-	p := &wirePeer{window: mostFlight, threshold: mostFlight, flight: 40}
-	p.shrink(p.flight)
+	p := &wirePeer{window: mostFlight, common: mostFlight, threshold: mostFlight}
+	f := newFlight(p)
+	f.send(40)
+	f.lose()
 	require.EqualValues(t, 20, p.window)
+}
+
+// Connections that all lose packets halve the window together, and what one has
+// earned the losses of others do not take.
+func TestWirePeerLossesAreTheirOwners(t *testing.T) {
+	p := (&wireShard{}).peer(scriptAddr)
+	honest, liar := newFlight(p), newFlight(p)
+	for p.window < 200 {
+		honest.trip()
+	}
+	earned := honest.part
+	for range 1000 {
+		half := p.window / 2
+		honest.send(half)
+		liar.send(min(liar.ownWindow, p.window-half))
+		liar.lose()
+		liar.answer(liar.flight)
+		honest.answer(half)
+		require.GreaterOrEqual(t, honest.part, earned)
+		require.GreaterOrEqual(t, p.window, honest.part)
+		earned = honest.part
+	}
+	require.Greater(t, p.window, uint64(200))
+	require.EqualValues(t, window, honest.ownWindow)
+	require.Less(t, liar.ownWindow, uint64(2*leastFlight))
+
+	// Now both lose what they have under way.
+	was, flights := p.window, []*wireFlight{honest, newFlight(p)}
+	for _, f := range flights {
+		f.part, p.common = p.window/2, 0
+		f.send(p.window / 2)
+	}
+	liar.part = 0
+	for _, f := range flights {
+		f.lose()
+	}
+	require.InDelta(t, was/2, p.window, 2)
+}
+
+// The window is always the sum of its parts, whatever happens.
+func TestWirePeerParts(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	p := (&wireShard{}).peer(scriptAddr)
+	flights := []*wireFlight{newFlight(p), newFlight(p), newFlight(p)}
+	for range 100_000 {
+		f := flights[rng.IntN(len(flights))]
+		switch rng.IntN(8) {
+		case 0, 1, 2:
+			f.send(rng.Uint64N(64))
+		case 3, 4, 5:
+			f.answer(rng.Uint64N(f.flight + 1))
+		case 6:
+			f.lose()
+		default:
+			f.shrink(rng.Uint64N(200))
+		}
+		sum := p.common
+		for _, f := range flights {
+			sum += f.part
+			require.LessOrEqual(t, f.ownWindow, uint64(window))
+			require.GreaterOrEqual(t, f.ownWindow, uint64(leastFlight))
+		}
+		require.Equal(t, p.window, sum)
+		require.GreaterOrEqual(t, p.window, uint64(leastFlight))
+		require.LessOrEqual(t, p.window, uint64(mostFlight))
+	}
 }
 
 // A window that is small lets through what it says, and asks for an answer in
@@ -99,8 +193,11 @@ func TestWireSharedWindow(t *testing.T) {
 
 	peer.window = 8
 	other.flight, peer.flight = 8, 8
-	p.post(1, verbs.OpSend, 3*scriptMTU)
-	p.wantRequest("one packet always may", wire.SendFirst, 0)
+	p.post(1, verbs.OpSend, 6*scriptMTU)
+	p.wantRequest("its share always may", wire.SendFirst, 0)
+	for i := range uint64(3) {
+		p.wantRequest("which is half of the window", wire.SendMiddle, i+1)
+	}
 	p.wantQuiet("and no more")
 	require.True(t, p.l.waits)
 	require.Equal(t, []*wireLink{p.l}, peer.waiting)
@@ -108,8 +205,8 @@ func TestWireSharedWindow(t *testing.T) {
 	other.ground()
 	require.False(t, p.l.waits)
 	p.l.s.work()
-	p.wantRequest("there is room now", wire.SendMiddle, 1)
-	p.wantRequest("", wire.SendLast, 2)
+	p.wantRequest("there is room now", wire.SendMiddle, 4)
+	p.wantRequest("", wire.SendLast, 5)
 
 	peer.window = 1
 	p.post(2, verbs.OpSend, 1)

@@ -23,7 +23,7 @@ func (l *wireLink) lost() {
 // repeat goes back because something got lost.
 func (l *wireLink) repeat() {
 	l.q.shard.counts.inc(completerRetryErr)
-	l.peer.shrink(l.peer.flight)
+	l.shrink(l.flight)
 	l.goBack()
 }
 
@@ -107,7 +107,7 @@ func (l *wireLink) inquire() {
 	if l.inquired > 0 || l.q.attr.RetryCount == 0 {
 		return
 	}
-	flight := l.peer.flight
+	flight := l.flight
 	l.recovering = false
 	l.goBack()
 	l.touched, l.inquired = false, max(1, flight)

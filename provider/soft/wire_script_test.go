@@ -64,7 +64,7 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 		}
 	})
 	p.l = p.e.qp.path.(*wireLink)
-	p.l.peer.window, p.l.peer.calm = mostFlight, math.MaxUint64 // it has room, whatever gets lost
+	p.l.peer.window, p.l.recoveryEnd = mostFlight, math.MaxUint64 // it has room, whatever gets lost
 	return p
 }
 

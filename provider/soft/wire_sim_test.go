@@ -5,6 +5,7 @@ package soft
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,6 +21,8 @@ type sim struct {
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
+	lose  func(p wire.Packet) bool          // packets that do not arrive; nil for none
+	late  func(p wire.Packet) time.Duration // what a packet takes in addition; nil for nothing
 }
 
 // simHost is the packet link of a shard, which has an address of its own. It
@@ -106,7 +109,7 @@ func (s *sim) step() bool {
 
 func (s *sim) deliver(p netsim.Packet) {
 	pkt, err := wire.Decode(p.Data)
-	if err != nil {
+	if err != nil || s.lose != nil && s.lose(pkt) {
 		return
 	}
 	var flow wire.Flow
@@ -162,7 +165,12 @@ func (h *simHost) flush() {
 		pkt, err := wire.Decode(p.Data)
 		require.NoError(h.sim.t, err)
 		flow.Seal(pkt, 0)
+		delay := h.sim.net.Config.Delay
+		if h.sim.late != nil {
+			h.sim.net.Config.Delay += h.sim.late(pkt)
+		}
 		h.sim.net.Send(h.sim.now, p)
+		h.sim.net.Config.Delay = delay
 		h.spare = append(h.spare, p.Data)
 	}
 	h.sent = h.sent[:0]

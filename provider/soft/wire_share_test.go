@@ -1,0 +1,121 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/netsim"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// neighbours are two connections from one shard to one host, the first of which is
+// honest: the second belongs to somebody else there.
+type neighbours struct {
+	*sim
+	honest, other [2]*end // this side, and the peer's
+	started       int     // messages of the other connection
+}
+
+func newNeighbours(t *testing.T) *neighbours {
+	n := &neighbours{sim: newSim(t, 1, netsim.Config{Delay: 50 * time.Microsecond})}
+	for i := range 2 {
+		n.honest[i] = n.newEnd()
+		n.other[i] = newEnd(t, n.dev, i, verbs.ProgressManual)
+	}
+	n.join(n.honest[0], n.honest[1])
+	n.join(n.other[0], n.other[1])
+	return n
+}
+
+const (
+	shareMessages = 1000
+	shareSize     = 128 << 10 // 32 packets
+)
+
+func write(from, to *end, id int) {
+	from.post(verbs.SendWR{ID: uint64(id), Opcode: verbs.OpWrite, Flags: verbs.SendSignaled,
+		SGEs: []verbs.SGE{verbs.SGEOf(from.mr, 0, shareSize)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey()})
+}
+
+// run has both connections send as much as they can, and returns how long the
+// messages of the honest one take in virtual time.
+func (n *neighbours) run() time.Duration {
+	begin, posted, done := n.now, 0, 0
+	for range simLimit {
+		for posted < shareMessages && posted-done < 64 {
+			write(n.honest[0], n.honest[1], posted)
+			posted++
+		}
+		for ; n.started < 64; n.started++ {
+			write(n.other[0], n.other[1], n.started)
+		}
+		for _, e := range []*end{n.honest[0], n.other[0]} {
+			for _, wc := range e.taken() {
+				require.Equal(n.t, verbs.StatusSuccess, wc.Status)
+				if wc.QPN == n.honest[0].qp.num {
+					done++
+				} else {
+					n.started--
+				}
+			}
+		}
+		if done == shareMessages {
+			return time.Duration(n.now - begin)
+		}
+		n.step()
+	}
+	require.FailNow(n.t, "it does not end")
+	return 0
+}
+
+// A peer that pretends to lose packets slows down its own connection, and hardly
+// another one to the same address.
+func TestWireFakedLossesHurtTheirOwner(t *testing.T) {
+	fair := newNeighbours(t).run()
+
+	n := newNeighbours(t)
+	seen, faked := 0, 0
+	n.lose = func(p wire.Packet) bool {
+		if p.BTH().DestQP() != n.other[1].qp.num {
+			return false
+		}
+		seen++
+		if seen%8 == 0 {
+			faked++
+			return true
+		}
+		return false
+	}
+	beside := n.run()
+	require.Greater(t, faked, 50)
+	t.Logf("beside an honest connection %v, beside one that fakes %d losses %v", fair, faked, beside)
+	require.Less(t, beside, fair*3/2, "it keeps two thirds of its throughput")
+}
+
+// A peer that acknowledges late holds up its own connection, and leaves another one
+// to the same address its share, on a way that has room for few packets.
+func TestWireLateAnswersHurtTheirOwner(t *testing.T) {
+	narrow := func() *neighbours {
+		n := newNeighbours(t)
+		peer := n.honest[0].qp.path.(*wireLink).peer
+		peer.threshold = peer.window
+		return n
+	}
+	fair := narrow().run()
+
+	n := narrow()
+	n.late = func(p wire.Packet) time.Duration {
+		if p.BTH().DestQP() == n.other[0].qp.num {
+			return 10 * time.Millisecond
+		}
+		return 0
+	}
+	beside := n.run()
+	t.Logf("beside an honest connection %v, beside one that answers late %v", fair, beside)
+	require.Less(t, beside, 2*fair, "it keeps half of its throughput")
+}
