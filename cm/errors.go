@@ -109,7 +109,8 @@ type RejectError struct {
 	// tell, it is true for RejectConsumer with private data.
 	ByApplication bool
 	// Cause says more, where the transport knows more than the reason: a
-	// *UserError when the users of the two processes do not allow each other.
+	// *UserError when the users of the two processes do not allow each other, a
+	// *MTUError when the peer takes no path MTU that this side has asked for.
 	// Nil means that the reason is all that is known.
 	Cause error
 }
@@ -139,6 +140,17 @@ func because(what string, cause error) string {
 		return what
 	}
 	return fmt.Sprintf("%s: %v", what, cause)
+}
+
+// An MTUError is the cause of a refusal for RejectInvalidMTU. The device has asked for
+// the connection again and again, each time with a smaller path MTU.
+type MTUError struct {
+	Largest  verbs.MTU // of the first request, what the path from this side carries
+	Smallest verbs.MTU // of the last
+}
+
+func (e *MTUError) Error() string {
+	return fmt.Sprintf("the peer takes no path MTU from %d down to %d bytes", e.Largest.Bytes(), e.Smallest.Bytes())
 }
 
 // SIDRStatus is the status of a reply to a datagram lookup (IBTA vol. 1,

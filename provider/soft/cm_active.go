@@ -131,7 +131,7 @@ func (i *id) onReject(m *rejectMsg) bool {
 func (i *id) refused(m *rejectMsg) {
 	i.enter(phaseOver)
 	i.failQP()
-	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private}
+	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: m.cause}
 	if i.ps == cm.UDP {
 		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRReject)
 	}

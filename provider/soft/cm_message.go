@@ -75,6 +75,7 @@ type rejectMsg struct {
 	reason        cm.RejectReason
 	byApplication bool
 	private       []byte
+	cause         error // what this side knows beside the reason; it is not sent
 }
 
 // disconnectMsg (DREQ) ends a connection.

@@ -126,7 +126,7 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 // queue pair (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
-		return &rejectMsg{reason, byApplication, private}
+		return &rejectMsg{reason: reason, byApplication: byApplication, private: private}
 	}
 	status := cm.SIDRReject
 	if reason == cm.RejectNoResources {

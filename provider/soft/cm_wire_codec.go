@@ -130,7 +130,7 @@ func parseREP(r *wire.REP) *replyMsg {
 func parseREJ(r *wire.REJ) *rejectMsg {
 	reason := cm.RejectReason(r.Reason)
 	spoken := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
-	return &rejectMsg{reason, reason == cm.RejectConsumer && spoken, bytes.Clone(r.PrivateData[:])}
+	return &rejectMsg{reason: reason, byApplication: reason == cm.RejectConsumer && spoken, private: bytes.Clone(r.PrivateData[:])}
 }
 
 func encodeSIDRREQ(mad *wire.MAD, m *lookupMsg, own uint32) {

@@ -195,6 +195,9 @@ func (x *madExchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wir
 	if what != wire.AnsweredREQ {
 		r.LocalID = secondID(m)
 	}
+	if reason == cm.RejectInvalidMTU {
+		tellMTU(&r, port.mtu)
+	}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
 	port.send(&out, to)

@@ -131,7 +131,12 @@ func TestWireCMPathTooLong(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
 	s.server.p.dev.mads.ports[serverAddr].mtu = verbs.MTU512
-	s.requireREJ(s.ask(s.req(l.LocalAddr().Port())), cm.RejectInvalidMTU)
+	answers := s.ask(s.req(l.LocalAddr().Port()))
+	s.requireREJ(answers, cm.RejectInvalidMTU)
+	var r wire.REJ
+	r.Decode(&answers[0])
+	require.EqualValues(t, 1, r.InfoLength)
+	require.Equal(t, verbs.MTU512, verbs.MTU(r.Info[0]))
 }
 
 func TestWireCMRepeatedRequest(t *testing.T) {

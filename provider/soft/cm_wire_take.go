@@ -167,7 +167,9 @@ func (c *wireCarrier) onREJ(m *wire.MAD) {
 	if c.peer != 0 && r.LocalID != 0 && r.LocalID != c.peer {
 		return
 	}
-	c.deliver(parseREJ(&r))
+	if !c.askSmaller(&r) {
+		c.deliver(c.refusal(&r))
+	}
 }
 
 // onDREQ: the peer wants to end the connection, of which it names our queue

@@ -132,7 +132,7 @@ func parse(b []byte) (message, error) {
 		return &readyMsg{}, nil
 	case kindREJ:
 		reason := cm.RejectReason(binary.LittleEndian.Uint16(b[4:]))
-		return &rejectMsg{reason, byApplication, private}, checkPrivate(private, cm.TCP, cm.MessageReject)
+		return &rejectMsg{reason: reason, byApplication: byApplication, private: private}, checkPrivate(private, cm.TCP, cm.MessageReject)
 	case kindDREQ:
 		return &disconnectMsg{}, nil
 	case kindDREP:

@@ -1,0 +1,66 @@
+//go:build linux
+
+package soft
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A REQ names the path MTU, and a REP can not change it: a side that takes less
+// refuses the REQ (IBTA vol. 1, 12.6.7.2, reason 26), and the other side asks again
+// with a smaller one. So the number of requests is at most that of the MTUs.
+
+// tellMTU writes the largest path MTU that this side takes into the additional
+// information of a REJ: one byte, the code of a REQ.
+func tellMTU(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }
+
+// refusesMTU reports whether a REJ refuses the path MTU of the request that the
+// carrier has sent.
+func (c *wireCarrier) refusesMTU(r *wire.REJ) bool {
+	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.id != nil &&
+		c.id.phase == phaseRequestSent && c.repeat.mad.Attribute() == wire.AttrREQ
+}
+
+// askSmaller asks for the connection with a smaller path MTU, if the peer has refused
+// the one of the request, and reports whether it did. The MTU is the one that the peer
+// names, or else the next smaller one. The request is a new one, with a communication
+// id of its own, since the peer has refused the old one for good.
+func (c *wireCarrier) askSmaller(refusal *wire.REJ) bool {
+	if !c.refusesMTU(refusal) || c.id.terms.mtu <= minPathMTU {
+		return false
+	}
+	mtu := c.id.terms.mtu - 1
+	if told := verbs.MTU(refusal.Info[0]); refusal.InfoLength == 1 && told >= minPathMTU && told < mtu {
+		mtu = told
+	}
+	c.id.terms.mtu = mtu
+	var r wire.REQ
+	r.Decode(&c.repeat.mad)
+	c.rename()
+	r.LocalID, r.MTU = c.own, uint8(mtu)
+	c.repeat.stop()
+	r.Encode(&c.repeat.mad, tid(c.own))
+	c.repeat.now()
+	c.repeat.start()
+	return true
+}
+
+// rename gives the carrier another communication id.
+func (c *wireCarrier) rename() {
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	delete(c.x.carriers, c.own)
+	c.own = c.x.newID()
+	c.x.carriers[c.own] = c
+}
+
+// refusal is what a REJ says.
+func (c *wireCarrier) refusal(r *wire.REJ) *rejectMsg {
+	m := parseREJ(r)
+	if c.refusesMTU(r) {
+		m.cause = &cm.MTUError{Largest: c.port.mtu, Smallest: c.id.terms.mtu}
+	}
+	return m
+}

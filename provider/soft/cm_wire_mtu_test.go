@@ -1,0 +1,119 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// requests are the REQs that a world has seen.
+func (w *madWorld) requests() func() []wire.REQ {
+	var seen []wire.REQ
+	w.fate = func(m *wire.MAD, _ netip.Addr) int {
+		if m.Attribute() == wire.AttrREQ {
+			var r wire.REQ
+			r.Decode(m)
+			seen = append(seen, r)
+		}
+		return 1
+	}
+	return func() []wire.REQ { return seen }
+}
+
+// A server whose interface carries less than the client's gets a second request,
+// which has the path MTU that it names.
+func TestWireCMSmallerMTU(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	w.server.p.dev.mads.ports[serverAddr].mtu = verbs.MTU512
+	requests := w.requests()
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+
+	require.Len(t, requests(), 2)
+	first, second := requests()[0], requests()[1]
+	require.Equal(t, verbs.MTU4096, verbs.MTU(first.MTU))
+	require.Equal(t, verbs.MTU512, verbs.MTU(second.MTU))
+	require.NotEqual(t, first.LocalID, second.LocalID, "the refused request is over")
+	for _, id := range []*cm.ID{active, passive} {
+		attr, err := id.QP().Query()
+		require.NoError(t, err)
+		require.Equal(t, verbs.MTU512, attr.PathMTU)
+	}
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	require.Len(t, w.client.p.dev.mads.carriers, 1)
+	w.disconnected(active, passive)
+	w.quiet()
+}
+
+// The second request is repeated like the first when it is lost.
+func TestWireCMSmallerMTULost(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	w.server.p.dev.mads.ports[serverAddr].mtu = verbs.MTU2048
+	requests := 0
+	w.fate = func(m *wire.MAD, _ netip.Addr) int {
+		if m.Attribute() == wire.AttrREQ {
+			if requests++; requests == 2 {
+				return 0
+			}
+		}
+		return 1
+	}
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+	w.disconnected(active, passive)
+	w.quiet()
+}
+
+// A peer that does not say what it takes is asked with each smaller MTU. When it
+// takes none, the error names what was asked for.
+func TestWireCMNoMTU(t *testing.T) {
+	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
+		w := newMADWorld(t)
+		var asked []verbs.MTU
+		var ids []uint32
+		w.fate = func(m *wire.MAD, to netip.Addr) int {
+			if m.Attribute() == wire.AttrREQ && to == serverAddr {
+				var r wire.REQ
+				r.Decode(m)
+				asked, ids = append(asked, verbs.MTU(r.MTU)), append(ids, r.LocalID)
+				w.refuse(&r, info)
+			}
+			return 0
+		}
+		active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
+		ev := w.want(w.client, cm.Rejected, active)
+		require.Equal(t, []verbs.MTU{verbs.MTU4096, verbs.MTU2048, verbs.MTU1024, verbs.MTU512, verbs.MTU256}, asked)
+		slices.Sort(ids)
+		require.Len(t, slices.Compact(ids), len(asked), "each request has an id of its own")
+		var wrong *cm.MTUError
+		require.ErrorAs(t, ev.Err, &wrong)
+		require.EqualError(t, ev.Err, "connection refused: invalid path MTU: the peer takes no path MTU from 4096 down to 256 bytes")
+		require.Equal(t, verbs.StateError, active.QP().State())
+		w.quiet()
+	}
+}
+
+// refuse sends the client the refusal of its path MTU.
+func (w *madWorld) refuse(r *wire.REQ, info []byte) {
+	rej := wire.REJ{RemoteID: r.LocalID, Reason: uint16(cm.RejectInvalidMTU), InfoLength: uint8(len(info))}
+	copy(rej.Info[:], info)
+	var m wire.MAD
+	rej.Encode(&m, tid(r.LocalID))
+	w.flying = append(w.flying, flight{m, serverAddr, clientAddr})
+}
