@@ -4,17 +4,20 @@
 GO       ?= go
 TIMEOUT  ?= 20m
 FUZZTIME ?= 10s
+DURATION ?= 10m
+SEED     ?= 0
 SYSTEMS  := darwin freebsd windows
 
 NARROW   := ./cm ./cq ./internal/duet ./internal/wire ./poller ./provider/soft ./reactor ./verbs/...
 
-.PHONY: help test check deps lint race nocgo narrow cross test-vm hostile fuzz microbench
+.PHONY: help test check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench
 
 help:
 	@echo 'make test        all of it: lint, tests with -race, without cgo, on 32 bits, other systems, test-vm'
 	@echo 'make check       lint and tests, once'
 	@echo 'make test-vm     the kernel'\''s RDMA stack and other programs, in a virtual machine'
 	@echo 'make hostile     attacks from other processes, beside a client that must lose nothing; test has it too'
+	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails when something was lost or a server grew'
 	@echo 'make fuzz        every fuzz target for FUZZTIME ($(FUZZTIME))'
 	@echo 'make microbench  what the hot path is made of, in the format of benchstat'
 
@@ -72,6 +75,10 @@ test-vm:
 # root it also attacks as another user. race and nocgo run it too.
 hostile:
 	$(GO) test -count 1 -timeout $(TIMEOUT) -v ./internal/hostile
+
+# SEED has the attacks of an earlier run again; 0 takes others each time.
+soak:
+	$(GO) run ./internal/soak -duration $(DURATION) -seed $(SEED)
 
 fuzz:
 	@GO='$(GO)' scripts/fuzz.sh $(FUZZTIME)

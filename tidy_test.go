@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"internal/duet":     {"provider", "provider/soft", "cm", "verbs"},
 	"internal/wire":     {"internal/psn"},
 	"internal/hostile":  {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
+	"internal/soak":     {"internal/hostile", "provider/soft"},
 	"internal/faultcq":  {"verbs"},
 	"verbs":             {},
 	"verbs/verbstest":   {"verbs", "cm", "internal/leak"},

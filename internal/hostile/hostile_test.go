@@ -164,10 +164,5 @@ func (sc *scene) end() {
 // addrs counts the addresses that newAddr has given out.
 var addrs atomic.Uint32
 
-// newAddr is an address of 127.0.0.0/8 that no other test has: one process has the
-// UDP port of an address. Other test processes have other process IDs.
-func newAddr() netip.Addr {
-	pid := uint32(os.Getpid())
-	n := addrs.Add(1)
-	return netip.AddrFrom4([4]byte{127, byte(64 + pid>>8&63), byte(pid), byte(n)})
-}
+// newAddr is an address of this host that no other process of a test has.
+func newAddr() netip.Addr { return hostile.Addr(int(addrs.Add(1))) }

@@ -35,9 +35,10 @@ func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
+	// The interrupt from the keyboard goes to the process group of the parent only.
 	// PR_SET_PDEATHSIG goes by the end of the thread that forked, see prctl(2). A
 	// thread of the Go runtime ends only with a goroutine that is locked to it.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
 		p.cmd.Dir = "/" // the directory of a test may be closed to other users

@@ -1,0 +1,83 @@
+//go:build linux
+
+// Command soak attacks the library for as long as it is told, on the local path and
+// on the wire path, while clients check every byte of their echoes. It prints what
+// was lost and damaged, the longest round trip, and what the servers hold of memory,
+// descriptors and goroutines. It fails when something was lost, or when a server
+// holds more at the end than at the beginning.
+//
+//	go run ./internal/soak -duration 10m
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/hostile"
+)
+
+func main() {
+	if hostile.IsChild() {
+		os.Exit(hostile.Child())
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	cancel()
+	os.Exit(status)
+}
+
+// options are the flags.
+type options struct {
+	duration time.Duration
+	seed     uint64
+	every    time.Duration
+}
+
+func parse(args []string, stderr io.Writer) (o options, err error) {
+	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.DurationVar(&o.duration, "duration", 10*time.Minute, "how long the attacks last, 20s at least")
+	flags.Uint64Var(&o.seed, "seed", 0, "of the choice of attacks and of what they send; 0 takes one from the clock")
+	flags.DurationVar(&o.every, "every", 0, "how often the state is printed; 0 means ten times in all")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.duration < 20*time.Second:
+		return o, fmt.Errorf("-duration %v: 20s is the least", o.duration)
+	}
+	if o.seed == 0 {
+		o.seed = uint64(time.Now().UnixNano())
+	}
+	if o.every <= 0 {
+		o.every = o.duration / 10
+	}
+	return o, nil
+}
+
+// run returns the exit status: 0 when nothing was lost and nothing grew.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	o, err := parse(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err == nil:
+		fmt.Fprintf(stdout, "soak: %v; -seed %d has the same attacks again\n", o.duration, o.seed)
+		err = soak(ctx, &o, stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(stderr, "soak:", err)
+		return 1
+	}
+	fmt.Fprintln(stdout, "soak: passed")
+	return 0
+}

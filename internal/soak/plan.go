@@ -1,0 +1,127 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/hostile"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+)
+
+// A plan is one attack.
+type plan struct {
+	name     string
+	carryOut func(ctx context.Context, s *site) error
+}
+
+// longest is how long an attack takes at most. It is arbitrary: long enough for
+// thousands of packets, and so short that ten minutes have every attack many times.
+const longest = 4 * time.Second
+
+// plans are the attacks that the path allows.
+func (s *site) plans() []plan {
+	common := []plan{
+		{"kill clients", killClients},
+		{"stop clients", stopClients},
+		{"kill the server", restartServer},
+	}
+	if s.path == soft.PathWire {
+		return append(common,
+			attacker(hostile.RoleFlood, hostile.Spec{From: hostile.FloodAddr(), Sources: 250, Interval: 10 * time.Millisecond}),
+			attacker(hostile.RoleNoise, hostile.Spec{Interval: 5 * time.Millisecond}),
+			attacker(hostile.RoleVandal, hostile.Spec{Rude: true}),
+			attacker(hostile.RoleHoarder, hostile.Spec{Interval: 10 * time.Millisecond}),
+			attacker(hostile.RoleHalves, hostile.Spec{Conns: 8}),
+		)
+	}
+	return append(common,
+		attacker(hostile.RoleScribbler, hostile.Spec{Conns: 4}),
+		attacker(hostile.RoleBabbler, hostile.Spec{}),
+		attacker(hostile.RoleForger, hostile.Spec{Interval: time.Millisecond}),
+	)
+}
+
+// attacker is the attack of a role. Half of the attackers end in order, the others
+// are killed.
+func attacker(r hostile.Role, spec hostile.Spec) plan {
+	return plan{string(r), func(ctx context.Context, s *site) error {
+		p, err := s.start(r, s.user, spec)
+		if err != nil {
+			return err
+		}
+		defer p.Kill()
+		s.wait(ctx, longest)
+		if s.rand.IntN(2) == 0 {
+			return nil
+		}
+		_, err = p.Finish()
+		return err
+	}}
+}
+
+// killClients kills clients while their messages are on their way.
+func killClients(ctx context.Context, s *site) error {
+	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8, Expendable: true})
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	s.wait(ctx, time.Second)
+	return nil
+}
+
+// stopClients stops clients for a while. Half of them go on, and must have lost
+// nothing; the others are killed.
+func stopClients(ctx context.Context, s *site) error {
+	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
+	if err != nil {
+		return err
+	}
+	defer p.Kill()
+	if err := p.Stop(); err != nil {
+		return err
+	}
+	s.wait(ctx, longest)
+	if s.rand.IntN(2) == 0 {
+		return nil
+	}
+	if err := p.Continue(); err != nil {
+		return err
+	}
+	note, err := p.Finish()
+	if err != nil {
+		return err
+	}
+	return lossOf(note.Tally)
+}
+
+// restartLimit is how long the client of a server that was killed may take to connect
+// again. On the wire path it first has to find out: that takes all retries.
+const restartLimit = 90 * time.Second
+
+// restartServer kills the second server, starts it again, and waits until its client
+// has connected again.
+func restartServer(ctx context.Context, s *site) error {
+	s.mortal.Kill()
+	s.wait(ctx, time.Second)
+	var err error
+	if s.mortal, _, err = s.listen(s.mortalAddr); err != nil {
+		return err
+	}
+	before, err := s.widow.Report()
+	if err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(restartLimit); time.Now().Before(deadline); pause(ctx, 50*time.Millisecond) {
+		now, err := s.widow.Report()
+		if err != nil || now.Tally.Echoes > before.Tally.Echoes {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil // the time of the attacks is over
+		}
+	}
+	return errDeaf
+}

@@ -1,0 +1,173 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/hostile"
+)
+
+// A reading is the state of a site at one time.
+type reading struct {
+	usage  hostile.Usage
+	server hostile.ServerState
+	steady hostile.Tally
+	churn  hostile.Tally
+}
+
+// A record has the readings that count, and prints all.
+type record struct {
+	out   io.Writer
+	began time.Time
+	sites []*site
+	marks [][]reading // settled, by part and by site
+	lines int
+}
+
+func (s *site) read() (r reading, err error) {
+	note, err := s.server.Report()
+	if err != nil {
+		return r, err
+	}
+	r.server = note.Server
+	if note, err = s.steady.Report(); err != nil {
+		return r, err
+	}
+	r.steady = note.Tally
+	if note, err = s.churn.Report(); err != nil {
+		return r, err
+	}
+	r.churn = note.Tally
+	r.usage, err = hostile.UsageOf(s.server.PID())
+	return r, err
+}
+
+// sample reads and prints all sites.
+func (r *record) sample(label string) error {
+	for _, s := range r.sites {
+		now, err := s.read()
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		r.print(label, s, &now)
+	}
+	return nil
+}
+
+func (r *record) print(label string, s *site, now *reading) {
+	if r.lines%40 == 0 {
+		fmt.Fprintf(r.out, "%7s %-6s %10s %6s %6s %6s %9s %9s %8s %5s %5s %5s %6s\n", "time", "path", "echoes", "lost",
+			"damag.", "failed", "connects", "longest", "RSS", "fds", "maps", "conns", "gorout")
+	}
+	r.lines++
+	a, b := &now.steady, &now.churn
+	fmt.Fprintf(r.out, "%7s %-6s %10d %6d %6d %6d %9d %9v %7.1fM %5d %5d %5d %6d %s\n",
+		time.Since(r.began).Round(time.Second), s.name, a.Echoes+b.Echoes, a.Lost+b.Lost, a.Damaged+b.Damaged,
+		a.Failed+b.Failed, a.Opened+b.Opened, max(a.Longest, b.Longest).Round(time.Microsecond*100),
+		float64(now.usage.Resident)/mebi, now.usage.Descriptors, now.usage.Mappings, now.server.Conns, now.server.Goroutines, label)
+}
+
+const mebi = 1 << 20
+
+// settleLimit is how long servers have to give back what an attack took: they notice
+// after a minute at most that a peer is gone, and memory goes back within another.
+const settleLimit = 150 * time.Second
+
+// settled waits until no site holds more than at the beginning, and marks what they
+// hold then. After the limit it marks what there is, and verdict says what is wrong.
+func (r *record) settled(ctx context.Context, label string) error {
+	var now []reading
+	for deadline := time.Now().Add(settleLimit); ; {
+		now = now[:0]
+		for _, s := range r.sites {
+			reading, err := s.read()
+			if err != nil {
+				return fmt.Errorf("%s: %w", s.name, err)
+			}
+			now = append(now, reading)
+		}
+		if r.grown(now) == nil || time.Now().After(deadline) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	r.marks = append(r.marks, now)
+	for i, s := range r.sites {
+		r.print(label, s, &now[i])
+	}
+	return ctx.Err()
+}
+
+// By how much a server may have grown. A client of this program may just be between
+// two connections, so that connections and descriptors vary by as many as it has.
+const (
+	moreConns       = 4
+	moreDescriptors = 16
+	moreMappings    = 48
+	moreGoroutines  = 4
+	// moreMemory is the bound for a flood, see SECURITY.md, less what is given back:
+	// the Go runtime keeps some of what it has had.
+	moreMemory = 48 * mebi
+	// moreMemoryLater is by how much the end may be above the first third.
+	moreMemoryLater = 16 * mebi
+)
+
+// grown says what servers hold beyond what they held at first.
+func (r *record) grown(now []reading) (err error) {
+	if len(r.marks) == 0 {
+		return nil
+	}
+	for i, s := range r.sites {
+		a, b := &r.marks[0][i], &now[i]
+		for _, f := range []struct {
+			name            string
+			then, now, more uint64
+		}{
+			{"connections", a.server.Conns, b.server.Conns, moreConns},
+			{"descriptors", uint64(a.usage.Descriptors), uint64(b.usage.Descriptors), moreDescriptors},
+			{"mappings", uint64(a.usage.Mappings), uint64(b.usage.Mappings), moreMappings},
+			{"goroutines", uint64(a.server.Goroutines), uint64(b.server.Goroutines), moreGoroutines},
+			{"bytes of memory", a.usage.Resident, b.usage.Resident, moreMemory},
+		} {
+			if f.now > f.then+f.more {
+				err = errors.Join(err, fmt.Errorf("%s: the server grew from %d to %d %s", s.name, f.then, f.now, f.name))
+			}
+		}
+	}
+	return err
+}
+
+// verdict says what is wrong at the end.
+func (r *record) verdict() error {
+	last := r.marks[len(r.marks)-1]
+	err := r.grown(last)
+	for i, s := range r.sites {
+		if a, b := r.marks[1][i].usage.Resident, last[i].usage.Resident; b > a+moreMemoryLater {
+			err = errors.Join(err, fmt.Errorf("%s: the server's memory grew from %d bytes after a third of the time to %d at the end", s.name, a, b))
+		}
+		for _, p := range []*hostile.Process{s.steady, s.churn} {
+			note, failed := p.Finish()
+			err = errors.Join(err, failed, lossOf(note.Tally))
+		}
+		_, failed := s.server.Finish()
+		err = errors.Join(err, failed)
+	}
+	return err
+}
+
+// lossOf says what a client has lost that should have lost nothing.
+func lossOf(t hostile.Tally) error {
+	if t.Lost+t.Damaged+t.Failed == 0 {
+		return nil
+	}
+	return fmt.Errorf("a client lost %d messages, %d came back damaged, and %d connections failed (%s)", t.Lost, t.Damaged, t.Failed, t.Cause)
+}

@@ -1,0 +1,135 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/hostile"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+)
+
+// sameUser and otherUser are whom the processes belong to. The number is arbitrary:
+// no account needs to have it.
+const (
+	sameUser  = -1
+	otherUser = 54321
+)
+
+// A site is one path: a server with clients that must lose nothing, and a second
+// server that is killed and started again. Its attacks run one after the other.
+type site struct {
+	name string
+	path soft.Path
+	rand *rand.Rand // for the goroutine of the attacks, once that runs
+	user int        // of the attackers: another one, where root can have that
+	next int        // number of the next address
+
+	server *hostile.Process
+	addr   netip.AddrPort
+	// steady keeps its connections, and churn closes each after a few messages.
+	steady, churn *hostile.Process
+
+	mortal     *hostile.Process // the server that is killed
+	mortalAddr netip.AddrPort
+	widow      *hostile.Process // its client, which must connect again
+}
+
+func newSite(name string, path soft.Path, seed uint64) *site {
+	s := &site{name: name, path: path, rand: rand.New(rand.NewPCG(seed, 0)), user: sameUser}
+	if path == soft.PathWire {
+		s.next = 100 // the other half of the addresses
+	}
+	if os.Geteuid() == 0 {
+		s.user = otherUser
+	}
+	return s
+}
+
+// begin starts the servers and the clients.
+func (s *site) begin() (err error) {
+	if s.server, s.addr, err = s.listen(netip.AddrPortFrom(s.newAddr(), 0)); err != nil {
+		return err
+	}
+	if s.mortal, s.mortalAddr, err = s.listen(netip.AddrPortFrom(s.newAddr(), 0)); err != nil {
+		return err
+	}
+	if s.steady, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4}); err != nil {
+		return err
+	}
+	if s.churn, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Messages: 50}); err != nil {
+		return err
+	}
+	s.widow, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Addr: s.mortalAddr, Expendable: true})
+	return err
+}
+
+// newAddr is an address of the host that no other process of the program has.
+func (s *site) newAddr() netip.Addr {
+	if s.path != soft.PathWire {
+		return netip.MustParseAddr("127.0.0.1")
+	}
+	s.next++
+	return hostile.Addr(s.next)
+}
+
+func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, error) {
+	p, note, err := hostile.Start(hostile.RoleServer, sameUser, &hostile.Spec{Path: s.path, Addr: at, AnyUser: true})
+	return p, note.Addr, err
+}
+
+// start starts a process that dials the server, unless the spec names another.
+func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Process, error) {
+	spec.Path, spec.Seed = s.path, s.rand.Uint64()
+	if !spec.Addr.IsValid() {
+		spec.Addr = s.addr
+	}
+	if s.path == soft.PathWire && !spec.From.IsValid() {
+		spec.From = s.newAddr()
+		s.newAddr() // some attackers have two
+	}
+	p, _, err := hostile.Start(r, user, &spec)
+	return p, err
+}
+
+// kill ends all processes.
+func (s *site) kill() {
+	for _, p := range []*hostile.Process{s.server, s.steady, s.churn, s.mortal, s.widow} {
+		if p != nil {
+			p.Kill()
+		}
+	}
+}
+
+// attack carries out attacks until the context ends.
+func (s *site) attack(ctx context.Context) error {
+	plans := s.plans()
+	for ctx.Err() == nil {
+		p := plans[s.rand.IntN(len(plans))]
+		if err := p.carryOut(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+// wait waits for a part of the time, up to so long, or until the context ends.
+func (s *site) wait(ctx context.Context, most time.Duration) {
+	pause(ctx, time.Duration(s.rand.Int64N(int64(most))))
+}
+
+// pause waits, or until the context ends.
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+	}
+}
+
+var errDeaf = errors.New("the client gets no echoes from a server that was started again")

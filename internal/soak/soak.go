@@ -1,0 +1,80 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+)
+
+// soak runs the attacks on both paths, and returns what is wrong.
+func soak(ctx context.Context, o *options, out io.Writer) error {
+	sites := []*site{newSite("local", soft.PathLocal, o.seed), newSite("wire", soft.PathWire, o.seed+1)}
+	defer func() {
+		for _, s := range sites {
+			s.kill()
+		}
+	}()
+	for _, s := range sites {
+		if err := s.begin(); err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+	}
+	r := &record{out: out, began: time.Now(), sites: sites}
+	if err := r.settled(ctx, "begin"); err != nil {
+		return err
+	}
+	// What the first third of the time leaves behind may be needed again: caches,
+	// and memory that the Go runtime keeps for itself. What comes on top is a leak.
+	for _, part := range []struct {
+		name string
+		long time.Duration
+	}{{"after a third", o.duration / 3}, {"end", o.duration - o.duration/3}} {
+		if err := r.attacked(ctx, part.long, o.every); err != nil {
+			return err
+		}
+		if err := r.settled(ctx, part.name); err != nil {
+			return err
+		}
+	}
+	return r.verdict()
+}
+
+// attacked attacks all sites for so long, and prints their state meanwhile.
+func (r *record) attacked(ctx context.Context, long, every time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, long)
+	defer cancel()
+	failures := make(chan error, len(r.sites))
+	var attacks sync.WaitGroup
+	for _, s := range r.sites {
+		attacks.Go(func() {
+			if err := s.attack(ctx); err != nil {
+				failures <- fmt.Errorf("%s: %w", s.name, err)
+				cancel()
+			}
+		})
+	}
+	ticks := time.NewTicker(every)
+	defer ticks.Stop()
+	var err error
+	for ctx.Err() == nil && err == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticks.C:
+			err = r.sample("")
+		}
+	}
+	cancel()
+	attacks.Wait()
+	close(failures)
+	for failure := range failures {
+		err = errors.Join(err, failure)
+	}
+	return err
+}
