@@ -18,6 +18,11 @@ import (
 const (
 	requestTimeout = 16 * 4608 * time.Millisecond // REQ, and DREQ of the active side
 	answerTimeout  = 16 * 4096 * time.Millisecond // REP, SIDR_REQ, and DREQ of the passive side
+	// patience, 16.6 minutes, is the longest that a side waits when it knows that
+	// the peer has the message and that the peer's application takes its time. The
+	// kernel's CM waits 4.6 s for its first attempt; the MRA that answers the second
+	// allows 65.5 s of service time and 0.5 s for the way, for each of fifteen more.
+	patience = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
 // Connect sends a connection request, or a lookup.
@@ -34,14 +39,16 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	return i.request(ch, &requestMsg{
 		endpoints: to, side: i.describe(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
 		ackTimeout: i.opts.ackTimeout, tos: i.opts.tos,
-	}, requestTimeout)
+	}, patience)
 }
 
 // request sends m to whoever listens at the remote address. That nobody does is
-// told by an event. With an error nothing was sent.
+// told by an event. With an error nothing was sent. The local path waits for the
+// whole timeout, because the peer has the request at once; see dialWire for the wire.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.phase = phaseRequestSent
+	i.giveUp = ch.clock().Add(patience)
 	i.expect(timeout)
 	if err := i.dial(m); err != nil {
 		i.phase = phaseIdle

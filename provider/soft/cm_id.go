@@ -20,6 +20,9 @@ type id struct {
 	ps    cm.PortSpace
 	phase phase
 	timer deadline
+	// giveUp is when the present phase ends at the latest, whatever the peer asks
+	// for.
+	giveUp time.Time
 
 	port          reservation
 	local, remote netip.AddrPort
@@ -90,6 +93,17 @@ func (i *id) raise(ev cm.TransportEvent) {
 func (i *id) expect(within time.Duration) {
 	ch := i.ch.Load()
 	ch.timers.start(&i.timer, ch.clock().Add(within))
+}
+
+// extend starts the timer again because the peer asks for more time. It does not go
+// beyond giveUp: a peer that asks again and again is not waited for without end.
+func (i *id) extend(within time.Duration) {
+	ch := i.ch.Load()
+	at := ch.clock().Add(within)
+	if at.After(i.giveUp) {
+		at = i.giveUp
+	}
+	ch.timers.start(&i.timer, at)
 }
 
 // enter goes to a phase. With phaseLeft and phaseOver nothing is listened to

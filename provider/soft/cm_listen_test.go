@@ -215,7 +215,7 @@ func TestSystemBacklog(t *testing.T) {
 	server.quiet()
 
 	// Whom the server does not fetch in time, gives up.
-	clock.advance(requestTimeout)
+	clock.advance(patience)
 	for range 3 {
 		ev := client.next()
 		require.Equal(t, cm.Unreachable, ev.Type)

@@ -106,7 +106,7 @@ func TestMigrateTimer(t *testing.T) {
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
 	id := client.connecting(cm.TCP, l.LocalAddr(), nil)
 	require.NoError(t, id.Migrate(other.ch))
-	clock.advance(requestTimeout)
+	clock.advance(patience)
 	client.quiet()
 	require.Equal(t, statusTimedOut, other.want(cm.Unreachable, id).Status)
 }

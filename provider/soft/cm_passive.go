@@ -91,6 +91,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 		return i.acceptFailed(err)
 	}
 	i.enter(phaseReplySent)
+	i.giveUp = ch.clock().Add(patience)
 	i.expect(answerTimeout)
 	return nil
 }

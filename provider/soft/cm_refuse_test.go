@@ -216,7 +216,7 @@ func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server
 }
 
 func TestConnectTimesOut(t *testing.T) {
-	_, server, active, passive := timeOut(t, cm.TCP, requestTimeout)
+	_, server, active, passive := timeOut(t, cm.TCP, patience)
 	require.Equal(t, verbs.StateError, active.QP().State())
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	require.Equal(t, verbs.StateError, passive.QP().State())

@@ -52,6 +52,7 @@ func dialWire(i *id, m message) error {
 	if r, ok := m.(*requestMsg); ok {
 		r.mtu = c.port.mtu
 		i.terms.mtu = r.mtu
+		i.expect(requestTimeout) // until the peer says that it has the request
 	}
 	return c.send(m)
 }

@@ -96,7 +96,7 @@ func (c *wireCarrier) onMRA(m *wire.MAD) {
 	}
 	wait := codeTime(r.ServiceTimeout) + lastRepeat
 	c.repeat.wait(wait)
-	c.id.expect(wait + requestTimeout)
+	c.id.extend(wait + requestTimeout)
 }
 
 // onREP: a connection is accepted; or the peer repeats that, because our answer

@@ -143,6 +143,51 @@ func TestWireCMSlowAccept(t *testing.T) {
 	require.Contains(t, w.sent, wire.AttrMRA)
 }
 
+// An application that never answers is not waited for without end: the client gives
+// up when the kernel's would, and says so to the server.
+func TestWireCMNeverAnswered(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	began := w.clock.now
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	ev := w.want(w.client, cm.Unreachable, active)
+	require.Equal(t, statusTimedOut, ev.Status)
+	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
+	require.Equal(t, patience, w.clock.now.Sub(began))
+	require.Less(t, patience, 17*time.Minute)
+	require.Contains(t, w.sent, wire.AttrMRA)
+	w.server.createQP(passive)
+	w.settle()
+	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
+	w.quiet()
+}
+
+// Nor is a client that has the reply, and asks for more time without end.
+func TestWireCMNeverReady(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	r := s.req(l.LocalAddr().Port())
+	s.ask(r)
+	passive, _ := s.server.request(l)
+	began := s.clock.now
+	s.accept(passive, nil)
+	var rep wire.REP
+	rep.Decode(&s.heard[len(s.heard)-1])
+	mra := wire.MRA{LocalID: r.LocalID, RemoteID: rep.LocalID, Received: wire.AnsweredREP, ServiceTimeout: serviceTimeout}
+	var m wire.MAD
+	mra.Encode(&m, 1)
+	for range 100 {
+		if s.say(&m); !s.server.tc.queue.empty() {
+			break
+		}
+		require.True(t, s.pass())
+		s.settle()
+	}
+	s.server.want(cm.Unreachable, passive)
+	require.Equal(t, patience, s.clock.now.Sub(began))
+}
+
 // The first packet of data stands in for the message that says that the peer is
 // ready.
 func TestWireCMDataCountsAsReady(t *testing.T) {
