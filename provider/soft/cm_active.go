@@ -4,6 +4,7 @@ package soft
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -138,7 +139,7 @@ func (i *id) onReject(m *rejectMsg) bool {
 func (i *id) refused(m *rejectMsg) {
 	i.enter(phaseOver)
 	i.failQP()
-	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: m.cause}
+	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.user))}
 	if i.ps == cm.UDP {
 		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRReject)
 	}

@@ -270,6 +270,16 @@ func (i *id) LocalAddr() netip.AddrPort {
 	return i.local
 }
 
+// Credentials implements cm.CredentialsReader.
+func (i *id) Credentials() (cm.Credentials, bool) {
+	ch := i.lock()
+	defer ch.unlock()
+	if i.carrier == nil {
+		return cm.Credentials{}, false
+	}
+	return i.carrier.credentials()
+}
+
 // RemoteAddr is the peer's address.
 func (i *id) RemoteAddr() netip.AddrPort {
 	ch := i.lock()

@@ -30,7 +30,7 @@ func (i *id) onLookupReply(m *lookupReplyMsg) bool {
 	}
 	i.enter(phaseOver)
 	if m.status != cm.SIDROK {
-		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), ByApplication: m.byApplication, PrivateData: m.private})
+		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.user), ByApplication: m.byApplication, PrivateData: m.private})
 		return true
 	}
 	// Without an answer, the address vector names the first GID as source.

@@ -76,6 +76,8 @@ type rejectMsg struct {
 	byApplication bool
 	private       []byte
 	cause         error // what this side knows beside the reason; it is not sent
+
+	user bool // on the local path: the user of the other process is not allowed
 }
 
 // disconnectMsg (DREQ) ends a connection.
@@ -97,6 +99,8 @@ type lookupReplyMsg struct {
 	qkey          uint32
 	byApplication bool
 	private       []byte
+
+	user bool // as of rejectMsg
 }
 
 func (*requestMsg) kind() messageKind      { return kindREQ }
@@ -120,6 +124,8 @@ type carrier interface {
 	send(m message) error
 	// hungUp tells the queue pair that the peer went without a word.
 	hungUp()
+	// credentials are those of the process at the other end, if they are known.
+	credentials() (cm.Credentials, bool)
 	// mute ends what is delivered; sending goes on.
 	mute()
 	// move goes over to another channel, whose lock is held as well.

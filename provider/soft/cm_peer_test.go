@@ -35,6 +35,10 @@ var peers = map[string]func(t *testing.T, address string){
 	"refused":            peerRefused,
 	"datagram-sink":      peerDatagramSink,
 	"datagram-source":    peerDatagramSource,
+	"squat-accepting":    squatAccepting,
+	"squat-full":         squatFull,
+	"squat-bound":        squatBound,
+	"server-credentials": peerAcceptAllowed,
 }
 
 // TestPeer is the other process of tests that need one. By itself it does nothing.

@@ -147,6 +147,9 @@ func (c *wireCarrier) encodeREJ(mad *wire.MAD, m *rejectMsg) {
 // hungUp: see carrier. Nobody hangs up on the wire.
 func (c *wireCarrier) hungUp() {}
 
+// credentials: see carrier. A packet does not tell the process that it is from.
+func (c *wireCarrier) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
+
 // mute: see carrier. What the peer repeats is still answered. When the connection
 // is over, the peer may use its queue pair for another.
 func (c *wireCarrier) mute() {

@@ -34,6 +34,7 @@ const (
 	sendErr
 	sendRNRErr
 	sentPkts
+	skippedUserErr
 	numCounters
 )
 
@@ -59,6 +60,7 @@ var counterNames = [numCounters]string{
 	sendErr:             "send_err",
 	sendRNRErr:          "send_rnr_err",
 	sentPkts:            "sent_pkts",
+	skippedUserErr:      "skipped_user_err",
 }
 
 // counters are what one owner has counted. It adds; anybody may read. They are no

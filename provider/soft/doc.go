@@ -92,6 +92,8 @@
 //	                        mostly for want of room: net.core.rmem_max is the limit
 //	rcvd_user_err           connections on the local path that were refused, since
 //	                        Config.AllowedUsers does not allow the user of the process
+//	skipped_user_err        listeners on the local path that a dial did not connect to,
+//	                        since Config.AllowedUsers does not allow the user of theirs
 //
 // Packets include those of connection management. On the local path there are none;
 // of it there are the counters of receive buffers, of retries exceeded and of datagrams.
@@ -102,4 +104,11 @@
 // copied once and checked before use; so is everything that comes by packet. A
 // peer that breaks the protocol costs its own connection: the queue pair goes to
 // the error state and its requests are flushed.
+//
+// The names of the local path can be taken by any process of the host. So both ends
+// ask the kernel for the user of the other (SO_PEERCRED, unix(7)): the connecting
+// one before it sends anything, the accepting one before it reads. By default the
+// peers are processes of the same user and of root; see Config.AllowedUsers. The
+// user of a listener is the one that called listen(2), also when the socket was then
+// handed to a process of another user.
 package soft

@@ -5,7 +5,6 @@ package soft
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,24 +19,21 @@ import (
 type localCarrier struct {
 	ch *channel
 	id *id // nil while the request is awaited
-	fd int
-	// The process at the other end. It was asked for when the socket connected.
-	peer cm.Credentials
+	fd int // the carrier owns it; -1: it has none
+
+	// The process at the other end, once the socket is connected.
+	peer      cm.Credentials
+	connected bool
+
 	// The end offered to a queue pair, if any, and its number.
 	offered *localEnd
 	qpn     uint32
 
-	// The connecting side, while the listener's queue is full.
-	request message
-	redial  deadline
+	search *localDial // of the connecting side, until it has found the listener
 
 	// The descriptors that go, or came, with the reply.
 	passed []int
 }
-
-// redialAfter is how often a full listener is tried again: the system does not
-// tell when there is room. See connect(2), EAGAIN.
-const redialAfter = 5 * time.Millisecond
 
 // Descriptors in the order in which they are passed.
 const (
@@ -45,74 +41,6 @@ const (
 	passedBell    // of the connecting side
 	passedCount
 )
-
-// dialLocal sends a request to the listener at the ID's remote address. It takes
-// over the socket that reserves the ID's port.
-func dialLocal(i *id, m message) error {
-	fd := i.port.fd
-	c := &localCarrier{ch: i.ch.Load(), id: i, fd: fd, request: m}
-	c.redial.fire = func(time.Time) { c.dialAgain() }
-	i.port.fd, i.carrier = -1, c
-	if err := c.dial(); err != nil {
-		i.port.fd, i.carrier = fd, nil
-		return err
-	}
-	return nil
-}
-
-// dial tries the spots at which the listener may be. One that is bound without
-// listening is as good as none.
-func (c *localCarrier) dial() error {
-	for _, s := range targets(c.id.ps, c.id.remote) {
-		err := unix.Connect(c.fd, &unix.SockaddrUnix{Name: s.name()})
-		switch {
-		case err == nil:
-			return c.sendRequest()
-		case errors.Is(err, unix.EAGAIN):
-			c.ch.timers.start(&c.redial, c.ch.clock().Add(redialAfter))
-			return nil
-		case !errors.Is(err, unix.ECONNREFUSED):
-			return err
-		}
-	}
-	// Datagrams to this host do not go by the wire, so asking there is of no use.
-	if c.id.ps == cm.TCP && c.ch.dev.servedOnWire(c.id.local.Addr(), c.id.remote.Addr()) {
-		return c.goWire()
-	}
-	c.nobodyListens()
-	return nil
-}
-
-// goWire gives way to the wire path. The socket goes on to reserve the port.
-func (c *localCarrier) goWire() error {
-	c.id.port.fd = c.fd
-	return dialWire(c.id, c.request)
-}
-
-func (c *localCarrier) dialAgain() {
-	if c.dial() != nil {
-		c.id.lost()
-	}
-}
-
-func (c *localCarrier) sendRequest() error {
-	if err := c.ch.watch(c.fd, c); err != nil {
-		return err
-	}
-	// That the listener went meanwhile shows as the end of the connection.
-	_ = sendPacket(c.fd, encode(c.request), nil)
-	c.request = nil
-	return nil
-}
-
-// nobodyListens answers in the listener's place.
-func (c *localCarrier) nobodyListens() {
-	if c.id.ps == cm.UDP {
-		c.id.deliver(&lookupReplyMsg{status: cm.SIDRUnsupported})
-	} else {
-		c.id.deliver(&rejectMsg{reason: cm.RejectInvalidServiceID})
-	}
-}
 
 // readable reads one message.
 func (c *localCarrier) readable() {
@@ -229,8 +157,19 @@ func (c *localCarrier) dropPassed() {
 
 func (c *localCarrier) hungUp() { c.ch.dev.peerGone(c.qpn, c.offered) }
 
+// credentials: see carrier.
+func (c *localCarrier) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
+
+// take makes the caller the owner of the socket.
+func (c *localCarrier) take() (fd int) {
+	fd, c.fd = c.fd, -1
+	return fd
+}
+
 func (c *localCarrier) mute() {
-	c.ch.timers.stop(&c.redial)
+	if c.search != nil {
+		c.ch.timers.stop(&c.search.again)
+	}
 	c.ch.unwatch(c.fd)
 }
 
@@ -241,7 +180,9 @@ func (c *localCarrier) move(to *channel) error {
 		}
 		c.ch.unwatch(c.fd)
 	}
-	c.ch.timers.move(&c.redial, &to.timers)
+	if c.search != nil {
+		c.ch.timers.move(&c.search.again, &to.timers)
+	}
 	c.ch = to
 	return nil
 }
@@ -252,5 +193,7 @@ func (c *localCarrier) close() {
 	if c.offered != nil {
 		c.ch.dev.withdrawEnd(c.qpn, c.offered)
 	}
-	_ = unix.Close(c.fd)
+	if c.fd >= 0 {
+		_ = unix.Close(c.take())
+	}
 }

@@ -35,6 +35,7 @@ const (
 	flagFlowControl = 1 << iota
 	flagSRQ
 	flagByApplication
+	flagUser
 )
 
 // max24 is the largest queue pair number and PSN.
@@ -55,14 +56,14 @@ func encode(m message) []byte {
 		m.side.encode(b)
 		private = m.private
 	case *rejectMsg:
-		b[2] = flag(m.byApplication, flagByApplication)
+		b[2] = flag(m.byApplication, flagByApplication) | flag(m.user, flagUser)
 		binary.LittleEndian.PutUint16(b[4:], uint16(m.reason))
 		private = m.private
 	case *lookupMsg:
 		m.endpoints.encode(b)
 		private = m.private
 	case *lookupReplyMsg:
-		b[2] = flag(m.byApplication, flagByApplication)
+		b[2] = flag(m.byApplication, flagByApplication) | flag(m.user, flagUser)
 		b[3] = byte(m.status)
 		binary.LittleEndian.PutUint32(b[8:], m.qpn)
 		binary.LittleEndian.PutUint32(b[16:], m.qkey)
@@ -120,7 +121,7 @@ func malformed(field string, value uint64) error {
 // parse reads and checks the fields of the kind that b claims to be.
 func parse(b []byte) (message, error) {
 	private := bytes.Clone(b[headerSize:])
-	byApplication := b[2]&flagByApplication != 0
+	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0
 	switch kind := messageKind(b[1]); kind {
 	case kindREQ:
 		m := &requestMsg{endpoints: parseEndpoints(b), side: parseSide(b), retry: b[22], private: private}
@@ -132,7 +133,7 @@ func parse(b []byte) (message, error) {
 		return &readyMsg{}, nil
 	case kindREJ:
 		reason := cm.RejectReason(binary.LittleEndian.Uint16(b[4:]))
-		return &rejectMsg{reason: reason, byApplication: byApplication, private: private}, checkPrivate(private, cm.TCP, cm.MessageReject)
+		return &rejectMsg{reason: reason, byApplication: byApplication, private: private, user: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
 	case kindDREQ:
 		return &disconnectMsg{}, nil
 	case kindDREP:
@@ -142,7 +143,7 @@ func parse(b []byte) (message, error) {
 		return m, cmp.Or(m.endpoints.check(), checkPrivate(private, cm.UDP, cm.MessageConnect))
 	case kindSIDRREP:
 		m := &lookupReplyMsg{
-			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private,
+			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private, user: user,
 			qpn: binary.LittleEndian.Uint32(b[8:]), qkey: binary.LittleEndian.Uint32(b[16:]),
 		}
 		return m, m.check()

@@ -24,12 +24,12 @@ func someMessages() []message {
 		&requestMsg{endpoints: ends6, private: []byte{}},
 		&replyMsg{own, fill(196)},
 		&readyMsg{},
-		&rejectMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148)},
+		&rejectMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), user: true},
 		&rejectMsg{reason: cm.RejectReason(65535), private: []byte{}},
 		&disconnectMsg{},
 		&disconnectedMsg{},
 		&lookupMsg{ends, fill(180)},
-		&lookupReplyMsg{cm.SIDRReject, 5, cm.DefaultQKey, true, fill(136)},
+		&lookupReplyMsg{cm.SIDRReject, 5, cm.DefaultQKey, true, fill(136), true},
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/rdmaloop/rdmaloop/cm"
 )
 
 // A localGate is the listening socket of an ID, with the clients that have not
@@ -93,7 +91,7 @@ func (g *localGate) letIn(fd int) {
 		g.refuseUser(fd)
 		return
 	}
-	c := &client{localCarrier: &localCarrier{ch: g.ch, fd: fd, peer: peer}, gate: g}
+	c := &client{localCarrier: &localCarrier{ch: g.ch, fd: fd, peer: peer, connected: true}, gate: g}
 	c.limit.fire = func(time.Time) { c.sendAway() }
 	if g.ch.watch(fd, c) != nil {
 		_ = unix.Close(fd)
@@ -112,7 +110,7 @@ func (g *localGate) letIn(fd int) {
 func (g *localGate) refuseUser(fd int) {
 	g.ch.dev.local.inc(rcvdUserErr)
 	// It may have left already.
-	_ = sendPacket(fd, encode(g.id.refusal(cm.RejectConsumer, nil, false)), nil)
+	_ = sendPacket(fd, encode(g.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
 

@@ -29,6 +29,12 @@ type reservation struct {
 // noReservation is that of an ID without a port.
 func noReservation() reservation { return reservation{fd: -1, marker: -1} }
 
+// take makes the caller the owner of the socket.
+func (r *reservation) take() (fd int) {
+	fd, r.fd = r.fd, -1
+	return fd
+}
+
 func (r *reservation) close() {
 	for _, fd := range []*int{&r.fd, &r.marker} {
 		if *fd >= 0 {

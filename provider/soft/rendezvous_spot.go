@@ -117,6 +117,9 @@ func (s spot) overlaps(o spot) bool {
 	return s.covers(netip.AddrPortFrom(o.addr, s.port))
 }
 
+// maxTargets is how many targets there can be.
+const maxTargets = 3
+
 // targets are the spots at which a listener for dst may be, the closest first.
 func targets(ps cm.PortSpace, dst netip.AddrPort) []spot {
 	s := newSpot(ps, dst, false)

@@ -3,6 +3,8 @@
 package soft
 
 import (
+	"os"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -25,4 +27,21 @@ func peerCredentials(fd int) (cm.Credentials, error) {
 func (d *device) allowsPeer(fd int) bool {
 	peer, err := peerCredentials(fd)
 	return err == nil && d.users.allows(peer.UID)
+}
+
+// userRefusal is the answer to a process of a user that is not allowed.
+func (g *localGate) userRefusal() message {
+	if g.id.ps == cm.UDP {
+		return &lookupReplyMsg{status: cm.SIDRReject, user: true}
+	}
+	return &rejectMsg{reason: cm.RejectConsumer, user: true}
+}
+
+// userRefused is the cause of a refusal, if it is that the peer does not allow the
+// user of this process.
+func userRefused(yes bool) error {
+	if !yes {
+		return nil
+	}
+	return &cm.UserError{UID: uint32(os.Geteuid())}
 }

@@ -20,12 +20,19 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// peerRefused asks for a connection and for a datagram lookup at an address, and
-// expects to be refused both.
+// peerRefused asks for a connection and for a datagram lookup at an address. It
+// expects to be refused both, and to be told why.
 func peerRefused(t *testing.T, address string) {
 	s := newParty(t)
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
-		wantRefusal(s, s.connecting(ps, netip.MustParseAddrPort(address), nil), false, nil)
+		id := s.connecting(ps, netip.MustParseAddrPort(address), &cm.ConnParam{PrivateData: []byte("secret")})
+		ev := s.next()
+		require.Same(t, id, ev.ID)
+		require.ErrorIs(t, ev.Err, cm.ErrRefused)
+		var user *cm.UserError
+		require.ErrorAs(t, ev.Err, &user)
+		require.Equal(t, cm.UserError{UID: uint32(os.Geteuid())}, *user)
+		require.NoError(t, ev.Ack())
 	}
 	say("refused")
 	linger()

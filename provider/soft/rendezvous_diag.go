@@ -1,0 +1,171 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kernel tells the users of all Unix sockets of the network namespace to
+// everybody; see sock_diag(7). The names and numbers are those of
+// linux/unix_diag.h. UNIX_DIAG_UID is of Linux 5.3.
+const (
+	sockDiagByFamily = 20
+	udiagShowName    = 1 << 0
+	udiagShowUID     = 1 << 6
+	unixDiagName     = 0
+	unixDiagUID      = 7
+
+	diagRequestSize = 24 // of struct unix_diag_req
+	diagMessageSize = 16 // of struct unix_diag_msg
+)
+
+// The states in which a socket of this package holds its name: TCP_LISTEN, and
+// TCP_CLOSE for one that is only bound. A connected one has TCP_ESTABLISHED, as has
+// every socket that was accepted from the listener of the name.
+const (
+	diagEstablished = 1
+	diagClosed      = 7
+	diagListening   = 10
+)
+
+// errNoDiag: the kernel does not tell, or not in the way that is known.
+var errNoDiag = errors.New("no unix_diag")
+
+// socketUser returns the user of the socket that holds an abstract name, which
+// begins with '@': the user of the process that made the socket. It takes time in
+// proportion to the number of Unix sockets. It is false when there is no such
+// socket, when it can not be told from those that were accepted on it, or when the
+// kernel does not tell.
+func socketUser(name string) (uid uint32, known bool) {
+	found := diagSearch{name: "\x00" + name[1:]}
+	if err := dumpSockets(&found); err != nil {
+		return 0, false
+	}
+	return found.user()
+}
+
+// A diagSearch collects the users of the sockets that show a name.
+type diagSearch struct {
+	name      string
+	holder    []uint32 // of a socket that listens, or is bound only: at most one
+	connected []uint32
+}
+
+// user is that of the holder. Without one, it is that of the connected sockets if
+// they all have the same.
+func (s *diagSearch) user() (uid uint32, known bool) {
+	if len(s.holder) > 0 {
+		return s.holder[0], true
+	}
+	for _, u := range s.connected {
+		if u != s.connected[0] {
+			return 0, false
+		}
+	}
+	if len(s.connected) > 0 {
+		return s.connected[0], true
+	}
+	return 0, false
+}
+
+// take looks at one message of a dump: struct unix_diag_msg, and attributes.
+func (s *diagSearch) take(b []byte) error {
+	if len(b) < diagMessageSize {
+		return errNoDiag
+	}
+	kind, state := b[1], b[2]
+	name, uid, hasUID := "", uint32(0), false
+	for attrs := b[diagMessageSize:]; len(attrs) >= unix.SizeofNlAttr; {
+		size := int(binary.NativeEndian.Uint16(attrs))
+		if size < unix.SizeofNlAttr || size > len(attrs) {
+			return errNoDiag
+		}
+		value := attrs[unix.SizeofNlAttr:size]
+		switch binary.NativeEndian.Uint16(attrs[2:]) {
+		case unixDiagName:
+			name = string(value)
+		case unixDiagUID:
+			if len(value) == 4 {
+				uid, hasUID = binary.NativeEndian.Uint32(value), true
+			}
+		}
+		attrs = attrs[min(align4(size), len(attrs)):]
+	}
+	if kind != unix.SOCK_SEQPACKET || name != s.name || !hasUID {
+		return nil
+	}
+	switch state {
+	case diagListening, diagClosed:
+		s.holder = append(s.holder, uid)
+	case diagEstablished:
+		s.connected = append(s.connected, uid)
+	}
+	return nil
+}
+
+func align4(n int) int { return (n + 3) &^ 3 }
+
+// dumpSockets hands every Unix socket to s.
+func dumpSockets(s *diagSearch) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, diagRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return err
+	}
+	// The kernel makes the answer as it is fetched, so that it never blocks.
+	buf := make([]byte, 32<<10)
+	for done := false; !done; {
+		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
+		if err != nil {
+			return err
+		}
+		if done, err = s.takeAll(buf[:n]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// diagRequest is a netlink header with struct unix_diag_req: a dump of the sockets
+// in all states.
+func diagRequest() []byte {
+	b := make([]byte, unix.SizeofNlMsghdr+diagRequestSize)
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	binary.NativeEndian.PutUint16(b[4:], sockDiagByFamily)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	r := b[unix.SizeofNlMsghdr:]
+	r[0] = unix.AF_UNIX
+	binary.NativeEndian.PutUint32(r[4:], ^uint32(0))
+	binary.NativeEndian.PutUint32(r[12:], udiagShowName|udiagShowUID)
+	return b
+}
+
+// takeAll looks at the messages of one packet, and reports whether the dump is
+// complete.
+func (s *diagSearch) takeAll(b []byte) (done bool, err error) {
+	for len(b) >= unix.SizeofNlMsghdr {
+		size := int(binary.NativeEndian.Uint32(b))
+		if size < unix.SizeofNlMsghdr || size > len(b) {
+			return false, errNoDiag
+		}
+		switch binary.NativeEndian.Uint16(b[4:]) {
+		case unix.NLMSG_DONE:
+			return true, nil
+		case sockDiagByFamily:
+			if err := s.take(b[unix.SizeofNlMsghdr:size]); err != nil {
+				return false, err
+			}
+		default: // NLMSG_ERROR
+			return false, errNoDiag
+		}
+		b = b[min(align4(size), len(b)):]
+	}
+	return false, nil
+}

@@ -1,0 +1,225 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// A localDial looks for the listener of a request, on the names that it may have.
+// It ends when a listener whose user is allowed has the request, when the wire
+// path takes over, or with an event that says why there is no listener.
+//
+// The socket that connects is the one that reserves the ID's port, so that the
+// listener can see that its peer holds the port. Until the dial the reservation
+// owns it, then the carrier. When the dial fails, or goes by the wire, it is the
+// reservation's again.
+type localDial struct {
+	c       *localCarrier
+	request message
+	again   deadline // while a listener's queue is full
+	tries   int      // how often all names were tried
+
+	// Names that are not tried again, by their place among targets: a process
+	// of a user who is not allowed listens on them.
+	skipped [maxTargets]bool
+	foreign *cm.UserError // the first such process; nil: none
+}
+
+const (
+	// redialAfter is how often a listener whose queue is full is tried again:
+	// the system does not tell when there is room. See connect(2), EAGAIN. The
+	// number is arbitrary.
+	redialAfter = 5 * time.Millisecond
+	// askAfter is how many tries find a queue full until the dial asks the
+	// system whose it is, and skips those of users who are not allowed: half a
+	// second, which is arbitrary. Asking costs time in proportion to the number
+	// of Unix sockets on the host.
+	askAfter = 100
+)
+
+// dialLocal sends a request to the listener at the ID's remote address.
+func dialLocal(i *id, m message) error {
+	c := &localCarrier{ch: i.ch.Load(), id: i, fd: i.port.take()}
+	d := &localDial{c: c, request: m}
+	d.again.fire = func(time.Time) { d.retry() }
+	c.search, i.carrier = d, c
+	err := d.run()
+	if err != nil {
+		d.handBack()
+		i.carrier = nil
+	}
+	return err
+}
+
+// retry runs the dial again after a wait.
+func (d *localDial) retry() {
+	if err := d.run(); err != nil {
+		d.handBack()
+		d.c.id.dialFailed(err)
+	}
+}
+
+// handBack makes the reservation the owner of the socket again, unless it is
+// already.
+func (d *localDial) handBack() {
+	if d.c.fd >= 0 {
+		d.c.id.port.fd = d.c.take()
+	}
+}
+
+// run tries each name once. An error means that the dial can not go on.
+func (d *localDial) run() error {
+	busy := false
+	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
+		if d.skipped[n] {
+			continue
+		}
+		err := d.try(s.name())
+		var foreign *cm.UserError
+		switch {
+		case err == nil:
+			return d.sendRequest()
+		case errors.As(err, &foreign):
+			d.skip(n, foreign)
+		case errors.Is(err, unix.EAGAIN):
+			busy = true
+		case !nobodyThere(err):
+			return err
+		}
+	}
+	if d.tries++; d.tries == askAfter {
+		d.askWhoseQueues()
+	}
+	if busy {
+		d.c.ch.timers.start(&d.again, d.c.ch.clock().Add(redialAfter))
+		return nil
+	}
+	return d.elsewhere()
+}
+
+// try connects to a name, if the user of the process that listens on it is allowed.
+// Nothing has been sent to that process when try returns.
+func (d *localDial) try(name string) error {
+	if err := d.openSocket(); err != nil {
+		return err
+	}
+	fd := d.c.fd
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+		return err
+	}
+	peer, err := peerCredentials(fd)
+	if err != nil {
+		return err
+	}
+	if d.c.ch.dev.users.allows(peer.UID) {
+		d.c.peer, d.c.connected = peer, true
+		return nil
+	}
+	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
+}
+
+// nobodyThere reports whether the error of connect(2) says that there is no
+// listener that this process can have: nobody has the name, its holder does not
+// listen, or a security module separates the two processes.
+func nobodyThere(err error) bool {
+	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
+}
+
+// openSocket makes the socket, unless there is one. There is none when a dial
+// before this one could not replace it.
+func (d *localDial) openSocket() (err error) {
+	if d.c.fd < 0 {
+		d.c.fd, err = bindSocket(d.c.id.port.spot.name())
+	}
+	return err
+}
+
+// replaceSocket closes the socket, which is connected to a process that must not
+// get anything, and makes another one of the same name. In between the name is
+// nobody's: a process that takes it then makes the dial fail. A child process that
+// is being started has a copy of the socket until it executes its program, which
+// would keep the name taken; so none is started meanwhile.
+func (d *localDial) replaceSocket() error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	_ = unix.Close(d.c.take())
+	return d.openSocket()
+}
+
+// skip leaves a name out from now on.
+func (d *localDial) skip(n int, holder *cm.UserError) {
+	d.c.ch.dev.local.inc(skippedUserErr)
+	d.skipped[n] = true
+	if d.foreign == nil {
+		d.foreign = holder
+	}
+}
+
+// askWhoseQueues skips the names on which a process of a user who is not allowed
+// listens without ever accepting: connecting to it does not tell whose it is.
+func (d *localDial) askWhoseQueues() {
+	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
+		uid, known := socketUser(s.name())
+		if known && !d.skipped[n] && !d.c.ch.dev.users.allows(uid) {
+			d.skip(n, &cm.UserError{UID: uid, Name: s.name()})
+		}
+	}
+}
+
+// sendRequest ends the dial: the socket is connected to the listener.
+func (d *localDial) sendRequest() error {
+	c := d.c
+	if err := c.ch.watch(c.fd, c); err != nil {
+		c.connected = false
+		return errors.Join(err, d.replaceSocket())
+	}
+	c.search = nil
+	// That the listener went meanwhile shows as the end of the connection.
+	_ = sendPacket(c.fd, encode(d.request), nil)
+	return nil
+}
+
+// elsewhere goes on when nobody listens on the local path: on the wire, where the
+// listener may be reached by it, or else with the event that there is none.
+func (d *localDial) elsewhere() error {
+	c, i := d.c, d.c.id
+	// Datagrams to this host do not go by the wire, so asking there is of no use.
+	if i.ps == cm.TCP && c.ch.dev.servedOnWire(i.local.Addr(), i.remote.Addr()) {
+		d.handBack()
+		return dialWire(i, d.request)
+	}
+	i.nobodyListens(d.foreign)
+	return nil
+}
+
+// nobodyListens ends a request in the place of the listener that there is not.
+// foreign is a process of a user who is not allowed that was found instead, if any.
+func (i *id) nobodyListens(foreign *cm.UserError) {
+	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
+	if i.ps == cm.UDP {
+		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRUnsupported)
+	}
+	if foreign != nil {
+		ev.Err = foreign
+	}
+	i.requestFailed(ev)
+}
+
+// dialFailed ends a request that can not be sent.
+func (i *id) dialFailed(err error) {
+	i.requestFailed(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err})
+}
+
+// requestFailed ends a request with an event.
+func (i *id) requestFailed(ev cm.TransportEvent) {
+	i.enter(phaseOver)
+	i.failQP()
+	i.raise(ev)
+}

@@ -1,0 +1,295 @@
+//go:build linux
+
+package soft
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// A squatter is a process of another user that holds names of sockets. It is told
+// them in one string, separated by commas.
+
+// squat binds the names.
+func squat(t *testing.T, names string, then func(fd int)) {
+	for name := range strings.SplitSeq(names, ",") {
+		fd, err := bindSocket(name)
+		require.NoError(t, err)
+		then(fd)
+	}
+	say("squatting")
+}
+
+func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
+
+// squatAccepting tells of each client how many bytes it has sent until it has left.
+func squatAccepting(t *testing.T, names string) {
+	var listener int
+	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
+	for {
+		awaitReadable(t, listener)
+		fd, err := acceptSocket(listener)
+		require.NoError(t, err)
+		awaitReadable(t, fd)
+		n, err := unix.Read(fd, make([]byte, maxMessage))
+		require.NoError(t, err)
+		say(strconv.Itoa(n) + " bytes")
+	}
+}
+
+// squatFull never accepts, and its queue is full.
+func squatFull(t *testing.T, names string) {
+	squat(t, names, func(fd int) {
+		require.NoError(t, unix.Listen(fd, 0))
+		name, err := unix.Getsockname(fd)
+		require.NoError(t, err)
+		for err == nil {
+			var client int
+			client, err = newSocket()
+			require.NoError(t, err)
+			err = unix.Connect(client, name)
+		}
+		require.ErrorIs(t, err, unix.EAGAIN)
+	})
+	linger()
+}
+
+// squatBound does not even listen.
+func squatBound(t *testing.T, names string) {
+	squat(t, names, func(int) {})
+	linger()
+}
+
+// squatted are the names for an address that a listener on the wildcard serves.
+func squatted(l *cm.ID) (at netip.AddrPort, name string) {
+	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
+	return at, newSpot(l.PortSpace(), at, false).name()
+}
+
+// wantConnected accepts the request of an ID that has asked.
+func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passive *cm.ID) {
+	client.t.Helper()
+	passive, _ = server.request(l)
+	require.Equal(client.t, active.LocalAddr(), passive.RemoteAddr())
+	if passive.PortSpace() == cm.TCP {
+		server.createQP(passive)
+		require.NoError(client.t, passive.Accept(nil))
+		client.want(cm.Established, active)
+		server.want(cm.Established, passive)
+	} else {
+		require.NoError(client.t, passive.Accept(&cm.ConnParam{QPNum: 7}))
+		client.want(cm.Established, active)
+	}
+	return passive
+}
+
+// A process of another user listens on the exact address, and the server on the
+// wildcard. The client reaches the server. The other process gets nothing.
+func TestDialSkipsForeignListener(t *testing.T) {
+	needsRoot(t)
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		client, server := newParty(t), newParty(t)
+		l := server.listen(ps, "0.0.0.0:0", 0)
+		dst, name := squatted(l)
+		line, kill := startPeer(t, "squat-accepting", name)
+		defer kill()
+		require.Equal(t, "squatting", line())
+		active := client.connecting(ps, dst, &cm.ConnParam{PrivateData: []byte("secret")})
+		require.Equal(t, "0 bytes", line())
+		wantConnected(client, active, server, l)
+		require.Equal(t, counted{"skipped_user_err": 1}, countsOf(t, client.p.dev))
+		require.ErrorIs(t, client.id(ps).Bind(active.LocalAddr()), cm.ErrAddrInUse, "the port is still the client's")
+	})
+}
+
+// When nobody else listens, the error says who does.
+func TestDialFindsForeignListenerOnly(t *testing.T) {
+	needsRoot(t)
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		client := newParty(t)
+		dst := netip.MustParseAddrPort("127.0.0.1:7471")
+		name := newSpot(ps, dst, false).name()
+		line, kill := startPeer(t, "squat-accepting", name)
+		defer kill()
+		require.Equal(t, "squatting", line())
+		id := client.connecting(ps, dst, nil)
+		ev := client.next()
+		require.ErrorIs(t, ev.Err, cm.ErrRefused)
+		var user *cm.UserError
+		require.ErrorAs(t, ev.Err, &user)
+		require.Equal(t, cm.UserError{UID: peerUser, Name: name}, *user)
+		require.NoError(t, ev.Ack())
+		require.Equal(t, "0 bytes", line())
+		_, known := id.Credentials()
+		require.False(t, known)
+	})
+}
+
+// A listener that never accepts does not tell whose it is. The client asks the
+// system, and reaches the server meanwhile if that has room.
+func TestDialSkipsForeignQueue(t *testing.T) {
+	needsRoot(t)
+	client, server := newParty(t), newParty(t)
+	clock := useClock(client)
+	l := server.listen(cm.TCP, "0.0.0.0:0", 0)
+	dst, name := squatted(l)
+	line, kill := startPeer(t, "squat-full", name)
+	defer kill()
+	require.Equal(t, "squatting", line())
+	wantConnected(client, client.connecting(cm.TCP, dst, nil), server, l)
+
+	require.NoError(t, l.Close())
+	client.connecting(cm.TCP, dst, nil)
+	for range askAfter {
+		client.quiet()
+		clock.advance(redialAfter)
+	}
+	ev := client.next()
+	var user *cm.UserError
+	require.ErrorAs(t, ev.Err, &user)
+	require.Equal(t, cm.UserError{UID: peerUser, Name: name}, *user)
+	require.NoError(t, ev.Ack())
+	require.Equal(t, counted{"skipped_user_err": 1}, countsOf(t, client.p.dev))
+}
+
+// A name that somebody holds without listening is as good as none.
+func TestDialSkipsForeignName(t *testing.T) {
+	needsRoot(t)
+	client, server := newParty(t), newParty(t)
+	l := server.listen(cm.TCP, "0.0.0.0:0", 0)
+	dst, name := squatted(l)
+	line, kill := startPeer(t, "squat-bound", name)
+	defer kill()
+	require.Equal(t, "squatting", line())
+	wantConnected(client, client.connecting(cm.TCP, dst, nil), server, l)
+}
+
+// peerAcceptAllowed waits for one connection, and tells the credentials of the client.
+func peerAcceptAllowed(t *testing.T, _ string) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	say(l.LocalAddr().String())
+	id, _ := s.request(l)
+	c, known := id.Credentials()
+	say(fmt.Sprint(os.Getpid(), os.Getppid() == int(c.PID), c.UID, c.GID, known))
+	linger()
+}
+
+// Both sides of a connection know the process at the other end, whose user is
+// allowed.
+func TestCredentialsOfPeer(t *testing.T) {
+	s := newHostParty(t)
+	line, kill := startPeer(t, "server-credentials", "")
+	id := s.resolved(cm.TCP, netip.MustParseAddrPort(line()))
+	_, known := id.Credentials()
+	require.False(t, known, "there is no connection yet")
+	s.createQP(id)
+	require.NoError(t, id.Connect(nil))
+	c, known := id.Credentials()
+	require.True(t, known)
+	uid := uint32(os.Getuid())
+	if uid == 0 {
+		require.EqualValues(t, peerUser, c.UID)
+		require.EqualValues(t, peerUser, c.GID)
+	}
+	require.Equal(t, fmt.Sprint(c.PID, true, uid, os.Getgid(), true), line())
+	kill()
+	wantRejected(s, id, cm.RejectConsumer, false, nil)
+	again, _ := id.Credentials()
+	require.Equal(t, c, again, "they stay when the peer has gone")
+}
+
+// owned lists the descriptors that an ID would close, each as often as it has an
+// owner.
+func owned(i *id) (fds []int) {
+	all := []int{i.port.fd, i.port.marker}
+	if c, ok := i.carrier.(*localCarrier); ok {
+		all = append(append(all, c.fd), c.passed...)
+	}
+	for _, fd := range all {
+		if fd >= 0 {
+			fds = append(fds, fd)
+		}
+	}
+	return fds
+}
+
+// resolvedAlone makes an ID of a party whose listener can be reached by the wire
+// only, while another process has the UDP port of the ID's address. The name of the
+// listener's address is the test's: a socket that does not listen yet.
+func resolvedAlone(t *testing.T) (client *party, i *id, listener reservation) {
+	port := freePort(t)
+	client = openParty(t, &Config{Vectors: 1, WirePort: port})
+	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	other := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	server.listen(cm.TCP, "127.9.1.1:0", 0)
+	other.listen(cm.TCP, "127.9.1.2:0", 0)
+	listener, err := client.p.dev.reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false)
+	require.NoError(t, err)
+	t.Cleanup(listener.close)
+	made, err := client.tc.NewID(cm.TCP)
+	require.NoError(t, err)
+	i = made.(*id)
+	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.spot.addr, listener.spot.port), safety))
+	wantRaw(t, client, cm.AddrResolved)
+	return client, i, listener
+}
+
+// wantRaw takes an event of an ID that package cm does not know.
+func wantRaw(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
+	t.Helper()
+	var ev cm.TransportEvent
+	ok, err := s.tc.Next(&ev)
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, typ, ev.Type)
+	return ev
+}
+
+// Whether the wire fails the first time that a dial falls back to it, or after a
+// wait for a listener, the socket of the ID has one owner, and reserves the port
+// until the ID is destroyed.
+func TestDialOwnsSocketOnce(t *testing.T) {
+	t.Run("at once", func(t *testing.T) {
+		client, i, _ := resolvedAlone(t)
+		before := owned(i)
+		require.Len(t, before, 1)
+		for range 2 {
+			require.ErrorIs(t, i.Connect(&cm.ConnParam{}), cm.ErrAddrInUse)
+			require.Equal(t, before, owned(i))
+		}
+		require.NoError(t, i.Destroy())
+		client.quiet()
+	})
+	t.Run("after a wait", func(t *testing.T) {
+		client, i, listener := resolvedAlone(t)
+		clock := useClock(client)
+		require.NoError(t, unix.Listen(listener.fd, 0))
+		first, err := newSocket()
+		require.NoError(t, err)
+		require.NoError(t, unix.Connect(first, &unix.SockaddrUnix{Name: listener.spot.name()}))
+		before := owned(i)
+		require.NoError(t, i.Connect(&cm.ConnParam{}))
+		require.Equal(t, before, owned(i))
+		client.quiet()
+		listener.close()
+		require.NoError(t, unix.Close(first))
+		clock.advance(redialAfter)
+		require.ErrorIs(t, wantRaw(t, client, cm.ConnectError).Err, cm.ErrAddrInUse)
+		require.Equal(t, before, owned(i))
+		_, err = bindSocket(i.port.spot.name())
+		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
+		require.NoError(t, i.Destroy())
+		require.Empty(t, owned(i))
+		require.Empty(t, client.tc.timers)
+	})
+}
