@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 )
 
 // scribble is a client, and writes random bytes into every mapping that it shares
@@ -21,26 +20,18 @@ func scribble(a *attacker) error {
 		return err
 	}
 	defer func() { _, _ = c.finish() }() // it may have lost anything
-	memory, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	defer memory.Close()
-	if s.Interval == 0 {
-		a.spec.Interval = time.Millisecond
-	}
-	err = a.eachRound(func() error {
-		shared, err := sharedMappings()
-		if err != nil {
-			return err
-		}
-		for _, m := range shared {
-			a.scribbleOver(memory, m)
-		}
-		return nil
-	})
+	err := scribbleForever(a)
 	tally := c.report().Tally
 	a.count(func(n *Attack) { n.Admitted, n.Refused = tally.Opened, tally.Ends })
+	return err
+}
+
+// scribbleOverAll writes into every mapping that the process shares with another.
+func (a *attacker) scribbleOverAll(memory *os.File) error {
+	shared, err := sharedMappings()
+	for _, m := range shared {
+		a.scribbleOver(memory, m)
+	}
 	return err
 }
 

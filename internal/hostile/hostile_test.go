@@ -47,6 +47,7 @@ type scene struct {
 // begin starts a server and a client with some connections, on the local path unless
 // the spec names another.
 func begin(t *testing.T, s hostile.Spec) *scene {
+	t.Parallel() // each test counts what its own processes have
 	if !s.Addr.IsValid() {
 		s.Addr = netip.MustParseAddrPort("127.0.0.1:0")
 	}

@@ -53,3 +53,29 @@ func TestKilledServer(t *testing.T) {
 	_, err := sc.client.Finish()
 	require.NoError(t, err)
 }
+
+// A server that stands still for a moment loses nothing, on either path, and then
+// admits those who came meanwhile.
+func TestStoppedServer(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		begin func(*testing.T, hostile.Spec) *scene
+		spec  func(hostile.Spec) hostile.Spec
+	}{
+		{"local", begin, func(s hostile.Spec) hostile.Spec { return s }},
+		{"wire", onWire, wired},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			sc := c.begin(t, hostile.Spec{})
+			require.NoError(t, sc.server.Stop())
+			// It does not wait for its connections, which can not open yet.
+			late, _ := sc.start(hostile.RoleClient, sameUser, c.spec(hostile.Spec{Conns: 4, Expendable: true, Messages: 20}))
+			require.Zero(t, sc.report(late).Tally.Opened)
+			require.NoError(t, sc.server.Continue())
+			sc.eventually(func() bool { return sc.report(late).Tally.Opened > 8 }, "the late are admitted")
+			_, err := late.Finish()
+			require.NoError(t, err)
+			sc.end()
+		})
+	}
+}

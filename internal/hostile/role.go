@@ -13,6 +13,9 @@ const (
 	RoleServer Role = "server"
 	// RoleClient sends messages, and compares what comes back.
 	RoleClient Role = "client"
+	// RoleMadServer is a server that writes random bytes into all memory that it
+	// shares with its clients.
+	RoleMadServer Role = "mad server"
 )
 
 func newRole(name string) (role, error) {
@@ -21,6 +24,8 @@ func newRole(name string) (role, error) {
 		return &server{}, nil
 	case RoleClient:
 		return &client{}, nil
+	case RoleMadServer:
+		return &madServer{}, nil
 	default:
 		if attack := attacks[r]; attack != nil {
 			return &attacker{attack: attack}, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// A server that stands still for a moment loses nothing.
+// A client that stands still for a moment loses nothing, and holds up nobody.
 func TestStoppedClientOnWire(t *testing.T) {
 	sc := onWire(t, hostile.Spec{})
 	other, _ := sc.start(hostile.RoleClient, sameUser, wired(hostile.Spec{Conns: 10, Seed: 3}))

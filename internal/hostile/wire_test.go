@@ -54,3 +54,15 @@ func TestHoarder(t *testing.T) {
 	sc.grewBy(64 * mebi)
 	sc.end()
 }
+
+// What comes from another address than the peer's does nothing to a connection, even
+// if the sender knows all the numbers.
+func TestInjector(t *testing.T) {
+	sc := onWire(t, hostile.Spec{})
+	from := newAddr()
+	newAddr() // the injector takes two
+	did := sc.attack(hostile.RoleInjector, sameUser, wired(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
+	t.Logf("%+v", did)
+	require.EqualValues(t, 60, did.Received)
+	sc.end()
+}
