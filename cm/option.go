@@ -6,8 +6,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxAckTimeout is the largest code of a local ACK timeout: it has five bits.
-const maxAckTimeout = 31
+// maxTimerCode is the largest code of a local ACK timeout, and of a minimum RNR
+// timer: they have five bits.
+const maxTimerCode = 31
 
 // SetTOS sets the type of service of the ID's packets. It must come before
 // ResolveRoute, which builds it in. Source: rdma_set_option(3).
@@ -49,16 +50,36 @@ func (id *ID) SetAckTimeout(code uint8) error {
 	return id.setOption(callSetAckTimeout, OptionAckTimeout, int(code))
 }
 
+// SetMinRNRTimer sets the code of the minimum RNR timer of the ID's queue pair,
+// from 0 to 31: how long the peer waits before it repeats a message for which
+// there was no receive buffer here. verbs.RNRDelay tells the time of each code; it is
+// 0.64 ms for DefaultMinRNRTimer, which is set when nothing else is. The manual
+// page, rdma_accept(3) of 2014, sets code 0, which is the longest wait, 655 ms;
+// this package waits less on purpose, for latency. It must come before Connect or
+// Accept. In the UDP port space the error is a *verbs.FeatureError.
+func (id *ID) SetMinRNRTimer(code uint8) error {
+	return id.setOption(callSetMinRNRTimer, OptionMinRNRTimer, int(code))
+}
+
 func (id *ID) setOption(c call, option Option, value int) error {
 	return id.do(c, func() error {
-		if option == OptionAckTimeout {
-			if id.ps == UDP {
-				return &verbs.FeatureError{Feature: option.String(), Reason: errors.New("datagrams are not acknowledged")}
-			}
-			if err := atMost("ACK timeout code", value, maxAckTimeout); err != nil {
+		if option == OptionAckTimeout || option == OptionMinRNRTimer {
+			if err := id.checkTimerCode(option, value); err != nil {
 				return err
 			}
 		}
 		return id.t.SetOption(option, value)
 	})
+}
+
+// checkTimerCode checks an option that is the code of a time.
+func (id *ID) checkTimerCode(option Option, code int) error {
+	if id.ps == UDP {
+		return &verbs.FeatureError{Feature: option.String(), Reason: errors.New("datagrams are not acknowledged")}
+	}
+	field := "ACK timeout code"
+	if option == OptionMinRNRTimer {
+		field = "minimum RNR timer code"
+	}
+	return atMost(field, code, maxTimerCode)
 }

@@ -22,6 +22,8 @@ func TestOptions(t *testing.T) {
 		{func(id *cm.ID) error { return id.SetAFOnly(false) }, cm.OptionAFOnly, 0},
 		{func(id *cm.ID) error { return id.SetAckTimeout(0) }, cm.OptionAckTimeout, 0},
 		{func(id *cm.ID) error { return id.SetAckTimeout(31) }, cm.OptionAckTimeout, 31},
+		{func(id *cm.ID) error { return id.SetMinRNRTimer(0) }, cm.OptionMinRNRTimer, 0},
+		{func(id *cm.ID) error { return id.SetMinRNRTimer(31) }, cm.OptionMinRNRTimer, 31},
 	} {
 		p := newPeer(t, cm.TCP)
 		p.fake.value = -1

@@ -80,12 +80,13 @@ const (
 	callClearReuseAddr
 	callSetAFOnly
 	callSetAckTimeout
+	callSetMinRNRTimer
 )
 
 var callNames = [...]string{
 	"bind", "listen", "resolve address", "resolve route", "create QP", "init QP attributes", "init QP attributes",
 	"connect", "accept", "reject", "establish", "notify", "disconnect", "migrate",
-	"set TOS", "set REUSEADDR", "clear REUSEADDR", "set AFONLY", "set ACK_TIMEOUT",
+	"set TOS", "set REUSEADDR", "clear REUSEADDR", "set AFONLY", "set ACK_TIMEOUT", "set MIN_RNR_TIMER",
 }
 
 func (c call) String() string { return callNames[c] }
@@ -177,6 +178,7 @@ var callRules = []rule[call]{
 	{what: callClearReuseAddr, from: in(StateIdle), to: stays},
 	{what: callSetAFOnly, from: in(StateIdle, StateBound), to: stays},
 	{what: callSetAckTimeout, from: addressing | located, to: stays},
+	{what: callSetMinRNRTimer, from: addressing | located, to: stays},
 }
 
 // eventRules are what can happen to an ID. DISCONNECTED answers nobody and

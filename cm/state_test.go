@@ -20,23 +20,23 @@ import (
 // package, so that one checks the other.
 var legal = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
-		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT`,
+		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
 	cm.StateBound: `listen=listening, resolve address=resolving address, create QP, init QP, ready QP/udp,
-		migrate, set TOS, set REUSEADDR, set AFONLY, set ACK_TIMEOUT`,
+		migrate, set TOS, set REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
 	cm.StateListening: `migrate, connect request`,
-	cm.StateResolvingAddr: `migrate, set TOS, set REUSEADDR, set ACK_TIMEOUT,
+	cm.StateResolvingAddr: `migrate, set TOS, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER,
 		address resolved=address resolved, address error=bound`,
 	cm.StateAddrResolved: `resolve route=resolving route, create QP, init QP, ready QP/udp,
-		migrate, set TOS, set REUSEADDR, set ACK_TIMEOUT`,
-	cm.StateResolvingRoute: `create QP, init QP, ready QP/udp, migrate, set REUSEADDR, set ACK_TIMEOUT,
+		migrate, set TOS, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
+	cm.StateResolvingRoute: `create QP, init QP, ready QP/udp, migrate, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER,
 		route resolved=route resolved, route error=address resolved`,
-	cm.StateRouteResolved: `create QP, init QP, ready QP/udp, connect=connecting, migrate, set REUSEADDR, set ACK_TIMEOUT`,
+	cm.StateRouteResolved: `create QP, init QP, ready QP/udp, connect=connecting, migrate, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
 	cm.StateConnecting: `init QP, ready QP/udp, migrate, set REUSEADDR, established=established,
 		connect response/tcp=responded, rejected/tcp=failed, unreachable=failed, connect error=failed, address error/udp=failed`,
 	cm.StateResponded: `init QP, ready QP, establish=established, reject=failed, migrate, set REUSEADDR,
 		rejected=failed, unreachable=failed, connect error=failed, disconnected=disconnected`,
 	cm.StateRequested: `create QP, init QP, ready QP, accept/tcp=accepted, accept/udp=established, reject=failed,
-		migrate, set REUSEADDR, set ACK_TIMEOUT`,
+		migrate, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
 	cm.StateAccepted: `init QP, ready QP, notify, migrate, set REUSEADDR, established=established,
 		rejected=failed, unreachable=failed, connect error=failed, disconnected=disconnected`,
 	cm.StateEstablished: `init QP, ready QP, disconnect/tcp=disconnecting, disconnect/udp=disconnected, migrate,
@@ -65,25 +65,26 @@ func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) 
 
 // calls makes each call with arguments that are fine.
 var calls = map[string]func(p *peer) error{
-	"bind":            func(p *peer) error { return p.id.Bind(local) },
-	"listen":          func(p *peer) error { return p.id.Listen(1) },
-	"resolve address": func(p *peer) error { return p.id.ResolveAddr(netip.AddrPort{}, remote, time.Second) },
-	"resolve route":   func(p *peer) error { return p.id.ResolveRoute(time.Second) },
-	"create QP":       func(p *peer) error { return p.id.CreateQP(thePD, qpAttr(p.ps)) },
-	"init QP":         func(p *peer) error { _, _, err := p.id.InitQPAttr(verbs.StateInit); return err },
-	"ready QP":        func(p *peer) error { _, _, err := p.id.InitQPAttr(verbs.StateRTS); return err },
-	"connect":         func(p *peer) error { return p.id.Connect(&cm.ConnParam{QPNum: 7}) },
-	"accept":          func(p *peer) error { return p.id.Accept(&cm.ConnParam{QPNum: 7}) },
-	"reject":          func(p *peer) error { return p.id.Reject(nil) },
-	"establish":       func(p *peer) error { return p.id.Establish() },
-	"notify":          func(p *peer) error { return p.id.Notify(verbs.AsyncCommEst) },
-	"disconnect":      func(p *peer) error { return p.id.Disconnect() },
-	"migrate":         func(p *peer) error { return p.id.Migrate(p.channel) },
-	"set TOS":         func(p *peer) error { return p.id.SetTOS(1) },
-	"set REUSEADDR":   func(p *peer) error { return p.id.SetReuseAddr(true) },
-	"clear REUSEADDR": func(p *peer) error { return p.id.SetReuseAddr(false) },
-	"set AFONLY":      func(p *peer) error { return p.id.SetAFOnly(true) },
-	"set ACK_TIMEOUT": func(p *peer) error { return p.id.SetAckTimeout(14) },
+	"bind":              func(p *peer) error { return p.id.Bind(local) },
+	"listen":            func(p *peer) error { return p.id.Listen(1) },
+	"resolve address":   func(p *peer) error { return p.id.ResolveAddr(netip.AddrPort{}, remote, time.Second) },
+	"resolve route":     func(p *peer) error { return p.id.ResolveRoute(time.Second) },
+	"create QP":         func(p *peer) error { return p.id.CreateQP(thePD, qpAttr(p.ps)) },
+	"init QP":           func(p *peer) error { _, _, err := p.id.InitQPAttr(verbs.StateInit); return err },
+	"ready QP":          func(p *peer) error { _, _, err := p.id.InitQPAttr(verbs.StateRTS); return err },
+	"connect":           func(p *peer) error { return p.id.Connect(&cm.ConnParam{QPNum: 7}) },
+	"accept":            func(p *peer) error { return p.id.Accept(&cm.ConnParam{QPNum: 7}) },
+	"reject":            func(p *peer) error { return p.id.Reject(nil) },
+	"establish":         func(p *peer) error { return p.id.Establish() },
+	"notify":            func(p *peer) error { return p.id.Notify(verbs.AsyncCommEst) },
+	"disconnect":        func(p *peer) error { return p.id.Disconnect() },
+	"migrate":           func(p *peer) error { return p.id.Migrate(p.channel) },
+	"set TOS":           func(p *peer) error { return p.id.SetTOS(1) },
+	"set REUSEADDR":     func(p *peer) error { return p.id.SetReuseAddr(true) },
+	"clear REUSEADDR":   func(p *peer) error { return p.id.SetReuseAddr(false) },
+	"set AFONLY":        func(p *peer) error { return p.id.SetAFOnly(true) },
+	"set ACK_TIMEOUT":   func(p *peer) error { return p.id.SetAckTimeout(14) },
+	"set MIN_RNR_TIMER": func(p *peer) error { return p.id.SetMinRNRTimer(14) },
 }
 
 // reach brings a new ID to a state.
@@ -165,6 +166,9 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 	}
 }
 
+// onlyTCP tells whether a call sets an option that datagrams do not have.
+func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
+
 // TestCalls makes every call in every state.
 func TestCalls(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
@@ -172,7 +176,7 @@ func TestCalls(t *testing.T) {
 			p := reach(t, ps, state)
 			err := call(p)
 			to, ok := allowed(state, ps, name)
-			if name == "set ACK_TIMEOUT" && ps == cm.UDP && ok {
+			if ps == cm.UDP && onlyTCP(name) && ok {
 				require.ErrorIs(t, err, verbs.ErrNotSupported)
 				continue
 			}
@@ -260,7 +264,7 @@ func TestEstablishWithQP(t *testing.T) {
 func TestTransportRefuses(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range calls {
-			if _, ok := allowed(state, ps, name); !ok || name == "migrate" || name == "set ACK_TIMEOUT" && ps == cm.UDP {
+			if _, ok := allowed(state, ps, name); !ok || name == "migrate" || ps == cm.UDP && onlyTCP(name) {
 				continue
 			}
 			p := reach(t, ps, state)

@@ -134,10 +134,17 @@ const (
 	OptionReuseAddr                // 0 or 1: share the port with others that allow it
 	OptionAFOnly                   // 0 or 1: an IPv6 wildcard takes IPv6 only
 	OptionAckTimeout               // code c of 4.096 µs * 2^c, 0..31; 0 means none
+	// OptionMinRNRTimer is the code of verbs.RNRDelay, 0..31. rdma_set_option(3)
+	// has no such option.
+	OptionMinRNRTimer
 )
 
+// DefaultMinRNRTimer is the code of the minimum RNR timer of an ID's queue pair
+// unless ID.SetMinRNRTimer has set another: 0.64 ms.
+const DefaultMinRNRTimer = 12
+
 func (o Option) String() string {
-	names := [...]string{"TOS", "REUSEADDR", "AFONLY", "ACK_TIMEOUT"}
+	names := [...]string{"TOS", "REUSEADDR", "AFONLY", "ACK_TIMEOUT", "MIN_RNR_TIMER"}
 	if int(o) < len(names) {
 		return names[o]
 	}

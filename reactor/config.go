@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -84,10 +85,13 @@ type Config struct {
 	// buffer here, 1 to 7. Zero means 7, which is without end; negative none.
 	RNRRetryCount int
 	// MinRNRTimer is the code of the pause between such retries, 1 to 31: see
-	// verbs.RNRDelay. Zero means 12, 0.64ms.
+	// verbs.RNRDelay. Zero means 12, 0.64ms, where rdma_accept(3) has code 0.
+	// Negative means code 0, which is the longest pause, 655ms.
 	MinRNRTimer int
 	// AckTimeout is the code of the transport's timeout, 1 to 31: see
-	// verbs.AckTimeout. Zero means the provider's choice.
+	// verbs.AckTimeout. Zero means the provider's choice, which for the soft
+	// provider is 18, 1.07s: with a RetryCount of 7 a connection lives through an
+	// outage of the network of 5s and more.
 	AckTimeout int
 	// ResponderResources is how many READs and atomics of the peer are served
 	// at a time, per connection. Zero means 16, lowered to the device's limit;
@@ -104,7 +108,9 @@ type Config struct {
 	// DecisionTimeout is how long a request may stay unanswered. Zero means 10s.
 	DecisionTimeout time.Duration
 	// ConnectTimeout is how long a connection may take to open, on either
-	// side. Zero means 10s.
+	// side. Zero means 30s: the kernel's connection manager repeats a request
+	// that was lost after 4.6s or 6.1s, depending on its version, and an outage
+	// of 5s is to be survived.
 	ConnectTimeout time.Duration
 	// DrainTimeout is how long a closing connection waits for the peer to
 	// confirm its sends, and then for the peer's goodbye. Zero means 5s.
@@ -162,7 +168,7 @@ func (c *Config) check() error {
 		{"SignalEvery", int64(c.SignalEvery), 0, maxQueue},
 		{"RetryCount", int64(c.RetryCount), -1, verbs.MaxRetry},
 		{"RNRRetryCount", int64(c.RNRRetryCount), -1, verbs.MaxRetry},
-		{"MinRNRTimer", int64(c.MinRNRTimer), 0, 31},
+		{"MinRNRTimer", int64(c.MinRNRTimer), -1, 31},
 		{"AckTimeout", int64(c.AckTimeout), 0, 31},
 		{"ResponderResources", int64(c.ResponderResources), -1, math.MaxUint8},
 		{"InitiatorDepth", int64(c.InitiatorDepth), -1, math.MaxUint8},
@@ -198,11 +204,11 @@ func (c *Config) fill() {
 	c.SignalEvery = or(c.SignalEvery, (c.MaxInFlight+3)/4)
 	c.RetryCount = orNone(c.RetryCount, verbs.MaxRetry)
 	c.RNRRetryCount = orNone(c.RNRRetryCount, verbs.RNRRetryForever)
-	c.MinRNRTimer = or(c.MinRNRTimer, 12)
+	c.MinRNRTimer = orNone(c.MinRNRTimer, cm.DefaultMinRNRTimer)
 	c.ResponderResources = orNone(c.ResponderResources, 16)
 	c.InitiatorDepth = orNone(c.InitiatorDepth, 16)
 	c.DecisionTimeout = or(c.DecisionTimeout, 10*time.Second)
-	c.ConnectTimeout = or(c.ConnectTimeout, 10*time.Second)
+	c.ConnectTimeout = or(c.ConnectTimeout, 30*time.Second)
 	c.DrainTimeout = or(c.DrainTimeout, 5*time.Second)
 }
 

@@ -18,16 +18,18 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, 63, c.MaxInFlight)
 	require.Equal(t, 16, c.SignalEvery)
 	require.Equal(t, 12, c.MinRNRTimer)
+	require.Equal(t, 30*time.Second, c.ConnectTimeout, "longer than an outage of 5 s takes the kernel's repeats")
 	require.Equal(t, 7, c.RetryCount)
 	require.Equal(t, 16, c.InitiatorDepth)
 
-	given := &Config{MaxInFlight: 2, RetryCount: -1, InitiatorDepth: -1, MaxInline: -1}
+	given := &Config{MaxInFlight: 2, RetryCount: -1, MinRNRTimer: -1, InitiatorDepth: -1, MaxInline: -1}
 	before := *given
 	c, err = given.settled()
 	require.NoError(t, err)
 	require.Equal(t, before.MaxInFlight, given.MaxInFlight, "it is never modified")
 	require.Equal(t, 1, c.SignalEvery)
 	require.Zero(t, c.RetryCount)
+	require.Zero(t, c.MinRNRTimer, "code 0, the longest pause")
 	require.Zero(t, c.InitiatorDepth)
 	require.Zero(t, c.MaxInline)
 }

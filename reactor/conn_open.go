@@ -61,12 +61,20 @@ func (c *Conn) resolve(request dialRequest) (err error) {
 
 // addrResolved follows when the device is known.
 func (c *Conn) addrResolved() error {
+	if err := c.setTimers(); err != nil {
+		return err
+	}
+	return c.id.ResolveRoute(or(c.dial.Timeout, c.loop.cfg.ConnectTimeout))
+}
+
+// setTimers sets the times that the queue pair of the ID will have.
+func (c *Conn) setTimers() error {
 	if code := c.loop.cfg.AckTimeout; code > 0 {
 		if err := c.id.SetAckTimeout(uint8(code)); err != nil {
 			return err
 		}
 	}
-	return c.id.ResolveRoute(or(c.dial.Timeout, c.loop.cfg.ConnectTimeout))
+	return c.id.SetMinRNRTimer(uint8(c.loop.cfg.MinRNRTimer))
 }
 
 // routeResolved makes the queue pair and asks the peer.
@@ -127,10 +135,8 @@ func (c *Conn) answer(p *AcceptParams) error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}
-	if code := c.loop.cfg.AckTimeout; code > 0 {
-		if err := c.id.SetAckTimeout(uint8(code)); err != nil {
-			return err
-		}
+	if err := c.setTimers(); err != nil {
+		return err
 	}
 	c.context = p.Context
 	param := c.request.agree(p, c.nic.dev.Attr())

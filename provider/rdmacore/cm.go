@@ -66,7 +66,7 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 
 // adopt makes the Go side of an ID that exists, on the channel.
 func (ch *channel) adopt(c *C.struct_rdma_cm_id) *id {
-	i := &id{provider: ch.provider, c: c}
+	i := &id{provider: ch.provider, c: c, minRNRTimer: cm.DefaultMinRNRTimer}
 	i.channel.Store(ch)
 	ch.provider.addID(i)
 	return i

@@ -106,7 +106,7 @@ func (i *id) happened(t cm.EventType) {
 func (i *id) ready() {
 	if i.qp.lastState() < verbs.StateRTS {
 		i.qp.setLast(verbs.StateRTS)
-		i.qp.raiseRNRTimer()
+		i.qp.setRNRTimer(i.minRNRTimer)
 	}
 }
 

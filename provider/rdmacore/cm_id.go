@@ -22,6 +22,8 @@ type id struct {
 	channel  atomic.Pointer[channel] // changes with the locks of both channels held
 	c        *C.struct_rdma_cm_id
 	qp       *qp // made on the ID, or nil
+
+	minRNRTimer uint8 // code for the queue pair; changes with the channel's lock held
 }
 
 // lock locks the channel the ID is on; the caller unlocks what it returns.
@@ -163,10 +165,17 @@ func (i *id) Disconnect() error {
 	return nil
 }
 
-// SetOption sets an option; the numbers are the library's.
+// SetOption sets an option; the numbers are the library's, which has none for the
+// RNR timer.
 //
 // Implements: rdma_set_option(3).
 func (i *id) SetOption(option cm.Option, value int) error {
+	if option == cm.OptionMinRNRTimer {
+		ch := i.lock()
+		defer ch.mu.Unlock()
+		i.minRNRTimer = uint8(value)
+		return nil
+	}
 	return i.do("set option", func() C.int { return C.rl_set_option(i.c, C.int(option), C.int(value)) })
 }
 

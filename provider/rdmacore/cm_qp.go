@@ -61,7 +61,7 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	}
 	attr, known := fromQPAttr(&raw), verbs.QPAttrMask(mask)&knownAttrs
 	if known&verbs.AttrMinRNRTimer != 0 {
-		attr.MinRNRTimer = minRNRTimer
+		attr.MinRNRTimer = i.minRNRTimer
 	}
 	return attr, known, nil
 }

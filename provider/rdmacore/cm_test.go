@@ -70,7 +70,7 @@ func TestConnectionParameters(t *testing.T) {
 		attr, err := e.qp.Query()
 		r.NoError(err)
 		r.Equal(verbs.StateRTS, attr.State)
-		r.Equal(uint8(rdmacore.MinRNRTimer), attr.MinRNRTimer, "not 655 ms")
+		r.Equal(uint8(cm.DefaultMinRNRTimer), attr.MinRNRTimer, "not 655 ms")
 		r.Equal(uint8(5), attr.RetryCount)
 	}
 }
@@ -160,11 +160,12 @@ func TestOptions(t *testing.T) {
 		r.NoError(id.SetAFOnly(true))
 		r.NoError(id.SetTOS(32))
 		r.NoError(id.SetAckTimeout(18))
+		r.NoError(id.SetMinRNRTimer(0))
 	}
 	r.NoError(first.Bind(netip.AddrPortFrom(r.addr, 0)))
 	r.NoError(second.Bind(first.LocalAddr()), "both set REUSEADDR")
 
-	// The ACK timeout is the queue pair's.
+	// The ACK timeout and the RNR timer are the queue pair's.
 	listener := r.listen(cm.TCP, r.addr)
 	r.NoError(second.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), patience))
 	r.await(second, cm.AddrResolved)
@@ -179,6 +180,7 @@ func TestOptions(t *testing.T) {
 	attr, err := a.qp.Query()
 	r.NoError(err)
 	r.Equal(uint8(18), attr.Timeout)
+	r.Zero(attr.MinRNRTimer)
 	r.NoError(b.id.CloseQP())
 }
 

@@ -20,10 +20,7 @@ type (
 	Sockaddr      = sockaddr
 )
 
-const (
-	MaxPlaces   = maxPlaces
-	MinRNRTimer = minRNRTimer
-)
+const MaxPlaces = maxPlaces
 
 var (
 	NewOrderedPlaces = newOrderedPlaces

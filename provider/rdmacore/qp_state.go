@@ -9,10 +9,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// minRNRTimer is the code for 0.64 ms, in place of the 655 ms that the kernel's
-// connection manager leaves. Shorter times have starved software devices.
-const minRNRTimer = 12
-
 // State asks the device; when that fails, or after Close, it is the last known.
 func (q *qp) State() verbs.QPState {
 	attr, err := q.Query()
@@ -122,12 +118,12 @@ func (q *qp) moved(to verbs.QPState) error {
 	return q.register()
 }
 
-// raiseRNRTimer replaces the timer that rdma_cm sets. The queue pair is in RTR
+// setRNRTimer replaces the timer that rdma_cm sets. The queue pair is in RTR
 // or RTS, where ibv_modify_qp(3) allows it. If it fails all the same, the queue
 // pair works, only more slowly.
-func (q *qp) raiseRNRTimer() {
+func (q *qp) setRNRTimer(code uint8) {
 	if q.kind == verbs.QPTypeRC {
-		raw := C.struct_ibv_qp_attr{min_rnr_timer: minRNRTimer}
+		raw := C.struct_ibv_qp_attr{min_rnr_timer: C.uint8_t(code)}
 		C.ibv_modify_qp(q.c, &raw, C.IBV_QP_MIN_RNR_TIMER)
 	}
 }

@@ -39,7 +39,7 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	i.terms.retry, i.terms.flow.tells = param.RetryCount, param.FlowControl
 	return i.request(ch, &requestMsg{
 		endpoints: to, side: i.describe(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
-		ackTimeout: i.opts.ackTimeout, tos: i.opts.tos,
+		ackTimeout: i.askTimeout(), tos: i.opts.tos,
 	}, patience)
 }
 
@@ -65,6 +65,7 @@ func (i *id) onReply(m *replyMsg) bool {
 		return false
 	}
 	i.terms.agree(&m.side, &i.bound.attr)
+	i.terms.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.bound.attr.LocalCAAckDelay))
 	if err := i.connectQP(); err != nil {
 		i.setupFailed(err, m)
 		return true

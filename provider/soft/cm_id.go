@@ -64,7 +64,7 @@ const (
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
-	i := &id{ps: ps, port: noReservation(), opts: options{ackTimeout: defaultAckTimeout}}
+	i := &id{ps: ps, port: noReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
 	i.ch.Store(ch)
 	i.timer.fire = i.timedOut
 	return i

@@ -65,6 +65,10 @@ type requestMsg struct {
 type replyMsg struct {
 	side
 	private []byte
+
+	// ackDelay is how long the device takes to answer, a code of 5 bits. On the
+	// local path it is 0: both devices are of one kind.
+	ackDelay uint8
 }
 
 // readyMsg (RTU) says that the reply arrived.

@@ -41,9 +41,7 @@ func (i *id) incoming(m message, c carrier) *id {
 	child.phase, child.carrier, child.listener = phaseRequested, c, i
 	child.local, child.remote, child.bound, child.opts = to.dst, to.src, ch.dev, i.opts
 	if m, ok := m.(*requestMsg); ok {
-		if m.ackTimeout > 0 {
-			child.opts.ackTimeout = m.ackTimeout
-		}
+		child.terms.ackTimeout = child.toldTimeout(m.ackTimeout)
 		if m.tos > 0 {
 			child.opts.tos = m.tos // the path is the same both ways
 		}
@@ -87,7 +85,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	if err := i.connectQP(); err != nil {
 		return i.acceptFailed(err)
 	}
-	if err := i.carrier.send(&replyMsg{i.describe(param), bytes.Clone(param.PrivateData)}); err != nil {
+	if err := i.carrier.send(&replyMsg{side: i.describe(param), private: bytes.Clone(param.PrivateData)}); err != nil {
 		return i.acceptFailed(err)
 	}
 	i.enter(phaseReplySent)

@@ -21,10 +21,12 @@ const devicePort = 1
 
 // options are what SetOption sets.
 type options struct {
-	tos        uint8
-	reuse      bool
-	afOnly     bool
-	ackTimeout uint8
+	tos           uint8
+	reuse         bool
+	afOnly        bool
+	ackTimeout    uint8 // code of 5 bits, where ackTimeoutSet
+	ackTimeoutSet bool
+	minRNRTimer   uint8 // code of 5 bits
 }
 
 // SetOption sets one option. On an ID that is bound AFONLY and REUSEADDR change the
@@ -41,9 +43,11 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	case cm.OptionAFOnly:
 		return i.setAFOnly(value != 0)
 	case cm.OptionAckTimeout:
-		i.opts.ackTimeout = uint8(value)
+		i.opts.ackTimeout, i.opts.ackTimeoutSet = uint8(value), true
+	case cm.OptionMinRNRTimer:
+		i.opts.minRNRTimer = uint8(value)
 	default:
-		return &verbs.ParamError{Field: "option", Value: int64(option), Limit: int64(cm.OptionAckTimeout)}
+		return &verbs.ParamError{Field: "option", Value: int64(option), Limit: int64(cm.OptionMinRNRTimer)}
 	}
 	return nil
 }

@@ -15,14 +15,10 @@ type terms struct {
 	resources, depth uint8     // READs and atomics it serves, and has outstanding
 	retry, rnrRetry  uint8
 	flow             flowTerms
+	ackTimeout       uint8 // code of 5 bits, used unless the application has set one
 }
 
 const (
-	// defaultMinRNRTimer is 0.64 ms: a peer on the same host that finds no
-	// receive buffer finds one soon. With the kernel's code 0 it is 655 ms.
-	defaultMinRNRTimer = 12
-	// defaultAckTimeout is 537 ms, what the kernel computes for rdma_rxe.
-	defaultAckTimeout = 17
 	// defaultHopLimit is the TTL that the system's packets start with.
 	defaultHopLimit = 64
 )
@@ -112,7 +108,7 @@ func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	}
 	attr.DestQPN, attr.RQPSN = i.terms.peerQPN, i.terms.psn
 	attr.MaxDestRdAtomic = i.terms.resources
-	attr.MinRNRTimer = defaultMinRNRTimer
+	attr.MinRNRTimer = i.opts.minRNRTimer
 	attr.Access = i.terms.access()
 	return verbs.AttrAV | verbs.AttrPathMTU | verbs.AttrDestQPN | verbs.AttrRQPSN |
 		verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrAccess, nil
@@ -121,7 +117,10 @@ func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 // sendAttr is for RTS.
 func (i *id) sendAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	attr.SQPSN = i.terms.peerPSN
-	attr.Timeout = i.opts.ackTimeout
+	attr.Timeout = i.terms.ackTimeout
+	if i.opts.ackTimeoutSet {
+		attr.Timeout = i.opts.ackTimeout
+	}
 	attr.RetryCount, attr.RNRRetry = i.terms.retry, i.terms.rnrRetry
 	attr.MaxRdAtomic = i.terms.depth
 	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic

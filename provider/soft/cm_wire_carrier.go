@@ -81,8 +81,10 @@ func (c *wireCarrier) send(m message) error {
 	c.encode(&c.repeat.mad, m)
 	c.repeat.now()
 	switch m.(type) {
-	case *requestMsg, *replyMsg, *disconnectMsg, *lookupMsg:
-		c.repeat.start()
+	case *requestMsg, *lookupMsg:
+		c.repeat.start(askRepeats)
+	case *replyMsg, *disconnectMsg:
+		c.repeat.start(0)
 	case *readyMsg:
 		c.ready = true
 	}

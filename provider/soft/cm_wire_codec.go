@@ -121,7 +121,7 @@ func parseREP(r *wire.REP) *replyMsg {
 			resources: r.ResponderResources, depth: r.InitiatorDepth,
 			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
 		},
-		private: bytes.Clone(r.PrivateData[:]),
+		private: bytes.Clone(r.PrivateData[:]), ackDelay: r.TargetAckDelay,
 	}
 }
 

@@ -43,7 +43,7 @@ func (c *wireCarrier) askSmaller(refusal *wire.REJ) bool {
 	c.repeat.stop()
 	r.Encode(&c.repeat.mad, tid(c.own))
 	c.repeat.now()
-	c.repeat.start()
+	c.repeat.start(askRepeats)
 	return true
 }
 

@@ -9,9 +9,14 @@ import (
 )
 
 // How often a message is repeated that has not been answered: soon at first, as
-// a network loses single datagrams, then as rarely as the kernel does.
+// a network loses single datagrams, then as rarely as the kernel does. What the
+// active side asks is repeated every second for a quarter of a minute in between, so that
+// a dial goes on within a second after an outage. What the passive side answers is
+// not, since anybody can make it answer; it answers each repeated request.
 const (
 	firstRepeat = 256 * time.Millisecond
+	askRepeat   = 1024 * time.Millisecond
+	askRepeats  = 16
 	lastRepeat  = 4608 * time.Millisecond
 	// orphanRepeats is how often a wish to disconnect is repeated when the ID
 	// is gone: for 22 s, or until its channel is closed. The kernel says it once
@@ -29,6 +34,7 @@ type repeater struct {
 	mad   wire.MAD
 	after time.Duration // until the next time
 	left  int           // times; negative: without end
+	asks  int           // how many of the next times are at most askRepeat apart
 	timer deadline
 }
 
@@ -39,8 +45,9 @@ func (r *repeater) init(c *wireCarrier) {
 
 func (r *repeater) running() bool { return r.timer.index > 0 }
 
-func (r *repeater) start() {
-	r.after, r.left = firstRepeat, -1
+// start repeats the message, the next asks times at most askRepeat apart.
+func (r *repeater) start(asks int) {
+	r.after, r.left, r.asks = firstRepeat, -1, asks
 	r.wait(r.after)
 }
 
@@ -59,7 +66,12 @@ func (r *repeater) fire() {
 	}
 	r.left--
 	r.now()
-	r.after = min(2*r.after, lastRepeat)
+	most := lastRepeat
+	if r.asks > 0 {
+		r.asks--
+		most = askRepeat
+	}
+	r.after = min(2*r.after, most)
 	r.wait(r.after)
 }
 

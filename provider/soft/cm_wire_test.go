@@ -107,7 +107,7 @@ func TestWireCMUnreachable(t *testing.T) {
 	ev := w.want(w.client, cm.Unreachable, active)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 	require.Equal(t, requestTimeout, w.clock.now.Sub(began))
-	require.Less(t, len(w.sent), 25)
+	require.Less(t, len(w.sent), 40)
 	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1], "the peer is told that nobody waits any more")
 	w.quiet()
 }

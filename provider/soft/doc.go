@@ -46,6 +46,13 @@
 //
 // No network card has been tried.
 //
+// Connection management sets two times of a queue pair that rdma_accept(3) leaves to
+// the provider. The local ACK timeout is computed from the packet lifetime of the
+// path and the delay of the answering device, with a lifetime of 0.54 s, where the
+// kernel assumes 0.27 s or 1.07 s. It so becomes 1.07 s, and with a retry count of 7 an
+// outage of 5 s is survived. The minimum RNR timer is 0.64 ms, where the manual page
+// has 655 ms. cm.ID.SetAckTimeout and cm.ID.SetMinRNRTimer set others.
+//
 // # Progress
 //
 // A shard (shard.go) owns queue pairs, completion queues and timers. In manual

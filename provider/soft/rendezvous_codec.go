@@ -127,7 +127,7 @@ func parse(b []byte) (message, error) {
 		m := &requestMsg{endpoints: parseEndpoints(b), side: parseSide(b), retry: b[22], private: private}
 		return m, m.check()
 	case kindREP:
-		m := &replyMsg{parseSide(b), private}
+		m := &replyMsg{side: parseSide(b), private: private}
 		return m, cmp.Or(m.side.check(), checkPrivate(private, cm.TCP, cm.MessageAccept))
 	case kindRTU:
 		return &readyMsg{}, nil

@@ -22,7 +22,7 @@ func someMessages() []message {
 	return []message{
 		&requestMsg{endpoints: ends, side: own, retry: 7, private: fill(56)},
 		&requestMsg{endpoints: ends6, private: []byte{}},
-		&replyMsg{own, fill(196)},
+		&replyMsg{side: own, private: fill(196)},
 		&readyMsg{},
 		&rejectMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), user: true},
 		&rejectMsg{reason: cm.RejectReason(65535), private: []byte{}},

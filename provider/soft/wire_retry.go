@@ -99,7 +99,7 @@ func (l *wireLink) timedOut() {
 }
 
 // inquire repeats the oldest packet without an answer, once in a silence and long
-// before the timeout, which is half a second by default. If only the last packets got
+// before the timeout, which is a second by default. If only the last packets got
 // lost, or their acknowledgement, nothing else would tell: now the peer acknowledges
 // what it has, and the rest goes on from there. It is no retry: nobody has waited
 // for as long as was agreed. TCP does likewise (RFC 8985, 7).

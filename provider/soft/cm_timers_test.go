@@ -1,0 +1,148 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestAckTimeoutCode(t *testing.T) {
+	for _, c := range []struct{ lifetime, delay, want uint8 }{
+		{16, 15, 17}, // rxe's, on a kernel that assumes 16
+		{18, 15, 19}, // and on one that assumes 18
+		{17, 15, 18},
+		{17, 16, 18},
+		{17, 17, 19}, // the delay is half of the rest: it counts
+		{17, 18, 19},
+		{17, 19, 20},
+		{17, 20, 20}, // now the way is what does not
+		{0, 0, 2},
+		{31, 31, 31},
+	} {
+		require.Equal(t, c.want, ackTimeoutCode(c.lifetime, c.delay), "%v", c)
+	}
+}
+
+// The passive side takes the ACK timeout that it is told, unless that is none or
+// the kernel's default, which is too short for an outage of 5 s.
+func TestToldAckTimeout(t *testing.T) {
+	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
+		w := newMADWorld(t)
+		l := w.listen(cm.TCP, 0)
+		active := w.resolved(l)
+		require.NoError(t, active.SetAckTimeout(told))
+		w.client.createQP(active)
+		require.NoError(t, active.Connect(nil))
+		passive, _ := w.request(l)
+		w.accept(passive, nil)
+		w.want(w.client, cm.Established, active)
+		require.Equal(t, told, ackTimeoutOf(t, active))
+		require.Equal(t, want, ackTimeoutOf(t, passive))
+	}
+}
+
+func ackTimeoutOf(t *testing.T, id *cm.ID) uint8 {
+	t.Helper()
+	attr, err := id.QP().Query()
+	require.NoError(t, err)
+	return attr.Timeout
+}
+
+// The active side computes its ACK timeout with the delay that the reply tells.
+func TestAckTimeoutFollowsDelay(t *testing.T) {
+	w := newMADWorld(t)
+	w.fate = func(m *wire.MAD, _ netip.Addr) int {
+		if m.Attribute() == wire.AttrREP {
+			var r wire.REP
+			r.Decode(m)
+			r.TargetAckDelay = 20
+			r.Encode(m, m.TID())
+		}
+		return 1
+	}
+	active, passive := w.connected()
+	require.EqualValues(t, 20, ackTimeoutOf(t, active))
+	require.EqualValues(t, 18, ackTimeoutOf(t, passive))
+}
+
+// outage is how long the network carries nothing in the tests of that.
+const outage = 5 * time.Second
+
+// A dial survives an outage that begins with any of its messages, and goes on soon
+// after it.
+func TestWireCMOutage(t *testing.T) {
+	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
+		w := newMADWorld(t)
+		var start time.Time
+		w.fate = func(m *wire.MAD, _ netip.Addr) int {
+			if start.IsZero() && m.Attribute() == first {
+				start = w.clock.now
+			}
+			if !start.IsZero() && w.clock.now.Sub(start) < outage {
+				return 0
+			}
+			return 1
+		}
+		l := w.listen(cm.TCP, 0)
+		active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+		passive, _ := w.request(l)
+		w.accept(passive, nil)
+		w.want(w.client, cm.Established, active)
+		require.LessOrEqual(t, w.clock.now.Sub(start), outage+askRepeat)
+		w.want(w.server, cm.Established, passive)
+		require.LessOrEqual(t, w.clock.now.Sub(start), outage+lastRepeat)
+	}
+}
+
+// Connections in the middle of traffic survive an outage under the terms that
+// connection management gives them by default, and nothing is lost.
+func TestWireOutage(t *testing.T) {
+	const messages, size = 64, 4096
+	s := newSim(t, 1, quietNet)
+	a, b := s.newEnd(), s.newEnd()
+	s.join(a, b, func(attr *verbs.QPAttr) {
+		attr.Timeout, attr.RetryCount = ackTimeoutCode(packetLifetime, defaultDelay), verbs.MaxRetry
+	})
+	for _, e := range []*end{a, b} {
+		for i := range messages {
+			e.recv(uint64(i), endSize/2+i*size, size)
+		}
+	}
+	for i := range messages {
+		for n, e := range []*end{a, b} {
+			e.mr.Bytes()[i*size] = byte(i + 100*n)
+			e.post(verbs.SendWR{ID: uint64(1000 + i), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(e.mr, i*size, size)}})
+		}
+	}
+	for s.net.Stats.Delivered < 2*messages/3 {
+		require.True(t, s.step())
+	}
+	s.net.Config.Drop = 1
+	over := s.now + int64(outage)
+	for s.now < over {
+		require.True(t, s.step())
+	}
+	s.net.Config.Drop = 0
+	s.settle()
+	require.Less(t, s.now-over, int64(2*verbs.AckTimeout(packetLifetime+1)), "it goes on within one timeout")
+	for n, e := range []*end{a, b} {
+		received := 0
+		for _, wc := range e.wait(2 * messages) {
+			require.Equal(t, verbs.StatusSuccess, wc.Status)
+			if wc.Opcode == verbs.WCRecv {
+				require.EqualValues(t, received, wc.ID)
+				require.Equal(t, byte(received+100*(1-n)), e.mr.Bytes()[endSize/2+received*size])
+				received++
+			}
+		}
+		require.Equal(t, messages, received)
+	}
+}
