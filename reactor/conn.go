@@ -10,8 +10,8 @@ import (
 
 // A Conn is one reliable connection. It belongs to its loop: only there may its
 // methods be called; from elsewhere use Loop.Post. The application gets it in
-// OnOpen. After OnClose it may still be asked for its addresses, parameters and
-// counters.
+// OnOpen. After OnClose it may still be asked for its addresses, credentials,
+// parameters and counters.
 type Conn struct {
 	loop *Loop
 	nic  *nic // nil until the device is known
@@ -56,6 +56,7 @@ type Conn struct {
 	hello   []byte
 	local   netip.AddrPort
 	remote  netip.AddrPort
+	process peerProcess
 	context any
 	stats   ConnStats
 }

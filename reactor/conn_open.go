@@ -96,13 +96,14 @@ func (c *Conn) established(ev *cm.Event) {
 	c.param.RNRRetryCount = ev.Param.RNRRetryCount
 	c.param.FlowControl = ev.Param.FlowControl
 	c.hello = slices.Clone(ev.Param.PrivateData)
+	c.process = processOf(c.id)
 }
 
 // startAccept takes a request over from the door and answers it.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	c, err := l.newConn(l.cfg.ConnectTimeout)
 	c.id, c.request = req.id, req
-	c.hello = req.private
+	c.hello, c.process = req.private, req.process
 	c.id.SetContext(c)
 	if err == nil {
 		err = c.answer(p)

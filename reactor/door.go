@@ -101,7 +101,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	return &ConnRequest{
 		engine: e, id: ev.ID,
 		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
-		private: slices.Clone(ev.Param.PrivateData), param: param,
+		process: processOf(ev.ID), private: slices.Clone(ev.Param.PrivateData), param: param,
 	}
 }
 

@@ -16,6 +16,7 @@ type ConnRequest struct {
 	id      *cm.ID
 	local   netip.AddrPort
 	remote  netip.AddrPort
+	process peerProcess
 	device  verbs.Device
 	private []byte
 	param   cm.ConnParam

@@ -54,7 +54,7 @@ func TestConformance(t *testing.T) {
 				require.NoError(t, err)
 				return provider
 			}
-			verbstest.Run(t, open, verbstest.Options{Addr: netip.MustParseAddr("127.0.0.1")})
+			verbstest.Run(t, open, verbstest.Options{Addr: netip.MustParseAddr("127.0.0.1"), Credentials: true})
 		})
 	}
 }

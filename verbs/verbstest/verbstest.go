@@ -16,6 +16,10 @@ type Options struct {
 	// every connection use it. The soft device takes 127.0.0.1.
 	Addr netip.Addr
 
+	// Credentials is whether an ID knows the process at the other end: see
+	// cm.ID.Credentials.
+	Credentials bool
+
 	// Deviations are the outcomes that a device is known to give instead of
 	// those that Violation documents; nil means none.
 	Deviations map[Violation]Outcome
@@ -100,6 +104,7 @@ func topics() []topic {
 		{"shared receive queue", lacksSRQ, srqCases()},
 		{"datagram", lacksUD, udCases()},
 		{"counters", nil, counterCases()},
+		{"credentials", nil, credentialsCases()},
 	}
 }
 
