@@ -88,3 +88,21 @@ func TestMadServer(t *testing.T) {
 	require.NoError(t, err, "so is the server")
 	sc.end()
 }
+
+// The name of the exact address belongs to another user, and the server listens on
+// the wildcard: clients still reach the server, and tell the other user nothing.
+func TestSquatter(t *testing.T) {
+	needsRoot(t)
+	sc := begin(t, hostile.Spec{Addr: netip.MustParseAddrPort("0.0.0.0:0")})
+	squatter, _ := sc.start(hostile.RoleSquatter, otherUser, hostile.Spec{})
+	sc.eventually(func() bool { return sc.report(squatter).Attack.Rounds == 1 }, "the name is taken")
+	second, _ := sc.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Messages: 10, Seed: 2})
+	sc.eventually(func() bool { return sc.report(second).Tally.Opened > 20 }, "clients are let in")
+	note, err := second.Finish()
+	require.NoError(t, err)
+	require.Zero(t, note.Tally.Failed+note.Tally.Lost+note.Tally.Damaged, "%+v", note.Tally)
+	note, err = squatter.Finish()
+	require.NoError(t, err)
+	require.Zero(t, note.Attack.ReceivedBytes, "%+v", note.Attack)
+	sc.end()
+}

@@ -1,0 +1,39 @@
+//go:build linux
+
+package hostile_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/hostile"
+)
+
+// When a server has run out of descriptors, its connections go on, who comes then is
+// refused, and it recovers when the descriptors are free again.
+func TestDescriptorLimit(t *testing.T) {
+	const limit = 100
+	sc := begin(t, hostile.Spec{Descriptors: limit})
+	crowd, _ := sc.start(hostile.RoleCrowd, sameUser, hostile.Spec{Rounds: 200})
+	note, err := crowd.Await()
+	require.NoError(t, err)
+	t.Logf("%+v; the server has %+v", note.Attack, sc.usage())
+	require.NotZero(t, note.Attack.Refused)
+	require.LessOrEqual(t, sc.usage().Descriptors, limit)
+	sc.echoes(100)
+	_, err = crowd.Finish()
+	require.NoError(t, err)
+	sc.settled()
+	admitted(sc, hostile.Spec{})
+	sc.end()
+}
+
+// admitted requires that a client can connect now.
+func admitted(sc *scene, s hostile.Spec) {
+	sc.t.Helper()
+	s.Conns = 4
+	second, _ := sc.start(hostile.RoleClient, sameUser, s)
+	_, err := second.Finish()
+	require.NoError(sc.t, err)
+}
