@@ -108,6 +108,7 @@ type fakeID struct {
 	option    cm.Option
 	value     int             // of the last option or event
 	peer      *cm.Credentials // nil: not known
+	serves    []cm.ServedAddr
 	destroyed bool
 }
 
@@ -209,6 +210,8 @@ func (f *fakeID) LocalAddr() netip.AddrPort { return local }
 func (f *fakeID) RemoteAddr() netip.AddrPort {
 	return remote
 }
+
+func (f *fakeID) Serves() []cm.ServedAddr { return f.serves }
 
 func (f *fakeID) Credentials() (cm.Credentials, bool) {
 	_ = f.call("credentials")

@@ -30,6 +30,10 @@ func (l *Loop) Listen(addr netip.AddrPort) (*Listener, error) { return l.engine.
 // Addr is the address that is listened at, with the port that was chosen.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
+// Serves tells at which addresses, and by which paths, requests are taken now, and
+// where they were to be and can not. After Close it is nil. See cm.ID.Serves.
+func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
+
 // Close stops listening, and the address is free again. Requests that wait to be
 // looked at are refused; those that OnConnectRequest has seen, and connections,
 // live on. A second Close does nothing.

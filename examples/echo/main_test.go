@@ -19,6 +19,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -165,9 +166,13 @@ func TestListenAndConnect(t *testing.T) {
 	stdout, err := server.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, server.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
+	lines := bufio.NewReader(stdout)
+	line, err := lines.ReadString('\n')
 	require.NoError(t, err)
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
+	line, err = lines.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "reached by the local path at "+addr+"\n", line)
 
 	for range 2 {
 		client := program(t, "-json", "-connect", addr, "-count", "200", "-duration", "10ms", "-private-data", "who is there")
@@ -178,6 +183,15 @@ func TestListenAndConnect(t *testing.T) {
 	}
 	require.NoError(t, server.Process.Signal(os.Interrupt))
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
+}
+
+// A server says where it is reached, and where it is not.
+func TestTellServed(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	at := netip.MustParseAddrPort("10.0.0.1:7471")
+	tellServed([]cm.ServedAddr{{Addr: at}, {Path: "local", Addr: at}, {Path: "wire", Addr: at, Err: cm.ErrAddrInUse}}, &stdout, &stderr)
+	require.Equal(t, "reached by the device at 10.0.0.1:7471\nreached by the local path at 10.0.0.1:7471\n", stdout.String())
+	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
 }
 
 // A countingServer says when it has seen enough to be interrupted.

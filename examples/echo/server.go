@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
@@ -93,12 +94,28 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	listener, err := engine.Listen(addr)
 	if err == nil {
 		fmt.Fprintf(stdout, "listening on %v\n", listener.Addr())
+		tellServed(listener.Serves(), stdout, stderr)
 		select {
 		case <-ctx.Done():
 		case err = <-handler.lost:
 		}
 	}
 	return errors.Join(err, shutdown(engine))
+}
+
+// tellServed prints where clients can reach the server, and why not elsewhere.
+func tellServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
+	for _, s := range served {
+		path := "device"
+		if s.Path != "" {
+			path = s.Path + " path"
+		}
+		if s.Err != nil {
+			fmt.Fprintf(stderr, "echo: not reached by the %s at %v: %v\n", path, s.Addr, s.Err)
+		} else {
+			fmt.Fprintf(stdout, "reached by the %s at %v\n", path, s.Addr)
+		}
+	}
 }
 
 // shutdown ends an engine in order, within a bounded time.

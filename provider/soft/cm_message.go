@@ -143,6 +143,8 @@ type carrier interface {
 type gate interface {
 	// admit says whether requests are taken now, or left to wait.
 	admit(yes bool)
+	// serves tells where the gate lets requests in, and where it can not.
+	serves() []cm.ServedAddr
 	move(to *channel) error
 	close()
 }

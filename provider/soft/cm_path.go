@@ -3,7 +3,9 @@
 package soft
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -27,33 +29,66 @@ func (gs gates) move(to *channel) error {
 	return nil
 }
 
+// serves puts the local path first.
+func (gs gates) serves() (served []cm.ServedAddr) {
+	for _, g := range slices.Backward(gs) {
+		served = append(served, g.serves()...)
+	}
+	return served
+}
+
 func (gs gates) close() {
 	for _, g := range gs {
 		g.close()
 	}
 }
 
-// openGates lets requests in on the paths that the device may use.
+// openGates lets requests in on the paths that the device may use. The local gate
+// comes last, because its socket can not stop listening when another gate fails.
 func (i *id) openGates() error {
 	path := i.ch.Load().dev.cfg.Path
-	if path != PathWire {
-		g, err := openLocalGate(i, i.port.fd)
-		if err != nil {
-			return err
+	if path == PathWire || path == PathAuto && !i.port.spot.addr.IsLoopback() {
+		i.gates = append(i.gates, openWireGate(i))
+	}
+	err := i.checkServed()
+	if err == nil && path != PathWire {
+		var g *localGate
+		if g, err = openLocalGate(i, i.port.fd); err == nil {
+			i.gates = append(i.gates, g)
 		}
-		i.gates = append(i.gates, g)
 	}
-	if path == PathLocal || path == PathAuto && i.port.spot.addr.IsLoopback() {
-		return nil
+	if err != nil {
+		i.gates.close()
+		i.gates = nil
 	}
-	g, err := openWireGate(i)
-	switch {
-	case err == nil:
-		i.gates = append(i.gates, g)
-	case path == PathWire:
-		return err
+	return err
+}
+
+// checkServed returns an error when what the open gates serve is not enough: nothing,
+// where there is no other path, or less than was asked for, where the device wants
+// all of it.
+func (i *id) checkServed() error {
+	cfg := &i.ch.Load().dev.cfg
+	var missing error
+	served := 0
+	for _, s := range i.gates.serves() {
+		if s.Err == nil {
+			served++
+		} else if missing == nil {
+			missing = fmt.Errorf("%s path at %v: %w", s.Path, s.Addr, s.Err)
+		}
+	}
+	if cfg.ListenOnAll || cfg.Path == PathWire && served == 0 {
+		return missing
 	}
 	return nil
+}
+
+// Serves tells where a listener takes requests; see cm.ID.Serves.
+func (i *id) Serves() []cm.ServedAddr {
+	ch := i.lock()
+	defer ch.unlock()
+	return i.gates.serves()
 }
 
 // findPath looks whether there is a path from an address of this host to another,

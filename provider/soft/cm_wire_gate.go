@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"net"
 	"net/netip"
 	"slices"
 
@@ -19,64 +18,47 @@ type wireGate struct {
 	id      *id
 	spot    spot
 	service wire.ServiceID
-	ports   []*madPort
+	places  wirePlaces
+	news    *addressNews // of a wildcard
+	newsErr error        // why addresses that come later are not noticed, or nil
 	open    bool
 	closed  bool // with the exchange's lock
 }
 
 // openWireGate opens the gate of a listener on the address that it is bound to,
-// or on those of all interfaces. Of these, one that can be had is enough.
-func openWireGate(i *id) (*wireGate, error) {
+// or on those of all interfaces. Where an address can not be served, the gate
+// knows why.
+func openWireGate(i *id) *wireGate {
 	ch := i.ch.Load()
 	g := &wireGate{
 		x: ch.dev.mads, ch: ch, id: i, spot: i.port.spot, open: true,
 		service: wire.NewServiceID(uint16(i.ps), i.port.spot.port),
 	}
-	var err error
-	for _, addr := range g.addrs() {
-		port, failed := g.x.open(addr, ch)
-		if failed != nil {
-			err = failed
-			continue
-		}
-		g.ports = append(g.ports, port)
-	}
-	if len(g.ports) == 0 && err != nil {
-		return nil, err
+	if g.spot.wildcard() {
+		g.followAddresses()
+	} else {
+		g.places.add(g, g.spot.addr)
 	}
 	g.x.mu.Lock()
 	defer g.x.mu.Unlock()
 	g.x.gates[g.service] = append(g.x.gates[g.service], g)
-	return g, nil
-}
-
-// addrs are the addresses that requests may come to: of interfaces, those that
-// are there now, without those that mean something on one link only, and without
-// loopback where there is the local path.
-func (g *wireGate) addrs() []netip.Addr {
-	if !g.spot.wildcard() {
-		return []netip.Addr{g.spot.addr}
-	}
-	var addrs []netip.Addr
-	all, _ := net.InterfaceAddrs()
-	for _, a := range all {
-		p, err := netip.ParsePrefix(a.String())
-		if err == nil && !p.Addr().IsLinkLocalUnicast() && !(p.Addr().IsLoopback() && g.ch.dev.cfg.Path != PathWire) && g.spot.covers(netip.AddrPortFrom(p.Addr(), g.spot.port)) {
-			addrs = append(addrs, p.Addr())
-		}
-	}
-	return addrs
+	return g
 }
 
 // admit: see gate.
 func (g *wireGate) admit(yes bool) { g.open = yes }
 
 func (g *wireGate) move(to *channel) error {
-	for i, p := range g.ports {
+	if err := g.news.move(g.ch, to); err != nil {
+		return err
+	}
+	ports := g.places.ports()
+	for i, p := range ports {
 		if err := to.watchPort(p); err != nil {
-			for _, done := range g.ports[:i] {
+			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
+			_ = g.news.move(to, g.ch) // it has had a place there
 			return err
 		}
 	}
@@ -84,7 +66,7 @@ func (g *wireGate) move(to *channel) error {
 	from := g.ch
 	g.ch = to
 	g.x.mu.Unlock()
-	for _, p := range g.ports {
+	for _, p := range ports {
 		from.unwatchPort(p)
 	}
 	return nil
@@ -98,9 +80,8 @@ func (g *wireGate) close() {
 		delete(g.x.gates, g.service)
 	}
 	g.x.mu.Unlock()
-	for _, p := range g.ports {
-		p.close(g.ch)
-	}
+	g.news.close(g.ch)
+	g.places.close(g.ch)
 }
 
 // leave: see wireCarrier.leave.

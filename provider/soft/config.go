@@ -14,9 +14,10 @@ type Path uint8
 
 const (
 	// PathAuto takes the local path to peers on this host that listen on it, and
-	// speaks RoCEv2 to all others. A listener lets both in, but that another
-	// process may have the UDP port: then it is reached from this host only. On
-	// a loopback address it never listens on the wire. Datagrams to this host
+	// speaks RoCEv2 to all others. A listener lets both in. When another process
+	// has the UDP port of an address, the listener is reached there from this host
+	// only: cm.ID.Serves tells, and ListenOnAll makes it an error. On a loopback
+	// address it never listens on the wire. Datagrams to this host
 	// take the local path always; a UD queue pair may have peers of both kinds.
 	PathAuto Path = iota
 	// PathLocal takes the local path only.
@@ -57,6 +58,11 @@ type Config struct {
 	// ID that is not mapped into this user namespace counts as a user of its
 	// own, and is allowed by AnyUser only. Empty allows no one else.
 	AllowedUsers []uint32
+	// ListenOnAll makes Listen return an error unless the listener can take
+	// requests by each path that Path allows, at each address that it is bound
+	// to. False means that it serves what can be had; see cm.ID.Serves. At an
+	// address that the host is given later the listener serves what can be had.
+	ListenOnAll bool
 	// WirePort is the UDP port of the wire path, the same at both ends. Zero
 	// means 4791, the only one that others than this library know. On an
 	// address one process can have it.

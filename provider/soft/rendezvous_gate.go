@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
 )
 
 // A localGate is the listening socket of an ID, with the clients that have not
@@ -154,6 +156,11 @@ func (g *localGate) admit(yes bool) {
 	} else {
 		g.unwatch()
 	}
+}
+
+// serves: see gate.
+func (g *localGate) serves() []cm.ServedAddr {
+	return []cm.ServedAddr{{Path: PathLocal.String(), Addr: g.id.local}}
 }
 
 func (g *localGate) watch() {

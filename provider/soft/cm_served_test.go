@@ -1,0 +1,196 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// inOwnNetwork runs a peer in a network namespace of its own, where it is root and
+// nothing is up. It skips the test where the system does not let us make one.
+func inOwnNetwork(t *testing.T, role string) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$", "-test.v")
+	cmd.Env = append(os.Environ(), peerRole+"="+role)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET}
+	if os.Getuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
+		cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	if os.IsPermission(err) {
+		t.Skip("making a network namespace is not permitted here")
+	}
+	require.NoError(t, err, "%s", out)
+}
+
+func TestServes(t *testing.T)             { inOwnNetwork(t, "serves") }
+func TestListenOnAll(t *testing.T)        { inOwnNetwork(t, "listen-on-all") }
+func TestServesAddedAddress(t *testing.T) { inOwnNetwork(t, "added-address") }
+func TestServesAddedLookup(t *testing.T)  { inOwnNetwork(t, "added-address-udp") }
+
+// host brings the loopback interface up, with these addresses besides its own.
+func host(t *testing.T, addrs ...string) {
+	t.Helper()
+	loopbackUp(t)
+	for _, a := range addrs {
+		setAddr(t, netip.MustParseAddr(a), true)
+	}
+}
+
+// serves is what a listener says, by path and address.
+func serves(l *cm.ID) map[string]error {
+	out := make(map[string]error)
+	for _, s := range l.Serves() {
+		out[s.Path+" "+s.Addr.Addr().String()] = s.Err
+	}
+	return out
+}
+
+// on listens on a wildcard, at port 7471.
+func (s *party) on(ps cm.PortSpace, wildcard string) *cm.ID {
+	s.t.Helper()
+	return s.listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
+}
+
+// A listener tells each path and each address, and what it does not serve.
+func peerServes(t *testing.T, _ string) {
+	host(t, "10.77.0.1", "10.77.0.2", "fd00::1")
+	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
+	other.listen(cm.TCP, "10.77.0.2:1", 0)
+
+	auto := openParty(t, &Config{Vectors: 1})
+	got := serves(auto.on(cm.TCP, "::"))
+	require.NoError(t, got["local ::"])
+	require.NoError(t, got["wire 10.77.0.1"])
+	require.NoError(t, got["wire fd00::1"])
+	require.ErrorIs(t, got["wire 10.77.0.2"], cm.ErrAddrInUse)
+	require.ErrorContains(t, got["wire 10.77.0.2"], "belongs to another process")
+	require.Len(t, got, 4)
+
+	narrow := auto.listen(cm.TCP, "10.77.0.2:7472", 0)
+	require.Equal(t, []cm.ServedAddr{
+		{Path: "local", Addr: netip.MustParseAddrPort("10.77.0.2:7472")},
+		{Path: "wire", Addr: netip.MustParseAddrPort("10.77.0.2:7472"), Err: narrow.Serves()[1].Err},
+	}, narrow.Serves())
+	require.ErrorIs(t, narrow.Serves()[1].Err, cm.ErrAddrInUse)
+	loopback := auto.listen(cm.TCP, "127.0.0.1:7472", 0)
+	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: loopback.LocalAddr()}}, loopback.Serves())
+	require.NoError(t, loopback.Close())
+	require.Nil(t, loopback.Serves())
+	require.Nil(t, auto.id(cm.TCP).Serves())
+
+	local := openParty(t, &Config{Vectors: 1, Path: PathLocal})
+	l := local.listen(cm.TCP, "0.0.0.0:7473", 0)
+	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
+}
+
+// With Config.ListenOnAll less than all is an error, after which nothing listens.
+func peerListenOnAll(t *testing.T, _ string) {
+	host(t, "10.77.0.1", "10.77.0.2")
+	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
+	taken := other.listen(cm.TCP, "10.77.0.2:1", 0)
+	for _, path := range []Path{PathAuto, PathWire} {
+		all := openParty(t, &Config{Vectors: 1, Path: path, ListenOnAll: true})
+		for _, addr := range []string{"0.0.0.0:7471", "10.77.0.2:7471"} {
+			l := all.id(cm.TCP)
+			require.NoError(t, l.Bind(netip.MustParseAddrPort(addr)))
+			err := l.Listen(0)
+			require.ErrorIs(t, err, cm.ErrAddrInUse)
+			require.ErrorContains(t, err, "wire path at 10.77.0.2:7471")
+			require.Equal(t, cm.StateBound, l.State())
+			require.Empty(t, all.p.dev.udp.addrs(), "the UDP ports are free again")
+			client := openParty(t, &Config{Vectors: 1, Path: PathLocal})
+			wantRejected(client, client.connecting(cm.TCP, netip.MustParseAddrPort("10.77.0.2:7471"), nil), cm.RejectInvalidServiceID, false, nil)
+			require.NoError(t, l.Close())
+		}
+		require.NoError(t, all.listen(cm.TCP, "10.77.0.1:7471", 0).Close(), "what can be served is")
+	}
+	require.NoError(t, taken.Close())
+}
+
+// A listener on a wildcard serves an address that is added later, on both paths, and
+// gives up one that is removed.
+func peerAddedAddress(t *testing.T, _ string) {
+	host(t, "10.77.0.1", "fd00::1")
+	server := openParty(t, &Config{Vectors: 1})
+	l := server.on(cm.TCP, "::")
+	far := openParty(t, &Config{Vectors: 1, Path: PathWire})
+	for _, c := range []struct{ added, from string }{{"10.77.0.2", "127.0.0.9"}, {"fd00::2", "::1"}} {
+		addr, before := netip.MustParseAddr(c.added), serves(l)
+		require.NotContains(t, before, "wire "+c.added)
+		setAddr(t, addr, true)
+		server.want(cm.AddrChange, l)
+		require.NoError(t, serves(l)["wire "+c.added])
+		require.Len(t, serves(l), len(before)+1)
+
+		at := netip.AddrPortFrom(addr, 7471)
+		active := far.connectingFrom(cm.TCP, c.from, at)
+		passive, _ := server.request(l)
+		server.createQP(passive)
+		require.NoError(t, passive.Accept(nil))
+		far.want(cm.Established, active)
+		server.want(cm.Established, passive)
+		require.True(t, overUDP(passive))
+		exchange(t, far, active.QP(), server, passive.QP())
+
+		near := openParty(t, &Config{Vectors: 1, Path: PathLocal})
+		local := near.connecting(cm.TCP, at, nil)
+		passive, _ = server.request(l)
+		require.NoError(t, passive.Reject(nil))
+		wantRefusal(near, local, true, nil)
+
+		setAddr(t, addr, false)
+		server.want(cm.AddrChange, l)
+		require.Equal(t, before, serves(l))
+	}
+	require.NoError(t, l.Close())
+	server.quiet()
+}
+
+// Lookups of datagram queue pairs arrive at an added address, too; and the listener
+// goes on to follow when it has moved to another channel.
+func peerAddedLookup(t *testing.T, _ string) {
+	host(t, "10.77.0.1")
+	server := openParty(t, &Config{Vectors: 1})
+	l := server.on(cm.UDP, "0.0.0.0")
+	other, err := cm.OpenChannel(server)
+	require.NoError(t, err)
+	require.NoError(t, l.Migrate(other))
+	require.NoError(t, server.ch.Close())
+	server.ch = other
+	far := openParty(t, &Config{Vectors: 1, Path: PathWire})
+
+	setAddr(t, netip.MustParseAddr("10.77.0.2"), true)
+	server.want(cm.AddrChange, l)
+	active := far.connectingFrom(cm.UDP, "127.0.0.9", netip.MustParseAddrPort("10.77.0.2:7471"))
+	passive, _ := server.request(l)
+	qp := server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	require.Equal(t, qp.Num(), far.want(cm.Established, active).UD.QPN)
+	require.Equal(t, verbs.StateRTS, qp.State())
+}
+
+// connectingFrom is connecting with an address of this side.
+func (s *party) connectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
+	s.t.Helper()
+	id := s.id(ps)
+	require.NoError(s.t, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(from), 0), dst, time.Second))
+	s.want(cm.AddrResolved, id)
+	require.NoError(s.t, id.ResolveRoute(time.Second))
+	s.want(cm.RouteResolved, id)
+	s.createQP(id)
+	require.NoError(s.t, id.Connect(nil))
+	return id
+}

@@ -1,0 +1,133 @@
+//go:build linux
+
+package soft
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// A wirePlace is an address at which a listener takes requests by UDP, or is to.
+type wirePlace struct {
+	addr netip.Addr
+	port *madPort // nil: the address is not served
+	err  error    // why
+}
+
+// wirePlaces are those of one listener. The lock of its channel covers them.
+type wirePlaces []*wirePlace
+
+// add opens an address for a gate. It is a place of the gate also when that fails.
+func (ps *wirePlaces) add(g *wireGate, addr netip.Addr) {
+	p := &wirePlace{addr: addr}
+	p.open(g)
+	*ps = append(*ps, p)
+}
+
+// open tries to serve the address.
+func (p *wirePlace) open(g *wireGate) { p.port, p.err = g.x.open(p.addr, g.ch) }
+
+// set makes the places those of addrs: it opens what is new, tries again what could
+// not be had before, and closes what is gone. It reports whether anything is
+// different now.
+func (ps *wirePlaces) set(g *wireGate, addrs []netip.Addr) (changed bool) {
+	for _, p := range *ps {
+		if !slices.Contains(addrs, p.addr) {
+			p.close(g.ch)
+			changed = true
+		}
+	}
+	*ps = slices.DeleteFunc(*ps, func(p *wirePlace) bool { return !slices.Contains(addrs, p.addr) })
+	for _, addr := range addrs {
+		i := slices.IndexFunc(*ps, func(p *wirePlace) bool { return p.addr == addr })
+		switch {
+		case i < 0:
+			ps.add(g, addr)
+			changed = true
+		case (*ps)[i].port == nil:
+			(*ps)[i].open(g)
+			changed = changed || (*ps)[i].port != nil
+		}
+	}
+	return changed
+}
+
+func (p *wirePlace) close(ch *channel) {
+	if p.port != nil {
+		p.port.close(ch)
+		p.port = nil
+	}
+}
+
+func (ps wirePlaces) close(ch *channel) {
+	for _, p := range ps {
+		p.close(ch)
+	}
+}
+
+// ports are those of the places that are served.
+func (ps wirePlaces) ports() (open []*madPort) {
+	for _, p := range ps {
+		if p.port != nil {
+			open = append(open, p.port)
+		}
+	}
+	return open
+}
+
+// interfaceAddrs are the addresses of interfaces that requests to a wildcard may come
+// to, without those that mean something on one link only, and without loopback where
+// there is the local path.
+func (g *wireGate) interfaceAddrs() (addrs []netip.Addr, err error) {
+	all, err := net.InterfaceAddrs()
+	for _, a := range all {
+		prefix, err := netip.ParsePrefix(a.String())
+		if err != nil {
+			continue
+		}
+		addr := prefix.Addr()
+		local := addr.IsLoopback() && g.ch.dev.cfg.Path != PathWire
+		if !addr.IsLinkLocalUnicast() && !local && g.spot.covers(netip.AddrPortFrom(addr, g.spot.port)) {
+			addrs = append(addrs, addr)
+		}
+	}
+	return addrs, err
+}
+
+// followAddresses serves the addresses of the interfaces, now and when they change.
+func (g *wireGate) followAddresses() {
+	// It asks for the news before it asks for the addresses, so that none is missed.
+	g.news, g.newsErr = watchAddresses(g.ch, g)
+	addrs, err := g.interfaceAddrs()
+	if err != nil {
+		g.newsErr = err
+	}
+	g.places.set(g, addrs)
+}
+
+// addressesChanged: see addressNews. The application is told that it may ask again
+// what is served.
+func (g *wireGate) addressesChanged() {
+	addrs, err := g.interfaceAddrs()
+	if err == nil && g.places.set(g, addrs) {
+		g.id.raise(cm.TransportEvent{Type: cm.AddrChange})
+	}
+}
+
+// serves: see gate.
+func (g *wireGate) serves() (served []cm.ServedAddr) {
+	for _, p := range g.places {
+		served = append(served, g.served(p.addr, p.err))
+	}
+	if g.newsErr != nil {
+		served = append(served, g.served(g.spot.addr, g.newsErr))
+	}
+	return served
+}
+
+func (g *wireGate) served(addr netip.Addr, err error) cm.ServedAddr {
+	return cm.ServedAddr{Path: PathWire.String(), Addr: netip.AddrPortFrom(addr, g.spot.port), Err: err}
+}
