@@ -43,6 +43,7 @@ var arrows = map[string][]string{
 	"internal/wire":     {"internal/psn"},
 	"internal/hostile":  {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
 	"internal/soak":     {"internal/hostile", "provider/soft"},
+	"internal/asyncq":   {"verbs"},
 	"internal/faultcq":  {"verbs"},
 	"verbs":             {},
 	"verbs/verbstest":   {"verbs", "cm", "internal/leak"},

@@ -30,7 +30,9 @@ type Device interface {
 	// It belongs to the device: never read, write or close it.
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev and reports true,
-	// or reports false when there is none. It never blocks.
+	// or reports false when there is none. It never blocks. None is lost: of
+	// events with the same type about the same object those that nobody has
+	// fetched yet are one. Events about an object that is closed do not come.
 	// Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/asyncq"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -41,8 +42,13 @@ func (t *objectTable) find(address uintptr) any {
 	return t.table[address]
 }
 
-// maxAsync bounds the events that wait for NextAsync; the oldest give way.
-const maxAsync = 1024
+// A rawAsync is an event as the shim fetches it: the type of enum ibv_event_type, and
+// the address of the object, or the port.
+type rawAsync struct {
+	object uint64
+	typ    uint32
+	port   uint32
+}
 
 // asyncQueue holds asynchronous events between the device and NextAsync. There
 // are two who look for them: NextAsync, and a CQ that has long been empty and
@@ -50,24 +56,35 @@ const maxAsync = 1024
 // when the second has fetched an event, it is an epoll descriptor over the
 // device's own and an eventfd.
 type asyncQueue struct {
-	dev         *device
 	epoll, bell int
+	// take fetches an event of the device: 1, 0 when there is none, or a negated errno.
+	take func(*rawAsync) int32
+	// identify finds the object of an event; false when it is not ours, or closed.
+	identify func(*rawAsync) (verbs.AsyncEvent, bool)
 
 	mu     sync.Mutex
-	events []verbs.AsyncEvent
+	events asyncq.Queue
 	closed bool
 }
 
-func newAsyncQueue(d *device) (*asyncQueue, error) {
-	if err := verbsError("watch for asynchronous events", int32(C.rl_nonblock(d.ctx.async_fd))); err != nil {
-		return nil, err
-	}
-	a := &asyncQueue{dev: d, epoll: -1, bell: -1}
-	if err := a.open(int(d.ctx.async_fd)); err != nil {
+// newAsyncQueue makes the queue of a device whose events come by the descriptor fd.
+func newAsyncQueue(
+	fd int, take func(*rawAsync) int32, identify func(*rawAsync) (verbs.AsyncEvent, bool),
+) (*asyncQueue, error) {
+	a := &asyncQueue{epoll: -1, bell: -1, take: take, identify: identify}
+	if err := a.open(fd); err != nil {
 		a.close()
 		return nil, err
 	}
 	return a, nil
+}
+
+// openAsync makes the queue of the device.
+func (d *device) openAsync() (*asyncQueue, error) {
+	if err := verbsError("watch for asynchronous events", int32(C.rl_nonblock(d.ctx.async_fd))); err != nil {
+		return nil, err
+	}
+	return newAsyncQueue(int(d.ctx.async_fd), d.takeAsync, d.asyncEvent)
 }
 
 func (a *asyncQueue) open(fd int) (err error) {
@@ -103,21 +120,28 @@ func (a *asyncQueue) close() {
 func (d *device) AsyncFD() int { return d.async.epoll }
 
 // NextAsync takes the oldest event.
-func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) {
-	a := d.async
+func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }
+
+func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return false, verbs.Wrap("next asynchronous event", verbs.ErrClosed)
 	}
 	err := a.fetch()
-	if len(a.events) == 0 {
+	var ok bool
+	if *ev, ok = a.events.Pop(); !ok {
 		return false, verbs.Wrap("next asynchronous event", err)
 	}
-	*ev = a.events[0]
-	a.events = append(a.events[:0], a.events[1:]...)
 	a.ring()
 	return true, nil
+}
+
+// forget drops the events about a QP, CQ or SRQ that is closed.
+func (a *asyncQueue) forget(object any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.events.Forget(object)
 }
 
 // look fetches what there is, for those whom it concerns.
@@ -133,29 +157,38 @@ func (a *asyncQueue) look() {
 }
 
 // fetch takes all events off the device. They are acknowledged at once, so that
-// closing the objects never waits.
-//
-// Implements: ibv_get_async_event(3), ibv_ack_async_event(3).
+// closing the objects never waits. A call that a signal has interrupted is repeated:
+// that is not an error of the device.
 func (a *asyncQueue) fetch() error {
 	for {
-		var raw C.struct_rl_async
-		n := C.rl_next_async(a.dev.ctx, &raw)
-		if n <= 0 {
-			return verbsError("get asynchronous event", int32(n))
+		var raw rawAsync
+		n := a.take(&raw)
+		switch {
+		case n == -int32(unix.EINTR):
+			continue
+		case n <= 0:
+			return verbsError("get asynchronous event", n)
 		}
-		if ev, ok := a.dev.asyncEvent(&raw); ok {
-			if len(a.events) == maxAsync {
-				a.events = append(a.events[:0], a.events[1:]...)
-			}
-			a.events = append(a.events, ev)
+		if ev, ok := a.identify(&raw); ok {
+			a.events.Push(ev)
 		}
 	}
 }
 
+// takeAsync fetches one event.
+//
+// Implements: ibv_get_async_event(3), ibv_ack_async_event(3).
+func (d *device) takeAsync(raw *rawAsync) int32 {
+	var ev C.struct_rl_async
+	n := C.rl_next_async(d.ctx, &ev)
+	*raw = rawAsync{object: uint64(ev.object), typ: uint32(ev._type), port: uint32(ev.port)}
+	return int32(n)
+}
+
 // asyncEvent makes an event of what the shim fetched, and tells a CQ that it was
 // overrun. It reports false when the object is not ours, or not any more.
-func (d *device) asyncEvent(raw *C.struct_rl_async) (ev verbs.AsyncEvent, ok bool) {
-	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw._type), Port: uint8(raw.port)}
+func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
+	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), Port: uint8(raw.port)}
 	if raw.object == 0 {
 		return ev, true
 	}
@@ -176,7 +209,7 @@ func (d *device) asyncEvent(raw *C.struct_rl_async) (ev verbs.AsyncEvent, ok boo
 // ring makes the bell readable while there are events, and else not.
 func (a *asyncQueue) ring() {
 	var b [8]byte
-	if len(a.events) == 0 {
+	if a.events.Len() == 0 {
 		_, _ = unix.Read(a.bell, b[:]) // EAGAIN: it was not
 		return
 	}

@@ -185,6 +185,7 @@ func (q *cq) destroy() error {
 		q.channel.arms.Add(-q.arms.Load()) // events that do not come any more
 	}
 	q.dev.objects.remove(address)
+	q.dev.async.forget(q)
 	leaveAll(q.needs())
 	return nil
 }

@@ -174,7 +174,7 @@ func TestOverrunIsReported(t *testing.T) {
 	r.closing(qp)
 	init := verbs.QPAttr{State: verbs.StateInit, Port: 1}
 	r.NoError(qp.Modify(&init, verbs.AttrState|verbs.AttrPort|verbs.AttrAccess))
-	r.False(readable(r, r.dev.AsyncFD()))
+	r.False(readable(r.t, r.dev.AsyncFD()))
 	for range small.Depth() + 1 {
 		_, err := qp.PostRecv([]verbs.RecvWR{{}})
 		r.NoError(err)
@@ -186,18 +186,18 @@ func TestOverrunIsReported(t *testing.T) {
 	})
 	r.ErrorIs(err, verbs.ErrOverrun)
 
-	r.True(readable(r, r.dev.AsyncFD()))
+	r.True(readable(r.t, r.dev.AsyncFD()))
 	var ev verbs.AsyncEvent
 	ok, err := r.dev.NextAsync(&ev)
 	r.NoError(err)
 	r.True(ok)
 	r.Equal(verbs.AsyncEvent{Type: verbs.AsyncCQError, CQ: small}, ev)
-	r.False(readable(r, r.dev.AsyncFD()))
+	r.False(readable(r.t, r.dev.AsyncFD()))
 }
 
-func readable(r *rig, fd int) bool {
-	r.t.Helper()
+func readable(t *testing.T, fd int) bool {
+	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-	r.NoError(err)
+	require.NoError(t, err)
 	return n > 0
 }

@@ -36,6 +36,33 @@ var (
 	ReadCounters     = readCounters
 )
 
+// An AsyncQueue is a queue of asynchronous events that no device is behind.
+type AsyncQueue struct{ *asyncQueue }
+
+// RawAsync is an event as it comes from C.
+type RawAsync = rawAsync
+
+// NewAsyncQueue makes a queue over the descriptor fd, whose events take fetches, as
+// numbers of C, and whose objects are found in a table.
+func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.QP) (AsyncQueue, error) {
+	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
+		qp, ok := objects[raw.object]
+		return verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), QP: qp}, ok
+	})
+	return AsyncQueue{a}, err
+}
+
+// Raw is an event of a type about the object at an address.
+func Raw(typ verbs.AsyncEventType, address uint64) RawAsync {
+	return rawAsync{object: address, typ: uint32(typ)}
+}
+
+func (a AsyncQueue) FD() int                                 { return a.epoll }
+func (a AsyncQueue) Next(ev *verbs.AsyncEvent) (bool, error) { return a.next(ev) }
+func (a AsyncQueue) Look()                                   { a.look() }
+func (a AsyncQueue) Forget(qp verbs.QP)                      { a.forget(qp) }
+func (a AsyncQueue) Close()                                  { a.close() }
+
 func FromSockaddr(s Sockaddr) netip.AddrPort { return fromSockaddr(&s) }
 
 func (r *registry) Add(q settler) (uint64, bool) { return r.add(q) }

@@ -258,6 +258,7 @@ func (q *qp) Close() error {
 			q.pd.dev.objects.add(address, q)
 			return err
 		}
+		q.pd.dev.async.forget(q)
 		q.unregister()
 		if q.kind == verbs.QPTypeUD {
 			q.receiver().datagrams.Add(-1)

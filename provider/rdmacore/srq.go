@@ -110,6 +110,7 @@ func (s *srq) Close() error {
 			s.pd.dev.objects.add(address, s)
 			return err
 		}
+		s.pd.dev.async.forget(s)
 		s.pd.dev.queues.remove(s.recvs.tag)
 		s.recvs.closed = true
 		s.pd.life.leave()

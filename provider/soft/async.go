@@ -7,18 +7,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/asyncq"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
-
-// maxAsync bounds the events that nobody fetches; the oldest give way.
-const maxAsync = 1024
 
 // asyncQueue holds asynchronous events of a device. Any goroutine may call.
 type asyncQueue struct {
 	fd int
 
 	mu     sync.Mutex
-	events []verbs.AsyncEvent
+	events asyncq.Queue
 	closed bool
 }
 
@@ -36,11 +34,15 @@ func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 	if a.closed {
 		return
 	}
-	if len(a.events) == maxAsync {
-		a.events = append(a.events[:0], a.events[1:]...)
-	}
-	a.events = append(a.events, ev)
+	a.events.Push(ev)
 	ringEventfd(a.fd)
+}
+
+// forget drops the events about a QP, CQ or SRQ that is closed.
+func (a *asyncQueue) forget(object any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.events.Forget(object)
 }
 
 func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
@@ -49,13 +51,12 @@ func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	if a.closed {
 		return false, verbs.Wrap("next asynchronous event", verbs.ErrClosed)
 	}
-	if len(a.events) == 0 {
+	var ok bool
+	if *ev, ok = a.events.Pop(); !ok {
 		drainEventfd(a.fd)
 		return false, nil
 	}
-	*ev = a.events[0]
-	a.events = append(a.events[:0], a.events[1:]...)
-	if len(a.events) == 0 {
+	if a.events.Len() == 0 {
 		drainEventfd(a.fd)
 	}
 	return true, nil

@@ -270,5 +270,6 @@ func (c *cq) Close() error {
 		c.chn.detach(c)
 	}
 	c.dev.remove(objCQ)
+	c.dev.async.forget(c)
 	return nil
 }

@@ -289,5 +289,6 @@ func (q *qp) Close() error {
 		q.srq.users--
 	}
 	q.dev.unregister(q)
+	q.dev.async.forget(q)
 	return nil
 }

@@ -97,5 +97,6 @@ func (s *srq) Close() error {
 	}
 	s.closed = true
 	s.pd.users.Add(-1)
+	s.pd.dev.async.forget(s)
 	return nil
 }
