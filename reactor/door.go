@@ -57,7 +57,7 @@ func (d *door) ready(poller.Readiness) (work int) {
 			loop.admit(req)
 		}
 		if gone != nil {
-			loop.lostListener(gone)
+			loop.lostListener(gone, ErrDeviceRemoved)
 		}
 	}
 	return work
@@ -93,6 +93,20 @@ func (d *door) lose(id *cm.ID) *Listener {
 		}
 	}
 	return nil
+}
+
+// loseDevice takes the listeners off that are bound to an address of a device, and
+// returns them.
+func (d *door) loseDevice(dev verbs.Device) (lost []*Listener) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for ln := range d.listeners {
+		if ln.id.Device() == dev {
+			delete(d.listeners, ln)
+			lost = append(lost, ln)
+		}
+	}
+	return lost
 }
 
 func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {

@@ -180,6 +180,14 @@ func (e *Engine) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	}
 }
 
+// deviceFailed tells all loops that a device can not be used any more.
+func (e *Engine) deviceFailed(dev verbs.Device, err error) {
+	for _, l := range e.loops {
+		// A loop that has ended has no connections.
+		_ = l.post("device failure", func() { l.deviceFailed(dev, err) }, true)
+	}
+}
+
 // fail ends the engine because of an error that leaves it unable to work.
 func (e *Engine) fail(err error) {
 	e.note(err)

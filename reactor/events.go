@@ -128,8 +128,9 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 	for work < eventBudget {
 		ok, err := s.dev.NextAsync(&ev)
 		if err != nil {
+			// Without its events the device can not be relied on. Others can.
 			s.loop.note(s.loop.unwatch(s))
-			s.loop.engine.fail(err)
+			s.loop.engine.deviceFailed(s.dev, err)
 			return work
 		}
 		if !ok {
@@ -179,6 +180,22 @@ func (l *Loop) deviceLost(dev verbs.Device, err error) {
 		if n.dev == dev {
 			n.lost(err)
 		}
+	}
+}
+
+// deviceFailed ends the connections and listeners of this loop on a device that the
+// engine can not use any more.
+func (l *Loop) deviceFailed(dev verbs.Device, err error) {
+	for _, n := range l.nics {
+		if n.dev == dev {
+			n.fail(err)
+		}
+	}
+	if l.index > 0 {
+		return
+	}
+	for _, ln := range l.engine.door.loseDevice(dev) {
+		l.lostListener(ln, err)
 	}
 }
 

@@ -16,6 +16,9 @@ func DeviceEvent(c *Conn, what verbs.AsyncEventType) {
 	c.loop.deviceEvent(c.nic.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
 
+// LookAtDevice fetches the asynchronous events of the device of c.
+func LookAtDevice(c *Conn) { (&asyncSource{loop: c.loop, dev: c.nic.dev}).ready(0) }
+
 // FailCQ lets the loop of c believe that its completion queue is broken.
 func FailCQ(c *Conn, err error) { c.nic.fail(err) }
 

@@ -26,8 +26,10 @@ type Handler interface {
 	// connection: there were no resources, or the peer had gone. Every
 	// successful Accept is followed by one of OnOpen and OnAcceptError.
 	OnAcceptError(req *ConnRequest, err error)
-	// OnListenError says that a listener is closed, because its device was
-	// removed. It runs on the loop with index 0.
+	// OnListenError says that a listener is closed: err matches ErrDeviceRemoved
+	// when its device was removed, and is the device's error when its asynchronous
+	// events can not be read any more. Connections on the device end with the same
+	// error, those on other devices go on. It runs on the loop with index 0.
 	OnListenError(ln *Listener, err error)
 	// OnOpen says that a connection is established. No data precedes it.
 	OnOpen(c *Conn)

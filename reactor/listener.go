@@ -45,10 +45,11 @@ func (ln *Listener) Close() error {
 	return verbs.Wrap("close listener", ln.id.Close())
 }
 
-// lostListener closes a listener whose device is gone, and says so.
-func (l *Loop) lostListener(ln *Listener) {
+// lostListener closes a listener whose device can not be used any more, and tells the
+// application why.
+func (l *Loop) lostListener(ln *Listener, why error) {
 	l.note(ln.Close())
-	l.handler.OnListenError(ln, verbs.Wrap("listen", ErrDeviceRemoved))
+	l.handler.OnListenError(ln, verbs.Wrap("listen", why))
 }
 
 func (d *door) listen(addr netip.AddrPort) (*Listener, error) {

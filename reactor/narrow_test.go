@@ -54,8 +54,25 @@ func (p *narrow) adopt(id cm.TransportID) cm.TransportID {
 // narrowDevice counts its completion queues.
 type narrowDevice struct {
 	weakDevice
-	mu  sync.Mutex
-	cqs int // open now
+	mu    sync.Mutex
+	cqs   int   // open now
+	async error // of NextAsync
+}
+
+func (d *narrowDevice) NextAsync(ev *verbs.AsyncEvent) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.async != nil {
+		return false, d.async
+	}
+	return d.weakDevice.NextAsync(ev)
+}
+
+// failAsync makes NextAsync return err.
+func (d *narrowDevice) failAsync(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.async = err
 }
 
 func (d *narrowDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {

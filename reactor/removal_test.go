@@ -1,6 +1,7 @@
 package reactor_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,4 +120,44 @@ func TestDeviceGoneWhileConnecting(t *testing.T) {
 	drive(t, func() bool { return refused != nil }, l)
 	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
 	require.Zero(t, l.Conns())
+}
+
+// A device whose events can not be read any more takes its connections and listeners
+// with it, and not the engine.
+func TestDeviceEventsFail(t *testing.T) {
+	broken := errors.New("no more events")
+	p, err := newNarrow(openSoft(t, 1), nil, nil)
+	require.NoError(t, err)
+	var accepted, dialed *reactor.Conn
+	var lost []*reactor.Listener
+	var why, acceptEnd, dialEnd error
+	server, err := reactor.NewLoop(p, &hooks{
+		open:  func(c *reactor.Conn) { accepted = c },
+		close: func(_ *reactor.Conn, err error) { acceptEnd = err },
+		listenError: func(ln *reactor.Listener, err error) {
+			lost, why = append(lost, ln), err
+		},
+	}, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.Close()) }()
+	client := newLoop(t, &hooks{
+		open:  func(c *reactor.Conn) { dialed = c },
+		close: func(_ *reactor.Conn, err error) { dialEnd = err },
+	}, nil)
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, client.Dial(ln.Addr(), nil))
+	drive(t, func() bool { return accepted != nil && dialed != nil }, client, server)
+
+	p.device.failAsync(broken)
+	reactor.LookAtDevice(accepted)
+	drive(t, func() bool { return acceptEnd != nil && dialEnd != nil && len(lost) > 0 }, client, server)
+	require.ErrorIs(t, acceptEnd, broken)
+	require.ErrorIs(t, why, broken)
+	require.ErrorIs(t, dialEnd, reactor.ErrPeerClosed)
+	require.Equal(t, []*reactor.Listener{ln}, lost)
+
+	again, err := server.Listen(ln.Addr())
+	require.NoError(t, err, "the engine goes on, and the address is free")
+	require.NoError(t, again.Close())
 }
