@@ -72,17 +72,43 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close ends the devices; see verbs.Provider.
+// Close ends the devices; see verbs.Provider. librdmacm keeps its contexts for as long as
+// the process lives, except that Close lets go of those whose device was removed. A
+// removed device that is connected again can then be opened by Open.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
-	return verbs.Wrap("close rdmacore", p.life.end(func() error {
+	var kept error
+	err := p.life.end(func() error {
 		for _, d := range p.devices {
 			d.async.close()
 		}
+		kept = p.letGo()
 		C.rdma_free_devices(p.list)
 		return nil
-	}))
+	})
+	return verbs.Wrap("close rdmacore", errors.Join(err, kept))
+}
+
+// letGo closes the descriptors of devices that were removed.
+//
+// Implements: ibv_get_device_list(3), ibv_free_device_list(3).
+func (p *Provider) letGo() (err error) {
+	var n C.int
+	list := C.ibv_get_device_list(&n) // nil, or empty, when there is no device any more
+	var present []*C.struct_ibv_device
+	if list != nil {
+		defer C.ibv_free_device_list(list)
+		present = unsafe.Slice(list, n)
+	}
+	for _, d := range p.devices {
+		// libibverbs keeps a device's struct for as long as the device is there, and
+		// makes another when it comes back.
+		if !slices.Contains(present, d.ctx.device) {
+			err = errors.Join(err, verbsError("let go of "+d.name, int32(C.rl_let_go(d.ctx))))
+		}
+	}
+	return err
 }
 
 // device finds the device of a context, or nil.
@@ -114,7 +140,7 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 	if err := d.describe(); err != nil {
 		return nil, verbs.Wrap("open device "+d.name, err)
 	}
-	async, err := newAsyncQueue(d)
+	async, err := d.openAsync()
 	if err != nil {
 		return nil, verbs.Wrap("open device "+d.name, err)
 	}

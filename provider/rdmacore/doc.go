@@ -38,4 +38,37 @@
 //
 // The libraries keep one context for each device and process. A process that
 // opens the provider twice gets every asynchronous event only once.
+//
+// # Signals and asynchronous events
+//
+// A call that a signal has interrupted is repeated. No asynchronous event is lost: one
+// of each type waits for each object until NextAsync fetches it.
+//
+// # Child processes
+//
+// Open does not call ibv_fork_init(3). It is not needed to run commands: package os/exec
+// makes a child that shares the parent's memory until it executes the command, and that
+// touches none of it (CLONE_VM and CLONE_VFORK, see clone(2)). No page is copied, and
+// nothing changes for the device. Two kinds of children do get a copy of the memory:
+// one in a user namespace of its own (syscall.CLONE_NEWUSER), and one that C code of the
+// program makes with fork(2). Linux 5.12 and later copies registered pages for the child
+// and leaves the parent's in place. Before that, the first of the two that writes to such
+// a page gets another page than the device has. A program that needs such children there
+// sets IBV_FORK_SAFE=1 in its environment before it starts: the libraries then call
+// ibv_fork_init, each registration costs another system call, and the child has no
+// access to registered memory, so that it may do nothing but execute.
+// Descriptors of devices are closed in the child when it executes.
+//
+// # A device that is removed
+//
+// Every ID that is bound to the device gets cm.DeviceRemoval, so that a program without
+// one is not told: one that must know keeps a listener on the device. In package
+// reactor, connections and listeners of the device end with reactor.ErrDeviceRemoved.
+//
+// The program then shuts its engine down and closes the Provider, and with it what it has
+// on other devices. When the device is back, Open finds it; until then, if there is no
+// other, Open returns the *verbs.FeatureError of a host without devices. The removal of
+// a Soft-RoCE device (rdma link delete) does not end before that Close, or the end of
+// the process: the driver waits until nobody has the device open. Those of network
+// cards do not wait.
 package rdmacore

@@ -94,6 +94,7 @@ int rl_can_resize(struct ibv_context *ctx);
 struct ibv_mr *rl_reg_mr(struct ibv_pd *pd, uint64_t addr, uint64_t length, int access);
 int rl_nonblock(int fd);
 int rl_next_async(struct ibv_context *ctx, struct rl_async *ev);
+int rl_let_go(struct ibv_context *ctx);
 
 /* The data path: shim_data.c. Objects cross as their addresses: for a pointer cgo
  * would look, with every call, whether it leads to memory of Go's. */

@@ -1,10 +1,13 @@
 //go:build rdmacore && cgo && linux
 
+#define _GNU_SOURCE /* dup3 */
+
 #include "shim.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 int rl_query_port(struct ibv_context *ctx, uint8_t port, struct ibv_port_attr *attr)
 {
@@ -23,6 +26,24 @@ int rl_nonblock(int fd)
 	if (flags < 0)
 		return -errno;
 	return fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
+}
+
+/* Closes the descriptors of a device that was removed, but keeps their numbers, so that
+ * the library can close them again: it closes the context when it next finds a device,
+ * which may be never. Until they are closed the kernel can not end the removal of a
+ * device whose driver has no disassociate_ucontext, as that of rxe. What stands in their
+ * place can be neither read, written nor controlled. */
+int rl_let_go(struct ibv_context *ctx)
+{
+	int nothing = open("/dev/null", O_PATH | O_CLOEXEC);
+	int ret = 0;
+
+	if (nothing < 0)
+		return -errno;
+	if (dup3(nothing, ctx->async_fd, O_CLOEXEC) < 0 || dup3(nothing, ctx->cmd_fd, O_CLOEXEC) < 0)
+		ret = -errno;
+	close(nothing);
+	return ret;
 }
 
 static int takes_inline(struct ibv_pd *pd, struct ibv_cq *cq, int bytes)
@@ -76,7 +97,8 @@ int rl_can_resize(struct ibv_context *ctx)
 	return can;
 }
 
-/* Takes one event and acknowledges it: 1, or 0 when there is none. */
+/* Takes one event and acknowledges it: 1, 0 when there is none, or -EINTR when a signal
+ * has interrupted the call. */
 int rl_next_async(struct ibv_context *ctx, struct rl_async *out)
 {
 	struct ibv_async_event ev;
