@@ -116,8 +116,13 @@ type Config struct {
 	// confirm its sends, and then for the peer's goodbye. Zero means 5s.
 	DrainTimeout time.Duration
 	// Keepalive is after how long a silence the peer is probed with a WRITE of
-	// no bytes, which costs it no receive buffer. One that has not answered
-	// after as long again is taken for dead. Zero means no probes.
+	// no bytes, which costs it no receive buffer; up to a sixteenth of that later,
+	// so that one wake-up of an idle loop is for many connections. A peer that
+	// has not answered after as long again is taken for dead, and OnClose gets
+	// ErrKeepalive; so it does when the transport gives up repeating the probe,
+	// which is mostly earlier. While sends are unconfirmed only the transport
+	// decides, for the peer may just have no room for messages. Zero means 30s,
+	// negative no probes.
 	Keepalive time.Duration
 
 	// Balance places new connections. Zero means RoundRobin.
@@ -130,6 +135,9 @@ type Config struct {
 const (
 	maxQueue = 1 << 20 // requests of one queue; a wrID has room for more
 	maxCPU   = 1<<10 - 1
+	// maxKeepalive is 146 years, half of the largest time.Duration: two of them are
+	// added to the time of a loop.
+	maxKeepalive = math.MaxInt64 / 2
 )
 
 // settled returns a copy with every default filled in, or the first value that
@@ -176,7 +184,7 @@ func (c *Config) check() error {
 		{"DecisionTimeout", int64(c.DecisionTimeout), 0, math.MaxInt64},
 		{"ConnectTimeout", int64(c.ConnectTimeout), 0, math.MaxInt64},
 		{"DrainTimeout", int64(c.DrainTimeout), 0, math.MaxInt64},
-		{"Keepalive", int64(c.Keepalive), 0, math.MaxInt64},
+		{"Keepalive", int64(c.Keepalive), math.MinInt64, maxKeepalive},
 		{"Balance", int64(c.Balance), 0, int64(LeastConnections)},
 	} {
 		if err := within(f.name, f.value, f.low, f.high); err != nil {
@@ -210,6 +218,7 @@ func (c *Config) fill() {
 	c.DecisionTimeout = or(c.DecisionTimeout, 10*time.Second)
 	c.ConnectTimeout = or(c.ConnectTimeout, 30*time.Second)
 	c.DrainTimeout = or(c.DrainTimeout, 5*time.Second)
+	c.Keepalive = max(0, or(c.Keepalive, 30*time.Second))
 }
 
 // or is value, or fallback when value is zero.

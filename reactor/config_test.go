@@ -21,8 +21,9 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, 30*time.Second, c.ConnectTimeout, "longer than an outage of 5 s takes the kernel's repeats")
 	require.Equal(t, 7, c.RetryCount)
 	require.Equal(t, 16, c.InitiatorDepth)
+	require.Equal(t, 30*time.Second, c.Keepalive)
 
-	given := &Config{MaxInFlight: 2, RetryCount: -1, MinRNRTimer: -1, InitiatorDepth: -1, MaxInline: -1}
+	given := &Config{MaxInFlight: 2, Keepalive: -1, RetryCount: -1, MinRNRTimer: -1, InitiatorDepth: -1, MaxInline: -1}
 	before := *given
 	c, err = given.settled()
 	require.NoError(t, err)
@@ -30,6 +31,7 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, 1, c.SignalEvery)
 	require.Zero(t, c.RetryCount)
 	require.Zero(t, c.MinRNRTimer, "code 0, the longest pause")
+	require.Zero(t, c.Keepalive)
 	require.Zero(t, c.InitiatorDepth)
 	require.Zero(t, c.MaxInline)
 }
@@ -60,7 +62,7 @@ func TestConfigChecks(t *testing.T) {
 		"DecisionTimeout":    {DecisionTimeout: -1},
 		"ConnectTimeout":     {ConnectTimeout: -1},
 		"DrainTimeout":       {DrainTimeout: -1},
-		"Keepalive":          {Keepalive: -1},
+		"Keepalive":          {Keepalive: maxKeepalive + 1},
 		"Balance":            {Balance: 2},
 		"CPUs":               {CPUs: []int{-1}},
 	} {

@@ -48,6 +48,7 @@ type Conn struct {
 	used     bool          // something was sent or received since
 	heard    time.Duration // when the peer was last heard of
 	probed   time.Duration // when the last probe was posted
+	lone     bool          // nothing was outstanding then
 	parted   uint64        // queue.empty when the peer disconnected
 
 	dial    *Dial        // of the dialing side

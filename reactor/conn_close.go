@@ -32,6 +32,7 @@ func (c *Conn) drain() {
 // of the peer's (IBTA vol. 1, 9.7.2 and 9.3.3.1), and its completion says that
 // everything before it arrived.
 func (c *Conn) probe() {
+	c.lone = c.flow.outstanding() == 0
 	c.flow.probes++
 	wr, r := c.stage(verbs.OpWrite, true)
 	wr.RemoteAddr, wr.RKey = 0, 0

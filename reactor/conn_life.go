@@ -42,6 +42,7 @@ func (c *Conn) opened() {
 	}
 	c.state = StateOpen
 	c.loop.opening--
+	c.heard = c.loop.clock.now
 	c.watchSilence()
 	c.loop.onOpen(c)
 	for b := c.held.pop(); b != nil; b = c.held.pop() {
@@ -113,8 +114,9 @@ func (c *Conn) depart() {
 
 func (c *Conn) ending() bool { return c.doomed || c.state >= StateClosing }
 
-// fail notes a failed request, and ends the connection.
-func (c *Conn) fail(wc *verbs.WC) error {
+// fail notes a failed request, and ends the connection. If the request is a keepalive
+// that was not answered, the error says so.
+func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:
 		c.loop.stats.Flushes++
@@ -122,6 +124,9 @@ func (c *Conn) fail(wc *verbs.WC) error {
 		c.loop.stats.RNRErrors++
 	}
 	err := c.end.errorOf(wc)
+	if keepalive && wc.Status == verbs.StatusRetryExcErr {
+		err = &CloseError{Cause: ErrKeepalive, First: err}
+	}
 	c.end.failed(err, wc.Status)
 	c.depart()
 	return err

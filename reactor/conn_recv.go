@@ -10,7 +10,7 @@ func (c *Conn) received(wc *verbs.WC, b *Buffer) {
 		return
 	}
 	if wc.Status != verbs.StatusSuccess {
-		c.fail(wc)
+		c.fail(wc, false)
 		c.repost(b)
 		c.later()
 		return

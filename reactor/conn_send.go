@@ -167,7 +167,8 @@ func (c *Conn) sent(wc *verbs.WC, slot uint32) {
 	if wc.Status == verbs.StatusSuccess {
 		c.retire(nil)
 	} else {
-		c.retire(c.fail(wc))
+		keepalive := c.requests[slot].probe && c.state == StateOpen
+		c.retire(c.fail(wc, keepalive))
 	}
 	c.afterSent()
 }

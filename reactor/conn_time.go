@@ -31,13 +31,40 @@ func (c *Conn) silent() {
 			return
 		}
 	}
-	keepalive := c.loop.cfg.Keepalive
-	if c.state == StateOpen && keepalive > 0 && c.flow.probes == 0 && c.loop.clock.read()-c.heard >= keepalive {
+	now := c.loop.clock.read()
+	switch keepalive := c.loop.cfg.Keepalive; {
+	case c.state != StateOpen || keepalive == 0:
+	case c.flow.probes > 0:
+		if now-c.probed >= keepalive {
+			c.probed = now // sends are ahead of it: see Config.Keepalive
+		}
+	case now-c.heard < keepalive:
+	case !c.loop.mayProbe():
+		c.loop.timers.set(&c.silence, now+probePause)
+		return
+	default:
 		c.loop.stats.Keepalives++
 		c.probe()
 		c.postSends() // its time runs
 	}
 	c.watchSilence()
+}
+
+// Many connections may be silent for the same time. So that their probes do not hold
+// the loop, one turn posts at most probeBudget, which takes it less than a millisecond,
+// and the others wait for probePause. Both numbers are arbitrary.
+const (
+	probeBudget = 64
+	probePause  = time.Millisecond
+)
+
+// mayProbe counts a probe, and reports whether this turn has room for it.
+func (l *Loop) mayProbe() bool {
+	if l.probeTurn != l.stats.Turns {
+		l.probeTurn, l.probes = l.stats.Turns, 0
+	}
+	l.probes++
+	return l.probes <= probeBudget
 }
 
 // overdue is what the silence is a reason for to end the connection, if it is. To
@@ -50,7 +77,7 @@ func (c *Conn) overdue() error {
 	switch {
 	case c.idleFor > 0 && now-c.active >= c.idleFor:
 		return ErrIdle
-	case keepalive > 0 && c.flow.probes > 0 && now-c.probed >= keepalive:
+	case keepalive > 0 && c.flow.probes > 0 && c.lone && now-c.probed >= keepalive:
 		return ErrKeepalive
 	}
 	return nil
@@ -76,9 +103,23 @@ func (c *Conn) nextSilence() (when time.Duration, none bool) {
 		if c.flow.probes > 0 {
 			next = c.probed + keepalive
 		}
+		next = roundUp(next, keepalive/keepaliveSteps)
 		if none || next < when {
 			when, none = next, false
 		}
 	}
 	return when, none
+}
+
+// keepaliveSteps is in how many steps of time the connections of a loop look for
+// silence: an idle loop wakes up for all that share a step at once. More of them make
+// the loop wake up more often; fewer make a dead peer be noticed later. Arbitrary.
+const keepaliveSteps = 16
+
+// roundUp is the smallest multiple of step that is not before when.
+func roundUp(when, step time.Duration) time.Duration {
+	if step <= 0 {
+		return when
+	}
+	return (when + step - 1) / step * step
 }

@@ -23,7 +23,7 @@ func LookAtDevice(c *Conn) { (&asyncSource{loop: c.loop, dev: c.nic.dev}).ready(
 func FailCQ(c *Conn, err error) { c.nic.fail(err) }
 
 // FailRequest lets c believe that a request ended with status s.
-func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}) }
+func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}, false) }
 
 // Oversleep lets l believe that the safety timeout ended its last sleep, and that
 // no event came.
@@ -67,3 +67,9 @@ func Turn(l *Loop) uint64 { return l.stats.Turns }
 
 // Cut has the connections of l end without waiting for anybody.
 func Cut(l *Loop) { l.cut() }
+
+// SilenceAt is when c next looks how long its peer has been silent.
+func SilenceAt(c *Conn) time.Duration { return c.silence.when }
+
+// ProbeBudget is how many keepalive probes one turn posts.
+const ProbeBudget = probeBudget

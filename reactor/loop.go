@@ -43,6 +43,9 @@ type Loop struct {
 	shown   *Buffer   // the message that OnMessage has
 	load    atomic.Int64
 
+	probeTurn uint64 // the turn in which keepalive probes were last posted
+	probes    int    // and how many
+
 	stats     Stats
 	board     board
 	overslept bool // the safety timeout ended the last sleep

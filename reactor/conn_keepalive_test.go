@@ -1,0 +1,113 @@
+package reactor_test
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// freeWirePort is a UDP port that nobody has at the moment, on any address.
+func freeWirePort(t *testing.T) uint16 {
+	c, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
+// wireLoop makes a loop that the test drives, on a device that has the wire path only.
+func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
+	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	// The shortest time in which the transport gives up a peer that only sleeps.
+	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 13})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
+}
+
+// A peer on the wire that goes away without a word is found out by default.
+func TestWirePeerVanishes(t *testing.T) {
+	port := freeWirePort(t)
+	var accepted *reactor.Conn
+	var end error
+	over := 0
+	h := &hooks{}
+	watch(h, &accepted, &end, &over)
+	server, client := wireLoop(t, h, port), wireLoop(t, &hooks{}, port)
+	ln, err := server.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	require.NoError(t, err)
+	require.NoError(t, client.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
+	drive(t, func() bool { return accepted != nil }, client, server)
+
+	late(t, server, 20*time.Second, func() {}) // from here on the client makes no turn
+	require.Zero(t, probes(t, server), "too early for a probe")
+	late(t, server, 20*time.Second, func() {})
+	drive(t, func() bool { return over > 0 }, server)
+	require.EqualValues(t, 1, probes(t, server))
+	require.ErrorIs(t, end, reactor.ErrKeepalive)
+	var failed *verbs.CompletionError
+	require.ErrorAs(t, end, &failed)
+	require.Equal(t, verbs.StatusRetryExcErr, failed.Status)
+}
+
+// A peer that takes no messages for a long time is not dead for that reason: it may
+// have no room for them. Nor is one probe followed by another.
+func TestKeepaliveSparesASlowPeer(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
+	sent := uint64(0)
+	for ; p.dialed.Send([]byte("x")) == nil; sent++ {
+	}
+	for range 5 {
+		late(t, p.client, 2*time.Hour, func() {}) // the server makes no turn
+	}
+	require.EqualValues(t, 1, probes(t, p.client))
+	require.Equal(t, reactor.StateOpen, p.dialed.State())
+	p.drive(t, func() bool { return p.accepted.Stats().Messages == sent })
+	require.Equal(t, reactor.StateOpen, p.dialed.State())
+}
+
+// An idle loop does not wake up for each of its connections, and one wake-up does not
+// post the probes of all.
+func TestKeepalivesAreGathered(t *testing.T) {
+	const conns = 2*reactor.ProbeBudget + 10
+	server := newLoop(t, &hooks{}, nil)
+	client := newLoop(t, &hooks{}, &reactor.Config{Keepalive: 16 * time.Hour, MaxInFlight: 2})
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+	for i := range conns {
+		require.NoError(t, client.Dial(ln.Addr(), nil))
+		drive(t, func() bool { return opened(client) == i+1 }, client, server)
+		reactor.Skip(client, time.Minute)
+	}
+	moments := make(map[time.Duration]int)
+	for _, c := range reactor.ConnsOf(client) {
+		moments[reactor.SilenceAt(c)]++
+	}
+	require.LessOrEqual(t, len(moments), 4, "%d connections within three hours", conns)
+
+	reactor.Skip(client, 24*time.Hour)
+	for before := probes(t, client); before < conns; {
+		_, err := client.RunOnce(-1)
+		require.NoError(t, err)
+		now := probes(t, client)
+		require.LessOrEqual(t, now-before, uint64(reactor.ProbeBudget))
+		before = now
+	}
+}
+
+func opened(l *reactor.Loop) (n int) {
+	for _, c := range reactor.ConnsOf(l) {
+		if c.State() == reactor.StateOpen {
+			n++
+		}
+	}
+	return n
+}
