@@ -58,6 +58,8 @@ type Spec struct {
 	SRQ int
 	// MaxConns is reactor.Config.MaxConns of a server.
 	MaxConns int
+	// Keepalive and ConnectTimeout are those of reactor.Config, of a server.
+	Keepalive, ConnectTimeout time.Duration
 	// Descriptors is the limit of open descriptors (RLIMIT_NOFILE) of the child.
 	// Zero leaves it as it is.
 	Descriptors uint64

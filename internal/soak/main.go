@@ -40,6 +40,25 @@ type options struct {
 	every    time.Duration
 }
 
+// pace is how long things take that are not to take all the time there is.
+type pace struct {
+	// attack is how long one attack takes at most. It is arbitrary: long enough for
+	// thousands of packets, and so short that every attack comes many times.
+	attack time.Duration
+	// keepalive and connect are reactor.Config.Keepalive and ConnectTimeout of the
+	// servers; zero means the defaults. Until they have passed, a server keeps
+	// connections of peers that are gone.
+	keepalive, connect time.Duration
+}
+
+// pace has the default settings of the servers, unless the time is short.
+func (o *options) pace() pace {
+	if o.duration < 2*time.Minute {
+		return pace{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}
+	}
+	return pace{attack: 4 * time.Second}
+}
+
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
 	flags.SetOutput(stderr)

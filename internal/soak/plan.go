@@ -16,10 +16,6 @@ type plan struct {
 	carryOut func(ctx context.Context, s *site) error
 }
 
-// longest is how long an attack takes at most. It is arbitrary: long enough for
-// thousands of packets, and so short that ten minutes have every attack many times.
-const longest = 4 * time.Second
-
 // plans are the attacks that the path allows.
 func (s *site) plans() []plan {
 	common := []plan{
@@ -52,7 +48,7 @@ func attacker(r hostile.Role, spec hostile.Spec) plan {
 			return err
 		}
 		defer p.Kill()
-		s.wait(ctx, longest)
+		s.wait(ctx, s.pace.attack)
 		if s.rand.IntN(2) == 0 {
 			return nil
 		}
@@ -83,7 +79,7 @@ func stopClients(ctx context.Context, s *site) error {
 	if err := p.Stop(); err != nil {
 		return err
 	}
-	s.wait(ctx, longest)
+	s.wait(ctx, s.pace.attack)
 	if s.rand.IntN(2) == 0 {
 		return nil
 	}

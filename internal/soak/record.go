@@ -116,9 +116,9 @@ const (
 	moreGoroutines  = 4
 	// moreMemory is the bound for a flood, see SECURITY.md, less what is given back:
 	// the Go runtime keeps some of what it has had.
-	moreMemory = 48 * mebi
+	moreMemory = 48 * mebi * memoryFactor
 	// moreMemoryLater is by how much the end may be above the first third.
-	moreMemoryLater = 16 * mebi
+	moreMemoryLater = 16 * mebi * memoryFactor
 )
 
 // grown says what servers hold beyond what they held at first.

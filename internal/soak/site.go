@@ -30,6 +30,7 @@ type site struct {
 	rand *rand.Rand // for the goroutine of the attacks, once that runs
 	user int        // of the attackers: another one, where root can have that
 	next int        // number of the next address
+	pace pace
 
 	server *hostile.Process
 	addr   netip.AddrPort
@@ -41,8 +42,8 @@ type site struct {
 	widow      *hostile.Process // its client, which must connect again
 }
 
-func newSite(name string, path soft.Path, seed uint64) *site {
-	s := &site{name: name, path: path, rand: rand.New(rand.NewPCG(seed, 0)), user: sameUser}
+func newSite(name string, path soft.Path, o *options) *site {
+	s := &site{name: name, path: path, rand: rand.New(rand.NewPCG(o.seed, uint64(path))), user: sameUser, pace: o.pace()}
 	if path == soft.PathWire {
 		s.next = 100 // the other half of the addresses
 	}
@@ -80,7 +81,9 @@ func (s *site) newAddr() netip.Addr {
 }
 
 func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, error) {
-	p, note, err := hostile.Start(hostile.RoleServer, sameUser, &hostile.Spec{Path: s.path, Addr: at, AnyUser: true})
+	p, note, err := hostile.Start(hostile.RoleServer, sameUser, &hostile.Spec{
+		Path: s.path, Addr: at, AnyUser: true, Keepalive: s.pace.keepalive, ConnectTimeout: s.pace.connect,
+	})
 	return p, note.Addr, err
 }
 

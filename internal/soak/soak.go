@@ -15,7 +15,7 @@ import (
 
 // soak runs the attacks on both paths, and returns what is wrong.
 func soak(ctx context.Context, o *options, out io.Writer) error {
-	sites := []*site{newSite("local", soft.PathLocal, o.seed), newSite("wire", soft.PathWire, o.seed+1)}
+	sites := []*site{newSite("local", soft.PathLocal, o), newSite("wire", soft.PathWire, o)}
 	defer func() {
 		for _, s := range sites {
 			s.kill()
