@@ -20,6 +20,7 @@ const (
 	localAckTimeoutErr
 	outOfBuffer
 	outOfSeqRequest
+	partialExpired
 	rcvdDatagramErr
 	rcvdMalformedErr
 	rcvdNoQPErr
@@ -46,6 +47,7 @@ var counterNames = [numCounters]string{
 	localAckTimeoutErr:  "local_ack_timeout_err",
 	outOfBuffer:         "out_of_buffer",
 	outOfSeqRequest:     "out_of_seq_request",
+	partialExpired:      "partial_message_expired",
 	rcvdDatagramErr:     "rcvd_datagram_err",
 	rcvdMalformedErr:    "rcvd_malformed_err",
 	rcvdNoQPErr:         "rcvd_no_qp_err",

@@ -101,8 +101,12 @@ func (p *datagramPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 
 func (p *datagramPath) resend()       {}
 func (p *datagramPath) collect() bool { return false }
-func (p *datagramPath) silence()      {}
-func (p *datagramPath) offer()        {}
+func (p *datagramPath) abort(answer)  {}
+
+func (p *datagramPath) requestsWait() bool { return false }
+
+func (p *datagramPath) silence() {}
+func (p *datagramPath) offer()   {}
 
 // clear drops what has completed and still waits to be sent.
 func (p *datagramPath) clear() {

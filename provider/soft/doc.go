@@ -93,6 +93,8 @@
 //	                        who are not allowed; see Config.AllowedUsers
 //	rcvd_datagram_err       datagrams that a UD queue pair dropped, on either path: it was
 //	                        not ready, the Q_Key was another, the buffer too small
+//	partial_message_expired connections that ended since the rest of a message did not come,
+//	                        for longer than its sender may go on trying
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for a queue pair or a partition that there is not
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,

@@ -85,10 +85,18 @@ func (l *link) serve(r *request) bool {
 		l.repeats = l.peer.resend.Load()
 		l.refuse(aethRNR | l.q.attr.MinRNRTimer)
 	default:
-		l.refuse(aethNAK | (uint8(a-answerInvalidRequest) + nakInvalidRequest))
-		l.q.requestFailed(a)
+		l.abort(a)
 	}
 	return false
+}
+
+// requestsWait: see path.
+func (l *link) requestsWait() bool { return l.in.ready() }
+
+// abort: see path.
+func (l *link) abort(a answer) {
+	l.refuse(aethNAK | (uint8(a-answerInvalidRequest) + nakInvalidRequest))
+	l.q.requestFailed(a)
 }
 
 func (l *link) serveAtomic(r *request, dst []byte) answer {
@@ -125,8 +133,7 @@ func (l *link) streamRead() bool {
 			return false
 		}
 		if !l.q.readInto(dst, &l.read) { // the region was closed meanwhile
-			l.refuse(aethNAK | (uint8(answerAccessError-answerInvalidRequest) + nakInvalidRequest))
-			l.q.requestFailed(answerAccessError)
+			l.abort(answerAccessError)
 			return false
 		}
 		f := frame{op: frameReadData, length: uint32(len(dst))}

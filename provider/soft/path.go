@@ -18,6 +18,11 @@ type path interface {
 	collect() bool
 	// offer is told that receive buffers were posted, for which a peer may wait.
 	offer()
+	// requestsWait reports whether the peer has sent what was not looked at yet.
+	requestsWait() bool
+	// abort answers the request under way, of which the rest does not come, with an
+	// error, and calls requestFailed when that is out.
+	abort(a answer)
 	// silence stops answering: the queue pair has gone to the error state.
 	silence()
 	// detach gives up the path's resources. The queue pair calls nothing after.

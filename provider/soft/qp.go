@@ -32,7 +32,8 @@ type qp struct {
 	rq recvQueue
 	requester
 	responder
-	path path // of an RC queue pair from RTR on; of a UD one always
+	partial partialMessage
+	path    path // of an RC queue pair from RTR on; of a UD one always
 }
 
 var _ verbs.QP = (*qp)(nil)
@@ -76,6 +77,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	q.current.sges = make([]verbs.SGE, 0, maxSGE)
 	q.rnrTimer.init(q.shard, q.onRNRTimer)
 	q.silenceTimer.init(q.shard, q.onSilenceTimer)
+	q.partial.timer.init(q.shard, q.onPartialTimer)
 	if err := q.takeNumber(); err != nil {
 		return nil, err
 	}

@@ -124,6 +124,7 @@ func (q *qp) enterError() {
 	q.state = verbs.StateError
 	q.rnrTimer.stop()
 	q.silenceTimer.stop()
+	q.partial.timer.stop()
 	if q.path != nil {
 		q.path.silence()
 	}
@@ -159,6 +160,7 @@ func (q *qp) flushReceives() {
 func (q *qp) forget() {
 	q.rnrTimer.stop()
 	q.silenceTimer.stop()
+	q.partial.timer.stop()
 	if q.typ == verbs.QPTypeRC && q.path != nil {
 		q.path.silence()
 		q.path.detach()

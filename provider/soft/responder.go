@@ -82,6 +82,8 @@ func (q *qp) deliverSend(r *request) answer {
 	rs.offset += uint32(len(r.payload))
 	if r.last() {
 		q.completeReceive(r, verbs.WCRecv, rs.offset)
+	} else {
+		q.fragmentTaken(r.first())
 	}
 	return answerAck
 }

@@ -167,7 +167,7 @@ func (s *talker) take() {
 			s.done++
 		case !s.failed:
 			s.failed = true
-			require.Contains(t, []verbs.Status{verbs.StatusRetryExcErr, verbs.StatusRNRRetryExcErr}, wc.Status)
+			require.Contains(t, []verbs.Status{verbs.StatusRetryExcErr, verbs.StatusRNRRetryExcErr, verbs.StatusRespTimeoutErr}, wc.Status)
 		default:
 			require.Equal(t, verbs.StatusWRFlushErr, wc.Status)
 		}

@@ -84,9 +84,17 @@ func (l *wireLink) carryOut(p wire.Packet) {
 		l.q.shard.counts.notReady()
 		l.refuse(wire.RNRNAK(l.q.attr.MinRNRTimer))
 	default:
-		l.failed = a
-		l.refuse(wire.NAK(nakCode(a)))
+		l.abort(a)
 	}
+}
+
+// requestsWait: see path. Sockets are emptied before a timer fires.
+func (l *wireLink) requestsWait() bool { return false }
+
+// abort: see path.
+func (l *wireLink) abort(a answer) {
+	l.failed = a
+	l.refuse(wire.NAK(nakCode(a)))
 }
 
 func nakCode(a answer) wire.NAKCode {

@@ -1,0 +1,189 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// sharedEnds are ends with one shared receive queue, as many as it has buffers.
+const sharedBuffers = 64
+
+func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
+	first := newEnd(t, d, 0, verbs.ProgressManual)
+	s, err := first.pd.CreateSRQ(&verbs.SRQAttr{CQ: first.cq, MaxWR: sharedBuffers, MaxSGE: 1})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	var ends []*end
+	for range sharedBuffers {
+		e := &end{t: t, pd: first.pd, cq: first.cq, mr: first.mr, wc: first.wc}
+		q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, SRQ: s,
+			Caps: verbs.QPCaps{MaxSendWR: 4, MaxSendSGE: 1}})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, q.Close()) })
+		e.qp = q.(*qp)
+		ends = append(ends, e)
+	}
+	own := s.(*srq)
+	own.fill(t, first.mr)
+	return own, ends
+}
+
+// fill posts as many buffers as there is room for.
+func (s *srq) fill(t *testing.T, mr verbs.MR) {
+	for s.rq.tail-s.rq.head+s.rq.held < s.rq.depth {
+		_, err := s.PostRecv([]verbs.RecvWR{{ID: 7, SGEs: []verbs.SGE{verbs.SGEOf(mr, 0, 4096)}}})
+		require.NoError(t, err)
+	}
+}
+
+// Peers that each begin a message, of one byte, get all buffers of a shared queue, and
+// lose them and their connections when the rest does not come.
+func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	shard, err := d.shard(0, verbs.ProgressManual)
+	require.NoError(t, err)
+	var now int64
+	shard.clock = func() int64 { return now }
+	queue, victims := newSharedEnds(t, d)
+	var bullies []*end
+	for _, victim := range victims {
+		bully := newEnd(t, d, 1, verbs.ProgressManual)
+		bully.connect(victim, nil)
+		victim.connect(bully, nil)
+		l := bully.qp.path.(*link)
+		lie(&l.out, frame{op: frameSend, flags: flagFirst, length: 1})
+		bullies = append(bullies, bully)
+	}
+	cq := victims[0]
+	cq.outcome(3)
+	require.Zero(t, queue.rq.len(), "none is left")
+
+	limit := victims[0].qp.partialLimit()
+	attr := &victims[0].qp.attr
+	require.Greater(t, limit, verbs.AckTimeout(attr.Timeout)*time.Duration(attr.RetryCount+1))
+	now += int64(limit) - 1
+	shard.fireTimers()
+	require.Empty(t, cq.outcome(3))
+	now++
+	shard.fireTimers()
+	got := cq.outcome(5)
+	require.Len(t, got, sharedBuffers)
+	for _, wc := range got {
+		require.Equal(t, verbs.StatusRespTimeoutErr, wc.Status)
+		require.EqualValues(t, 7, wc.ID)
+	}
+	queue.fill(t, cq.mr)
+	require.Equal(t, sharedBuffers, queue.rq.len(), "all are back")
+	for i := range victims {
+		require.Equal(t, verbs.StateError, victims[i].qp.State())
+		bullies[i].outcome(1)
+	}
+	require.EqualValues(t, sharedBuffers, shard.counts[partialExpired].Load())
+}
+
+// A message may take long, as long as it goes on; and what waits in the ring when the
+// owner comes late was in time.
+func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	victim, sender := newPair(t, d, verbs.ProgressManual)
+	var now int64
+	victim.qp.shard.clock = func() int64 { return now }
+	victim.recv(1, 0, 1<<20)
+	out := &sender.qp.path.(*link).out
+	send := func(flags frameFlags, n int) {
+		dst, inArea, ok := out.reserve(uint32(n))
+		require.True(t, ok)
+		require.Len(t, dst, n)
+		if inArea {
+			flags |= flagArea
+		}
+		out.publish(&frame{op: frameSend, flags: flags, length: uint32(n)})
+		sender.qp.path.(*link).seq++
+	}
+	send(flagFirst, partialProgress)
+	require.Empty(t, victim.outcome(3))
+	for range 20 {
+		now += int64(victim.qp.partialLimit())
+		send(0, partialProgress)
+		victim.qp.shard.fireTimers() // before the link is looked at
+		require.Empty(t, victim.outcome(3))
+	}
+	now += int64(victim.qp.partialLimit()) / 2
+	send(flagLast, 1)
+	got := victim.outcome(3)
+	require.Len(t, got, 1)
+	require.Equal(t, verbs.StatusSuccess, got[0].Status)
+	require.EqualValues(t, 21*partialProgress+1, got[0].ByteLen)
+
+	now += int64(time.Hour)
+	victim.qp.shard.fireTimers()
+	require.Equal(t, verbs.StateRTS, victim.qp.State())
+	require.False(t, victim.qp.partial.timer.running(), "nothing is to be watched")
+}
+
+// A peer that sends a little now and then does not keep the buffer.
+func TestMessagesInDribletsEnd(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	victim, sender := newPair(t, d, verbs.ProgressManual)
+	var now int64
+	victim.qp.shard.clock = func() int64 { return now }
+	victim.recv(1, 0, 1<<20)
+	out := &sender.qp.path.(*link).out
+	lie(out, frame{op: frameSend, flags: flagFirst, length: 1})
+	victim.outcome(3)
+	for range 8 {
+		now += int64(victim.qp.partialLimit())/4 + 1
+		lie(out, frame{op: frameSend, length: 1})
+		victim.outcome(3)
+		victim.qp.shard.fireTimers()
+	}
+	require.Equal(t, verbs.StateError, victim.qp.State())
+}
+
+// On the wire the peer is told that its message has failed.
+func TestWireHalfSentMessage(t *testing.T) {
+	p := newScript(t)
+	p.e.recv(1, 0, 4096)
+	p.send(p.request(wire.SendFirst, 0, scriptMTU))
+	p.advance(p.l.q.partialLimit() - 1)
+	p.wantQuiet("its retries may go on")
+	require.Equal(t, verbs.StateRTS, p.e.qp.state)
+	p.advance(1)
+	p.wantSyndrome("it is over", wire.NAK(wire.NAKRemoteOperational), 1)
+	p.wantDone("the buffer is back", verbs.StatusRespTimeoutErr, 1)
+	require.Equal(t, verbs.StateError, p.e.qp.state)
+}
+
+// A FIRST or MIDDLE packet that does not fill the path MTU is an invalid request (IBTA
+// vol. 1, 9.7.4.1.6), and takes no buffer.
+func TestWireShortFirstPacket(t *testing.T) {
+	p := newScript(t)
+	p.e.recv(1, 0, 4096)
+	p.send(p.request(wire.SendFirst, 0, 1))
+	p.wantSyndrome("it is too short", wire.NAK(wire.NAKInvalidRequest), 0)
+	p.wantDone("", verbs.StatusWRFlushErr, 1)
+}
+
+// The limit is longer than what a sender goes on trying, however little was agreed on,
+// and has an end.
+func TestPartialLimit(t *testing.T) {
+	q := &qp{}
+	for timeout := range uint8(32) {
+		for retries := range uint8(8) {
+			q.attr.Timeout, q.attr.RetryCount = timeout, retries
+			limit := q.partialLimit()
+			require.GreaterOrEqual(t, limit, leastPartialLimit)
+			require.LessOrEqual(t, limit, mostPartialLimit)
+			if timeout > 0 && timeout <= 24 {
+				require.Greater(t, limit, verbs.AckTimeout(timeout)*time.Duration(retries+1))
+			}
+		}
+	}
+}
