@@ -9,8 +9,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // loop only, except that the holder may use the bytes anywhere. The memory ends
 // with the loop: see Handler.OnShutdown.
 type Buffer struct {
-	slab   *slab
-	memory []byte
+	chunk  *chunk // where it is from
+	memory []byte // nil once the chunk was given back
 	length int
 	sge    [1]verbs.SGE // all of memory
 
@@ -55,8 +55,9 @@ func (b *Buffer) SetLen(n int) error {
 	return nil
 }
 
-// Release gives the memory back. It returns an error that matches
-// verbs.ErrState when the buffer is not the caller's.
+// Release gives the memory back, which must not be used any more: the loop may unmap it.
+// Release returns an error that matches verbs.ErrState when the buffer is not the
+// caller's.
 func (b *Buffer) Release() error {
 	if b.use != leased {
 		return verbs.Wrap("release buffer", verbs.ErrState)
@@ -72,7 +73,7 @@ func (b *Buffer) recycle() {
 		c.repost(b)
 		return
 	}
-	b.slab.put(b)
+	b.chunk.slab.put(b)
 }
 
 // fill notes the message that was received into the buffer. Its length is

@@ -3,7 +3,6 @@ package reactor_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,9 +127,9 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	require.Equal(t, 3, w.device.open())
 	w.part(w.dialed[6])
 	later := func() {
-		reactor.Skip(w.server, reactor.TrimEvery+time.Second)
-		for range 100 {
-			w.drive(func() bool { return true })
+		reactor.Skip(w.server, reactor.TrimEvery)
+		for range 200 { // as many steps as one look may take, and more
+			reactor.Skip(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
 			require.NoError(t, err)
 		}

@@ -42,7 +42,7 @@ func (c *Conn) SendBufferMsg(buf *Buffer, o SendOptions) error {
 	if err := c.admit(0); err != nil {
 		return err
 	}
-	if buf == nil || buf.slab != &c.nic.slab || buf.use != leased {
+	if buf == nil || buf.chunk.slab != &c.nic.slab || buf.use != leased {
 		return errNoBuffer
 	}
 	c.sendBuffer(buf, &o)

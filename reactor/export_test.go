@@ -9,7 +9,23 @@ import (
 )
 
 // TrimEvery is how often a loop looks for what it does not use.
-const TrimEvery = trimEvery
+// TrimPause is the time between two steps of that.
+const (
+	TrimEvery = trimEvery
+	TrimPause = trimPause
+)
+
+// Chunks lists the memory of the buffers of l.
+func Chunks(l *Loop) (mrs []verbs.MR) {
+	for _, n := range l.nics {
+		for _, c := range n.slab.chunks {
+			if c.mr != nil {
+				mrs = append(mrs, c.mr)
+			}
+		}
+	}
+	return mrs
+}
 
 // DeviceEvent lets the loop of c believe that something happened to its device.
 func DeviceEvent(c *Conn, what verbs.AsyncEventType) {

@@ -167,7 +167,7 @@ func (l *Loop) snapshot() Stats {
 		s.Events += c.Events
 		s.Acks += c.Acks
 		s.Rescues += c.Rescues
-		s.BufferBytes += uint64(len(n.slab.all) * n.slab.size)
+		s.BufferBytes += n.slab.bytes()
 		s.CQs += uint64(len(n.queues))
 	}
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spun, l.clock.slept, l.clock.longest

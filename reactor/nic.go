@@ -63,7 +63,7 @@ func (n *nic) open() (err error) {
 	if n.pd, err = n.dev.AllocPD(); err != nil {
 		return err
 	}
-	n.slab = slab{pd: n.pd, size: cfg.MaxMessage, huge: cfg.HugePages}
+	n.slab = slab{pd: n.pd, size: cfg.MaxMessage, huge: cfg.HugePages, grown: n.watchUse}
 	n.group, err = cq.NewGroup(n.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
@@ -145,12 +145,11 @@ func (n *nic) complete(wc *verbs.WC) {
 // received brings a buffer of the shared queue to the connection that the
 // completion names by its queue pair.
 func (n *nic) received(wc *verbs.WC) {
-	slot := wrID(wc.ID).slot()
-	if int(slot) >= len(n.slab.all) || n.slab.all[slot].use != posted {
+	b := n.slab.at(wrID(wc.ID).slot())
+	if b == nil || b.use != posted {
 		n.loop.stats.LateCompletions++
 		return
 	}
-	b := n.slab.all[slot]
 	if c := n.shared.conns[wc.QPN]; c != nil {
 		c.received(wc, b)
 		return

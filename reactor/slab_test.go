@@ -34,7 +34,12 @@ func (h *heap) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 func (m *heapMR) Bytes() []byte { return m.memory }
 func (m *heapMR) Addr() uint64  { return 1 << 20 }
 func (m *heapMR) LKey() uint32  { return 7 }
-func (m *heapMR) Close() error  { m.pd.open--; return nil }
+func (m *heapMR) Close() error {
+	if m.pd.refuse == nil {
+		m.pd.open--
+	}
+	return m.pd.refuse
+}
 
 func TestSlabGrowsAndReuses(t *testing.T) {
 	pd := &heap{}
@@ -65,6 +70,17 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 	require.Equal(t, 3, pd.open, "no more than needed")
 	require.NoError(t, s.close())
 	require.Zero(t, pd.open)
+	require.Zero(t, s.bytes())
+}
+
+// A chunk of large buffers has few of them: it is given back at one time.
+func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
+	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
+		s := slab{pd: &heap{}, size: size}
+		_, err := s.get()
+		require.NoError(t, err)
+		require.Equal(t, first, s.count, "%d bytes", size)
+	}
 }
 
 func TestSlabWithoutMemory(t *testing.T) {

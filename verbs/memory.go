@@ -91,6 +91,18 @@ type MR interface {
 	Close() error
 }
 
+// A Discarder is an MR whose memory can be given back to the system in part while it
+// stays registered. The ability is optional: a device that has pinned the memory would
+// go on with pages that the program does not see any more.
+type Discarder interface {
+	// Discard gives back the whole pages among the length bytes from offset on. They
+	// are zero afterwards, and take memory again when they are used. No work request
+	// may name them, and nobody else may use them meanwhile. The error is a
+	// *ParamError when the bytes are not in the region, a *FeatureError when this
+	// memory can not be given back, or the system's. Source: madvise(2), MADV_DONTNEED.
+	Discard(offset, length int) error
+}
+
 // An SGE names one piece of registered local memory. Its layout is that of
 // struct ibv_sge.
 type SGE struct {

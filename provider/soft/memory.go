@@ -3,6 +3,8 @@
 package soft
 
 import (
+	"errors"
+	"os"
 	"runtime"
 	"sync/atomic"
 
@@ -63,6 +65,7 @@ type mr struct {
 	key    uint32
 	access verbs.Access
 	mapped []byte // what is ours to unmap: buf, or more where pages are huge
+	huge   bool   // pages are
 
 	dead   atomic.Bool
 	inside atomic.Int32 // remote operations that touch buf at this moment
@@ -78,7 +81,7 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	if err := attr.Access.Check(); err != nil {
 		return nil, verbs.Wrap("alloc MR", err)
 	}
-	mapped, err := mapAnonymous(attr.Size, attr.HugePages)
+	mapped, huge, err := mapAnonymous(attr.Size, attr.HugePages)
 	if err != nil {
 		return nil, verbs.Wrap("alloc MR", err)
 	}
@@ -87,6 +90,7 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 		_ = unix.Munmap(mapped)
 		return nil, verbs.Wrap("alloc MR", err)
 	}
+	m.huge = huge
 	return m, nil
 }
 
@@ -117,17 +121,18 @@ func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) 
 }
 
 // mapAnonymous maps zeroed memory, of huge pages if the caller likes and the
-// system has some reserved.
-func mapAnonymous(size int, huge bool) ([]byte, error) {
+// system has some reserved, and reports whether it has.
+func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
 		const hugePage = 2 << 20
 		rounded := (size + hugePage - 1) &^ (hugePage - 1)
 		if buf, err := unix.Mmap(-1, 0, rounded, prot, flags|unix.MAP_HUGETLB); err == nil {
-			return buf, nil
+			return buf, true, nil
 		}
 	}
-	return unix.Mmap(-1, 0, size, prot, flags)
+	buf, err = unix.Mmap(-1, 0, size, prot, flags)
+	return buf, false, err
 }
 
 func (m *mr) PD() verbs.PD         { return m.pd }
@@ -154,6 +159,27 @@ func (m *mr) Close() error {
 		return nil
 	}
 	return verbs.Wrap("close MR", unix.Munmap(m.mapped))
+}
+
+// Discard gives whole pages back; see verbs.Discarder. Huge pages stay, and so does
+// memory that is the caller's.
+func (m *mr) Discard(offset, length int) error {
+	const op = "discard memory"
+	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
+		return verbs.Wrap(op, &verbs.ParamError{Field: "offset", Value: int64(offset), Limit: int64(len(m.buf) - length), Reason: "out of range"})
+	}
+	if m.dead.Load() {
+		return verbs.Wrap(op, verbs.ErrClosed)
+	}
+	if m.mapped == nil || m.huge {
+		return verbs.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errors.New("not mapped by Alloc in ordinary pages")})
+	}
+	page := os.Getpagesize() // buf begins with one
+	begin, end := (offset+page-1)&^(page-1), (offset+length)&^(page-1)
+	if begin >= end {
+		return nil
+	}
+	return verbs.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
 }
 
 // window returns the bytes that address and length name, or false when they

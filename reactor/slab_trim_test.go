@@ -1,0 +1,290 @@
+package reactor
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// round trims until the round is over, and returns in how many steps.
+func round(t *testing.T, s *slab) (steps int) {
+	t.Helper()
+	for {
+		more, err := s.trim()
+		require.NoError(t, err)
+		steps++
+		if !more {
+			return steps
+		}
+	}
+}
+
+func taken(t *testing.T, s *slab, n int) (held []*Buffer) {
+	t.Helper()
+	for range n {
+		b, err := s.get()
+		require.NoError(t, err)
+		held = append(held, b)
+	}
+	return held
+}
+
+func release(t *testing.T, held []*Buffer) {
+	t.Helper()
+	for _, b := range held {
+		require.NoError(t, b.Release())
+	}
+}
+
+// What was needed once is given back when it was not used between two rounds, all but the
+// first chunk.
+func TestSlabGivesMemoryBack(t *testing.T) {
+	pd := &heap{}
+	s := slab{pd: pd, size: 100}
+	held := taken(t, &s, 10_000)
+	most, chunks := s.bytes(), pd.open
+	round(t, &s)
+	round(t, &s)
+	require.Equal(t, most, s.bytes(), "it is used")
+
+	release(t, held)
+	steps := round(t, &s)
+	require.Equal(t, chunks, steps, "a chunk at a time, and not the first")
+	require.Equal(t, 1, pd.open)
+	require.EqualValues(t, minChunk*100, s.bytes())
+	require.Len(t, s.all, minChunk, "the tables shrink, too")
+	for _, b := range held[minChunk:] {
+		require.Empty(t, b.Bytes(), "who kept what it released finds nothing")
+		require.ErrorIs(t, b.Release(), verbs.ErrState)
+	}
+	require.Nil(t, s.at(minChunk))
+	require.NoError(t, s.close())
+	require.Zero(t, pd.open)
+}
+
+// What was used between two rounds stays.
+func TestSlabKeepsWhatIsUsed(t *testing.T) {
+	pd := &heap{}
+	s := slab{pd: pd, size: 100}
+	for range 3 {
+		release(t, taken(t, &s, 3*minChunk))
+		round(t, &s)
+		require.Equal(t, 3, pd.open)
+	}
+	round(t, &s)
+	require.Equal(t, 1, pd.open)
+}
+
+// The place of a chunk in the middle is taken by a new one, with the same indexes.
+func TestSlabReusesIndexes(t *testing.T) {
+	pd := &heap{}
+	s := slab{pd: pd, size: 100}
+	held := taken(t, &s, 1000)
+	last := held[999]
+	release(t, held[:999])
+	round(t, &s)
+	round(t, &s)
+	require.Equal(t, 2, pd.open, "the first, and the one in use")
+	require.Same(t, last, s.at(last.index))
+	require.Nil(t, s.at(minChunk))
+
+	total := len(s.all)
+	held = taken(t, &s, total-1)
+	require.Len(t, s.all, total, "no more places than before")
+	for _, b := range append(held, last) {
+		require.Same(t, b, s.at(b.index))
+	}
+}
+
+// get prefers the first chunks, so that the last can be given back while others are in
+// use.
+func TestSlabEmptiesTheLastChunks(t *testing.T) {
+	pd := &heap{}
+	s := slab{pd: pd, size: 100}
+	held := taken(t, &s, 4000)
+	rng := rand.New(rand.NewPCG(3, 4))
+	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
+	release(t, held[100:])
+	held = held[:100]
+	for range 20 { // of the connections that are left each is replaced some time
+		for i := range held {
+			if rng.IntN(2) == 0 {
+				require.NoError(t, held[i].Release())
+				held[i] = taken(t, &s, 1)[0]
+			}
+		}
+		round(t, &s)
+	}
+	round(t, &s)
+	require.LessOrEqual(t, s.count, 4*minChunk, "100 buffers are in use")
+}
+
+func TestSlabSurvivesARefusalToClose(t *testing.T) {
+	pd := &heap{}
+	s := slab{pd: pd, size: 100}
+	release(t, taken(t, &s, 2*minChunk))
+	round(t, &s)
+	pd.refuse = errors.New("busy")
+	_, err := s.trim()
+	require.ErrorIs(t, err, pd.refuse)
+	require.Equal(t, 2, pd.open)
+	taken(t, &s, 2*minChunk)
+	pd.refuse = nil
+	require.NoError(t, s.close())
+	require.Zero(t, pd.open)
+}
+
+// paged is memory that notes what was discarded of it.
+type paged struct {
+	*heapMR
+	absent []bool // pages
+	calls  int
+	refuse error
+}
+
+type pagedPD struct {
+	heap
+	mrs []*paged
+}
+
+func (p *pagedPD) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
+	mr, err := p.heap.Alloc(attr)
+	m := &paged{heapMR: mr.(*heapMR), absent: make([]bool, attr.Size/os.Getpagesize())}
+	p.mrs = append(p.mrs, m)
+	return m, err
+}
+
+func (m *paged) Discard(offset, length int) error {
+	m.calls++
+	if m.refuse != nil {
+		return m.refuse
+	}
+	page := os.Getpagesize()
+	for i := (offset + page - 1) / page; i < (offset+length)/page; i++ {
+		m.absent[i] = true
+	}
+	return nil
+}
+
+func (m *paged) present() (n int) {
+	for _, absent := range m.absent {
+		if !absent {
+			n++
+		}
+	}
+	return n
+}
+
+// Chunks that are used in part lose the pages of their free buffers, and of these only.
+func TestSlabDiscardsPages(t *testing.T) {
+	page := os.Getpagesize()
+	for name, size := range map[string]int{"a page": page, "three": 3 * page, "a quarter": page / 4} {
+		t.Run(name, func(t *testing.T) {
+			pd := &pagedPD{}
+			s := slab{pd: pd, size: size}
+			held := taken(t, &s, 2*minChunk)
+			second := pd.mrs[1]
+			pages := len(second.absent)
+			release(t, slices.Concat(held[:minChunk], held[minChunk+1:]))
+			round(t, &s)
+			require.Equal(t, pages, second.present(), "it was used")
+			round(t, &s)
+			require.Equal(t, (size+page-1)/page, second.present(), "what the buffer in use has")
+			require.Zero(t, pd.mrs[0].present(), "nobody uses the first chunk, which stays")
+			calls := second.calls
+			round(t, &s)
+			round(t, &s)
+			require.Equal(t, calls, second.calls, "nothing has changed")
+
+			require.NoError(t, held[minChunk].Release())
+			round(t, &s)
+			require.Equal(t, 1, pd.open, "now the chunk is not used at all")
+		})
+	}
+}
+
+// What comes back later is discarded later.
+func TestSlabDiscardsWhatIsReleasedLater(t *testing.T) {
+	pd := &pagedPD{}
+	s := slab{pd: pd, size: os.Getpagesize()}
+	held := taken(t, &s, minChunk)
+	release(t, held[:10])
+	round(t, &s)
+	round(t, &s)
+	require.Equal(t, minChunk-10, pd.mrs[0].present())
+	release(t, held[10:20])
+	round(t, &s)
+	require.Equal(t, minChunk-20, pd.mrs[0].present())
+}
+
+// A step makes a bounded number of calls, and what is taken between two steps is left
+// alone.
+func TestSlabDiscardsInSteps(t *testing.T) {
+	pd := &pagedPD{}
+	s := slab{pd: pd, size: os.Getpagesize()}
+	held := taken(t, &s, maxChunk+minChunk)
+	biggest := pd.mrs[len(pd.mrs)-2] // all of it is taken
+	count := len(biggest.absent)
+	require.Greater(t, count, 4*maxDiscards)
+	for i, b := range held { // every other one
+		if i%2 == 0 {
+			require.NoError(t, b.Release())
+		}
+	}
+	round(t, &s)
+	before := biggest.calls
+	for more := true; more; {
+		var err error
+		more, err = s.trim()
+		require.NoError(t, err)
+		require.LessOrEqual(t, biggest.calls-before, maxDiscards)
+		before = biggest.calls
+	}
+	require.Equal(t, count/2, biggest.present())
+
+	release(t, held[1:2])
+	for range 2 {
+		round(t, &s)
+	}
+	fresh := taken(t, &s, 1)[0]
+	fresh.memory[0] = 1
+	round(t, &s)
+	round(t, &s)
+	require.EqualValues(t, 1, fresh.memory[0])
+}
+
+// Memory that can not be discarded is not asked for again and again.
+func TestSlabDiscardIsRefused(t *testing.T) {
+	pd := &pagedPD{}
+	s := slab{pd: pd, size: os.Getpagesize()}
+	release(t, taken(t, &s, minChunk))
+	pd.mrs[0].refuse = errors.New("huge pages")
+	for range 5 {
+		round(t, &s)
+	}
+	require.Equal(t, 1, pd.mrs[0].calls)
+}
+
+// The loop does all that by itself, when time passes.
+func TestLoopTrims(t *testing.T) {
+	pd := &heap{}
+	l := &Loop{cfg: &Config{}}
+	n := &nic{loop: l, pd: pd, queues: make([]*completionQueue, 1)}
+	n.slab = slab{pd: pd, size: 100, grown: n.watchUse}
+	n.queues[0] = &completionQueue{nic: n}
+	release(t, taken(t, &n.slab, 1000))
+	require.Greater(t, pd.open, 1)
+	for l.clock.now = 0; pd.open > 1; l.clock.now += trimPause {
+		require.LessOrEqual(t, l.clock.now, 2*trimEvery+time.Second)
+		l.timers.expire(l.clock.now)
+		l.clock.origin = time.Now().Add(-l.clock.now)
+	}
+	require.Len(t, l.timers.heap, 1, "it goes on")
+}

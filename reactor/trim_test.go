@@ -1,0 +1,94 @@
+//go:build linux
+
+package reactor_test
+
+import (
+	"encoding/binary"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/reactor"
+)
+
+// residentBytes is how much memory the buffers of l take: the pages for which bit 63 is
+// set in /proc/self/pagemap (proc_pid_pagemap(5)).
+func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
+	t.Helper()
+	f, err := os.Open("/proc/self/pagemap")
+	require.NoError(t, err)
+	defer f.Close()
+	page := os.Getpagesize()
+	for _, mr := range reactor.Chunks(l) {
+		entries := make([]byte, 8*((len(mr.Bytes())+page-1)/page))
+		_, err = f.ReadAt(entries, int64(mr.Addr())/int64(page)*8)
+		require.NoError(t, err)
+		for ; len(entries) > 0; entries = entries[8:] {
+			bytes += page * int(binary.NativeEndian.Uint64(entries)>>63)
+		}
+	}
+	return bytes
+}
+
+// pass lets l believe that it is time to look what is not used, and lets it do what
+// follows.
+func pass(t *testing.T, l *reactor.Loop) {
+	t.Helper()
+	reactor.Skip(l, reactor.TrimEvery)
+	for range 1000 {
+		reactor.Skip(l, reactor.TrimPause)
+		_, err := l.RunOnce(0)
+		require.NoError(t, err)
+	}
+}
+
+// Buffers that connections have used take no memory any more when the connections have
+// gone, also while others stay.
+func TestMemoryFollowsUse(t *testing.T) {
+	const conns, messages = 200, 63
+	var dialed []*reactor.Conn
+	came := 0
+	server := newLoop(t, &hooks{message: func(*reactor.Conn, reactor.Message) { came++ }}, nil)
+	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = append(dialed, c) }}, nil)
+	ln, err := server.Listen(loopback)
+	require.NoError(t, err)
+	for range conns {
+		require.NoError(t, client.Dial(ln.Addr(), nil))
+	}
+	drive(t, func() bool { return len(dialed) == conns }, client, server)
+	for range messages {
+		came = 0
+		for _, c := range dialed {
+			require.NoError(t, c.Send(make([]byte, 4096)))
+		}
+		drive(t, func() bool { return came == conns }, client, server)
+	}
+	require.GreaterOrEqual(t, residentBytes(t, server), conns*messages*4096)
+
+	const stay = 10
+	for i, c := range dialed {
+		if i%(conns/stay) > 0 {
+			require.NoError(t, c.Close())
+		}
+	}
+	drive(t, func() bool { return server.Conns() == stay && client.Conns() == stay }, client, server)
+	pass(t, server)
+	pass(t, server)
+	used := stay * messages * 4096 // posted for the next messages
+	require.LessOrEqual(t, residentBytes(t, server), used+used/4)
+	require.Less(t, server.Stats().BufferBytes, uint64(conns*messages*4096))
+
+	for i, c := range dialed {
+		if i%(conns/stay) == 0 {
+			require.NoError(t, c.Send([]byte("still here")))
+			require.NoError(t, c.Close())
+		}
+	}
+	drive(t, func() bool { return server.Conns()+client.Conns() == 0 }, client, server)
+	require.Equal(t, conns+stay, came)
+	pass(t, server)
+	pass(t, server)
+	require.Zero(t, residentBytes(t, server))
+	require.Len(t, reactor.Chunks(server), 1)
+}
