@@ -21,7 +21,9 @@ type cq struct {
 	ring       []cqe      // grows to the depth as it is needed
 	head, tail uint32     // counters; they wrap
 	depth      int
-	overrun    bool
+	room       int  // completions that the ring may hold: depth, less while dst is filled
+	overrun    bool // see cq_overrun.go
+	failTimer  timer
 
 	arming  arming
 	queued  bool // an event waits in the channel
@@ -81,7 +83,8 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	if err := d.add(objCQ, "completion queues", maxCQ); err != nil {
 		return nil, err
 	}
-	c.shard, c.depth = shard, attr.Depth
+	c.shard, c.depth, c.room = shard, attr.Depth, attr.Depth
+	c.failTimer.init(shard, c.failQPs)
 	c.resize(min(ceilPow2(attr.Depth), firstCQEs))
 	if c.chn != nil {
 		if err := c.chn.attach(c); err != nil {
@@ -132,7 +135,7 @@ func (c *cq) Resize(depth int) error {
 	case depth < int(c.tail-c.head):
 		return verbs.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "more completions than that are queued"})
 	}
-	c.depth = depth
+	c.depth, c.room = depth, depth
 	return nil
 }
 
@@ -153,7 +156,7 @@ func (c *cq) push(wc *verbs.WC, held *uint32, solicited bool) {
 		copyWC(&c.dst[c.taken], wc)
 		c.taken++
 		*held--
-	case int(c.tail-c.head) < c.depth:
+	case int(c.tail-c.head) < c.room:
 		if int(c.tail-c.head) == len(c.ring) {
 			c.resize(2 * len(c.ring))
 		}
@@ -166,14 +169,6 @@ func (c *cq) push(wc *verbs.WC, held *uint32, solicited bool) {
 		return
 	}
 	if c.arming == armedAny || c.arming == armedSolicited && (solicited || wc.Status != verbs.StatusSuccess) {
-		c.fire()
-	}
-}
-
-func (c *cq) overflow() {
-	if !c.overrun {
-		c.overrun = true
-		c.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncCQError, CQ: c})
 		c.fire()
 	}
 }
@@ -193,14 +188,18 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	s := c.shard
 	s.enter()
 	if c.closed.Load() || c.overrun {
+		c.failNow()
 		s.leave()
 		return 0, verbs.Wrap("poll CQ", c.failure())
 	}
 	n := c.drain(dst)
 	if n < len(dst) || c.head == c.tail {
-		c.dst, c.taken = dst, n
+		// What the drive completes has to find room in the queue all the same,
+		// of which dst is a part for so long.
+		direct := min(len(dst)-n, c.depth)
+		c.dst, c.taken, c.room = dst[:n+direct], n, c.depth-direct
 		s.drive()
-		n, c.dst = c.taken, nil
+		n, c.dst, c.room = c.taken, nil, c.depth
 	}
 	s.leave()
 	return n, nil
@@ -262,6 +261,7 @@ func (c *cq) Close() error {
 		return verbs.Wrap("close CQ", verbs.ErrBusy)
 	}
 	c.closed.Store(true)
+	c.failTimer.stop()
 	if c.arming != disarmed {
 		c.arming = disarmed
 		c.shard.armed--

@@ -82,7 +82,7 @@ func TestPollKeepsTheOrder(t *testing.T) {
 // with room for few.
 func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*firstCQEs + 1
-	c := &cq{depth: depth}
+	c := &cq{depth: depth, room: depth}
 	c.resize(firstCQEs)
 	pushed, polled, held := uint64(0), uint64(0), uint32(0)
 	push := func(n int) {

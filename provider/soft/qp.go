@@ -122,6 +122,9 @@ func (q *qp) attachPath() error {
 	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
 		return verbs.ErrClosed
 	}
+	if q.sendCQ.overrun || q.recvCQ.overrun {
+		return verbs.ErrOverrun
+	}
 	if p, ok := q.path.(*datagramPath); ok {
 		return p.attach()
 	}

@@ -11,6 +11,7 @@ type kept struct {
 	result      uint64       // of an atomic
 
 	pending bool         // a response is due, or under way
+	sent    bool         // all of the response was sent, once at least
 	start   uint64       // sequence it starts at
 	next    uint64       // sequence of the packet at hand
 	end     uint64       // sequence of the last one
@@ -27,14 +28,20 @@ type keptRing struct {
 
 func newKeptRing(size int) keptRing { return keptRing{entries: make([]kept, max(size, 1))} }
 
-// add makes a place for the newest, whose response is due. The oldest one goes:
-// by asking for more than it may have outstanding, the peer has answered for it.
+// add makes a place for the newest, whose response is due. The oldest one goes, of
+// which the peer has the response: it may not have more outstanding; see full.
 func (r *keptRing) add() *kept {
 	k := r.at(r.added)
 	r.added++
 	r.low = max(r.low, r.oldest())
 	*k = kept{pending: true}
 	return k
+}
+
+// full reports whether the peer has as many READs and atomics outstanding as it may:
+// the response to the one that would have to go was never sent.
+func (r *keptRing) full() bool {
+	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }
 
 // find returns what was carried out at a sequence, or nil when it is forgotten.

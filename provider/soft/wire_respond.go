@@ -86,6 +86,7 @@ func (l *wireLink) responded(k *kept) {
 		l.ackSent()
 	}
 	k.pending = k.next != k.end
+	k.sent = k.sent || !k.pending && k.end == k.last
 	k.next++
 }
 

@@ -66,18 +66,6 @@ func TestWireReadIsAskedForAgainTooEarly(t *testing.T) {
 	require.Equal(t, number(theirBase, respondBudget+1), p.out[respondBudget-1].BTH().PSN())
 }
 
-// Who asks for more than was agreed loses the oldest answer, and nothing else.
-func TestWireTooManyReads(t *testing.T) {
-	p := newScript(t)
-	const n = respondBudget + 1
-	p.send(p.read(0, 0, n*scriptMTU))
-	p.out = nil
-	p.send(p.read(n, 0, 1), p.read(n+1, 0, 1))
-	p.wantAnswer("", wire.ReadResponseOnly, n)
-	p.wantAnswer("", wire.ReadResponseOnly, n+1)
-	p.wantQuiet("")
-}
-
 func TestWireReadResponsesArePaced(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)

@@ -71,6 +71,10 @@ func (l *wireLink) carryOut(p wire.Packet) {
 	case !op.FitsPayload(len(p.Payload()), int(l.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
 		p.IETH() != nil: // there are no keys that a peer could invalidate
 		a = l.q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
+	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && l.kept.full():
+		// More than the responder resources that were agreed on (IBTA vol. 1,
+		// 9.7.4.1.5 and 9.7.5.2.3).
+		a = l.q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
 	case op.Kind() == wire.KindRead:
 		a = l.carryOutRead(p)
 	case op.Kind() == wire.KindAtomic:

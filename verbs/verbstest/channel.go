@@ -17,6 +17,7 @@ func channelCases() []testCase {
 		{"solicited only", solicitedOnly},
 		{"a failure counts as solicited", solicitedFailure},
 		{"several queues", severalCQs},
+		{"events of several queues take turns", eventsTakeTurns},
 		{"events not given back keep the CQ", unacknowledged},
 		{"sleeping both ways", sleepers},
 		{"a vector has one owner in manual progress", oneOwner},
@@ -188,6 +189,30 @@ func severalCQs(r *rig) {
 	w.a.recvs.one()
 	w.b.recvs.cq.AckEvents(1)
 	w.b.sends.cq.AckEvents(1)
+}
+
+// eventsTakeTurns has one queue fire again as soon as its event was fetched. The
+// event of another one, which waits for longer, comes first.
+func eventsTakeTurns(r *rig) {
+	const rounds = 4
+	w := r.watched()
+	r.NoError(w.b.recvs.cq.Arm(false))
+	w.deliver(1, 0)
+	for i := range uint64(rounds) {
+		r.NoError(w.b.sends.cq.Arm(false))
+		w.a.recv(i, w.a.sge(0, 64))
+		w.b.post(send(i, w.b.sge(0, 64)))
+		w.a.recvs.one()
+		w.b.sends.one()
+		r.Equal(uint64(recvsCookie), w.fired())
+		r.NoError(w.b.recvs.cq.Arm(false))
+		w.deliver(1, 0)
+		r.Equal(uint64(sendsCookie), w.fired(), "it waits for longer")
+	}
+	r.Equal(uint64(recvsCookie), w.fired())
+	w.received(rounds + 1)
+	w.b.recvs.cq.AckEvents(rounds + 1)
+	w.b.sends.cq.AckEvents(rounds)
 }
 
 // unacknowledged: see ibv_get_cq_event(3).

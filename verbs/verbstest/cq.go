@@ -11,7 +11,35 @@ func cqCases() []testCase {
 		{"resize keeps what is queued", resizeKeeps},
 		{"resize that does not fit", resizeTooSmall},
 		{"overrun", overrun},
+		{"a busy queue holds up no other", busyNeighbour},
 	}
+}
+
+// busyNeighbour keeps one connection as busy as it can be, while another one gets a
+// message now and then. Its completions come all the same.
+func busyNeighbour(r *rig) {
+	busy, quiet := r.pair(nil), r.pair(nil)
+	const window, messages, enough = 8, 20, 4000
+	busy.b.mustRecv(0, window)
+	busy.a.post(busy.a.manySends(0, window)...)
+	for range messages {
+		quiet.b.mustRecv(0, 1)
+		quiet.a.post(quiet.a.manySends(0, 1)...)
+		for done := 0; len(quiet.a.sends.wcs) == 0 || len(quiet.b.recvs.wcs) == 0; {
+			n := min(len(busy.a.sends.wcs), len(busy.b.recvs.wcs))
+			busy.a.sends.succeed(n)
+			busy.b.recvs.succeed(n)
+			busy.b.mustRecv(0, n)
+			busy.a.post(busy.a.manySends(0, n)...)
+			done += n
+			r.Less(done, enough, "messages of the busy connection, and none of the other")
+			r.turn()
+		}
+		quiet.a.sends.one()
+		quiet.b.recvs.one()
+	}
+	busy.a.sends.succeed(window)
+	busy.b.recvs.succeed(window)
 }
 
 // pollSteps takes completions one at a time, and none when asked for none.

@@ -1,0 +1,53 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A peer with more READs and atomics outstanding than it was allowed is refused
+// (IBTA vol. 1, 9.7.5.2.3), after it got what was allowed.
+func TestWireTooManyReads(t *testing.T) {
+	p := newScript(t) // allows 2
+	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
+	p.wantAnswer("the first", wire.ReadResponseOnly, 0)
+	p.wantAnswer("the second", wire.ReadResponseOnly, 1)
+	p.wantSyndrome("one too many", wire.NAK(wire.NAKInvalidRequest), 2)
+	p.wantQuiet("it is over")
+	require.Equal(t, verbs.StateError, p.e.qp.State())
+	p.wantAsync(verbs.AsyncQPRequestError)
+}
+
+// As many as allowed, again and again, also when the peer repeats some: what it
+// got once is no more outstanding, although the response is due once more.
+func TestWireAllowedReads(t *testing.T) {
+	p := newScript(t)
+	for seq := uint64(0); seq < 20; seq += 2 {
+		p.send(p.read(seq, 0, 10), p.read(seq+1, 0, 10))
+		p.wantAnswer("", wire.ReadResponseOnly, seq)
+		p.wantAnswer("", wire.ReadResponseOnly, seq+1)
+	}
+	p.give(p.read(18, 0, 10), p.read(19, 0, 10)) // late copies
+	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
+	p.wantAnswer("", wire.ReadResponseOnly, 20)
+	p.wantAnswer("", wire.ReadResponseOnly, 21)
+	p.wantQuiet("what the late copies asked for has given way")
+	require.Equal(t, verbs.StateRTS, p.e.qp.State())
+}
+
+// A READ whose response is not complete is outstanding.
+func TestWireReadUnderWayIsOutstanding(t *testing.T) {
+	p := newScript(t)
+	p.rooms = 3
+	p.send(p.read(0, 0, 4*scriptMTU), p.read(4, 0, 10))
+	p.rooms = -1
+	p.give(p.read(5, 0, 10))
+	p.e.qp.shard.wire.work()
+	require.Equal(t, verbs.StateError, p.e.qp.State())
+}
