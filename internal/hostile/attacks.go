@@ -34,6 +34,8 @@ const (
 	// RoleInjector makes one honest connection, and sends from another address
 	// what could end it.
 	RoleInjector Role = "injector"
+	// RoleMadWireServer answers connection requests to From in wrong ways.
+	RoleMadWireServer Role = "mad wire server"
 )
 
 // attacks are the attacks by their role. The table is never changed.
@@ -49,4 +51,6 @@ var attacks = map[Role]attack{
 	RoleHalves:    halves,
 	RoleVandal:    vandalize,
 	RoleInjector:  inject,
+
+	RoleMadWireServer: misanswer,
 }

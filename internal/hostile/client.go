@@ -43,7 +43,10 @@ func (c *client) start(s *Spec) (Note, error) {
 		c.spec.Pace = defaultPace
 	}
 	for i := range c.spec.Conns {
-		c.lanes = append(c.lanes, newLane(c, i))
+		c.lanes = append(c.lanes, newLane(c, i, s.Addr, s.Expendable))
+		if s.Also.IsValid() {
+			c.lanes = append(c.lanes, newLane(c, c.spec.Conns+i, s.Also, true))
+		}
 	}
 	if err := c.open(s, c); err != nil {
 		return Note{}, err
@@ -97,8 +100,7 @@ func (c *client) finish() (Note, error) {
 	var note Note
 	err = c.onLoop(func() {
 		for _, l := range c.lanes {
-			c.tally.Lost += l.sent - l.seen
-			l.seen = l.sent // what is missing was counted
+			l.giveUp()
 		}
 		note.Tally = c.tally
 	})
@@ -141,18 +143,6 @@ func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*lane)
 
 // OnDialError counts a connection that did not open.
 func (c *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*lane).refused(err) }
-
-// failed counts the end of a connection that should have lasted.
-func (c *client) failed(err error) {
-	if c.spec.Expendable {
-		c.tally.Ends++
-		return
-	}
-	c.tally.Failed++
-	if c.tally.Cause == "" {
-		c.tally.Cause = err.Error()
-	}
-}
 
 // from is the address that the client dials from: any, unless the spec says which.
 func (c *client) from() (from netip.AddrPort) {

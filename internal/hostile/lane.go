@@ -5,6 +5,7 @@ package hostile
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -24,6 +25,8 @@ const (
 // ends, the next is dialed. It belongs to the loop of its client.
 type lane struct {
 	client *client
+	addr   netip.AddrPort // of the server
+	spare  bool           // a connection may end: see Spec.Expendable
 	seed   uint64
 	state  laneState
 	conn   *reactor.Conn // not nil from laneOpen to laneClosing
@@ -35,8 +38,8 @@ type lane struct {
 	out, want  [maxMessage]byte
 }
 
-func newLane(c *client, index int) *lane {
-	return &lane{client: c, seed: c.spec.Seed<<16 + uint64(index), times: make([]time.Time, c.spec.Window)}
+func newLane(c *client, index int, addr netip.AddrPort, spare bool) *lane {
+	return &lane{client: c, addr: addr, spare: spare, seed: c.spec.Seed<<16 + uint64(index), times: make([]time.Time, c.spec.Window)}
 }
 
 // dial begins a connection, unless the client finishes.
@@ -47,7 +50,7 @@ func (l *lane) dial() {
 		return
 	}
 	l.state = laneDialing
-	if err := c.engine.Dial(c.spec.Addr, &reactor.Dial{LocalAddr: c.from(), Context: l}); err != nil {
+	if err := c.engine.Dial(l.addr, &reactor.Dial{LocalAddr: c.from(), Context: l}); err != nil {
 		l.refused(err)
 	}
 }
@@ -69,21 +72,39 @@ func (l *lane) open(conn *reactor.Conn) {
 
 func (l *lane) refused(err error) {
 	l.state, l.tried = laneIdle, true
-	l.client.failed(err)
+	l.failed(err)
 	l.client.check()
 	l.redial()
+}
+
+// failed counts a connection that did not open, or did not last.
+func (l *lane) failed(err error) {
+	t := &l.client.tally
+	if l.spare {
+		t.Ends++
+		return
+	}
+	t.Failed++
+	if t.Cause == "" {
+		t.Cause = err.Error()
+	}
+}
+
+// giveUp stops waiting for the echoes of a connection that is over.
+func (l *lane) giveUp() {
+	if !l.spare {
+		l.client.tally.Lost += l.sent - l.seen
+	}
+	l.seen = l.sent
 }
 
 // close takes note of the end of a connection. Without an error this side closed it.
 func (l *lane) close(err error) {
 	l.state, l.conn = laneIdle, nil
 	if err != nil && l.client.ending == nil {
-		l.client.failed(err)
+		l.failed(err)
 	}
-	if !l.client.spec.Expendable {
-		l.client.tally.Lost += l.sent - l.seen
-	}
-	l.seen = l.sent
+	l.giveUp()
 	l.client.check()
 	if err == nil {
 		l.dial()
@@ -126,10 +147,12 @@ func (l *lane) rest() {
 // echo compares the answer to the oldest message: they come in order.
 func (l *lane) echo(got []byte) {
 	t := &l.client.tally
-	if l.seen == l.sent || !bytes.Equal(got, message(l.want[:], l.seed, l.seen)) {
-		t.Damaged++
-	} else {
+	switch {
+	case l.seen < l.sent && bytes.Equal(got, message(l.want[:], l.seed, l.seen)):
 		t.Echoes++
+	case l.spare: // whom it talks to may send anything
+	default:
+		t.Damaged++
 	}
 	if l.seen < l.sent {
 		took := time.Since(l.times[l.seen%uint64(len(l.times))])

@@ -66,29 +66,6 @@ func TestOtherUser(t *testing.T) {
 	sc.end()
 }
 
-// A server that writes random bytes into the memory that it shares with its clients
-// costs them their connections to it.
-func TestMadServer(t *testing.T) {
-	sc := begin(t, hostile.Spec{})
-	mad, note := start(t, hostile.RoleMadServer, sameUser, hostile.Spec{Addr: netip.MustParseAddrPort("127.0.0.1:0"), Seed: 9})
-	client, _ := start(t, hostile.RoleClient, sameUser, hostile.Spec{Addr: note.Addr, Conns: 4, Expendable: true, Seed: 3})
-	usage := func() hostile.Usage {
-		u, err := hostile.UsageOf(client.PID())
-		require.NoError(t, err)
-		return u
-	}
-	before := usage()
-	sc.eventually(func() bool { return sc.report(client).Tally.Ends > 30 }, "connections end by what is written")
-	t.Logf("client: %+v", sc.report(client).Tally)
-	require.Less(t, usage().Peak, before.Resident+64*mebi*memoryFactor)
-	require.LessOrEqual(t, usage().Descriptors, before.Descriptors+4*8)
-	_, err := client.Finish()
-	require.NoError(t, err, "the client is well")
-	_, err = mad.Finish()
-	require.NoError(t, err, "so is the server")
-	sc.end()
-}
-
 // The name of the exact address belongs to another user, and the server listens on
 // the wildcard: clients still reach the server, and tell the other user nothing.
 func TestSquatter(t *testing.T) {

@@ -21,6 +21,9 @@ type Spec struct {
 	From netip.Addr
 	// Addr is where a server listens, and whom a client or attacker dials.
 	Addr netip.AddrPort
+	// Also is a second server. A client has as many connections to it again, which
+	// may end: see Expendable. The zero value means none.
+	Also netip.AddrPort
 	// Seed is that of the pseudo-random numbers: equal seeds give equal messages and
 	// attacks.
 	Seed uint64
@@ -58,7 +61,7 @@ type Spec struct {
 	SRQ int
 	// MaxConns is reactor.Config.MaxConns of a server.
 	MaxConns int
-	// Keepalive and ConnectTimeout are those of reactor.Config, of a server.
+	// Keepalive and ConnectTimeout are those of reactor.Config, of a server or client.
 	Keepalive, ConnectTimeout time.Duration
 	// Descriptors is the limit of open descriptors (RLIMIT_NOFILE) of the child.
 	// Zero leaves it as it is.
