@@ -31,6 +31,7 @@ type channel struct {
 	timers  deadlines
 	alarmAt time.Time            // when the alarm goes off; zero: never
 	packet  [maxMessage + 1]byte // one byte more shows what is too long
+	own     ownAddrs
 
 	// On the wire: the ports whose datagrams this channel takes, each with how
 	// many of its IDs use it, and the carriers that outlive their IDs.

@@ -58,11 +58,14 @@ func newConversation(t *testing.T, p *Provider) *conversation {
 	require.NoError(t, err)
 	require.NoError(t, c.listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, c.listener.Listen(2))
-	c.client, err = newSocket()
+	ports, err := ephemeralPorts()
 	require.NoError(t, err)
+	port, err := spotAt("127.0.0.1:0").reserveAny(ports)
+	require.NoError(t, err)
+	c.client = port.take()
 	at := c.listener.LocalAddr()
 	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: newSpot(cm.TCP, at, false).name()}))
-	ends := endpoints{netip.AddrPortFrom(at.Addr(), 1), at}
+	ends := endpoints{netip.AddrPortFrom(at.Addr(), port.spot.port), at}
 	c.said = []message{
 		&requestMsg{endpoints: ends}, &replyMsg{}, &rejectMsg{reason: cm.RejectConsumer}, &readyMsg{},
 		&disconnectMsg{}, &disconnectedMsg{}, &lookupMsg{endpoints: ends}, &lookupReplyMsg{},

@@ -16,23 +16,33 @@ import (
 
 // A rawPeer speaks to the rendezvous by hand.
 type rawPeer struct {
-	t  *testing.T
-	fd int
+	t   *testing.T
+	fd  int
+	src netip.AddrPort // of a client: where its socket is bound
 }
 
 func newRawPeer(t *testing.T, fd int) *rawPeer {
-	r := &rawPeer{t, fd}
+	r := &rawPeer{t: t, fd: fd}
 	t.Cleanup(r.close)
 	return r
 }
 
 func dialRaw(t *testing.T, l *cm.ID) *rawPeer {
 	t.Helper()
-	fd, err := newSocket()
+	ports, err := ephemeralPorts()
 	require.NoError(t, err)
+	port, err := newSpot(l.PortSpace(), netip.AddrPortFrom(l.LocalAddr().Addr(), 0), false).reserveAny(ports)
+	require.NoError(t, err)
+	r := newRawPeer(t, port.take())
+	r.src = netip.AddrPortFrom(port.spot.addr, port.spot.port)
+	r.connect(l)
+	return r
+}
+
+func (r *rawPeer) connect(l *cm.ID) {
+	r.t.Helper()
 	name := newSpot(l.PortSpace(), l.LocalAddr(), false).name()
-	require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: name}))
-	return newRawPeer(t, fd)
+	require.NoError(r.t, unix.Connect(r.fd, &unix.SockaddrUnix{Name: name}))
 }
 
 func (r *rawPeer) close() {
@@ -49,7 +59,7 @@ func (r *rawPeer) send(packet []byte, fds ...int) {
 
 // request is a good one.
 func (r *rawPeer) request(l *cm.ID) *requestMsg {
-	return &requestMsg{endpoints: endpoints{netip.AddrPortFrom(l.LocalAddr().Addr(), 1), l.LocalAddr()}, side: side{qpn: 5}, retry: 7, private: []byte{}}
+	return &requestMsg{endpoints: endpoints{r.src, l.LocalAddr()}, side: side{qpn: 5}, retry: 7, private: []byte{}}
 }
 
 // hungUpOn reports whether the other side has closed the connection.

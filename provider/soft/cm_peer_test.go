@@ -43,6 +43,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"squat-full":         squatFull,
 	"squat-bound":        squatBound,
 	"server-credentials": peerAcceptAllowed,
+	"nonlocal-bind":      peerNonlocalBind,
 }
 
 // TestPeer is the other process of tests that need one. By itself it does nothing.

@@ -21,6 +21,7 @@ const (
 	outOfBuffer
 	outOfSeqRequest
 	partialExpired
+	rcvdAddressErr
 	rcvdDatagramErr
 	rcvdMalformedErr
 	rcvdNoQPErr
@@ -48,6 +49,7 @@ var counterNames = [numCounters]string{
 	outOfBuffer:         "out_of_buffer",
 	outOfSeqRequest:     "out_of_seq_request",
 	partialExpired:      "partial_message_expired",
+	rcvdAddressErr:      "rcvd_address_err",
 	rcvdDatagramErr:     "rcvd_datagram_err",
 	rcvdMalformedErr:    "rcvd_malformed_err",
 	rcvdNoQPErr:         "rcvd_no_qp_err",

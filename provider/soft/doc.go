@@ -99,6 +99,8 @@
 //	rcvd_no_qp_err          packets for a queue pair or a partition that there is not
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
 //	                        mostly for want of room: net.core.rmem_max is the limit
+//	rcvd_address_err        requests on the local path that were refused, since the
+//	                        addresses that they named were not those of the process
 //	rcvd_user_err           connections on the local path that were refused, since
 //	                        Config.AllowedUsers does not allow the user of the process
 //	skipped_user_err        listeners on the local path that a dial did not connect to,
@@ -119,5 +121,6 @@
 // one before it sends anything, the accepting one before it reads. By default the
 // peers are processes of the same user and of root; see Config.AllowedUsers. The
 // user of a listener is the one that called listen(2), also when the socket was then
-// handed to a process of another user.
+// handed to a process of another user. The addresses that a request names are
+// compared with the name of the client's socket (rendezvous_source.go).
 package soft

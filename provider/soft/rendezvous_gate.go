@@ -123,7 +123,11 @@ func (c *client) readable() {
 		return
 	}
 	c.leave()
-	if err == nil {
+	switch {
+	case err != nil:
+	case c.checkSource(m) != nil:
+		c.refuseSource()
+	default:
 		c.id = c.gate.id.incoming(m, c.localCarrier)
 	}
 	if c.id == nil {

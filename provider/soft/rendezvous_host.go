@@ -27,9 +27,22 @@ func mayBindLow() bool {
 }
 
 // onThisHost reports whether the address is one of this host, all of 127.0.0.0/8
-// among them. The system knows best: a UDP socket can be bound to those only,
-// and to multicast and broadcast addresses, which are ruled out.
+// among them. The system knows best: it has a local route to such an address.
 func onThisHost(a netip.Addr) bool {
+	if a.IsUnspecified() {
+		return true // connecting to it is connecting to this host, see ip(7)
+	}
+	if kind, err := routeType(a); err == nil {
+		return kind == unix.RTN_LOCAL
+	}
+	return canBind(a)
+}
+
+// canBind is onThisHost where the system does not answer questions about routes. A
+// UDP socket can be bound to addresses of this host only, and to multicast and
+// broadcast addresses, which are ruled out. With net.ipv6.ip_nonlocal_bind it can be
+// bound to any of IPv6.
+func canBind(a netip.Addr) bool {
 	if a.IsMulticast() {
 		return false
 	}

@@ -1,0 +1,129 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestOnThisHost(t *testing.T) {
+	for address, want := range map[string]bool{
+		"127.0.0.1":       true,
+		"127.9.9.9":       true,
+		"0.0.0.0":         true,
+		"203.0.113.7":     false,
+		"224.0.0.1":       false,
+		"255.255.255.255": false,
+		"127.255.255.255": false,
+		"2001:db8::1":     false,
+		"ff02::1":         false,
+		"fe80::1234":      false,
+	} {
+		a := netip.MustParseAddr(address)
+		require.Equal(t, want, onThisHost(a), address)
+		require.Equal(t, want, canBind(a), address)
+	}
+}
+
+// Requests name link-local addresses without their zones.
+func TestOnThisHostWithoutZone(t *testing.T) {
+	all, err := net.InterfaceAddrs()
+	require.NoError(t, err)
+	for _, a := range all {
+		require.True(t, onThisHost(netip.MustParsePrefix(a.String()).Addr()), "%v", a)
+	}
+}
+
+// TestOnThisHostNonlocalBind runs where sockets can be bound to addresses of other
+// hosts, in a network namespace of its own.
+func TestOnThisHostNonlocalBind(t *testing.T) {
+	needsRoot(t)
+	cmd := asPeer(t, "nonlocal-bind", "")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	out, err := cmd.Output()
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("this process may not make network namespaces")
+	}
+	require.NoError(t, err)
+	if string(out) == "no setting\n" {
+		t.Skip("the settings of the network can not be written here")
+	}
+	require.Equal(t, "can bind true, on this host false\n", string(out))
+}
+
+func peerNonlocalBind(t *testing.T, _ string) {
+	if os.WriteFile("/proc/sys/net/ipv6/ip_nonlocal_bind", []byte("1"), 0) != nil {
+		say("no setting")
+		return
+	}
+	a := netip.MustParseAddr("2001:db8::7")
+	routeByLoopback(t, a)
+	say("can bind " + strconv.FormatBool(canBind(a)) + ", on this host " + strconv.FormatBool(onThisHost(a)))
+}
+
+// routeByLoopback sets the loopback interface up, and adds a route by it to an
+// address.
+func routeByLoopback(t *testing.T, a netip.Addr) {
+	fd, err := datagramSocket(a)
+	require.NoError(t, err)
+	lo, err := unix.NewIfreq("lo")
+	require.NoError(t, err)
+	lo.SetUint16(unix.IFF_UP)
+	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
+
+	const loopback = 1 // index of the interface, in every network namespace
+	b := routeRequest(a)
+	b = appendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	binary.NativeEndian.PutUint16(b[4:], unix.RTM_NEWROUTE)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_CREATE|unix.NLM_F_ACK)
+	r := b[unix.SizeofNlMsghdr:]
+	r[4], r[5], r[6], r[7] = unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST
+	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)
+	require.NoError(t, err)
+	require.NoError(t, unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
+	answer := make([]byte, 4096)
+	_, _, err = unix.Recvfrom(fd, answer, 0)
+	require.NoError(t, err)
+	require.Zero(t, binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:]))
+}
+
+// An address of this host that is no loopback address is asked for once in a while,
+// and what is not of this host always.
+func TestOwnAddresses(t *testing.T) {
+	s := newParty(t)
+	clock := useClock(s)
+	a := netip.MustParseAddr("203.0.113.7")
+	require.False(t, s.tc.isOwn(a))
+	require.True(t, s.tc.isOwn(netip.MustParseAddr("::1")))
+	s.tc.own.known[a] = struct{}{} // as if it had been
+	require.True(t, s.tc.isOwn(a))
+	clock.advance(ownAddrsFor)
+	require.False(t, s.tc.isOwn(a))
+	for i := range maxOwnAddrs {
+		s.tc.own.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = struct{}{}
+	}
+	require.False(t, s.tc.isOwn(a))
+	require.Empty(t, s.tc.own.known)
+}
+
+func TestParseRouteRefuses(t *testing.T) {
+	good := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg)
+	good[4] = unix.RTM_NEWROUTE
+	_, err := parseRoute(good)
+	require.NoError(t, err)
+	for _, b := range [][]byte{nil, good[:unix.SizeofNlMsghdr], good[:len(good)-1], make([]byte, 64)} {
+		_, err := parseRoute(b)
+		require.Error(t, err)
+	}
+}

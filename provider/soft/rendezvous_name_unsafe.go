@@ -1,0 +1,32 @@
+//go:build linux
+
+package soft
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// peerName returns the abstract name of the socket at the other end of a Unix
+// socket, with '@' for the zero byte that it begins with. It is false when that
+// socket has no name, or one in the file system. See unix(7).
+//
+// unix.Getpeername does not do: it cuts a name at a zero byte, and reports a file
+// whose path begins with '@' in the same way as an abstract name. Both can be
+// chosen to look like the name of another.
+func peerName(fd int) (name string, ok bool) {
+	var raw unix.RawSockaddrUnix
+	size := uint32(unsafe.Sizeof(raw))
+	_, _, errno := unix.Syscall(unix.SYS_GETPEERNAME, uintptr(fd), uintptr(unsafe.Pointer(&raw)), uintptr(unsafe.Pointer(&size)))
+	length := int(size) - int(unsafe.Offsetof(raw.Path))
+	if errno != 0 || length < 1 || length > len(raw.Path) || raw.Path[0] != 0 {
+		return "", false
+	}
+	b := make([]byte, length)
+	for i, c := range raw.Path[:length] {
+		b[i] = byte(c)
+	}
+	b[0] = '@'
+	return string(b), true
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// errNoRouteAnswer: the system does not answer the question for a route, or in a
+// way that is not known.
+var errNoRouteAnswer = errors.New("no answer about a route")
+
+// routeType asks the system how it would route a packet to an address, and returns
+// the type of the route: unix.RTN_LOCAL for an address of this host. Without a zone
+// a link-local address is looked for on all interfaces. See rtnetlink(7),
+// RTM_GETROUTE.
+func routeType(a netip.Addr) (uint8, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, routeRequest(a), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, err
+	}
+	// The kernel has answered when sendto(2) returns.
+	var answer [4096]byte
+	n, _, err := unix.Recvfrom(fd, answer[:], unix.MSG_DONTWAIT)
+	if err != nil {
+		return 0, err
+	}
+	return parseRoute(answer[:n])
+}
+
+// routeRequest is a netlink header, struct rtmsg, and attributes.
+func routeRequest(a netip.Addr) []byte {
+	a = a.Unmap()
+	family := byte(unix.AF_INET6)
+	if a.Is4() {
+		family = unix.AF_INET
+	}
+	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg, 64)
+	b[unix.SizeofNlMsghdr] = family
+	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // rtm_dst_len
+	b = appendAttr(b, unix.RTA_DST, a.AsSlice())
+	if zone := zoneID(a.Zone()); zone != 0 {
+		b = appendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, zone))
+	}
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	binary.NativeEndian.PutUint16(b[4:], unix.RTM_GETROUTE)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	return b
+}
+
+// appendAttr adds an attribute whose length is a multiple of 4.
+func appendAttr(b []byte, kind uint16, value []byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	return append(b, value...)
+}
+
+// parseRoute returns the type of the route in an answer. That there is no route is
+// reported as RTN_UNREACHABLE.
+func parseRoute(b []byte) (uint8, error) {
+	if len(b) < unix.SizeofNlMsghdr+4 {
+		return 0, errNoRouteAnswer
+	}
+	body := b[unix.SizeofNlMsghdr:]
+	switch binary.NativeEndian.Uint16(b[4:]) {
+	case unix.RTM_NEWROUTE:
+		if len(body) < unix.SizeofRtMsg {
+			return 0, errNoRouteAnswer
+		}
+		return body[7], nil // rtm_type
+	case unix.NLMSG_ERROR:
+		errno := unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
+		if errno == unix.ENETUNREACH || errno == unix.EHOSTUNREACH {
+			return unix.RTN_UNREACHABLE, nil
+		}
+		return 0, errno
+	}
+	return 0, errNoRouteAnswer
+}

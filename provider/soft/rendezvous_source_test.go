@@ -1,0 +1,219 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// dialNamed connects to a listener by a socket of the given name; without one if it
+// is empty. The request will name the given source.
+func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
+	t.Helper()
+	fd, err := newSocket()
+	require.NoError(t, err)
+	r := newRawPeer(t, fd)
+	r.src = netip.MustParseAddrPort(src)
+	if name != "" {
+		require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
+	}
+	r.connect(l)
+	return r
+}
+
+// ask sends a request to a listener as the application sees it at dst.
+func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
+	r.t.Helper()
+	var m message = &lookupMsg{endpoints: endpoints{r.src, dst}}
+	if l.PortSpace() == cm.TCP {
+		m = &requestMsg{endpoints: endpoints{r.src, dst}, side: side{qpn: 5}}
+	}
+	r.send(encode(m))
+}
+
+// answer is the message that the listener has sent.
+func (r *rawPeer) answer() message {
+	r.t.Helper()
+	var packet [maxMessage]byte
+	n, _, err := recvPacket(r.fd, packet[:], 0)
+	require.NoError(r.t, err)
+	m, err := decode(packet[:n])
+	require.NoError(r.t, err)
+	return m
+}
+
+func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
+	t.Helper()
+	before := countsOf(t, server.p.dev)["rcvd_address_err"]
+	server.quiet()
+	require.Equal(t, before+1, countsOf(t, server.p.dev)["rcvd_address_err"])
+	if ps == cm.TCP {
+		require.Equal(t, &rejectMsg{reason: cm.RejectInvalidGID, private: []byte{}}, r.answer())
+	} else {
+		require.Equal(t, &lookupReplyMsg{status: cm.SIDRReject, private: []byte{}}, r.answer())
+	}
+	require.True(t, r.hungUpOn())
+	require.Empty(t, gateOf(server).clients)
+	r.close()
+}
+
+// A client is refused that names a source which its socket does not hold.
+func TestForgedSource(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		own, other := "@rdmaloop/1/"+ps.String(), "@rdmaloop/1/udp"
+		if ps == cm.UDP {
+			other = "@rdmaloop/1/tcp"
+		}
+		for name, c := range map[string]struct{ name, src string }{
+			"an address of another host":        {own + "/203.0.113.7/22", "203.0.113.7:22"},
+			"another host, and no name":         {"", "203.0.113.7:22"},
+			"a broadcast address":               {own + "/255.255.255.255/22", "255.255.255.255:22"},
+			"no name":                           {"", "127.0.0.1:22"},
+			"another port":                      {own + "/127.0.0.1/23", "127.0.0.1:22"},
+			"another address":                   {own + "/127.0.0.2/22", "127.0.0.1:22"},
+			"the wildcard of another family":    {own + "/*6only/22", "127.0.0.1:22"},
+			"another port space":                {other + "/127.0.0.1/22", "127.0.0.1:22"},
+			"a name of another kind":            {"@elsewhere", "127.0.0.1:22"},
+			"the name with a zero byte":         {own + "/127.0.0.1/22\x00", "127.0.0.1:22"},
+			"the name, a zero byte, and more":   {own + "/127.0.0.1/22\x00/shared/2", "127.0.0.1:22"},
+			"a shared wildcard of another port": {own + "/*4/23/shared/9", "127.0.0.1:22"},
+		} {
+			t.Run(name, func(t *testing.T) {
+				server := newParty(t)
+				l := server.listen(ps, "127.0.0.1:0", 0)
+				r := dialNamed(t, l, c.name, c.src)
+				r.ask(l, l.LocalAddr())
+				wantForgery(t, server, r, ps)
+			})
+		}
+	})
+}
+
+// The destination that a client names is one of the listener's, and of this host.
+func TestForgedDestination(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		server := newParty(t)
+		l := server.listen(ps, "0.0.0.0:0", 0)
+		r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/127.0.0.1/22", "127.0.0.1:22")
+		r.ask(l, netip.AddrPortFrom(netip.MustParseAddr("203.0.113.7"), l.LocalAddr().Port()))
+		wantForgery(t, server, r, ps)
+	})
+}
+
+// The name of the source may be that of the address, of a wildcard that covers it,
+// or of a port that is shared.
+func TestSource(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
+			server := newParty(t)
+			l := server.listen(ps, "127.0.0.1:0", 0)
+			r := dialNamed(t, l, "@rdmaloop/1/"+ps.String()+"/"+name, "127.0.0.1:22")
+			r.ask(l, l.LocalAddr())
+			passive, _ := server.request(l)
+			require.Equal(t, r.src, passive.RemoteAddr())
+			r.close()
+			require.Empty(t, countsOf(t, server.p.dev))
+		}
+	})
+}
+
+// Who shares a port does not show it when somebody holds the port for himself, but
+// for a listener of his own.
+func TestSharedSource(t *testing.T) {
+	const src = "127.0.0.1:7471"
+	for _, c := range []struct {
+		name   string
+		holder string
+		listen bool
+		want   bool
+	}{
+		{"nobody holds the port", "", false, true},
+		{"an ID of the address", "@rdmaloop/1/tcp/127.0.0.1/7471", false, false},
+		{"an ID of the wildcard", "@rdmaloop/1/tcp/*4/7471", false, false},
+		{"a listener of the same user", "@rdmaloop/1/tcp/127.0.0.1/7471", true, true},
+		{"a listener of the same user on the wildcard", "@rdmaloop/1/tcp/*6/7471", true, true},
+		{"an ID of another address", "@rdmaloop/1/tcp/127.0.0.2/7471", false, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := newParty(t)
+			l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+			if c.holder != "" {
+				fd, err := bindSocket(c.holder)
+				require.NoError(t, err)
+				defer unix.Close(fd)
+				if c.listen {
+					require.NoError(t, unix.Listen(fd, 1))
+				}
+			}
+			r := dialNamed(t, l, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", src)
+			r.ask(l, l.LocalAddr())
+			if !c.want {
+				wantForgery(t, server, r, cm.TCP)
+				return
+			}
+			passive, _ := server.request(l)
+			require.Equal(t, src, passive.RemoteAddr().String())
+			r.close()
+		})
+	}
+}
+
+// Not even the user of a listener on the shared port makes it another user's.
+func TestSharedSourceOfForeignListener(t *testing.T) {
+	needsRoot(t)
+	server := newParty(t)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := startPeer(t, "squat-accepting", "@rdmaloop/1/tcp/127.0.0.1/7471")
+	defer kill()
+	require.Equal(t, "squatting", line())
+	r := dialNamed(t, l, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471")
+	r.ask(l, l.LocalAddr())
+	wantForgery(t, server, r, cm.TCP)
+}
+
+// A socket in the file system has no abstract name, whatever its path.
+func TestPeerName(t *testing.T) {
+	pair := func(bind string) (accepted int) {
+		t.Helper()
+		at := &unix.SockaddrUnix{Name: "@rdmaloop/test/peer-name"}
+		listener, err := bindSocket(at.Name)
+		require.NoError(t, err)
+		defer unix.Close(listener)
+		require.NoError(t, unix.Listen(listener, 1))
+		client, err := newSocket()
+		require.NoError(t, err)
+		defer unix.Close(client)
+		if bind != "" {
+			require.NoError(t, unix.Bind(client, &unix.SockaddrUnix{Name: bind}))
+		}
+		require.NoError(t, unix.Connect(client, at))
+		accepted, err = acceptSocket(listener)
+		require.NoError(t, err)
+		return accepted
+	}
+	for _, c := range []struct {
+		bind, want string
+		ok         bool
+	}{
+		{"@rdmaloop/test/client", "@rdmaloop/test/client", true},
+		{"@a\x00", "@a\x00", true},
+		{"", "", false},
+		{filepath.Join(t.TempDir(), "@socket"), "", false},
+	} {
+		fd := pair(c.bind)
+		name, ok := peerName(fd)
+		require.NoError(t, unix.Close(fd))
+		require.Equal(t, c.ok, ok)
+		require.Equal(t, c.want, name)
+	}
+	_, ok := peerName(int(os.Stdin.Fd()))
+	require.False(t, ok)
+}
