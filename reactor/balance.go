@@ -1,5 +1,7 @@
 package reactor
 
+import "time"
+
 // Balance chooses the loop for a new connection.
 type Balance uint8
 
@@ -20,8 +22,20 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// place chooses for a request.
-func (e *Engine) place(req *ConnRequest) int {
+// place chooses the loop for a request: the one that is due, or the next that has room
+// as far as is known. It reports false when none has.
+func (e *Engine) place(req *ConnRequest, now time.Time) (index int, room bool) {
+	index = e.choose(req)
+	for range e.loops {
+		if !e.full(index, req.device, now) {
+			return index, true
+		}
+		index = (index + 1) % len(e.loops)
+	}
+	return 0, false
+}
+
+func (e *Engine) choose(req *ConnRequest) int {
 	if e.cfg.Place != nil {
 		if i := e.cfg.Place(req); i >= 0 && i < len(e.loops) {
 			return i

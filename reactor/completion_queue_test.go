@@ -23,6 +23,7 @@ type crowd struct {
 	accepted       []*reactor.Conn
 	refused        []error // of dials
 	failed         []error // of accepts
+	asked          int     // OnConnectRequest
 	echoes         int
 }
 
@@ -38,6 +39,10 @@ func newCrowd(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Confi
 	require.NoError(t, err)
 	w.device = p.device
 	w.server, err = reactor.NewLoop(p, &hooks{
+		request: func(req *reactor.ConnRequest) {
+			w.asked++
+			require.NoError(t, req.Accept(nil))
+		},
 		open:        func(c *reactor.Conn) { w.accepted = append(w.accepted, c) },
 		message:     echo(t),
 		acceptError: func(_ *reactor.ConnRequest, err error) { w.failed = append(w.failed, err) },
@@ -65,7 +70,7 @@ func (w *crowd) dial(n int) {
 		require.NoError(w.t, w.client.Dial(ln.Addr(), nil))
 	}
 	w.drive(func() bool {
-		return len(w.dialed)+len(w.refused) == want && len(w.accepted) == len(w.dialed) && len(w.failed) == len(w.refused)
+		return len(w.dialed)+len(w.refused) == want && len(w.accepted) == len(w.dialed)
 	})
 	require.NoError(w.t, ln.Close())
 }
@@ -152,19 +157,27 @@ func TestUnusedCQIsClosed(t *testing.T) {
 // is room again, so it is.
 func TestNoMoreCQs(t *testing.T) {
 	w := newCrowd(t, 2, nil, reactor.Config{MaxInFlight: 7})
-	w.dial(8)
-	require.Len(t, w.refused, 2)
-	for i := range w.refused {
-		var param *verbs.ParamError
-		require.ErrorAs(t, w.failed[i], &param)
-		require.Equal(t, "completion queues", param.Field)
-		require.ErrorIs(t, w.refused[i], cm.ErrRefused)
+	w.dial(6)
+	require.Empty(t, w.refused)
+	w.dial(1)
+	var param *verbs.ParamError
+	require.ErrorAs(t, w.failed[0], &param)
+	require.Equal(t, "completion queues", param.Field)
+	require.ErrorIs(t, w.failed[0], verbs.ErrNoResources)
+	asked := w.asked
+	w.dial(3)
+	require.Len(t, w.refused, 4)
+	for _, err := range w.refused {
+		var refused *cm.RejectError
+		require.ErrorAs(t, err, &refused)
+		require.Equal(t, cm.RejectNoResources, refused.Reason)
 	}
+	require.Equal(t, asked, w.asked, "the application is not asked again")
 	w.echo()
 	w.part(w.dialed[0])
 	w.dialed, w.accepted = w.dialed[1:], w.accepted[1:]
 	w.dial(1)
-	require.Len(t, w.refused, 2)
+	require.Len(t, w.refused, 4)
 	w.echo()
 }
 

@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -34,7 +35,18 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 }
 
 func tooMany(limit int) error {
-	return &verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)}
+	return noRoom(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
+}
+
+// noRoom makes an error match verbs.ErrNoResources: this side has no room for a
+// connection. An error that is about the peer, or the ID, stays as it is.
+func noRoom(err error) error {
+	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
+		if errors.Is(err, other) {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %w", verbs.ErrNoResources, err)
 }
 
 // startDial is the first step of the dialing side.
@@ -108,6 +120,12 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	if err == nil {
 		err = c.answer(p)
 	}
+	switch {
+	case err == nil:
+		l.noteRoom(req.device, true)
+	case errors.Is(err, verbs.ErrNoResources):
+		l.noteRoom(req.device, false)
+	}
 	if err != nil {
 		c.refuse(err)
 		c.abandon(err)
@@ -161,10 +179,10 @@ func (c *Conn) makeQP() (err error) {
 		return c.nic.broken
 	}
 	if c.queue, err = c.nic.reserve(); err != nil {
-		return err
+		return noRoom(err)
 	}
 	if err := c.id.CreateQP(c.nic.pd, c.nic.qpAttr(c.queue)); err != nil {
-		return err
+		return noRoom(err)
 	}
 	c.qp = c.id.QP()
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
@@ -191,7 +209,7 @@ func (c *Conn) makeRecvQueue() error {
 	for range depth {
 		b, err := c.nic.slab.get()
 		if err != nil {
-			return err
+			return noRoom(err)
 		}
 		c.recvs.stage(b)
 	}

@@ -125,13 +125,30 @@ func (l *Loop) admit(req *ConnRequest) {
 	if req.answered() != nil { // the door was shut meanwhile
 		return
 	}
-	req.loop.Store(int32(l.engine.place(req)))
+	index, room := l.engine.place(req, l.clock.time())
+	if !room {
+		l.refuse(req)
+		return
+	}
+	req.loop.Store(int32(index))
 	l.onConnectRequest(req)
 	if req.answered() != nil {
 		return
 	}
 	req.expiry.fire = func() { l.expire(req) }
 	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
+}
+
+// refuse refuses a request that no loop has room for, without asking the application.
+func (l *Loop) refuse(req *ConnRequest) {
+	if !req.decide(byEngine) { // the door was shut meanwhile
+		return
+	}
+	l.stats.NoResources++
+	// A peer that has left meanwhile needs no answer.
+	if err := l.engine.door.refuse(req); !errors.Is(err, verbs.ErrPeerGone) {
+		l.note(err)
+	}
 }
 
 func (l *Loop) expire(req *ConnRequest) {
@@ -148,6 +165,14 @@ func (l *Loop) expire(req *ConnRequest) {
 // turnAway refuses a request that was decided on.
 func (d *door) turnAway(req *ConnRequest, privateData []byte) error {
 	err := req.id.Reject(privateData)
+	err = first(err, req.id.Close())
+	d.left(req)
+	return err
+}
+
+// refuse refuses a request that was decided on, for want of room.
+func (d *door) refuse(req *ConnRequest) error {
+	err := req.id.RejectNoResources()
 	err = first(err, req.id.Close())
 	d.left(req)
 	return err

@@ -25,6 +25,7 @@ type Engine struct {
 
 	stopping atomic.Bool
 	turn     atomic.Uint64 // of RoundRobin
+	fullness fullness
 	accepts  atomic.Uint64
 	rejects  atomic.Uint64
 	left     atomic.Int32  // loops that have not ended

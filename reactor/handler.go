@@ -20,10 +20,13 @@ type Handler interface {
 	// OnConnectRequest brings a request that reached a listener, before there
 	// is a queue pair. Answer it with Accept or Reject, now or later and from
 	// any goroutine. One that is not answered within Config.DecisionTimeout is
-	// rejected. It runs on the loop with index 0.
+	// rejected. It is not called for requests that are known to find no room: those
+	// are refused with cm.RejectNoResources, and counted. It runs on the loop with
+	// index 0.
 	OnConnectRequest(req *ConnRequest)
 	// OnAcceptError says that an accepted request did not become a
-	// connection: there were no resources, or the peer had gone. Every
+	// connection: there were no resources, and err matches verbs.ErrNoResources,
+	// or the peer had gone. Every
 	// successful Accept is followed by one of OnOpen and OnAcceptError.
 	OnAcceptError(req *ConnRequest, err error)
 	// OnListenError says that a listener is closed: err matches ErrDeviceRemoved

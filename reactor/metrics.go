@@ -86,7 +86,7 @@ type Stats struct {
 	Requests      uint64 // brought to OnConnectRequest
 	Accepts       uint64 // requests accepted
 	AcceptErrors  uint64 // that did not open
-	NoResources   uint64 // requests accepted and then refused with cm.RejectNoResources
+	NoResources   uint64 // requests refused with cm.RejectNoResources, accepted before or not
 	Rejects       uint64 // requests rejected
 	Expired       uint64 // requests that nobody answered in time
 	Opened        uint64 // connections

@@ -1,6 +1,7 @@
 package reactor_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,12 +124,13 @@ func TestPlace(t *testing.T) {
 	require.Equal(t, 1, receive(t, got))
 }
 
-// A connection that does not fit is refused at the door, and the application is
-// told why.
+// A connection that does not fit is refused without asking the application.
 func TestRefusedForLackOfRoom(t *testing.T) {
-	why := make(chan error, 1)
-	server := start(t, &hooks{acceptError: func(_ *reactor.ConnRequest, err error) { why <- err }},
-		&reactor.Config{MaxConns: 1})
+	var asked atomic.Int32
+	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
+		asked.Add(1)
+		_ = req.Accept(nil)
+	}}, &reactor.Config{MaxConns: 1})
 	addr := listen(t, server)
 	opened, failed := make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{
@@ -143,12 +145,53 @@ func TestRefusedForLackOfRoom(t *testing.T) {
 	require.False(t, refused.ByApplication)
 	require.Equal(t, cm.RejectNoResources, refused.Reason)
 	require.ErrorIs(t, refused, verbs.ErrNoResources)
-	var param *verbs.ParamError
-	require.ErrorAs(t, receive(t, why), &param)
-	require.Equal(t, "connections", param.Field)
+	require.EqualValues(t, 1, asked.Load())
 	server.Stop()
 	require.NoError(t, server.Wait())
 	require.EqualValues(t, 1, server.Stats().NoResources)
+}
+
+// One that the application has steered to a loop without room is refused then, and the
+// application is told why.
+func TestSteeredToALoopWithoutRoom(t *testing.T) {
+	why, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
+	server := start(t, &hooks{
+		request: func(req *reactor.ConnRequest) {
+			if err := req.Steer(1); err != nil {
+				t.Error(err)
+			}
+			_ = req.Accept(nil)
+		},
+		acceptError: func(_ *reactor.ConnRequest, err error) { why <- err },
+	}, &reactor.Config{MaxConns: 1, Loops: 2})
+	addr := listen(t, server)
+	failed := make(chan error, 1)
+	client := start(t, &hooks{
+		open:      func(c *reactor.Conn) { opened <- c },
+		dialError: func(_ *reactor.Dial, err error) { failed <- err },
+	}, nil)
+	require.NoError(t, client.Dial(addr, nil))
+	receive(t, opened)
+	require.NoError(t, client.Dial(addr, nil))
+	require.ErrorIs(t, receive(t, failed), verbs.ErrNoResources)
+	var param *verbs.ParamError
+	err := receive(t, why)
+	require.ErrorAs(t, err, &param)
+	require.Equal(t, "connections", param.Field)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+}
+
+// A loop that has room gets what another has none for.
+func TestFullLoopIsPassedOver(t *testing.T) {
+	loops := make(chan int, 3)
+	server := start(t, &hooks{open: func(c *reactor.Conn) { loops <- c.Loop().Index() }},
+		&reactor.Config{MaxConns: 2, Loops: 2, Place: func(*reactor.ConnRequest) int { return 0 }})
+	addr := listen(t, server)
+	client := start(t, &hooks{}, nil)
+	for _, want := range []int{0, 0, 1} {
+		require.NoError(t, client.Dial(addr, nil))
+		require.Equal(t, want, receive(t, loops))
+	}
 }
 
 func TestClosedListener(t *testing.T) {

@@ -1,0 +1,39 @@
+package reactor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+type namedDevice struct{ verbs.Device }
+
+func TestFullness(t *testing.T) {
+	var f fullness
+	now := time.Unix(1, 0)
+	one, other := &namedDevice{}, &namedDevice{}
+	require.False(t, f.full(seat{0, one}, 5, now))
+	f.note(seat{0, one}, 5, now)
+	require.True(t, f.full(seat{0, one}, 5, now))
+	require.True(t, f.full(seat{0, one}, 6, now))
+	require.False(t, f.full(seat{1, one}, 5, now), "another loop")
+	require.False(t, f.full(seat{0, other}, 5, now), "another device")
+	require.False(t, f.full(seat{0, one}, 4, now), "a connection has ended")
+
+	now = now.Add(fullRetry)
+	require.False(t, f.full(seat{0, one}, 5, now), "one may try")
+	require.True(t, f.full(seat{0, one}, 5, now), "and no more for now")
+	f.clear(seat{0, one})
+	require.False(t, f.full(seat{0, one}, 5, now), "it had room")
+}
+
+// What is about the peer does not make a loop full.
+func TestNoRoom(t *testing.T) {
+	full := &verbs.ParamError{Field: "queue pairs"}
+	require.ErrorIs(t, noRoom(full), verbs.ErrNoResources)
+	require.ErrorIs(t, noRoom(full), full)
+	require.NotErrorIs(t, noRoom(verbs.Wrap("create QP", verbs.ErrPeerGone)), verbs.ErrNoResources)
+}
