@@ -108,22 +108,30 @@ func hoard(a *attacker) error {
 }
 
 // halves makes connections and sends the first half of a message on each, and no
-// more. Admitted counts the connections.
+// more. Admitted counts the connections. They agree on an ACK timeout of 17 ms and no
+// retries, after which an honest sender would have given up: the server waits for the
+// other half as long as it would, and no less than a second.
 func halves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
 		return err
 	}
 	defer s.close()
+	var kept []*wirePeer
 	for range max(a.spec.Conns, 1) {
 		p := newWirePeer(s, a.spec.Addr, a.rand)
+		p.ackTimeout, p.retries = 12, 0
 		if err := p.connect(); err != nil {
 			return err
 		}
+		kept = append(kept, p)
 		sent := p.post(wire.SendFirst, a.bytes(p.mtu))
 		a.count(func(c *Attack) { c.Admitted++; c.Sent++; c.SentBytes += uint64(sent) })
 	}
 	a.count(func(c *Attack) { c.Rounds++ })
 	a.keep()
+	for _, p := range kept {
+		p.leave()
+	}
 	return nil
 }

@@ -106,6 +106,10 @@ type wirePeer struct {
 	serverQPN uint32
 	next      psn.Value // of the next request to the server
 	mtu       int
+
+	// What the request names for both queue pairs: the code of the ACK timeout, and
+	// the retry count.
+	ackTimeout, retries uint8
 }
 
 // newWirePeer makes the peer's names, which are random.
@@ -113,6 +117,7 @@ func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	return &wirePeer{
 		wireSocket: s, server: server, guid: r.Uint64(), id: r.Uint32() | 1,
 		qpn: 2 + r.Uint32N(1<<23), first: psn.New(r.Uint32()), mtu: 256,
+		ackTimeout: 18, retries: 7,
 	}
 }
 
@@ -123,10 +128,10 @@ func (p *wirePeer) request() *wire.MAD {
 	r := wire.REQ{
 		LocalID: p.id, ServiceID: wire.NewServiceID(0x0106, p.server.Port()), CAGUID: p.guid,
 		QPN: p.qpn, StartPSN: p.first, ResponderResources: 1, InitiatorDepth: 1,
-		RemoteTimeout: timeout, LocalTimeout: timeout, RetryCount: 7, RNRRetry: 7, MaxCMRetries: 15,
+		RemoteTimeout: timeout, LocalTimeout: timeout, RetryCount: p.retries, RNRRetry: 7, MaxCMRetries: 15,
 		PKey: wire.DefaultPKey, MTU: mtu256,
 		Primary: wire.Path{
-			LocalLID: 0xffff, RemoteLID: 0xffff, HopLimit: 64, AckTimeout: timeout,
+			LocalLID: 0xffff, RemoteLID: 0xffff, HopLimit: 64, AckTimeout: p.ackTimeout,
 			LocalGID: wire.NewGID(p.local.Addr()), RemoteGID: wire.NewGID(p.server.Addr()),
 		},
 	}

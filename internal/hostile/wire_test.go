@@ -66,3 +66,16 @@ func TestInjector(t *testing.T) {
 	require.EqualValues(t, 60, did.Received)
 	sc.end()
 }
+// Messages of which only the first half was sent hold the buffers of a shared queue
+// for a while, and not for ever.
+func TestHalves(t *testing.T) {
+	sc := onWire(t, hostile.Spec{SRQ: 64})
+	halves, _ := sc.start(hostile.RoleHalves, sameUser, wired(hostile.Spec{Conns: 80}))
+	note, err := halves.Await()
+	require.NoError(t, err)
+	t.Logf("%+v", note.Attack)
+	sc.echoes(1000)
+	_, err = halves.Finish()
+	require.NoError(t, err)
+	sc.end()
+}
