@@ -66,6 +66,7 @@ func TestInjector(t *testing.T) {
 	require.EqualValues(t, 60, did.Received)
 	sc.end()
 }
+
 // Messages of which only the first half was sent hold the buffers of a shared queue
 // for a while, and not for ever.
 func TestHalves(t *testing.T) {
