@@ -41,6 +41,16 @@ func TestBabbler(t *testing.T) {
 	sc.end()
 }
 
+// A request that names an address of another host, or a port whose name the sender
+// does not hold, is refused.
+func TestForger(t *testing.T) {
+	sc := begin(t, hostile.Spec{})
+	did := sc.attack(hostile.RoleForger, sameUser, hostile.Spec{Rounds: 40})
+	t.Logf("%+v", did)
+	require.Zero(t, did.Admitted)
+	sc.end()
+}
+
 // A request that names the address that its sender holds is accepted: those of a
 // forger are refused for what they name, and nothing else.
 func TestHonestRequest(t *testing.T) {
