@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/provider"
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -118,6 +119,10 @@ func (o *options) check(p protocol) error {
 	return nil
 }
 
+// drainTimeout is how long the sends of a connection that closes may take to be
+// confirmed: the other program may be busy with other connections, on a slow machine.
+const drainTimeout = 30 * time.Second
+
 // play is one side of the protocol, from beginning to end.
 func (o *options) play(p protocol, stdout io.Writer) error {
 	device, err := provider.Open(o.provider, &provider.Config{Path: o.path, Addr: o.addr.Addr()})
@@ -131,7 +136,7 @@ func (o *options) play(p protocol, stdout io.Writer) error {
 	if o.listen {
 		handler = p.server(s)
 	}
-	s.engine, err = reactor.New(device, handler, &reactor.Config{MaxMessage: max(o.size, smallest)})
+	s.engine, err = reactor.New(device, handler, &reactor.Config{MaxMessage: max(o.size, smallest), DrainTimeout: drainTimeout})
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,11 @@
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for a queue pair or a partition that there is not
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
-//	                        mostly for want of room: net.core.rmem_max is the limit
+//	                        mostly for want of room. A socket has net.core.rmem_max, 208 KiB
+//	                        by default, or 4 MiB where the process has CAP_NET_ADMIN. One
+//	                        that drops packets gets up to 63 others beside it. Where the
+//	                        counter grows nevertheless, sysctl net.core.rmem_max=4194304
+//	                        helps; more is not used
 //	rcvd_address_err        requests on the local path that were refused, since the
 //	                        addresses that they named were not those of the process
 //	rcvd_user_err           connections on the local path that were refused, since

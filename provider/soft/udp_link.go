@@ -4,6 +4,7 @@ package soft
 
 import (
 	"errors"
+	"math"
 	"net/netip"
 
 	"golang.org/x/sys/unix"
@@ -47,6 +48,7 @@ type udpSocket struct {
 	outlets int                     // that dests may have
 	send    udpSender
 	recv    udpReceiver
+	relief  udpRelief
 	asked   uint32 // events that epoll is to tell of, once
 }
 
@@ -55,12 +57,16 @@ const maxOutlets = 512
 
 // outletLimit is that bound where the sockets of so many shards are to leave three
 // quarters of the descriptors to the program (setrlimit(2), RLIMIT_NOFILE).
-func outletLimit(shards int) int {
+func outletLimit(shards int) int { return min(maxOutlets, descriptorShare(shards, 4)) }
+
+// descriptorShare is how many descriptors each of so many shards may use for a
+// purpose that may have one part in so many of all (setrlimit(2), RLIMIT_NOFILE).
+func descriptorShare(shards, parts int) int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
 		return 0
 	}
-	return int(min(maxOutlets, limit.Cur/4/uint64(shards)))
+	return int(min(limit.Cur, math.MaxInt32)) / parts / shards
 }
 
 var errTooManyShards = errors.New("too many shards on one address")
@@ -74,6 +80,7 @@ func (l *udpLink) open(to *route) error {
 	u.users++
 	if to.curious {
 		u.recv.tellHeaders()
+		u.relief.tellHeaders()
 	}
 	to.socket, to.dest = u, u.dest(destHeader{to.remote, to.trafficClass, to.hopLimit}, !to.curious)
 	return nil
@@ -132,11 +139,14 @@ func (l *udpLink) socket(local netip.Addr) (*udpSocket, error) {
 }
 
 func (u *udpSocket) join() (err error) {
-	if u.fd, err = u.port.join(u.link.slot); err != nil {
+	fds, err := u.port.join(u.link.slot)
+	if err != nil {
 		return err
 	}
+	u.fd = fds[0]
 	u.send = newUDPSender(u.fd, sendBatch, packetRoom, u.link.s.counts)
 	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom, u.link.s.counts)
+	u.relief.init(u, fds[1:])
 	return u.link.s.watch(u.fd, 0, u)
 }
 
@@ -147,6 +157,7 @@ func (l *udpLink) close(to *route) {
 	if u.users--; u.users > 0 {
 		return
 	}
+	u.relief.close()
 	l.s.unwatch(u.fd)
 	for i, other := range l.sockets {
 		if other == u {
@@ -208,19 +219,23 @@ func (l *udpLink) drain() {
 				break
 			}
 		}
+		u.relief.drain()
 	}
 }
 
 // poll takes some of what has arrived, and reports whether there was anything.
 func (u *udpSocket) poll() (found bool) {
 	u.send.mayConnect = !u.send.barred
+	full := 0
 	for range receiveRounds {
 		n := u.recv.receive(u)
 		found = found || n > 0
 		if n < receiveBatch {
 			break
 		}
+		full++
 	}
+	u.relief.polled(full)
 	return found
 }
 

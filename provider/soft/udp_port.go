@@ -22,8 +22,8 @@ type udpPorts struct {
 	overran uint64 // datagrams that were dropped at sockets that are closed
 }
 
-// A udpPort is one local address: a socket for connection management, and one
-// for each shard that has queue pairs there. They share the UDP port, and a
+// A udpPort is one local address: a socket for connection management, and one or
+// more for each shard that has queue pairs there. They share the UDP port, and a
 // program chooses among them by the destination queue pair. The mutex of
 // udpPorts covers it.
 //
@@ -33,9 +33,16 @@ type udpPort struct {
 	all   *udpPorts
 	local netip.AddrPort
 	users int
-	mads  int      // the socket of connection management, which came first
-	slots []uint32 // of the shards that have a socket, in order of joining
-	fds   []int
+	mads  int // the socket of connection management, which came first
+	// members are the sockets of shards, in the order of joining.
+	members []udpMember
+}
+
+// A udpMember is a socket of a shard. A shard may have several, which share its
+// queue pairs; see steer.
+type udpMember struct {
+	slot uint32 // see shardKey.slot
+	fd   int
 }
 
 // acquire opens the port of an address, or adds a user to it. The address is one
@@ -71,7 +78,9 @@ func (p *udpPort) release() {
 	}
 	delete(p.all.ports, p.local.Addr())
 	p.all.overran += p.overruns()
-	closeAll(p.fds)
+	for _, m := range p.members {
+		_ = unix.Close(m.fd)
+	}
 	_ = unix.Close(p.mads)
 }
 
@@ -88,8 +97,8 @@ func (all *udpPorts) overruns() uint64 {
 
 func (p *udpPort) overruns() uint64 {
 	sum := droppedAt(p.mads)
-	for _, fd := range p.fds {
-		sum += droppedAt(fd)
+	for _, m := range p.members {
+		sum += droppedAt(m.fd)
 	}
 	return sum
 }
@@ -121,26 +130,64 @@ func (all *udpPorts) addrs() []netip.Addr {
 	return addrs
 }
 
-// join returns the socket of a shard. It belongs to the port, and what comes to
-// it is the shard's.
-func (p *udpPort) join(slot uint32) (int, error) {
+// join returns the sockets of a shard, one if it has none so far. They belong to the
+// port, and what comes to them is the shard's.
+func (p *udpPort) join(slot uint32) ([]int, error) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	if i := slices.Index(p.slots, slot); i >= 0 {
-		return p.fds[i], nil
+	if fds := p.of(slot); len(fds) > 0 {
+		return fds, nil
 	}
-	if len(p.fds) >= maxMembers {
-		return -1, errTooManyShards
+	err := p.add(slot, 1)
+	return p.of(slot), err
+}
+
+// widen gives a shard n sockets more, which its queue pairs are spread over, or as
+// many as can be had. It returns all that the shard has.
+func (p *udpPort) widen(slot uint32, n int) []int {
+	p.all.mu.Lock()
+	defer p.all.mu.Unlock()
+	_ = p.add(slot, n) // without more sockets the shard goes on as it is
+	return p.of(slot)
+}
+
+// of are the sockets of a shard. The mutex is held.
+func (p *udpPort) of(slot uint32) (fds []int) {
+	for _, m := range p.members {
+		if m.slot == slot {
+			fds = append(fds, m.fd)
+		}
 	}
-	fd, err := openUDP(p.local, true)
-	if err != nil {
-		return -1, err
+	return fds
+}
+
+// add opens n sockets for a shard, and has the system steer packets to them. When
+// it fails, it has opened none. The mutex is held.
+func (p *udpPort) add(slot uint32, n int) error {
+	members := slices.Clone(p.members)
+	err := error(nil)
+	for range n {
+		if len(members) >= maxMembers {
+			err = errTooManyShards
+			break
+		}
+		fd, failed := openUDP(p.local, true)
+		if failed != nil {
+			err = failed
+			break
+		}
+		members = append(members, udpMember{slot, fd})
 	}
-	slots := append(p.slots, slot)
-	if err := attachFilter(fd, unix.SO_ATTACH_REUSEPORT_CBPF, steer(slots, p.all.slots)); err != nil {
-		_ = unix.Close(fd)
-		return -1, err
+	if err == nil {
+		err = attachFilter(p.mads, unix.SO_ATTACH_REUSEPORT_CBPF, steer(members, p.all.slots))
 	}
-	p.slots, p.fds = slots, append(p.fds, fd)
-	return fd, nil
+	if err == nil {
+		p.members = members
+		return nil
+	}
+	// The last one goes first, so that the system renumbers none of the others.
+	for _, m := range slices.Backward(members[len(p.members):]) {
+		_ = unix.Close(m.fd)
+	}
+	return err
 }

@@ -44,6 +44,19 @@ func (r *udpReceiver) receive(to packetSink) (n int) {
 	}
 	r.run++
 	r.crowd = n > 1 || !r.crowd && r.run > 2 // a reply and an acknowledgement are none
+	r.take(n, to)
+	return n
+}
+
+// receiveFrom is receive from another socket of the same address.
+func (r *udpReceiver) receiveFrom(fd int, to packetSink) (n int) {
+	n = r.batch.receive(fd)
+	r.take(n, to)
+	return n
+}
+
+// take hands on the first n packets of the batch.
+func (r *udpReceiver) take(n int, to packetSink) {
 	taken := uint64(0)
 	for i := range n {
 		if p, flaw := r.check(i); flaw != rcvdPkts {
@@ -56,28 +69,32 @@ func (r *udpReceiver) receive(to packetSink) (n int) {
 		r.batch.expect(i) // the length of the name was set
 	}
 	r.counts.add(rcvdPkts, taken)
-	return n
 }
 
 // tellHeaders has the system tell what the IP header of each packet says. That
 // takes longer, so only datagram queue pairs ask for it, who hand it on.
 func (r *udpReceiver) tellHeaders() {
-	if r.tells {
-		return
-	}
-	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
-	if r.local.Addr().Is6() {
-		level, options = unix.IPPROTO_IPV6, [...]int{unix.IPV6_RECVTCLASS, unix.IPV6_RECVHOPLIMIT}
-	}
-	for _, option := range options {
-		if unix.SetsockoptInt(r.fd, level, option, 1) != nil {
-			return // what is not told is guessed, as for all others
-		}
+	if r.tells || !tellHeadersAt(r.fd, r.local) {
+		return // what is not told is guessed, as for all others
 	}
 	r.tells, r.batch.tells = true, true
 	for i := range r.batch.msgs {
 		r.batch.expect(i)
 	}
+}
+
+// tellHeadersAt has the system tell headers at a socket, and reports whether it does.
+func tellHeadersAt(fd int, local netip.AddrPort) bool {
+	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
+	if local.Addr().Is6() {
+		level, options = unix.IPPROTO_IPV6, [...]int{unix.IPV6_RECVTCLASS, unix.IPV6_RECVHOPLIMIT}
+	}
+	for _, option := range options {
+		if unix.SetsockoptInt(fd, level, option, 1) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // call asks for one packet as long as they come one by one: a batch takes longer

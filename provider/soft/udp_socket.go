@@ -14,8 +14,9 @@ import (
 
 const (
 	// socketBuffer is what is asked for in both directions; the system lowers
-	// it to net.core.rmem_max and wmem_max. What does not fit is lost, and sent
-	// again after a timeout.
+	// it to net.core.rmem_max and wmem_max, 208 KiB by default. Where the process may
+	// (CAP_NET_ADMIN), the receive buffer has this size all the same. What does not fit is
+	// lost, and sent again after a timeout.
 	socketBuffer = 4 << 20
 	// ipMTUDiscoverDo is IP_PMTUDISC_DO and IPV6_PMTUDISC_DO: nothing is
 	// fragmented, and for an unconnected socket over IPv4 the identification is
@@ -54,10 +55,8 @@ func prepareUDP(fd int, local netip.AddrPort, joining bool) error {
 	if err := unix.SetsockoptInt(fd, level, option, discover); err != nil {
 		return fmt.Errorf("IP_MTU_DISCOVER: %w", err)
 	}
-	for _, option := range []int{unix.SO_RCVBUF, unix.SO_SNDBUF} {
-		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer); err != nil {
-			return fmt.Errorf("socket buffer: %w", err)
-		}
+	if err := setBuffers(fd); err != nil {
+		return fmt.Errorf("socket buffer: %w", err)
 	}
 	if joining {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
@@ -65,6 +64,17 @@ func prepareUDP(fd int, local netip.AddrPort, joining bool) error {
 		}
 	}
 	return unix.Bind(fd, sockaddr(local.Addr(), int(local.Port())))
+}
+
+// setBuffers asks for the sizes of the socket's buffers; see socket(7).
+func setBuffers(fd int) error {
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer); err != nil {
+		return err
+	}
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer) == nil {
+		return nil
+	}
+	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer)
 }
 
 // portTaken says what can be done about it.

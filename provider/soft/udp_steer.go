@@ -10,29 +10,58 @@ import (
 
 // maxMembers bounds the sockets of one address, and so the length of the
 // program that chooses among them: the system takes 4096 instructions
-// (BPF_MAXINSNS), and there are two for each socket.
-const maxMembers = 2000
+// (BPF_MAXINSNS), and there are two for each socket, and five for each shard.
+const maxMembers = 1000
 
 // steer is the program that chooses the socket of an address for a packet by its
-// destination queue pair: 0 is that of connection management, and slots[i] is
-// served by socket i+1. Queue pair numbers say which slot they are of by their
-// remainder. What fits nobody goes to socket 0, which drops it.
+// destination queue pair: 0 is that of connection management, and members[i] is
+// socket i+1. Queue pair numbers say which shard's slot they are of by their
+// remainder. Where a shard has several sockets, the quotient says which one is for
+// the queue pair: one queue pair's packets all come to one socket. What fits nobody goes
+// to socket 0, which drops it.
 //
 // The program sees the UDP payload, so the BTH is at offset 0; see bpf(4) for
 // the language, and socket(7) for where it runs.
-func steer(slots []uint32, modulus uint32) []unix.SockFilter {
+func steer(members []udpMember, modulus uint32) []unix.SockFilter {
 	const destQP = 4 // the word of the BTH whose low 24 bits they are
 	p := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: destQP},
 		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: max24},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: wire.GSIQPN, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
+		{Code: unix.BPF_MISC | unix.BPF_TAX},
 		{Code: unix.BPF_ALU | unix.BPF_MOD | unix.BPF_K, K: modulus},
 	}
-	for i, slot := range slots {
-		p = append(p,
-			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: slot, Jf: 1},
-			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: uint32(i + 1)})
+	sockets := make(map[uint32][]uint32) // by slot, their numbers
+	var slots []uint32
+	for i, m := range members {
+		if sockets[m.slot] == nil {
+			slots = append(slots, m.slot)
+		}
+		sockets[m.slot] = append(sockets[m.slot], uint32(i+1))
+	}
+	for _, slot := range slots {
+		choice := steerShard(sockets[slot], modulus)
+		p = append(p, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: slot, Jf: uint8(len(choice))})
+		p = append(p, choice...)
 	}
 	return append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0})
+}
+
+// steerShard is the part of the program for the sockets of one shard, of which there
+// are at most maxReceiveSockets. The queue pair number is in X.
+func steerShard(sockets []uint32, modulus uint32) (p []unix.SockFilter) {
+	last := len(sockets) - 1
+	if last > 0 {
+		p = append(p,
+			unix.SockFilter{Code: unix.BPF_MISC | unix.BPF_TXA},
+			unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_DIV | unix.BPF_K, K: modulus},
+			unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_MOD | unix.BPF_K, K: uint32(len(sockets))})
+	}
+	for i, socket := range sockets[:last] {
+		p = append(p,
+			unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(i), Jf: 1},
+			unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: socket})
+	}
+	return append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: sockets[last]})
 }

@@ -268,12 +268,18 @@ func TestUDPSteering(t *testing.T) {
 	defer port.release()
 	fds := map[uint32]int{}
 	for _, slot := range []uint32{4, 1, 3} {
-		fds[slot], err = port.join(slot)
+		joined, err := port.join(slot)
 		require.NoError(t, err)
+		require.Len(t, joined, 1)
+		fds[slot] = joined[0]
 		again, err := port.join(slot)
 		require.NoError(t, err)
-		require.Equal(t, fds[slot], again)
+		require.Equal(t, joined, again)
 	}
+	wide := port.widen(1, 3)
+	require.Len(t, wide, 4)
+	require.Equal(t, fds[1], wide[0])
+	require.Len(t, port.widen(3, maxMembers), 1, "too many, and none was added")
 	r := oneSocket(t, "127.9.0.2")
 	r.to.set(netip.AddrPortFrom(netip.MustParseAddr("127.9.0.2"), r.recv.local.Port()), destHeader{remote: local})
 	r.to.nameLen = r.to.name.set(port.local, 0)
@@ -285,6 +291,9 @@ func TestUDPSteering(t *testing.T) {
 		p.BTH()[4] = 0xff // not part of the number
 		r.send.put(p, r.to)
 		fd, ok := fds[qpn%slots]
+		if qpn%slots == 1 {
+			fd = wide[qpn/slots%4]
+		}
 		if qpn == wire.GSIQPN || !ok {
 			fd = port.mads
 		}

@@ -1,0 +1,135 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// defaultRmemMax is what net.core.rmem_max is when nobody has set it.
+const defaultRmemMax = 212992
+
+// A fanRig is a socket with the default buffer, to which a kernel sends on many
+// connections at once.
+type fanRig struct {
+	*counterRig
+	u    *udpSocket
+	ends []*taker
+}
+
+func newFanRig(t *testing.T, connections int) *fanRig {
+	c := newCounterRig(t)
+	f := &fanRig{counterRig: c, u: c.way.socket}
+	c.shard.wire.detach(c.qpn)
+	f.shrink(f.u.fd)
+	for i := range connections {
+		f.ends = append(f.ends, &taker{})
+		c.shard.wire.attach(f.number(i), f.ends[i])
+	}
+	t.Cleanup(func() { c.shard.udp.close(&c.way) })
+	return f
+}
+
+// shrink gives a socket the buffer that it has without privileges.
+func (f *fanRig) shrink(fd int) {
+	require.NoError(f.t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, defaultRmemMax))
+}
+
+// number is that of a connection's queue pair.
+func (f *fanRig) number(i int) uint32 { return f.qpn + uint32(i)*f.dev.cfg.slots() }
+
+// burst sends the first window of every connection, and returns how many of them got
+// some of it.
+func (f *fanRig) burst(packets int) (served int) {
+	for i, e := range f.ends {
+		e.got = 0
+		p := wire.Build(make([]byte, wire.SendMiddle.Size(1024)), wire.SendMiddle, 1024)
+		p.BTH().SetDestQP(f.number(i))
+		p.BTH().SetPSN(psn.New(1))
+		f.to.flow.Seal(p, 0)
+		for range packets {
+			f.throw(p.Bytes())
+		}
+	}
+	for range 2 * lookEvery {
+		f.shard.drive()
+	}
+	for _, e := range f.ends {
+		if e.got > 0 {
+			served++
+		}
+	}
+	return served
+}
+
+// When a socket has dropped packets, the next round finds more sockets, and most
+// connections get something through.
+func TestReliefOfAFullSocket(t *testing.T) {
+	const connections, window = 100, 128
+	f := newFanRig(t, connections)
+	require.Less(t, f.burst(window), 10, "two of them fill the socket")
+	require.Len(t, f.u.relief.fds, maxReceiveSockets-1)
+	for _, fd := range f.u.relief.fds {
+		f.shrink(fd)
+	}
+	require.GreaterOrEqual(t, f.burst(window), maxReceiveSockets-4)
+	for range 3 {
+		f.burst(window)
+	}
+	require.Len(t, f.u.relief.fds, maxReceiveSockets-1, "that is all there will be")
+}
+
+// Every packet arrives once, and each connection's in order, at whichever socket.
+func TestReliefLosesNothing(t *testing.T) {
+	f := newFanRig(t, 2*maxReceiveSockets)
+	f.u.relief.widen()
+	require.Equal(t, len(f.ends), f.burst(2))
+	for _, e := range f.ends {
+		require.Equal(t, 2, e.got)
+	}
+	require.Equal(t, maxReceiveSockets-1, f.shard.datagrams, "the shard looks for them")
+}
+
+// A socket that drops nothing stays alone, however much comes.
+func TestNoReliefWithoutDrops(t *testing.T) {
+	f := newFanRig(t, 1)
+	for range 20 {
+		f.burst(150)
+	}
+	require.Empty(t, countsOf(t, f.dev)["rcvd_overrun_err"])
+	require.Empty(t, f.u.relief.fds)
+}
+
+// A shard that comes back to an address takes over the sockets that it had.
+func TestReliefIsTakenOver(t *testing.T) {
+	f := newFanRig(t, 2*maxReceiveSockets)
+	f.u.relief.widen()
+	port, err := f.dev.udp.acquire(f.way.local) // keeps it
+	require.NoError(t, err)
+	defer port.release()
+	f.shard.udp.close(&f.way)
+	require.Zero(t, f.shard.datagrams)
+	require.NoError(t, f.shard.udp.open(&f.way))
+	f.u = f.way.socket
+	require.Len(t, f.u.relief.fds, maxReceiveSockets-1)
+	require.Equal(t, len(f.ends), f.burst(1))
+}
+
+// The sockets of a shard use a bounded part of the descriptors, and of memory.
+func TestReliefIsBounded(t *testing.T) {
+	f := newFanRig(t, 1)
+	require.Equal(t, maxReceiveSockets-1, f.u.relief.room())
+	if unix.SetsockoptInt(f.u.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveMemory/8) == nil {
+		require.Equal(t, 4-1, f.u.relief.room(), "the system doubles what is asked for")
+	}
+	f.shrink(f.u.fd)
+	f.dev.cfg.Vectors = 1 << 20
+	require.Negative(t, f.u.relief.room())
+	f.dev.cfg.Vectors = 1
+}
