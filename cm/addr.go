@@ -13,7 +13,8 @@ const DefaultBacklog = 1024
 // has the choice. An IPv4-mapped IPv6 address counts as IPv4. The errors are
 // *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable, ErrNoRoute for an
 // address that no device has, and the system's for a port that the caller may
-// not use. Source: rdma_bind_addr(3).
+// not use. Where the transport can tell who has the address, the error has a
+// *HolderError. Source: rdma_bind_addr(3).
 func (id *ID) Bind(addr netip.AddrPort) error {
 	return id.do(callBind, func() error {
 		addr := unmap(addr)

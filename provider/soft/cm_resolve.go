@@ -56,7 +56,7 @@ func (i *id) SetOption(option cm.Option, value int) error {
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.port.share(); err != nil {
-			return err
+			return explainClash(err)
 		}
 	}
 	i.opts.reuse = on
@@ -66,7 +66,7 @@ func (i *id) setReuse(on bool) error {
 func (i *id) setAFOnly(on bool) error {
 	if i.local.IsValid() {
 		if err := i.port.restrict(on); err != nil {
-			return err
+			return explainClash(err)
 		}
 	}
 	i.opts.afOnly = on
@@ -90,7 +90,7 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	}
 	port, err := ch.dev.reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse)
 	if err != nil {
-		return err
+		return explainClash(err)
 	}
 	i.port = port
 	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.spot.port)
@@ -107,7 +107,7 @@ func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
 	if err := i.port.claim(); err != nil {
-		return err
+		return explainClash(err)
 	}
 	i.backlog = backlog
 	return i.openGates()

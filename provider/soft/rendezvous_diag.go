@@ -36,12 +36,13 @@ const (
 var errNoDiag = errors.New("no unix_diag")
 
 // socketUser returns the user of the socket that holds an abstract name, which
-// begins with '@': the user of the process that made the socket. It takes time in
+// begins with '@': the user of the process that made the socket. Sockets of
+// different kinds (unix.SOCK_SEQPACKET, for one) can have the same name. It takes time in
 // proportion to the number of Unix sockets. It is false when there is no such
 // socket, when it can not be told from those that were accepted on it, or when the
 // kernel does not tell.
-func socketUser(name string) (uid uint32, known bool) {
-	found := diagSearch{name: "\x00" + name[1:]}
+func socketUser(name string, kind byte) (uid uint32, known bool) {
+	found := diagSearch{name: "\x00" + name[1:], kind: kind}
 	if err := dumpSockets(&found); err != nil {
 		return 0, false
 	}
@@ -51,6 +52,7 @@ func socketUser(name string) (uid uint32, known bool) {
 // A diagSearch collects the users of the sockets that show a name.
 type diagSearch struct {
 	name      string
+	kind      byte
 	holder    []uint32 // of a socket that listens, or is bound only: at most one
 	connected []uint32
 }
@@ -95,7 +97,7 @@ func (s *diagSearch) take(b []byte) error {
 		}
 		attrs = attrs[min(align4(size), len(attrs)):]
 	}
-	if kind != unix.SOCK_SEQPACKET || name != s.name || !hasUID {
+	if kind != s.kind || name != s.name || !hasUID {
 		return nil
 	}
 	switch state {

@@ -135,8 +135,13 @@ func nobodyThere(err error) bool {
 // openSocket makes the socket, unless there is one. There is none when a dial
 // before this one could not replace it.
 func (d *localDial) openSocket() (err error) {
-	if d.c.fd < 0 {
-		d.c.fd, err = bindSocket(d.c.id.port.spot.name())
+	if d.c.fd >= 0 {
+		return nil
+	}
+	s := d.c.id.port.spot
+	d.c.fd, err = bindSocket(s.name())
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = explainClash(s.clash(s))
 	}
 	return err
 }
@@ -166,7 +171,7 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 // listens without ever accepting: connecting to it does not tell whose it is.
 func (d *localDial) askWhoseQueues() {
 	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
-		uid, known := socketUser(s.name())
+		uid, known := socketUser(s.name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.c.ch.dev.users.allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.name()})
 		}

@@ -3,12 +3,9 @@
 package soft
 
 import (
-	"cmp"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -55,7 +52,9 @@ func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool)
 		}
 		r, err := s.reserveAny(ports)
 		if err == nil && reuse {
-			err = r.share()
+			if err = r.share(); err != nil {
+				r.close()
+			}
 		}
 		return r, err
 	}
@@ -117,46 +116,13 @@ func (s spot) bind() (reservation, error) {
 // use for the same address, not available where either is a wildcard.
 func (s spot) clash(o spot) error {
 	if s.wildcard() || o.wildcard() {
-		return cm.ErrAddrNotAvailable
+		return &clashError{cm.ErrAddrNotAvailable, o}
 	}
-	return cm.ErrAddrInUse
+	return &clashError{cm.ErrAddrInUse, o}
 }
 
 func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
-}
-
-// reserveAny takes a port of a range that is free: nobody has it on this address,
-// or on a wildcard that covers the address.
-func (s spot) reserveAny(ports portRange) (reservation, error) {
-	n := ports.high - ports.low + 1
-	for i, start := 0, rand.IntN(n); i < n; i++ {
-		s.port = uint16(ports.low + (start+i)%n)
-		r, err := s.reserveFree()
-		if err == nil || !isClash(err) {
-			return r, err
-		}
-	}
-	return noReservation(), cm.ErrAddrNotAvailable
-}
-
-// reserveFree is reserve for a port that nobody asked for. A client does so for each
-// connection, so it does not read the table of all sockets, which is long where
-// there are many connections: it looks for the markers of wildcards. On the address
-// itself there may be IDs that share the port, and do not listen.
-func (s spot) reserveFree() (reservation, error) {
-	if s.wildcard() {
-		return s.reserve(mayNotShare)
-	}
-	r, err := s.bind()
-	if err != nil {
-		return r, err
-	}
-	if held, err := anyMarker(s.wildcards()); err != nil || held {
-		r.close()
-		return r, cmp.Or(err, error(cm.ErrAddrNotAvailable))
-	}
-	return r, nil
 }
 
 // change moves a reservation to another spot on the same port.
@@ -226,23 +192,4 @@ func (s spot) checkClash(with sharing, mine []spot) error {
 		}
 	}
 	return nil
-}
-
-// A portRange is from low to high.
-type portRange struct{ low, high int }
-
-// ephemeralPorts is the range that the system takes free ports from; see ip(7),
-// ip_local_port_range. A device asks once.
-func ephemeralPorts() (r portRange, err error) {
-	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
-	if err != nil {
-		return r, err
-	}
-	if _, err := fmt.Sscan(string(b), &r.low, &r.high); err != nil {
-		return r, err
-	}
-	if r.low < 1 || r.high > 65535 || r.low > r.high {
-		return r, fmt.Errorf("port range %d to %d", r.low, r.high)
-	}
-	return r, nil
 }

@@ -1,0 +1,139 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// A process of any user can hold as many names as it has descriptors. So the search
+// for a free port gives up after a number of ports that are taken: it is done on
+// the loop of the caller, which must not stand still.
+const (
+	// maxPortTries is for a port on an address, as a client needs for each
+	// connection. With 99 of 100 ports taken, 3 of 100,000 searches fail. One try
+	// takes 2 to 30 microseconds, the longer the more Unix sockets there are.
+	maxPortTries = 1024
+	// maxWildcardTries is for a port on a wildcard. Each try may have to read the
+	// table of all Unix sockets, which takes milliseconds when there are
+	// thousands. With 9 of 10 ports taken, 1 of 1,000 searches fails.
+	maxWildcardTries = 64
+)
+
+// reserveAny takes a port of a range that is free: nobody has it on this address,
+// or on a wildcard that covers the address. The error is cm.ErrAddrNotAvailable
+// when it finds none.
+func (s spot) reserveAny(ports portRange) (reservation, error) {
+	var r reservation
+	var err error
+	if s.wildcard() {
+		r, err = s.reserveAnyOnWildcard(ports)
+	} else {
+		r, err = s.reserveAnyOnAddress(ports)
+	}
+	if isClash(err) {
+		err = fmt.Errorf("no free port found from %d to %d: %w", ports.low, ports.high, explainClash(err))
+	}
+	return r, err
+}
+
+func (s spot) reserveAnyOnWildcard(ports portRange) (reservation, error) {
+	r, err := noReservation(), error(cm.ErrAddrNotAvailable)
+	for s.port = range ports.some(maxWildcardTries) {
+		if r, err = s.reserve(mayNotShare); !isClash(err) {
+			break
+		}
+	}
+	return r, err
+}
+
+// reserveAnyOnAddress does not read the table of all sockets, which is long where
+// there are many connections: it looks for the markers of wildcards. On the address
+// itself there may be IDs that share the port, and do not listen.
+func (s spot) reserveAnyOnAddress(ports portRange) (reservation, error) {
+	r, err := noReservation(), error(cm.ErrAddrNotAvailable)
+	for s.port = range ports.some(maxPortTries) {
+		if err = s.tryFree(&r); !isClash(err) {
+			break
+		}
+	}
+	if err != nil {
+		r.close()
+	}
+	return r, err
+}
+
+// tryFree takes the spot, which is on an address, if it is free. r has the socket
+// for it, which serves for the next try, too, as long as it is not bound.
+func (s spot) tryFree(r *reservation) (err error) {
+	if r.fd < 0 {
+		if r.fd, err = newSocket(); err != nil {
+			return err
+		}
+	}
+	r.spot = s
+	err = unix.Bind(r.fd, &unix.SockaddrUnix{Name: s.name()})
+	if errors.Is(err, unix.EADDRINUSE) {
+		return &clashError{cm.ErrAddrNotAvailable, s}
+	}
+	if err != nil {
+		return err
+	}
+	held, err := anyMarker(s.wildcards())
+	if held && err == nil {
+		r.close()
+		err = &clashError{cm.ErrAddrNotAvailable, s}
+	}
+	return err
+}
+
+// A portRange is from low to high.
+type portRange struct{ low, high int }
+
+// ephemeralPorts is the range that the system takes free ports from; see ip(7),
+// ip_local_port_range. A device asks once.
+func ephemeralPorts() (r portRange, err error) {
+	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil {
+		return r, err
+	}
+	if _, err := fmt.Sscan(string(b), &r.low, &r.high); err != nil {
+		return r, err
+	}
+	if r.low < 1 || r.high > 65535 || r.low > r.high {
+		return r, fmt.Errorf("port range %d to %d", r.low, r.high)
+	}
+	return r, nil
+}
+
+// some are different ports of the range in an order that nobody can foresee, at most
+// limit of them.
+func (r portRange) some(limit int) iter.Seq[uint16] {
+	n := r.high - r.low + 1
+	start, step := rand.IntN(n), 1+rand.IntN(n)
+	for gcd(step, n) != 1 { // else it would not come by all of them
+		step = 1 + rand.IntN(n)
+	}
+	return func(yield func(uint16) bool) {
+		for i := range min(n, limit) {
+			if !yield(uint16(r.low + (start+i*step)%n)) {
+				return
+			}
+		}
+	}
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}

@@ -1,0 +1,79 @@
+//go:build linux
+
+package soft
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+// holdAll holds the names of a spot on all ports of a range.
+func holdAll(t *testing.T, s spot, ports portRange) {
+	t.Helper()
+	var fds []int
+	t.Cleanup(func() { closeAll(fds) })
+	for port := ports.low; port <= ports.high; port++ {
+		s.port = uint16(port)
+		fd, err := bindSocket(s.name())
+		require.NoError(t, err)
+		fds = append(fds, fd)
+	}
+}
+
+// Somebody who holds every port costs an error that says who he is.
+func TestReserveAnyTellsHolder(t *testing.T) {
+	ports := portRange{20000, 20009}
+	holdAll(t, spotAt("127.0.0.3:0"), ports)
+	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
+		_, err := spotAt(at).reserveAny(ports)
+		require.ErrorIs(t, err, cm.ErrAddrNotAvailable)
+		require.ErrorContains(t, err, "no free port found from 20000 to 20009: address not available: @rdmaloop/1/tcp/127.0.0.3/200")
+		var holder *cm.HolderError
+		require.ErrorAs(t, err, &holder)
+		require.True(t, holder.Known)
+	}
+	ports.high++
+	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
+		r, err := spotAt(at).reserveAny(ports)
+		require.NoError(t, err)
+		require.EqualValues(t, ports.high, r.spot.port, "the only one that is free")
+		r.close()
+	}
+}
+
+// A wildcard's marker on a port makes the search go on with another socket.
+func TestReserveAnyAvoidsMarkers(t *testing.T) {
+	ports := portRange{20000, 20002}
+	for _, name := range []string{"@rdmaloop/1/tcp/*4/20000", "@rdmaloop/1/tcp/*6/20002"} {
+		fd, err := bindMarker(name)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+	}
+	for range 10 {
+		r, err := spotAt("127.0.0.3:0").reserveAny(ports)
+		require.NoError(t, err)
+		require.EqualValues(t, 20001, r.spot.port)
+		require.Equal(t, -1, r.marker)
+		r.close()
+	}
+}
+
+// The search tries a bounded number of ports, and each at most once.
+func TestPortRangeSome(t *testing.T) {
+	for _, r := range []portRange{{1, 1}, {1, 2}, {100, 1000}, {32768, 60999}} {
+		n := r.high - r.low + 1
+		for _, limit := range []int{1, n, n + 1} {
+			ports := slices.Collect(r.some(limit))
+			require.Len(t, ports, min(n, limit))
+			slices.Sort(ports)
+			require.Len(t, slices.Compact(slices.Clone(ports)), len(ports))
+			require.GreaterOrEqual(t, int(ports[0]), r.low)
+			require.LessOrEqual(t, int(ports[len(ports)-1]), r.high)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+func requireHolder(t *testing.T, err error, want cm.HolderError) {
+	t.Helper()
+	var holder *cm.HolderError
+	require.ErrorAs(t, err, &holder)
+	require.ErrorIs(t, err, want.Err)
+	require.Equal(t, want, *holder)
+}
+
+// Who binds, or listens on, an address that a process of another user holds is told
+// the user, whether that process listens or not.
+func TestBindTellsHolder(t *testing.T) {
+	needsRoot(t)
+	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
+	for role, other := range map[string]string{"squat-accepting": "127.0.0.1", "squat-bound": "127.0.0.1", "squat-full": "0.0.0.0"} {
+		t.Run(role, func(t *testing.T) {
+			line, kill := startPeer(t, role, name)
+			defer kill()
+			require.Equal(t, "squatting", line())
+			want := cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerUser, Known: true}
+			if other == "0.0.0.0" {
+				want.Err = cm.ErrAddrNotAvailable
+			}
+			s := newParty(t)
+			id := s.id(cm.TCP)
+			requireHolder(t, id.Bind(netip.MustParseAddrPort(other+":7472")), want)
+		})
+	}
+}
+
+// A listener that shares its port is told who listens there.
+func TestListenTellsHolder(t *testing.T) {
+	needsRoot(t)
+	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
+	s := newParty(t)
+	id := s.id(cm.TCP)
+	require.NoError(t, id.SetReuseAddr(true))
+	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:7472")))
+	line, kill := startPeer(t, "squat-accepting", name)
+	defer kill()
+	require.Equal(t, "squatting", line())
+	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerUser, Known: true})
+}
+
+// The marker of a wildcard is a datagram socket, which can be held alone.
+func TestBindTellsHolderOfMarker(t *testing.T) {
+	const name = "@rdmaloop/1/tcp/*4/7472"
+	fd, err := bindMarker(name)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	id := newParty(t).id(cm.TCP)
+	requireHolder(t, id.Bind(netip.MustParseAddrPort("0.0.0.0:7472")),
+		cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true})
+}
+
+func TestHolderUser(t *testing.T) {
+	const name = "@rdmaloop/test/holder"
+	_, known := holderUser(name)
+	require.False(t, known)
+	_, err := listenerUser(name)
+	require.ErrorIs(t, err, unix.ECONNREFUSED)
+
+	fd, err := bindSocket(name)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	uid, known := socketUser(name, unix.SOCK_SEQPACKET)
+	require.True(t, known)
+	require.EqualValues(t, os.Geteuid(), uid)
+	_, known = socketUser(name, unix.SOCK_DGRAM)
+	require.False(t, known)
+
+	require.NoError(t, unix.Listen(fd, 1))
+	uid, err = listenerUser(name)
+	require.NoError(t, err)
+	require.EqualValues(t, os.Geteuid(), uid)
+}
+
+// A connected socket shows the name of the one that it is connected to, and of the
+// one that it was accepted on.
+func TestDiagSearch(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		holder    []uint32
+		connected []uint32
+		uid       uint32
+		known     bool
+	}{
+		{"nothing", nil, nil, 0, false},
+		{"a holder", []uint32{7}, nil, 7, true},
+		{"a holder among the connected", []uint32{7}, []uint32{8, 9}, 7, true},
+		{"one that is connected", nil, []uint32{8}, 8, true},
+		{"connected ones of one user", nil, []uint32{8, 8}, 8, true},
+		{"connected ones of two users", nil, []uint32{8, 9}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			uid, known := (&diagSearch{holder: c.holder, connected: c.connected}).user()
+			require.Equal(t, c.known, known)
+			require.Equal(t, c.uid, uid)
+		})
+	}
+}
+
+func FuzzDiagAnswer(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(diagRequest())
+	f.Add(append(diagRequest(), make([]byte, 64)...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = (&diagSearch{name: "x"}).takeAll(b)
+		_, _ = parseRoute(b)
+	})
+}
