@@ -176,21 +176,28 @@ func (s SIDRStatus) String() string {
 }
 
 // An UnreachableError says that a peer did not answer, or that a datagram
-// lookup was refused.
+// lookup was refused. It matches ErrTimedOut or ErrRefused, whichever it was.
 type UnreachableError struct {
 	// SIDR is the status of a refused datagram lookup, or SIDROK when nobody
 	// answered.
 	SIDR SIDRStatus
 	// PrivateData is what a refusing peer sent along: a copy, the holder's.
 	PrivateData []byte
-	// ByApplication and Cause are as in RejectError.
+	// ByApplication is as in RejectError.
 	ByApplication bool
-	Cause         error
+	// Cause is as in RejectError. With SIDROK it is why no answer will come: it
+	// matches syscall.ECONNREFUSED when the host of the peer has said that no
+	// process has the port that requests go to. Nil means that nobody has answered
+	// in time.
+	Cause error
 }
 
 func (e *UnreachableError) Error() string {
-	if e.SIDR == SIDROK {
-		return because("unreachable: no answer", e.Cause)
+	switch {
+	case e.SIDR == SIDROK && e.Cause == nil:
+		return "unreachable: no answer"
+	case e.SIDR == SIDROK:
+		return because("unreachable", e.Cause)
 	}
 	return because(fmt.Sprintf("datagram lookup: %v", e.SIDR), e.Cause)
 }
@@ -201,7 +208,7 @@ func (e *UnreachableError) Unwrap() error { return e.Cause }
 // Is makes errors.Is hold for ErrRefused or ErrTimedOut, whichever it was, and for
 // verbs.ErrNoResources when the peer had no queue pair to name.
 func (e *UnreachableError) Is(target error) bool {
-	if e.SIDR == SIDROK {
+	if e.SIDR == SIDROK && e.Cause == nil {
 		return target == ErrTimedOut
 	}
 	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP

@@ -1,6 +1,7 @@
 package cm_test
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -51,6 +52,20 @@ func TestRejected(t *testing.T) {
 		require.Equal(t, tt.app, rejected.ByApplication)
 		require.Equal(t, []byte("busy"), rejected.PrivateData, "it outlives the event")
 		require.EqualError(t, err, tt.text)
+	}
+}
+
+// A peer whose host says that nobody is there was not waited for in vain.
+func TestUnreachableRefused(t *testing.T) {
+	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+		ev := failing(t, ps, cm.StateConnecting, cm.TransportEvent{
+			Type: cm.Unreachable, Status: -111, Err: syscall.ECONNREFUSED,
+		})
+		require.ErrorIs(t, ev.Err, cm.ErrRefused)
+		require.ErrorIs(t, ev.Err, syscall.ECONNREFUSED)
+		require.NotErrorIs(t, ev.Err, cm.ErrTimedOut)
+		require.EqualError(t, ev.Err, "unreachable: connection refused")
+		require.NoError(t, ev.Ack())
 	}
 }
 

@@ -210,8 +210,22 @@ func (ch *channel) watch(fd int, s watched) error {
 	return nil
 }
 
+// watchErrors has a descriptor's source called only when there is an error to take.
+// Epoll tells of errors always (epoll_ctl(2)).
+func (ch *channel) watchErrors(fd int, s watched) error {
+	if err := ch.registerFor(fd, 0); err != nil {
+		return err
+	}
+	ch.sources[int32(fd)] = s
+	return nil
+}
+
 func (ch *channel) register(fd int) error {
-	return unix.EpollCtl(ch.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLRDHUP, Fd: int32(fd)})
+	return ch.registerFor(fd, unix.EPOLLIN|unix.EPOLLRDHUP)
+}
+
+func (ch *channel) registerFor(fd int, events uint32) error {
+	return unix.EpollCtl(ch.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
 // unwatch ends it. The descriptor is still open.

@@ -159,18 +159,18 @@ func (i *id) timedOut(time.Time) {
 	switch i.phase {
 	case phaseRequestSent:
 		i.cancelRequest()
-		i.unreachable()
+		i.unreachable(statusTimedOut, nil)
 	case phaseReplySent:
-		i.unreachable()
+		i.unreachable(statusTimedOut, nil)
 	case phaseLeaving:
 		i.disconnected(statusTimedOut)
 	}
 }
 
-func (i *id) unreachable() {
+func (i *id) unreachable(status int, cause error) {
 	i.enter(phaseOver)
 	i.failQP()
-	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: statusTimedOut})
+	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
 }
 
 // cancelRequest tells the peer that nobody waits for the answer to a connection

@@ -61,12 +61,7 @@ func TestPaths(t *testing.T) {
 			exchange(t, client, active.QP(), server, passive.QP())
 			exchange(t, server, passive.QP(), client, active.QP())
 
-			require.NoError(t, active.Disconnect())
-			server.want(cm.Disconnected, passive)
-			require.NoError(t, passive.Disconnect())
-			server.want(cm.TimewaitExit, passive)
-			client.want(cm.Disconnected, active)
-			client.want(cm.TimewaitExit, active)
+			part(client, active, server, passive)
 			client.quiet()
 		})
 	}

@@ -32,6 +32,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"server-udp-silent":  func(t *testing.T, _ string) { peerServer(t, cm.UDP, peerFetch) },
 	"server-established": func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
 	"vandal":             peerVandal,
+	"nobody-six":         peerNobodySix,
 	"serves":             peerServes,
 	"listen-on-all":      peerListenOnAll,
 	"added-address":      peerAddedAddress,

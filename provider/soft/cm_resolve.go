@@ -14,6 +14,7 @@ import (
 const (
 	statusNoDevice = -19  // ENODEV
 	statusTimedOut = -110 // ETIMEDOUT
+	statusRefused  = -111 // ECONNREFUSED
 )
 
 // devicePort is the number of the device's only port.

@@ -47,6 +47,7 @@ func dialWire(i *id, m message) error {
 	if c.port, err = c.x.open(plain(i.local.Addr()), ch); err != nil {
 		return err
 	}
+	c.port.readyToAsk(ch)
 	c.register()
 	i.carrier = c
 	if r, ok := m.(*requestMsg); ok {
@@ -94,6 +95,10 @@ func (c *wireCarrier) send(m message) error {
 func (c *wireCarrier) transmit(m *wire.MAD) {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
+	if a := c.port.asking.Load(); a != nil && asks(m) {
+		a.socket.send(m, c.remote)
+		return
+	}
 	c.port.send(m, c.remote)
 }
 

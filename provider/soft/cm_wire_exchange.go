@@ -96,6 +96,9 @@ func (p *madPort) release() {
 	if p.users--; p.users == 0 {
 		delete(p.x.ports, p.local)
 		p.madSocket.close()
+		if a := p.asking.Load(); a != nil {
+			a.socket.close()
+		}
 	}
 }
 

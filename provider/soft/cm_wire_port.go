@@ -5,6 +5,7 @@ package soft
 import (
 	"net"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
@@ -16,6 +17,9 @@ import (
 type madNetwork interface {
 	// open opens a local address.
 	open(local netip.Addr) (madSocket, error)
+	// openAsking opens a socket for requests from a local address, or nil where
+	// they go by the madSocket.
+	openAsking(local netip.Addr) (*askingSocket, error)
 }
 
 // A madSocket is one local address. One goroutine at a time.
@@ -78,10 +82,11 @@ func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 // A madPort is a local address that connection management uses.
 type madPort struct {
 	madSocket
-	x     *madExchange
-	local netip.Addr
-	mtu   verbs.MTU // what a path from here carries
-	users int
+	x      *madExchange
+	local  netip.Addr
+	mtu    verbs.MTU // what a path from here carries
+	users  int
+	asking atomic.Pointer[askingPort] // nil before the first request; set with the exchange's lock
 }
 
 // roceOverhead is what rdma_cm takes off the MTU of an interface for the headers
@@ -126,6 +131,7 @@ func (ch *channel) watchPort(p *madPort) error {
 		}
 	}
 	ch.ports[p]++
+	ch.watchAsking(p)
 	return nil
 }
 
@@ -136,6 +142,9 @@ func (ch *channel) unwatchPort(p *madPort) {
 	delete(ch.ports, p)
 	if fd := p.fd(); fd >= 0 {
 		ch.unwatch(fd)
+	}
+	if a := p.asking.Load(); a != nil {
+		ch.unwatch(a.socket.fd)
 	}
 }
 

@@ -75,6 +75,9 @@ func (n *simMADs) open(local netip.Addr) (madSocket, error) {
 	return &simSocket{n.w, port}, err
 }
 
+// openAsking: the network refuses nothing by itself.
+func (n *simMADs) openAsking(netip.Addr) (*askingSocket, error) { return nil, nil }
+
 type simSocket struct {
 	w    *madWorld
 	port *udpPort

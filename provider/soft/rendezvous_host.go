@@ -84,13 +84,21 @@ func socketName(fd int) (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	switch name := name.(type) {
-	case *unix.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(name.Addr), uint16(name.Port)), nil
-	case *unix.SockaddrInet6:
-		return netip.AddrPortFrom(netip.AddrFrom16(name.Addr).WithZone(zoneName(name.ZoneId)), uint16(name.Port)), nil
+	if at, ok := nameOf(name); ok {
+		return at, nil
 	}
 	return netip.AddrPort{}, cm.ErrNoRoute
+}
+
+// nameOf is the address and port of a socket's name.
+func nameOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
+	switch name := name.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(name.Addr), uint16(name.Port)), true
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(name.Addr).WithZone(zoneName(name.ZoneId)), uint16(name.Port)), true
+	}
+	return at, false
 }
 
 // discardPort stands in where a port is needed that nothing is sent to.

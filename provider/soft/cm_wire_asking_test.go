@@ -1,0 +1,267 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// wantNobody requires the end of a request to a host where nobody is.
+func wantNobody(s *party, id *cm.ID) {
+	s.t.Helper()
+	ev := s.want(cm.Unreachable, id)
+	require.Equal(s.t, statusRefused, ev.Status)
+	require.ErrorIs(s.t, ev.Err, unix.ECONNREFUSED)
+	require.ErrorIs(s.t, ev.Err, cm.ErrRefused)
+	require.NotErrorIs(s.t, ev.Err, cm.ErrTimedOut)
+	require.ErrorContains(s.t, ev.Err, "no process has UDP port")
+	want := verbs.StateError
+	if id.PortSpace() == cm.UDP {
+		want = verbs.StateRTS
+	}
+	require.Equal(s.t, want, id.QP().State())
+}
+
+// unreadable requires that a descriptor has nothing to tell.
+func unreadable(t *testing.T, fd int) {
+	t.Helper()
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	require.NoError(t, err)
+	require.Zero(t, n)
+}
+
+// dialNobody asks for a peer whose host says that no process has the UDP port. What
+// a test waits for comes long before the connection manager would give up.
+func dialNobody(t *testing.T, ps cm.PortSpace, from, to string) {
+	t.Helper()
+	require.Less(t, safety, answerTimeout)
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
+	for range 2 { // the second time over a socket that has had an error
+		wantNobody(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
+		s.quiet()
+		unreadable(t, s.tc.FD())
+	}
+	require.Zero(t, countsOf(t, s.p.dev)["send_err"])
+}
+
+func TestNobodyThere(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialNobody(t, ps, "127.9.2.1", "127.9.2.2") })
+}
+
+// IPv6 has one loopback address, which this side has itself.
+func TestNobodyThereIPv6(t *testing.T) { inOwnNetwork(t, "nobody-six") }
+
+func peerNobodySix(t *testing.T, _ string) {
+	host(t, "fd00::1", "fd00::2")
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialNobody(t, ps, "fd00::1", "fd00::2") })
+}
+
+// That one peer is not there ends no request to another, and no connection: neither
+// those of the same socket, nor those of another channel of the device.
+func TestNobodyThereHarmsNoOther(t *testing.T) {
+	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
+	client, server := openParty(t, cfg), openParty(t, cfg)
+	l := server.listen(cm.TCP, "127.9.2.3:0", 0)
+	open := client.connectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	client.want(cm.Established, open)
+	server.want(cm.Established, passive)
+
+	waiting := client.connectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
+	late, _ := server.request(l)
+	for range 10 {
+		wantNobody(client, client.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7")))
+		exchange(t, client, open.QP(), server, passive.QP())
+	}
+	server.createQP(late)
+	require.NoError(t, late.Accept(nil))
+	client.want(cm.Established, waiting)
+	server.want(cm.Established, late)
+	exchange(t, client, waiting.QP(), server, late.QP())
+	require.Zero(t, countsOf(t, client.p.dev)["send_err"])
+	part(client, open, server, passive)
+	part(client, waiting, server, late)
+	client.quiet()
+	server.quiet()
+}
+
+// part ends a connection in order.
+func part(client *party, active *cm.ID, server *party, passive *cm.ID) {
+	client.t.Helper()
+	require.NoError(client.t, active.Disconnect())
+	server.want(cm.Disconnected, passive)
+	require.NoError(client.t, passive.Disconnect())
+	server.want(cm.TimewaitExit, passive)
+	client.want(cm.Disconnected, active)
+	client.want(cm.TimewaitExit, active)
+}
+
+// The refusal is seen by the channel that the ID has moved to.
+func TestNobodyThereAfterMigrate(t *testing.T) {
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
+	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
+	other, err := cm.OpenChannel(s)
+	require.NoError(t, err)
+	before := s.ch
+	require.NoError(t, id.Migrate(other))
+	s.ch = other
+	t.Cleanup(func() { require.NoError(t, before.Close()) })
+	wantNobody(s, id)
+	unreadable(t, before.FD())
+}
+
+// Nothing is received by the socket for requests, so nothing wakes its owner.
+func TestAskingSocketIsDeaf(t *testing.T) {
+	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
+	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.p.dev.cfg.WirePort)))
+	require.NoError(t, err)
+	defer silent.Close()
+	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
+	asking := s.p.dev.mads.ports[id.LocalAddr().Addr()].asking.Load().socket
+	for range 1000 {
+		_, err = silent.WriteToUDPAddrPort(make([]byte, 1000), asking.local)
+		require.NoError(t, err)
+	}
+	s.quiet()
+	unreadable(t, s.tc.FD())
+	n, _, err := unix.Recvfrom(asking.fd, make([]byte, 2000), unix.MSG_DONTWAIT)
+	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
+}
+
+// refused has the client be told that nobody is at an address, with a quote.
+func (w *madWorld) refused(by netip.Addr, quoted []byte) {
+	x := w.client.p.dev.mads
+	x.mu.Lock()
+	x.refused(x.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
+	x.mu.Unlock()
+	w.settle()
+}
+
+// quoted is what a refusal quotes of a message.
+func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madRoom), m, 0).Bytes() }
+
+// A refusal counts only for the request that it quotes, or without a quote for those
+// to that host.
+func TestForgedRefusals(t *testing.T) {
+	w := newMADWorld(t)
+	var sent wire.MAD
+	w.fate = func(m *wire.MAD, _ netip.Addr) int { sent = *m; return 1 }
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	request := sent
+	change := func(change func(m *wire.MAD)) []byte {
+		m := request
+		change(&m)
+		return quoted(&m)
+	}
+	for what, forged := range map[string]struct {
+		by    netip.Addr
+		quote []byte
+	}{
+		"another connection":   {serverAddr, change(func(m *wire.MAD) { m[wire.MADDataOffset] ^= 1 })},
+		"another transaction":  {serverAddr, change(func(m *wire.MAD) { binary.BigEndian.PutUint64(m[8:], m.TID()+1) })},
+		"another message":      {serverAddr, change(func(m *wire.MAD) { binary.BigEndian.PutUint16(m[16:], uint16(wire.AttrDREQ)) })},
+		"another host":         {clientAddr, quoted(&request)},
+		"another host, silent": {clientAddr, nil},
+	} {
+		w.refused(forged.by, forged.quote)
+		require.Equal(t, cm.StateConnecting, active.State(), what)
+		w.client.quiet()
+	}
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+
+	// A connection is not ended by any.
+	w.refused(serverAddr, quoted(&request))
+	w.refused(serverAddr, nil)
+	w.client.quiet()
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	w.disconnected(active, passive)
+	w.quiet()
+}
+
+// What a refusal quotes may be cut off anywhere.
+func TestQuotedRefusals(t *testing.T) {
+	for _, short := range []bool{false, true} {
+		w := newMADWorld(t)
+		var sent wire.MAD
+		w.fate = func(m *wire.MAD, _ netip.Addr) int { sent = *m; return 0 }
+		active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
+		quote := quoted(&sent)[:wire.BTHSize+wire.DETHSize+wire.MADDataOffset+4]
+		if short {
+			quote = quote[:len(quote)-1]
+		}
+		w.refused(serverAddr, quote)
+		wantNobody(w.client, active)
+		w.quiet()
+	}
+}
+
+// Only the ICMP messages for a port count, not those for a host or a network.
+func TestPortUnreachable(t *testing.T) {
+	for _, c := range []struct {
+		level, option, origin, kind, code byte
+		want                              bool
+	}{
+		{unix.IPPROTO_IP, unix.IP_RECVERR, unix.SO_EE_ORIGIN_ICMP, 3, 3, true},
+		{unix.IPPROTO_IP, unix.IP_RECVERR, unix.SO_EE_ORIGIN_ICMP, 3, 1, false},
+		{unix.IPPROTO_IP, unix.IP_RECVERR, unix.SO_EE_ORIGIN_ICMP, 3, 4, false},
+		{unix.IPPROTO_IP, unix.IP_RECVERR, unix.SO_EE_ORIGIN_ICMP, 11, 3, false},
+		{unix.IPPROTO_IP, unix.IP_RECVERR, unix.SO_EE_ORIGIN_LOCAL, 3, 3, false},
+		{unix.IPPROTO_IP, unix.IP_TTL, unix.SO_EE_ORIGIN_ICMP, 3, 3, false},
+		{unix.IPPROTO_IPV6, unix.IPV6_RECVERR, unix.SO_EE_ORIGIN_ICMP6, 1, 4, true},
+		{unix.IPPROTO_IPV6, unix.IPV6_RECVERR, unix.SO_EE_ORIGIN_ICMP6, 1, 3, false},
+		{unix.IPPROTO_IPV6, unix.IPV6_RECVERR, unix.SO_EE_ORIGIN_ICMP6, 3, 3, false},
+	} {
+		control := errorControl(c.level, c.option, []byte{0, 0, 0, 0, c.origin, c.kind, c.code, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+		require.Equal(t, c.want, portUnreachable(control), "%+v", c)
+		require.False(t, portUnreachable(control[:len(control)-8]))
+	}
+	require.False(t, portUnreachable(nil))
+}
+
+// errorControl is a control message (cmsg(3)).
+func errorControl(level, option byte, data []byte) []byte {
+	b := make([]byte, unix.CmsgSpace(len(data)))
+	header := unix.SizeofCmsghdr
+	word := header - 8
+	if word == 8 {
+		binary.NativeEndian.PutUint64(b, uint64(unix.CmsgLen(len(data))))
+	} else {
+		binary.NativeEndian.PutUint32(b, uint32(unix.CmsgLen(len(data))))
+	}
+	binary.NativeEndian.PutUint32(b[word:], uint32(level))
+	binary.NativeEndian.PutUint32(b[word+4:], uint32(option))
+	copy(b[header:], data)
+	return b
+}
+
+// What strangers write into ICMP messages is read without harm.
+func FuzzRefusal(f *testing.F) {
+	var m wire.MAD
+	r := wire.REQ{LocalID: 7}
+	r.Encode(&m, 9)
+	f.Add(quoted(&m), errorControl(unix.IPPROTO_IP, unix.IP_RECVERR, make([]byte, 16)))
+	f.Add([]byte{}, []byte{1})
+	f.Fuzz(func(t *testing.T, quoted, control []byte) {
+		portUnreachable(control)
+		if q, ok := quoteOf(quoted); ok {
+			const id = wire.BTHSize + wire.DETHSize + wire.MADDataOffset
+			require.Equal(t, binary.BigEndian.Uint32(quoted[id:]), q.id)
+		}
+	})
+}
