@@ -185,6 +185,14 @@ func TestListenAndConnect(t *testing.T) {
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
 }
 
+// By the wire a server that is not there is noticed as soon as by TCP.
+func TestNoServer(t *testing.T) {
+	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
+	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
+	require.Equal(t, exitFailed, p.exit(t))
+	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
+}
+
 // A server says where it is reached, and where it is not.
 func TestTellServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer

@@ -20,15 +20,16 @@ type inbox struct {
 const maxJobs = 1024
 
 // leave adds work, from any goroutine. It is done with the lock of the channel
-// held.
-func (b *inbox) leave(job func()) {
+// held. It returns false when the work is lost.
+func (b *inbox) leave(job func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || len(b.jobs) >= maxJobs {
-		return
+		return false
 	}
 	b.jobs = append(b.jobs, job)
 	b.ring(true)
+	return true
 }
 
 // take returns the work there is.

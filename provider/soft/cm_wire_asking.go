@@ -126,7 +126,7 @@ func (ch *channel) watchAsking(p *madPort) {
 func (a *askingPort) readable() {
 	a.port.x.mu.Lock()
 	defer a.port.x.mu.Unlock()
-	a.socket.takeErrors(func(to netip.AddrPort, quoted []byte) { a.port.x.refused(a.port, to, quoted) })
+	a.socket.takeErrors(func(to netip.AddrPort, quoted []byte) { a.port.x.portClosed(a.port, to, quoted) })
 }
 
 var _ watched = (*askingPort)(nil)
@@ -203,10 +203,10 @@ func quoteOf(quoted []byte) (q quote, ok bool) {
 	return quote{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// refused: the host of a peer says that nobody is there. Anybody can say so, in the
+// portClosed: the host of a peer says that nobody is there. Anybody can say so, in the
 // name of every host. So it counts only for a request that was sent there, and that it
 // quotes if it quotes any; and never for a connection.
-func (x *madExchange) refused(port *madPort, by netip.AddrPort, quoted []byte) {
+func (x *madExchange) portClosed(port *madPort, by netip.AddrPort, quoted []byte) {
 	of := func(c *wireCarrier) bool { return c != nil && c.port == port && c.remote == plain(by.Addr()) }
 	q, quotes := quoteOf(quoted)
 	if quotes {

@@ -144,7 +144,7 @@ func TestAskingSocketIsDeaf(t *testing.T) {
 func (w *madWorld) refused(by netip.Addr, quoted []byte) {
 	x := w.client.p.dev.mads
 	x.mu.Lock()
-	x.refused(x.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
+	x.portClosed(x.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
 	x.mu.Unlock()
 	w.settle()
 }

@@ -23,6 +23,9 @@ type wireGate struct {
 	newsErr error        // why addresses that come later are not noticed, or nil
 	open    bool
 	closed  bool // with the exchange's lock
+	// waiting are the requests that were left for the channel, and have not been
+	// looked at. With the exchange's lock.
+	waiting map[*newcomer]struct{}
 }
 
 // openWireGate opens the gate of a listener on the address that it is bound to,
@@ -31,7 +34,7 @@ type wireGate struct {
 func openWireGate(i *id) *wireGate {
 	ch := i.ch.Load()
 	g := &wireGate{
-		x: ch.dev.mads, ch: ch, id: i, spot: i.port.spot, open: true,
+		x: ch.dev.mads, ch: ch, id: i, spot: i.port.spot, open: true, waiting: make(map[*newcomer]struct{}),
 		service: wire.NewServiceID(uint16(i.ps), i.port.spot.port),
 	}
 	if g.spot.wildcard() {
@@ -72,22 +75,47 @@ func (g *wireGate) move(to *channel) error {
 	return nil
 }
 
+// close: see gate. Requests that came before are refused like those that nobody has
+// fetched, wherever they wait (rdma_destroy_id(3)).
 func (g *wireGate) close() {
+	for _, p := range g.places.ports() {
+		p.drain()
+	}
 	g.x.mu.Lock()
 	g.closed = true
 	rest := slices.DeleteFunc(g.x.gates[g.service], func(o *wireGate) bool { return o == g })
 	if g.x.gates[g.service] = rest; len(rest) == 0 {
 		delete(g.x.gates, g.service)
 	}
+	for n := range g.waiting {
+		g.x.turnAway(n)
+	}
+	g.waiting = nil
 	g.x.mu.Unlock()
 	g.news.close(g.ch)
 	g.places.close(g.ch)
 }
 
+// turnAway refuses a request that was not looked at, unless there is an ID that a copy
+// of it has made: that outlives the listener. The caller holds the lock.
+func (x *madExchange) turnAway(n *newcomer) {
+	if x.known(n) {
+		return
+	}
+	var out wire.MAD
+	if n.lookup() {
+		encodeSIDRREP(&out, &lookupReplyMsg{status: cm.SIDRReject}, n.answer, n.id)
+	} else {
+		r := wire.REJ{RemoteID: n.id, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
+		r.Encode(&out, n.tid)
+	}
+	n.port.send(&out, n.from)
+}
+
 // leave: see wireCarrier.leave.
-func (g *wireGate) leave(job func()) {
+func (g *wireGate) leave(job func()) bool {
 	ch := g.ch
-	ch.inbox.leave(func() {
+	return ch.inbox.leave(func() {
 		if g.isOn(ch, job) {
 			job()
 		}
@@ -109,6 +137,7 @@ type newcomer struct {
 	from   netip.Addr
 	m      message
 	id     uint32         // of the connection, or of the lookup
+	tid    uint64         // of the message
 	guid   uint64         // of a connection
 	qpn    uint32         // of a connection
 	answer wire.ServiceID // of a lookup
@@ -116,9 +145,21 @@ type newcomer struct {
 
 func (n *newcomer) lookup() bool { return n.m.kind() == kindSIDRREQ }
 
+// bring leaves a request for the channel of the gate. The caller holds the exchange's
+// lock.
+func (g *wireGate) bring(n *newcomer) {
+	if g.leave(func() { g.enter(n) }) {
+		g.waiting[n] = struct{}{}
+	}
+}
+
 // enter makes an ID of a request, unless it is there already.
 func (g *wireGate) enter(n *newcomer) {
-	if !g.open && g.id.ps == cm.TCP || g.known(n) {
+	g.x.mu.Lock()
+	delete(g.waiting, n)
+	known := g.x.known(n)
+	g.x.mu.Unlock()
+	if !g.open && g.id.ps == cm.TCP || known {
 		return
 	}
 	port, err := g.x.open(n.port.local, g.ch)
@@ -142,14 +183,12 @@ func (g *wireGate) enter(n *newcomer) {
 }
 
 // known reports whether a request has been met. It may have come twice before it
-// got here.
-func (g *wireGate) known(n *newcomer) bool {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
+// got here. The caller holds the lock.
+func (x *madExchange) known(n *newcomer) bool {
 	if n.lookup() {
-		return g.x.lookups[lookupKey{n.from, n.id}] != nil
+		return x.lookups[lookupKey{n.from, n.id}] != nil
 	}
-	return g.x.byPeer[peerKey{n.from, n.guid, n.id}] != nil || g.x.byQP[peerKey{n.from, n.guid, n.qpn}] != nil
+	return x.byPeer[peerKey{n.from, n.guid, n.id}] != nil || x.byQP[peerKey{n.from, n.guid, n.qpn}] != nil
 }
 
 var _ gate = (*wireGate)(nil)

@@ -26,8 +26,9 @@ type madNetwork interface {
 type madSocket interface {
 	// fd becomes readable when something has arrived; -1 where it never does.
 	fd() int
-	// receive takes what has arrived, some of it, and never blocks.
-	receive(to packetSink)
+	// receive takes what has arrived, some of it, and never blocks. It returns how
+	// many datagrams there were.
+	receive(to packetSink) int
 	// send sends a datagram, or loses it.
 	send(m *wire.MAD, to netip.Addr)
 	close()
@@ -61,9 +62,10 @@ type udpMADSocket struct {
 	psn  psn.Value
 }
 
-func (s *udpMADSocket) fd() int               { return s.port.mads }
-func (s *udpMADSocket) receive(to packetSink) { s.in.receive(to) }
-func (s *udpMADSocket) close()                { s.port.release() }
+func (s *udpMADSocket) fd() int { return s.port.mads }
+func (s *udpMADSocket) close()  { s.port.release() }
+
+func (s *udpMADSocket) receive(to packetSink) int { return s.in.receive(to) }
 
 // send: datagrams are numbered, for no more use than to be told apart (IBTA vol.
 // 1, 9.8.2.1). One that the system does not take now is lost like any other.
@@ -153,6 +155,18 @@ func (p *madPort) readable() {
 	p.x.mu.Lock()
 	defer p.x.mu.Unlock()
 	p.madSocket.receive(heldExchange{p.x})
+}
+
+// drain takes what has arrived, up to 2,048 datagrams: with the default of
+// net.core.rmem_max a socket holds fewer.
+func (p *madPort) drain() {
+	p.x.mu.Lock()
+	defer p.x.mu.Unlock()
+	for range drainRounds {
+		if p.madSocket.receive(heldExchange{p.x}) == 0 {
+			return
+		}
+	}
 }
 
 var _ watched = (*madPort)(nil)

@@ -40,8 +40,7 @@ func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		x.reject(port, from, mad, wire.AnsweredREQ, reason)
 		return
 	}
-	n := &newcomer{port: port, from: from, guid: r.CAGUID, id: r.LocalID, qpn: r.QPN, m: m}
-	g.leave(func() { g.enter(n) })
+	g.bring(&newcomer{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
 }
 
 // listener finds who listens, or says why a request is refused.
@@ -105,8 +104,7 @@ func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		port.send(&out, from)
 		return
 	}
-	n := &newcomer{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID}
-	g.leave(func() { g.enter(n) })
+	g.bring(&newcomer{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
 }
 
 // expectAnswer remembers a lookup until the carrier ends.

@@ -83,9 +83,9 @@ type simSocket struct {
 	port *udpPort
 }
 
-func (s *simSocket) fd() int            { return -1 }
-func (s *simSocket) receive(packetSink) {}
-func (s *simSocket) close()             { s.port.release() }
+func (s *simSocket) fd() int                { return -1 }
+func (s *simSocket) receive(packetSink) int { return 0 }
+func (s *simSocket) close()                 { s.port.release() }
 
 func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	s.w.sent = append(s.w.sent, m.Attribute())

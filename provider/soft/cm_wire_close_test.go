@@ -1,0 +1,88 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// A request that the channel of a listener has not looked at is refused when the
+// listener closes, like one that was not fetched.
+func TestWireCMListenerCloses(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		w := newMADWorld(t)
+		l := w.listen(ps, 8)
+		var ids [2]*cm.ID
+		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
+		fetched, _ := w.request(l)
+		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
+		// A request waits, as does a copy of the one that was fetched.
+		w.clock.advance(firstRepeat)
+		w.client.quiet() // repeats
+		for w.land() {
+		}
+		require.NoError(t, l.Close())
+		w.drive()
+		for _, id := range ids[1:] {
+			w.await(w.client)
+			if ps == cm.UDP {
+				wantUnreachable(w.client, id, cm.SIDRReject, false, padded("", 136))
+			} else {
+				wantRejected(w.client, id, cm.RejectConsumer, false, padded("", 148))
+			}
+		}
+		w.client.quiet()
+
+		// The ID that was fetched lives on.
+		w.accept(fetched, nil)
+		w.want(w.client, cm.Established, ids[0])
+		require.Empty(t, w.server.p.dev.mads.gates)
+	})
+}
+
+// So is one that is still in the socket, though nobody looks at the channel any more.
+func TestWireCMListenerClosesUnread(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
+		client, server := openParty(t, cfg), openParty(t, cfg)
+		l := server.listen(ps, "127.9.3.2:0", 0)
+		var ids [40]*cm.ID // more than one call of the system takes
+		for i := range ids {
+			ids[i] = client.connectingFrom(ps, "127.9.3.1", l.LocalAddr())
+		}
+		require.NoError(t, l.Close())
+		require.Empty(t, server.p.dev.udp.addrs(), "the UDP port is free")
+		for range ids {
+			ev := client.next()
+			require.Contains(t, ids, ev.ID)
+			require.ErrorIs(t, ev.Err, cm.ErrRefused)
+			if ps == cm.UDP {
+				require.EqualValues(t, cm.SIDRReject, ev.Status)
+			} else {
+				require.EqualValues(t, cm.RejectConsumer, ev.Status)
+			}
+			require.NoError(t, ev.Ack())
+		}
+	})
+}
+
+// Nothing is kept of requests that have been looked at.
+func TestWireCMWaitingRequests(t *testing.T) {
+	w := newMADWorld(t)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	w.land()
+	gate := w.server.p.dev.mads.gates[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
+	require.Len(t, gate.waiting, 1)
+	w.drive()
+	require.Empty(t, gate.waiting)
+	passive, _ := w.request(l)
+	require.NoError(t, passive.Reject(nil))
+	w.await(w.client)
+	wantRefusal(w.client, active, false, padded("", 148))
+}
