@@ -98,7 +98,11 @@ func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	}
 	defer s.close()
 	if name != "" {
-		if err := s.bind(name); err != nil {
+		err := s.bind(name)
+		if errors.Is(err, unix.EADDRINUSE) {
+			return nil // somebody has it: the next round has another
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,8 @@ func TestHonestRequest(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	did := sc.attack(hostile.RoleForger, sameUser, hostile.Spec{Rounds: 20, Honest: true})
 	t.Logf("%+v", did)
-	require.Greater(t, did.Admitted, uint64(10)) // a port may be taken by chance
+	require.NotZero(t, did.Admitted) // a port may be taken by chance
+	require.Zero(t, did.Refused)
 	sc.end()
 }
 

@@ -4,6 +4,7 @@ package hostile_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,4 +22,26 @@ func TestStoppedClientOnWire(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, note.Tally.Failed+note.Tally.Lost+note.Tally.Damaged, "%+v", note.Tally)
 	sc.end()
+}
+
+// Clients that are killed with messages on their way are noticed by the keepalive, and
+// leave nothing behind.
+func TestKilledClientsOnWire(t *testing.T) {
+	sc := onWire(t, hostile.Spec{Keepalive: 5 * time.Second})
+	for seed := range uint64(3) {
+		victim, _ := sc.start(hostile.RoleClient, sameUser, wired(hostile.Spec{Conns: 20, Seed: 10 + seed}))
+		victim.Kill()
+	}
+	sc.eventually(func() bool { return sc.report(sc.server).Server.Opened >= 64 }, "the server has had them")
+	sc.grewBy(64 * mebi)
+	sc.end()
+}
+
+// Clients of a server that was killed notice when all retries are used up.
+func TestKilledServerOnWire(t *testing.T) {
+	sc := onWire(t, hostile.Spec{})
+	sc.server.Kill()
+	sc.eventually(func() bool { return sc.report(sc.client).Tally.Failed >= 4 }, "clients notice")
+	_, err := sc.client.Finish()
+	require.NoError(t, err)
 }
