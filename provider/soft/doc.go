@@ -127,4 +127,9 @@
 // user of a listener is the one that called listen(2), also when the socket was then
 // handed to a process of another user. The addresses that a request names are
 // compared with the name of the client's socket (rendezvous_source.go).
+//
+// Datagrams to this host go over such sockets, too, so they neither reach nor come
+// from processes of other users, whatever queue pair number an address handle or a
+// lookup named. Which queue pair and which address of this host a datagram is from is
+// what its sender claims, as it is on a wire.
 package soft
