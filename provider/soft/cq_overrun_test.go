@@ -36,17 +36,18 @@ func TestCQOverrun(t *testing.T) {
 			successes := 0
 			var err error
 			for range pollLimit {
+				into := a.wc
+				if progress == verbs.ProgressAuto {
+					into = nil // who takes completions in time has no overrun
+				}
 				var n int
-				if n, err = a.cq.Poll(a.wc); err != nil {
+				if n, err = a.cq.Poll(into); err != nil {
 					break
 				}
 				successes += n
-				require.LessOrEqual(t, successes, 64)
+				require.LessOrEqual(t, successes, 4)
 			}
 			require.ErrorIs(t, err, verbs.ErrOverrun)
-			if progress == verbs.ProgressManual {
-				require.Equal(t, 4, successes)
-			}
 			require.Equal(t, verbs.StateError, a.qp.State())
 			require.Equal(t, []verbs.AsyncEvent{{Type: verbs.AsyncCQError, CQ: a.cq}, {Type: verbs.AsyncQPFatal, QP: a.qp}}, asyncEvents(t, d))
 			require.ErrorIs(t, a.cq.Arm(false), verbs.ErrOverrun)
