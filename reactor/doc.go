@@ -96,4 +96,8 @@
 // bytes each. A received message is the handler's until OnMessage returns, and
 // longer with Message.Keep. One that was kept, or leased with Loop.Lease, is the
 // holder's until Release, or until SendBuffer accepts it.
+//
+// The memory grows with what is in use, and within 40 s of its last use it goes back to
+// the system: the pages of free buffers with the software device, and elsewhere, as a
+// device pins its pages, pieces of up to 16 MiB none of whose buffers is in use.
 package reactor
