@@ -25,7 +25,7 @@ import (
 
 func main() {
 	run := flag.String("run", "", "run the cases whose name this regular expression matches")
-	limit := flag.Duration("limit", 10*time.Minute, "how long the guest may run")
+	limit := flag.Duration("limit", 20*time.Minute, "how long the guest may run")
 	accel := flag.String("accel", "tcg", "how qemu runs the guest: tcg works everywhere, kvm is faster")
 	flag.Parse()
 
