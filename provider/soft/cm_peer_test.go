@@ -44,6 +44,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"squat-full":         squatFull,
 	"squat-bound":        squatBound,
 	"server-credentials": peerAcceptAllowed,
+	"unmapped-server":    peerUnmappedServer,
 	"nonlocal-bind":      peerNonlocalBind,
 }
 

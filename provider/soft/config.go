@@ -56,7 +56,10 @@ type Config struct {
 	// path, in addition to root and the user that the device belongs to (the
 	// effective user ID at Open). AnyUser in the list allows every user. A user
 	// ID that is not mapped into this user namespace counts as a user of its
-	// own, and is allowed by AnyUser only. Empty allows no one else.
+	// own, and is allowed by AnyUser only. That includes the user of this process
+	// itself, when it has the number of such users (/proc/sys/kernel/overflowuid,
+	// 65534 by default) in a namespace where not every user is mapped. Empty
+	// allows no one else.
 	AllowedUsers []uint32
 	// ListenOnAll makes Listen return an error unless the listener can take
 	// requests by each path that Path allows, at each address that it is bound

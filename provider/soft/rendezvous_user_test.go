@@ -3,11 +3,15 @@
 package soft
 
 import (
+	"errors"
 	"net/netip"
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 )
@@ -56,4 +60,55 @@ func TestListenerRefusesUser(t *testing.T) {
 	require.Empty(t, s.tc.timers)
 	kill()
 	require.NoError(t, lookups.Close())
+}
+
+// peerUnmappedServer is a server in a user namespace that does not map the user of
+// the client. It refuses the client, and asks at the client's address in turn.
+func peerUnmappedServer(t *testing.T, address string) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	say(l.LocalAddr().String())
+	for countsOf(t, s.p.dev)["rcvd_user_err"] == 0 {
+		awaitReadable(t, s.ch.FD())
+		s.quiet()
+	}
+	s.connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
+	ev := s.next()
+	var user *cm.UserError
+	require.ErrorAs(t, ev.Err, &user)
+	require.Equal(t, unmappedUser(), user.UID)
+	require.NotEmpty(t, user.Name)
+	require.NoError(t, ev.Ack())
+	say("refused")
+	linger()
+}
+
+// A user who is not mapped into the user namespace of a process is not allowed. The
+// kernel gives him the number that the process has itself.
+func TestUnmappedUser(t *testing.T) {
+	needsRoot(t)
+	s := newHostParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	cmd := asPeer(t, "unmapped-server", l.LocalAddr().String())
+	const overflow = 65534 // the default of /proc/sys/kernel/overflowuid
+	one := []syscall.SysProcIDMap{{ContainerID: overflow, HostID: peerUser, Size: 1}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: unix.CLONE_NEWUSER, UidMappings: one, GidMappings: one,
+		Credential: &syscall.Credential{Uid: overflow, Gid: overflow},
+	}
+	probe := exec.Command("/proc/self/exe", "-test.run=^$")
+	probe.SysProcAttr = cmd.SysProcAttr
+	if err := probe.Run(); errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
+		t.Skip("this process may not make user namespaces")
+	}
+	line, kill := runPeer(t, cmd)
+	defer kill()
+	s.connecting(cm.TCP, netip.MustParseAddrPort(line()), nil)
+	ev := s.next()
+	var user *cm.UserError
+	require.ErrorAs(t, ev.Err, &user)
+	require.Equal(t, cm.UserError{UID: 0}, *user)
+	require.NoError(t, ev.Ack())
+	require.Equal(t, "refused", line())
+	s.quiet()
 }

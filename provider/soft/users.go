@@ -1,28 +1,60 @@
 package soft
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"slices"
+	"strings"
 )
 
 // AnyUser in Config.AllowedUsers allows the processes of every user. It is the
 // number that no user has: (uid_t) -1, see chown(2).
 const AnyUser = math.MaxUint32
 
-// unmappedUser is the user ID that the kernel reports for users who have none in
-// this user namespace: the default of /proc/sys/kernel/overflowuid, see
-// user_namespaces(7).
-const unmappedUser = 65534
-
 // A userPolicy says which users of this host may be peers on the local path.
 type userPolicy struct {
 	own     uint32   // the effective user ID of this process when the device was opened
 	allowed []uint32 // Config.AllowedUsers
+	// unmapped is the user ID that the kernel reports for users who have none in
+	// this user namespace, or noUser if every user has one.
+	unmapped uint32
 }
 
+// noUser is (uid_t) -1, which no user has.
+const noUser = math.MaxUint32
+
 func newUserPolicy(cfg *Config) userPolicy {
-	return userPolicy{own: uint32(os.Geteuid()), allowed: cfg.AllowedUsers}
+	return userPolicy{own: uint32(os.Geteuid()), allowed: cfg.AllowedUsers, unmapped: unmappedUser()}
+}
+
+// unmappedUser is userPolicy.unmapped for this process. See user_namespaces(7).
+func unmappedUser() uint32 {
+	if ids, err := os.ReadFile("/proc/self/uid_map"); err == nil && mapsAllUsers(string(ids)) {
+		return noUser
+	}
+	number, err := os.ReadFile("/proc/sys/kernel/overflowuid")
+	if err == nil {
+		var uid uint32
+		if _, err = fmt.Sscan(string(number), &uid); err == nil {
+			return uid
+		}
+	}
+	return 65534 // the default of the kernel
+}
+
+// mapsAllUsers reports whether a table of /proc/PID/uid_map maps every user ID, as
+// that of the initial user namespace does. The last number of a line is how many.
+func mapsAllUsers(table string) bool {
+	sum := uint64(0)
+	for line := range strings.Lines(table) {
+		var inside, outside, count uint32
+		if _, err := fmt.Sscan(line, &inside, &outside, &count); err != nil {
+			return false
+		}
+		sum += uint64(count)
+	}
+	return sum == math.MaxUint32
 }
 
 // allows reports whether the processes of a user may be peers. The unmapped user
@@ -31,7 +63,7 @@ func (p userPolicy) allows(uid uint32) bool {
 	switch {
 	case slices.Contains(p.allowed, AnyUser):
 		return true
-	case uid == unmappedUser:
+	case uid == p.unmapped:
 		return false
 	}
 	return uid == p.own || uid == 0 || slices.Contains(p.allowed, uid)
