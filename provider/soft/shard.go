@@ -18,8 +18,8 @@ const (
 	// way.
 	lookEvery = 1024
 	// lookEveryDatagram is the same on a shard with UD queue pairs on the local
-	// path, whose messages come by descriptors only. It looks each time when it
-	// has asked the sockets of the wire anyway.
+	// path, or with sockets of udpRelief, whose messages come by descriptors only.
+	// It looks each time when it has asked the sockets of the wire anyway.
 	lookEveryDatagram = 16
 	// clockEvery is after how many drives running timers are checked.
 	clockEvery = 16
@@ -65,7 +65,7 @@ type shard struct {
 	turn      int     // index of the one that was asked last
 	armed     int     // CQs that are armed and have not fired
 	events    int     // events that wait in channels without a descriptor of their own
-	datagrams int     // UD queue pairs on the local path
+	datagrams int     // UD queue pairs on the local path, and sockets of udpRelief
 	queued    int     // bytes of datagrams that wait for room, see maxShardQueue
 	timers    timerHeap
 	alarm     int64 // what timerfd is set to; 0 when it is not
