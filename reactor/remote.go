@@ -20,10 +20,12 @@ import (
 // refused, and tells nothing of the keys of later regions.
 //
 // The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
-// ends the connection that it came by. With one region in the domain a peer that
-// makes 1,000 connections a second guesses its key after 25 days on average, and with
-// n regions some key n times as soon. The keys of kernel devices can be easier to
-// guess: rdma_rxe has 8 random bits in a key.
+// ends the connection that it came by, and after eight of them the device refuses new
+// connections from that address, or local user, for a time that doubles from one second
+// to ten minutes. A peer that may have 16,384 connections at a time guesses the key of
+// the only region in a domain after two and a half years on average, and one of n keys n
+// times as soon. The keys of kernel devices can be easier to guess: rdma_rxe has 8 random
+// bits in a key.
 type Remote struct {
 	Addr uint64 // virtual address at the peer, as its MR.Addr gives it
 	RKey uint32 // its MR.RKey

@@ -19,6 +19,7 @@ import (
 type madExchange struct {
 	guid    uint64
 	network madNetwork
+	access  *accessLimit
 
 	mu       sync.Mutex
 	ports    map[netip.Addr]*madPort

@@ -36,6 +36,9 @@ func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if reason == 0 {
 		g, reason = x.listener(r.ServiceID, m.dst)
 	}
+	if reason == 0 && x.access.refuses(remoteSource(from)) {
+		reason = cm.RejectNoResources
+	}
 	if reason != 0 {
 		x.reject(port, from, mad, wire.AnsweredREQ, reason)
 		return

@@ -13,7 +13,8 @@ import (
 type counterID uint8
 
 const (
-	completerRetryErr counterID = iota
+	accessRefused counterID = iota
+	completerRetryErr
 	datagramUnsent
 	datagramUserRefused
 	duplicateRequest
@@ -41,6 +42,7 @@ const (
 )
 
 var counterNames = [numCounters]string{
+	accessRefused:       "access_refused",
 	completerRetryErr:   "completer_retry_err",
 	datagramUnsent:      "datagram_unsent",
 	datagramUserRefused: "datagram_user_refused",

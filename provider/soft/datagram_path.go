@@ -105,6 +105,8 @@ func (p *datagramPath) abort(answer)  {}
 
 func (p *datagramPath) requestsWait() bool { return false }
 
+func (p *datagramPath) source() (accessSource, bool) { return accessSource{}, false }
+
 func (p *datagramPath) silence() {}
 func (p *datagramPath) offer()   {}
 

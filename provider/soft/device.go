@@ -47,6 +47,8 @@ type device struct {
 	udp   *udpPorts
 	gids  gidTable
 	mads  *madExchange
+	// access delays the connections of peers that guess keys.
+	access accessLimit
 
 	freePorts func() (portRange, error) // what the system said first
 
@@ -110,6 +112,7 @@ func newDevice(cfg *Config) (*device, error) {
 		counts:    make(map[objectKind]int),
 	}
 	d.counted = []*counters{&ports.counts, &d.local}
+	d.access.counts, d.mads.access = &d.local, &d.access
 	return d, nil
 }
 

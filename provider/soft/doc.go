@@ -86,6 +86,8 @@
 //
 // And with names of its own, for there are none:
 //
+//	access_refused          requests for connections that were refused, since earlier
+//	                        connections from there have ended by access errors
 //	datagram_unsent         UD sends to this host that completed and were then dropped:
 //	                        no such queue pair was there, the queue of the destination
 //	                        was full, or the sender was closed

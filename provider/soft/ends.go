@@ -10,6 +10,7 @@ type localEnd struct {
 	seg  *segment
 	side int // 0 for the connecting side, 1 for the accepting one
 	bell int // see bell.go; watched by the shard
+	peer accessSource
 	// makeshift marks an end that the queue pair made itself, for want of an
 	// offer; its counterpart waits for the peer.
 	makeshift bool

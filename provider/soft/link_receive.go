@@ -90,6 +90,9 @@ func (l *link) serve(r *request) bool {
 	return false
 }
 
+// source: see path.
+func (l *link) source() (accessSource, bool) { return l.end.peer, l.end.peer != accessSource{} }
+
 // requestsWait: see path.
 func (l *link) requestsWait() bool { return l.in.ready() }
 

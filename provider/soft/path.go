@@ -23,6 +23,9 @@ type path interface {
 	// abort answers the request under way, of which the rest does not come, with an
 	// error, and calls requestFailed when that is out.
 	abort(a answer)
+	// source is who answers for the peer's accesses to memory; false if it is this
+	// process.
+	source() (accessSource, bool)
 	// silence stops answering: the queue pair has gone to the error state.
 	silence()
 	// detach gives up the path's resources. The queue pair calls nothing after.

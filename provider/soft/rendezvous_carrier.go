@@ -101,6 +101,9 @@ func (c *localCarrier) attach(qpn uint32) error {
 	if err != nil {
 		return err
 	}
+	if c.connected {
+		end.peer = localSource(c.peer.UID, c.peer.PID)
+	}
 	c.qpn, c.offered = qpn, end
 	return c.ch.dev.offerEnd(qpn, end)
 }

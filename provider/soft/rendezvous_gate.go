@@ -127,6 +127,8 @@ func (c *client) readable() {
 	case err != nil:
 	case c.checkSource(m) != nil:
 		c.refuseSource()
+	case c.hasToWait():
+		_ = c.send(c.gate.id.refusal(cm.RejectNoResources, nil, false)) // it may have left already
 	default:
 		c.id = c.gate.id.incoming(m, c.localCarrier)
 	}
@@ -135,6 +137,12 @@ func (c *client) readable() {
 		return
 	}
 	c.ch.sources[int32(c.fd)] = c.localCarrier
+}
+
+// hasToWait reports whether connections of the client have ended by access errors, and
+// it may not make another yet. A lookup leads to no access.
+func (c *client) hasToWait() bool {
+	return c.gate.id.ps == cm.TCP && c.ch.dev.access.refuses(localSource(c.peer.UID, c.peer.PID))
 }
 
 func (c *client) sendAway() {

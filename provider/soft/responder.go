@@ -232,6 +232,9 @@ func (q *qp) requestFailed(a answer) {
 	event := verbs.AsyncQPRequestError
 	if a == answerAccessError {
 		event = verbs.AsyncQPAccessError
+		if source, ok := q.path.source(); ok {
+			q.dev.access.failed(source)
+		}
 	}
 	q.dev.async.push(verbs.AsyncEvent{Type: event, QP: q})
 	q.enterError()

@@ -92,6 +92,9 @@ func (l *wireLink) carryOut(p wire.Packet) {
 	}
 }
 
+// source: see path.
+func (l *wireLink) source() (accessSource, bool) { return remoteSource(l.to.remote), true }
+
 // requestsWait: see path. Sockets are emptied before a timer fires.
 func (l *wireLink) requestsWait() bool { return false }
 

@@ -1,0 +1,139 @@
+//go:build linux
+
+package soft
+
+import (
+	"math"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func newAccessLimit() (a *accessLimit, now *time.Time) {
+	now = new(time.Time)
+	*now = time.Unix(1_000_000, 0)
+	return &accessLimit{clock: func() time.Time { return *now }, counts: new(counters)}, now
+}
+
+// A source may make some errors, and has to wait then: for twice as long each time that
+// it goes on, up to a bound.
+func TestAccessErrorsMakeASourceWait(t *testing.T) {
+	a, now := newAccessLimit()
+	bad, good := remoteSource(netip.MustParseAddr("10.0.0.1")), remoteSource(netip.MustParseAddr("10.0.0.2"))
+	for range freeAccessErrors {
+		a.failed(bad)
+		require.False(t, a.refuses(bad))
+	}
+	var waits []time.Duration
+	for range 12 {
+		a.failed(bad)
+		a.failed(bad) // a connection that was open: not one more wait
+		require.False(t, a.refuses(good))
+		begin := *now
+		for a.refuses(bad) {
+			*now = now.Add(time.Second / 2)
+		}
+		waits = append(waits, now.Sub(begin))
+	}
+	for i, wait := range waits {
+		require.Equal(t, min(leastAccessWait<<i, mostAccessWait), wait)
+	}
+	require.Positive(t, a.counts[accessRefused].Load())
+
+	*now = now.Add(accessMemory)
+	a.failed(bad)
+	require.False(t, a.refuses(bad), "all is forgotten")
+}
+
+// What is remembered is bounded, and whoever has to wait longest stays.
+func TestAccessSourcesAreBounded(t *testing.T) {
+	a, now := newAccessLimit()
+	bad := localSource(math.MaxUint32-1, 0)
+	for range freeAccessErrors + 1 {
+		a.failed(bad)
+	}
+	for i := range 3 * maxAccessSources {
+		*now = now.Add(time.Microsecond)
+		a.failed(remoteSource(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})))
+		require.LessOrEqual(t, len(a.sources), maxAccessSources)
+	}
+	require.True(t, a.refuses(bad))
+	*now = now.Add(2 * accessMemory)
+	a.failed(bad)
+	require.Len(t, a.sources, 1, "what is over has gone")
+}
+
+func TestAccessSources(t *testing.T) {
+	at := func(s string) accessSource { return remoteSource(netip.MustParseAddr(s)) }
+	require.Equal(t, at("10.0.0.1"), at("::ffff:10.0.0.1"))
+	require.NotEqual(t, at("10.0.0.1"), at("10.0.0.2"))
+	require.Equal(t, at("2001:db8::1"), at("2001:db8::ffff:1"), "one network")
+	require.NotEqual(t, at("2001:db8::1"), at("2001:db8:0:1::1"))
+	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
+	require.NotEqual(t, localSource(own, 1), localSource(own, 2))
+	require.Equal(t, localSource(other, 1), localSource(other, 2), "all processes of another user")
+	require.NotEqual(t, localSource(other, 1), localSource(other+1, 1))
+}
+
+// guess writes to memory with a key that is none, which ends the connection.
+func guess(t *testing.T, client *party, active *cm.ID) {
+	t.Helper()
+	_, err := active.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled,
+		Inline: []byte("guess"), RemoteAddr: 1 << 40, RKey: 12345}})
+	require.NoError(t, err)
+	require.Equal(t, verbs.StatusRemAccessErr, completions(t, client.cq, 1)[0].Status)
+}
+
+// A process that guesses keys is refused, and let in later.
+func TestGuessingKeysOnTheLocalPath(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	now := time.Unix(1_000_000, 0)
+	server.p.dev.access.clock = func() time.Time { return now }
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	for range freeAccessErrors + 1 {
+		active, passive := connectTo(client, server, l)
+		guess(t, client, active)
+		client.end(active)
+		server.end(passive)
+	}
+	refused := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	awaitReadable(t, server.ch.FD())
+	server.quiet()
+	wantRejected(client, refused, cm.RejectNoResources, false, nil)
+	require.EqualValues(t, 1, server.p.dev.local[accessRefused].Load())
+
+	now = now.Add(leastAccessWait)
+	connectTo(client, server, l)
+}
+
+// So is a host.
+func TestGuessingKeysOnTheWire(t *testing.T) {
+	w := newMADWorld(t)
+	w.server.p.dev.access.clock = func() time.Time { return w.clock.now }
+	for range freeAccessErrors + 1 {
+		active, passive := w.connected()
+		guess(t, w.client, active)
+		w.disconnected(active, passive)
+	}
+	l := w.listen(cm.TCP, 0)
+	w.server.p.dev.access.failed(remoteSource(clientAddr)) // time has passed meanwhile
+	refused := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	require.Equal(t, int(cm.RejectNoResources), w.want(w.client, cm.Rejected, refused).Status)
+	w.server.quiet()
+	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1])
+	require.EqualValues(t, 1, w.server.p.dev.local[accessRefused].Load())
+
+	w.clock.now = w.clock.now.Add(mostAccessWait)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	w.want(w.server, cm.Established, passive)
+}
