@@ -87,6 +87,7 @@ func (i *id) onReply(m *replyMsg) bool {
 // setupFailed: the data path that the reply offers can not be used, or the peer
 // has gone since, which the queue pair may notice first.
 func (i *id) setupFailed(err error, m *replyMsg) {
+	err = noResources(err)
 	reason := cm.RejectConsumer
 	if errors.Is(err, verbs.ErrNoResources) {
 		reason = cm.RejectNoResources

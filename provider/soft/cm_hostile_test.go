@@ -198,11 +198,11 @@ func passable(t *testing.T) (segment, bell int) {
 	t.Helper()
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
-	a, b, err := newEndPair(&cfg)
+	a, b, err := newEndPair(&cfg, newMappingLimit(new(counters)))
 	require.NoError(t, err)
 	b.release()
 	t.Cleanup(a.release)
-	seg, err := newSegment(&cfg)
+	seg, err := newSegment(&cfg, newMappingLimit(new(counters)))
 	require.NoError(t, err)
 	t.Cleanup(seg.close)
 	return seg.fd, a.bell

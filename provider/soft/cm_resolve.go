@@ -91,7 +91,7 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	}
 	port, err := ch.dev.reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse)
 	if err != nil {
-		return explainClash(err)
+		return noResources(explainClash(err))
 	}
 	i.port = port
 	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.spot.port)
@@ -121,7 +121,7 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	defer ch.unlock()
 	from, err := i.source(src, dst)
 	if err != nil {
-		return err
+		return noResources(err)
 	}
 	if !i.local.IsValid() {
 		if err := i.bind(ch, from); err != nil {

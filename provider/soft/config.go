@@ -66,6 +66,13 @@ type Config struct {
 	// to. False means that it serves what can be had; see cm.ID.Serves. At an
 	// address that the host is given later the listener serves what can be had.
 	ListenOnAll bool
+	// MaxConnsPerUser is how many connections on the local path the processes of
+	// one other user may have to the listeners of the device, those included that
+	// were not accepted yet. One more is refused with cm.RejectNoResources. Root and
+	// the user that the device belongs to have no limit. Zero means a quarter of
+	// the connections for which the process has descriptors (RLIMIT_NOFILE, two for
+	// each connection) when the device is opened; negative means no limit.
+	MaxConnsPerUser int
 	// WirePort is the UDP port of the wire path, the same at both ends. Zero
 	// means 4791, the only one that others than this library know. On an
 	// address one process can have it.
@@ -74,6 +81,7 @@ type Config struct {
 
 const (
 	maxVectors       = 1024
+	maxConnsPerUser  = 1 << 20 // as many as a device has queue pairs
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 )
@@ -99,6 +107,9 @@ func (c *Config) withDefaults() (Config, error) {
 	}
 	if out.Vectors < 0 || out.Vectors > maxVectors {
 		return out, &verbs.ParamError{Field: "vectors", Value: int64(out.Vectors), Limit: maxVectors}
+	}
+	if out.MaxConnsPerUser > maxConnsPerUser {
+		return out, &verbs.ParamError{Field: "connections per user", Value: int64(out.MaxConnsPerUser), Limit: maxConnsPerUser}
 	}
 	if out.Path > PathWire {
 		return out, &verbs.ParamError{Field: "path", Value: int64(out.Path), Limit: int64(PathWire)}

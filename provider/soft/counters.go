@@ -19,6 +19,8 @@ const (
 	datagramUserRefused
 	duplicateRequest
 	localAckTimeoutErr
+	noDescriptorsErr
+	noMappingsErr
 	outOfBuffer
 	outOfSeqRequest
 	partialExpired
@@ -37,7 +39,9 @@ const (
 	sendErr
 	sendRNRErr
 	sentPkts
+	silentClientErr
 	skippedUserErr
+	userLimitErr
 	numCounters
 )
 
@@ -48,6 +52,8 @@ var counterNames = [numCounters]string{
 	datagramUserRefused: "datagram_user_refused",
 	duplicateRequest:    "duplicate_request",
 	localAckTimeoutErr:  "local_ack_timeout_err",
+	noDescriptorsErr:    "no_descriptors_err",
+	noMappingsErr:       "no_mappings_err",
 	outOfBuffer:         "out_of_buffer",
 	outOfSeqRequest:     "out_of_seq_request",
 	partialExpired:      "partial_message_expired",
@@ -66,7 +72,9 @@ var counterNames = [numCounters]string{
 	sendErr:             "send_err",
 	sendRNRErr:          "send_rnr_err",
 	sentPkts:            "sent_pkts",
+	silentClientErr:     "silent_client_err",
 	skippedUserErr:      "skipped_user_err",
+	userLimitErr:        "user_limit_err",
 }
 
 // counters are what one owner has counted. It adds; anybody may read. They are no

@@ -41,6 +41,9 @@ type device struct {
 	cfg   Config
 	attr  verbs.DeviceAttr
 	users userPolicy
+	conns *userLimit
+	maps  *mappingLimit
+	spare spareDescriptors
 	start time.Time // zero of the device's clock
 	mrs   mrTable
 	async *asyncQueue
@@ -95,11 +98,13 @@ func newDevice(cfg *Config) (*device, error) {
 		return nil, err
 	}
 	ports := &udpPorts{udpPort: cfg.WirePort, slots: cfg.slots(), ports: make(map[netip.Addr]*udpPort)}
+	users := newUserPolicy(cfg)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{
 		cfg:       *cfg,
 		attr:      attr,
-		users:     newUserPolicy(cfg),
+		users:     users,
+		conns:     newUserLimit(cfg, users),
 		udp:       ports,
 		gids:      gidTable{udp: ports},
 		mads:      newMADExchange(attr.NodeGUID, &udpMADs{ports}),
@@ -111,6 +116,7 @@ func newDevice(cfg *Config) (*device, error) {
 		ends:      make(map[endKey]*localEnd),
 		counts:    make(map[objectKind]int),
 	}
+	d.maps = newMappingLimit(&d.local)
 	d.counted = []*counters{&ports.counts, &d.local}
 	d.access.counts, d.mads.access = &d.local, &d.access
 	return d, nil

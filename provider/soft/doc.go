@@ -93,6 +93,11 @@
 //	                        was full, or the sender was closed
 //	datagram_user_refused   connections for UD from, and sends to, processes of users
 //	                        who are not allowed; see Config.AllowedUsers
+//	no_descriptors_err      connections on the local path that were refused for want of
+//	                        file descriptors
+//	no_mappings_err         connections on the local path that were refused, or given up
+//	                        by the dialing side, since the process has too many mappings
+//	                        (vm.max_map_count)
 //	rcvd_datagram_err       datagrams that a UD queue pair dropped, on either path: it was
 //	                        not ready, the Q_Key was another, the buffer too small
 //	partial_message_expired connections that ended since the rest of a message did not come,
@@ -109,8 +114,12 @@
 //	                        addresses that they named were not those of the process
 //	rcvd_user_err           connections on the local path that were refused, since
 //	                        Config.AllowedUsers does not allow the user of the process
+//	silent_client_err       clients on the local path that had sent no request, and had to
+//	                        go when too many others came
 //	skipped_user_err        listeners on the local path that a dial did not connect to,
 //	                        since Config.AllowedUsers does not allow the user of theirs
+//	user_limit_err          connections on the local path that were refused, since the
+//	                        user has as many as Config.MaxConnsPerUser allows
 //
 // Packets include those of connection management. On the local path there are none;
 // of it there are the counters of receive buffers, of retries exceeded and of datagrams.

@@ -88,9 +88,9 @@ func (d *device) takeEnd(own, peer uint32) (*localEnd, error) {
 			return end, nil
 		}
 	}
-	mine, theirs, err := newEndPair(&d.cfg)
+	mine, theirs, err := newEndPair(&d.cfg, d.maps)
 	if err != nil {
-		return nil, err
+		return nil, noResources(err)
 	}
 	if old := d.ends[endKey{peer, own}]; old != nil {
 		old.release()
@@ -101,12 +101,12 @@ func (d *device) takeEnd(own, peer uint32) (*localEnd, error) {
 }
 
 // newEndPair makes both ends of a connection within this process.
-func newEndPair(cfg *Config) (accepting, connecting *localEnd, err error) {
-	seg, err := newSegment(cfg)
+func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *localEnd, err error) {
+	seg, err := newSegment(cfg, maps)
 	if err != nil {
 		return nil, nil, err
 	}
-	other, err := openSegment(seg.takeFD())
+	other, err := openSegment(seg.takeFD(), maps)
 	if err != nil {
 		seg.close()
 		return nil, nil, err

@@ -133,17 +133,17 @@ func lie(p *producer, f frame) { p.publish(&f) }
 func TestForeignSegmentsAreRefused(t *testing.T) {
 	cfg, err := (&Config{}).withDefaults()
 	require.NoError(t, err)
-	seg, err := newSegment(&cfg)
+	seg, err := newSegment(&cfg, newMappingLimit(new(counters)))
 	require.NoError(t, err)
 	defer seg.close()
 	for at, name := range map[int]string{0: "magic", 8: "version", 16: "slots", 24: "bytes", 32: "response slots", 40: "response bytes"} {
 		old := seg.mem[at]
 		seg.mem[at]++
-		_, err := openSegment(dup(t, seg.fd))
+		_, err := openSegment(dup(t, seg.fd), newMappingLimit(new(counters)))
 		require.ErrorIs(t, err, errSegment, name)
 		seg.mem[at] = old
 	}
-	good, err := openSegment(dup(t, seg.fd))
+	good, err := openSegment(dup(t, seg.fd), newMappingLimit(new(counters)))
 	require.NoError(t, err)
 	good.close()
 }

@@ -33,6 +33,8 @@ type localCarrier struct {
 
 	// The descriptors that go, or came, with the reply.
 	passed []int
+
+	claim claim // of the accepting side
 }
 
 // Descriptors in the order in which they are passed.
@@ -47,6 +49,8 @@ func (c *localCarrier) readable() {
 	m, err := c.receive()
 	switch {
 	case errors.Is(err, unix.EAGAIN):
+	case errors.Is(err, verbs.ErrNoResources):
+		c.id.setupFailed(err, &replyMsg{}) // the reply could not be taken
 	case err != nil || !c.id.deliver(m):
 		c.mute()
 		c.id.lost()
@@ -119,7 +123,7 @@ func (c *localCarrier) end() (*localEnd, error) {
 func (c *localCarrier) openEnd() (*localEnd, error) {
 	fds := c.passed
 	c.passed = nil
-	seg, err := openSegment(fds[passedSegment])
+	seg, err := openSegment(fds[passedSegment], c.ch.dev.maps)
 	if err != nil {
 		closeAll(fds[passedBell:])
 		return nil, noResources(err)
@@ -129,16 +133,29 @@ func (c *localCarrier) openEnd() (*localEnd, error) {
 }
 
 // makeEnd makes the memory and both bells, and keeps the descriptors to pass: the
-// end may be taken, and given up, before the reply goes.
-func (c *localCarrier) makeEnd() (*localEnd, error) {
-	seg, err := newSegment(&c.ch.dev.cfg)
+// end may be taken, and given up, before the reply goes. The client was admitted with
+// room for them.
+func (c *localCarrier) makeEnd() (end *localEnd, err error) {
+	c.claim.giveRoom()
+	err = c.ch.dev.spare.with(func() error {
+		end, err = c.newEnd()
+		return err
+	})
+	if outOfDescriptors(err) {
+		c.ch.dev.local.inc(noDescriptorsErr)
+	}
+	return end, noResources(err)
+}
+
+func (c *localCarrier) newEnd() (*localEnd, error) {
+	seg, err := newSegment(&c.ch.dev.cfg, c.ch.dev.maps)
 	if err != nil {
-		return nil, noResources(err)
+		return nil, err
 	}
 	mine, peers, err := newBells()
 	if err != nil {
 		seg.close()
-		return nil, noResources(err)
+		return nil, err
 	}
 	c.passed = []int{passedSegment: seg.takeFD(), passedBell: peers}
 	return &localEnd{seg: seg, side: 1, bell: mine}, nil
@@ -199,4 +216,5 @@ func (c *localCarrier) close() {
 	if c.fd >= 0 {
 		_ = unix.Close(c.take())
 	}
+	c.claim.drop()
 }

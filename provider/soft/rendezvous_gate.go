@@ -56,6 +56,7 @@ func openLocalGate(i *id, fd int) (*localGate, error) {
 		g.ch.unwatch(fd)
 		return nil, err
 	}
+	g.ch.dev.spare.keep()
 	return g, nil
 }
 
@@ -65,13 +66,23 @@ func (g *localGate) readable() {
 		if !g.open {
 			return
 		}
-		fd, err := acceptSocket(g.fd)
+		fd, err := g.accept()
 		if err != nil {
 			g.refrain(err)
 			return
 		}
 		g.letIn(fd)
 	}
+}
+
+// accept takes the next client. When there are no more descriptors it spends the spare
+// ones, for the client to be refused.
+func (g *localGate) accept() (fd int, err error) {
+	err = g.ch.dev.spare.with(func() error {
+		fd, err = acceptSocket(g.fd)
+		return err
+	})
+	return fd, err
 }
 
 // refrain looks away for a while when clients can not be taken although there
@@ -86,21 +97,28 @@ func (g *localGate) refrain(err error) {
 
 func (g *localGate) takeRest() { g.ch.timers.start(&g.rest, g.ch.clock().Add(restTime)) }
 
-// letIn makes a client of a socket. When there are too many, the oldest goes.
+// letIn makes a client of a socket. When there are too many, one of them goes.
 func (g *localGate) letIn(fd int) {
 	peer, err := peerCredentials(fd)
 	if err != nil || !g.ch.dev.users.allows(peer.UID) {
 		g.refuseUser(fd)
 		return
 	}
-	c := &client{localCarrier: &localCarrier{ch: g.ch, fd: fd, peer: peer, connected: true}, gate: g}
+	claim, cause, ok := g.ch.dev.admit(peer.UID)
+	if !ok {
+		g.refuseForRoom(fd, cause)
+		return
+	}
+	c := &client{localCarrier: &localCarrier{ch: g.ch, fd: fd, peer: peer, connected: true, claim: claim}, gate: g}
 	c.limit.fire = func(time.Time) { c.sendAway() }
 	if g.ch.watch(fd, c) != nil {
-		_ = unix.Close(fd)
+		c.claim.drop()
+		g.refuseForRoom(fd, noDescriptorsErr) // epoll has no room for it
 		return
 	}
 	if len(g.clients) >= maxClients {
-		g.clients[0].sendAway()
+		g.ch.dev.local.inc(silentClientErr)
+		g.oldestOfBusiest(peer.UID).sendAway()
 	}
 	g.clients = append(g.clients, c)
 	g.ch.timers.start(&c.limit, g.ch.clock().Add(clientLimit))
@@ -218,6 +236,7 @@ func (g *localGate) move(to *channel) error {
 // they take for a refusal.
 func (g *localGate) close() {
 	g.unwatch()
+	g.ch.dev.spare.drop()
 	for len(g.clients) > 0 {
 		g.clients[0].sendAway()
 	}

@@ -16,7 +16,8 @@ import (
 // unix(7).
 
 func newSocket() (int, error) {
-	return unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	return fd, noResources(err)
 }
 
 // bindSocket makes a socket with an abstract name, which begins with '@'.
@@ -62,8 +63,9 @@ func sendPacket(fd int, packet []byte, fds []int) error {
 // recvPacket receives one packet into buf, and the descriptors that came along,
 // which are the caller's, in a room of maxFDs. The system closes those for which
 // there is no room; that they came is a breach of the protocol, as is a packet
-// that is too long. EAGAIN means that there is none; the end of the connection is
-// verbs.ErrPeerGone.
+// that is too long. An error that matches verbs.ErrNoResources means that this
+// process has no room for the descriptors that came. EAGAIN means that there is no
+// packet; the end of the connection is verbs.ErrPeerGone.
 func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	var rights []byte
 	if maxFDs > 0 {
@@ -84,13 +86,27 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	fds = parseRights(rights[:nRights])
 	switch {
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		err := cutOff(flags)
 		closeAll(fds)
-		return 0, nil, fmt.Errorf("%w: packet cut off", verbs.ErrProtocol)
+		return 0, nil, err
 	case n == 0:
 		closeAll(fds)
 		return 0, nil, verbs.ErrPeerGone
 	}
 	return n, fds, nil
+}
+
+// cutOff is why a packet arrived cut off. The system drops descriptors for which the
+// process has no room, and does not say so (MSG_CTRUNC in recvmsg(2)).
+func cutOff(flags int) error {
+	if flags&unix.MSG_CTRUNC != 0 {
+		fd, err := newEventfd()
+		if outOfDescriptors(err) {
+			return noResources(err)
+		}
+		closeAll([]int{fd})
+	}
+	return fmt.Errorf("%w: packet cut off", verbs.ErrProtocol)
 }
 
 // parseRights returns every descriptor in the control messages of a packet.

@@ -127,7 +127,7 @@ func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	a.connect(b, nil)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, 8)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled | verbs.SendFence, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 64, 100)}})
-	mine, theirs, err := newEndPair(&d.cfg)
+	mine, theirs, err := newEndPair(&d.cfg, d.maps)
 	require.NoError(t, err)
 	require.NoError(t, d.offerEnd(a.qp.num, mine))
 	require.NoError(t, d.offerEnd(b.qp.num, theirs))

@@ -23,6 +23,7 @@ type segment struct {
 	fd   int // -1 once closed
 	mem  []byte
 	geom geometry
+	maps *mappingLimit // has counted mem
 }
 
 const (
@@ -44,13 +45,13 @@ func (g geometry) size() int {
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // newSegment makes a segment, for the accepting side.
-func newSegment(cfg *Config) (*segment, error) {
+func newSegment(cfg *Config, maps *mappingLimit) (*segment, error) {
 	geom := cfg.geometry()
 	fd, err := unix.MemfdCreate("rdmaloop", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
 	}
-	s := &segment{fd: fd, geom: geom}
+	s := &segment{fd: fd, geom: geom, maps: maps}
 	if err := s.create(); err != nil {
 		s.close()
 		return nil, err
@@ -79,8 +80,8 @@ func (s *segment) create() error {
 // openSegment maps a segment that the peer made, for the connecting side. It
 // owns fd in any case. What it checks it checks on the descriptor, which the
 // peer can not change any more, or on a copy of the header.
-func openSegment(fd int) (*segment, error) {
-	s := &segment{fd: fd}
+func openSegment(fd int, maps *mappingLimit) (*segment, error) {
+	s := &segment{fd: fd, maps: maps}
 	if err := s.open(); err != nil {
 		s.close()
 		return nil, err
@@ -121,9 +122,16 @@ func (s *segment) open() error {
 }
 
 func (s *segment) mmap() error {
+	if err := s.maps.take(); err != nil {
+		return err
+	}
 	mem, err := unix.Mmap(s.fd, 0, s.geom.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		s.maps.refused(err)
+		return err
+	}
 	s.mem = mem
-	return err
+	return nil
 }
 
 // takeFD gives the descriptor away; the mapping stays.
@@ -146,6 +154,7 @@ func (s *segment) close() {
 	if s.mem != nil {
 		_ = unix.Munmap(s.mem)
 		s.mem = nil
+		s.maps.give()
 	}
 }
 

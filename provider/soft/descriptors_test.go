@@ -1,0 +1,195 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// limitDescriptors lets this process open n descriptors. It is for peers.
+func limitDescriptors(t *testing.T, n int) {
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
+}
+
+// askCount is the private data of a request to be told how many were refused.
+const askCount = "how many?"
+
+// peerFewDescriptors accepts all that it can with few descriptors.
+func peerFewDescriptors(t *testing.T, _ string) {
+	s := newParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	limitDescriptors(t, openDescriptors(t)+20)
+	say(l.LocalAddr().String())
+	for {
+		ev := s.next()
+		id, typ, asked := ev.ID, ev.Type, string(ev.Param.PrivateData) == askCount
+		require.NoError(t, ev.Ack())
+		switch {
+		case typ == cm.ConnectRequest && asked:
+			n := countsOf(t, s.p.dev)["no_descriptors_err"]
+			require.NoError(t, id.Reject(fmt.Appendf(nil, "%d", n)))
+			require.NoError(t, id.Close())
+		case typ == cm.ConnectRequest:
+			s.createQP(id)
+			require.NoError(t, id.Accept(nil), "who was admitted can be accepted")
+		case typ == cm.Disconnected:
+			s.end(id)
+		}
+	}
+}
+
+// dialed connects, and returns nil if the peer has no room.
+func dialed(s *party, at netip.AddrPort) *cm.ID {
+	s.t.Helper()
+	id := s.connecting(cm.TCP, at, nil)
+	ev := s.next()
+	typ, err := ev.Type, ev.Err
+	require.Same(s.t, id, ev.ID)
+	require.NoError(s.t, ev.Ack())
+	if typ == cm.Established {
+		return id
+	}
+	require.ErrorIs(s.t, err, verbs.ErrNoResources)
+	require.ErrorIs(s.t, err, cm.ErrRefused)
+	return nil
+}
+
+// A listener that has run out of descriptors refuses at once, without a client that
+// waits in vain. Its connections work on, whoever was admitted is accepted, and it
+// admits others when descriptors are free again.
+func TestListenerOutOfDescriptors(t *testing.T) {
+	s := newHostParty(t)
+	line, kill := startPeer(t, "few-descriptors", "")
+	at := netip.MustParseAddrPort(line())
+	var ids []*cm.ID
+	for id := dialed(s, at); id != nil; id = dialed(s, at) {
+		ids = append(ids, id)
+	}
+	require.Greater(t, len(ids), 3)
+	for range 5 {
+		require.Nil(t, dialed(s, at))
+	}
+	for _, id := range ids {
+		works(t, s, id.QP())
+	}
+
+	for _, id := range ids[:2] {
+		s.end(id)
+	}
+	for dialed(s, at) == nil {
+		// The server has not seen yet that the others left.
+	}
+	count := s.connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
+	for count.State() == cm.StateConnecting {
+		ev := s.next()
+		var told *cm.RejectError
+		if ev.ID == count {
+			require.ErrorAs(t, ev.Err, &told)
+			require.NotEmpty(t, told.PrivateData)
+			require.NotEqual(t, "0", string(told.PrivateData))
+		}
+		require.NoError(t, ev.Ack())
+	}
+	works(t, s, ids[2].QP())
+	kill()
+}
+
+// peerFewToDial dials with fewer and fewer descriptors.
+func peerFewToDial(t *testing.T, address string) {
+	s := newParty(t)
+	used := openDescriptors(t)
+	failed := 0
+	// The limit is for the numbers of descriptors, and some of them may be free below
+	// the highest in use.
+	for room := 8; room >= -8; room-- {
+		limitDescriptors(t, used+room)
+		err := dialOnce(s, netip.MustParseAddrPort(address))
+		if err != nil {
+			failed++
+		}
+		if err != nil && !errors.Is(err, verbs.ErrNoResources) {
+			say(fmt.Sprintf("with room for %d: %v", room, err))
+		}
+	}
+	require.Greater(t, failed, 2)
+	require.Less(t, failed, 17)
+	say("done")
+	linger()
+}
+
+// dialOnce connects and ends the connection again, as far as it gets.
+func dialOnce(s *party, at netip.AddrPort) error {
+	id, err := s.ch.NewID(cm.TCP)
+	if err != nil {
+		return err
+	}
+	defer s.end(id)
+	if err := id.ResolveAddr(netip.AddrPort{}, at, safety); err != nil {
+		return err
+	}
+	for {
+		ev := s.next()
+		from, typ, err := ev.ID, ev.Type, ev.Err
+		require.NoError(s.t, ev.Ack())
+		switch {
+		case from != id:
+		case err != nil:
+			return err
+		case typ == cm.AddrResolved:
+			if err := id.ResolveRoute(safety); err != nil {
+				return err
+			}
+		case typ == cm.RouteResolved:
+			s.createQP(id)
+			if err := id.Connect(nil); err != nil {
+				return err
+			}
+		case typ == cm.Established:
+			return nil
+		}
+	}
+}
+
+// A dial that fails for want of descriptors says so.
+func TestDialOutOfDescriptors(t *testing.T) {
+	s := newHostParty(t)
+	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := startPeer(t, "few-to-dial", l.LocalAddr().String())
+	done := make(chan string, 1)
+	go func() { done <- line() }()
+	for {
+		select {
+		case said := <-done:
+			require.Equal(t, "done", said)
+			kill()
+			return
+		default:
+		}
+		ev, err := s.ch.Next()
+		require.NoError(t, err)
+		if ev == nil {
+			fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
+			_, _ = unix.Poll(fds, 100)
+			continue
+		}
+		id, typ := ev.ID, ev.Type
+		require.NoError(t, ev.Ack())
+		switch typ {
+		case cm.ConnectRequest:
+			s.createQP(id)
+			_ = id.Accept(nil) // the peer may have gone
+			s.endLater(id)
+		case cm.Disconnected:
+			require.NoError(t, id.Disconnect())
+		}
+	}
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// limitMappings lets a party map n shared segments.
+func limitMappings(s *party, n int) {
+	maps := s.p.dev.maps
+	maps.mu.Lock()
+	defer maps.mu.Unlock()
+	maps.next = 0
+	maps.most, maps.count = 2*n, func() (int, bool) { return maps.own, true }
+}
+
+// works requires that the connection of a queue pair does.
+func works(t *testing.T, s *party, qp verbs.QP) {
+	t.Helper()
+	_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}})
+	require.NoError(t, err)
+	var wc [1]verbs.WC
+	for limit := time.Now().Add(safety); time.Now().Before(limit); {
+		n, err := s.cq.Poll(wc[:])
+		require.NoError(t, err)
+		if n == 1 {
+			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
+			return
+		}
+		time.Sleep(time.Millisecond) // the shard's goroutine does the work
+	}
+	require.Fail(t, "the peer does not answer")
+}
+
+// A listener that may map no more segments refuses the next connection long before the
+// kernel refuses a mapping to the Go runtime. The others work on, and when one of them
+// has gone there is room again.
+func TestListenerOutOfMappings(t *testing.T) {
+	const room = 3
+	client, server := newParty(t), newParty(t)
+	limitMappings(server, room)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	var active, passive [room]*cm.ID
+	for i := range room {
+		active[i], passive[i] = connectTo(client, server, l)
+	}
+	refused := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	request, _ := server.request(l)
+	server.createQP(request)
+	require.ErrorIs(t, request.Accept(nil), verbs.ErrNoResources)
+	wantNoResources(client, refused)
+	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, server.p.dev))
+	for _, id := range active {
+		works(t, client, id.QP())
+	}
+
+	server.end(passive[0])
+	client.want(cm.Disconnected, active[0])
+	connectTo(client, server, l)
+}
+
+// So does the dialing side.
+func TestDialOutOfMappings(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	limitMappings(client, 1)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	first, its := connectTo(client, server, l)
+	id := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	ev := client.want(cm.ConnectError, id)
+	require.ErrorIs(t, ev.Err, verbs.ErrNoResources)
+	wantRejected(server, passive, cm.RejectNoResources, false, nil)
+	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, client.p.dev))
+	works(t, client, first.QP())
+	client.end(first)
+	server.want(cm.Disconnected, its)
+	connectTo(client, server, l)
+}
+
+// Queue pairs of one device that are connected without connection management.
+func TestPairOutOfMappings(t *testing.T) {
+	s := newParty(t)
+	limitMappings(s, 1)
+	_, err := s.p.dev.takeEnd(2, 3)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.Zero(t, s.p.dev.maps.own)
+}
+
+// Mappings are counted once for many segments, and at the limit once in a while.
+func TestMappingsAreCountedRarely(t *testing.T) {
+	const most = 40 * mappingStep
+	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
+	l := newMappingLimit(new(counters))
+	l.most, l.now = most, func() time.Time { return now }
+	l.count = func() (int, bool) { counts++; return others + l.own, true }
+	const room = (most - 2*mappingStep) / 2
+	for range room {
+		require.NoError(t, l.take())
+	}
+	require.Equal(t, room/mappingStep, counts)
+	counts = 0
+	for range 1000 {
+		require.ErrorIs(t, l.take(), verbs.ErrNoResources)
+	}
+	require.LessOrEqual(t, counts, 1)
+	others = 0
+	now = now.Add(mappingPause)
+	require.NoError(t, l.take(), "others have given theirs back")
+	l.refused(unix.ENOMEM)
+	require.Equal(t, room, l.own)
+	require.EqualValues(t, 1001, l.counts[noMappingsErr].Load())
+}
+
+// Where /proc can not be read, a limit holds all the same.
+func TestMappingsUnknown(t *testing.T) {
+	l := newMappingLimit(new(counters))
+	l.most, l.count = 800, func() (int, bool) { return 0, false }
+	for range 300 {
+		require.NoError(t, l.take())
+	}
+	require.Error(t, l.take())
+}
+
+// What the kernel lists is what is counted.
+func TestCountMappings(t *testing.T) {
+	require.GreaterOrEqual(t, maxMappings(), 1024)
+	before, ok := countMappings()
+	require.True(t, ok)
+	maps := newMappingLimit(new(counters))
+	cfg := Config{RingBytes: minRingBytes, RingSlots: minRingSlots}
+	const n = 100
+	for range n {
+		seg, err := newSegment(&cfg, maps)
+		require.NoError(t, err)
+		defer seg.close()
+	}
+	after, _ := countMappings()
+	// The runtime maps and unmaps on its own account.
+	require.InDelta(t, n, after-before, n/2)
+	require.Equal(t, n, maps.own)
+}

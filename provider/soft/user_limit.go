@@ -1,0 +1,62 @@
+//go:build linux
+
+package soft
+
+import (
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// A userLimit bounds how many connections to the listeners of a device the processes
+// of one user have, so that one user can not take what is meant for all. Root and the
+// user that the device belongs to have no limit: they can end this process anyway.
+//
+// It may be used from any goroutine.
+type userLimit struct {
+	own  uint32 // the user that the device belongs to
+	most int    // for each other user; negative: no limit
+
+	mu    sync.Mutex
+	conns map[uint32]int // by user ID
+}
+
+func newUserLimit(cfg *Config, users userPolicy) *userLimit {
+	most := cfg.MaxConnsPerUser
+	if most == 0 {
+		most = defaultConnsPerUser()
+	}
+	return &userLimit{own: users.own, most: most, conns: make(map[uint32]int)}
+}
+
+// defaultConnsPerUser is a quarter of the connections for which the process has
+// descriptors, two for each, when the device is opened; see RLIMIT_NOFILE in
+// getrlimit(2).
+func defaultConnsPerUser() int {
+	const parts, descriptors = 4, 2
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		limit.Cur = 1024 // the limit of most systems
+	}
+	return int(max(1, min(limit.Cur, maxConnsPerUser)/(parts*descriptors)))
+}
+
+// take counts a connection of a user, or reports that the user has too many.
+func (l *userLimit) take(uid uint32) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.most >= 0 && l.conns[uid] >= l.most && uid != 0 && (uid != l.own || uid == unmappedUser) {
+		return false
+	}
+	l.conns[uid]++
+	return true
+}
+
+// give takes back what take has counted.
+func (l *userLimit) give(uid uint32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.conns[uid]--; l.conns[uid] == 0 {
+		delete(l.conns, uid)
+	}
+}

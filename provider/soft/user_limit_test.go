@@ -1,0 +1,122 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+)
+
+func TestUserLimitCounts(t *testing.T) {
+	const own, other = 1000, 1001
+	l := newUserLimit(&Config{MaxConnsPerUser: 2}, userPolicy{own: own})
+	for range 5 {
+		require.True(t, l.take(own))
+		require.True(t, l.take(0))
+	}
+	for _, uid := range []uint32{other, unmappedUser} {
+		require.True(t, l.take(uid))
+		require.True(t, l.take(uid))
+		require.False(t, l.take(uid))
+		l.give(uid)
+		require.True(t, l.take(uid))
+	}
+	l.give(other)
+	l.give(other)
+	require.NotContains(t, l.conns, uint32(other), "users who have left are forgotten")
+
+	l = newUserLimit(&Config{MaxConnsPerUser: 1}, userPolicy{own: unmappedUser})
+	require.True(t, l.take(unmappedUser))
+	require.False(t, l.take(unmappedUser), "it may be another user")
+	l = newUserLimit(&Config{MaxConnsPerUser: -1}, userPolicy{own: own})
+	for range 100 {
+		require.True(t, l.take(other))
+	}
+	require.Positive(t, newUserLimit(&Config{}, userPolicy{}).most)
+}
+
+// The clients of the listener in the tests below.
+const userConns = 3
+
+// peerOverLimit connects once more than its user may, closes one connection, and
+// connects again.
+func peerOverLimit(t *testing.T, address string) {
+	s := newParty(t)
+	at := netip.MustParseAddrPort(address)
+	var ids [userConns]*cm.ID
+	for i := range ids {
+		ids[i] = s.connecting(cm.TCP, at, nil)
+		s.want(cm.Established, ids[i])
+	}
+	wantNoResources(s, s.connecting(cm.TCP, at, nil))
+	wantNoResources(s, s.connecting(cm.TCP, at, nil))
+	say("refused")
+	s.end(ids[0])
+	for dialed(s, at) == nil {
+		// The server has not seen yet that the other has gone.
+	}
+	say("back")
+	linger()
+}
+
+// A user who has as many connections as allowed gets no more, and others do.
+func TestUserOverLimit(t *testing.T) {
+	needsRoot(t)
+	client := newParty(t)
+	server := openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerUser}, MaxConnsPerUser: userConns})
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	line, kill := startPeer(t, "over-limit", l.LocalAddr().String())
+	requests := 0
+	acceptAll := func(until func() bool) {
+		for !until() {
+			awaitReadable(t, server.ch.FD())
+			ev, err := server.ch.Next()
+			require.NoError(t, err)
+			if ev == nil {
+				continue
+			}
+			id, typ := ev.ID, ev.Type
+			require.NoError(t, ev.Ack())
+			switch typ {
+			case cm.ConnectRequest:
+				requests++
+				server.endLater(id)
+				server.createQP(id)
+				require.NoError(t, id.Accept(nil))
+			case cm.Disconnected:
+				server.end(id)
+			}
+		}
+	}
+	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] == 2 })
+	require.Equal(t, userConns, requests, "no request of those refused is seen")
+	require.Equal(t, "refused", line())
+	mine := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	acceptAll(func() bool { return requests == userConns+2 }) // mine, and the peer's last
+	client.want(cm.Established, mine)
+	require.Equal(t, "back", line())
+	kill()
+}
+
+// A user who connects and says nothing pushes out clients of the same user.
+func TestBusiestUsersOldestGoes(t *testing.T) {
+	g := &localGate{}
+	add := func(uid uint32) *client {
+		c := &client{localCarrier: &localCarrier{peer: cm.Credentials{UID: uid}}}
+		g.clients = append(g.clients, c)
+		return c
+	}
+	first := add(1)
+	busy := add(2)
+	add(3)
+	require.Same(t, first, g.oldestOfBusiest(4), "all have as many")
+	add(2)
+	require.Same(t, busy, g.oldestOfBusiest(4))
+	require.Same(t, first, g.oldestOfBusiest(1), "now both have two, the new one included")
+	add(3)
+	require.Same(t, g.clients[2], g.oldestOfBusiest(3))
+}
