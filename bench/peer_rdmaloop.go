@@ -121,7 +121,7 @@ func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
 	}
-	cfg := &reactor.Config{Idle: policies[s.Mode]}
+	cfg := &reactor.Config{Idle: policies[s.Mode], MaxConns: -1}
 	if s.CPU >= 0 && cfg.Idle != reactor.IdleEvent {
 		cfg.CPUs = []int{s.CPU}
 	}

@@ -36,9 +36,7 @@ func (n *nic) depth() int {
 	if n.dev.Caps().ResizeCQ {
 		conns = firstConns
 	}
-	if cfg.MaxConns > 0 {
-		conns = min(conns, cfg.MaxConns)
-	}
+	conns = min(conns, cfg.MaxConns)
 	return min(conns*n.completions()+cfg.SRQ, n.dev.Attr().MaxCQE)
 }
 

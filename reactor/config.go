@@ -64,7 +64,9 @@ type Config struct {
 	// MaxConns is how many connections one loop takes: also those that open or
 	// close, and after OnClose until the peer has said goodbye, for up to
 	// DrainTimeout. One more is refused with cm.RejectNoResources.
-	// Zero means as many as the device allows.
+	// Zero means 8192: with the other defaults their receive buffers take at most
+	// 2 GiB of memory, and their ends of local connections 16,384 descriptors.
+	// Negative means 1,048,576, the most that a loop can number.
 	MaxConns int
 	// SRQ makes the connections of a loop share this many receive buffers.
 	// Zero means a receive queue for each connection, whose buffers come to
@@ -171,7 +173,7 @@ func (c *Config) check() error {
 		{"MaxInFlight", int64(c.MaxInFlight), 0, maxQueue},
 		{"MaxMessage", int64(c.MaxMessage), 0, 1 << 30},
 		{"MaxInline", int64(c.MaxInline), -1, 1 << 16},
-		{"MaxConns", int64(c.MaxConns), 0, maxConns},
+		{"MaxConns", int64(c.MaxConns), -1, maxConns},
 		{"SRQ", int64(c.SRQ), 0, maxQueue},
 		{"SignalEvery", int64(c.SignalEvery), 0, maxQueue},
 		{"RetryCount", int64(c.RetryCount), -1, verbs.MaxRetry},
@@ -207,6 +209,9 @@ func (c *Config) fill() {
 	c.Batch = or(c.Batch, 64)
 	c.Mailbox = or(c.Mailbox, 4096)
 	c.MaxInFlight = or(c.MaxInFlight, 63)
+	if c.MaxConns = or(c.MaxConns, 8192); c.MaxConns < 0 {
+		c.MaxConns = maxConns
+	}
 	c.MaxMessage = or(c.MaxMessage, 4096)
 	c.MaxInline = orNone(c.MaxInline, 128)
 	c.SignalEvery = or(c.SignalEvery, (c.MaxInFlight+3)/4)

@@ -16,6 +16,7 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, IdleAdaptive, c.Idle)
 	require.Equal(t, 50*time.Microsecond, c.SpinBudget)
 	require.Equal(t, 63, c.MaxInFlight)
+	require.Equal(t, 8192, c.MaxConns)
 	require.Equal(t, 16, c.SignalEvery)
 	require.Equal(t, 12, c.MinRNRTimer)
 	require.Equal(t, 30*time.Second, c.ConnectTimeout, "longer than an outage of 5 s takes the kernel's repeats")
@@ -23,7 +24,7 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, 16, c.InitiatorDepth)
 	require.Equal(t, 30*time.Second, c.Keepalive)
 
-	given := &Config{MaxInFlight: 2, Keepalive: -1, RetryCount: -1, MinRNRTimer: -1, InitiatorDepth: -1, MaxInline: -1}
+	given := &Config{MaxInFlight: 2, Keepalive: -1, MaxConns: -1, RetryCount: -1, MinRNRTimer: -1, InitiatorDepth: -1, MaxInline: -1}
 	before := *given
 	c, err = given.settled()
 	require.NoError(t, err)
@@ -32,6 +33,7 @@ func TestConfigDefaults(t *testing.T) {
 	require.Zero(t, c.RetryCount)
 	require.Zero(t, c.MinRNRTimer, "code 0, the longest pause")
 	require.Zero(t, c.Keepalive)
+	require.Equal(t, maxConns, c.MaxConns)
 	require.Zero(t, c.InitiatorDepth)
 	require.Zero(t, c.MaxInline)
 }

@@ -25,7 +25,7 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	if c.key, ok = l.conns.add(c); !ok {
 		err = tooMany(maxConns)
 	}
-	if limit := l.cfg.MaxConns; limit > 0 && l.conns.count > limit {
+	if limit := l.cfg.MaxConns; l.conns.count > limit {
 		err = tooMany(limit)
 	}
 	if l.draining {
