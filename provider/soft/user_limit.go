@@ -14,8 +14,9 @@ import (
 //
 // It may be used from any goroutine.
 type userLimit struct {
-	own  uint32 // the user that the device belongs to
-	most int    // for each other user; negative: no limit
+	own      uint32 // the user that the device belongs to
+	unmapped uint32 // userPolicy.unmapped: it may stand for any user
+	most     int    // for each other user; negative: no limit
 
 	mu    sync.Mutex
 	conns map[uint32]int // by user ID
@@ -26,7 +27,7 @@ func newUserLimit(cfg *Config, users userPolicy) *userLimit {
 	if most == 0 {
 		most = defaultConnsPerUser()
 	}
-	return &userLimit{own: users.own, most: most, conns: make(map[uint32]int)}
+	return &userLimit{own: users.own, unmapped: users.unmapped, most: most, conns: make(map[uint32]int)}
 }
 
 // defaultConnsPerUser is a quarter of the connections for which the process has
@@ -45,7 +46,7 @@ func defaultConnsPerUser() int {
 func (l *userLimit) take(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.most >= 0 && l.conns[uid] >= l.most && uid != 0 && (uid != l.own || uid == unmappedUser) {
+	if l.most >= 0 && l.conns[uid] >= l.most && uid != 0 && (uid != l.own || uid == l.unmapped) {
 		return false
 	}
 	l.conns[uid]++

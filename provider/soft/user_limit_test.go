@@ -12,13 +12,13 @@ import (
 )
 
 func TestUserLimitCounts(t *testing.T) {
-	const own, other = 1000, 1001
-	l := newUserLimit(&Config{MaxConnsPerUser: 2}, userPolicy{own: own})
+	const own, other, unmapped = 1000, 1001, 65534
+	l := newUserLimit(&Config{MaxConnsPerUser: 2}, userPolicy{own: own, unmapped: unmapped})
 	for range 5 {
 		require.True(t, l.take(own))
 		require.True(t, l.take(0))
 	}
-	for _, uid := range []uint32{other, unmappedUser} {
+	for _, uid := range []uint32{other, unmapped} {
 		require.True(t, l.take(uid))
 		require.True(t, l.take(uid))
 		require.False(t, l.take(uid))
@@ -29,9 +29,9 @@ func TestUserLimitCounts(t *testing.T) {
 	l.give(other)
 	require.NotContains(t, l.conns, uint32(other), "users who have left are forgotten")
 
-	l = newUserLimit(&Config{MaxConnsPerUser: 1}, userPolicy{own: unmappedUser})
-	require.True(t, l.take(unmappedUser))
-	require.False(t, l.take(unmappedUser), "it may be another user")
+	l = newUserLimit(&Config{MaxConnsPerUser: 1}, userPolicy{own: unmapped, unmapped: unmapped})
+	require.True(t, l.take(unmapped))
+	require.False(t, l.take(unmapped), "it may be another user")
 	l = newUserLimit(&Config{MaxConnsPerUser: -1}, userPolicy{own: own})
 	for range 100 {
 		require.True(t, l.take(other))
