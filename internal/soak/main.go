@@ -38,6 +38,7 @@ type options struct {
 	duration time.Duration
 	seed     uint64
 	every    time.Duration
+	verbose  bool
 }
 
 // pace is how long things take that are not to take all the time there is.
@@ -65,6 +66,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags.DurationVar(&o.duration, "duration", 10*time.Minute, "how long the attacks last, 20s at least")
 	flags.Uint64Var(&o.seed, "seed", 0, "of the choice of attacks and of what they send; 0 takes one from the clock")
 	flags.DurationVar(&o.every, "every", 0, "how often the state is printed; 0 means ten times in all")
+	flags.BoolVar(&o.verbose, "v", false, "print each attack when it begins")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

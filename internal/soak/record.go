@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
@@ -22,6 +23,7 @@ type reading struct {
 
 // A record has the readings that count, and prints all.
 type record struct {
+	mu    sync.Mutex // for out
 	out   io.Writer
 	began time.Time
 	sites []*site
@@ -59,16 +61,27 @@ func (r *record) sample(label string) error {
 	return nil
 }
 
+// say prints a line, from any goroutine.
+func (r *record) say(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	fmt.Fprintf(r.out, format+"\n", args...)
+}
+
+// age is how long it has been since the beginning.
+func (r *record) age() time.Duration { return time.Since(r.began).Round(time.Second) }
+
 func (r *record) print(label string, s *site, now *reading) {
 	if r.lines%40 == 0 {
-		fmt.Fprintf(r.out, "%7s %-6s %10s %6s %6s %6s %9s %9s %8s %5s %5s %5s %6s\n", "time", "path", "echoes", "lost",
-			"damag.", "failed", "connects", "longest", "RSS", "fds", "maps", "conns", "gorout")
+		r.say("%7s %-6s %10s %6s %6s %6s %9s %9s %9s %8s %5s %5s %5s %6s", "time", "path", "echoes", "lost",
+			"damag.", "failed", "connects", "longest", "turn", "RSS", "fds", "maps", "conns", "gorout")
 	}
 	r.lines++
 	a, b := &now.steady, &now.churn
-	fmt.Fprintf(r.out, "%7s %-6s %10d %6d %6d %6d %9d %9v %7.1fM %5d %5d %5d %6d %s\n",
-		time.Since(r.began).Round(time.Second), s.name, a.Echoes+b.Echoes, a.Lost+b.Lost, a.Damaged+b.Damaged,
+	r.say("%7s %-6s %10d %6d %6d %6d %9d %9v %9v %7.1fM %5d %5d %5d %6d %s",
+		r.age(), s.name, a.Echoes+b.Echoes, a.Lost+b.Lost, a.Damaged+b.Damaged,
 		a.Failed+b.Failed, a.Opened+b.Opened, max(a.Longest, b.Longest).Round(time.Microsecond*100),
+		now.server.Longest.Round(time.Microsecond*100),
 		float64(now.usage.Resident)/mebi, now.usage.Descriptors, now.usage.Mappings, now.server.Conns, now.server.Goroutines, label)
 }
 

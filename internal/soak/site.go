@@ -31,6 +31,8 @@ type site struct {
 	user int        // of the attackers: another one, where root can have that
 	next int        // number of the next address
 	pace pace
+	// begins is told the name of each attack, from the goroutine of the attacks.
+	begins func(attack string)
 
 	server *hostile.Process
 	addr   netip.AddrPort
@@ -115,6 +117,7 @@ func (s *site) attack(ctx context.Context) error {
 	plans := s.plans()
 	for ctx.Err() == nil {
 		p := plans[s.rand.IntN(len(plans))]
+		s.begins(p.name)
 		if err := p.carryOut(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}

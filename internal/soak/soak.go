@@ -27,6 +27,13 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 		}
 	}
 	r := &record{out: out, began: time.Now(), sites: sites}
+	for _, s := range sites {
+		s.begins = func(attack string) {
+			if o.verbose {
+				r.say("%7s %-6s %s", r.age(), s.name, attack)
+			}
+		}
+	}
 	if err := r.settled(ctx, "begin"); err != nil {
 		return err
 	}
