@@ -29,7 +29,8 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 // wildcard, for those of all devices. They arrive as ConnectRequest. backlog is
 // how many may wait to be fetched, 0 or less meaning DefaultBacklog; the
 // transport may have a lower limit. Beyond it, requests of the TCP port space
-// are dropped for the peer to repeat, those of UDP refused.
+// are dropped for the peer to repeat, those of UDP refused. Serves tells where
+// requests are taken, which may be at fewer addresses than was asked for.
 // Source: rdma_listen(3).
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {

@@ -95,7 +95,9 @@ func (p *wirePort) reach(local netip.Addr) error {
 
 // reachAll makes a queue pair that was not told where to be reachable wherever
 // the UDP port can be had. Where there is the local path, loopback addresses are
-// left to that, and it is enough without any.
+// left to that, and it is enough without any. An address that the host is given
+// later is not among them: a queue pair that an ID made is reachable at the address
+// of the ID, and a listener follows the addresses.
 func (p *wirePort) reachAll() error {
 	if p.placed || len(p.homes) > 0 {
 		return nil
