@@ -13,16 +13,16 @@ import (
 // A wireGate lets requests in that come as datagrams. Those for which there is
 // no room are dropped: the peer repeats them.
 type wireGate struct {
-	x       *madExchange
-	ch      *channel // with the exchange's lock
-	id      *id
-	spot    spot
-	service wire.ServiceID
-	places  wirePlaces
-	news    *addressNews // of a wildcard
-	newsErr error        // why addresses that come later are not noticed, or nil
-	open    bool
-	closed  bool // with the exchange's lock
+	x        *madExchange
+	ch       *channel // with the exchange's lock
+	id       *id
+	spot     spot
+	service  wire.ServiceID
+	places   wirePlaces
+	watch    *addressWatch // of a wildcard
+	watchErr error         // why addresses that come later are not noticed, or nil
+	open     bool
+	closed   bool // with the exchange's lock
 	// waiting are the requests that were left for the channel, and have not been
 	// looked at. With the exchange's lock.
 	waiting map[*newcomer]struct{}
@@ -52,7 +52,7 @@ func openWireGate(i *id) *wireGate {
 func (g *wireGate) admit(yes bool) { g.open = yes }
 
 func (g *wireGate) move(to *channel) error {
-	if err := g.news.move(g.ch, to); err != nil {
+	if err := g.watch.move(g.ch, to); err != nil {
 		return err
 	}
 	ports := g.places.ports()
@@ -61,7 +61,7 @@ func (g *wireGate) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = g.news.move(to, g.ch) // it has had a place there
+			_ = g.watch.move(to, g.ch) // it has had a place there
 			return err
 		}
 	}
@@ -92,7 +92,7 @@ func (g *wireGate) close() {
 	}
 	g.waiting = nil
 	g.x.mu.Unlock()
-	g.news.close(g.ch)
+	g.watch.close(g.ch)
 	g.places.close(g.ch)
 }
 

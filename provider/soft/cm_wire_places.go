@@ -99,16 +99,16 @@ func (g *wireGate) interfaceAddrs() (addrs []netip.Addr, err error) {
 
 // followAddresses serves the addresses of the interfaces, now and when they change.
 func (g *wireGate) followAddresses() {
-	// It asks for the news before it asks for the addresses, so that none is missed.
-	g.news, g.newsErr = watchAddresses(g.ch, g)
+	// It watches before it asks for the addresses, so that none is missed.
+	g.watch, g.watchErr = watchAddresses(g.ch, g)
 	addrs, err := g.interfaceAddrs()
 	if err != nil {
-		g.newsErr = err
+		g.watchErr = err
 	}
 	g.places.set(g, addrs)
 }
 
-// addressesChanged: see addressNews. The application is told that it may ask again
+// addressesChanged: see addressWatch. The application is told that it may ask again
 // what is served.
 func (g *wireGate) addressesChanged() {
 	addrs, err := g.interfaceAddrs()
@@ -122,8 +122,8 @@ func (g *wireGate) serves() (served []cm.ServedAddr) {
 	for _, p := range g.places {
 		served = append(served, g.served(p.addr, p.err))
 	}
-	if g.newsErr != nil {
-		served = append(served, g.served(g.spot.addr, g.newsErr))
+	if g.watchErr != nil {
+		served = append(served, g.served(g.spot.addr, g.watchErr))
 	}
 	return served
 }

@@ -9,23 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressNews is a netlink socket that becomes readable when an address of this
+// addressWatch is a netlink socket that becomes readable when an address of this
 // network namespace is added or removed (rtnetlink(7)). What the messages say does
 // not matter, so one that gets lost does no harm: whoever is told asks for all
 // addresses. The lock of its channel covers it.
-type addressNews struct {
+type addressWatch struct {
 	fd int
 	to interface{ addressesChanged() }
 }
 
 // watchAddresses has the channel tell when addresses change. It needs no privilege.
-func watchAddresses(ch *channel, to interface{ addressesChanged() }) (*addressNews, error) {
+func watchAddresses(ch *channel, to interface{ addressesChanged() }) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
 		return nil, unnoticed(err)
 	}
 	const groups = unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR
-	n := &addressNews{fd: fd, to: to}
+	n := &addressWatch{fd: fd, to: to}
 	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
 	if err == nil {
 		err = ch.watch(fd, n)
@@ -41,15 +41,15 @@ func unnoticed(err error) error {
 	return fmt.Errorf("addresses that are added later are not noticed: %w", err)
 }
 
-// newsBatch is how many messages are taken in one look: an arbitrary bound. When there
+// watchBatch is how many messages are taken in one look: an arbitrary bound. When there
 // are more, the descriptor stays readable.
-const newsBatch = 64
+const watchBatch = 64
 
 // readable: see watched. All messages that wait are taken first, so that a burst of
 // changes costs one question.
-func (n *addressNews) readable() {
+func (n *addressWatch) readable() {
 	var buf [1]byte // what does not fit is dropped by the system
-	for i := range newsBatch {
+	for i := range watchBatch {
 		_, _, err := unix.Recvfrom(n.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if errors.Is(err, unix.EAGAIN) && i == 0 {
 			return // nothing had happened
@@ -62,7 +62,7 @@ func (n *addressNews) readable() {
 }
 
 // move goes over to another channel.
-func (n *addressNews) move(from, to *channel) error {
+func (n *addressWatch) move(from, to *channel) error {
 	if n == nil {
 		return nil
 	}
@@ -73,7 +73,7 @@ func (n *addressNews) move(from, to *channel) error {
 	return nil
 }
 
-func (n *addressNews) close(ch *channel) {
+func (n *addressWatch) close(ch *channel) {
 	if n == nil {
 		return
 	}
@@ -81,4 +81,4 @@ func (n *addressNews) close(ch *channel) {
 	_ = unix.Close(n.fd)
 }
 
-var _ watched = (*addressNews)(nil)
+var _ watched = (*addressWatch)(nil)
