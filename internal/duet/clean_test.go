@@ -5,7 +5,36 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // cleanPieces are for links that lose nothing: what an end drops because it finds
 // it wrong is not sent again, and so ends the connection.
 func cleanPieces() []piece {
-	return []piece{bothLead("without a retry", impatient(), chatter, hearken)}
+	return []piece{
+		bothLead("without a retry", impatient(), undamaged(chatter), undamaged(hearken)),
+		bothLead("READs without a retry", impatient(), undamaged(readers), undamaged(read)),
+	}
+}
+
+// undamaged does what an end does, and requires that the soft device has taken no
+// packet for a damaged one meanwhile.
+func undamaged(do func(*conn)) func(*conn) {
+	return func(c *conn) {
+		before := c.p.damaged()
+		do(c)
+		c.p.Equal(before, c.p.damaged(), "packets that are right were dropped")
+	}
+}
+
+// damaged counts the packets whose ICRC the device has found wrong, where it is soft.
+func (p *player) damaged() (sum uint64) {
+	reader, ok := p.device.(verbs.CounterReader)
+	if !ok {
+		return 0
+	}
+	counters, err := reader.Counters(1)
+	p.NoError(err)
+	for _, counter := range counters {
+		if counter.Name == "rx_icrc_encapsulated" || counter.Name == "rcvd_ident_err" {
+			sum += counter.Value
+		}
+	}
+	return sum
 }
 
 // impatient ones do not retry, but wait for long: for four seconds.
@@ -43,3 +72,22 @@ func hearken(c *conn) {
 		c.recv()
 	}
 }
+
+// reads is how many READs there are, of readSize bytes: with a path MTU of 1024 a
+// twentieth of the identifications that packets of IPv4 can have.
+const (
+	reads    = 100
+	readSize = 32 << 10
+)
+
+// readers read much, one READ after the other.
+func readers(c *conn) {
+	for range reads {
+		c.post(c.to(c.request(verbs.OpRead, sink, readSize), 0))
+		c.sends.one()
+	}
+	c.tell()
+}
+
+// read waits until the peer has read.
+func read(c *conn) { c.hear() }

@@ -119,8 +119,8 @@ func (f *Flow) Seal(p Packet, id uint16) {
 // does not tell the identification in the IPv4 header, so that Verify finds the
 // one with which the ICRC would be right, and returns it. There is one for every
 // packet that is whole, and by chance for one in 1<<16 of those that are
-// not; over IPv6 it is one in 1<<32 that passes. A caller that knows how the
-// sender counts can look at the identification besides. As Seal does, Verify
+// not; over IPv6 it is one in 1<<32 that passes. An IdentWindow tells
+// whether the sender may have used the identification. As Seal does, Verify
 // changes a byte of the packet while it looks at it.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	difference := p.ICRC() ^ f.sum(p, f.guess)

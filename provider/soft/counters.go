@@ -26,6 +26,7 @@ const (
 	partialExpired
 	rcvdAddressErr
 	rcvdDatagramErr
+	rcvdIdentErr
 	rcvdMalformedErr
 	rcvdNoQPErr
 	rcvdOverrunErr
@@ -59,6 +60,7 @@ var counterNames = [numCounters]string{
 	partialExpired:      "partial_message_expired",
 	rcvdAddressErr:      "rcvd_address_err",
 	rcvdDatagramErr:     "rcvd_datagram_err",
+	rcvdIdentErr:        "rcvd_ident_err",
 	rcvdMalformedErr:    "rcvd_malformed_err",
 	rcvdNoQPErr:         "rcvd_no_qp_err",
 	rcvdOverrunErr:      "rcvd_overrun_err",

@@ -102,6 +102,9 @@
 //	                        not ready, the Q_Key was another, the buffer too small
 //	partial_message_expired connections that ended since the rest of a message did not come,
 //	                        for longer than its sender may go on trying
+//	rcvd_ident_err          packets over IPv4 whose ICRC would be right with another
+//	                        identification than the sender was expected to use: they were
+//	                        damaged, or the sender has begun to count elsewhere
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for a queue pair or a partition that there is not
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,

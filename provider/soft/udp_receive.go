@@ -4,6 +4,7 @@ package soft
 
 import (
 	"net/netip"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,18 +17,27 @@ type udpReceiver struct {
 	fd    int
 	local netip.AddrPort
 	batch *batch
-	from  netip.AddrPort // of the last packet
-	flow  wire.Flow      // of packets from there
-	last  arrival
+	from  *udpSource // of the last packet
+	known udpSources
 	run   int  // calls that brought something, in a row
 	crowd bool // many packets are there when there is any
 	tells bool // what IP headers say
+
+	clock   func() time.Duration
+	stamp   time.Duration // when one of the last calls was that brought something
+	stamped uint8         // such calls since then
+	since   time.Duration // what the last of them brought came later than this
+	drained bool          // the last call left nothing behind
 
 	counts *counters // every datagram is in exactly one of them
 }
 
 func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters) udpReceiver {
-	r := udpReceiver{fd: fd, local: local, batch: newBatch(packets, size), counts: counts}
+	start := time.Now()
+	r := udpReceiver{
+		fd: fd, local: local, batch: newBatch(packets, size), counts: counts, from: &udpSource{},
+		clock: func() time.Duration { return time.Since(start) },
+	}
 	for i := range packets {
 		r.batch.expect(i)
 	}
@@ -39,9 +49,11 @@ func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *cou
 func (r *udpReceiver) receive(to packetSink) (n int) {
 	n = r.call()
 	if n == 0 {
-		r.run = 0
+		r.run, r.drained = 0, true
 		return 0
 	}
+	r.watchTime()
+	r.drained = r.batched() && n < len(r.batch.msgs)
 	r.run++
 	r.crowd = n > 1 || !r.crowd && r.run > 2 // a reply and an acknowledgement are none
 	r.take(n, to)
@@ -61,7 +73,7 @@ func (r *udpReceiver) take(n int, to packetSink) {
 	for i := range n {
 		if p, flaw := r.check(i); flaw != rcvdPkts {
 			r.counts.inc(flaw)
-		} else if to.receive(p, &r.last) {
+		} else if to.receive(p, &r.from.header) {
 			taken++
 		} else {
 			r.counts.inc(rcvdNoQPErr)
@@ -69,6 +81,21 @@ func (r *udpReceiver) take(n int, to packetSink) {
 		r.batch.expect(i) // the length of the name was set
 	}
 	r.counts.add(rcvdPkts, taken)
+}
+
+// stampEvery is after how many calls that bring something the clock is read.
+const stampEvery = 16
+
+// watchTime notes since when the packets may have come that a call has brought. To read
+// the clock takes a quarter of the time that it takes to check a packet, so it is done
+// for some calls only. What is noted is then earlier than what is true.
+func (r *udpReceiver) watchTime() {
+	if r.drained {
+		r.since = r.stamp
+	}
+	if r.stamped++; r.stamped == stampEvery {
+		r.stamped, r.stamp = 0, r.clock()
+	}
 }
 
 // tellHeaders has the system tell what the IP header of each packet says. That
@@ -100,11 +127,13 @@ func tellHeadersAt(fd int, local netip.AddrPort) bool {
 // call asks for one packet as long as they come one by one: a batch takes longer
 // to find out that there is only one, or none. Only a batch tells headers.
 func (r *udpReceiver) call() (n int) {
-	if r.crowd || r.tells {
+	if r.batched() {
 		return r.batch.receive(r.fd)
 	}
 	return r.batch.receiveOne(r.fd)
 }
+
+func (r *udpReceiver) batched() bool { return r.crowd || r.tells }
 
 // A packetSink gets the packets that arrived, which are valid during the call. It
 // reports whether there is a queue pair that they are for.
@@ -123,17 +152,20 @@ func (r *udpReceiver) check(i int) (wire.Packet, counterID) {
 		return p, rcvdMalformedErr
 	}
 	// The ICRC covers the sender's port, which network cards vary.
-	if from := r.batch.names[i].get(); from != r.from {
-		r.from = from
-		r.flow.Set(from, r.local)
-		// What a socket does not tell is taken for what hosts send mostly.
-		r.last = arrival{from: from.Addr(), to: r.local.Addr(), hopLimit: defaultHopLimit}
+	from := r.from
+	if at := r.batch.names[i].get(); at != from.at {
+		from = r.known.find(at, r.local)
 	}
-	if _, ok := r.flow.Verify(p); !ok {
+	id, ok := from.flow.Verify(p)
+	switch {
+	case !ok:
 		return p, rxICRCEncapsulated
+	case r.local.Addr().Is4() && !from.idents.Fits(id, r.since, r.clock):
+		return p, rcvdIdentErr
 	}
+	r.from = r.known.keep(from)
 	if r.tells {
-		r.last.trafficClass, r.last.hopLimit = r.batch.header(i)
+		r.from.header.trafficClass, r.from.header.hopLimit = r.batch.header(i)
 	}
 	return p, rcvdPkts
 }

@@ -3,10 +3,15 @@
 package soft
 
 import (
+	"net/netip"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
 // One packet is asked for at a time, until they come faster than that; and again
@@ -46,5 +51,116 @@ func TestUDPTooLong(t *testing.T) {
 		r.queue(10)
 		r.send.flush()
 		require.Equal(t, []int{10}, r.received().sizes, "the next one is whole")
+	}
+}
+
+// A packet whose identification the sender was not expected to use is dropped and
+// counted, and the next one from there is taken.
+func TestUDPIdentificationsHaveToGoOn(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
+	p := wire.Build(make([]byte, packetRoom), wire.SendOnly, 1024)
+	take := func(id uint16) int {
+		r.to.flow.Seal(p, id)
+		require.NoError(t, unix.Sendto(r.send.all.fd, p.Bytes(), 0, &to))
+		return len(r.received().sizes)
+	}
+	now := time.Hour
+	r.recv.clock = func() time.Duration { now += time.Microsecond; return now }
+	for id := range uint16(500) {
+		require.Equal(t, 1, take(1000+id))
+	}
+	require.Zero(t, r.count(rcvdIdentErr))
+	require.Equal(t, 0, take(20_000))
+	require.EqualValues(t, 1, r.count(rcvdIdentErr))
+	require.Equal(t, 1, take(1500), "it was an error")
+	require.Equal(t, 0, take(40_000))
+	require.Equal(t, 1, take(40_001), "it has jumped")
+
+	now += 10 * time.Second
+	require.Equal(t, 1, take(50_000), "it may count far in ten seconds")
+	require.EqualValues(t, 2, r.count(rcvdIdentErr))
+	require.Zero(t, r.count(rxICRCEncapsulated))
+}
+
+// The time that a receiver allows for is that between the calls that may have left a
+// packet behind.
+func TestUDPReceiverKnowsWhenPacketsCame(t *testing.T) {
+	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	now := time.Duration(0)
+	r.recv.clock = func() time.Duration { return now }
+	take := func(packets int) {
+		t.Helper()
+		now += 10
+		require.Equal(t, packets, r.recv.receive(&counter{}))
+	}
+	for i := range stampEvery {
+		r.queue(10)
+		r.send.flush()
+		take(1)
+		require.Zero(t, r.recv.since, "call %d", i)
+		take(0)
+	}
+	stamp := r.recv.stamp
+	require.Equal(t, now-10, stamp)
+	for range 3 {
+		r.queue(10)
+	}
+	r.send.flush()
+	take(1)
+	require.Equal(t, stamp, r.recv.since, "it has come after that")
+	r.recv.stamp = now
+	take(1)
+	require.Equal(t, stamp, r.recv.since, "it lay there when the first was taken")
+	take(1)
+	take(0)
+	r.queue(10)
+	r.send.flush()
+	take(1)
+	require.Equal(t, now-40, r.recv.since)
+}
+
+// A receiver remembers as many senders as it has room for, and takes packets of
+// others all the same.
+func TestUDPSourcesAreBounded(t *testing.T) {
+	var s udpSources
+	local := netip.MustParseAddrPort("10.0.0.1:4791")
+	first := s.keep(s.find(netip.AddrPortFrom(local.Addr(), 1), local))
+	require.Same(t, first, s.find(first.at, local))
+	require.Same(t, first, s.keep(first))
+	for port := range 3 * maxSources {
+		at := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), uint16(port))
+		found := s.find(at, local)
+		require.False(t, found.kept, "a source is known when a packet of it was right")
+		kept := s.keep(found)
+		require.Equal(t, at, kept.at)
+		require.Same(t, kept, s.find(at, local))
+		require.LessOrEqual(t, len(s.known), maxSources)
+	}
+	require.Len(t, s.known, maxSources)
+}
+
+// BenchmarkUDPPacket is one packet of 1 KiB, sent and received by sockets of this
+// host.
+func BenchmarkUDPPacket(b *testing.B) {
+	port := uint16(40_000 + os.Getpid()%10_000)
+	open := func(addr string) (int, netip.AddrPort) {
+		at := netip.AddrPortFrom(netip.MustParseAddr(addr), port)
+		fd, err := openUDP(at, false)
+		require.NoError(b, err)
+		b.Cleanup(func() { require.NoError(b, unix.Close(fd)) })
+		return fd, at
+	}
+	out, src := open("127.9.0.1")
+	in, dst := open("127.9.0.2")
+	r := joinUDPRig(nil, out, src, in, dst)
+	sink := &counter{}
+	b.ReportAllocs()
+	for b.Loop() {
+		p := wire.Build(r.send.buffer(), wire.SendOnly, 1024)
+		r.send.put(p, r.to)
+		r.send.flush()
+		for r.recv.receive(sink) == 0 {
+		}
 	}
 }

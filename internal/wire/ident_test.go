@@ -1,0 +1,302 @@
+package wire
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A counting sender gives identifications as some sender does, and tells when.
+type countingSender func() (id uint16, at time.Duration)
+
+// ownSender is a socket of ours that is not connected: messages of one packet, and
+// some that the system has cut up.
+func ownSender(rng *rand.Rand) countingSender {
+	left, next, now := 0, uint16(0), time.Duration(0)
+	return func() (uint16, time.Duration) {
+		if left == 0 {
+			left, next = 1, 0
+			if rng.IntN(3) == 0 {
+				left = 1 + rng.IntN(64)
+			}
+			now += time.Duration(rng.IntN(20_000)) * time.Microsecond
+		}
+		left--
+		next++
+		return next - 1, now
+	}
+}
+
+// connectedSender is one that is connected: each message has the next number, and
+// its segments count on from there.
+func connectedSender(rng *rand.Rand) countingSender {
+	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
+	return func() (uint16, time.Duration) {
+		if left == 0 {
+			left, next = 1, message
+			if rng.IntN(3) == 0 {
+				left = 1 + rng.IntN(64)
+			}
+			message++
+			now += time.Duration(rng.IntN(50)) * time.Microsecond
+		}
+		left--
+		next++
+		return next - 1, now
+	}
+}
+
+// sharedCounter is the counter of a Linux host, of which some flow gets a part of the
+// numbers: pauses say how long the flow is silent before a packet.
+func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
+	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
+	reserve := func() uint16 {
+		if passed := now/tick - stamp/tick; passed > 0 {
+			counter += uint32(rng.Int64N(int64(passed)))
+			stamp = now
+		}
+		counter++
+		return uint16(counter - 1)
+	}
+	return func() (uint16, time.Duration) {
+		wait := pause()
+		for range rng.IntN(others + 1) {
+			reserve()
+		}
+		now += wait
+		return reserve(), now
+	}
+}
+
+func steady(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+
+func about(rng *rand.Rand, d time.Duration) func() time.Duration {
+	return func() time.Duration { return time.Duration(rng.ExpFloat64() * float64(d)) }
+}
+
+// senders are those of which every packet has to fit.
+func senders() map[string]countingSender {
+	seed := uint64(0)
+	rng := func() *rand.Rand { seed++; return rand.New(rand.NewPCG(seed, 2)) }
+	return map[string]countingSender{
+		"own":               ownSender(rng()),
+		"own, connected":    connectedSender(rng()),
+		"rxe, 250 ticks":    sharedCounter(rng(), 4*time.Millisecond, 0, steady(10*time.Microsecond)),
+		"rxe, 1000 ticks":   sharedCounter(rng(), time.Millisecond, 0, steady(10*time.Microsecond)),
+		"rxe, many flows":   sharedCounter(rng(), time.Millisecond, 190, steady(20*time.Microsecond)),
+		"rxe, slow":         sharedCounter(rng(), time.Millisecond, 1, steady(700*time.Microsecond)),
+		"rxe, with pauses":  sharedCounter(rng(), time.Millisecond, 3, about(rng(), 20*time.Millisecond)),
+		"rxe, with minutes": sharedCounter(rng(), 10*time.Millisecond, 0, about(rng(), time.Minute)),
+	}
+}
+
+// is a clock that stands.
+func is(now time.Duration) func() time.Duration { return func() time.Duration { return now } }
+
+func TestIdentWindowFitsSenders(t *testing.T) {
+	for name, next := range senders() {
+		var w IdentWindow
+		before := time.Duration(0)
+		for i := range 200_000 {
+			id, at := next()
+			require.True(t, w.Fits(id, before, is(at)), "%s: packet %d", name, i)
+			before = at
+		}
+		require.Zero(t, w.more, name)
+	}
+}
+
+// damage changes each byte of a packet that the ICRC covers to each other value, and
+// calls try for each.
+func damage(p Packet, try func()) {
+	for i := range p.bytes {
+		if i == 4 {
+			continue // FECN and BECN, which change on the way
+		}
+		for change := 1; change < 256; change++ {
+			p.bytes[i] ^= byte(change)
+			try()
+			p.bytes[i] ^= byte(change)
+		}
+	}
+}
+
+// No packet with a wrong byte passes in an unbroken flow, at any length and at any
+// place of the sender's counter.
+func TestNoDamagedBytePasses(t *testing.T) {
+	all := senders()
+	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
+		for _, size := range []int{64, 1024} {
+			next := all[name]
+			var f Flow
+			f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
+			p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
+			var w IdentWindow
+			var id uint16
+			since, now := time.Duration(0), time.Duration(0)
+			for range 1000 {
+				since = now
+				id, now = next()
+				require.True(t, w.Fits(id, since, is(now)))
+			}
+			tried, solved, passed := 0, 0, 0
+			id, now = next()
+			f.Seal(p, id)
+			damage(p, func() {
+				tried++
+				if id, ok := f.Verify(p); ok {
+					solved++
+					if before := w; before.Fits(id, since, is(now)) {
+						passed++
+					}
+				}
+			})
+			require.Equal(t, 255*(len(p.bytes)-1), tried)
+			require.Zero(t, passed, "%s: %d bytes, %d of %d errors are some identification", name, size, solved, tried)
+			if size >= 1024 {
+				require.GreaterOrEqual(t, solved, 15, "without the window these pass")
+			}
+		}
+	}
+}
+
+// Whatever the counter is at, the identification that a wrong byte seems to have is
+// farther away than the window reaches.
+func TestIdentSlackIsBelowEveryError(t *testing.T) {
+	const size = 4096
+	var f Flow
+	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
+	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
+	f.Seal(p, 0)
+	nearest, found := 1<<16, 0
+	damage(p, func() {
+		wrong, ok := f.Verify(p)
+		if !ok {
+			return
+		}
+		found++
+		for id := range 1 << 16 {
+			distance := int(int16(uint16(id) ^ wrong - uint16(id)))
+			nearest = min(nearest, max(distance, -distance))
+		}
+	})
+	require.Equal(t, 21, found)
+	require.Equal(t, 231, nearest)
+	require.Less(t, identSlack, nearest)
+}
+
+// A sender that jumps loses one packet, and one that jumps all the time a few, and
+// then none.
+func TestIdentWindowFollowsJumps(t *testing.T) {
+	var w IdentWindow
+	now := time.Duration(0)
+	fits := func(id uint16) bool {
+		now += time.Microsecond
+		return w.Fits(id, now-time.Microsecond, is(now))
+	}
+	for id := range uint16(100) {
+		require.True(t, fits(1000+id))
+	}
+	require.False(t, fits(30_000), "it has jumped")
+	require.True(t, fits(30_003))
+	require.True(t, fits(30_004))
+	require.False(t, fits(50_000), "a wrong packet")
+	require.True(t, fits(30_005))
+	require.False(t, fits(50_000))
+	require.True(t, fits(30_006))
+	require.False(t, fits(10))
+	require.False(t, fits(20_000))
+	require.True(t, fits(60_000), "never a third in a row")
+
+	rng := rand.New(rand.NewPCG(1, 2))
+	w = IdentWindow{}
+	dropped, late := 0, 0
+	for i := range 100_000 {
+		if !fits(uint16(rng.Uint32())) {
+			dropped++
+			if i > 50 {
+				late++
+			}
+		}
+	}
+	require.LessOrEqual(t, dropped, 10*identMisfits)
+	require.Zero(t, late)
+
+	for i := range 20 * identCalm { // the same sender is replaced by one that counts
+		require.True(t, fits(uint16(i)))
+	}
+	require.Zero(t, w.more)
+	require.False(t, fits(40_000))
+}
+
+// A sender that has begun with 0 three times has no other numbers, however long it was
+// silent.
+func TestIdentWindowKnowsUnconnectedSockets(t *testing.T) {
+	var w IdentWindow
+	now := time.Duration(0)
+	fits := func(id uint16) bool {
+		now += time.Hour
+		return w.Fits(id, now-time.Hour, is(now))
+	}
+	for _, id := range []uint16{0, 1, 2, 0, 63, 0, 127, 5} {
+		require.True(t, fits(id))
+	}
+	require.False(t, fits(128))
+	require.True(t, fits(0))
+	require.False(t, fits(20_000))
+	require.True(t, fits(20_001), "another sender has the address now")
+	require.True(t, fits(50_000), "and may count anything after an hour")
+}
+
+// After silence the window of a sender with a shared counter is wider, and some of the
+// errors pass that are some identification: at most those that would pass without it.
+func TestDamagedBytesAfterSilence(t *testing.T) {
+	const size = 1024
+	var f Flow
+	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
+	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
+	f.Seal(p, 0)
+	errors, changes := 0, []uint16{} // of the identification
+	damage(p, func() {
+		errors++
+		if change, ok := f.Verify(p); ok {
+			changes = append(changes, change)
+		}
+	})
+	before := 0
+	for _, silence := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
+		passed := 0
+		for id := range 1 << 16 {
+			for _, change := range changes {
+				w := IdentWindow{started: true, last: identMark{id: uint16(id)}}
+				if w.Fits(uint16(id+1)^change, 0, is(silence)) {
+					passed++
+				}
+			}
+		}
+		rate := float64(passed) / (1 << 16)
+		t.Logf("after %v: %.2f of %d errors of one byte pass", silence, rate, errors)
+		require.GreaterOrEqual(t, passed, before)
+		require.LessOrEqual(t, rate, float64(len(changes)))
+		if silence <= time.Millisecond {
+			require.Zero(t, passed)
+		}
+		before = passed
+	}
+	require.Len(t, changes, 15)
+}
+
+// A connected socket that wraps around gives 0 twice, and goes on.
+func TestIdentWindowOfASocketThatWrapsAround(t *testing.T) {
+	const segments = 64
+	var w IdentWindow
+	for message := range uint16(400) {
+		for segment := range uint16(segments) {
+			id := message - 200 + segment
+			require.True(t, w.Fits(id, 0, is(0)), "message %d", message)
+		}
+	}
+}
