@@ -118,9 +118,14 @@ func tellServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
+// partTime is what each connection may take besides: under an emulator, with other work
+// on the machine, it was 6 ms.
+const partTime = 30 * time.Millisecond
+
 // shutdown ends an engine in order, within a bounded time.
 func shutdown(engine *reactor.Engine) error {
-	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	limit := drainTime + time.Duration(engine.Stats().Conns)*partTime
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return engine.Shutdown(ctx)
 }
