@@ -32,15 +32,8 @@ type accessSource struct {
 	pid  int32      // the process, if the user is root or the one of this process
 }
 
-// remoteSource is the source of a connection on the wire path. A host may have all
-// addresses of its IPv6 network (RFC 4291, 2.5.4), so they count together.
-func remoteSource(addr netip.Addr) accessSource {
-	if addr = addr.Unmap().WithZone(""); addr.Is6() {
-		network, _ := addr.Prefix(64) // it fails for longer prefixes only
-		addr = network.Addr()
-	}
-	return accessSource{addr: addr}
-}
+// remoteSource is the source of a connection on the wire path; see sourceOf.
+func remoteSource(addr netip.Addr) accessSource { return accessSource{addr: sourceOf(addr)} }
 
 // localSource is that of one on the local path. Who may trace this process (ptrace(2))
 // gains nothing by guessing keys, so that of such users each process counts alone.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
@@ -18,7 +17,11 @@ import (
 // never lost, so it is sent once; what is waited for is the peer's application.
 const (
 	requestTimeout = 16 * 4608 * time.Millisecond // REQ, and DREQ of the active side
-	answerTimeout  = 16 * 4096 * time.Millisecond // REP, SIDR_REQ, and DREQ of the passive side
+	answerTimeout  = 16 * 4096 * time.Millisecond // SIDR_REQ, and DREQ of the passive side
+	// confirmTimeout, 49 s, is how long a reply waits to be confirmed. The kernel waits
+	// for sixteen times 4.1 s. We wait for twelve, so that what the requests of a
+	// flood cost is given back within a minute.
+	confirmTimeout = 12 * 4096 * time.Millisecond
 	// patience, 16.6 minutes, is the longest that a side waits when it knows that
 	// the peer has the message and that the peer's application takes its time. The
 	// kernel's CM waits 4.6 s for its first attempt; the MRA that answers the second
@@ -35,7 +38,7 @@ func (i *id) Connect(param *cm.ConnParam) error {
 		return i.request(ch, &lookupMsg{to, bytes.Clone(param.PrivateData)}, answerTimeout)
 	}
 	i.chooseQP(param)
-	i.terms.psn = rand.Uint32() & max24
+	i.terms.psn = randomUint32() & max24
 	i.terms.retry, i.terms.flow.tells = param.RetryCount, param.FlowControl
 	return i.request(ch, &requestMsg{
 		endpoints: to, side: i.describe(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),

@@ -4,7 +4,6 @@ package soft
 
 import (
 	"bytes"
-	"math/rand/v2"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -27,7 +26,7 @@ func (i *id) incoming(m message, c carrier) *id {
 		ev.Param.RetryCount = m.retry
 		child.terms.agree(&m.side, &ch.dev.attr)
 		child.terms.retry = m.retry // the active side's rules both
-		child.terms.psn = rand.Uint32() & max24
+		child.terms.psn = randomUint32() & max24
 		child.terms.mtu = m.mtu
 	case *lookupMsg:
 		if i.ps != cm.UDP {
@@ -67,6 +66,27 @@ func (i *id) fetched() {
 	l.gates.admit(true)
 }
 
+// evicted ends a side whose peer has not shown that it receives anything, to make room
+// for the request of another. An application that has not seen the request never
+// will, and one that has not answered it finds the peer gone. After Accept it is as if
+// nobody had confirmed the reply in time.
+func (i *id) evicted() {
+	ch := i.ch.Load()
+	switch i.phase {
+	case phaseRequested:
+		i.enter(phaseOver)
+		if i.listener != nil {
+			ch.queue.extract(i)
+			i.fetched()
+		}
+	case phaseReplySent:
+		_ = i.carrier.send(&rejectMsg{reason: cm.RejectNoResources})
+		i.unreachable(statusTimedOut, nil)
+	}
+	i.carrier.close()
+	i.carrier = nil
+}
+
 // Accept answers a request. Where it can not, the request is refused, and the
 // queue pair spent; ErrPeerGone says that the client has left.
 func (i *id) Accept(param *cm.ConnParam) error {
@@ -90,7 +110,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	}
 	i.enter(phaseReplySent)
 	i.giveUp = ch.clock().Add(patience)
-	i.expect(answerTimeout)
+	i.expect(confirmTimeout)
 	return nil
 }
 

@@ -254,7 +254,7 @@ func TestAcceptTimesOut(t *testing.T) {
 	passive, _ := server.request(l)
 	server.createQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	clock.advance(answerTimeout)
+	clock.advance(confirmTimeout)
 	ev := server.want(cm.Unreachable, passive)
 	require.Equal(t, statusTimedOut, ev.Status)
 	require.Equal(t, verbs.StateError, passive.QP().State())

@@ -211,13 +211,13 @@ func (x *madExchange) portClosed(port *madPort, by netip.AddrPort, quoted []byte
 	q, quotes := quoteOf(quoted)
 	if quotes {
 		if c := x.carriers[q.id]; of(c) {
-			c.leave(func() { c.nobodyThere(by, &q) })
+			c.leave(jobMessage, func() { c.nobodyThere(by, &q) })
 		}
 		return
 	}
 	for _, c := range x.carriers {
 		if of(c) {
-			c.leave(func() { c.nobodyThere(by, nil) })
+			c.leave(jobMessage, func() { c.nobodyThere(by, nil) })
 		}
 	}
 }

@@ -33,6 +33,9 @@ type wireCarrier struct {
 	qpn     uint32
 	lastTID uint64 // of the peer's DREQ
 
+	gate *wireGate // whose request it was; nil on the active side
+	proof
+
 	repeat repeater
 	ready  bool // RTU was sent
 	muted  bool
@@ -88,13 +91,21 @@ func (c *wireCarrier) send(m message) error {
 		c.repeat.start(0)
 	case *readyMsg:
 		c.ready = true
+		c.repeat.startReady()
 	}
 	return nil
 }
 
+// transmit sends a datagram, unless the peer has been sent as much as it may be before
+// it has shown that it receives that.
 func (c *wireCarrier) transmit(m *wire.MAD) {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
+	if !c.maySend(0) {
+		c.x.counts.inc(cmAnswerDropped)
+		return
+	}
+	c.sent++
 	if a := c.port.asking.Load(); a != nil && asks(m) {
 		a.socket.send(m, c.remote)
 		return
@@ -164,8 +175,11 @@ func (c *wireCarrier) mute() {
 	c.repeat.stop()
 	if c.id.phase == phaseOver {
 		c.x.mu.Lock()
+		defer c.x.mu.Unlock()
 		forget(c.x.byQP, peerKey{c.remote, c.guid, c.peerQPN}, c)
-		c.x.mu.Unlock()
+		if c.gate != nil {
+			c.gate.half.remove(&c.half)
+		}
 	}
 }
 
@@ -191,7 +205,19 @@ func (c *wireCarrier) close() {
 		c.ch.orphans[c] = struct{}{}
 		return
 	}
+	c.rememberRefusal()
 	c.drop()
+}
+
+// rememberRefusal keeps the answer to a request that was refused; see
+// refusedRequests.
+func (c *wireCarrier) rememberRefusal() {
+	if c.gate == nil || c.repeat.mad.Attribute() != wire.AttrREJ {
+		return
+	}
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
+	c.x.refused.add(peerKey{c.remote, c.guid, c.peer}, &c.repeat.mad, c.x.clock())
 }
 
 // maxOrphans bounds the connections of a channel that are ended after their IDs.
@@ -203,6 +229,7 @@ func (c *wireCarrier) drop() {
 	delete(c.ch.orphans, c)
 	c.x.mu.Lock()
 	c.closed = true
+	c.leavePlace()
 	delete(c.x.carriers, c.own)
 	forget(c.x.byPeer, peerKey{c.remote, c.guid, c.peer}, c)
 	forget(c.x.byQP, peerKey{c.remote, c.guid, c.peerQPN}, c)

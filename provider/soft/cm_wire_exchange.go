@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
@@ -20,6 +21,10 @@ type madExchange struct {
 	guid    uint64
 	network madNetwork
 	access  *accessLimit
+	clock   func() time.Time
+	counts  *counters
+	// mostAdmitted is Config.MaxConnsPerAddress.
+	mostAdmitted int
 
 	mu       sync.Mutex
 	ports    map[netip.Addr]*madPort
@@ -29,6 +34,11 @@ type madExchange struct {
 	lookups  map[lookupKey]*wireCarrier     // of the asked side, until answered
 	gates    map[wire.ServiceID][]*wireGate // that listen
 	byNumber map[uint32]*wireCarrier        // by own queue pair, once it is settled
+	// admitted is how many connections each source has that asked for them and has
+	// shown that it receives what is sent to it; see sourceOf.
+	admitted map[netip.Addr]int
+	refused  *refusedRequests
+	limit    *answerLimit
 }
 
 // A peerKey names something of a peer: a communication id, or a queue pair. A
@@ -49,9 +59,11 @@ type lookupKey struct {
 	number uint32
 }
 
-func newMADExchange(guid uint64, network madNetwork) *madExchange {
+func newMADExchange(guid uint64, cfg *Config, network madNetwork, counts *counters) *madExchange {
 	return &madExchange{
-		guid: guid, network: network,
+		guid: guid, network: network, clock: time.Now, counts: counts,
+		mostAdmitted: cfg.MaxConnsPerAddress, admitted: make(map[netip.Addr]int),
+		refused: newRefusedRequests(), limit: newAnswerLimit(),
 		ports:    make(map[netip.Addr]*madPort),
 		carriers: make(map[uint32]*wireCarrier),
 		byPeer:   make(map[peerKey]*wireCarrier),
@@ -204,7 +216,16 @@ func (x *madExchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wir
 	}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
-	port.send(&out, to)
+	x.answer(port, to, &out)
+}
+
+// answer sends a message for which nothing is kept, if that may be; see answerLimit.
+func (x *madExchange) answer(port *madPort, to netip.Addr, m *wire.MAD) {
+	if !x.limit.allow(to, x.clock()) {
+		x.counts.inc(cmAnswerDropped)
+		return
+	}
+	port.send(m, to)
 }
 
 // confirm answers a DREQ.
@@ -212,7 +233,7 @@ func (x *madExchange) confirm(port *madPort, to netip.Addr, m *wire.MAD) {
 	r := wire.DREP{LocalID: secondID(m), RemoteID: firstID(m)}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
-	port.send(&out, to)
+	x.answer(port, to, &out)
 }
 
 // newID is a communication id that nobody has. It is random, so that it does not
@@ -242,7 +263,7 @@ func (x *madExchange) heard(qpn uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if c := x.byNumber[qpn]; c != nil {
-		c.leave(c.heard)
+		c.leave(jobOwn, c.heard)
 	}
 }
 

@@ -26,6 +26,7 @@ type wireGate struct {
 	// waiting are the requests that were left for the channel, and have not been
 	// looked at. With the exchange's lock.
 	waiting map[*newcomer]struct{}
+	half    halfOpenTable // with the exchange's lock
 }
 
 // openWireGate opens the gate of a listener on the address that it is bound to,
@@ -34,7 +35,8 @@ type wireGate struct {
 func openWireGate(i *id) *wireGate {
 	ch := i.ch.Load()
 	g := &wireGate{
-		x: ch.dev.mads, ch: ch, id: i, spot: i.port.spot, open: true, waiting: make(map[*newcomer]struct{}),
+		x: ch.dev.mads, ch: ch, id: i, spot: i.port.spot, open: true,
+		waiting: make(map[*newcomer]struct{}), half: newHalfOpenTable(&ch.dev.cfg),
 		service: wire.NewServiceID(uint16(i.ps), i.port.spot.port),
 	}
 	if g.spot.wildcard() {
@@ -115,7 +117,7 @@ func (x *madExchange) turnAway(n *newcomer) {
 // leave: see wireCarrier.leave.
 func (g *wireGate) leave(job func()) bool {
 	ch := g.ch
-	return ch.inbox.leave(func() {
+	return ch.inbox.leave(jobRequest, func() {
 		if g.isOn(ch, job) {
 			job()
 		}
@@ -145,12 +147,15 @@ type newcomer struct {
 
 func (n *newcomer) lookup() bool { return n.m.kind() == kindSIDRREQ }
 
-// bring leaves a request for the channel of the gate. The caller holds the exchange's
-// lock.
+// bring leaves a request for the channel of the gate, or drops it when there is no
+// room for it now: the peer repeats it. The caller holds the exchange's lock.
 func (g *wireGate) bring(n *newcomer) {
-	if g.leave(func() { g.enter(n) }) {
-		g.waiting[n] = struct{}{}
+	_, room := g.half.room(sourceOf(n.from), g.x.clock())
+	if !room || !g.leave(func() { g.enter(n) }) {
+		g.x.counts.inc(cmRequestDropped)
+		return
 	}
+	g.waiting[n] = struct{}{}
 }
 
 // enter makes an ID of a request, unless it is there already.
@@ -159,14 +164,18 @@ func (g *wireGate) enter(n *newcomer) {
 	delete(g.waiting, n)
 	known := g.x.known(n)
 	g.x.mu.Unlock()
-	if !g.open && g.id.ps == cm.TCP || known {
+	if known {
+		return
+	}
+	if !g.open && g.id.ps == cm.TCP {
+		g.x.counts.inc(cmRequestDropped)
 		return
 	}
 	port, err := g.x.open(n.port.local, g.ch)
 	if err != nil {
 		return
 	}
-	c := &wireCarrier{x: g.x, ch: g.ch, port: port, remote: n.from, service: n.answer}
+	c := &wireCarrier{x: g.x, ch: g.ch, port: port, remote: n.from, service: n.answer, gate: g, proof: proof{received: 1}}
 	c.register()
 	met := true
 	if n.lookup() {
@@ -174,7 +183,7 @@ func (g *wireGate) enter(n *newcomer) {
 	} else {
 		met = c.meet(n.guid, n.id, n.qpn)
 	}
-	if met {
+	if met && c.takePlace() {
 		c.id = g.id.incoming(n.m, c)
 	}
 	if c.id == nil {

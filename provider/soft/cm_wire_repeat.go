@@ -24,6 +24,10 @@ const (
 	// With its ID a wish is repeated for as long as the kernel does; see
 	// leaveTimeout.
 	orphanRepeats = 8
+	// readyRepeats is how often an RTU is repeated, for 22 s, unless data from the peer
+	// shows that it has got one. Nothing else answers an RTU, and a peer that waits
+	// for it may be allowed only one repetition of its reply; see maySend.
+	readyRepeats = 8
 )
 
 // A repeater has the last message of a carrier. Started, it sends that again and
@@ -51,6 +55,19 @@ func (r *repeater) start(asks int) {
 	r.wait(r.after)
 }
 
+// startReady repeats an RTU a few times.
+func (r *repeater) startReady() {
+	r.start(0)
+	r.left = readyRepeats
+}
+
+// goOn has a message repeated again that could not be, for the peer asked for it.
+func (r *repeater) goOn() {
+	if !r.running() {
+		r.wait(r.after)
+	}
+}
+
 // wait puts the next time off.
 func (r *repeater) wait(d time.Duration) {
 	ch := r.c.ch
@@ -61,8 +78,13 @@ func (r *repeater) stop() { r.c.ch.timers.stop(&r.timer) }
 
 func (r *repeater) fire() {
 	if r.left == 0 {
-		r.c.drop() // an orphan's
+		if r.c.id == nil {
+			r.c.drop()
+		}
 		return
+	}
+	if !r.c.mayRepeat() {
+		return // until goOn
 	}
 	r.left--
 	r.now()

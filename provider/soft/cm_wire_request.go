@@ -14,8 +14,13 @@ import (
 func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
-	if c := x.byPeer[peerKey{from, r.CAGUID, r.LocalID}]; c != nil {
-		c.leave(c.askedAgain)
+	key := peerKey{from, r.CAGUID, r.LocalID}
+	if c := x.byPeer[key]; c != nil {
+		c.copyCame()
+		return
+	}
+	if refusal := x.refused.answer(key, x.clock()); refusal != nil {
+		x.answer(port, from, refusal)
 		return
 	}
 	m, reason := parseREQ(&r, from, port.local)
@@ -28,13 +33,17 @@ func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 			// The peer uses the queue pair for something else by now (IBTA vol.
 			// 1, 12.9.8.3.1). It is told to ask again, when the old connection
 			// has been ended.
-			old.leave(old.stale)
+			old.leave(jobRequest, old.stale)
 			reason = cm.RejectStale
 		}
 	}
 	var g *wireGate
 	if reason == 0 {
 		g, reason = x.listener(r.ServiceID, m.dst)
+	}
+	if reason == 0 && x.admitted[sourceOf(from)] >= x.mostAdmitted {
+		x.counts.inc(cmAddressFull)
+		reason = cm.RejectNoResources
 	}
 	if reason == 0 && x.access.refuses(remoteSource(from)) {
 		reason = cm.RejectNoResources
@@ -58,6 +67,12 @@ func (x *madExchange) listener(service wire.ServiceID, to netip.AddrPort) (*wire
 	return nil, cm.RejectInvalidServiceID
 }
 
+// copyCame is told of a copy of a request. It entitles to more answers; see maySend.
+func (c *wireCarrier) copyCame() {
+	c.received++
+	c.leave(jobRequest, c.askedAgain)
+}
+
 // askedAgain: the peer repeats its request.
 func (c *wireCarrier) askedAgain() {
 	if c.id == nil || c.id.active {
@@ -66,7 +81,10 @@ func (c *wireCarrier) askedAgain() {
 	switch attr := c.repeat.mad.Attribute(); {
 	case c.id.phase == phaseRequested && c.id.ps == cm.TCP:
 		c.askForTime(wire.AnsweredREQ)
-	case c.id.phase == phaseReplySent, attr == wire.AttrREJ, attr == wire.AttrSIDRREP:
+	case c.id.phase == phaseReplySent:
+		c.repeat.now()
+		c.repeat.goOn()
+	case attr == wire.AttrREJ, attr == wire.AttrSIDRREP:
 		c.repeat.now()
 	}
 }
@@ -88,7 +106,7 @@ func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.SIDRREQ
 	r.Decode(mad)
 	if c := x.lookups[lookupKey{from, r.RequestID}]; c != nil {
-		c.leave(c.askedAgain)
+		c.copyCame()
 		return
 	}
 	m, status := parseSIDRREQ(&r, from, port.local)
@@ -104,7 +122,7 @@ func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if status != cm.SIDROK {
 		var out wire.MAD
 		encodeSIDRREP(&out, &lookupReplyMsg{status: status}, r.ServiceID, r.RequestID)
-		port.send(&out, from)
+		x.answer(port, from, &out)
 		return
 	}
 	g.bring(&newcomer{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})

@@ -37,14 +37,18 @@ var (
 	serverAddr = netip.MustParseAddr("127.8.0.2")
 )
 
-func newMADWorld(t *testing.T) *madWorld {
+func newMADWorld(t *testing.T, change ...func(*Config)) *madWorld {
 	t.Helper()
 	w := &madWorld{t: t, clock: &fakeClock{now: time.Unix(1_000_000, 0)}}
 	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
+	for _, f := range change {
+		f(cfg)
+	}
 	w.client, w.server = openParty(t, cfg), openParty(t, cfg)
 	for _, s := range []*party{w.client, w.server} {
 		s.p.dev.mads.network = &simMADs{w, s.p.dev.udp}
 		s.tc.clock = func() time.Time { return w.clock.now }
+		s.p.dev.mads.clock = s.tc.clock
 	}
 	t.Cleanup(func() {
 		// When the IDs have gone, until they have told each other.

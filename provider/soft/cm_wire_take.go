@@ -10,15 +10,16 @@ import (
 // post leaves a datagram for the carrier. The caller holds the exchange's lock.
 func (c *wireCarrier) post(m *wire.MAD) {
 	kept := *m
-	c.leave(func() { c.take(&kept) })
+	c.received++
+	c.leave(jobMessage, func() { c.take(&kept) })
 }
 
 // leave has something done with the lock of the carrier's channel. The caller
 // holds the exchange's.
-func (c *wireCarrier) leave(job func()) {
+func (c *wireCarrier) leave(kind jobKind, job func()) {
 	ch := c.ch
-	ch.inbox.leave(func() {
-		if c.isOn(ch, job) {
+	ch.inbox.leave(kind, func() {
+		if c.isOn(ch, kind, job) {
 			job()
 		}
 	})
@@ -26,11 +27,11 @@ func (c *wireCarrier) leave(job func()) {
 
 // isOn reports whether the carrier is on a channel whose lock is held. If it has
 // moved on, so does the job.
-func (c *wireCarrier) isOn(ch *channel, job func()) bool {
+func (c *wireCarrier) isOn(ch *channel, kind jobKind, job func()) bool {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
 	if c.ch != ch && !c.closed {
-		c.leave(job)
+		c.leave(kind, job)
 	}
 	return c.ch == ch && !c.closed
 }
@@ -38,6 +39,9 @@ func (c *wireCarrier) isOn(ch *channel, job func()) bool {
 // take does what a datagram asks for. Its peer, and its communication id, are
 // ours. What does not fit is dropped: it is late, or repeated.
 func (c *wireCarrier) take(m *wire.MAD) {
+	if c.fromPeer(m) && secondID(m) == c.own {
+		c.prove()
+	}
 	switch m.Attribute() {
 	case wire.AttrMRA:
 		c.onMRA(m)
@@ -85,12 +89,12 @@ func (c *wireCarrier) deliver(m message) {
 func (c *wireCarrier) onMRA(m *wire.MAD) {
 	var r wire.MRA
 	r.Decode(m)
-	if c.id == nil || !c.repeat.running() {
+	if c.id == nil {
 		return
 	}
 	switch attr := c.repeat.mad.Attribute(); {
-	case r.Received == wire.AnsweredREQ && attr == wire.AttrREQ:
-	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.fromPeer(m):
+	case r.Received == wire.AnsweredREQ && attr == wire.AttrREQ && c.repeat.running():
+	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.id.phase == phaseReplySent && c.fromPeer(m):
 	default:
 		return
 	}
@@ -109,8 +113,11 @@ func (c *wireCarrier) onREP(m *wire.MAD) {
 	case c.id == nil:
 	case c.id.phase == phaseRequestSent && c.id.ps == cm.TCP && c.accepts(&r):
 		c.deliver(parseREP(&r))
+		if c.id.phase == phaseEstablished {
+			c.repeat.startReady() // which deliver has stopped
+		}
 	case again && c.ready && c.id.phase == phaseEstablished:
-		_ = c.send(&readyMsg{})
+		c.repeat.now()
 	case again && c.id.phase == phaseReplied:
 		c.askForTime(wire.AnsweredREP)
 	case c.id.phase == phaseOver && !again:
@@ -139,7 +146,7 @@ func (c *wireCarrier) meet(guid uint64, id, qpn uint32) bool {
 		return false
 	}
 	if old := c.x.byQP[queuePair]; old != nil && old != c {
-		old.leave(old.stale)
+		old.leave(jobRequest, old.stale)
 	}
 	c.guid, c.peer, c.peerQPN = guid, id, qpn
 	c.x.byPeer[peer] = c
@@ -150,7 +157,7 @@ func (c *wireCarrier) meet(guid uint64, id, qpn uint32) bool {
 // askForTime tells the peer that its message has come, and the answer will
 // later.
 func (c *wireCarrier) askForTime(what wire.Answered) {
-	r := wire.MRA{LocalID: c.own, RemoteID: c.peer, Received: what, ServiceTimeout: serviceTimeout}
+	r := wire.MRA{LocalID: c.own, RemoteID: c.peer, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD
 	r.Encode(&m, c.tid())
 	c.transmit(&m)
@@ -190,9 +197,15 @@ func (c *wireCarrier) onDREQ(m *wire.MAD) {
 	c.deliver(&disconnectMsg{})
 }
 
-// heard: data came before the word that the peer is ready.
+// heard: data came, on the passive side before the word that the peer is ready. On the
+// active side it shows that the peer has that word.
 func (c *wireCarrier) heard() {
-	if c.id != nil && c.id.phase == phaseReplySent {
+	switch {
+	case c.id == nil:
+	case c.id.phase == phaseReplySent:
+		c.prove()
 		c.deliver(&readyMsg{})
+	case c.ready && c.id.phase == phaseEstablished:
+		c.repeat.stop()
 	}
 }

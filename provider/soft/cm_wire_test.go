@@ -121,7 +121,7 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	began := w.clock.now
 	w.accept(passive, nil)
 	w.want(w.server, cm.Unreachable, passive)
-	require.Equal(t, answerTimeout, w.clock.now.Sub(began))
+	require.Equal(t, confirmTimeout, w.clock.now.Sub(began))
 }
 
 // An application that takes its time is waited for: repetitions of the request

@@ -1,6 +1,7 @@
 package soft
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -73,6 +74,23 @@ type Config struct {
 	// the connections for which the process has descriptors (RLIMIT_NOFILE, two for
 	// each connection) when the device is opened; negative means no limit.
 	MaxConnsPerUser int
+	// MaxHalfOpen is how many requests one listener has on the wire path whose
+	// senders have not shown yet that they receive what is sent to them: those that
+	// wait for the application's answer, and those accepted whose peers have not
+	// confirmed that. When there are as many, one more takes the place of the oldest
+	// request of the source address that has the most. Zero means 512, and the most
+	// is 65536.
+	MaxHalfOpen int
+	// MaxHalfOpenPerAddress is how many of them one source address has. One more
+	// is left unanswered while the oldest one is less than a second old, for the
+	// peer repeats it, and takes the place of that afterwards. In IPv6 all addresses
+	// with the same 64 first bits count as one. Zero means half of MaxHalfOpen, rounded
+	// up, and the most is MaxHalfOpen.
+	MaxHalfOpenPerAddress int
+	// MaxConnsPerAddress is how many connections one source address, counted as
+	// above, can make to the listeners of the device on the wire path. One more is
+	// refused with cm.RejectNoResources. Zero means 16384, and the most is 1048576.
+	MaxConnsPerAddress int
 	// WirePort is the UDP port of the wire path, the same at both ends. Zero
 	// means 4791, the only one that others than this library know. On an
 	// address one process can have it.
@@ -84,6 +102,15 @@ const (
 	maxConnsPerUser  = 1 << 20 // as many as a device has queue pairs
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
+
+	// A half-open connection takes 26 KiB with the queues of the reactor, so the
+	// default comes to 13 MiB for a listener, and twice that between two collections
+	// of garbage.
+	defaultHalfOpen = 512
+	maxHalfOpen     = 1 << 16
+	// Arbitrary: more than one host is known to need.
+	defaultConnsPerAddress = 16384
+	maxConnsPerAddress     = 1 << 20 // as many as there can be queue pairs
 )
 
 // withDefaults returns a checked deep copy with the zero values filled in.
@@ -105,6 +132,9 @@ func (c *Config) withDefaults() (Config, error) {
 	if out.RingSlots == 0 {
 		out.RingSlots = defaultRingSlots
 	}
+	if err := out.settleWireLimits(); err != nil {
+		return out, err
+	}
 	if out.Vectors < 0 || out.Vectors > maxVectors {
 		return out, &verbs.ParamError{Field: "vectors", Value: int64(out.Vectors), Limit: maxVectors}
 	}
@@ -115,6 +145,26 @@ func (c *Config) withDefaults() (Config, error) {
 		return out, &verbs.ParamError{Field: "path", Value: int64(out.Path), Limit: int64(PathWire)}
 	}
 	return out, out.geometry().check()
+}
+
+// settleWireLimits fills in and checks what bounds the requests that come by wire.
+func (c *Config) settleWireLimits() error {
+	c.MaxHalfOpen = cmp.Or(c.MaxHalfOpen, defaultHalfOpen)
+	c.MaxHalfOpenPerAddress = cmp.Or(c.MaxHalfOpenPerAddress, (c.MaxHalfOpen+1)/2)
+	c.MaxConnsPerAddress = cmp.Or(c.MaxConnsPerAddress, defaultConnsPerAddress)
+	for _, f := range []struct {
+		name        string
+		value, most int
+	}{
+		{"half-open connections", c.MaxHalfOpen, maxHalfOpen},
+		{"half-open connections per address", c.MaxHalfOpenPerAddress, c.MaxHalfOpen},
+		{"connections per address", c.MaxConnsPerAddress, maxConnsPerAddress},
+	} {
+		if f.value < 1 || f.value > f.most {
+			return &verbs.ParamError{Field: f.name, Value: int64(f.value), Limit: int64(f.most), Reason: "out of range"}
+		}
+	}
+	return nil
 }
 
 // slots is the number of shards that there can be.

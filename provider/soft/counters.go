@@ -14,6 +14,10 @@ type counterID uint8
 
 const (
 	accessRefused counterID = iota
+	cmAddressFull
+	cmAnswerDropped
+	cmRequestDropped
+	cmRequestEvicted
 	completerRetryErr
 	datagramUnsent
 	datagramUserRefused
@@ -48,6 +52,10 @@ const (
 
 var counterNames = [numCounters]string{
 	accessRefused:       "access_refused",
+	cmAddressFull:       "cm_address_full",
+	cmAnswerDropped:     "cm_answer_dropped",
+	cmRequestDropped:    "cm_request_dropped",
+	cmRequestEvicted:    "cm_request_evicted",
 	completerRetryErr:   "completer_retry_err",
 	datagramUnsent:      "datagram_unsent",
 	datagramUserRefused: "datagram_user_refused",

@@ -107,7 +107,7 @@ func newDevice(cfg *Config) (*device, error) {
 		conns:     newUserLimit(cfg, users),
 		udp:       ports,
 		gids:      gidTable{udp: ports},
-		mads:      newMADExchange(attr.NodeGUID, &udpMADs{ports}),
+		mads:      newMADExchange(attr.NodeGUID, cfg, &udpMADs{ports}, &ports.counts),
 		freePorts: sync.OnceValues(ephemeralPorts),
 		start:     time.Now(),
 		async:     async,

@@ -88,6 +88,15 @@
 //
 //	access_refused          requests for connections that were refused, since earlier
 //	                        connections from there have ended by access errors
+//	cm_address_full         connection requests that were refused since their source
+//	                        address has as many as it may; see Config.MaxConnsPerAddress
+//	cm_answer_dropped       answers of connection management that were not sent: too many
+//	                        went to strangers, or too much to one who has not shown yet
+//	                        that it receives anything
+//	cm_request_dropped      requests that were left unanswered for want of room; a peer
+//	                        repeats them
+//	cm_request_evicted      half-open connections that were ended to make room for the
+//	                        requests of others; see Config.MaxHalfOpen
 //	datagram_unsent         UD sends to this host that completed and were then dropped:
 //	                        no such queue pair was there, the queue of the destination
 //	                        was full, or the sender was closed
@@ -146,4 +155,11 @@
 // from processes of other users, whatever queue pair number an address handle or a
 // lookup named. Which queue pair and which address of this host a datagram is from is
 // what its sender claims, as it is on a wire.
+//
+// RoCEv2 has no authentication. Whoever can send packets in the name of an address
+// that a connection goes to can end the connections to it. What a stranger costs who
+// can not receive what is sent to the address that he gives is bounded: the half-open
+// connections of a listener and of each source (Config.MaxHalfOpen,
+// MaxHalfOpenPerAddress), three messages sent for each one received (RFC 9000, 8.1),
+// and a rate of refusals in all and for each source.
 package soft

@@ -58,10 +58,18 @@ func (l *wireLink) receive(p wire.Packet, from *arrival) {
 		return
 	}
 	if !l.heard {
+		l.listen(p)
+	}
+	l.receiveRequest(p)
+}
+
+// listen looks whether a request packet has the first number of the peer's. Nobody
+// knows it to whom it was not sent, so the peer has got the reply to its request.
+func (l *wireLink) listen(p wire.Packet) {
+	if p.BTH().PSN() == number(l.base, l.expect) {
 		l.heard = true
 		l.q.dev.mads.heard(l.q.num)
 	}
-	l.receiveRequest(p)
 }
 
 // transmit: see path. What the peer is owed does not hold up the requests: it is

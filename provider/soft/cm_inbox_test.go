@@ -1,0 +1,53 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// However many requests come, the jobs of connections are done first, and none of
+// them is lost for want of room.
+func TestInboxPriorities(t *testing.T) {
+	bell, err := newEventfd()
+	require.NoError(t, err)
+	b := inbox{bell: bell}
+	defer closeAll([]int{bell})
+	var done []jobKind
+	job := func(kind jobKind) func() { return func() { done = append(done, kind) } }
+	taken := 0
+	for range 2 * maxJobs {
+		if b.leave(jobRequest, job(jobRequest)) {
+			taken++
+		}
+	}
+	require.Equal(t, maxJobs, taken)
+	require.True(t, b.leave(jobMessage, job(jobMessage)))
+	for range 2 * maxJobs {
+		require.True(t, b.leave(jobOwn, job(jobOwn)))
+	}
+	round := func() []jobKind {
+		done = nil
+		for _, j := range b.take() {
+			j()
+		}
+		return done
+	}
+	first := round()
+	require.Len(t, first, 2*maxJobs+1+requestBatch)
+	require.Equal(t, jobOwn, first[2*maxJobs-1])
+	require.Equal(t, jobMessage, first[2*maxJobs])
+	require.Equal(t, jobRequest, first[2*maxJobs+1])
+
+	// What came meanwhile is done before the requests that wait.
+	require.True(t, b.leave(jobMessage, job(jobMessage)))
+	next := round()
+	require.Len(t, next, 1+requestBatch)
+	require.Equal(t, jobMessage, next[0])
+	for b.waiting() > 0 {
+		taken -= len(round())
+	}
+	require.Equal(t, 2*requestBatch, taken)
+}

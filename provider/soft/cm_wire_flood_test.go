@@ -1,0 +1,194 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// A floodWorld is a server that accepts every request, a client that connects now and
+// then, and sources without number that ask for connections and do nothing more. Each
+// millisecond what was sent in the last one arrives.
+type floodWorld struct {
+	*madWorld
+	l          *cm.ID
+	strangers  int // requests that they have sent
+	toStranger int // messages that were sent to them
+	accepted   uint32
+	open       map[*cm.ID]bool
+}
+
+func newFloodWorld(t *testing.T) *floodWorld {
+	f := &floodWorld{madWorld: newMADWorld(t), open: make(map[*cm.ID]bool)}
+	f.l = f.listen(cm.TCP, 0)
+	f.fate = func(_ *wire.MAD, to netip.Addr) int {
+		if to == clientAddr || to == serverAddr {
+			return 1
+		}
+		f.toStranger++
+		return 0
+	}
+	return f
+}
+
+// ask sends a request in the name of a source.
+func (f *floodWorld) ask(source netip.Addr) {
+	f.strangers++
+	var m wire.MAD
+	encodeREQ(&m, &requestMsg{
+		endpoints: endpoints{netip.AddrPortFrom(source, 40000), f.l.LocalAddr()},
+		side:      side{qpn: uint32(f.strangers)%0xffff00 + 2}, retry: 7, mtu: 3,
+	}, 0x1122334455667788, uint32(f.strangers))
+	f.inject(&m, source, serverAddr)
+}
+
+// tick lets a time pass, and the server do its work.
+func (f *floodWorld) tick(d time.Duration) {
+	f.clock.now = f.clock.now.Add(d)
+	for range len(f.flying) {
+		f.land()
+	}
+	f.drive()
+	for !f.server.tc.queue.empty() {
+		f.serve(f.server.next())
+	}
+}
+
+func (f *floodWorld) serve(ev *cm.Event) {
+	id, typ := ev.ID, ev.Type
+	require.NoError(f.t, ev.Ack())
+	switch typ {
+	case cm.ConnectRequest:
+		f.accepted++
+		if id.Accept(&cm.ConnParam{QPNum: 2 + f.accepted}) != nil {
+			f.server.end(id)
+		}
+	case cm.Established:
+		f.open[id] = true
+	case cm.Disconnected:
+		require.True(f.t, f.open[id])
+		require.NoError(f.t, id.Disconnect())
+	case cm.TimewaitExit:
+		delete(f.open, id)
+		f.server.end(id)
+	default:
+		require.Equal(f.t, cm.Unreachable, typ)
+		f.server.end(id)
+	}
+}
+
+// await is how long it takes until the client has an event of a type.
+func (f *floodWorld) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
+	f.t.Helper()
+	began := f.clock.now
+	for f.client.tc.queue.empty() {
+		require.Less(f.t, f.clock.now.Sub(began), time.Minute)
+		flood()
+		f.tick(time.Millisecond)
+	}
+	f.client.want(typ, id)
+	return f.clock.now.Sub(began)
+}
+
+// heapInUse is what is live on the heap.
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC() // with what finalizers have left
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// kept requires that the server keeps nothing but its open connections.
+func (f *floodWorld) kept(x *madExchange) {
+	f.t.Helper()
+	n := len(f.open)
+	require.Len(f.t, x.carriers, n)
+	require.Len(f.t, x.byPeer, n)
+	require.Len(f.t, x.byQP, n)
+	require.LessOrEqual(f.t, len(x.admitted), n)
+	require.LessOrEqual(f.t, len(f.server.tc.timers), n)
+	half := &f.listenerOf(f.l).half
+	require.Zero(f.t, half.total+half.leaving+len(half.sources)+len(half.busiest))
+}
+
+// Requests come at ten thousand a second, each in the name of another source, and
+// nobody follows them up. Connections beside them open and close as ever; what is sent
+// and kept is bounded, and a minute later all is as before.
+func TestWireCMFloodOfSources(t *testing.T) {
+	const perTick = 10
+	const requests = 60_000 / seedDivisor
+	f := newFloodWorld(t)
+	x := f.server.p.dev.mads
+	before, peak := heapInUse(), 0
+	flood := func() {
+		for range perTick {
+			f.ask(testSource(f.strangers))
+		}
+		peak = max(peak, len(x.carriers))
+	}
+	for f.strangers < requests {
+		for range 200 {
+			flood()
+			f.tick(time.Millisecond)
+		}
+		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
+		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
+		require.NoError(t, id.Disconnect())
+		require.LessOrEqual(t, f.awaitClient(cm.Disconnected, id, flood), 5*time.Millisecond)
+		f.client.want(cm.TimewaitExit, id)
+		f.client.end(id)
+	}
+	require.Empty(t, f.open)
+	require.LessOrEqual(t, peak, defaultHalfOpen+2*perTick)
+	require.Less(t, heapInUse()-before, int64(32<<20))
+	for range 600 {
+		f.tick(100 * time.Millisecond)
+	}
+	require.LessOrEqual(t, f.toStranger, amplification*f.strangers)
+	require.Positive(t, f.toStranger)
+	f.kept(x)
+	require.Less(t, heapInUse()-before, int64(4<<20))
+	t.Logf("%d requests, %d answers, at most %d at a time", f.strangers, f.toStranger, peak)
+}
+
+// The same from few sources: most of their requests are dropped, and the ones beside
+// them are not.
+func TestWireCMFloodOfFewSources(t *testing.T) {
+	f := newFloodWorld(t)
+	x := f.server.p.dev.mads
+	flood := func() {
+		for range 10 {
+			f.ask(testSource(f.strangers % 250))
+		}
+		require.LessOrEqual(t, len(x.carriers), defaultHalfOpen+len(f.open)+20)
+	}
+	for range 20 {
+		for range 50 {
+			flood()
+			f.tick(time.Millisecond)
+		}
+		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
+		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
+	}
+	f.tick(time.Millisecond) // for the last confirmation
+	require.Len(t, f.open, 20)
+	require.Greater(t, f.counter(cmRequestDropped), uint64(f.strangers/2))
+	for range 600 {
+		f.tick(100 * time.Millisecond)
+	}
+	require.LessOrEqual(t, f.toStranger, amplification*f.strangers)
+	f.kept(x)
+	require.Equal(t, map[string]int{clientAddr.String(): 20}, admitted(f.server))
+	for id := range f.open {
+		f.server.end(id)
+	}
+}

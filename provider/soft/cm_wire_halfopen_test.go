@@ -1,0 +1,146 @@
+//go:build linux
+
+package soft
+
+import (
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A tableTest has requests come to a table, in its own time.
+type tableTest struct {
+	*testing.T
+	table halfOpenTable
+	now   time.Time
+}
+
+func newTableTest(t *testing.T, most, mostPerSource int) *tableTest {
+	return &tableTest{
+		T: t, now: time.Unix(1000, 0),
+		table: newHalfOpenTable(&Config{MaxHalfOpen: most, MaxHalfOpenPerAddress: mostPerSource}),
+	}
+}
+
+func testSource(n int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+}
+
+// ask has a request come from a source. It returns the one that was taken, and the one
+// that went for it.
+func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
+	t.Helper()
+	t.now = t.now.Add(time.Millisecond)
+	victim, ok := t.table.room(testSource(source), t.now)
+	if !ok {
+		require.Nil(t, victim)
+		return nil, nil
+	}
+	if victim != nil {
+		require.True(t, t.table.remove(victim))
+	}
+	taken = &halfOpen{}
+	t.table.add(taken, testSource(source), t.now)
+	return taken, victim
+}
+
+// The oldest of the busiest source makes room.
+func TestHalfOpenEvictsTheBusiest(t *testing.T) {
+	s := newTableTest(t, 4, 4)
+	quiet, _ := s.ask(1)
+	busy, _ := s.ask(2)
+	second, _ := s.ask(2)
+	s.ask(3)
+	_, victim := s.ask(4)
+	require.Same(t, busy, victim)
+	_, victim = s.ask(5) // Now all have one, and that of the first is the oldest.
+	require.Same(t, quiet, victim)
+	_, victim = s.ask(6)
+	require.Same(t, second, victim)
+}
+
+// A source that has the most itself waits for room, and loses its own oldest one
+// only when that has had its time.
+func TestHalfOpenOwnSource(t *testing.T) {
+	s := newTableTest(t, 8, 3)
+	oldest, _ := s.ask(1)
+	s.ask(1)
+	s.ask(1)
+	taken, _ := s.ask(1)
+	require.Nil(t, taken, "as many as one source may have")
+	s.now = s.now.Add(graceTime)
+	taken, victim := s.ask(1)
+	require.NotNil(t, taken)
+	require.Same(t, oldest, victim)
+
+	full := newTableTest(t, 2, 2)
+	full.ask(1)
+	full.ask(2)
+	taken, _ = full.ask(2)
+	require.Nil(t, taken, "the table is full, and nobody has more")
+	taken, _ = full.ask(3)
+	require.NotNil(t, taken)
+}
+
+// A flood that nobody takes out is not taken in without end.
+func TestHalfOpenLeaving(t *testing.T) {
+	s := newTableTest(t, 2, 2)
+	s.table.leaving = 2
+	taken, _ := s.ask(1)
+	require.Nil(t, taken)
+}
+
+// Whatever comes and goes, the counts are right, and nothing is kept of sources that
+// have nothing.
+func TestHalfOpenCounts(t *testing.T) {
+	const most, mostPerSource = 50, 9
+	s := newTableTest(t, most, mostPerSource)
+	rng := rand.New(rand.NewPCG(1, 2))
+	live := make(map[*halfOpen]bool)
+	for range 2000 {
+		if rng.IntN(3) == 0 {
+			for h := range live {
+				require.True(t, s.table.remove(h))
+				require.False(t, s.table.remove(h))
+				delete(live, h)
+				break
+			}
+		}
+		taken, victim := s.ask(rng.IntN(1 + rng.IntN(100)))
+		if delete(live, victim); taken != nil {
+			live[taken] = true
+		}
+		require.Equal(t, len(live), s.table.total)
+		require.LessOrEqual(t, len(live), most)
+		sum := 0
+		for i, source := range s.table.busiest {
+			sum += source.count
+			require.Positive(t, source.count)
+			require.LessOrEqual(t, source.count, mostPerSource)
+			require.Equal(t, i, source.index)
+			require.LessOrEqual(t, source.count, s.table.busiest[0].count)
+		}
+		require.Equal(t, len(live), sum)
+		require.Len(t, s.table.sources, len(s.table.busiest))
+	}
+	for h := range live {
+		s.table.remove(h)
+	}
+	require.Empty(t, s.table.sources)
+	require.Empty(t, s.table.busiest)
+}
+
+func TestSourceOf(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.1":          "192.0.2.1",
+		"::ffff:192.0.2.1":   "192.0.2.1",
+		"2001:db8:1:2:3::4":  "2001:db8:1:2::",
+		"fe80::1:2%eth0":     "fe80::",
+		"2001:db8:1:2::ffff": "2001:db8:1:2::",
+	} {
+		require.Equal(t, netip.MustParseAddr(want), sourceOf(netip.MustParseAddr(addr)))
+	}
+}

@@ -1,0 +1,306 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// another is request number n of the stranger's: with ids and a queue pair of its own.
+func (s *stranger) another(l *cm.ID, n uint32) *wire.REQ {
+	r := s.req(l.LocalAddr().Port())
+	r.LocalID, r.QPN = r.LocalID+n, r.QPN+n
+	return r
+}
+
+// asked sends request number n, and returns the ID that the application gets.
+func (s *stranger) asked(l *cm.ID, n uint32) *cm.ID {
+	s.t.Helper()
+	s.ask(s.another(l, n))
+	passive, _ := s.server.request(l)
+	return passive
+}
+
+// A peer that does not follow up its request gets three messages for each of its own,
+// whatever time passes, and a peer that asks again is answered again.
+func TestWireCMAmplification(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	r := s.req(l.LocalAddr().Port())
+	s.ask(r)
+	passive, _ := s.server.request(l)
+	s.accept(passive, nil)
+	sent := func() (n int) {
+		for _, attr := range s.sent {
+			if attr == wire.AttrREP || attr == wire.AttrREJ {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, 1, sent())
+	for s.clock.now = s.clock.now.Add(4 * time.Second); sent() < 2; s.settle() {
+	}
+	s.clock.now = s.clock.now.Add(4 * time.Second)
+	s.settle()
+	require.Equal(t, 2, sent(), "the third is for a refusal")
+
+	for copies := 1; copies < 5; copies++ {
+		before := sent()
+		require.NotEmpty(t, s.ask(r), "a copy is answered at once")
+		for range 10 {
+			s.clock.now = s.clock.now.Add(time.Second)
+			s.settle()
+		}
+		require.Greater(t, sent(), before+1, "and the answer is repeated")
+		require.Less(t, sent(), amplification*(1+copies))
+	}
+	s.server.end(passive)
+	s.settle()
+	require.Equal(t, wire.AttrREJ, s.sent[len(s.sent)-1])
+	require.LessOrEqual(t, len(s.sent), amplification*5)
+}
+
+// A message proves that its sender gets what is sent to it if it names the
+// communication id that was sent there, which can not be guessed.
+func TestWireCMGuessedConfirmation(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	passive := s.asked(l, 0)
+	s.accept(passive, nil)
+	var rep wire.REP
+	rep.Decode(&s.heard[len(s.heard)-1])
+	c := s.server.p.dev.mads.carriers[rep.LocalID]
+	r := s.req(l.LocalAddr().Port())
+	var m wire.MAD
+	for _, rtu := range []wire.RTU{
+		{LocalID: r.LocalID, RemoteID: rep.LocalID + 1}, {LocalID: r.LocalID},
+		{LocalID: r.LocalID + 1, RemoteID: rep.LocalID}, {RemoteID: rep.LocalID},
+	} {
+		rtu.Encode(&m, 1)
+		s.say(&m)
+		require.False(t, c.proven)
+	}
+	(&wire.RTU{LocalID: r.LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
+	s.inject(&m, otherAddr, serverAddr)
+	s.settle()
+	require.False(t, c.proven, "it came from another address")
+	s.server.quiet()
+	s.say(&m)
+	s.server.want(cm.Established, passive)
+	require.True(t, c.proven)
+	require.Zero(t, c.gate.half.total)
+	require.Equal(t, map[string]int{clientAddr.String(): 1}, admitted(s.server))
+	s.server.end(passive)
+	s.server.tc.mu.Lock()
+	for c := range s.server.tc.orphans {
+		c.drop()
+	}
+	s.server.tc.unlock()
+	require.Empty(t, admitted(s.server))
+}
+
+func admitted(p *party) map[string]int {
+	all := make(map[string]int)
+	for source, n := range p.p.dev.mads.admitted {
+		all[source.String()] = n
+	}
+	return all
+}
+
+// Data proves the same if it has the packet sequence number that was sent there.
+func TestWireCMDataNeedsItsNumber(t *testing.T) {
+	w := newMADWorld(t)
+	w.lose(wire.AttrRTU, 1000)
+	l := w.listen(cm.TCP, 0)
+	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := w.request(l)
+	w.accept(passive, nil)
+	w.want(w.client, cm.Established, active)
+	link := passive.QP().(*qp).path.(*wireLink)
+	b := make([]byte, wire.MaxPacket)
+	say := func(num uint32) {
+		p := wire.Build(b, wire.WriteOnly, 0)
+		p.BTH().SetDestQP(passive.QP().Num())
+		p.BTH().SetPSN(number(link.base, link.expect+uint64(num)))
+		link.q.shard.enter()
+		link.receive(p, &arrival{from: clientAddr, to: serverAddr})
+		link.q.shard.leave()
+		w.drive()
+	}
+	for num := uint32(1); num < 1<<23; num *= 2 {
+		say(num)
+		say(1<<24 - num)
+		require.False(t, link.heard)
+		require.True(t, w.server.tc.queue.empty())
+	}
+	say(0)
+	w.server.want(cm.Established, passive)
+}
+
+// When the half-open connections are as many as there may be, a request of another
+// source ends the oldest, however far it has got, and whoever waits is told.
+func TestWireCMEvicts(t *testing.T) {
+	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
+	l := s.listen(cm.TCP, 0)
+	accepted := s.asked(l, 0)
+	s.accept(accepted, nil)
+	fetched := s.asked(l, 1)
+	s.ask(s.another(l, 2)) // is not fetched
+	x := s.server.p.dev.mads
+	require.Len(t, x.carriers, 3)
+
+	other := otherAddr
+	askOther := func() {
+		var m wire.MAD
+		s.reqFrom(other, l.LocalAddr().Port()).Encode(&m, 1)
+		s.heard = nil
+		s.inject(&m, other, serverAddr)
+		other = other.Next()
+		s.settle() // takes the request
+		s.settle() // ends the other one
+	}
+	askOther()
+	require.Len(t, s.heard, 1)
+	var rej wire.REJ
+	rej.Decode(&s.heard[0])
+	require.Equal(t, cm.RejectNoResources, cm.RejectReason(rej.Reason))
+	require.Len(t, x.carriers, 3)
+	require.Equal(t, verbs.StateError, accepted.QP().State())
+	queued := func() (n int) {
+		for _, ev := range s.server.tc.queue.events {
+			if ev.Type == cm.ConnectRequest {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, 2, queued())
+
+	// The next ones go without a word, because their peers may ask again.
+	askOther()
+	require.Empty(t, s.heard)
+	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
+	askOther()
+	require.Len(t, x.carriers, 3)
+	require.Equal(t, 3, queued())
+	ev := s.server.next()
+	for ev.Type == cm.ConnectRequest {
+		s.server.endLater(ev.ID)
+		require.NoError(t, ev.Ack())
+		ev = s.server.next()
+	}
+	require.Equal(t, cm.Unreachable, ev.Type)
+	require.Same(t, accepted, ev.ID)
+	require.NoError(t, ev.Ack())
+	require.Equal(t, uint64(3), s.counter(cmRequestEvicted))
+	require.Zero(t, s.listenerOf(l).half.leaving)
+}
+
+func (w *madWorld) counter(id counterID) uint64 { return w.server.p.dev.mads.counts[id].Load() }
+
+// listenerOf is the wire's part of a listener of the server.
+func (w *madWorld) listenerOf(l *cm.ID) *wireGate {
+	x := w.server.p.dev.mads
+	return x.gates[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
+}
+
+// A source has no more connections than it may have, and gets others when it has ended
+// some.
+func TestWireCMAddressFull(t *testing.T) {
+	s := newStranger(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
+	l := s.listen(cm.TCP, 0)
+	passive, r, rep := s.established(l)
+	next := s.another(l, 1)
+	answers := s.ask(next)
+	require.Len(t, answers, 1)
+	var rej wire.REJ
+	rej.Decode(&answers[0])
+	require.Equal(t, cm.RejectNoResources, cm.RejectReason(rej.Reason))
+	require.Equal(t, uint64(1), s.counter(cmAddressFull))
+
+	var m wire.MAD
+	other := s.reqFrom(otherAddr, l.LocalAddr().Port())
+	other.Encode(&m, 1)
+	s.inject(&m, otherAddr, serverAddr)
+	s.settle()
+	s.server.request(l)
+
+	(&wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}).Encode(&m, 1)
+	s.say(&m)
+	s.server.want(cm.Disconnected, passive)
+	s.server.end(passive)
+	require.Empty(t, s.ask(next))
+	s.server.request(l)
+}
+
+// A copy of a refused request is refused again when the ID is gone, and the
+// application does not see it.
+func TestWireCMRefusedCopy(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	passive := s.asked(l, 0)
+	require.NoError(t, passive.Reject([]byte("no")))
+	first := s.heard[len(s.heard)-1]
+	s.server.end(passive)
+	require.Equal(t, []wire.MAD{first}, s.ask(s.another(l, 0)))
+	s.server.quiet()
+	require.Empty(t, s.server.p.dev.mads.carriers)
+
+	for n := range uint32(10 * refusedPerPlace * refusedPlaces) { // It does not remember all.
+		other := s.asked(l, n+1)
+		require.NoError(t, other.Reject(nil))
+		s.server.end(other)
+	}
+	kept := 0
+	for i := range s.server.p.dev.mads.refused.places {
+		kept += len(s.server.p.dev.mads.refused.places[i].requests)
+	}
+	require.Equal(t, refusedPerPlace, kept, "one source has one place")
+	s.clock.now = s.clock.now.Add(2 * requestTimeout)
+	require.Empty(t, s.ask(s.another(l, 10*refusedPerPlace*refusedPlaces)), "it does not remember for ever")
+	s.server.request(l)
+}
+
+// Answers to messages that belong to nothing are bounded.
+func TestWireCMStrangersGetFewAnswers(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	ask := map[string]func(n uint32) wire.MAD{
+		"unknown service": func(n uint32) (m wire.MAD) {
+			r := s.another(l, n)
+			r.ServiceID++
+			r.Encode(&m, 1)
+			return m
+		},
+		"unknown connection": func(n uint32) (m wire.MAD) {
+			(&wire.DREQ{LocalID: 5, RemoteID: n, RemoteQPN: 7}).Encode(&m, 1)
+			return m
+		},
+		"unknown reply": func(n uint32) (m wire.MAD) {
+			(&wire.REP{LocalID: 5, RemoteID: n, QPN: 7}).Encode(&m, 1)
+			return m
+		},
+		"unknown lookup": func(n uint32) (m wire.MAD) {
+			(&wire.SIDRREQ{RequestID: n, ServiceID: wire.NewServiceID(uint16(cm.UDP), 9)}).Encode(&m, 1)
+			return m
+		},
+	}
+	for name, message := range ask {
+		s.clock.now = s.clock.now.Add(time.Minute)
+		answers := 0
+		for n := range uint32(4 * answersPerAddress) {
+			m := message(n + 1)
+			answers += len(s.say(&m))
+		}
+		require.Equal(t, answersPerAddress, answers, name)
+	}
+	require.Equal(t, uint64(len(ask)*3*answersPerAddress), s.counter(cmAnswerDropped))
+}
