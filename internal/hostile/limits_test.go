@@ -29,6 +29,24 @@ func TestDescriptorLimit(t *testing.T) {
 	sc.end()
 }
 
+// One user who takes all connections that it can get leaves room for others, and the
+// server has far fewer mappings than vm.max_map_count allows.
+func TestCrowdOfOneUser(t *testing.T) {
+	needsRoot(t)
+	sc := begin(t, hostile.Spec{AnyUser: true})
+	crowd, _ := sc.start(hostile.RoleCrowd, otherUser, hostile.Spec{Rounds: 3000})
+	note, err := crowd.Await()
+	require.NoError(t, err)
+	t.Logf("%+v; the server has %+v", note.Attack, sc.usage())
+	require.NotZero(t, note.Attack.Refused)
+	require.Less(t, sc.usage().Mappings, 16<<10)
+	admitted(sc, hostile.Spec{})
+	crowd.Kill()
+	sc.slack = 200 // the buffers of 2,500 connections
+	sc.grewBy(256 * mebi)
+	sc.end()
+}
+
 // admitted requires that a client can connect now.
 func admitted(sc *scene, s hostile.Spec) {
 	sc.t.Helper()
