@@ -89,7 +89,7 @@ type Config struct {
 	MaxHalfOpenPerAddress int
 	// MaxConnsPerAddress is how many connections one source address, counted as
 	// above, can make to the listeners of the device on the wire path. One more is
-	// refused with cm.RejectNoResources. Zero means 16384, and the most is 1048576.
+	// refused with cm.RejectNoResources. Zero means 4096, and the most is 1048576.
 	MaxConnsPerAddress int
 	// WirePort is the UDP port of the wire path, the same at both ends. Zero
 	// means 4791, the only one that others than this library know. On an
@@ -108,8 +108,9 @@ const (
 	// of garbage.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
-	// Arbitrary: more than one host is known to need.
-	defaultConnsPerAddress = 16384
+	// Half of what a loop of the reactor takes by default, so that it takes two
+	// addresses at least to fill one.
+	defaultConnsPerAddress = 4096
 	maxConnsPerAddress     = 1 << 20 // as many as there can be queue pairs
 )
 
