@@ -101,10 +101,14 @@ func hoard(a *attacker) error {
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	a.keep()
 	for _, p := range kept {
 		p.leave()
 	}
-	return err
+	return nil
 }
 
 // halves makes connections and sends the first half of a message on each, and no

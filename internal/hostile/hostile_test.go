@@ -135,8 +135,13 @@ func (sc *scene) settled() {
 			now.Descriptors <= sc.before.Descriptors+slackDescriptors &&
 			now.Mappings <= sc.before.Mappings+sc.slack
 	}
-	deadline := time.Now().Add(settleLimit)
+	began := time.Now()
+	deadline, tell := began.Add(settleLimit), began.Add(5*time.Second)
 	for !back() {
+		if time.Now().After(tell) {
+			sc.t.Logf("after %v the server still keeps %+v, %+v", time.Since(began), now, state)
+			tell = deadline
+		}
 		require.True(sc.t, time.Now().Before(deadline), "the server keeps %+v, %+v; before it had %+v, %+v", now, state, sc.before, sc.state)
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -25,7 +25,7 @@ type node struct {
 // open makes a node, with the default settings where the spec does not say
 // otherwise.
 func (n *node) open(s *Spec, h reactor.Handler) error {
-	settings := &soft.Config{Path: s.Path, Vectors: 1}
+	settings := &soft.Config{Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress}
 	if s.AnyUser {
 		settings.AllowedUsers = []uint32{soft.AnyUser}
 	}

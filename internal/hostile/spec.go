@@ -57,6 +57,8 @@ type Spec struct {
 
 	// AnyUser makes a server admit clients of every user.
 	AnyUser bool
+	// MaxConnsPerAddress is soft.Config.MaxConnsPerAddress of a server.
+	MaxConnsPerAddress int
 	// SRQ is reactor.Config.SRQ of a server.
 	SRQ int
 	// MaxConns is reactor.Config.MaxConns of a server.

@@ -48,10 +48,18 @@ func TestVandal(t *testing.T) {
 	sc.end()
 }
 
+// One address that takes all connections that it can get leaves room for others.
 func TestHoarder(t *testing.T) {
-	sc := onWire(t, hostile.Spec{})
-	did := sc.attack(hostile.RoleHoarder, sameUser, wired(hostile.Spec{Seed: 6, Rounds: 100}))
-	t.Logf("%+v", did)
+	sc := onWire(t, hostile.Spec{MaxConnsPerAddress: 50})
+	hoarder, _ := sc.start(hostile.RoleHoarder, sameUser, wired(hostile.Spec{Seed: 6, Rounds: 100}))
+	note, err := hoarder.Await()
+	require.NoError(t, err)
+	t.Logf("%+v", note.Attack)
+	require.EqualValues(t, 50, note.Attack.Admitted)
+	require.EqualValues(t, 50, note.Attack.Refused)
+	admitted(sc, wired(hostile.Spec{}))
+	_, err = hoarder.Finish()
+	require.NoError(t, err)
 	sc.grewBy(64 * mebi)
 	sc.end()
 }
@@ -79,5 +87,25 @@ func TestHalves(t *testing.T) {
 	sc.echoes(1000)
 	_, err = halves.Finish()
 	require.NoError(t, err)
+	sc.end()
+}
+
+// Requests from many addresses that nobody follows up are answered with a bounded
+// number of bytes, take bounded memory, and keep nobody else from connecting.
+func TestFlood(t *testing.T) {
+	sc := onWire(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
+	churn, _ := sc.start(hostile.RoleClient, sameUser, wired(hostile.Spec{Conns: 2, Messages: 1, Seed: 2}))
+	did := sc.attack(hostile.RoleFlood, sameUser, wired(hostile.Spec{
+		From: hostile.FloodAddr(), Sources: 250, Seed: 6, Rounds: 200, Interval: 10 * time.Millisecond,
+	}))
+	t.Logf("%+v", did)
+	require.LessOrEqual(t, did.ReceivedBytes, 3*did.SentBytes)
+	opened := sc.report(churn).Tally.Opened
+	sc.eventually(func() bool { return sc.report(churn).Tally.Opened > opened }, "others connect")
+	note, err := churn.Finish()
+	require.NoError(t, err)
+	t.Logf("others: %+v", note.Tally)
+	require.Zero(t, note.Tally.Lost+note.Tally.Damaged+note.Tally.Failed, "%+v", note.Tally)
+	sc.grewBy(64 * mebi)
 	sc.end()
 }
