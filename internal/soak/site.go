@@ -29,7 +29,7 @@ type site struct {
 	path soft.Path
 	rand *rand.Rand // for the goroutine of the attacks, once that runs
 	user int        // of the attackers: another one, where root can have that
-	next int        // number of the next address
+	next int        // number of the next address; see newAddr
 	pace pace
 	// begins is told the name of each attack, from the goroutine of the attacks.
 	begins func(attack string)
@@ -46,9 +46,6 @@ type site struct {
 
 func newSite(name string, path soft.Path, o *options) *site {
 	s := &site{name: name, path: path, rand: rand.New(rand.NewPCG(o.seed, uint64(path))), user: sameUser, pace: o.pace()}
-	if path == soft.PathWire {
-		s.next = 100 // the other half of the addresses
-	}
 	if os.Geteuid() == 0 {
 		s.user = otherUser
 	}
@@ -73,13 +70,23 @@ func (s *site) begin() (err error) {
 	return err
 }
 
+// fixedAddrs is how many addresses are for processes that stay, which come first. The
+// others are given out in turn: when an address comes again, its last process is gone.
+const (
+	fixedAddrs = 30
+	allAddrs   = 254 // see hostile.Addr
+)
+
 // newAddr is an address of the host that no other process of the program has.
 func (s *site) newAddr() netip.Addr {
 	if s.path != soft.PathWire {
 		return netip.MustParseAddr("127.0.0.1")
 	}
-	s.next++
-	return hostile.Addr(s.next)
+	n := s.next
+	if s.next++; s.next == allAddrs {
+		s.next = fixedAddrs
+	}
+	return hostile.Addr(n)
 }
 
 func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, error) {
