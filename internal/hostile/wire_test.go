@@ -67,7 +67,8 @@ func TestHoarder(t *testing.T) {
 // What comes from another address than the peer's does nothing to a connection, even
 // if the sender knows all the numbers.
 func TestInjector(t *testing.T) {
-	sc := onWire(t, hostile.Spec{})
+	// What claims to be a request of the peer stays half-open.
+	sc := onWire(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
 	newAddr() // the injector takes two
 	did := sc.attack(hostile.RoleInjector, sameUser, wired(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
