@@ -3,7 +3,6 @@
 package hostile
 
 import (
-	"errors"
 	"net/netip"
 	"time"
 
@@ -87,7 +86,7 @@ func crowd(a *attacker) error {
 			s.close()
 		}
 	}()
-	port := uint16(10000)
+	port := uint16(a.rand.Uint32())
 	err := a.eachRound(func() error {
 		if len(kept) == crowdSize {
 			kept[0].close()
@@ -97,12 +96,7 @@ func crowd(a *attacker) error {
 		if err != nil {
 			return nil // no more descriptors: what it has stays
 		}
-		port++
-		src := netip.AddrPortFrom(a.spec.Addr.Addr(), port)
-		if errors.Is(s.bind(localName(src.Addr().String(), port)), unix.EADDRINUSE) {
-			s.close()
-			return nil
-		}
+		src := netip.AddrPortFrom(a.spec.Addr.Addr(), s.bindNext(a.spec.Addr.Addr(), &port))
 		kept = append(kept, s)
 		a.join(s, src)
 		return nil
@@ -112,6 +106,17 @@ func crowd(a *attacker) error {
 	}
 	a.keep()
 	return nil
+}
+
+// bindNext binds the name of the next port of an address that nobody has, and returns
+// the port.
+func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
+	for range 1 << 16 {
+		if *port++; *port != 0 && s.bind(localName(at.String(), *port)) == nil {
+			break
+		}
+	}
+	return *port
 }
 
 // join sends a request, and counts the answer. The descriptors that come along stay

@@ -15,7 +15,7 @@ import (
 func TestDescriptorLimit(t *testing.T) {
 	const limit = 100
 	sc := begin(t, hostile.Spec{Descriptors: limit})
-	crowd, _ := sc.start(hostile.RoleCrowd, sameUser, hostile.Spec{Rounds: 200})
+	crowd, _ := sc.start(hostile.RoleCrowd, sameUser, hostile.Spec{Seed: 1, Rounds: 200})
 	note, err := crowd.Await()
 	require.NoError(t, err)
 	t.Logf("%+v; the server has %+v", note.Attack, sc.usage())
@@ -34,7 +34,7 @@ func TestDescriptorLimit(t *testing.T) {
 func TestCrowdOfOneUser(t *testing.T) {
 	needsRoot(t)
 	sc := begin(t, hostile.Spec{AnyUser: true})
-	crowd, _ := sc.start(hostile.RoleCrowd, otherUser, hostile.Spec{Rounds: 3000})
+	crowd, _ := sc.start(hostile.RoleCrowd, otherUser, hostile.Spec{Seed: 2, Rounds: 3000})
 	note, err := crowd.Await()
 	require.NoError(t, err)
 	t.Logf("%+v; the server has %+v", note.Attack, sc.usage())
