@@ -10,10 +10,11 @@ SYSTEMS  := darwin freebsd windows
 
 NARROW   := ./cm ./cq ./internal/duet ./internal/wire ./poller ./provider/soft ./reactor ./verbs/...
 
-.PHONY: help test check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench
+.PHONY: help test test-full check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench
 
 help:
 	@echo 'make test        all of it: lint, tests with -race, without cgo, on 32 bits, other systems, test-vm'
+	@echo 'make test-full   test, and what takes longer: fuzz and soak'
 	@echo 'make check       lint and tests, once'
 	@echo 'make test-vm     the kernel'\''s RDMA stack and other programs, in a virtual machine'
 	@echo 'make hostile     attacks from other processes, beside a client that must lose nothing; test has it too'
@@ -23,6 +24,10 @@ help:
 
 test: deps lint race nocgo narrow cross test-vm
 	@echo 'make test: all passed'
+
+# What takes too long for every change.
+test-full: test fuzz soak
+	@echo 'make test-full: all passed'
 
 check: lint
 	$(GO) test -timeout $(TIMEOUT) ./...

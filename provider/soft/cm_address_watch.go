@@ -48,7 +48,7 @@ const watchBatch = 64
 // readable: see watched. All messages that wait are taken first, so that a burst of
 // changes costs one question.
 func (n *addressWatch) readable() {
-	var buf [1]byte // what does not fit is dropped by the system
+	var buf [1]byte // The contents of a message are not needed: recv(2) drops the rest of it.
 	for i := range watchBatch {
 		_, _, err := unix.Recvfrom(n.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if errors.Is(err, unix.EAGAIN) && i == 0 {

@@ -66,7 +66,9 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 	full := t.total >= t.most
 	switch {
 	case t.leaving >= t.most:
-		return nil, false // Those who are to end them do not come to it.
+		// The channels have not ended the evicted connections yet, whose memory is
+		// still in use.
+		return nil, false
 	case own != nil && (own.count >= t.mostPerSource || full && own.count+1 >= t.busiest[0].count):
 		if now.Sub(own.oldest.since) <= graceTime {
 			return nil, false

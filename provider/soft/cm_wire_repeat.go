@@ -38,7 +38,7 @@ type repeater struct {
 	mad   wire.MAD
 	after time.Duration // until the next time
 	left  int           // times; negative: without end
-	asks  int           // how many of the next times are at most askRepeat apart
+	asks  int           // how many of the next repeats come after at most askRepeat
 	timer deadline
 }
 

@@ -49,7 +49,7 @@ func (s *udpSources) keep(source *udpSource) *udpSource {
 		s.known = make(map[netip.AddrPort]*udpSource)
 	}
 	if len(s.known) == maxSources {
-		for at := range s.known { // an arbitrary one: Go begins somewhere in a map
+		for at := range s.known { // A range over a map begins with a random entry.
 			delete(s.known, at)
 			break
 		}
