@@ -40,7 +40,7 @@ func (c *Conn) silent() {
 		}
 	case now-c.heard < keepalive:
 	case !c.loop.mayProbe():
-		c.loop.timers.set(&c.silence, now+probePause)
+		c.loop.timers.set(&c.silence, now+c.loop.probeWait())
 		return
 	default:
 		c.loop.stats.Keepalives++
@@ -52,7 +52,8 @@ func (c *Conn) silent() {
 
 // Many connections may be silent for the same time. So that their probes do not hold
 // the loop, one turn posts at most probeBudget, which takes it less than a millisecond,
-// and the others wait for probePause. Both numbers are arbitrary.
+// and the others wait: the next probeBudget for probePause, those after them for twice
+// as long, and so on. Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond
@@ -65,6 +66,11 @@ func (l *Loop) mayProbe() bool {
 	}
 	l.probes++
 	return l.probes <= probeBudget
+}
+
+// probeWait is how long a probe waits that mayProbe has just found no room for.
+func (l *Loop) probeWait() time.Duration {
+	return probePause * time.Duration((l.probes-1)/probeBudget)
 }
 
 // overdue is what the silence is a reason for to end the connection, if it is. To

@@ -130,10 +130,11 @@ func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	}
 	err := a.fetch()
 	var ok bool
-	if *ev, ok = a.events.Pop(); !ok {
+	*ev, ok = a.events.Pop()
+	a.ring()
+	if !ok {
 		return false, verbs.Wrap("next asynchronous event", err)
 	}
-	a.ring()
 	return true, nil
 }
 
@@ -142,6 +143,9 @@ func (a *asyncQueue) forget(object any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events.Forget(object)
+	if !a.closed {
+		a.ring()
+	}
 }
 
 // look fetches what there is, for those whom it concerns.

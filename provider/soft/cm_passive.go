@@ -82,6 +82,10 @@ func (i *id) evicted() {
 	case phaseReplySent:
 		_ = i.carrier.send(&rejectMsg{reason: cm.RejectNoResources})
 		i.unreachable(statusTimedOut, nil)
+	case phaseLeaving:
+		i.disconnected(statusTimedOut)
+	default:
+		return // The carrier is still needed.
 	}
 	i.carrier.close()
 	i.carrier = nil

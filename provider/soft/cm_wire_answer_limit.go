@@ -17,6 +17,7 @@ import (
 // can compute. Sources that happen to have the same place share its rate.
 type answerLimit struct {
 	seed    maphash.Seed
+	start   time.Time // of the times in the rates; the first that was seen
 	total   answerRate
 	sources [answerPlaces]answerRate
 }
@@ -31,15 +32,19 @@ const (
 )
 
 // An answerRate allows so many events in a second, and as many at once after a second
-// without any. Its value is the time, in nanoseconds, until which the rate has been
-// used up. Source: the virtual scheduling algorithm of ITU-T I.371, annex A.
+// without any. Its value is the time, in nanoseconds from the limit's start, until
+// which the rate has been used up. Source: the virtual scheduling algorithm of ITU-T
+// I.371, annex A.
 type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }
 
 // allow reports whether another answer may go to a source at a time.
 func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
-	now := at.UnixNano()
+	if l.start.IsZero() {
+		l.start = at
+	}
+	now := int64(at.Sub(l.start)) // also when the clock of the system is set back
 	own := &l.sources[hashSource(l.seed, to)%answerPlaces]
 	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {
 		return false

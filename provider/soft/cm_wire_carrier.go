@@ -173,13 +173,13 @@ func (c *wireCarrier) credentials() (cm.Credentials, bool) { return cm.Credentia
 func (c *wireCarrier) mute() {
 	c.muted = true
 	c.repeat.stop()
+	c.x.mu.Lock()
+	defer c.x.mu.Unlock()
 	if c.id.phase == phaseOver {
-		c.x.mu.Lock()
-		defer c.x.mu.Unlock()
 		forget(c.x.byQP, peerKey{c.remote, c.guid, c.peerQPN}, c)
-		if c.gate != nil {
-			c.gate.half.remove(&c.half)
-		}
+	}
+	if c.gate != nil {
+		c.gate.half.remove(&c.half)
 	}
 }
 

@@ -99,9 +99,10 @@ func (g *wireGate) close() {
 }
 
 // turnAway refuses a request that was not looked at, unless there is an ID that a copy
-// of it has made: that outlives the listener. The caller holds the lock.
+// of it has made, which outlives the listener, or the address that it came to is not
+// served any more. The caller holds the lock.
 func (x *madExchange) turnAway(n *newcomer) {
-	if x.known(n) {
+	if x.known(n) || x.ports[n.port.local] != n.port {
 		return
 	}
 	var out wire.MAD

@@ -76,16 +76,16 @@ func (c *wireCarrier) takePlace() bool {
 }
 
 // evict ends the connection, unless its peer or the application has confirmed it since
-// it was chosen.
+// it was chosen, or it has come to an end that the application only has to learn of.
 func (c *wireCarrier) evict() {
 	c.x.mu.Lock()
 	proven := c.proven
 	c.x.mu.Unlock()
 	switch {
-	case proven:
-		c.stays()
 	case c.id == nil:
 		c.drop()
+	case proven || c.id.phase >= phaseLeft:
+		c.stays()
 	case c.id.phase == phaseEstablished:
 		c.prove() // The application has confirmed it: see id.Notify.
 		c.stays()

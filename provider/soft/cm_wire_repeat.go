@@ -84,6 +84,9 @@ func (r *repeater) fire() {
 		return
 	}
 	if !r.c.mayRepeat() {
+		if r.c.id == nil {
+			r.c.drop() // Nothing goes on with it.
+		}
 		return // until goOn
 	}
 	r.left--

@@ -207,5 +207,7 @@ func (c *wireCarrier) heard() {
 		c.deliver(&readyMsg{})
 	case c.ready && c.id.phase == phaseEstablished:
 		c.repeat.stop()
+	default:
+		c.prove() // The application was faster: see id.Notify.
 	}
 }

@@ -77,6 +77,9 @@ func (l *mappingLimit) give() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.own--
+	// Others may take the room that becomes free, so it is counted again before it is
+	// used again.
+	l.next = min(l.next, l.own+mappingStep)
 }
 
 // refused takes back what take has allowed, because mmap(2) failed. ENOMEM says that the

@@ -146,8 +146,11 @@ func (u *udpSocket) join() (err error) {
 	u.fd = fds[0]
 	u.send = newUDPSender(u.fd, sendBatch, packetRoom, u.link.s.counts)
 	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom, u.link.s.counts)
+	if err := u.link.s.watch(u.fd, 0, u); err != nil {
+		return err
+	}
 	u.relief.init(u, fds[1:])
-	return u.link.s.watch(u.fd, 0, u)
+	return nil
 }
 
 // close: see packetLink. The last route of a socket takes it away.

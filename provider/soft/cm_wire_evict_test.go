@@ -1,0 +1,46 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// A connection is chosen to make room for another, and before that is done its peer
+// turns out to have forgotten it. The application then learns that it has ended, and
+// can close it in any way.
+func TestWireCMEvictsForgotten(t *testing.T) {
+	for name, end := range map[string]func(*cm.ID) error{
+		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
+		"disconnect": (*cm.ID).Disconnect,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 1, 1 })
+			l := s.listen(cm.TCP, 0)
+			passive := s.asked(l, 0)
+			s.accept(passive, nil)
+
+			forgotten := s.another(l, 0) // It has the queue pair of the first.
+			forgotten.LocalID++
+			var m wire.MAD
+			forgotten.Encode(&m, 1)
+			s.inject(&m, clientAddr, serverAddr)
+			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
+			s.inject(&m, otherAddr, serverAddr)
+			s.settle() // The connection is forgotten, and then takes no place any more.
+			s.settle()
+
+			ev := s.server.want(cm.Disconnected, passive)
+			require.ErrorIs(t, ev.Err, cm.ErrStale)
+			require.NoError(t, ev.Ack())
+			require.NoError(t, end(passive))
+			require.Zero(t, s.listenerOf(l).half.leaving)
+		})
+	}
+}
