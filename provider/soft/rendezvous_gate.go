@@ -82,10 +82,6 @@ func (g *localGate) accept() (fd int, err error) {
 		fd, err = acceptSocket(g.fd)
 		return err
 	})
-	if err != nil {
-		// The system may say that there are no descriptors although nobody waits.
-		g.ch.dev.spare.fill()
-	}
 	return fd, err
 }
 
@@ -136,7 +132,6 @@ func (g *localGate) refuseUser(fd int) {
 	// It may have left already.
 	_ = sendPacket(fd, encode(g.userRefusal()), nil)
 	_ = unix.Close(fd)
-	g.ch.dev.spare.fill()
 }
 
 // readable reads the request, and makes an ID of it, whose carrier stays.
