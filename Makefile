@@ -42,9 +42,9 @@ lint:
 	$(GO) tool staticcheck ./...
 
 # The race detector needs cgo; it also watches the rule that a loop has one owner. It
-# makes the servers of internal/hostile and internal/soak so slow that a flood of
-# requests fills their sockets for as long as it lasts, and connections end by timeouts.
-# So these run without it, hostile by nocgo and soak by test-full.
+# does not run internal/hostile and internal/soak: with it connections on the wire path
+# stand still during a flood of requests and end by timeouts, a fault whose cause is not
+# known yet. They run without it, hostile by nocgo and soak by test-full.
 race:
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v -e /internal/hostile$$ -e /internal/soak$$)
 
