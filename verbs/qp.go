@@ -40,7 +40,8 @@ type QP interface {
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are forgotten,
-	// without completions. Source: ibv_destroy_qp(3).
+	// without completions, and completions that nobody has polled yet may be
+	// dropped. Source: ibv_destroy_qp(3).
 	Close() error
 }
 

@@ -187,6 +187,8 @@ func (ch *channel) setAlarm() {
 	next, any := ch.timers.next()
 	var spec unix.ItimerSpec
 	switch {
+	case any && gone && !next.After(now):
+		return // It has gone off, and the descriptor stays readable until it is set again.
 	case any && (ch.alarmAt.IsZero() || gone || next.Before(ch.alarmAt)):
 		// Setting the time to zero would stop the alarm.
 		spec.Value = unix.NsecToTimespec(max(1, next.Sub(now).Nanoseconds()))

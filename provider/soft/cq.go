@@ -22,6 +22,7 @@ type cq struct {
 	head, tail uint32     // counters; they wrap
 	depth      int
 	room       int  // completions that the ring may hold: depth, less while dst is filled
+	undriven   int  // polls since the shard was driven, see drivePolls
 	overrun    bool // see cq_overrun.go
 	failTimer  timer
 
@@ -37,7 +38,17 @@ type cq struct {
 // for all places of its queues is never overrun.
 type cqe struct {
 	wc   verbs.WC
-	held *uint32 // the work queue's count of such places
+	from *places // of the work queue
+}
+
+// places is how many places of a work queue belong to requests whose completions wait
+// in a CQ.
+type places struct {
+	held uint32
+	// gone says that the queue pair is destroyed, and nobody can use its completions
+	// any more: those that wait are not handed out. A connection that is ended before
+	// it was used leaves one for each of its receive buffers.
+	gone bool
 }
 
 // arming says which completion makes the next event.
@@ -147,22 +158,22 @@ func copyWC(to, from *verbs.WC) {
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds a completion; held counts its place, and is counted down when it is
+// push adds a completion. from counts its place, and is counted down when it is
 // polled. solicited is for receives; a failed completion always counts as such
 // (IBTA vol. 1, 11.4.2.2).
-func (c *cq) push(wc *verbs.WC, held *uint32, solicited bool) {
+func (c *cq) push(wc *verbs.WC, from *places, solicited bool) {
 	switch {
 	case c.taken < len(c.dst) && c.head == c.tail:
 		copyWC(&c.dst[c.taken], wc)
 		c.taken++
-		*held--
+		from.held--
 	case int(c.tail-c.head) < c.room:
 		if int(c.tail-c.head) == len(c.ring) {
 			c.resize(2 * len(c.ring))
 		}
 		e := &c.ring[c.tail&uint32(len(c.ring)-1)]
 		copyWC(&e.wc, wc)
-		e.held = held
+		e.from = from
 		c.tail++
 	default:
 		c.overflow()
@@ -184,6 +195,11 @@ func (c *cq) fire() {
 	}
 }
 
+// drivePolls is how many polls may find all that they ask for in the queue before the
+// shard is driven all the same: its other queue pairs must not wait until the owner has
+// taken everything. The figure is arbitrary; a drive takes about as long as a poll.
+const drivePolls = 4
+
 func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	s := c.shard
 	s.enter()
@@ -193,7 +209,8 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		return 0, verbs.Wrap("poll CQ", c.failure())
 	}
 	n := c.drain(dst)
-	if n < len(dst) || c.head == c.tail {
+	if c.undriven++; n < len(dst) || c.head == c.tail || c.undriven >= drivePolls {
+		c.undriven = 0
 		// What the drive completes has to find room in the queue all the same,
 		// of which dst is a part for so long.
 		direct := min(len(dst)-n, c.depth)
@@ -207,12 +224,14 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 
 // drain takes what is queued.
 func (c *cq) drain(dst []verbs.WC) (n int) {
-	for ; n < len(dst) && c.head != c.tail; n++ {
+	for ; n < len(dst) && c.head != c.tail; c.head++ {
 		e := &c.ring[c.head&uint32(len(c.ring)-1)]
-		copyWC(&dst[n], &e.wc)
-		*e.held--
-		e.held = nil // or a queue pair that is closed could not be collected
-		c.head++
+		if !e.from.gone {
+			copyWC(&dst[n], &e.wc)
+			n++
+		}
+		e.from.held--
+		e.from = nil // or a queue pair that is closed could not be collected
 	}
 	return n
 }

@@ -84,11 +84,11 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*firstCQEs + 1
 	c := &cq{depth: depth, room: depth}
 	c.resize(firstCQEs)
-	pushed, polled, held := uint64(0), uint64(0), uint32(0)
+	pushed, polled, from := uint64(0), uint64(0), places{}
 	push := func(n int) {
 		for range n {
-			held++
-			c.push(&verbs.WC{ID: pushed}, &held, false)
+			from.held++
+			c.push(&verbs.WC{ID: pushed}, &from, false)
 			pushed++
 		}
 	}
@@ -99,11 +99,60 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 			require.Equal(t, polled, wc.ID)
 			polled++
 		}
-		push(depth - int(held))
+		push(depth - int(from.held))
 	}
 	require.False(t, c.overrun)
 	require.Equal(t, depth, c.drain(wcs[:]))
 	require.Equal(t, polled, wcs[0].ID)
 	require.Equal(t, pushed-1, wcs[depth-1].ID)
-	require.Zero(t, held)
+	require.Zero(t, from.held)
+}
+
+// flushed adds a queue pair to the end's CQ, whose n requests are flushed.
+func (e *end) flushed(n int) verbs.QP {
+	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
+	require.NoError(e.t, err)
+	require.NoError(e.t, q.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	_, err = q.PostSend(make([]verbs.SendWR, n))
+	require.NoError(e.t, err)
+	return q
+}
+
+// Completions of a queue pair that is destroyed are not handed out, and those of
+// others are.
+func TestPollPassesOverDestroyedQueuePairs(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a := newEnd(t, d, 0, verbs.ProgressManual)
+	before := a.flushed(2)
+	doomed := a.flushed(64)
+	after := a.flushed(3)
+	require.NoError(t, doomed.Close())
+	var wcs [4]verbs.WC
+	n, err := a.cq.Poll(wcs[:])
+	require.NoError(t, err)
+	require.Equal(t, len(wcs), n)
+	for i, q := range []verbs.QP{before, before, after, after} {
+		require.Equal(t, q.Num(), wcs[i].QPN)
+	}
+	a.wait(1)
+	require.NoError(t, before.Close())
+	require.NoError(t, after.Close())
+}
+
+// A device is driven although its owner does not get to the end of a CQ.
+func TestPollDrivesBehindABacklog(t *testing.T) {
+	d := openDevice(t, &Config{Vectors: 2})
+	a, b := newPair(t, d, verbs.ProgressManual)
+	q := a.flushed(256)
+	a.recv(1, 0, 8)
+	b.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
+	confirmed := 0
+	for polls := 0; confirmed == 0; polls++ {
+		require.Less(t, polls, 100, "the other end waits for the whole backlog")
+		a.wait(1)
+		n, err := b.cq.Poll(b.wc)
+		require.NoError(t, err)
+		confirmed += n
+	}
+	require.NoError(t, q.Close())
 }

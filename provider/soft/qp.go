@@ -284,6 +284,8 @@ func (q *qp) Close() error {
 	}
 	q.closed.Store(true)
 	q.forget()
+	q.sq.gone = true
+	q.rq.gone = true // It is not used where there is an SRQ, whose buffers its owner wants back.
 	if q.path != nil {
 		q.path.detach()
 	}

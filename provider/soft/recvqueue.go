@@ -5,15 +5,15 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A recvQueue holds posted receive buffers in order, for a queue pair or an
-// SRQ. Counters wrap. held are buffers that were taken and keep their place until
-// their completion is polled.
+// SRQ. Counters wrap. Buffers that were taken keep their places until their
+// completions are polled.
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32
-	held       uint32
-	depth      uint32
-	maxSGE     int
-	sges       []verbs.SGE
+	places
+	depth  uint32
+	maxSGE int
+	sges   []verbs.SGE
 }
 
 type rqe struct {

@@ -105,7 +105,7 @@ func (q *qp) completeReceive(r *request, op verbs.WCOpcode, length uint32) {
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	wc.ID, wc.QPN = q.current.id, q.num
 	q.has = false
-	q.recvCQ.push(wc, &q.receives().held, solicited)
+	q.recvCQ.push(wc, &q.receives().places, solicited)
 }
 
 // refuse completes a receive buffer that was taken already with an error, and

@@ -43,14 +43,13 @@ const unsent = math.MaxUint64
 // A sendQueue holds requests in the order posted, from done, the oldest
 // unanswered one, to tail. Those from begun on have not been touched; next is the
 // one to be sent now, which comes before begun while requests are sent again.
-// Counters wrap. held are requests that are done and keep their place until they
-// are polled.
+// Counters wrap. Requests that are done keep their places until they are polled.
 type sendQueue struct {
 	entries                 []wqe // grows to the depth as it is needed
 	done, next, begun, tail uint32
-	held                    uint32
-	depth                   uint32
-	maxSGE, maxInline       int
+	places
+	depth             uint32
+	maxSGE, maxInline int
 }
 
 // firstSends is how many requests a queue has room for before it grows: few, for
@@ -103,7 +102,7 @@ func (q *sendQueue) retire() {
 func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 	q.retire()
 	q.held++
-	c.push(wc, &q.held, false)
+	c.push(wc, &q.places, false)
 }
 
 // push copies a checked request, for which there is room.
