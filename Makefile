@@ -41,12 +41,9 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-# The race detector needs cgo; it also watches the rule that a loop has one owner. It
-# does not run internal/hostile and internal/soak: with it connections on the wire path
-# stand still during a flood of requests and end by timeouts, a fault whose cause is not
-# known yet. They run without it, hostile by nocgo and soak by test-full.
+# The race detector needs cgo; it also watches the rule that a loop has one owner.
 race:
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $$($(GO) list ./... | grep -v -e /internal/hostile$$ -e /internal/soak$$)
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $$($(GO) list ./...)
 
 nocgo:
 	CGO_ENABLED=0 $(GO) build ./...

@@ -35,6 +35,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"nobody-six":         peerNobodySix,
 	"few-descriptors":    peerFewDescriptors,
 	"few-to-dial":        peerFewToDial,
+	"no-descriptors":     peerNoDescriptors,
 	"over-limit":         peerOverLimit,
 	"serves":             peerServes,
 	"listen-on-all":      peerListenOnAll,

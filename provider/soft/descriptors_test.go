@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -100,6 +101,41 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 		require.NoError(t, ev.Ack())
 	}
 	works(t, s, ids[2].QP())
+	kill()
+}
+
+// peerNoDescriptors has a listener look for clients, of which there are none, when
+// there are no descriptors.
+func peerNoDescriptors(t *testing.T, _ string) {
+	s := newParty(t)
+	s.listen(cm.TCP, "127.0.0.1:0", 0)
+	spare := &s.p.dev.spare
+	require.Len(t, spare.fds, spareCount)
+	limitDescriptors(t, openDescriptors(t))
+	for { // Descriptors below the highest in use may be free.
+		if _, err := newEventfd(); err != nil {
+			require.ErrorIs(t, err, unix.EMFILE)
+			break
+		}
+	}
+	before := slices.Clone(spare.fds)
+	looked := 0
+	for _, w := range s.tc.sources {
+		if g, ok := w.(*localGate); ok {
+			g.readable()
+			looked++
+		}
+	}
+	require.Equal(t, 1, looked)
+	require.ElementsMatch(t, before, spare.fds, "all are there again")
+	say("done")
+	linger()
+}
+
+// A listener that has nobody to refuse keeps its spare descriptors.
+func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
+	line, kill := startPeer(t, "no-descriptors", "")
+	require.Equal(t, "done", line())
 	kill()
 }
 

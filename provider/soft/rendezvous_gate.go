@@ -60,8 +60,10 @@ func openLocalGate(i *id, fd int) (*localGate, error) {
 	return g, nil
 }
 
-// readable lets clients in.
+// readable lets clients in. Spare descriptors that it has spent are opened again: for
+// want of descriptors accept(2) may fail although nobody waits.
 func (g *localGate) readable() {
+	defer g.ch.dev.spare.fill()
 	for range acceptBatch {
 		if !g.open {
 			return
