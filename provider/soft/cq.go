@@ -22,7 +22,7 @@ type cq struct {
 	head, tail uint32     // counters; they wrap
 	depth      int
 	room       int  // completions that the ring may hold: depth, less while dst is filled
-	undriven   int  // polls since the shard was driven, see drivePolls
+	fullPolls  int  // see driveIsDue
 	overrun    bool // see cq_overrun.go
 	failTimer  timer
 
@@ -195,11 +195,6 @@ func (c *cq) fire() {
 	}
 }
 
-// drivePolls is how many polls may find all that they ask for in the queue before the
-// shard is driven all the same: its other queue pairs must not wait until the owner has
-// taken everything. The figure is arbitrary; a drive takes about as long as a poll.
-const drivePolls = 4
-
 func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	s := c.shard
 	s.enter()
@@ -209,8 +204,7 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		return 0, verbs.Wrap("poll CQ", c.failure())
 	}
 	n := c.drain(dst)
-	if c.undriven++; n < len(dst) || c.head == c.tail || c.undriven >= drivePolls {
-		c.undriven = 0
+	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
 		// What the drive completes has to find room in the queue all the same,
 		// of which dst is a part for so long.
 		direct := min(len(dst)-n, c.depth)
@@ -220,6 +214,18 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	}
 	s.leave()
 	return n, nil
+}
+
+// drivePolls: one in so many polls that find all that they ask for in the queue drives
+// the shard all the same. The figure is arbitrary; a drive takes about as long as a poll.
+const drivePolls = 4
+
+// driveIsDue counts a poll that has found all that it asked for. It reports whether the
+// shard is to be driven: its other queue pairs must not wait until the owner has taken
+// everything.
+func (c *cq) driveIsDue() bool {
+	c.fullPolls++
+	return c.fullPolls%drivePolls == 0
 }
 
 // drain takes what is queued.
