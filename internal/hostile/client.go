@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
@@ -77,7 +78,10 @@ func (c *client) dialAll() {
 
 func (c *client) report() (note Note) {
 	// It fails when the loop has ended, and then there is nothing to add.
-	_ = c.onLoop(func() { note.Tally = c.tally })
+	_ = c.onLoop(func() {
+		note.Tally = c.tally
+		note.Tally.Took = slices.Clone(c.tally.Took)
+	})
 	return note
 }
 

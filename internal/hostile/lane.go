@@ -30,6 +30,7 @@ type lane struct {
 	seed   uint64
 	state  laneState
 	conn   *reactor.Conn // not nil from laneOpen to laneClosing
+	dialed time.Time     // when the last connection was dialed
 	tried  bool          // a first connection has opened, or failed
 
 	sent, seen uint64      // messages sent, and echoes of them, over all connections
@@ -49,7 +50,7 @@ func (l *lane) dial() {
 		c.check()
 		return
 	}
-	l.state = laneDialing
+	l.state, l.dialed = laneDialing, time.Now()
 	if err := c.engine.Dial(l.addr, &reactor.Dial{LocalAddr: c.from(), Context: l}); err != nil {
 		l.refused(err)
 	}
@@ -66,6 +67,9 @@ func (l *lane) redial() {
 func (l *lane) open(conn *reactor.Conn) {
 	l.state, l.conn, l.tried, l.begun = laneOpen, conn, true, l.sent
 	l.client.tally.Opened++
+	if l.client.spec.Timed {
+		l.client.tally.Took = append(l.client.tally.Took, time.Since(l.dialed))
+	}
 	l.pump()
 	l.client.check()
 }

@@ -41,6 +41,8 @@ type Spec struct {
 	// Expendable means that an attack may end the client's connections. It then
 	// dials again, and counts such an end in Tally.Ends instead of Tally.Failed.
 	Expendable bool
+	// Timed makes a client keep how long each connection took to open: Tally.Took.
+	Timed bool
 	// Rounds is how often an attacker repeats its attack. Zero means until it is
 	// told to finish.
 	Rounds int
@@ -109,6 +111,9 @@ type Tally struct {
 	Opened uint64
 	// Longest is the longest time from sending a message to its echo.
 	Longest time.Duration
+	// Took is how long each connection took to open, in the order of their opening,
+	// if Spec.Timed asks for that.
+	Took []time.Duration `json:",omitempty"`
 	// Cause is the error of the first connection that counted in Failed.
 	Cause string `json:",omitempty"`
 }

@@ -7,6 +7,9 @@
 // holds more at the end than at the beginning.
 //
 //	go run ./internal/soak -duration 10m
+//
+// With -flood it measures what a flood of requests for connections costs the server,
+// and those who connect meanwhile.
 package main
 
 import (
@@ -39,6 +42,7 @@ type options struct {
 	seed     uint64
 	every    time.Duration
 	verbose  bool
+	flood    bool
 }
 
 // pace is how long things take that are not to take all the time there is.
@@ -66,6 +70,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags.DurationVar(&o.duration, "duration", 10*time.Minute, "how long the attacks last, 20s at least")
 	flags.Uint64Var(&o.seed, "seed", 0, "of the choice of attacks and of what they send; 0 takes one from the clock")
 	flags.DurationVar(&o.every, "every", 0, "how often the state is printed; 0 means ten times in all")
+	flags.BoolVar(&o.flood, "flood", false, "measure one flood of requests instead: what it costs the server, and others who connect; takes 90s")
 	flags.BoolVar(&o.verbose, "v", false, "print each attack when it begins")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -91,6 +96,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
+	case err == nil && o.flood:
+		err = flood(ctx, &o, stdout)
 	case err == nil:
 		fmt.Fprintf(stdout, "soak: %v; -seed %d has the same attacks again\n", o.duration, o.seed)
 		err = soak(ctx, &o, stdout)

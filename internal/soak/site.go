@@ -54,10 +54,10 @@ func newSite(name string, path soft.Path, o *options) *site {
 
 // begin starts the servers and the clients.
 func (s *site) begin() (err error) {
-	if s.server, s.addr, err = s.listen(netip.AddrPortFrom(s.newAddr(), 0)); err != nil {
+	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
-	if s.mortal, s.mortalAddr, err = s.listen(netip.AddrPortFrom(s.newAddr(), 0)); err != nil {
+	if s.mortal, s.mortalAddr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
 	if s.steady, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4}); err != nil {
@@ -87,6 +87,10 @@ func (s *site) newAddr() netip.Addr {
 		s.next = fixedAddrs
 	}
 	return hostile.Addr(n)
+}
+
+func (s *site) listenAnywhere() (*hostile.Process, netip.AddrPort, error) {
+	return s.listen(netip.AddrPortFrom(s.newAddr(), 0))
 }
 
 func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, error) {

@@ -1,0 +1,118 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/rdmaloop/rdmaloop/internal/hostile"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+)
+
+// The flood that is measured: 60,000 requests from 250 addresses, 10,000 a second or
+// as many as the machine sends.
+var floodSpec = hostile.Spec{
+	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond, // and 3 ms to send a round
+}
+
+// quietTime is how long connections are made before the flood, to compare with.
+const quietTime = 6 * time.Second
+
+// memoryTime is how long after the flood its memory is to be given back.
+const memoryTime = time.Minute
+
+// flood floods a server with default settings, while a client makes one connection
+// after the other, and prints what that costs.
+func flood(ctx context.Context, o *options, out io.Writer) error {
+	o.duration = time.Hour // the settings of the server are to be the defaults
+	s := newSite("wire", soft.PathWire, o)
+	defer s.kill()
+	var err error
+	if err = s.beginFlood(); err != nil {
+		return err
+	}
+	pause(ctx, quietTime)
+	before, err := s.took(0)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "before the flood: %v\n", percentiles(before))
+	usage, err := hostile.UsageOf(s.server.PID())
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	attacker, err := s.start(hostile.RoleFlood, s.user, floodSpec)
+	if err != nil {
+		return err
+	}
+	defer attacker.Kill()
+	note, err := attacker.Await()
+	if err != nil {
+		return err
+	}
+	lasted := time.Since(began)
+	during, err := s.took(len(before))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "during the flood: %v\n", percentiles(during))
+	if note, err = attacker.Finish(); err != nil {
+		return err
+	}
+	a := note.Attack
+	fmt.Fprintf(out, "flood: %d requests in %v, %d a second; the server sent %.2f bytes for each byte\n",
+		a.Sent, lasted.Round(time.Millisecond), int(float64(a.Sent)/lasted.Seconds()), float64(a.ReceivedBytes)/float64(a.SentBytes))
+	return s.memoryAfter(ctx, usage.Resident, out)
+}
+
+// beginFlood starts a server, and a client that opens one connection after the other.
+func (s *site) beginFlood() (err error) {
+	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
+		return err
+	}
+	s.steady, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Messages: 1, Timed: true})
+	return err
+}
+
+// took returns how long the connections after the first so many took to open.
+func (s *site) took(after int) ([]time.Duration, error) {
+	note, err := s.steady.Report()
+	if err != nil {
+		return nil, err
+	}
+	return note.Tally.Took[after:], lossOf(note.Tally)
+}
+
+// percentiles describes times, of which there is at least one.
+func percentiles(times []time.Duration) string {
+	if len(times) == 0 {
+		return "nobody connected"
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	at := func(p int) time.Duration {
+		return sorted[min(len(sorted)*p/100, len(sorted)-1)].Round(10 * time.Microsecond)
+	}
+	return fmt.Sprintf("%d connections, p50 %v, p99 %v, longest %v", len(sorted), at(50), at(99), at(100))
+}
+
+// memoryAfter prints how the memory of the server goes back.
+func (s *site) memoryAfter(ctx context.Context, before uint64, out io.Writer) error {
+	end := time.Now()
+	for _, age := range []time.Duration{0, memoryTime / 2, memoryTime} {
+		pause(ctx, time.Until(end.Add(age)))
+		now, err := hostile.UsageOf(s.server.PID())
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "memory of the server %v after the flood: %+.1f MiB; at most %+.1f MiB\n", age,
+			(float64(now.Resident)-float64(before))/mebi, (float64(now.Peak)-float64(before))/mebi)
+	}
+	note, err := s.steady.Finish()
+	return errors.Join(err, lossOf(note.Tally))
+}
