@@ -18,7 +18,7 @@ type Credentials struct {
 }
 
 // Credentials returns the process and the user at the other end, or false where
-// the transport does not know them: on a network, with librdmacm, for a listener,
+// the transport does not know them: on the wire path, with librdmacm, for a listener,
 // and for an ID that has not sent its request yet. On the ID of a ConnectRequest
 // they are those of the process that connects; on an ID that connects they are
 // those of the process that listens.
@@ -38,9 +38,9 @@ type UserError struct {
 	// UID is the user who was not allowed: of this process, when the listener
 	// refused it, and else of the process that holds Name.
 	UID uint32
-	// Name is the name of the Unix socket on which a process of the user
-	// listens in place of the peer. Nothing was sent to that process. It is
-	// empty when the listener refused this process.
+	// Name is where a process of the user is found in place of the peer: the name
+	// of a Unix socket, or "UDP" and an address. Nothing was sent to that process.
+	// It is empty when the listener refused this process.
 	Name string
 }
 
@@ -48,7 +48,7 @@ func (e *UserError) Error() string {
 	if e.Name == "" {
 		return fmt.Sprintf("the listener does not allow user %d of this process", e.UID)
 	}
-	return fmt.Sprintf("user %d, who is not allowed, listens on %s", e.UID, e.Name)
+	return fmt.Sprintf("%s belongs to user %d, who is not allowed", e.Name, e.UID)
 }
 
 // A HolderError says who holds an address that Bind or Listen could not have.

@@ -182,15 +182,23 @@ func peerAddedLookup(t *testing.T, _ string) {
 	require.Equal(t, verbs.StateRTS, qp.State())
 }
 
-// connectingFrom is connecting with an address of this side.
+// connectingFrom makes an ID with an address of this side, and sends a request without
+// parameters.
 func (s *party) connectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
+	s.t.Helper()
+	id := s.resolvedFrom(ps, from, dst)
+	s.createQP(id)
+	require.NoError(s.t, id.Connect(nil))
+	return id
+}
+
+// resolvedFrom makes an ID with an address of this side and the route to dst.
+func (s *party) resolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.t.Helper()
 	id := s.id(ps)
 	require.NoError(s.t, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(from), 0), dst, time.Second))
 	s.want(cm.AddrResolved, id)
 	require.NoError(s.t, id.ResolveRoute(time.Second))
 	s.want(cm.RouteResolved, id)
-	s.createQP(id)
-	require.NoError(s.t, id.Connect(nil))
 	return id
 }

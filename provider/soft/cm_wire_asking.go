@@ -232,5 +232,10 @@ func (c *wireCarrier) nobodyThere(at netip.AddrPort, q *quote) {
 	if q != nil && *q != (quote{m.Attribute(), m.TID(), c.own}) {
 		return
 	}
+	c.portIsFree(at)
+}
+
+// portIsFree ends a request, since nobody can answer it.
+func (c *wireCarrier) portIsFree(at netip.AddrPort) {
 	c.id.unreachable(statusRefused, fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 }

@@ -58,6 +58,9 @@ func dialWire(i *id, m message) error {
 		i.terms.mtu = r.mtu
 		i.expect(requestTimeout) // until the peer says that it has the request
 	}
+	if !c.mayAsk() {
+		return nil
+	}
 	return c.send(m)
 }
 

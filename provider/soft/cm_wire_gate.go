@@ -112,7 +112,7 @@ func (x *madExchange) turnAway(n *newcomer) {
 		r := wire.REJ{RemoteID: n.id, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
 		r.Encode(&out, n.tid)
 	}
-	n.port.send(&out, n.from)
+	x.answer(n.port, n.from, &out)
 }
 
 // leave: see wireCarrier.leave.
@@ -174,6 +174,11 @@ func (g *wireGate) enter(n *newcomer) {
 	}
 	port, err := g.x.open(n.port.local, g.ch)
 	if err != nil {
+		return
+	}
+	if err := g.ch.checkUser(port, n.from); err != nil {
+		port.close(g.ch)
+		g.refuseUser(n, err)
 		return
 	}
 	c := &wireCarrier{x: g.x, ch: g.ch, port: port, remote: n.from, service: n.answer, gate: g, proof: proof{received: 1}}

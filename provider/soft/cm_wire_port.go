@@ -20,6 +20,9 @@ type madNetwork interface {
 	// openAsking opens a socket for requests from a local address, or nil where
 	// they go by the madSocket.
 	openAsking(local netip.Addr) (*askingSocket, error)
+	// holders are the users of the processes that receive what is sent from an open
+	// local address to a peer at another address of this host. Nobody may.
+	holders(local, peer netip.Addr) ([]uint32, error)
 }
 
 // A madSocket is one local address. One goroutine at a time.

@@ -89,6 +89,9 @@ func (r *repeater) fire() {
 		}
 		return // until goOn
 	}
+	if asks(&r.mad) && !r.c.mayAsk() {
+		return
+	}
 	r.left--
 	r.now()
 	most := lastRepeat

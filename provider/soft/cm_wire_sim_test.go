@@ -5,6 +5,7 @@ package soft
 import (
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ type madWorld struct {
 	sent           []wire.Attribute
 	// fate says how often a datagram arrives; nil: once.
 	fate func(m *wire.MAD, to netip.Addr) int
+	// holders returns the users at the UDP port of a peer; nil: the one of this process.
+	holders func() []uint32
 }
 
 // A flight is a datagram on its way.
@@ -81,6 +84,13 @@ func (n *simMADs) open(local netip.Addr) (madSocket, error) {
 
 // openAsking: the network refuses nothing by itself.
 func (n *simMADs) openAsking(netip.Addr) (*askingSocket, error) { return nil, nil }
+
+func (n *simMADs) holders(netip.Addr, netip.Addr) ([]uint32, error) {
+	if n.w.holders != nil {
+		return n.w.holders(), nil
+	}
+	return []uint32{uint32(os.Geteuid())}, nil
+}
 
 type simSocket struct {
 	w    *madWorld

@@ -53,9 +53,11 @@ type Config struct {
 	// RingSlots is how many requests of one direction of a local connection can
 	// be in flight, a power of two from 8 to 65536. Zero means 256.
 	RingSlots int
-	// AllowedUsers are the user IDs whose processes may be peers on the local
-	// path, in addition to root and the user that the device belongs to (the
-	// effective user ID at Open). AnyUser in the list allows every user. A user
+	// AllowedUsers are the user IDs whose processes on this host may be peers, in
+	// addition to root and the user that the device belongs to (the effective user
+	// ID at Open). On the wire path they are checked when a connection is made, by
+	// the owner of the UDP port on the peer's address, where that is an address of
+	// this host. AnyUser in the list allows every user. A user
 	// ID that is not mapped into this user namespace counts as a user of its
 	// own, and is allowed by AnyUser only. That includes the user of this process
 	// itself, when it has the number of such users (/proc/sys/kernel/overflowuid,

@@ -124,12 +124,13 @@
 //	                        helps; more is not used
 //	rcvd_address_err        requests on the local path that were refused, since the
 //	                        addresses that they named were not those of the process
-//	rcvd_user_err           connections on the local path that were refused, since
-//	                        Config.AllowedUsers does not allow the user of the process
+//	rcvd_user_err           requests from this host that were refused, since
+//	                        Config.AllowedUsers does not allow the user of the process,
+//	                        or since no process has the UDP port of their source address
 //	silent_client_err       clients on the local path that had sent no request, and had to
 //	                        go when too many others came
-//	skipped_user_err        listeners on the local path that a dial did not connect to,
-//	                        since Config.AllowedUsers does not allow the user of theirs
+//	skipped_user_err        processes of this host that a dial sent no request to,
+//	                        since Config.AllowedUsers does not allow their user
 //	user_limit_err          connections on the local path that were refused, since the
 //	                        user has as many as Config.MaxConnsPerUser allows
 //
@@ -150,6 +151,9 @@
 // user of a listener is the one that called listen(2), also when the socket was then
 // handed to a process of another user. The addresses that a request names are
 // compared with the name of the client's socket (rendezvous_source.go).
+//
+// The wire path can lead to another address of the same host. The users of such peers
+// are checked in the same way, when a connection is requested (cm_wire_user.go).
 //
 // Datagrams to this host go over such sockets, too, so they neither reach nor come
 // from processes of other users, whatever queue pair number an address handle or a

@@ -21,6 +21,9 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 	s.p.dev.freePorts = func() (portRange, error) { return portRange{low, low + count - 1}, nil }
 }
 
+// The addresses of these tests are those of no other test, which may have the port that
+// is expected to be free.
+
 // A bind to port 0 does not take a port that somebody has on an overlapping
 // address, whichever of the two is the wildcard.
 func TestBindAnyClashes(t *testing.T) {
@@ -29,16 +32,16 @@ func TestBindAnyClashes(t *testing.T) {
 		afOnly        bool // of the first
 		clash         bool
 	}{
-		{"0.0.0.0", "127.0.0.1", false, true},
-		{"::", "127.0.0.1", false, true},
+		{"0.0.0.0", "127.68.0.1", false, true},
+		{"::", "127.68.0.1", false, true},
 		{"::", "::1", false, true},
 		{"::", "::1", true, true},
-		{"::", "127.0.0.1", true, false},
+		{"::", "127.68.0.1", true, false},
 		{"0.0.0.0", "::1", false, false},
-		{"127.0.0.1", "0.0.0.0", false, true},
-		{"127.0.0.1", "::", false, true},
-		{"127.0.0.1", "127.0.0.1", false, true},
-		{"127.0.0.1", "127.0.0.2", false, false},
+		{"127.68.0.1", "0.0.0.0", false, true},
+		{"127.68.0.1", "::", false, true},
+		{"127.68.0.1", "127.68.0.1", false, true},
+		{"127.68.0.1", "127.68.0.2", false, false},
 		{"0.0.0.0", "::", false, true},
 	} {
 		t.Run(c.first+" "+c.second, func(t *testing.T) {
@@ -66,9 +69,9 @@ func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
 	wild := server.listen(cm.TCP, "0.0.0.0:0", 0)
 	client.onlyPorts(wild, 2)
-	active := client.resolved(cm.TCP, at("127.0.0.1", wild))
+	active := client.resolvedFrom(cm.TCP, "127.68.0.1", at("127.68.0.1", wild))
 	require.Equal(t, wild.LocalAddr().Port()+1, active.LocalAddr().Port())
-	reaches(server, server, wild, at("127.0.0.1", wild))
+	reaches(server, server, wild, at("127.68.0.1", wild))
 }
 
 // Of a wildcard and a free port on an address that are bound at the same time, at
@@ -76,13 +79,13 @@ func TestClientAvoidsWildcards(t *testing.T) {
 func TestBindRaces(t *testing.T) {
 	wild, narrow := newParty(t), newParty(t)
 	first := wild.id(cm.TCP)
-	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
+	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.68.0.1:0")))
 	narrow.onlyPorts(first, 1)
 	everywhere := at("0.0.0.0", first)
 	require.NoError(t, first.Close())
 	for range 500 {
 		ids := []*cm.ID{wild.id(cm.TCP), narrow.id(cm.TCP)}
-		addrs := []netip.AddrPort{everywhere, netip.MustParseAddrPort("127.0.0.1:0")}
+		addrs := []netip.AddrPort{everywhere, netip.MustParseAddrPort("127.68.0.1:0")}
 		var errs [2]error
 		var done sync.WaitGroup
 		for i := range ids {

@@ -19,21 +19,11 @@ var errNoRouteAnswer = errors.New("no answer about a route")
 // a link-local address is looked for on all interfaces. See rtnetlink(7),
 // RTM_GETROUTE.
 func routeType(a netip.Addr) (uint8, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	answer, err := askKernel(unix.NETLINK_ROUTE, routeRequest(a))
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(fd)
-	if err := unix.Sendto(fd, routeRequest(a), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return 0, err
-	}
-	// The kernel has answered when sendto(2) returns.
-	var answer [4096]byte
-	n, _, err := unix.Recvfrom(fd, answer[:], unix.MSG_DONTWAIT)
-	if err != nil {
-		return 0, err
-	}
-	return parseRoute(answer[:n])
+	return parseRoute(answer)
 }
 
 // routeRequest is a netlink header, struct rtmsg, and attributes.

@@ -61,11 +61,11 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// ownAddrs are addresses of this host that requests have named lately. To ask the
-// system takes about as long as all the rest of the check.
+// ownAddrs are addresses that requests have named lately, and whether they are of this
+// host. To ask the system takes about as long as all the rest of the check.
 type ownAddrs struct {
 	since time.Time // when the first of them was asked for
-	known map[netip.Addr]struct{}
+	known map[netip.Addr]bool
 }
 
 const (
@@ -85,16 +85,14 @@ func (ch *channel) isOwn(a netip.Addr) bool {
 	}
 	own, now := &ch.own, ch.clock()
 	if own.known == nil || now.Sub(own.since) >= ownAddrsFor || len(own.known) >= maxOwnAddrs {
-		own.since, own.known = now, make(map[netip.Addr]struct{})
+		own.since, own.known = now, make(map[netip.Addr]bool)
 	}
-	if _, ok := own.known[a]; ok {
-		return true
+	is, ok := own.known[a]
+	if !ok {
+		is = onThisHost(a)
+		own.known[a] = is
 	}
-	if !onThisHost(a) {
-		return false
-	}
-	own.known[a] = struct{}{}
-	return true
+	return is
 }
 
 // heldByOthers reports whether a socket holds the address and port without sharing

@@ -12,7 +12,7 @@ import (
 // number that no user has: (uid_t) -1, see chown(2).
 const AnyUser = math.MaxUint32
 
-// A userPolicy says which users of this host may be peers on the local path.
+// A userPolicy says which users of this host may be peers.
 type userPolicy struct {
 	own     uint32   // the effective user ID of this process when the device was opened
 	allowed []uint32 // Config.AllowedUsers
@@ -61,10 +61,13 @@ func mapsAllUsers(table string) bool {
 // ID may stand for any user, so it never counts as this process's own.
 func (p userPolicy) allows(uid uint32) bool {
 	switch {
-	case slices.Contains(p.allowed, AnyUser):
+	case p.allowsAll():
 		return true
 	case uid == p.unmapped:
 		return false
 	}
 	return uid == p.own || uid == 0 || slices.Contains(p.allowed, uid)
 }
+
+// allowsAll reports whether the processes of every user may be peers.
+func (p userPolicy) allowsAll() bool { return slices.Contains(p.allowed, AnyUser) }

@@ -1,0 +1,175 @@
+//go:build linux
+
+package soft
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+)
+
+// wireParty is a party on the wire path, with a UDP port that other tests do not use.
+func wireParty(t *testing.T, port uint16, users ...uint32) *party {
+	t.Helper()
+	return openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port, AllowedUsers: users})
+}
+
+// peerAddressOf is the address that a peer is told: where to go, and the UDP port.
+func peerAddressOf(at netip.AddrPort, udpPort uint16) string {
+	return fmt.Sprintf("%v %d", at, udpPort)
+}
+
+func parsePeerAddress(t *testing.T, s string) (at netip.AddrPort, udpPort uint16) {
+	addr, port, _ := strings.Cut(s, " ")
+	n, err := strconv.ParseUint(port, 10, 16)
+	require.NoError(t, err)
+	return netip.MustParseAddrPort(addr), uint16(n)
+}
+
+// peerWireClient asks for a connection over the wire, and for a lookup. It allows every
+// user itself, and says what becomes of its requests.
+func peerWireClient(t *testing.T, address string) {
+	at, port := parsePeerAddress(t, address)
+	s := wireParty(t, port, AnyUser)
+	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
+		s.connectingFrom(ps, "127.67.1.9", at)
+		ev := s.next()
+		say(fmt.Sprint(ev.Type == cm.Established))
+		require.NoError(t, ev.Ack())
+	}
+	linger()
+}
+
+// A process of another user on this host is not let in by the wire path, either, and
+// the application sees no request of it.
+func TestWireListenerRefusesUser(t *testing.T) {
+	needsRoot(t)
+	port := freePort(t)
+	s := wireParty(t, port)
+	l := s.listen(cm.TCP, "127.67.1.1:0", 0)
+	lookups := s.listen(cm.UDP, l.LocalAddr().String(), 0)
+	line, kill := startPeer(t, "wire-client", peerAddressOf(l.LocalAddr(), port))
+	for countsOf(t, s.p.dev)["rcvd_user_err"] < 2 {
+		awaitReadable(t, s.ch.FD())
+		s.quiet()
+	}
+	require.Equal(t, "false", line())
+	require.Equal(t, "false", line())
+	s.quiet()
+	kill()
+	require.NoError(t, lookups.Close())
+}
+
+// A user who is allowed is let in by the wire path.
+func TestWireListenerAllowsUser(t *testing.T) {
+	port := freePort(t)
+	s := wireParty(t, port, peerUser)
+	l := s.listen(cm.TCP, "127.67.1.1:0", 0)
+	line, kill := startPeer(t, "wire-client", peerAddressOf(l.LocalAddr(), port))
+	id, _ := s.request(l)
+	s.createQP(id)
+	require.NoError(t, id.Accept(nil))
+	require.Equal(t, "true", line())
+	kill()
+}
+
+// peerWireForger sends requests in the name of an address of this host on which it
+// does not have the UDP port of RoCE.
+func peerWireForger(t *testing.T, address string) {
+	at, port := parsePeerAddress(t, address)
+	from := netip.MustParseAddr("127.67.1.10")
+	fd, err := openUDP(netip.AddrPortFrom(from, 0), false)
+	require.NoError(t, err)
+	local, err := socketName(fd)
+	require.NoError(t, err)
+	counts := counters{}
+	socket := askingSocket{fd: fd, local: local, peerPort: port, counts: &counts}
+	var m wire.MAD
+	encodeREQ(&m, &requestMsg{endpoints: endpoints{src: netip.AddrPortFrom(from, 9), dst: at}, side: side{qpn: 99}, mtu: 3}, 1, 1)
+	socket.send(&m, at.Addr())
+	say("sent")
+	linger()
+}
+
+// A request from an address of this host that no process answers for is dropped.
+func TestWireListenerDropsForgedAddress(t *testing.T) {
+	port := freePort(t)
+	s := wireParty(t, port)
+	l := s.listen(cm.TCP, "127.67.1.1:0", 0)
+	line, kill := startPeer(t, "wire-forger", peerAddressOf(l.LocalAddr(), port))
+	require.Equal(t, "sent", line())
+	for countsOf(t, s.p.dev)["rcvd_user_err"] < 1 {
+		awaitReadable(t, s.ch.FD())
+		s.quiet()
+	}
+	require.Equal(t, counted{"rcvd_user_err": 1, "rcvd_pkts": 1}, countsOf(t, s.p.dev))
+	kill()
+}
+
+// peerWireServer listens on the wire, allows every user, and fails when it gets a
+// request. It says how many packets it has received when it is told to end.
+func peerWireServer(t *testing.T, address string) {
+	at, port := parsePeerAddress(t, address)
+	s := wireParty(t, port, AnyUser)
+	l := s.listen(cm.TCP, at.String(), 0)
+	say(l.LocalAddr().String())
+	linger()
+}
+
+// A dial does not send its request to a process of another user that has the UDP port
+// of the address, and says so. The check comes before each repetition, too.
+func TestWireDialSkipsUser(t *testing.T) {
+	needsRoot(t)
+	port := freePort(t)
+	line, kill := startPeer(t, "wire-server", peerAddressOf(netip.MustParseAddrPort("127.67.1.2:0"), port))
+	at := netip.MustParseAddrPort(line())
+	s := wireParty(t, port)
+	id := s.resolvedFrom(cm.TCP, "127.67.1.3", at)
+	s.createQP(id)
+	require.NoError(t, id.Connect(&cm.ConnParam{PrivateData: []byte("secret")}))
+	ev := s.next()
+	require.ErrorIs(t, ev.Err, cm.ErrRefused)
+	var user *cm.UserError
+	require.ErrorAs(t, ev.Err, &user)
+	require.Equal(t, cm.UserError{UID: peerUser, Name: fmt.Sprintf("UDP 127.67.1.2:%d", port)}, *user)
+	require.NoError(t, ev.Ack())
+	require.Equal(t, counted{"skipped_user_err": 1}, countsOf(t, s.p.dev), "nothing was sent")
+	kill()
+}
+
+// The user of a peer is looked up again when a request is repeated: another process may
+// have the port by then.
+func TestWireDialChecksRepeats(t *testing.T) {
+	w := newMADWorld(t)
+	w.lose(wire.AttrREQ, math.MaxInt)
+	at := netip.AddrPortFrom(serverAddr, 7)
+	allowed, other := uint32(os.Geteuid()), uint32(77777)
+	w.connecting(cm.TCP, at, nil)
+	w.holders = func() []uint32 { return []uint32{allowed, other} }
+	w.await(w.client)
+	ev := w.client.next()
+	var user *cm.UserError
+	require.ErrorAs(t, ev.Err, &user)
+	require.Equal(t, other, user.UID)
+	require.NoError(t, ev.Ack())
+	require.Len(t, w.sent, 1, "nothing was sent after the first request")
+
+	w.holders = func() []uint32 { return nil }
+	w.connecting(cm.TCP, at, nil)
+	w.await(w.client)
+	ev = w.client.next()
+	require.ErrorIs(t, ev.Err, unix.ECONNREFUSED)
+	require.NoError(t, ev.Ack())
+	require.Len(t, w.sent, 1, "nothing is sent where nobody is")
+	w.quiet()
+}

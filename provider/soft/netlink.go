@@ -1,0 +1,25 @@
+//go:build linux
+
+package soft
+
+import "golang.org/x/sys/unix"
+
+// askKernel sends a netlink request that has one message as its answer, and returns
+// that. See netlink(7).
+func askKernel(protocol int, request []byte) (answer []byte, err error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, err
+	}
+	// The kernel has answered when sendto(2) returns.
+	answer = make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)
+	if err != nil {
+		return nil, err
+	}
+	return answer[:n], nil
+}

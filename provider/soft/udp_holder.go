@@ -1,0 +1,154 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// The names and numbers are those of linux/inet_diag.h.
+const (
+	inetRequestSize = 56     // of struct inet_diag_req_v2
+	inetMessageSize = 72     // of struct inet_diag_msg
+	inetUser        = 64     // where idiag_uid is in struct inet_diag_msg
+	inetSourcePort  = 8      // where the fields of struct inet_diag_sockid are
+	inetDestPort    = 8 + 2  // in struct inet_diag_req_v2
+	inetSource      = 8 + 4  //
+	inetDest        = 8 + 20 //
+	inetCookie      = 8 + 40 //
+)
+
+var errNoInetDiag = errors.New("no inet_diag")
+
+// udpHolders returns the users whose processes get the UDP datagrams that are sent
+// from one address of this host to another: none if nobody has that port. A socket
+// of this process has the address from.
+func udpHolders(from, to netip.AddrPort) (uids []uint32, err error) {
+	// A socket with a link-local address belongs to an interface, which is not known
+	// here.
+	if !to.Addr().IsLinkLocalUnicast() {
+		uid, err := diagUDP(from, to)
+		if err == nil {
+			return []uint32{uid}, nil
+		}
+		// The kernel gives the same error when it can not tell of any UDP socket.
+		if _, known := diagUDP(to, from); errors.Is(err, unix.ENOENT) && known == nil {
+			return nil, nil
+		}
+	}
+	return listedUDP(to)
+}
+
+// diagUDP asks the kernel for the user of the socket that gets what is sent from one
+// address to another. It tells of all sockets of the network namespace; see
+// sock_diag(7).
+func diagUDP(from, to netip.AddrPort) (uid uint32, err error) {
+	answer, err := askKernel(unix.NETLINK_SOCK_DIAG, inetRequest(from, to))
+	if err != nil {
+		return 0, err
+	}
+	if len(answer) < unix.SizeofNlMsghdr+4 {
+		return 0, errNoInetDiag
+	}
+	body := answer[unix.SizeofNlMsghdr:]
+	switch binary.NativeEndian.Uint16(answer[4:]) {
+	case unix.NLMSG_ERROR:
+		return 0, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
+	case sockDiagByFamily:
+		if len(body) >= inetMessageSize {
+			return binary.NativeEndian.Uint32(body[inetUser:]), nil
+		}
+	}
+	return 0, errNoInetDiag
+}
+
+// inetRequest is a netlink header with struct inet_diag_req_v2, for one UDP socket.
+func inetRequest(from, to netip.AddrPort) []byte {
+	b := make([]byte, unix.SizeofNlMsghdr+inetRequestSize)
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	binary.NativeEndian.PutUint16(b[4:], sockDiagByFamily)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	r := b[unix.SizeofNlMsghdr:]
+	r[0], r[1] = unix.AF_INET6, unix.IPPROTO_UDP
+	if to.Addr().Is4() {
+		r[0] = unix.AF_INET
+	}
+	binary.NativeEndian.PutUint32(r[4:], ^uint32(0)) // sockets in all states
+	binary.BigEndian.PutUint16(r[inetSourcePort:], from.Port())
+	binary.BigEndian.PutUint16(r[inetDestPort:], to.Port())
+	copy(r[inetSource:], from.Addr().AsSlice())
+	copy(r[inetDest:], to.Addr().AsSlice())
+	binary.NativeEndian.PutUint64(r[inetCookie:], ^uint64(0)) // INET_DIAG_NOCOOKIE
+	return b
+}
+
+// listedUDP is udpHolders where the kernel does not answer questions about one socket.
+// The tables of proc(5) list them all. A socket of IPv6 without an address may get the
+// datagrams of IPv4, too.
+func listedUDP(to netip.AddrPort) (uids []uint32, err error) {
+	tables := []string{"/proc/net/udp6"}
+	if to.Addr().Is4() {
+		tables = append(tables, "/proc/net/udp")
+	}
+	for _, name := range tables {
+		table, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && name == "/proc/net/udp6" && to.Addr().Is4() {
+			continue // The system has no IPv6.
+		}
+		if err != nil {
+			return nil, err
+		}
+		uids = append(uids, usersInTable(string(table), to)...)
+	}
+	return uids, nil
+}
+
+// usersInTable finds the users of the sockets with an address and port, or with the
+// port and no address, in /proc/net/udp or /proc/net/udp6.
+func usersInTable(table string, at netip.AddrPort) (uids []uint32) {
+	const local, user = 1, 7 // columns
+	for line := range strings.Lines(table) {
+		columns := strings.Fields(line)
+		if len(columns) <= user {
+			continue
+		}
+		name, err := parseTableAddr(columns[local])
+		if err != nil || name.Port() != at.Port() || name.Addr() != at.Addr() && !name.Addr().IsUnspecified() {
+			continue
+		}
+		if uid, err := strconv.ParseUint(columns[user], 10, 32); err == nil && !slices.Contains(uids, uint32(uid)) {
+			uids = append(uids, uint32(uid))
+		}
+	}
+	return uids
+}
+
+// parseTableAddr parses an address of /proc/net/udp: its words of 32 bits as numbers of
+// the processor, in hexadecimal digits, a colon, and the port.
+func parseTableAddr(s string) (netip.AddrPort, error) {
+	digits, port, found := strings.Cut(s, ":")
+	number, err := strconv.ParseUint(port, 16, 16)
+	if !found || err != nil || len(digits) != 8 && len(digits) != 32 {
+		return netip.AddrPort{}, fmt.Errorf("address %q: %w", s, strconv.ErrSyntax)
+	}
+	var b []byte
+	for ; digits != ""; digits = digits[8:] {
+		word, err := strconv.ParseUint(digits[:8], 16, 32)
+		if err != nil {
+			return netip.AddrPort{}, err
+		}
+		b = binary.NativeEndian.AppendUint32(b, uint32(word))
+	}
+	addr, _ := netip.AddrFromSlice(b)
+	return netip.AddrPortFrom(addr, uint16(number)), nil
+}
