@@ -14,9 +14,9 @@ func processOf(id *cm.ID) (p peerProcess) {
 }
 
 // Credentials are the process and the user that connect, or false where they are
-// not known: on the wire path, from this host too, and with librdmacm. They belong to a process that
-// provider/soft lets connect: see soft.Config.AllowedUsers. Source: unix(7),
-// SO_PEERCRED.
+// not known: on the wire path, from this host too, and with librdmacm. They belong to
+// a process that provider/soft lets connect: see soft.Config.AllowedUsers. Source:
+// unix(7), SO_PEERCRED.
 func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 	return r.process.credentials, r.process.known
 }
