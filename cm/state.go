@@ -183,7 +183,9 @@ var callRules = []rule[call]{
 
 // eventRules are what can happen to an ID. DISCONNECTED answers nobody and
 // leaves the queue pair alone: Disconnect or Close does that. Unreachable on an
-// established ID says that a neighbour's address changed, and ends nothing.
+// established ID says that a neighbour's address changed, and ends nothing. On an ID
+// of a request that was not answered it says that the transport has given the request
+// up, to make room for others.
 // Source: rdma_get_cm_event(3).
 var eventRules = []rule[EventType]{
 	{what: AddrResolved, from: in(StateResolvingAddr), to: StateAddrResolved},
@@ -195,7 +197,7 @@ var eventRules = []rule[EventType]{
 	{what: ConnectRequest, from: in(StateListening), to: stays},
 	{what: ConnectResponse, from: in(StateConnecting), ps: TCP, to: StateResponded},
 	{what: ConnectError, from: waiting, to: StateFailed},
-	{what: Unreachable, from: waiting, to: StateFailed},
+	{what: Unreachable, from: waiting | in(StateRequested), to: StateFailed},
 	{what: Unreachable, from: in(StateEstablished), to: stays},
 	{what: Rejected, from: waiting, ps: TCP, to: StateFailed},
 	{what: Established, from: in(StateConnecting, StateAccepted), to: StateEstablished},

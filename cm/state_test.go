@@ -36,7 +36,7 @@ var legal = map[cm.State]string{
 	cm.StateResponded: `init QP, ready QP, establish=established, reject=failed, migrate, set REUSEADDR,
 		rejected=failed, unreachable=failed, connect error=failed, disconnected=disconnected`,
 	cm.StateRequested: `create QP, init QP, ready QP, accept/tcp=accepted, accept/udp=established, reject=failed,
-		migrate, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
+		migrate, set REUSEADDR, set ACK_TIMEOUT, set MIN_RNR_TIMER, unreachable=failed`,
 	cm.StateAccepted: `init QP, ready QP, notify, migrate, set REUSEADDR, established=established,
 		rejected=failed, unreachable=failed, connect error=failed, disconnected=disconnected`,
 	cm.StateEstablished: `init QP, ready QP, disconnect/tcp=disconnecting, disconnect/udp=disconnected, migrate,

@@ -148,6 +148,9 @@ func (c *Conn) refuse(cause error) {
 // answer migrates the ID while it has no queue pair: afterwards the ID belongs to
 // the goroutine that polls its CQ.
 func (c *Conn) answer(p *AcceptParams) error {
+	if c.id.State() == cm.StateFailed {
+		return verbs.ErrPeerGone // which was learned after Accept
+	}
 	if err := c.id.Migrate(c.loop.channel); err != nil {
 		return err
 	}

@@ -43,44 +43,48 @@ func (d *door) cause() Cause { return CauseConnection }
 func (d *door) ready(poller.Readiness) (work int) {
 	loop := d.engine.loops[0]
 	for work < eventBudget {
-		req, gone, more, err := d.next()
+		act, err := d.next()
 		if err != nil {
 			loop.note(loop.unwatch(d))
 			d.engine.fail(err)
 			return work
 		}
-		if !more {
+		if act == nil {
 			return work
 		}
 		work++
-		if req != nil {
-			loop.admit(req)
-		}
-		if gone != nil {
-			loop.lostListener(gone, ErrDeviceRemoved)
-		}
+		act(loop)
 	}
 	return work
 }
 
-// next takes one event: a request, or that a listener's device is gone. Others are
-// of no interest: a peer that gives up is noticed when it is accepted (see
-// rdma_accept(3)).
-func (d *door) next() (req *ConnRequest, gone *Listener, more bool, err error) {
+// next takes one event, and returns what the first loop has to do for it; nil when
+// there was no event. A request whose peer has left is not always told of: Accept
+// notices (see rdma_accept(3)).
+func (d *door) next() (act func(*Loop), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	ev, err := d.channel.Next()
 	if err != nil || ev == nil {
-		return nil, nil, false, err
+		return nil, err
 	}
+	act = func(*Loop) {}
 	switch ev.Type {
 	case cm.ConnectRequest:
-		req = d.engine.newRequest(ev)
+		req := d.engine.newRequest(ev)
+		ev.ID.SetContext(req)
 		d.waiting[req] = struct{}{}
+		act = func(l *Loop) { l.admit(req) }
+	case cm.Unreachable:
+		if req, ok := ev.ID.Context().(*ConnRequest); ok {
+			act = func(l *Loop) { l.withdraw(req) }
+		}
 	case cm.DeviceRemoval:
-		gone = d.lose(ev.ID)
+		if gone := d.lose(ev.ID); gone != nil {
+			act = func(l *Loop) { l.lostListener(gone, ErrDeviceRemoved) }
+		}
 	}
-	return req, gone, true, ev.Ack()
+	return act, ev.Ack()
 }
 
 // lose takes a listener off whose device is gone; nil when the ID is a request's,
@@ -160,6 +164,17 @@ func (l *Loop) expire(req *ConnRequest) {
 	if err := l.engine.door.turnAway(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
 		l.note(err)
 	}
+}
+
+// withdraw lets go of a request whose peer is gone, unless it has been decided on: then
+// whoever did that notices.
+func (l *Loop) withdraw(req *ConnRequest) {
+	if !req.decide(byPeer) {
+		return
+	}
+	l.timers.stop(&req.expiry)
+	l.note(req.id.Close())
+	l.engine.door.left(req)
 }
 
 // turnAway refuses a request that was decided on.

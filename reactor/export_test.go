@@ -78,6 +78,13 @@ func Room(q *ConnQueue) int      { return cap(q.conns) }
 // LeaveBudget is how many connections on their way out one turn lets take a step.
 const LeaveBudget = leaveBudget
 
+// Waiting is how many requests the engine keeps that were not answered.
+func Waiting(e *Engine) int {
+	e.door.mu.Lock()
+	defer e.door.mu.Unlock()
+	return len(e.door.waiting)
+}
+
 // Turn is the number of the turn that l is in.
 func Turn(l *Loop) uint64 { return l.stats.Turns }
 

@@ -32,6 +32,7 @@ const (
 	byApplication
 	byDeadline
 	byEngine
+	byPeer // It is gone, and nobody has to be answered.
 )
 
 // AcceptParams are what a request is accepted with. The zero value, and nil,
@@ -83,7 +84,7 @@ func (r *ConnRequest) Steer(loop int) error {
 // Accept lets the peer in. The rest happens on the loop that the request was
 // placed on, and ends in OnOpen or OnAcceptError. The errors are a
 // *verbs.ParamError, after which the request is still open; ErrDecided,
-// ErrExpired or ErrShutdown, after which it is not.
+// ErrExpired, ErrShutdown or verbs.ErrPeerGone, after which it is not.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -134,6 +135,8 @@ func (r *ConnRequest) answered() error {
 		return ErrExpired
 	case byEngine:
 		return ErrShutdown
+	case byPeer:
+		return verbs.ErrPeerGone
 	}
 	return nil
 }

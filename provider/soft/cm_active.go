@@ -127,8 +127,7 @@ func (i *id) onReject(m *rejectMsg) bool {
 	case phaseRequestSent, phaseReplied, phaseReplySent:
 		i.refused(m)
 	case phaseRequested:
-		// The client left. Accept will say so.
-		i.enter(phaseOver)
+		i.enter(phaseWithdrawn)
 	case phaseEstablished:
 		// A passive side that went before it saw that this one is ready.
 		return i.onDisconnect()

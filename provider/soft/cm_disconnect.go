@@ -58,7 +58,7 @@ func (i *id) onDisconnect() bool {
 func (i *id) forgotten() {
 	switch i.phase {
 	case phaseRequested:
-		i.enter(phaseOver) // Accept will say so.
+		i.enter(phaseWithdrawn)
 	case phaseReplied, phaseReplySent, phaseEstablished:
 		i.enter(phaseLeft)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: cm.ErrStale})

@@ -58,9 +58,10 @@ const (
 	phaseRequested         // passive: a request is in
 	phaseReplySent         // passive: REP is out, RTU is awaited
 	phaseEstablished
-	phaseLeaving // DREQ is out
-	phaseLeft    // DREQ is in, and to be answered
-	phaseOver    // nothing comes any more: refused, timed out, disconnected
+	phaseLeaving   // DREQ is out
+	phaseLeft      // DREQ is in, and to be answered
+	phaseWithdrawn // passive: the peer went before its request was answered; Accept tells
+	phaseOver      // nothing comes any more: refused, timed out, disconnected
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
@@ -106,8 +107,7 @@ func (i *id) extend(within time.Duration) {
 	ch.timers.start(&i.timer, at)
 }
 
-// enter goes to a phase. With phaseLeft and phaseOver nothing is listened to
-// any more.
+// enter goes to a phase. From phaseLeft on nothing is listened to any more.
 func (i *id) enter(p phase) {
 	i.phase = p
 	ch := i.ch.Load()
@@ -144,7 +144,7 @@ func (i *id) lost() {
 	case phaseRequestSent, phaseReplied, phaseReplySent:
 		i.refused(&rejectMsg{reason: cm.RejectConsumer})
 	case phaseRequested:
-		i.enter(phaseOver)
+		i.enter(phaseWithdrawn)
 	case phaseEstablished:
 		i.carrier.hungUp()
 		i.enter(phaseLeft)

@@ -68,17 +68,19 @@ func (i *id) fetched() {
 
 // evicted ends a side whose peer has not shown that it receives anything, to make room
 // for the request of another. An application that has not seen the request never
-// will, and one that has not answered it finds the peer gone. After Accept it is as if
-// nobody had confirmed the reply in time.
+// will. One that has not answered it is told by an event, so that it can let go of the
+// request. After Accept it is as if nobody had confirmed the reply in time.
 func (i *id) evicted() {
 	ch := i.ch.Load()
 	switch i.phase {
-	case phaseRequested:
-		i.enter(phaseOver)
+	case phaseRequested, phaseWithdrawn:
 		if i.listener != nil {
+			i.enter(phaseOver)
 			ch.queue.extract(i)
 			i.fetched()
+			break
 		}
+		i.unreachable(statusTimedOut, nil)
 	case phaseReplySent:
 		_ = i.carrier.send(&rejectMsg{reason: cm.RejectNoResources})
 		i.unreachable(statusTimedOut, nil)

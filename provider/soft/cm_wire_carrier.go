@@ -178,11 +178,8 @@ func (c *wireCarrier) mute() {
 	c.repeat.stop()
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
-	if c.id.phase == phaseOver {
+	if c.id.phase >= phaseWithdrawn {
 		forget(c.x.byQP, peerKey{c.remote, c.guid, c.peerQPN}, c)
-	}
-	if c.gate != nil {
-		c.gate.half.remove(&c.half)
 	}
 }
 

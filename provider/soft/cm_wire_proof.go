@@ -84,7 +84,7 @@ func (c *wireCarrier) evict() {
 	switch {
 	case c.id == nil:
 		c.drop()
-	case proven || c.id.phase >= phaseLeft:
+	case proven || c.id.phase == phaseLeft || c.id.phase == phaseOver:
 		c.stays()
 	case c.id.phase == phaseEstablished:
 		c.prove() // The application has confirmed it: see id.Notify.

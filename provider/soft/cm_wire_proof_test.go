@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"encoding/binary"
 	"testing"
 	"time"
 
@@ -202,6 +203,42 @@ func TestWireCMEvicts(t *testing.T) {
 	require.NoError(t, ev.Ack())
 	require.Equal(t, uint64(3), s.counter(cmRequestEvicted))
 	require.Zero(t, s.listenerOf(l).half.leaving)
+}
+
+// A request that its sender takes back keeps its place until the application closes the
+// ID, or until the place is needed: then the application is told.
+func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
+	const most, requests = 4, 20
+	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
+	l := s.listen(cm.TCP, 0)
+	x := s.server.p.dev.mads
+	told := 0
+	for n := range uint32(requests) {
+		s.clock.now = s.clock.now.Add(2 * graceTime)
+		r := s.another(l, n)
+		s.ask(r)
+		s.settle() // ends another one
+		for !s.server.tc.queue.empty() {
+			ev := s.server.next()
+			id, typ := ev.ID, ev.Type
+			require.NoError(t, ev.Ack())
+			if typ == cm.Unreachable {
+				told++
+				require.NoError(t, id.Close())
+				continue
+			}
+			require.Equal(t, cm.ConnectRequest, typ)
+			s.server.endLater(id)
+		}
+		back := wire.REJ{LocalID: r.LocalID, Rejected: wire.AnsweredOther, Reason: uint16(cm.RejectTimeout), InfoLength: 8}
+		binary.BigEndian.PutUint64(back.Info[:], r.CAGUID)
+		var m wire.MAD
+		back.Encode(&m, 1)
+		s.say(&m)
+		require.LessOrEqual(t, len(x.carriers), most)
+		require.Equal(t, len(x.carriers), s.listenerOf(l).half.total)
+	}
+	require.Equal(t, requests-most, told)
 }
 
 func (w *madWorld) counter(id counterID) uint64 { return w.server.p.dev.mads.counts[id].Load() }

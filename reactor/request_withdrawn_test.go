@@ -1,0 +1,48 @@
+package reactor_test
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A request that the application keeps has to make room for another. The engine lets
+// go of it, and a late answer is an error.
+func TestRequestWithdrawn(t *testing.T) {
+	port := freeWirePort(t)
+	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
+		p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port, MaxHalfOpen: halfOpen})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, p.Close()) })
+		e, err := reactor.New(p, h, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { shutdown(t, e) })
+		require.NoError(t, e.Start())
+		return e
+	}
+	kept := make(chan *reactor.ConnRequest, 16)
+	server := open(1, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }})
+	ln, err := server.Listen(netip.MustParseAddrPort("127.71.1.1:0"))
+	require.NoError(t, err)
+
+	opened := make(chan *reactor.Conn, 2)
+	first := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
+	require.NoError(t, first.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.71.1.2:0")}))
+	old := receive(t, kept)
+	require.Equal(t, 1, reactor.Waiting(server))
+
+	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
+	require.NoError(t, second.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
+	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
+		old = req // The first client asks again.
+	}
+	await(t, func() bool { return old.Steer(0) != nil })
+	require.ErrorIs(t, old.Accept(nil), verbs.ErrPeerGone)
+	require.ErrorIs(t, old.Reject(nil), verbs.ErrPeerGone)
+	await(t, func() bool { return reactor.Waiting(server) <= 1 })
+}
