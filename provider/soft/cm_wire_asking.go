@@ -191,8 +191,8 @@ type quote struct {
 	id   uint32 // of the connection, or of the lookup
 }
 
-// quoteOf reads a quote. An old router quotes eight bytes of the UDP datagram only
-// (RFC 792), so that there is none.
+// quoteOf reads a quote. A host may quote eight bytes of the UDP datagram only (RFC 792),
+// so that there is none. Linux quotes up to 548 bytes, as RFC 1812, 4.3.2.3, asks for.
 func quoteOf(quoted []byte) (q quote, ok bool) {
 	const mad = wire.BTHSize + wire.DETHSize
 	if len(quoted) < mad+wire.MADDataOffset+4 {
@@ -204,35 +204,27 @@ func quoteOf(quoted []byte) (q quote, ok bool) {
 }
 
 // portClosed: the host of a peer says that nobody is there. Anybody can say so, in the
-// name of every host. So it counts only for a request that was sent there, and that it
-// quotes if it quotes any; and never for a connection.
+// name of every host. So it counts only for a request that was sent there and that it
+// quotes, with the random id and the transaction; and never for a connection. Without a
+// quote the request ends when nobody answers.
 func (x *madExchange) portClosed(port *madPort, by netip.AddrPort, quoted []byte) {
-	of := func(c *wireCarrier) bool { return c != nil && c.port == port && c.remote == plain(by.Addr()) }
 	q, quotes := quoteOf(quoted)
-	if quotes {
-		if c := x.carriers[q.id]; of(c) {
-			c.leave(jobMessage, func() { c.nobodyThere(by, &q) })
-		}
+	if !quotes {
 		return
 	}
-	for _, c := range x.carriers {
-		if of(c) {
-			c.leave(jobMessage, func() { c.nobodyThere(by, nil) })
-		}
+	if c := x.carriers[q.id]; c != nil && c.port == port && c.remote == plain(by.Addr()) {
+		c.leave(jobMessage, func() { c.nobodyThere(by, q) })
 	}
 }
 
 // nobodyThere ends a request that waits for its answer, if it is the one that is
 // quoted.
-func (c *wireCarrier) nobodyThere(at netip.AddrPort, q *quote) {
+func (c *wireCarrier) nobodyThere(at netip.AddrPort, q quote) {
 	m := &c.repeat.mad
-	if c.id == nil || c.id.phase != phaseRequestSent || !asks(m) {
-		return
+	waits := c.id != nil && c.id.phase == phaseRequestSent && asks(m)
+	if waits && q == (quote{m.Attribute(), m.TID(), c.own}) {
+		c.portIsFree(at)
 	}
-	if q != nil && *q != (quote{m.Attribute(), m.TID(), c.own}) {
-		return
-	}
-	c.portIsFree(at)
 }
 
 // portIsFree ends a request, since nobody can answer it.

@@ -4,6 +4,7 @@ package soft
 
 import (
 	"encoding/binary"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -340,4 +341,40 @@ func TestWireCMStrangersGetFewAnswers(t *testing.T) {
 		require.Equal(t, answersPerAddress, answers, name)
 	}
 	require.Equal(t, uint64(len(ask)*3*answersPerAddress), s.counter(cmAnswerDropped))
+}
+
+// A refusal ends a connection only if it names both communication ids. One that names
+// none of the passive side's, for its sender was never told, ends a request only.
+func TestWireCMForgedRejects(t *testing.T) {
+	w := newMADWorld(t)
+	active, passive := w.connected()
+	var a, p *wireCarrier
+	for _, c := range w.client.p.dev.mads.carriers {
+		a = c
+	}
+	for _, c := range w.server.p.dev.mads.carriers {
+		p = c
+	}
+	timeout := wire.REJ{LocalID: a.own, Reason: uint16(cm.RejectTimeout), Rejected: wire.AnsweredOther, InfoLength: 8}
+	binary.BigEndian.PutUint64(timeout.Info[:], w.client.p.dev.mads.guid)
+	var m wire.MAD
+	for _, forged := range []struct {
+		rej      wire.REJ
+		from, to netip.Addr
+	}{
+		{wire.REJ{RemoteID: p.own, Reason: uint16(cm.RejectConsumer)}, clientAddr, serverAddr},
+		{wire.REJ{RemoteID: p.own, LocalID: a.own + 1, Reason: uint16(cm.RejectConsumer)}, clientAddr, serverAddr},
+		{wire.REJ{RemoteID: a.own, Reason: uint16(cm.RejectConsumer)}, serverAddr, clientAddr},
+		{timeout, clientAddr, serverAddr},
+	} {
+		forged.rej.Encode(&m, 1)
+		w.inject(&m, forged.from, forged.to)
+		w.settle()
+		w.client.quiet()
+		w.server.quiet()
+	}
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	(&wire.REJ{RemoteID: p.own, LocalID: a.own, Reason: uint16(cm.RejectConsumer)}).Encode(&m, 1)
+	w.inject(&m, clientAddr, serverAddr)
+	w.want(w.server, cm.Disconnected, passive)
 }

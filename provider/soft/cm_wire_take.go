@@ -171,8 +171,11 @@ func (c *wireCarrier) onREJ(m *wire.MAD) {
 	if c.id != nil && c.id.ps == cm.UDP {
 		return
 	}
-	if c.peer != 0 && r.LocalID != 0 && r.LocalID != c.peer {
-		return
+	switch {
+	case c.peer != 0 && r.LocalID != c.peer:
+		return // The peer has told its id, so that it names it.
+	case r.RemoteID != c.own && (c.id == nil || c.id.phase >= phaseEstablished):
+		return // A peer that is connected knows the id of this side.
 	}
 	if !c.askSmaller(&r) {
 		c.deliver(c.refusal(&r))

@@ -229,3 +229,23 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		}
 	}
 }
+
+// A descriptor that nobody expects is a breach of the protocol, also when there is no
+// room for it.
+func TestUnexpectedDescriptor(t *testing.T) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer closeAll(pair[:])
+	send := func() error { return unix.Sendmsg(pair[0], []byte("x"), unix.UnixRights(pair[0]), nil, 0) }
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	require.NoError(t, send())
+	require.NoError(t, send())
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: limit.Max}))
+	var b [8]byte
+	_, _, unexpected := recvPacket(pair[1], b[:], 0)
+	_, _, expected := recvPacket(pair[1], b[:], 1)
+	require.ErrorIs(t, unexpected, verbs.ErrProtocol)
+	require.ErrorIs(t, expected, verbs.ErrNoResources)
+}

@@ -86,7 +86,7 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	fds = parseRights(rights[:nRights])
 	switch {
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		err := cutOff(flags)
+		err := cutOff(maxFDs > 0 && flags&unix.MSG_CTRUNC != 0)
 		closeAll(fds)
 		return 0, nil, err
 	case n == 0:
@@ -96,10 +96,11 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// cutOff is why a packet arrived cut off. The system drops descriptors for which the
-// process has no room, and does not say so (MSG_CTRUNC in recvmsg(2)).
-func cutOff(flags int) error {
-	if flags&unix.MSG_CTRUNC != 0 {
+// cutOff is why a packet arrived cut off. lacks says that descriptors are missing which
+// the caller had room for: the system drops those for which the process has none, and
+// does not say so (MSG_CTRUNC in recvmsg(2)).
+func cutOff(lacks bool) error {
+	if lacks {
 		fd, err := newEventfd()
 		if outOfDescriptors(err) {
 			return noResources(err)

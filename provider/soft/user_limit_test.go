@@ -92,8 +92,9 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] == 2 })
-	require.Equal(t, userConns, requests, "no request of those refused is seen")
+	// The peer goes on at once, so that it may be refused more often, or be back.
+	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
+	require.LessOrEqual(t, requests, userConns+1, "no request of those refused is seen")
 	require.Equal(t, "refused", line())
 	mine := client.connecting(cm.TCP, l.LocalAddr(), nil)
 	acceptAll(func() bool { return requests == userConns+2 }) // mine, and the peer's last
