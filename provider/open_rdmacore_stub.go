@@ -15,6 +15,6 @@ const hasRDMACore = false
 func openRDMACore(*Config) (cm.Provider, error) {
 	return nil, &verbs.FeatureError{
 		Feature: "provider rdmacore",
-		Reason:  errors.New("this build has no access to RDMA hardware"),
+		Reason:  errors.New("this build has no access to RDMA hardware: it lacks the build tag rdmacore, or cgo"),
 	}
 }

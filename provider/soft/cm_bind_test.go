@@ -110,7 +110,7 @@ func TestReuseAddr(t *testing.T) {
 		return id
 	}
 	first, second, third := sharing(), sharing(), sharing()
-	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.0.0.1:21077")))
+	require.NoError(t, first.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, second.Bind(first.LocalAddr()))
 	require.NoError(t, third.Bind(at("0.0.0.0", first)))
 

@@ -24,8 +24,9 @@ type inbox struct {
 type jobKind uint8
 
 const (
-	// jobOwn is work that this device makes for itself. It is never lost, and there
-	// is at most one for each connection.
+	// jobOwn is work that this device makes for itself. It is not lost while the channel
+	// is open, and each connection has at most two of them: that it is to make room,
+	// and that its peer has sent data.
 	jobOwn jobKind = iota
 	// jobMessage is a datagram that names a connection.
 	jobMessage

@@ -123,3 +123,9 @@ func (i *id) dial(m message) error {
 func (d *device) servedOnWire(from, to netip.Addr) bool {
 	return d.cfg.Path == PathAuto && plain(from) != plain(to) && d.udp.taken(plain(to))
 }
+
+// sharesWireAddr reports whether another process has the UDP port of the address that
+// both sides of a connection would have.
+func (d *device) sharesWireAddr(from, to netip.Addr) bool {
+	return d.cfg.Path == PathAuto && plain(from) == plain(to) && d.udp.takenByOther(plain(to))
+}

@@ -116,3 +116,17 @@ func TestPathMTU(t *testing.T) {
 	require.Equal(t, verbs.MTU4096, pathMTU(netip.MustParseAddr("::1")))
 	require.Equal(t, verbs.MTU256, pathMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
 }
+
+// A dial from the very address of a listener on the wire path can not reach it, and
+// says why.
+func TestDialOnSharedAddress(t *testing.T) {
+	port := freePort(t)
+	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+	client := openParty(t, &Config{Vectors: 1, WirePort: port})
+	l := server.listen(cm.TCP, "127.72.1.1:0", 0)
+	client.connectingFrom(cm.TCP, "127.72.1.1", l.LocalAddr())
+	ev := client.next()
+	require.ErrorIs(t, ev.Err, cm.ErrRefused)
+	require.ErrorContains(t, ev.Err, "dial from another address of this host")
+	require.NoError(t, ev.Ack())
+}

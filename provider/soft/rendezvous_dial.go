@@ -4,6 +4,7 @@ package soft
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 	"time"
 
@@ -200,20 +201,26 @@ func (d *localDial) elsewhere() error {
 		d.handBack()
 		return dialWire(i, d.request)
 	}
-	i.nobodyListens(d.foreign)
+	var cause error
+	switch {
+	case d.foreign != nil:
+		cause = d.foreign
+	case i.ps == cm.TCP && c.ch.dev.sharesWireAddr(i.local.Addr(), i.remote.Addr()):
+		cause = fmt.Errorf("another process has UDP port %d of %v: to reach it on the wire path, dial from another address of this host", c.ch.dev.cfg.WirePort, i.remote.Addr())
+	}
+	i.nobodyListens(cause)
 	return nil
 }
 
-// nobodyListens ends a request in the place of the listener that there is not.
-// foreign is a process of a user who is not allowed that was found instead, if any.
-func (i *id) nobodyListens(foreign *cm.UserError) {
+// nobodyListens ends a request in the place of the listener that there is not. The cause
+// says what was found instead, such as a process of a user who is not allowed, and may
+// be nil.
+func (i *id) nobodyListens(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {
 		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRUnsupported)
 	}
-	if foreign != nil {
-		ev.Err = foreign
-	}
+	ev.Err = cause
 	i.requestFailed(ev)
 }
 

@@ -108,14 +108,23 @@ func (p *udpPort) overruns() uint64 {
 func (all *udpPorts) taken(local netip.Addr) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if all.ports[local] != nil {
-		return true
-	}
+	return all.ports[local] != nil || !all.isFree(local)
+}
+
+// takenByOther reports whether anybody else has the UDP port of an address.
+func (all *udpPorts) takenByOther(local netip.Addr) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.ports[local] == nil && !all.isFree(local)
+}
+
+// isFree reports whether the UDP port of an address can be had.
+func (all *udpPorts) isFree(local netip.Addr) bool {
 	fd, err := openUDP(netip.AddrPortFrom(local, all.udpPort), false)
 	if err == nil {
 		_ = unix.Close(fd)
 	}
-	return err != nil
+	return err == nil
 }
 
 // addrs are the addresses in use.
