@@ -179,17 +179,22 @@ func (r *reservation) claim() error {
 	return nil
 }
 
-// checkClash looks for other holders of an overlapping spot, mine aside.
+// checkClash looks for other holders of an overlapping spot, mine aside. The system lists
+// them in no order: a wildcard counts first, so that the error is always the same.
 func (s spot) checkClash(with sharing, mine []spot) error {
 	others, err := boundAddrs(s.ps, s.port)
 	if err != nil {
 		return err
 	}
+	var clash error
 	for _, o := range others {
 		both := s.shared != 0 && o.shared != 0 || with == overShared && o.shared != 0
-		if !both && !slices.Contains(mine, o) && s.overlaps(o) {
-			return s.clash(o)
+		if both || slices.Contains(mine, o) || !s.overlaps(o) {
+			continue
+		}
+		if clash = s.clash(o); o.wildcard() {
+			break
 		}
 	}
-	return nil
+	return clash
 }
