@@ -8,13 +8,13 @@ import (
 // DefaultBacklog is what a backlog of 0 means: that of the kernel.
 const DefaultBacklog = 1024
 
-// Bind binds the ID to a local address: one of the host, which also binds it to
-// the device that has it, or a wildcard. Port 0 means any free one; LocalAddr
-// has the choice. An IPv4-mapped IPv6 address counts as IPv4. The errors are
-// *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable, ErrNoRoute for an
-// address that no device has, and the system's for a port that the caller may
-// not use. Where the transport can tell who has the address, the error has a
-// *HolderError. Source: rdma_bind_addr(3).
+// Bind binds the ID to a local address: one of the host, which also binds it to the
+// device that has it, or a wildcard. Port 0 means any free one; LocalAddr has the
+// choice. An IPv4-mapped IPv6 address counts as IPv4. The errors are
+// *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable, ErrNoRoute for an address
+// that no device has, and the system's error for a port that the caller may not use.
+// Where the transport knows the holder of the address, the error has a *HolderError.
+// Source: rdma_bind_addr(3).
 func (id *ID) Bind(addr netip.AddrPort) error {
 	return id.do(callBind, func() error {
 		addr := unmap(addr)
@@ -25,13 +25,13 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 	})
 }
 
-// Listen starts taking requests for the address the ID was bound to; bound to a
-// wildcard, for those of all devices. They arrive as ConnectRequest. backlog is
-// how many may wait to be fetched, 0 or less meaning DefaultBacklog; the
-// transport may have a lower limit. Beyond it, requests of the TCP port space
-// are dropped for the peer to repeat, those of UDP refused. Serves tells where
-// requests are taken, which may be at fewer addresses than was asked for.
-// Source: rdma_listen(3).
+// Listen starts taking requests for the address the ID was bound to. An ID bound to a
+// wildcard takes requests for the addresses of all devices. They arrive as
+// ConnectRequest. backlog is how many may wait to be fetched, 0 or less meaning
+// DefaultBacklog; the transport may have a lower limit. Beyond it, requests of the
+// TCP port space are dropped for the peer to repeat, those of UDP refused. Serves
+// returns the addresses at which requests are taken; these may be fewer than the
+// caller asked for. Source: rdma_listen(3).
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {
 		if backlog <= 0 {

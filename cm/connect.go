@@ -68,13 +68,13 @@ func (id *ID) Reject(privateData []byte) error {
 	})
 }
 
-// RejectNoResources refuses the request that the ID was made for because this
-// side has no room for the connection: a limit is reached, or something can not
-// be allocated. The peer gets Rejected with RejectNoResources, in the UDP port
-// space Unreachable with SIDRNoQP, and the error of either matches
-// verbs.ErrNoResources and ErrRefused. librdmacm can not send that reason: through
-// it the peer gets RejectConsumer without private data (rdma_reject(3) takes no
-// reason). What is left to do with the ID is Close.
+// RejectNoResources refuses the request that the ID was made for because this side
+// has no room for the connection: a limit is reached, or something can not be
+// allocated. The peer gets Rejected with RejectNoResources, or in the UDP port space
+// Unreachable with SIDRNoQP. The error of either event matches verbs.ErrNoResources
+// and ErrRefused. librdmacm can not send that reason: through it the peer gets
+// RejectConsumer without private data (rdma_reject(3) takes no reason). The only call
+// that the ID takes afterwards is Close.
 func (id *ID) RejectNoResources() error {
 	return id.do(callReject, func() error { return id.t.Reject(RejectNoResources, nil) })
 }

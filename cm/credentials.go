@@ -2,18 +2,18 @@ package cm
 
 import "fmt"
 
-// Credentials are the process and the user at the other end of a connection on
-// one host, as the kernel reports them. The process made its end of the
-// connection with these; it may have changed its user, or handed the connection
-// to another process, since. A process ID is used again after the process has
-// ended, so only the user ID is fit for deciding what a peer may do. Source:
-// unix(7), SO_PEERCRED.
+// Credentials are the process and the user at the other end of a connection on one
+// host, as the kernel reports them. The process had these credentials when it made
+// its end of the connection. It may have changed its user since, or handed the
+// connection to another process. A process ID is used again after the process has
+// ended, so only the user ID is fit for deciding what a peer may do. Source: unix(7),
+// SO_PEERCRED.
 type Credentials struct {
 	// PID is the process, or 0 when it is not in the PID namespace of this one.
 	PID int32
-	// UID and GID are the effective user and group. A user or group that is not
-	// mapped into this user namespace has the number in
-	// /proc/sys/kernel/overflowuid or overflowgid, which is 65534 by default.
+	// UID and GID are the effective user and group. A user or group that is not mapped
+	// into this user namespace has the number in /proc/sys/kernel/overflowuid or
+	// overflowgid (65534 by default).
 	UID, GID uint32
 }
 
@@ -31,12 +31,13 @@ func (id *ID) Credentials() (Credentials, bool) {
 	return Credentials{}, false
 }
 
-// A UserError says that a connection was not made because the two processes
-// belong to different users and one of them does not allow the other's. It is the
+// A UserError says that a connection was not made because the two processes belong to
+// different users and one process does not allow the user of the other. It is the
 // cause of a RejectError, or in the UDP port space of an UnreachableError.
 type UserError struct {
-	// UID is the user who was not allowed: of this process, when the listener
-	// refused it, and else of the process that holds Name.
+	// UID is the user who was not allowed. It is the user of this process when the
+	// listener refused the request, and the user of the process that holds Name
+	// otherwise.
 	UID uint32
 	// Name is where a process of the user is found in place of the peer: the name
 	// of a Unix socket, or "UDP" and an address. Nothing was sent to that process.
@@ -51,15 +52,15 @@ func (e *UserError) Error() string {
 	return fmt.Sprintf("%s belongs to user %d, who is not allowed", e.Name, e.UID)
 }
 
-// A HolderError says who holds an address that Bind or Listen could not have.
+// A HolderError names the holder of an address that Bind or Listen could not take.
 type HolderError struct {
 	// Err is ErrAddrInUse or ErrAddrNotAvailable.
 	Err error
 	// Name is the name of the Unix socket that holds the address.
 	Name string
-	// UID is the user of the process that holds it, if Known is true. It is not
-	// known where the system does not tell: the socket is gone again, or it does
-	// not listen and the kernel has no unix_diag (sock_diag(7)).
+	// UID is the user of the process that holds the socket, if Known is true. Known is
+	// false where the system does not tell the user: the socket is closed by now, or it
+	// does not listen and the kernel has no unix_diag (sock_diag(7)).
 	UID   uint32
 	Known bool
 }
@@ -71,5 +72,5 @@ func (e *HolderError) Error() string {
 	return fmt.Sprintf("%v: %s is held by user %d", e.Err, e.Name, e.UID)
 }
 
-// Unwrap returns Err.
+// Unwrap returns Err, so that errors.Is finds ErrAddrInUse and ErrAddrNotAvailable.
 func (e *HolderError) Unwrap() error { return e.Err }

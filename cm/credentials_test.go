@@ -8,7 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// The credentials are those that the transport gives, and none after Close.
+// ID.Credentials returns the credentials that the transport reports, and none after
+// Close.
 func TestCredentials(t *testing.T) {
 	p := requested(t, cm.TCP, cm.ConnParam{})
 	_, known := p.id.Credentials()
@@ -45,7 +46,8 @@ func TestCredentialsOfTransportWithout(t *testing.T) {
 	require.False(t, known)
 }
 
-// What the transport knows beside the reason of a refusal is part of the error.
+// The error of a refused request names the cause that the transport reports in
+// addition to the reject reason.
 func TestCauseOfRefusal(t *testing.T) {
 	for _, tt := range []struct {
 		ps    cm.PortSpace

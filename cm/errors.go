@@ -17,8 +17,8 @@ var (
 	ErrRefused = errors.New("connection refused")
 	// ErrTimedOut: nobody answered in time.
 	ErrTimedOut = errors.New("timed out")
-	// ErrStale: the peer has forgotten the connection. It asked for another one
-	// with the same queue pair, as a peer does that was started anew (IBTA vol. 1,
+	// ErrStale: the peer has forgotten the connection. The peer has requested another
+	// connection with the same queue pair, as it does after a restart (IBTA vol. 1,
 	// 12.9.8.3.1).
 	ErrStale = errors.New("stale connection: the peer has forgotten it")
 	// ErrNoRoute: no device leads to the address.
@@ -102,16 +102,16 @@ type RejectError struct {
 	// its own words: a copy, the holder's. It may be padded with zeros to 148
 	// bytes, see ConnParam.PrivateData.
 	PrivateData []byte
-	// ByApplication is true when the peer's application refused, and false
-	// when nobody there could answer: no listener, a listener that closed, a
+	// ByApplication is true when the peer's application refused. It is false when the
+	// peer's host refused without the application: no listener, a listener that closed, a
 	// request that was dropped without an answer, no room for the connection
-	// (RejectNoResources). Where the transport does not
-	// tell, it is true for RejectConsumer with private data.
+	// (RejectNoResources). Where the transport can not tell the two apart, it is true for
+	// RejectConsumer with private data.
 	ByApplication bool
-	// Cause says more, where the transport knows more than the reason: a
-	// *UserError when the users of the two processes do not allow each other, a
-	// *MTUError when the peer takes no path MTU that this side has asked for.
-	// Nil means that the reason is all that is known.
+	// Cause is the cause of the refusal, where the transport knows more than Reason: a
+	// *UserError when one process does not allow the user of the other, a *MTUError when
+	// the peer takes no path MTU that this side has asked for. Nil means that only Reason
+	// is known.
 	Cause error
 }
 
@@ -125,16 +125,16 @@ func (e *RejectError) Error() string {
 	return "connection refused by the application"
 }
 
-// Is makes errors.Is hold for ErrRefused, and for verbs.ErrNoResources when the peer
-// had no room for the connection.
+// Is reports true for ErrRefused, and for verbs.ErrNoResources when the peer had no
+// room for the connection.
 func (e *RejectError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.Reason == RejectNoResources
 }
 
-// Unwrap returns Cause.
+// Unwrap returns Cause, which may be nil.
 func (e *RejectError) Unwrap() error { return e.Cause }
 
-// because adds the cause of a failure, if it is known.
+// because appends the cause of a failure to its description, if the cause is not nil.
 func because(what string, cause error) string {
 	if cause == nil {
 		return what
@@ -142,11 +142,14 @@ func because(what string, cause error) string {
 	return fmt.Sprintf("%s: %v", what, cause)
 }
 
-// An MTUError is the cause of a refusal for RejectInvalidMTU. The device has asked for
-// the connection again and again, each time with a smaller path MTU.
+// An MTUError is the cause of a refusal with RejectInvalidMTU. The device has
+// repeated the request with smaller and smaller path MTUs, and the peer has refused
+// each.
 type MTUError struct {
-	Largest  verbs.MTU // of the first request, what the path from this side carries
-	Smallest verbs.MTU // of the last
+	// Largest is the path MTU of the first request: the MTU of the path from this side.
+	Largest verbs.MTU
+	// Smallest is the path MTU of the last request.
+	Smallest verbs.MTU
 }
 
 func (e *MTUError) Error() string {
@@ -175,8 +178,9 @@ func (s SIDRStatus) String() string {
 	return unknown("lookup status", uint64(s))
 }
 
-// An UnreachableError says that a peer did not answer, or that a datagram
-// lookup was refused. It matches ErrTimedOut or ErrRefused, whichever it was.
+// An UnreachableError says that a peer did not answer, or that a datagram lookup was
+// refused. It matches ErrTimedOut when nobody answered in time, and ErrRefused
+// otherwise.
 type UnreachableError struct {
 	// SIDR is the status of a refused datagram lookup, or SIDROK when nobody
 	// answered.
@@ -185,10 +189,9 @@ type UnreachableError struct {
 	PrivateData []byte
 	// ByApplication is as in RejectError.
 	ByApplication bool
-	// Cause is as in RejectError. With SIDROK it is why no answer will come: it
-	// matches syscall.ECONNREFUSED when the host of the peer has said that no
-	// process has the port that requests go to. Nil means that nobody has answered
-	// in time.
+	// Cause is as in RejectError. With SIDROK it says why no answer will come: it matches
+	// syscall.ECONNREFUSED when the peer's host has reported by ICMP that no process has
+	// the UDP port of the requests. Nil means that nobody has answered in time.
 	Cause error
 }
 
@@ -202,11 +205,12 @@ func (e *UnreachableError) Error() string {
 	return because(fmt.Sprintf("datagram lookup: %v", e.SIDR), e.Cause)
 }
 
-// Unwrap returns Cause.
+// Unwrap returns Cause, which may be nil.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Is makes errors.Is hold for ErrRefused or ErrTimedOut, whichever it was, and for
-// verbs.ErrNoResources when the peer had no queue pair to name.
+// Is reports true for ErrTimedOut when nobody answered in time, and for ErrRefused
+// otherwise. It also reports true for verbs.ErrNoResources when the peer had no queue
+// pair to name.
 func (e *UnreachableError) Is(target error) bool {
 	if e.SIDR == SIDROK && e.Cause == nil {
 		return target == ErrTimedOut

@@ -55,7 +55,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// A peer whose host says that nobody is there was not waited for in vain.
+// An Unreachable event with ECONNREFUSED matches ErrRefused and not ErrTimedOut.
 func TestUnreachableRefused(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		ev := failing(t, ps, cm.StateConnecting, cm.TransportEvent{

@@ -76,12 +76,11 @@ type Event struct {
 	// Status is the number that rdma_cm would give: 0, a negated errno, a
 	// RejectReason, or for a UD refusal the status of the reply.
 	Status int
-	// Err is nil for events that report success, and says what went wrong for
-	// the others: a *RejectError, *UnreachableError, the transport's cause, or
-	// a *StatusError. It stays valid after Ack.
-	// For Disconnected it is verbs.ErrPeerGone where the transport knows that the
-	// peer's process went away without a word, and ErrStale where the peer has
-	// forgotten the connection.
+	// Err is nil for events that report success, and the cause of failure for the others:
+	// a *RejectError, *UnreachableError, the transport's cause, or a *StatusError. It
+	// stays valid after Ack. For Disconnected it is verbs.ErrPeerGone where the transport
+	// knows that the peer's process ended without a disconnect request, and ErrStale
+	// where the peer has forgotten the connection.
 	Err error
 
 	// Param is what the peer sent, from this side's point of view, for

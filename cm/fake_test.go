@@ -106,8 +106,8 @@ type fakeID struct {
 	timeout   time.Duration
 	backlog   int
 	option    cm.Option
-	value     int             // of the last option or event
-	peer      *cm.Credentials // nil: not known
+	value     int             // the value of the last option or event that was set
+	peer      *cm.Credentials // the credentials of the peer; nil means that they are not known
 	serves    []cm.ServedAddr
 	destroyed bool
 }

@@ -2,31 +2,34 @@ package cm
 
 import "net/netip"
 
-// A ServedAddr is an address at which a listener takes requests, or was to.
+// A ServedAddr is an address at which a listener takes requests, or should take
+// requests and can not (see Err).
 type ServedAddr struct {
-	// Path is how requests get there: "local" for processes of this host and
-	// "wire" for RoCEv2 by UDP on the soft device. Empty means that the device has
-	// one way only.
+	// Path is the path by which requests arrive: "local" for processes of this host,
+	// "wire" for RoCEv2 over UDP on the soft device. It is empty if the device has one
+	// path only.
 	Path string
-	// Addr is the address and port. It is unspecified where the listener takes
-	// requests to every address of the host, those that are added later included.
+	// Addr is the address and port. It is unspecified (0.0.0.0 or ::) if the listener
+	// takes requests to every address of the host, including addresses that are added
+	// later.
 	Addr netip.AddrPort
-	// Err is nil where requests are taken, and says else why they are not.
+	// Err is nil if requests are taken at the address. Otherwise it says why they are
+	// not.
 	Err error
 }
 
-// A ServesReader is a TransportID that can tell where it takes requests.
+// A ServesReader is a TransportID that knows at which addresses it takes requests.
 type ServesReader interface {
-	// Serves is that of ID.Serves, for an ID that listens. Nil means that it is
-	// not known, and counts as the address that the ID is bound to.
+	// Serves implements ID.Serves for an ID that listens. Nil means that the transport
+	// does not know; ID.Serves then returns the address that the ID is bound to.
 	Serves() []ServedAddr
 }
 
-// Serves tells where a listener takes requests, and where it was to and can not, for
-// example because another process has the UDP port of an address. It is nil for an
-// ID that does not listen. A listener on a wildcard follows the addresses of the host:
-// where that changes what Serves tells, the ID gets AddrChange. The slice is the
-// caller's.
+// Serves returns the addresses at which a listener takes requests. It includes the
+// addresses at which the listener should take requests and can not, for example
+// because another process has the UDP port. It returns nil for an ID that does not
+// listen. A listener on a wildcard follows the addresses of the host: when the result
+// of Serves changes, the ID gets AddrChange. The caller owns the slice.
 func (id *ID) Serves() []ServedAddr {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A transport that does not tell where it listens does so where the ID is bound.
+// For a transport that is no ServesReader, ID.Serves returns the address that the ID
+// is bound to.
 func TestServes(t *testing.T) {
 	for state := cm.StateIdle; state < cm.StateClosed; state++ {
 		id := reach(t, cm.TCP, state).id
@@ -23,7 +24,8 @@ func TestServes(t *testing.T) {
 	}
 }
 
-// One that does is asked.
+// For a transport that is a ServesReader, ID.Serves returns the transport's
+// addresses.
 func TestServesByTransport(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateListening)
 	p.fake.serves = []cm.ServedAddr{{Path: "wire", Addr: netip.MustParseAddrPort("10.0.0.1:7")}}

@@ -166,7 +166,8 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 	}
 }
 
-// onlyTCP tells whether a call sets an option that datagrams do not have.
+// onlyTCP reports whether a call sets an option that the UDP port space does not
+// have.
 func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
 
 // TestCalls makes every call in every state.

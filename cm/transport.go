@@ -46,10 +46,10 @@ type TransportEvent struct {
 	ID       TransportID // for ConnectRequest the new one
 	Listener TransportID // for ConnectRequest, else nil
 	Status   int         // as Event.Status
-	// Err is the cause of AddrError, RouteError and ConnectError; the cause of
-	// Rejected and Unreachable, where the transport knows more than the status;
-	// and verbs.ErrPeerGone or ErrStale for a Disconnected that the peer did not
-	// ask for itself, where the transport can tell.
+	// Err is the cause of AddrError, RouteError and ConnectError. For Rejected and
+	// Unreachable it is the cause, if the transport knows more than the status. For a
+	// Disconnected that the peer did not request, it is verbs.ErrPeerGone or ErrStale, if
+	// the transport knows which.
 	Err error
 	// Param is from the receiver's point of view, without private data.
 	Param ConnParam
@@ -81,10 +81,10 @@ type TransportID interface {
 	Connect(param *ConnParam) error
 	// Accept answers a request; param is never nil.
 	Accept(param *ConnParam) error
-	// Reject refuses a request, or on an active ID without QP the response. The
-	// reason is RejectConsumer, or RejectNoResources without private data, which
-	// in the UDP port space is SIDRNoQP. A transport that can not send the latter
-	// sends RejectConsumer without private data.
+	// Reject refuses a request, or on an active ID without QP the response. The reason is
+	// RejectConsumer, or RejectNoResources without private data. In the UDP port space
+	// RejectNoResources is sent as SIDRNoQP. A transport that can not send
+	// RejectNoResources sends RejectConsumer without private data.
 	Reject(reason RejectReason, privateData []byte) error
 	// Establish completes an active connection without QP.
 	Establish() error
@@ -118,10 +118,9 @@ type TransportID interface {
 	Destroy() error
 }
 
-// A CredentialsReader is a TransportID that can tell which process is at the
-// other end.
+// A CredentialsReader is a TransportID that knows which process is at the other end.
 type CredentialsReader interface {
-	// Credentials are those of ID.Credentials.
+	// Credentials implements ID.Credentials.
 	Credentials() (Credentials, bool)
 }
 
@@ -134,8 +133,8 @@ const (
 	OptionReuseAddr                // 0 or 1: share the port with others that allow it
 	OptionAFOnly                   // 0 or 1: an IPv6 wildcard takes IPv6 only
 	OptionAckTimeout               // code c of 4.096 µs * 2^c, 0..31; 0 means none
-	// OptionMinRNRTimer is the code of verbs.RNRDelay, 0..31. rdma_set_option(3)
-	// has no such option.
+	// OptionMinRNRTimer is a timer code for verbs.RNRDelay, 0..31. rdma_set_option(3) has
+	// no such option.
 	OptionMinRNRTimer
 )
 

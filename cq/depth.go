@@ -61,8 +61,9 @@ func (q *Queue) Reserve(n int) error {
 // than one overrun.
 func (q *Queue) Release(n int) { q.room.release(n) }
 
-// Room is how many places Reserve can set aside now, where it has to by resizing the CQ
-// to the device's limit. It is 0 once the CQ has failed or is closed.
+// Room returns how many places Reserve can set aside now, including the places that
+// Reserve gains by resizing the CQ to the device's limit. It is 0 once the CQ has
+// failed or is closed.
 func (q *Queue) Room() int {
 	if q.err != nil {
 		return 0
@@ -70,7 +71,8 @@ func (q *Queue) Room() int {
 	return q.most() - q.room.taken
 }
 
-// most is how many completions the CQ can be made to hold.
+// most returns how many completions the CQ can hold at most, after a resize where the
+// device supports resizing.
 func (q *Queue) most() int {
 	if q.group.dev.Caps().ResizeCQ {
 		return q.group.dev.Attr().MaxCQE

@@ -29,11 +29,10 @@ type Device interface {
 	// AsyncFD is a descriptor that is readable while NextAsync has an event.
 	// It belongs to the device: never read, write or close it.
 	AsyncFD() int
-	// NextAsync stores the oldest asynchronous event in ev and reports true,
-	// or reports false when there is none. It never blocks. None is lost: of
-	// events with the same type about the same object those that nobody has
-	// fetched yet are one. Events about an object that is closed do not come.
-	// Source: ibv_get_async_event(3).
+	// NextAsync stores the oldest asynchronous event in ev and reports true, or reports
+	// false when there is none. It never blocks. No event is lost, but waiting events of
+	// the same type about the same object are merged into one. Events about a closed
+	// object are dropped. Source: ibv_get_async_event(3).
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 

@@ -25,9 +25,9 @@ var (
 	ErrOverrun = errors.New("completion queue overrun")
 	// ErrPeerGone: the process at the other end went away without a word.
 	ErrPeerGone = errors.New("peer gone")
-	// ErrNoResources: this side has no room for another object, because a limit of
-	// the device, the process or the system is reached. A refusal by a peer that
-	// has no room matches it too, and cm.ErrRefused besides.
+	// ErrNoResources: this side has no room for another object, because a limit of the
+	// device, the process or the system is reached. A refusal by a peer without room
+	// matches both this error and cm.ErrRefused.
 	ErrNoResources = errors.New("no resources")
 	// ErrProtocol: the peer broke the protocol.
 	ErrProtocol = errors.New("protocol violation by the peer")

@@ -77,11 +77,11 @@ type MR interface {
 	Addr() uint64
 	// LKey is the key for SGEs of the same domain.
 	LKey() uint32
-	// RKey is the key to hand to a peer. Whoever knows it, on any connection of
-	// the same domain, may do to the whole region what the access rights allow:
-	// a key is not tied to the peer that it was given to. It travels unencrypted.
-	// Regions for peers that must not reach each other's memory belong in
-	// different domains. How hard a key is to guess depends on the provider.
+	// RKey is the key to hand to a peer. Every peer that knows it, on any connection of
+	// the same domain, may do to the whole region what the access rights allow: a key is
+	// not tied to the peer that it was given to. The key travels unencrypted. Regions for
+	// peers that must not reach each other's memory belong in different domains. How hard
+	// a key is to guess depends on the provider.
 	RKey() uint32
 	// Access returns the rights given at registration.
 	Access() Access
@@ -91,15 +91,15 @@ type MR interface {
 	Close() error
 }
 
-// A Discarder is an MR whose memory can be given back to the system in part while it
-// stays registered. The ability is optional: a device that has pinned the memory would
-// go on with pages that the program does not see any more.
+// A Discarder is an MR that can give part of its memory back to the system while it
+// stays registered. Not every device can: a device that pins memory would go on using
+// pages that the program no longer sees.
 type Discarder interface {
-	// Discard gives back the whole pages among the length bytes from offset on. They
-	// are zero afterwards, and take memory again when they are used. No work request
-	// may name them, and nobody else may use them meanwhile. The error is a
-	// *ParamError when the bytes are not in the region, a *FeatureError when this
-	// memory can not be given back, or the system's. Source: madvise(2), MADV_DONTNEED.
+	// Discard gives back the whole pages among the length bytes from offset on. The pages
+	// read as zero afterwards, and take memory again when they are used. During the call
+	// no work request may name the pages and nothing else may use them. The error is a
+	// *ParamError if the bytes are not in the region, a *FeatureError if this memory can
+	// not be given back, or the error of madvise(2). Source: madvise(2), MADV_DONTNEED.
 	Discard(offset, length int) error
 }
 

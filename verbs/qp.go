@@ -39,9 +39,9 @@ type QP interface {
 	// SRQ. Source: ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
-	// Close destroys the queue pair. Outstanding requests are forgotten,
-	// without completions, and completions that nobody has polled yet may be
-	// dropped. Source: ibv_destroy_qp(3).
+	// Close destroys the queue pair. Outstanding requests are dropped without
+	// completions, and completions that were not polled yet may be dropped too. Source:
+	// ibv_destroy_qp(3).
 	Close() error
 }
 

@@ -92,11 +92,12 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 	return time.Since(begin), err
 }
 
-// dialing is how many connections open at a time. Each has a limited time for that, and
-// a server's backlog holds 128 requests on many systems (net.core.somaxconn).
+// dialing is how many connections open at a time. A connection has a limited time to
+// open, and a server's backlog holds 128 requests on many systems
+// (net.core.somaxconn).
 const dialing = 64
 
-// dial opens the sessions, and waits until each has opened or failed.
+// dial opens the sessions, and waits until each session has opened or failed.
 func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	for begin := 0; begin < len(cl.sessions) && ctx.Err() == nil; begin += dialing {
 		end := min(begin+dialing, len(cl.sessions))
@@ -132,8 +133,8 @@ func (cl *client) phase(ctx context.Context, name string, total int, start func(
 	return cl.await(ctx, name, total, len(cl.sessions))
 }
 
-// await waits until so many sessions are done with the phase. When ctx ends it asks
-// them to be done soon.
+// await waits until waiting sessions have finished the phase. When ctx ends, it asks
+// the sessions to finish soon.
 func (cl *client) await(ctx context.Context, name string, total, waiting int) error {
 	bar := newProgress(name, total, cl.lanes)
 	defer bar.finish()

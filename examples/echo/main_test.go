@@ -185,7 +185,7 @@ func TestListenAndConnect(t *testing.T) {
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
 }
 
-// By the wire a server that is not there is noticed as soon as by TCP.
+// On the wire path a missing server is reported at once, by ICMP.
 func TestNoServer(t *testing.T) {
 	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
 	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
@@ -193,7 +193,7 @@ func TestNoServer(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
 }
 
-// A server says where it is reached, and where it is not.
+// tellServed prints where the server is reached, and where it is not.
 func TestTellServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")

@@ -103,7 +103,8 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	return errors.Join(err, shutdown(engine))
 }
 
-// tellServed prints where clients can reach the server, and why not elsewhere.
+// tellServed prints the addresses at which clients can reach the server, and the
+// reason for each address at which they can not.
 func tellServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	for _, s := range served {
 		path := "device"
@@ -118,8 +119,8 @@ func tellServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// partTime is what each connection may take besides: under an emulator, with other work
-// on the machine, it was 6 ms.
+// partTime is what each connection adds to the limit. Under an emulator, with other
+// work on the machine, a connection took 6 ms.
 const partTime = 30 * time.Millisecond
 
 // shutdown ends an engine in order, within a bounded time.

@@ -119,8 +119,8 @@ func (o *options) check(p protocol) error {
 	return nil
 }
 
-// drainTimeout is how long the sends of a connection that closes may take to be
-// confirmed: the other program may be busy with other connections, on a slow machine.
+// drainTimeout is how long the sends of a closing connection may take to be
+// confirmed. The other program may be busy with other connections, on a slow machine.
 const drainTimeout = 30 * time.Second
 
 // play is one side of the protocol, from beginning to end.

@@ -1,34 +1,36 @@
 // Package asyncq holds asynchronous events of a device until somebody fetches them.
 //
-// An event may be the only sign that a queue pair or a completion queue is dead, so none
-// may be lost, and a device may report the same thing without end, so they can not all be
-// kept. A Queue keeps one event of each type for each object: what is known after all
-// events have been fetched is the same. The number of events that wait is therefore
-// bounded by the number of open objects and by the few types that each can have.
+// An event may be the only sign that a queue pair or a completion queue is dead, so
+// no event may be lost. A device may report the same event without end, so not all
+// events can be kept. A Queue keeps one event of each type for each object: a caller
+// that has fetched all events knows the same as if none had been merged. The number
+// of waiting events is therefore bounded by the number of open objects and by the few
+// types that each object can have.
 package asyncq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A Queue is events in the order in which they came, oldest first. The zero value is an
-// empty one. It has no lock.
+// A Queue holds events in the order in which they arrived, oldest first. The zero
+// value is an empty queue. A Queue has no lock; the caller serializes its calls.
 type Queue struct {
 	head, tail *entry
 	count      int
-	objects    map[any]*entry // by subject: its entries, linked by sibling
+	objects    map[any]*entry // entries by subject, linked by sibling
 }
 
-// An entry is one event that waits.
+// An entry is one waiting event.
 type entry struct {
 	ev         verbs.AsyncEvent
-	prev, next *entry // in the queue
-	sibling    *entry // of the same subject
+	prev, next *entry // links of the queue's list
+	sibling    *entry // next entry with the same subject
 }
 
-// port is the subject of an event that belongs to no object: a port of the device, or
-// the device itself, which is port 0.
+// port is the subject of an event that is about no object: the number of a port of
+// the device, or 0 for the device itself.
 type port uint8
 
-// subject is what an event is about.
+// subject returns what the event is about: the queue pair, the CQ, the SRQ, or the
+// port.
 func subject(ev *verbs.AsyncEvent) any {
 	switch {
 	case ev.QP != nil:
@@ -41,12 +43,12 @@ func subject(ev *verbs.AsyncEvent) any {
 	return port(ev.Port)
 }
 
-// Len is the number of events that wait.
+// Len returns the number of waiting events.
 func (q *Queue) Len() int { return q.count }
 
-// Push adds an event as the newest. An event of the same type about the same object that
-// still waits gives way, so that of two types which exclude each other, such as those
-// of a port, the last to happen is the last to be fetched.
+// Push appends an event. It replaces a waiting event of the same type about the same
+// object. So of two types that exclude each other, such as port up and port down, the
+// one that happened last is fetched last.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {
@@ -64,7 +66,7 @@ func (q *Queue) Push(ev verbs.AsyncEvent) {
 	q.append(e)
 }
 
-// Pop takes the oldest event, and reports false when there is none.
+// Pop removes and returns the oldest event. It reports false when the queue is empty.
 func (q *Queue) Pop() (ev verbs.AsyncEvent, ok bool) {
 	e := q.head
 	if e == nil {
@@ -84,7 +86,7 @@ func (q *Queue) Forget(object any) {
 	delete(q.objects, object)
 }
 
-// disown takes an entry out of those of its subject.
+// disown removes an entry from the list of its subject.
 func (q *Queue) disown(e *entry) {
 	about := subject(&e.ev)
 	if q.objects[about] != e {

@@ -27,7 +27,8 @@ func drained(q *asyncq.Queue) (all []verbs.AsyncEvent) {
 	}
 }
 
-// The only sign of a dead queue pair is still there after any number of other events.
+// The event of a dead queue pair stays in the queue, however many other events are
+// pushed.
 func TestNothingThatMattersIsLost(t *testing.T) {
 	var q asyncq.Queue
 	dead, noisy := &qp{}, &srq{}
@@ -66,7 +67,8 @@ func TestObjectsAndTypesAreToldApart(t *testing.T) {
 	require.Equal(t, events, drained(&q))
 }
 
-// Events of objects that are closed do not add up.
+// Forget drops the events of a closed object, so that the queue does not grow with
+// closed objects.
 func TestForget(t *testing.T) {
 	var q asyncq.Queue
 	q.Push(verbs.AsyncEvent{Type: verbs.AsyncPortError, Port: 1})
@@ -80,7 +82,8 @@ func TestForget(t *testing.T) {
 	require.Equal(t, []verbs.AsyncEvent{{Type: verbs.AsyncPortError, Port: 1}}, drained(&q))
 }
 
-// A slice that does the same slowly.
+// A random sequence of Push, Pop and Forget has the same results on a Queue as on a
+// slice.
 func TestQueueAgainstAModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	objects := []*qp{{}, {}, {}}

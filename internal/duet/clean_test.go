@@ -11,8 +11,8 @@ func cleanPieces() []piece {
 	}
 }
 
-// undamaged does what an end does, and requires that the soft device has taken no
-// packet for a damaged one meanwhile.
+// undamaged wraps do. It requires that the soft device counts no packet as damaged
+// while do runs.
 func undamaged(do func(*conn)) func(*conn) {
 	return func(c *conn) {
 		before := c.p.damaged()
@@ -21,7 +21,8 @@ func undamaged(do func(*conn)) func(*conn) {
 	}
 }
 
-// damaged counts the packets whose ICRC the device has found wrong, where it is soft.
+// damaged counts the packets whose ICRC the device has found wrong. It is 0 if the
+// device is not the soft device.
 func (p *player) damaged() (sum uint64) {
 	reader, ok := p.device.(verbs.CounterReader)
 	if !ok {
@@ -73,14 +74,14 @@ func hearken(c *conn) {
 	}
 }
 
-// reads is how many READs there are, of readSize bytes: with a path MTU of 1024 a
-// twentieth of the identifications that packets of IPv4 can have.
+// reads is the number of READs, each of readSize bytes. With a path MTU of 1024 the
+// responses use a twentieth of the IPv4 identifications.
 const (
 	reads    = 100
 	readSize = 32 << 10
 )
 
-// readers read much, one READ after the other.
+// readers sends the READs one after the other.
 func readers(c *conn) {
 	for range reads {
 		c.post(c.to(c.request(verbs.OpRead, sink, readSize), 0))
@@ -89,5 +90,5 @@ func readers(c *conn) {
 	c.tell()
 }
 
-// read waits until the peer has read.
+// read waits until the peer has finished its READs.
 func read(c *conn) { c.hear() }

@@ -115,13 +115,13 @@ func (f *Flow) Seal(p Packet, id uint16) {
 	binary.LittleEndian.PutUint32(p.bytes[len(p.bytes)-ICRCSize:], uint32(f.sum(p, id)))
 }
 
-// Verify reports whether the ICRC of a packet of the flow is right. A UDP socket
-// does not tell the identification in the IPv4 header, so that Verify finds the
-// one with which the ICRC would be right, and returns it. There is one for every
-// packet that is whole, and by chance for one in 1<<16 of those that are
-// not; over IPv6 it is one in 1<<32 that passes. An IdentWindow tells
-// whether the sender may have used the identification. As Seal does, Verify
-// changes a byte of the packet while it looks at it.
+// Verify reports whether the ICRC of a packet of the flow is right. A UDP socket does
+// not report the identification in the IPv4 header, which the ICRC covers. Verify
+// therefore computes the identification with which the ICRC would be right, and
+// returns it. Such an identification exists for every intact packet, and by chance
+// for one damaged packet in 1<<16; over IPv6 one damaged packet in 1<<32 passes. An
+// IdentWindow decides whether the sender may have used the identification. As Seal
+// does, Verify changes a byte of the packet while it looks at it.
 func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	difference := p.ICRC() ^ f.sum(p, f.guess)
 	if f.ip == ip6Size {

@@ -3,42 +3,44 @@ package wire
 import "time"
 
 const (
-	// identSlack is how far from the last identification that of the next packet may
-	// be, in either direction: for packets that are lost or overtaken, for the
-	// segments of a message that the sender's system has cut up, and for what else a
-	// counter is used for. It is as large as it can be. When one byte of a packet of
-	// up to 4 KiB is changed, an identification can solve the ICRC that differs by 231
-	// or more (586 up to 2 KiB), so such an error never fits.
+	// identSlack is how far the identification of the next packet may be from the last
+	// one, in either direction. The slack is for lost and reordered packets, for the
+	// segments of a message that the sender's system has segmented, and for other packets
+	// that the same counter numbers. It can not be much larger: when one byte of a packet
+	// of up to 4 KiB is damaged, the identification that solves the ICRC differs by 231
+	// or more (586 or more up to 2 KiB), so such a packet never fits.
 	identSlack = 200
-	// identPace is how much time allows for one more: 250 in a millisecond, for which
-	// a sender of packets of 1 KiB needs 2 Gbit/s; arbitrary. It covers what Linux
-	// adds to a shared counter after idle time: a random number below the ticks that
-	// have passed, each of at least a millisecond.
+	// identPace widens the window by one for each such time since the last packet: 250 in
+	// a millisecond, which a sender of packets of 1 KiB reaches at 2 Gbit/s; arbitrary.
+	// It covers the random number that Linux adds to a shared counter after idle time.
+	// That number is below the ticks that have passed, and a tick is at least a
+	// millisecond.
 	identPace = 4 * time.Microsecond
-	// identTrain bounds the identifications of a sender that begins each message with
-	// 0: a system cuts one up into 64 packets at most, from Linux 6.9 on 128 (udp(7),
-	// UDP_SEGMENT).
+	// identTrain bounds the identifications of a sender that numbers the segments of each
+	// message from 0. A system segments a message into at most 64 packets, from Linux 6.9
+	// on 128 (udp(7), UDP_SEGMENT).
 	identTrain = 128
-	// identWidening is by how much the window widens after a packet that did not fit
-	// and was right nevertheless; arbitrary. After five times all packets fit.
+	// identWidening is the factor by which the window widens after a packet that did not
+	// fit but was right; arbitrary. After widening five times, all packets fit.
 	identWidening = 4
-	// identCalm is how many packets have to fit a quarter of a window that was widened
-	// for it to be halved; arbitrary.
+	// identCalm is how many packets in a row have to fit a quarter of a widened window
+	// before it is halved; arbitrary.
 	identCalm = 1024
-	// identZeros is how often 0 has to come for a sender to be taken for one that
-	// begins with it. From a socket that counts, it comes twice where it wraps around:
-	// in the middle of a message, and at the beginning of the next.
+	// identZeros is how often identification 0 has to arrive before the sender is taken
+	// for one that numbers each message from 0. A socket that counts its messages sends 0
+	// only twice when the counter wraps around: in the middle of one message, and at the
+	// beginning of the next.
 	identZeros = 3
-	// identMisfits is how many packets in a row may be dropped. A sender may count as
-	// it likes (RFC 6864, 4.1), and the third packet in a row is taken.
+	// identMisfits is how many packets in a row may be dropped. A sender may choose its
+	// identifications freely (RFC 6864, 4.1), so the third packet in a row is accepted.
 	identMisfits = 2
 )
 
 // An IdentWindow follows how a sender counts the identifications of its IPv4 packets
-// (RFC 791, 3.1), for one flow of one source port. Verify of a Flow tells the
-// identification with which the ICRC of a packet is right; that it is one that the
-// sender can be expected to use makes it improbable that the packet was damaged.
-// Linux has three ways to count:
+// (RFC 791, 3.1), for one flow of one source port. Flow.Verify returns the
+// identification with which the ICRC of a packet is right. If the sender can be
+// expected to use that identification, the packet is unlikely to be damaged. Linux
+// has three ways to count:
 //
 //   - A socket that is not connected sends 0, and 0, 1, 2.. for the segments of one
 //     message. As soon as 0 has come three times no others fit.
@@ -47,30 +49,31 @@ const (
 //     host to the same address, and with some to others. It steps irregularly, and
 //     more so after idle time.
 //
-// A packet that does not fit is dropped, and the sender repeats it. Its repetition, or
-// the next packet, fits the one that was dropped: so the window follows a sender that
-// has jumped. The zero value is for a flow of which nothing is known, whose first
-// packet fits whatever it has.
+// A packet that does not fit is dropped, and the sender repeats it. The repetition,
+// or the next packet, fits the dropped packet, so the window follows a sender whose
+// counter has jumped. The zero value is a window for a new flow; it accepts the first
+// packet with any identification.
 type IdentWindow struct {
 	last    identMark
 	odd     identMark // the last packet, if it did not fit
 	misfits uint8     // packets in a row that did not fit
-	zeros   uint8     // packets with 0, while all are below identTrain; at most identZeros
+	// packets with 0 since the last one of identTrain or more; at most identZeros
+	zeros   uint8
 	started bool
-	more    uint16 // what is added to identSlack in front
-	calm    uint16 // packets in a row that would have fitted a quarter of that
+	more    uint16 // the width added to identSlack in the direction of counting
+	calm    uint16 // consecutive packets that fitted a quarter of the width in more
 }
 
-// An identMark is what is known of a packet.
+// An identMark is the identification and the arrival time of a packet.
 type identMark struct {
 	id    uint16
-	since time.Duration // the packet came after this
+	since time.Duration // the packet arrived after this time
 }
 
 // Fits reports whether the sender of the flow may have given a packet this
-// identification. The packet came after since, and before the time that now tells, on
-// any clock that does not go back; now is called only if that matters. A packet for
-// which it reports false is to be dropped.
+// identification. The packet arrived between since and the result of now, on any
+// monotonic clock. Fits calls now only if the time matters. The caller drops a packet
+// for which Fits reports false.
 func (w *IdentWindow) Fits(id uint16, since time.Duration, now func() time.Duration) bool {
 	mark := identMark{id, since}
 	switch {
@@ -95,14 +98,14 @@ func (w *IdentWindow) Fits(id uint16, since time.Duration, now func() time.Durat
 	return true
 }
 
-// follows reports whether an identification fits one that came before it.
+// follows reports whether an identification fits the earlier one in before.
 func (w *IdentWindow) follows(id uint16, before *identMark, now func() time.Duration) bool {
 	const narrow = 2 * identSlack
 	distance := int(id - before.id + identSlack)
 	return distance <= narrow || distance <= narrow+int(w.more)+int(min((now()-before.since)/identPace, 1<<16))
 }
 
-// relax narrows a window that was widened, when it has not been used for a while.
+// relax narrows a widened window after identCalm packets that did not need the width.
 func (w *IdentWindow) relax(step uint16) {
 	if w.more == 0 {
 		return

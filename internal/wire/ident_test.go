@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A counting sender gives identifications as some sender does, and tells when.
+// A countingSender returns the identification of each packet in turn, and when the
+// packet was sent.
 type countingSender func() (id uint16, at time.Duration)
 
-// ownSender is a socket of ours that is not connected: messages of one packet, and
-// some that the system has cut up.
+// ownSender is an unconnected socket of the soft device: it sends messages of one
+// packet, and messages that the system segments.
 func ownSender(rng *rand.Rand) countingSender {
 	left, next, now := 0, uint16(0), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -30,8 +31,8 @@ func ownSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender is one that is connected: each message has the next number, and
-// its segments count on from there.
+// connectedSender is a connected socket of the soft device: each message has the next
+// number, and its segments count on from there.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -49,8 +50,8 @@ func connectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// sharedCounter is the counter of a Linux host, of which some flow gets a part of the
-// numbers: pauses say how long the flow is silent before a packet.
+// sharedCounter is the counter of a Linux host. One flow gets some of its numbers,
+// other flows get the rest; pause returns how long the flow is idle before a packet.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -77,7 +78,7 @@ func about(rng *rand.Rand, d time.Duration) func() time.Duration {
 	return func() time.Duration { return time.Duration(rng.ExpFloat64() * float64(d)) }
 }
 
-// senders are those of which every packet has to fit.
+// senders returns the senders whose every packet has to fit.
 func senders() map[string]countingSender {
 	seed := uint64(0)
 	rng := func() *rand.Rand { seed++; return rand.New(rand.NewPCG(seed, 2)) }
@@ -93,7 +94,7 @@ func senders() map[string]countingSender {
 	}
 }
 
-// is a clock that stands.
+// is returns a clock that always shows now.
 func is(now time.Duration) func() time.Duration { return func() time.Duration { return now } }
 
 func TestIdentWindowFitsSenders(t *testing.T) {
@@ -109,12 +110,12 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage changes each byte of a packet that the ICRC covers to each other value, and
-// calls try for each.
+// damage sets each byte that the ICRC covers to each other value in turn, and calls
+// try for each.
 func damage(p Packet, try func()) {
 	for i := range p.bytes {
 		if i == 4 {
-			continue // FECN and BECN, which change on the way
+			continue // FECN and BECN, which a switch may change
 		}
 		for change := 1; change < 256; change++ {
 			p.bytes[i] ^= byte(change)
@@ -124,8 +125,8 @@ func damage(p Packet, try func()) {
 	}
 }
 
-// No packet with a wrong byte passes in an unbroken flow, at any length and at any
-// place of the sender's counter.
+// In a flow without loss, no packet with a wrong byte fits, at any length and at any
+// value of the sender's counter.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
@@ -163,8 +164,8 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// Whatever the counter is at, the identification that a wrong byte seems to have is
-// farther away than the window reaches.
+// The identification that solves the ICRC of a packet with one wrong byte is farther
+// from the sent one than identSlack, whatever the sent one is.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -188,8 +189,8 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	require.Less(t, identSlack, nearest)
 }
 
-// A sender that jumps loses one packet, and one that jumps all the time a few, and
-// then none.
+// A sender whose counter jumps once loses one packet. A sender whose counter jumps
+// for every packet loses a few, and then none.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -225,15 +226,16 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 	require.LessOrEqual(t, dropped, 10*identMisfits)
 	require.Zero(t, late)
 
-	for i := range 20 * identCalm { // the same sender is replaced by one that counts
+	// A sender that counts follows on the same address.
+	for i := range 20 * identCalm {
 		require.True(t, fits(uint16(i)))
 	}
 	require.Zero(t, w.more)
 	require.False(t, fits(40_000))
 }
 
-// A sender that has begun with 0 three times has no other numbers, however long it was
-// silent.
+// After identification 0 has come three times, no identification above identTrain
+// fits, however long the sender was idle.
 func TestIdentWindowKnowsUnconnectedSockets(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -251,15 +253,15 @@ func TestIdentWindowKnowsUnconnectedSockets(t *testing.T) {
 	require.True(t, fits(50_000), "and may count anything after an hour")
 }
 
-// After silence the window of a sender with a shared counter is wider, and some of the
-// errors pass that are some identification: at most those that would pass without it.
+// After idle time the window for a shared counter is wider, so some damaged packets
+// fit: at most those whose ICRC some identification solves.
 func TestDamagedBytesAfterSilence(t *testing.T) {
 	const size = 1024
 	var f Flow
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	errors, changes := 0, []uint16{} // of the identification
+	errors, changes := 0, []uint16{} // changes has the differences of the identification
 	damage(p, func() {
 		errors++
 		if change, ok := f.Verify(p); ok {
@@ -289,7 +291,8 @@ func TestDamagedBytesAfterSilence(t *testing.T) {
 	require.Len(t, changes, 15)
 }
 
-// A connected socket that wraps around gives 0 twice, and goes on.
+// A connected socket whose counter wraps around sends 0 twice, and its packets still
+// fit.
 func TestIdentWindowOfASocketThatWrapsAround(t *testing.T) {
 	const segments = 64
 	var w IdentWindow

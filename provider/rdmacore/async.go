@@ -42,8 +42,8 @@ func (t *objectTable) find(address uintptr) any {
 	return t.table[address]
 }
 
-// A rawAsync is an event as the shim fetches it: the type of enum ibv_event_type, and
-// the address of the object, or the port.
+// A rawAsync is an event as the shim returns it: the type of enum ibv_event_type, and
+// the address of the object or the number of the port.
 type rawAsync struct {
 	object uint64
 	typ    uint32
@@ -57,9 +57,11 @@ type rawAsync struct {
 // device's own and an eventfd.
 type asyncQueue struct {
 	epoll, bell int
-	// take fetches an event of the device: 1, 0 when there is none, or a negated errno.
+	// take fetches an event of the device. It returns 1, 0 when there is none, or a
+	// negated errno.
 	take func(*rawAsync) int32
-	// identify finds the object of an event; false when it is not ours, or closed.
+	// identify finds the object of an event. It returns false when the object is closed
+	// or was not made by this package.
 	identify func(*rawAsync) (verbs.AsyncEvent, bool)
 
 	mu     sync.Mutex
@@ -67,7 +69,8 @@ type asyncQueue struct {
 	closed bool
 }
 
-// newAsyncQueue makes the queue of a device whose events come by the descriptor fd.
+// newAsyncQueue makes the event queue of a device. fd becomes readable when the
+// device has an event.
 func newAsyncQueue(
 	fd int, take func(*rawAsync) int32, identify func(*rawAsync) (verbs.AsyncEvent, bool),
 ) (*asyncQueue, error) {
@@ -79,7 +82,7 @@ func newAsyncQueue(
 	return a, nil
 }
 
-// openAsync makes the queue of the device.
+// openAsync makes the event queue of the device.
 func (d *device) openAsync() (*asyncQueue, error) {
 	if err := verbsError("watch for asynchronous events", int32(C.rl_nonblock(d.ctx.async_fd))); err != nil {
 		return nil, err
@@ -138,7 +141,7 @@ func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	return true, nil
 }
 
-// forget drops the events about a QP, CQ or SRQ that is closed.
+// forget drops the events about a closed QP, CQ or SRQ.
 func (a *asyncQueue) forget(object any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -160,9 +163,9 @@ func (a *asyncQueue) look() {
 	a.ring()
 }
 
-// fetch takes all events off the device. They are acknowledged at once, so that
-// closing the objects never waits. A call that a signal has interrupted is repeated:
-// that is not an error of the device.
+// fetch takes all events from the device. It acknowledges them at once, so that
+// closing an object never waits. A call that a signal has interrupted is repeated,
+// because EINTR is no error of the device.
 func (a *asyncQueue) fetch() error {
 	for {
 		var raw rawAsync
@@ -179,7 +182,7 @@ func (a *asyncQueue) fetch() error {
 	}
 }
 
-// takeAsync fetches one event.
+// takeAsync fetches one event from libibverbs.
 //
 // Implements: ibv_get_async_event(3), ibv_ack_async_event(3).
 func (d *device) takeAsync(raw *rawAsync) int32 {

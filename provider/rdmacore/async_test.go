@@ -14,10 +14,11 @@ import (
 
 type fakeQP struct{ verbs.QP }
 
-// A source stands in for the device: what rl_next_async returns, call by call.
+// A source replaces the device. It holds what successive calls of rl_next_async
+// return.
 type source struct {
 	events []rdmacore.RawAsync
-	errors []unix.Errno // before the next event
+	errors []unix.Errno // returned before the next event
 }
 
 func (s *source) take(raw *rdmacore.RawAsync) int32 {
@@ -47,7 +48,7 @@ func newAsyncQueue(t *testing.T, s *source, objects map[uint64]verbs.QP) rdmacor
 	return q
 }
 
-// A signal that interrupts the call is no error, and hides no event.
+// NextAsync repeats a call that a signal has interrupted, and returns the event.
 func TestAsyncInterrupted(t *testing.T) {
 	dead := &fakeQP{}
 	s := &source{
@@ -71,8 +72,8 @@ func TestAsyncInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EIO)
 }
 
-// However many events come before somebody fetches them, the only sign of a dead queue
-// pair is among them.
+// The event of a dead queue pair is kept, however many events arrive before NextAsync
+// is called.
 func TestAsyncLosesNothing(t *testing.T) {
 	const noisy = 5000
 	dead := &fakeQP{}

@@ -23,7 +23,9 @@ type id struct {
 	c        *C.struct_rdma_cm_id
 	qp       *qp // made on the ID, or nil
 
-	minRNRTimer uint8 // code for the queue pair; changes with the channel's lock held
+	// minRNRTimer is the timer code for the queue pair. It changes with the channel's
+	// lock held.
+	minRNRTimer uint8
 }
 
 // lock locks the channel the ID is on; the caller unlocks what it returns.
@@ -126,8 +128,8 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	return nil
 }
 
-// Reject refuses a request or a response. The reason is RejectConsumer whatever is
-// asked for: rdma_reject(3) takes none, and the kernel sends that one.
+// Reject refuses a request or a response. The reason that the peer gets is always
+// RejectConsumer, because rdma_reject(3) has no parameter for it.
 //
 // Implements: rdma_reject(3).
 func (i *id) Reject(_ cm.RejectReason, data []byte) error {
@@ -165,8 +167,8 @@ func (i *id) Disconnect() error {
 	return nil
 }
 
-// SetOption sets an option; the numbers are the library's, which has none for the
-// RNR timer.
+// SetOption sets an option. The option numbers are those of librdmacm, which has no
+// option for the RNR timer.
 //
 // Implements: rdma_set_option(3).
 func (i *id) SetOption(option cm.Option, value int) error {

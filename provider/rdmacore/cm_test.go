@@ -165,7 +165,7 @@ func TestOptions(t *testing.T) {
 	r.NoError(first.Bind(netip.AddrPortFrom(r.addr, 0)))
 	r.NoError(second.Bind(first.LocalAddr()), "both set REUSEADDR")
 
-	// The ACK timeout and the RNR timer are the queue pair's.
+	// The ACK timeout and the RNR timer of the ID are set on its queue pair.
 	listener := r.listen(cm.TCP, r.addr)
 	r.NoError(second.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), patience))
 	r.await(second, cm.AddrResolved)

@@ -72,9 +72,9 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close ends the devices; see verbs.Provider. librdmacm keeps its contexts for as long as
-// the process lives, except that Close lets go of those whose device was removed. A
-// removed device that is connected again can then be opened by Open.
+// Close ends the devices; see verbs.Provider. librdmacm keeps its contexts for as
+// long as the process lives. Close releases the contexts of removed devices, so that
+// Open can open such a device when it is connected again.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
@@ -90,20 +90,20 @@ func (p *Provider) Close() error {
 	return verbs.Wrap("close rdmacore", errors.Join(err, kept))
 }
 
-// letGo closes the descriptors of devices that were removed.
+// letGo closes the descriptors of removed devices.
 //
 // Implements: ibv_get_device_list(3), ibv_free_device_list(3).
 func (p *Provider) letGo() (err error) {
 	var n C.int
-	list := C.ibv_get_device_list(&n) // nil, or empty, when there is no device any more
+	list := C.ibv_get_device_list(&n) // nil or empty when there is no device any more
 	var present []*C.struct_ibv_device
 	if list != nil {
 		defer C.ibv_free_device_list(list)
 		present = unsafe.Slice(list, n)
 	}
 	for _, d := range p.devices {
-		// libibverbs keeps a device's struct for as long as the device is there, and
-		// makes another when it comes back.
+		// libibverbs keeps the struct of a device for as long as the device exists, and
+		// makes a new struct when the device returns.
 		if !slices.Contains(present, d.ctx.device) {
 			err = errors.Join(err, verbsError("let go of "+d.name, int32(C.rl_let_go(d.ctx))))
 		}

@@ -21,7 +21,7 @@ type cq struct {
 	life     life // its users are queue pairs, one for each of their queues
 
 	unacked atomic.Int64 // events taken from the channel and not given back
-	arms    atomic.Int64 // its share of the channel's arms
+	arms    atomic.Int64 // arms of this CQ whose event was not taken yet
 	broken  atomic.Bool  // overrun: the device said so
 
 	guard // over what follows
@@ -182,7 +182,7 @@ func (q *cq) destroy() error {
 	}
 	q.c = nil
 	if q.channel != nil {
-		q.channel.arms.Add(-q.arms.Load()) // events that do not come any more
+		q.channel.arms.Add(-q.arms.Load()) // the events of these arms do not arrive any more
 	}
 	q.dev.objects.remove(address)
 	q.dev.async.forget(q)

@@ -36,14 +36,14 @@ var (
 	ReadCounters     = readCounters
 )
 
-// An AsyncQueue is a queue of asynchronous events that no device is behind.
+// An AsyncQueue is a queue of asynchronous events without a device.
 type AsyncQueue struct{ *asyncQueue }
 
-// RawAsync is an event as it comes from C.
+// RawAsync is an event as it arrives from C.
 type RawAsync = rawAsync
 
-// NewAsyncQueue makes a queue over the descriptor fd, whose events take fetches, as
-// numbers of C, and whose objects are found in a table.
+// NewAsyncQueue makes a queue over the descriptor fd. take fetches the events, in
+// which an object is a number; objects maps that number to the queue pair.
 func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
 		qp, ok := objects[raw.object]
@@ -52,7 +52,7 @@ func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.
 	return AsyncQueue{a}, err
 }
 
-// Raw is an event of a type about the object at an address.
+// Raw returns an event of the type about the object at the address.
 func Raw(typ verbs.AsyncEventType, address uint64) RawAsync {
 	return rawAsync{object: address, typ: uint32(typ)}
 }

@@ -118,9 +118,9 @@ func (q *qp) moved(to verbs.QPState) error {
 	return q.register()
 }
 
-// setRNRTimer replaces the timer that rdma_cm sets. The queue pair is in RTR
-// or RTS, where ibv_modify_qp(3) allows it. If it fails all the same, the queue
-// pair works, only more slowly.
+// setRNRTimer replaces the timer that librdmacm sets. The queue pair is in RTR or
+// RTS, where ibv_modify_qp(3) allows the change. An error is ignored: the queue pair
+// then works with the longer wait.
 func (q *qp) setRNRTimer(code uint8) {
 	if q.kind == verbs.QPTypeRC {
 		raw := C.struct_ibv_qp_attr{min_rnr_timer: C.uint8_t(code)}

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// link runs the rdma tool's link command, and returns where its end is told.
+// link runs the link command of the rdma tool. The channel gets its result.
 func link(args string) (done chan error) {
 	done = make(chan error, 1)
 	go func() {
@@ -33,9 +33,9 @@ func finished(t *testing.T, what string, done chan error) {
 	}
 }
 
-// A device is removed below a listener and a connection, and comes back. The removal of
-// rxe ends only when the process has closed everything; then the process can go on with
-// the device as if it were a new one.
+// A device is removed while it has a listener and a connection, and returns. The
+// removal of rxe ends only when the process has closed everything. The process can
+// then use the device as if it were a new one.
 func TestDeviceReturns(t *testing.T) {
 	dev, netdev := os.Getenv("RDMA_TEST_REMOVE"), os.Getenv("RDMA_TEST_NETDEV")
 	if dev == "" {
@@ -54,6 +54,6 @@ func TestDeviceReturns(t *testing.T) {
 		finished(t, "the removal", removal)
 		finished(t, "the device to come back", link("add "+dev+" type rxe netdev "+netdev))
 	}
-	// The library forgets the device of the last round.
+	// This Open and Close make the library release the device of the last round.
 	require.NoError(t, open(t).Close())
 }

@@ -191,8 +191,8 @@ func severalCQs(r *rig) {
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns has one queue fire again as soon as its event was fetched. The
-// event of another one, which waits for longer, comes first.
+// eventsTakeTurns arms one queue again as soon as its event was fetched. The event of
+// another queue, which has waited longer, is fetched first.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()

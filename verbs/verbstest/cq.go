@@ -15,8 +15,9 @@ func cqCases() []testCase {
 	}
 }
 
-// busyNeighbour keeps one connection as busy as it can be, while another one gets a
-// message now and then. Its completions come all the same.
+// busyNeighbour keeps one connection as busy as possible, while another connection
+// gets a message now and then. The completions of the other connection must still
+// arrive.
 func busyNeighbour(r *rig) {
 	busy, quiet := r.pair(nil), r.pair(nil)
 	const window, messages, enough = 8, 20, 4000

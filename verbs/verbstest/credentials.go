@@ -13,7 +13,8 @@ func credentialsCases() []testCase {
 	}
 }
 
-// wantPeer checks the credentials of an ID whose peer is this process.
+// wantPeer requires that the credentials of the ID are those of this process, or
+// unknown where the options say so.
 func (r *rig) wantPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()
@@ -25,7 +26,7 @@ func (r *rig) wantPeer(id *cm.ID) {
 	r.Equal(want, c)
 }
 
-// wantNoPeer checks an ID that has no peer.
+// wantNoPeer requires that an ID without a peer has no credentials.
 func (r *rig) wantNoPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()

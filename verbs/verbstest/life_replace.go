@@ -5,8 +5,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// replaceQP closes the queue pair that the end made on its ID and makes another.
-// Source: rdma_destroy_qp(3), rdma_create_qp(3).
+// replaceQP closes the queue pair that the end made on its ID and creates another
+// one. Source: rdma_destroy_qp(3), rdma_create_qp(3).
 func (e *end) replaceQP(pl *plan) {
 	e.r.t.Helper()
 	e.r.NoError(e.id.CloseQP())
@@ -15,7 +15,7 @@ func (e *end) replaceQP(pl *plan) {
 }
 
 // replacedQP replaces the queue pair on both sides before they connect. Both sides
-// name and use the second one.
+// name and use the new queue pair.
 func replacedQP(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -38,8 +38,8 @@ func replacedQP(r *rig) {
 	p.works()
 }
 
-// replacedByExternal closes the queue pair of the ID, and then connects with one
-// that the ID did not make.
+// replacedByExternal closes the queue pair of the ID, and then connects with a queue
+// pair that was not made on the ID.
 func replacedByExternal(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -65,8 +65,8 @@ func replacedByExternal(r *rig) {
 	p.works()
 }
 
-// replacedDatagramQP does the same for a lookup: the answer names the second queue
-// pair of the ID that accepts.
+// replacedDatagramQP replaces the queue pairs of both sides of a datagram lookup. The
+// answer names the new queue pair of the ID that accepts.
 func replacedDatagramQP(r *rig) {
 	r.needs(lacksUD)
 	a, b := r.plans()

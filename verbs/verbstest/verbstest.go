@@ -16,7 +16,7 @@ type Options struct {
 	// every connection use it. The soft device takes 127.0.0.1.
 	Addr netip.Addr
 
-	// Credentials is whether an ID knows the process at the other end: see
+	// Credentials is true if an ID knows the process at the other end: see
 	// cm.ID.Credentials.
 	Credentials bool
 
