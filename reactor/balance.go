@@ -22,8 +22,9 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// place chooses the loop for a request: the one that is due, or the next that has room
-// as far as is known. It reports false when none has.
+// place chooses the loop for a request: the loop that the balance is due to use, or
+// the next loop that is not known to be full. It reports false when all loops are
+// full.
 func (e *Engine) place(req *ConnRequest, now time.Time) (index int, room bool) {
 	index = e.choose(req)
 	for range e.loops {

@@ -9,8 +9,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // loop only, except that the holder may use the bytes anywhere. The memory ends
 // with the loop: see Handler.OnShutdown.
 type Buffer struct {
-	chunk  *chunk // where it is from
-	memory []byte // nil once the chunk was given back
+	chunk  *chunk // the chunk that the memory belongs to
+	memory []byte // nil once the memory was given back to the system
 	length int
 	sge    [1]verbs.SGE // all of memory
 
@@ -55,9 +55,9 @@ func (b *Buffer) SetLen(n int) error {
 	return nil
 }
 
-// Release gives the memory back, which must not be used any more: the loop may unmap it.
-// Release returns an error that matches verbs.ErrState when the buffer is not the
-// caller's.
+// Release gives the buffer back to the loop. The caller must not use its bytes
+// afterwards, because the loop may unmap them. Release returns an error that matches
+// verbs.ErrState when the caller does not hold the buffer.
 func (b *Buffer) Release() error {
 	if b.use != leased {
 		return verbs.Wrap("release buffer", verbs.ErrState)

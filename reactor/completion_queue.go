@@ -8,29 +8,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A completionQueue is one CQ of a nic. Every queue pair of a connection completes on
-// one of them. A nic begins with one, and opens another when a connection has no room
-// on those that it has: a CQ of rxe, for one, holds 32,767 completions, which is 258
-// connections with the default Config.MaxInFlight.
+// A completionQueue is one CQ of a nic. The queue pair of a connection uses one CQ
+// for all its completions. A nic begins with one CQ, and opens another one when its
+// CQs have no room for a connection. A CQ of rxe, for example, holds 32,767
+// completions, which is enough for 258 connections with the default
+// Config.MaxInFlight.
 type completionQueue struct {
 	nic    *nic
 	queue  *cq.Queue
-	conns  int    // connections with places reserved here
-	empty  uint64 // how often the CQ was seen empty
+	conns  int    // connections with places reserved on this CQ
+	empty  uint64 // how often a poll found the CQ empty
 	unused bool   // no connection had places here when trim last looked
 }
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
 
-// How many connections a CQ has room for at first. Where the device can resize it, it
-// begins small and grows. Elsewhere it is as deep as many loops will ever need; what
-// goes beyond that opens another. Both numbers are arbitrary.
+// The initial depth of a CQ, in connections. Where the device can resize a CQ, it
+// begins small and grows. Elsewhere it is as deep as most loops will ever need, and
+// further connections open another CQ. Both numbers are arbitrary.
 const (
 	firstConns = 16
 	fixedConns = 512
 )
 
-// depth is how many completions a new CQ holds.
+// depth returns how many completions a new CQ holds.
 func (n *nic) depth() int {
 	cfg, conns := n.loop.cfg, fixedConns
 	if n.dev.Caps().ResizeCQ {
@@ -40,8 +41,8 @@ func (n *nic) depth() int {
 	return min(conns*n.completions()+cfg.SRQ, n.dev.Attr().MaxCQE)
 }
 
-// completions is how many completions a connection can have outstanding: after an
-// error every request has one.
+// completions returns how many completions a connection can have outstanding. After
+// an error every request has a completion.
 func (n *nic) completions() int {
 	sends := n.loop.cfg.MaxInFlight + 1
 	if n.loop.cfg.SRQ > 0 {
@@ -50,8 +51,8 @@ func (n *nic) completions() int {
 	return sends + n.loop.cfg.MaxInFlight
 }
 
-// openQueue opens another CQ. The buffers of a shared receive queue may all complete
-// on the same CQ, so each has places for all of them.
+// openQueue opens another CQ. All buffers of a shared receive queue may complete on
+// the same CQ, so each CQ has places for all of them.
 func (n *nic) openQueue() (*completionQueue, error) {
 	queue, err := n.group.NewQueue(n.depth())
 	if err != nil {
@@ -68,12 +69,12 @@ func (n *nic) openQueue() (*completionQueue, error) {
 	return q, nil
 }
 
-// reserve sets aside the places of one connection: on the oldest CQ that has them, so
-// that the others empty, or else on a new CQ.
+// reserve sets aside the places of one connection. It takes the oldest CQ with room,
+// so that the later ones become unused, or else a new CQ.
 func (n *nic) reserve() (*completionQueue, error) {
 	need := n.completions()
 	for _, q := range n.queues {
-		// A CQ that the device fails to resize is passed over.
+		// reserve skips a CQ that the device fails to resize.
 		if q.queue.Room() >= need && q.reserve(need) == nil {
 			return q, nil
 		}
@@ -96,16 +97,16 @@ func (q *completionQueue) reserve(places int) error {
 	return nil
 }
 
-// release gives the places of one connection back. Its queue pair is closed.
+// release gives back the places of a connection whose queue pair is closed.
 func (q *completionQueue) release() {
 	q.conns--
 	q.queue.Release(q.nic.completions())
 }
 
-// trimQueues closes the CQs that no connection has used since the last call, except the
-// first, and reports whether there are still others. A CQ is kept for that long because
-// a loop whose connections come and go at the limit of one CQ would else open and close
-// another all the time.
+// trimQueues closes the CQs, except the first, that no connection has used since the
+// last call. It reports whether further CQs are left. An unused CQ stays open between
+// two calls because a loop whose number of connections varies around the limit of one
+// CQ would otherwise open and close a second one all the time.
 func (n *nic) trimQueues() (others bool) {
 	n.queues = slices.DeleteFunc(n.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != n.queues[0]
@@ -121,9 +122,9 @@ func (n *nic) trimQueues() (others bool) {
 	return len(n.queues) > 1
 }
 
-// poll hands out a batch of completions. With several CQs each of them has its turn:
-// the first to be polled is the one after the last that was, so that none waits longer
-// than it takes to go round. A poll that brings the total to a batch is the last.
+// poll hands out a batch of completions. With several CQs it polls them in turn: it
+// begins with the CQ after the last one that was polled, and stops when it has found
+// a batch. So no CQ waits longer than one round.
 func (n *nic) poll() (found int) {
 	if len(n.queues) == 1 {
 		return n.queues[0].poll(n.patience())
@@ -138,8 +139,9 @@ func (n *nic) poll() (found int) {
 	return found
 }
 
-// patience is how long a poll may wait inside the provider: not at all, unless the
-// provider can, the last turn had no work, and there is no other queue to poll.
+// patience returns how long a poll may wait inside the provider. It is 0 unless the
+// provider can wait, the last turn had no work, and the loop has no other queue to
+// poll.
 func (n *nic) patience() time.Duration {
 	l := n.loop
 	if !l.idle.spinning || !n.queues[0].queue.CanSpin() || len(l.nics) > 1 {
@@ -149,8 +151,8 @@ func (n *nic) patience() time.Duration {
 	return spinLimit
 }
 
-// poll hands out a batch of completions of one CQ. A failure ends the connections of
-// the device, and nothing else.
+// poll hands out a batch of completions of one CQ. If the poll fails, the connections
+// of the device end; other devices go on.
 func (q *completionQueue) poll(patience time.Duration) int {
 	n := q.nic
 	wcs, err := q.queue.Spin(patience)
@@ -166,8 +168,9 @@ func (q *completionQueue) poll(patience time.Duration) int {
 	return len(wcs)
 }
 
-// pollAgain polls out of turn, and reports whether it saw all there is. Consume lets a
-// device that is driven by its owner look everywhere.
+// pollAgain polls the CQ a second time in a turn, and reports whether the poll found
+// all completions. With verbs.ProgressManual, Consume first lets the device process
+// everything that has arrived.
 func (q *completionQueue) pollAgain() (all bool) {
 	if _, err := q.nic.group.Consume(); err != nil {
 		q.nic.fail(err)

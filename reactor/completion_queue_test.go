@@ -11,19 +11,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// perCQ is how many connections with placesEach completions a CQ of these tests holds.
+// perCQ is how many connections fit on a CQ in these tests.
 const perCQ = 3
 
-// crowd is a server whose device has small completion queues, and a client.
+// A crowd is a server whose device has small completion queues, and a client with
+// many connections to it.
 type crowd struct {
 	t              *testing.T
 	device         *narrowDevice
 	server, client *reactor.Loop
 	dialed         []*reactor.Conn
 	accepted       []*reactor.Conn
-	refused        []error // of dials
-	failed         []error // of accepts
-	asked          int     // OnConnectRequest
+	refused        []error // errors of dials
+	failed         []error // errors of accepts
+	asked          int     // calls of OnConnectRequest
 	echoes         int
 }
 
@@ -60,7 +61,7 @@ func newCrowd(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Confi
 	return w
 }
 
-// dial lets n more connections be made, or refused.
+// dial dials n more connections, and waits until each is open or refused.
 func (w *crowd) dial(n int) {
 	w.t.Helper()
 	ln, err := w.server.Listen(loopback)
@@ -80,7 +81,7 @@ func (w *crowd) drive(until func() bool) {
 	drive(w.t, until, w.client, w.server)
 }
 
-// echo lets every connection have a message come back.
+// echo sends a message on every connection, and waits until all have come back.
 func (w *crowd) echo() {
 	w.t.Helper()
 	want := w.echoes + len(w.dialed)
@@ -90,7 +91,7 @@ func (w *crowd) echo() {
 	w.drive(func() bool { return w.echoes == want })
 }
 
-// part closes connections, until nothing is left of them on the server.
+// part closes connections, and waits until the server has removed them.
 func (w *crowd) part(conns ...*reactor.Conn) {
 	w.t.Helper()
 	want := w.server.Conns() - len(conns)
@@ -100,7 +101,7 @@ func (w *crowd) part(conns ...*reactor.Conn) {
 	w.drive(func() bool { return w.server.Conns() == want })
 }
 
-// A loop has room for more connections than one CQ of the device.
+// A loop can have more connections than one CQ of the device has room for.
 func TestConnectionsBeyondOneCQ(t *testing.T) {
 	fixed := func(c *verbs.Caps) { c.ResizeCQ = false }
 	for name, c := range map[string]struct {
@@ -125,7 +126,7 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}
 }
 
-// A CQ that nobody uses any more is closed, but not at once.
+// A CQ without connections is closed, but not before the second trim.
 func TestUnusedCQIsClosed(t *testing.T) {
 	w := newCrowd(t, 100, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(7)
@@ -133,7 +134,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.part(w.dialed[6])
 	later := func() {
 		reactor.Skip(w.server, reactor.TrimEvery)
-		for range 200 { // as many steps as one look may take, and more
+		for range 200 { // more turns than one round of trim takes
 			reactor.Skip(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
 			require.NoError(t, err)
@@ -153,8 +154,8 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	require.Equal(t, 3, w.device.open())
 }
 
-// What a device has no CQ for is refused, and what was there before goes on. When there
-// is room again, so it is.
+// A connection is refused when the device can open no further CQ. The open
+// connections go on. When a connection closes, its room is used again.
 func TestNoMoreCQs(t *testing.T) {
 	w := newCrowd(t, 2, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(6)
@@ -181,8 +182,8 @@ func TestNoMoreCQs(t *testing.T) {
 	w.echo()
 }
 
-// A connection with more completions than a turn takes does not keep those of another
-// CQ waiting.
+// A connection with more completions than the batch of a turn does not delay the
+// completions on another CQ.
 func TestBusyCQStarvesNoOther(t *testing.T) {
 	w := newCrowd(t, 100, nil, reactor.Config{MaxInFlight: 7, Batch: 1})
 	w.dial(2*perCQ + 1)
@@ -196,7 +197,7 @@ func TestBusyCQStarvesNoOther(t *testing.T) {
 	require.NoError(t, quiet.Send(nil))
 	quiet.Flush()
 	last := w.accepted[2*perCQ]
-	for range 3 { // as many turns as there are CQs
+	for range 3 { // as many turns as the loop has CQs
 		_, err := w.server.RunOnce(0)
 		require.NoError(t, err)
 	}

@@ -38,9 +38,9 @@ type Config struct {
 	// two looks at its descriptors: connection events, foreign descriptors.
 	// Zero means 1024. While a connection opens there are at most 16.
 	EpollEvery int
-	// Batch is how many completions a device may hand over in one turn. Where a
-	// device has several completion queues on a loop they share it, and the turn may
-	// go beyond it by less than as many again. Zero means 64.
+	// Batch is how many completions a device may hand over in one turn. The completion
+	// queues of a device on a loop share this number; a turn may exceed it by less than
+	// another Batch. Zero means 64.
 	Batch int
 	// Mailbox is how many posted functions may wait on one loop. Zero means 4096.
 	Mailbox int
@@ -61,12 +61,12 @@ type Config struct {
 	// request instead of in registered memory; the device may have a lower
 	// limit. Zero means 128, negative none.
 	MaxInline int
-	// MaxConns is how many connections one loop takes: also those that open or
-	// close, and after OnClose until the peer has said goodbye, for up to
-	// DrainTimeout. One more is refused with cm.RejectNoResources.
-	// Zero means 8192: with the other defaults their receive buffers take at most
-	// 2 GiB of memory, and their ends of local connections 16,384 descriptors.
-	// Negative means 1,048,576, the most that a loop can number.
+	// MaxConns is how many connections one loop takes. Connections that are opening or
+	// closing count too. A closed connection counts until the peer has disconnected, up
+	// to DrainTimeout after OnClose. Further connections are refused with
+	// cm.RejectNoResources. Zero means 8192: with the other defaults their receive
+	// buffers take at most 2 GiB of memory, and their ends of local connections 16,384
+	// descriptors. Negative means 1,048,576, the most that a loop can number.
 	MaxConns int
 	// SRQ makes the connections of a loop share this many receive buffers.
 	// Zero means a receive queue for each connection, whose buffers come to
@@ -86,14 +86,13 @@ type Config struct {
 	// RNRRetryCount is how often the peer retries when it found no receive
 	// buffer here, 1 to 7. Zero means 7, which is without end; negative none.
 	RNRRetryCount int
-	// MinRNRTimer is the code of the pause between such retries, 1 to 31: see
-	// verbs.RNRDelay. Zero means 12, 0.64ms, where rdma_accept(3) has code 0.
-	// Negative means code 0, which is the longest pause, 655ms.
+	// MinRNRTimer is the code of the pause between RNR retries, 1 to 31: see
+	// verbs.RNRDelay. Zero means code 12, 0.64ms. Negative means code 0, the longest
+	// pause (655ms), which is what rdma_accept(3) sets.
 	MinRNRTimer int
-	// AckTimeout is the code of the transport's timeout, 1 to 31: see
-	// verbs.AckTimeout. Zero means the provider's choice, which for the soft
-	// provider is 18, 1.07s: with a RetryCount of 7 a connection lives through an
-	// outage of the network of 5s and more.
+	// AckTimeout is the code of the transport's timeout, 1 to 31: see verbs.AckTimeout.
+	// Zero means the provider's choice. The soft provider's choice is 18, 1.07s: with a
+	// RetryCount of 7 a connection survives a network outage of 5s and more.
 	AckTimeout int
 	// ResponderResources is how many READs and atomics of the peer are served
 	// at a time, per connection. Zero means 16, lowered to the device's limit;
@@ -109,22 +108,22 @@ type Config struct {
 	Backlog int
 	// DecisionTimeout is how long a request may stay unanswered. Zero means 10s.
 	DecisionTimeout time.Duration
-	// ConnectTimeout is how long a connection may take to open, on either
-	// side. Zero means 30s: the kernel's connection manager repeats a request
-	// that was lost after 4.6s or 6.1s, depending on its version, and an outage
-	// of 5s is to be survived.
+	// ConnectTimeout is how long a connection may take to open, on either side. Zero
+	// means 30s. It is that long so that a dial survives an outage of 5s: the kernel's
+	// connection manager repeats a lost request after 4.6s or 6.1s, depending on its
+	// version.
 	ConnectTimeout time.Duration
 	// DrainTimeout is how long a closing connection waits for the peer to
 	// confirm its sends, and then for the peer's goodbye. Zero means 5s.
 	DrainTimeout time.Duration
-	// Keepalive is after how long a silence the peer is probed with a WRITE of
-	// no bytes, which costs it no receive buffer; up to a sixteenth of that later,
-	// so that one wake-up of an idle loop is for many connections. A peer that
-	// has not answered after as long again is taken for dead, and OnClose gets
-	// ErrKeepalive; so it does when the transport gives up repeating the probe,
-	// which is mostly earlier. While sends are unconfirmed only the transport
-	// decides, for the peer may just have no room for messages. Zero means 30s,
-	// negative no probes.
+	// Keepalive is how long the peer may be silent before the loop probes it. The probe
+	// is a WRITE of no bytes, which takes no receive buffer of the peer. It is posted up
+	// to a sixteenth of Keepalive later, so that an idle loop wakes up once for many
+	// connections. If the peer has not answered for the same time again, the connection
+	// ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive when the
+	// transport gives up the probe, which is usually earlier. While sends are unconfirmed
+	// only the transport decides, because the peer may merely have no receive buffers.
+	// Zero means 30s, negative no probes.
 	Keepalive time.Duration
 
 	// Balance places new connections. Zero means RoundRobin.
@@ -137,8 +136,8 @@ type Config struct {
 const (
 	maxQueue = 1 << 20 // requests of one queue; a wrID has room for more
 	maxCPU   = 1<<10 - 1
-	// maxKeepalive is 146 years, half of the largest time.Duration: two of them are
-	// added to the time of a loop.
+	// maxKeepalive is 146 years, half of the largest time.Duration. The loop adds two
+	// such times to its clock, which must not overflow.
 	maxKeepalive = math.MaxInt64 / 2
 )
 

@@ -8,16 +8,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Conn is one reliable connection. It belongs to its loop: only there may its
-// methods be called; from elsewhere use Loop.Post. The application gets it in
-// OnOpen. After OnClose it may still be asked for its addresses, credentials,
-// parameters and counters.
+// A Conn is one reliable connection. It belongs to its loop: its methods may be
+// called on the loop's goroutine only; other goroutines use Loop.Post. The
+// application gets it in OnOpen. After OnClose the methods that return addresses,
+// credentials, parameters and counters still work.
 type Conn struct {
 	loop *Loop
 	nic  *nic // nil until the device is known
 	id   *cm.ID
 	qp   verbs.QP
-	// queue is where qp completes, with places reserved; nil before.
+	// queue is the CQ of qp, with the places of the connection reserved. It is nil until
+	// then.
 	queue *completionQueue
 	key   wrID
 
@@ -48,8 +49,8 @@ type Conn struct {
 	used     bool          // something was sent or received since
 	heard    time.Duration // when the peer was last heard of
 	probed   time.Duration // when the last probe was posted
-	lone     bool          // nothing was outstanding then
-	parted   uint64        // queue.empty when the peer disconnected
+	lone     bool          // no request was outstanding when the last probe was posted
+	parted   uint64        // value of queue.empty when the peer disconnected
 
 	dial    *Dial        // of the dialing side
 	request *ConnRequest // of the other

@@ -74,7 +74,7 @@ func (c *Conn) arrived() bool {
 	return false
 }
 
-// caughtUp reports whether the completion queue was empty since the peer
+// caughtUp reports whether a poll has found the completion queue empty since the peer
 // disconnected.
 func (c *Conn) caughtUp() bool {
 	if c.queue.empty != c.parted {

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// freeWirePort is a UDP port that nobody has at the moment, on any address.
+// freeWirePort returns a UDP port that no process has at the moment, on any address.
 func freeWirePort(t *testing.T) uint16 {
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)
@@ -21,19 +21,22 @@ func freeWirePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// wireLoop makes a loop that the test drives, on a device that has the wire path only.
+// wireLoop makes a loop that the test runs turn by turn, on a device with the wire
+// path only.
 func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	// The shortest time in which the transport gives up a peer that only sleeps.
+	// AckTimeout 13 is short, so that the transport soon gives up a peer that makes no
+	// turn.
 	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 13})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l
 }
 
-// A peer on the wire that goes away without a word is found out by default.
+// With the default Config, a connection ends when its peer on the wire path stops
+// answering.
 func TestWirePeerVanishes(t *testing.T) {
 	port := freeWirePort(t)
 	var accepted *reactor.Conn
@@ -47,7 +50,8 @@ func TestWirePeerVanishes(t *testing.T) {
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return accepted != nil }, client, server)
 
-	late(t, server, 20*time.Second, func() {}) // from here on the client makes no turn
+	// The client makes no turn from here on.
+	late(t, server, 20*time.Second, func() {})
 	require.Zero(t, probes(t, server), "too early for a probe")
 	late(t, server, 20*time.Second, func() {})
 	drive(t, func() bool { return over > 0 }, server)
@@ -58,8 +62,8 @@ func TestWirePeerVanishes(t *testing.T) {
 	require.Equal(t, verbs.StatusRetryExcErr, failed.Status)
 }
 
-// A peer that takes no messages for a long time is not dead for that reason: it may
-// have no room for them. Nor is one probe followed by another.
+// A peer that takes no messages for a long time is not taken for dead, because it may
+// have no receive buffers. Only one probe is outstanding at a time.
 func TestKeepaliveSparesASlowPeer(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)
@@ -74,8 +78,8 @@ func TestKeepaliveSparesASlowPeer(t *testing.T) {
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
 }
 
-// An idle loop does not wake up for each of its connections, and one wake-up does not
-// post the probes of all.
+// An idle loop does not wake up for each of its connections, and one wake-up posts a
+// bounded number of probes.
 func TestKeepalivesAreGathered(t *testing.T) {
 	const conns = 2*reactor.ProbeBudget + 10
 	server := newLoop(t, &hooks{}, nil)

@@ -114,8 +114,8 @@ func (c *Conn) depart() {
 
 func (c *Conn) ending() bool { return c.doomed || c.state >= StateClosing }
 
-// fail notes a failed request, and ends the connection. If the request is a keepalive
-// that was not answered, the error says so.
+// fail records a failed request and ends the connection. If the request is an
+// unanswered keepalive, the error is ErrKeepalive.
 func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:

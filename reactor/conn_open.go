@@ -38,8 +38,9 @@ func tooMany(limit int) error {
 	return noRoom(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
 
-// noRoom makes an error match verbs.ErrNoResources: this side has no room for a
-// connection. An error that is about the peer, or the ID, stays as it is.
+// noRoom makes an error match verbs.ErrNoResources, which says that this side has no
+// room for a connection. An error with a cause at the peer, or in the state of the
+// ID, is returned as it is.
 func noRoom(err error) error {
 	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
 		if errors.Is(err, other) {
@@ -79,7 +80,7 @@ func (c *Conn) addrResolved() error {
 	return c.id.ResolveRoute(or(c.dial.Timeout, c.loop.cfg.ConnectTimeout))
 }
 
-// setTimers sets the times that the queue pair of the ID will have.
+// setTimers sets the ACK timeout and the RNR timer for the queue pair of the ID.
 func (c *Conn) setTimers() error {
 	if code := c.loop.cfg.AckTimeout; code > 0 {
 		if err := c.id.SetAckTimeout(uint8(code)); err != nil {
@@ -133,10 +134,10 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	l.engine.door.left(req)
 }
 
-// refuse tells the peer why its request, which the application accepted, is refused:
-// this side has no room for the connection, unless the engine is shutting down. Where
-// Accept itself failed the provider has refused the request, and where the peer has
-// gone nobody waits for an answer; then the call only returns an error.
+// refuse rejects a request that the application accepted but this side has no room
+// for. It does nothing when the engine is shutting down, or when the peer has gone
+// and nobody waits for an answer. If Accept itself failed, the provider has rejected
+// the request already, and RejectNoResources only returns an error.
 func (c *Conn) refuse(cause error) {
 	if errors.Is(cause, ErrShutdown) || errors.Is(cause, verbs.ErrPeerGone) {
 		return

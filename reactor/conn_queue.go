@@ -1,6 +1,6 @@
 package reactor
 
-// A connQueue is a queue of connections, first in first out. Its zero value is empty.
+// A connQueue is a FIFO queue of connections. Its zero value is empty.
 type connQueue struct {
 	conns []*Conn
 	head  int
@@ -10,7 +10,7 @@ func (q *connQueue) len() int { return len(q.conns) - q.head }
 
 func (q *connQueue) push(c *Conn) { q.conns = append(q.conns, c) }
 
-// pop takes the oldest connection of a queue that is not empty.
+// pop removes and returns the oldest connection. The queue must not be empty.
 func (q *connQueue) pop() *Conn {
 	c := q.conns[q.head]
 	q.conns[q.head] = nil
@@ -19,8 +19,8 @@ func (q *connQueue) pop() *Conn {
 	case q.head == len(q.conns):
 		q.conns, q.head = q.conns[:0], 0
 	case q.head > len(q.conns)/2:
-		// Half of the connections have gone since the last time, so each is moved
-		// about once.
+		// At least half of the connections were popped since the last move, so each
+		// connection is moved about once.
 		n := copy(q.conns, q.conns[q.head:])
 		clear(q.conns[n:])
 		q.conns, q.head = q.conns[:n], 0

@@ -36,7 +36,8 @@ func (c *Conn) silent() {
 	case c.state != StateOpen || keepalive == 0:
 	case c.flow.probes > 0:
 		if now-c.probed >= keepalive {
-			c.probed = now // sends are ahead of it: see Config.Keepalive
+			// Unconfirmed sends precede the probe: see Config.Keepalive.
+			c.probed = now
 		}
 	case now-c.heard < keepalive:
 	case !c.loop.mayProbe():
@@ -50,16 +51,16 @@ func (c *Conn) silent() {
 	c.watchSilence()
 }
 
-// Many connections may be silent for the same time. So that their probes do not hold
-// the loop, one turn posts at most probeBudget, which takes it less than a millisecond,
-// and the others wait: the next probeBudget for probePause, those after them for twice
-// as long, and so on. Both numbers are arbitrary.
+// Many connections may be silent for the same time. One turn posts at most
+// probeBudget probes, which takes less than a millisecond. The other probes wait: the
+// next probeBudget of them for probePause, the probeBudget after that for twice as
+// long, and so on. Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond
 )
 
-// mayProbe counts a probe, and reports whether this turn has room for it.
+// mayProbe counts a probe, and reports whether the probe may be posted in this turn.
 func (l *Loop) mayProbe() bool {
 	if l.probeTurn != l.stats.Turns {
 		l.probeTurn, l.probes = l.stats.Turns, 0
@@ -68,7 +69,8 @@ func (l *Loop) mayProbe() bool {
 	return l.probes <= probeBudget
 }
 
-// probeWait is how long a probe waits that mayProbe has just found no room for.
+// probeWait returns how long to delay a probe for which mayProbe has just reported
+// false.
 func (l *Loop) probeWait() time.Duration {
 	return probePause * time.Duration((l.probes-1)/probeBudget)
 }
@@ -117,12 +119,13 @@ func (c *Conn) nextSilence() (when time.Duration, none bool) {
 	return when, none
 }
 
-// keepaliveSteps is in how many steps of time the connections of a loop look for
-// silence: an idle loop wakes up for all that share a step at once. More of them make
-// the loop wake up more often; fewer make a dead peer be noticed later. Arbitrary.
+// keepaliveSteps is how many times in one Keepalive a loop may wake up to look for
+// silent peers. An idle loop handles all connections of a step in one wake-up. A
+// larger number makes the loop wake up more often; a smaller one makes a dead peer be
+// noticed later. Arbitrary.
 const keepaliveSteps = 16
 
-// roundUp is the smallest multiple of step that is not before when.
+// roundUp returns the smallest multiple of step that is not before when.
 func roundUp(when, step time.Duration) time.Duration {
 	if step <= 0 {
 		return when

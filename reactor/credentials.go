@@ -2,7 +2,8 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/cm"
 
-// peerProcess is the process at the other end of a connection.
+// A peerProcess has the credentials of the process at the other end, if they are
+// known.
 type peerProcess struct {
 	credentials cm.Credentials
 	known       bool
@@ -21,9 +22,9 @@ func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 	return r.process.credentials, r.process.known
 }
 
-// Credentials are the process and the user at the other end, as of
-// ConnRequest.Credentials. On the dialing side they are those of the process that
-// listens. They stay after OnClose.
+// Credentials returns the process and the user at the other end, like
+// ConnRequest.Credentials. On the dialing side that is the process that listens. The
+// result stays the same after OnClose.
 func (c *Conn) Credentials() (cm.Credentials, bool) {
 	return c.process.credentials, c.process.known
 }

@@ -99,8 +99,8 @@ func (d *door) lose(id *cm.ID) *Listener {
 	return nil
 }
 
-// loseDevice takes the listeners off that are bound to an address of a device, and
-// returns them.
+// loseDevice removes the listeners that are bound to an address of dev, and returns
+// them.
 func (d *door) loseDevice(dev verbs.Device) (lost []*Listener) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,13 +143,14 @@ func (l *Loop) admit(req *ConnRequest) {
 	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
 }
 
-// refuse refuses a request that no loop has room for, without asking the application.
+// refuse rejects a request without asking the application, because all loops are
+// known to be full.
 func (l *Loop) refuse(req *ConnRequest) {
-	if !req.decide(byEngine) { // the door was shut meanwhile
+	if !req.decide(byEngine) { // another decision came first
 		return
 	}
 	l.stats.NoResources++
-	// A peer that has left meanwhile needs no answer.
+	// A peer that has gone meanwhile needs no answer.
 	if err := l.engine.door.refuse(req); !errors.Is(err, verbs.ErrPeerGone) {
 		l.note(err)
 	}
@@ -185,7 +186,7 @@ func (d *door) turnAway(req *ConnRequest, privateData []byte) error {
 	return err
 }
 
-// refuse refuses a request that was decided on, for want of room.
+// refuse rejects a decided request because this side has no room for it.
 func (d *door) refuse(req *ConnRequest) error {
 	err := req.id.RejectNoResources()
 	err = first(err, req.id.Close())

@@ -181,10 +181,10 @@ func (e *Engine) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	}
 }
 
-// deviceFailed tells all loops that a device can not be used any more.
+// deviceFailed reports to all loops that a device can not be used any more.
 func (e *Engine) deviceFailed(dev verbs.Device, err error) {
 	for _, l := range e.loops {
-		// A loop that has ended has no connections.
+		// A loop that has ended has no connections, so its error is ignored.
 		_ = l.post("device failure", func() { l.deviceFailed(dev, err) }, true)
 	}
 }

@@ -29,7 +29,7 @@ var (
 	ErrDeadline = errors.New("deadline passed")
 	// ErrIdle: the time given to Conn.SetIdleTimeout passed in silence.
 	ErrIdle = errors.New("idle for too long")
-	// ErrKeepalive: the peer did not answer a keepalive, see Config.Keepalive.
+	// ErrKeepalive: the peer did not answer a keepalive probe, see Config.Keepalive.
 	ErrKeepalive = errors.New("keepalive not answered")
 	// ErrDeviceRemoved: the device went away.
 	ErrDeviceRemoved = errors.New("device removed")

@@ -128,7 +128,8 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 	for work < eventBudget {
 		ok, err := s.dev.NextAsync(&ev)
 		if err != nil {
-			// Without its events the device can not be relied on. Others can.
+			// A device whose asynchronous events can not be read is not reliable any more.
+			// Other devices are not affected.
 			s.loop.note(s.loop.unwatch(s))
 			s.loop.engine.deviceFailed(s.dev, err)
 			return work

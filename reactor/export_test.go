@@ -8,14 +8,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TrimEvery is how often a loop looks for what it does not use.
-// TrimPause is the time between two steps of that.
+// TrimEvery is how often a loop looks for unused memory and completion queues.
+// TrimPause is the time between two steps of such a round.
 const (
 	TrimEvery = trimEvery
 	TrimPause = trimPause
 )
 
-// Chunks lists the memory of the buffers of l.
+// Chunks returns the memory regions of the buffers of l.
 func Chunks(l *Loop) (mrs []verbs.MR) {
 	for _, n := range l.nics {
 		for _, c := range n.slab.chunks {
@@ -32,7 +32,7 @@ func DeviceEvent(c *Conn, what verbs.AsyncEventType) {
 	c.loop.deviceEvent(c.nic.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
 
-// LookAtDevice fetches the asynchronous events of the device of c.
+// LookAtDevice makes the loop of c fetch the asynchronous events of the device of c.
 func LookAtDevice(c *Conn) { (&asyncSource{loop: c.loop, dev: c.nic.dev}).ready(0) }
 
 // FailCQ lets the loop of c believe that its completion queue is broken.
@@ -66,16 +66,16 @@ func Skip(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
 // PeerLeft lets c believe that its peer has left, and how.
 func PeerLeft(c *Conn, how error) { c.peerLeft(how) }
 
-// A ConnQueue is what a loop keeps connections in that have a step to take.
+// A ConnQueue is the queue of the connections that have a step to take.
 type ConnQueue = connQueue
 
-// Push, Pop, Len and Room are those of a ConnQueue.
+// Push, Pop and Len are the methods of a ConnQueue; Room is its capacity.
 func Push(q *ConnQueue, c *Conn) { q.push(c) }
 func Pop(q *ConnQueue) *Conn     { return q.pop() }
 func Len(q *ConnQueue) int       { return q.len() }
 func Room(q *ConnQueue) int      { return cap(q.conns) }
 
-// LeaveBudget is how many connections on their way out one turn lets take a step.
+// LeaveBudget is how many closing connections may take a step in one turn.
 const LeaveBudget = leaveBudget
 
 // Waiting is how many requests the engine keeps that were not answered.
@@ -88,11 +88,12 @@ func Waiting(e *Engine) int {
 // Turn is the number of the turn that l is in.
 func Turn(l *Loop) uint64 { return l.stats.Turns }
 
-// Cut has the connections of l end without waiting for anybody.
+// Cut ends the connections of l without waiting for their peers.
 func Cut(l *Loop) { l.cut() }
 
-// SilenceAt is when c next looks how long its peer has been silent.
+// SilenceAt returns the time at which c next checks how long its peer has been
+// silent.
 func SilenceAt(c *Conn) time.Duration { return c.silence.when }
 
-// ProbeBudget is how many keepalive probes one turn posts.
+// ProbeBudget is how many keepalive probes one turn posts at most.
 const ProbeBudget = probeBudget

@@ -7,32 +7,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fullRetry is how long a loop that had no room is taken to have none, although none of
-// its connections has ended: what was missing may have been memory of the system. The
-// number is arbitrary.
+// fullRetry is how long a loop that had no room counts as full although none of its
+// connections has ended. The system may have memory again by then. The number is
+// arbitrary.
 const fullRetry = time.Second
 
-// A fullness remembers which loops had no room for another connection on a device, so
-// that requests are refused without asking the application and without an attempt. The
-// zero value is ready. Any goroutine may call.
+// A fullness records which loops had no room for another connection on a device.
+// Requests for these loops are refused without asking the application and without an
+// attempt. The zero value is ready. Any goroutine may call its methods.
 type fullness struct {
 	mu    sync.Mutex
 	seats map[seat]shortage
 }
 
-// A seat is where a connection would be.
+// A seat is a loop and a device on which a connection may have room.
 type seat struct {
 	loop int
 	dev  verbs.Device
 }
 
-// A shortage is what was missing there.
+// A shortage says when a seat had no room.
 type shortage struct {
-	conns int64     // connections that the loop had, without the one that found no room
-	tried time.Time // when a connection was last tried
+	conns int64     // connections of the loop, without the refused one
+	tried time.Time // time of the last attempt
 }
 
-// note remembers that there was no room for a connection beside conns others.
+// note records that the seat had no room for a connection in addition to conns
+// others.
 func (f *fullness) note(s seat, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -42,15 +43,16 @@ func (f *fullness) note(s seat, conns int64, now time.Time) {
 	f.seats[s] = shortage{conns: conns, tried: now}
 }
 
-// clear forgets that there was no room.
+// clear removes the record of the seat, because a connection found room.
 func (f *fullness) clear(s seat) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.seats, s)
 }
 
-// full reports whether there is no room for a connection beside conns others, as far as
-// is known. One connection may try again after fullRetry.
+// full reports whether the seat is known to have no room for a connection in addition
+// to conns others. After fullRetry it reports false for one connection, which tries
+// again.
 func (f *fullness) full(s seat, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,8 +68,8 @@ func (f *fullness) full(s seat, conns int64, now time.Time) bool {
 	return true
 }
 
-// full reports whether a request from a peer on dev would find no room on the loop with
-// an index.
+// full reports whether the loop with the index is known to have no room for a
+// connection over dev.
 func (e *Engine) full(index int, dev verbs.Device, now time.Time) bool {
 	conns := e.loops[index].load.Load()
 	if limit := e.cfg.MaxConns; limit > 0 && conns >= int64(limit) {
@@ -76,8 +78,8 @@ func (e *Engine) full(index int, dev verbs.Device, now time.Time) bool {
 	return e.fullness.full(seat{index, dev}, conns, now)
 }
 
-// noteRoom remembers whether there was room for a connection, which counts among those
-// of the loop.
+// noteRoom records whether a connection found room. The connection is still counted
+// in the load of the loop.
 func (l *Loop) noteRoom(dev verbs.Device, room bool) {
 	s := seat{l.index, dev}
 	if room {

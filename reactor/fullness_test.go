@@ -30,7 +30,8 @@ func TestFullness(t *testing.T) {
 	require.False(t, f.full(seat{0, one}, 5, now), "it had room")
 }
 
-// What is about the peer does not make a loop full.
+// An error with its cause at the peer does not match ErrNoResources, so the loop does
+// not count as full.
 func TestNoRoom(t *testing.T) {
 	full := &verbs.ParamError{Field: "queue pairs"}
 	require.ErrorIs(t, noRoom(full), verbs.ErrNoResources)

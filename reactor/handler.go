@@ -17,22 +17,22 @@ type Handler interface {
 	// returned; zero or less means never again.
 	OnTick(l *Loop) time.Duration
 
-	// OnConnectRequest brings a request that reached a listener, before there
-	// is a queue pair. Answer it with Accept or Reject, now or later and from
-	// any goroutine. One that is not answered within Config.DecisionTimeout is
-	// rejected. It is not called for requests that are known to find no room: those
-	// are refused with cm.RejectNoResources, and counted. It runs on the loop with
-	// index 0.
+	// OnConnectRequest brings a request that reached a listener, before there is a queue
+	// pair. Answer it with Accept or Reject, now or later and from any goroutine. A
+	// request that is not answered within Config.DecisionTimeout is rejected.
+	// OnConnectRequest is not called when all loops are known to be full; such requests
+	// are refused with cm.RejectNoResources and counted in Stats.NoResources. It runs on
+	// the loop with index 0.
 	OnConnectRequest(req *ConnRequest)
-	// OnAcceptError says that an accepted request did not become a
-	// connection: there were no resources, and err matches verbs.ErrNoResources,
-	// or the peer had gone. Every
-	// successful Accept is followed by one of OnOpen and OnAcceptError.
+	// OnAcceptError reports that an accepted request did not become a connection. err
+	// matches verbs.ErrNoResources if this side had no room; otherwise the peer has gone,
+	// for example. Every successful Accept is followed by one of OnOpen and
+	// OnAcceptError.
 	OnAcceptError(req *ConnRequest, err error)
-	// OnListenError says that a listener is closed: err matches ErrDeviceRemoved
-	// when its device was removed, and is the device's error when its asynchronous
-	// events can not be read any more. Connections on the device end with the same
-	// error, those on other devices go on. It runs on the loop with index 0.
+	// OnListenError reports that a listener was closed. err matches ErrDeviceRemoved when
+	// the device was removed, and is the device's error when its asynchronous events can
+	// not be read any more. Connections on the device end with the same error;
+	// connections on other devices go on. It runs on the loop with index 0.
 	OnListenError(ln *Listener, err error)
 	// OnOpen says that a connection is established. No data precedes it.
 	OnOpen(c *Conn)
@@ -50,19 +50,19 @@ type Handler interface {
 	// ErrWouldBlock, and since then at least half of those before it were
 	// confirmed.
 	OnWritable(c *Conn)
-	// OnClose comes exactly once for each OnOpen, as the last thing about c.
-	// err is nil when this side closed and the peer has everything;
-	// ErrPeerClosed when the peer closed in order; verbs.ErrPeerGone when its
-	// process went away without a word; cm.ErrStale when the peer has forgotten
-	// the connection, as after a restart; otherwise it says who and why: see the
-	// errors of this package, verbs.CompletionError and CloseError.
+	// OnClose is called exactly once for each OnOpen, as the last callback for c. err is
+	// nil when this side closed and the peer has received everything; ErrPeerClosed when
+	// the peer closed the connection; verbs.ErrPeerGone when the peer's process ended
+	// without closing it; cm.ErrStale when the peer has forgotten the connection, as
+	// after a restart. Other errors say which side failed and why: see the errors of this
+	// package, verbs.CompletionError and CloseError.
 	OnClose(c *Conn, err error)
 
-	// OnDialError says that a Dial did not become a connection. Every
-	// successful Dial call is followed by one of OnOpen and OnDialError. A
-	// refusal is a *cm.RejectError, with the peer's reason and private data:
-	// ByApplication is true when the peer's application refused, and the error
-	// matches verbs.ErrNoResources when the peer had no room.
+	// OnDialError reports that a Dial did not become a connection. Every successful Dial
+	// call is followed by one of OnOpen and OnDialError. When the peer refused, err is a
+	// *cm.RejectError with the peer's reason and private data. Its ByApplication is true
+	// when the peer's application refused. It matches verbs.ErrNoResources when the peer
+	// had no room.
 	OnDialError(d *Dial, err error)
 }
 

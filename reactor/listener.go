@@ -30,8 +30,8 @@ func (l *Loop) Listen(addr netip.AddrPort) (*Listener, error) { return l.engine.
 // Addr is the address that is listened at, with the port that was chosen.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
-// Serves tells at which addresses, and by which paths, requests are taken now, and
-// where they were to be and can not. After Close it is nil. See cm.ID.Serves.
+// Serves returns the addresses and paths at which the listener takes requests, and
+// those at which it should and can not. After Close it returns nil. See cm.ID.Serves.
 func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 
 // Close stops listening, and the address is free again. Requests that wait to be
@@ -45,8 +45,8 @@ func (ln *Listener) Close() error {
 	return verbs.Wrap("close listener", ln.id.Close())
 }
 
-// lostListener closes a listener whose device can not be used any more, and tells the
-// application why.
+// lostListener closes a listener whose device can not be used any more, and reports
+// the reason to the application.
 func (l *Loop) lostListener(ln *Listener, why error) {
 	l.note(ln.Close())
 	l.handler.OnListenError(ln, verbs.Wrap("listen", why))

@@ -36,22 +36,22 @@ type Loop struct {
 
 	nics    []*nic
 	conns   connTable
-	dirty   []*Conn   // have something to post
-	leaving connQueue // have a step to take on their way out
-	live    int       // connections, in whatever state
-	opening int       // those that do not yet
-	shown   *Buffer   // the message that OnMessage has
+	dirty   []*Conn   // connections with requests to post
+	leaving connQueue // closing connections with a step to take
+	live    int       // number of connections, in any state
+	opening int       // number of connections that are not open yet
+	shown   *Buffer   // the message that OnMessage is handling
 	load    atomic.Int64
 
-	probeTurn uint64 // the turn in which keepalive probes were last posted
-	probes    int    // and how many
+	probeTurn uint64 // the last turn in which mayProbe was called
+	probes    int    // number of probes that mayProbe has counted in that turn
 
 	stats     Stats
 	board     board
 	overslept bool // the safety timeout ended the last sleep
 	booted    bool
 	draining  bool
-	cutting   bool // connections do not wait for anybody any more
+	cutting   bool // connections end without waiting for their peers
 	over      bool
 	inside    bool  // RunOnce
 	err       error // the first that nobody else was told of
@@ -129,14 +129,14 @@ func (l *Loop) flush() {
 	}
 }
 
-// leaveBudget is how many connections on their way out take a step in one turn. A step
-// makes system calls and unmaps memory: up to about 150 µs each were measured, which
-// makes 5 ms of a turn in which thousands of connections are closed at once.
+// leaveBudget is how many closing connections may take a step in one turn. A step
+// makes system calls and unmaps memory; up to about 150 µs were measured. A turn in
+// which thousands of connections close at once thus takes 5 ms for these steps.
 const leaveBudget = 32
 
-// takeLeave lets connections on their way out take their next steps, which
-// callbacks must not: closing, reporting, disconnecting. Those that ask for another
-// step meanwhile take it in a later turn.
+// takeLeave lets closing connections take their next step: disconnecting, reporting,
+// closing. Callbacks must not take these steps themselves. A connection that has
+// another step to take does so in a later turn.
 func (l *Loop) takeLeave() (work int) {
 	for n := min(l.leaving.len(), leaveBudget); work < n; work++ {
 		c := l.leaving.pop()

@@ -80,20 +80,22 @@ type Stats struct {
 	Flushes       uint64 // requests flushed
 	Keepalives    uint64 // probes sent
 
-	Conns         uint64 // open, opening or closing now
-	Dials         uint64
-	DialErrors    uint64
-	Requests      uint64 // brought to OnConnectRequest
-	Accepts       uint64 // requests accepted
-	AcceptErrors  uint64 // that did not open
-	NoResources   uint64 // requests refused with cm.RejectNoResources, accepted before or not
+	Conns        uint64 // open, opening or closing now
+	Dials        uint64
+	DialErrors   uint64
+	Requests     uint64 // brought to OnConnectRequest
+	Accepts      uint64 // requests accepted
+	AcceptErrors uint64 // that did not open
+	// NoResources counts requests refused with cm.RejectNoResources, whether the
+	// application had accepted them or not.
+	NoResources   uint64
 	Rejects       uint64 // requests rejected
 	Expired       uint64 // requests that nobody answered in time
 	Opened        uint64 // connections
 	Closed        uint64 // connections
 	DrainTimeouts uint64 // connections closed with sends not confirmed
 	BufferBytes   uint64 // of registered receive and send buffers
-	CQs           uint64 // completion queues open now: each loop has one for each device, or more
+	CQs           uint64 // completion queues open now; a loop has one or more for each device
 }
 
 // batch counts one poll that found n completions.

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// narrow is a provider whose device has other limits, which hold for its completion
-// queues: CreateCQ refuses a CQ that is deeper than MaxCQE, and one beyond MaxCQ.
+// narrow is a provider whose device enforces smaller limits for completion queues:
+// CreateCQ refuses a CQ that is deeper than MaxCQE, and more than MaxCQ of them.
 type narrow struct {
 	cm.Provider
 	device *narrowDevice
@@ -17,7 +17,7 @@ type narrow struct {
 	ids map[cm.TransportID]*narrowID
 }
 
-// newNarrow makes a provider of one device around the device of p.
+// newNarrow makes a provider of one device, which wraps the first device of p.
 func newNarrow(p cm.Provider, attr func(*verbs.DeviceAttr), caps func(*verbs.Caps)) (*narrow, error) {
 	devices, err := p.Devices()
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *narrow) OpenChannel() (cm.TransportChannel, error) {
 	return &narrowChannel{ch, p}, err
 }
 
-// adopt returns the narrow ID around an ID; nil stays nil.
+// adopt returns the narrowID that wraps an ID, and nil for nil.
 func (p *narrow) adopt(id cm.TransportID) cm.TransportID {
 	if id == nil {
 		return nil
@@ -51,12 +51,12 @@ func (p *narrow) adopt(id cm.TransportID) cm.TransportID {
 	return p.ids[id]
 }
 
-// narrowDevice counts its completion queues.
+// narrowDevice wraps a device and counts its open completion queues.
 type narrowDevice struct {
 	weakDevice
 	mu    sync.Mutex
-	cqs   int   // open now
-	async error // of NextAsync
+	cqs   int   // open completion queues
+	async error // error that NextAsync returns, or nil
 }
 
 func (d *narrowDevice) NextAsync(ev *verbs.AsyncEvent) (bool, error) {
@@ -68,7 +68,7 @@ func (d *narrowDevice) NextAsync(ev *verbs.AsyncEvent) (bool, error) {
 	return d.weakDevice.NextAsync(ev)
 }
 
-// failAsync makes NextAsync return err.
+// failAsync makes later calls of NextAsync return err.
 func (d *narrowDevice) failAsync(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +162,7 @@ func (id *narrowID) Device() verbs.Device {
 	return id.p.device
 }
 
-// CreateQP hands on what is the provider's own.
+// CreateQP passes the wrapped objects to the provider.
 func (id *narrowID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	own := *attr
 	own.SendCQ, own.RecvCQ = attr.SendCQ.(*narrowCQ).CQ, attr.RecvCQ.(*narrowCQ).CQ

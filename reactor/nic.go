@@ -13,16 +13,17 @@ type nic struct {
 	dev     verbs.Device
 	pd      verbs.PD
 	group   *cq.Group
-	queues  []*completionQueue // the first is open as long as the nic
-	next    int                // index of the queue to be polled first, if there are several
+	queues  []*completionQueue // the first queue stays open as long as the nic
+	next    int                // index of the queue that poll begins with
 	slab    slab
-	shared  *sharedRecv // nil: a receive queue for each connection
-	mrs     []verbs.MR  // of Loop.Alloc
-	trimmer timer       // fires trim
-	broken  error       // why nothing completes any more, for good
-	gone    bool        // the device is: nothing comes of it any more
+	shared  *sharedRecv // the shared receive queue; nil if each connection has its own
+	mrs     []verbs.MR  // memory regions of Loop.Alloc
+	trimmer timer       // timer that calls trim
+	broken  error       // error for which nothing completes any more, or nil
+	gone    bool        // the device was removed, and nothing completes any more
 
-	consumed uint64 // the number of the turn after that in which consume was last called
+	// consumed is Stats.Turns+1 at the last call of consume; 0 if there was none.
+	consumed uint64
 }
 
 // nic returns the loop's side of a device.
@@ -105,7 +106,7 @@ func (n *nic) openShared() error {
 	return n.shared.post()
 }
 
-// qpAttr is what the queue pairs of the loop are made with, to complete on q.
+// qpAttr returns the attributes of a queue pair that completes on q.
 func (n *nic) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 	cfg := n.loop.cfg
 	attr := &verbs.QPInitAttr{
@@ -214,9 +215,9 @@ func (n *nic) close() (err error) {
 	return err
 }
 
-// consume lets a device that is driven by its owner look at all there is, for
-// connections whose peers have disconnected. Once in a turn is enough for all of them:
-// connection events come earlier in the turn.
+// consume makes a device with verbs.ProgressManual process all that has arrived, for
+// connections whose peers have disconnected. One call in a turn is enough for all of
+// them, because connection events come earlier in the turn.
 func (n *nic) consume() {
 	if turn := n.loop.stats.Turns + 1; n.consumed != turn {
 		n.consumed = turn

@@ -10,22 +10,22 @@ import (
 // Remote names memory of the peer. The peer makes it with RemoteOf and sends it,
 // mostly as private data or in a first message.
 //
-// The key in it is the only thing that protects the memory from other peers, and it
-// protects from guessing only. All connections that a loop has over one device are
-// in one protection domain: each of their peers may use every key that it
-// knows, whoever was told the key. Connections of other loops and other devices are
-// in other domains, where the key is refused. A key is sent unencrypted, so whoever
-// can read the packets knows it. A region that only some peers may reach is best
-// registered for the time of one operation, and closed after that: its key is then
-// refused, and tells nothing of the keys of later regions.
+// Only the key protects the memory from other peers: a peer without the key has to
+// guess it. All connections of a loop over one device are in one protection domain:
+// each of their peers may use every key that it knows, no matter which peer the key
+// was sent to. Connections of other loops and other devices are in other domains,
+// where the key is refused. A key is sent unencrypted, so anybody who can read the
+// packets knows it. A region that only some peers may reach is best registered for
+// the time of one operation and closed afterwards. Its key is then refused, and does
+// not help to guess the keys of later regions.
 //
 // The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
-// ends the connection that it came by, and after eight of them the device refuses new
-// connections from that address, or local user, for a time that doubles from one second
-// to ten minutes. A peer that may have 16,384 connections at a time guesses the key of
-// the only region in a domain after two and a half years on average, and one of n keys n
-// times as soon. The keys of kernel devices can be easier to guess: rdma_rxe has 8 random
-// bits in a key.
+// ends the connection on which it arrived. After eight wrong guesses the device
+// refuses new connections from that address, or local user, for a time that doubles
+// from one second to ten minutes. A peer that may have 16,384 connections at a time
+// guesses the key of the only region in a domain after two and a half years on
+// average, and one of n keys n times as soon. The keys of kernel devices can be
+// easier to guess: rdma_rxe has 8 random bits in a key.
 type Remote struct {
 	Addr uint64 // virtual address at the peer, as its MR.Addr gives it
 	RKey uint32 // its MR.RKey

@@ -122,8 +122,8 @@ func TestDeviceGoneWhileConnecting(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// A device whose events can not be read any more takes its connections and listeners
-// with it, and not the engine.
+// When the asynchronous events of a device can not be read any more, its connections
+// and listeners end, and the engine goes on.
 func TestDeviceEventsFail(t *testing.T) {
 	broken := errors.New("no more events")
 	p, err := newNarrow(openSoft(t, 1), nil, nil)

@@ -124,7 +124,7 @@ func TestPlace(t *testing.T) {
 	require.Equal(t, 1, receive(t, got))
 }
 
-// A connection that does not fit is refused without asking the application.
+// When all loops are full, a connection is refused without asking the application.
 func TestRefusedForLackOfRoom(t *testing.T) {
 	var asked atomic.Int32
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
@@ -151,8 +151,8 @@ func TestRefusedForLackOfRoom(t *testing.T) {
 	require.EqualValues(t, 1, server.Stats().NoResources)
 }
 
-// One that the application has steered to a loop without room is refused then, and the
-// application is told why.
+// A request that the application has steered to a full loop is refused when the
+// application accepts it, and OnAcceptError gets the reason.
 func TestSteeredToALoopWithoutRoom(t *testing.T) {
 	why, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{
@@ -181,7 +181,7 @@ func TestSteeredToALoopWithoutRoom(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 }
 
-// A loop that has room gets what another has none for.
+// When the chosen loop is full, the connection goes to the next loop that has room.
 func TestFullLoopIsPassedOver(t *testing.T) {
 	loops := make(chan int, 3)
 	server := start(t, &hooks{open: func(c *reactor.Conn) { loops <- c.Loop().Index() }},

@@ -108,8 +108,8 @@ func (l *Loop) drain() {
 	}
 }
 
-// cut has all connections of the loop end without waiting for anybody, as many in one
-// turn as may take a step.
+// cut ends all connections of the loop without waiting for their peers. In each turn
+// up to leaveBudget of them take a step.
 func (l *Loop) cut() {
 	l.draining, l.cutting = true, true
 	for c := range l.conns.all() {

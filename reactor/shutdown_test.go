@@ -167,8 +167,8 @@ func TestStopInCallback(t *testing.T) {
 	require.NoError(t, engine.Wait())
 }
 
-// However many connections end at once, one turn of the loop lets a bounded number of
-// them take a step.
+// When many connections end at once, a bounded number of them takes a step in one
+// turn.
 func TestShutdownInSmallTurns(t *testing.T) {
 	const conns = 3 * reactor.LeaveBudget
 	for name, end := range map[string]func(*reactor.Loop){
@@ -176,7 +176,7 @@ func TestShutdownInSmallTurns(t *testing.T) {
 		"cut off": func(l *reactor.Loop) { reactor.Cut(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			opened, closed := 0, make(map[uint64]int) // by turn
+			opened, closed := 0, make(map[uint64]int) // closed counts connections by the turn in which they closed
 			server := newLoop(t, &hooks{
 				open:  func(*reactor.Conn) { opened++ },
 				close: func(c *reactor.Conn, _ error) { closed[reactor.Turn(c.Loop())]++ },

@@ -12,46 +12,47 @@ const (
 	// within these bounds.
 	minChunk = 64
 	maxChunk = 4096
-	// chunkBytes is the most memory of a chunk, unless a single buffer is larger. To
-	// give back 16 MiB takes the system about a millisecond, for which the loop stands
-	// still.
+	// chunkBytes is the largest size of a chunk, unless a single buffer is larger. The
+	// system takes about a millisecond to unmap 16 MiB, during which the loop does
+	// nothing else.
 	chunkBytes = 16 << 20
 )
 
 // A slab is registered memory cut into buffers of one size, for receiving and
-// sending. It grows by chunks, and trim gives back what is not used any more.
+// sending. It grows by chunks, and trim gives unused memory back to the system.
 type slab struct {
 	pd    verbs.PD
 	size  int // bytes of a buffer
 	huge  bool
-	grown func() // called when there is a new chunk; may be nil
+	grown func() // called after each new chunk; may be nil
 
 	chunks []*chunk
-	all    []*Buffer // by index; nil: given back
-	count  int       // buffers that there are
+	all    []*Buffer // buffers by index; nil for a buffer whose memory was given back
+	count  int       // buffers with memory
 
-	current *chunk // where get takes from; nil: it has to look
-	lowest  int    // the chunks before this one have no free buffer
+	current *chunk // the chunk that get takes from; nil if pick has to choose one
+	lowest  int    // no chunk before this index has a free buffer
 
-	cursor int // the chunk that trim looks at next
+	cursor int // index of the chunk that trim looks at next
 }
 
-// A chunk is memory of one registration. Its buffers have consecutive indexes. When it
-// has been given back the indexes are kept, for the chunk that takes its place.
+// A chunk is one registered memory region, cut into buffers with consecutive indexes.
+// When its memory was given back, the chunk keeps its indexes, and a later chunk of
+// memory takes them over.
 type chunk struct {
 	slab    *slab
-	pos     int      // in slab.chunks
+	pos     int      // index in slab.chunks
 	base    int      // index of the first buffer
-	count   int      // of buffers
-	mr      verbs.MR // nil: given back
+	count   int      // number of buffers
+	mr      verbs.MR // nil if the memory was given back
 	buffers []Buffer
 
-	free *Buffer // the list of those not in use
-	used int     // how many are not in that list
+	free *Buffer // list of the free buffers
+	used int     // number of buffers that are not in that list
 
-	touched bool    // get has looked here since trim did
-	cold    *Buffer // the head of the list when its memory was last discarded
-	scanned int     // how many buffers the discarding under way has looked at
+	touched bool    // pick has chosen this chunk since the last round of trim
+	cold    *Buffer // head of the free list when memory was last discarded
+	scanned int     // buffers that the current discarding has looked at
 }
 
 // get takes a buffer, growing the slab when there is none.
@@ -81,8 +82,8 @@ func (s *slab) put(b *Buffer) {
 	}
 }
 
-// pick finds the chunk that get takes from: the first with a free buffer, so that the
-// last ones empty, or a new one.
+// pick chooses the chunk that get takes from: the first chunk with a free buffer, or
+// else a new chunk. Choosing the first lets the last chunks become unused.
 func (s *slab) pick() (*chunk, error) {
 	for s.lowest < len(s.chunks) && s.chunks[s.lowest].free == nil {
 		s.lowest++
@@ -100,10 +101,11 @@ func (s *slab) pick() (*chunk, error) {
 	return c, nil
 }
 
-// stride is the distance between two buffers.
+// stride returns the distance between two buffers, in bytes.
 func (s *slab) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1) }
 
-// grow makes a chunk: in the place of one that was given back, or else at the end.
+// grow makes a chunk, in the place of a chunk whose memory was given back, or at the
+// end.
 func (s *slab) grow() (*chunk, error) {
 	vacant := slices.IndexFunc(s.chunks, func(c *chunk) bool { return c.mr == nil })
 	if vacant >= 0 {
@@ -120,7 +122,7 @@ func (s *slab) grow() (*chunk, error) {
 	return c, nil
 }
 
-// fill gives a chunk memory, and the slab its buffers.
+// fill allocates the memory of a chunk and adds its buffers to the slab.
 func (s *slab) fill(c *chunk) error {
 	stride := s.stride()
 	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: verbs.AccessLocalWrite, HugePages: s.huge})
@@ -147,7 +149,7 @@ func (s *slab) fill(c *chunk) error {
 	return nil
 }
 
-// at returns the buffer with an index, or nil.
+// at returns the buffer with the index, or nil if its memory was given back.
 func (s *slab) at(index uint32) *Buffer {
 	if int64(index) >= int64(len(s.all)) {
 		return nil
@@ -155,7 +157,7 @@ func (s *slab) at(index uint32) *Buffer {
 	return s.all[index]
 }
 
-// bytes is how much memory the buffers have.
+// bytes returns the size of all buffers.
 func (s *slab) bytes() uint64 { return uint64(s.count) * uint64(s.size) }
 
 // close ends the memory. Nothing may be posted any more.

@@ -73,7 +73,8 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 	require.Zero(t, s.bytes())
 }
 
-// A chunk of large buffers has few of them: it is given back at one time.
+// A chunk of large buffers has few of them, so that giving it back takes a bounded
+// time.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
 		s := slab{pd: &heap{}, size: size}

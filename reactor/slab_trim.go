@@ -6,20 +6,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The slab gives memory back in two ways. A chunk none of whose buffers is in use is
-// closed as a whole. Where the provider can discard memory that stays registered, the
-// free buffers of other chunks keep their place and lose their pages. Either happens to a
-// chunk that get has not looked at between two rounds of trim. get and put take no part
-// in that: between two rounds get looks at a chunk at most when its chunk is empty.
+// The slab gives memory back in two ways. It closes a chunk none of whose buffers is
+// in use. Where the provider can discard memory that stays registered, it discards
+// the pages of the free buffers of other chunks; these buffers stay usable. It does
+// either only to a chunk that pick has not chosen between two rounds of trim. get and
+// put take no part in this, so they cost nothing more.
 
-// maxDiscards is how many times one step of trim calls the system to discard memory, each
-// for some ten microseconds at most. The number is arbitrary.
+// maxDiscards is how many times one step of trim calls the system to discard memory.
+// One call takes some ten microseconds at most. The number is arbitrary.
 const maxDiscards = 64
 
-// trim takes a step of a round over all chunks: it closes one, or discards memory of one.
-// It reports whether the round goes on.
+// trim takes one step of a round over all chunks: it closes one chunk, or discards
+// memory of one chunk. It reports whether the round has further steps.
 func (s *slab) trim() (more bool, err error) {
-	s.current = nil // so that a get shows
+	s.current = nil // so that the next get calls pick, which sets touched
 	for s.cursor < len(s.chunks) {
 		c := s.chunks[s.cursor]
 		switch {
@@ -46,11 +46,11 @@ func (s *slab) trim() (more bool, err error) {
 	return false, nil
 }
 
-// vacate closes the memory of a chunk that is not used. Who still has one of its buffers
-// after it was released finds it empty.
+// vacate closes the memory of an unused chunk. A buffer of it that somebody still
+// refers to after Release has no bytes.
 func (s *slab) vacate(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
-		c.touched = true // to be tried again, but not at once
+		c.touched = true // another attempt is made in a later round
 		return err
 	}
 	for i := range c.buffers {
@@ -63,8 +63,8 @@ func (s *slab) vacate(c *chunk) error {
 	return nil
 }
 
-// shorten drops the chunks at the end that were given back, and the tables' memory with
-// them.
+// shorten drops the chunks at the end whose memory was given back, and shrinks the
+// tables.
 func (s *slab) shorten() {
 	last := len(s.chunks)
 	for last > 0 && s.chunks[last-1].mr == nil {
@@ -78,11 +78,11 @@ func (s *slab) shorten() {
 	s.lowest = min(s.lowest, last)
 }
 
-// discard takes a step of giving back the pages of the free buffers, and reports whether
-// it was the last.
+// discard takes one step of discarding the pages of the chunk's free buffers, and
+// reports whether it was the last step.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		c.cold = c.free // what is released later comes before it
+		c.cold = c.free // buffers released later are put before this one
 	}
 	stride, calls := c.slab.stride(), 0
 	for c.scanned < c.count && calls < maxDiscards {
@@ -93,7 +93,9 @@ func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 		if c.scanned > begin {
 			calls++
 			if memory.Discard(begin*stride, (c.scanned-begin)*stride) != nil {
-				c.scanned = c.count // it can not be had: huge pages, or another system
+				// The pages can not be discarded: they are huge pages, or the system can
+				// not do it.
+				c.scanned = c.count
 			}
 		}
 		for c.scanned < c.count && c.buffers[c.scanned].use != free {

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// round trims until the round is over, and returns in how many steps.
+// round calls trim until its round is over, and returns the number of steps.
 func round(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {
@@ -43,8 +43,8 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// What was needed once is given back when it was not used between two rounds, all but the
-// first chunk.
+// trim gives back the memory of chunks that were not used between two rounds, except
+// the first chunk.
 func TestSlabGivesMemoryBack(t *testing.T) {
 	pd := &heap{}
 	s := slab{pd: pd, size: 100}
@@ -69,7 +69,7 @@ func TestSlabGivesMemoryBack(t *testing.T) {
 	require.Zero(t, pd.open)
 }
 
-// What was used between two rounds stays.
+// trim keeps a chunk that was used between two rounds.
 func TestSlabKeepsWhatIsUsed(t *testing.T) {
 	pd := &heap{}
 	s := slab{pd: pd, size: 100}
@@ -82,7 +82,7 @@ func TestSlabKeepsWhatIsUsed(t *testing.T) {
 	require.Equal(t, 1, pd.open)
 }
 
-// The place of a chunk in the middle is taken by a new one, with the same indexes.
+// A new chunk takes the place and the indexes of a chunk whose memory was given back.
 func TestSlabReusesIndexes(t *testing.T) {
 	pd := &heap{}
 	s := slab{pd: pd, size: 100}
@@ -103,8 +103,8 @@ func TestSlabReusesIndexes(t *testing.T) {
 	}
 }
 
-// get prefers the first chunks, so that the last can be given back while others are in
-// use.
+// get prefers the first chunks, so that the last chunks can be given back while
+// others are in use.
 func TestSlabEmptiesTheLastChunks(t *testing.T) {
 	pd := &heap{}
 	s := slab{pd: pd, size: 100}
@@ -113,7 +113,7 @@ func TestSlabEmptiesTheLastChunks(t *testing.T) {
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	release(t, held[100:])
 	held = held[:100]
-	for range 20 { // of the connections that are left each is replaced some time
+	for range 20 { // Each remaining connection is replaced at some time.
 		for i := range held {
 			if rng.IntN(2) == 0 {
 				require.NoError(t, held[i].Release())
@@ -141,10 +141,10 @@ func TestSlabSurvivesARefusalToClose(t *testing.T) {
 	require.Zero(t, pd.open)
 }
 
-// paged is memory that notes what was discarded of it.
+// paged is memory that records which of its pages were discarded.
 type paged struct {
 	*heapMR
-	absent []bool // pages
+	absent []bool // absent pages by index
 	calls  int
 	refuse error
 }
@@ -182,7 +182,8 @@ func (m *paged) present() (n int) {
 	return n
 }
 
-// Chunks that are used in part lose the pages of their free buffers, and of these only.
+// trim discards the pages of the free buffers of a partly used chunk, and no other
+// pages.
 func TestSlabDiscardsPages(t *testing.T) {
 	page := os.Getpagesize()
 	for name, size := range map[string]int{"a page": page, "three": 3 * page, "a quarter": page / 4} {
@@ -210,7 +211,7 @@ func TestSlabDiscardsPages(t *testing.T) {
 	}
 }
 
-// What comes back later is discarded later.
+// trim discards the pages of a buffer that is released after the first discarding.
 func TestSlabDiscardsWhatIsReleasedLater(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -224,16 +225,16 @@ func TestSlabDiscardsWhatIsReleasedLater(t *testing.T) {
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
-// A step makes a bounded number of calls, and what is taken between two steps is left
-// alone.
+// A step of trim makes a bounded number of calls to discard memory. A buffer that is
+// taken between two steps keeps its pages.
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
 	held := taken(t, &s, maxChunk+minChunk)
-	biggest := pd.mrs[len(pd.mrs)-2] // all of it is taken
+	biggest := pd.mrs[len(pd.mrs)-2] // all its buffers are taken
 	count := len(biggest.absent)
 	require.Greater(t, count, 4*maxDiscards)
-	for i, b := range held { // every other one
+	for i, b := range held { // release every other buffer
 		if i%2 == 0 {
 			require.NoError(t, b.Release())
 		}
@@ -260,7 +261,7 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 	require.EqualValues(t, 1, fresh.memory[0])
 }
 
-// Memory that can not be discarded is not asked for again and again.
+// trim does not try again to discard memory that could not be discarded.
 func TestSlabDiscardIsRefused(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
@@ -272,7 +273,7 @@ func TestSlabDiscardIsRefused(t *testing.T) {
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
-// The loop does all that by itself, when time passes.
+// The loop calls trim by itself, by its timer.
 func TestLoopTrims(t *testing.T) {
 	pd := &heap{}
 	l := &Loop{cfg: &Config{}}

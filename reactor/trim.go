@@ -3,16 +3,17 @@ package reactor
 import "time"
 
 const (
-	// trimEvery is how often a loop looks for what it has no use for any more. What was
-	// not used between two looks is given back, and so within 40 s of its last use.
+	// trimEvery is the time between two rounds of trim. Memory or a queue that was not
+	// used between two rounds is given back, so within 40 s of its last use. The number
+	// is arbitrary.
 	trimEvery = 20 * time.Second
-	// trimPause is how long trim lets the loop do other things between two steps, each of
-	// which may take a millisecond.
+	// trimPause is how long the loop does other things between two steps of trim. A step
+	// may take a millisecond.
 	trimPause = 4 * time.Millisecond
 )
 
-// watchUse has trim called, if it is not to be called already. It is for whoever takes
-// more of what trim gives back.
+// watchUse sets the timer for trim, unless it is set. It is called when the nic opens
+// a queue or a chunk that trim can give back.
 func (n *nic) watchUse() {
 	if n.trimmer.pos == 0 {
 		n.trimmer.fire = n.trim
@@ -20,8 +21,8 @@ func (n *nic) watchUse() {
 	}
 }
 
-// trim gives back what is not used: memory, one step at a time, and then completion
-// queues. It is called again for as long as the nic has buffers.
+// trim gives back unused memory, one step at a time, and then unused completion
+// queues. It sets its timer again for as long as the nic has buffers.
 func (n *nic) trim() {
 	more, err := n.slab.trim()
 	n.loop.note(err)

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// residentBytes is how much memory the buffers of l take: the pages for which bit 63 is
-// set in /proc/self/pagemap (proc_pid_pagemap(5)).
+// residentBytes returns how much memory the buffers of l take: the pages for which
+// bit 63 is set in /proc/self/pagemap (proc_pid_pagemap(5)).
 func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
@@ -31,8 +31,8 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	return bytes
 }
 
-// pass lets l believe that it is time to look what is not used, and lets it do what
-// follows.
+// pass advances the clock of l by TrimEvery, and runs enough turns for a round of
+// trim.
 func pass(t *testing.T, l *reactor.Loop) {
 	t.Helper()
 	reactor.Skip(l, reactor.TrimEvery)
@@ -43,8 +43,8 @@ func pass(t *testing.T, l *reactor.Loop) {
 	}
 }
 
-// Buffers that connections have used take no memory any more when the connections have
-// gone, also while others stay.
+// When connections have closed, their buffers take no memory any more, also while
+// other connections stay open.
 func TestMemoryFollowsUse(t *testing.T) {
 	const conns, messages = 200, 63
 	var dialed []*reactor.Conn
@@ -75,7 +75,7 @@ func TestMemoryFollowsUse(t *testing.T) {
 	drive(t, func() bool { return server.Conns() == stay && client.Conns() == stay }, client, server)
 	pass(t, server)
 	pass(t, server)
-	used := stay * messages * 4096 // posted for the next messages
+	used := stay * messages * 4096 // the buffers posted for the next messages
 	require.LessOrEqual(t, residentBytes(t, server), used+used/4)
 	require.Less(t, server.Stats().BufferBytes, uint64(conns*messages*4096))
 
