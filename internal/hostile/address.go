@@ -7,12 +7,14 @@ import (
 	"os"
 )
 
-// Addr is an address of 127.0.0.0/8 for process number n of this program: on the wire
-// path one process has the UDP port of an address. Numbers repeat after 254. Other
-// programs have other process IDs, and so other addresses, but for one in 16384.
+// Addr returns an address of 127.0.0.0/8 for process number n of this program. On the
+// wire path each process needs its own address, because only one process can have the
+// UDP port of an address. Numbers repeat after 254. Another program has another
+// process ID and therefore other addresses, except for one program in 16384.
 func Addr(n int) netip.Addr { return block(64, byte(1+n%254)) }
 
-// FloodAddr is the first of 254 addresses that Addr does not return, for a flood.
+// FloodAddr returns the first of 254 addresses for a flood. Addr does not return
+// these addresses.
 func FloodAddr() netip.Addr { return block(128, 1) }
 
 func block(first, last byte) netip.Addr {

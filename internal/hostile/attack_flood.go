@@ -13,8 +13,9 @@ import (
 // floodBurst is how many requests a flood sends in one round.
 const floodBurst = 100
 
-// flood sends requests for a connection from many addresses, and follows none up.
-// The requests are to the port of Addr. Received counts what the server sends back.
+// flood sends connection requests from many addresses, and never answers the replies.
+// Rounds of floodBurst requests go to the port of Addr. Attack.Received counts the
+// packets that the server sends back.
 func flood(a *attacker) error {
 	sockets, err := a.openSources()
 	var counting sync.WaitGroup
@@ -48,7 +49,8 @@ func flood(a *attacker) error {
 	return nil
 }
 
-// openSources opens the addresses behind From, as many as the spec says.
+// openSources opens a socket on From and on each of the following addresses,
+// Spec.Sources in all.
 func (a *attacker) openSources() (sockets []*wireSocket, err error) {
 	addr := a.spec.From
 	for range max(a.spec.Sources, 1) {
@@ -62,7 +64,7 @@ func (a *attacker) openSources() (sockets []*wireSocket, err error) {
 	return sockets, nil
 }
 
-// countReplies counts what comes to a socket until it is closed.
+// countReplies counts the packets that arrive at a socket until it is closed.
 func (a *attacker) countReplies(s *wireSocket) {
 	b := make([]byte, wire.MaxPacket)
 	for {
@@ -71,14 +73,14 @@ func (a *attacker) countReplies(s *wireSocket) {
 			return
 		}
 		if err != nil {
-			continue // such as the ICMP error to an earlier packet
+			continue // for example the ICMP error for an earlier packet
 		}
 		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
 	}
 }
 
-// hoard makes connections from one address, and keeps them without a word. Admitted
-// counts those that it got.
+// hoard makes connections from one address and keeps them without sending anything.
+// Attack.Admitted counts the connections.
 func hoard(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -111,10 +113,10 @@ func hoard(a *attacker) error {
 	return nil
 }
 
-// halves makes connections and sends the first half of a message on each, and no
-// more. Admitted counts the connections. They agree on an ACK timeout of 17 ms and no
-// retries, after which an honest sender would have given up: the server waits for the
-// other half as long as it would, and no less than a second.
+// halves makes connections and sends only the first half of a message on each.
+// Attack.Admitted counts the connections. The requests name an ACK timeout of 17 ms
+// and no retries. The server waits for the second half until an honest sender would
+// have given up, and for at least a second.
 func halves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

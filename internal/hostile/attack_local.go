@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// babble sends the listener packets that are no requests, in many shapes, and counts
-// in Refused how often the server hung up.
+// babble sends malformed packets to the listener. Attack.Refused counts how often the
+// server closed the connection.
 func babble(a *attacker) error {
 	return a.eachRound(func() error {
 		s, err := newLocalSocket()
@@ -35,7 +35,7 @@ func babble(a *attacker) error {
 	})
 }
 
-// nonsense sends one thing that is no request, and returns how many bytes it had.
+// nonsense sends one malformed packet, and returns its length in bytes.
 func (a *attacker) nonsense(s localSocket) int {
 	good := localRequest(netip.AddrPortFrom(a.spec.Addr.Addr(), 1), a.spec.Addr)
 	switch a.rand.IntN(7) {
@@ -44,20 +44,21 @@ func (a *attacker) nonsense(s localSocket) int {
 	case 1: // a request with random bytes in it
 		copy(good[1+a.rand.IntN(20):], a.bytes(40))
 		return s.send(good)
-	case 2: // half of one
+	case 2: // half of a request
 		return s.send(good[:1+a.rand.IntN(localHeader-1)])
-	case 3: // one of another version
+	case 3: // a request of another protocol version
 		good[0] = byte(2 + a.rand.IntN(250))
 		return s.send(good)
-	case 4: // more private data than there may be
+	case 4: // more private data than the protocol allows
 		return s.send(append(good, a.bytes(300)...))
-	case 5: // descriptors, as many as one packet can carry: SCM_MAX_FD of unix(7)
+	// a request with as many descriptors as a packet can carry: SCM_MAX_FD of unix(7)
+	case 5:
 		var fds [253]int
 		for i := range fds {
 			fds[i] = s.fd
 		}
 		return s.send(good, fds[:]...)
-	default: // another message
+	default: // another type of message
 		good[1] = byte(1 + a.rand.IntN(255))
 		return s.send(good)
 	}
@@ -72,12 +73,12 @@ func (a *attacker) bytes(n int) []byte {
 }
 
 // crowdSize is how many sockets a crowd has at most. The limit of open descriptors
-// may stop it sooner.
+// may be reached earlier.
 const crowdSize = 4000
 
-// crowd connects again and again, sends a request that names the address it holds
-// each time, and keeps every socket and descriptor that it gets. Admitted counts the
-// requests that were accepted, Refused those that were not.
+// crowd opens connections without end, and keeps every socket and descriptor that it
+// gets. Each request names an address that the crowd holds. Attack.Admitted counts
+// the accepted requests, Attack.Refused the others.
 func crowd(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket
@@ -94,7 +95,7 @@ func crowd(a *attacker) error {
 		}
 		s, err := newLocalSocket()
 		if err != nil {
-			return nil // no more descriptors: what it has stays
+			return nil // out of descriptors; the open sockets stay open
 		}
 		src := netip.AddrPortFrom(a.spec.Addr.Addr(), s.bindNext(a.spec.Addr.Addr(), &port))
 		kept = append(kept, s)
@@ -108,8 +109,7 @@ func crowd(a *attacker) error {
 	return nil
 }
 
-// bindNext binds the name of the next port of an address that nobody has, and returns
-// the port.
+// bindNext binds the name of the next free port of an address, and returns the port.
 func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	for range 1 << 16 {
 		if *port++; *port != 0 && s.bind(localName(at.String(), *port)) == nil {
@@ -119,8 +119,8 @@ func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	return *port
 }
 
-// join sends a request, and counts the answer. The descriptors that come along stay
-// open in the process.
+// join sends a request and counts the answer. The process keeps the descriptors of
+// the answer open.
 func (a *attacker) join(s localSocket, src netip.AddrPort) {
 	limit := unix.NsecToTimeval(int64(time.Second))
 	dst := a.spec.Addr
@@ -142,13 +142,12 @@ func (a *attacker) join(s localSocket, src netip.AddrPort) {
 	})
 }
 
-// raiseDescriptors sets the limit of open descriptors to the highest value that the
-// process may have.
+// raiseDescriptors raises the limit of open descriptors as far as the process may.
 func raiseDescriptors() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
-		// Without it the crowd is smaller.
+		// If it fails, the crowd is smaller.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// scribble is a client, and writes random bytes into every mapping that it shares
-// with the server while messages are on their way. When a connection ends by that,
-// the client opens the next.
+// scribble runs a client, and writes random bytes into every mapping that it shares
+// with the server while messages are in flight. When that ends a connection, the
+// client opens the next one.
 func scribble(a *attacker) error {
 	c := &client{}
 	s := a.spec
@@ -19,14 +19,14 @@ func scribble(a *attacker) error {
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	defer func() { _, _ = c.finish() }() // it may have lost anything
+	defer func() { _, _ = c.finish() }() // its own losses do not matter
 	err := scribbleForever(a)
 	tally := c.report().Tally
 	a.count(func(n *Attack) { n.Admitted, n.Refused = tally.Opened, tally.Ends })
 	return err
 }
 
-// scribbleOverAll writes into every mapping that the process shares with another.
+// scribbleOverAll writes into every shared mapping of the process.
 func (a *attacker) scribbleOverAll(memory *os.File) error {
 	shared, err := sharedMappings()
 	for _, m := range shared {
@@ -38,7 +38,7 @@ func (a *attacker) scribbleOverAll(memory *os.File) error {
 // A mapping is memory that this process shares with another.
 type mapping struct{ from, to uint64 }
 
-// sharedMappings are the mappings of memory files: see proc_pid_maps(5) and
+// sharedMappings returns the mappings of memory files: see proc_pid_maps(5) and
 // memfd_create(2).
 func sharedMappings() (list []mapping, err error) {
 	f, err := os.Open("/proc/self/maps")
@@ -58,14 +58,14 @@ func sharedMappings() (list []mapping, err error) {
 	return list, nil
 }
 
-// hotBytes is how much of the beginning of a mapping has the counters and the first
-// slots of the rings, in which a random byte does the most harm.
+// hotBytes is the size of the beginning of a mapping, which has the counters and the
+// first slots of the rings. A random byte does the most harm there.
 const hotBytes = 8 << 10
 
-// scribbleOver writes up to 64 random bytes at each of a few random places. Other
-// goroutines and the server read there, which is what the attack is for. The kernel
-// writes in the name of /proc/self/mem, so that a mapping that is gone is an error
-// and no fault.
+// scribbleOver writes up to 64 random bytes at each of a few random places. The
+// client's goroutines and the server read there at the same time, as the attack
+// intends. It writes through /proc/self/mem, so that a mapping that was unmapped
+// meanwhile causes an error and no fault.
 func (a *attacker) scribbleOver(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from
@@ -74,7 +74,7 @@ func (a *attacker) scribbleOver(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			clear(b) // zero is a value that counters begin with
+			clear(b) // the counters begin with zero
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))
 		if err != nil {

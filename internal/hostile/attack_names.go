@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat binds the name of the exact address, which a client tries before that of the
-// wildcard, and counts in Received what clients send there. It first reports in
-// Rounds that it listens.
+// squat binds the name of the exact address, which a client tries before the name of
+// the wildcard. Attack.Received counts the packets that clients send there.
+// Attack.Rounds is 1 once squat listens.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -43,8 +43,8 @@ func squat(a *attacker) error {
 	return nil
 }
 
-// receiveFrom counts what a client sends until it hangs up, for 50 ms at most: an
-// honest client sends its request right after it has connected.
+// receiveFrom counts what a client sends until it closes the connection, for 50 ms at
+// most. An honest client sends its request right after connecting.
 func (a *attacker) receiveFrom(s localSocket) {
 	defer s.close()
 	limit := unix.NsecToTimeval(50e6)
@@ -61,13 +61,14 @@ func (a *attacker) receiveFrom(s localSocket) {
 	}
 }
 
-// forge asks to be connected under names that are not its own, in turn: an address
-// of another host, an address of this host whose socket it does not hold, and the
-// address of the server. Admitted counts the requests that were accepted.
+// forge sends requests with a source address that it does not hold. In turn the
+// source is an address of another host, an address of this host whose socket it does
+// not hold, and the address of the server. Attack.Admitted counts the accepted
+// requests.
 func forge(a *attacker) error {
 	dst := a.spec.Addr
 	sources := []netip.AddrPort{
-		netip.MustParseAddrPort("203.0.113.7:22"), // an address for documentation, RFC 5737
+		netip.MustParseAddrPort("203.0.113.7:22"), // an address reserved for documentation, RFC 5737
 		netip.AddrPortFrom(dst.Addr(), 1),
 		dst,
 		netip.MustParseAddrPort("127.0.0.1:0"),
@@ -83,14 +84,15 @@ func forge(a *attacker) error {
 	})
 }
 
-// honest sends a request that names the address that the sender holds.
+// honest sends a request whose source address the sender holds.
 func (a *attacker) honest() error {
 	src := netip.AddrPortFrom(a.spec.Addr.Addr(), uint16(10000+a.rand.IntN(50000)))
 	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
 }
 
-// request sends one request, from a socket with a name or without, and counts whether
-// it was accepted. What is accepted is given up at once.
+// request sends one request, from a socket that is bound to name unless name is
+// empty, and counts whether it was accepted. It closes an accepted connection at
+// once.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -100,7 +102,7 @@ func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	if name != "" {
 		err := s.bind(name)
 		if errors.Is(err, unix.EADDRINUSE) {
-			return nil // somebody has it: the next round has another
+			return nil // the port is taken; the next round tries another
 		}
 		if err != nil {
 			return err

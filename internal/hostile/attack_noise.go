@@ -9,10 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// noise sends packets that no protocol asks for: random bytes, damaged packets,
-// messages of connection management with random contents, and packets for random
-// queue pairs. The latter come from the address behind From, so that none is by
-// chance the first packet of a connection that a damaged request has asked for.
+// noise sends invalid packets: random bytes, damaged packets, connection messages
+// with random contents, and packets for random queue pairs. The packets for queue
+// pairs come from the address after From. From From, one of them could by chance be
+// the first packet of a connection that a damaged request has asked for.
 func noise(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -39,36 +39,38 @@ func noise(a *attacker) error {
 func (a *attacker) noisePacket(s, other *wireSocket) int {
 	to := a.spec.Addr.Addr()
 	switch a.rand.IntN(5) {
-	case 0: // no packet at all
+	case 0: // random bytes
 		return s.sendRaw(a.bytes(a.rand.IntN(1200)), to)
 	case 1: // a packet with a wrong ICRC
 		p := a.randomPacket(s, a.rand.Uint32N(1<<24))
 		return s.sendRaw(p.Bytes(), to)
-	case 2: // connection management: the header is right, the rest is random
+	case 2: // a connection message with a valid header and random contents
 		return s.sendMAD(a.randomMAD(), to)
-	case 3: // a request that is right but for a few bytes
+	case 3: // a valid request with a few bytes changed
 		p := newWirePeer(s, a.spec.Addr, a.rand)
 		m := p.request()
 		for range 1 + a.rand.IntN(3) {
 			m[wire.MADDataOffset+a.rand.IntN(wire.MADDataSize)] = byte(a.rand.Uint32())
 		}
 		return s.sendMAD(m, to)
-	default: // for a queue pair of another, if for any
+	default: // a packet for a random queue pair
 		return other.send(a.randomPacket(other, a.rand.Uint32N(1<<24)), to)
 	}
 }
 
-// randomMAD is a message of connection management with random contents.
+// randomMAD returns a connection message with random contents.
 func (a *attacker) randomMAD() *wire.MAD {
 	var m wire.MAD
 	copy(m[:], a.bytes(len(m)))
-	copy(m[:], []byte{1, 7, 2, 3}) // base version, class, its version, method: IBTA vol. 1, 16.7.1
+	// the common MAD header: base version, class, class version, method (IBTA vol. 1,
+	// 16.7.1)
+	copy(m[:], []byte{1, 7, 2, 3})
 	binary.BigEndian.PutUint16(m[4:], 0)
 	binary.BigEndian.PutUint16(m[16:], uint16(wire.AttrREQ)+uint16(a.rand.IntN(11)))
 	return &m
 }
 
-// opcodes are those of reliable connections and of datagrams.
+// opcodes lists the opcodes of reliable connections and of datagrams.
 var opcodes = []wire.Opcode{
 	wire.SendFirst, wire.SendMiddle, wire.SendLast, wire.SendLastImm, wire.SendOnly, wire.SendOnlyImm,
 	wire.WriteFirst, wire.WriteMiddle, wire.WriteLast, wire.WriteLastImm, wire.WriteOnly, wire.WriteOnlyImm,
@@ -77,7 +79,7 @@ var opcodes = []wire.Opcode{
 	wire.SendLastInv, wire.SendOnlyInv, wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP,
 }
 
-// randomPacket is a packet of any kind with random headers and payload, for a queue
+// randomPacket returns a packet with a random opcode, header and payload, for a queue
 // pair. It is not sealed.
 func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	op := opcodes[a.rand.IntN(len(opcodes))]
@@ -98,9 +100,9 @@ func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	return p
 }
 
-// vandalize makes a connection, and then sends packets on it that break the rules of
-// reliable connections, near the right sequence number. When the server ends the
-// connection, it makes the next.
+// vandalize makes a connection, and then sends packets on it that violate the
+// protocol, near the expected sequence number. When the server ends the connection,
+// vandalize makes the next one.
 func vandalize(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -122,7 +124,8 @@ func vandalize(a *attacker) error {
 		}
 		for range floodBurst {
 			out := a.randomPacket(s, p.serverQPN)
-			// Most are in the window, half of them just what is expected.
+			// Seven of eight packets are near the expected sequence number, half of these
+			// have it.
 			if a.rand.IntN(8) > 0 {
 				out.BTH().SetPSN(p.next.Add(a.rand.IntN(2) * (a.rand.IntN(64) - 32)))
 			}
@@ -139,10 +142,10 @@ func vandalize(a *attacker) error {
 	})
 }
 
-// inject makes an honest connection from one address, and sends from another what
-// could end it, with all that a peer knows of it but for the address: the GUID, the
-// numbers of the queue pairs and the sequence number. The connection has to go on.
-// The addresses are From and the one behind it.
+// inject makes an honest connection from From, and sends messages from the next
+// address that could end it. These messages have everything that the peer knows: the
+// GUID, the numbers of the queue pairs and the sequence number. Only their source
+// address is wrong. The connection has to stay open.
 func inject(a *attacker) error {
 	honest, err := openWire(a.spec.From)
 	if err != nil {
@@ -177,16 +180,16 @@ func (a *attacker) injectOnce(thief *wireSocket, p *wirePeer) int {
 	posing.wireSocket = thief
 	var m wire.MAD
 	switch a.rand.IntN(6) {
-	case 0: // a request with the GUID and the queue pair of the honest peer
+	case 0: // a new request with the GUID and the queue pair of the honest peer
 		posing.id = a.rand.Uint32()
 		return thief.sendMAD(posing.request(), to)
-	case 1: // the request of the honest peer, once more
+	case 1: // a copy of the honest peer's request
 		return thief.sendMAD(posing.request(), to)
-	case 2: // the end of the connection
+	case 2: // a request to disconnect (DREQ)
 		r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
 		r.Encode(&m, uint64(p.id))
 		return thief.sendMAD(&m, to)
-	case 3: // a refusal
+	case 3: // a reject (REJ)
 		r := wire.REJ{LocalID: p.id, RemoteID: p.serverID, Rejected: wire.AnsweredREP, Reason: 28}
 		r.Encode(&m, uint64(p.id))
 		return thief.sendMAD(&m, to)

@@ -11,10 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// misanswer answers every connection request that comes to From, and no client gets
-// an honest server there: the replies are refusals, random, or right but for random
-// fields, and packets that break the rules follow on the connections that come about.
-// Rounds counts the requests.
+// misanswer answers every connection request that arrives at From with wrong replies.
+// The replies are rejects, random bytes, or valid except for random fields. On
+// connections that open nevertheless, it sends packets that violate the protocol.
+// Attack.Rounds counts the requests.
 func misanswer(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -31,7 +31,7 @@ func misanswer(a *attacker) error {
 			return nil
 		}
 		if err != nil {
-			continue // such as the ICMP error to an earlier packet
+			continue // for example the ICMP error for an earlier packet
 		}
 		p, err := wire.Decode(s.in[:n])
 		if err != nil || p.Opcode() != wire.UDSendOnly {
@@ -47,7 +47,7 @@ func misanswer(a *attacker) error {
 	}
 }
 
-// misanswerOnce answers a request in one of several wrong ways.
+// misanswerOnce answers one request with a few wrong replies.
 func (a *attacker) misanswerOnce(s *wireSocket, r *wire.REQ, to netip.Addr) {
 	sent := 0
 	for range 1 + a.rand.IntN(3) {
@@ -57,12 +57,12 @@ func (a *attacker) misanswerOnce(s *wireSocket, r *wire.REQ, to netip.Addr) {
 			StartPSN: psn.New(a.rand.Uint32()), ResponderResources: 255, InitiatorDepth: 255, RNRRetry: 7,
 		}
 		switch a.rand.IntN(5) {
-		case 0: // a refusal for any reason
+		case 0: // a reject with a random reason
 			j := wire.REJ{RemoteID: r.LocalID, Reason: uint16(a.rand.IntN(40))}
 			copy(j.Info[:], a.bytes(len(j.Info)))
 			j.InfoLength = uint8(a.rand.IntN(128))
 			j.Encode(&m, uint64(r.LocalID))
-		case 1: // the wish for more time
+		case 1: // a request for more time (MRA)
 			w := wire.MRA{RemoteID: r.LocalID, ServiceTimeout: uint8(a.rand.IntN(8))}
 			w.Encode(&m, uint64(r.LocalID))
 		case 2: // a reply with random bytes in it
@@ -70,7 +70,8 @@ func (a *attacker) misanswerOnce(s *wireSocket, r *wire.REQ, to netip.Addr) {
 			for range 8 {
 				m[wire.MADDataOffset+8+a.rand.IntN(100)] = byte(a.rand.Uint32())
 			}
-		default: // a good reply, with the client's own GUID, and what it does not expect
+		// A valid reply with the client's own GUID, and resources that it does not expect.
+		default:
 			reply.Encode(&m, uint64(r.LocalID))
 		}
 		sent += s.sendMAD(&m, to)

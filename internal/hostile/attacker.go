@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// An attack is what an attacker does. It returns when its rounds are over, or when
-// the attacker is to stop.
+// An attack is the work of an attacker. It returns when its rounds are over, or when
+// the attacker is told to stop.
 type attack func(a *attacker) error
 
-// An attacker carries out one attack.
+// An attacker runs one attack.
 type attacker struct {
 	attack attack
 	spec   Spec
-	rand   *rand.Rand // for the goroutine of the attack
+	rand   *rand.Rand // used by the goroutine of the attack only
 	ctx    context.Context
 	stop   context.CancelFunc
-	done   *event // the rounds of the attack are over
-	ended  *event // the attack has returned
+	done   *event // happens when the rounds of the attack are over
+	ended  *event // happens when the attack has returned
 
 	mu     sync.Mutex
 	counts Attack
@@ -61,15 +61,15 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count changes what was counted.
+// count applies change to the counters.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.counts)
 }
 
-// eachRound calls round as often as the spec says, until it fails or the attacker is
-// to stop.
+// eachRound calls round as often as the spec says, until round fails or the attacker
+// is told to stop.
 func (a *attacker) eachRound(round func() error) error {
 	for n := 0; a.spec.Rounds == 0 || n < a.spec.Rounds; n++ {
 		if a.ctx.Err() != nil {
@@ -84,13 +84,14 @@ func (a *attacker) eachRound(round func() error) error {
 	return nil
 }
 
-// keep waits with what the attack has taken until the attacker is to stop.
+// keep reports that the rounds are over, and waits until the attacker is told to
+// stop. The attack keeps its resources meanwhile.
 func (a *attacker) keep() {
 	a.done.happen()
 	<-a.ctx.Done()
 }
 
-// pause waits, but not longer than the attacker may go on.
+// pause waits for d, or until the attacker is told to stop.
 func (a *attacker) pause(d time.Duration) {
 	if d <= 0 {
 		return

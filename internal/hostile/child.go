@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A role is what a child does.
+// A role is the work of a child process.
 type role interface {
-	// start begins, and says how far it came.
+	// start begins the work, and returns the first note for the parent.
 	start(s *Spec) (Note, error)
-	// report says what was counted up to now.
+	// report returns the counters.
 	report() Note
-	// await returns when the work is done that has an end.
+	// await returns when the work is over, for a role whose work ends by itself.
 	await()
-	// finish ends in order, and says what was counted in all.
+	// finish ends the work in an orderly way, and returns the final counters.
 	finish() (Note, error)
 }
 
 // IsChild reports whether this process was started by Start. Its main function, or
-// TestMain, must then return what Child returns, and do nothing else.
+// TestMain, must then exit with the result of Child, and do nothing else.
 func IsChild() bool { return os.Getenv(RoleEnv) != "" }
 
-// Child is the life of a child. It returns the exit status: 0 when it ended in
-// order, or because its parent went.
+// Child runs the role of a child process. It returns the exit status, which is 0 when
+// the child finished as ordered, or because its parent has ended.
 func Child() int {
 	err := live(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
 	if err != nil {
@@ -59,7 +59,7 @@ func live(name string, in io.Reader, out io.Writer) error {
 	return obey(r, orders, notes)
 }
 
-// obey answers orders until the child has finished, or its input has ended.
+// obey carries out orders until the child has finished, or its input has ended.
 func obey(r role, orders *json.Decoder, notes *json.Encoder) error {
 	for {
 		var o order
@@ -81,7 +81,7 @@ func obey(r role, orders *json.Decoder, notes *json.Encoder) error {
 	}
 }
 
-// with returns the note with an error, which may be nil.
+// with returns the note with the text of an error, which may be nil.
 func (n Note) with(err error) Note {
 	if err != nil {
 		n.Err = err.Error()

@@ -15,23 +15,25 @@ import (
 const (
 	defaultWindow = 4
 	defaultPace   = 2 * time.Millisecond
-	// redialAfter is the pause before a client dials again, when the last attempt
-	// failed.
+	// redialAfter is the pause before a client dials again after a failure. It is
+	// arbitrary.
 	redialAfter = 50 * time.Millisecond
-	// echoLimit is how long a client that finishes waits for echoes. It ends a hang.
+	// echoLimit bounds how long a finishing client waits for echoes, so that a test does
+	// not hang.
 	echoLimit = time.Minute
 )
 
-// A client sends messages to a server, and compares what comes back. Its fields
-// belong to its loop once that runs.
+// A client sends messages to a server, and compares the echoes. Only its loop uses
+// the fields once the loop runs.
 type client struct {
 	reactor.BaseHandler
 	node
-	spec   Spec
-	tally  Tally
-	lanes  []*lane
-	opened *event // every lane has had a connection, or failed to have one
-	ending *event // nil until the client finishes: all that was sent is back
+	spec  Spec
+	tally Tally
+	lanes []*lane
+	// happens when every lane has opened, or failed to open, a first connection
+	opened *event
+	ending *event // not nil once the client finishes; happens when all echoes have arrived
 }
 
 func (c *client) start(s *Spec) (Note, error) {
@@ -56,7 +58,8 @@ func (c *client) start(s *Spec) (Note, error) {
 		return Note{}, err
 	}
 	if s.Expendable {
-		return Note{}, nil // the server may be one that does not let it in
+		// The server may refuse the client, so start does not wait for connections.
+		return Note{}, nil
 	}
 	select {
 	case <-c.opened.done:
@@ -77,7 +80,7 @@ func (c *client) dialAll() {
 }
 
 func (c *client) report() (note Note) {
-	// It fails when the loop has ended, and then there is nothing to add.
+	// It fails when the loop has ended, and the tally then has no more to report.
 	_ = c.onLoop(func() {
 		note.Tally = c.tally
 		note.Tally.Took = slices.Clone(c.tally.Took)
@@ -87,7 +90,7 @@ func (c *client) report() (note Note) {
 
 func (c *client) await() {}
 
-// finish stops sending, waits for the echoes that are on their way, and closes.
+// finish stops sending, waits for the outstanding echoes, and closes.
 func (c *client) finish() (Note, error) {
 	over := newEvent()
 	err := c.onLoop(func() {
@@ -111,12 +114,13 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check ends the waiting of finish, and of start.
+// check ends the wait of start, and of finish, when its condition holds.
 func (c *client) check() {
 	all, idle := true, true
 	for _, l := range c.lanes {
 		all = all && l.tried
-		// A connection that an attack may end may also wait for ever.
+		// An attack may end or block an expendable connection, so finish does not wait for
+		// it.
 		idle = idle && (l.spare || l.sent == l.seen && l.state != laneDialing)
 	}
 	if all {
@@ -127,7 +131,7 @@ func (c *client) check() {
 	}
 }
 
-// OnTick fills the windows.
+// OnTick sends as many messages as the windows allow.
 func (c *client) OnTick(*reactor.Loop) time.Duration {
 	for _, l := range c.lanes {
 		l.pump()
@@ -135,7 +139,7 @@ func (c *client) OnTick(*reactor.Loop) time.Duration {
 	return c.spec.Pace
 }
 
-// OnOpen begins to send.
+// OnOpen starts sending on the connection.
 func (c *client) OnOpen(conn *reactor.Conn) { conn.Context().(*lane).open(conn) }
 
 // OnMessage compares an echo.
@@ -143,13 +147,13 @@ func (c *client) OnMessage(conn *reactor.Conn, msg reactor.Message) {
 	conn.Context().(*lane).echo(msg.Data())
 }
 
-// OnClose counts what is lost.
+// OnClose counts messages without an echo as lost.
 func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*lane).close(err) }
 
-// OnDialError counts a connection that did not open.
+// OnDialError counts the connection as failed.
 func (c *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*lane).refused(err) }
 
-// from is the address that the client dials from: any, unless the spec says which.
+// from returns the address that the client dials from: the one in the spec, or none.
 func (c *client) from() (from netip.AddrPort) {
 	if c.spec.From.IsValid() {
 		from = netip.AddrPortFrom(c.spec.From, 0)

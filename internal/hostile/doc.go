@@ -1,16 +1,16 @@
 // Package hostile attacks the library from other processes, while a client checks
-// that it loses nothing. The tests of this package (make hostile) and the program
-// internal/soak (make soak) use it.
+// that it loses no message and no connection. The tests of this package (make
+// hostile) and the program internal/soak (make soak) use it.
 //
-// A scene has a server, clients and attackers. Each is a process: the program starts
-// itself again, and the environment variable RoleEnv says what the child does. The
-// parent sends a Spec on the standard input of the child, and later orders; the child
+// A test has a server, clients and attackers, each in its own process. The program
+// starts itself again, with the child's role in the environment variable RoleEnv. The
+// parent sends a Spec and then orders on the standard input of the child. The child
 // answers each with a Note on its standard output. A child ends when its standard
-// input ends, so that none survives the program, and the kernel kills it when the
-// program dies.
+// input ends, and the kernel kills it when the program ends, so that no child
+// outlives the program.
 //
 // The server is an echo server on package reactor. A client sends messages to it, and
-// compares every byte that comes back. An attacker that has to keep to the protocol
-// first is a client that then writes into the memory that it shares with the server.
-// The others write their own packets.
+// compares every byte of the echoes. The attacker on shared memory runs such a
+// client, because it first needs valid connections. The other attackers make their
+// own packets.
 package hostile

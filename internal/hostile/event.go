@@ -4,7 +4,8 @@ package hostile
 
 import "sync"
 
-// An event happens once. Its methods may be called from any goroutine.
+// An event is something that happens at most once. Its methods may be called from any
+// goroutine.
 type event struct {
 	once sync.Once
 	done chan struct{} // closed when it has happened
@@ -12,5 +13,5 @@ type event struct {
 
 func newEvent() *event { return &event{done: make(chan struct{})} }
 
-// happen does nothing the second time.
+// happen marks the event as happened. Further calls do nothing.
 func (e *event) happen() { e.once.Do(func() { close(e.done) }) }

@@ -23,34 +23,34 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// settleLimit is how long a server may take to give back what an attack took. It ends
-// a hang: reactor.Config.DrainTimeout is part of it.
+// settleLimit is how long a server may take to release what an attack used. It bounds
+// a hanging test. It has to be longer than reactor.Config.DrainTimeout.
 const settleLimit = 90 * time.Second
 
-// sameUser leaves a process with the user of the test.
+// sameUser starts a process with the user of the test.
 const sameUser = -1
 
-// otherUser is the ID of a user that is neither root nor the one of the test. No
-// account needs to have it; the number is arbitrary.
+// otherUser is the ID of a user that is neither root nor the user of the test. No
+// account with the number has to exist; the number is arbitrary.
 const otherUser = 54321
 
-// A scene is a server, and a client that must lose nothing.
+// A scene is a server, and a client that must lose no message and no connection.
 type scene struct {
 	t      *testing.T
 	addr   netip.AddrPort
 	server *hostile.Process
 	client *hostile.Process
-	before hostile.Usage // of the server, with the client connected
+	before hostile.Usage // usage of the server before the attack, with the client connected
 	state  hostile.ServerState
-	// slack is how many mappings more than before the server may have in the end. The
-	// Go runtime, and the buffers of a loop until they are trimmed, have some.
+	// slack is how many more mappings the server may have in the end. The Go runtime may
+	// add some, and the buffers of a loop stay until they are trimmed.
 	slack int
 }
 
 // begin starts a server and a client with some connections, on the local path unless
-// the spec names another.
+// the spec names another path.
 func begin(t *testing.T, s hostile.Spec) *scene {
-	t.Parallel() // each test counts what its own processes have
+	t.Parallel() // each test counts the resources of its own processes
 	if !s.Addr.IsValid() {
 		s.Addr = netip.MustParseAddrPort("127.0.0.1:0")
 	}
@@ -65,7 +65,7 @@ func begin(t *testing.T, s hostile.Spec) *scene {
 	return sc
 }
 
-// start starts a process, and has it end with the test.
+// start starts a process, which is killed when the test ends.
 func start(t *testing.T, r hostile.Role, uid int, s hostile.Spec) (*hostile.Process, hostile.Note) {
 	t.Helper()
 	p, note, err := hostile.Start(r, uid, &s)
@@ -74,7 +74,7 @@ func start(t *testing.T, r hostile.Role, uid int, s hostile.Spec) (*hostile.Proc
 	return p, note
 }
 
-// start starts a process that is to dial the server.
+// start starts a process that dials the server.
 func (sc *scene) start(r hostile.Role, uid int, s hostile.Spec) (*hostile.Process, hostile.Note) {
 	sc.t.Helper()
 	s.Addr = sc.addr
@@ -102,7 +102,7 @@ func (sc *scene) report(p *hostile.Process) hostile.Note {
 	return note
 }
 
-// echoes waits until the client has had so many more.
+// echoes waits until the client has received n more echoes.
 func (sc *scene) echoes(n uint64) {
 	sc.t.Helper()
 	want := sc.report(sc.client).Tally.Echoes + n
@@ -114,7 +114,7 @@ func (sc *scene) eventually(is func() bool, what string) {
 	require.Eventually(sc.t, is, settleLimit, 20*time.Millisecond, what)
 }
 
-// usage is what the server has of the system.
+// usage returns the resources that the server uses.
 func (sc *scene) usage() hostile.Usage {
 	sc.t.Helper()
 	u, err := hostile.UsageOf(sc.server.PID())
@@ -123,7 +123,7 @@ func (sc *scene) usage() hostile.Usage {
 }
 
 // settled waits until the server has no more connections, descriptors and mappings
-// than before the attack, but for the slack.
+// than before the attack, except for the slack.
 func (sc *scene) settled() {
 	sc.t.Helper()
 	const slackDescriptors = 2
@@ -147,8 +147,8 @@ func (sc *scene) settled() {
 	}
 }
 
-// grewBy requires that the server never had more memory than so much over what it
-// had before.
+// grewBy requires that the memory of the server has never exceeded the memory before
+// the attack by limit bytes or more.
 func (sc *scene) grewBy(limit uint64) {
 	sc.t.Helper()
 	grown := int64(sc.usage().Peak) - int64(sc.before.Resident)
@@ -156,8 +156,8 @@ func (sc *scene) grewBy(limit uint64) {
 	require.Less(sc.t, grown, int64(limit*memoryFactor))
 }
 
-// end requires that the client lost nothing and still gets its echoes, that the
-// server is as it was before, and that both end in order.
+// end requires that the client lost nothing and still gets echoes, that the server
+// uses no more than before, and that both finish without an error.
 func (sc *scene) end() {
 	sc.t.Helper()
 	sc.echoes(100)
@@ -173,5 +173,5 @@ func (sc *scene) end() {
 // addrs counts the addresses that newAddr has given out.
 var addrs atomic.Uint32
 
-// newAddr is an address of this host that no other process of a test has.
+// newAddr returns an address of this host that no other process of the tests has.
 func newAddr() netip.Addr { return hostile.Addr(int(addrs.Add(1))) }

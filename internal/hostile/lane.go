@@ -11,31 +11,31 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A laneState is how far the connection of a lane has come.
+// A laneState is the state of the connection of a lane.
 type laneState uint8
 
 const (
-	laneIdle    laneState = iota // there is none, and nothing was dialed
+	laneIdle    laneState = iota // no connection, and no dial
 	laneDialing                  // dialed, and neither open nor refused
-	laneOpen                     // messages are sent
-	laneClosing                  // closed by this side, which is still to be confirmed
+	laneOpen                     // open, messages are sent
+	laneClosing                  // closed by this side, OnClose is still to come
 )
 
-// A lane is a sequence of connections to the server, one after the other: when one
-// ends, the next is dialed. It belongs to the loop of its client.
+// A lane is a sequence of connections to the server. When a connection ends, the lane
+// dials the next one. Only the loop of its client uses it.
 type lane struct {
 	client *client
-	addr   netip.AddrPort // of the server
-	spare  bool           // a connection may end: see Spec.Expendable
+	addr   netip.AddrPort // address of the server
+	spare  bool           // the attack may end its connections: see Spec.Expendable
 	seed   uint64
 	state  laneState
 	conn   *reactor.Conn // not nil from laneOpen to laneClosing
-	dialed time.Time     // when the last connection was dialed
-	tried  bool          // a first connection has opened, or failed
+	dialed time.Time     // time of the last dial
+	tried  bool          // the first connection has opened, or has failed
 
-	sent, seen uint64      // messages sent, and echoes of them, over all connections
-	begun      uint64      // sent, when the present connection opened
-	times      []time.Time // when each message that is on its way was sent, by number
+	sent, seen uint64      // messages sent and echoes received, over all connections
+	begun      uint64      // value of sent when the present connection opened
+	times      []time.Time // send time of each outstanding message, by number modulo length
 	out, want  [maxMessage]byte
 }
 
@@ -43,7 +43,7 @@ func newLane(c *client, index int, addr netip.AddrPort, spare bool) *lane {
 	return &lane{client: c, addr: addr, spare: spare, seed: c.spec.Seed<<16 + uint64(index), times: make([]time.Time, c.spec.Window)}
 }
 
-// dial begins a connection, unless the client finishes.
+// dial starts a connection, unless the client is finishing.
 func (l *lane) dial() {
 	c := l.client
 	if c.ending != nil {
@@ -81,7 +81,7 @@ func (l *lane) refused(err error) {
 	l.redial()
 }
 
-// failed counts a connection that did not open, or did not last.
+// failed counts a connection that did not open, or that ended early.
 func (l *lane) failed(err error) {
 	t := &l.client.tally
 	if l.spare {
@@ -94,7 +94,7 @@ func (l *lane) failed(err error) {
 	}
 }
 
-// giveUp stops waiting for the echoes of a connection that is over.
+// giveUp counts the outstanding echoes of a closed connection as lost.
 func (l *lane) giveUp() {
 	if !l.spare {
 		l.client.tally.Lost += l.sent - l.seen
@@ -102,7 +102,7 @@ func (l *lane) giveUp() {
 	l.seen = l.sent
 }
 
-// close takes note of the end of a connection. Without an error this side closed it.
+// close handles the end of a connection. err is nil if this side closed it.
 func (l *lane) close(err error) {
 	l.state, l.conn = laneIdle, nil
 	if err != nil && l.client.ending == nil {
@@ -117,7 +117,7 @@ func (l *lane) close(err error) {
 	}
 }
 
-// pump sends what the window has room for.
+// pump sends as many messages as the window allows.
 func (l *lane) pump() {
 	spec := &l.client.spec
 	for l.state == laneOpen && l.client.ending == nil && l.sent-l.seen < uint64(spec.Window) {
@@ -130,7 +130,8 @@ func (l *lane) pump() {
 			return // the next tick tries again
 		}
 		if err != nil {
-			// The connection is ending, or Abort ends it: OnClose follows.
+			// The connection is ending already, or Abort ends it; OnClose follows in both
+			// cases.
 			_ = l.conn.Abort(err)
 			return
 		}
@@ -139,22 +140,23 @@ func (l *lane) pump() {
 	}
 }
 
-// rest closes a connection that has sent what it was to send, when all is back.
+// rest closes a connection that has sent all its messages, once all echoes have
+// arrived.
 func (l *lane) rest() {
 	if l.seen == l.sent {
 		l.state = laneClosing
-		// It fails when the connection is ending already, and OnClose follows then too.
+		// Close fails if the connection is ending already; OnClose follows in both cases.
 		_ = l.conn.Close()
 	}
 }
 
-// echo compares the answer to the oldest message: they come in order.
+// echo compares an echo with the oldest outstanding message. Echoes arrive in order.
 func (l *lane) echo(got []byte) {
 	t := &l.client.tally
 	switch {
 	case l.seen < l.sent && bytes.Equal(got, message(l.want[:], l.seed, l.seen)):
 		t.Echoes++
-	case l.spare: // whom it talks to may send anything
+	case l.spare: // a hostile server may send anything
 	default:
 		t.Damaged++
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// When a server has run out of descriptors, its connections go on, who comes then is
-// refused, and it recovers when the descriptors are free again.
+// A server without free descriptors keeps its connections and refuses new ones. It
+// admits clients again when descriptors are free.
 func TestDescriptorLimit(t *testing.T) {
 	sc := begin(t, hostile.Spec{Descriptors: 100})
 	crowd, _ := sc.start(hostile.RoleCrowd, sameUser, hostile.Spec{Seed: 1, Rounds: 200})
@@ -27,8 +27,8 @@ func TestDescriptorLimit(t *testing.T) {
 	sc.end()
 }
 
-// One user who takes all connections that it can get leaves room for others, and the
-// server has far fewer mappings than vm.max_map_count allows.
+// When one user opens as many connections as the server admits, there is room for
+// other users, and the server has far fewer mappings than vm.max_map_count allows.
 func TestCrowdOfOneUser(t *testing.T) {
 	needsRoot(t)
 	sc := begin(t, hostile.Spec{AnyUser: true})

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The local path as package soft speaks it: a message is one packet of a Unix socket
-// of type SOCK_SEQPACKET, in the layout of provider/soft/rendezvous_codec.go. An
-// attacker has it from there, as anybody can.
+// The protocol of the local path. A message is one packet of a Unix socket of type
+// SOCK_SEQPACKET, in the layout of provider/soft/rendezvous_codec.go, which attackers
+// can read too.
 const (
 	localHeader  = 64
 	localVersion = 1
@@ -23,17 +23,17 @@ const (
 	localREP     = 3
 )
 
-// localName is the name of a listener's socket. host is an address, or "*4" for the
-// wildcard of IPv4.
+// localName returns the name of a listener's socket. host is an address, or "*4" for
+// the IPv4 wildcard.
 func localName(host string, port uint16) string {
 	return fmt.Sprintf("@rdmaloop/1/tcp/%s/%d", host, port)
 }
 
-// localRequest is a request that names these addresses.
+// localRequest returns a request from src to dst.
 func localRequest(src, dst netip.AddrPort) []byte {
 	b := make([]byte, localHeader)
 	b[0], b[1] = localVersion, localREQ
-	binary.LittleEndian.PutUint32(b[8:], 0x1234) // any queue pair number
+	binary.LittleEndian.PutUint32(b[8:], 0x1234) // an arbitrary queue pair number
 	b[20], b[21], b[22], b[23] = 1, 1, 7, 7      // resources, depth, retry counts
 	binary.LittleEndian.PutUint16(b[24:], src.Port())
 	binary.LittleEndian.PutUint16(b[26:], dst.Port())
@@ -43,11 +43,11 @@ func localRequest(src, dst netip.AddrPort) []byte {
 	return b
 }
 
-// A localSocket is an attacker's socket.
+// A localSocket is a Unix socket of an attacker.
 type localSocket struct{ fd int }
 
-// localTimeout ends a wait for an answer that does not come: SO_RCVTIMEO of
-// socket(7). The server hangs up on a silent client sooner.
+// localTimeout bounds the wait for an answer: SO_RCVTIMEO of socket(7). The server
+// closes the connection of a silent client earlier.
 const localTimeout = 20 * time.Second
 
 func newLocalSocket() (localSocket, error) {
@@ -71,7 +71,7 @@ func (s localSocket) bind(name string) error {
 	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: name})
 }
 
-// connect connects to whoever holds one of the names, the first that somebody has.
+// connect connects to the first of the names on which a process listens.
 func (s localSocket) connect(names ...string) (err error) {
 	for _, name := range names {
 		if err = unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}); !errors.Is(err, unix.ECONNREFUSED) {
@@ -81,7 +81,8 @@ func (s localSocket) connect(names ...string) (err error) {
 	return err
 }
 
-// send reports how many bytes the other side took: none when it has hung up.
+// send sends a packet, and returns its length, or 0 when the peer has closed the
+// connection.
 func (s localSocket) send(packet []byte, fds ...int) int {
 	var rights []byte
 	if len(fds) > 0 {
@@ -93,15 +94,15 @@ func (s localSocket) send(packet []byte, fds ...int) int {
 	return len(packet)
 }
 
-// An answer is what came back to a request.
+// An answer is the reply to a request.
 type answer struct {
 	kind byte
 	size int
 	fds  []int
 }
 
-// receive waits for one packet. It reports false when the other side has hung up, or
-// the time is over.
+// receive waits for one packet. It reports false when the peer has closed the
+// connection, or after localTimeout.
 func (s localSocket) receive() (a answer, ok bool) {
 	packet, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*8))
 	n, nRights, _, _, err := unix.Recvmsg(s.fd, packet, rights, unix.MSG_CMSG_CLOEXEC)
@@ -128,7 +129,7 @@ func (a answer) close() {
 	}
 }
 
-// hungUp waits until the other side has hung up, and reports whether it has.
+// hungUp waits until the peer closes the connection, and reports whether it did.
 func (s localSocket) hungUp() bool {
 	var b [1]byte
 	for {

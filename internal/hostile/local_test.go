@@ -14,15 +14,15 @@ import (
 
 const mebi = 1 << 20
 
-// needsRoot skips where a process can not be started as another user.
+// needsRoot skips the test where it can not start a process as another user.
 func needsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
 	}
 }
 
-// A client that writes random bytes into all memory that it shares with the server
-// costs its own connections only.
+// A client that writes random bytes into the memory that it shares with the server
+// loses only its own connections.
 func TestScribbler(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	did := sc.attack(hostile.RoleScribbler, sameUser, hostile.Spec{Conns: 4, Seed: 7, Rounds: 1000})
@@ -41,8 +41,8 @@ func TestBabbler(t *testing.T) {
 	sc.end()
 }
 
-// A request that names an address of another host, or a port whose name the sender
-// does not hold, is refused.
+// The server refuses a request that names an address of another host, or a port whose
+// name the sender does not hold.
 func TestForger(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	did := sc.attack(hostile.RoleForger, sameUser, hostile.Spec{Rounds: 40})
@@ -51,18 +51,19 @@ func TestForger(t *testing.T) {
 	sc.end()
 }
 
-// A request that names the address that its sender holds is accepted: those of a
-// forger are refused for what they name, and nothing else.
+// The server accepts requests of the forger when they name the address that the
+// forger holds. So it refuses the other requests for their source address, and for no
+// other reason.
 func TestHonestRequest(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	did := sc.attack(hostile.RoleForger, sameUser, hostile.Spec{Rounds: 20, Honest: true})
 	t.Logf("%+v", did)
-	require.NotZero(t, did.Admitted) // a port may be taken by chance
+	require.NotZero(t, did.Admitted) // not 20, because a port may be taken by chance
 	require.Zero(t, did.Refused)
 	sc.end()
 }
 
-// By default, another user is not let in.
+// By default the server refuses the requests of another user.
 func TestOtherUser(t *testing.T) {
 	needsRoot(t)
 	sc := begin(t, hostile.Spec{})
@@ -77,8 +78,8 @@ func TestOtherUser(t *testing.T) {
 	sc.end()
 }
 
-// The name of the exact address belongs to another user, and the server listens on
-// the wildcard: clients still reach the server, and tell the other user nothing.
+// Another user has bound the name of the exact address, and the server listens on the
+// wildcard. Clients still reach the server, and send nothing to the other user.
 func TestSquatter(t *testing.T) {
 	needsRoot(t)
 	sc := begin(t, hostile.Spec{Addr: netip.MustParseAddrPort("0.0.0.0:0")})

@@ -43,7 +43,7 @@ func (m *madServer) finish() (Note, error) {
 	return note, err
 }
 
-// scribbleForever writes until the attacker is to stop.
+// scribbleForever writes into all shared mappings until the attacker is told to stop.
 func scribbleForever(a *attacker) error {
 	memory, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
 	if err != nil {

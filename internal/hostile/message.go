@@ -7,16 +7,16 @@ import (
 	"math/rand/v2"
 )
 
-// Sizes of a client's messages in bytes. The least has room for the number of the
-// message; the most is what reactor.Config.MaxMessage is by default.
+// Sizes of a client's messages in bytes. The smallest has room for the number of the
+// message; the largest is the default of reactor.Config.MaxMessage.
 const (
 	minMessage = 16
 	maxMessage = 4096
 )
 
-// message writes message number n of a connection into b, and returns as much of b
-// as it takes. Size and bytes are pseudo-random, and the same for the same numbers.
-// b has room for maxMessage bytes.
+// message writes message number n of a connection into b, and returns its part of b.
+// Size and bytes are pseudo-random, and a function of seed and n. b has room for
+// maxMessage bytes.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
@@ -26,8 +26,8 @@ func message(b []byte, seed, n uint64) []byte {
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)
 	binary.LittleEndian.PutUint64(b[8:], n)
-	// The rest changes with every byte and every message. A generator for each word
-	// would be most of the work of a client.
+	// All bytes differ between messages. Calling the generator for each word would be
+	// most of the work of a client.
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))

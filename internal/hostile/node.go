@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// shutdownLimit ends a shutdown that hangs. It is far more than
+// shutdownLimit bounds a hanging shutdown. It is far longer than
 // reactor.Config.DrainTimeout.
 const shutdownLimit = time.Minute
 
@@ -22,8 +22,8 @@ type node struct {
 	engine *reactor.Engine
 }
 
-// open makes a node, with the default settings where the spec does not say
-// otherwise.
+// open opens the device and the engine, with the default settings except for those in
+// the spec.
 func (n *node) open(s *Spec, h reactor.Handler) error {
 	settings := &soft.Config{Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress}
 	if s.AnyUser {
@@ -43,14 +43,14 @@ func (n *node) open(s *Spec, h reactor.Handler) error {
 	return err
 }
 
-// close ends all connections in order, and the device.
+// close closes all connections, the engine and the device.
 func (n *node) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownLimit)
 	defer cancel()
 	return errors.Join(n.engine.Shutdown(ctx), n.device.Close())
 }
 
-// onLoop runs fn on the loop, and waits until it has.
+// onLoop runs fn on the loop, and waits until it has returned.
 func (n *node) onLoop(fn func()) error {
 	done := make(chan struct{})
 	if err := n.engine.Loop(0).Post(func() { fn(); close(done) }); err != nil {
@@ -60,7 +60,7 @@ func (n *node) onLoop(fn func()) error {
 	return nil
 }
 
-// counters are those of the device, by name.
+// counters returns the counters of the device by name.
 func (n *node) counters() map[string]uint64 {
 	devices, err := n.device.Devices()
 	if err != nil {

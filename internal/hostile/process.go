@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// patience is how long a child may take for an answer. It ends a hang, and is no
-// measure of anything: nine test runs may share two processors.
+// patience bounds the wait for an answer of a child, so that the parent does not
+// hang. It is long because nine test runs may share two processors.
 const patience = 2 * time.Minute
 
-// A Process is a child, seen from its parent. Its methods belong to one goroutine at
-// a time.
+// A Process is a child process, as its parent uses it. Only one goroutine at a time
+// may call its methods.
 type Process struct {
 	Role  Role
 	cmd   *exec.Cmd
@@ -27,21 +27,22 @@ type Process struct {
 	ended bool
 }
 
-// Start starts this program again in a role, and waits until it has begun. uid is
-// the user that the child belongs to; a negative number leaves the user as it is.
-// The first note of the child has, for a server, its address. When the child could
-// not begin, the error says why, and there is no Process.
+// Start starts this program again in a role, and waits until the role has started.
+// The child runs as the user uid; a negative number keeps the user. The first note of
+// a server has its address. When the child could not start, the error says why, and
+// the Process is nil.
 func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
-	// The interrupt from the keyboard goes to the process group of the parent only.
-	// PR_SET_PDEATHSIG goes by the end of the thread that forked, see prctl(2). A
-	// thread of the Go runtime ends only with a goroutine that is locked to it.
+	// The child has its own process group, so that an interrupt from the keyboard goes to
+	// the parent only. PR_SET_PDEATHSIG sends its signal when the thread that forked
+	// ends, see prctl(2). A thread of the Go runtime ends only with a goroutine that is
+	// locked to it.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
-		p.cmd.Dir = "/" // the directory of a test may be closed to other users
+		p.cmd.Dir = "/" // other users may have no access to the directory of a test
 	}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -64,17 +65,17 @@ func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	return p, note, nil
 }
 
-// PID is the process ID.
+// PID returns the process ID.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Report asks the child what it has counted up to now.
+// Report returns the counters of the child.
 func (p *Process) Report() (Note, error) { return p.ask(orderReport) }
 
-// Await waits until an attacker has carried out all its rounds.
+// Await waits until an attacker has finished its rounds, and returns its counters.
 func (p *Process) Await() (Note, error) { return p.ask(orderAwait) }
 
-// Finish has the child end in order, and waits until it has. A client first waits
-// for the echoes that are on their way.
+// Finish makes the child finish, and waits until it has ended. A client first waits
+// for its outstanding echoes.
 func (p *Process) Finish() (Note, error) {
 	if p.ended {
 		return Note{}, os.ErrProcessDone
@@ -92,27 +93,27 @@ func (p *Process) Finish() (Note, error) {
 	return note, nil
 }
 
-// Kill ends the child with SIGKILL, and waits until it is gone. It does nothing when
-// the child has ended.
+// Kill ends the child with SIGKILL, and waits until it has ended. It does nothing
+// when the child has ended already.
 func (p *Process) Kill() {
 	if p.ended {
 		return
 	}
 	p.ended = true
-	// The process may have ended by itself.
+	// The signal fails if the process has ended by itself.
 	_ = p.cmd.Process.Kill()
 	p.stdin.Close()
 	_ = p.cmd.Wait()
 }
 
-// Stop stops the child with SIGSTOP, and Continue lets it go on.
+// Stop stops the child with SIGSTOP, until Continue is called.
 func (p *Process) Stop() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Continue undoes Stop.
+// Continue continues a stopped child with SIGCONT.
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// ask sends something to the child, and returns its answer. A child that does not
-// answer in time is killed.
+// ask sends the spec or an order to the child, and returns its answer. A child that
+// does not answer in time is killed.
 func (p *Process) ask(what any) (note Note, err error) {
 	overdue := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
 	err = json.NewEncoder(p.stdin).Encode(what)

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// Clients that are killed with messages on their way leave nothing behind.
+// The server releases all resources of clients that are killed with messages in
+// flight.
 func TestKilledClients(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	for seed := range uint64(5) {
@@ -21,8 +22,8 @@ func TestKilledClients(t *testing.T) {
 	sc.end()
 }
 
-// A client that stands still with messages on their way holds up nobody, and goes on
-// where it was.
+// A client that is stopped with messages in flight does not delay other clients, and
+// loses nothing when it continues.
 func TestStoppedClient(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	other, _ := sc.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 20, Seed: 3})
@@ -35,7 +36,7 @@ func TestStoppedClient(t *testing.T) {
 	sc.end()
 }
 
-// One that is killed while it stands still leaves nothing behind.
+// The server releases all resources of a client that is killed while it is stopped.
 func TestStoppedAndKilledClient(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	other, _ := sc.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 20, Seed: 3})
@@ -45,7 +46,7 @@ func TestStoppedAndKilledClient(t *testing.T) {
 	sc.end()
 }
 
-// A server that is killed ends the connections of its clients at once.
+// When a server is killed, the connections of its clients end at once.
 func TestKilledServer(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	sc.server.Kill()
@@ -54,8 +55,8 @@ func TestKilledServer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A server that stands still for a moment loses nothing, on either path, and then
-// admits those who came meanwhile.
+// A server that is stopped for a short time loses nothing, on either path. When it
+// continues, it admits the clients that have asked meanwhile.
 func TestStoppedServer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -68,7 +69,7 @@ func TestStoppedServer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			sc := c.begin(t, hostile.Spec{})
 			require.NoError(t, sc.server.Stop())
-			// It does not wait for its connections, which can not open yet.
+			// start of an expendable client does not wait for its connections.
 			late, _ := sc.start(hostile.RoleClient, sameUser, c.spec(hostile.Spec{Conns: 4, Expendable: true, Messages: 20}))
 			require.Zero(t, sc.report(late).Tally.Opened)
 			require.NoError(t, sc.server.Continue())

@@ -2,6 +2,6 @@
 
 package hostile_test
 
-// memoryFactor is by how much the race detector may multiply memory: its
-// documentation says 5 to 10 times.
+// memoryFactor is the factor by which the race detector may increase memory use: its
+// documentation says 5 to 10.
 const memoryFactor = 10

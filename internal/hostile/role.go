@@ -4,14 +4,14 @@ package hostile
 
 import "fmt"
 
-// A Role names what a child does.
+// A Role is the name of the work of a child process.
 type Role string
 
-// Roles.
+// Roles of honest processes, and of a server on the local path that is not.
 const (
-	// RoleServer sends back what it receives.
+	// RoleServer sends every message back.
 	RoleServer Role = "server"
-	// RoleClient sends messages, and compares what comes back.
+	// RoleClient sends messages, and compares the echoes.
 	RoleClient Role = "client"
 	// RoleMadServer is a server that writes random bytes into all memory that it
 	// shares with its clients.

@@ -9,13 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// maxBacklog is how many messages a server keeps for a client that does not take
-// its echoes. No client has so many on their way.
+// maxBacklog is how many echoes a server keeps for a client that does not take them.
+// No client has so many messages in flight.
 const maxBacklog = 256
 
 var errBacklog = errors.New("the client does not take its echoes")
 
-// A server sends back what it receives.
+// A server sends every message back.
 type server struct {
 	reactor.BaseHandler
 	node
@@ -47,27 +47,28 @@ func (s *server) finish() (Note, error) {
 	return note, s.close()
 }
 
-// A backlog holds, in order, messages that found the send queue full.
+// A backlog holds, in order, the echoes that found the send queue full.
 type backlog struct{ held []*reactor.Buffer }
 
-// OnOpen gives the connection its backlog.
+// OnOpen gives the connection an empty backlog.
 func (s *server) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
 
-// OnMessage sends the message back, or keeps it until there is room.
+// OnMessage sends the message back, or puts it into the backlog when the send queue
+// is full.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	late := c.Context().(*backlog)
 	if len(late.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
 		return
 	}
 	if len(late.held) == maxBacklog {
-		// The connection may be ending already.
+		// Abort fails if the connection is ending already.
 		_ = c.Abort(errBacklog)
 		return
 	}
 	late.held = append(late.held, msg.Keep())
 }
 
-// OnWritable sends what was kept.
+// OnWritable sends the backlog.
 func (s *server) OnWritable(c *reactor.Conn) {
 	late := c.Context().(*backlog)
 	for len(late.held) > 0 && c.SendBuffer(late.held[0]) == nil {
@@ -75,7 +76,7 @@ func (s *server) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// OnClose gives back what could not be sent any more.
+// OnClose releases the backlog.
 func (s *server) OnClose(c *reactor.Conn, _ error) {
 	for _, buf := range c.Context().(*backlog).held {
 		buf.Release()

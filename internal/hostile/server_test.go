@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// A server that writes random bytes into the memory that it shares with its clients
-// costs them their connections to it, and no others.
+// When a server writes random bytes into the memory that it shares with its clients,
+// they lose their connections to that server, and no others.
 func TestMadServer(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	mad, note := start(t, hostile.RoleMadServer, sameUser, hostile.Spec{Addr: netip.MustParseAddrPort("127.0.0.1:0"), Seed: 9})
@@ -23,8 +23,8 @@ func TestMadServer(t *testing.T) {
 	sc.end()
 }
 
-// A server on the wire that answers in wrong ways costs clients their connections to
-// it, and no others.
+// When a server on the wire path answers with wrong replies, its clients lose their
+// connections to that server, and no others.
 func TestMadWireServer(t *testing.T) {
 	sc := onWire(t, hostile.Spec{})
 	from := newAddr()
@@ -35,8 +35,9 @@ func TestMadWireServer(t *testing.T) {
 	sc.end()
 }
 
-// survives has a client with connections to an honest server and to a mad one, and
-// requires that it loses none to the honest one, and does not grow.
+// survives starts a client with connections to an honest server and to a hostile one.
+// It requires that the client keeps its connections to the honest server, and that
+// its memory does not grow.
 func survives(sc *scene, s hostile.Spec) {
 	sc.t.Helper()
 	s.Conns, s.Seed = 4, 3

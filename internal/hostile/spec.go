@@ -13,129 +13,132 @@ import (
 // name of the role.
 const RoleEnv = "RDMALOOP_HOSTILE_ROLE"
 
-// A Spec says what a child does. Fields that the role has no use for are ignored.
+// A Spec configures a child. A role ignores the fields that it does not use.
 type Spec struct {
-	// Path is the path of the device. On PathWire, From is the address that a
-	// client or attacker sends from.
+	// Path is the path of the device. On PathWire, a client or attacker sends from the
+	// address From.
 	Path soft.Path
 	From netip.Addr
-	// Addr is where a server listens, and whom a client or attacker dials.
+	// Addr is the address at which a server listens, and which a client or attacker
+	// dials.
 	Addr netip.AddrPort
-	// Also is a second server. A client has as many connections to it again, which
-	// may end: see Expendable. The zero value means none.
+	// Also is the address of a second server. A client opens as many connections to it as
+	// to Addr; these may end: see Expendable. The zero value means no second server.
 	Also netip.AddrPort
-	// Seed is that of the pseudo-random numbers: equal seeds give equal messages and
+	// Seed is the seed of the pseudo-random numbers: equal seeds give equal messages and
 	// attacks.
 	Seed uint64
 
 	// Conns is the number of connections. Zero means 1.
 	Conns int
-	// Window is how many messages of one connection of a client are on their way
-	// at most. Zero means 4.
+	// Window is how many messages a client has in flight on one connection at most. Zero
+	// means 4.
 	Window int
-	// Pace is the pause of a client between two bursts. Zero means 2 ms.
+	// Pace is the pause of a client between two bursts of messages. Zero means 2 ms.
 	Pace time.Duration
-	// Messages is after how many echoes a client closes a connection and dials
-	// again. Zero means never.
+	// Messages is the number of echoes after which a client closes a connection and dials
+	// again. Zero means that it never does.
 	Messages int
-	// Expendable means that an attack may end the client's connections. It then
-	// dials again, and counts such an end in Tally.Ends instead of Tally.Failed.
+	// Expendable means that an attack may end the client's connections. The client then
+	// dials again, and counts the end in Tally.Ends instead of Tally.Failed.
 	Expendable bool
-	// Timed makes a client keep how long each connection took to open: Tally.Took.
+	// Timed makes a client record in Tally.Took how long each connection took to open.
 	Timed bool
-	// Rounds is how often an attacker repeats its attack. Zero means until it is
-	// told to finish.
+	// Rounds is how often an attacker repeats its attack. Zero means until the parent
+	// orders it to finish.
 	Rounds int
 	// Interval is the pause between two rounds.
 	Interval time.Duration
-	// Honest makes a forger name the address that it holds, which shows that its
-	// requests are refused for nothing else.
+	// Honest makes a forger name the address that it holds. A test uses it to show that
+	// the server refuses forged requests for their address only.
 	Honest bool
-	// Rude means that an attacker goes without ending its connections, so that the
-	// server has to find out. That takes it a minute.
+	// Rude means that an attacker ends without closing its connections. The server takes
+	// a minute to notice.
 	Rude bool
-	// Sources is from how many addresses, of 127.0.0.0/8, a flood comes.
+	// Sources is the number of addresses, of 127.0.0.0/8, from which a flood comes.
 	Sources int
 
 	// AnyUser makes a server admit clients of every user.
 	AnyUser bool
-	// MaxConnsPerAddress is soft.Config.MaxConnsPerAddress of a server.
+	// MaxConnsPerAddress is passed to a server as soft.Config.MaxConnsPerAddress.
 	MaxConnsPerAddress int
-	// SRQ is reactor.Config.SRQ of a server.
+	// SRQ is passed to a server as reactor.Config.SRQ.
 	SRQ int
-	// MaxConns is reactor.Config.MaxConns of a server.
+	// MaxConns is passed to a server as reactor.Config.MaxConns.
 	MaxConns int
-	// Keepalive and ConnectTimeout are those of reactor.Config, of a server or client.
+	// Keepalive and ConnectTimeout are passed to a server or client as the fields of
+	// reactor.Config with these names.
 	Keepalive, ConnectTimeout time.Duration
-	// Descriptors is the limit of open descriptors (RLIMIT_NOFILE) of the child.
-	// Zero leaves it as it is.
+	// Descriptors is the limit of open descriptors (RLIMIT_NOFILE) of the child. Zero
+	// keeps the limit.
 	Descriptors uint64
 }
 
-// An order is what the parent tells a child after the Spec.
+// An order is a command from the parent, sent after the Spec.
 type order string
 
-// Orders. Each is answered with one Note.
+// Orders. The child answers each with one Note.
 const (
-	orderReport order = "report" // say what was counted
+	orderReport order = "report" // answer with the counters
 	orderAwait  order = "await"  // answer when the rounds of the attack are over
-	orderFinish order = "finish" // end in order, say what was counted, exit
+	orderFinish order = "finish" // finish, answer with the final counters, and exit
 )
 
-// A Note is what a child says.
+// A Note is an answer of a child.
 type Note struct {
-	// Err is why the child could not do what it was told. Empty means that it did.
+	// Err says why the child could not do what it was ordered to. It is empty on success.
 	Err string `json:",omitempty"`
-	// Addr is where a server listens.
+	// Addr is the address at which a server listens.
 	Addr netip.AddrPort `json:",omitzero"`
-	// Tally is what a client has counted.
+	// Tally has the counters of a client.
 	Tally Tally `json:",omitzero"`
-	// Server is what a server has counted.
+	// Server has the counters of a server.
 	Server ServerState `json:",omitzero"`
-	// Attack is what an attacker has counted.
+	// Attack has the counters of an attacker.
 	Attack Attack `json:",omitzero"`
 }
 
-// A Tally is what a client has counted since it began.
+// A Tally has what a client has counted since its start.
 type Tally struct {
-	// Echoes are messages that came back as they were sent.
+	// Echoes counts messages that came back unchanged.
 	Echoes uint64
-	// Lost are messages that did not come back, also because their connection failed.
+	// Lost counts messages that did not come back, including those of failed connections.
 	Lost uint64
-	// Damaged are messages that came back with other bytes, or that were never sent.
+	// Damaged counts echoes that differ from the sent message, or that no message was
+	// sent for.
 	Damaged uint64
-	// Failed are connections that did not open, or ended before the client closed
-	// them. Those of an expendable client are Ends instead.
+	// Failed counts connections that did not open, or that ended before the client closed
+	// them. An expendable client counts such connections in Ends instead.
 	Failed, Ends uint64
-	// Opened are connections that were opened.
+	// Opened counts connections that were opened.
 	Opened uint64
-	// Longest is the longest time from sending a message to its echo.
+	// Longest is the longest time from sending a message to receiving its echo.
 	Longest time.Duration
-	// Took is how long each connection took to open, in the order of their opening,
-	// if Spec.Timed asks for that.
+	// Took is how long each connection took to open, in the order in which they opened.
+	// It is empty unless Spec.Timed is set.
 	Took []time.Duration `json:",omitempty"`
-	// Cause is the error of the first connection that counted in Failed.
+	// Cause is the error of the first connection counted in Failed.
 	Cause string `json:",omitempty"`
 }
 
-// A ServerState is what a server tells of itself.
+// A ServerState has the counters of a server.
 type ServerState struct {
 	Conns      uint64 // connections that are open, opening or closing
 	Opened     uint64
 	Requests   uint64 // connection requests that reached the application
 	Goroutines int
-	// Longest is the longest turn of its loop.
+	// Longest is the duration of the longest turn of the server's loop.
 	Longest  time.Duration
-	Counters map[string]uint64 // of the device; see package soft
+	Counters map[string]uint64 // counters of the device; see package soft
 }
 
-// An Attack is what an attacker has counted.
+// An Attack has the counters of an attacker.
 type Attack struct {
-	Rounds        uint64 // attacks that were carried out
-	Sent          uint64 // packets, requests or writes
+	Rounds        uint64 // rounds of the attack
+	Sent          uint64 // packets, requests or writes sent
 	SentBytes     uint64
-	Received      uint64 // packets that came back
+	Received      uint64 // packets received
 	ReceivedBytes uint64
-	Admitted      uint64 // connections, or requests that were accepted
-	Refused       uint64 // connections that were refused or hung up on
+	Admitted      uint64 // connections opened, or requests accepted
+	Refused       uint64 // connections that were refused or closed by the server
 }

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// A Usage is what a process has of the system.
+// A Usage is the resource use of a process.
 type Usage struct {
 	Resident    uint64 // bytes of memory now: VmRSS of proc_pid_status(5)
-	Peak        uint64 // bytes of memory at most up to now: VmHWM
+	Peak        uint64 // largest value of Resident up to now: VmHWM
 	Descriptors int    // entries of /proc/pid/fd
 	Mappings    int    // lines of /proc/pid/maps, which vm.max_map_count limits
 }
 
-// UsageOf asks the kernel what a process has.
+// UsageOf reads the resource use of a process from /proc.
 func UsageOf(pid int) (u Usage, err error) {
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	status, err := os.ReadFile(dir + "status")

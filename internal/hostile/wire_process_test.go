@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// A client that stands still for a moment loses nothing, and holds up nobody.
+// A client on the wire path that is stopped for a short time loses nothing, and does
+// not delay others.
 func TestStoppedClientOnWire(t *testing.T) {
 	sc := onWire(t, hostile.Spec{})
 	other, _ := sc.start(hostile.RoleClient, sameUser, wired(hostile.Spec{Conns: 10, Seed: 3}))
@@ -24,8 +25,8 @@ func TestStoppedClientOnWire(t *testing.T) {
 	sc.end()
 }
 
-// Clients that are killed with messages on their way are noticed by the keepalive, and
-// leave nothing behind.
+// The keepalive ends the connections of killed clients, and the server then releases
+// all their resources.
 func TestKilledClientsOnWire(t *testing.T) {
 	sc := onWire(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {
@@ -37,7 +38,7 @@ func TestKilledClientsOnWire(t *testing.T) {
 	sc.end()
 }
 
-// Clients of a server that was killed notice when all retries are used up.
+// When a server on the wire path is killed, its clients notice after all retries.
 func TestKilledServerOnWire(t *testing.T) {
 	sc := onWire(t, hostile.Spec{})
 	sc.server.Kill()

@@ -18,7 +18,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A wireSocket is an attacker's UDP socket on one address, on the port of RoCEv2.
+// A wireSocket is a UDP socket of an attacker, bound to the port of RoCEv2 on one
+// address.
 type wireSocket struct {
 	conn  *net.UDPConn
 	local netip.AddrPort
@@ -48,13 +49,13 @@ func openWire(local netip.Addr) (*wireSocket, error) {
 
 func (s *wireSocket) close() { _ = s.conn.Close() }
 
-// build begins a packet.
+// build starts a packet in the socket's buffer.
 func (s *wireSocket) build(op wire.Opcode, payload int) wire.Packet {
 	return wire.Build(s.out, op, payload)
 }
 
-// send seals a packet and sends it, and returns how many bytes it has. One that the
-// system does not take is lost like any other.
+// send seals and sends a packet, and returns its length in bytes. A packet that the
+// system refuses to send counts as sent, like one that is lost on the way.
 func (s *wireSocket) send(p wire.Packet, to netip.Addr) int {
 	dst := netip.AddrPortFrom(to, wire.UDPPort)
 	var f wire.Flow
@@ -68,7 +69,7 @@ func (s *wireSocket) sendRaw(b []byte, to netip.Addr) int {
 	return n
 }
 
-// sendMAD sends a message of connection management.
+// sendMAD sends a connection message.
 func (s *wireSocket) sendMAD(m *wire.MAD, to netip.Addr) int {
 	p := s.build(wire.UDSendOnly, wire.MADSize)
 	p.BTH().SetDestQP(wire.GSIQPN)
@@ -77,7 +78,7 @@ func (s *wireSocket) sendMAD(m *wire.MAD, to netip.Addr) int {
 	return s.send(p, to)
 }
 
-// receive waits for a packet until the deadline.
+// receive waits for a valid packet until the deadline.
 func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	if err := s.conn.SetReadDeadline(deadline); err != nil {
 		return p, err
@@ -93,26 +94,27 @@ func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	}
 }
 
-// A wirePeer is a connection that an attacker makes by hand.
+// A wirePeer is one end of a connection, made of single packets by an attacker.
 type wirePeer struct {
 	*wireSocket
 	server netip.AddrPort
 	guid   uint64
 	id     uint32 // communication ID
 	qpn    uint32
-	first  psn.Value // of the server's first request
+	first  psn.Value // sequence number of the server's first request
 
 	serverID  uint32
 	serverQPN uint32
-	next      psn.Value // of the next request to the server
+	next      psn.Value // sequence number of the next request to the server
 	mtu       int
 
-	// What the request names for both queue pairs: the code of the ACK timeout, and
-	// the retry count.
+	// ackTimeout and retries are the code of the ACK timeout and the retry count that the
+	// request names for both queue pairs.
 	ackTimeout, retries uint8
 }
 
-// newWirePeer makes the peer's names, which are random.
+// newWirePeer makes a peer with a random GUID, communication ID, queue pair number
+// and sequence number.
 func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	return &wirePeer{
 		wireSocket: s, server: server, guid: r.Uint64(), id: r.Uint32() | 1,
@@ -121,8 +123,8 @@ func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	}
 }
 
-// request is the REQ of the peer, with the least path MTU. Source: IBTA vol. 1,
-// 12.6.5.
+// request returns the REQ of the peer, with the smallest path MTU. Source: IBTA vol.
+// 1, 12.6.5.
 func (p *wirePeer) request() *wire.MAD {
 	const mtu256, timeout = 1, 18
 	r := wire.REQ{
@@ -144,7 +146,7 @@ func (p *wirePeer) request() *wire.MAD {
 
 var errRefused = errors.New("the server refuses the connection")
 
-// connect makes the connection; errRefused says that the server does not want it.
+// connect opens the connection. It returns errRefused when the server rejects it.
 func (p *wirePeer) connect() error {
 	const repeatAfter, attempts = 500 * time.Millisecond, 40
 	for range attempts {
@@ -162,7 +164,7 @@ func (p *wirePeer) connect() error {
 	return fmt.Errorf("no answer to a connection request from %v", p.local)
 }
 
-// onReply takes a packet that may be the answer to the request, and answers a REP
+// onReply handles a packet that may be the answer to the request. It answers a REP
 // with an RTU.
 func (p *wirePeer) onReply(in wire.Packet) (done bool, err error) {
 	if in.Opcode() != wire.UDSendOnly {
@@ -197,8 +199,8 @@ func (p *wirePeer) ready() {
 	p.sendMAD(&m, p.server.Addr())
 }
 
-// leave ends the connection, and waits until the server has confirmed that. A server
-// that does not is left alone after a while.
+// leave disconnects, and waits until the server has confirmed that. After 10 s
+// without an answer it gives up.
 func (p *wirePeer) leave() {
 	const repeatAfter, attempts = 250 * time.Millisecond, 40
 	r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
@@ -218,7 +220,7 @@ func (p *wirePeer) leave() {
 	}
 }
 
-// confirms reports whether a packet says that the connection is over.
+// confirms reports whether a packet is the DREP that confirms the disconnect.
 func (p *wirePeer) confirms(in wire.Packet) bool {
 	if in.Opcode() != wire.UDSendOnly {
 		return false
@@ -232,7 +234,7 @@ func (p *wirePeer) confirms(in wire.Packet) bool {
 	return r.RemoteID == p.id
 }
 
-// post sends one request packet of the connection.
+// post sends one request packet on the connection.
 func (p *wirePeer) post(op wire.Opcode, payload []byte) int {
 	out := p.build(op, len(payload))
 	out.BTH().SetDestQP(p.serverQPN)
@@ -243,7 +245,7 @@ func (p *wirePeer) post(op wire.Opcode, payload []byte) int {
 	return p.send(out, p.server.Addr())
 }
 
-// acknowledge confirms a request of the server.
+// acknowledge acknowledges the server's request with the sequence number.
 func (p *wirePeer) acknowledge(num psn.Value) {
 	out := p.build(wire.Acknowledge, 0)
 	out.BTH().SetDestQP(p.serverQPN)
@@ -252,7 +254,7 @@ func (p *wirePeer) acknowledge(num psn.Value) {
 	p.send(out, p.server.Addr())
 }
 
-// echo sends a message, and waits until it has come back.
+// echo sends a message, and waits for its echo.
 func (p *wirePeer) echo(payload []byte) error {
 	const repeatAfter, attempts = 500 * time.Millisecond, 40
 	num := p.next

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// onWire begins a scene with packets.
+// onWire begins a scene on the wire path.
 func onWire(t *testing.T, s hostile.Spec) *scene {
 	s.Path = soft.PathWire
 	s.Addr = netip.AddrPortFrom(newAddr(), 0)
@@ -25,13 +25,14 @@ func wired(s hostile.Spec) hostile.Spec {
 	return s
 }
 
-// Packets that no protocol asks for cost no connection and no memory, and are
-// answered with fewer bytes than they have.
+// Invalid packets end no connection and use no memory. The server answers them with
+// fewer bytes than they have.
 func TestNoise(t *testing.T) {
-	// Some of the noise is a request by chance, which then stays half-open.
+	// Some of the noise is by chance a valid request, whose connection stays half-open
+	// until ConnectTimeout.
 	sc := onWire(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	newAddr() // the attacker takes two
+	newAddr() // the attacker uses two addresses
 	did := sc.attack(hostile.RoleNoise, sameUser, wired(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
 	require.Less(t, did.ReceivedBytes, did.SentBytes)
@@ -39,7 +40,7 @@ func TestNoise(t *testing.T) {
 	sc.end()
 }
 
-// A peer that breaks the rules on its connections loses these.
+// A peer that violates the protocol on its connections loses only these connections.
 func TestVandal(t *testing.T) {
 	sc := onWire(t, hostile.Spec{})
 	did := sc.attack(hostile.RoleVandal, sameUser, wired(hostile.Spec{Seed: 6, Rounds: 40}))
@@ -48,15 +49,16 @@ func TestVandal(t *testing.T) {
 	sc.end()
 }
 
-// One address that takes all connections that it can get leaves room for others.
+// When one address opens as many connections as the server admits, there is room for
+// others.
 func TestHoarder(t *testing.T) {
 	sc := onWire(t, hostile.Spec{MaxConnsPerAddress: 50})
 	hoarder, _ := sc.start(hostile.RoleHoarder, sameUser, wired(hostile.Spec{Seed: 6, Rounds: 100}))
 	note, err := hoarder.Await()
 	require.NoError(t, err)
 	t.Logf("%+v", note.Attack)
-	// A connection counts when the server has seen that its peer is ready, which may
-	// be after the next request: some more are let in.
+	// The server counts a connection when it has received the RTU, which may be after the
+	// next request. So it admits a few more than the limit.
 	require.GreaterOrEqual(t, note.Attack.Admitted, uint64(50))
 	require.LessOrEqual(t, note.Attack.Admitted, uint64(60))
 	admitted(sc, wired(hostile.Spec{}))
@@ -66,21 +68,21 @@ func TestHoarder(t *testing.T) {
 	sc.end()
 }
 
-// What comes from another address than the peer's does nothing to a connection, even
-// if the sender knows all the numbers.
+// Packets from another address than the peer's do not end a connection, even if the
+// sender knows all numbers of the connection.
 func TestInjector(t *testing.T) {
-	// What claims to be a request of the peer stays half-open.
+	// A forged request of the peer leaves a half-open connection until ConnectTimeout.
 	sc := onWire(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	newAddr() // the injector takes two
+	newAddr() // the injector uses two addresses
 	did := sc.attack(hostile.RoleInjector, sameUser, wired(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
 	t.Logf("%+v", did)
 	require.EqualValues(t, 60, did.Received)
 	sc.end()
 }
 
-// Messages of which only the first half was sent hold the buffers of a shared queue
-// for a while, and not for ever.
+// Messages of which only the first half arrives hold the buffers of a shared receive
+// queue for a limited time.
 func TestHalves(t *testing.T) {
 	sc := onWire(t, hostile.Spec{SRQ: 64})
 	halves, _ := sc.start(hostile.RoleHalves, sameUser, wired(hostile.Spec{Conns: 80}))
@@ -93,8 +95,8 @@ func TestHalves(t *testing.T) {
 	sc.end()
 }
 
-// Requests from many addresses that nobody follows up are answered with a bounded
-// number of bytes, take bounded memory, and keep nobody else from connecting.
+// A flood of requests from many addresses gets a bounded number of bytes in answer,
+// takes bounded memory, and does not keep other clients from connecting.
 func TestFlood(t *testing.T) {
 	sc := onWire(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	churn, _ := sc.start(hostile.RoleClient, sameUser, wired(hostile.Spec{Conns: 2, Messages: 1, Seed: 2}))

@@ -14,22 +14,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// The flood that is measured: 60,000 requests from 250 addresses, 10,000 a second or
-// as many as the machine sends.
+// floodSpec is the measured flood: 60,000 requests from 250 addresses, 10,000 a
+// second or as many as the machine can send.
 var floodSpec = hostile.Spec{
-	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond, // and 3 ms to send a round
+	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond, // a round takes 3 ms more to send
 }
 
-// quietTime is how long connections are made before the flood, to compare with.
+// quietTime is how long connections are made before the flood, for comparison.
 const quietTime = 6 * time.Second
 
-// memoryTime is how long after the flood its memory is to be given back.
+// memoryTime is how long after the flood the server's memory is observed.
 const memoryTime = time.Minute
 
-// flood floods a server with default settings, while a client makes one connection
-// after the other, and prints what that costs.
+// flood floods a server with default settings, while a client opens one connection
+// after another. It prints how long these connections took to open and how much
+// memory the server used.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	o.duration = time.Hour // the settings of the server are to be the defaults
+	// With a long duration the server has the default settings: see pace.
+	o.duration = time.Hour
 	s := newSite("wire", soft.PathWire, o)
 	defer s.kill()
 	var err error
@@ -80,7 +82,8 @@ func (s *site) beginFlood() (err error) {
 	return err
 }
 
-// took returns how long the connections after the first so many took to open.
+// took returns how long each connection took to open, except the first after
+// connections.
 func (s *site) took(after int) ([]time.Duration, error) {
 	note, err := s.steady.Report()
 	if err != nil {
@@ -89,7 +92,7 @@ func (s *site) took(after int) ([]time.Duration, error) {
 	return note.Tally.Took[after:], lossOf(note.Tally)
 }
 
-// percentiles describes times, of which there is at least one.
+// percentiles returns a description of the distribution of times.
 func percentiles(times []time.Duration) string {
 	if len(times) == 0 {
 		return "nobody connected"
@@ -101,7 +104,7 @@ func percentiles(times []time.Duration) string {
 	return fmt.Sprintf("%d connections, p50 %v, p99 %v, longest %v", len(sorted), at(50), at(99), at(100))
 }
 
-// memoryAfter prints how the memory of the server goes back.
+// memoryAfter prints the memory of the server at several times after the flood.
 func (s *site) memoryAfter(ctx context.Context, before uint64, out io.Writer) error {
 	end := time.Now()
 	for _, age := range []time.Duration{0, memoryTime / 2, memoryTime} {

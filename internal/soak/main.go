@@ -1,15 +1,15 @@
 //go:build linux
 
-// Command soak attacks the library for as long as it is told, on the local path and
-// on the wire path, while clients check every byte of their echoes. It prints what
-// was lost and damaged, the longest round trip, and what the servers hold of memory,
-// descriptors and goroutines. It fails when something was lost, or when a server
-// holds more at the end than at the beginning.
+// Command soak attacks the library for a given time, on the local path and on the
+// wire path, while clients check every byte of their echoes. It prints how many
+// messages were lost and damaged, the longest round trip, and how much memory and how
+// many descriptors and goroutines the servers have. It fails when a message was lost
+// or damaged, or when a server has more of these at the end than at the beginning.
 //
 //	go run ./internal/soak -duration 10m
 //
-// With -flood it measures what a flood of requests for connections costs the server,
-// and those who connect meanwhile.
+// With -flood it measures what a flood of connection requests costs the server, and
+// how long other clients take to connect meanwhile.
 package main
 
 import (
@@ -36,7 +36,7 @@ func main() {
 	os.Exit(status)
 }
 
-// options are the flags.
+// options are the values of the flags.
 type options struct {
 	duration time.Duration
 	seed     uint64
@@ -45,18 +45,19 @@ type options struct {
 	flood    bool
 }
 
-// pace is how long things take that are not to take all the time there is.
+// pace has the durations that depend on the duration of the soak.
 type pace struct {
-	// attack is how long one attack takes at most. It is arbitrary: long enough for
-	// thousands of packets, and so short that every attack comes many times.
+	// attack is the longest duration of one attack. It is arbitrary: long enough for
+	// thousands of packets, and short enough for every attack to be repeated many times.
 	attack time.Duration
 	// keepalive and connect are reactor.Config.Keepalive and ConnectTimeout of the
-	// servers; zero means the defaults. Until they have passed, a server keeps
-	// connections of peers that are gone.
+	// servers; zero means the defaults. A server keeps the connections of a vanished peer
+	// until they have passed.
 	keepalive, connect time.Duration
 }
 
-// pace has the default settings of the servers, unless the time is short.
+// pace returns the durations. The servers have default settings, unless the soak is
+// short.
 func (o *options) pace() pace {
 	if o.duration < 2*time.Minute {
 		return pace{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}
@@ -90,7 +91,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// run returns the exit status: 0 when nothing was lost and nothing grew.
+// run returns the exit status: 0 when no message was lost and no server has grown.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {

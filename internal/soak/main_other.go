@@ -1,6 +1,6 @@
 //go:build !linux
 
-// Command soak runs on Linux only.
+// Command soak runs on Linux only. On other systems it prints an error.
 package main
 
 import (

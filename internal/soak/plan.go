@@ -10,13 +10,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// A plan is one attack.
+// A plan is a named attack.
 type plan struct {
 	name     string
 	carryOut func(ctx context.Context, s *site) error
 }
 
-// plans are the attacks that the path allows.
+// plans returns the attacks that are possible on the path of the site.
 func (s *site) plans() []plan {
 	common := []plan{
 		{"kill clients", killClients},
@@ -39,8 +39,8 @@ func (s *site) plans() []plan {
 	)
 }
 
-// attacker is the attack of a role. Half of the attackers end in order, the others
-// are killed.
+// attacker returns the plan that runs a role. It chooses at random whether the
+// attacker is told to finish or is killed.
 func attacker(r hostile.Role, spec hostile.Spec) plan {
 	return plan{string(r), func(ctx context.Context, s *site) error {
 		p, err := s.start(r, s.user, spec)
@@ -57,7 +57,7 @@ func attacker(r hostile.Role, spec hostile.Spec) plan {
 	}}
 }
 
-// killClients kills clients while their messages are on their way.
+// killClients kills clients with messages in flight.
 func killClients(ctx context.Context, s *site) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8, Expendable: true})
 	if err != nil {
@@ -68,8 +68,8 @@ func killClients(ctx context.Context, s *site) error {
 	return nil
 }
 
-// stopClients stops clients for a while. Half of them go on, and must have lost
-// nothing; the others are killed.
+// stopClients stops clients for a while. At random, they are either killed or
+// continued; continued clients must have lost nothing.
 func stopClients(ctx context.Context, s *site) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
 	if err != nil {
@@ -93,8 +93,8 @@ func stopClients(ctx context.Context, s *site) error {
 	return lossOf(note.Tally)
 }
 
-// restartLimit is how long the client of a server that was killed may take to connect
-// again. On the wire path it first has to find out: that takes all retries.
+// restartLimit is how long the client of a killed server may take to connect again.
+// On the wire path it notices the end of the server only after all retries.
 const restartLimit = 90 * time.Second
 
 // restartServer kills the second server, starts it again, and waits until its client
@@ -116,7 +116,7 @@ func restartServer(ctx context.Context, s *site) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // the time of the attacks is over
+			return nil // the attacks are over
 		}
 	}
 	return errDeaf

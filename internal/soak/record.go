@@ -21,13 +21,13 @@ type reading struct {
 	churn  hostile.Tally
 }
 
-// A record has the readings that count, and prints all.
+// A record prints all readings, and keeps those that the verdict compares.
 type record struct {
-	mu    sync.Mutex // for out
+	mu    sync.Mutex // guards out
 	out   io.Writer
 	began time.Time
 	sites []*site
-	marks [][]reading // settled, by part and by site
+	marks [][]reading // readings of settled, by part of the soak and by site
 	lines int
 }
 
@@ -49,7 +49,7 @@ func (s *site) read() (r reading, err error) {
 	return r, err
 }
 
-// sample reads and prints all sites.
+// sample takes and prints a reading of every site.
 func (r *record) sample(label string) error {
 	for _, s := range r.sites {
 		now, err := s.read()
@@ -68,7 +68,7 @@ func (r *record) say(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
 }
 
-// age is how long it has been since the beginning.
+// age returns the time since the beginning of the soak.
 func (r *record) age() time.Duration { return time.Since(r.began).Round(time.Second) }
 
 func (r *record) print(label string, s *site, now *reading) {
@@ -87,12 +87,14 @@ func (r *record) print(label string, s *site, now *reading) {
 
 const mebi = 1 << 20
 
-// settleLimit is how long servers have to give back what an attack took: they notice
-// after a minute at most that a peer is gone, and memory goes back within another.
+// settleLimit is how long servers have to release what an attack used. They notice a
+// vanished peer after a minute at most, and return memory to the system within
+// another minute.
 const settleLimit = 150 * time.Second
 
-// settled waits until no site holds more than at the beginning, and marks what they
-// hold then. After the limit it marks what there is, and verdict says what is wrong.
+// settled waits until no site has grown since the beginning, and records the
+// readings. After settleLimit it records them in any case; verdict then reports what
+// has grown.
 func (r *record) settled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -120,21 +122,23 @@ func (r *record) settled(ctx context.Context, label string) error {
 	return ctx.Err()
 }
 
-// By how much a server may have grown. A client of this program may just be between
-// two connections, so that connections and descriptors vary by as many as it has.
+// By how much a server may have grown. A client of this program may be between two
+// connections at the time of the reading, so the numbers of connections and
+// descriptors vary by the number of its connections.
 const (
 	moreConns       = 4
 	moreDescriptors = 16
 	moreMappings    = 48
 	moreGoroutines  = 4
-	// moreMemory is the bound for a flood, see SECURITY.md, less what is given back:
-	// the Go runtime keeps some of what it has had.
+	// moreMemory is the bound of SECURITY.md for a flood, less the memory that goes back
+	// to the system: the Go runtime keeps some of its memory.
 	moreMemory = 48 * mebi * memoryFactor
-	// moreMemoryLater is by how much the end may be above the first third.
+	// moreMemoryLater is how much larger memory may be at the end than after the first
+	// third.
 	moreMemoryLater = 16 * mebi * memoryFactor
 )
 
-// grown says what servers hold beyond what they held at first.
+// grown returns an error that names what has grown since the first reading, or nil.
 func (r *record) grown(now []reading) (err error) {
 	if len(r.marks) == 0 {
 		return nil
@@ -159,7 +163,7 @@ func (r *record) grown(now []reading) (err error) {
 	return err
 }
 
-// verdict says what is wrong at the end.
+// verdict returns an error that names everything that is wrong at the end, or nil.
 func (r *record) verdict() error {
 	last := r.marks[len(r.marks)-1]
 	err := r.grown(last)
@@ -177,7 +181,8 @@ func (r *record) verdict() error {
 	return err
 }
 
-// lossOf says what a client has lost that should have lost nothing.
+// lossOf returns an error if a client that must lose nothing has lost messages or
+// connections.
 func lossOf(t hostile.Tally) error {
 	if t.Lost+t.Damaged+t.Failed == 0 {
 		return nil

@@ -15,23 +15,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// sameUser and otherUser are whom the processes belong to. The number is arbitrary:
-// no account needs to have it.
+// sameUser and otherUser are the users of the processes. No account with the number
+// of otherUser has to exist; the number is arbitrary.
 const (
 	sameUser  = -1
 	otherUser = 54321
 )
 
-// A site is one path: a server with clients that must lose nothing, and a second
-// server that is killed and started again. Its attacks run one after the other.
+// A site is one path. It has a server whose clients must lose nothing, and a second
+// server that is killed and started again. Its attacks run one after another.
 type site struct {
 	name string
 	path soft.Path
-	rand *rand.Rand // for the goroutine of the attacks, once that runs
-	user int        // of the attackers: another one, where root can have that
+	rand *rand.Rand // used only by the goroutine of the attacks once that runs
+	user int        // user of the attackers: otherUser if this process is root
 	next int        // number of the next address; see newAddr
 	pace pace
-	// begins is told the name of each attack, from the goroutine of the attacks.
+	// begins is called with the name of each attack, on the goroutine of the attacks.
 	begins func(attack string)
 
 	server *hostile.Process
@@ -39,9 +39,9 @@ type site struct {
 	// steady keeps its connections, and churn closes each after a few messages.
 	steady, churn *hostile.Process
 
-	mortal     *hostile.Process // the server that is killed
+	mortal     *hostile.Process // server that restartServer kills
 	mortalAddr netip.AddrPort
-	widow      *hostile.Process // its client, which must connect again
+	widow      *hostile.Process // client of mortal, which must connect again
 }
 
 func newSite(name string, path soft.Path, o *options) *site {
@@ -52,7 +52,7 @@ func newSite(name string, path soft.Path, o *options) *site {
 	return s
 }
 
-// begin starts the servers and the clients.
+// begin starts the servers and their clients.
 func (s *site) begin() (err error) {
 	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
 		return err
@@ -70,14 +70,15 @@ func (s *site) begin() (err error) {
 	return err
 }
 
-// fixedAddrs is how many addresses are for processes that stay, which come first. The
-// others are given out in turn: when an address comes again, its last process is gone.
+// The first fixedAddrs addresses belong to processes that run for the whole soak. The
+// other addresses are used in turn: when an address is used again, its last process
+// has ended.
 const (
 	fixedAddrs = 30
 	allAddrs   = 254 // see hostile.Addr
 )
 
-// newAddr is an address of the host that no other process of the program has.
+// newAddr returns an address of the host that no other process of the program has.
 func (s *site) newAddr() netip.Addr {
 	if s.path != soft.PathWire {
 		return netip.MustParseAddr("127.0.0.1")
@@ -100,7 +101,7 @@ func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, erro
 	return p, note.Addr, err
 }
 
-// start starts a process that dials the server, unless the spec names another.
+// start starts a process that dials the server, or the address that the spec names.
 func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Process, error) {
 	spec.Path, spec.Seed = s.path, s.rand.Uint64()
 	if !spec.Addr.IsValid() {
@@ -108,13 +109,13 @@ func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Proc
 	}
 	if s.path == soft.PathWire && !spec.From.IsValid() {
 		spec.From = s.newAddr()
-		s.newAddr() // some attackers have two
+		s.newAddr() // some attackers use two addresses
 	}
 	p, _, err := hostile.Start(r, user, &spec)
 	return p, err
 }
 
-// kill ends all processes.
+// kill kills all processes.
 func (s *site) kill() {
 	for _, p := range []*hostile.Process{s.server, s.steady, s.churn, s.mortal, s.widow} {
 		if p != nil {
@@ -123,7 +124,7 @@ func (s *site) kill() {
 	}
 }
 
-// attack carries out attacks until the context ends.
+// attack carries out random plans until the context ends.
 func (s *site) attack(ctx context.Context) error {
 	plans := s.plans()
 	for ctx.Err() == nil {
@@ -136,12 +137,12 @@ func (s *site) attack(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a part of the time, up to so long, or until the context ends.
+// wait waits for a random time of less than most, or until the context ends.
 func (s *site) wait(ctx context.Context, most time.Duration) {
 	pause(ctx, time.Duration(s.rand.Int64N(int64(most))))
 }
 
-// pause waits, or until the context ends.
+// pause waits for d, or until the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

@@ -13,7 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// soak runs the attacks on both paths, and returns what is wrong.
+// soak runs the attacks on both paths, and returns an error if something was lost or
+// has grown.
 func soak(ctx context.Context, o *options, out io.Writer) error {
 	sites := []*site{newSite("local", soft.PathLocal, o), newSite("wire", soft.PathWire, o)}
 	defer func() {
@@ -37,8 +38,8 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	if err := r.settled(ctx, "begin"); err != nil {
 		return err
 	}
-	// What the first third of the time leaves behind may be needed again: caches,
-	// and memory that the Go runtime keeps for itself. What comes on top is a leak.
+	// The first third of the time may leave behind what is used again: caches, and memory
+	// that the Go runtime keeps. What is added after that is a leak.
 	for _, part := range []struct {
 		name string
 		long time.Duration
@@ -53,7 +54,7 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	return r.verdict()
 }
 
-// attacked attacks all sites for so long, and prints their state meanwhile.
+// attacked attacks all sites for the given time, and prints their state meanwhile.
 func (r *record) attacked(ctx context.Context, long, every time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()

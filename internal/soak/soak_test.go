@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/leak"
 )
 
-// The tests of the module are run with the race detector and without; the soak takes
-// a minute, and finds more with it.
+// The soak takes a minute. It runs with the race detector only, because it finds more
+// with it, and the tests of the module run both with and without it.
 
 func TestMain(m *testing.M) {
 	if hostile.IsChild() {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// The shortest soak passes.
+// A soak of the shortest duration reports no error.
 func TestSoak(t *testing.T) {
 	var out, errors strings.Builder
 	status := run(t.Context(), []string{"-duration", "20s"}, &out, &errors)
