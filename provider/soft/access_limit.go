@@ -10,33 +10,37 @@ import (
 )
 
 const (
-	// freeAccessErrors is how many connections of a source may end by access errors
-	// before it has to wait; arbitrary. A program whose peer has closed a region that
-	// it still uses makes some without any ill will.
+	// freeAccessErrors is how many connections of a source may end with an access error
+	// before the source has to wait; arbitrary. A well-meaning program makes some such
+	// errors when its peer has closed a region that the program still uses.
 	freeAccessErrors = 8
-	// leastAccessWait is how long a source has to wait the first time. The next times
-	// it is twice as long as the last, up to mostAccessWait. Both are arbitrary.
+	// leastAccessWait is the first wait of a source. Each further wait is twice as long
+	// as the one before, up to mostAccessWait. Both are arbitrary.
 	leastAccessWait = time.Second
 	mostAccessWait  = 10 * time.Minute
-	// accessMemory is how long errors count after the last one, or the last wait.
+	// accessMemory is how long the errors of a source are remembered after its last
+	// error, or after the end of its last wait.
 	accessMemory = 10 * time.Minute
-	// maxAccessSources is how many sources are remembered; arbitrary. They take less
-	// than 1 MiB. Where there are more, the one that is nearest to being forgotten is.
+	// maxAccessSources is how many sources are remembered; arbitrary. Their records take
+	// less than 1 MiB. A further source replaces the one whose record would expire first.
 	maxAccessSources = 4096
 )
 
-// An accessSource is who answers for the remote accesses of a connection.
+// An accessSource is the sender to which the access errors of a connection are
+// counted.
 type accessSource struct {
-	addr netip.Addr // wire path: an IPv4 address, or the network of an IPv6 address
-	uid  uint32     // local path: the user, and
-	pid  int32      // the process, if the user is root or the one of this process
+	addr netip.Addr // wire path: the IPv4 address, or the /64 network of the IPv6 address
+	uid  uint32     // local path: the user
+	// local path: the process, if its user is root or the user of this process
+	pid int32
 }
 
-// remoteSource is the source of a connection on the wire path; see sourceOf.
+// remoteSource returns the source of a connection on the wire path; see sourceOf.
 func remoteSource(addr netip.Addr) accessSource { return accessSource{addr: sourceOf(addr)} }
 
-// localSource is that of one on the local path. Who may trace this process (ptrace(2))
-// gains nothing by guessing keys, so that of such users each process counts alone.
+// localSource returns the source of a connection on the local path. Root and the user
+// of this process may trace this process (ptrace(2)), so they gain nothing by
+// guessing keys. For these users each process is a source of its own.
 func localSource(uid uint32, pid int32) accessSource {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -44,24 +48,24 @@ func localSource(uid uint32, pid int32) accessSource {
 	return accessSource{uid: uid, pid: pid}
 }
 
-// An accessLimit makes the guessing of remote keys slow. Each wrong guess ends a
-// connection, and a source that has had several end so has to
-// wait before it may connect again. Its connections that are open stay so. It may be
-// used from any goroutine. The zero value, given counts, has seen no errors.
+// An accessLimit slows down the guessing of remote keys. A wrong key ends the
+// connection. A source with several connections that ended this way has to wait
+// before it may connect again; its open connections stay open. The methods may be
+// called from any goroutine. The zero value with counts set is ready.
 type accessLimit struct {
-	clock  func() time.Time // nil: time.Now
+	clock  func() time.Time // clock replaces time.Now in tests; may be nil
 	counts *counters
 
 	mu      sync.Mutex
 	sources map[accessSource]*accessErrors
 }
 
-// accessErrors are the errors of one source.
+// accessErrors is the record of one source.
 type accessErrors struct {
-	count  int           // those that were free
-	wait   time.Duration // the last one
-	until  time.Time     // its end
-	forget time.Time     // when all of this is forgotten
+	count  int           // errors without a wait, up to freeAccessErrors
+	wait   time.Duration // length of the last wait
+	until  time.Time     // end of the last wait
+	forget time.Time     // time at which the record expires
 }
 
 func (a *accessLimit) now() time.Time {
@@ -71,8 +75,8 @@ func (a *accessLimit) now() time.Time {
 	return time.Now()
 }
 
-// failed counts a connection of a source that has ended by an access error. Those that
-// end while the source has to wait count no more: they were open before.
+// failed counts a connection that an access error has ended. Errors during a wait do
+// not make the wait longer, because their connections were open before it.
 func (a *accessLimit) failed(s accessSource) {
 	now := a.now()
 	a.mu.Lock()
@@ -94,7 +98,8 @@ func (a *accessLimit) failed(s accessSource) {
 	}
 }
 
-// remember makes a record, in the place of another one where there are too many.
+// remember makes a record. If there are too many, it replaces the one that would
+// expire first.
 func (a *accessLimit) remember(s accessSource, now time.Time) *accessErrors {
 	if a.sources == nil {
 		a.sources = make(map[accessSource]*accessErrors)
@@ -118,8 +123,8 @@ func (a *accessLimit) remember(s accessSource, now time.Time) *accessErrors {
 	return e
 }
 
-// refuses reports whether a request for a connection is to be refused, since its source
-// has to wait, and counts it.
+// refuses reports whether a connection request has to be refused because its source
+// has to wait. It counts the refusal.
 func (a *accessLimit) refuses(s accessSource) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

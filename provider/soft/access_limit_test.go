@@ -22,8 +22,8 @@ func newAccessLimit() (a *accessLimit, now *time.Time) {
 	return &accessLimit{clock: func() time.Time { return *now }, counts: new(counters)}, now
 }
 
-// A source may make some errors, and has to wait then: for twice as long each time that
-// it goes on, up to a bound.
+// After freeAccessErrors errors a source has to wait. Each further wait is twice as
+// long, up to mostAccessWait.
 func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	a, now := newAccessLimit()
 	bad, good := remoteSource(netip.MustParseAddr("10.0.0.1")), remoteSource(netip.MustParseAddr("10.0.0.2"))
@@ -34,7 +34,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	var waits []time.Duration
 	for range 12 {
 		a.failed(bad)
-		a.failed(bad) // a connection that was open: not one more wait
+		a.failed(bad) // the connection was open before: the wait stays the same
 		require.False(t, a.refuses(good))
 		begin := *now
 		for a.refuses(bad) {
@@ -52,7 +52,8 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	require.False(t, a.refuses(bad), "all is forgotten")
 }
 
-// What is remembered is bounded, and whoever has to wait longest stays.
+// The number of remembered sources is bounded, and the source with the longest wait
+// is kept.
 func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := newAccessLimit()
 	bad := localSource(math.MaxUint32-1, 0)
@@ -82,7 +83,7 @@ func TestAccessSources(t *testing.T) {
 	require.NotEqual(t, localSource(other, 1), localSource(other+1, 1))
 }
 
-// guess writes to memory with a key that is none, which ends the connection.
+// guess writes to the peer's memory with a wrong key, which ends the connection.
 func guess(t *testing.T, client *party, active *cm.ID) {
 	t.Helper()
 	_, err := active.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled,
@@ -91,7 +92,8 @@ func guess(t *testing.T, client *party, active *cm.ID) {
 	require.Equal(t, verbs.StatusRemAccessErr, completions(t, client.cq, 1)[0].Status)
 }
 
-// A process that guesses keys is refused, and let in later.
+// The server refuses a local process that has guessed too many keys, and admits it
+// after the wait.
 func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	now := time.Unix(1_000_000, 0)
@@ -113,7 +115,7 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// So is a host.
+// The server refuses a host on the wire path that has guessed too many keys.
 func TestGuessingKeysOnTheWire(t *testing.T) {
 	w := newMADWorld(t)
 	w.server.p.dev.access.clock = func() time.Time { return w.clock.now }
@@ -123,7 +125,8 @@ func TestGuessingKeysOnTheWire(t *testing.T) {
 		w.disconnected(active, passive)
 	}
 	l := w.listen(cm.TCP, 0)
-	w.server.p.dev.access.failed(remoteSource(clientAddr)) // time has passed meanwhile
+	// The clock has advanced past the wait, and one more error starts the next wait.
+	w.server.p.dev.access.failed(remoteSource(clientAddr))
 	refused := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	require.Equal(t, int(cm.RejectNoResources), w.want(w.client, cm.Rejected, refused).Status)
 	w.server.quiet()

@@ -38,7 +38,7 @@ func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 	ringEventfd(a.fd)
 }
 
-// forget drops the events about a QP, CQ or SRQ that is closed.
+// forget drops the events about a closed QP, CQ or SRQ.
 func (a *asyncQueue) forget(object any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

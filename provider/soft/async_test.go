@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An event that nobody fetches is not pushed out by others, and goes with its object.
+// An event stays in the queue until it is fetched, however many others are pushed.
+// Closing an object drops its events.
 func TestAsyncLosesNothing(t *testing.T) {
 	a, err := newAsyncQueue()
 	require.NoError(t, err)

@@ -17,15 +17,16 @@ import (
 // never lost, so it is sent once; what is waited for is the peer's application.
 const (
 	requestTimeout = 16 * 4608 * time.Millisecond // REQ, and DREQ of the active side
-	answerTimeout  = 16 * 4096 * time.Millisecond // SIDR_REQ, and DREQ of the passive side
+	answerTimeout  = 16 * 4096 * time.Millisecond // for SIDR_REQ, and for DREQ of the passive side
 	// confirmTimeout, 49 s, is how long a reply waits to be confirmed. The kernel waits
-	// for sixteen times 4.1 s. We wait for twelve, so that what the requests of a
-	// flood cost is given back within a minute.
+	// for sixteen times 4.1 s. This device waits for twelve times 4.1 s, so that the
+	// memory of a flood of requests is free again within a minute.
 	confirmTimeout = 12 * 4096 * time.Millisecond
-	// patience, 16.6 minutes, is the longest that a side waits when it knows that
-	// the peer has the message and that the peer's application takes its time. The
-	// kernel's CM waits 4.6 s for its first attempt; the MRA that answers the second
-	// allows 65.5 s of service time and 0.5 s for the way, for each of fifteen more.
+	// patience, 16.6 minutes, is the longest that a side waits when the peer has
+	// confirmed the message and its application has not answered yet. The kernel's CM
+	// waits 4.6 s for its first attempt. The MRA that answers the second attempt allows
+	// 65.5 s of service time and 0.5 s of transfer time, for each of fifteen more
+	// attempts.
 	patience = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
@@ -46,9 +47,10 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	}, patience)
 }
 
-// request sends m to whoever listens at the remote address. That nobody does is
-// told by an event. With an error nothing was sent. The local path waits for the
-// whole timeout, because the peer has the request at once; see dialWire for the wire.
+// request sends m to the listener at the remote address. If there is no listener, an
+// event says so. If request returns an error, nothing was sent. The local path waits
+// for the whole timeout, because the peer receives the request at once; see dialWire
+// for the wire path.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.phase = phaseRequestSent

@@ -10,15 +10,16 @@ import (
 )
 
 // addressWatch is a netlink socket that becomes readable when an address of this
-// network namespace is added or removed (rtnetlink(7)). What the messages say does
-// not matter, so one that gets lost does no harm: whoever is told asks for all
-// addresses. The lock of its channel covers it.
+// network namespace is added or removed (rtnetlink(7)). The contents of its messages
+// are not used: addressesChanged lists all addresses itself, so a lost message does
+// no harm. The lock of its channel guards it.
 type addressWatch struct {
 	fd int
 	to interface{ addressesChanged() }
 }
 
-// watchAddresses has the channel tell when addresses change. It needs no privilege.
+// watchAddresses makes the channel call to.addressesChanged when addresses change. It
+// needs no privilege.
 func watchAddresses(ch *channel, to interface{ addressesChanged() }) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
@@ -41,27 +42,29 @@ func unnoticed(err error) error {
 	return fmt.Errorf("addresses that are added later are not noticed: %w", err)
 }
 
-// watchBatch is how many messages are taken in one look: an arbitrary bound. When there
+// watchBatch is how many messages one call of readable takes; arbitrary. When there
 // are more, the descriptor stays readable.
 const watchBatch = 64
 
-// readable: see watched. All messages that wait are taken first, so that a burst of
-// changes costs one question.
+// readable implements watched. It takes all waiting messages first, so that a burst
+// of changes lists the addresses only once.
 func (n *addressWatch) readable() {
-	var buf [1]byte // The contents of a message are not needed: recv(2) drops the rest of it.
+	// The contents of a message are not used: recv(2) drops what does not fit.
+	var buf [1]byte
 	for i := range watchBatch {
 		_, _, err := unix.Recvfrom(n.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if errors.Is(err, unix.EAGAIN) && i == 0 {
-			return // nothing had happened
+			return // no address has changed
 		}
-		if err != nil && !errors.Is(err, unix.ENOBUFS) { // ENOBUFS: some were lost
+		// ENOBUFS means that messages were lost.
+		if err != nil && !errors.Is(err, unix.ENOBUFS) {
 			break
 		}
 	}
 	n.to.addressesChanged()
 }
 
-// move goes over to another channel.
+// move registers the socket with another channel.
 func (n *addressWatch) move(from, to *channel) error {
 	if n == nil {
 		return nil

@@ -114,7 +114,7 @@ func TestReuseAddr(t *testing.T) {
 	require.NoError(t, second.Bind(first.LocalAddr()))
 	require.NoError(t, third.Bind(at("0.0.0.0", first)))
 
-	// One without the option does not share.
+	// An ID without REUSEADDR can not bind the address.
 	require.ErrorIs(t, s.id(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third is a wildcard")
 
 	// Two listeners never share.

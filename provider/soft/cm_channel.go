@@ -188,7 +188,9 @@ func (ch *channel) setAlarm() {
 	var spec unix.ItimerSpec
 	switch {
 	case any && gone && !next.After(now):
-		return // It has gone off, and the descriptor stays readable until it is set again.
+		// The timer has expired, and the descriptor stays readable until the timer is set
+		// again.
+		return
 	case any && (ch.alarmAt.IsZero() || gone || next.Before(ch.alarmAt)):
 		// Setting the time to zero would stop the alarm.
 		spec.Value = unix.NsecToTimespec(max(1, next.Sub(now).Nanoseconds()))
@@ -212,8 +214,8 @@ func (ch *channel) watch(fd int, s watched) error {
 	return nil
 }
 
-// watchErrors has a descriptor's source called only when there is an error to take.
-// Epoll tells of errors always (epoll_ctl(2)).
+// watchErrors makes the channel call the source of a descriptor only when the
+// descriptor has an error. Epoll always reports errors (epoll_ctl(2)).
 func (ch *channel) watchErrors(fd int, s watched) error {
 	if err := ch.registerFor(fd, 0); err != nil {
 		return err

@@ -104,8 +104,8 @@ func TestEventQueue(t *testing.T) {
 	require.True(t, q.empty())
 }
 
-// The events of an ID that is destroyed are not fetched, and what they leave behind is
-// forgotten with the last of the others.
+// The events of a destroyed ID are not fetched. The queue frees them when the last
+// event of the other IDs is fetched.
 func TestEventQueueDrop(t *testing.T) {
 	var q eventQueue
 	ids := []*id{{}, {}, {}}

@@ -53,8 +53,8 @@ func (i *id) onDisconnect() bool {
 	return true
 }
 
-// forgotten ends a connection that the peer has no record of any more: it uses the
-// queue pair for another connection.
+// forgotten ends a connection that the peer does not know any more, because it uses
+// the queue pair for another connection.
 func (i *id) forgotten() {
 	switch i.phase {
 	case phaseRequested:
@@ -63,7 +63,8 @@ func (i *id) forgotten() {
 		i.enter(phaseLeft)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: cm.ErrStale})
 	case phaseLeaving:
-		i.disconnected(0) // It was to end anyway.
+		// This side has already asked to disconnect.
+		i.disconnected(0)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 type rawPeer struct {
 	t   *testing.T
 	fd  int
-	src netip.AddrPort // of a client: where its socket is bound
+	src netip.AddrPort // for a client: the address that its socket is bound to
 }
 
 func newRawPeer(t *testing.T, fd int) *rawPeer {

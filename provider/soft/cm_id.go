@@ -20,8 +20,8 @@ type id struct {
 	ps    cm.PortSpace
 	phase phase
 	timer deadline
-	// giveUp is when the present phase ends at the latest, whatever the peer asks
-	// for.
+	// giveUp is the latest end of the present phase, however often the peer asks for more
+	// time.
 	giveUp time.Time
 
 	port          reservation
@@ -33,8 +33,10 @@ type id struct {
 	active  bool    // sent the request; the passive side got it
 	early   bool    // established by Notify: the peer's readyMsg is still due
 
-	made  *qp    // the last queue pair made on the ID; see ownQP
-	qpn   uint32 // the number of whichever it is
+	made *qp // last queue pair made on the ID; see ownQP
+	// qpn is the number of the connection's queue pair, made on the ID or named by the
+	// application.
+	qpn   uint32
 	terms terms
 
 	gates     gates    // of a listener
@@ -43,8 +45,8 @@ type id struct {
 	unfetched int // requests that wait to be fetched
 	listener  *id // of a passive side, until it is fetched
 
-	queued  int  // events in the channel's queue that are about this ID
-	dropped bool // the ID was destroyed, and those are not to be fetched
+	queued  int  // number of events in the channel's queue about this ID
+	dropped bool // the ID was destroyed, and its events are not to be fetched
 }
 
 // phase is where an ID stands between request and end. The names follow the
@@ -96,8 +98,8 @@ func (i *id) expect(within time.Duration) {
 	ch.timers.start(&i.timer, ch.clock().Add(within))
 }
 
-// extend starts the timer again because the peer asks for more time. It does not go
-// beyond giveUp: a peer that asks again and again is not waited for without end.
+// extend restarts the timer because the peer asks for more time, but not beyond
+// giveUp. So a peer that asks again and again does not hold the ID without end.
 func (i *id) extend(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
@@ -173,9 +175,9 @@ func (i *id) unreachable(status int, cause error) {
 	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
 }
 
-// cancelRequest tells the peer that nobody waits for the answer to a connection
-// request any more. For a lookup there is no such message (IBTA vol. 1, 12.11):
-// nothing is sent.
+// cancelRequest tells the peer that this side does not wait for the answer to a
+// connection request any more. For a lookup there is no such message (IBTA vol. 1,
+// 12.11), so nothing is sent.
 func (i *id) cancelRequest() {
 	if i.ps == cm.TCP {
 		_ = i.carrier.send(&rejectMsg{reason: cm.RejectTimeout})
@@ -211,8 +213,8 @@ func (i *id) destroy(ch *channel) {
 	i.phase = phaseOver
 }
 
-// refuseUnfetched refuses the requests to a listener that nobody fetched, like those
-// that nobody answered.
+// refuseUnfetched refuses the requests to a listener that the application has not
+// fetched.
 func (i *id) refuseUnfetched(ch *channel) {
 	for _, ev := range ch.queue.extract(i) {
 		if child := ev.ID.(*id); child != i {

@@ -18,9 +18,9 @@ type inbox struct {
 	jobs   [numJobKinds][]func()
 }
 
-// A jobKind is what a job is about, the most urgent first. Each kind has a queue of
-// its own, so that requests of strangers do not delay what belongs to a connection, or
-// take its place.
+// A jobKind is the kind of a job, the most urgent first. Each kind has its own queue,
+// so that requests of unknown peers neither delay the jobs of a connection nor take
+// their room.
 type jobKind uint8
 
 const (
@@ -28,20 +28,20 @@ const (
 	// is open, and each connection has at most two of them: that it is to make room,
 	// and that its peer has sent data.
 	jobOwn jobKind = iota
-	// jobMessage is a datagram that names a connection.
+	// jobMessage is a datagram of an existing connection.
 	jobMessage
-	// jobRequest is a request for a new connection, or a copy of one.
+	// jobRequest is a connection request, or a copy of one.
 	jobRequest
 	numJobKinds
 )
 
 const (
-	// maxJobs is how many jobs of a kind can wait. What comes beyond is lost, as a
-	// datagram may be, and the peer repeats it. The figure is arbitrary.
+	// maxJobs is how many jobs of a kind can wait. Further jobs are dropped, and the peer
+	// repeats their datagrams. The number is arbitrary.
 	maxJobs = 1024
-	// requestBatch is how many requests are looked at before the channel looks for
-	// messages again. The figure is arbitrary: it is twice the number of datagrams
-	// that a socket hands over at a time.
+	// requestBatch is how many requests the channel handles before it looks for messages
+	// again. The number is arbitrary: it is twice the number of datagrams that a socket
+	// hands over at a time.
 	requestBatch = 2 * madBatch
 )
 
@@ -52,8 +52,8 @@ func (k jobKind) limit() int {
 	return maxJobs
 }
 
-// leave adds work, from any goroutine. It is done with the lock of the channel
-// held. It returns false when the work is lost.
+// leave adds a job, from any goroutine. The job runs with the lock of the channel
+// held. leave returns false if it dropped the job.
 func (b *inbox) leave(kind jobKind, job func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,8 @@ func (b *inbox) leave(kind jobKind, job func()) bool {
 	return true
 }
 
-// take returns the work that is next: all but the requests, and some of these.
+// take returns the next jobs: all jobs except requests, and up to requestBatch
+// requests.
 func (b *inbox) take() []func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However many requests come, the jobs of connections are done first, and none of
-// them is lost for want of room.
+// The jobs of connections run before requests, and are not dropped when there are too
+// many requests.
 func TestInboxPriorities(t *testing.T) {
 	bell, err := newEventfd()
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, jobMessage, first[2*maxJobs])
 	require.Equal(t, jobRequest, first[2*maxJobs+1])
 
-	// What came meanwhile is done before the requests that wait.
+	// A message that arrives meanwhile runs before the waiting requests.
 	require.True(t, b.leave(jobMessage, job(jobMessage)))
 	next := round()
 	require.Len(t, next, 1+requestBatch)

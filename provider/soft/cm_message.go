@@ -66,8 +66,8 @@ type replyMsg struct {
 	side
 	private []byte
 
-	// ackDelay is how long the device takes to answer, a code of 5 bits. On the
-	// local path it is 0: both devices are of one kind.
+	// ackDelay is how long the device takes to acknowledge a request, as a code of 5
+	// bits. It is 0 on the local path, where both sides are this kind of device.
 	ackDelay uint8
 }
 
@@ -79,9 +79,9 @@ type rejectMsg struct {
 	reason        cm.RejectReason
 	byApplication bool
 	private       []byte
-	cause         error // what this side knows beside the reason; it is not sent
+	cause         error // additional cause that this side knows; it is not sent
 
-	user bool // on the local path: the user of the other process is not allowed
+	user bool // on the local path: the user of the other process was not allowed
 }
 
 // disconnectMsg (DREQ) ends a connection.
@@ -104,7 +104,7 @@ type lookupReplyMsg struct {
 	byApplication bool
 	private       []byte
 
-	user bool // as of rejectMsg
+	user bool // as in rejectMsg
 }
 
 func (*requestMsg) kind() messageKind      { return kindREQ }
@@ -128,7 +128,7 @@ type carrier interface {
 	send(m message) error
 	// hungUp tells the queue pair that the peer went without a word.
 	hungUp()
-	// credentials are those of the process at the other end, if they are known.
+	// credentials returns those of the process at the other end, if they are known.
 	credentials() (cm.Credentials, bool)
 	// mute ends what is delivered; sending goes on.
 	mute()
@@ -143,7 +143,8 @@ type carrier interface {
 type gate interface {
 	// admit says whether requests are taken now, or left to wait.
 	admit(yes bool)
-	// serves tells where the gate lets requests in, and where it can not.
+	// serves returns the addresses at which the gate takes requests, and those at which
+	// it should and can not.
 	serves() []cm.ServedAddr
 	move(to *channel) error
 	close()

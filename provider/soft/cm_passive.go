@@ -46,8 +46,8 @@ func (i *id) incoming(m message, c carrier) *id {
 		}
 	}
 	if i.unfetched >= i.backlog {
-		// Lookups only, which the kernel refuses with the same status; the gate of
-		// connections was closed in time.
+		// Only a lookup arrives here, and the kernel refuses it with the same status. The
+		// gate stops taking connection requests when the backlog is full.
 		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
@@ -87,7 +87,8 @@ func (i *id) evicted() {
 	case phaseLeaving:
 		i.disconnected(statusTimedOut)
 	default:
-		return // The carrier is still needed.
+		// The carrier is still needed.
+		return
 	}
 	i.carrier.close()
 	i.carrier = nil
@@ -120,10 +121,10 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	return nil
 }
 
-// acceptFailed refuses what could not be accepted, which is for want of resources of
-// this side: memory, descriptors, a queue pair that still works. The queue pair is
-// spent. That the client has gone is the better reason, where it has: it may have
-// been noticed by the queue pair first.
+// acceptFailed refuses a request that could not be accepted because this side lacks a
+// resource: memory, descriptors, or a usable queue pair. The queue pair goes to the
+// error state. If the client has gone, acceptFailed returns that error instead,
+// because the queue pair may have failed for the same reason.
 func (i *id) acceptFailed(err error) error {
 	if gone := i.carrier.send(&rejectMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone
@@ -146,8 +147,8 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	return err
 }
 
-// refusal is the message that refuses a request. The reply to a lookup has a status
-// instead of a reason, and the one for a lack of resources is that there is no
+// refusal returns the message that refuses a request. The reply to a lookup has a
+// status instead of a reason; a lack of resources has the status that there is no
 // queue pair (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {

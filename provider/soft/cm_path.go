@@ -29,7 +29,7 @@ func (gs gates) move(to *channel) error {
 	return nil
 }
 
-// serves puts the local path first.
+// serves returns the served addresses of all gates, those of the local path first.
 func (gs gates) serves() (served []cm.ServedAddr) {
 	for _, g := range slices.Backward(gs) {
 		served = append(served, g.serves()...)
@@ -43,8 +43,9 @@ func (gs gates) close() {
 	}
 }
 
-// openGates lets requests in on the paths that the device may use. The local gate
-// comes last, because its socket can not stop listening when another gate fails.
+// openGates starts taking requests on the paths that the device may use. It opens the
+// local gate last, because a socket that listens can not stop when another gate
+// fails.
 func (i *id) openGates() error {
 	path := i.ch.Load().dev.cfg.Path
 	if path == PathWire || path == PathAuto && !i.port.spot.addr.IsLoopback() {
@@ -64,9 +65,9 @@ func (i *id) openGates() error {
 	return err
 }
 
-// checkServed returns an error when what the open gates serve is not enough: nothing,
-// where there is no other path, or less than was asked for, where the device wants
-// all of it.
+// checkServed returns an error if the open gates serve too few addresses. With
+// Config.ListenOnAll, every address has to be served. With PathWire, which has no
+// other path, at least one has to be.
 func (i *id) checkServed() error {
 	cfg := &i.ch.Load().dev.cfg
 	var missing error
@@ -84,7 +85,7 @@ func (i *id) checkServed() error {
 	return nil
 }
 
-// Serves tells where a listener takes requests; see cm.ID.Serves.
+// Serves implements cm.ServesReader.
 func (i *id) Serves() []cm.ServedAddr {
 	ch := i.lock()
 	defer ch.unlock()

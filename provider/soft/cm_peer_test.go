@@ -63,11 +63,11 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// peerUser is the user of the peers, when this process is root and can choose. It
-// has no meaning: no user of the system needs to have it.
+// peerUser is the user of the peers when this process is root. No account with the
+// number has to exist; the number is arbitrary.
 const peerUser = 20001
 
-// newHostParty is a party that admits the peers of asPeer.
+// newHostParty returns a party that admits the processes of asPeer.
 func newHostParty(t *testing.T) *party {
 	t.Helper()
 	return openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerUser}})
@@ -92,7 +92,7 @@ func startPeer(t *testing.T, role, address string) (line func() string, kill fun
 	return runPeer(t, asPeer(t, role, address))
 }
 
-// runPeer starts the command of a peer; see startPeer.
+// runPeer starts the command of a peer process; see startPeer.
 func runPeer(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()

@@ -42,9 +42,9 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return qp, nil
 }
 
-// ownQP returns the queue pair of the ID, or nil when the ID has none: then the
-// application has its own, or has yet to make one. A queue pair that was closed is
-// the ID's no longer (rdma_destroy_qp(3)).
+// ownQP returns the queue pair that was made on the ID, or nil. Nil means that the
+// application names its own queue pair, or has not made one yet. A closed queue pair
+// does not belong to the ID any more (rdma_destroy_qp(3)).
 func (i *id) ownQP() *qp {
 	if i.made != nil && i.made.closed.Load() {
 		i.made = nil
@@ -85,8 +85,8 @@ func (i *id) liftQP(qp *qp, first, last verbs.QPState) error {
 	return nil
 }
 
-// failQP flushes the queue pair of a connection that failed. A datagram queue pair
-// does not depend on the lookup that failed, and stays as it is.
+// failQP flushes the queue pair of a failed connection. A datagram queue pair does
+// not depend on the failed lookup, and keeps its state.
 func (i *id) failQP() {
 	if i.ps == cm.TCP {
 		i.flushQP()

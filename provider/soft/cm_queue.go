@@ -8,7 +8,7 @@ import "github.com/rdmaloop/rdmaloop/cm"
 type eventQueue struct {
 	events []cm.TransportEvent
 	head   int
-	live   int // events that are to be fetched: those of destroyed IDs are not
+	live   int // number of events to be fetched, without those of destroyed IDs
 }
 
 func (q *eventQueue) empty() bool { return q.live == 0 }
@@ -18,7 +18,7 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.count(&ev, 1)
 }
 
-// count books an event that comes (1) or goes (-1).
+// count adds n to the counters of an event that is added (1) or removed (-1).
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.live += n
 	ev.ID.(*id).queued += n
@@ -42,7 +42,7 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	return false
 }
 
-// tidy forgets what lies in the queue when nothing is to be fetched any more.
+// tidy frees the remaining events when no event is to be fetched any more.
 func (q *eventQueue) tidy() {
 	if q.empty() {
 		clear(q.events[q.head:])
@@ -71,10 +71,9 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	return taken
 }
 
-// drop makes the events of an ID that does not listen, and that is about to be
-// destroyed, vanish. They stay where they are until pop gets to them: a search for
-// each of many IDs that end together would take a time that grows with the square of
-// their number.
+// drop removes the events of an ID that does not listen and is about to be destroyed.
+// pop skips them later. Searching the queue for each of many IDs that end together
+// would take time quadratic in their number.
 func (q *eventQueue) drop(of *id) {
 	q.live -= of.queued
 	of.queued, of.dropped = 0, true

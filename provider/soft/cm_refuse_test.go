@@ -91,7 +91,7 @@ func TestReject(t *testing.T) {
 	})
 }
 
-// wantNoResources requires the event of a peer that had no room.
+// wantNoResources requires the event of a refusal for lack of resources.
 func wantNoResources(s *party, id *cm.ID) {
 	s.t.Helper()
 	if id.PortSpace() == cm.UDP {
@@ -196,7 +196,8 @@ func TestClientLeavesAccepted(t *testing.T) {
 	wantRejected(server, passive, cm.RejectTimeout, false, nil)
 }
 
-// timeOut has a request that is never answered time out at the client.
+// timeOut makes a request that is never answered, and waits until it times out at the
+// client.
 func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server *party, active, passive *cm.ID) {
 	t.Helper()
 	client, server = newParty(t), newParty(t)
@@ -223,9 +224,8 @@ func TestConnectTimesOut(t *testing.T) {
 	server.quiet()
 }
 
-// A lookup that timed out leaves the queue pairs of both sides as they are, and
-// the late answer harms nobody: the protocol has no message that would cancel a
-// lookup.
+// A lookup that timed out does not change the queue pairs of either side. A late
+// answer is ignored; the protocol has no message that would cancel a lookup.
 func TestLookupTimesOut(t *testing.T) {
 	client, server, active, passive := timeOut(t, cm.UDP, answerTimeout)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
@@ -235,13 +235,13 @@ func TestLookupTimesOut(t *testing.T) {
 	server.quiet()
 }
 
-// A queue pair that is not the ID's only use goes on when the listener of a lookup
-// has vanished without an answer.
+// When the listener of a lookup closes without an answer, the queue pair of the
+// client stays in RTS.
 func TestLookupListenerVanishes(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
 	active := client.connecting(cm.UDP, l.LocalAddr(), nil)
-	require.NoError(t, l.Close()) // before it has looked
+	require.NoError(t, l.Close()) // before the listener has looked at the lookup
 	wantRefusal(client, active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 }

@@ -25,14 +25,14 @@ type options struct {
 	tos           uint8
 	reuse         bool
 	afOnly        bool
-	ackTimeout    uint8 // code of 5 bits, where ackTimeoutSet
+	ackTimeout    uint8 // code of 5 bits, valid if ackTimeoutSet
 	ackTimeoutSet bool
 	minRNRTimer   uint8 // code of 5 bits
 }
 
-// SetOption sets one option. On an ID that is bound AFONLY and REUSEADDR change the
-// name that reserves the port. REUSEADDR lets an ID bind to a port that others with
-// the option have bound, too; only one of them can listen.
+// SetOption sets one option. On a bound ID, AFONLY and REUSEADDR change the name that
+// reserves the port. REUSEADDR lets an ID bind to a port that other IDs with the
+// option have bound; only one of them can listen.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -53,7 +53,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return nil
 }
 
-// setReuse: the option can be taken back only before the ID is bound.
+// setReuse sets or clears the option. Clearing the option of a bound ID does not end
+// the sharing of its port.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.port.share(); err != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// inOwnNetwork runs a peer in a network namespace of its own, where it is root and
-// nothing is up. It skips the test where the system does not let us make one.
+// inOwnNetwork runs a peer process as root in a new network namespace, where no
+// interface is up. It skips the test if the system does not allow that.
 func inOwnNetwork(t *testing.T, role string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$", "-test.v")
@@ -40,7 +40,7 @@ func TestListenOnAll(t *testing.T)        { inOwnNetwork(t, "listen-on-all") }
 func TestServesAddedAddress(t *testing.T) { inOwnNetwork(t, "added-address") }
 func TestServesAddedLookup(t *testing.T)  { inOwnNetwork(t, "added-address-udp") }
 
-// host brings the loopback interface up, with these addresses besides its own.
+// host brings the loopback interface up, and adds the addresses to it.
 func host(t *testing.T, addrs ...string) {
 	t.Helper()
 	loopbackUp(t)
@@ -49,7 +49,7 @@ func host(t *testing.T, addrs ...string) {
 	}
 }
 
-// serves is what a listener says, by path and address.
+// serves returns the errors of ID.Serves by path and address.
 func serves(l *cm.ID) map[string]error {
 	out := make(map[string]error)
 	for _, s := range l.Serves() {
@@ -58,13 +58,14 @@ func serves(l *cm.ID) map[string]error {
 	return out
 }
 
-// on listens on a wildcard, at port 7471.
+// on returns a listener on a wildcard at port 7471.
 func (s *party) on(ps cm.PortSpace, wildcard string) *cm.ID {
 	s.t.Helper()
 	return s.listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
 }
 
-// A listener tells each path and each address, and what it does not serve.
+// Serves lists each path and each address of a listener, and the addresses that it
+// can not serve.
 func peerServes(t *testing.T, _ string) {
 	host(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -96,7 +97,8 @@ func peerServes(t *testing.T, _ string) {
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
 
-// With Config.ListenOnAll less than all is an error, after which nothing listens.
+// With Config.ListenOnAll, Listen returns an error if any address can not be served,
+// and then serves none.
 func peerListenOnAll(t *testing.T, _ string) {
 	host(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -121,7 +123,7 @@ func peerListenOnAll(t *testing.T, _ string) {
 }
 
 // A listener on a wildcard serves an address that is added later, on both paths, and
-// gives up one that is removed.
+// stops serving an address that is removed.
 func peerAddedAddress(t *testing.T, _ string) {
 	host(t, "10.77.0.1", "fd00::1")
 	server := openParty(t, &Config{Vectors: 1})
@@ -159,8 +161,8 @@ func peerAddedAddress(t *testing.T, _ string) {
 	server.quiet()
 }
 
-// Lookups of datagram queue pairs arrive at an added address, too; and the listener
-// goes on to follow when it has moved to another channel.
+// Lookups of datagram queue pairs arrive at an added address too, also after the
+// listener has moved to another channel.
 func peerAddedLookup(t *testing.T, _ string) {
 	host(t, "10.77.0.1")
 	server := openParty(t, &Config{Vectors: 1})

@@ -15,7 +15,7 @@ type terms struct {
 	resources, depth uint8     // READs and atomics it serves, and has outstanding
 	retry, rnrRetry  uint8
 	flow             flowTerms
-	ackTimeout       uint8 // code of 5 bits, used unless the application has set one
+	ackTimeout       uint8 // code of 5 bits; the application's choice takes precedence
 }
 
 const (

@@ -2,37 +2,38 @@
 
 package soft
 
-// The times that connection management gives a queue pair are codes of five bits.
+// Connection management gives a queue pair its timers as codes of five bits.
 
 const (
-	// packetLifetime is the code of the longest time that a packet is assumed to
-	// take to the peer, 0.54 s. RoCE has nobody to ask, and the kernel assumes 16
-	// or 18, depending on its version. With 17 the ACK timeout is 1.07 s, and a
-	// request with the largest retry count of 7 fails after 8.6 s at the
-	// earliest: an outage of 5 s, in which a network finds another way, is
-	// survived. Losses of single packets are noticed earlier; see inquire.
+	// packetLifetime is the code of the longest time that a packet is assumed to take to
+	// the peer, 0.54 s. On InfiniBand the subnet manager knows it; on RoCE the kernel
+	// assumes 16 or 18, depending on its version. With 17 the ACK timeout is 1.07 s, and
+	// a request with the largest retry count of 7 fails after 8.6 s at the earliest. So a
+	// connection survives an outage of 5 s, in which a network finds another route.
+	// Losses of single packets are noticed earlier; see inquire.
 	packetLifetime = 17
-	// shortLifetime is what kernels newer than Linux 6.1 assume, which assumes 18.
+	// shortLifetime is the packet lifetime that kernels newer than Linux 6.1 assume.
+	// Linux 6.1 assumes 18.
 	shortLifetime = 16
 )
 
-// ackTimeoutCode is the code of the local ACK timeout, from those of the packet
-// lifetime and of the time that the answering device takes: that of twice the
-// lifetime plus that time, rounded to a power of two as the kernel does. Source:
+// ackTimeoutCode returns the code of the local ACK timeout, given the codes of the
+// packet lifetime and of the ACK delay of the answering device. The timeout is twice
+// the lifetime plus the delay, rounded to a power of two as the kernel does. Source:
 // IBTA vol. 1, 12.7.34; rdma_accept(3).
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	there, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= there {
-		there++ // the two are too close for the shorter one to be left out
+		there++ // the shorter time is at least half of the longer one, and counts
 	}
 	return min(there, maxCode)
 }
 
-// maxCode is the largest code: it has five bits.
+// maxCode is the largest code of five bits.
 const maxCode = 31
 
-// lifetime is the packet lifetime of the ID's path. An ACK timeout that was set
-// says what the application assumes of it, as with rdma_set_option(3).
+// lifetime returns the packet lifetime of the ID's path. If the application has set
+// an ACK timeout, the lifetime follows from that, as with rdma_set_option(3).
 func (i *id) lifetime() uint8 {
 	if i.opts.ackTimeoutSet && i.opts.ackTimeout > 0 {
 		return i.opts.ackTimeout - 1
@@ -40,8 +41,8 @@ func (i *id) lifetime() uint8 {
 	return packetLifetime
 }
 
-// askTimeout is the ACK timeout that a request tells the passive side, whose
-// requests this device answers.
+// askTimeout returns the ACK timeout that a request proposes to the passive side, for
+// requests that this device acknowledges.
 func (i *id) askTimeout() uint8 {
 	if i.opts.ackTimeoutSet {
 		return i.opts.ackTimeout
@@ -49,9 +50,9 @@ func (i *id) askTimeout() uint8 {
 	return ackTimeoutCode(i.lifetime(), i.bound.attr.LocalCAAckDelay)
 }
 
-// toldTimeout is the ACK timeout of the passive side, from that which a request
-// tells. One that follows from the kernel's default is too short to survive an
-// outage of 5 s, and is lengthened: waiting longer is always allowed.
+// toldTimeout returns the ACK timeout of the passive side, given the one that the
+// request proposes. The proposal of a newer kernel is too short to survive an outage
+// of 5 s, so it is lengthened; waiting longer is always allowed.
 func (i *id) toldTimeout(told uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.bound.attr.LocalCAAckDelay)
 	if told == 0 || told == shortLifetime+1 {

@@ -16,14 +16,14 @@ import (
 
 func TestAckTimeoutCode(t *testing.T) {
 	for _, c := range []struct{ lifetime, delay, want uint8 }{
-		{16, 15, 17}, // rxe's, on a kernel that assumes 16
-		{18, 15, 19}, // and on one that assumes 18
+		{16, 15, 17}, // rxe on a kernel that assumes a lifetime of 16
+		{18, 15, 19}, // rxe on a kernel that assumes a lifetime of 18
 		{17, 15, 18},
 		{17, 16, 18},
-		{17, 17, 19}, // the delay is half of the rest: it counts
+		{17, 17, 19}, // the delay is half of twice the lifetime, so it counts
 		{17, 18, 19},
 		{17, 19, 20},
-		{17, 20, 20}, // now the way is what does not
+		{17, 20, 20}, // here twice the lifetime is too short to count
 		{0, 0, 2},
 		{31, 31, 31},
 	} {
@@ -31,8 +31,8 @@ func TestAckTimeoutCode(t *testing.T) {
 	}
 }
 
-// The passive side takes the ACK timeout that it is told, unless that is none or
-// the kernel's default, which is too short for an outage of 5 s.
+// The passive side uses the ACK timeout of the request, unless that is 0 or the
+// kernel's default, which is too short for an outage of 5 s.
 func TestToldAckTimeout(t *testing.T) {
 	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
 		w := newMADWorld(t)
@@ -56,7 +56,7 @@ func ackTimeoutOf(t *testing.T, id *cm.ID) uint8 {
 	return attr.Timeout
 }
 
-// The active side computes its ACK timeout with the delay that the reply tells.
+// The active side computes its ACK timeout with the ACK delay in the reply.
 func TestAckTimeoutFollowsDelay(t *testing.T) {
 	w := newMADWorld(t)
 	w.fate = func(m *wire.MAD, _ netip.Addr) int {
@@ -73,11 +73,11 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 	require.EqualValues(t, 18, ackTimeoutOf(t, passive))
 }
 
-// outage is how long the network carries nothing in the tests of that.
+// outage is how long the network drops all packets in the tests of outages.
 const outage = 5 * time.Second
 
-// A dial survives an outage that begins with any of its messages, and goes on soon
-// after it.
+// A dial survives an outage that begins with any of its messages, and the connection
+// opens soon after the outage.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
 		w := newMADWorld(t)
@@ -102,8 +102,8 @@ func TestWireCMOutage(t *testing.T) {
 	}
 }
 
-// Connections in the middle of traffic survive an outage under the terms that
-// connection management gives them by default, and nothing is lost.
+// Connections with the default timers survive an outage in the middle of their
+// traffic, and lose no message.
 func TestWireOutage(t *testing.T) {
 	const messages, size = 64, 4096
 	s := newSim(t, 1, quietNet)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One source gets its answers and no more, others get theirs beside it, and all of
-// them together no more than is allowed.
+// One source gets no more answers than its rate allows, other sources get theirs
+// meanwhile, and all sources together get no more than the total rate.
 func TestAnswerLimit(t *testing.T) {
 	l := newAnswerLimit()
 	now := time.Unix(1000, 0)

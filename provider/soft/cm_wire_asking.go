@@ -13,20 +13,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// When no process has the UDP port of a peer, its host says so with an ICMP message
-// (RFC 1122, 3.2.2.1; RFC 4443, 3.1), and the request will not be answered. Requests
-// leave by a socket of their own, for two reasons. It has a port of its own: on the
-// port that all sockets of an address share, the system gives the message to any of
-// them. And an error that waits on a socket makes the next calls fail, which neither
-// data nor answers should suffer from.
+// When no process has the UDP port of a peer, the peer's host reports that with an
+// ICMP message (RFC 1122, 3.2.2.1; RFC 4443, 3.1), and the request will not be
+// answered. Requests are sent from a socket of their own, for two reasons. First,
+// that socket has its own port: if all sockets of an address shared a port, the
+// system would deliver the ICMP error to any of them. Second, a pending error on a
+// socket makes its next calls fail, which must not happen to data and answers.
 
-// An askingSocket sends requests from one local address, and gets the refusals. It
-// receives nothing: answers go to the UDP port of RoCE (IBTA annex A17). One
-// goroutine at a time.
+// An askingSocket sends requests from one local address, and receives their ICMP
+// errors. It receives no datagrams: answers go to the UDP port of RoCE (IBTA annex
+// A17). Only one goroutine at a time may use it.
 type askingSocket struct {
 	fd       int
 	local    netip.AddrPort
-	peerPort uint16 // of every peer
+	peerPort uint16 // UDP port of all peers
 	psn      psn.Value
 	counts   *counters
 }
@@ -44,8 +44,8 @@ func (n *udpMADs) openAsking(local netip.Addr) (*askingSocket, error) {
 	return s, nil
 }
 
-// prepare has the system keep the errors, and nothing else: whatever is sent to the
-// socket would take their place.
+// prepare makes the system queue ICMP errors on the socket, and drop all datagrams,
+// which would take the room of the errors.
 func (s *askingSocket) prepare(local netip.Addr) (err error) {
 	if s.local, err = socketName(s.fd); err != nil {
 		return err
@@ -63,10 +63,11 @@ func (s *askingSocket) prepare(local netip.Addr) (err error) {
 func (s *askingSocket) close() { _ = unix.Close(s.fd) }
 
 // sendTries is how often a request is sent when the system reports errors of earlier
-// ones instead (ip(7), IP_RECVERR). What is lost is repeated.
+// requests instead (ip(7), IP_RECVERR). A request that is lost nevertheless is
+// repeated later.
 const sendTries = 4
 
-// send sends a request.
+// send sends a request, or drops it.
 func (s *askingSocket) send(m *wire.MAD, to netip.Addr) {
 	var b [madRoom]byte
 	p := madPacket(b[:], m, s.psn)
@@ -74,7 +75,7 @@ func (s *askingSocket) send(m *wire.MAD, to netip.Addr) {
 	var flow wire.Flow
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	flow.Set(s.local, peer)
-	flow.Seal(p, 0) // the identification: see udpOutlet
+	flow.Seal(p, 0) // 0 is the identification: see udpOutlet
 	name := sockaddr(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
@@ -89,20 +90,21 @@ func (s *askingSocket) send(m *wire.MAD, to netip.Addr) {
 	s.counts.add(sendErr, 1)
 }
 
-// An askingPort is the socket by which a madPort asks.
+// An askingPort is the askingSocket of a madPort.
 type askingPort struct {
 	port   *madPort
 	socket *askingSocket
 }
 
-// asks reports whether a message is a request, which may find nobody there.
+// asks reports whether a message is a request, which may reach a host without a
+// listener.
 func asks(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
 
-// readyToAsk opens the socket for requests, if it is not open, and has the channel
-// take what it is told. Without the socket requests go by the one of all messages, and
-// that nobody is there shows when nobody answers.
+// readyToAsk opens the askingSocket if it is not open, and makes the channel watch it
+// for errors. If the socket can not be opened, requests are sent from the madPort's
+// socket, and a missing peer is noticed only by the timeout.
 func (p *madPort) readyToAsk(ch *channel) {
 	p.x.mu.Lock()
 	defer p.x.mu.Unlock()
@@ -114,15 +116,15 @@ func (p *madPort) readyToAsk(ch *channel) {
 	ch.watchAsking(p)
 }
 
-// watchAsking has the channel take the refusals of a port, if there can be any.
+// watchAsking makes the channel watch the askingSocket of a port, if there is one.
 func (ch *channel) watchAsking(p *madPort) {
 	if a := p.asking.Load(); a != nil && ch.sources[int32(a.socket.fd)] == nil {
-		// Without, another channel may take them, or they are not seen.
+		// If this fails, another channel may take the errors, or nobody does.
 		_ = ch.watchErrors(a.socket.fd, a)
 	}
 }
 
-// readable: see watched. There is an error to take.
+// readable implements watched. It takes the ICMP errors.
 func (a *askingPort) readable() {
 	a.port.x.mu.Lock()
 	defer a.port.x.mu.Unlock()
@@ -131,19 +133,20 @@ func (a *askingPort) readable() {
 
 var _ watched = (*askingPort)(nil)
 
-// errorBatch is how many errors are taken in one look: an arbitrary bound. The
+// errorBatch is how many errors one call of takeErrors takes; arbitrary. The
 // descriptor stays readable when there are more.
 const errorBatch = 64
 
-// takeErrors hands on the refusals that have come: where the request went, and what
-// the refusal quotes of it, from its first byte after the UDP header on.
+// takeErrors calls to for each port-unreachable error. dst is the destination of the
+// request. quoted is the part of the request that the error quotes, from the first
+// byte after the UDP header.
 func (s *askingSocket) takeErrors(to func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madRoom]byte
-	var control [512]byte // an error, and the address of who sent it
+	var control [512]byte // room for an error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// An error for which there was no room in the queue is taken, too.
+			// This call takes an error for which the error queue had no room.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}
@@ -153,11 +156,12 @@ func (s *askingSocket) takeErrors(to func(dst netip.AddrPort, quoted []byte)) {
 	}
 }
 
-// portUnreachable reports whether the control messages of an error say that no process
-// has the port: the ICMP message itself must, because there are reasons for the same
-// errno that pass (ip(7), IP_RECVERR; struct sock_extended_err).
+// portUnreachable reports whether the control messages of an error say that no
+// process has the port. It checks the type and code of the ICMP message, because
+// other, temporary causes have the same errno (ip(7), IP_RECVERR; struct
+// sock_extended_err).
 func portUnreachable(control []byte) bool {
-	const origin, kind, code = 4, 5, 6 // places in the structure
+	const origin, kind, code = 4, 5, 6 // offsets in struct sock_extended_err
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
 		return false
@@ -178,17 +182,17 @@ func portUnreachable(control []byte) bool {
 	return false
 }
 
-// Types and codes of ICMP: RFC 792, and RFC 4443, 3.1.
+// Types and codes of the ICMP errors for a port: RFC 792, and RFC 4443, 3.1.
 const (
 	icmpUnreachable, icmpPort   = 3, 3
 	icmp6Unreachable, icmp6Port = 1, 4
 )
 
-// A quote is what identifies a request in what a refusal quotes of it.
+// A quote identifies the request that an ICMP error quotes.
 type quote struct {
 	attr wire.Attribute
 	tid  uint64
-	id   uint32 // of the connection, or of the lookup
+	id   uint32 // of the connection or the lookup
 }
 
 // quoteOf reads a quote. A host may quote eight bytes of the UDP datagram only (RFC 792),

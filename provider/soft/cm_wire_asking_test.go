@@ -16,7 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// wantNobody requires the end of a request to a host where nobody is.
+// wantNobody requires the event of a request to a host without a process on the UDP
+// port.
 func wantNobody(s *party, id *cm.ID) {
 	s.t.Helper()
 	ev := s.want(cm.Unreachable, id)
@@ -32,7 +33,7 @@ func wantNobody(s *party, id *cm.ID) {
 	require.Equal(s.t, want, id.QP().State())
 }
 
-// unreadable requires that a descriptor has nothing to tell.
+// unreadable requires that a descriptor is not readable.
 func unreadable(t *testing.T, fd int) {
 	t.Helper()
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
@@ -40,13 +41,13 @@ func unreadable(t *testing.T, fd int) {
 	require.Zero(t, n)
 }
 
-// dialNobody asks for a peer whose host says that no process has the UDP port. What
-// a test waits for comes long before the connection manager would give up.
+// dialNobody connects to a host on which no process has the UDP port. It requires the
+// error long before the connection manager's timeout.
 func dialNobody(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, answerTimeout)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
-	for range 2 { // the second time over a socket that has had an error
+	for range 2 { // the second time the socket has had an error before
 		wantNobody(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.quiet()
 		unreadable(t, s.tc.FD())
@@ -58,7 +59,8 @@ func TestNobodyThere(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialNobody(t, ps, "127.9.2.1", "127.9.2.2") })
 }
 
-// IPv6 has one loopback address, which this side has itself.
+// IPv6 has only one loopback address, which this side uses, so the test needs a
+// network namespace.
 func TestNobodyThereIPv6(t *testing.T) { inOwnNetwork(t, "nobody-six") }
 
 func peerNobodySix(t *testing.T, _ string) {
@@ -66,8 +68,8 @@ func peerNobodySix(t *testing.T, _ string) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialNobody(t, ps, "fd00::1", "fd00::2") })
 }
 
-// That one peer is not there ends no request to another, and no connection: neither
-// those of the same socket, nor those of another channel of the device.
+// An ICMP error for one peer affects no request to another peer and no connection,
+// neither on the same socket nor on another channel of the device.
 func TestNobodyThereHarmsNoOther(t *testing.T) {
 	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
@@ -97,7 +99,7 @@ func TestNobodyThereHarmsNoOther(t *testing.T) {
 	server.quiet()
 }
 
-// part ends a connection in order.
+// part disconnects, and waits for the events of both sides.
 func part(client *party, active *cm.ID, server *party, passive *cm.ID) {
 	client.t.Helper()
 	require.NoError(client.t, active.Disconnect())
@@ -108,7 +110,7 @@ func part(client *party, active *cm.ID, server *party, passive *cm.ID) {
 	client.want(cm.TimewaitExit, active)
 }
 
-// The refusal is seen by the channel that the ID has moved to.
+// After Migrate, the new channel of the ID handles the ICMP error.
 func TestNobodyThereAfterMigrate(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
@@ -122,7 +124,8 @@ func TestNobodyThereAfterMigrate(t *testing.T) {
 	unreadable(t, before.FD())
 }
 
-// Nothing is received by the socket for requests, so nothing wakes its owner.
+// The askingSocket receives no datagrams, so datagrams to its port do not wake its
+// owner.
 func TestAskingSocketIsDeaf(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.p.dev.cfg.WirePort)))
@@ -140,7 +143,7 @@ func TestAskingSocketIsDeaf(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
 
-// refused has the client be told that nobody is at an address, with a quote.
+// refused delivers a port-unreachable error from a host to the client.
 func (w *madWorld) refused(by netip.Addr, quoted []byte) {
 	x := w.client.p.dev.mads
 	x.mu.Lock()
@@ -149,7 +152,7 @@ func (w *madWorld) refused(by netip.Addr, quoted []byte) {
 	w.settle()
 }
 
-// quoted is what a refusal quotes of a message.
+// quoted returns the bytes that an ICMP error quotes of a message.
 func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madRoom), m, 0).Bytes() }
 
 // A refusal counts only for the request that it quotes.
@@ -184,7 +187,7 @@ func TestForgedRefusals(t *testing.T) {
 	w.want(w.client, cm.Established, active)
 	w.want(w.server, cm.Established, passive)
 
-	// A connection is not ended by any.
+	// An ICMP error does not end a connection.
 	w.refused(serverAddr, quoted(&request))
 	w.refused(serverAddr, nil)
 	w.client.quiet()
@@ -210,7 +213,7 @@ func TestQuotedRefusals(t *testing.T) {
 	w.quiet()
 }
 
-// Only the ICMP messages for a port count, not those for a host or a network.
+// Only ICMP errors for a port count. Those for a host or a network do not.
 func TestPortUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		level, option, origin, kind, code byte
@@ -233,7 +236,7 @@ func TestPortUnreachable(t *testing.T) {
 	require.False(t, portUnreachable(nil))
 }
 
-// errorControl is a control message (cmsg(3)).
+// errorControl returns a control message (cmsg(3)).
 func errorControl(level, option byte, data []byte) []byte {
 	b := make([]byte, unix.CmsgSpace(len(data)))
 	header := unix.SizeofCmsghdr
@@ -249,7 +252,7 @@ func errorControl(level, option byte, data []byte) []byte {
 	return b
 }
 
-// What strangers write into ICMP messages is read without harm.
+// Parsing any quote and any control message causes no panic.
 func FuzzRefusal(f *testing.F) {
 	var m wire.MAD
 	r := wire.REQ{LocalID: 7}

@@ -33,7 +33,7 @@ type wireCarrier struct {
 	qpn     uint32
 	lastTID uint64 // of the peer's DREQ
 
-	gate *wireGate // whose request it was; nil on the active side
+	gate *wireGate // gate that took the request; nil on the active side
 	proof
 
 	repeat repeater
@@ -56,7 +56,7 @@ func dialWire(i *id, m message) error {
 	if r, ok := m.(*requestMsg); ok {
 		r.mtu = c.port.mtu
 		i.terms.mtu = r.mtu
-		i.expect(requestTimeout) // until the peer says that it has the request
+		i.expect(requestTimeout) // until the peer confirms that it has the request
 	}
 	if !c.mayAsk() {
 		return nil
@@ -99,8 +99,8 @@ func (c *wireCarrier) send(m message) error {
 	return nil
 }
 
-// transmit sends a datagram, unless the peer has been sent as much as it may be before
-// it has shown that it receives that.
+// transmit sends a datagram. It drops the datagram if the peer is not proven and has
+// been sent as much as it may be; see proof.
 func (c *wireCarrier) transmit(m *wire.MAD) {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
@@ -168,11 +168,11 @@ func (c *wireCarrier) encodeREJ(mad *wire.MAD, m *rejectMsg) {
 // hungUp: see carrier. Nobody hangs up on the wire.
 func (c *wireCarrier) hungUp() {}
 
-// credentials: see carrier. A packet does not tell the process that it is from.
+// credentials implements carrier. On the wire path they are not known.
 func (c *wireCarrier) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
-// mute: see carrier. What the peer repeats is still answered. When the connection
-// is over, the peer may use its queue pair for another.
+// mute implements carrier. Repeated messages of the peer are still answered. After
+// the end of the connection the peer may use its queue pair for another one.
 func (c *wireCarrier) mute() {
 	c.muted = true
 	c.repeat.stop()
@@ -209,8 +209,7 @@ func (c *wireCarrier) close() {
 	c.drop()
 }
 
-// rememberRefusal keeps the answer to a request that was refused; see
-// refusedRequests.
+// rememberRefusal keeps the REJ of a refused request; see refusedRequests.
 func (c *wireCarrier) rememberRefusal() {
 	if c.gate == nil || c.repeat.mad.Attribute() != wire.AttrREJ {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A request that the channel of a listener has not looked at is refused when the
-// listener closes, like one that was not fetched.
+// When a listener closes, it refuses requests that its channel has not looked at,
+// like requests that were not fetched.
 func TestWireCMListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADWorld(t)
@@ -21,9 +21,9 @@ func TestWireCMListenerCloses(t *testing.T) {
 		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
 		fetched, _ := w.request(l)
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
-		// A request waits, as does a copy of the one that was fetched.
+		// A new request waits, and a copy of the fetched request.
 		w.clock.advance(firstRepeat)
-		w.client.quiet() // repeats
+		w.client.quiet() // the client repeats its requests
 		for w.land() {
 		}
 		require.NoError(t, l.Close())
@@ -38,20 +38,21 @@ func TestWireCMListenerCloses(t *testing.T) {
 		}
 		w.client.quiet()
 
-		// The ID that was fetched lives on.
+		// The fetched ID is not affected.
 		w.accept(fetched, nil)
 		w.want(w.client, cm.Established, ids[0])
 		require.Empty(t, w.server.p.dev.mads.gates)
 	})
 }
 
-// So is one that is still in the socket, though nobody looks at the channel any more.
+// When a listener closes, it also refuses requests that are still in the receive
+// buffer of its socket.
 func TestWireCMListenerClosesUnread(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.listen(ps, "127.9.3.2:0", 0)
-		var ids [40]*cm.ID // more than one call of the system takes
+		var ids [40]*cm.ID // more than one call of the system receives
 		for i := range ids {
 			ids[i] = client.connectingFrom(ps, "127.9.3.1", l.LocalAddr())
 		}
@@ -71,7 +72,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 	})
 }
 
-// Nothing is kept of requests that have been looked at.
+// The gate keeps no record of requests that the channel has looked at.
 func TestWireCMWaitingRequests(t *testing.T) {
 	w := newMADWorld(t)
 	l := w.listen(cm.TCP, 0)

@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A connection is chosen to make room for another, and before that is done its peer
-// turns out to have forgotten it. The application then learns that it has ended, and
-// can close it in any way.
+// A connection is chosen for eviction, and before it is evicted, its peer turns out
+// to have forgotten it. The application then learns that the connection has ended,
+// and can close it in any way.
 func TestWireCMEvictsForgotten(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
@@ -26,14 +26,16 @@ func TestWireCMEvictsForgotten(t *testing.T) {
 			passive := s.asked(l, 0)
 			s.accept(passive, nil)
 
-			forgotten := s.another(l, 0) // It has the queue pair of the first.
+			// A new request with the queue pair of the first one.
+			forgotten := s.another(l, 0)
 			forgotten.LocalID++
 			var m wire.MAD
 			forgotten.Encode(&m, 1)
 			s.inject(&m, clientAddr, serverAddr)
 			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
 			s.inject(&m, otherAddr, serverAddr)
-			s.settle() // The connection is forgotten, and then takes no place any more.
+			// The connection is ended as stale, and does not count as half-open any more.
+			s.settle()
 			s.settle()
 
 			ev := s.server.want(cm.Disconnected, passive)

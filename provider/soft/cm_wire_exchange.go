@@ -23,29 +23,30 @@ type madExchange struct {
 	access  *accessLimit
 	clock   func() time.Time
 	counts  *counters
-	// mostAdmitted is Config.MaxConnsPerAddress.
+	// mostAdmitted is Config.MaxConnsPerAddress: the largest value in admitted.
 	mostAdmitted int
 
 	mu       sync.Mutex
 	ports    map[netip.Addr]*madPort
-	carriers map[uint32]*wireCarrier        // by own communication id, or request id
-	byPeer   map[peerKey]*wireCarrier       // by the peer's communication id
-	byQP     map[peerKey]*wireCarrier       // by the peer's queue pair, until the connection is over
+	carriers map[uint32]*wireCarrier  // by own communication id, or request id
+	byPeer   map[peerKey]*wireCarrier // by the peer's communication id
+	// byQP has the carriers by the peer's queue pair, until the connection is over.
+	byQP     map[peerKey]*wireCarrier
 	lookups  map[lookupKey]*wireCarrier     // of the asked side, until answered
 	gates    map[wire.ServiceID][]*wireGate // that listen
 	byNumber map[uint32]*wireCarrier        // by own queue pair, once it is settled
-	// admitted is how many connections each source has that asked for them and has
-	// shown that it receives what is sent to it; see sourceOf.
+	// admitted counts, by source, the connections whose peer has requested them and is
+	// proven; see sourceOf and proof.
 	admitted map[netip.Addr]int
 	refused  *refusedRequests
 	limit    *answerLimit
 }
 
-// A peerKey names something of a peer: a communication id, or a queue pair. A
-// device's GUID is not used again when it starts anew, so these do not repeat. The
-// address is the one that the peer's datagrams come from. It is part of the key
-// because the rest is told by the peer, and anybody may tell the same: without the
-// address, a request from one host could name the connection of another.
+// A peerKey identifies an object of a peer: a communication ID, or a queue pair. A
+// device chooses a new GUID when it starts, so keys do not repeat. The address is the
+// source address of the peer's datagrams. It is part of the key because the other
+// fields are chosen by the peer: without the address, a request from one host could
+// name the connection of another host.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64
@@ -219,7 +220,7 @@ func (x *madExchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wir
 	x.answer(port, to, &out)
 }
 
-// answer sends a message for which nothing is kept, if that may be; see answerLimit.
+// answer sends a message that belongs to no carrier, if the answerLimit allows it.
 func (x *madExchange) answer(port *madPort, to netip.Addr, m *wire.MAD) {
 	if !x.limit.allow(to, x.clock()) {
 		x.counts.inc(cmAnswerDropped)

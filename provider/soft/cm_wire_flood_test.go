@@ -15,13 +15,13 @@ import (
 )
 
 // A floodWorld is a server that accepts every request, a client that connects now and
-// then, and sources without number that ask for connections and do nothing more. Each
-// millisecond what was sent in the last one arrives.
+// then, and an unlimited number of sources that send requests and never answer.
+// Messages arrive after a millisecond.
 type floodWorld struct {
 	*madWorld
 	l          *cm.ID
-	strangers  int // requests that they have sent
-	toStranger int // messages that were sent to them
+	strangers  int // requests sent by the flood
+	toStranger int // messages sent to the sources of the flood
 	accepted   uint32
 	open       map[*cm.ID]bool
 }
@@ -39,7 +39,7 @@ func newFloodWorld(t *testing.T) *floodWorld {
 	return f
 }
 
-// ask sends a request in the name of a source.
+// ask sends a request from a source.
 func (f *floodWorld) ask(source netip.Addr) {
 	f.strangers++
 	var m wire.MAD
@@ -50,7 +50,7 @@ func (f *floodWorld) ask(source netip.Addr) {
 	f.inject(&m, source, serverAddr)
 }
 
-// tick lets a time pass, and the server do its work.
+// tick advances the clock, delivers messages, and lets the server handle them.
 func (f *floodWorld) tick(d time.Duration) {
 	f.clock.now = f.clock.now.Add(d)
 	for range len(f.flying) {
@@ -85,7 +85,8 @@ func (f *floodWorld) serve(ev *cm.Event) {
 	}
 }
 
-// await is how long it takes until the client has an event of a type.
+// awaitClient returns how long it takes until the client has an event of a type,
+// while flood is called in every millisecond.
 func (f *floodWorld) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now
@@ -98,16 +99,16 @@ func (f *floodWorld) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time
 	return f.clock.now.Sub(began)
 }
 
-// heapInUse is what is live on the heap.
+// heapInUse returns the size of the live heap.
 func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // with what finalizers have left
+	runtime.GC() // frees what finalizers have released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// kept requires that the server keeps nothing but its open connections.
+// kept requires that the server has records of its open connections only.
 func (f *floodWorld) kept(x *madExchange) {
 	f.t.Helper()
 	n := len(f.open)
@@ -120,9 +121,9 @@ func (f *floodWorld) kept(x *madExchange) {
 	require.Zero(f.t, half.total+half.leaving+len(half.sources)+len(half.busiest))
 }
 
-// Requests come at ten thousand a second, each in the name of another source, and
-// nobody follows them up. Connections beside them open and close as ever; what is sent
-// and kept is bounded, and a minute later all is as before.
+// Ten thousand requests arrive in a second, each from another source, and no reply is
+// answered. Other connections open and close meanwhile as usual. The numbers of sent
+// messages and of records are bounded, and a minute later all records are gone.
 func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor
@@ -160,8 +161,8 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	t.Logf("%d requests, %d answers, at most %d at a time", f.strangers, f.toStranger, peak)
 }
 
-// The same from few sources: most of their requests are dropped, and the ones beside
-// them are not.
+// In a flood from few sources, most requests of the flood are dropped, and the
+// requests of other clients are not.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodWorld(t)
 	x := f.server.p.dev.mads
@@ -179,7 +180,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
 	}
-	f.tick(time.Millisecond) // for the last confirmation
+	f.tick(time.Millisecond) // delivers the last RTU
 	require.Len(t, f.open, 20)
 	require.Greater(t, f.counter(cmRequestDropped), uint64(f.strangers/2))
 	for range 600 {

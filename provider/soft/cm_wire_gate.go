@@ -14,24 +14,24 @@ import (
 // no room are dropped: the peer repeats them.
 type wireGate struct {
 	x        *madExchange
-	ch       *channel // with the exchange's lock
+	ch       *channel // guarded by the exchange's lock
 	id       *id
 	spot     spot
 	service  wire.ServiceID
 	places   wirePlaces
-	watch    *addressWatch // of a wildcard
-	watchErr error         // why addresses that come later are not noticed, or nil
+	watch    *addressWatch // follows the addresses of a wildcard; else nil
+	watchErr error         // error because of which later addresses are not noticed, or nil
 	open     bool
-	closed   bool // with the exchange's lock
-	// waiting are the requests that were left for the channel, and have not been
-	// looked at. With the exchange's lock.
+	closed   bool // guarded by the exchange's lock
+	// waiting has the requests that the channel has not looked at yet. It is guarded by
+	// the exchange's lock.
 	waiting map[*newcomer]struct{}
-	half    halfOpenTable // with the exchange's lock
+	half    halfOpenTable // guarded by the exchange's lock
 }
 
-// openWireGate opens the gate of a listener on the address that it is bound to,
-// or on those of all interfaces. Where an address can not be served, the gate
-// knows why.
+// openWireGate opens the gate of a listener on the address that it is bound to, or on
+// the addresses of all interfaces. An address that can not be served has its error in
+// places.
 func openWireGate(i *id) *wireGate {
 	ch := i.ch.Load()
 	g := &wireGate{
@@ -63,7 +63,7 @@ func (g *wireGate) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = g.watch.move(to, g.ch) // it has had a place there
+			_ = g.watch.move(to, g.ch) // undo the move of the watch
 			return err
 		}
 	}
@@ -77,8 +77,8 @@ func (g *wireGate) move(to *channel) error {
 	return nil
 }
 
-// close: see gate. Requests that came before are refused like those that nobody has
-// fetched, wherever they wait (rdma_destroy_id(3)).
+// close implements gate. It refuses all requests that have arrived and that the
+// application has not fetched (rdma_destroy_id(3)).
 func (g *wireGate) close() {
 	for _, p := range g.places.ports() {
 		p.drain()
@@ -98,9 +98,9 @@ func (g *wireGate) close() {
 	g.places.close(g.ch)
 }
 
-// turnAway refuses a request that was not looked at, unless there is an ID that a copy
-// of it has made, which outlives the listener, or the address that it came to is not
-// served any more. The caller holds the lock.
+// turnAway refuses a waiting request. It does nothing if a copy of the request
+// already has an ID, which outlives the listener, or if the address of the request is
+// not served any more. The caller holds the lock.
 func (x *madExchange) turnAway(n *newcomer) {
 	if x.known(n) || x.ports[n.port.local] != n.port {
 		return
@@ -140,7 +140,7 @@ type newcomer struct {
 	from   netip.Addr
 	m      message
 	id     uint32         // of the connection, or of the lookup
-	tid    uint64         // of the message
+	tid    uint64         // transaction ID of the message
 	guid   uint64         // of a connection
 	qpn    uint32         // of a connection
 	answer wire.ServiceID // of a lookup
@@ -148,8 +148,8 @@ type newcomer struct {
 
 func (n *newcomer) lookup() bool { return n.m.kind() == kindSIDRREQ }
 
-// bring leaves a request for the channel of the gate, or drops it when there is no
-// room for it now: the peer repeats it. The caller holds the exchange's lock.
+// bring passes a request to the channel of the gate, or drops it when there is no
+// room for it now; the peer repeats it. The caller holds the exchange's lock.
 func (g *wireGate) bring(n *newcomer) {
 	_, room := g.half.room(sourceOf(n.from), g.x.clock())
 	if !room || !g.leave(func() { g.enter(n) }) {
@@ -197,8 +197,8 @@ func (g *wireGate) enter(n *newcomer) {
 	}
 }
 
-// known reports whether a request has been met. It may have come twice before it
-// got here. The caller holds the lock.
+// known reports whether a request already has a carrier, because a copy of it was
+// handled before. The caller holds the lock.
 func (x *madExchange) known(n *newcomer) bool {
 	if n.lookup() {
 		return x.lookups[lookupKey{n.from, n.id}] != nil

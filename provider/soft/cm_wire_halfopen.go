@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// A halfOpen is a request for a connection, or for a datagram queue pair, whose sender
-// has not shown yet that it receives what is sent to it: the source address may be
-// forged. The exchange's lock covers it.
+// A halfOpen is a connection or lookup whose peer has not yet proven that it receives
+// messages, so that its source address may be forged. The exchange's lock guards it.
 type halfOpen struct {
 	c          *wireCarrier
 	since      time.Time
 	source     *halfOpenSource // nil while it is in no table
-	prev, next *halfOpen       // of the source, the oldest first
+	prev, next *halfOpen       // list of the source's half-open connections, oldest first
 }
 
 // A halfOpenSource has the half-open connections of one source; see sourceOf.
@@ -24,25 +23,25 @@ type halfOpenSource struct {
 	key            netip.Addr
 	count          int
 	oldest, newest *halfOpen
-	index          int // in the heap
+	index          int // position in the heap
 }
 
 // A halfOpenTable has the half-open connections of one listener. Their number is
-// bounded, for all sources together and for each, because anybody can ask for
-// connections in the name of any number of addresses and cost memory with each.
+// bounded, in total and for each source, because anybody can send requests with any
+// number of forged source addresses, and each takes memory.
 type halfOpenTable struct {
 	most, mostPerSource int
 	total               int
 	sources             map[netip.Addr]*halfOpenSource
 	busiest             halfOpenHeap
-	leaving             int // connections that were taken out to be ended, and are not yet
+	leaving             int // connections that were removed for eviction, and have not ended yet
 }
 
-// graceTime is how long a half-open connection is safe from the requests of its own
-// source: a peer that asks for many connections at once has the later requests
-// wait, and does not lose the earlier ones. The figure is arbitrary. It is longer
-// than the first repetition of a lost reply takes (256 ms), and short beside the time
-// for which a peer repeats its request (74 s).
+// graceTime is how long a half-open connection can not be evicted by requests of its
+// own source. A peer that requests many connections at once then has its later
+// requests dropped for a while, and does not lose the earlier ones. The number is
+// arbitrary. It is longer than the first repetition of a lost reply takes (256 ms),
+// and much shorter than the time for which a peer repeats its request (74 s).
 const graceTime = time.Second
 
 func newHalfOpenTable(cfg *Config) halfOpenTable {
@@ -52,22 +51,23 @@ func newHalfOpenTable(cfg *Config) halfOpenTable {
 	}
 }
 
-// room reports whether a request from a source may be taken, and which half-open
-// connection has to go for it, if one has to.
+// room reports whether a request from a source may be taken, and returns the
+// half-open connection that has to be evicted for it, or nil.
 //
-// When the table is full, that is the oldest one of the source that has the most. A
-// source that would have the most itself, or has as many as one may have, waits for
-// room, but that its own oldest one goes when it is older than graceTime. So a flood
-// in the name of some addresses is a burden to these addresses, and most of it is
-// dropped; and a flood in the name of very many leaves each request as much time as
-// the table holds.
+// When the table is full, the victim is the oldest connection of the source with the
+// most connections. A source that would then have the most connections itself, or has
+// reached the limit of one source, evicts its own oldest connection if that is older
+// than graceTime; otherwise the request is dropped. So a flood from few addresses
+// affects only these addresses, and most of it is dropped. In a flood from very many
+// addresses, each request keeps its place for as long as the flood takes to fill the
+// table.
 func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.most
 	switch {
 	case t.leaving >= t.most:
-		// The channels have not ended the evicted connections yet, whose memory is
-		// still in use.
+		// The channels have not ended the evicted connections yet, so their memory is still
+		// in use.
 		return nil, false
 	case own != nil && (own.count >= t.mostPerSource || full && own.count+1 >= t.busiest[0].count):
 		if now.Sub(own.oldest.since) <= graceTime {
@@ -80,7 +80,7 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 	return nil, true
 }
 
-// add takes a connection in.
+// add adds a connection to the table.
 func (t *halfOpenTable) add(h *halfOpen, source netip.Addr, now time.Time) {
 	s := t.sources[source]
 	if s == nil {
@@ -100,7 +100,7 @@ func (t *halfOpenTable) add(h *halfOpen, source netip.Addr, now time.Time) {
 	heap.Fix(&t.busiest, s.index)
 }
 
-// remove takes a connection out, if it is in.
+// remove removes a connection, and reports whether it was in the table.
 func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	s := h.source
 	if s == nil {
@@ -128,28 +128,29 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	return true
 }
 
-// hashSource is a hash of the source of a datagram.
+// hashSource returns a hash of the source of a datagram.
 func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 	b := sourceOf(from).As16()
 	return maphash.Bytes(seed, b[:])
 }
 
-// sourceOf is what counts as one source: an IPv4 address, and of IPv6 the 64 bits of
-// the network, because a host may have all addresses of its network (RFC 4291,
-// 2.5.4).
+// sourceOf returns the source that an address belongs to: the IPv4 address itself, or
+// the /64 network of an IPv6 address, because a host may use all addresses of its
+// network (RFC 4291, 2.5.4).
 func sourceOf(addr netip.Addr) netip.Addr {
 	if addr = addr.Unmap().WithZone(""); addr.Is4() {
 		return addr
 	}
-	p, _ := addr.Prefix(64) // It fails for an invalid address only.
+	// Prefix fails for an invalid address only.
+	p, _ := addr.Prefix(64)
 	return p.Addr()
 }
 
-// A halfOpenHeap has the source with the most connections first; of those with as
-// many, the one with the oldest.
+// A halfOpenHeap has the source with the most connections first. Among sources with
+// equally many, the first is the source with the oldest connection.
 type halfOpenHeap []*halfOpenSource
 
-// The methods of heap.Interface.
+// Len, Less, Swap, Push and Pop implement heap.Interface.
 
 func (h halfOpenHeap) Len() int { return len(h) }
 

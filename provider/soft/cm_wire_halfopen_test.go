@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tableTest has requests come to a table, in its own time.
+// A tableTest sends requests to a table, with its own clock.
 type tableTest struct {
 	*testing.T
 	table halfOpenTable
@@ -29,8 +29,8 @@ func testSource(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ask has a request come from a source. It returns the one that was taken, and the one
-// that went for it.
+// ask sends a request from a source. It returns the half-open connection of the
+// request, and the evicted one; either may be nil.
 func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
@@ -47,7 +47,8 @@ func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
 	return taken, victim
 }
 
-// The oldest of the busiest source makes room.
+// When the table is full, the oldest connection of the source with the most
+// connections is evicted.
 func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s := newTableTest(t, 4, 4)
 	quiet, _ := s.ask(1)
@@ -56,14 +57,15 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s.ask(3)
 	_, victim := s.ask(4)
 	require.Same(t, busy, victim)
-	_, victim = s.ask(5) // Now all have one, and that of the first is the oldest.
+	// Now each source has one connection, and the oldest is that of the first source.
+	_, victim = s.ask(5)
 	require.Same(t, quiet, victim)
 	_, victim = s.ask(6)
 	require.Same(t, second, victim)
 }
 
-// A source that has the most itself waits for room, and loses its own oldest one
-// only when that has had its time.
+// A source with the most connections is refused, and evicts its own oldest connection
+// only after graceTime.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
@@ -85,7 +87,7 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	require.NotNil(t, taken)
 }
 
-// A flood that nobody takes out is not taken in without end.
+// The table takes no requests while too many evicted connections have not ended.
 func TestHalfOpenLeaving(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.table.leaving = 2
@@ -93,8 +95,8 @@ func TestHalfOpenLeaving(t *testing.T) {
 	require.Nil(t, taken)
 }
 
-// Whatever comes and goes, the counts are right, and nothing is kept of sources that
-// have nothing.
+// After any sequence of add and remove the counts are right, and the table has no
+// source without connections.
 func TestHalfOpenCounts(t *testing.T) {
 	const most, mostPerSource = 50, 9
 	s := newTableTest(t, most, mostPerSource)

@@ -64,8 +64,8 @@ func TestWireCMLookupUnanswered(t *testing.T) {
 	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")
 }
 
-// A lookup that is closed is not taken back, for the protocol has no message that
-// says so.
+// Closing an ID whose lookup is unanswered sends nothing, because the protocol has no
+// message to cancel a lookup.
 func TestWireCMLookupClosed(t *testing.T) {
 	w := newMADWorld(t)
 	l := w.listen(cm.UDP, 0)
@@ -80,7 +80,7 @@ func TestWireCMLookupClosed(t *testing.T) {
 	require.NotContains(t, w.sent, wire.AttrREJ)
 }
 
-// A REJ does not end a lookup, even one with the right number.
+// A REJ does not end a lookup, not even a REJ with the right communication ID.
 func TestWireCMLookupIgnoresREJ(t *testing.T) {
 	w := newMADWorld(t)
 	l := w.listen(cm.UDP, 0)

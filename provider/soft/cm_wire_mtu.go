@@ -8,12 +8,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REQ names the path MTU, and a REP can not change it: a side that takes less
-// refuses the REQ (IBTA vol. 1, 12.6.7.2, reason 26), and the other side asks again
-// with a smaller one. So the number of requests is at most that of the MTUs.
+// A REQ names the path MTU, and a REP can not change it. A side that supports only a
+// smaller MTU refuses the REQ (IBTA vol. 1, 12.6.7.2, reason 26), and the other side
+// sends another REQ with a smaller MTU. So the number of requests is at most the
+// number of MTUs.
 
-// tellMTU writes the largest path MTU that this side takes into the additional
-// information of a REJ: one byte, the code of a REQ.
+// tellMTU writes the largest path MTU of this side into the additional information of
+// a REJ: one byte, with the same code as in a REQ.
 func tellMTU(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }
 
 // refusesMTU reports whether a REJ refuses the path MTU of the request that the
@@ -23,10 +24,10 @@ func (c *wireCarrier) refusesMTU(r *wire.REJ) bool {
 		c.id.phase == phaseRequestSent && c.repeat.mad.Attribute() == wire.AttrREQ
 }
 
-// askSmaller asks for the connection with a smaller path MTU, if the peer has refused
-// the one of the request, and reports whether it did. The MTU is the one that the peer
-// names, or else the next smaller one. The request is a new one, with a communication
-// id of its own, since the peer has refused the old one for good.
+// askSmaller sends another request with a smaller path MTU, if the peer has refused
+// the MTU of the request. It reports whether it did. The new MTU is the one in the
+// REJ, or else the next smaller one. The request has a new communication ID, because
+// the peer keeps refusing the old one.
 func (c *wireCarrier) askSmaller(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.terms.mtu <= minPathMTU {
 		return false
@@ -47,7 +48,7 @@ func (c *wireCarrier) askSmaller(refusal *wire.REJ) bool {
 	return true
 }
 
-// rename gives the carrier another communication id.
+// rename gives the carrier another communication ID.
 func (c *wireCarrier) rename() {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
@@ -56,7 +57,8 @@ func (c *wireCarrier) rename() {
 	c.x.carriers[c.own] = c
 }
 
-// refusal is what a REJ says.
+// refusal returns the message of a REJ. If the peer refuses every path MTU, the
+// message has the cause.
 func (c *wireCarrier) refusal(r *wire.REJ) *rejectMsg {
 	m := parseREJ(r)
 	if c.refusesMTU(r) {

@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requests are the REQs that a world has seen.
+// requests records the REQs that are sent from now on; the returned function lists
+// them.
 func (w *madWorld) requests() func() []wire.REQ {
 	var seen []wire.REQ
 	w.fate = func(m *wire.MAD, _ netip.Addr) int {
@@ -28,8 +29,8 @@ func (w *madWorld) requests() func() []wire.REQ {
 	return func() []wire.REQ { return seen }
 }
 
-// A server whose interface carries less than the client's gets a second request,
-// which has the path MTU that it names.
+// When the server's interface has a smaller MTU than the client's, the client sends a
+// second request with the MTU that the server names.
 func TestWireCMSmallerMTU(t *testing.T) {
 	w := newMADWorld(t)
 	l := w.listen(cm.TCP, 0)
@@ -57,7 +58,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 	w.quiet()
 }
 
-// The second request is repeated like the first when it is lost.
+// A lost second request is repeated like a first one.
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADWorld(t)
 	l := w.listen(cm.TCP, 0)
@@ -80,8 +81,8 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 	w.quiet()
 }
 
-// A peer that does not say what it takes is asked with each smaller MTU. When it
-// takes none, the error names what was asked for.
+// When the peer's REJ names no usable MTU, the client tries each smaller MTU in turn.
+// If the peer refuses them all, the error names the largest and the smallest one.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADWorld(t)
@@ -109,7 +110,7 @@ func TestWireCMNoMTU(t *testing.T) {
 	}
 }
 
-// refuse sends the client the refusal of its path MTU.
+// refuse sends the client a REJ of its path MTU.
 func (w *madWorld) refuse(r *wire.REQ, info []byte) {
 	rej := wire.REJ{RemoteID: r.LocalID, Reason: uint16(cm.RejectInvalidMTU), InfoLength: uint8(len(info))}
 	copy(rej.Info[:], info)

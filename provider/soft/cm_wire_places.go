@@ -10,29 +10,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A wirePlace is an address at which a listener takes requests by UDP, or is to.
+// A wirePlace is an address at which a listener takes requests by UDP, or should take
+// them.
 type wirePlace struct {
 	addr netip.Addr
-	port *madPort // nil: the address is not served
-	err  error    // why
+	port *madPort // nil if the address is not served
+	err  error    // why the address is not served
 }
 
-// wirePlaces are those of one listener. The lock of its channel covers them.
+// wirePlaces are the places of one listener. The lock of its channel guards them.
 type wirePlaces []*wirePlace
 
-// add opens an address for a gate. It is a place of the gate also when that fails.
+// add opens an address for a gate. If that fails, it adds the place with its error.
 func (ps *wirePlaces) add(g *wireGate, addr netip.Addr) {
 	p := &wirePlace{addr: addr}
 	p.open(g)
 	*ps = append(*ps, p)
 }
 
-// open tries to serve the address.
+// open tries to open the UDP port of the address.
 func (p *wirePlace) open(g *wireGate) { p.port, p.err = g.x.open(p.addr, g.ch) }
 
-// set makes the places those of addrs: it opens what is new, tries again what could
-// not be had before, and closes what is gone. It reports whether anything is
-// different now.
+// set replaces the addresses of the places by addrs. It opens new addresses, retries
+// those that could not be opened before, and closes those that are not in addrs. It
+// reports whether anything has changed.
 func (ps *wirePlaces) set(g *wireGate, addrs []netip.Addr) (changed bool) {
 	for _, p := range *ps {
 		if !slices.Contains(addrs, p.addr) {
@@ -68,7 +69,7 @@ func (ps wirePlaces) close(ch *channel) {
 	}
 }
 
-// ports are those of the places that are served.
+// ports returns the ports of the served places.
 func (ps wirePlaces) ports() (open []*madPort) {
 	for _, p := range ps {
 		if p.port != nil {
@@ -78,9 +79,9 @@ func (ps wirePlaces) ports() (open []*madPort) {
 	return open
 }
 
-// interfaceAddrs are the addresses of interfaces that requests to a wildcard may come
-// to, without those that mean something on one link only, and without loopback where
-// there is the local path.
+// interfaceAddrs returns the interface addresses at which requests to a wildcard may
+// arrive. It leaves out link-local addresses, and also loopback addresses if the
+// device has the local path.
 func (g *wireGate) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -97,9 +98,9 @@ func (g *wireGate) interfaceAddrs() (addrs []netip.Addr, err error) {
 	return addrs, err
 }
 
-// followAddresses serves the addresses of the interfaces, now and when they change.
+// followAddresses serves the addresses of the interfaces, now and after each change.
 func (g *wireGate) followAddresses() {
-	// It watches before it asks for the addresses, so that none is missed.
+	// The watch begins before the addresses are listed, so that no change is missed.
 	g.watch, g.watchErr = watchAddresses(g.ch, g)
 	addrs, err := g.interfaceAddrs()
 	if err != nil {
@@ -108,8 +109,8 @@ func (g *wireGate) followAddresses() {
 	g.places.set(g, addrs)
 }
 
-// addressesChanged: see addressWatch. The application is told that it may ask again
-// what is served.
+// addressesChanged opens and closes places. If anything has changed, the application
+// gets AddrChange and can call Serves again.
 func (g *wireGate) addressesChanged() {
 	addrs, err := g.interfaceAddrs()
 	if err == nil && g.places.set(g, addrs) {
@@ -117,7 +118,7 @@ func (g *wireGate) addressesChanged() {
 	}
 }
 
-// serves: see gate.
+// serves implements gate.
 func (g *wireGate) serves() (served []cm.ServedAddr) {
 	for _, p := range g.places {
 		served = append(served, g.served(p.addr, p.err))

@@ -17,8 +17,8 @@ import (
 type madNetwork interface {
 	// open opens a local address.
 	open(local netip.Addr) (madSocket, error)
-	// openAsking opens a socket for requests from a local address, or nil where
-	// they go by the madSocket.
+	// openAsking opens a socket for requests from a local address. It returns nil if
+	// requests are sent from the madSocket.
 	openAsking(local netip.Addr) (*askingSocket, error)
 	// holders are the users of the processes that receive what is sent from an open
 	// local address to a peer at another address of this host. Nobody may.
@@ -29,8 +29,8 @@ type madNetwork interface {
 type madSocket interface {
 	// fd becomes readable when something has arrived; -1 where it never does.
 	fd() int
-	// receive takes what has arrived, some of it, and never blocks. It returns how
-	// many datagrams there were.
+	// receive takes some of the datagrams that have arrived, without blocking. It returns
+	// their number.
 	receive(to packetSink) int
 	// send sends a datagram, or loses it.
 	send(m *wire.MAD, to netip.Addr)
@@ -89,9 +89,9 @@ type madPort struct {
 	madSocket
 	x      *madExchange
 	local  netip.Addr
-	mtu    verbs.MTU // what a path from here carries
+	mtu    verbs.MTU // path MTU of the interface of the address
 	users  int
-	asking atomic.Pointer[askingPort] // nil before the first request; set with the exchange's lock
+	asking atomic.Pointer[askingPort] // nil before the first request; set with the exchange's lock held
 }
 
 // roceOverhead is what rdma_cm takes off the MTU of an interface for the headers
@@ -160,7 +160,7 @@ func (p *madPort) readable() {
 	p.madSocket.receive(heldExchange{p.x})
 }
 
-// drain takes what has arrived, up to 2,048 datagrams: with the default of
+// drain takes the datagrams that have arrived, up to 2,048. With the default of
 // net.core.rmem_max a socket holds fewer.
 func (p *madPort) drain() {
 	p.x.mu.Lock()

@@ -2,46 +2,46 @@
 
 package soft
 
-// What a passive side may send, and how long it may stay, before its peer has shown
-// that it receives what is sent to it. Until then the address that the request came
-// from may be forged. A peer shows it with a message that names our communication id,
-// which is random and was told to that address only, or with data that has the packet
-// sequence number that it was told.
+// This file bounds what a passive side sends, and how long it lives, before its peer
+// has proven that it receives messages. Until then the source address of the request
+// may be forged. A message with our communication ID is a proof, because the ID is
+// random and was sent to that address only. So is data with the packet sequence
+// number that this side has sent.
 
-// amplification is how many bytes may go to a peer for each byte that came from it,
-// until it has shown that it receives them; messages of connection management all have
-// the same length. It is the limit of RFC 9000, 8.1. Here it is for a reply, the
-// reply once more, and a refusal.
+// amplification is how many bytes may be sent to an unproven peer for each byte
+// received from it. All connection messages have the same length, so it is also a
+// ratio of messages. RFC 9000, 8.1 has the same limit. Here it allows a reply, one
+// repetition of the reply, and a refusal.
 const amplification = 3
 
-// A proof is what is known of the peer of a passive side. The exchange's lock covers
-// it.
+// A proof records what an unproven peer has received and sent. It is part of the
+// carrier of a passive side. The exchange's lock guards it.
 type proof struct {
 	half     halfOpen
-	received int  // messages from the peer
-	sent     int  // to it, while it was not proven
-	proven   bool // the peer receives what is sent to it
-	evicted  bool // the connection is to be ended for want of room
+	received int  // messages received from the peer
+	sent     int  // messages sent to the peer while it was unproven
+	proven   bool // the peer has proven that it receives messages
+	evicted  bool // the connection was chosen for eviction
 }
 
-// maySend reports whether a message may go to the peer now, and leaves the right to
-// send so many more.
+// maySend reports whether a message may be sent to the peer now, such that more
+// further messages are still allowed afterwards.
 func (c *wireCarrier) maySend(more int) bool {
 	return c.gate == nil || c.proven || c.sent+more < amplification*c.received
 }
 
-// mayRepeat reports whether the last message may be sent again without having been
-// asked for. That leaves one, for a refusal.
+// mayRepeat reports whether the last message may be repeated without a request from
+// the peer. One message stays reserved for a refusal.
 func (c *wireCarrier) mayRepeat() bool {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
 	return c.maySend(1)
 }
 
-// serviceTimeout is the code of the time after which the peer is to ask again when it
-// is put off. The first times are short, 4.3 s and 17 s, since the copies of a request
-// entitle to repeat the reply: few of them, and a peer that has been put off for long,
-// would not find each other when replies are lost.
+// serviceTimeout returns the code of the time after which the peer has to repeat its
+// request. Each copy of the request allows this side to repeat its reply. The first
+// times are short, 4.3 s and 17 s: with fewer copies, a connection might not open
+// when replies are lost.
 func (c *wireCarrier) serviceTimeout() uint8 {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
@@ -51,8 +51,8 @@ func (c *wireCarrier) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// takePlace makes a new carrier one of the half-open ones of its listener, and reports
-// whether there was room for it. Another one may have to go for it.
+// takePlace adds a new carrier to the half-open connections of its listener, and
+// reports whether there was room for it. It may choose another one for eviction.
 func (c *wireCarrier) takePlace() bool {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
@@ -75,8 +75,9 @@ func (c *wireCarrier) takePlace() bool {
 	return true
 }
 
-// evict ends the connection, unless its peer or the application has confirmed it since
-// it was chosen, or it has come to an end that the application only has to learn of.
+// evict ends the connection. It does nothing if the peer or the application has
+// confirmed the connection since it was chosen, or if the connection has ended and
+// the application only has to be told.
 func (c *wireCarrier) evict() {
 	c.x.mu.Lock()
 	proven := c.proven
@@ -87,22 +88,23 @@ func (c *wireCarrier) evict() {
 	case proven || c.id.phase == phaseLeft || c.id.phase == phaseOver:
 		c.stays()
 	case c.id.phase == phaseEstablished:
-		c.prove() // The application has confirmed it: see id.Notify.
+		// The application has confirmed it with Notify.
+		c.prove()
 		c.stays()
 	default:
 		c.id.evicted()
 	}
 }
 
-// stays takes back that the connection is to be ended.
+// stays cancels the eviction.
 func (c *wireCarrier) stays() {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
 	c.goes()
 }
 
-// goes ends the account of a connection that is to be ended. The caller holds the
-// exchange's lock.
+// goes removes the connection from the count of pending evictions. The caller holds
+// the exchange's lock.
 func (c *wireCarrier) goes() {
 	if c.evicted {
 		c.evicted = false
@@ -110,7 +112,7 @@ func (c *wireCarrier) goes() {
 	}
 }
 
-// prove notes that the peer receives what is sent to it.
+// prove records that the peer receives messages.
 func (c *wireCarrier) prove() {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
@@ -122,7 +124,7 @@ func (c *wireCarrier) prove() {
 	c.x.admitted[sourceOf(c.remote)]++
 }
 
-// leavePlace ends what is accounted of the carrier. The caller holds the exchange's
+// leavePlace removes the carrier from all counts. The caller holds the exchange's
 // lock.
 func (c *wireCarrier) leavePlace() {
 	if c.gate == nil {

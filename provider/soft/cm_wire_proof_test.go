@@ -15,7 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// another is request number n of the stranger's: with ids and a queue pair of its own.
+// another returns request number n of the stranger, with its own communication ID and
+// queue pair.
 func (s *stranger) another(l *cm.ID, n uint32) *wire.REQ {
 	r := s.req(l.LocalAddr().Port())
 	r.LocalID, r.QPN = r.LocalID+n, r.QPN+n
@@ -30,8 +31,8 @@ func (s *stranger) asked(l *cm.ID, n uint32) *cm.ID {
 	return passive
 }
 
-// A peer that does not follow up its request gets three messages for each of its own,
-// whatever time passes, and a peer that asks again is answered again.
+// A peer that never confirms the reply gets at most three messages for each of its
+// own, however much time passes. Each further request of the peer is answered.
 func TestWireCMAmplification(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
@@ -70,8 +71,8 @@ func TestWireCMAmplification(t *testing.T) {
 	require.LessOrEqual(t, len(s.sent), amplification*5)
 }
 
-// A message proves that its sender gets what is sent to it if it names the
-// communication id that was sent there, which can not be guessed.
+// A message is a proof only if it names the random communication ID that was sent to
+// its sender's address.
 func TestWireCMGuessedConfirmation(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
@@ -117,7 +118,8 @@ func admitted(p *party) map[string]int {
 	return all
 }
 
-// Data proves the same if it has the packet sequence number that was sent there.
+// Data is a proof only if it has the packet sequence number that was sent to its
+// sender's address.
 func TestWireCMDataNeedsItsNumber(t *testing.T) {
 	w := newMADWorld(t)
 	w.lose(wire.AttrRTU, 1000)
@@ -147,15 +149,16 @@ func TestWireCMDataNeedsItsNumber(t *testing.T) {
 	w.server.want(cm.Established, passive)
 }
 
-// When the half-open connections are as many as there may be, a request of another
-// source ends the oldest, however far it has got, and whoever waits is told.
+// When the table of half-open connections is full, a request of another source evicts
+// the oldest connection in any phase. The application is told, unless it has not seen
+// the request.
 func TestWireCMEvicts(t *testing.T) {
 	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
 	accepted := s.asked(l, 0)
 	s.accept(accepted, nil)
 	fetched := s.asked(l, 1)
-	s.ask(s.another(l, 2)) // is not fetched
+	s.ask(s.another(l, 2)) // this request is not fetched
 	x := s.server.p.dev.mads
 	require.Len(t, x.carriers, 3)
 
@@ -167,7 +170,7 @@ func TestWireCMEvicts(t *testing.T) {
 		s.inject(&m, other, serverAddr)
 		other = other.Next()
 		s.settle() // takes the request
-		s.settle() // ends the other one
+		s.settle() // evicts the victim
 	}
 	askOther()
 	require.Len(t, s.heard, 1)
@@ -186,7 +189,8 @@ func TestWireCMEvicts(t *testing.T) {
 	}
 	require.Equal(t, 2, queued())
 
-	// The next ones go without a word, because their peers may ask again.
+	// Connections before Accept are evicted without a REJ, because their peers may repeat
+	// the request.
 	askOther()
 	require.Empty(t, s.heard)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
@@ -244,14 +248,14 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 
 func (w *madWorld) counter(id counterID) uint64 { return w.server.p.dev.mads.counts[id].Load() }
 
-// listenerOf is the wire's part of a listener of the server.
+// listenerOf returns the gate of a listener of the server.
 func (w *madWorld) listenerOf(l *cm.ID) *wireGate {
 	x := w.server.p.dev.mads
 	return x.gates[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
-// A source has no more connections than it may have, and gets others when it has ended
-// some.
+// A source with MaxConnsPerAddress connections is refused another one, until one of
+// its connections has ended.
 func TestWireCMAddressFull(t *testing.T) {
 	s := newStranger(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
 	l := s.listen(cm.TCP, 0)
@@ -279,7 +283,7 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.request(l)
 }
 
-// A copy of a refused request is refused again when the ID is gone, and the
+// A copy of a refused request gets the same REJ after the ID was closed, and the
 // application does not see it.
 func TestWireCMRefusedCopy(t *testing.T) {
 	s := newStranger(t)
@@ -292,7 +296,8 @@ func TestWireCMRefusedCopy(t *testing.T) {
 	s.server.quiet()
 	require.Empty(t, s.server.p.dev.mads.carriers)
 
-	for n := range uint32(10 * refusedPerPlace * refusedPlaces) { // It does not remember all.
+	// These requests replace the remembered one.
+	for n := range uint32(10 * refusedPerPlace * refusedPlaces) {
 		other := s.asked(l, n+1)
 		require.NoError(t, other.Reject(nil))
 		s.server.end(other)
@@ -307,7 +312,7 @@ func TestWireCMRefusedCopy(t *testing.T) {
 	s.server.request(l)
 }
 
-// Answers to messages that belong to nothing are bounded.
+// The rate of answers to messages without a connection is bounded.
 func TestWireCMStrangersGetFewAnswers(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)

@@ -9,19 +9,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// refusedRequests remembers the requests that were refused last, with the answer. A
-// copy that comes when the ID of the first is closed is refused again; otherwise the
-// application would be asked once more about the same request.
+// refusedRequests remembers the last refused requests with their answers. A copy of
+// such a request gets the same answer after the ID was closed; otherwise the
+// application would see the request again.
 //
-// The memory is bounded. Each source has a place for its last few, which it shares
-// with the sources of the same hash, so a flood from one leaves those of most others
-// alone.
+// The memory is bounded. Sources with the same hash share a place with a few
+// requests, so a flood from one source affects few other sources.
 type refusedRequests struct {
 	seed   maphash.Seed
 	places [refusedPlaces]refusedPlace
 }
 
-// The figures are arbitrary: 512 answers of 256 bytes at the most.
+// The numbers are arbitrary: at most 512 answers of 256 bytes.
 const (
 	refusedPlaces   = 64
 	refusedPerPlace = 8
@@ -29,7 +28,7 @@ const (
 
 type refusedPlace struct {
 	requests []refusedRequest
-	next     int // the one to be forgotten when there are refusedPerPlace
+	next     int // index of the request to be replaced when the place is full
 }
 
 type refusedRequest struct {
@@ -44,8 +43,8 @@ func (r *refusedRequests) place(key peerKey) *refusedPlace {
 	return &r.places[hashSource(r.seed, key.from)%refusedPlaces]
 }
 
-// add remembers a request, by the communication id of the peer, for as long as a peer
-// repeats one.
+// add remembers a request by the peer's communication ID, for as long as a peer
+// repeats a request.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.place(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}
@@ -57,7 +56,7 @@ func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p.next = (p.next + 1) % refusedPerPlace
 }
 
-// answer is what a request was answered with, or nil.
+// answer returns the answer to a remembered request, or nil.
 func (r *refusedRequests) answer(key peerKey, now time.Time) *wire.MAD {
 	p := r.place(key)
 	for i := range p.requests {

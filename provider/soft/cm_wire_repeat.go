@@ -8,11 +8,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// How often a message is repeated that has not been answered: soon at first, as
-// a network loses single datagrams, then as rarely as the kernel does. What the
-// active side asks is repeated every second for a quarter of a minute in between, so that
-// a dial goes on within a second after an outage. What the passive side answers is
-// not, since anybody can make it answer; it answers each repeated request.
+// The intervals at which an unanswered message is repeated. They are short at first,
+// for the loss of single datagrams, and in the end as long as the kernel's. In
+// between, the active side repeats its requests every second for a quarter of a
+// minute, so that a dial goes on within a second after an outage. The passive side
+// does not repeat its answers that often, because anybody can make it answer; it
+// answers each copy of a request.
 const (
 	firstRepeat = 256 * time.Millisecond
 	askRepeat   = 1024 * time.Millisecond
@@ -25,8 +26,8 @@ const (
 	// leaveTimeout.
 	orphanRepeats = 8
 	// readyRepeats is how often an RTU is repeated, for 22 s, unless data from the peer
-	// shows that it has got one. Nothing else answers an RTU, and a peer that waits
-	// for it may be allowed only one repetition of its reply; see maySend.
+	// shows that it has arrived. The protocol has no answer to an RTU, and a peer that
+	// waits for the RTU may repeat its reply only once; see maySend.
 	readyRepeats = 8
 )
 
@@ -38,7 +39,7 @@ type repeater struct {
 	mad   wire.MAD
 	after time.Duration // until the next time
 	left  int           // times; negative: without end
-	asks  int           // how many of the next repeats come after at most askRepeat
+	asks  int           // how many of the next intervals are at most askRepeat
 	timer deadline
 }
 
@@ -49,19 +50,21 @@ func (r *repeater) init(c *wireCarrier) {
 
 func (r *repeater) running() bool { return r.timer.index > 0 }
 
-// start repeats the message, the next asks times at most askRepeat apart.
+// start begins to repeat the message, the next asks times at intervals of at most
+// askRepeat.
 func (r *repeater) start(asks int) {
 	r.after, r.left, r.asks = firstRepeat, -1, asks
 	r.wait(r.after)
 }
 
-// startReady repeats an RTU a few times.
+// startReady begins to repeat an RTU, readyRepeats times.
 func (r *repeater) startReady() {
 	r.start(0)
 	r.left = readyRepeats
 }
 
-// goOn has a message repeated again that could not be, for the peer asked for it.
+// goOn continues the repetition after mayRepeat has stopped it, because the peer has
+// sent another message.
 func (r *repeater) goOn() {
 	if !r.running() {
 		r.wait(r.after)
@@ -85,9 +88,10 @@ func (r *repeater) fire() {
 	}
 	if !r.c.mayRepeat() {
 		if r.c.id == nil {
-			r.c.drop() // Nothing goes on with it.
+			// Without an ID nothing starts the repeater again.
+			r.c.drop()
 		}
-		return // until goOn
+		return // until goOn is called
 	}
 	if asks(&r.mad) && !r.c.mayAsk() {
 		return

@@ -30,9 +30,9 @@ func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	if reason == 0 {
 		if old := x.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
-			// The peer uses the queue pair for something else by now (IBTA vol.
-			// 1, 12.9.8.3.1). It is told to ask again, when the old connection
-			// has been ended.
+			// The peer uses the queue pair for another connection by now (IBTA vol. 1,
+			// 12.9.8.3.1). Its request is refused, and succeeds when the old connection has
+			// ended.
 			old.leave(jobRequest, old.stale)
 			reason = cm.RejectStale
 		}
@@ -67,7 +67,7 @@ func (x *madExchange) listener(service wire.ServiceID, to netip.AddrPort) (*wire
 	return nil, cm.RejectInvalidServiceID
 }
 
-// copyCame is told of a copy of a request. It entitles to more answers; see maySend.
+// copyCame counts a copy of a request. A copy allows more answers; see maySend.
 func (c *wireCarrier) copyCame() {
 	c.received++
 	c.leave(jobRequest, c.askedAgain)
@@ -89,13 +89,15 @@ func (c *wireCarrier) askedAgain() {
 	}
 }
 
-// stale: the peer has forgotten the connection. That is known from a request that
-// came from the peer's address. Nothing else on the wire tells two programs at one
-// address apart, so whoever can send from an address can end its connections.
+// stale ends a connection that the peer has forgotten. The peer's request for another
+// connection came from the peer's address. On the wire nothing else distinguishes two
+// programs at one address, so a host that can send from an address can end its
+// connections.
 func (c *wireCarrier) stale() {
 	switch {
 	case c.id == nil:
-		c.drop() // The peer will not answer the wish to disconnect.
+		// The peer would not answer a DREQ.
+		c.drop()
 	case !c.muted:
 		c.id.forgotten()
 	}

@@ -46,7 +46,7 @@ func (s *stranger) say(m *wire.MAD) []wire.MAD {
 // req is a good request to a port.
 func (s *stranger) req(port uint16) *wire.REQ { return s.reqFrom(clientAddr, port) }
 
-// reqFrom is a good request from any address.
+// reqFrom returns a valid request from an address.
 func (s *stranger) reqFrom(from netip.Addr, port uint16) *wire.REQ {
 	var m wire.MAD
 	encodeREQ(&m, &requestMsg{
@@ -184,7 +184,7 @@ func TestWireCMRepeatedRejected(t *testing.T) {
 	s.server.quiet()
 }
 
-// A refusal for want of resources has reason 3 in the REJ, and no private data.
+// A refusal for lack of resources is a REJ with reason 3 and without private data.
 func TestWireCMRejectNoResources(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)

@@ -82,7 +82,7 @@ func (n *simMADs) open(local netip.Addr) (madSocket, error) {
 	return &simSocket{n.w, port}, err
 }
 
-// openAsking: the network refuses nothing by itself.
+// openAsking returns nil, because the simulated network has no ICMP errors.
 func (n *simMADs) openAsking(netip.Addr) (*askingSocket, error) { return nil, nil }
 
 func (n *simMADs) holders(netip.Addr, netip.Addr) ([]uint32, error) {

@@ -12,10 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// otherAddr is a third host.
+// otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// askAgain sends a request with the queue pair of r and a new communication id, and
+// askAgain sends a request with the queue pair of r and a new communication ID, and
 // returns the reason for which it was refused, or 0.
 func (s *stranger) askAgain(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
@@ -31,8 +31,9 @@ func (s *stranger) askAgain(r *wire.REQ) cm.RejectReason {
 	return cm.RejectReason(rej.Reason)
 }
 
-// A peer that uses a queue pair for a new connection has forgotten the old one. Its
-// first request is refused; when the old connection has ended, it gets in.
+// A peer that requests a new connection with a queue pair has forgotten the old
+// connection. Its first request is refused. When the old connection has ended, its
+// request is accepted.
 func TestWireCMStale(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
@@ -47,8 +48,8 @@ func TestWireCMStale(t *testing.T) {
 	s.server.request(l)
 }
 
-// A request from a third host may name the GUID and the queue pair of a peer: that
-// ends nothing of the peer's.
+// A request from a third host that names the GUID and the queue pair of a peer does
+// not end the peer's connection.
 func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
@@ -57,7 +58,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.Equal(t, r.CAGUID, forged.CAGUID)
 	require.Equal(t, r.QPN, forged.QPN)
 	var m wire.MAD
-	for range 2 { // It is a request of its own, once.
+	// The first is a request of another peer, the second is its copy.
+	for range 2 {
 		forged.Encode(&m, 1)
 		s.inject(&m, otherAddr, serverAddr)
 		s.settle()
@@ -70,7 +72,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.NoError(t, s.server.want(cm.Disconnected, passive).Err)
 }
 
-// A peer that has forgotten a connection does not answer the wish to end it.
+// A stale request ends the DREQs of a closed ID, because the peer would not answer
+// them.
 func TestWireCMStaleOrphan(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
@@ -83,8 +86,8 @@ func TestWireCMStaleOrphan(t *testing.T) {
 	s.server.request(l)
 }
 
-// A request that was not answered is stale, too, when the peer asks for another
-// connection with the queue pair.
+// An unanswered request is stale too, when the peer requests another connection with
+// the same queue pair.
 func TestWireCMStaleRequest(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
@@ -97,8 +100,8 @@ func TestWireCMStaleRequest(t *testing.T) {
 	s.server.request(l)
 }
 
-// The queue pair of a connection that is over can be used for the next one, although
-// the ID of the old one is still there.
+// The queue pair of an ended connection can be used for the next one, although the ID
+// of the old connection is still open.
 func TestWireCMSameQueuePairAgain(t *testing.T) {
 	for name, end := range map[string]func(s *stranger, l *cm.ID){
 		"disconnected by the peer": func(s *stranger, l *cm.ID) {
@@ -143,8 +146,9 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// A peer tells in its reply who it is. What it says there concerns no connection to
-// another address, and none of its own that it is not about.
+// A REP names the peer's GUID, communication ID and queue pair. These numbers affect
+// no connection to another address. At the same address they affect only a connection
+// with the same queue pair.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADWorld(t)
 	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
@@ -169,14 +173,15 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	reply(c, 5, 0x55)
 	w.client.want(cm.Established, first)
 
-	// Another address may have the same numbers.
+	// A peer at another address may use the same numbers.
 	second, other := connect(otherAddr)
 	reply(other, 5, 0x55)
 	w.client.want(cm.Established, second)
 	require.Same(t, c, x.byPeer[peerKey{serverAddr, 7, 5}])
 	require.Same(t, c, x.byQP[peerKey{serverAddr, 7, 0x55}])
 
-	// At one address a communication id is of one connection, and a queue pair, too.
+	// At one address, a communication ID belongs to one connection, and so does a queue
+	// pair.
 	third, own := connect(serverAddr)
 	reply(own, 5, 0x56)
 	w.client.quiet()

@@ -114,7 +114,7 @@ func (c *wireCarrier) onREP(m *wire.MAD) {
 	case c.id.phase == phaseRequestSent && c.id.ps == cm.TCP && c.accepts(&r):
 		c.deliver(parseREP(&r))
 		if c.id.phase == phaseEstablished {
-			c.repeat.startReady() // which deliver has stopped
+			c.repeat.startReady() // deliver has stopped the repeater
 		}
 	case again && c.ready && c.id.phase == phaseEstablished:
 		c.repeat.now()
@@ -135,9 +135,10 @@ func (c *wireCarrier) accepts(r *wire.REP) bool {
 	return c.meet(r.CAGUID, r.LocalID, r.QPN)
 }
 
-// meet notes who the peer is. It returns false, and notes nothing, when the peer
-// names a communication id that it uses for another connection. A queue pair that
-// it has used for another connection makes that one stale, as in a request.
+// meet records the peer's GUID, communication ID and queue pair. It returns false,
+// and records nothing, if another connection of the peer has the same communication
+// ID. If another connection has the same queue pair, that connection is stale, as it
+// is after a request.
 func (c *wireCarrier) meet(guid uint64, id, qpn uint32) bool {
 	c.x.mu.Lock()
 	defer c.x.mu.Unlock()
@@ -163,8 +164,8 @@ func (c *wireCarrier) askForTime(what wire.Answered) {
 	c.transmit(&m)
 }
 
-// onREJ: the peer refuses, or gives up. A lookup is refused by SIDR_REP, and the
-// protocol has no REJ for it (IBTA vol. 1, 12.11).
+// onREJ handles a REJ: the peer refuses, or gives up. A lookup is refused by
+// SIDR_REP, and the protocol has no REJ for it (IBTA vol. 1, 12.11).
 func (c *wireCarrier) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
@@ -200,8 +201,8 @@ func (c *wireCarrier) onDREQ(m *wire.MAD) {
 	c.deliver(&disconnectMsg{})
 }
 
-// heard: data came, on the passive side before the word that the peer is ready. On the
-// active side it shows that the peer has that word.
+// heard handles data from the peer. On the passive side the data may arrive before
+// the RTU. On the active side it shows that the peer has the RTU.
 func (c *wireCarrier) heard() {
 	switch {
 	case c.id == nil:
@@ -211,6 +212,7 @@ func (c *wireCarrier) heard() {
 	case c.ready && c.id.phase == phaseEstablished:
 		c.repeat.stop()
 	default:
-		c.prove() // The application was faster: see id.Notify.
+		// The application has called Notify first.
+		c.prove()
 	}
 }

@@ -143,8 +143,8 @@ func TestWireCMSlowAccept(t *testing.T) {
 	require.Contains(t, w.sent, wire.AttrMRA)
 }
 
-// An application that never answers is not waited for without end: the client gives
-// up when the kernel's would, and says so to the server.
+// A client does not wait without end for an application that never answers. It gives
+// up at the same time as the kernel's CM, and sends a REJ to the server.
 func TestWireCMNeverAnswered(t *testing.T) {
 	w := newMADWorld(t)
 	l := w.listen(cm.TCP, 0)
@@ -163,7 +163,8 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	w.quiet()
 }
 
-// Nor is a client that has the reply, and asks for more time without end.
+// A server does not wait without end for a client that has the reply and asks for
+// more time again and again.
 func TestWireCMNeverReady(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)

@@ -14,12 +14,12 @@ import (
 type Path uint8
 
 const (
-	// PathAuto takes the local path to peers on this host that listen on it, and
-	// speaks RoCEv2 to all others. A listener lets both in. When another process
-	// has the UDP port of an address, the listener is reached there from this host
-	// only: cm.ID.Serves tells, and ListenOnAll makes it an error. On a loopback
-	// address it never listens on the wire. Datagrams to this host
-	// take the local path always; a UD queue pair may have peers of both kinds.
+	// PathAuto takes the local path to peers on this host that listen on it, and speaks
+	// RoCEv2 to all others. A listener takes requests on both paths. When another process
+	// has the UDP port of an address, the listener takes requests to that address from
+	// this host only; cm.ID.Serves reports that, and ListenOnAll makes it an error. It
+	// never listens on the wire at a loopback address. Datagrams to this host always take
+	// the local path; a UD queue pair may have peers on both paths.
 	PathAuto Path = iota
 	// PathLocal takes the local path only.
 	PathLocal
@@ -64,34 +64,34 @@ type Config struct {
 	// 65534 by default) in a namespace where not every user is mapped. Empty
 	// allows no one else.
 	AllowedUsers []uint32
-	// ListenOnAll makes Listen return an error unless the listener can take
-	// requests by each path that Path allows, at each address that it is bound
-	// to. False means that it serves what can be had; see cm.ID.Serves. At an
-	// address that the host is given later the listener serves what can be had.
+	// ListenOnAll makes Listen return an error unless the listener can take requests by
+	// each path that Path allows, at each address that it is bound to. False means that
+	// the listener serves the addresses that it can; see cm.ID.Serves. An address that
+	// the host is given later never makes an error.
 	ListenOnAll bool
-	// MaxConnsPerUser is how many connections on the local path the processes of
-	// one other user may have to the listeners of the device, those included that
-	// were not accepted yet. One more is refused with cm.RejectNoResources. Root and
-	// the user that the device belongs to have no limit. Zero means a quarter of
-	// the connections for which the process has descriptors (RLIMIT_NOFILE, two for
-	// each connection) when the device is opened; negative means no limit.
+	// MaxConnsPerUser is how many connections on the local path the processes of one
+	// other user may have to the listeners of the device. Requests that were not accepted
+	// yet count too. Further requests are refused with cm.RejectNoResources. Root and the
+	// user that the device belongs to have no limit. Zero means a quarter of the
+	// connections for which the process has descriptors (RLIMIT_NOFILE, two for each
+	// connection) when the device is opened; negative means no limit.
 	MaxConnsPerUser int
-	// MaxHalfOpen is how many requests one listener has on the wire path whose
-	// senders have not shown yet that they receive what is sent to them: those that
-	// wait for the application's answer, and those accepted whose peers have not
-	// confirmed that. When there are as many, one more takes the place of the oldest
-	// request of the source address that has the most. Zero means 512, and the most
-	// is 65536.
+	// MaxHalfOpen is how many half-open connections and lookups one listener has on the
+	// wire path. A connection is half-open until its peer has proven that it receives
+	// messages: while it waits for the application's answer, and after Accept until the
+	// peer has confirmed that. When there are MaxHalfOpen of them, the next request
+	// replaces the oldest one of the source address that has the most. Zero means 512;
+	// the maximum is 65536.
 	MaxHalfOpen int
-	// MaxHalfOpenPerAddress is how many of them one source address has. One more
-	// is left unanswered while the oldest one is less than a second old, for the
-	// peer repeats it, and takes the place of that afterwards. In IPv6 all addresses
-	// with the same 64 first bits count as one. Zero means half of MaxHalfOpen, rounded
-	// up, and the most is MaxHalfOpen.
+	// MaxHalfOpenPerAddress is how many of them one source address has. The next request
+	// of the address is dropped while the oldest one is less than a second old, and the
+	// peer repeats it; later it replaces the oldest one. IPv6 addresses with the same
+	// first 64 bits count as one. Zero means half of MaxHalfOpen, rounded up; the maximum
+	// is MaxHalfOpen.
 	MaxHalfOpenPerAddress int
-	// MaxConnsPerAddress is how many connections one source address, counted as
-	// above, can make to the listeners of the device on the wire path. One more is
-	// refused with cm.RejectNoResources. Zero means 4096, and the most is 1048576.
+	// MaxConnsPerAddress is how many connections one source address, counted as above,
+	// can make to the listeners of the device on the wire path. Further requests are
+	// refused with cm.RejectNoResources. Zero means 4096; the maximum is 1048576.
 	MaxConnsPerAddress int
 	// WirePort is the UDP port of the wire path, the same at both ends. Zero
 	// means 4791, the only one that others than this library know. On an
@@ -101,22 +101,22 @@ type Config struct {
 
 const (
 	maxVectors       = 1024
-	maxConnsPerUser  = 1 << 20 // as many as a device has queue pairs
+	maxConnsPerUser  = 1 << 20 // the maximum number of queue pairs of a device
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
-	// A half-open connection takes 26 KiB with the queues of the reactor, so the
-	// default comes to 13 MiB for a listener, and twice that between two collections
-	// of garbage.
+	// A half-open connection takes 26 KiB with the queues of the reactor. The default
+	// takes 13 MiB for a listener, and twice that between two garbage collections.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
-	// Half of what a loop of the reactor takes by default, so that it takes two
-	// addresses at least to fill one.
+	// The default is half of what a loop of the reactor takes by default, so that no
+	// single address can fill a loop.
 	defaultConnsPerAddress = 4096
-	maxConnsPerAddress     = 1 << 20 // as many as there can be queue pairs
+	maxConnsPerAddress     = 1 << 20 // the maximum number of queue pairs of a device
 )
 
-// withDefaults returns a checked deep copy with the zero values filled in.
+// withDefaults returns a checked deep copy in which zero values are replaced by their
+// defaults.
 func (c *Config) withDefaults() (Config, error) {
 	var out Config
 	if c != nil {
@@ -150,7 +150,8 @@ func (c *Config) withDefaults() (Config, error) {
 	return out, out.geometry().check()
 }
 
-// settleWireLimits fills in and checks what bounds the requests that come by wire.
+// settleWireLimits sets the defaults of the limits of connection requests on the wire
+// path, and checks the limits.
 func (c *Config) settleWireLimits() error {
 	c.MaxHalfOpen = cmp.Or(c.MaxHalfOpen, defaultHalfOpen)
 	c.MaxHalfOpenPerAddress = cmp.Or(c.MaxHalfOpenPerAddress, (c.MaxHalfOpen+1)/2)

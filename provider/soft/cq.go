@@ -21,10 +21,11 @@ type cq struct {
 	ring       []cqe      // grows to the depth as it is needed
 	head, tail uint32     // counters; they wrap
 	depth      int
-	room       int  // completions that the ring may hold: depth, less while dst is filled
-	fullPolls  int  // see driveIsDue
-	overrun    bool // see cq_overrun.go
-	failTimer  timer
+	// free places of the ring: depth, less the places of dst while dst is filled
+	room      int
+	fullPolls int  // polls that were satisfied from the ring; see driveIsDue
+	overrun   bool // the CQ has overrun; see cq_overrun.go
+	failTimer timer
 
 	arming  arming
 	queued  bool // an event waits in the channel
@@ -38,16 +39,15 @@ type cq struct {
 // for all places of its queues is never overrun.
 type cqe struct {
 	wc   verbs.WC
-	from *places // of the work queue
+	from *places // places of the work queue that the completion occupies
 }
 
-// places is how many places of a work queue belong to requests whose completions wait
-// in a CQ.
+// places counts the places of a work queue that are occupied by waiting completions.
 type places struct {
 	held uint32
-	// gone says that the queue pair is destroyed, and nobody can use its completions
-	// any more: those that wait are not handed out. A connection that is ended before
-	// it was used leaves one for each of its receive buffers.
+	// gone is true once the queue pair is destroyed. Its waiting completions are then
+	// skipped, because nobody can use them. A connection that ends before it was used,
+	// for example, leaves one for each of its receive buffers.
 	gone bool
 }
 
@@ -158,9 +158,9 @@ func copyWC(to, from *verbs.WC) {
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds a completion. from counts its place, and is counted down when it is
-// polled. solicited is for receives; a failed completion always counts as such
-// (IBTA vol. 1, 11.4.2.2).
+// push adds a completion. It occupies a place in from until it is polled. solicited
+// is true for a receive with the solicited event bit; a failed completion always
+// counts as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *places, solicited bool) {
 	switch {
 	case c.taken < len(c.dst) && c.head == c.tail:
@@ -205,8 +205,8 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	}
 	n := c.drain(dst)
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
-		// What the drive completes has to find room in the queue all the same,
-		// of which dst is a part for so long.
+		// The completions of the drive must fit the depth of the CQ, and dst is part of it
+		// for that time.
 		direct := min(len(dst)-n, c.depth)
 		c.dst, c.taken, c.room = dst[:n+direct], n, c.depth-direct
 		s.drive()
@@ -216,13 +216,13 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	return n, nil
 }
 
-// drivePolls: one in so many polls that find all that they ask for in the queue drives
-// the shard all the same. The figure is arbitrary; a drive takes about as long as a poll.
+// drivePolls: one in drivePolls polls that are satisfied from the ring drives the
+// shard nevertheless. The number is arbitrary; a drive takes about as long as a poll.
 const drivePolls = 4
 
-// driveIsDue counts a poll that has found all that it asked for. It reports whether the
-// shard is to be driven: its other queue pairs must not wait until the owner has taken
-// everything.
+// driveIsDue counts a poll that was satisfied from the ring. It reports whether the
+// poll has to drive the shard, because the other queue pairs of the shard must not
+// wait until the ring is empty.
 func (c *cq) driveIsDue() bool {
 	c.fullPolls++
 	return c.fullPolls%drivePolls == 0
@@ -237,7 +237,7 @@ func (c *cq) drain(dst []verbs.WC) (n int) {
 			n++
 		}
 		e.from.held--
-		e.from = nil // or a queue pair that is closed could not be collected
+		e.from = nil // so that a closed queue pair can be collected
 	}
 	return n
 }

@@ -5,12 +5,12 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A CQ that gets more completions than it can hold is in error for good, and so are
-// the queue pairs that complete on it (IBTA vol. 1, 10.8.5 and 11.6.3.1). Both are
-// told by asynchronous events; see ibv_get_async_event(3). The queue pairs fail when
-// the shard is driven next, since the one whose completion found no room is in the
-// middle of something.
+// the queue pairs that complete on it (IBTA vol. 1, 10.8.5 and 11.6.3.1).
+// Asynchronous events report both; see ibv_get_async_event(3). The queue pairs fail
+// when the shard is driven next, because the queue pair whose completion did not fit
+// is still processing a request.
 
-// overflow: a completion found no room.
+// overflow puts the CQ in error after a completion that did not fit.
 func (c *cq) overflow() {
 	if c.overrun {
 		return
@@ -21,7 +21,8 @@ func (c *cq) overflow() {
 	c.fire()
 }
 
-// failNow is for a call that finds the CQ in error before the shard was driven.
+// failNow fails the queue pairs at once. A call that finds the CQ in error before the
+// shard was driven uses it.
 func (c *cq) failNow() {
 	if c.failTimer.running() {
 		c.failTimer.stop()
@@ -29,8 +30,8 @@ func (c *cq) failNow() {
 	}
 }
 
-// failQPs moves the queue pairs of an overrun CQ to the error state, those that are
-// in use and not in error already. Their flushed requests find no room here.
+// failQPs moves the queue pairs of an overrun CQ to the error state, except those in
+// RESET or in error. Their flushed requests do not fit the CQ and are dropped.
 func (c *cq) failQPs() {
 	for _, q := range c.dev.qpsOn(c) {
 		if q.state != verbs.StateReset && q.state != verbs.StateError {
@@ -40,7 +41,7 @@ func (c *cq) failQPs() {
 	}
 }
 
-// qpsOn are the queue pairs that complete on a CQ.
+// qpsOn returns the queue pairs that complete on a CQ.
 func (d *device) qpsOn(c *cq) (on []*qp) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

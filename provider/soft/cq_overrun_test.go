@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// overrunPair connects an end whose CQ holds 4 completions to one that is ready for
+// overrunPair connects an end whose CQ holds 4 completions to an end that can receive
 // 64 messages.
 func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	d = openDevice(t, &Config{Vectors: 2})
@@ -24,8 +24,8 @@ func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	return d, a
 }
 
-// A CQ that can not hold what completes is in error and gives out no more than it
-// holds, and the queue pair that completes on it is in error.
+// A CQ with too many completions is in error and returns no more completions than it
+// holds. The queue pair that completes on it is in error too.
 func TestCQOverrun(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestCQOverrun(t *testing.T) {
 			for range pollLimit {
 				into := a.wc
 				if progress == verbs.ProgressAuto {
-					into = nil // who takes completions in time has no overrun
+					into = nil // a poll that takes completions would avoid the overrun
 				}
 				var n int
 				if n, err = a.cq.Poll(into); err != nil {
@@ -57,7 +57,8 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
-// The queue pairs fail although nobody polls the CQ, when its shard is driven.
+// The queue pairs of an overrun CQ fail when the shard is driven, also if nobody
+// polls that CQ.
 func TestCQOverrunUnnoticed(t *testing.T) {
 	d, a := overrunPair(t, verbs.ProgressManual)
 	other := newEnd(t, d, 0, verbs.ProgressManual)
@@ -74,7 +75,8 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// What a CQ holds may complete at once, however it is polled.
+// As many completions as a CQ holds may arrive at once, whatever the batch of a poll
+// is.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

@@ -108,7 +108,7 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// flushed adds a queue pair to the end's CQ, whose n requests are flushed.
+// flushed makes a queue pair on the end's CQ, and adds n flushed completions of it.
 func (e *end) flushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
 	require.NoError(e.t, err)
@@ -118,8 +118,8 @@ func (e *end) flushed(n int) verbs.QP {
 	return q
 }
 
-// Completions of a queue pair that is destroyed are not handed out, and those of
-// others are.
+// A poll skips completions of a destroyed queue pair, and returns those of other
+// queue pairs.
 func TestPollPassesOverDestroyedQueuePairs(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newEnd(t, d, 0, verbs.ProgressManual)
@@ -139,7 +139,7 @@ func TestPollPassesOverDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// A device is driven although its owner does not get to the end of a CQ.
+// Polls drive the shard although their caller never empties the CQ.
 func TestPollDrivesBehindABacklog(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

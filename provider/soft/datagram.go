@@ -14,18 +14,18 @@ import (
 )
 
 // Datagrams on the local path go over Unix sockets of type SOCK_SEQPACKET. Each UD
-// queue pair listens on a name made of its number in the abstract namespace, and
-// has one connection to each queue pair that it sends to. Connections are used
-// because both ends learn the user of the other from the kernel (SO_PEERCRED), and
-// because the kernel says when there is room for more (EPOLLOUT). A datagram socket
-// does neither towards the sender. One packet is one datagram:
+// queue pair listens on a name made of its number in the abstract namespace, and has
+// one connection to each queue pair that it sends to. The sockets are connected
+// because the kernel then tells each end the user of the other (SO_PEERCRED), and
+// tells the sender when the receiver has room (EPOLLOUT). A datagram socket does
+// neither for the sender. One packet is one datagram:
 //
 //	0   Q_Key (32) | flags (8) | source queue pair number (24) | immediate data (32)
 //	12  source GID (128) | destination GID (128)
 //	44  payload
 //
-// The user of the sender is certain. Its queue pair number and GID are what it
-// claims, as they are on a wire.
+// The kernel guarantees the user of the sender. The sender chooses the queue pair
+// number and GID itself, as on a wire.
 const (
 	datagramHeader = 44
 	datagramMTU    = 4096
@@ -41,24 +41,24 @@ type datagramPort struct {
 	out      []byte
 	in       []byte
 
-	dests       map[uint32]*datagramDest // connections to others, by queue pair number
-	sources     map[int]*datagramSource  // connections from others, by descriptor
-	uses        uint64                   // sends and receives so far: the clock of lastUse
-	acceptTimer timer                    // runs while there are no descriptors to accept with
+	dests       map[uint32]*datagramDest // connections to other queue pairs, by queue pair number
+	sources     map[int]*datagramSource  // connections from other queue pairs, by descriptor
+	uses        uint64                   // number of sends and receives so far; see lastUse
+	acceptTimer timer                    // runs while no descriptor is free to accept a connection
 
 	attached, closed bool
 }
 
 const datagramName = "@rdmaloop/1/qp/" // '@' stands for the NUL of an abstract name
 
-// datagramBacklog is how many connections wait until the queue pair's owner takes
-// them. A sender that finds no place tries again. The number is arbitrary.
+// datagramBacklog is how many connections may wait to be accepted. A sender that
+// exceeds it tries again later. The number is arbitrary.
 const datagramBacklog = 128
 
 func datagramSpot(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
 
-// newDatagramPort takes the name of a queue pair number; it fails when another
-// queue pair of this host has the number.
+// newDatagramPort binds the name of a queue pair number. It fails if another queue
+// pair of this host has the number.
 func newDatagramPort(q *qp, num uint32) (*datagramPort, error) {
 	fd, err := bindSocket(datagramSpot(num))
 	if err != nil {
@@ -87,8 +87,8 @@ func (p *datagramPort) attach() error {
 	return nil
 }
 
-// detach closes all sockets. Datagrams that still wait to be sent, and those that
-// arrived and were not read, are dropped and counted.
+// detach closes all sockets. It drops and counts datagrams that wait to be sent, and
+// arrived datagrams that were not read.
 func (p *datagramPort) detach() {
 	if p.closed {
 		return
@@ -96,7 +96,7 @@ func (p *datagramPort) detach() {
 	p.closed = true
 	p.clear()
 	if p.attached {
-		_ = unix.Shutdown(p.listener, unix.SHUT_RD) // nobody comes in addition
+		_ = unix.Shutdown(p.listener, unix.SHUT_RD) // no further connection can arrive
 		for p.accept() {
 		}
 		p.q.shard.unwatch(p.listener)
@@ -116,12 +116,12 @@ func (p *datagramPort) clear() {
 	}
 }
 
-// drop counts a datagram that has completed, or will, and is not sent.
+// drop counts datagrams that were completed, or will be, and are not sent.
 func (p *datagramPort) drop(n uint64) { p.q.shard.counts.add(datagramUnsent, n) }
 
 // sendOne sends a datagram, or queues it until the receiver's socket has room. It
-// is dropped and counted where there is no such receiver and where the queue is
-// full: the sender of a datagram does not learn whether it arrives.
+// drops and counts the datagram if there is no such receiver or the queue is full:
+// the sender of a datagram does not learn whether it arrives.
 func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
 	b := p.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
@@ -152,7 +152,7 @@ func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
 // reaches each of its addresses from that same address.
 func sourceGID(dst verbs.GID) verbs.GID { return dst }
 
-// receive takes one datagram, and reports whether it was one.
+// receive handles one packet, and reports whether it was a datagram.
 func (p *datagramPort) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+datagramMTU {
 		return false

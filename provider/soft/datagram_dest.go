@@ -10,46 +10,46 @@ import (
 )
 
 const (
-	// maxDatagramDests bounds the connections of one queue pair to others. The
-	// one that was idle for longest gives way. The number is arbitrary: a quarter
-	// of the descriptors that a process usually may have (RLIMIT_NOFILE, 1024).
+	// maxDatagramDests bounds the connections of one queue pair to others. A further one
+	// replaces the one that was idle for longest. The number is arbitrary: a quarter of
+	// the usual limit of descriptors (RLIMIT_NOFILE, 1024).
 	maxDatagramDests = 256
-	// maxDatagramQueue bounds the bytes that wait for one destination, headers
-	// included, in addition to those in its socket (net.core.wmem_default). It is
-	// 253 datagrams of the largest size.
+	// maxDatagramQueue bounds the bytes that wait for one destination, headers included.
+	// The bytes in its socket come in addition (net.core.wmem_default). The bound is 253
+	// datagrams of the largest size.
 	maxDatagramQueue = 1 << 20
 	// maxShardQueue bounds the bytes that wait for all destinations of a shard.
 	maxShardQueue = 16 << 20
-	// connectRetryFirst and connectRetryMost are how soon a destination that has
-	// no place for another connection is tried again: the system does not tell when it
-	// has; see connect(2), EAGAIN. The wait doubles from the one to the other.
+	// connectRetryFirst and connectRetryMost are the first and the longest interval at
+	// which a connection is tried again to a receiver whose backlog is full. The interval
+	// doubles each time. The system does not tell when the backlog has room; see
+	// connect(2), EAGAIN.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
-	// connectTries is how often that is done, 10 s in all, before the datagrams
-	// that wait are dropped.
+	// connectTries is how often the connection is tried again, for 10 s in all, before
+	// the waiting datagrams are dropped.
 	connectTries = 48
 )
 
-// A datagramDest is a destination of a UD queue pair on this host: a connection to
-// it, and what waits to be sent. It belongs to the shard, and is in one of three
-// states. While it is open, there is a connection and nothing waits. While it is
-// full, there is a connection, what waits is sent when the socket has room again
-// (EPOLLOUT), and later datagrams wait behind. While it is refused, the receiver
-// has no place for a connection, and retry runs. A destination that there is not,
-// or that belongs to a user who is not allowed, does not stay.
+// A datagramDest is a destination of a UD queue pair on this host: a connection, and
+// a queue of datagrams that wait to be sent. It belongs to the shard, and is in one
+// of three states. Open: there is a connection, and the queue is empty. Full: there
+// is a connection, and the queue is sent when the socket has room again (EPOLLOUT).
+// Refused: the receiver's backlog is full, and retry runs. A destination that does
+// not exist, or that belongs to a user who is not allowed, is removed.
 type datagramDest struct {
 	p       *datagramPort
 	qpn     uint32
-	fd      int // -1 while it is refused
+	fd      int // -1 in state refused
 	queue   packetQueue
 	retry   timer
 	tries   int
-	lastUse uint64 // by the port's count of uses
+	lastUse uint64 // value of the port's uses at the last use
 }
 
 var errPeerUser = errors.New("the queue pair number is held by a user who is not allowed")
 
-// dest is the destination of a number, or nil when there is none.
+// dest returns the destination with the number, or nil if it can not be connected.
 func (p *datagramPort) dest(qpn uint32) *datagramDest {
 	p.uses++
 	if d := p.dests[qpn]; d != nil {
@@ -68,10 +68,10 @@ func (p *datagramPort) dest(qpn uint32) *datagramDest {
 	return d
 }
 
-// removeIdlest gives up the destination that was used least recently, of those
-// for which nothing waits if there is one, and reports whether there was any
-// besides keep. A socket that holds something is not given up before others: what
-// follows by another connection might overtake it.
+// removeIdlest removes the destination, other than keep, that was used least
+// recently. It prefers destinations for which nothing waits, neither in the queue nor
+// in the socket: datagrams of a later connection could overtake those in the socket.
+// It reports whether there was a destination to remove.
 func (p *datagramPort) removeIdlest(keep *datagramDest) bool {
 	var idle, any *datagramDest
 	for _, d := range p.dests {
@@ -94,7 +94,7 @@ func (p *datagramPort) removeIdlest(keep *datagramDest) bool {
 	return any != nil
 }
 
-// idle reports whether the receiver has everything.
+// idle reports whether the receiver has read everything.
 func (d *datagramDest) idle() bool {
 	if d.fd < 0 || !d.queue.empty() {
 		return false
@@ -103,8 +103,8 @@ func (d *datagramDest) idle() bool {
 	return err == nil && held == 0
 }
 
-// connect makes the connection, or begins to wait for a place. It returns false
-// after removing a destination that can not be had.
+// connect makes the connection, or begins to wait until the receiver's backlog has
+// room. If neither is possible, it removes the destination and returns false.
 func (d *datagramDest) connect() bool {
 	fd, err := newSocket()
 	if errors.Is(err, unix.EMFILE) && d.p.removeIdlest(d) {
@@ -130,8 +130,8 @@ func (d *datagramDest) connect() bool {
 	return false
 }
 
-// connectSocket connects a socket to a queue pair whose user is allowed, or closes
-// it.
+// connectSocket connects a socket to a queue pair whose user is allowed. On failure
+// it closes the socket.
 func (p *datagramPort) connectSocket(fd int, qpn uint32) error {
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(qpn)})
 	if err == nil && !p.q.dev.allowsPeer(fd) {
@@ -143,20 +143,20 @@ func (p *datagramPort) connectSocket(fd int, qpn uint32) error {
 	return err
 }
 
-// connectAgain is what retry does.
+// connectAgain is called when retry fires.
 func (d *datagramDest) connectAgain() {
 	if d.connect() {
 		d.flush()
 	}
 }
 
-// send sends a datagram at once, or puts it behind those that wait.
+// send sends a datagram at once, or appends it to the queue.
 func (d *datagramDest) send(b []byte) {
 	if d.fd >= 0 && d.queue.empty() && d.transmit(b) {
 		return
 	}
 	if d.p.dests[d.qpn] != d {
-		d.p.drop(1) // the destination has just gone
+		d.p.drop(1) // transmit has removed the destination
 		return
 	}
 	s := d.p.q.shard
@@ -170,8 +170,8 @@ func (d *datagramDest) send(b []byte) {
 	s.queued += d.queue.push(b)
 }
 
-// transmit gives a datagram to the socket, and reports whether that has taken it.
-// A receiver that has closed the connection is tried once more by a new one.
+// transmit passes a datagram to the socket, and reports whether the socket took it.
+// If the receiver has closed the connection, transmit connects once more.
 func (d *datagramDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
@@ -189,7 +189,7 @@ func (d *datagramDest) transmit(b []byte) bool {
 	return false
 }
 
-// flush sends what waits, as far as there is room.
+// flush sends the queue as far as the socket has room.
 func (d *datagramDest) flush() {
 	for d.fd >= 0 && !d.queue.empty() {
 		if !d.transmit(d.queue.first()) {
@@ -206,7 +206,8 @@ func (d *datagramDest) flush() {
 	}
 }
 
-// onReady: there is room again, or the receiver has closed the connection.
+// onReady handles an event of the socket: it has room again, or the receiver has
+// closed the connection.
 func (d *datagramDest) onReady(_ int, events uint32) {
 	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		if d.queue.empty() {
@@ -229,8 +230,8 @@ func (d *datagramDest) disconnect() {
 	}
 }
 
-// remove gives up the destination. What waits for it is dropped and counted; what
-// is in the socket reaches the receiver.
+// remove removes the destination. It drops and counts the queue; datagrams in the
+// socket still reach the receiver.
 func (d *datagramDest) remove() {
 	d.disconnect()
 	d.retry.stop()

@@ -110,7 +110,7 @@ func (p *datagramPath) source() (accessSource, bool) { return accessSource{}, fa
 func (p *datagramPath) silence() {}
 func (p *datagramPath) offer()   {}
 
-// clear drops what has completed and still waits to be sent.
+// clear drops the completed datagrams that still wait to be sent.
 func (p *datagramPath) clear() {
 	if p.local != nil {
 		p.local.clear()

@@ -15,14 +15,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The last datagram for a sink has this number, whose place in memory is its own.
+// The last datagram for a sink has lastNumber. It maps to a place in the sender's
+// memory that no other number uses.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is how many receive buffers a sink has.
 const sinkBuffers = 256
 
-// peerDatagramSink is a process with a UD queue pair. It says its number, and for
-// each datagram with lastNumber how many came before it in order.
+// peerDatagramSink is a process with a UD queue pair. It prints its queue pair
+// number, and for each datagram with lastNumber how many datagrams came before it in
+// order.
 func peerDatagramSink(t *testing.T, _ string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -55,8 +57,8 @@ func peerDatagramSink(t *testing.T, _ string) {
 	}
 }
 
-// peerDatagramSource is a process that sends a datagram to a queue pair, and says
-// what it has counted then.
+// peerDatagramSource is a process that sends one datagram to a queue pair, and prints
+// how many of its counters are not zero.
 func peerDatagramSource(t *testing.T, address string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -69,8 +71,8 @@ func peerDatagramSource(t *testing.T, address string) {
 	linger()
 }
 
-// startSink starts a sink of a user, and returns its queue pair number, how to
-// signal it, and its next line.
+// startSink starts a sink of a user. It returns the sink's queue pair number, a
+// function that signals it, and a function that returns its next line.
 func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {
 	cmd := asPeer(t, "datagram-sink", "")
 	cmd.SysProcAttr = nil
@@ -83,7 +85,7 @@ func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal
 	return uint32(n), func(s syscall.Signal) { require.NoError(t, cmd.Process.Signal(s)) }, line
 }
 
-// await drives an end until a line of the other process has come.
+// await polls an end until the other process has printed a line.
 func (e *end) await(line func() string) int {
 	e.t.Helper()
 	got := make(chan string, 1)
@@ -101,7 +103,7 @@ func (e *end) await(line func() string) int {
 	}
 }
 
-// A burst to another process arrives, whoever drives the sender.
+// A burst to another process arrives with manual and with automatic progress.
 func TestDatagramBurstToProcess(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -124,8 +126,8 @@ func TestDatagramBurstToProcess(t *testing.T) {
 	}
 }
 
-// A process that stands still loses what its queue does not hold, all of which is
-// counted, and does not hold up another.
+// Datagrams to a stopped process that do not fit the queue are dropped and counted.
+// Datagrams to other receivers are not delayed.
 func TestDatagramStoppedProcess(t *testing.T) {
 	num, signal, line := startSink(t, uint32(os.Geteuid()))
 	d := openDevice(t, localConfig())
@@ -149,7 +151,7 @@ func TestDatagramStoppedProcess(t *testing.T) {
 	require.Equal(t, counted{"datagram_unsent": unsent}, countsOf(t, d))
 }
 
-// A process of a user who is not allowed neither gets datagrams nor can send any.
+// A process of a user who is not allowed gets no datagrams, and can send none.
 func TestDatagramsOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to be another user takes root")

@@ -4,28 +4,28 @@ package soft
 
 import "encoding/binary"
 
-// A packetQueue holds packets in the order in which they were pushed, one behind
-// the other in one piece of memory. The zero value is empty. Sizes are in bytes,
-// with 4 more for each packet.
+// A packetQueue is a FIFO queue of packets in one piece of memory. The zero value is
+// empty. Sizes are in bytes, with 4 more for each packet.
 type packetQueue struct {
-	buf   []byte // length (32), packet, length, ...
-	head  int    // where the first packet's length is
+	buf   []byte // length (32 bits), packet, length (32 bits), packet, ...
+	head  int    // offset of the first packet's length
 	count int
 }
 
-// packetLength is the size of a packet's length in the queue.
+// packetLength is the size of the length before each packet.
 const packetLength = 4
 
 func queuedSize(b []byte) int { return packetLength + len(b) }
 
 func (q *packetQueue) empty() bool { return q.count == 0 }
 
-// size is the number of bytes that are queued.
+// size returns the number of queued bytes.
 func (q *packetQueue) size() int { return len(q.buf) - q.head }
 
-// push adds a copy of a packet, and returns the bytes that it takes.
+// push adds a copy of a packet, and returns its size in the queue.
 func (q *packetQueue) push(b []byte) int {
-	if q.head > len(q.buf)/2 { // each byte is moved at most once for one that was sent
+	// At least as many bytes were popped as are moved here.
+	if q.head > len(q.buf)/2 {
 		q.buf = append(q.buf[:0], q.buf[q.head:]...)
 		q.head = 0
 	}
@@ -35,14 +35,15 @@ func (q *packetQueue) push(b []byte) int {
 	return queuedSize(b)
 }
 
-// first is the packet that was pushed first, until the next call of push or pop.
+// first returns the oldest packet. The result is valid until the next call of push or
+// pop.
 func (q *packetQueue) first() []byte {
 	n := int(binary.NativeEndian.Uint32(q.buf[q.head:]))
 	return q.buf[q.head+packetLength:][:n]
 }
 
-// pop removes the first packet, and returns the bytes that it took. A queue that
-// has become empty gives its memory back.
+// pop removes the oldest packet, and returns its size in the queue. It frees the
+// memory of a queue that has become empty.
 func (q *packetQueue) pop() int {
 	size := queuedSize(q.first())
 	q.head += size
@@ -52,7 +53,7 @@ func (q *packetQueue) pop() int {
 	return size
 }
 
-// clear removes all packets, and returns the bytes that they took.
+// clear removes all packets, and returns their size in the queue.
 func (q *packetQueue) clear() int {
 	size := q.size()
 	*q = packetQueue{}

@@ -46,9 +46,9 @@ type datagram struct {
 	payload   []byte
 }
 
-// deliverDatagram delivers a datagram, or drops and counts it: with a wrong Q_Key
-// (IBTA vol. 1, 9.6.1.4.2), without a buffer, with one that is too small, or when
-// the queue pair is not ready.
+// deliverDatagram delivers a datagram. It drops and counts a datagram with a wrong
+// Q_Key (IBTA vol. 1, 9.6.1.4.2), without a large enough receive buffer, or for a
+// queue pair that is not ready.
 func (q *qp) deliverDatagram(d *datagram) {
 	if !q.serves() || d.qkey != q.attr.QKey {
 		q.shard.counts.inc(rcvdDatagramErr)

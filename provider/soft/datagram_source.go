@@ -10,28 +10,27 @@ import (
 )
 
 const (
-	// maxDatagramSources bounds the connections that one queue pair accepts. The
-	// one that was idle for longest gives way; its sender connects again when it
-	// has something to send. The number is arbitrary.
+	// maxDatagramSources bounds the connections that one queue pair accepts. A further
+	// one replaces the one that was idle for longest; the sender of that one connects
+	// again when it has something to send. The number is arbitrary.
 	maxDatagramSources = 1024
 	// datagramBudget is how many datagrams of one connection, and how many new
-	// connections, are taken in one look at the descriptors. It is arbitrary: few
-	// enough that others get their turn.
+	// connections, are handled before other descriptors get their turn. It is arbitrary.
 	datagramBudget = 64
-	// acceptRetry is how long a queue pair waits with new connections when there
-	// are no descriptors for them. It is arbitrary.
+	// acceptRetry is how long a queue pair waits before it tries again to accept
+	// connections for which it had no descriptors. It is arbitrary.
 	acceptRetry = 100 * time.Millisecond
 )
 
-// A datagramSource is a connection from another queue pair of this host, whose
-// user is allowed. It belongs to the shard.
+// A datagramSource is an accepted connection from another queue pair of this host,
+// whose user is allowed. It belongs to the shard.
 type datagramSource struct {
 	p       *datagramPort
 	fd      int
-	lastUse uint64 // by the port's count of uses
+	lastUse uint64 // value of the port's uses at the last use
 }
 
-// onReady accepts connections, for a port whose listening socket is ready.
+// onReady accepts connections when the listening socket is ready.
 func (p *datagramPort) onReady(int, uint32) {
 	for range datagramBudget {
 		if !p.accept() {
@@ -40,7 +39,7 @@ func (p *datagramPort) onReady(int, uint32) {
 	}
 }
 
-// accept takes a connection, and reports whether there may be another.
+// accept accepts one connection, and reports whether there may be more.
 func (p *datagramPort) accept() bool {
 	fd, err := acceptSocket(p.listener)
 	switch {
@@ -51,22 +50,21 @@ func (p *datagramPort) accept() bool {
 		if p.closeIdlest() {
 			return true
 		}
-		// The listening socket stays readable, and would keep the owner from
-		// sleeping.
+		// The listening socket stays readable, which would keep the owner from sleeping.
 		p.q.shard.unwatch(p.listener)
 		p.acceptTimer.start(acceptRetry)
 	}
 	return false
 }
 
-// acceptAgain is what acceptTimer does.
+// acceptAgain is called when acceptTimer fires.
 func (p *datagramPort) acceptAgain() {
 	if p.q.shard.watch(p.listener, unix.EPOLLIN, p) != nil {
 		p.acceptTimer.start(acceptRetry)
 	}
 }
 
-// admit takes a new connection, if its user is allowed, and reads what came by it.
+// admit adds a new connection if its user is allowed, and reads its datagrams.
 func (p *datagramPort) admit(fd int) {
 	if !p.q.dev.allowsPeer(fd) {
 		p.q.shard.counts.inc(datagramUserRefused)
@@ -85,8 +83,8 @@ func (p *datagramPort) admit(fd int) {
 	src.onReady(fd, unix.EPOLLIN)
 }
 
-// closeIdlest closes the connection from which nothing has come for longest, and
-// reports whether there was one.
+// closeIdlest closes the connection that was idle for longest, and reports whether
+// there was one.
 func (p *datagramPort) closeIdlest() bool {
 	var idlest *datagramSource
 	for _, src := range p.sources {
@@ -100,7 +98,7 @@ func (p *datagramPort) closeIdlest() bool {
 	return idlest != nil
 }
 
-// onReady takes what has arrived.
+// onReady reads the datagrams that have arrived.
 func (src *datagramSource) onReady(int, uint32) {
 	for range datagramBudget {
 		if !src.readOne() {
@@ -109,9 +107,9 @@ func (src *datagramSource) onReady(int, uint32) {
 	}
 }
 
-// readOne takes one datagram, and reports whether there may be another. It closes
-// the connection when the peer has, or when the peer has sent something else: an
-// empty packet can not be told from the end, and nobody sends one.
+// readOne reads one datagram, and reports whether there may be more. It closes the
+// connection if the peer has closed it, or has sent an invalid packet. An empty
+// packet looks like a closed connection, and no valid packet is empty.
 func (src *datagramSource) readOne() bool {
 	p := src.p
 	n, err := unix.Read(src.fd, p.in)
@@ -119,7 +117,7 @@ func (src *datagramSource) readOne() bool {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case errors.Is(err, unix.ECONNRESET):
-		return true // reported once, before what the peer has sent until then
+		return true // reported once, before the datagrams that the peer had sent
 	case err != nil || n == 0 || !p.receive(p.in[:n]):
 		src.close()
 		return false
@@ -129,8 +127,8 @@ func (src *datagramSource) readOne() bool {
 	return true
 }
 
-// finish closes the connection after taking what the peer has sent already. The
-// peer can send no more from the beginning on, so that there is an end.
+// finish reads the datagrams that the peer has sent, and closes the connection. It
+// first stops the peer from sending more, so that it comes to an end.
 func (src *datagramSource) finish() {
 	_ = unix.Shutdown(src.fd, unix.SHUT_RD)
 	for src.readOne() {

@@ -13,23 +13,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newDatagramEnd makes an end of the local path whose queue pair is a UD one, ready
-// to send.
+// newDatagramEnd makes an end on the local path with a UD queue pair that is ready to
+// send.
 func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
 	e := newEnd(t, d, 0, progress)
 	e.makeUD(512)
 	return e
 }
 
-// numberedDatagram is a request that sends a number and so many bytes more.
+// numberedDatagram returns a request that sends a number, and more bytes after it.
 func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, more int) verbs.SendWR {
 	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
 	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+more)}}
 }
 
-// sendNumbered sends datagrams with the numbers from first on, one at a time, and
-// waits until each has completed.
+// sendNumbered sends n datagrams, numbered from first, one at a time, and waits until
+// each has completed.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 	e.t.Helper()
 	for i := range n {
@@ -38,8 +38,8 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 	}
 }
 
-// deafQP is a queue pair number at which somebody listens who never reads. It
-// returns the connections that come, on demand.
+// deafQP listens at a queue pair number and never reads. The returned function
+// accepts one connection.
 func deafQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := bindSocket(datagramSpot(num))
 	require.NoError(t, err)
@@ -55,8 +55,8 @@ func deafQP(t testing.TB, num uint32) (accept func() int) {
 
 func localConfig() *Config { return &Config{Vectors: 1, Path: PathLocal} }
 
-// A burst that is larger than a socket holds arrives whole and in order, and what
-// completed is what arrives.
+// A burst that is larger than a socket's buffer arrives completely and in order.
+// Every completed send arrives.
 func TestDatagramBurst(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +83,8 @@ func TestDatagramBurst(t *testing.T) {
 	}
 }
 
-// The queue of a destination that does not read is bounded, what does not fit is
-// counted, and other destinations are served meanwhile.
+// The queue of a destination that does not read is bounded. Datagrams that do not fit
+// are counted, and other destinations get theirs meanwhile.
 func TestDatagramQueueBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -113,7 +113,8 @@ func TestDatagramQueueBounded(t *testing.T) {
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "there is room again")
 }
 
-// readNumbered reads all numbers that a sends to a socket, while a is driven.
+// readNumbered reads the numbers of all datagrams that a sends to a socket, while it
+// polls a.
 func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	packet := make([]byte, 8192)
 	for idle := 0; idle < 4*lookEvery; idle++ {
@@ -127,7 +128,7 @@ func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	return numbers
 }
 
-// All destinations of a shard together have a bound too.
+// The queues of all destinations of a shard are bounded together.
 func TestDatagramQueuesBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -149,7 +150,7 @@ func TestDatagramQueuesBounded(t *testing.T) {
 	require.EqualValues(t, waiting, countsOf(t, d)["datagram_unsent"]-before, "a reset queue pair counts what it drops")
 }
 
-// What nobody can receive is counted.
+// A datagram without a receiver, or without a receive buffer, is counted.
 func TestDatagramsNobodyGets(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -173,10 +174,10 @@ func TestDatagramsNobodyGets(t *testing.T) {
 	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "a queue pair that was closed before it looked")
 }
 
-// drive polls for as long as it takes until the descriptors have been looked at.
+// drive polls until the descriptors have been looked at.
 func (e *end) drive() { e.outcome(4 * lookEveryDatagram) }
 
-// A destination that went away and came back is found again.
+// A destination that was closed and bound again gets datagrams again.
 func TestDatagramDestComesBack(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -194,14 +195,15 @@ func TestDatagramDestComesBack(t *testing.T) {
 	require.Empty(t, countsOf(t, d))
 }
 
-// A receiver with no place for another connection is tried again, in order.
+// When the receiver's backlog is full, the sender connects again later, and the
+// datagrams arrive in order.
 func TestDatagramConnectAgain(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
 	advance := a.stopClock()
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	accept := deafQP(t, num)
-	for range 2 { // a backlog of 1 holds two
+	for range 2 { // a backlog of 1 holds two connections
 		fd, err := newSocket()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(num)}))
@@ -231,8 +233,8 @@ func TestDatagramConnectAgain(t *testing.T) {
 	require.Empty(t, a.qp.path.(*datagramPath).local.dests)
 }
 
-// The connections of a queue pair are bounded, in both directions, and no datagram
-// is lost for it.
+// The connections of a queue pair are bounded in both directions, and the bound loses
+// no datagram.
 func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -264,7 +266,7 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 	}
 }
 
-// bareDatagram is a datagram without payload, as a queue pair sends it.
+// bareDatagram returns the packet of a datagram without payload.
 func bareDatagram(src uint32) []byte {
 	b := make([]byte, datagramHeader)
 	binary.BigEndian.PutUint32(b, simQKey)
@@ -272,7 +274,8 @@ func bareDatagram(src uint32) []byte {
 	return b
 }
 
-// A peer that sends something else loses its connection, and nothing worse happens.
+// A peer that sends an invalid packet loses its connection. Other connections are not
+// affected.
 func TestDatagramGarbage(t *testing.T) {
 	d := openDevice(t, localConfig())
 	b := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -291,7 +294,7 @@ func TestDatagramGarbage(t *testing.T) {
 	}
 }
 
-// Sending to a queue pair that is connected to does not allocate.
+// Sending to a connected destination does not allocate memory.
 func TestDatagramsDoNotAllocate(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -300,7 +303,7 @@ func TestDatagramsDoNotAllocate(t *testing.T) {
 	got := testing.AllocsPerRun(200, func() {
 		_, _ = b.qp.PostRecv(recvs)
 		_, _ = a.qp.PostSend(wrs)
-		for n, limit := 0, 0; n < 2 && limit < 1000; limit++ { // they share the shard
+		for n, limit := 0, 0; n < 2 && limit < 1000; limit++ { // a poll of either CQ drives the shard of both
 			k, _ := a.cq.Poll(a.wc)
 			n += k
 			k, _ = b.cq.Poll(b.wc)

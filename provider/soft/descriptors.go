@@ -9,24 +9,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareDescriptors are open descriptors that a device keeps so that it can close them.
-// They make room to accept a client that has to be refused, and to complete a
-// connection that was admitted, when the process or the system has no more (EMFILE and
-// ENFILE of accept(2)). While some of them are missing nobody is admitted.
+// spareDescriptors are open descriptors that a device keeps in reserve. It closes
+// them when the process or the system has no more descriptors (EMFILE and ENFILE of
+// accept(2)). Then it can accept a client in order to refuse it, and can complete an
+// admitted connection. While some of the reserve is missing, no client is admitted.
 //
-// It may be used from any goroutine.
+// The methods may be called from any goroutine.
 type spareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
-	// listeners is how many need them: without any there are none.
+	// listeners is how many listeners there are. Without listeners no descriptors are
+	// kept.
 	listeners int
 }
 
-// spareCount is what the accepting side needs besides the socket to complete a
-// connection: the segment and both bells.
+// spareCount is how many descriptors the accepting side needs for a connection in
+// addition to the socket: the segment and both doorbells.
 const spareCount = 3
 
-// keep has the spare descriptors kept for one more listener.
+// keep counts a listener, and opens the spare descriptors.
 func (s *spareDescriptors) keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,7 +35,8 @@ func (s *spareDescriptors) keep() {
 	s.fillLocked()
 }
 
-// drop takes keep back.
+// drop counts the end of a listener, and closes the spare descriptors after the last
+// one.
 func (s *spareDescriptors) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +46,7 @@ func (s *spareDescriptors) drop() {
 	}
 }
 
-// fill opens those that are missing, and reports whether all are there now.
+// fill opens the missing spare descriptors, and reports whether all are open now.
 func (s *spareDescriptors) fill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +64,7 @@ func (s *spareDescriptors) fillLocked() bool {
 	return true
 }
 
-// spend closes those that are there, and reports whether there were any.
+// spend closes the spare descriptors, and reports whether any were open.
 func (s *spareDescriptors) spend() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,8 +74,8 @@ func (s *spareDescriptors) spend() bool {
 	return any
 }
 
-// with calls fn, and again after the spare descriptors were closed if it failed for
-// want of descriptors.
+// with calls fn. If fn fails because no descriptor is free, with closes the spare
+// descriptors and calls fn again.
 func (s *spareDescriptors) with(fn func() error) error {
 	err := fn()
 	if outOfDescriptors(err) && s.spend() {
@@ -82,8 +84,8 @@ func (s *spareDescriptors) with(fn func() error) error {
 	return err
 }
 
-// outOfDescriptors reports whether the process (EMFILE) or the system (ENFILE) has no
-// more descriptors.
+// outOfDescriptors reports whether err says that the process (EMFILE) or the system
+// (ENFILE) has no more descriptors.
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

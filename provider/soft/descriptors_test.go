@@ -16,15 +16,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitDescriptors lets this process open n descriptors. It is for peers.
+// limitDescriptors sets the limit of open descriptors of this process. Only peer
+// processes use it.
 func limitDescriptors(t *testing.T, n int) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
 }
 
-// askCount is the private data of a request to be told how many were refused.
+// askCount is the private data of a request which asks how many requests were
+// refused.
 const askCount = "how many?"
 
-// peerFewDescriptors accepts all that it can with few descriptors.
+// peerFewDescriptors accepts as many connections as it can with few descriptors.
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -48,7 +50,7 @@ func peerFewDescriptors(t *testing.T, _ string) {
 	}
 }
 
-// dialed connects, and returns nil if the peer has no room.
+// dialed connects, and returns nil if the peer has no room for a connection.
 func dialed(s *party, at netip.AddrPort) *cm.ID {
 	s.t.Helper()
 	id := s.connecting(cm.TCP, at, nil)
@@ -64,9 +66,9 @@ func dialed(s *party, at netip.AddrPort) *cm.ID {
 	return nil
 }
 
-// A listener that has run out of descriptors refuses at once, without a client that
-// waits in vain. Its connections work on, whoever was admitted is accepted, and it
-// admits others when descriptors are free again.
+// A listener without free descriptors refuses clients at once. Its connections go on,
+// admitted clients are accepted, and it admits clients again when descriptors are
+// free.
 func TestListenerOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := startPeer(t, "few-descriptors", "")
@@ -87,7 +89,7 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 		s.end(id)
 	}
 	for dialed(s, at) == nil {
-		// The server has not seen yet that the others left.
+		// The server has not noticed yet that the others have disconnected.
 	}
 	count := s.connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
 	for count.State() == cm.StateConnecting {
@@ -104,15 +106,16 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// peerNoDescriptors has a listener look for clients, of which there are none, when
-// there are no descriptors.
+// peerNoDescriptors makes a listener look for clients while no descriptor is free and
+// no client waits.
 func peerNoDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	s.listen(cm.TCP, "127.0.0.1:0", 0)
 	spare := &s.p.dev.spare
 	require.Len(t, spare.fds, spareCount)
 	limitDescriptors(t, openDescriptors(t))
-	for { // Descriptors below the highest in use may be free.
+	// Descriptors below the highest one in use may be free.
+	for {
 		if _, err := newEventfd(); err != nil {
 			require.ErrorIs(t, err, unix.EMFILE)
 			break
@@ -132,20 +135,20 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	linger()
 }
 
-// A listener that has nobody to refuse keeps its spare descriptors.
+// A listener without a client to refuse opens its spare descriptors again.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 	line, kill := startPeer(t, "no-descriptors", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// peerFewToDial dials with fewer and fewer descriptors.
+// peerFewToDial dials with fewer and fewer free descriptors.
 func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := openDescriptors(t)
 	failed := 0
-	// The limit is for the numbers of descriptors, and some of them may be free below
-	// the highest in use.
+	// The limit applies to the numbers of descriptors, and some below the highest one in
+	// use may be free.
 	for room := 8; room >= -8; room-- {
 		limitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
@@ -162,7 +165,7 @@ func peerFewToDial(t *testing.T, address string) {
 	linger()
 }
 
-// dialOnce connects and ends the connection again, as far as it gets.
+// dialOnce tries to connect, and ends the connection again.
 func dialOnce(s *party, at netip.AddrPort) error {
 	id, err := s.ch.NewID(cm.TCP)
 	if err != nil {
@@ -195,7 +198,7 @@ func dialOnce(s *party, at netip.AddrPort) error {
 	}
 }
 
-// A dial that fails for want of descriptors says so.
+// A dial that fails because no descriptor is free reports verbs.ErrNoResources.
 func TestDialOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -222,7 +225,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		switch typ {
 		case cm.ConnectRequest:
 			s.createQP(id)
-			_ = id.Accept(nil) // the peer may have gone
+			_ = id.Accept(nil) // it fails if the peer has gone
 			s.endLater(id)
 		case cm.Disconnected:
 			require.NoError(t, id.Disconnect())

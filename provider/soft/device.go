@@ -50,7 +50,7 @@ type device struct {
 	udp   *udpPorts
 	gids  gidTable
 	mads  *madExchange
-	// access delays the connections of peers that guess keys.
+	// access refuses connections of sources that guess remote keys.
 	access accessLimit
 
 	freePorts func() (portRange, error) // what the system said first
@@ -62,7 +62,7 @@ type device struct {
 	ends   map[endKey]*localEnd // offered, not yet taken
 	counts map[objectKind]int   // open objects, for ErrBusy and the limits
 
-	local   counters    // of connection management on the local path
+	local   counters    // counters of connection management on the local path
 	counted []*counters // of connection management, and of every shard that was ever made
 }
 

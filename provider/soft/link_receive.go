@@ -90,13 +90,13 @@ func (l *link) serve(r *request) bool {
 	return false
 }
 
-// source: see path.
+// source implements path.
 func (l *link) source() (accessSource, bool) { return l.end.peer, l.end.peer != accessSource{} }
 
-// requestsWait: see path.
+// requestsWait implements path.
 func (l *link) requestsWait() bool { return l.in.ready() }
 
-// abort: see path.
+// abort implements path.
 func (l *link) abort(a answer) {
 	l.refuse(aethNAK | (uint8(a-answerInvalidRequest) + nakInvalidRequest))
 	l.q.requestFailed(a)

@@ -19,34 +19,35 @@ import (
 
 // A mappingLimit bounds the shared segments that a device maps. The kernel allows a
 // process a number of mappings (vm.max_map_count, see proc_sys_vm(5)), and the Go
-// runtime ends the process when it gets none for its heap. So a device takes at most
-// half of what the rest of the process has left: the other half is for the runtime, the
-// program, and other devices. How many mappings the rest has is counted now and then.
+// runtime ends the process if it gets none for its heap. So a device uses at most
+// half of the mappings that the rest of the process has left over. The other half is
+// for the runtime, the program, and other devices. The mappings of the rest are
+// counted from time to time.
 //
-// It may be used from any goroutine.
+// The methods may be called from any goroutine.
 type mappingLimit struct {
-	most   int                // mappings that the process may have
-	count  func() (int, bool) // mappings that it has now; false: not known
+	most   int                // maximum number of mappings of the process
+	count  func() (int, bool) // returns the present number of mappings, and false if it is not known
 	now    func() time.Time
-	counts *counters // of the device
+	counts *counters // counters of the device
 
 	mu      sync.Mutex
-	own     int       // segments that are mapped
-	ceiling int       // how many segments there may be, as of the last count
-	next    int       // with so many segments the mappings are counted again
-	counted time.Time // when they were counted last
+	own     int       // mapped segments
+	ceiling int       // maximum number of segments, as of the last count
+	next    int       // number of segments at which the mappings are counted again
+	counted time.Time // time of the last count
 }
 
 const (
-	// mappingStep is after how many more segments the mappings of the process are
-	// counted again. A count takes about 0.9 µs for each mapping (measured with
-	// 30,000), so that it adds at most 0.06 ms to a connection when there are 65,530.
-	// The step is also by how much each device can overshoot when several take
-	// segments at the same time.
+	// mappingStep is the number of further segments after which the mappings of the
+	// process are counted again. A count takes about 0.9 µs for each mapping (measured
+	// with 30,000), so it adds at most 0.06 ms to a connection when there are 65,530. The
+	// step also bounds by how much each device can exceed its limit when several devices
+	// map segments at the same time.
 	mappingStep = 1024
-	// mappingPause is how soon a device that is at its limit counts again: other parts
-	// of the process may have given mappings back. It bounds what peers can make it
-	// spend that connect again and again. Arbitrary.
+	// mappingPause is the shortest time between two counts at the limit. Other parts of
+	// the process may have released mappings meanwhile. The pause bounds the work that
+	// peers can cause by connecting again and again. Arbitrary.
 	mappingPause = time.Second
 	// defaultMaxMappings is DEFAULT_MAX_MAP_COUNT of Linux.
 	defaultMaxMappings = 65530
@@ -72,18 +73,19 @@ func (l *mappingLimit) take() error {
 	return nil
 }
 
-// give takes back what take has allowed.
+// give releases a mapping that take has allowed.
 func (l *mappingLimit) give() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.own--
-	// Others may take the room that becomes free, so it is counted again before it is
-	// used again.
+	// Other parts of the process may use the released mapping, so the mappings are
+	// counted before the device uses it again.
 	l.next = min(l.next, l.own+mappingStep)
 }
 
-// refused takes back what take has allowed, because mmap(2) failed. ENOMEM says that the
-// process has too many mappings after all, or that there is no memory.
+// refused releases a mapping that take has allowed and mmap(2) has refused. ENOMEM
+// says that the process has too many mappings nevertheless, or that there is no
+// memory.
 func (l *mappingLimit) refused(err error) {
 	l.give()
 	if errors.Is(err, unix.ENOMEM) {
@@ -92,7 +94,7 @@ func (l *mappingLimit) refused(err error) {
 }
 
 // look counts the mappings of the process and sets the ceiling. If they can not be
-// counted, the rest of the process is taken to have a quarter of those allowed.
+// counted, it assumes that the rest of the process uses a quarter of the maximum.
 func (l *mappingLimit) look() {
 	l.counted = l.now()
 	others := l.most / 4
@@ -103,7 +105,7 @@ func (l *mappingLimit) look() {
 	l.next = l.own + mappingStep
 }
 
-// maxMappings is vm.max_map_count.
+// maxMappings returns vm.max_map_count.
 func maxMappings() int {
 	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
 	if err != nil {
@@ -116,8 +118,8 @@ func maxMappings() int {
 	return n
 }
 
-// countMappings counts the lines of /proc/self/maps, one for each mapping; see
-// proc_pid_maps(5).
+// countMappings returns the number of lines of /proc/self/maps, which is the number
+// of mappings; see proc_pid_maps(5).
 func countMappings() (lines int, ok bool) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// limitMappings lets a party map n shared segments.
+// limitMappings allows a party to map n shared segments.
 func limitMappings(s *party, n int) {
 	maps := s.p.dev.maps
 	maps.mu.Lock()
@@ -22,7 +22,7 @@ func limitMappings(s *party, n int) {
 	maps.most, maps.count = 2*n, func() (int, bool) { return maps.own, true }
 }
 
-// works requires that the connection of a queue pair does.
+// works requires that a WRITE on the queue pair succeeds.
 func works(t *testing.T, s *party, qp verbs.QP) {
 	t.Helper()
 	_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}})
@@ -35,14 +35,14 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
 			return
 		}
-		time.Sleep(time.Millisecond) // the shard's goroutine does the work
+		time.Sleep(time.Millisecond) // the shard's goroutine makes progress
 	}
 	require.Fail(t, "the peer does not answer")
 }
 
-// A listener that may map no more segments refuses the next connection long before the
-// kernel refuses a mapping to the Go runtime. The others work on, and when one of them
-// has gone there is room again.
+// A listener that may map no more segments refuses the next connection, long before
+// the kernel refuses a mapping to the Go runtime. Its other connections go on, and
+// when one of them has ended, a new one is accepted.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)
@@ -67,7 +67,8 @@ func TestListenerOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// So does the dialing side.
+// A dialing side that may map no more segments fails the dial, and the listener's
+// side is rejected.
 func TestDialOutOfMappings(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	limitMappings(client, 1)
@@ -87,7 +88,8 @@ func TestDialOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// Queue pairs of one device that are connected without connection management.
+// The limit also holds for queue pairs of one device that are connected without
+// connection management.
 func TestPairOutOfMappings(t *testing.T) {
 	s := newParty(t)
 	limitMappings(s, 1)
@@ -96,7 +98,7 @@ func TestPairOutOfMappings(t *testing.T) {
 	require.Zero(t, s.p.dev.maps.own)
 }
 
-// Mappings are counted once for many segments, and at the limit once in a while.
+// Mappings are counted once for many segments, and at the limit once in mappingPause.
 func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
@@ -121,7 +123,7 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.EqualValues(t, 1001, l.counts[noMappingsErr].Load())
 }
 
-// Where /proc can not be read, a limit holds all the same.
+// When /proc can not be read, the number of segments is limited nevertheless.
 func TestMappingsUnknown(t *testing.T) {
 	l := newMappingLimit(new(counters))
 	l.most, l.count = 800, func() (int, bool) { return 0, false }
@@ -131,7 +133,7 @@ func TestMappingsUnknown(t *testing.T) {
 	require.Error(t, l.take())
 }
 
-// What the kernel lists is what is counted.
+// countMappings counts each mapped segment.
 func TestCountMappings(t *testing.T) {
 	require.GreaterOrEqual(t, maxMappings(), 1024)
 	before, ok := countMappings()
@@ -145,7 +147,7 @@ func TestCountMappings(t *testing.T) {
 		defer seg.close()
 	}
 	after, _ := countMappings()
-	// The runtime maps and unmaps on its own account.
+	// The Go runtime also maps and unmaps memory.
 	require.InDelta(t, n, after-before, n/2)
 	require.Equal(t, n, maps.own)
 }

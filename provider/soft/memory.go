@@ -65,7 +65,7 @@ type mr struct {
 	key    uint32
 	access verbs.Access
 	mapped []byte // what is ours to unmap: buf, or more where pages are huge
-	huge   bool   // pages are
+	huge   bool   // mapped in huge pages
 
 	dead   atomic.Bool
 	inside atomic.Int32 // remote operations that touch buf at this moment
@@ -120,8 +120,8 @@ func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) 
 	return m, nil
 }
 
-// mapAnonymous maps zeroed memory, of huge pages if the caller likes and the
-// system has some reserved, and reports whether it has.
+// mapAnonymous maps zeroed memory. It uses huge pages if huge is true and the system
+// has some reserved, and reports whether it did.
 func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -161,8 +161,8 @@ func (m *mr) Close() error {
 	return verbs.Wrap("close MR", unix.Munmap(m.mapped))
 }
 
-// Discard gives whole pages back; see verbs.Discarder. Huge pages stay, and so does
-// memory that is the caller's.
+// Discard gives whole pages back to the system; see verbs.Discarder. It fails for
+// huge pages, and for memory of the caller.
 func (m *mr) Discard(offset, length int) error {
 	const op = "discard memory"
 	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
@@ -174,7 +174,7 @@ func (m *mr) Discard(offset, length int) error {
 	if m.mapped == nil || m.huge {
 		return verbs.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errors.New("not mapped by Alloc in ordinary pages")})
 	}
-	page := os.Getpagesize() // buf begins with one
+	page := os.Getpagesize() // buf begins at a page boundary
 	begin, end := (offset+page-1)&^(page-1), (offset+length)&^(page-1)
 	if begin >= end {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// present tells which pages of mr take memory: bit 63 of their entries in
+// present returns which pages of mr take memory: bit 63 of their entries in
 // /proc/self/pagemap (proc_pid_pagemap(5)).
 func present(t *testing.T, mr verbs.MR) (pages []bool) {
 	t.Helper()
@@ -67,7 +67,7 @@ func TestDiscard(t *testing.T) {
 	require.ErrorIs(t, memory.Discard(0, page), verbs.ErrClosed)
 }
 
-// Memory of the caller's may have other users.
+// Discard fails for memory of the caller, because others may use it.
 func TestDiscardRegistered(t *testing.T) {
 	p, err := soft.Open(nil)
 	require.NoError(t, err)

@@ -10,33 +10,34 @@ import (
 )
 
 const (
-	// maxMR is how many regions a device has at most.
+	// maxMR is how many regions a device can have.
 	maxMR = 1<<20 - 1
-	// leastSlots is the size of the smallest table, arbitrary: 1 KiB on a 64-bit
-	// processor.
+	// leastSlots is the size of the smallest table. The number is arbitrary: it takes 1
+	// KiB on a 64-bit processor.
 	leastSlots = 128
 )
 
-// An mrTable finds a region by its key, a random number of 32 bits. A reader takes
-// no lock. The zero value is an empty table.
+// An mrTable finds a region by its key, a random number of 32 bits. Lookups take no
+// lock. The zero value is an empty table.
 //
-// It is a hash table with open addressing. Because keys are random, the low bits of
-// a key are its hash. At most half of the slots are in use, so that a search ends
-// after few slots.
+// It is a hash table with open addressing. Because keys are random, the low bits of a
+// key are its hash. At most half of the slots are in use, so a search ends after few
+// slots.
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
-	mu      sync.Mutex // for all but find
-	regions int        // in the table
-	used    int        // slots that are not empty: regions, and removed
-	removed mr         // takes the place of a region that was removed; its key is 0
+	mu      sync.Mutex // guards everything except find
+	regions int        // number of regions in the table
+	used    int        // number of slots that are not nil: regions and removed
+	// removed marks the slot of a removed region. Its key is 0.
+	removed mr
 }
 
-// mrSlots has a power of two of slots. A slot that was used once is not emptied
-// again: a search for a key that came behind it has to go on.
+// mrSlots has a power of two of slots. The slot of a removed region is not set to nil
+// again, because a search for a key stored behind it has to go on.
 type mrSlots []atomic.Pointer[mr]
 
-// find returns the region with a key, or nil.
+// find returns the region with the key, or nil.
 func (t *mrTable) find(key uint32) *mr {
 	slots := t.slots.Load()
 	if slots == nil {
@@ -53,7 +54,7 @@ func (t *mrTable) find(key uint32) *mr {
 	}
 }
 
-// insert gives a region its key, which no other region has.
+// insert gives a region a key that no other region has, and adds it.
 func (t *mrTable) insert(m *mr) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,8 +72,8 @@ func (t *mrTable) insert(m *mr) error {
 	return nil
 }
 
-// makeRoom replaces the slots when half of them are used. Readers of the old ones
-// find there what was in the table then.
+// makeRoom replaces the slots when half of them are used. Concurrent readers of the
+// old slots still find the regions that were there.
 func (t *mrTable) makeRoom() {
 	old := t.slots.Load()
 	if old != nil && 2*(t.used+1) <= len(*old) {
@@ -90,8 +91,8 @@ func (t *mrTable) makeRoom() {
 	t.slots.Store(&slots)
 }
 
-// put stores a region, whose key is not there, in the first place that is free. It
-// reports whether that was never used.
+// put stores a region, whose key is not in the table, in the first free slot. It
+// reports whether that slot was never used.
 func (s mrSlots) put(m, removed *mr) (fresh bool) {
 	mask := uint32(len(s) - 1)
 	for i := m.key & mask; ; i = (i + 1) & mask {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Keys next to that of a known region, and next to one that was given back, are no
-// keys of other regions: what a peer was told does not help it to guess.
+// A key says nothing about the key of the region registered next, whether its own
+// region is still registered or not. So a peer that knows a key can not guess others.
 func TestKeysCanNotBeGuessed(t *testing.T) {
 	const regions, near = 2000, 1 << 12
 	var table mrTable
@@ -27,15 +27,16 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 		last = m.key
 		set += bits.OnesCount32(m.key)
 		if i%2 == 0 {
-			table.remove(m) // the next one takes its place
+			table.remove(m) // the next region may use its slot
 		}
 	}
-	// By chance it is 2000*8192/2^32 = 0.004 of them.
+	// By chance 2000*8192/2^32 = 0.004 keys are close to the one before.
 	require.LessOrEqual(t, close, 1)
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }
 
-// The table finds what a map would find, however it has grown and been used.
+// The table finds the same regions as a Go map, after any sequence of insert and
+// remove.
 func TestKeyTableAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table mrTable
@@ -72,8 +73,8 @@ func TestKeyTableAgainstAMap(t *testing.T) {
 	require.Equal(t, len(model), table.regions)
 }
 
-// A table in which regions come and go does not grow, and a search in it stays
-// short.
+// When regions are inserted and removed again and again, the table does not grow, and
+// a search stays short.
 func TestKeyTableStaysSmall(t *testing.T) {
 	const lasting, passing = 100, 100_000
 	var table mrTable
@@ -91,7 +92,7 @@ func TestKeyTableStaysSmall(t *testing.T) {
 	require.Less(t, longest, 100, "slots that are looked at for a key that is not there")
 }
 
-// search is how many slots a search for a key looks at.
+// search returns how many slots a search for a key looks at.
 func (t *mrTable) search(key uint32) (n int) {
 	slots := *t.slots.Load()
 	for i := key; slots[i&uint32(len(slots)-1)].Load() != nil; i++ {
@@ -100,8 +101,8 @@ func (t *mrTable) search(key uint32) (n int) {
 	return n + 1
 }
 
-// Searches in other goroutines always find what is there, while the table grows,
-// shrinks and is used again.
+// Searches in other goroutines find every region in the table, while the table grows,
+// shrinks and reuses slots.
 func TestKeyTableIsReadWithoutLocks(t *testing.T) {
 	var table mrTable
 	var lasting []*mr
@@ -140,7 +141,7 @@ func TestKeyTableIsReadWithoutLocks(t *testing.T) {
 	require.Zero(t, missed.Load())
 }
 
-// BenchmarkFindKey is one search for a key, among a few regions and among many.
+// BenchmarkFindKey measures one search for a key, among few regions and among many.
 func BenchmarkFindKey(b *testing.B) {
 	for name, regions := range map[string]int{"few": 4, "many": 10_000} {
 		b.Run(name, func(b *testing.B) {

@@ -18,13 +18,14 @@ type path interface {
 	collect() bool
 	// offer is told that receive buffers were posted, for which a peer may wait.
 	offer()
-	// requestsWait reports whether the peer has sent what was not looked at yet.
+	// requestsWait reports whether packets or ring slots from the peer have arrived that
+	// were not processed yet.
 	requestsWait() bool
-	// abort answers the request under way, of which the rest does not come, with an
-	// error, and calls requestFailed when that is out.
+	// abort answers the unfinished request, whose remaining fragments did not come, with
+	// an error. It calls requestFailed when that answer was sent.
 	abort(a answer)
-	// source is who answers for the peer's accesses to memory; false if it is this
-	// process.
+	// source returns the source to which the peer's access errors are counted; false if
+	// the peer is this process.
 	source() (accessSource, bool)
 	// silence stops answering: the queue pair has gone to the error state.
 	silence()

@@ -24,8 +24,8 @@ type qp struct {
 	signalAll bool
 
 	state   verbs.QPState
-	closed  atomic.Bool // set with the shard held; an ID may ask without it
-	drained bool        // AsyncSQDrained was raised for this stay in SQD
+	closed  atomic.Bool // set with the shard held; an ID reads it without
+	drained bool        // AsyncSQDrained was raised since the state became SQD
 	attr    verbs.QPAttr
 
 	sq sendQueue
@@ -33,7 +33,7 @@ type qp struct {
 	requester
 	responder
 	partial partialMessage
-	path    path // of an RC queue pair from RTR on; of a UD one always
+	path    path // set from RTR on for an RC queue pair, always for a UD queue pair
 }
 
 var _ verbs.QP = (*qp)(nil)
@@ -285,7 +285,8 @@ func (q *qp) Close() error {
 	q.closed.Store(true)
 	q.forget()
 	q.sq.gone = true
-	q.rq.gone = true // It is not used where there is an SRQ, whose buffers its owner wants back.
+	// With an SRQ, rq is not used: the buffers of the SRQ still complete for its owner.
+	q.rq.gone = true
 	if q.path != nil {
 		q.path.detach()
 	}

@@ -4,9 +4,9 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A recvQueue holds posted receive buffers in order, for a queue pair or an
-// SRQ. Counters wrap. Buffers that were taken keep their places until their
-// completions are polled.
+// A recvQueue holds posted receive buffers in order, for a queue pair or an SRQ.
+// Counters wrap. A buffer that a message has taken occupies its place until its
+// completion is polled.
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32

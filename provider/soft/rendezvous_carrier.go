@@ -19,9 +19,9 @@ import (
 type localCarrier struct {
 	ch *channel
 	id *id // nil while the request is awaited
-	fd int // the carrier owns it; -1: it has none
+	fd int // owned by the carrier; -1 if there is none
 
-	// The process at the other end, once the socket is connected.
+	// peer is the process at the other end; it is valid once the socket is connected.
 	peer      cm.Credentials
 	connected bool
 
@@ -29,12 +29,13 @@ type localCarrier struct {
 	offered *localEnd
 	qpn     uint32
 
-	search *localDial // of the connecting side, until it has found the listener
+	// the search for the listener, on the connecting side; nil once it has ended
+	search *localDial
 
 	// The descriptors that go, or came, with the reply.
 	passed []int
 
-	claim claim // of the accepting side
+	claim claim // counts the client of the accepting side
 }
 
 // Descriptors in the order in which they are passed.
@@ -50,7 +51,7 @@ func (c *localCarrier) readable() {
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		c.id.setupFailed(err, &replyMsg{}) // the reply could not be taken
+		c.id.setupFailed(err, &replyMsg{}) // the reply's descriptors could not be received
 	case err != nil || !c.id.deliver(m):
 		c.mute()
 		c.id.lost()
@@ -132,9 +133,9 @@ func (c *localCarrier) openEnd() (*localEnd, error) {
 	return &localEnd{seg: seg, side: 0, bell: fds[passedBell]}, nil
 }
 
-// makeEnd makes the memory and both bells, and keeps the descriptors to pass: the
-// end may be taken, and given up, before the reply goes. The client was admitted with
-// room for them.
+// makeEnd makes the shared memory and both doorbells, and keeps the peer's
+// descriptors in passed until the reply is sent. The client's claim has reserved room
+// for them.
 func (c *localCarrier) makeEnd() (end *localEnd, err error) {
 	c.claim.giveRoom()
 	err = c.ch.dev.spare.with(func() error {
@@ -177,10 +178,10 @@ func (c *localCarrier) dropPassed() {
 
 func (c *localCarrier) hungUp() { c.ch.dev.peerGone(c.qpn, c.offered) }
 
-// credentials: see carrier.
+// credentials implements carrier.
 func (c *localCarrier) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
 
-// take makes the caller the owner of the socket.
+// take transfers the socket to the caller.
 func (c *localCarrier) take() (fd int) {
 	fd, c.fd = c.fd, -1
 	return fd

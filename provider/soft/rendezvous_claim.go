@@ -8,17 +8,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A claim is what a client of a listener holds from when it is admitted until its
-// socket is closed: a place among the connections of its user, and until it has a bell
-// the room for that descriptor. The zero value holds nothing.
+// A claim counts a client of a listener from its admission until its socket is
+// closed. It is one of the connections of its user. Until the doorbell of the
+// connection is made, it also reserves a descriptor for it. The zero value claims
+// nothing.
 type claim struct {
-	dev  *device // nil: holds nothing
+	dev  *device // nil: claims nothing
 	uid  uint32
-	room int // a descriptor that stands in for the bell; -1: given up for it
+	room int // a descriptor reserved for the doorbell; -1 once it was closed
 }
 
-// admit makes the claim of a client. Where there is no room for it, it says as which
-// counter that counts.
+// admit makes the claim of a client. If there is no room for the client, it returns
+// the counter that counts the refusal.
 func (d *device) admit(uid uint32) (c claim, refused counterID, ok bool) {
 	if !d.conns.take(uid) {
 		return claim{}, userLimitErr, false
@@ -32,7 +33,7 @@ func (d *device) admit(uid uint32) (c claim, refused counterID, ok bool) {
 	return claim{}, noDescriptorsErr, false
 }
 
-// giveRoom closes the descriptor that stands in for the bell.
+// giveRoom closes the descriptor that is reserved for the doorbell.
 func (c *claim) giveRoom() {
 	if c.dev != nil && c.room >= 0 {
 		_ = unix.Close(c.room)
@@ -40,7 +41,7 @@ func (c *claim) giveRoom() {
 	}
 }
 
-// drop gives up the claim.
+// drop ends the claim.
 func (c *claim) drop() {
 	if c.dev != nil {
 		c.giveRoom()
@@ -49,8 +50,8 @@ func (c *claim) drop() {
 	}
 }
 
-// refuseForRoom refuses a client for which there is no room, and counts the cause.
-// Nothing that it sent is read.
+// refuseForRoom refuses a client for lack of room, counts the cause, and reads
+// nothing from the client.
 func (g *localGate) refuseForRoom(fd int, cause counterID) {
 	dev := g.ch.dev
 	dev.local.inc(cause)
@@ -58,14 +59,14 @@ func (g *localGate) refuseForRoom(fd int, cause counterID) {
 	if g.id.ps == cm.UDP {
 		m = &lookupReplyMsg{status: cm.SIDRNoQP}
 	}
-	_ = sendPacket(fd, encode(m), nil) // it may have left already
+	_ = sendPacket(fd, encode(m), nil) // it fails if the client has left
 	_ = unix.Close(fd)
 	dev.spare.fill()
 }
 
-// oldestOfBusiest is the client to be sent away for a new one of a user: the oldest
-// of the user who has the most clients, the new one included. So a user who connects
-// and says nothing pushes out own clients only.
+// oldestOfBusiest returns the client to be closed for a new client of a user: the
+// oldest client of the user who has the most, the new one included. So a user with
+// many silent clients loses only clients of the same user.
 func (g *localGate) oldestOfBusiest(newcomer uint32) *client {
 	count := map[uint32]int{newcomer: 1}
 	for _, c := range g.clients {

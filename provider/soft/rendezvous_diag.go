@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel tells the users of all Unix sockets of the network namespace to
-// everybody; see sock_diag(7). The names and numbers are those of
-// linux/unix_diag.h. UNIX_DIAG_UID is of Linux 5.3.
+// The kernel reports the users of all Unix sockets of the network namespace to every
+// process; see sock_diag(7). The names and numbers are those of linux/unix_diag.h.
+// Linux 5.3 added UNIX_DIAG_UID.
 const (
 	sockDiagByFamily = 20
 	udiagShowName    = 1 << 0
@@ -19,28 +19,28 @@ const (
 	unixDiagName     = 0
 	unixDiagUID      = 7
 
-	diagRequestSize = 24 // of struct unix_diag_req
-	diagMessageSize = 16 // of struct unix_diag_msg
+	diagRequestSize = 24 // size of struct unix_diag_req
+	diagMessageSize = 16 // size of struct unix_diag_msg
 )
 
-// The states in which a socket of this package holds its name: TCP_LISTEN, and
-// TCP_CLOSE for one that is only bound. A connected one has TCP_ESTABLISHED, as has
-// every socket that was accepted from the listener of the name.
+// The states of sockets with a name: TCP_LISTEN for a socket that listens, TCP_CLOSE
+// for one that is only bound, and TCP_ESTABLISHED for a connected one. A socket that
+// was accepted from a listener has the listener's name and TCP_ESTABLISHED.
 const (
 	diagEstablished = 1
 	diagClosed      = 7
 	diagListening   = 10
 )
 
-// errNoDiag: the kernel does not tell, or not in the way that is known.
+// errNoDiag: the kernel has no unix_diag, or its answer has an unknown format.
 var errNoDiag = errors.New("no unix_diag")
 
-// socketUser returns the user of the socket that holds an abstract name, which
-// begins with '@': the user of the process that made the socket. Sockets of
-// different kinds (unix.SOCK_SEQPACKET, for one) can have the same name. It takes time in
-// proportion to the number of Unix sockets. It is false when there is no such
-// socket, when it can not be told from those that were accepted on it, or when the
-// kernel does not tell.
+// socketUser returns the user of the socket that holds an abstract name, which begins
+// with '@': the user of the process that made the socket. Sockets of different kinds,
+// such as unix.SOCK_SEQPACKET, can have the same name. The call takes time in
+// proportion to the number of Unix sockets. It returns false if there is no such
+// socket, if it can not be distinguished from sockets accepted on it, or if the
+// kernel does not report users.
 func socketUser(name string, kind byte) (uid uint32, known bool) {
 	found := diagSearch{name: "\x00" + name[1:], kind: kind}
 	if err := dumpSockets(&found); err != nil {
@@ -49,16 +49,16 @@ func socketUser(name string, kind byte) (uid uint32, known bool) {
 	return found.user()
 }
 
-// A diagSearch collects the users of the sockets that show a name.
+// A diagSearch collects the users of the sockets with a name.
 type diagSearch struct {
 	name      string
 	kind      byte
-	holder    []uint32 // of a socket that listens, or is bound only: at most one
+	holder    []uint32 // user of a socket that listens or is only bound: at most one
 	connected []uint32
 }
 
-// user is that of the holder. Without one, it is that of the connected sockets if
-// they all have the same.
+// user returns the user of the holder. Without a holder, it returns the user of the
+// connected sockets if they all have the same.
 func (s *diagSearch) user() (uid uint32, known bool) {
 	if len(s.holder) > 0 {
 		return s.holder[0], true
@@ -74,7 +74,7 @@ func (s *diagSearch) user() (uid uint32, known bool) {
 	return 0, false
 }
 
-// take looks at one message of a dump: struct unix_diag_msg, and attributes.
+// take parses one message of a dump: struct unix_diag_msg, and attributes.
 func (s *diagSearch) take(b []byte) error {
 	if len(b) < diagMessageSize {
 		return errNoDiag
@@ -111,7 +111,7 @@ func (s *diagSearch) take(b []byte) error {
 
 func align4(n int) int { return (n + 3) &^ 3 }
 
-// dumpSockets hands every Unix socket to s.
+// dumpSockets passes every Unix socket to s.
 func dumpSockets(s *diagSearch) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -121,7 +121,7 @@ func dumpSockets(s *diagSearch) error {
 	if err := unix.Sendto(fd, diagRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
-	// The kernel makes the answer as it is fetched, so that it never blocks.
+	// The kernel creates the answer while it is received, so receiving never blocks.
 	buf := make([]byte, 32<<10)
 	for done := false; !done; {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
@@ -135,8 +135,8 @@ func dumpSockets(s *diagSearch) error {
 	return nil
 }
 
-// diagRequest is a netlink header with struct unix_diag_req: a dump of the sockets
-// in all states.
+// diagRequest returns a request to dump the sockets in all states: a netlink header
+// and struct unix_diag_req.
 func diagRequest() []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+diagRequestSize)
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
@@ -149,7 +149,7 @@ func diagRequest() []byte {
 	return b
 }
 
-// takeAll looks at the messages of one packet, and reports whether the dump is
+// takeAll parses the messages of one packet, and reports whether the dump is
 // complete.
 func (s *diagSearch) takeAll(b []byte) (done bool, err error) {
 	for len(b) >= unix.SizeofNlMsghdr {

@@ -13,35 +13,36 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A localDial looks for the listener of a request, on the names that it may have.
-// It ends when a listener whose user is allowed has the request, when the wire
-// path takes over, or with an event that says why there is no listener.
+// A localDial searches for the listener of a request under each name that the
+// listener may have. It ends when the request was sent to a listener whose user is
+// allowed, when the wire path takes over, or with an event that says why there is no
+// listener.
 //
 // The socket that connects is the one that reserves the ID's port, so that the
-// listener can see that its peer holds the port. Until the dial the reservation
-// owns it, then the carrier. When the dial fails, or goes by the wire, it is the
-// reservation's again.
+// listener can see that its peer holds the port. Until the dial the reservation owns
+// the socket, then the carrier. When the dial fails, or takes the wire path, the
+// reservation owns it again.
 type localDial struct {
 	c       *localCarrier
 	request message
-	again   deadline // while a listener's queue is full
-	tries   int      // how often all names were tried
+	again   deadline // fires to retry a listener whose backlog is full
+	tries   int      // number of rounds over all names
 
-	// Names that are not tried again, by their place among targets: a process
-	// of a user who is not allowed listens on them.
+	// skipped marks the names that are not tried again, by index in targets: a process of
+	// a user who is not allowed listens on them.
 	skipped [maxTargets]bool
-	foreign *cm.UserError // the first such process; nil: none
+	foreign *cm.UserError // the first skipped process; nil if there is none
 }
 
 const (
-	// redialAfter is how often a listener whose queue is full is tried again:
-	// the system does not tell when there is room. See connect(2), EAGAIN. The
+	// redialAfter is the interval at which a listener with a full backlog is tried again.
+	// The system does not tell when the backlog has room. See connect(2), EAGAIN. The
 	// number is arbitrary.
 	redialAfter = 5 * time.Millisecond
-	// askAfter is how many tries find a queue full until the dial asks the
-	// system whose it is, and skips those of users who are not allowed: half a
-	// second, which is arbitrary. Asking costs time in proportion to the number
-	// of Unix sockets on the host.
+	// askAfter is how many rounds find a backlog full before the dial asks the system for
+	// the user of the listener, and skips listeners of users who are not allowed. That is
+	// half a second, which is arbitrary. Asking costs time in proportion to the number of
+	// Unix sockets on the host.
 	askAfter = 100
 )
 
@@ -59,7 +60,7 @@ func dialLocal(i *id, m message) error {
 	return err
 }
 
-// retry runs the dial again after a wait.
+// retry continues the dial when again fires.
 func (d *localDial) retry() {
 	if err := d.run(); err != nil {
 		d.handBack()
@@ -67,15 +68,14 @@ func (d *localDial) retry() {
 	}
 }
 
-// handBack makes the reservation the owner of the socket again, unless it is
-// already.
+// handBack transfers the socket back to the reservation, if the carrier has it.
 func (d *localDial) handBack() {
 	if d.c.fd >= 0 {
 		d.c.id.port.fd = d.c.take()
 	}
 }
 
-// run tries each name once. An error means that the dial can not go on.
+// run tries each name once. An error ends the dial.
 func (d *localDial) run() error {
 	busy := false
 	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
@@ -106,7 +106,7 @@ func (d *localDial) run() error {
 }
 
 // try connects to a name, if the user of the process that listens on it is allowed.
-// Nothing has been sent to that process when try returns.
+// It sends nothing to that process.
 func (d *localDial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
@@ -126,15 +126,15 @@ func (d *localDial) try(name string) error {
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
 }
 
-// nobodyThere reports whether the error of connect(2) says that there is no
-// listener that this process can have: nobody has the name, its holder does not
-// listen, or a security module separates the two processes.
+// nobodyThere reports whether an error of connect(2) says that no listener is
+// available under the name: nobody has the name, its holder does not listen, or a
+// security module separates the two processes.
 func nobodyThere(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
-// openSocket makes the socket, unless there is one. There is none when a dial
-// before this one could not replace it.
+// openSocket makes the socket if there is none. There is none when replaceSocket has
+// failed before.
 func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
@@ -147,11 +147,11 @@ func (d *localDial) openSocket() (err error) {
 	return err
 }
 
-// replaceSocket closes the socket, which is connected to a process that must not
-// get anything, and makes another one of the same name. In between the name is
-// nobody's: a process that takes it then makes the dial fail. A child process that
-// is being started has a copy of the socket until it executes its program, which
-// would keep the name taken; so none is started meanwhile.
+// replaceSocket closes the socket, which is connected to a process that must get
+// nothing, and makes another one with the same name. In between the name is free; if
+// another process binds it then, the dial fails. A child process has a copy of the
+// socket until it executes its program, and the copy would keep the name bound. The
+// lock prevents the start of child processes meanwhile.
 func (d *localDial) replaceSocket() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -159,7 +159,7 @@ func (d *localDial) replaceSocket() error {
 	return d.openSocket()
 }
 
-// skip leaves a name out from now on.
+// skip excludes a name from further rounds.
 func (d *localDial) skip(n int, holder *cm.UserError) {
 	d.c.ch.dev.local.inc(skippedUserErr)
 	d.skipped[n] = true
@@ -168,8 +168,8 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 	}
 }
 
-// askWhoseQueues skips the names on which a process of a user who is not allowed
-// listens without ever accepting: connecting to it does not tell whose it is.
+// askWhoseQueues skips the names whose listener belongs to a user who is not allowed.
+// A dial does not learn the user from a listener that never accepts.
 func (d *localDial) askWhoseQueues() {
 	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := socketUser(s.name(), unix.SOCK_SEQPACKET)
@@ -179,7 +179,7 @@ func (d *localDial) askWhoseQueues() {
 	}
 }
 
-// sendRequest ends the dial: the socket is connected to the listener.
+// sendRequest ends the dial by sending the request on the connected socket.
 func (d *localDial) sendRequest() error {
 	c := d.c
 	if err := c.ch.watch(c.fd, c); err != nil {
@@ -187,16 +187,17 @@ func (d *localDial) sendRequest() error {
 		return errors.Join(err, d.replaceSocket())
 	}
 	c.search = nil
-	// That the listener went meanwhile shows as the end of the connection.
+	// If the listener has closed meanwhile, the connection ends and reports it.
 	_ = sendPacket(c.fd, encode(d.request), nil)
 	return nil
 }
 
-// elsewhere goes on when nobody listens on the local path: on the wire, where the
-// listener may be reached by it, or else with the event that there is none.
+// elsewhere ends the search when nobody listens on the local path. If the listener
+// may be reachable by the wire path, it dials there. Otherwise an event says that
+// there is no listener.
 func (d *localDial) elsewhere() error {
 	c, i := d.c, d.c.id
-	// Datagrams to this host do not go by the wire, so asking there is of no use.
+	// Datagrams to this host never take the wire path, so a lookup there is of no use.
 	if i.ps == cm.TCP && c.ch.dev.servedOnWire(i.local.Addr(), i.remote.Addr()) {
 		d.handBack()
 		return dialWire(i, d.request)
@@ -224,12 +225,12 @@ func (i *id) nobodyListens(cause error) {
 	i.requestFailed(ev)
 }
 
-// dialFailed ends a request that can not be sent.
+// dialFailed fails a request that could not be sent.
 func (i *id) dialFailed(err error) {
 	i.requestFailed(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err})
 }
 
-// requestFailed ends a request with an event.
+// requestFailed fails a request with an event.
 func (i *id) requestFailed(ev cm.TransportEvent) {
 	i.enter(phaseOver)
 	i.failQP()

@@ -16,10 +16,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A squatter is a process of another user that holds names of sockets. It is told
-// them in one string, separated by commas.
+// A squatter is a process of another user that holds socket names. Its argument is
+// the list of names, separated by commas.
 
-// squat binds the names.
+// squat binds the names, and calls then with each socket.
 func squat(t *testing.T, names string, then func(fd int)) {
 	for name := range strings.SplitSeq(names, ",") {
 		fd, err := bindSocket(name)
@@ -31,7 +31,8 @@ func squat(t *testing.T, names string, then func(fd int)) {
 
 func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
 
-// squatAccepting tells of each client how many bytes it has sent until it has left.
+// squatAccepting accepts clients, and prints for each how many bytes it has sent
+// before it closed.
 func squatAccepting(t *testing.T, names string) {
 	var listener int
 	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
@@ -46,7 +47,7 @@ func squatAccepting(t *testing.T, names string) {
 	}
 }
 
-// squatFull never accepts, and its queue is full.
+// squatFull listens with a full backlog, and never accepts.
 func squatFull(t *testing.T, names string) {
 	squat(t, names, func(fd int) {
 		require.NoError(t, unix.Listen(fd, 0))
@@ -63,19 +64,21 @@ func squatFull(t *testing.T, names string) {
 	linger()
 }
 
-// squatBound does not even listen.
+// squatBound binds the names and does not listen.
 func squatBound(t *testing.T, names string) {
 	squat(t, names, func(int) {})
 	linger()
 }
 
-// squatted are the names for an address that a listener on the wildcard serves.
+// squatted returns an address that a listener on the wildcard serves, and the name of
+// that exact address.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
 	return at, newSpot(l.PortSpace(), at, false).name()
 }
 
-// wantConnected accepts the request of an ID that has asked.
+// wantConnected accepts the request of an active ID, and waits until both sides are
+// connected.
 func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passive *cm.ID) {
 	client.t.Helper()
 	passive, _ = server.request(l)
@@ -93,7 +96,7 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 }
 
 // A process of another user listens on the exact address, and the server on the
-// wildcard. The client reaches the server. The other process gets nothing.
+// wildcard. The client reaches the server, and sends nothing to the other process.
 func TestDialSkipsForeignListener(t *testing.T) {
 	needsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -111,7 +114,8 @@ func TestDialSkipsForeignListener(t *testing.T) {
 	})
 }
 
-// When nobody else listens, the error says who does.
+// When only a process of another user listens, the error names the user and the
+// socket.
 func TestDialFindsForeignListenerOnly(t *testing.T) {
 	needsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -134,8 +138,9 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	})
 }
 
-// A listener that never accepts does not tell whose it is. The client asks the
-// system, and reaches the server meanwhile if that has room.
+// The user of a listener that never accepts is not known from the connection. The
+// client asks the system for it, and meanwhile reaches the server if the server's
+// backlog has room.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	needsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -161,7 +166,7 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 	require.Equal(t, counted{"skipped_user_err": 1}, countsOf(t, client.p.dev))
 }
 
-// A name that somebody holds without listening is as good as none.
+// A name that is bound but not listened on does not end the search.
 func TestDialSkipsForeignName(t *testing.T) {
 	needsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -173,7 +178,8 @@ func TestDialSkipsForeignName(t *testing.T) {
 	wantConnected(client, client.connecting(cm.TCP, dst, nil), server, l)
 }
 
-// peerAcceptAllowed waits for one connection, and tells the credentials of the client.
+// peerAcceptAllowed waits for one connection, and prints the credentials of the
+// client.
 func peerAcceptAllowed(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -184,8 +190,7 @@ func peerAcceptAllowed(t *testing.T, _ string) {
 	linger()
 }
 
-// Both sides of a connection know the process at the other end, whose user is
-// allowed.
+// Both sides of a connection know the credentials of the process at the other end.
 func TestCredentialsOfPeer(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := startPeer(t, "server-credentials", "")
@@ -208,8 +213,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 	require.Equal(t, c, again, "they stay when the peer has gone")
 }
 
-// owned lists the descriptors that an ID would close, each as often as it has an
-// owner.
+// owned lists the descriptors that an ID would close, once for each owner.
 func owned(i *id) (fds []int) {
 	all := []int{i.port.fd, i.port.marker}
 	if c, ok := i.carrier.(*localCarrier); ok {
@@ -223,9 +227,9 @@ func owned(i *id) (fds []int) {
 	return fds
 }
 
-// resolvedAlone makes an ID of a party whose listener can be reached by the wire
-// only, while another process has the UDP port of the ID's address. The name of the
-// listener's address is the test's: a socket that does not listen yet.
+// resolvedAlone makes an ID whose listener is reachable by the wire path only, while
+// another process has the UDP port of the ID's address. It also returns the local
+// name of the listener's address, as a socket that does not listen yet.
 func resolvedAlone(t *testing.T) (client *party, i *id, listener reservation) {
 	port := freePort(t)
 	client = openParty(t, &Config{Vectors: 1, WirePort: port})
@@ -244,7 +248,7 @@ func resolvedAlone(t *testing.T) (client *party, i *id, listener reservation) {
 	return client, i, listener
 }
 
-// wantRaw takes an event of an ID that package cm does not know.
+// wantRaw takes an event of an ID that was made without package cm.
 func wantRaw(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	t.Helper()
 	var ev cm.TransportEvent
@@ -255,9 +259,9 @@ func wantRaw(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	return ev
 }
 
-// Whether the wire fails the first time that a dial falls back to it, or after a
-// wait for a listener, the socket of the ID has one owner, and reserves the port
-// until the ID is destroyed.
+// When a dial falls back to the wire path and that fails, at once or after waiting
+// for a listener, the ID's socket has exactly one owner, and reserves the port until
+// the ID is destroyed.
 func TestDialOwnsSocketOnce(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		client, i, _ := resolvedAlone(t)

@@ -15,22 +15,22 @@ import (
 )
 
 // A process of any user can hold as many names as it has descriptors. So the search
-// for a free port gives up after a number of ports that are taken: it is done on
-// the loop of the caller, which must not stand still.
+// for a free port gives up after a bounded number of ports: it runs on the loop of
+// the caller, which must not be delayed for long.
 const (
-	// maxPortTries is for a port on an address, as a client needs for each
-	// connection. With 99 of 100 ports taken, 3 of 100,000 searches fail. One try
-	// takes 2 to 30 microseconds, the longer the more Unix sockets there are.
+	// maxPortTries bounds the search for a port on one address, as each client needs one.
+	// With 99 of 100 ports taken, 3 of 100,000 searches fail. One try takes 2 to 30
+	// microseconds, depending on the number of Unix sockets.
 	maxPortTries = 1024
-	// maxWildcardTries is for a port on a wildcard. Each try may have to read the
-	// table of all Unix sockets, which takes milliseconds when there are
-	// thousands. With 9 of 10 ports taken, 1 of 1,000 searches fails.
+	// maxWildcardTries bounds the search for a port on a wildcard. Each try may read the
+	// table of all Unix sockets, which takes milliseconds when there are thousands. With
+	// 9 of 10 ports taken, 1 of 1,000 searches fails.
 	maxWildcardTries = 64
 )
 
-// reserveAny takes a port of a range that is free: nobody has it on this address,
-// or on a wildcard that covers the address. The error is cm.ErrAddrNotAvailable
-// when it finds none.
+// reserveAny reserves a free port of a range. A port is free if nobody has it on this
+// address, or on a wildcard that covers the address. The error is
+// cm.ErrAddrNotAvailable if the search finds none.
 func (s spot) reserveAny(ports portRange) (reservation, error) {
 	var r reservation
 	var err error
@@ -55,9 +55,10 @@ func (s spot) reserveAnyOnWildcard(ports portRange) (reservation, error) {
 	return r, err
 }
 
-// reserveAnyOnAddress does not read the table of all sockets, which is long where
-// there are many connections: it looks for the markers of wildcards. On the address
-// itself there may be IDs that share the port, and do not listen.
+// reserveAnyOnAddress looks for the markers of wildcards instead of reading the table
+// of all sockets, which is long when there are many connections. On the address
+// itself the port may be shared by IDs that do not listen; tryFree does not take such
+// a port.
 func (s spot) reserveAnyOnAddress(ports portRange) (reservation, error) {
 	r, err := noReservation(), error(cm.ErrAddrNotAvailable)
 	for s.port = range ports.some(maxPortTries) {
@@ -71,8 +72,8 @@ func (s spot) reserveAnyOnAddress(ports portRange) (reservation, error) {
 	return r, err
 }
 
-// tryFree takes the spot, which is on an address, if it is free. r has the socket
-// for it, which serves for the next try, too, as long as it is not bound.
+// tryFree reserves the spot, which is on an address, if it is free. r has the socket;
+// if it was not bound, the next try uses it again.
 func (s spot) tryFree(r *reservation) (err error) {
 	if r.fd < 0 {
 		if r.fd, err = newSocket(); err != nil {
@@ -95,11 +96,11 @@ func (s spot) tryFree(r *reservation) (err error) {
 	return err
 }
 
-// A portRange is from low to high.
+// A portRange is the ports from low to high, both included.
 type portRange struct{ low, high int }
 
-// ephemeralPorts is the range that the system takes free ports from; see ip(7),
-// ip_local_port_range. A device asks once.
+// ephemeralPorts returns the range from which the system takes free ports; see ip(7),
+// ip_local_port_range. A device reads it once.
 func ephemeralPorts() (r portRange, err error) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -114,12 +115,11 @@ func ephemeralPorts() (r portRange, err error) {
 	return r, nil
 }
 
-// some are different ports of the range in an order that nobody can foresee, at most
-// limit of them.
+// some returns at most limit different ports of the range, in an unpredictable order.
 func (r portRange) some(limit int) iter.Seq[uint16] {
 	n := r.high - r.low + 1
 	start, step := rand.IntN(n), 1+rand.IntN(n)
-	for gcd(step, n) != 1 { // else it would not come by all of them
+	for gcd(step, n) != 1 { // with a common divisor it would not reach all ports
 		step = 1 + rand.IntN(n)
 	}
 	return func(yield func(uint16) bool) {

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// holdAll holds the names of a spot on all ports of a range.
+// holdAll binds the names of a spot on all ports of a range.
 func holdAll(t *testing.T, s spot, ports portRange) {
 	t.Helper()
 	var fds []int
@@ -25,7 +25,7 @@ func holdAll(t *testing.T, s spot, ports portRange) {
 	}
 }
 
-// Somebody who holds every port costs an error that says who he is.
+// When every port of the range is taken, the error names one of the holders.
 func TestReserveAnyTellsHolder(t *testing.T) {
 	ports := portRange{20000, 20009}
 	holdAll(t, spotAt("127.0.0.3:0"), ports)
@@ -46,7 +46,7 @@ func TestReserveAnyTellsHolder(t *testing.T) {
 	}
 }
 
-// A wildcard's marker on a port makes the search go on with another socket.
+// The search skips a port on which a wildcard's marker is bound.
 func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	ports := portRange{20000, 20002}
 	for _, name := range []string{"@rdmaloop/1/tcp/*4/20000", "@rdmaloop/1/tcp/*6/20002"} {
@@ -63,7 +63,7 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	}
 }
 
-// The search tries a bounded number of ports, and each at most once.
+// some returns a bounded number of ports, and each at most once.
 func TestPortRangeSome(t *testing.T) {
 	for _, r := range []portRange{{1, 1}, {1, 2}, {100, 1000}, {32768, 60999}} {
 		n := r.high - r.low + 1

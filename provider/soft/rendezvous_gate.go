@@ -60,8 +60,9 @@ func openLocalGate(i *id, fd int) (*localGate, error) {
 	return g, nil
 }
 
-// readable lets clients in. Spare descriptors that it has spent are opened again: for
-// want of descriptors accept(2) may fail although nobody waits.
+// readable admits clients. accept may have closed the spare descriptors, and they are
+// opened again here even if no client was waiting: accept(2) fails with EMFILE in
+// that case too.
 func (g *localGate) readable() {
 	defer g.ch.dev.spare.fill()
 	for range acceptBatch {
@@ -77,8 +78,8 @@ func (g *localGate) readable() {
 	}
 }
 
-// accept takes the next client. When there are no more descriptors it spends the spare
-// ones, for the client to be refused.
+// accept accepts the next client. When no descriptor is free, it closes the spare
+// ones, so that the client can be refused.
 func (g *localGate) accept() (fd int, err error) {
 	err = g.ch.dev.spare.with(func() error {
 		fd, err = acceptSocket(g.fd)
@@ -99,7 +100,8 @@ func (g *localGate) refrain(err error) {
 
 func (g *localGate) takeRest() { g.ch.timers.start(&g.rest, g.ch.clock().Add(restTime)) }
 
-// letIn makes a client of a socket. When there are too many, one of them goes.
+// letIn makes a client of an accepted socket. If there are too many clients, it
+// closes one of them.
 func (g *localGate) letIn(fd int) {
 	peer, err := peerCredentials(fd)
 	if err != nil || !g.ch.dev.users.allows(peer.UID) {
@@ -115,7 +117,7 @@ func (g *localGate) letIn(fd int) {
 	c.limit.fire = func(time.Time) { c.sendAway() }
 	if g.ch.watch(fd, c) != nil {
 		c.claim.drop()
-		g.refuseForRoom(fd, noDescriptorsErr) // epoll has no room for it
+		g.refuseForRoom(fd, noDescriptorsErr) // epoll has reached a limit
 		return
 	}
 	if len(g.clients) >= maxClients {
@@ -127,11 +129,11 @@ func (g *localGate) letIn(fd int) {
 	c.readable() // the request is mostly there
 }
 
-// refuseUser turns a process of a user away that is not allowed. Nothing that it
-// sent is read.
+// refuseUser refuses a process of a user who is not allowed, and reads nothing from
+// it.
 func (g *localGate) refuseUser(fd int) {
 	g.ch.dev.local.inc(rcvdUserErr)
-	// It may have left already.
+	// It fails if the process has left.
 	_ = sendPacket(fd, encode(g.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
@@ -148,7 +150,7 @@ func (c *client) readable() {
 	case c.checkSource(m) != nil:
 		c.refuseSource()
 	case c.hasToWait():
-		_ = c.send(c.gate.id.refusal(cm.RejectNoResources, nil, false)) // it may have left already
+		_ = c.send(c.gate.id.refusal(cm.RejectNoResources, nil, false)) // it fails if the client has left
 	default:
 		c.id = c.gate.id.incoming(m, c.localCarrier)
 	}
@@ -159,8 +161,8 @@ func (c *client) readable() {
 	c.ch.sources[int32(c.fd)] = c.localCarrier
 }
 
-// hasToWait reports whether connections of the client have ended by access errors, and
-// it may not make another yet. A lookup leads to no access.
+// hasToWait reports whether the client has to wait because of earlier access errors;
+// see accessLimit. A lookup never has to wait, because it leads to no remote access.
 func (c *client) hasToWait() bool {
 	return c.gate.id.ps == cm.TCP && c.ch.dev.access.refuses(localSource(c.peer.UID, c.peer.PID))
 }
@@ -190,7 +192,7 @@ func (g *localGate) admit(yes bool) {
 	}
 }
 
-// serves: see gate.
+// serves implements gate.
 func (g *localGate) serves() []cm.ServedAddr {
 	return []cm.ServedAddr{{Path: PathLocal.String(), Addr: g.id.local}}
 }

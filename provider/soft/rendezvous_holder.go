@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A clashError says that an address is taken: by a socket of the spot held, or as
-// far as the search for a free port is concerned, by one that overlaps it.
+// A clashError says that an address is taken by a socket with the spot held. When it
+// comes from the search for a free port, held may be any spot that overlaps the
+// address.
 type clashError struct {
 	err  error // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
 	held spot
@@ -20,8 +21,8 @@ type clashError struct {
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.name() }
 func (e *clashError) Unwrap() error { return e.err }
 
-// explainClash makes a *cm.HolderError of a clash, which says whose socket it is. Any
-// other error stays as it is.
+// explainClash replaces a clashError by a *cm.HolderError, which names the holder's
+// user. It returns any other error as it is.
 func explainClash(err error) error {
 	var clash *clashError
 	if !errors.As(err, &clash) {
@@ -32,8 +33,8 @@ func explainClash(err error) error {
 	return holder
 }
 
-// holderUser finds out whose socket has a name. Where the kernel does not tell of all
-// sockets, it still tells the user of one that listens.
+// holderUser returns the user of the socket with a name. If the kernel has no
+// unix_diag, it still finds the user of a socket that listens.
 func holderUser(name string) (uid uint32, known bool) {
 	for _, kind := range []byte{unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
 		if uid, known = socketUser(name, kind); known {

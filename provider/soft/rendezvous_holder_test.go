@@ -21,8 +21,8 @@ func requireHolder(t *testing.T, err error, want cm.HolderError) {
 	require.Equal(t, want, *holder)
 }
 
-// Who binds, or listens on, an address that a process of another user holds is told
-// the user, whether that process listens or not.
+// The error of Bind and Listen names the user of the process that holds the address,
+// whether that process listens or not.
 func TestBindTellsHolder(t *testing.T) {
 	needsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -42,7 +42,7 @@ func TestBindTellsHolder(t *testing.T) {
 	}
 }
 
-// A listener that shares its port is told who listens there.
+// The error of Listen on a shared port names the user who already listens there.
 func TestListenTellsHolder(t *testing.T) {
 	needsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"
@@ -56,7 +56,8 @@ func TestListenTellsHolder(t *testing.T) {
 	requireHolder(t, id.Listen(0), cm.HolderError{Err: cm.ErrAddrInUse, Name: name, UID: peerUser, Known: true})
 }
 
-// The marker of a wildcard is a datagram socket, which can be held alone.
+// The error of Bind names the user of a marker without its wildcard. A marker is a
+// datagram socket, which can be bound alone.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
 	fd, err := bindMarker(name)
@@ -89,8 +90,8 @@ func TestHolderUser(t *testing.T) {
 	require.EqualValues(t, os.Geteuid(), uid)
 }
 
-// A connected socket shows the name of the one that it is connected to, and of the
-// one that it was accepted on.
+// A connected socket has the name of the socket that it is connected to, or that it
+// was accepted on. The search prefers the socket that holds the name.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -26,11 +26,11 @@ func mayBindLow() bool {
 	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
 }
 
-// onThisHost reports whether the address is one of this host, all of 127.0.0.0/8
-// among them. The system knows best: it has a local route to such an address.
+// onThisHost reports whether an address belongs to this host. All of 127.0.0.0/8
+// does. It asks the system, which has a local route to each such address.
 func onThisHost(a netip.Addr) bool {
 	if a.IsUnspecified() {
-		return true // connecting to it is connecting to this host, see ip(7)
+		return true // a connection to it is a connection to this host, see ip(7)
 	}
 	if kind, err := routeType(a); err == nil {
 		return kind == unix.RTN_LOCAL
@@ -38,10 +38,10 @@ func onThisHost(a netip.Addr) bool {
 	return canBind(a)
 }
 
-// canBind is onThisHost where the system does not answer questions about routes. A
-// UDP socket can be bound to addresses of this host only, and to multicast and
-// broadcast addresses, which are ruled out. With net.ipv6.ip_nonlocal_bind it can be
-// bound to any of IPv6.
+// canBind replaces onThisHost if the system does not answer questions about routes. A
+// UDP socket can be bound to addresses of this host, and to multicast and broadcast
+// addresses, which canBind excludes. With net.ipv6.ip_nonlocal_bind it can be bound
+// to any IPv6 address.
 func canBind(a netip.Addr) bool {
 	if a.IsMulticast() {
 		return false
@@ -90,7 +90,7 @@ func socketName(fd int) (netip.AddrPort, error) {
 	return netip.AddrPort{}, cm.ErrNoRoute
 }
 
-// nameOf is the address and port of a socket's name.
+// nameOf returns the address and port of a socket address.
 func nameOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	switch name := name.(type) {
 	case *unix.SockaddrInet4:

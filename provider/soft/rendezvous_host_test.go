@@ -35,7 +35,8 @@ func TestOnThisHost(t *testing.T) {
 	}
 }
 
-// Requests name link-local addresses without their zones.
+// onThisHost finds link-local addresses without a zone, because requests name them
+// so.
 func TestOnThisHostWithoutZone(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	require.NoError(t, err)
@@ -44,8 +45,8 @@ func TestOnThisHostWithoutZone(t *testing.T) {
 	}
 }
 
-// TestOnThisHostNonlocalBind runs where sockets can be bound to addresses of other
-// hosts, in a network namespace of its own.
+// TestOnThisHostNonlocalBind runs in a network namespace in which sockets can be
+// bound to addresses of other hosts.
 func TestOnThisHostNonlocalBind(t *testing.T) {
 	needsRoot(t)
 	cmd := asPeer(t, "nonlocal-bind", "")
@@ -71,8 +72,8 @@ func peerNonlocalBind(t *testing.T, _ string) {
 	say("can bind " + strconv.FormatBool(canBind(a)) + ", on this host " + strconv.FormatBool(onThisHost(a)))
 }
 
-// routeByLoopback sets the loopback interface up, and adds a route by it to an
-// address.
+// routeByLoopback brings the loopback interface up, and adds a route to an address by
+// that interface.
 func routeByLoopback(t *testing.T, a netip.Addr) {
 	fd, err := datagramSocket(a)
 	require.NoError(t, err)
@@ -81,7 +82,7 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	lo.SetUint16(unix.IFF_UP)
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
 
-	const loopback = 1 // index of the interface, in every network namespace
+	const loopback = 1 // index of the loopback interface in every network namespace
 	b := routeRequest(a)
 	b = appendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))

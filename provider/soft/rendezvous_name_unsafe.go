@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerName returns the abstract name of the socket at the other end of a Unix
-// socket, with '@' for the zero byte that it begins with. It is false when that
-// socket has no name, or one in the file system. See unix(7).
+// peerName returns the abstract name of the socket at the other end of a Unix socket,
+// with '@' for the initial zero byte. It returns false if that socket has no name, or
+// one in the file system. See unix(7).
 //
-// unix.Getpeername does not do: it cuts a name at a zero byte, and reports a file
-// whose path begins with '@' in the same way as an abstract name. Both can be
-// chosen to look like the name of another.
+// unix.Getpeername is not sufficient: it ends a name at a zero byte, and returns a
+// file whose path begins with '@' like an abstract name. With either, a process could
+// imitate the name of another socket.
 func peerName(fd int) (name string, ok bool) {
 	var raw unix.RawSockaddrUnix
 	size := uint32(unsafe.Sizeof(raw))

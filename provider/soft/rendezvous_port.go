@@ -14,19 +14,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A reservation is a bound socket: its name reserves the spot until it is
-// closed, against every process of the network namespace. That of a wildcard has a
-// marker, too.
+// A reservation is a bound socket. Its name reserves the spot until it is closed,
+// against every process of the network namespace. The reservation of a wildcard has a
+// marker in addition.
 type reservation struct {
 	spot   spot
-	fd     int // -1: there is none, or the socket was handed on
-	marker int // -1: there is none; see bindMarker
+	fd     int // -1 if there is none, or if the carrier owns it
+	marker int // -1 if there is none; see bindMarker
 }
 
-// noReservation is that of an ID without a port.
+// noReservation returns the reservation of an ID without a port.
 func noReservation() reservation { return reservation{fd: -1, marker: -1} }
 
-// take makes the caller the owner of the socket.
+// take transfers the socket to the caller.
 func (r *reservation) take() (fd int) {
 	fd, r.fd = r.fd, -1
 	return fd
@@ -41,8 +41,8 @@ func (r *reservation) close() {
 	}
 }
 
-// reserve binds a socket to the address, which is of this host; port 0 means any
-// free one. With reuse the spot is shared with others that were reserved so.
+// reserve binds a socket to the address, which must be of this host; port 0 means any
+// free port. With reuse the spot is shared with other reservations that have reuse.
 func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (reservation, error) {
 	s := newSpot(ps, at, afOnly)
 	if s.port == 0 {
@@ -67,21 +67,23 @@ func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool)
 	return s.reserve(mayNotShare)
 }
 
-// newShare is the number of a spot that is to be shared.
+// newShare returns the number of a spot to be shared.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// sharing says how a spot that is not shared itself gets on with those that are.
+// sharing says whether a spot that is not shared clashes with shared spots.
 type sharing bool
 
 const (
 	// mayNotShare: they clash (rdma_bind_addr(3)).
 	mayNotShare sharing = false
-	// overShared: they do not, because they do not listen (rdma_listen(3)).
+	// overShared: they do not clash, because the IDs of shared spots do not listen
+	// (rdma_listen(3)).
 	overShared sharing = true
 )
 
-// reserve binds first and looks for clashes then: of two who race, at most one
-// succeeds. The spots of mine do not count, as they are to be given up.
+// reserve binds the names of the spot and then looks for clashes, so that at most one
+// of two concurrent calls succeeds. It ignores the spots in mine, which the caller is
+// about to give up.
 func (s spot) reserve(with sharing, mine ...spot) (reservation, error) {
 	r, err := s.bind()
 	if err != nil {
@@ -94,7 +96,7 @@ func (s spot) reserve(with sharing, mine ...spot) (reservation, error) {
 	return r, nil
 }
 
-// bind takes the names of a spot.
+// bind binds the names of a spot.
 func (s spot) bind() (reservation, error) {
 	r := noReservation()
 	r.spot = s
@@ -112,8 +114,8 @@ func (s spot) bind() (reservation, error) {
 	return r, err
 }
 
-// clash is the error of two spots that overlap. It is that of rdma_bind_addr(3): in
-// use for the same address, not available where either is a wildcard.
+// clash returns the error of two overlapping spots. As in rdma_bind_addr(3), the
+// address is in use if both are the same, and not available if either is a wildcard.
 func (s spot) clash(o spot) error {
 	if s.wildcard() || o.wildcard() {
 		return &clashError{cm.ErrAddrNotAvailable, o}
@@ -125,7 +127,7 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change moves a reservation to another spot on the same port.
+// change replaces a reservation by one of another spot on the same port.
 func (r *reservation) change(to spot) error {
 	if r.fd < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
@@ -141,8 +143,8 @@ func (r *reservation) change(to spot) error {
 
 var errPortInUse = errors.New("a connection on the local path has taken the port over")
 
-// share lets others bind to the spot, too. An ID that was made for a request has no
-// port of its own to share.
+// share allows other IDs to bind the spot too. It does nothing for an ID that was
+// made for a request, which has no port of its own.
 func (r *reservation) share() error {
 	if r.spot.port == 0 || r.spot.shared != 0 {
 		return nil
@@ -152,8 +154,8 @@ func (r *reservation) share() error {
 	return r.change(to)
 }
 
-// restrict sets whether the IPv6 wildcard takes IPv6 only; other spots have no such
-// property.
+// restrict sets whether the IPv6 wildcard takes IPv6 only. It does nothing for other
+// spots.
 func (r *reservation) restrict(afOnly bool) error {
 	if r.spot.addr != netip.IPv6Unspecified() || r.spot.only == afOnly {
 		return nil
@@ -163,7 +165,7 @@ func (r *reservation) restrict(afOnly bool) error {
 	return r.change(to)
 }
 
-// claim makes the spot one that a listener can have, who shares it with nobody.
+// claim replaces a shared spot by one that is not shared, for a listener.
 func (r *reservation) claim() error {
 	if r.spot.shared == 0 {
 		return nil

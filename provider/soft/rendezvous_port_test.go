@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts has the party take free ports from so many, beginning with that of an
-// ID.
+// onlyPorts makes the party take free ports from a range of count ports, beginning
+// with the port of an ID.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.p.dev.freePorts = func() (portRange, error) { return portRange{low, low + count - 1}, nil }
@@ -29,7 +29,7 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 func TestBindAnyClashes(t *testing.T) {
 	for _, c := range []struct {
 		first, second string
-		afOnly        bool // of the first
+		afOnly        bool // of the first ID
 		clash         bool
 	}{
 		{"0.0.0.0", "127.68.0.1", false, true},
@@ -64,7 +64,7 @@ func TestBindAnyClashes(t *testing.T) {
 	}
 }
 
-// The source port of a client is one that no listener on the wildcard has.
+// A client's source port is not a port that a listener on the wildcard has.
 func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
 	wild := server.listen(cm.TCP, "0.0.0.0:0", 0)
@@ -74,8 +74,8 @@ func TestClientAvoidsWildcards(t *testing.T) {
 	reaches(server, server, wild, at("127.68.0.1", wild))
 }
 
-// Of a wildcard and a free port on an address that are bound at the same time, at
-// most one gets the port.
+// When a wildcard, and port 0 on an address, are bound at the same time, at most one
+// of them gets the port.
 func TestBindRaces(t *testing.T) {
 	wild, narrow := newParty(t), newParty(t)
 	first := wild.id(cm.TCP)
@@ -101,7 +101,7 @@ func TestBindRaces(t *testing.T) {
 	}
 }
 
-// A marker goes with its reservation.
+// Closing the ID of a wildcard closes its marker.
 func TestMarker(t *testing.T) {
 	s := newParty(t)
 	wild := s.id(cm.TCP)
@@ -116,7 +116,7 @@ func TestMarker(t *testing.T) {
 	require.False(t, held)
 }
 
-// AFONLY may be set, and taken back, on an ID that is bound (cm.ID.SetAFOnly).
+// AFONLY can be set and cleared on a bound ID (cm.ID.SetAFOnly).
 func TestAFOnlyAfterBind(t *testing.T) {
 	needAddr(t, "::1")
 	s := newParty(t)
@@ -128,7 +128,7 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	require.NoError(t, four.Bind(at("127.0.0.1", six)), "IPv4 is free now")
 	require.ErrorIs(t, s.id(cm.TCP).Bind(at("::1", six)), cm.ErrAddrNotAvailable, "IPv6 is not")
 
-	// With IPv4 in use the option can not be taken back.
+	// While the port is bound on IPv4, the option can not be cleared.
 	require.ErrorIs(t, six.SetAFOnly(false), cm.ErrAddrNotAvailable)
 	require.NoError(t, four.Close())
 	require.NoError(t, six.SetAFOnly(false))
@@ -140,14 +140,14 @@ func TestAFOnlyAfterBind(t *testing.T) {
 	refuses(s, at("127.0.0.1", six))
 	require.ErrorIs(t, six.SetAFOnly(false), verbs.ErrState, "too late")
 
-	// On other addresses it has no meaning.
+	// On other addresses the option has no effect.
 	plain := s.id(cm.TCP)
 	require.NoError(t, plain.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, plain.SetAFOnly(true))
 }
 
-// REUSEADDR may be set on an ID that is bound; others with the option can bind to
-// its port from then on.
+// REUSEADDR can be set on a bound ID. Other IDs with the option can then bind its
+// port.
 func TestReuseAddrAfterBind(t *testing.T) {
 	for _, addr := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
 		s := newParty(t)
@@ -175,7 +175,7 @@ func TestReuseAddrAfterBind(t *testing.T) {
 	}
 }
 
-// A free port that was taken with REUSEADDR is shared, too.
+// A free port that an ID with REUSEADDR has bound can be shared too.
 func TestReuseAddrAnyPort(t *testing.T) {
 	s := newParty(t)
 	first, second := s.id(cm.TCP), s.id(cm.TCP)
@@ -185,8 +185,7 @@ func TestReuseAddrAnyPort(t *testing.T) {
 	require.NoError(t, second.Bind(first.LocalAddr()))
 }
 
-// A port that a connection on the local path has taken over is not shared any
-// more, and the call says so.
+// SetReuseAddr fails for a port that a connection on the local path has taken over.
 func TestReuseAddrAfterConnect(t *testing.T) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoRouteAnswer: the system does not answer the question for a route, or in a
-// way that is not known.
+// errNoRouteAnswer: the system has not answered the request for a route, or its
+// answer has an unknown format.
 var errNoRouteAnswer = errors.New("no answer about a route")
 
 // routeType asks the system how it would route a packet to an address, and returns
-// the type of the route: unix.RTN_LOCAL for an address of this host. Without a zone
-// a link-local address is looked for on all interfaces. See rtnetlink(7),
+// the type of the route: unix.RTN_LOCAL for an address of this host. A link-local
+// address without a zone is looked up on all interfaces. See rtnetlink(7),
 // RTM_GETROUTE.
 func routeType(a netip.Addr) (uint8, error) {
 	answer, err := askKernel(unix.NETLINK_ROUTE, routeRequest(a))
@@ -26,7 +26,7 @@ func routeType(a netip.Addr) (uint8, error) {
 	return parseRoute(answer)
 }
 
-// routeRequest is a netlink header, struct rtmsg, and attributes.
+// routeRequest returns a netlink header, struct rtmsg, and attributes.
 func routeRequest(a netip.Addr) []byte {
 	a = a.Unmap()
 	family := byte(unix.AF_INET6)
@@ -46,15 +46,15 @@ func routeRequest(a netip.Addr) []byte {
 	return b
 }
 
-// appendAttr adds an attribute whose length is a multiple of 4.
+// appendAttr appends an attribute whose length is a multiple of 4.
 func appendAttr(b []byte, kind uint16, value []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
 	b = binary.NativeEndian.AppendUint16(b, kind)
 	return append(b, value...)
 }
 
-// parseRoute returns the type of the route in an answer. That there is no route is
-// reported as RTN_UNREACHABLE.
+// parseRoute returns the type of the route in an answer. If there is no route, it
+// returns RTN_UNREACHABLE.
 func parseRoute(b []byte) (uint8, error) {
 	if len(b) < unix.SizeofNlMsghdr+4 {
 		return 0, errNoRouteAnswer

@@ -60,12 +60,12 @@ func sendPacket(fd int, packet []byte, fds []int) error {
 	return nil
 }
 
-// recvPacket receives one packet into buf, and the descriptors that came along,
-// which are the caller's, in a room of maxFDs. The system closes those for which
-// there is no room; that they came is a breach of the protocol, as is a packet
-// that is too long. An error that matches verbs.ErrNoResources means that this
-// process has no room for the descriptors that came. EAGAIN means that there is no
-// packet; the end of the connection is verbs.ErrPeerGone.
+// recvPacket receives one packet into buf, and at most maxFDs descriptors, which the
+// caller owns. The system closes descriptors beyond maxFDs. Too many descriptors, and
+// a packet longer than buf, are protocol errors. An error that matches
+// verbs.ErrNoResources means that this process has no room for the descriptors.
+// EAGAIN means that there is no packet; the end of the connection is
+// verbs.ErrPeerGone.
 func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	var rights []byte
 	if maxFDs > 0 {

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A request names the addresses of both sides, and the application is shown them.
-// So they are compared with what the kernel knows of the client.
+// A request names the addresses of both sides, and the application sees them. So they
+// are compared with the client's socket, as the kernel reports it.
 //
 //   - Both addresses are of this host.
 //   - The socket of the client has the name that reserves the source port, for the
@@ -28,7 +28,7 @@ import (
 // A process can still hold the name of an address on a port that another process
 // holds on a wildcard. Whom to trust is for the credentials to say.
 
-// addresses returns what a request says of both sides.
+// addresses returns the addresses of both sides that a request names.
 func addresses(m message) (endpoints, bool) {
 	switch m := m.(type) {
 	case *requestMsg:
@@ -39,8 +39,8 @@ func addresses(m message) (endpoints, bool) {
 	return endpoints{}, false
 }
 
-// checkSource checks the addresses of a request against the socket that it came by.
-// Other messages have none.
+// checkSource checks the addresses of a request against the client's socket. Other
+// messages have no addresses.
 func (c *client) checkSource(m message) error {
 	e, ok := addresses(m)
 	if !ok {
@@ -69,16 +69,15 @@ type ownAddrs struct {
 }
 
 const (
-	// ownAddrsFor is how long the system is not asked again about an address. The
-	// number is arbitrary.
+	// ownAddrsFor is how long an entry is valid. The number is arbitrary.
 	ownAddrsFor = time.Second
-	// maxOwnAddrs bounds the memory that clients can make the channel use: all of
-	// a prefix can be local to a host. The number is arbitrary.
+	// maxOwnAddrs bounds the memory that clients can make the channel use, because all
+	// addresses of a prefix can be local to a host. The number is arbitrary.
 	maxOwnAddrs = 64
 )
 
-// isOwn reports whether an address that came in a request is of this host. Loopback
-// addresses are always.
+// isOwn reports whether an address in a request belongs to this host. Loopback
+// addresses always do.
 func (ch *channel) isOwn(a netip.Addr) bool {
 	if a.IsLoopback() {
 		return true
@@ -96,9 +95,9 @@ func (ch *channel) isOwn(a netip.Addr) bool {
 }
 
 // heldByOthers reports whether a socket holds the address and port without sharing
-// them, unless it is one that a process of the given user listens on. To find out
-// it tries to take each name for a moment, so that somebody who binds the address
-// for himself just then may fail, which he would anyway: the port is shared.
+// them. It ignores a socket on which a process of the given user listens. To find
+// out, it binds each name for a moment. A process that tries to bind the address at
+// that moment may fail; it would fail anyway, because the port is shared.
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) bool {
 	for _, s := range targets(ps, at) {
 		uid, err := listenerUser(s.name())
@@ -126,8 +125,8 @@ func listenerUser(name string) (uint32, error) {
 	return peer.UID, err
 }
 
-// refuseSource answers a request whose addresses are not the client's.
+// refuseSource refuses a request whose addresses do not belong to the client.
 func (c *client) refuseSource() {
 	c.ch.dev.local.inc(rcvdAddressErr)
-	_ = c.send(c.gate.id.refusal(cm.RejectInvalidGID, nil, false)) // it may have left already
+	_ = c.send(c.gate.id.refusal(cm.RejectInvalidGID, nil, false)) // it fails if the client has left
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// dialNamed connects to a listener by a socket of the given name; without one if it
-// is empty. The request will name the given source.
+// dialNamed connects to a listener with a socket bound to the name, or not bound if
+// the name is empty. Its requests name the source address src.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
 	fd, err := newSocket()
@@ -29,7 +29,7 @@ func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	return r
 }
 
-// ask sends a request to a listener as the application sees it at dst.
+// ask sends a request to a listener, with dst as its destination address.
 func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 	r.t.Helper()
 	var m message = &lookupMsg{endpoints: endpoints{r.src, dst}}
@@ -39,7 +39,7 @@ func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 	r.send(encode(m))
 }
 
-// answer is the message that the listener has sent.
+// answer receives the answer of the listener.
 func (r *rawPeer) answer() message {
 	r.t.Helper()
 	var packet [maxMessage]byte
@@ -65,7 +65,8 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	r.close()
 }
 
-// A client is refused that names a source which its socket does not hold.
+// The listener refuses a client that names a source address which its socket does not
+// hold.
 func TestForgedSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		own, other := "@rdmaloop/1/"+ps.String(), "@rdmaloop/1/udp"
@@ -97,7 +98,7 @@ func TestForgedSource(t *testing.T) {
 	})
 }
 
-// The destination that a client names is one of the listener's, and of this host.
+// The listener refuses a request whose destination address is not of this host.
 func TestForgedDestination(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		server := newParty(t)
@@ -108,8 +109,8 @@ func TestForgedDestination(t *testing.T) {
 	})
 }
 
-// The name of the source may be that of the address, of a wildcard that covers it,
-// or of a port that is shared.
+// The client's socket may have the name of the source address, of a wildcard that
+// covers it, or of a shared port.
 func TestSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
@@ -125,8 +126,8 @@ func TestSource(t *testing.T) {
 	})
 }
 
-// Who shares a port does not show it when somebody holds the port for himself, but
-// for a listener of his own.
+// A client on a shared port is refused when another socket holds the port without
+// sharing it, unless a process of the client's user listens on that socket.
 func TestSharedSource(t *testing.T) {
 	const src = "127.0.0.1:7471"
 	for _, c := range []struct {
@@ -166,7 +167,8 @@ func TestSharedSource(t *testing.T) {
 	}
 }
 
-// Not even the user of a listener on the shared port makes it another user's.
+// A client on a shared port is also refused when a process of another user listens on
+// the port.
 func TestSharedSourceOfForeignListener(t *testing.T) {
 	needsRoot(t)
 	server := newParty(t)
@@ -179,7 +181,7 @@ func TestSharedSourceOfForeignListener(t *testing.T) {
 	wantForgery(t, server, r, cm.TCP)
 }
 
-// A socket in the file system has no abstract name, whatever its path.
+// A socket in the file system has no abstract name, whatever its path is.
 func TestPeerName(t *testing.T) {
 	pair := func(bind string) (accepted int) {
 		t.Helper()

@@ -15,18 +15,18 @@ import (
 // do. The number is that of the protocol spoken.
 const namePrefix = "@rdmaloop/1/"
 
-// A spot is what an ID binds to: a port, on one address of the host or on all of
-// a family. It is the name of a socket, "@rdmaloop/1/tcp/127.0.0.1/7471", with
-// "*4" for the IPv4 wildcard, "*6" for the IPv6 wildcard that takes IPv4 too,
-// and "*6only" for the one that does not. The name of an ID that shares its port
-// (REUSEADDR) ends with a number, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", which
-// tells it from the others that share the port. Nobody connects to such a name.
+// A spot is the address and port that an ID binds: one address of the host, or a
+// wildcard. Each spot has a socket name, such as "@rdmaloop/1/tcp/127.0.0.1/7471". In
+// the name, "*4" is the IPv4 wildcard, "*6" the IPv6 wildcard that takes IPv4 too,
+// and "*6only" the one that does not. The name of an ID that shares its port
+// (REUSEADDR) ends with a number that distinguishes it from other IDs on the port, as
+// in "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9". Nobody connects to such a name.
 type spot struct {
 	ps     cm.PortSpace
-	addr   netip.Addr // neither mapped nor with a zone
-	only   bool       // the IPv6 wildcard without IPv4
+	addr   netip.Addr // neither an IPv4-mapped address nor one with a zone
+	only   bool       // true for the IPv6 wildcard without IPv4
 	port   uint16
-	shared uint32 // 0: the spot is not shared
+	shared uint32 // number of the ID on a shared port; 0 if not shared
 }
 
 // newSpot is the spot of an address as a user gives it.
@@ -59,7 +59,7 @@ func (s spot) name() string {
 	return name
 }
 
-// sharedInfix stands before the number of a shared spot.
+// sharedInfix precedes the number of a shared spot in its name.
 const sharedInfix = "/shared/"
 
 // parseSpot is the inverse of name. Names may be anybody's: only those that name
@@ -74,7 +74,7 @@ func parseSpot(ps cm.PortSpace, name string) (spot, bool) {
 	}
 	s := spot{ps: ps, port: uint16(port)}
 	if shares {
-		n, _ := strconv.ParseUint(number, 10, 32) // 0 would make another name
+		n, _ := strconv.ParseUint(number, 10, 32) // 0 is not valid: its name would be another one
 		s.shared = uint32(n)
 	}
 	switch host {
@@ -117,7 +117,7 @@ func (s spot) overlaps(o spot) bool {
 	return s.covers(netip.AddrPortFrom(o.addr, s.port))
 }
 
-// maxTargets is how many targets there can be.
+// maxTargets is the largest number of spots that targets returns.
 const maxTargets = 3
 
 // targets are the spots at which a listener for dst may be, the closest first.
@@ -126,7 +126,8 @@ func targets(ps cm.PortSpace, dst netip.AddrPort) []spot {
 	return append([]spot{s}, s.wildcards()...)
 }
 
-// wildcards are the spots that cover the address of s, which is no wildcard.
+// wildcards returns the wildcard spots that cover the address of s, which is no
+// wildcard itself.
 func (s spot) wildcards() []spot {
 	six := spot{ps: s.ps, addr: netip.IPv6Unspecified(), port: s.port}
 	if s.addr.Is4() {

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// boundAddrs returns the spots of a port that are bound in this network
-// namespace, by whatever process.
+// boundAddrs returns the spots of a port that any process has bound in this network
+// namespace.
 func boundAddrs(ps cm.PortSpace, port uint16) ([]spot, error) {
 	f, err := os.Open("/proc/thread-self/net/unix")
 	if err != nil {
@@ -32,11 +32,11 @@ const connectedState = "03"
 //
 //	Num RefCount Protocol Flags Type St Inode Path
 //
-// A connected socket shows the name that its listener had, which may be gone:
-// isBound tells.
+// A connected socket has the name of its listener, which may be closed by now;
+// isBound reports whether the name is bound.
 func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) bool) ([]spot, error) {
 	var found []spot
-	bound := make(map[spot]bool) // of connected sockets, which may be many of one name
+	bound := make(map[spot]bool) // cache of isBound for connected sockets, because many may have one name
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
@@ -61,13 +61,14 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
-// Who binds to any free port can not read the table each time, nor try to bind the
-// names of wildcards: that would keep another from binding them meanwhile. So the
-// holder of a wildcard holds a second name, that of a datagram socket, to which
-// everybody can try to connect. Nothing is ever sent to it. Names of datagram
-// sockets and of others are unrelated (unix(7)).
+// A marker is a datagram socket that the holder of a wildcard binds in addition, with
+// the same name. Other processes detect it by trying to connect to it; nothing is
+// ever sent to it. It serves the search for a free port, which can not read the table
+// of all sockets each time, and must not bind the names of wildcards, because another
+// process might want to bind them meanwhile. Names of datagram sockets and of other
+// sockets are unrelated (unix(7)).
 
-// bindMarker makes the marker of a spot.
+// bindMarker binds the marker of a spot.
 func bindMarker(name string) (int, error) {
 	fd, err := markerSocket()
 	if err != nil {
@@ -80,7 +81,7 @@ func bindMarker(name string) (int, error) {
 	return fd, nil
 }
 
-// anyMarker reports whether one of the spots is held.
+// anyMarker reports whether the marker of one of the spots is bound.
 func anyMarker(spots []spot) (bool, error) {
 	fd, err := markerSocket()
 	if err != nil {
@@ -88,7 +89,7 @@ func anyMarker(spots []spot) (bool, error) {
 	}
 	defer unix.Close(fd)
 	for _, s := range spots {
-		// Any other refusal shows that the name is there (connect(2)).
+		// Any other error shows that the name is bound (connect(2)).
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.name()}); !errors.Is(err, unix.ECONNREFUSED) {
 			return true, nil
 		}

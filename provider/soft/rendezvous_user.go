@@ -10,9 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// peerCredentials returns the process and the user at the other end of a
-// connected Unix socket: for an accepted socket the process that called
-// connect(2), for a connected one the process that called listen(2). See unix(7),
+// peerCredentials returns the process and the user at the other end of a connected
+// Unix socket. For an accepted socket that is the process that called connect(2); for
+// a connecting socket it is the process that called listen(2). See unix(7),
 // SO_PEERCRED.
 func peerCredentials(fd int) (cm.Credentials, error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -22,14 +22,14 @@ func peerCredentials(fd int) (cm.Credentials, error) {
 	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
 }
 
-// allowsPeer reports whether the user at the other end of a connected socket may be
-// a peer.
+// allowsPeer reports whether the user at the other end of a connected socket is
+// allowed.
 func (d *device) allowsPeer(fd int) bool {
 	peer, err := peerCredentials(fd)
 	return err == nil && d.users.allows(peer.UID)
 }
 
-// userRefusal is the answer to a process of a user that is not allowed.
+// userRefusal returns the answer to a process of a user who is not allowed.
 func (g *localGate) userRefusal() message {
 	if g.id.ps == cm.UDP {
 		return &lookupReplyMsg{status: cm.SIDRReject, user: true}
@@ -37,8 +37,8 @@ func (g *localGate) userRefusal() message {
 	return &rejectMsg{reason: cm.RejectConsumer, user: true}
 }
 
-// userRefused is the cause of a refusal, if it is that the peer does not allow the
-// user of this process.
+// userRefused returns the error of a refusal. It is nil unless the peer has refused
+// the user of this process.
 func userRefused(yes bool) error {
 	if !yes {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// needsRoot leaves out a test whose peer has to be a process of another user.
+// needsRoot skips a test that needs a process of another user.
 func needsRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -24,8 +24,8 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// peerRefused asks for a connection and for a datagram lookup at an address. It
-// expects to be refused both, and to be told why.
+// peerRefused sends a connection request and a lookup to an address. It expects that
+// both are refused because of its user.
 func peerRefused(t *testing.T, address string) {
 	s := newParty(t)
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
@@ -42,8 +42,8 @@ func peerRefused(t *testing.T, address string) {
 	linger()
 }
 
-// A process of a user who is not allowed is refused, which is counted, and its
-// request does not reach the application.
+// A process of a user who is not allowed is refused and counted, and the application
+// does not see its request.
 func TestListenerRefusesUser(t *testing.T) {
 	needsRoot(t)
 	s := newParty(t)
@@ -63,7 +63,8 @@ func TestListenerRefusesUser(t *testing.T) {
 }
 
 // peerUnmappedServer is a server in a user namespace that does not map the user of
-// the client. It refuses the client, and asks at the client's address in turn.
+// the client. It refuses the client, and then dials a server of that user, which it
+// does not accept.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -83,14 +84,15 @@ func peerUnmappedServer(t *testing.T, address string) {
 	linger()
 }
 
-// A user who is not mapped into the user namespace of a process is not allowed. The
-// kernel gives him the number that the process has itself.
+// A user who is not mapped into the user namespace of a process is not allowed,
+// although the kernel reports that user with the same number as the user of the
+// process.
 func TestUnmappedUser(t *testing.T) {
 	needsRoot(t)
 	s := newHostParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	cmd := asPeer(t, "unmapped-server", l.LocalAddr().String())
-	const overflow = 65534 // the default of /proc/sys/kernel/overflowuid
+	const overflow = 65534 // default of /proc/sys/kernel/overflowuid
 	one := []syscall.SysProcIDMap{{ContainerID: overflow, HostID: peerUser, Size: 1}}
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWUSER, UidMappings: one, GidMappings: one,

@@ -12,7 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sharedEnds are ends with one shared receive queue, as many as it has buffers.
+// newSharedEnds returns a shared receive queue, and as many ends with it as it has
+// buffers.
 const sharedBuffers = 64
 
 func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
@@ -35,7 +36,7 @@ func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	return own, ends
 }
 
-// fill posts as many buffers as there is room for.
+// fill posts receive buffers until the queue is full.
 func (s *srq) fill(t *testing.T, mr verbs.MR) {
 	for s.rq.tail-s.rq.head+s.rq.held < s.rq.depth {
 		_, err := s.PostRecv([]verbs.RecvWR{{ID: 7, SGEs: []verbs.SGE{verbs.SGEOf(mr, 0, 4096)}}})
@@ -43,8 +44,9 @@ func (s *srq) fill(t *testing.T, mr verbs.MR) {
 	}
 }
 
-// Peers that each begin a message, of one byte, get all buffers of a shared queue, and
-// lose them and their connections when the rest does not come.
+// When each of many peers sends one byte of a message, they take all buffers of a
+// shared receive queue. After the limit their connections end and the buffers are
+// returned.
 func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	shard, err := d.shard(0, verbs.ProgressManual)
@@ -88,8 +90,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.EqualValues(t, sharedBuffers, shard.counts[partialExpired].Load())
 }
 
-// A message may take long, as long as it goes on; and what waits in the ring when the
-// owner comes late was in time.
+// A message may take long, as long as it makes progress. Fragments that wait in the
+// ring count as progress, even if the owner polls late.
 func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -112,7 +114,7 @@ func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
 		send(0, partialProgress)
-		victim.qp.shard.fireTimers() // before the link is looked at
+		victim.qp.shard.fireTimers() // before the link's ring is read
 		require.Empty(t, victim.outcome(3))
 	}
 	now += int64(victim.qp.partialLimit()) / 2
@@ -128,7 +130,8 @@ func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 	require.False(t, victim.qp.partial.timer.running(), "nothing is to be watched")
 }
 
-// A peer that sends a little now and then does not keep the buffer.
+// A peer that sends a few bytes now and then loses its connection, and the buffer is
+// returned.
 func TestMessagesInDribletsEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -147,7 +150,7 @@ func TestMessagesInDribletsEnd(t *testing.T) {
 	require.Equal(t, verbs.StateError, victim.qp.State())
 }
 
-// On the wire the peer is told that its message has failed.
+// On the wire path the peer gets a NAK for its incomplete message.
 func TestWireHalfSentMessage(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -171,8 +174,8 @@ func TestWireShortFirstPacket(t *testing.T) {
 	p.wantDone("", verbs.StatusWRFlushErr, 1)
 }
 
-// The limit is longer than what a sender goes on trying, however little was agreed on,
-// and has an end.
+// The limit is longer than a sender retries, for any parameters of the connection, up
+// to mostPartialLimit.
 func TestPartialLimit(t *testing.T) {
 	q := &qp{}
 	for timeout := range uint8(32) {

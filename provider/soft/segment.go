@@ -23,7 +23,7 @@ type segment struct {
 	fd   int // -1 once closed
 	mem  []byte
 	geom geometry
-	maps *mappingLimit // has counted mem
+	maps *mappingLimit // has counted the mapping of mem
 }
 
 const (

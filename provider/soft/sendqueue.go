@@ -40,10 +40,10 @@ func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomi
 // unsent is the last sequence of a request that is not completely out.
 const unsent = math.MaxUint64
 
-// A sendQueue holds requests in the order posted, from done, the oldest
-// unanswered one, to tail. Those from begun on have not been touched; next is the
-// one to be sent now, which comes before begun while requests are sent again.
-// Counters wrap. Requests that are done keep their places until they are polled.
+// A sendQueue holds requests in the order posted, from done, the oldest unanswered
+// one, to tail. Requests from begun on were never sent. next is the request to be
+// sent now; it is before begun while requests are sent again. Counters wrap. A
+// request that is done occupies its place until it is polled.
 type sendQueue struct {
 	entries                 []wqe // grows to the depth as it is needed
 	done, next, begun, tail uint32

@@ -17,9 +17,10 @@ const (
 	// owner may spin, or be busy with other links, and hears of them in no other
 	// way.
 	lookEvery = 1024
-	// lookEveryDatagram is the same on a shard with UD queue pairs on the local
-	// path, or with sockets of udpRelief, whose messages come by descriptors only.
-	// It looks each time when it has asked the sockets of the wire anyway.
+	// lookEveryDatagram replaces lookEvery on a shard that has UD queue pairs on the
+	// local path, or sockets of udpRelief, because their messages arrive by descriptors
+	// only. Whenever the shard has polled the wire's sockets, it looks at the descriptors
+	// too.
 	lookEveryDatagram = 16
 	// clockEvery is after how many drives running timers are checked.
 	clockEvery = 16
@@ -52,8 +53,8 @@ type shard struct {
 	owned bool // manual progress: a channel has it; the device's lock guards this
 
 	epfd    int
-	soft    int  // eventfd: an event waits in a channel, or the goroutine is to look up
-	rung    bool // soft is readable, so that the owner can not sleep before it looks
+	soft    int  // eventfd: an event waits in a channel, or the goroutine has to look
+	rung    bool // soft is readable, so the owner can not sleep before it looks
 	timerfd int
 	sources map[int32]watcher // by descriptor, what epoll watches
 
@@ -65,8 +66,8 @@ type shard struct {
 	turn      int     // index of the one that was asked last
 	armed     int     // CQs that are armed and have not fired
 	events    int     // events that wait in channels without a descriptor of their own
-	datagrams int     // UD queue pairs on the local path, and sockets of udpRelief
-	queued    int     // bytes of datagrams that wait for room, see maxShardQueue
+	datagrams int     // number of UD queue pairs on the local path and sockets of udpRelief
+	queued    int     // bytes of datagrams that wait for room in a socket, see maxShardQueue
 	timers    timerHeap
 	alarm     int64 // what timerfd is set to; 0 when it is not
 	drives    uint32
@@ -131,8 +132,8 @@ func (s *shard) leave() {
 }
 
 // settle ends a call after which the owner may go to sleep. While soft is readable
-// there is nothing to prepare: the owner looks before it sleeps, and the end of that
-// call settles again.
+// there is nothing to prepare: the owner looks before it can sleep, and the end of
+// that call calls settle again.
 func (s *shard) settle() {
 	done := s.wire.settle()
 	if !s.rung {
@@ -143,11 +144,12 @@ func (s *shard) settle() {
 	}
 }
 
-// prepareSleep makes sure that the owner is woken: by the peers' bells, by a timer, or
-// at once when there is work after all, which includes that the wire is not done. The
-// first work that it finds ends it. So between two looks few links are visited more
-// than once, however many calls there are: those that were parked have left the lists,
-// except for hotKept, and after the first that can not be parked no call gets here.
+// prepareSleep makes sure that the owner is woken: by the peers' doorbells, by a
+// timer, or at once if there is work. It stops at the first work that it finds, which
+// includes unfinished work of the wire. So between two looks of the owner few links
+// are visited more than once, however many calls there are. Parked links have left
+// the lists, except for hotKept of them; and after a link that can not be parked,
+// soft is readable and settle does not call prepareSleep.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.parkLinks(s.dozing) || !s.parkLinks(s.hot) {
 		s.signal()
@@ -157,7 +159,7 @@ func (s *shard) prepareSleep(wireDone bool) {
 	s.setAlarm()
 }
 
-// parkLinks parks links, and reports false as soon as one of them has work.
+// parkLinks parks the links, and returns false at the first link that has work.
 func (s *shard) parkLinks(links []*link) bool {
 	for _, l := range slices.Backward(links) {
 		if !l.park() {
@@ -187,8 +189,8 @@ func (s *shard) unwatch(fd int) {
 	}
 }
 
-// rewatch changes which events of a watched descriptor wake the owner. The kernel
-// always reports that the peer has gone.
+// rewatch changes the events for which a watched descriptor wakes the owner. The
+// kernel always reports a hangup of the peer.
 func (s *shard) rewatch(fd int, events uint32) {
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, fd, &ev)

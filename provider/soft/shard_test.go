@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While the completion queue is armed every call prepares for the owner's sleep. What
-// that costs in all must not grow with the square of the number of connections: it
-// did when each of them had something to be polled, as when all are closed at once.
+// While the completion queue is armed, every call prepares for the owner's sleep.
+// When many connections have work at once, as when all are closed together, the total
+// cost of that must not be quadratic in their number.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -23,9 +23,9 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 	}
 }
 
-// prepareForSleep makes n connections that each have an answer to take, arms the
-// completion queue, and makes n calls. It returns how often a link was about to be
-// parked, and how often the eventfd of the shard was written to.
+// prepareForSleep makes n connections that each have a waiting answer, arms the
+// completion queue, and makes n calls. It returns how often a link was visited for
+// parking, and how often the eventfd of the shard was written.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -33,7 +33,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	for i := range links {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
-		_, err := b.cq.Poll(b.wc) // the answer
+		_, err := b.cq.Poll(b.wc) // sends the answer
 		require.NoError(t, err)
 		links[i] = a.qp.path.(*link)
 		require.Less(t, n, len(links[i].s.rings), "unread counts the visits of a link up to here")

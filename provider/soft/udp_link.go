@@ -59,8 +59,9 @@ const maxOutlets = 512
 // quarters of the descriptors to the program (setrlimit(2), RLIMIT_NOFILE).
 func outletLimit(shards int) int { return min(maxOutlets, descriptorShare(shards, 4)) }
 
-// descriptorShare is how many descriptors each of so many shards may use for a
-// purpose that may have one part in so many of all (setrlimit(2), RLIMIT_NOFILE).
+// descriptorShare returns how many descriptors each shard may use for a purpose, if
+// all shards together may use one part in parts of the limit (setrlimit(2),
+// RLIMIT_NOFILE).
 func descriptorShare(shards, parts int) int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {

@@ -22,26 +22,26 @@ type udpPorts struct {
 	overran uint64 // datagrams that were dropped at sockets that are closed
 }
 
-// A udpPort is one local address: a socket for connection management, and one or
-// more for each shard that has queue pairs there. They share the UDP port, and a
-// program chooses among them by the destination queue pair. The mutex of
-// udpPorts covers it.
+// A udpPort has the sockets of one local address: one for connection management, and
+// one or more for each shard that has queue pairs at the address. The sockets share
+// the UDP port, and a BPF program selects one of them by the destination queue pair
+// of a packet. The mutex of udpPorts guards it.
 //
-// The sockets stay until the last user goes: the system renumbers those that are
-// left when one is closed, and packets would end up with the wrong shard.
+// The sockets stay open until the last user releases the port. When one is closed,
+// the system renumbers the others, and packets would reach the wrong shard.
 type udpPort struct {
 	all   *udpPorts
 	local netip.AddrPort
 	users int
-	mads  int // the socket of connection management, which came first
-	// members are the sockets of shards, in the order of joining.
+	mads  int // socket of connection management, opened first
+	// members are the sockets of shards, in the order in which they joined.
 	members []udpMember
 }
 
-// A udpMember is a socket of a shard. A shard may have several, which share its
-// queue pairs; see steer.
+// A udpMember is a socket of a shard. A shard may have several sockets, over which
+// steer distributes its queue pairs.
 type udpMember struct {
-	slot uint32 // see shardKey.slot
+	slot uint32 // slot of the shard, see shardKey.slot
 	fd   int
 }
 
@@ -139,8 +139,8 @@ func (all *udpPorts) addrs() []netip.Addr {
 	return addrs
 }
 
-// join returns the sockets of a shard, one if it has none so far. They belong to the
-// port, and what comes to them is the shard's.
+// join returns the sockets of a shard. It opens one if the shard has none. The port
+// owns the sockets; their packets belong to the shard.
 func (p *udpPort) join(slot uint32) ([]int, error) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -151,16 +151,16 @@ func (p *udpPort) join(slot uint32) ([]int, error) {
 	return p.of(slot), err
 }
 
-// widen gives a shard n sockets more, which its queue pairs are spread over, or as
-// many as can be had. It returns all that the shard has.
+// widen opens up to n further sockets for a shard, over which its queue pairs are
+// distributed. It returns all sockets of the shard.
 func (p *udpPort) widen(slot uint32, n int) []int {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	_ = p.add(slot, n) // without more sockets the shard goes on as it is
+	_ = p.add(slot, n) // on failure the shard goes on with the sockets that it has
 	return p.of(slot)
 }
 
-// of are the sockets of a shard. The mutex is held.
+// of returns the sockets of a shard. The caller holds the mutex.
 func (p *udpPort) of(slot uint32) (fds []int) {
 	for _, m := range p.members {
 		if m.slot == slot {
@@ -170,8 +170,8 @@ func (p *udpPort) of(slot uint32) (fds []int) {
 	return fds
 }
 
-// add opens n sockets for a shard, and has the system steer packets to them. When
-// it fails, it has opened none. The mutex is held.
+// add opens n sockets for a shard, and makes the system steer packets to them. If it
+// fails, it has opened none. The caller holds the mutex.
 func (p *udpPort) add(slot uint32, n int) error {
 	members := slices.Clone(p.members)
 	err := error(nil)
@@ -194,7 +194,7 @@ func (p *udpPort) add(slot uint32, n int) error {
 		p.members = members
 		return nil
 	}
-	// The last one goes first, so that the system renumbers none of the others.
+	// The last socket is closed first, so that the system renumbers none of the others.
 	for _, m := range slices.Backward(members[len(p.members):]) {
 		_ = unix.Close(m.fd)
 	}

@@ -17,17 +17,17 @@ type udpReceiver struct {
 	fd    int
 	local netip.AddrPort
 	batch *batch
-	from  *udpSource // of the last packet
+	from  *udpSource // source of the last packet
 	known udpSources
 	run   int  // calls that brought something, in a row
 	crowd bool // many packets are there when there is any
 	tells bool // what IP headers say
 
 	clock   func() time.Duration
-	stamp   time.Duration // when one of the last calls was that brought something
-	stamped uint8         // such calls since then
-	since   time.Duration // what the last of them brought came later than this
-	drained bool          // the last call left nothing behind
+	stamp   time.Duration // time of one of the last calls that received packets
+	stamped uint8         // calls that received packets since stamp
+	since   time.Duration // the packets of the last such call arrived after this time
+	drained bool          // the last call has emptied the socket
 
 	counts *counters // every datagram is in exactly one of them
 }
@@ -60,14 +60,14 @@ func (r *udpReceiver) receive(to packetSink) (n int) {
 	return n
 }
 
-// receiveFrom is receive from another socket of the same address.
+// receiveFrom is like receive, for another socket of the same address.
 func (r *udpReceiver) receiveFrom(fd int, to packetSink) (n int) {
 	n = r.batch.receive(fd)
 	r.take(n, to)
 	return n
 }
 
-// take hands on the first n packets of the batch.
+// take passes the first n packets of the batch on.
 func (r *udpReceiver) take(n int, to packetSink) {
 	taken := uint64(0)
 	for i := range n {
@@ -83,12 +83,12 @@ func (r *udpReceiver) take(n int, to packetSink) {
 	r.counts.add(rcvdPkts, taken)
 }
 
-// stampEvery is after how many calls that bring something the clock is read.
+// stampEvery is after how many calls that receive packets the clock is read.
 const stampEvery = 16
 
-// watchTime notes since when the packets may have come that a call has brought. To read
-// the clock takes a quarter of the time that it takes to check a packet, so it is done
-// for some calls only. What is noted is then earlier than what is true.
+// watchTime records the time after which the packets of a call have arrived. Reading
+// the clock takes a quarter of the time of checking a packet, so it is read for some
+// calls only. The recorded time may therefore be earlier than necessary.
 func (r *udpReceiver) watchTime() {
 	if r.drained {
 		r.since = r.stamp
@@ -102,7 +102,7 @@ func (r *udpReceiver) watchTime() {
 // takes longer, so only datagram queue pairs ask for it, who hand it on.
 func (r *udpReceiver) tellHeaders() {
 	if r.tells || !tellHeadersAt(r.fd, r.local) {
-		return // what is not told is guessed, as for all others
+		return // the default values are used, as for other queue pairs
 	}
 	r.tells, r.batch.tells = true, true
 	for i := range r.batch.msgs {
@@ -110,7 +110,8 @@ func (r *udpReceiver) tellHeaders() {
 	}
 }
 
-// tellHeadersAt has the system tell headers at a socket, and reports whether it does.
+// tellHeadersAt makes the system report the IP headers of the packets at a socket,
+// and returns whether it can.
 func tellHeadersAt(fd int, local netip.AddrPort) bool {
 	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
 	if local.Addr().Is6() {

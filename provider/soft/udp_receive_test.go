@@ -54,8 +54,8 @@ func TestUDPTooLong(t *testing.T) {
 	}
 }
 
-// A packet whose identification the sender was not expected to use is dropped and
-// counted, and the next one from there is taken.
+// A packet with an unexpected identification is dropped and counted, and the next
+// packet with a fitting one is received.
 func TestUDPIdentificationsHaveToGoOn(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
@@ -83,8 +83,8 @@ func TestUDPIdentificationsHaveToGoOn(t *testing.T) {
 	require.Zero(t, r.count(rxICRCEncapsulated))
 }
 
-// The time that a receiver allows for is that between the calls that may have left a
-// packet behind.
+// The earliest arrival time of a packet is the time of the last call that emptied the
+// socket.
 func TestUDPReceiverKnowsWhenPacketsCame(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)
@@ -120,8 +120,8 @@ func TestUDPReceiverKnowsWhenPacketsCame(t *testing.T) {
 	require.Equal(t, now-40, r.recv.since)
 }
 
-// A receiver remembers as many senders as it has room for, and takes packets of
-// others all the same.
+// A receiver remembers a bounded number of sources, and receives packets of others
+// nevertheless.
 func TestUDPSourcesAreBounded(t *testing.T) {
 	var s udpSources
 	local := netip.MustParseAddrPort("10.0.0.1:4791")
@@ -140,8 +140,8 @@ func TestUDPSourcesAreBounded(t *testing.T) {
 	require.Len(t, s.known, maxSources)
 }
 
-// BenchmarkUDPPacket is one packet of 1 KiB, sent and received by sockets of this
-// host.
+// BenchmarkUDPPacket measures one packet of 1 KiB, sent and received by sockets of
+// this host.
 func BenchmarkUDPPacket(b *testing.B) {
 	port := uint16(40_000 + os.Getpid()%10_000)
 	open := func(addr string) (int, netip.AddrPort) {

@@ -4,50 +4,49 @@ package soft
 
 import "golang.org/x/sys/unix"
 
-// A kernel that sends on many connections at once puts up to 128 packets of each
-// on the way before it waits for an answer (RXE_MAX_UNACKED_PSNS), and a socket holds
-// 185 of 1 KiB with the default net.core.rmem_max. What does not fit is lost, whole
-// windows at a time: the peer does not hear of that but by its timeout, after which all
-// of them send again, and the few retries that it has are soon used up. A receiver can
-// not tell a sender on RoCE to go slower: the kernel ignores credits, and an RNR NAK
-// harms it.
+// A kernel that sends on many connections at once sends up to 128 packets on each
+// before it waits for an answer (RXE_MAX_UNACKED_PSNS). A socket holds 185 packets of
+// 1 KiB with the default net.core.rmem_max. Packets that do not fit are lost, whole
+// windows at a time. The kernel notices that only by its timeout. All connections
+// then send again at once, and soon have no retries left. On RoCE a receiver can not
+// slow a sender down: the kernel ignores credits, and an RNR NAK makes it worse.
 //
-// So a socket at which packets were dropped gets others beside it, over which the
-// shard's queue pairs are spread. Each has a buffer of its own.
+// So when a socket has dropped packets, the shard opens further sockets at the same
+// address, and its queue pairs are distributed over them. Each socket has a buffer of
+// its own.
 const (
-	// maxReceiveSockets bounds the sockets of a shard on one address. With 64 as many
-	// connections get their first window through in one round of retries as there
-	// are.
+	// maxReceiveSockets bounds the sockets of a shard on one address. With 64, that many
+	// connections get their first window through in one round of retries.
 	maxReceiveSockets = 64
-	// receiveMemory bounds the buffers of these sockets together, as far as they are
-	// used: 32 MiB. With the default net.core.rmem_max it is not reached.
+	// receiveMemory bounds the memory of the buffers of these sockets, if all are full:
+	// 32 MiB. With the default net.core.rmem_max it is not reached.
 	receiveMemory = 32 << 20
-	// pressedPolls is after how many polls in a row that found more than they take
-	// the socket is asked whether it has dropped packets. The question costs a call of
-	// the system, for 128 packets.
+	// pressedPolls is after how many polls in a row with full batches the shard asks the
+	// socket whether it has dropped packets. Asking costs a system call, once for 128
+	// packets.
 	pressedPolls = 2
 )
 
-// udpRelief is the additional sockets of a udpSocket, and what tells that they are
+// udpRelief has the additional sockets of a udpSocket, and detects when they are
 // needed. It belongs to the shard.
 type udpRelief struct {
 	u       *udpSocket
 	fds     []int
-	pressed int    // polls in a row that found more than they take
-	dropped uint64 // packets, at all sockets, as far as it is known
-	tried   bool   // there are as many sockets as there can be
+	pressed int    // polls in a row with full batches
+	dropped uint64 // packets dropped by all sockets, as of the last look
+	tried   bool   // no further sockets can be opened
 }
 
-// init takes over the additional sockets that the shard has already.
+// init takes over the additional sockets that the shard already has at the port.
 func (r *udpRelief) init(u *udpSocket, fds []int) {
 	r.u, r.tried = u, len(fds) > 0
 	r.dropped = droppedAt(u.fd)
 	r.watch(fds)
 }
 
-// watch begins to receive from sockets. They are left to epoll: there are many, and
-// each has something only now and then. One that epoll has no room for is read when a
-// timer fires, see drain: that of a sender whose packets wait there.
+// watch begins to receive from sockets. Epoll watches them, because there are many
+// and each has packets only now and then. If epoll has no room for a socket, it is
+// read when a timer of a queue pair fires; see drain.
 func (r *udpRelief) watch(fds []int) {
 	for _, fd := range fds {
 		_ = r.u.link.s.watch(fd, unix.EPOLLIN, r)
@@ -57,8 +56,8 @@ func (r *udpRelief) watch(fds []int) {
 	r.tellHeaders()
 }
 
-// tellHeaders has the system tell headers at the additional sockets, too, if it does
-// at the first.
+// tellHeaders makes the system report headers at the additional sockets, if it does
+// so at the first socket.
 func (r *udpRelief) tellHeaders() {
 	for _, fd := range r.fds {
 		if r.u.recv.tells {
@@ -67,7 +66,7 @@ func (r *udpRelief) tellHeaders() {
 	}
 }
 
-// polled follows a poll of the first socket, with so many full batches.
+// polled is called after a poll of the first socket, with the number of full batches.
 func (r *udpRelief) polled(full int) {
 	if full < receiveRounds || r.tried {
 		r.pressed = 0
@@ -83,7 +82,7 @@ func (r *udpRelief) polled(full int) {
 	}
 }
 
-// widen adds as many sockets as there may be.
+// widen opens as many further sockets as the limits allow.
 func (r *udpRelief) widen() {
 	r.tried = true
 	if n := r.room(); n > 0 {
@@ -92,19 +91,19 @@ func (r *udpRelief) widen() {
 	}
 }
 
-// room is how many sockets may be added, of the descriptors and the memory that
-// there are.
+// room returns how many sockets may be opened, within the limits of descriptors and
+// memory.
 func (r *udpRelief) room() int {
 	size, err := unix.GetsockoptInt(r.u.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {
 		return 0
 	}
-	const share = 8 // of the descriptors, for all shards
+	const share = 8 // sockets of all shards may use one eighth of the descriptors
 	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(r.u.link.s.dev.cfg.Vectors, share))
 	return n - 1
 }
 
-// onReady: see watcher.
+// onReady implements watcher.
 func (r *udpRelief) onReady(fd int, _ uint32) {
 	for range receiveRounds {
 		if r.u.recv.receiveFrom(fd, r.u) < receiveBatch {
@@ -114,7 +113,7 @@ func (r *udpRelief) onReady(fd int, _ uint32) {
 	r.u.link.flush()
 }
 
-// drain takes all that has arrived, within reason.
+// drain reads everything that has arrived, up to a bound.
 func (r *udpRelief) drain() {
 	for _, fd := range r.fds {
 		for range drainRounds {
@@ -125,7 +124,7 @@ func (r *udpRelief) drain() {
 	}
 }
 
-// close leaves the sockets to their port.
+// close stops watching the sockets, which the port still owns.
 func (r *udpRelief) close() {
 	for _, fd := range r.fds {
 		r.u.link.s.unwatch(fd)

@@ -12,11 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// defaultRmemMax is what net.core.rmem_max is when nobody has set it.
+// defaultRmemMax is the default of net.core.rmem_max.
 const defaultRmemMax = 212992
 
-// A fanRig is a socket with the default buffer, to which a kernel sends on many
-// connections at once.
+// A fanRig is a socket with the default buffer, to which many connections send at
+// once.
 type fanRig struct {
 	*counterRig
 	u    *udpSocket
@@ -36,16 +36,16 @@ func newFanRig(t *testing.T, connections int) *fanRig {
 	return f
 }
 
-// shrink gives a socket the buffer that it has without privileges.
+// shrink sets the receive buffer of a socket to the default.
 func (f *fanRig) shrink(fd int) {
 	require.NoError(f.t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, defaultRmemMax))
 }
 
-// number is that of a connection's queue pair.
+// number returns the queue pair number of connection i.
 func (f *fanRig) number(i int) uint32 { return f.qpn + uint32(i)*f.dev.cfg.slots() }
 
-// burst sends the first window of every connection, and returns how many of them got
-// some of it.
+// burst sends the first window of every connection, and returns how many connections
+// received at least one packet.
 func (f *fanRig) burst(packets int) (served int) {
 	for i, e := range f.ends {
 		e.got = 0
@@ -68,8 +68,8 @@ func (f *fanRig) burst(packets int) (served int) {
 	return served
 }
 
-// When a socket has dropped packets, the next round finds more sockets, and most
-// connections get something through.
+// After a socket has dropped packets, the shard opens further sockets, and in the
+// next round most connections receive packets.
 func TestReliefOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
@@ -85,7 +85,8 @@ func TestReliefOfAFullSocket(t *testing.T) {
 	require.Len(t, f.u.relief.fds, maxReceiveSockets-1, "that is all there will be")
 }
 
-// Every packet arrives once, and each connection's in order, at whichever socket.
+// Every packet arrives exactly once, and the packets of a connection in order, at any
+// socket.
 func TestReliefLosesNothing(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.relief.widen()
@@ -96,7 +97,8 @@ func TestReliefLosesNothing(t *testing.T) {
 	require.Equal(t, maxReceiveSockets-1, f.shard.datagrams, "the shard looks for them")
 }
 
-// A socket that drops nothing stays alone, however much comes.
+// A socket that drops no packets gets no further sockets, however many packets
+// arrive.
 func TestNoReliefWithoutDrops(t *testing.T) {
 	f := newFanRig(t, 1)
 	for range 20 {
@@ -106,11 +108,11 @@ func TestNoReliefWithoutDrops(t *testing.T) {
 	require.Empty(t, f.u.relief.fds)
 }
 
-// A shard that comes back to an address takes over the sockets that it had.
+// A shard that opens an address again takes over the sockets that it had there.
 func TestReliefIsTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.relief.widen()
-	port, err := f.dev.udp.acquire(f.way.local) // keeps it
+	port, err := f.dev.udp.acquire(f.way.local) // keeps the port open
 	require.NoError(t, err)
 	defer port.release()
 	f.shard.udp.close(&f.way)
@@ -121,7 +123,8 @@ func TestReliefIsTakenOver(t *testing.T) {
 	require.Equal(t, len(f.ends), f.burst(1))
 }
 
-// The sockets of a shard use a bounded part of the descriptors, and of memory.
+// The sockets of a shard use a bounded part of the descriptors and a bounded amount
+// of memory.
 func TestReliefIsBounded(t *testing.T) {
 	f := newFanRig(t, 1)
 	require.Equal(t, maxReceiveSockets-1, f.u.relief.room())

@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// socketBuffer is what is asked for in both directions; the system lowers
-	// it to net.core.rmem_max and wmem_max, 208 KiB by default. Where the process may
-	// (CAP_NET_ADMIN), the receive buffer has this size all the same. What does not fit is
-	// lost, and sent again after a timeout.
+	// socketBuffer is the requested size of both buffers. The system lowers it to
+	// net.core.rmem_max and wmem_max, 208 KiB by default. With CAP_NET_ADMIN the receive
+	// buffer has this size nevertheless. Packets that do not fit are lost, and sent again
+	// after a timeout.
 	socketBuffer = 4 << 20
 	// ipMTUDiscoverDo is IP_PMTUDISC_DO and IPV6_PMTUDISC_DO: nothing is
 	// fragmented, and for an unconnected socket over IPv4 the identification is
@@ -66,7 +66,7 @@ func prepareUDP(fd int, local netip.AddrPort, joining bool) error {
 	return unix.Bind(fd, sockaddr(local.Addr(), int(local.Port())))
 }
 
-// setBuffers asks for the sizes of the socket's buffers; see socket(7).
+// setBuffers requests the sizes of the socket's buffers; see socket(7).
 func setBuffers(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer); err != nil {
 		return err

@@ -8,39 +8,42 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// maxSources is how many senders a receiver remembers; arbitrary. That is about 1 MiB
-// for each socket, if somebody sends from as many addresses or ports.
+// maxSources is how many sources a receiver remembers; arbitrary. They take about 1
+// MiB for each socket, if packets arrive from that many addresses or ports.
 const maxSources = 4096
 
-// A udpSource is an address and port that packets come from, and what is known of
-// them.
+// A udpSource is an address and port from which packets arrive, with what the
+// receiver knows about it.
 type udpSource struct {
 	at     netip.AddrPort
 	flow   wire.Flow
-	idents wire.IdentWindow // over IPv4
-	header arrival          // of the last packet
-	kept   bool             // among the sources of the receiver
+	idents wire.IdentWindow // used over IPv4
+	header arrival          // header of the last packet
+	kept   bool             // remembered in udpSources
 }
 
-// udpSources are the sources that a receiver knows. The zero value knows none.
+// udpSources are the sources that a receiver remembers. The zero value is empty.
 type udpSources struct {
 	known map[netip.AddrPort]*udpSource
-	new   udpSource // the one at hand, until its first packet is found to be right
+	// new is the source that find last made. It is remembered when one of its packets has
+	// proven right.
+	new udpSource
 }
 
-// find returns the source of an address, for packets to a local one. One that is not
-// known is valid until the next call.
+// find returns the source with an address, for packets to a local address. A source
+// that is not remembered is valid until the next call.
 func (s *udpSources) find(at, local netip.AddrPort) *udpSource {
 	if source := s.known[at]; source != nil {
 		return source
 	}
-	// What a socket does not tell of a header is taken for what hosts send mostly.
+	// Header fields that a socket does not report have the values that hosts usually
+	// send.
 	s.new = udpSource{at: at, header: arrival{from: at.Addr(), to: local.Addr(), hopLimit: defaultHopLimit}}
 	s.new.flow.Set(at, local)
 	return &s.new
 }
 
-// keep makes a source a known one, in the place of another if there are too many.
+// keep remembers a source. If there are too many, it replaces a random one.
 func (s *udpSources) keep(source *udpSource) *udpSource {
 	if source.kept {
 		return source
@@ -49,7 +52,8 @@ func (s *udpSources) keep(source *udpSource) *udpSource {
 		s.known = make(map[netip.AddrPort]*udpSource)
 	}
 	if len(s.known) == maxSources {
-		for at := range s.known { // A range over a map begins with a random entry.
+		// A range over a map begins with a random entry.
+		for at := range s.known {
 			delete(s.known, at)
 			break
 		}

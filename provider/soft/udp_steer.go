@@ -8,20 +8,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// maxMembers bounds the sockets of one address, and so the length of the
-// program that chooses among them: the system takes 4096 instructions
-// (BPF_MAXINSNS), and there are two for each socket, and five for each shard.
+// maxMembers bounds the sockets of one address, and so the length of the BPF program
+// that selects one of them: the system accepts 4096 instructions (BPF_MAXINSNS), and
+// each socket needs two and each shard five.
 const maxMembers = 1000
 
-// steer is the program that chooses the socket of an address for a packet by its
-// destination queue pair: 0 is that of connection management, and members[i] is
-// socket i+1. Queue pair numbers say which shard's slot they are of by their
-// remainder. Where a shard has several sockets, the quotient says which one is for
-// the queue pair: one queue pair's packets all come to one socket. What fits nobody goes
+// steer returns the BPF program that selects the socket of an address for a packet by
+// the destination queue pair. Socket 0 is that of connection management, and
+// members[i] is socket i+1. The remainder of the queue pair number gives the slot of
+// the shard. If the shard has several sockets, the quotient selects one of them, so
+// that all packets of a queue pair reach the same socket. A packet for no shard goes
 // to socket 0, which drops it.
 //
-// The program sees the UDP payload, so the BTH is at offset 0; see bpf(4) for
-// the language, and socket(7) for where it runs.
+// The program sees the UDP payload, so the BTH is at offset 0; see bpf(4) for the
+// language, and socket(7) for where it runs.
 func steer(members []udpMember, modulus uint32) []unix.SockFilter {
 	const destQP = 4 // the word of the BTH whose low 24 bits they are
 	p := []unix.SockFilter{
@@ -32,7 +32,7 @@ func steer(members []udpMember, modulus uint32) []unix.SockFilter {
 		{Code: unix.BPF_MISC | unix.BPF_TAX},
 		{Code: unix.BPF_ALU | unix.BPF_MOD | unix.BPF_K, K: modulus},
 	}
-	sockets := make(map[uint32][]uint32) // by slot, their numbers
+	sockets := make(map[uint32][]uint32) // socket numbers by slot
 	var slots []uint32
 	for i, m := range members {
 		if sockets[m.slot] == nil {
@@ -48,8 +48,8 @@ func steer(members []udpMember, modulus uint32) []unix.SockFilter {
 	return append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0})
 }
 
-// steerShard is the part of the program for the sockets of one shard, of which there
-// are at most maxReceiveSockets. The queue pair number is in X.
+// steerShard returns the part of the program for the sockets of one shard, at most
+// maxReceiveSockets. The queue pair number is in X.
 func steerShard(sockets []uint32, modulus uint32) (p []unix.SockFilter) {
 	last := len(sockets) - 1
 	if last > 0 {

@@ -8,18 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A userLimit bounds how many connections to the listeners of a device the processes
-// of one user have, so that one user can not take what is meant for all. Root and the
-// user that the device belongs to have no limit: they can end this process anyway.
+// A userLimit bounds how many connections the processes of one user have to the
+// listeners of a device, so that one user can not take the room of all others. Root
+// and the user that the device belongs to have no limit: they can end this process
+// anyway.
 //
-// It may be used from any goroutine.
+// The methods may be called from any goroutine.
 type userLimit struct {
-	own      uint32 // the user that the device belongs to
-	unmapped uint32 // userPolicy.unmapped: it may stand for any user
-	most     int    // for each other user; negative: no limit
+	own      uint32 // user that the device belongs to
+	unmapped uint32 // userPolicy.unmapped: a number that may stand for any user
+	most     int    // limit of each other user; negative means no limit
 
 	mu    sync.Mutex
-	conns map[uint32]int // by user ID
+	conns map[uint32]int // connections by user ID
 }
 
 func newUserLimit(cfg *Config, users userPolicy) *userLimit {
@@ -30,19 +31,19 @@ func newUserLimit(cfg *Config, users userPolicy) *userLimit {
 	return &userLimit{own: users.own, unmapped: users.unmapped, most: most, conns: make(map[uint32]int)}
 }
 
-// defaultConnsPerUser is a quarter of the connections for which the process has
+// defaultConnsPerUser returns a quarter of the connections for which the process has
 // descriptors, two for each, when the device is opened; see RLIMIT_NOFILE in
 // getrlimit(2).
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		limit.Cur = 1024 // the limit of most systems
+		limit.Cur = 1024 // limit of most systems
 	}
 	return int(max(1, min(limit.Cur, maxConnsPerUser)/(parts*descriptors)))
 }
 
-// take counts a connection of a user, or reports that the user has too many.
+// take counts a connection of a user. It returns false if the user has too many.
 func (l *userLimit) take(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +54,7 @@ func (l *userLimit) take(uid uint32) bool {
 	return true
 }
 
-// give takes back what take has counted.
+// give uncounts a connection that take has counted.
 func (l *userLimit) give(uid uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -39,11 +39,11 @@ func TestUserLimitCounts(t *testing.T) {
 	require.Positive(t, newUserLimit(&Config{}, userPolicy{}).most)
 }
 
-// The clients of the listener in the tests below.
+// userConns is Config.MaxConnsPerUser in the tests below.
 const userConns = 3
 
-// peerOverLimit connects once more than its user may, closes one connection, and
-// connects again.
+// peerOverLimit opens as many connections as its user may, tries to open more, closes
+// one connection, and connects again.
 func peerOverLimit(t *testing.T, address string) {
 	s := newParty(t)
 	at := netip.MustParseAddrPort(address)
@@ -57,13 +57,13 @@ func peerOverLimit(t *testing.T, address string) {
 	say("refused")
 	s.end(ids[0])
 	for dialed(s, at) == nil {
-		// The server has not seen yet that the other has gone.
+		// The server has not noticed yet that the other connection is closed.
 	}
 	say("back")
 	linger()
 }
 
-// A user who has as many connections as allowed gets no more, and others do.
+// A user with MaxConnsPerUser connections gets no more, and other users do.
 func TestUserOverLimit(t *testing.T) {
 	needsRoot(t)
 	client := newParty(t)
@@ -97,13 +97,14 @@ func TestUserOverLimit(t *testing.T) {
 	require.LessOrEqual(t, requests, userConns+1, "no request of those refused is seen")
 	require.Equal(t, "refused", line())
 	mine := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	acceptAll(func() bool { return requests == userConns+2 }) // mine, and the peer's last
+	acceptAll(func() bool { return requests == userConns+2 }) // mine, and the last one of the peer
 	client.want(cm.Established, mine)
 	require.Equal(t, "back", line())
 	kill()
 }
 
-// A user who connects and says nothing pushes out clients of the same user.
+// A user with the most silent clients loses a client of the same user to each further
+// client.
 func TestBusiestUsersOldestGoes(t *testing.T) {
 	g := &localGate{}
 	add := func(uid uint32) *client {

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// AnyUser in Config.AllowedUsers allows the processes of every user. It is the
-// number that no user has: (uid_t) -1, see chown(2).
+// AnyUser in Config.AllowedUsers allows the processes of every user. No user has this
+// number: it is (uid_t) -1, see chown(2).
 const AnyUser = math.MaxUint32
 
 // A userPolicy says which users of this host may be peers.
 type userPolicy struct {
-	own     uint32   // the effective user ID of this process when the device was opened
-	allowed []uint32 // Config.AllowedUsers
-	// unmapped is the user ID that the kernel reports for users who have none in
-	// this user namespace, or noUser if every user has one.
+	own     uint32   // effective user ID of this process when the device was opened
+	allowed []uint32 // copy of Config.AllowedUsers
+	// unmapped is the user ID that the kernel reports for users who are not mapped into
+	// this user namespace. It is noUser if every user is mapped.
 	unmapped uint32
 }
 
@@ -28,7 +28,7 @@ func newUserPolicy(cfg *Config) userPolicy {
 	return userPolicy{own: uint32(os.Geteuid()), allowed: cfg.AllowedUsers, unmapped: unmappedUser()}
 }
 
-// unmappedUser is userPolicy.unmapped for this process. See user_namespaces(7).
+// unmappedUser returns userPolicy.unmapped for this process. See user_namespaces(7).
 func unmappedUser() uint32 {
 	if ids, err := os.ReadFile("/proc/self/uid_map"); err == nil && mapsAllUsers(string(ids)) {
 		return noUser
@@ -40,11 +40,11 @@ func unmappedUser() uint32 {
 			return uid
 		}
 	}
-	return 65534 // the default of the kernel
+	return 65534 // default of the kernel
 }
 
-// mapsAllUsers reports whether a table of /proc/PID/uid_map maps every user ID, as
-// that of the initial user namespace does. The last number of a line is how many.
+// mapsAllUsers reports whether a table of /proc/PID/uid_map maps every user ID, as in
+// the initial user namespace. The last number of a line is the number of IDs.
 func mapsAllUsers(table string) bool {
 	sum := uint64(0)
 	for line := range strings.Lines(table) {
@@ -57,8 +57,8 @@ func mapsAllUsers(table string) bool {
 	return sum == math.MaxUint32
 }
 
-// allows reports whether the processes of a user may be peers. The unmapped user
-// ID may stand for any user, so it never counts as this process's own.
+// allows reports whether the processes of a user may be peers. The unmapped user ID
+// may stand for any user, so it never counts as the user of this process.
 func (p userPolicy) allows(uid uint32) bool {
 	switch {
 	case p.allowsAll():

@@ -66,7 +66,7 @@ func (l *wireLink) progress() {
 	l.grow(before - l.flight)
 	l.peer.resume()
 	if l.inquired > 0 && l.q.acked < l.high {
-		l.shrink(l.inquired) // the rest got lost
+		l.shrink(l.inquired) // the packets after the acknowledged one were lost
 	}
 	l.inquired = 0
 	l.recovering, l.tries, l.touched = false, 0, true

@@ -93,11 +93,12 @@ func (p *wirePort) reach(local netip.Addr) error {
 	return nil
 }
 
-// reachAll makes a queue pair that was not told where to be reachable wherever
-// the UDP port can be had. Where there is the local path, loopback addresses are
-// left to that, and it is enough without any. An address that the host is given
-// later is not among them: a queue pair that an ID made is reachable at the address
-// of the ID, and a listener follows the addresses.
+// reachAll makes a queue pair without a given address reachable at every address
+// whose UDP port the device can open. If the device has the local path, it leaves
+// loopback addresses to that, and does not fail if it can open none. It does not
+// serve addresses that the host is given later. A queue pair that was made on an ID
+// is reachable at the address of the ID instead, and a listener follows the
+// addresses.
 func (p *wirePort) reachAll() error {
 	if p.placed || len(p.homes) > 0 {
 		return nil

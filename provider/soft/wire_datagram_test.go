@@ -20,8 +20,8 @@ func (s *sim) newUDEnd() *end {
 	return e
 }
 
-// makeUD replaces the queue pair of an end by a UD one, ready to send, whose queues
-// have so many places.
+// makeUD replaces the queue pair of an end by a UD queue pair that is ready to send.
+// Each of its queues has the given number of places.
 func (e *end) makeUD(places int) {
 	require.NoError(e.t, e.qp.Close())
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq,

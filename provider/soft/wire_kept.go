@@ -11,7 +11,7 @@ type kept struct {
 	result      uint64       // of an atomic
 
 	pending bool         // a response is due, or under way
-	sent    bool         // all of the response was sent, once at least
+	sent    bool         // the whole response was sent at least once
 	start   uint64       // sequence it starts at
 	next    uint64       // sequence of the packet at hand
 	end     uint64       // sequence of the last one
@@ -28,8 +28,9 @@ type keptRing struct {
 
 func newKeptRing(size int) keptRing { return keptRing{entries: make([]kept, max(size, 1))} }
 
-// add makes a place for the newest, whose response is due. The oldest one goes, of
-// which the peer has the response: it may not have more outstanding; see full.
+// add makes an entry for a new READ or atomic, whose response is due. It replaces the
+// oldest entry. The peer has the response of that one, because it may not have more
+// outstanding; see full.
 func (r *keptRing) add() *kept {
 	k := r.at(r.added)
 	r.added++
@@ -39,7 +40,8 @@ func (r *keptRing) add() *kept {
 }
 
 // full reports whether the peer has as many READs and atomics outstanding as it may:
-// the response to the one that would have to go was never sent.
+// the response of the oldest entry, which add would replace, was not yet sent
+// completely.
 func (r *keptRing) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A peer with more READs and atomics outstanding than it was allowed is refused
-// (IBTA vol. 1, 9.7.5.2.3), after it got what was allowed.
+// A peer with more READs and atomics outstanding than allowed gets the allowed
+// responses, and then a NAK (IBTA vol. 1, 9.7.5.2.3).
 func TestWireTooManyReads(t *testing.T) {
-	p := newScript(t) // allows 2
+	p := newScript(t) // allows 2 READs and atomics outstanding
 	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
 	p.wantAnswer("the first", wire.ReadResponseOnly, 0)
 	p.wantAnswer("the second", wire.ReadResponseOnly, 1)
@@ -24,8 +24,9 @@ func TestWireTooManyReads(t *testing.T) {
 	p.wantAsync(verbs.AsyncQPRequestError)
 }
 
-// As many as allowed, again and again, also when the peer repeats some: what it
-// got once is no more outstanding, although the response is due once more.
+// A peer may have as many READs outstanding as allowed, again and again, also when it
+// repeats some. A READ whose response was sent completely does not count as
+// outstanding, even if its response is due once more.
 func TestWireAllowedReads(t *testing.T) {
 	p := newScript(t)
 	for seq := uint64(0); seq < 20; seq += 2 {
@@ -33,7 +34,7 @@ func TestWireAllowedReads(t *testing.T) {
 		p.wantAnswer("", wire.ReadResponseOnly, seq)
 		p.wantAnswer("", wire.ReadResponseOnly, seq+1)
 	}
-	p.give(p.read(18, 0, 10), p.read(19, 0, 10)) // late copies
+	p.give(p.read(18, 0, 10), p.read(19, 0, 10)) // late copies of the last two
 	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
 	p.wantAnswer("", wire.ReadResponseOnly, 20)
 	p.wantAnswer("", wire.ReadResponseOnly, 21)
@@ -41,7 +42,7 @@ func TestWireAllowedReads(t *testing.T) {
 	require.Equal(t, verbs.StateRTS, p.e.qp.State())
 }
 
-// A READ whose response is not complete is outstanding.
+// A READ whose response was not sent completely is outstanding.
 func TestWireReadUnderWayIsOutstanding(t *testing.T) {
 	p := newScript(t)
 	p.rooms = 3

@@ -63,8 +63,9 @@ func (l *wireLink) receive(p wire.Packet, from *arrival) {
 	l.receiveRequest(p)
 }
 
-// listen looks whether a request packet has the first number of the peer's. Nobody
-// knows it to whom it was not sent, so the peer has got the reply to its request.
+// listen checks whether a request packet has the first sequence number of the peer.
+// The number was sent to the peer's address only, so the packet shows that the peer
+// received the reply; see proof.
 func (l *wireLink) listen(p wire.Packet) {
 	if p.BTH().PSN() == number(l.base, l.expect) {
 		l.heard = true

@@ -16,29 +16,29 @@ const (
 	mostFlight  = 1024
 )
 
-// A wirePeer is a host that queue pairs of a shard talk to, with how many packets
-// they may have under way to it, all together. RoCEv2 is made for networks that
-// lose nothing; a socket does, when it is full (net.core.rmem_max is 208 KiB by
-// default), and so do routers. So the number is reduced when something got lost,
-// and grows with what is answered, as TCP's window does (RFC 5681, 3.1).
+// A wirePeer is a host to which queue pairs of a shard are connected. It has the
+// window: how many packets they may have in flight to the host together. RoCEv2 is
+// made for networks without loss. But a full socket drops packets (net.core.rmem_max
+// is 208 KiB by default), and so do routers. So the window shrinks after a loss, and
+// grows with answered packets, like TCP's congestion window (RFC 5681, 3.1).
 //
 // A peer decides which losses we see: it can leave packets unanswered, or claim that
-// it did not get them. The connections to one address may belong to several
-// processes and users, and one of them must not slow down the others. So a
-// connection's losses take back no more of the window than that connection's answers
-// have added to it: the window is the sum of the connections' parts, and of what is
-// nobody's, which is what it began with and what closed connections have left. When
-// all connections lose packets, each takes back half of what it had under way, which
-// is half of the window together (compare RFC 6356, 3).
+// it did not get them. The connections to one address may belong to several processes
+// and users, and one of them must not slow down the others. So a connection's losses
+// reduce the window by no more than that connection's answers have added to it. The
+// window is the sum of the parts of the connections and a common part. The common
+// part is the initial window and the parts of closed connections. When all
+// connections lose packets, each reduces the window by half of its packets in flight,
+// which together is half of the window (compare RFC 6356, 3).
 //
-// Packets are counted by sequences: those of a READ's response count as well,
-// which come the other way.
+// Packets are counted by sequence numbers. The packets of a READ response count too,
+// although they come from the peer.
 type wirePeer struct {
 	addr      netip.Addr
 	users     int
-	window    uint64 // packets that may be under way, from leastFlight to mostFlight
-	common    uint64 // packets of window that are no connection's part
-	flight    uint64 // packets that are under way
+	window    uint64 // packets that may be in flight, from leastFlight to mostFlight
+	common    uint64 // part of window that belongs to no connection
+	flight    uint64 // packets in flight
 	threshold uint64 // up to here the window grows by each answered packet
 	waiting   []*wireLink
 }
@@ -83,27 +83,28 @@ func (p *wirePeer) resume() {
 
 // A wireFlight is a connection's part of what is under way to the peer.
 type wireFlight struct {
-	peer     *wirePeer
-	flight   uint64 // packets under way
-	waits    bool   // among those of the peer that wait
-	part     uint64 // packets that this connection's answers have added to the peer's window
-	grown    uint64 // answered packets since part grew last
-	answered uint64 // packets, since the beginning
-	// recoveryEnd is how many packets have to be answered before a loss counts
-	// again. Packets that were under way together tell of the same loss (RFC 9002,
-	// 7.3.2).
+	peer   *wirePeer
+	flight uint64 // packets in flight
+	waits  bool   // listed in peer.waiting
+	// packets that the answers of this connection have added to the peer's window
+	part     uint64
+	grown    uint64 // answered packets since part last grew
+	answered uint64 // answered packets since the connection was made
+	// recoveryEnd is how many packets have to be answered before another loss counts.
+	// Losses of packets that were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
-	// ownWindow is how many packets of this connection may be under way, from leastFlight
-	// to window. Its own losses reduce it, whatever they do to the peer's window.
+	// ownWindow is how many packets of this connection may be in flight, from leastFlight
+	// to window. Its own losses reduce it, even if they do not reduce the peer's window.
 	ownWindow uint64
-	ownGrown  uint64 // answered packets since ownWindow grew last
+	ownGrown  uint64 // answered packets since ownWindow last grew
 }
 
-// join makes the flight a part of what is under way to a peer.
+// join adds the connection to those of a peer.
 func (f *wireFlight) join(p *wirePeer) { f.peer, f.ownWindow = p, window }
 
-// grow counts n answered packets, which are not under way any more. A window that
-// was not used stays as it is: nothing is known of more than was tried.
+// grow counts n answered packets, which are not in flight any more. It does not
+// enlarge a window less than half of which was in use, because nothing is known about
+// a larger one.
 func (f *wireFlight) grow(n uint64) {
 	p := f.peer
 	f.answered += n
@@ -127,10 +128,10 @@ func (f *wireFlight) grow(n uint64) {
 	f.part += more
 }
 
-// shrink counts a loss among the last packets of the connection, of which flight were
-// under way. The connection then may have half of them under way. The peer's window
-// loses that half, and what was not used of it, as far as the connection has a claim
-// to it.
+// shrink counts a loss among the last packets of the connection, when flight packets
+// were in flight. The connection may then have half as many in flight. The peer's
+// window loses that half and its unused part, but no more than the connection's part
+// and the common part.
 func (f *wireFlight) shrink(flight uint64) {
 	if f.answered < f.recoveryEnd {
 		return
@@ -148,9 +149,9 @@ func (f *wireFlight) shrink(flight uint64) {
 	p.threshold = p.window
 }
 
-// open reports whether n more sequences may be sent. A connection may always have its
-// share of the window under way, and one packet at least, whatever the others do: a
-// connection whose end answers late does not hold up the others for long.
+// open reports whether n more packets may be sent. A connection may always have an
+// equal share of the window in flight, and at least one packet, so that a connection
+// with late answers does not delay the others for long.
 func (l *wireLink) open(n uint64) bool {
 	if l.seq-l.q.acked+n > window || l.flight > 0 && (l.inquired > 0 || l.flight+n > l.ownWindow) {
 		return false

@@ -14,14 +14,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newFlight is a connection that joins the others to a peer.
+// newFlight returns the flight of another connection to the peer.
 func newFlight(p *wirePeer) *wireFlight {
 	f := &wireFlight{}
 	f.join(p)
 	return f
 }
 
-// send is that n more packets are under way.
+// send puts n more packets in flight.
 func (f *wireFlight) send(n uint64) {
 	f.flight += n
 	f.peer.flight += n
@@ -34,13 +34,13 @@ func (f *wireFlight) answer(n uint64) {
 	f.grow(n)
 }
 
-// trip is that the connection fills the window, and all of it is answered.
+// trip fills the window, and then answers all packets of the connection.
 func (f *wireFlight) trip() {
 	f.send(f.peer.window - f.peer.flight)
 	f.answer(f.flight)
 }
 
-// lose is that something of what is under way got lost.
+// lose counts the loss of one of the packets in flight.
 func (f *wireFlight) lose() { f.shrink(f.flight) }
 
 func TestWirePeerGrowsAndShrinks(t *testing.T) {
@@ -92,8 +92,8 @@ func TestWirePeerShrinksWhatWasUsed(t *testing.T) {
 	require.EqualValues(t, 20, p.window)
 }
 
-// Connections that all lose packets halve the window together, and what one has
-// earned the losses of others do not take.
+// When all connections lose packets, the window is halved. The losses of one
+// connection do not reduce the part of another.
 func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 	p := (&wireShard{}).peer(scriptAddr)
 	honest, liar := newFlight(p), newFlight(p)
@@ -116,7 +116,7 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 	require.EqualValues(t, window, honest.ownWindow)
 	require.Less(t, liar.ownWindow, uint64(2*leastFlight))
 
-	// Now both lose what they have under way.
+	// Here both connections lose the packets that they have in flight.
 	was, flights := p.window, []*wireFlight{honest, newFlight(p)}
 	for _, f := range flights {
 		f.part, p.common = p.window/2, 0
@@ -129,7 +129,8 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// The window is always the sum of its parts, whatever happens.
+// After any sequence of events the window is the sum of the parts of the connections
+// and the common part.
 func TestWirePeerParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := (&wireShard{}).peer(scriptAddr)

@@ -98,11 +98,11 @@ func (l *wireLink) timedOut() {
 	l.transmit()
 }
 
-// inquire repeats the oldest packet without an answer, once in a silence and long
-// before the timeout, which is a second by default. If only the last packets got
-// lost, or their acknowledgement, nothing else would tell: now the peer acknowledges
-// what it has, and the rest goes on from there. It is no retry: nobody has waited
-// for as long as was agreed. TCP does likewise (RFC 8985, 7).
+// inquire repeats the oldest unanswered packet, once after a silence that is much
+// shorter than the timeout, a second by default. If only the last packets were lost,
+// or their acknowledgement, there would be no NAK. The peer now acknowledges what it
+// has, and the rest is sent again. The repetition does not count as a retry, because
+// the timeout has not passed. TCP has tail loss probes (RFC 8985, 7).
 func (l *wireLink) inquire() {
 	if l.inquired > 0 || l.q.attr.RetryCount == 0 {
 		return

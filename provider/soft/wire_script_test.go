@@ -64,7 +64,8 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 		}
 	})
 	p.l = p.e.qp.path.(*wireLink)
-	p.l.peer.window, p.l.recoveryEnd = mostFlight, math.MaxUint64 // it has room, whatever gets lost
+	// The window has room, whatever is lost.
+	p.l.peer.window, p.l.recoveryEnd = mostFlight, math.MaxUint64
 	return p
 }
 

@@ -72,8 +72,8 @@ func (l *wireLink) carryOut(p wire.Packet) {
 		p.IETH() != nil: // there are no keys that a peer could invalidate
 		a = l.q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && l.kept.full():
-		// More than the responder resources that were agreed on (IBTA vol. 1,
-		// 9.7.4.1.5 and 9.7.5.2.3).
+		// The peer has more requests outstanding than the agreed responder resources (IBTA
+		// vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
 		a = l.q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
 	case op.Kind() == wire.KindRead:
 		a = l.carryOutRead(p)
@@ -92,13 +92,14 @@ func (l *wireLink) carryOut(p wire.Packet) {
 	}
 }
 
-// source: see path.
+// source implements path.
 func (l *wireLink) source() (accessSource, bool) { return remoteSource(l.to.remote), true }
 
-// requestsWait: see path. Sockets are emptied before a timer fires.
+// requestsWait implements path. It is always false, because sockets are emptied
+// before a timer fires.
 func (l *wireLink) requestsWait() bool { return false }
 
-// abort: see path.
+// abort implements path.
 func (l *wireLink) abort(a answer) {
 	l.failed = a
 	l.refuse(wire.NAK(nakCode(a)))

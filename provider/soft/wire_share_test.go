@@ -13,12 +13,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// neighbours are two connections from one shard to one host, the first of which is
-// honest: the second belongs to somebody else there.
+// neighbours are two connections from one shard to one host. The first is honest; the
+// second belongs to another program on that host.
 type neighbours struct {
 	*sim
-	honest, other [2]*end // this side, and the peer's
-	started       int     // messages of the other connection
+	honest, other [2]*end // end of this side, and end of the peer
+	started       int     // messages in flight on the other connection
 }
 
 func newNeighbours(t *testing.T) *neighbours {
@@ -34,7 +34,7 @@ func newNeighbours(t *testing.T) *neighbours {
 
 const (
 	shareMessages = 1000
-	shareSize     = 128 << 10 // 32 packets
+	shareSize     = 128 << 10 // 32 packets each
 )
 
 func write(from, to *end, id int) {
@@ -42,8 +42,8 @@ func write(from, to *end, id int) {
 		SGEs: []verbs.SGE{verbs.SGEOf(from.mr, 0, shareSize)}, RemoteAddr: to.mr.Addr(), RKey: to.mr.RKey()})
 }
 
-// run has both connections send as much as they can, and returns how long the
-// messages of the honest one take in virtual time.
+// run makes both connections send as much as they can, and returns how long the
+// messages of the honest connection take in virtual time.
 func (n *neighbours) run() time.Duration {
 	begin, posted, done := n.now, 0, 0
 	for range simLimit {
@@ -74,7 +74,7 @@ func (n *neighbours) run() time.Duration {
 }
 
 // A peer that pretends to lose packets slows down its own connection, and hardly
-// another one to the same address.
+// slows down another connection to the same address.
 func TestWireFakedLossesHurtTheirOwner(t *testing.T) {
 	fair := newNeighbours(t).run()
 
@@ -97,8 +97,8 @@ func TestWireFakedLossesHurtTheirOwner(t *testing.T) {
 	require.Less(t, beside, fair*3/2, "it keeps two thirds of its throughput")
 }
 
-// A peer that acknowledges late holds up its own connection, and leaves another one
-// to the same address its share, on a way that has room for few packets.
+// A peer that acknowledges late slows down its own connection. Another connection to
+// the same address gets its share of a small window.
 func TestWireLateAnswersHurtTheirOwner(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)

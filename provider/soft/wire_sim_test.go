@@ -21,8 +21,8 @@ type sim struct {
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	lose  func(p wire.Packet) bool          // packets that do not arrive; nil for none
-	late  func(p wire.Packet) time.Duration // what a packet takes in addition; nil for nothing
+	lose  func(p wire.Packet) bool          // reports whether a packet is lost; nil for none
+	late  func(p wire.Packet) time.Duration // returns the additional delay of a packet; nil for none
 }
 
 // simHost is the packet link of a shard, which has an address of its own. It
