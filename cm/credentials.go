@@ -17,11 +17,11 @@ type Credentials struct {
 	UID, GID uint32
 }
 
-// Credentials returns the process and the user at the other end, or false where
-// the transport does not know them: on the wire path, with librdmacm, for a listener,
-// and for an ID that has not sent its request yet. On the ID of a ConnectRequest
-// they are those of the process that connects; on an ID that connects they are
-// those of the process that listens.
+// Credentials returns the process and the user at the other end. It returns false
+// where the transport does not know them: on the wire path, with librdmacm, for a
+// listener, and for an ID that has not sent its request yet. For the ID of a
+// ConnectRequest the other end is the process that connects; for an ID that connects
+// it is the process that listens.
 func (id *ID) Credentials() (Credentials, bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -39,9 +39,9 @@ type UserError struct {
 	// listener refused the request, and the user of the process that holds Name
 	// otherwise.
 	UID uint32
-	// Name is where a process of the user is found in place of the peer: the name
-	// of a Unix socket, or "UDP" and an address. Nothing was sent to that process.
-	// It is empty when the listener refused this process.
+	// Name is the place at which a process of another user receives instead of the peer:
+	// the name of a Unix socket, or "UDP" and an address. Nothing was sent to that
+	// process. Name is empty when the listener refused this process.
 	Name string
 }
 

@@ -181,12 +181,11 @@ var callRules = []rule[call]{
 	{what: callSetMinRNRTimer, from: addressing | located, to: stays},
 }
 
-// eventRules are what can happen to an ID. DISCONNECTED answers nobody and
-// leaves the queue pair alone: Disconnect or Close does that. Unreachable on an
-// established ID says that a neighbour's address changed, and ends nothing. On an ID
-// of a request that was not answered it says that the transport has given the request
-// up, to make room for others.
-// Source: rdma_get_cm_event(3).
+// eventRules are what can happen to an ID. DISCONNECTED answers nobody and leaves the
+// queue pair alone: Disconnect or Close does that. Unreachable on an established ID
+// says that a neighbour's address changed, and does not end the connection. On the ID
+// of an unanswered request it says that the transport has dropped the request to make
+// room for others. Source: rdma_get_cm_event(3).
 var eventRules = []rule[EventType]{
 	{what: AddrResolved, from: in(StateResolvingAddr), to: StateAddrResolved},
 	{what: AddrError, from: in(StateResolvingAddr), to: StateBound},

@@ -150,7 +150,8 @@ func (c *Conn) refuse(cause error) {
 // the goroutine that polls its CQ.
 func (c *Conn) answer(p *AcceptParams) error {
 	if c.id.State() == cm.StateFailed {
-		return verbs.ErrPeerGone // which was learned after Accept
+		// The transport has dropped the request after Accept.
+		return verbs.ErrPeerGone
 	}
 	if err := c.id.Migrate(c.loop.channel); err != nil {
 		return err

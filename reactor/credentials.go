@@ -14,10 +14,10 @@ func processOf(id *cm.ID) (p peerProcess) {
 	return p
 }
 
-// Credentials are the process and the user that connect, or false where they are
-// not known: on the wire path, from this host too, and with librdmacm. They belong to
-// a process that provider/soft lets connect: see soft.Config.AllowedUsers. Source:
-// unix(7), SO_PEERCRED.
+// Credentials returns the process and the user that connect. It returns false where
+// they are not known: on the wire path, also from this host, and with librdmacm.
+// provider/soft has already refused processes of users that soft.Config.AllowedUsers
+// excludes. Source: unix(7), SO_PEERCRED.
 func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 	return r.process.credentials, r.process.known
 }

@@ -58,9 +58,9 @@ func (d *door) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// next takes one event, and returns what the first loop has to do for it; nil when
-// there was no event. A request whose peer has left is not always told of: Accept
-// notices (see rdma_accept(3)).
+// next takes one event, and returns the action that the first loop has to take. It
+// returns nil if there was no event. There is not always an event when the peer of a
+// request leaves; Accept then fails (see rdma_accept(3)).
 func (d *door) next() (act func(*Loop), err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,8 +167,8 @@ func (l *Loop) expire(req *ConnRequest) {
 	}
 }
 
-// withdraw lets go of a request whose peer is gone, unless it has been decided on: then
-// whoever did that notices.
+// withdraw closes a request whose peer is gone. It does nothing if the request was
+// decided already: the goroutine that decided it then gets the error.
 func (l *Loop) withdraw(req *ConnRequest) {
 	if !req.decide(byPeer) {
 		return

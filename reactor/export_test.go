@@ -78,14 +78,14 @@ func Room(q *ConnQueue) int      { return cap(q.conns) }
 // LeaveBudget is how many closing connections may take a step in one turn.
 const LeaveBudget = leaveBudget
 
-// Waiting is how many requests the engine keeps that were not answered.
+// Waiting returns how many unanswered requests the engine keeps.
 func Waiting(e *Engine) int {
 	e.door.mu.Lock()
 	defer e.door.mu.Unlock()
 	return len(e.door.waiting)
 }
 
-// Turn is the number of the turn that l is in.
+// Turn returns the number of the current turn of l.
 func Turn(l *Loop) uint64 { return l.stats.Turns }
 
 // Cut ends the connections of l without waiting for their peers.

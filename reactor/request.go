@@ -32,7 +32,8 @@ const (
 	byApplication
 	byDeadline
 	byEngine
-	byPeer // It is gone, and nobody has to be answered.
+	// byPeer: the peer is gone, and gets no answer.
+	byPeer
 )
 
 // AcceptParams are what a request is accepted with. The zero value, and nil,
@@ -81,10 +82,10 @@ func (r *ConnRequest) Steer(loop int) error {
 	return nil
 }
 
-// Accept lets the peer in. The rest happens on the loop that the request was
-// placed on, and ends in OnOpen or OnAcceptError. The errors are a
-// *verbs.ParamError, after which the request is still open; ErrDecided,
-// ErrExpired, ErrShutdown or verbs.ErrPeerGone, after which it is not.
+// Accept lets the peer in. The rest happens on the loop that the request was placed
+// on, and ends in OnOpen or OnAcceptError. After a *verbs.ParamError the request is
+// still open. After ErrDecided, ErrExpired, ErrShutdown or verbs.ErrPeerGone it is
+// not.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A request that the application keeps has to make room for another. The engine lets
-// go of it, and a late answer is an error.
+// When an unanswered request is dropped to make room for another, the engine closes
+// it, and a late answer returns an error.
 func TestRequestWithdrawn(t *testing.T) {
 	port := freeWirePort(t)
 	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {
@@ -39,7 +39,7 @@ func TestRequestWithdrawn(t *testing.T) {
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, second.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
 	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
-		old = req // The first client asks again.
+		old = req // the first client has repeated its request
 	}
 	await(t, func() bool { return old.Steer(0) != nil })
 	require.ErrorIs(t, old.Accept(nil), verbs.ErrPeerGone)

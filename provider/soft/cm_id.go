@@ -60,10 +60,11 @@ const (
 	phaseRequested         // passive: a request is in
 	phaseReplySent         // passive: REP is out, RTU is awaited
 	phaseEstablished
-	phaseLeaving   // DREQ is out
-	phaseLeft      // DREQ is in, and to be answered
-	phaseWithdrawn // passive: the peer went before its request was answered; Accept tells
-	phaseOver      // nothing comes any more: refused, timed out, disconnected
+	phaseLeaving // DREQ was sent
+	phaseLeft    // DREQ was received, and is to be answered
+	// passive: the peer went before its request was answered; Accept reports it
+	phaseWithdrawn
+	phaseOver // refused, timed out or disconnected: no message is expected
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
@@ -109,7 +110,7 @@ func (i *id) extend(within time.Duration) {
 	ch.timers.start(&i.timer, at)
 }
 
-// enter goes to a phase. From phaseLeft on nothing is listened to any more.
+// enter starts a phase. From phaseLeft on, messages are not delivered any more.
 func (i *id) enter(p phase) {
 	i.phase = p
 	ch := i.ch.Load()

@@ -66,10 +66,11 @@ func (i *id) fetched() {
 	l.gates.admit(true)
 }
 
-// evicted ends a side whose peer has not shown that it receives anything, to make room
-// for the request of another. An application that has not seen the request never
-// will. One that has not answered it is told by an event, so that it can let go of the
-// request. After Accept it is as if nobody had confirmed the reply in time.
+// evicted ends a passive side in favor of another request, because its peer has not
+// proven that it receives messages. If the application has not fetched the request,
+// it never sees it. If it has not answered the request, an event tells it, so that it
+// can close the ID. After Accept the connection ends as if nobody had confirmed the
+// reply in time.
 func (i *id) evicted() {
 	ch := i.ch.Load()
 	switch i.phase {

@@ -184,8 +184,8 @@ func peerAddedLookup(t *testing.T, _ string) {
 	require.Equal(t, verbs.StateRTS, qp.State())
 }
 
-// connectingFrom makes an ID with an address of this side, and sends a request without
-// parameters.
+// connectingFrom returns an ID with a given source address that has sent a request
+// without parameters.
 func (s *party) connectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.t.Helper()
 	id := s.resolvedFrom(ps, from, dst)
@@ -194,7 +194,7 @@ func (s *party) connectingFrom(ps cm.PortSpace, from string, dst netip.AddrPort)
 	return id
 }
 
-// resolvedFrom makes an ID with an address of this side and the route to dst.
+// resolvedFrom returns an ID with a given source address and the route to dst.
 func (s *party) resolvedFrom(ps cm.PortSpace, from string, dst netip.AddrPort) *cm.ID {
 	s.t.Helper()
 	id := s.id(ps)

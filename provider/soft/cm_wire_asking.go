@@ -231,7 +231,7 @@ func (c *wireCarrier) nobodyThere(at netip.AddrPort, q quote) {
 	}
 }
 
-// portIsFree ends a request, since nobody can answer it.
+// portIsFree fails the request, because no process has the peer's port.
 func (c *wireCarrier) portIsFree(at netip.AddrPort) {
 	c.id.unreachable(statusRefused, fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 }

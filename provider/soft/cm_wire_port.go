@@ -20,8 +20,9 @@ type madNetwork interface {
 	// openAsking opens a socket for requests from a local address. It returns nil if
 	// requests are sent from the madSocket.
 	openAsking(local netip.Addr) (*askingSocket, error)
-	// holders are the users of the processes that receive what is sent from an open
-	// local address to a peer at another address of this host. Nobody may.
+	// holders returns the users of the processes that receive datagrams from an open
+	// local address at the UDP port of another address of this host. It is empty if no
+	// process has the port.
 	holders(local, peer netip.Addr) ([]uint32, error)
 }
 

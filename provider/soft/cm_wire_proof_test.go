@@ -210,8 +210,9 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Zero(t, s.listenerOf(l).half.leaving)
 }
 
-// A request that its sender takes back keeps its place until the application closes the
-// ID, or until the place is needed: then the application is told.
+// A request that its sender has withdrawn counts as half-open until the application
+// closes the ID. When its place is needed for another request, the application gets
+// an event.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
@@ -222,7 +223,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
 		r := s.another(l, n)
 		s.ask(r)
-		s.settle() // ends another one
+		s.settle() // evicts another request
 		for !s.server.tc.queue.empty() {
 			ev := s.server.next()
 			id, typ := ev.ID, ev.Type

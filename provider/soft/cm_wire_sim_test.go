@@ -25,7 +25,8 @@ type madWorld struct {
 	sent           []wire.Attribute
 	// fate says how often a datagram arrives; nil: once.
 	fate func(m *wire.MAD, to netip.Addr) int
-	// holders returns the users at the UDP port of a peer; nil: the one of this process.
+	// holders returns the users of the processes with the UDP port of a peer. Nil means
+	// the user of this process.
 	holders func() []uint32
 }
 

@@ -12,22 +12,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// The wire path leads to processes of this host, too, when they have a UDP port on
-// another of its addresses. They are held to Config.AllowedUsers like those on the local
-// path. A packet does not tell the process that it is from, and need not: whoever sent
-// it, the answers and the data go to the process that has the UDP port of RoCE on the
-// peer's address, and the kernel tells whose that is.
+// The wire path can also lead to a process of this host, which has the UDP port on
+// another address of the host. Config.AllowedUsers applies to such processes too. A
+// packet does not name the process that has sent it. But all answers and data go to
+// the process that has the UDP port of RoCE on the peer's address, and the kernel
+// reports the user of that process.
 //
-// It is asked before a request is sent, and when one is received. A connection whose
-// process ends later is not protected from a process of another user who takes its
-// port then: RoCEv2 has no authentication.
+// The user is checked before a request is sent, and when one is received. If the
+// peer's process ends later, a process of another user may take its port, and the
+// connection is not protected from that process: RoCEv2 has no authentication.
 
 // errPortNotHeld says that a request came from an address of this host on which no
 // process has the UDP port of RoCE.
 var errPortNotHeld = fmt.Errorf("nobody receives there: %w", unix.ECONNREFUSED)
 
-// checkUser returns an error unless a peer of a port is on another host, or a process of
-// a user who is allowed: a *cm.UserError, errPortNotHeld, or why the user is not known.
+// checkUser returns nil if the peer is on another host, or is a process of an allowed
+// user. Otherwise it returns a *cm.UserError, errPortNotHeld, or the error for which
+// the user is not known.
 func (ch *channel) checkUser(p *madPort, peer netip.Addr) error {
 	users := &ch.dev.users
 	if users.allowsAll() || !ch.isOwn(peer) {
@@ -48,14 +49,14 @@ func (ch *channel) checkUser(p *madPort, peer netip.Addr) error {
 	return nil
 }
 
-// holders: see madNetwork.
+// holders implements madNetwork.
 func (n *udpMADs) holders(local, peer netip.Addr) ([]uint32, error) {
 	port := n.ports.udpPort
 	return udpHolders(netip.AddrPortFrom(local, port), netip.AddrPortFrom(peer, port))
 }
 
-// mayAsk reports whether a request may be sent to the peer now. If not, the request is
-// over, and an event says why.
+// mayAsk reports whether a request may be sent to the peer now. If not, it fails the
+// request, and an event gives the reason.
 func (c *wireCarrier) mayAsk() bool {
 	err := c.ch.checkUser(c.port, c.remote)
 	var foreign *cm.UserError
@@ -73,8 +74,8 @@ func (c *wireCarrier) mayAsk() bool {
 	return false
 }
 
-// refuseUser counts a request that checkUser has an error for, and refuses it if
-// anybody would receive that.
+// refuseUser counts a request for which checkUser has returned err. It refuses the
+// request, unless no process would receive the refusal.
 func (g *wireGate) refuseUser(n *newcomer, err error) {
 	g.ch.dev.local.inc(rcvdUserErr)
 	if errors.Is(err, errPortNotHeld) {

@@ -18,13 +18,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// wireParty is a party on the wire path, with a UDP port that other tests do not use.
+// wireParty returns a party on the wire path, with a UDP port that other tests do not
+// use.
 func wireParty(t *testing.T, port uint16, users ...uint32) *party {
 	t.Helper()
 	return openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port, AllowedUsers: users})
 }
 
-// peerAddressOf is the address that a peer is told: where to go, and the UDP port.
+// peerAddressOf returns the argument of a peer process: the address to connect to,
+// and the UDP port.
 func peerAddressOf(at netip.AddrPort, udpPort uint16) string {
 	return fmt.Sprintf("%v %d", at, udpPort)
 }
@@ -36,8 +38,8 @@ func parsePeerAddress(t *testing.T, s string) (at netip.AddrPort, udpPort uint16
 	return netip.MustParseAddrPort(addr), uint16(n)
 }
 
-// peerWireClient asks for a connection over the wire, and for a lookup. It allows every
-// user itself, and says what becomes of its requests.
+// peerWireClient sends a connection request and a lookup on the wire path. It allows
+// every user itself, and prints whether each request was accepted.
 func peerWireClient(t *testing.T, address string) {
 	at, port := parsePeerAddress(t, address)
 	s := wireParty(t, port, AnyUser)
@@ -50,8 +52,8 @@ func peerWireClient(t *testing.T, address string) {
 	linger()
 }
 
-// A process of another user on this host is not let in by the wire path, either, and
-// the application sees no request of it.
+// The listener on the wire path refuses a process of another user on this host, and
+// the application does not see its requests.
 func TestWireListenerRefusesUser(t *testing.T) {
 	needsRoot(t)
 	port := freePort(t)
@@ -70,7 +72,7 @@ func TestWireListenerRefusesUser(t *testing.T) {
 	require.NoError(t, lookups.Close())
 }
 
-// A user who is allowed is let in by the wire path.
+// The listener on the wire path accepts a process of an allowed user.
 func TestWireListenerAllowsUser(t *testing.T) {
 	port := freePort(t)
 	s := wireParty(t, port, peerUser)
@@ -83,8 +85,8 @@ func TestWireListenerAllowsUser(t *testing.T) {
 	kill()
 }
 
-// peerWireForger sends requests in the name of an address of this host on which it
-// does not have the UDP port of RoCE.
+// peerWireForger sends requests from an address of this host on which it does not
+// have the UDP port of RoCE.
 func peerWireForger(t *testing.T, address string) {
 	at, port := parsePeerAddress(t, address)
 	from := netip.MustParseAddr("127.67.1.10")
@@ -101,7 +103,8 @@ func peerWireForger(t *testing.T, address string) {
 	linger()
 }
 
-// A request from an address of this host that no process answers for is dropped.
+// The listener drops a request from an address of this host on which no process has
+// the UDP port of RoCE.
 func TestWireListenerDropsForgedAddress(t *testing.T) {
 	port := freePort(t)
 	s := wireParty(t, port)
@@ -116,8 +119,8 @@ func TestWireListenerDropsForgedAddress(t *testing.T) {
 	kill()
 }
 
-// peerWireServer listens on the wire, allows every user, and fails when it gets a
-// request. It says how many packets it has received when it is told to end.
+// peerWireServer listens on the wire path and allows every user. At its end it fails
+// if it has received a request.
 func peerWireServer(t *testing.T, address string) {
 	at, port := parsePeerAddress(t, address)
 	s := wireParty(t, port, AnyUser)
@@ -126,8 +129,8 @@ func peerWireServer(t *testing.T, address string) {
 	linger()
 }
 
-// A dial does not send its request to a process of another user that has the UDP port
-// of the address, and says so. The check comes before each repetition, too.
+// A dial sends no request to a process of another user that has the UDP port of the
+// address, and its error names the user.
 func TestWireDialSkipsUser(t *testing.T) {
 	needsRoot(t)
 	port := freePort(t)
@@ -147,8 +150,8 @@ func TestWireDialSkipsUser(t *testing.T) {
 	kill()
 }
 
-// The user of a peer is looked up again when a request is repeated: another process may
-// have the port by then.
+// Before a request is repeated, the user of the peer is checked again, because
+// another process may have the port by then.
 func TestWireDialChecksRepeats(t *testing.T) {
 	w := newMADWorld(t)
 	w.lose(wire.AttrREQ, math.MaxInt)

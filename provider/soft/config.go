@@ -54,15 +54,14 @@ type Config struct {
 	// be in flight, a power of two from 8 to 65536. Zero means 256.
 	RingSlots int
 	// AllowedUsers are the user IDs whose processes on this host may be peers, in
-	// addition to root and the user that the device belongs to (the effective user
-	// ID at Open). On the wire path they are checked when a connection is made, by
-	// the owner of the UDP port on the peer's address, where that is an address of
-	// this host. AnyUser in the list allows every user. A user
-	// ID that is not mapped into this user namespace counts as a user of its
-	// own, and is allowed by AnyUser only. That includes the user of this process
-	// itself, when it has the number of such users (/proc/sys/kernel/overflowuid,
-	// 65534 by default) in a namespace where not every user is mapped. Empty
-	// allows no one else.
+	// addition to root and the user that the device belongs to (the effective user ID at
+	// Open). On the wire path the owner of the UDP port on the peer's address is checked
+	// when a connection is made, if that address belongs to this host. AnyUser in the
+	// list allows every user. A user who is not mapped into this user namespace is
+	// allowed by AnyUser only. Such users have the number in /proc/sys/kernel/overflowuid
+	// (65534 by default). If the user of this process has that number, and not every user
+	// is mapped, the user of this process is also allowed by AnyUser only. An empty list
+	// allows nobody else.
 	AllowedUsers []uint32
 	// ListenOnAll makes Listen return an error unless the listener can take requests by
 	// each path that Path allows, at each address that it is bound to. False means that

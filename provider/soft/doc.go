@@ -115,22 +115,22 @@
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for an unknown queue pair or partition
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
-//	                        mostly for want of room. A socket has net.core.rmem_max, 208 KiB
-//	                        by default, or 4 MiB where the process has CAP_NET_ADMIN. One
-//	                        that drops packets gets up to 63 others beside it. Where the
-//	                        counter grows nevertheless, sysctl net.core.rmem_max=4194304
-//	                        helps; more is not used
-//	rcvd_address_err        requests on the local path that were refused, since the
-//	                        addresses that they named were not those of the process
-//	rcvd_user_err           requests from this host that were refused, since
-//	                        Config.AllowedUsers does not allow the user of the process,
-//	                        or since no process has the UDP port of their source address
-//	silent_client_err       clients on the local path that had sent no request, and had to
-//	                        go when too many others came
-//	skipped_user_err        processes of this host that a dial sent no request to,
-//	                        since Config.AllowedUsers does not allow their user
-//	user_limit_err          connections on the local path that were refused, since the
-//	                        user has as many as Config.MaxConnsPerUser allows
+//	                        usually because the socket was full. A socket has
+//	                        net.core.rmem_max, 208 KiB by default, or 4 MiB if the process
+//	                        has CAP_NET_ADMIN. When a socket has dropped packets, up to 63
+//	                        further sockets are opened. If the counter grows nevertheless,
+//	                        set sysctl net.core.rmem_max=4194304; more is not used
+//	rcvd_address_err        requests on the local path that were refused because they named
+//	                        addresses that the process does not hold
+//	rcvd_user_err           requests from this host that were refused, because
+//	                        Config.AllowedUsers does not allow the user of the process, or
+//	                        because no process has the UDP port of their source address
+//	silent_client_err       clients on the local path that had sent no request, and were
+//	                        closed because there were too many clients
+//	skipped_user_err        processes of this host to which a dial sent no request, because
+//	                        Config.AllowedUsers does not allow their user
+//	user_limit_err          connections on the local path that were refused because the
+//	                        user has Config.MaxConnsPerUser connections
 //
 // Packets include those of connection management. The local path has no packets; it has
 // the counters of receive buffers, of exceeded retries and of datagrams.
@@ -151,12 +151,12 @@
 // of the client's socket (rendezvous_source.go).
 //
 // The wire path can lead to another address of the same host. The users of such peers
-// are checked in the same way, when a connection is requested (cm_wire_user.go).
+// are checked too, when a connection is requested (cm_wire_user.go).
 //
-// Datagrams to this host go over such sockets, too, so they neither reach nor come
-// from processes of other users, whatever queue pair number an address handle or a
-// lookup named. Which queue pair and which address of this host a datagram is from is
-// what its sender claims, as it is on a wire.
+// Datagrams to this host go over Unix sockets too. So they neither reach nor come
+// from processes of users who are not allowed, whatever queue pair number an address
+// handle or a lookup named. The sender of a datagram chooses the source queue pair and
+// the source address of this host itself, as on a wire.
 //
 // RoCEv2 has no authentication. Whoever can send packets from the address of a
 // connection's peer can end the connection. A host that forges its address does not

@@ -99,14 +99,15 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	require.Zero(t, binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:]))
 }
 
-// The system is asked about an address that is no loopback address once in a while.
+// isOwn remembers for a while whether an address belongs to this host. It never asks
+// the system about a loopback address.
 func TestOwnAddresses(t *testing.T) {
 	s := newParty(t)
 	clock := useClock(s)
 	a := netip.MustParseAddr("203.0.113.7")
 	require.False(t, s.tc.isOwn(a))
 	require.True(t, s.tc.isOwn(netip.MustParseAddr("::1")))
-	s.tc.own.known[a] = true // as if it had been
+	s.tc.own.known[a] = true // as if the system had confirmed it
 	require.True(t, s.tc.isOwn(a))
 	clock.advance(ownAddrsFor)
 	require.False(t, s.tc.isOwn(a))

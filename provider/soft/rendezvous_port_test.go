@@ -21,11 +21,11 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 	s.p.dev.freePorts = func() (portRange, error) { return portRange{low, low + count - 1}, nil }
 }
 
-// The addresses of these tests are those of no other test, which may have the port that
-// is expected to be free.
+// The tests in this file use addresses that no other test uses, because another test
+// may have bound a port that is expected to be free.
 
-// A bind to port 0 does not take a port that somebody has on an overlapping
-// address, whichever of the two is the wildcard.
+// A bind to port 0 does not take a port that is bound on an overlapping address,
+// whichever of the two is the wildcard.
 func TestBindAnyClashes(t *testing.T) {
 	for _, c := range []struct {
 		first, second string

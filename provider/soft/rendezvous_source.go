@@ -61,10 +61,10 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// ownAddrs are addresses that requests have named lately, and whether they are of this
-// host. To ask the system takes about as long as all the rest of the check.
+// ownAddrs caches whether addresses that requests have named belong to this host.
+// Asking the system takes about as long as the rest of the check.
 type ownAddrs struct {
-	since time.Time // when the first of them was asked for
+	since time.Time // time of the oldest entry
 	known map[netip.Addr]bool
 }
 

@@ -16,32 +16,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The names and numbers are those of linux/inet_diag.h.
+// Names and numbers of linux/inet_diag.h.
 const (
-	inetRequestSize = 56     // of struct inet_diag_req_v2
-	inetMessageSize = 72     // of struct inet_diag_msg
-	inetUser        = 64     // where idiag_uid is in struct inet_diag_msg
-	inetSourcePort  = 8      // where the fields of struct inet_diag_sockid are
-	inetDestPort    = 8 + 2  // in struct inet_diag_req_v2
-	inetSource      = 8 + 4  //
-	inetDest        = 8 + 20 //
-	inetCookie      = 8 + 40 //
+	inetRequestSize = 56     // size of struct inet_diag_req_v2
+	inetMessageSize = 72     // size of struct inet_diag_msg
+	inetUser        = 64     // offset of idiag_uid in struct inet_diag_msg
+	inetSourcePort  = 8      // offset of idiag_sport in struct inet_diag_req_v2
+	inetDestPort    = 8 + 2  // offset of idiag_dport
+	inetSource      = 8 + 4  // offset of idiag_src
+	inetDest        = 8 + 20 // offset of idiag_dst
+	inetCookie      = 8 + 40 // offset of idiag_cookie
 )
 
 var errNoInetDiag = errors.New("no inet_diag")
 
-// udpHolders returns the users whose processes get the UDP datagrams that are sent
-// from one address of this host to another: none if nobody has that port. A socket
-// of this process has the address from.
+// udpHolders returns the users whose processes receive UDP datagrams from one address
+// of this host to another. The result is empty if no process has the port. A socket
+// of this process is bound to the address from.
 func udpHolders(from, to netip.AddrPort) (uids []uint32, err error) {
-	// A socket with a link-local address belongs to an interface, which is not known
+	// A socket with a link-local address is bound to an interface, which is not known
 	// here.
 	if !to.Addr().IsLinkLocalUnicast() {
 		uid, err := diagUDP(from, to)
 		if err == nil {
 			return []uint32{uid}, nil
 		}
-		// The kernel gives the same error when it can not tell of any UDP socket.
+		// The kernel returns ENOENT too if it can not report any UDP socket. So it is asked
+		// about a socket that is known to exist.
 		if _, known := diagUDP(to, from); errors.Is(err, unix.ENOENT) && known == nil {
 			return nil, nil
 		}
@@ -49,9 +50,9 @@ func udpHolders(from, to netip.AddrPort) (uids []uint32, err error) {
 	return listedUDP(to)
 }
 
-// diagUDP asks the kernel for the user of the socket that gets what is sent from one
-// address to another. It tells of all sockets of the network namespace; see
-// sock_diag(7).
+// diagUDP asks the kernel for the user of the socket that receives datagrams from one
+// address to another. The kernel reports the sockets of all users in the network
+// namespace; see sock_diag(7).
 func diagUDP(from, to netip.AddrPort) (uid uint32, err error) {
 	answer, err := askKernel(unix.NETLINK_SOCK_DIAG, inetRequest(from, to))
 	if err != nil {
@@ -72,7 +73,8 @@ func diagUDP(from, to netip.AddrPort) (uid uint32, err error) {
 	return 0, errNoInetDiag
 }
 
-// inetRequest is a netlink header with struct inet_diag_req_v2, for one UDP socket.
+// inetRequest returns a request for one UDP socket: a netlink header and struct
+// inet_diag_req_v2.
 func inetRequest(from, to netip.AddrPort) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+inetRequestSize)
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
@@ -92,9 +94,9 @@ func inetRequest(from, to netip.AddrPort) []byte {
 	return b
 }
 
-// listedUDP is udpHolders where the kernel does not answer questions about one socket.
-// The tables of proc(5) list them all. A socket of IPv6 without an address may get the
-// datagrams of IPv4, too.
+// listedUDP replaces diagUDP if the kernel does not answer requests for one socket.
+// It reads the tables of proc(5), which list all UDP sockets. An IPv6 socket without
+// an address may receive IPv4 datagrams too.
 func listedUDP(to netip.AddrPort) (uids []uint32, err error) {
 	tables := []string{"/proc/net/udp6"}
 	if to.Addr().Is4() {
@@ -103,7 +105,7 @@ func listedUDP(to netip.AddrPort) (uids []uint32, err error) {
 	for _, name := range tables {
 		table, err := os.ReadFile(name)
 		if errors.Is(err, fs.ErrNotExist) && name == "/proc/net/udp6" && to.Addr().Is4() {
-			continue // The system has no IPv6.
+			continue // the system has no IPv6
 		}
 		if err != nil {
 			return nil, err
@@ -113,10 +115,10 @@ func listedUDP(to netip.AddrPort) (uids []uint32, err error) {
 	return uids, nil
 }
 
-// usersInTable finds the users of the sockets with an address and port, or with the
-// port and no address, in /proc/net/udp or /proc/net/udp6.
+// usersInTable returns the users of the sockets in /proc/net/udp or /proc/net/udp6
+// that are bound to an address and port, or to the port without an address.
 func usersInTable(table string, at netip.AddrPort) (uids []uint32) {
-	const local, user = 1, 7 // columns
+	const local, user = 1, 7 // indexes of columns
 	for line := range strings.Lines(table) {
 		columns := strings.Fields(line)
 		if len(columns) <= user {
@@ -133,8 +135,9 @@ func usersInTable(table string, at netip.AddrPort) (uids []uint32) {
 	return uids
 }
 
-// parseTableAddr parses an address of /proc/net/udp: its words of 32 bits as numbers of
-// the processor, in hexadecimal digits, a colon, and the port.
+// parseTableAddr parses an address of /proc/net/udp: the words of 32 bits of the
+// address, each a hexadecimal number in the byte order of the processor, then a colon
+// and the port.
 func parseTableAddr(s string) (netip.AddrPort, error) {
 	digits, port, found := strings.Cut(s, ":")
 	number, err := strconv.ParseUint(port, 16, 16)

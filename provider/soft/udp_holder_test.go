@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel and its tables tell the user of a socket, with an address and without,
-// and that a port is free.
+// Both inet_diag and the tables return the user of a socket with and without an
+// address, and no user for a free port.
 func TestUDPHolders(t *testing.T) {
 	self := []uint32{uint32(os.Geteuid())}
 	for _, addr := range []string{"127.66.1.1", "::1"} {
@@ -35,8 +35,8 @@ func TestUDPHolders(t *testing.T) {
 	}
 }
 
-// Where the kernel does not know the socket that this process has, it tells of none,
-// and its tables are asked.
+// If the kernel does not find the socket of this process, the users are read from the
+// tables.
 func TestUDPHoldersWithoutDiag(t *testing.T) {
 	at := boundUDP(t, netip.MustParseAddrPort("127.66.1.2:0"))
 	unknown := netip.AddrPortFrom(at.Addr(), freePort(t))
@@ -47,7 +47,7 @@ func TestUDPHoldersWithoutDiag(t *testing.T) {
 	require.Equal(t, []uint32{uint32(os.Geteuid())}, uids)
 }
 
-// boundUDP binds a socket for the time of a test.
+// boundUDP binds a socket until the test ends, and returns its address.
 func boundUDP(t *testing.T, at netip.AddrPort) netip.AddrPort {
 	t.Helper()
 	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
@@ -69,7 +69,7 @@ func TestUsersInTable(t *testing.T) {
 	require.Empty(t, usersInTable(table, netip.MustParseAddrPort("127.0.0.1:9")))
 }
 
-// tableWord is an address as /proc/net/udp shows it on this processor.
+// tableWord returns a word of an address as /proc/net/udp shows it on this processor.
 func tableWord(b []byte) string { return fmt.Sprintf("%08X", binary.NativeEndian.Uint32(b)) }
 
 func FuzzUsersInTable(f *testing.F) {
