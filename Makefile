@@ -25,7 +25,7 @@ help:
 test: deps lint race nocgo narrow cross test-vm
 	@echo 'make test: all passed'
 
-# What takes too long for every change.
+# Tests that take too long to run after every change.
 test-full: test fuzz soak
 	@echo 'make test-full: all passed'
 
@@ -76,12 +76,12 @@ cross:
 test-vm:
 	$(GO) run ./internal/vm
 
-# Servers, clients and attackers in processes of their own: see internal/hostile. As
-# root it also attacks as another user. nocgo runs it too.
+# Attacks on a server from other processes: see internal/hostile. As root it also attacks
+# as another user. nocgo runs these tests too.
 hostile:
 	$(GO) test -count 1 -timeout $(TIMEOUT) -v ./internal/hostile
 
-# SEED has the attacks of an earlier run again; 0 takes others each time.
+# SEED repeats the attacks of an earlier run; 0 chooses new attacks each time.
 soak:
 	$(GO) run ./internal/soak -duration $(DURATION) -seed $(SEED)
 

@@ -28,11 +28,11 @@ int rl_nonblock(int fd)
 	return fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
 }
 
-/* Closes the descriptors of a device that was removed, but keeps their numbers, so that
- * the library can close them again: it closes the context when it next finds a device,
- * which may be never. Until they are closed the kernel can not end the removal of a
- * device whose driver has no disassociate_ucontext, as that of rxe. What stands in their
- * place can be neither read, written nor controlled. */
+/* Closes the descriptors of a removed device, but keeps their numbers in use, because the
+ * library closes them again when it next finds a device, which may never happen. While
+ * they are open, the kernel can not finish the removal of a device whose driver has no
+ * disassociate_ucontext, such as rxe. The descriptors that replace them can be neither
+ * read, written nor controlled. */
 int rl_let_go(struct ibv_context *ctx)
 {
 	int nothing = open("/dev/null", O_PATH | O_CLOEXEC);
@@ -97,8 +97,8 @@ int rl_can_resize(struct ibv_context *ctx)
 	return can;
 }
 
-/* Takes one event and acknowledges it: 1, 0 when there is none, or -EINTR when a signal
- * has interrupted the call. */
+/* Takes one event and acknowledges it. Returns 1, 0 when there is none, or -EINTR when a
+ * signal has interrupted the call. */
 int rl_next_async(struct ibv_context *ctx, struct rl_async *out)
 {
 	struct ibv_async_event ev;

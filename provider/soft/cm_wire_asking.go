@@ -195,8 +195,9 @@ type quote struct {
 	id   uint32 // of the connection or the lookup
 }
 
-// quoteOf reads a quote. A host may quote eight bytes of the UDP datagram only (RFC 792),
-// so that there is none. Linux quotes up to 548 bytes, as RFC 1812, 4.3.2.3, asks for.
+// quoteOf extracts a quote. It returns false if too little is quoted: a host may
+// quote only eight bytes of the UDP datagram (RFC 792). Linux quotes up to 548 bytes,
+// as RFC 1812, 4.3.2.3, requires.
 func quoteOf(quoted []byte) (q quote, ok bool) {
 	const mad = wire.BTHSize + wire.DETHSize
 	if len(quoted) < mad+wire.MADDataOffset+4 {
@@ -207,10 +208,11 @@ func quoteOf(quoted []byte) (q quote, ok bool) {
 	return quote{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// portClosed: the host of a peer says that nobody is there. Anybody can say so, in the
-// name of every host. So it counts only for a request that was sent there and that it
-// quotes, with the random id and the transaction; and never for a connection. Without a
-// quote the request ends when nobody answers.
+// portClosed handles an ICMP error which says that no process has the peer's port.
+// Anybody can forge such an error. So it affects only the request that it quotes,
+// with the random communication ID and the transaction ID, and only if that request
+// was sent to the host. It never affects a connection. Without a quote the request
+// ends when nobody answers.
 func (x *madExchange) portClosed(port *madPort, by netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
@@ -221,8 +223,8 @@ func (x *madExchange) portClosed(port *madPort, by netip.AddrPort, quoted []byte
 	}
 }
 
-// nobodyThere ends a request that waits for its answer, if it is the one that is
-// quoted.
+// nobodyThere fails the carrier's request if it is unanswered and is the quoted
+// request.
 func (c *wireCarrier) nobodyThere(at netip.AddrPort, q quote) {
 	m := &c.repeat.mad
 	waits := c.id != nil && c.id.phase == phaseRequestSent && asks(m)

@@ -155,7 +155,7 @@ func (w *madWorld) refused(by netip.Addr, quoted []byte) {
 // quoted returns the bytes that an ICMP error quotes of a message.
 func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madRoom), m, 0).Bytes() }
 
-// A refusal counts only for the request that it quotes.
+// An ICMP error affects only the request that it quotes.
 func TestForgedRefusals(t *testing.T) {
 	w := newMADWorld(t)
 	var sent wire.MAD
@@ -196,8 +196,8 @@ func TestForgedRefusals(t *testing.T) {
 	w.quiet()
 }
 
-// An ICMP message may quote only the beginning of a request. It counts if that has what
-// identifies the request.
+// An ICMP error may quote only the beginning of a request. It affects the request if
+// the quote has the fields that identify it.
 func TestQuotedRefusals(t *testing.T) {
 	w := newMADWorld(t)
 	var sent wire.MAD

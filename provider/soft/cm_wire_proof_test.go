@@ -349,8 +349,8 @@ func TestWireCMStrangersGetFewAnswers(t *testing.T) {
 	require.Equal(t, uint64(len(ask)*3*answersPerAddress), s.counter(cmAnswerDropped))
 }
 
-// A refusal ends a connection only if it names both communication ids. One that names
-// none of the passive side's, for its sender was never told, ends a request only.
+// A REJ ends a connection only if it names both communication IDs. A REJ without the
+// passive side's ID, which its sender may not know, ends only an unanswered request.
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADWorld(t)
 	active, passive := w.connected()

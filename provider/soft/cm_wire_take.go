@@ -174,9 +174,11 @@ func (c *wireCarrier) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peer != 0 && r.LocalID != c.peer:
-		return // The peer has told its id, so that it names it.
+		// The peer has sent its ID before, so a REJ of the peer names it.
+		return
 	case r.RemoteID != c.own && (c.id == nil || c.id.phase >= phaseEstablished):
-		return // A peer that is connected knows the id of this side.
+		// A connected peer knows the ID of this side, so its REJ names that.
+		return
 	}
 	if !c.askSmaller(&r) {
 		c.deliver(c.refusal(&r))

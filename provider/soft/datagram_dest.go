@@ -49,7 +49,8 @@ type datagramDest struct {
 
 var errPeerUser = errors.New("the queue pair number is held by a user who is not allowed")
 
-// dest returns the destination with the number, or nil if it can not be connected.
+// dest returns the destination with the number, or nil if no allowed queue pair has
+// the number.
 func (p *datagramPort) dest(qpn uint32) *datagramDest {
 	p.uses++
 	if d := p.dests[qpn]; d != nil {

@@ -233,8 +233,8 @@ func TestDialOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// A descriptor that nobody expects is a breach of the protocol, also when there is no
-// room for it.
+// An unexpected descriptor is a protocol error, also when the process has no room for
+// it.
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)

@@ -56,9 +56,8 @@ func (s spot) reserveAnyOnWildcard(ports portRange) (reservation, error) {
 }
 
 // reserveAnyOnAddress looks for the markers of wildcards instead of reading the table
-// of all sockets, which is long when there are many connections. On the address
-// itself the port may be shared by IDs that do not listen; tryFree does not take such
-// a port.
+// of all sockets, which is long when there are many connections. It may choose a port
+// that other IDs share on the same address; such IDs do not listen.
 func (s spot) reserveAnyOnAddress(ports portRange) (reservation, error) {
 	r, err := noReservation(), error(cm.ErrAddrNotAvailable)
 	for s.port = range ports.some(maxPortTries) {

@@ -11,8 +11,8 @@ import (
 )
 
 // A clashError says that an address is taken by a socket with the spot held. When it
-// comes from the search for a free port, held may be any spot that overlaps the
-// address.
+// comes from the search for a free port, the socket may have another spot that
+// overlaps held.
 type clashError struct {
 	err  error // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
 	held spot

@@ -96,9 +96,10 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// cutOff is why a packet arrived cut off. lacks says that descriptors are missing which
-// the caller had room for: the system drops those for which the process has none, and
-// does not say so (MSG_CTRUNC in recvmsg(2)).
+// cutOff returns the reason why a packet was truncated. lacks is true if fewer
+// descriptors arrived than the caller has room for. The system drops descriptors for
+// which the process has no room, and sets MSG_CTRUNC as if there were too many
+// (recvmsg(2)).
 func cutOff(lacks bool) error {
 	if lacks {
 		fd, err := newEventfd()

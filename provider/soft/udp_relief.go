@@ -46,7 +46,7 @@ func (r *udpRelief) init(u *udpSocket, fds []int) {
 
 // watch begins to receive from sockets. Epoll watches them, because there are many
 // and each has packets only now and then. If epoll has no room for a socket, it is
-// read when a timer of a queue pair fires; see drain.
+// read before a timer of the shard fires; see drain.
 func (r *udpRelief) watch(fds []int) {
 	for _, fd := range fds {
 		_ = r.u.link.s.watch(fd, unix.EPOLLIN, r)

@@ -92,7 +92,8 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// The peer goes on at once, so that it may be refused more often, or be back.
+	// The peer does not wait, so it may be refused more often by now, or be admitted
+	// again.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "no request of those refused is seen")
 	require.Equal(t, "refused", line())

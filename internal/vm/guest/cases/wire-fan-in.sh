@@ -1,5 +1,5 @@
 # A hundred connections from one kernel, each with a hundred messages of 4 KiB each way.
-# The kernel sends on all of them at once, more than a socket holds by default.
+# The kernel sends on all connections at once, more than a socket holds by default.
 [ $(cat /proc/sys/net/core/rmem_max) = 212992 ] # the default
 fan_in() {
 	ucmatose -s $PEER -c 100 -C 100 -S 4096 >/tmp/here || { cat /tmp/here; exit 1; }
@@ -8,7 +8,7 @@ fan_in() {
 }
 serve_there $go cmatose $soft -listen $PEER:7471 -conns 100 -count 100 -size 4096
 fan_in
-# The same with the larger buffers of a process that may have them (CAP_NET_ADMIN).
+# The same test with the larger buffers of a process with CAP_NET_ADMIN.
 there="/usr/bin/ip netns exec peer"
 serve_there $go cmatose $soft -listen $PEER:7471 -conns 100 -count 100 -size 4096
 fan_in
