@@ -26,12 +26,12 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 }
 
 // Listen starts taking requests for the address the ID was bound to. An ID bound to a
-// wildcard takes requests for the addresses of all devices. They arrive as
-// ConnectRequest. backlog is how many may wait to be fetched, 0 or less meaning
-// DefaultBacklog; the transport may have a lower limit. Beyond it, requests of the
-// TCP port space are dropped for the peer to repeat, those of UDP refused. Serves
-// returns the addresses at which requests are taken; these may be fewer than the
-// caller asked for. Source: rdma_listen(3).
+// wildcard takes requests for the addresses of all devices. Requests arrive as
+// ConnectRequest events. backlog is how many requests may wait to be fetched, 0 or
+// less meaning DefaultBacklog; the transport may have a lower limit. Further requests
+// are dropped in the TCP port space, where the peer repeats them, and refused in the
+// UDP port space. Serves returns the addresses at which requests are taken; these may
+// be fewer than the caller asked for. Source: rdma_listen(3).
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {
 		if backlog <= 0 {

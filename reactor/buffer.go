@@ -9,7 +9,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // loop only, except that the holder may use the bytes anywhere. The memory ends
 // with the loop: see Handler.OnShutdown.
 type Buffer struct {
-	chunk  *chunk // the chunk that the memory belongs to
+	chunk  *chunk // chunk that the buffer is cut from
 	memory []byte // nil once the memory was given back to the system
 	length int
 	sge    [1]verbs.SGE // all of memory

@@ -134,7 +134,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.part(w.dialed[6])
 	later := func() {
 		reactor.Skip(w.server, reactor.TrimEvery)
-		for range 200 { // more turns than one round of trim takes
+		for range 200 { // more turns than a round of trim has steps
 			reactor.Skip(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
 			require.NoError(t, err)

@@ -70,7 +70,7 @@ func TestKeepaliveSparesASlowPeer(t *testing.T) {
 	for ; p.dialed.Send([]byte("x")) == nil; sent++ {
 	}
 	for range 5 {
-		late(t, p.client, 2*time.Hour, func() {}) // the server makes no turn
+		late(t, p.client, 2*time.Hour, func() {}) // only the client makes turns
 	}
 	require.EqualValues(t, 1, probes(t, p.client))
 	require.Equal(t, reactor.StateOpen, p.dialed.State())

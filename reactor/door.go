@@ -146,7 +146,7 @@ func (l *Loop) admit(req *ConnRequest) {
 // refuse rejects a request without asking the application, because all loops are
 // known to be full.
 func (l *Loop) refuse(req *ConnRequest) {
-	if !req.decide(byEngine) { // another decision came first
+	if !req.decide(byEngine) { // the request was decided meanwhile
 		return
 	}
 	l.stats.NoResources++

@@ -29,7 +29,7 @@ type seat struct {
 // A shortage says when a seat had no room.
 type shortage struct {
 	conns int64     // connections of the loop, without the refused one
-	tried time.Time // time of the last attempt
+	tried time.Time // when a connection was last tried there
 }
 
 // note records that the seat had no room for a connection in addition to conns

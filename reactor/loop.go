@@ -43,7 +43,7 @@ type Loop struct {
 	shown   *Buffer   // the message that OnMessage is handling
 	load    atomic.Int64
 
-	probeTurn uint64 // the last turn in which mayProbe was called
+	probeTurn uint64 // turn in which mayProbe was last called
 	probes    int    // number of probes that mayProbe has counted in that turn
 
 	stats     Stats

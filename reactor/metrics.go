@@ -80,15 +80,13 @@ type Stats struct {
 	Flushes       uint64 // requests flushed
 	Keepalives    uint64 // probes sent
 
-	Conns        uint64 // open, opening or closing now
-	Dials        uint64
-	DialErrors   uint64
-	Requests     uint64 // brought to OnConnectRequest
-	Accepts      uint64 // requests accepted
-	AcceptErrors uint64 // that did not open
-	// NoResources counts requests refused with cm.RejectNoResources, whether the
-	// application had accepted them or not.
-	NoResources   uint64
+	Conns         uint64 // connections open, opening or closing now
+	Dials         uint64
+	DialErrors    uint64
+	Requests      uint64 // requests passed to OnConnectRequest
+	Accepts       uint64 // requests accepted
+	AcceptErrors  uint64 // accepted requests that did not open
+	NoResources   uint64 // requests refused with cm.RejectNoResources, before or after Accept
 	Rejects       uint64 // requests rejected
 	Expired       uint64 // requests that nobody answered in time
 	Opened        uint64 // connections

@@ -55,7 +55,7 @@ func (p *narrow) adopt(id cm.TransportID) cm.TransportID {
 type narrowDevice struct {
 	weakDevice
 	mu    sync.Mutex
-	cqs   int   // open completion queues
+	cqs   int   // number of open completion queues
 	async error // error that NextAsync returns, or nil
 }
 

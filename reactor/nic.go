@@ -13,8 +13,8 @@ type nic struct {
 	dev     verbs.Device
 	pd      verbs.PD
 	group   *cq.Group
-	queues  []*completionQueue // the first queue stays open as long as the nic
-	next    int                // index of the queue that poll begins with
+	queues  []*completionQueue // queues[0] stays open as long as the nic
+	next    int                // index in queues at which the next poll begins
 	slab    slab
 	shared  *sharedRecv // the shared receive queue; nil if each connection has its own
 	mrs     []verbs.MR  // memory regions of Loop.Alloc

@@ -22,16 +22,16 @@ const (
 // sending. It grows by chunks, and trim gives unused memory back to the system.
 type slab struct {
 	pd    verbs.PD
-	size  int // bytes of a buffer
+	size  int // size of a buffer in bytes
 	huge  bool
 	grown func() // called after each new chunk; may be nil
 
 	chunks []*chunk
 	all    []*Buffer // buffers by index; nil for a buffer whose memory was given back
-	count  int       // buffers with memory
+	count  int       // number of buffers that have memory
 
 	current *chunk // the chunk that get takes from; nil if pick has to choose one
-	lowest  int    // no chunk before this index has a free buffer
+	lowest  int    // index before which no chunk has a free buffer
 
 	cursor int // index of the chunk that trim looks at next
 }
@@ -41,14 +41,14 @@ type slab struct {
 // memory takes them over.
 type chunk struct {
 	slab    *slab
-	pos     int      // index in slab.chunks
+	pos     int      // index of the chunk in slab.chunks
 	base    int      // index of the first buffer
-	count   int      // number of buffers
-	mr      verbs.MR // nil if the memory was given back
+	count   int      // number of buffers of the chunk
+	mr      verbs.MR // memory of the chunk; nil if it was given back
 	buffers []Buffer
 
-	free *Buffer // list of the free buffers
-	used int     // number of buffers that are not in that list
+	free *Buffer // list of the chunk's free buffers
+	used int     // number of the chunk's buffers that are not free
 
 	touched bool    // pick has chosen this chunk since the last round of trim
 	cold    *Buffer // head of the free list when memory was last discarded

@@ -50,7 +50,7 @@ func (s *slab) trim() (more bool, err error) {
 // refers to after Release has no bytes.
 func (s *slab) vacate(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
-		c.touched = true // another attempt is made in a later round
+		c.touched = true // so that another attempt is made in a later round
 		return err
 	}
 	for i := range c.buffers {
@@ -82,7 +82,7 @@ func (s *slab) shorten() {
 // reports whether it was the last step.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		c.cold = c.free // buffers released later are put before this one
+		c.cold = c.free // buffers released later are put in front of this one
 	}
 	stride, calls := c.slab.stride(), 0
 	for c.scanned < c.count && calls < maxDiscards {

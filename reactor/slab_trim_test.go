@@ -144,7 +144,7 @@ func TestSlabSurvivesARefusalToClose(t *testing.T) {
 // paged is memory that records which of its pages were discarded.
 type paged struct {
 	*heapMR
-	absent []bool // absent pages by index
+	absent []bool // whether a page is absent, by its index
 	calls  int
 	refuse error
 }

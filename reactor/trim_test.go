@@ -75,7 +75,7 @@ func TestMemoryFollowsUse(t *testing.T) {
 	drive(t, func() bool { return server.Conns() == stay && client.Conns() == stay }, client, server)
 	pass(t, server)
 	pass(t, server)
-	used := stay * messages * 4096 // the buffers posted for the next messages
+	used := stay * messages * 4096 // bytes of the buffers posted for the next messages
 	require.LessOrEqual(t, residentBytes(t, server), used+used/4)
 	require.Less(t, server.Stats().BufferBytes, uint64(conns*messages*4096))
 

@@ -15,7 +15,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type Queue struct {
 	head, tail *entry
 	count      int
-	objects    map[any]*entry // entries by subject, linked by sibling
+	// objects has the entries by subject; those of one subject are linked by sibling.
+	objects map[any]*entry
 }
 
 // An entry is one waiting event.

@@ -19,7 +19,7 @@ func scribble(a *attacker) error {
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	defer func() { _, _ = c.finish() }() // its own losses do not matter
+	defer func() { _, _ = c.finish() }() // the client's own losses do not matter
 	err := scribbleForever(a)
 	tally := c.report().Tally
 	a.count(func(n *Attack) { n.Admitted, n.Refused = tally.Opened, tally.Ends })
@@ -74,7 +74,7 @@ func (a *attacker) scribbleOver(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			clear(b) // the counters begin with zero
+			clear(b) // zero is the initial value of the rings' counters
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))
 		if err != nil {

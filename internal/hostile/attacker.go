@@ -22,8 +22,8 @@ type attacker struct {
 	rand   *rand.Rand // used by the goroutine of the attack only
 	ctx    context.Context
 	stop   context.CancelFunc
-	done   *event // happens when the rounds of the attack are over
-	ended  *event // happens when the attack has returned
+	done   *event // an event: the rounds of the attack are over
+	ended  *event // an event: the attack has returned
 
 	mu     sync.Mutex
 	counts Attack

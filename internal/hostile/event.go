@@ -8,7 +8,7 @@ import "sync"
 // goroutine.
 type event struct {
 	once sync.Once
-	done chan struct{} // closed when it has happened
+	done chan struct{} // closed when the event has happened
 }
 
 func newEvent() *event { return &event{done: make(chan struct{})} }

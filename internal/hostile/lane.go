@@ -15,10 +15,10 @@ import (
 type laneState uint8
 
 const (
-	laneIdle    laneState = iota // no connection, and no dial
-	laneDialing                  // dialed, and neither open nor refused
-	laneOpen                     // open, messages are sent
-	laneClosing                  // closed by this side, OnClose is still to come
+	laneIdle    laneState = iota // the lane has no connection, and has not dialed
+	laneDialing                  // the lane has dialed, and the connection is neither open nor refused
+	laneOpen                     // the connection is open, and messages are sent
+	laneClosing                  // this side has closed the connection, and OnClose is still to come
 )
 
 // A lane is a sequence of connections to the server. When a connection ends, the lane
@@ -29,7 +29,7 @@ type lane struct {
 	spare  bool           // the attack may end its connections: see Spec.Expendable
 	seed   uint64
 	state  laneState
-	conn   *reactor.Conn // not nil from laneOpen to laneClosing
+	conn   *reactor.Conn // the connection; nil unless state is laneOpen or laneClosing
 	dialed time.Time     // time of the last dial
 	tried  bool          // the first connection has opened, or has failed
 
@@ -127,7 +127,7 @@ func (l *lane) pump() {
 		}
 		err := l.conn.Send(message(l.out[:], l.seed, l.sent))
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // the next tick tries again
+			return // OnTick tries again
 		}
 		if err != nil {
 			// The connection is ending already, or Abort ends it; OnClose follows in both

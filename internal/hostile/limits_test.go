@@ -40,7 +40,7 @@ func TestCrowdOfOneUser(t *testing.T) {
 	require.Less(t, sc.usage().Mappings, 16<<10)
 	admitted(sc, hostile.Spec{})
 	crowd.Kill()
-	sc.slack = 200 // the buffers of 2,500 connections
+	sc.slack = 200 // mappings for the buffers of 2,500 connections
 	sc.grewBy(256 * mebi)
 	sc.end()
 }

@@ -58,7 +58,7 @@ func TestHonestRequest(t *testing.T) {
 	sc := begin(t, hostile.Spec{})
 	did := sc.attack(hostile.RoleForger, sameUser, hostile.Spec{Rounds: 20, Honest: true})
 	t.Logf("%+v", did)
-	require.NotZero(t, did.Admitted) // not 20, because a port may be taken by chance
+	require.NotZero(t, did.Admitted) // fewer than 20 may be admitted, because a port may be taken by chance
 	require.Zero(t, did.Refused)
 	sc.end()
 }

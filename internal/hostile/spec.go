@@ -79,8 +79,8 @@ type order string
 
 // Orders. The child answers each with one Note.
 const (
-	orderReport order = "report" // answer with the counters
-	orderAwait  order = "await"  // answer when the rounds of the attack are over
+	orderReport order = "report" // order to answer with the counters
+	orderAwait  order = "await"  // order to answer when the rounds of the attack are over
 	orderFinish order = "finish" // finish, answer with the final counters, and exit
 )
 
@@ -129,15 +129,15 @@ type ServerState struct {
 	Goroutines int
 	// Longest is the duration of the longest turn of the server's loop.
 	Longest  time.Duration
-	Counters map[string]uint64 // counters of the device; see package soft
+	Counters map[string]uint64 // counters of the device by name; see package soft
 }
 
 // An Attack has the counters of an attacker.
 type Attack struct {
-	Rounds        uint64 // rounds of the attack
+	Rounds        uint64 // rounds of the attack that were finished
 	Sent          uint64 // packets, requests or writes sent
 	SentBytes     uint64
-	Received      uint64 // packets received
+	Received      uint64 // packets received from the server
 	ReceivedBytes uint64
 	Admitted      uint64 // connections opened, or requests accepted
 	Refused       uint64 // connections that were refused or closed by the server

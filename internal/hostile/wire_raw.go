@@ -99,7 +99,7 @@ type wirePeer struct {
 	*wireSocket
 	server netip.AddrPort
 	guid   uint64
-	id     uint32 // communication ID
+	id     uint32 // communication ID of the peer
 	qpn    uint32
 	first  psn.Value // sequence number of the server's first request
 

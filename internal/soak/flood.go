@@ -17,7 +17,7 @@ import (
 // floodSpec is the measured flood: 60,000 requests from 250 addresses, 10,000 a
 // second or as many as the machine can send.
 var floodSpec = hostile.Spec{
-	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond, // a round takes 3 ms more to send
+	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond, // sending a round takes 3 ms more
 }
 
 // quietTime is how long connections are made before the flood, for comparison.

@@ -116,7 +116,7 @@ func restartServer(ctx context.Context, s *site) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // the attacks are over
+			return nil // the time of the attacks is over
 		}
 	}
 	return errDeaf

@@ -23,7 +23,7 @@ type reading struct {
 
 // A record prints all readings, and keeps those that the verdict compares.
 type record struct {
-	mu    sync.Mutex // guards out
+	mu    sync.Mutex // guards writes to out
 	out   io.Writer
 	began time.Time
 	sites []*site

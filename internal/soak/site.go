@@ -39,9 +39,9 @@ type site struct {
 	// steady keeps its connections, and churn closes each after a few messages.
 	steady, churn *hostile.Process
 
-	mortal     *hostile.Process // server that restartServer kills
+	mortal     *hostile.Process // the server that restartServer kills
 	mortalAddr netip.AddrPort
-	widow      *hostile.Process // client of mortal, which must connect again
+	widow      *hostile.Process // the client of mortal; it must connect again
 }
 
 func newSite(name string, path soft.Path, o *options) *site {
@@ -75,7 +75,7 @@ func (s *site) begin() (err error) {
 // has ended.
 const (
 	fixedAddrs = 30
-	allAddrs   = 254 // see hostile.Addr
+	allAddrs   = 254 // number of addresses that hostile.Addr returns
 )
 
 // newAddr returns an address of the host that no other process of the program has.

@@ -55,8 +55,8 @@ const (
 // packet with any identification.
 type IdentWindow struct {
 	last    identMark
-	odd     identMark // the last packet, if it did not fit
-	misfits uint8     // packets in a row that did not fit
+	odd     identMark // the last packet, if it did not fit the window
+	misfits uint8     // number of packets in a row that did not fit the window
 	// packets with 0 since the last one of identTrain or more; at most identZeros
 	zeros   uint8
 	started bool

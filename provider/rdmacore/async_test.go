@@ -18,7 +18,7 @@ type fakeQP struct{ verbs.QP }
 // return.
 type source struct {
 	events []rdmacore.RawAsync
-	errors []unix.Errno // returned before the next event
+	errors []unix.Errno // errors that take returns before the next event
 }
 
 func (s *source) take(raw *rdmacore.RawAsync) int32 {

@@ -21,7 +21,7 @@ type cq struct {
 	life     life // its users are queue pairs, one for each of their queues
 
 	unacked atomic.Int64 // events taken from the channel and not given back
-	arms    atomic.Int64 // arms of this CQ whose event was not taken yet
+	arms    atomic.Int64 // number of arms of this CQ whose event was not taken yet
 	broken  atomic.Bool  // overrun: the device said so
 
 	guard // over what follows

@@ -30,7 +30,7 @@ const (
 // counted.
 type accessSource struct {
 	addr netip.Addr // wire path: the IPv4 address, or the /64 network of the IPv6 address
-	uid  uint32     // local path: the user
+	uid  uint32     // the user of a local source
 	// local path: the process, if its user is root or the user of this process
 	pid int32
 }
@@ -62,7 +62,7 @@ type accessLimit struct {
 
 // accessErrors is the record of one source.
 type accessErrors struct {
-	count  int           // errors without a wait, up to freeAccessErrors
+	count  int           // number of errors that caused no wait, up to freeAccessErrors
 	wait   time.Duration // length of the last wait
 	until  time.Time     // end of the last wait
 	forget time.Time     // time at which the record expires

@@ -48,7 +48,7 @@ func setAddr(t *testing.T, addr netip.Addr, add bool) {
 	request := order.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body)))
 	request = order.AppendUint16(request, kind)
 	request = order.AppendUint16(request, flags)
-	request = append(request, make([]byte, 8)...) // sequence number and port ID
+	request = append(request, make([]byte, 8)...) // sequence number and port ID of struct nlmsghdr
 	request = append(request, body...)
 
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)

@@ -17,7 +17,7 @@ import (
 // never lost, so it is sent once; what is waited for is the peer's application.
 const (
 	requestTimeout = 16 * 4608 * time.Millisecond // REQ, and DREQ of the active side
-	answerTimeout  = 16 * 4096 * time.Millisecond // for SIDR_REQ, and for DREQ of the passive side
+	answerTimeout  = 16 * 4096 * time.Millisecond // timeout of SIDR_REQ, and of DREQ of the passive side
 	// confirmTimeout, 49 s, is how long a reply waits to be confirmed. The kernel waits
 	// for sixteen times 4.1 s. This device waits for twelve times 4.1 s, so that the
 	// memory of a flood of requests is free again within a minute.

@@ -60,8 +60,8 @@ const (
 	phaseRequested         // passive: a request is in
 	phaseReplySent         // passive: REP is out, RTU is awaited
 	phaseEstablished
-	phaseLeaving // DREQ was sent
-	phaseLeft    // DREQ was received, and is to be answered
+	phaseLeaving // this side has sent DREQ
+	phaseLeft    // the peer has sent DREQ, which is to be answered
 	// passive: the peer went before its request was answered; Accept reports it
 	phaseWithdrawn
 	phaseOver // refused, timed out or disconnected: no message is expected

@@ -104,7 +104,7 @@ type lookupReplyMsg struct {
 	byApplication bool
 	private       []byte
 
-	user bool // as in rejectMsg
+	user bool // like rejectMsg.user
 }
 
 func (*requestMsg) kind() messageKind      { return kindREQ }
@@ -128,7 +128,8 @@ type carrier interface {
 	send(m message) error
 	// hungUp tells the queue pair that the peer went without a word.
 	hungUp()
-	// credentials returns those of the process at the other end, if they are known.
+	// credentials returns the credentials of the process at the other end, if they are
+	// known.
 	credentials() (cm.Credentials, bool)
 	// mute ends what is delivered; sending goes on.
 	mute()

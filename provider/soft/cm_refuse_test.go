@@ -241,7 +241,7 @@ func TestLookupListenerVanishes(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
 	active := client.connecting(cm.UDP, l.LocalAddr(), nil)
-	require.NoError(t, l.Close()) // before the listener has looked at the lookup
+	require.NoError(t, l.Close()) // the listener has not looked at the lookup yet
 	wantRefusal(client, active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 }

@@ -25,9 +25,9 @@ type options struct {
 	tos           uint8
 	reuse         bool
 	afOnly        bool
-	ackTimeout    uint8 // code of 5 bits, valid if ackTimeoutSet
+	ackTimeout    uint8 // code of the ACK timeout, 5 bits; valid if ackTimeoutSet
 	ackTimeoutSet bool
-	minRNRTimer   uint8 // code of 5 bits
+	minRNRTimer   uint8 // code of the minimum RNR timer, 5 bits
 }
 
 // SetOption sets one option. On a bound ID, AFONLY and REUSEADDR change the name that

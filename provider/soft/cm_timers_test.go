@@ -23,7 +23,7 @@ func TestAckTimeoutCode(t *testing.T) {
 		{17, 17, 19}, // the delay is half of twice the lifetime, so it counts
 		{17, 18, 19},
 		{17, 19, 20},
-		{17, 20, 20}, // here twice the lifetime is too short to count
+		{17, 20, 20}, // twice the lifetime is too short here to count
 		{0, 0, 2},
 		{31, 31, 31},
 	} {

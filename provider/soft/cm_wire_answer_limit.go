@@ -27,8 +27,8 @@ type answerLimit struct {
 // a thousand clients of a server that has not started, gets its answers over some
 // seconds. Linux sends a thousand ICMP errors in a second (icmp_msgs_per_sec).
 const (
-	answersPerSecond  = 2048 // for all sources; also the largest burst
-	answersPerAddress = 256  // for each source; also the largest burst
+	answersPerSecond  = 2048 // rate for all sources together, and largest burst
+	answersPerAddress = 256  // rate for each source, and largest burst
 	answerPlaces      = 4096
 )
 

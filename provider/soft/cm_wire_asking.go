@@ -75,7 +75,7 @@ func (s *askingSocket) send(m *wire.MAD, to netip.Addr) {
 	var flow wire.Flow
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	flow.Set(s.local, peer)
-	flow.Seal(p, 0) // 0 is the identification: see udpOutlet
+	flow.Seal(p, 0) // the identification is 0: see udpOutlet
 	name := sockaddr(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
@@ -142,7 +142,7 @@ const errorBatch = 64
 // byte after the UDP header.
 func (s *askingSocket) takeErrors(to func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madRoom]byte
-	var control [512]byte // room for an error and the address of its sender
+	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
@@ -192,7 +192,7 @@ const (
 type quote struct {
 	attr wire.Attribute
 	tid  uint64
-	id   uint32 // of the connection or the lookup
+	id   uint32 // communication ID, or request ID of a lookup
 }
 
 // quoteOf extracts a quote. It returns false if too little is quoted: a host may

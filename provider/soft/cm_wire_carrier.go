@@ -56,7 +56,7 @@ func dialWire(i *id, m message) error {
 	if r, ok := m.(*requestMsg); ok {
 		r.mtu = c.port.mtu
 		i.terms.mtu = r.mtu
-		i.expect(requestTimeout) // until the peer confirms that it has the request
+		i.expect(requestTimeout) // the timeout lasts until the peer confirms that it has the request
 	}
 	if !c.mayAsk() {
 		return nil

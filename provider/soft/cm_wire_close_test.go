@@ -52,7 +52,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 		cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.listen(ps, "127.9.3.2:0", 0)
-		var ids [40]*cm.ID // more than one call of the system receives
+		var ids [40]*cm.ID // so many that receiving them takes more than one system call
 		for i := range ids {
 			ids[i] = client.connectingFrom(ps, "127.9.3.1", l.LocalAddr())
 		}

@@ -28,8 +28,8 @@ type madExchange struct {
 
 	mu       sync.Mutex
 	ports    map[netip.Addr]*madPort
-	carriers map[uint32]*wireCarrier  // by own communication id, or request id
-	byPeer   map[peerKey]*wireCarrier // by the peer's communication id
+	carriers map[uint32]*wireCarrier  // carriers by own communication ID, or by request ID of a lookup
+	byPeer   map[peerKey]*wireCarrier // carriers by the peer's communication ID
 	// byQP has the carriers by the peer's queue pair, until the connection is over.
 	byQP     map[peerKey]*wireCarrier
 	lookups  map[lookupKey]*wireCarrier     // of the asked side, until answered

@@ -102,7 +102,7 @@ func (f *floodWorld) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time
 // heapInUse returns the size of the live heap.
 func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // frees what finalizers have released
+	runtime.GC() // a second run frees what finalizers have released
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
@@ -180,7 +180,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
 	}
-	f.tick(time.Millisecond) // delivers the last RTU
+	f.tick(time.Millisecond) // the server receives the last RTU
 	require.Len(t, f.open, 20)
 	require.Greater(t, f.counter(cmRequestDropped), uint64(f.strangers/2))
 	for range 600 {

@@ -14,19 +14,19 @@ import (
 // no room are dropped: the peer repeats them.
 type wireGate struct {
 	x        *madExchange
-	ch       *channel // guarded by the exchange's lock
+	ch       *channel // channel of the listener; guarded by the exchange's lock
 	id       *id
 	spot     spot
 	service  wire.ServiceID
 	places   wirePlaces
-	watch    *addressWatch // follows the addresses of a wildcard; else nil
+	watch    *addressWatch // watch of the addresses of a wildcard; else nil
 	watchErr error         // error because of which later addresses are not noticed, or nil
 	open     bool
-	closed   bool // guarded by the exchange's lock
+	closed   bool // the gate was closed; guarded by the exchange's lock
 	// waiting has the requests that the channel has not looked at yet. It is guarded by
 	// the exchange's lock.
 	waiting map[*newcomer]struct{}
-	half    halfOpenTable // guarded by the exchange's lock
+	half    halfOpenTable // half-open connections; guarded by the exchange's lock
 }
 
 // openWireGate opens the gate of a listener on the address that it is bound to, or on
@@ -63,7 +63,7 @@ func (g *wireGate) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = g.watch.move(to, g.ch) // undo the move of the watch
+			_ = g.watch.move(to, g.ch) // moves the watch back; g.ch has watched it before
 			return err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 type halfOpen struct {
 	c          *wireCarrier
 	since      time.Time
-	source     *halfOpenSource // nil while it is in no table
+	source     *halfOpenSource // source in the table; nil if the halfOpen is in no table
 	prev, next *halfOpen       // list of the source's half-open connections, oldest first
 }
 
@@ -23,7 +23,7 @@ type halfOpenSource struct {
 	key            netip.Addr
 	count          int
 	oldest, newest *halfOpen
-	index          int // position in the heap
+	index          int // position in halfOpenTable.busiest
 }
 
 // A halfOpenTable has the half-open connections of one listener. Their number is

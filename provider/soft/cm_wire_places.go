@@ -14,7 +14,7 @@ import (
 // them.
 type wirePlace struct {
 	addr netip.Addr
-	port *madPort // nil if the address is not served
+	port *madPort // UDP port of the address; nil if it is not served
 	err  error    // why the address is not served
 }
 

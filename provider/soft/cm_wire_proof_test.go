@@ -158,7 +158,7 @@ func TestWireCMEvicts(t *testing.T) {
 	accepted := s.asked(l, 0)
 	s.accept(accepted, nil)
 	fetched := s.asked(l, 1)
-	s.ask(s.another(l, 2)) // this request is not fetched
+	s.ask(s.another(l, 2)) // the application does not fetch this request
 	x := s.server.p.dev.mads
 	require.Len(t, x.carriers, 3)
 
@@ -169,8 +169,8 @@ func TestWireCMEvicts(t *testing.T) {
 		s.heard = nil
 		s.inject(&m, other, serverAddr)
 		other = other.Next()
-		s.settle() // takes the request
-		s.settle() // evicts the victim
+		s.settle() // the server takes the request
+		s.settle() // the server evicts the victim
 	}
 	askOther()
 	require.Len(t, s.heard, 1)
@@ -223,7 +223,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
 		r := s.another(l, n)
 		s.ask(r)
-		s.settle() // evicts another request
+		s.settle() // the server evicts another request
 		for !s.server.tc.queue.empty() {
 			ev := s.server.next()
 			id, typ := ev.ID, ev.Type

@@ -91,7 +91,7 @@ func (r *repeater) fire() {
 			// Without an ID nothing starts the repeater again.
 			r.c.drop()
 		}
-		return // until goOn is called
+		return // the repeater stops until goOn is called
 	}
 	if asks(&r.mad) && !r.c.mayAsk() {
 		return

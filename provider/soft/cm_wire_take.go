@@ -114,7 +114,7 @@ func (c *wireCarrier) onREP(m *wire.MAD) {
 	case c.id.phase == phaseRequestSent && c.id.ps == cm.TCP && c.accepts(&r):
 		c.deliver(parseREP(&r))
 		if c.id.phase == phaseEstablished {
-			c.repeat.startReady() // deliver has stopped the repeater
+			c.repeat.startReady() // because deliver has stopped the repeater
 		}
 	case again && c.ready && c.id.phase == phaseEstablished:
 		c.repeat.now()

@@ -100,7 +100,7 @@ type Config struct {
 
 const (
 	maxVectors       = 1024
-	maxConnsPerUser  = 1 << 20 // the maximum number of queue pairs of a device
+	maxConnsPerUser  = 1 << 20 // no device has more queue pairs than this
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
@@ -111,7 +111,7 @@ const (
 	// The default is half of what a loop of the reactor takes by default, so that no
 	// single address can fill a loop.
 	defaultConnsPerAddress = 4096
-	maxConnsPerAddress     = 1 << 20 // the maximum number of queue pairs of a device
+	maxConnsPerAddress     = 1 << 20 // no device has more queue pairs than this
 )
 
 // withDefaults returns a checked deep copy in which zero values are replaced by their

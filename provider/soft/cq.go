@@ -21,7 +21,7 @@ type cq struct {
 	ring       []cqe      // grows to the depth as it is needed
 	head, tail uint32     // counters; they wrap
 	depth      int
-	// free places of the ring: depth, less the places of dst while dst is filled
+	// room is the capacity of the ring: depth, less the places of dst while dst is filled.
 	room      int
 	fullPolls int  // polls that were satisfied from the ring; see driveIsDue
 	overrun   bool // the CQ has overrun; see cq_overrun.go
@@ -237,7 +237,7 @@ func (c *cq) drain(dst []verbs.WC) (n int) {
 			n++
 		}
 		e.from.held--
-		e.from = nil // so that a closed queue pair can be collected
+		e.from = nil // the garbage collector can free a closed queue pair
 	}
 	return n
 }

@@ -40,11 +40,11 @@ const (
 type datagramDest struct {
 	p       *datagramPort
 	qpn     uint32
-	fd      int // -1 in state refused
+	fd      int // connected socket; -1 in state refused
 	queue   packetQueue
 	retry   timer
 	tries   int
-	lastUse uint64 // value of the port's uses at the last use
+	lastUse uint64 // value of datagramPort.uses at the last use
 }
 
 var errPeerUser = errors.New("the queue pair number is held by a user who is not allowed")

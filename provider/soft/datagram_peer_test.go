@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The last datagram for a sink has lastNumber. It maps to a place in the sender's
-// memory that no other number uses.
+// lastNumber is the number of the last datagram for a sink. The datagram uses the last
+// place of the sender's memory.
 const lastNumber = 1<<30 | 511
 
 // sinkBuffers is how many receive buffers a sink has.

@@ -27,7 +27,7 @@ const (
 type datagramSource struct {
 	p       *datagramPort
 	fd      int
-	lastUse uint64 // value of the port's uses at the last use
+	lastUse uint64 // value of datagramPort.uses at the last use
 }
 
 // onReady accepts connections when the listening socket is ready.

@@ -225,7 +225,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		switch typ {
 		case cm.ConnectRequest:
 			s.createQP(id)
-			_ = id.Accept(nil) // it fails if the peer has gone
+			_ = id.Accept(nil) // Accept fails if the peer has gone
 			s.endLater(id)
 		case cm.Disconnected:
 			require.NoError(t, id.Disconnect())

@@ -32,10 +32,10 @@ type mappingLimit struct {
 	counts *counters // counters of the device
 
 	mu      sync.Mutex
-	own     int       // mapped segments
+	own     int       // number of mapped segments
 	ceiling int       // maximum number of segments, as of the last count
 	next    int       // number of segments at which the mappings are counted again
-	counted time.Time // time of the last count
+	counted time.Time // time of the last count of mappings
 }
 
 const (

@@ -65,7 +65,7 @@ type mr struct {
 	key    uint32
 	access verbs.Access
 	mapped []byte // what is ours to unmap: buf, or more where pages are huge
-	huge   bool   // mapped in huge pages
+	huge   bool   // mapped consists of huge pages
 
 	dead   atomic.Bool
 	inside atomic.Int32 // remote operations that touch buf at this moment

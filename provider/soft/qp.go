@@ -23,9 +23,10 @@ type qp struct {
 	caps      verbs.QPCaps
 	signalAll bool
 
-	state   verbs.QPState
-	closed  atomic.Bool // set with the shard held; an ID reads it without
-	drained bool        // AsyncSQDrained was raised since the state became SQD
+	state verbs.QPState
+	// set with the shard held; the queue pair's ID reads it without holding it
+	closed  atomic.Bool
+	drained bool // AsyncSQDrained was raised since the state became SQD
 	attr    verbs.QPAttr
 
 	sq sendQueue

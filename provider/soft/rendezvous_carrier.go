@@ -19,7 +19,7 @@ import (
 type localCarrier struct {
 	ch *channel
 	id *id // nil while the request is awaited
-	fd int // owned by the carrier; -1 if there is none
+	fd int // socket, owned by the carrier; -1 if there is none
 
 	// peer is the process at the other end; it is valid once the socket is connected.
 	peer      cm.Credentials
@@ -35,7 +35,7 @@ type localCarrier struct {
 	// The descriptors that go, or came, with the reply.
 	passed []int
 
-	claim claim // counts the client of the accepting side
+	claim claim // claim of the client, on the accepting side
 }
 
 // Descriptors in the order in which they are passed.

@@ -13,7 +13,7 @@ import (
 // connection is made, it also reserves a descriptor for it. The zero value claims
 // nothing.
 type claim struct {
-	dev  *device // nil: claims nothing
+	dev  *device // device of the claim; nil if the claim is empty
 	uid  uint32
 	room int // a descriptor reserved for the doorbell; -1 once it was closed
 }
@@ -59,7 +59,7 @@ func (g *localGate) refuseForRoom(fd int, cause counterID) {
 	if g.id.ps == cm.UDP {
 		m = &lookupReplyMsg{status: cm.SIDRNoQP}
 	}
-	_ = sendPacket(fd, encode(m), nil) // it fails if the client has left
+	_ = sendPacket(fd, encode(m), nil) // sending fails if the client has left
 	_ = unix.Close(fd)
 	dev.spare.fill()
 }

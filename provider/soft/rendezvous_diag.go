@@ -164,7 +164,7 @@ func (s *diagSearch) takeAll(b []byte) (done bool, err error) {
 			if err := s.take(b[unix.SizeofNlMsghdr:size]); err != nil {
 				return false, err
 			}
-		default: // NLMSG_ERROR
+		default: // the message is NLMSG_ERROR or unknown
 			return false, errNoDiag
 		}
 		b = b[min(align4(size), len(b)):]

@@ -25,13 +25,13 @@ import (
 type localDial struct {
 	c       *localCarrier
 	request message
-	again   deadline // fires to retry a listener whose backlog is full
+	again   deadline // timer of the next round, when a listener's backlog is full
 	tries   int      // number of rounds over all names
 
 	// skipped marks the names that are not tried again, by index in targets: a process of
 	// a user who is not allowed listens on them.
 	skipped [maxTargets]bool
-	foreign *cm.UserError // the first skipped process; nil if there is none
+	foreign *cm.UserError // error for the first skipped process; nil if there is none
 }
 
 const (

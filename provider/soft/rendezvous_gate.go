@@ -117,7 +117,7 @@ func (g *localGate) letIn(fd int) {
 	c.limit.fire = func(time.Time) { c.sendAway() }
 	if g.ch.watch(fd, c) != nil {
 		c.claim.drop()
-		g.refuseForRoom(fd, noDescriptorsErr) // epoll has reached a limit
+		g.refuseForRoom(fd, noDescriptorsErr) // epoll has no room for another descriptor
 		return
 	}
 	if len(g.clients) >= maxClients {
@@ -133,7 +133,7 @@ func (g *localGate) letIn(fd int) {
 // it.
 func (g *localGate) refuseUser(fd int) {
 	g.ch.dev.local.inc(rcvdUserErr)
-	// It fails if the process has left.
+	// Sending fails if the process has left.
 	_ = sendPacket(fd, encode(g.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
@@ -150,7 +150,7 @@ func (c *client) readable() {
 	case c.checkSource(m) != nil:
 		c.refuseSource()
 	case c.hasToWait():
-		_ = c.send(c.gate.id.refusal(cm.RejectNoResources, nil, false)) // it fails if the client has left
+		_ = c.send(c.gate.id.refusal(cm.RejectNoResources, nil, false)) // sending fails if the client has left
 	default:
 		c.id = c.gate.id.incoming(m, c.localCarrier)
 	}

@@ -19,8 +19,8 @@ import (
 // marker in addition.
 type reservation struct {
 	spot   spot
-	fd     int // -1 if there is none, or if the carrier owns it
-	marker int // -1 if there is none; see bindMarker
+	fd     int // the bound socket; -1 if there is none, or if the carrier owns it
+	marker int // the marker's socket, see bindMarker; -1 if there is none
 }
 
 // noReservation returns the reservation of an ID without a port.
@@ -74,9 +74,9 @@ func newShare() uint32 { return max(1, rand.Uint32()) }
 type sharing bool
 
 const (
-	// mayNotShare: they clash (rdma_bind_addr(3)).
+	// mayNotShare: the spots clash (rdma_bind_addr(3)).
 	mayNotShare sharing = false
-	// overShared: they do not clash, because the IDs of shared spots do not listen
+	// overShared: the spots do not clash, because the IDs of shared spots do not listen
 	// (rdma_listen(3)).
 	overShared sharing = true
 )

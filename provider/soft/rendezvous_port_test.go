@@ -29,7 +29,7 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 func TestBindAnyClashes(t *testing.T) {
 	for _, c := range []struct {
 		first, second string
-		afOnly        bool // of the first ID
+		afOnly        bool // AFONLY of the first ID
 		clash         bool
 	}{
 		{"0.0.0.0", "127.68.0.1", false, true},

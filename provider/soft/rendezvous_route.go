@@ -35,7 +35,7 @@ func routeRequest(a netip.Addr) []byte {
 	}
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg, 64)
 	b[unix.SizeofNlMsghdr] = family
-	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // rtm_dst_len
+	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // the field rtm_dst_len
 	b = appendAttr(b, unix.RTA_DST, a.AsSlice())
 	if zone := zoneID(a.Zone()); zone != 0 {
 		b = appendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, zone))
@@ -65,7 +65,7 @@ func parseRoute(b []byte) (uint8, error) {
 		if len(body) < unix.SizeofRtMsg {
 			return 0, errNoRouteAnswer
 		}
-		return body[7], nil // rtm_type
+		return body[7], nil // the field rtm_type
 	case unix.NLMSG_ERROR:
 		errno := unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
 		if errno == unix.ENETUNREACH || errno == unix.EHOSTUNREACH {

@@ -128,5 +128,5 @@ func listenerUser(name string) (uint32, error) {
 // refuseSource refuses a request whose addresses do not belong to the client.
 func (c *client) refuseSource() {
 	c.ch.dev.local.inc(rcvdAddressErr)
-	_ = c.send(c.gate.id.refusal(cm.RejectInvalidGID, nil, false)) // it fails if the client has left
+	_ = c.send(c.gate.id.refusal(cm.RejectInvalidGID, nil, false)) // sending fails if the client has left
 }

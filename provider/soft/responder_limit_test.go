@@ -114,7 +114,7 @@ func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
 		send(0, partialProgress)
-		victim.qp.shard.fireTimers() // before the link's ring is read
+		victim.qp.shard.fireTimers() // the timer fires before the link's ring is read
 		require.Empty(t, victim.outcome(3))
 	}
 	now += int64(victim.qp.partialLimit()) / 2

@@ -23,7 +23,7 @@ type segment struct {
 	fd   int // -1 once closed
 	mem  []byte
 	geom geometry
-	maps *mappingLimit // has counted the mapping of mem
+	maps *mappingLimit // counter of mappings in which mem is included
 }
 
 const (

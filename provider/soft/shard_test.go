@@ -33,7 +33,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	for i := range links {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
-		_, err := b.cq.Poll(b.wc) // sends the answer
+		_, err := b.cq.Poll(b.wc) // b executes the WRITE and sends its answer
 		require.NoError(t, err)
 		links[i] = a.qp.path.(*link)
 		require.Less(t, n, len(links[i].s.rings), "unread counts the visits of a link up to here")

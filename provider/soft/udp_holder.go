@@ -90,7 +90,7 @@ func inetRequest(from, to netip.AddrPort) []byte {
 	binary.BigEndian.PutUint16(r[inetDestPort:], to.Port())
 	copy(r[inetSource:], from.Addr().AsSlice())
 	copy(r[inetDest:], to.Addr().AsSlice())
-	binary.NativeEndian.PutUint64(r[inetCookie:], ^uint64(0)) // INET_DIAG_NOCOOKIE
+	binary.NativeEndian.PutUint64(r[inetCookie:], ^uint64(0)) // no cookie: INET_DIAG_NOCOOKIE
 	return b
 }
 
@@ -118,7 +118,7 @@ func listedUDP(to netip.AddrPort) (uids []uint32, err error) {
 // usersInTable returns the users of the sockets in /proc/net/udp or /proc/net/udp6
 // that are bound to an address and port, or to the port without an address.
 func usersInTable(table string, at netip.AddrPort) (uids []uint32) {
-	const local, user = 1, 7 // indexes of columns
+	const local, user = 1, 7 // indexes of the columns of the table
 	for line := range strings.Lines(table) {
 		columns := strings.Fields(line)
 		if len(columns) <= user {

@@ -41,7 +41,7 @@ type udpPort struct {
 // A udpMember is a socket of a shard. A shard may have several sockets, over which
 // steer distributes its queue pairs.
 type udpMember struct {
-	slot uint32 // slot of the shard, see shardKey.slot
+	slot uint32 // identifies the shard, see shardKey.slot
 	fd   int
 }
 

@@ -25,7 +25,7 @@ type udpReceiver struct {
 
 	clock   func() time.Duration
 	stamp   time.Duration // time of one of the last calls that received packets
-	stamped uint8         // calls that received packets since stamp
+	stamped uint8         // number of calls that received packets since stamp
 	since   time.Duration // the packets of the last such call arrived after this time
 	drained bool          // the last call has emptied the socket
 

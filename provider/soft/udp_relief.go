@@ -32,7 +32,7 @@ const (
 type udpRelief struct {
 	u       *udpSocket
 	fds     []int
-	pressed int    // polls in a row with full batches
+	pressed int    // number of polls in a row with full batches
 	dropped uint64 // packets dropped by all sockets, as of the last look
 	tried   bool   // no further sockets can be opened
 }

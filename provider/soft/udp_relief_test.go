@@ -112,7 +112,7 @@ func TestNoReliefWithoutDrops(t *testing.T) {
 func TestReliefIsTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.relief.widen()
-	port, err := f.dev.udp.acquire(f.way.local) // keeps the port open
+	port, err := f.dev.udp.acquire(f.way.local) // so that the port stays open
 	require.NoError(t, err)
 	defer port.release()
 	f.shard.udp.close(&f.way)

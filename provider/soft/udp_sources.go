@@ -17,9 +17,9 @@ const maxSources = 4096
 type udpSource struct {
 	at     netip.AddrPort
 	flow   wire.Flow
-	idents wire.IdentWindow // used over IPv4
+	idents wire.IdentWindow // window of the identifications over IPv4
 	header arrival          // header of the last packet
-	kept   bool             // remembered in udpSources
+	kept   bool             // the source is remembered in udpSources
 }
 
 // udpSources are the sources that a receiver remembers. The zero value is empty.

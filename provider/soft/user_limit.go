@@ -20,7 +20,7 @@ type userLimit struct {
 	most     int    // limit of each other user; negative means no limit
 
 	mu    sync.Mutex
-	conns map[uint32]int // connections by user ID
+	conns map[uint32]int // number of connections by user ID
 }
 
 func newUserLimit(cfg *Config, users userPolicy) *userLimit {

@@ -37,8 +37,8 @@ type wirePeer struct {
 	addr      netip.Addr
 	users     int
 	window    uint64 // packets that may be in flight, from leastFlight to mostFlight
-	common    uint64 // part of window that belongs to no connection
-	flight    uint64 // packets in flight
+	common    uint64 // packets of window that belong to no connection
+	flight    uint64 // packets of all connections in flight
 	threshold uint64 // up to here the window grows by each answered packet
 	waiting   []*wireLink
 }
@@ -84,19 +84,19 @@ func (p *wirePeer) resume() {
 // A wireFlight is a connection's part of what is under way to the peer.
 type wireFlight struct {
 	peer   *wirePeer
-	flight uint64 // packets in flight
-	waits  bool   // listed in peer.waiting
+	flight uint64 // packets of this connection in flight
+	waits  bool   // the connection is listed in peer.waiting
 	// packets that the answers of this connection have added to the peer's window
 	part     uint64
-	grown    uint64 // answered packets since part last grew
-	answered uint64 // answered packets since the connection was made
+	grown    uint64 // packets answered since part last grew
+	answered uint64 // packets answered since the connection was made
 	// recoveryEnd is how many packets have to be answered before another loss counts.
 	// Losses of packets that were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
 	// ownWindow is how many packets of this connection may be in flight, from leastFlight
 	// to window. Its own losses reduce it, even if they do not reduce the peer's window.
 	ownWindow uint64
-	ownGrown  uint64 // answered packets since ownWindow last grew
+	ownGrown  uint64 // packets answered since ownWindow last grew
 }
 
 // join adds the connection to those of a peer.

@@ -17,8 +17,8 @@ import (
 // second belongs to another program on that host.
 type neighbours struct {
 	*sim
-	honest, other [2]*end // end of this side, and end of the peer
-	started       int     // messages in flight on the other connection
+	honest, other [2]*end // the end of this side and the end of the peer
+	started       int     // messages that the other connection has in flight
 }
 
 func newNeighbours(t *testing.T) *neighbours {
@@ -34,7 +34,7 @@ func newNeighbours(t *testing.T) *neighbours {
 
 const (
 	shareMessages = 1000
-	shareSize     = 128 << 10 // 32 packets each
+	shareSize     = 128 << 10 // a message has 32 packets
 )
 
 func write(from, to *end, id int) {

@@ -21,7 +21,7 @@ type sim struct {
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	lose  func(p wire.Packet) bool          // reports whether a packet is lost; nil for none
+	lose  func(p wire.Packet) bool          // reports whether the network loses a packet; nil loses none
 	late  func(p wire.Packet) time.Duration // returns the additional delay of a packet; nil for none
 }
 
