@@ -384,3 +384,25 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.inject(&m, clientAddr, serverAddr)
 	w.want(w.server, cm.Disconnected, passive)
 }
+
+// A side that has taken the connection for established on the application's word, and
+// has left it since, repeats its DREQ although the RTU comes at last.
+func TestWireCMLateRTU(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	passive := s.asked(l, 0)
+	s.accept(passive, nil)
+	var rep wire.REP
+	rep.Decode(&s.heard[len(s.heard)-1])
+	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
+	s.want(s.server, cm.Established, passive)
+	require.NoError(t, passive.Disconnect())
+	s.settle()
+	var m wire.MAD
+	(&wire.RTU{LocalID: s.req(l.LocalAddr().Port()).LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
+	s.say(&m)
+	before := len(s.sent)
+	s.clock.now = s.clock.now.Add(firstRepeat)
+	s.settle()
+	require.Equal(t, []wire.Attribute{wire.AttrDREQ}, s.sent[before:])
+}

@@ -79,7 +79,9 @@ func (c *wireCarrier) deliver(m message) {
 	if c.muted {
 		return
 	}
-	if c.id.deliver(m) {
+	_, ready := m.(*readyMsg)
+	// An RTU that comes late is no answer to a DREQ.
+	if c.id.deliver(m) && (!ready || c.repeat.mad.Attribute() == wire.AttrREP) {
 		c.repeat.stop()
 	}
 }
