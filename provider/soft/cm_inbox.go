@@ -24,9 +24,9 @@ type inbox struct {
 type jobKind uint8
 
 const (
-	// jobOwn is work that this device makes for itself. It is not lost while the channel
-	// is open, and each connection has at most two of them: that it is to make room,
-	// and that its peer has sent data.
+	// jobOwn is a job that this device creates itself. Such jobs are not dropped while
+	// the channel is open. Each connection has at most two of them: its eviction, and the
+	// first data of its peer.
 	jobOwn jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage

@@ -125,8 +125,8 @@ func (d *device) servedOnWire(from, to netip.Addr) bool {
 	return d.cfg.Path == PathAuto && plain(from) != plain(to) && d.udp.taken(plain(to))
 }
 
-// sharesWireAddr reports whether another process has the UDP port of the address that
-// both sides of a connection would have.
+// sharesWireAddr reports whether both sides of a connection would have the same
+// address, at which another process has the UDP port.
 func (d *device) sharesWireAddr(from, to netip.Addr) bool {
 	return d.cfg.Path == PathAuto && plain(from) == plain(to) && d.udp.takenByOther(plain(to))
 }

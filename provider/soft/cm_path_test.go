@@ -117,8 +117,8 @@ func TestPathMTU(t *testing.T) {
 	require.Equal(t, verbs.MTU256, pathMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
 }
 
-// A dial from the very address of a listener on the wire path can not reach it, and
-// says why.
+// A dial from the address of a listener on the wire path can not reach the listener,
+// and its error says why.
 func TestDialOnSharedAddress(t *testing.T) {
 	port := freePort(t)
 	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})

@@ -213,9 +213,8 @@ func (d *localDial) elsewhere() error {
 	return nil
 }
 
-// nobodyListens ends a request in the place of the listener that there is not. The cause
-// says what was found instead, such as a process of a user who is not allowed, and may
-// be nil.
+// nobodyListens fails a request for which no listener was found. cause is what was
+// found instead, such as a process of a user who is not allowed; it may be nil.
 func (i *id) nobodyListens(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {

@@ -181,8 +181,9 @@ func (r *reservation) claim() error {
 	return nil
 }
 
-// checkClash looks for other holders of an overlapping spot, mine aside. The system lists
-// them in no order: a wildcard counts first, so that the error is always the same.
+// checkClash returns an error if another socket holds an overlapping spot that is not
+// in mine. The system lists sockets in no order. A wildcard takes precedence, so that
+// the same situation always has the same error.
 func (s spot) checkClash(with sharing, mine []spot) error {
 	others, err := boundAddrs(s.ps, s.port)
 	if err != nil {

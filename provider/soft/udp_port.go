@@ -111,14 +111,14 @@ func (all *udpPorts) taken(local netip.Addr) bool {
 	return all.ports[local] != nil || !all.isFree(local)
 }
 
-// takenByOther reports whether anybody else has the UDP port of an address.
+// takenByOther reports whether another process has the UDP port of an address.
 func (all *udpPorts) takenByOther(local netip.Addr) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	return all.ports[local] == nil && !all.isFree(local)
 }
 
-// isFree reports whether the UDP port of an address can be had.
+// isFree reports whether this process can open the UDP port of an address.
 func (all *udpPorts) isFree(local netip.Addr) bool {
 	fd, err := openUDP(netip.AddrPortFrom(local, all.udpPort), false)
 	if err == nil {
