@@ -25,8 +25,8 @@ func wired(s hostile.Spec) hostile.Spec {
 	return s
 }
 
-// Invalid packets end no connection and use no memory. The server answers them with
-// fewer bytes than they have.
+// Invalid packets end no connection and use bounded memory. The server answers them
+// with fewer bytes than they have.
 func TestNoise(t *testing.T) {
 	// Some of the noise is by chance a valid request, whose connection stays half-open
 	// until ConnectTimeout.

@@ -104,8 +104,8 @@ func TestUserOverLimit(t *testing.T) {
 	kill()
 }
 
-// A user with the most silent clients loses a client of the same user to each further
-// client.
+// When there are too many silent clients, a new client replaces the oldest one of the
+// user with the most clients.
 func TestBusiestUsersOldestGoes(t *testing.T) {
 	g := &localGate{}
 	add := func(uid uint32) *client {
