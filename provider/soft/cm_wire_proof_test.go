@@ -15,8 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// another returns request number n of the stranger, with its own communication ID and
-// queue pair.
+// another returns request n of the stranger, with its own ID and queue pair.
 func (s *stranger) another(l *cm.ID, n uint32) *wire.REQ {
 	r := s.req(l.LocalAddr().Port())
 	r.LocalID, r.QPN = r.LocalID+n, r.QPN+n
@@ -71,8 +70,7 @@ func TestWireCMAmplification(t *testing.T) {
 	require.LessOrEqual(t, len(s.sent), amplification*5)
 }
 
-// A message is a proof only if it names the random communication ID that was sent to
-// its sender's address.
+// A message is a proof only if it names the random ID that was sent to its sender.
 func TestWireCMGuessedConfirmation(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
@@ -118,8 +116,7 @@ func admitted(p *party) map[string]int {
 	return all
 }
 
-// Data is a proof only if it has the packet sequence number that was sent to its
-// sender's address.
+// Data is a proof only if it has the sequence number that was sent to its sender.
 func TestWireCMDataNeedsItsNumber(t *testing.T) {
 	w := newMADWorld(t)
 	w.lose(wire.AttrRTU, 1000)
@@ -149,9 +146,8 @@ func TestWireCMDataNeedsItsNumber(t *testing.T) {
 	w.server.want(cm.Established, passive)
 }
 
-// When the table of half-open connections is full, a request of another source evicts
-// the oldest connection in any phase. The application is told, unless it has not seen
-// the request.
+// When the table is full, a request of another source evicts the oldest connection in
+// any phase. The application is told, unless it has not seen the request.
 func TestWireCMEvicts(t *testing.T) {
 	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
@@ -189,8 +185,7 @@ func TestWireCMEvicts(t *testing.T) {
 	}
 	require.Equal(t, 2, queued())
 
-	// Connections before Accept are evicted without a REJ, because their peers may repeat
-	// the request.
+	// Before Accept no REJ is sent, because the peer may repeat its request.
 	askOther()
 	require.Empty(t, s.heard)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
@@ -210,9 +205,8 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Zero(t, s.listenerOf(l).half.leaving)
 }
 
-// A request that its sender has withdrawn counts as half-open until the application
-// closes the ID. When its place is needed for another request, the application gets
-// an event.
+// A withdrawn request counts as half-open until the application closes the ID. When
+// its place is needed for another request, the application gets an event.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
@@ -255,8 +249,7 @@ func (w *madWorld) listenerOf(l *cm.ID) *wireGate {
 	return x.gates[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
-// A source with MaxConnsPerAddress connections is refused another one, until one of
-// its connections has ended.
+// A source with MaxConnsPerAddress connections gets no more until one has ended.
 func TestWireCMAddressFull(t *testing.T) {
 	s := newStranger(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
 	l := s.listen(cm.TCP, 0)
@@ -284,8 +277,7 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.request(l)
 }
 
-// A copy of a refused request gets the same REJ after the ID was closed, and the
-// application does not see it.
+// A copy of a refused request gets the same REJ, also after the ID was closed.
 func TestWireCMRefusedCopy(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
@@ -297,8 +289,7 @@ func TestWireCMRefusedCopy(t *testing.T) {
 	s.server.quiet()
 	require.Empty(t, s.server.p.dev.mads.carriers)
 
-	// These requests replace the remembered one.
-	for n := range uint32(10 * refusedPerPlace * refusedPlaces) {
+	for n := range uint32(10 * refusedPerPlace * refusedPlaces) { // these replace the first request
 		other := s.asked(l, n+1)
 		require.NoError(t, other.Reject(nil))
 		s.server.end(other)
@@ -385,8 +376,8 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.want(w.server, cm.Disconnected, passive)
 }
 
-// A side that has taken the connection for established on the application's word, and
-// has left it since, repeats its DREQ although the RTU comes at last.
+// A side that was established by Notify and has disconnected since repeats its DREQ,
+// even when a late RTU arrives.
 func TestWireCMLateRTU(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)

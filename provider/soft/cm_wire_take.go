@@ -80,7 +80,7 @@ func (c *wireCarrier) deliver(m message) {
 		return
 	}
 	_, ready := m.(*readyMsg)
-	// An RTU that comes late is no answer to a DREQ.
+	// A late RTU is no answer to a DREQ.
 	if c.id.deliver(m) && (!ready || c.repeat.mad.Attribute() == wire.AttrREP) {
 		c.repeat.stop()
 	}
