@@ -1,0 +1,73 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A REJ ends a connection only if it names both communication IDs. A REJ without the
+// passive side's ID, which its sender may not know, ends only an unanswered request.
+func TestWireCMForgedRejects(t *testing.T) {
+	w := newMADWorld(t)
+	active, passive := w.connected()
+	var a, p *wireCarrier
+	for _, c := range w.client.p.dev.mads.carriers {
+		a = c
+	}
+	for _, c := range w.server.p.dev.mads.carriers {
+		p = c
+	}
+	timeout := wire.REJ{LocalID: a.own, Reason: uint16(cm.RejectTimeout), Rejected: wire.AnsweredOther, InfoLength: 8}
+	binary.BigEndian.PutUint64(timeout.Info[:], w.client.p.dev.mads.guid)
+	var m wire.MAD
+	for _, forged := range []struct {
+		rej      wire.REJ
+		from, to netip.Addr
+	}{
+		{wire.REJ{RemoteID: p.own, Reason: uint16(cm.RejectConsumer)}, clientAddr, serverAddr},
+		{wire.REJ{RemoteID: p.own, LocalID: a.own + 1, Reason: uint16(cm.RejectConsumer)}, clientAddr, serverAddr},
+		{wire.REJ{RemoteID: a.own, Reason: uint16(cm.RejectConsumer)}, serverAddr, clientAddr},
+		{timeout, clientAddr, serverAddr},
+	} {
+		forged.rej.Encode(&m, 1)
+		w.inject(&m, forged.from, forged.to)
+		w.settle()
+		w.client.quiet()
+		w.server.quiet()
+	}
+	exchange(t, w.client, active.QP(), w.server, passive.QP())
+	(&wire.REJ{RemoteID: p.own, LocalID: a.own, Reason: uint16(cm.RejectConsumer)}).Encode(&m, 1)
+	w.inject(&m, clientAddr, serverAddr)
+	w.want(w.server, cm.Disconnected, passive)
+}
+
+// A side that was established by Notify and has disconnected since repeats its DREQ,
+// even when a late RTU arrives.
+func TestWireCMLateRTU(t *testing.T) {
+	s := newStranger(t)
+	l := s.listen(cm.TCP, 0)
+	passive := s.asked(l, 0)
+	s.accept(passive, nil)
+	var rep wire.REP
+	rep.Decode(&s.heard[len(s.heard)-1])
+	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
+	s.want(s.server, cm.Established, passive)
+	require.NoError(t, passive.Disconnect())
+	s.settle()
+	var m wire.MAD
+	(&wire.RTU{LocalID: s.req(l.LocalAddr().Port()).LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
+	s.say(&m)
+	before := len(s.sent)
+	s.clock.now = s.clock.now.Add(firstRepeat)
+	s.settle()
+	require.Equal(t, []wire.Attribute{wire.AttrDREQ}, s.sent[before:])
+}
