@@ -10,7 +10,7 @@ SYSTEMS  := darwin freebsd windows
 
 NARROW   := ./cm ./cq ./internal/duet ./internal/wire ./poller ./provider/soft ./reactor ./verbs/...
 
-.PHONY: help test test-full check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench
+.PHONY: help test test-full check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench comments
 
 help:
 	@echo 'make test        all of it: lint, tests with -race, without cgo, on 32 bits, other systems, test-vm'
@@ -20,6 +20,7 @@ help:
 	@echo 'make hostile     attacks from other processes, beside a client that must lose nothing; test has it too'
 	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails when something was lost or a server grew'
 	@echo 'make fuzz        every fuzz target for FUZZTIME ($(FUZZTIME))'
+	@echo 'make comments    100 comments without their code, chosen at random by SEED, for a fresh reader'
 	@echo 'make microbench  what the hot path is made of, in the format of benchstat'
 
 test: deps lint race nocgo narrow cross test-vm
@@ -91,3 +92,6 @@ fuzz:
 # Compare with: go run golang.org/x/perf/cmd/benchstat@latest old.txt new.txt
 microbench:
 	@$(GO) test -run '^$$' -bench . -skip Connect -benchtime 200ms -count 6 ./cq ./poller ./provider/soft ./reactor
+
+comments:
+	@$(GO) run ./internal/comments -seed $(SEED)

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"cmp"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"strings"
+)
+
+// A comment is one comment group of a Go file.
+type comment struct {
+	file  string
+	line  int
+	about string // what is declared after the comment, or where the comment stands
+	text  string // without comment markers and directives, ending in a newline
+}
+
+// find returns the comments of all Go files below a directory. Directives, such as
+// //go:build, are no comments. Directories that begin with a dot are left out, and so
+// is testdata.
+func find(dir fs.FS) (all []comment, err error) {
+	err = fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && (strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"):
+			return fs.SkipDir
+		case entry.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		source, err := fs.ReadFile(dir, name)
+		if err != nil {
+			return err
+		}
+		found, err := inFile(name, source)
+		all = append(all, found...)
+		return err
+	})
+	return all, err
+}
+
+// inFile returns the comments of one file.
+func inFile(name string, source []byte) (found []comment, err error) {
+	files := token.NewFileSet()
+	file, err := parser.ParseFile(files, name, source, parser.ParseComments)
+	if err != nil {
+		return nil, err
+	}
+	declared := declarations(file)
+	for _, group := range file.Comments {
+		if text := group.Text(); text != "" {
+			about := cmp.Or(declared[group], "in a function or file")
+			found = append(found, comment{name, files.Position(group.Pos()).Line, about, text})
+		}
+	}
+	return found, nil
+}
+
+// declarations says for each comment that belongs to a declaration what that declares.
+func declarations(file *ast.File) map[*ast.CommentGroup]string {
+	about := make(map[*ast.CommentGroup]string)
+	note := func(what string, groups ...*ast.CommentGroup) {
+		for _, g := range groups {
+			if g != nil {
+				about[g] = what
+			}
+		}
+	}
+	ast.Inspect(file, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.File:
+			note("package "+n.Name.Name, n.Doc)
+		case *ast.FuncDecl:
+			note("func "+n.Name.Name, n.Doc)
+		case *ast.GenDecl:
+			note(n.Tok.String()+declaredName(n.Specs), n.Doc)
+		case *ast.TypeSpec:
+			note("type "+n.Name.Name, n.Doc, n.Comment)
+		case *ast.ValueSpec:
+			note(n.Names[0].Name, n.Doc, n.Comment)
+		case *ast.Field:
+			note("field"+fieldName(n), n.Doc, n.Comment)
+		}
+		return true
+	})
+	return about
+}
+
+// declaredName is the name in a declaration of one thing, after a space.
+func declaredName(specs []ast.Spec) string {
+	if len(specs) != 1 {
+		return ""
+	}
+	switch spec := specs[0].(type) {
+	case *ast.TypeSpec:
+		return " " + spec.Name.Name
+	case *ast.ValueSpec:
+		return " " + spec.Names[0].Name
+	}
+	return ""
+}
+
+// fieldName is the name of a field or method of an interface, after a space; an
+// embedded one has none.
+func fieldName(f *ast.Field) string {
+	if len(f.Names) == 0 {
+		return ""
+	}
+	return " " + f.Names[0].Name
+}
