@@ -144,12 +144,14 @@ func TestScanBound(t *testing.T) {
 0000000000000007: 00000002 00000000 00000000 0005 01  1007 @rdmaloop/1/tcp/a b/7
 0000000000000008: 00000002 00000000 00000000 0005 01  1008 /run/@rdmaloop/1/tcp/*6/7
 `
-	connected := func(name string) bool { return name == "@rdmaloop/1/tcp/::1/7" }
+	connected := func(name string) (bool, error) { return name == "@rdmaloop/1/tcp/::1/7", nil }
 	found, err := scanBound(strings.NewReader(table), cm.TCP, 7, connected)
 	require.NoError(t, err)
 	require.Equal(t, []spot{spotAt("127.0.0.1:7"), spotAt("0.0.0.0:7"), spotAt("[::1]:7")}, found)
 
 	bad := errors.New("bad")
+	_, err = scanBound(strings.NewReader(table), cm.TCP, 7, func(string) (bool, error) { return false, bad })
+	require.ErrorIs(t, err, bad, "a name may be bound")
 	_, err = scanBound(io.MultiReader(strings.NewReader(table), failing{bad}), cm.TCP, 7, connected)
 	require.ErrorIs(t, err, bad)
 }

@@ -37,6 +37,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"few-to-dial":        peerFewToDial,
 	"no-descriptors":     peerNoDescriptors,
 	"over-limit":         peerOverLimit,
+	"unchecked-source":   peerUncheckedSource,
 	"serves":             peerServes,
 	"listen-on-all":      peerListenOnAll,
 	"added-address":      peerAddedAddress,

@@ -26,6 +26,21 @@ func limitDescriptors(t *testing.T, n int) {
 // refused.
 const askCount = "how many?"
 
+// exhaustDescriptors opens all descriptors that this process may open, after lowering
+// that number, and returns those that it has opened. Only peers call it.
+func exhaustDescriptors(t *testing.T) (taken []int) {
+	limitDescriptors(t, openDescriptors(t)+2)
+	// Descriptors below the highest one in use may be free.
+	for {
+		fd, err := newEventfd()
+		if err != nil {
+			require.ErrorIs(t, err, unix.EMFILE)
+			return taken
+		}
+		taken = append(taken, fd)
+	}
+}
+
 // peerFewDescriptors accepts as many connections as it can with few descriptors.
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
@@ -113,14 +128,7 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	s.listen(cm.TCP, "127.0.0.1:0", 0)
 	spare := &s.p.dev.spare
 	require.Len(t, spare.fds, spareCount)
-	limitDescriptors(t, openDescriptors(t))
-	// Descriptors below the highest one in use may be free.
-	for {
-		if _, err := newEventfd(); err != nil {
-			require.ErrorIs(t, err, unix.EMFILE)
-			break
-		}
-	}
+	exhaustDescriptors(t)
 	before := slices.Clone(spare.fds)
 	looked := 0
 	for _, w := range s.tc.sources {

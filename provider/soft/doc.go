@@ -121,7 +121,9 @@
 //	                        further sockets are opened. If the counter grows nevertheless,
 //	                        set sysctl net.core.rmem_max=4194304; more is not used
 //	rcvd_address_err        requests on the local path that were refused because they named
-//	                        addresses that the process does not hold
+//	                        addresses that the process does not hold, or because the
+//	                        backlog of the listener on these addresses was full, so that the
+//	                        kernel did not return its user
 //	rcvd_user_err           requests from this host that were refused, because
 //	                        Config.AllowedUsers does not allow the user of the process, or
 //	                        because no process has the UDP port of their source address

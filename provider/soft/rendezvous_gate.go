@@ -145,20 +145,27 @@ func (c *client) readable() {
 		return
 	}
 	c.leave()
-	switch {
-	case err != nil:
-	case c.checkSource(m) != nil:
-		c.refuseSource()
-	case c.hasToWait():
-		_ = c.send(c.gate.id.refusal(cm.RejectNoResources, nil, false)) // sending fails if the client has left
-	default:
-		c.id = c.gate.id.incoming(m, c.localCarrier)
+	if err == nil {
+		c.takeRequest(m)
 	}
 	if c.id == nil {
 		c.close()
 		return
 	}
 	c.ch.sources[int32(c.fd)] = c.localCarrier
+}
+
+// takeRequest creates an ID for a request, or refuses the request.
+func (c *client) takeRequest(m message) {
+	if err := c.checkSource(m); err != nil {
+		c.refuseSource(err)
+		return
+	}
+	if c.hasToWait() {
+		_ = c.send(c.gate.id.refusal(cm.RejectNoResources, nil, false)) // sending fails if the client has left
+		return
+	}
+	c.id = c.gate.id.incoming(m, c.localCarrier)
 }
 
 // hasToWait reports whether the client has to wait because of earlier access errors;

@@ -33,13 +33,18 @@ func bindSocket(name string) (int, error) {
 	return fd, nil
 }
 
-// nameIsBound reports whether a socket holds the name, by trying to take it.
-func nameIsBound(name string) bool {
+// nameIsBound reports whether a socket holds the name, by trying to take it. An error
+// says that this can not be found out.
+func nameIsBound(name string) (bool, error) {
 	fd, err := bindSocket(name)
-	if err == nil {
-		_ = unix.Close(fd)
+	switch {
+	case errors.Is(err, unix.EADDRINUSE):
+		return true, nil
+	case err != nil:
+		return false, err
 	}
-	return errors.Is(err, unix.EADDRINUSE)
+	_ = unix.Close(fd)
+	return false, nil
 }
 
 // acceptSocket takes the next client of a listening socket.

@@ -40,7 +40,8 @@ func addresses(m message) (endpoints, bool) {
 }
 
 // checkSource checks the addresses of a request against the client's socket. Other
-// messages have no addresses.
+// messages have no addresses. The error matches verbs.ErrProtocol if the addresses do
+// not belong to the client. Any other error means that the check was not possible.
 func (c *client) checkSource(m message) error {
 	e, ok := addresses(m)
 	if !ok {
@@ -55,7 +56,14 @@ func (c *client) checkSource(m message) error {
 	if !ok || !s.covers(e.src) {
 		return fmt.Errorf("%w: request from %v by the socket %q", verbs.ErrProtocol, e.src, name)
 	}
-	if s.shared != 0 && heldByOthers(c.gate.id.ps, e.src, c.peer.UID) {
+	if s.shared == 0 {
+		return nil
+	}
+	held, err := heldByOthers(c.gate.id.ps, e.src, c.peer.UID)
+	switch {
+	case err != nil:
+		return fmt.Errorf("the holder of %v is not known: %w", e.src, err)
+	case held:
 		return fmt.Errorf("%w: request from %v, which another process holds", verbs.ErrProtocol, e.src)
 	}
 	return nil
@@ -97,18 +105,24 @@ func (ch *channel) isOwn(a netip.Addr) bool {
 // heldByOthers reports whether a socket holds the address and port without sharing
 // them. It ignores a socket on which a process of the given user listens. To find
 // out, it binds each name for a moment. A process that tries to bind the address at
-// that moment may fail; it would fail anyway, because the port is shared.
-func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) bool {
+// that moment may fail; it would fail anyway, because the port is shared. An error
+// means that the holder is unknown: this process has no free descriptor (EMFILE,
+// ENFILE), or the backlog of the listener is full (EAGAIN).
+func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range targets(ps, at) {
 		uid, err := listenerUser(s.name())
+		held := err == nil && uid != user
 		switch {
-		case err == nil && uid == user:
-		case errors.Is(err, unix.ECONNREFUSED) && !nameIsBound(s.name()):
-		default:
-			return true
+		case errors.Is(err, unix.ECONNREFUSED): // nobody listens
+			held, err = nameIsBound(s.name())
+		case nobodyThere(err): // a security module forbids the connection to the listener
+			held, err = true, nil
+		}
+		if held || err != nil {
+			return held, err
 		}
 	}
-	return false
+	return false, nil
 }
 
 // listenerUser returns the user of the process that listens on a name.
@@ -125,8 +139,16 @@ func listenerUser(name string) (uint32, error) {
 	return peer.UID, err
 }
 
-// refuseSource refuses a request whose addresses do not belong to the client.
-func (c *client) refuseSource() {
-	c.ch.dev.local.inc(rcvdAddressErr)
-	_ = c.send(c.gate.id.refusal(cm.RejectInvalidGID, nil, false)) // sending fails if the client has left
+// refuseSource refuses a request for which checkSource has returned an error. If the
+// check was not possible, the client is refused with cm.RejectNoResources.
+func (c *client) refuseSource(err error) {
+	cause, reason := rcvdAddressErr, cm.RejectInvalidGID
+	if outOfDescriptors(err) {
+		cause = noDescriptorsErr
+	}
+	if !errors.Is(err, verbs.ErrProtocol) {
+		reason = cm.RejectNoResources
+	}
+	c.ch.dev.local.inc(cause)
+	_ = c.send(c.gate.id.refusal(reason, nil, false)) // sending fails if the client has left
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // dialNamed connects to a listener with a socket bound to the name, or not bound if
@@ -163,6 +164,80 @@ func TestSharedSource(t *testing.T) {
 			passive, _ := server.request(l)
 			require.Equal(t, src, passive.RemoteAddr().String())
 			r.close()
+		})
+	}
+}
+
+// wantNoRoom requires that the server refuses the request because of a lack of
+// resources, and that it increments the given counter only.
+func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counter string) {
+	t.Helper()
+	server.quiet()
+	if ps == cm.TCP {
+		require.Equal(t, &rejectMsg{reason: cm.RejectNoResources, private: []byte{}}, r.answer())
+	} else {
+		require.Equal(t, &lookupReplyMsg{status: cm.SIDRNoQP, private: []byte{}}, r.answer())
+	}
+	require.Equal(t, counted{counter: 1}, countsOf(t, server.p.dev))
+}
+
+// A client on a shared port is refused with RejectNoResources when the backlog of the
+// listener on the port is full: the server can not find out the user of the listener.
+func TestSharedSourceOfBusyListener(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
+		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"
+		busy, err := bindSocket(name)
+		require.NoError(t, err)
+		defer unix.Close(busy)
+		require.NoError(t, unix.Listen(busy, 0))
+		for err == nil {
+			fd, socketErr := newSocket()
+			require.NoError(t, socketErr)
+			defer unix.Close(fd)
+			err = unix.Connect(fd, &unix.SockaddrUnix{Name: name})
+		}
+		require.ErrorIs(t, err, unix.EAGAIN)
+
+		server := newParty(t)
+		l := server.listen(ps, "127.0.0.1:0", 0)
+		r := dialNamed(t, l, name+"/shared/9", "127.0.0.1:7471")
+		r.ask(l, l.LocalAddr())
+		wantNoRoom(t, server, r, ps, "rcvd_address_err")
+		r.close()
+	})
+}
+
+// peerUncheckedSource is a server with enough descriptors to admit a client, and none to
+// check the source address in the client's request.
+func peerUncheckedSource(t *testing.T, address string) {
+	ps, name, src := cm.TCP, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471"
+	switch address {
+	case "UDP":
+		ps, name = cm.UDP, "@rdmaloop/1/udp/127.0.0.1/7471/shared/9"
+	case "host":
+		name, src = "@rdmaloop/1/tcp/203.0.113.7/22", "203.0.113.7:22"
+	}
+	server := newParty(t)
+	l := server.listen(ps, "127.0.0.1:0", 0)
+	r := dialNamed(t, l, name, src)
+	r.ask(l, l.LocalAddr())
+	taken := exhaustDescriptors(t)
+	_, err := nameIsBound("@rdmaloop/test/unknown")
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	closeAll(taken[:2]) // the server needs one for the socket and one for the claim
+	wantNoRoom(t, server, r, ps, "no_descriptors_err")
+	say("refused")
+	linger()
+}
+
+// A server without descriptors to check a source address does not report the address as
+// forged.
+func TestSourceOutOfDescriptors(t *testing.T) {
+	for _, c := range []string{"TCP", "UDP", "host"} {
+		t.Run(c, func(t *testing.T) {
+			line, kill := startPeer(t, "unchecked-source", c)
+			require.Equal(t, "refused", line())
+			kill()
 		})
 	}
 }

@@ -34,7 +34,7 @@ const connectedState = "03"
 //
 // A connected socket has the name of its listener, which may be closed by now;
 // isBound reports whether the name is bound.
-func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) bool) ([]spot, error) {
+func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]spot, error) {
 	var found []spot
 	bound := make(map[spot]bool) // cache of isBound for connected sockets, because many may have one name
 	lines := bufio.NewScanner(table)
@@ -51,8 +51,12 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 			if _, known := bound[s]; known {
 				continue
 			}
-			bound[s] = isBound(s.name())
-			if !bound[s] {
+			is, err := isBound(s.name())
+			if err != nil {
+				return nil, err
+			}
+			bound[s] = is
+			if !is {
 				continue
 			}
 		}
