@@ -38,8 +38,10 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 // findRoute settles how the destination is reached.
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
-	if path != PathWire && onThisHost(addr) {
-		return nil
+	if path != PathWire {
+		if own, err := onThisHost(addr); own || err != nil {
+			return err
+		}
 	}
 	if path == PathLocal {
 		return &verbs.FeatureError{Feature: "datagrams to " + addr.String(), Reason: errNotThisHost}

@@ -47,7 +47,7 @@ func TestBindPorts(t *testing.T) {
 func needAddr(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, a := range addrs {
-		if a == "::1" && !onThisHost(netip.IPv6Loopback()) {
+		if a == "::1" && !isOnThisHost(t, netip.IPv6Loopback()) {
 			t.Skip("this host has no ::1")
 		}
 	}
@@ -95,7 +95,7 @@ func TestBindAFOnly(t *testing.T) {
 
 func TestBindForeignAddresses(t *testing.T) {
 	s := newParty(t)
-	require.False(t, onThisHost(netip.MustParseAddr("224.0.0.1")))
+	require.False(t, isOnThisHost(t, netip.MustParseAddr("224.0.0.1")))
 	for _, addr := range []string{"203.0.113.7", "255.255.255.255", "0.0.0.1", "2001:db8::1"} {
 		id := s.id(cm.TCP)
 		require.ErrorIs(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)), cm.ErrAddrNotAvailable, addr)

@@ -96,8 +96,13 @@ func (i *id) Serves() []cm.ServedAddr {
 // and opens the UDP port when that is to be the wire for sure.
 func (i *id) findPath(ch *channel, from, to netip.Addr) error {
 	path := ch.dev.cfg.Path
-	if path != PathWire && (to == from || onThisHost(to)) {
-		return nil
+	if path != PathWire {
+		if to == from {
+			return nil
+		}
+		if own, err := onThisHost(to); own || err != nil {
+			return err
+		}
 	}
 	if path == PathLocal {
 		return &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}

@@ -38,6 +38,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"no-descriptors":     peerNoDescriptors,
 	"over-limit":         peerOverLimit,
 	"unchecked-source":   peerUncheckedSource,
+	"unknown-host":       peerUnknownHost,
 	"serves":             peerServes,
 	"listen-on-all":      peerListenOnAll,
 	"added-address":      peerAddedAddress,

@@ -31,8 +31,11 @@ var errPortNotHeld = fmt.Errorf("nobody receives there: %w", unix.ECONNREFUSED)
 // the user is not known.
 func (ch *channel) checkUser(p *madPort, peer netip.Addr) error {
 	users := &ch.dev.users
-	if users.allowsAll() || !ch.isOwn(peer) {
+	if users.allowsAll() {
 		return nil
+	}
+	if own, err := ch.isOwn(peer); !own || err != nil {
+		return err
 	}
 	uids, err := p.x.network.holders(p.local, peer)
 	switch {
@@ -75,8 +78,13 @@ func (c *wireCarrier) mayAsk() bool {
 }
 
 // refuseUser counts a request for which checkUser has returned err. It refuses the
-// request, unless no process would receive the refusal.
+// request, unless no process would receive the refusal. If the check failed because this
+// process has no free descriptor, refuseUser drops the request; the peer repeats it.
 func (g *wireGate) refuseUser(n *newcomer, err error) {
+	if outOfDescriptors(err) {
+		g.x.counts.inc(cmRequestDropped)
+		return
+	}
 	g.ch.dev.local.inc(rcvdUserErr)
 	if errors.Is(err, errPortNotHeld) {
 		return

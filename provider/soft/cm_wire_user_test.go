@@ -119,6 +119,15 @@ func TestWireListenerDropsForgedAddress(t *testing.T) {
 	kill()
 }
 
+// A listener drops a request if it has no descriptors to find out the user, because the
+// peer repeats the request.
+func TestWireListenerUnknownUser(t *testing.T) {
+	s := wireParty(t, freePort(t))
+	g := &wireGate{ch: s.tc, x: s.p.dev.mads}
+	g.refuseUser(&newcomer{}, noResources(unix.EMFILE))
+	require.Equal(t, counted{"cm_request_dropped": 1}, countsOf(t, s.p.dev))
+}
+
 // peerWireServer listens on the wire path and allows every user. At its end it fails
 // if it has received a request.
 func peerWireServer(t *testing.T, address string) {

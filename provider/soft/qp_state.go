@@ -189,7 +189,11 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	if attr.DestQPN == q.num {
 		return &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
 	}
-	if q.overWire(attr.AH.DestGID.Addr()) {
+	wire, err := q.overWire(attr.AH.DestGID.Addr())
+	switch {
+	case err != nil:
+		return err
+	case wire:
 		return q.connectWire(attr)
 	}
 	end, err := q.dev.takeEnd(q.num, attr.DestQPN)
@@ -207,14 +211,15 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 
 // overWire reports whether the way to the peer is the wire: it is when
 // connection management came that way, and to other hosts.
-func (q *qp) overWire(peer netip.Addr) bool {
+func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	switch {
 	case q.dev.cfg.Path == PathLocal || q.dev.offered(q.num):
-		return false
+		return false, nil
 	case q.dev.cfg.Path == PathWire || q.dev.mads.carries(q.num):
-		return true
+		return true, nil
 	}
-	return !onThisHost(peer)
+	own, err := onThisHost(peer)
+	return !own && err == nil, err
 }
 
 func (q *qp) connectWire(attr *verbs.QPAttr) error {

@@ -27,13 +27,19 @@ func mayBindLow() bool {
 }
 
 // onThisHost reports whether an address belongs to this host. All of 127.0.0.0/8
-// does. It asks the system, which has a local route to each such address.
-func onThisHost(a netip.Addr) bool {
+// does. It asks the system, which has a local route to each such address. The error is
+// not nil if this process has no free descriptor to ask with; it matches
+// verbs.ErrNoResources.
+func onThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
-		return true // a connection to it is a connection to this host, see ip(7)
+		return true, nil // a connection to it is a connection to this host, see ip(7)
 	}
-	if kind, err := routeType(a); err == nil {
-		return kind == unix.RTN_LOCAL
+	kind, err := routeType(a)
+	switch {
+	case err == nil:
+		return kind == unix.RTN_LOCAL, nil
+	case outOfDescriptors(err):
+		return false, noResources(err)
 	}
 	return canBind(a)
 }
@@ -41,26 +47,30 @@ func onThisHost(a netip.Addr) bool {
 // canBind replaces onThisHost if the system does not answer questions about routes. A
 // UDP socket can be bound to addresses of this host, and to multicast and broadcast
 // addresses, which canBind excludes. With net.ipv6.ip_nonlocal_bind it can be bound
-// to any IPv6 address.
-func canBind(a netip.Addr) bool {
+// to any IPv6 address. The error is that of onThisHost.
+func canBind(a netip.Addr) (bool, error) {
 	if a.IsMulticast() {
-		return false
+		return false, nil
 	}
 	fd, err := datagramSocket(a)
-	if err != nil {
-		return false
+	switch {
+	case outOfDescriptors(err):
+		return false, noResources(err)
+	case err != nil:
+		return false, nil // the system does not have the address family
 	}
 	defer unix.Close(fd)
 	// Connecting to a broadcast address needs SO_BROADCAST; see udp(7).
-	return unix.Bind(fd, sockaddr(a, 0)) == nil && unix.Connect(fd, sockaddr(a, discardPort)) == nil
+	return unix.Bind(fd, sockaddr(a, 0)) == nil && unix.Connect(fd, sockaddr(a, discardPort)) == nil, nil
 }
 
 // checkOwn refuses an address to bind to that is not of this host.
 func checkOwn(a netip.Addr) error {
-	if !a.Unmap().IsUnspecified() && !onThisHost(a) {
+	own, err := onThisHost(a.Unmap())
+	if err == nil && !own {
 		return cm.ErrAddrNotAvailable
 	}
-	return nil
+	return err
 }
 
 // sourceFor is the address that the system would send from to dst, or

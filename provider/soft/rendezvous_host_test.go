@@ -14,7 +14,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
+
+func isOnThisHost(t *testing.T, a netip.Addr) bool {
+	t.Helper()
+	is, err := onThisHost(a)
+	require.NoError(t, err)
+	return is
+}
 
 func TestOnThisHost(t *testing.T) {
 	for address, want := range map[string]bool{
@@ -30,8 +39,10 @@ func TestOnThisHost(t *testing.T) {
 		"fe80::1234":      false,
 	} {
 		a := netip.MustParseAddr(address)
-		require.Equal(t, want, onThisHost(a), address)
-		require.Equal(t, want, canBind(a), address)
+		require.Equal(t, want, isOnThisHost(t, a), address)
+		can, err := canBind(a)
+		require.NoError(t, err)
+		require.Equal(t, want, can, address)
 	}
 }
 
@@ -41,7 +52,7 @@ func TestOnThisHostWithoutZone(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	require.NoError(t, err)
 	for _, a := range all {
-		require.True(t, onThisHost(netip.MustParsePrefix(a.String()).Addr()), "%v", a)
+		require.True(t, isOnThisHost(t, netip.MustParsePrefix(a.String()).Addr()), "%v", a)
 	}
 }
 
@@ -69,7 +80,9 @@ func peerNonlocalBind(t *testing.T, _ string) {
 	}
 	a := netip.MustParseAddr("2001:db8::7")
 	routeByLoopback(t, a)
-	say("can bind " + strconv.FormatBool(canBind(a)) + ", on this host " + strconv.FormatBool(onThisHost(a)))
+	can, err := canBind(a)
+	require.NoError(t, err)
+	say("can bind " + strconv.FormatBool(can) + ", on this host " + strconv.FormatBool(isOnThisHost(t, a)))
 }
 
 // routeByLoopback brings the loopback interface up, and adds a route to an address by
@@ -104,18 +117,48 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 func TestOwnAddresses(t *testing.T) {
 	s := newParty(t)
 	clock := useClock(s)
+	isOwn := func(a netip.Addr) bool {
+		own, err := s.tc.isOwn(a)
+		require.NoError(t, err)
+		return own
+	}
 	a := netip.MustParseAddr("203.0.113.7")
-	require.False(t, s.tc.isOwn(a))
-	require.True(t, s.tc.isOwn(netip.MustParseAddr("::1")))
+	require.False(t, isOwn(a))
+	require.True(t, isOwn(netip.MustParseAddr("::1")))
 	s.tc.own.known[a] = true // as if the system had confirmed it
-	require.True(t, s.tc.isOwn(a))
+	require.True(t, isOwn(a))
 	clock.advance(ownAddrsFor)
-	require.False(t, s.tc.isOwn(a))
+	require.False(t, isOwn(a))
 	for i := range maxOwnAddrs {
 		s.tc.own.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
 	}
-	require.False(t, s.tc.isOwn(a))
+	require.False(t, isOwn(a))
 	require.Equal(t, map[netip.Addr]bool{a: false}, s.tc.own.known)
+}
+
+// peerUnknownHost has no descriptors to ask the system whether an address is its own.
+func peerUnknownHost(t *testing.T, _ string) {
+	s := newParty(t)
+	a := netip.MustParseAddr("203.0.113.7")
+	exhaustDescriptors(t)
+	_, err := canBind(a)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	_, err = s.tc.isOwn(a)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.Empty(t, s.tc.own.known)
+	require.ErrorIs(t, s.tc.checkUser(nil, a), verbs.ErrNoResources, "the peer may be of this host")
+	_, err = s.pd.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(a)})
+	require.ErrorIs(t, err, verbs.ErrNoResources, "the wire may not be the path")
+	say("done")
+	linger()
+}
+
+// A process without free descriptors does not treat an address as one of another host:
+// it does not check the users of peers on other hosts.
+func TestOnThisHostOutOfDescriptors(t *testing.T) {
+	line, kill := startPeer(t, "unknown-host", "")
+	require.Equal(t, "done", line())
+	kill()
 }
 
 func TestParseRouteRefuses(t *testing.T) {

@@ -47,9 +47,14 @@ func (c *client) checkSource(m message) error {
 	if !ok {
 		return nil
 	}
-	src, dst := e.src.Addr(), e.dst.Addr()
-	if !c.ch.isOwn(src) || !c.ch.isOwn(dst) {
-		return fmt.Errorf("%w: request from %v to %v, which are not both of this host", verbs.ErrProtocol, src, dst)
+	for _, a := range []netip.Addr{e.src.Addr(), e.dst.Addr()} {
+		own, err := c.ch.isOwn(a)
+		switch {
+		case err != nil:
+			return err
+		case !own:
+			return fmt.Errorf("%w: request from %v to %v, which are not both of this host", verbs.ErrProtocol, e.src, e.dst)
+		}
 	}
 	name, _ := peerName(c.fd)
 	s, ok := parseSpot(c.gate.id.ps, name)
@@ -85,21 +90,23 @@ const (
 )
 
 // isOwn reports whether an address in a request belongs to this host. Loopback
-// addresses always do.
-func (ch *channel) isOwn(a netip.Addr) bool {
+// addresses always do. The error is that of onThisHost.
+func (ch *channel) isOwn(a netip.Addr) (bool, error) {
 	if a.IsLoopback() {
-		return true
+		return true, nil
 	}
 	own, now := &ch.own, ch.clock()
 	if own.known == nil || now.Sub(own.since) >= ownAddrsFor || len(own.known) >= maxOwnAddrs {
 		own.since, own.known = now, make(map[netip.Addr]bool)
 	}
-	is, ok := own.known[a]
-	if !ok {
-		is = onThisHost(a)
+	if is, ok := own.known[a]; ok {
+		return is, nil
+	}
+	is, err := onThisHost(a)
+	if err == nil {
 		own.known[a] = is
 	}
-	return is
+	return is, err
 }
 
 // heldByOthers reports whether a socket holds the address and port without sharing
