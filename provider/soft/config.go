@@ -69,9 +69,13 @@ type Config struct {
 	// the host is given later never makes an error.
 	ListenOnAll bool
 	// MaxConnsPerUser is how many connections on the local path the processes of one
-	// other user may have to the listeners of the device. Requests that were not accepted
-	// yet count too. Further requests are refused with cm.RejectNoResources. Root and the
-	// user that the device belongs to have no limit. Zero means a quarter of the
+	// other user may have to the device. Connections to its listeners count, including
+	// requests that were not accepted yet. Further requests are refused with
+	// cm.RejectNoResources. Connections of UD queue pairs of that user to UD queue pairs
+	// of the device count too, one for each pair of sender and receiver. A further one
+	// replaces the one of that user to the same receiver that was idle for longest. The
+	// sender of that one connects again when it sends, and no datagram is lost. Root and
+	// the user that the device belongs to have no limit. Zero means a quarter of the
 	// connections for which the process has descriptors (RLIMIT_NOFILE, two for each
 	// connection) when the device is opened; negative means no limit.
 	MaxConnsPerUser int

@@ -83,6 +83,7 @@ func (p *datagramPort) attach() error {
 		return err
 	}
 	p.q.shard.datagrams++
+	p.q.dev.spare.keep()
 	p.attached = true
 	return nil
 }
@@ -101,6 +102,7 @@ func (p *datagramPort) detach() {
 		}
 		p.q.shard.unwatch(p.listener)
 		p.q.shard.datagrams--
+		p.q.dev.spare.drop()
 	}
 	p.acceptTimer.stop()
 	for _, src := range p.sources {

@@ -107,10 +107,11 @@ func (d *datagramDest) idle() bool {
 // connect makes the connection, or begins to wait until the receiver's backlog has
 // room. If neither is possible, it removes the destination and returns false.
 func (d *datagramDest) connect() bool {
-	fd, err := newSocket()
-	if errors.Is(err, unix.EMFILE) && d.p.removeIdlest(d) {
+	fd := -1
+	err := withRoom(func() (err error) {
 		fd, err = newSocket()
-	}
+		return err
+	}, func() bool { return d.p.removeIdlest(d) })
 	if err == nil {
 		err = d.p.connectSocket(fd, d.qpn)
 	}

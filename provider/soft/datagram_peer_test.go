@@ -71,6 +71,43 @@ func peerDatagramSource(t *testing.T, address string) {
 	linger()
 }
 
+// peerDatagramDestNoDescriptors has no free descriptors, and sends to a destination to
+// which it has no connection.
+func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
+	d := openDevice(t, localConfig())
+	e := newDatagramEnd(t, d, verbs.ProgressManual)
+	to, dests := e.handle("127.0.0.1"), datagramPortOf(e).dests
+	var nums [3]uint32
+	for i := range nums {
+		nums[i] = e.qp.num ^ 0x800000 ^ uint32(i)<<8
+		deafQP(t, nums[i])
+	}
+	e.sendNumbered(to, nums[0], 0, 1, 0)
+	e.sendNumbered(to, nums[1], 1, 1, 0)
+	exhaustDescriptors(t)
+	e.sendNumbered(to, nums[2], 2, 1, 0)
+	require.Empty(t, countsOf(t, d))
+	require.Len(t, dests, 2)
+	require.Contains(t, dests, nums[2], "it has the descriptor of another destination")
+
+	for _, dest := range dests {
+		dest.remove()
+	}
+	takeDescriptors(t)
+	e.sendNumbered(to, nums[0], 3, 1, 0)
+	require.Equal(t, counted{"datagram_unsent": 1}, countsOf(t, d))
+	say("done")
+	linger()
+}
+
+// A sender without free descriptors closes the connection to another destination. If
+// it has no other destination, it drops and counts the datagram.
+func TestDatagramDestsOutOfDescriptors(t *testing.T) {
+	line, kill := startPeer(t, "datagram-dest-full", "")
+	require.Equal(t, "done", line())
+	kill()
+}
+
 // startSink starts a sink of a user. It returns the sink's queue pair number, a
 // function that signals it, and a function that returns its next line.
 func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {

@@ -11,7 +11,7 @@ import (
 
 const (
 	// maxDatagramSources bounds the connections that one queue pair accepts. A further
-	// one replaces the one that was idle for longest; the sender of that one connects
+	// one replaces the one that idlestOfBusiest returns; the sender of that one connects
 	// again when it has something to send. The number is arbitrary.
 	maxDatagramSources = 1024
 	// datagramBudget is how many datagrams of one connection, and how many new
@@ -26,12 +26,15 @@ const (
 // whose user is allowed. It belongs to the shard.
 type datagramSource struct {
 	p       *datagramPort
-	fd      int
+	fd      int    // -1 after close
+	uid     uint32 // user at the other end
 	lastUse uint64 // value of datagramPort.uses at the last use
 }
 
-// onReady accepts connections when the listening socket is ready.
+// onReady accepts connections when the listening socket is ready. It opens the spare
+// descriptors again that accept has closed.
 func (p *datagramPort) onReady(int, uint32) {
+	defer p.q.dev.spare.fill()
 	for range datagramBudget {
 		if !p.accept() {
 			return
@@ -41,15 +44,12 @@ func (p *datagramPort) onReady(int, uint32) {
 
 // accept accepts one connection, and reports whether there may be more.
 func (p *datagramPort) accept() bool {
-	fd, err := acceptSocket(p.listener)
-	switch {
-	case err == nil:
+	fd, err := p.q.dev.spare.accept(p.listener)
+	if err == nil {
 		p.admit(fd)
 		return true
-	case errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE):
-		if p.closeIdlest() {
-			return true
-		}
+	}
+	if outOfDescriptors(err) {
 		// The listening socket stays readable, which would keep the owner from sleeping.
 		p.q.shard.unwatch(p.listener)
 		p.acceptTimer.start(acceptRetry)
@@ -64,31 +64,69 @@ func (p *datagramPort) acceptAgain() {
 	}
 }
 
-// admit adds a new connection if its user is allowed, and reads its datagrams.
+// admit adds a new connection if its user is allowed, and reads its datagrams. If there
+// is no room for the connection, admit reads the datagrams that the peer has sent already
+// and closes the connection.
 func (p *datagramPort) admit(fd int) {
-	if !p.q.dev.allowsPeer(fd) {
+	peer, err := peerCredentials(fd)
+	if err != nil || !p.q.dev.users.allows(peer.UID) {
 		p.q.shard.counts.inc(datagramUserRefused)
 		_ = unix.Close(fd)
+		p.q.dev.spare.fill()
 		return
 	}
-	if len(p.sources) >= maxDatagramSources {
-		p.closeIdlest()
-	}
-	src := &datagramSource{p: p, fd: fd, lastUse: p.uses}
-	if p.q.shard.watch(fd, unix.EPOLLIN, src) != nil {
-		_ = unix.Close(fd)
+	src := &datagramSource{p: p, fd: fd, uid: peer.UID, lastUse: p.uses}
+	if cause, ok := src.enter(); !ok {
+		p.q.shard.counts.inc(cause)
+		src.finish()
 		return
 	}
-	p.sources[fd] = src
 	src.onReady(fd, unix.EPOLLIN)
 }
 
-// closeIdlest closes the connection that was idle for longest, and reports whether
-// there was one.
-func (p *datagramPort) closeIdlest() bool {
+// enter adds a connection to those of the port. If the user has as many connections as
+// allowed, enter closes one of that user. If the port or the process has no room, enter
+// closes the connection that idlestOfBusiest returns. If there is still no room, enter
+// returns the counter for the reason.
+func (src *datagramSource) enter() (refused counterID, ok bool) {
+	p, conns := src.p, src.p.q.dev.conns
+	if !conns.take(src.uid) && !(p.closeIdlestOf(src.uid) && conns.take(src.uid)) {
+		return userLimitErr, false
+	}
+	if len(p.sources) >= maxDatagramSources {
+		p.idlestOfBusiest(src.uid).finish()
+	}
+	if !p.fillSpare(src.uid) || p.q.shard.watch(src.fd, unix.EPOLLIN, src) != nil {
+		conns.give(src.uid)
+		return noDescriptorsErr, false
+	}
+	p.sources[src.fd] = src
+	return 0, true
+}
+
+// fillSpare opens the spare descriptors that were closed to accept a connection of a
+// user. If no descriptor is free, it closes connections of the port, at most as many as
+// there are spare descriptors, because other goroutines may take what it frees.
+func (p *datagramPort) fillSpare(newcomer uint32) bool {
+	for range spareCount {
+		if p.q.dev.spare.fill() {
+			return true
+		}
+		src := p.idlestOfBusiest(newcomer)
+		if src == nil {
+			return false
+		}
+		src.finish()
+	}
+	return p.q.dev.spare.fill()
+}
+
+// closeIdlestOf closes the connection of a user that was idle for longest, and reports
+// whether there was one.
+func (p *datagramPort) closeIdlestOf(uid uint32) bool {
 	var idlest *datagramSource
 	for _, src := range p.sources {
-		if idlest == nil || src.lastUse < idlest.lastUse {
+		if src.uid == uid && (idlest == nil || src.lastUse < idlest.lastUse) {
 			idlest = src
 		}
 	}
@@ -96,6 +134,26 @@ func (p *datagramPort) closeIdlest() bool {
 		idlest.finish()
 	}
 	return idlest != nil
+}
+
+// idlestOfBusiest returns the connection to close for a new connection of a user. It
+// chooses the user who has the most connections to the port, including the new one, and
+// of that user's connections the one that was idle for longest. So a user who opens many
+// connections replaces only connections of the same user. It returns nil if there is no
+// connection.
+func (p *datagramPort) idlestOfBusiest(newcomer uint32) *datagramSource {
+	count := map[uint32]int{newcomer: 1}
+	for _, src := range p.sources {
+		count[src.uid]++
+	}
+	var idlest *datagramSource
+	for _, src := range p.sources {
+		if idlest == nil || count[src.uid] > count[idlest.uid] ||
+			count[src.uid] == count[idlest.uid] && src.lastUse < idlest.lastUse {
+			idlest = src
+		}
+	}
+	return idlest
 }
 
 // onReady reads the datagrams that have arrived.
@@ -136,11 +194,16 @@ func (src *datagramSource) finish() {
 	src.close()
 }
 
+// close closes the connection, and removes it from the port if enter has added it.
 func (src *datagramSource) close() {
-	if src.p.sources[src.fd] != src {
+	if src.fd < 0 {
 		return
 	}
-	delete(src.p.sources, src.fd)
-	src.p.q.shard.unwatch(src.fd)
+	if p := src.p; p.sources[src.fd] == src {
+		delete(p.sources, src.fd)
+		p.q.shard.unwatch(src.fd)
+		p.q.dev.conns.give(src.uid)
+	}
 	_ = unix.Close(src.fd)
+	src.fd = -1
 }

@@ -18,8 +18,8 @@ import (
 type spareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
-	// listeners is how many listeners there are. Without listeners no descriptors are
-	// kept.
+	// listeners is how many listening sockets there are, of connection management and
+	// of UD queue pairs. Without them no descriptors are kept.
 	listeners int
 }
 
@@ -76,9 +76,25 @@ func (s *spareDescriptors) spend() bool {
 
 // with calls fn. If fn fails because no descriptor is free, with closes the spare
 // descriptors and calls fn again.
-func (s *spareDescriptors) with(fn func() error) error {
+func (s *spareDescriptors) with(fn func() error) error { return withRoom(fn, s.spend) }
+
+// accept accepts the next client of a listening socket. When no descriptor is free, it
+// closes the spare ones: the user of a client is known only after accept(2), and has to
+// be known before a connection of another user is closed to make room. The caller calls
+// fill after it has admitted or closed the client.
+func (s *spareDescriptors) accept(listener int) (fd int, err error) {
+	err = s.with(func() error {
+		fd, err = acceptSocket(listener)
+		return err
+	})
+	return fd, err
+}
+
+// withRoom calls fn. If fn fails because no descriptor is free, withRoom calls makeRoom,
+// and calls fn again if makeRoom reports that it has closed descriptors.
+func withRoom(fn func() error, makeRoom func() bool) error {
 	err := fn()
-	if outOfDescriptors(err) && s.spend() {
+	if outOfDescriptors(err) && makeRoom() {
 		err = fn()
 	}
 	return err

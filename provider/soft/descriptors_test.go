@@ -30,6 +30,12 @@ const askCount = "how many?"
 // that number, and returns those that it has opened. Only peers call it.
 func exhaustDescriptors(t *testing.T) (taken []int) {
 	limitDescriptors(t, openDescriptors(t)+2)
+	return takeDescriptors(t)
+}
+
+// takeDescriptors opens all descriptors that this process may open. It is called after
+// limitDescriptors.
+func takeDescriptors(t *testing.T) (taken []int) {
 	// Descriptors below the highest one in use may be free.
 	for {
 		fd, err := newEventfd()
@@ -38,6 +44,38 @@ func exhaustDescriptors(t *testing.T) (taken []int) {
 			return taken
 		}
 		taken = append(taken, fd)
+	}
+}
+
+// withRoom makes room when the process has no free descriptors (EMFILE), and when the
+// system has none (ENFILE).
+func TestWithRoom(t *testing.T) {
+	for _, c := range []struct {
+		err   error
+		room  bool
+		calls int
+	}{
+		{nil, true, 1},
+		{unix.EAGAIN, true, 1},
+		{unix.EMFILE, true, 2},
+		{unix.ENFILE, true, 2},
+		{noResources(unix.ENFILE), true, 2},
+		{unix.ENFILE, false, 1},
+	} {
+		calls := 0
+		err := withRoom(func() error {
+			calls++
+			if calls > 1 {
+				return nil
+			}
+			return c.err
+		}, func() bool { return c.room })
+		require.Equal(t, c.calls, calls, "%v", c)
+		if c.calls > 1 {
+			require.NoError(t, err)
+		} else {
+			require.Equal(t, c.err, err)
+		}
 	}
 }
 

@@ -97,12 +97,15 @@
 //	cm_request_evicted      half-open connections that were ended to make room for the
 //	                        requests of others; see Config.MaxHalfOpen
 //	datagram_unsent         UD sends to this host that completed and were then dropped,
-//	                        because the queue pair did not exist, the queue of the
-//	                        destination was full, or the sender was closed
+//	                        because the destination queue pair did not exist, its user is
+//	                        not allowed, it accepted no connection for 10 s, the queue of
+//	                        datagrams for it was full, no file descriptor was free for a
+//	                        connection to it, or the sender was closed
 //	datagram_user_refused   connections for UD from, and sends to, processes of users
 //	                        who are not allowed; see Config.AllowedUsers
 //	no_descriptors_err      connections on the local path that were refused because no
-//	                        file descriptor was free
+//	                        file descriptor was free. A connection for UD is closed after
+//	                        its datagrams have been received
 //	no_mappings_err         connections on the local path that either side refused because
 //	                        the process has too many mappings (vm.max_map_count)
 //	rcvd_datagram_err       datagrams that a UD queue pair dropped, on either path: it was
@@ -132,7 +135,8 @@
 //	skipped_user_err        processes of this host to which a dial sent no request, because
 //	                        Config.AllowedUsers does not allow their user
 //	user_limit_err          connections on the local path that were refused because the
-//	                        user has Config.MaxConnsPerUser connections
+//	                        user has Config.MaxConnsPerUser connections. A connection for
+//	                        UD is closed after its datagrams have been received
 //
 // Packets include those of connection management. The local path has no packets; it has
 // the counters of receive buffers, of exceeded retries and of datagrams.

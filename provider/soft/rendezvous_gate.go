@@ -69,23 +69,13 @@ func (g *localGate) readable() {
 		if !g.open {
 			return
 		}
-		fd, err := g.accept()
+		fd, err := g.ch.dev.spare.accept(g.fd)
 		if err != nil {
 			g.refrain(err)
 			return
 		}
 		g.letIn(fd)
 	}
-}
-
-// accept accepts the next client. When no descriptor is free, it closes the spare
-// ones, so that the client can be refused.
-func (g *localGate) accept() (fd int, err error) {
-	err = g.ch.dev.spare.with(func() error {
-		fd, err = acceptSocket(g.fd)
-		return err
-	})
-	return fd, err
 }
 
 // refrain looks away for a while when clients can not be taken although there

@@ -33,8 +33,8 @@ func bindSocket(name string) (int, error) {
 	return fd, nil
 }
 
-// nameIsBound reports whether a socket holds the name, by trying to take it. An error
-// says that this can not be found out.
+// nameIsBound reports whether a socket holds the name. It tries to bind the name; an
+// error means that this failed for another reason than that the name is taken.
 func nameIsBound(name string) (bool, error) {
 	fd, err := bindSocket(name)
 	switch {

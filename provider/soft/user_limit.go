@@ -9,9 +9,9 @@ import (
 )
 
 // A userLimit bounds how many connections the processes of one user have to the
-// listeners of a device, so that one user can not take the room of all others. Root
-// and the user that the device belongs to have no limit: they can end this process
-// anyway.
+// listeners and to the UD queue pairs of a device, so that one user can not take the
+// room of all others. Root and the user that the device belongs to have no limit: they
+// can end this process anyway.
 //
 // The methods may be called from any goroutine.
 type userLimit struct {

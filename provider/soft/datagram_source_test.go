@@ -1,0 +1,228 @@
+//go:build linux
+
+package soft
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// connectDatagrams connects a socket to the UD queue pair with number to, and sends a
+// datagram with the source queue pair number src. Like a datagramDest it connects again
+// when the backlog is full, and when the receiver has closed the connection already.
+func connectDatagrams(t *testing.T, to, src uint32) int {
+	for {
+		fd, err := newSocket()
+		require.NoError(t, err)
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(to)})
+		if err == nil {
+			err = unix.Send(fd, bareDatagram(src), unix.MSG_NOSIGNAL)
+		}
+		if err == nil {
+			t.Cleanup(func() { _ = unix.Close(fd) })
+			return fd
+		}
+		_ = unix.Close(fd)
+		require.True(t, errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EPIPE), "%v", err)
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// peerDatagramCrowd opens many connections to a queue pair, sends a datagram on each,
+// and keeps them open. The address is the queue pair number and their count.
+func peerDatagramCrowd(t *testing.T, address string) {
+	var to uint32
+	var n int
+	_, err := fmt.Sscan(address, &to, &n)
+	require.NoError(t, err)
+	for i := range n {
+		connectDatagrams(t, to, uint32(i+2))
+	}
+	say("sent")
+	linger()
+}
+
+// datagramPortOf returns the local path of an end with a UD queue pair.
+func datagramPortOf(e *end) *datagramPort { return e.qp.path.(*datagramPath).local }
+
+// sourcesOf counts the connections to an end by user.
+func sourcesOf(e *end) map[uint32]int {
+	n := make(map[uint32]int)
+	for _, src := range datagramPortOf(e).sources {
+		n[src.uid]++
+	}
+	return n
+}
+
+// receiveFrom receives one datagram from each of n senders. It keeps enough receive
+// buffers for all datagrams that one poll can deliver.
+func (e *end) receiveFrom(n int) {
+	e.t.Helper()
+	from := make(map[uint32]bool)
+	for posted, polls := 0, 0; len(from) < n; polls++ {
+		require.Less(e.t, polls, pollLimit, "%d of %d", len(from), n)
+		for posted < n && posted < len(from)+2*datagramBudget {
+			e.recv(0, 0, 100)
+			posted++
+		}
+		k, err := e.cq.Poll(e.wc)
+		require.NoError(e.t, err)
+		for _, wc := range e.wc[:k] {
+			require.False(e.t, from[wc.SrcQPN])
+			from[wc.SrcQPN] = true
+		}
+	}
+}
+
+// Connections for UD count in the limit of their user. A further one replaces the one
+// of that user that was idle for longest. If that user has no other connection to the
+// queue pair, the new one is closed. In both cases no datagram is lost.
+func TestDatagramUserLimit(t *testing.T) {
+	needsRoot(t)
+	cfg := localConfig()
+	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{peerUser}, userConns
+	d := openDevice(t, cfg)
+	b, other := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
+	own := uint32(os.Geteuid())
+	for i := range userConns + 2 {
+		connectDatagrams(t, b.qp.num, uint32(i+2))
+	}
+	b.receiveFrom(userConns + 2)
+
+	const crowd = 10
+	line, kill := startPeer(t, "datagram-crowd", fmt.Sprint(b.qp.num, crowd))
+	require.Equal(t, "sent", line())
+	b.receiveFrom(crowd)
+	require.Equal(t, map[uint32]int{own: userConns + 2, peerUser: userConns}, sourcesOf(b))
+	require.False(t, d.conns.take(peerUser), "listeners have no room for this user, either")
+	require.Empty(t, countsOf(t, d))
+
+	line, killOther := startPeer(t, "datagram-crowd", fmt.Sprint(other.qp.num, crowd))
+	require.Equal(t, "sent", line())
+	other.receiveFrom(crowd)
+	require.Empty(t, sourcesOf(other))
+	require.Equal(t, counted{"user_limit_err": crowd}, countsOf(t, d))
+	killOther()
+
+	kill()
+	b.drive()
+	require.Equal(t, map[uint32]int{own: userConns + 2}, sourcesOf(b))
+	require.NoError(t, b.qp.Close())
+	require.Empty(t, d.conns.conns)
+}
+
+// When one user opens more connections than a queue pair keeps, connections of other
+// users stay open.
+func TestDatagramCrowdOfOneUser(t *testing.T) {
+	needsRoot(t)
+	cfg := localConfig()
+	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{AnyUser}, -1
+	b := newDatagramEnd(t, openDevice(t, cfg), verbs.ProgressManual)
+	for i := range uint32(2) {
+		connectDatagrams(t, b.qp.num, i+2)
+	}
+	b.receiveFrom(2)
+	const crowd = maxDatagramSources + 10
+	_, kill := startPeer(t, "datagram-crowd", fmt.Sprint(b.qp.num, crowd))
+	b.receiveFrom(crowd)
+	require.Equal(t, map[uint32]int{uint32(os.Geteuid()): 2, peerUser: maxDatagramSources - 2}, sourcesOf(b))
+	kill()
+}
+
+func TestIdlestOfBusiest(t *testing.T) {
+	p := &datagramPort{sources: make(map[int]*datagramSource)}
+	require.Nil(t, p.idlestOfBusiest(1))
+	add := func(uid uint32) *datagramSource {
+		p.uses++
+		src := &datagramSource{p: p, uid: uid, lastUse: p.uses}
+		p.sources[len(p.sources)] = src
+		return src
+	}
+	first := add(1)
+	busy := add(2)
+	third := add(3)
+	require.Same(t, first, p.idlestOfBusiest(4), "all have as many")
+	add(2)
+	require.Same(t, busy, p.idlestOfBusiest(4))
+	require.Same(t, first, p.idlestOfBusiest(1), "users 1 and 2 have two, the new one included")
+	add(3)
+	require.Same(t, third, p.idlestOfBusiest(3))
+}
+
+// peerDatagramNoDescriptors accepts three connections to a UD queue pair, and then has
+// no free descriptors. It reports what a further connection of a user who is not allowed
+// costs, and then what a connection of an allowed user costs.
+func peerDatagramNoDescriptors(t *testing.T, _ string) {
+	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
+	p, dev := datagramPortOf(e), e.qp.dev
+	say(fmt.Sprint(e.qp.num))
+	e.receiveFrom(3)
+	exhaustDescriptors(t)
+	say("full")
+
+	for countsOf(t, dev)["datagram_user_refused"] == 0 {
+		e.drive()
+	}
+	require.Len(t, p.sources, 3, "a user who is not allowed costs no connection")
+	require.Len(t, dev.spare.fds, spareCount)
+	say("refused")
+
+	e.receiveFrom(1)
+	require.Len(t, p.sources, 3)
+	require.Len(t, dev.spare.fds, spareCount)
+	for _, src := range p.sources {
+		src.close()
+	}
+	takeDescriptors(t)
+	say("taken")
+
+	// The connection is closed after its datagram, because there is no other one to close.
+	e.receiveFrom(1)
+	require.Empty(t, p.sources)
+	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
+	require.Len(t, dev.spare.fds, spareCount)
+	say("done")
+	linger()
+}
+
+// Without free descriptors a queue pair still accepts connections of allowed users, in
+// place of others. A connection of a user who is not allowed costs no other connection.
+func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
+	needsRoot(t)
+	cmd := asPeer(t, "datagram-full", "")
+	cmd.SysProcAttr = nil // run the peer as root, like this process
+	line, kill := runPeer(t, cmd)
+	var num uint32
+	_, err := fmt.Sscan(line(), &num)
+	require.NoError(t, err)
+	var fds []int
+	for i := range uint32(3) {
+		fds = append(fds, connectDatagrams(t, num, i+2))
+	}
+	require.Equal(t, "full", line())
+
+	stranger := asPeer(t, "datagram-source", fmt.Sprint(num))
+	stranger.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: peerUser + 1, Gid: peerUser + 1}}
+	runPeer(t, stranger)
+	require.Equal(t, "refused", line())
+	for _, fd := range fds {
+		require.False(t, (&rawPeer{t: t, fd: fd}).hungUpOn())
+	}
+
+	connectDatagrams(t, num, 7)
+	require.Equal(t, "taken", line())
+	require.True(t, (&rawPeer{t: t, fd: fds[0]}).hungUpOn(), "the connection that was idle for longest is closed")
+
+	connectDatagrams(t, num, 8)
+	require.Equal(t, "done", line())
+	kill()
+}
