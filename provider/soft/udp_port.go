@@ -152,12 +152,30 @@ func (p *udpPort) join(slot uint32) ([]int, error) {
 }
 
 // widen opens up to n further sockets for a shard, over which its queue pairs are
-// distributed. It returns all sockets of the shard.
+// distributed, as far as the address has places for them. A place is kept for the first
+// socket of each slot, so that shards that come later can join. It returns all sockets of
+// the shard.
 func (p *udpPort) widen(slot uint32, n int) []int {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
-	_ = p.add(slot, n) // on failure the shard goes on with the sockets that it has
+	if n = min(n, p.places()); n > 0 {
+		_ = p.add(slot, n) // on failure the shard goes on with the sockets that it has
+	}
 	return p.of(slot)
+}
+
+// places returns how many sockets may be added besides the first one of each slot. The
+// caller holds the mutex.
+func (p *udpPort) places() int {
+	absent := int(p.all.slots)
+	seen := make(map[uint32]bool)
+	for _, m := range p.members {
+		if !seen[m.slot] {
+			seen[m.slot] = true
+			absent--
+		}
+	}
+	return maxMembers - len(p.members) - absent
 }
 
 // of returns the sockets of a shard. The caller holds the mutex.

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -135,4 +136,25 @@ func TestReliefIsBounded(t *testing.T) {
 	f.dev.cfg.Vectors = 1 << 20
 	require.Negative(t, f.u.relief.room())
 	f.dev.cfg.Vectors = 1
+}
+
+// However many sockets shards have added, each slot has a place for its first one.
+func TestReliefLeavesPlacesForOtherShards(t *testing.T) {
+	const vectors = 64
+	ports := testPorts(freePort(t), 2*vectors)
+	port, err := ports.acquire(netip.MustParseAddr("127.9.0.1"))
+	require.NoError(t, err)
+	defer port.release()
+	wide := 0
+	for slot := range ports.slots {
+		fds, err := port.join(slot)
+		require.NoError(t, err, "slot %d of %d", slot, ports.slots)
+		require.Len(t, fds, 1)
+		if len(port.widen(slot, maxReceiveSockets-1)) > 1 {
+			wide++
+		}
+		require.LessOrEqual(t, len(port.members), maxMembers)
+	}
+	require.Len(t, port.members, maxMembers, "all places are used")
+	require.Equal(t, 14, wide, "872 sockets more, and 63 for a shard")
 }
