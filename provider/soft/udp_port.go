@@ -152,9 +152,9 @@ func (p *udpPort) join(slot uint32) ([]int, error) {
 }
 
 // widen opens up to n further sockets for a shard, over which its queue pairs are
-// distributed, as far as the address has places for them. A place is kept for the first
-// socket of each slot, so that shards that come later can join. It returns all sockets of
-// the shard.
+// distributed: as many as can be opened and the address has places for. A place is kept
+// for the first socket of each slot, so that shards that come later can join. It returns
+// all sockets of the shard.
 func (p *udpPort) widen(slot uint32, n int) []int {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
@@ -188,33 +188,49 @@ func (p *udpPort) of(slot uint32) (fds []int) {
 	return fds
 }
 
-// add opens n sockets for a shard, and makes the system steer packets to them. If it
-// fails, it has opened none. The caller holds the mutex.
+// add opens up to n sockets for a shard, and makes the system steer packets to them. It
+// returns an error if it adds none. The caller holds the mutex.
 func (p *udpPort) add(slot uint32, n int) error {
-	members := slices.Clone(p.members)
-	err := error(nil)
+	had := len(p.members)
+	members, err := p.openMembers(slot, n)
+	if len(members) == had {
+		return err
+	}
+	if err := attachFilter(p.mads, unix.SO_ATTACH_REUSEPORT_CBPF, steer(members, p.all.slots)); err != nil {
+		closeMembers(members[had:])
+		return err
+	}
+	p.members = members
+	return nil
+}
+
+// openMembers returns the members of the port and up to n new ones for a shard. The error
+// says why there are fewer. If descriptors run out, half of the new sockets are closed
+// again, because the program and new connections need descriptors, too.
+func (p *udpPort) openMembers(slot uint32, n int) (members []udpMember, err error) {
+	members = slices.Clone(p.members)
 	for range n {
 		if len(members) >= maxMembers {
-			err = errTooManyShards
-			break
+			return members, errTooManyShards
 		}
-		fd, failed := openUDP(p.local, true)
-		if failed != nil {
-			err = failed
-			break
+		fd, err := openUDP(p.local, true)
+		if outOfDescriptors(err) {
+			kept := len(members) - (len(members)-len(p.members)+1)/2
+			closeMembers(members[kept:])
+			return members[:kept], err
+		}
+		if err != nil {
+			return members, err
 		}
 		members = append(members, udpMember{slot, fd})
 	}
-	if err == nil {
-		err = attachFilter(p.mads, unix.SO_ATTACH_REUSEPORT_CBPF, steer(members, p.all.slots))
-	}
-	if err == nil {
-		p.members = members
-		return nil
-	}
-	// The last socket is closed first, so that the system renumbers none of the others.
-	for _, m := range slices.Backward(members[len(p.members):]) {
+	return members, nil
+}
+
+// closeMembers closes the sockets that have joined last. The last one is closed first, so
+// that the system renumbers none of the others.
+func closeMembers(members []udpMember) {
+	for _, m := range slices.Backward(members) {
 		_ = unix.Close(m.fd)
 	}
-	return err
 }

@@ -33,14 +33,13 @@ type udpRelief struct {
 	u       *udpSocket
 	fds     []int
 	pressed int    // number of polls in a row with full batches
-	dropped uint64 // packets dropped by all sockets, as of the last look
-	tried   bool   // no further sockets can be opened
+	limit   uint64 // number of packets dropped by the first socket at which widen is called
+	full    bool   // there are as many sockets as the limits allow
 }
 
 // init takes over the additional sockets that the shard already has at the port.
 func (r *udpRelief) init(u *udpSocket, fds []int) {
-	r.u, r.tried = u, len(fds) > 0
-	r.dropped = droppedAt(u.fd)
+	r.u, r.limit = u, droppedAt(u.fd)+1
 	r.watch(fds)
 }
 
@@ -68,7 +67,7 @@ func (r *udpRelief) tellHeaders() {
 
 // polled is called after a poll of the first socket, with the number of full batches.
 func (r *udpRelief) polled(full int) {
-	if full < receiveRounds || r.tried {
+	if full < receiveRounds || r.full {
 		r.pressed = 0
 		return
 	}
@@ -76,23 +75,27 @@ func (r *udpRelief) polled(full int) {
 		return
 	}
 	r.pressed = 0
-	if dropped := droppedAt(r.u.fd); dropped != r.dropped {
-		r.dropped = dropped
+	if dropped := droppedAt(r.u.fd); dropped >= r.limit {
+		// If not all sockets can be opened now, the next try is when twice as many
+		// packets were dropped: the counter has 32 bits, so there are 32 tries at most.
+		r.limit = 2 * dropped
 		r.widen()
 	}
 }
 
-// widen opens as many further sockets as the limits allow.
+// widen opens as many further sockets as the limits allow and the system can open.
 func (r *udpRelief) widen() {
-	r.tried = true
-	if n := r.room(); n > 0 {
-		fds := r.u.port.widen(r.u.link.slot, n)
-		r.watch(fds[1:])
+	missing := r.room()
+	if missing > 0 {
+		fds := r.u.port.widen(r.u.link.slot, missing)[1+len(r.fds):]
+		r.watch(fds)
+		missing -= len(fds)
 	}
+	r.full = missing <= 0
 }
 
-// room returns how many sockets may be opened, within the limits of descriptors and
-// memory.
+// room returns how many further sockets may be opened, within the limits of descriptors
+// and memory.
 func (r *udpRelief) room() int {
 	size, err := unix.GetsockoptInt(r.u.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {
@@ -100,7 +103,7 @@ func (r *udpRelief) room() int {
 	}
 	const share = 8 // sockets of all shards may use one eighth of the descriptors
 	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(r.u.link.s.dev.cfg.Vectors, share))
-	return n - 1
+	return n - 1 - len(r.fds)
 }
 
 // onReady implements watcher.

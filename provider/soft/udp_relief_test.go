@@ -50,23 +50,33 @@ func (f *fanRig) number(i int) uint32 { return f.qpn + uint32(i)*f.dev.cfg.slots
 func (f *fanRig) burst(packets int) (served int) {
 	for i, e := range f.ends {
 		e.got = 0
-		p := wire.Build(make([]byte, wire.SendMiddle.Size(1024)), wire.SendMiddle, 1024)
-		p.BTH().SetDestQP(f.number(i))
-		p.BTH().SetPSN(psn.New(1))
-		f.to.flow.Seal(p, 0)
-		for range packets {
-			f.throw(p.Bytes())
-		}
+		f.fire(i, packets)
 	}
-	for range 2 * lookEvery {
-		f.shard.drive()
-	}
+	f.drive()
 	for _, e := range f.ends {
 		if e.got > 0 {
 			served++
 		}
 	}
 	return served
+}
+
+// fire sends packets of one connection.
+func (f *fanRig) fire(i, packets int) {
+	p := wire.Build(make([]byte, wire.SendMiddle.Size(1024)), wire.SendMiddle, 1024)
+	p.BTH().SetDestQP(f.number(i))
+	p.BTH().SetPSN(psn.New(1))
+	f.to.flow.Seal(p, 0)
+	for range packets {
+		f.throw(p.Bytes())
+	}
+}
+
+// drive makes the shard read all packets that have arrived.
+func (f *fanRig) drive() {
+	for range 2 * lookEvery {
+		f.shard.drive()
+	}
 }
 
 // After a socket has dropped packets, the shard opens further sockets, and in the
@@ -122,6 +132,61 @@ func TestReliefIsTakenOver(t *testing.T) {
 	f.u = f.way.socket
 	require.Len(t, f.u.relief.fds, maxReceiveSockets-1)
 	require.Equal(t, len(f.ends), f.burst(1))
+}
+
+// leaveDescriptors takes all descriptors of this process except n. The function that it
+// returns gives them back.
+func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	few := limit
+	few.Cur = min(1024, limit.Max)
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
+	var fds []int
+	giveBack = func() {
+		closeAll(fds)
+		fds = nil
+		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	}
+	t.Cleanup(giveBack)
+	for {
+		fd, err := newEventfd()
+		if outOfDescriptors(err) {
+			break
+		}
+		require.NoError(t, err)
+		fds = append(fds, fd)
+	}
+	closeAll(fds[len(fds)-n:])
+	fds = fds[:len(fds)-n]
+	return giveBack
+}
+
+// If descriptors run out, the shard keeps half of the sockets that it could open. It
+// tries again when twice as many packets were dropped.
+func TestReliefWithFewDescriptors(t *testing.T) {
+	const left = 20
+	f := newFanRig(t, 1+left/2)
+	giveBack := leaveDescriptors(t, left)
+	const packets = 400
+	f.fire(0, packets)
+	f.drive()
+	require.Len(t, f.u.relief.fds, left/2)
+	require.Len(t, f.u.port.members, 1+left/2)
+	giveBack()
+
+	i := 0 // the connection whose packets still come to the first socket
+	for f.number(i)/f.dev.cfg.slots()%(1+left/2) != 0 {
+		i++
+	}
+	limit := 2 * droppedAt(f.u.fd)
+	require.Positive(t, limit)
+	for droppedAt(f.u.fd) < limit {
+		require.Len(t, f.u.relief.fds, left/2)
+		f.fire(i, packets)
+		f.drive()
+	}
+	require.Len(t, f.u.relief.fds, maxReceiveSockets-1)
 }
 
 // The sockets of a shard use a bounded part of the descriptors and a bounded amount
