@@ -23,11 +23,9 @@ type udpReceiver struct {
 	crowd bool // many packets are there when there is any
 	tells bool // what IP headers say
 
-	clock   func() time.Duration
-	stamp   time.Duration // time of one of the last calls that received packets
-	stamped uint8         // number of calls that received packets since stamp
-	since   time.Duration // the packets of the last such call arrived after this time
-	drained bool          // the last call has emptied the socket
+	clock func() time.Duration
+	times arrivalTimes  // of the socket fd
+	since time.Duration // the packets in batch arrived after this time
 
 	counts *counters // every datagram is in exactly one of them
 }
@@ -49,20 +47,25 @@ func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *cou
 func (r *udpReceiver) receive(to packetSink) (n int) {
 	n = r.call()
 	if n == 0 {
-		r.run, r.drained = 0, true
+		r.run, r.times.drained = 0, true
 		return 0
 	}
-	r.watchTime()
-	r.drained = r.batched() && n < len(r.batch.msgs)
+	r.since = r.times.received(r.clock)
+	r.times.drained = r.batched() && n < len(r.batch.msgs)
 	r.run++
 	r.crowd = n > 1 || !r.crowd && r.run > 2 // a reply and an acknowledgement are none
 	r.take(n, to)
 	return n
 }
 
-// receiveFrom is like receive, for another socket of the same address.
-func (r *udpReceiver) receiveFrom(fd int, to packetSink) (n int) {
+// receiveFrom is like receive, for another socket of the same address. The arrival times
+// are those of that socket.
+func (r *udpReceiver) receiveFrom(fd int, times *arrivalTimes, to packetSink) (n int) {
 	n = r.batch.receive(fd)
+	if n > 0 {
+		r.since = times.received(r.clock)
+	}
+	times.drained = n < len(r.batch.msgs)
 	r.take(n, to)
 	return n
 }
@@ -86,16 +89,27 @@ func (r *udpReceiver) take(n int, to packetSink) {
 // stampEvery is after how many calls that receive packets the clock is read.
 const stampEvery = 16
 
-// watchTime records the time after which the packets of a call have arrived. Reading
-// the clock takes a quarter of the time of checking a packet, so it is read for some
-// calls only. The recorded time may therefore be earlier than necessary.
-func (r *udpReceiver) watchTime() {
-	if r.drained {
-		r.since = r.stamp
+// arrivalTimes record after which time the packets of one socket have arrived. Each
+// socket has its own record, because packets may wait in one socket while another is
+// read. The zero value says that they arrived after the clock began.
+type arrivalTimes struct {
+	stamp   time.Duration // time of one of the last calls that received packets
+	stamped uint8         // number of calls that received packets since stamp
+	since   time.Duration // the packets of the last such call arrived after this time
+	drained bool          // the last call has emptied the socket
+}
+
+// received is called after a call that received packets, and returns a time after which
+// they arrived. Reading the clock takes a quarter of the time of checking a packet, so it
+// is read for some calls only. The time may therefore be earlier than necessary.
+func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
+	if a.drained {
+		a.since = a.stamp
 	}
-	if r.stamped++; r.stamped == stampEvery {
-		r.stamped, r.stamp = 0, r.clock()
+	if a.stamped++; a.stamped == stampEvery {
+		a.stamped, a.stamp = 0, clock()
 	}
+	return a.since
 }
 
 // tellHeaders has the system tell what the IP header of each packet says. That

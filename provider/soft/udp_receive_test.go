@@ -101,7 +101,7 @@ func TestUDPReceiverKnowsWhenPacketsCame(t *testing.T) {
 		require.Zero(t, r.recv.since, "call %d", i)
 		take(0)
 	}
-	stamp := r.recv.stamp
+	stamp := r.recv.times.stamp
 	require.Equal(t, now-10, stamp)
 	for range 3 {
 		r.queue(10)
@@ -109,7 +109,7 @@ func TestUDPReceiverKnowsWhenPacketsCame(t *testing.T) {
 	r.send.flush()
 	take(1)
 	require.Equal(t, stamp, r.recv.since, "it has come after that")
-	r.recv.stamp = now
+	r.recv.times.stamp = now
 	take(1)
 	require.Equal(t, stamp, r.recv.since, "it lay there when the first was taken")
 	take(1)

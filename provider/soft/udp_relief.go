@@ -31,10 +31,17 @@ const (
 // needed. It belongs to the shard.
 type udpRelief struct {
 	u       *udpSocket
-	fds     []int
+	sockets []*reliefSocket
 	pressed int    // number of polls in a row with full batches
 	limit   uint64 // number of packets dropped by the first socket at which widen is called
 	full    bool   // there are as many sockets as the limits allow
+}
+
+// A reliefSocket is an additional socket of a udpSocket. It belongs to the shard.
+type reliefSocket struct {
+	u     *udpSocket
+	fd    int
+	times arrivalTimes
 }
 
 // init takes over the additional sockets that the shard already has at the port.
@@ -48,8 +55,9 @@ func (r *udpRelief) init(u *udpSocket, fds []int) {
 // read before a timer of the shard fires; see drain.
 func (r *udpRelief) watch(fds []int) {
 	for _, fd := range fds {
-		_ = r.u.link.s.watch(fd, unix.EPOLLIN, r)
-		r.fds = append(r.fds, fd)
+		socket := &reliefSocket{u: r.u, fd: fd}
+		_ = r.u.link.s.watch(fd, unix.EPOLLIN, socket)
+		r.sockets = append(r.sockets, socket)
 		r.u.link.s.datagrams++
 	}
 	r.tellHeaders()
@@ -58,9 +66,9 @@ func (r *udpRelief) watch(fds []int) {
 // tellHeaders makes the system report headers at the additional sockets, if it does
 // so at the first socket.
 func (r *udpRelief) tellHeaders() {
-	for _, fd := range r.fds {
+	for _, socket := range r.sockets {
 		if r.u.recv.tells {
-			tellHeadersAt(fd, r.u.port.local)
+			tellHeadersAt(socket.fd, r.u.port.local)
 		}
 	}
 }
@@ -87,7 +95,7 @@ func (r *udpRelief) polled(full int) {
 func (r *udpRelief) widen() {
 	missing := r.room()
 	if missing > 0 {
-		fds := r.u.port.widen(r.u.link.slot, missing)[1+len(r.fds):]
+		fds := r.u.port.widen(r.u.link.slot, missing)[1+len(r.sockets):]
 		r.watch(fds)
 		missing -= len(fds)
 	}
@@ -103,24 +111,27 @@ func (r *udpRelief) room() int {
 	}
 	const share = 8 // sockets of all shards may use one eighth of the descriptors
 	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(r.u.link.s.dev.cfg.Vectors, share))
-	return n - 1 - len(r.fds)
+	return n - 1 - len(r.sockets)
 }
 
 // onReady implements watcher.
-func (r *udpRelief) onReady(fd int, _ uint32) {
+func (s *reliefSocket) onReady(int, uint32) {
 	for range receiveRounds {
-		if r.u.recv.receiveFrom(fd, r.u) < receiveBatch {
+		if s.receive() < receiveBatch {
 			break
 		}
 	}
-	r.u.link.flush()
+	s.u.link.flush()
 }
+
+// receive reads a batch of packets, and returns how many there were.
+func (s *reliefSocket) receive() int { return s.u.recv.receiveFrom(s.fd, &s.times, s.u) }
 
 // drain reads everything that has arrived, up to a bound.
 func (r *udpRelief) drain() {
-	for _, fd := range r.fds {
+	for _, socket := range r.sockets {
 		for range drainRounds {
-			if r.u.recv.receiveFrom(fd, r.u) == 0 {
+			if socket.receive() == 0 {
 				break
 			}
 		}
@@ -129,9 +140,9 @@ func (r *udpRelief) drain() {
 
 // close stops watching the sockets, which the port still owns.
 func (r *udpRelief) close() {
-	for _, fd := range r.fds {
-		r.u.link.s.unwatch(fd)
+	for _, socket := range r.sockets {
+		r.u.link.s.unwatch(socket.fd)
 		r.u.link.s.datagrams--
 	}
-	r.fds = nil
+	r.sockets = nil
 }

@@ -5,6 +5,7 @@ package soft
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -85,15 +86,15 @@ func TestReliefOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
 	require.Less(t, f.burst(window), 10, "two of them fill the socket")
-	require.Len(t, f.u.relief.fds, maxReceiveSockets-1)
-	for _, fd := range f.u.relief.fds {
-		f.shrink(fd)
+	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1)
+	for _, socket := range f.u.relief.sockets {
+		f.shrink(socket.fd)
 	}
 	require.GreaterOrEqual(t, f.burst(window), maxReceiveSockets-4)
 	for range 3 {
 		f.burst(window)
 	}
-	require.Len(t, f.u.relief.fds, maxReceiveSockets-1, "that is all there will be")
+	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1, "that is all there will be")
 }
 
 // Every packet arrives exactly once, and the packets of a connection in order, at any
@@ -108,6 +109,41 @@ func TestReliefLosesNothing(t *testing.T) {
 	require.Equal(t, maxReceiveSockets-1, f.shard.datagrams, "the shard looks for them")
 }
 
+// Packets may wait in an additional socket while the first socket is read. The receiver
+// knows that they are older, and takes what their sender sends after a pause.
+func TestReliefKnowsWhenPacketsCame(t *testing.T) {
+	f := newFanRig(t, 2)
+	f.u.relief.widen()
+	now := time.Duration(0)
+	f.u.recv.clock = func() time.Duration { return now }
+	others := 0 // the connection whose packets come to the first socket
+	for f.number(others)/f.dev.cfg.slots()%maxReceiveSockets != 0 {
+		others++
+	}
+	send := func(i int, id uint16) {
+		p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
+		p.BTH().SetDestQP(f.number(i))
+		f.to.flow.Seal(p, id)
+		f.throw(p.Bytes())
+	}
+	const old = 1000
+	waits := others + 1
+	send(waits, old)
+	for range 3 * stampEvery {
+		now += 10 * time.Millisecond
+		send(others, old+1)
+		for f.u.recv.receive(f.u) > 0 {
+		}
+	}
+	require.Positive(t, f.u.recv.since, "the first socket knows when its packets came")
+	f.u.relief.drain()
+	send(waits, old+50_000)
+	f.u.relief.drain()
+	require.Empty(t, countsOf(t, f.dev)["rcvd_ident_err"])
+	counts := countsOf(t, f.dev)
+	require.EqualValues(t, 3*stampEvery+2, counts["rcvd_pkts"]+counts["rcvd_no_qp_err"], "all have come")
+}
+
 // A socket that drops no packets gets no further sockets, however many packets
 // arrive.
 func TestNoReliefWithoutDrops(t *testing.T) {
@@ -116,7 +152,7 @@ func TestNoReliefWithoutDrops(t *testing.T) {
 		f.burst(150)
 	}
 	require.Empty(t, countsOf(t, f.dev)["rcvd_overrun_err"])
-	require.Empty(t, f.u.relief.fds)
+	require.Empty(t, f.u.relief.sockets)
 }
 
 // A shard that opens an address again takes over the sockets that it had there.
@@ -130,7 +166,7 @@ func TestReliefIsTakenOver(t *testing.T) {
 	require.Zero(t, f.shard.datagrams)
 	require.NoError(t, f.shard.udp.open(&f.way))
 	f.u = f.way.socket
-	require.Len(t, f.u.relief.fds, maxReceiveSockets-1)
+	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1)
 	require.Equal(t, len(f.ends), f.burst(1))
 }
 
@@ -171,7 +207,7 @@ func TestReliefWithFewDescriptors(t *testing.T) {
 	const packets = 400
 	f.fire(0, packets)
 	f.drive()
-	require.Len(t, f.u.relief.fds, left/2)
+	require.Len(t, f.u.relief.sockets, left/2)
 	require.Len(t, f.u.port.members, 1+left/2)
 	giveBack()
 
@@ -182,11 +218,11 @@ func TestReliefWithFewDescriptors(t *testing.T) {
 	limit := 2 * droppedAt(f.u.fd)
 	require.Positive(t, limit)
 	for droppedAt(f.u.fd) < limit {
-		require.Len(t, f.u.relief.fds, left/2)
+		require.Len(t, f.u.relief.sockets, left/2)
 		f.fire(i, packets)
 		f.drive()
 	}
-	require.Len(t, f.u.relief.fds, maxReceiveSockets-1)
+	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1)
 }
 
 // The sockets of a shard use a bounded part of the descriptors and a bounded amount
