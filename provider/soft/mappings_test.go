@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -16,10 +17,28 @@ import (
 // limitMappings allows a party to map n shared segments.
 func limitMappings(s *party, n int) {
 	maps := s.p.dev.maps
-	maps.mu.Lock()
-	defer maps.mu.Unlock()
-	maps.next = 0
-	maps.most, maps.count = 2*n, func() (int, bool) { return maps.own, true }
+	maps.most, maps.count = 2*n, func() (int, bool) { return maps.segments(), true }
+	maps.look()
+}
+
+// takeCounted is take, and waits for the end of the count that it has begun.
+func (l *mappingLimit) takeCounted() error {
+	defer l.settle()
+	return l.take()
+}
+
+// settle waits for the end of the count that is under way.
+func (l *mappingLimit) settle() {
+	for l.busy() {
+		runtime.Gosched()
+	}
+}
+
+// busy reports whether a count is under way.
+func (l *mappingLimit) busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counting
 }
 
 // works requires that a WRITE on the queue pair succeeds.
@@ -104,29 +123,62 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
 	l := newMappingLimit(new(counters))
 	l.most, l.now = most, func() time.Time { return now }
-	l.count = func() (int, bool) { counts++; return others + l.own, true }
+	l.count = func() (int, bool) { counts++; return others + l.segments(), true }
+	l.look()
 	const room = (most - 2*mappingStep) / 2
 	for range room {
-		require.NoError(t, l.take())
+		require.NoError(t, l.takeCounted())
 	}
 	require.Equal(t, room/mappingStep, counts)
 	counts = 0
 	for range 1000 {
-		require.ErrorIs(t, l.take(), verbs.ErrNoResources)
+		require.ErrorIs(t, l.takeCounted(), verbs.ErrNoResources)
 	}
 	require.LessOrEqual(t, counts, 1)
 	others = 0
 	now = now.Add(mappingPause)
-	require.NoError(t, l.take(), "others have given theirs back")
+	require.Error(t, l.takeCounted(), "the last count holds until the next one is done")
+	require.NoError(t, l.takeCounted(), "others have given theirs back")
 	l.refused(unix.ENOMEM)
 	require.Equal(t, room, l.own)
-	require.EqualValues(t, 1001, l.counts[noMappingsErr].Load())
+	require.EqualValues(t, 1002, l.counts[noMappingsErr].Load())
+}
+
+// No caller waits for a count. During it a bounded number of segments may be mapped.
+func TestMappingsAreCountedMeanwhile(t *testing.T) {
+	l := newMappingLimit(new(counters))
+	begun, done := make(chan bool, 1), make(chan bool)
+	l.most = 40 * mappingStep
+	l.count = func() (int, bool) {
+		begun <- true
+		select {
+		case <-done:
+		case <-time.After(safety):
+			t.Error("take has waited for the count")
+		}
+		return mappingStep, true
+	}
+	for l.own < l.next {
+		require.NoError(t, l.take())
+	}
+	first := l.own
+	require.NoError(t, l.take())
+	<-begun
+	for l.own < first+mappingStep {
+		require.NoError(t, l.take())
+	}
+	require.ErrorIs(t, l.take(), verbs.ErrNoResources, "the last count says nothing of so many")
+	require.Empty(t, begun, "one count at a time")
+	close(done)
+	l.settle()
+	require.NoError(t, l.take())
 }
 
 // When /proc can not be read, the number of segments is limited nevertheless.
 func TestMappingsUnknown(t *testing.T) {
 	l := newMappingLimit(new(counters))
 	l.most, l.count = 800, func() (int, bool) { return 0, false }
+	l.look()
 	for range 300 {
 		require.NoError(t, l.take())
 	}
