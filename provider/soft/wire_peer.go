@@ -24,30 +24,30 @@ const (
 //
 // A peer decides which losses we see: it can leave packets unanswered, or claim that
 // it did not get them. The connections to one address may belong to several processes
-// and users, and one of them must not slow down the others. So a connection's losses
-// reduce the window by no more than that connection's answers have added to it. The
-// window is the sum of the parts of the connections and a common part. The common
-// part is the initial window and the parts of closed connections. When all
-// connections lose packets, each reduces the window by half of its packets in flight,
-// which together is half of the window (compare RFC 6356, 3).
+// and users, and one of them must not slow down the others. So the window is the sum of
+// the parts of the connections and a common part. The common part is the initial window
+// and the parts of closed connections. A connection's losses reduce the window by no
+// more than its part and its equal share of the common part, and they end slow start
+// (RFC 5681, 3.1) for that connection only. When all connections lose packets, each
+// reduces the window by half of its packets in flight, which together is half of the
+// window (compare RFC 6356, 3).
 //
 // Packets are counted by sequence numbers. The packets of a READ response count too,
 // although they come from the peer.
 type wirePeer struct {
-	addr      netip.Addr
-	users     int
-	window    uint64 // packets that may be in flight, from leastFlight to mostFlight
-	common    uint64 // packets of window that belong to no connection
-	flight    uint64 // packets of all connections in flight
-	threshold uint64 // up to here the window grows by each answered packet
-	waiting   []*wireLink
+	addr    netip.Addr
+	users   int
+	window  uint64 // packets that may be in flight, from leastFlight to mostFlight
+	common  int64  // packets: window less the sum of the connections' parts
+	flight  uint64 // packets of all connections in flight
+	waiting []*wireLink
 }
 
 // peer is the one of an address, for one more user.
 func (s *wireShard) peer(addr netip.Addr) *wirePeer {
 	p := s.peers[addr]
 	if p == nil {
-		p = &wirePeer{addr: addr, window: firstFlight, common: firstFlight, threshold: mostFlight}
+		p = &wirePeer{addr: addr, window: firstFlight, common: firstFlight}
 		if s.peers == nil {
 			s.peers = make(map[netip.Addr]*wirePeer)
 		}
@@ -86,10 +86,15 @@ type wireFlight struct {
 	peer   *wirePeer
 	flight uint64 // packets of this connection in flight
 	waits  bool   // the connection is listed in peer.waiting
-	// packets that the answers of this connection have added to the peer's window
-	part     uint64
-	grown    uint64 // packets answered since part last grew
-	answered uint64 // packets answered since the connection was made
+	// part is how many packets the answers of this connection have added to the peer's
+	// window, less those by which its losses have reduced the window. It is negative when
+	// the losses have reduced the common part.
+	part int64
+	// threshold is a size of the peer's window in packets. Below it each answered packet of
+	// this connection adds one packet to the window (slow start).
+	threshold uint64
+	grown     uint64 // packets answered since part last grew
+	answered  uint64 // packets answered since the connection was made
 	// recoveryEnd is how many packets have to be answered before another loss counts.
 	// Losses of packets that were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
@@ -100,7 +105,23 @@ type wireFlight struct {
 }
 
 // join adds the connection to those of a peer.
-func (f *wireFlight) join(p *wirePeer) { f.peer, f.ownWindow = p, window }
+func (f *wireFlight) join(p *wirePeer) {
+	f.peer, f.ownWindow, f.threshold = p, window, mostFlight
+}
+
+// leave adds the part of the connection to the common part. If the part is negative, the
+// window grows by as much first, up to mostFlight: connections that lose packets and
+// close, again and again, must not use up the common part.
+func (f *wireFlight) leave() {
+	p := f.peer
+	if f.part < 0 {
+		back := min(uint64(-f.part), mostFlight-min(p.window, mostFlight))
+		p.window += back
+		f.part += int64(back)
+	}
+	p.common += f.part
+	f.part = 0
+}
 
 // grow counts n answered packets, which are not in flight any more. It does not
 // enlarge a window less than half of which was in use, because nothing is known about
@@ -117,7 +138,7 @@ func (f *wireFlight) grow(n uint64) {
 		return
 	}
 	more := n
-	if p.window >= p.threshold {
+	if p.window >= f.threshold {
 		if f.grown += n; f.grown < p.window {
 			return
 		}
@@ -125,13 +146,13 @@ func (f *wireFlight) grow(n uint64) {
 	}
 	more = min(more, mostFlight-min(p.window, mostFlight))
 	p.window += more
-	f.part += more
+	f.part += int64(more)
 }
 
 // shrink counts a loss among the last packets of the connection, when flight packets
-// were in flight. The connection may then have half as many in flight. The peer's
-// window loses that half and its unused part, but no more than the connection's part
-// and the common part.
+// were in flight. The connection may then have half as many in flight, and leaves slow
+// start. The peer's window loses that half and its unused part, but no more than the
+// connection's part and its share of the common part.
 func (f *wireFlight) shrink(flight uint64) {
 	if f.answered < f.recoveryEnd {
 		return
@@ -141,12 +162,20 @@ func (f *wireFlight) shrink(flight uint64) {
 	p := f.peer
 	used := min(p.window, p.flight-f.flight+flight)
 	mine := min(used, flight)
-	less := min(p.window-used+mine-mine/2, f.part+p.common, p.window-min(p.window, leastFlight))
-	own := min(less, f.part)
-	f.part -= own
-	p.common -= less - own
+	// The first bound of less is the loss: half of the connection's packets in flight, and
+	// the unused part of the window.
+	lost := p.window - used + mine - mine/2
+	// The second bound is the claim of the connection: its part, and its equal share of the
+	// common part, rounded up. A negative part has used up as much of that share.
+	users := int64(p.users)
+	claim := max(0, f.part+(max(0, p.common)+users-1)/users)
+	// The third bound keeps the window at leastFlight or above.
+	spare := p.window - min(p.window, leastFlight)
+	less := min(lost, uint64(claim), spare)
+	f.part -= int64(less)
 	p.window -= less
-	p.threshold = p.window
+	// The window has this size after all connections have lost packets (RFC 5681, 3.1).
+	f.threshold = max(leastFlight, used/2)
 }
 
 // open reports whether n more packets may be sent. A connection may always have an
@@ -189,8 +218,7 @@ func (l *wireLink) account() {
 func (l *wireLink) ground() {
 	l.peer.flight -= l.flight
 	l.flight = 0
-	l.peer.common += l.part
-	l.part = 0
+	l.leave()
 	if l.waits {
 		l.waits = false
 		i := slices.Index(l.peer.waiting, l)

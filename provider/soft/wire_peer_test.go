@@ -14,9 +14,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
+// newPeer returns a peer without connections.
+func newPeer() *wirePeer {
+	p := (&wireShard{}).peer(scriptAddr)
+	p.users = 0
+	return p
+}
+
 // newFlight returns the flight of another connection to the peer.
 func newFlight(p *wirePeer) *wireFlight {
 	f := &wireFlight{}
+	p.users++
 	f.join(p)
 	return f
 }
@@ -44,7 +52,7 @@ func (f *wireFlight) trip() {
 func (f *wireFlight) lose() { f.shrink(f.flight) }
 
 func TestWirePeerGrowsAndShrinks(t *testing.T) {
-	p := (&wireShard{}).peer(scriptAddr)
+	p := newPeer()
 	f := newFlight(p)
 	require.EqualValues(t, firstFlight, p.window)
 
@@ -76,7 +84,7 @@ func TestWirePeerGrowsAndShrinks(t *testing.T) {
 	f.shrink(leastFlight)
 	require.EqualValues(t, leastFlight, p.window)
 	require.EqualValues(t, leastFlight, f.ownWindow)
-	p.threshold = 2 * mostFlight
+	f.threshold = 2 * mostFlight
 	for range 20 {
 		f.trip()
 	}
@@ -85,7 +93,7 @@ func TestWirePeerGrowsAndShrinks(t *testing.T) {
 
 // A flight that is small because the window was not used is what gets halved.
 func TestWirePeerShrinksWhatWasUsed(t *testing.T) {
-	p := &wirePeer{window: mostFlight, common: mostFlight, threshold: mostFlight}
+	p := &wirePeer{window: mostFlight, common: mostFlight}
 	f := newFlight(p)
 	f.send(40)
 	f.lose()
@@ -95,7 +103,7 @@ func TestWirePeerShrinksWhatWasUsed(t *testing.T) {
 // When all connections lose packets, the window is halved. The losses of one
 // connection do not reduce the part of another.
 func TestWirePeerLossesAreTheirOwners(t *testing.T) {
-	p := (&wireShard{}).peer(scriptAddr)
+	p := newPeer()
 	honest, liar := newFlight(p), newFlight(p)
 	for p.window < 200 {
 		honest.trip()
@@ -109,7 +117,7 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 		liar.answer(liar.flight)
 		honest.answer(half)
 		require.GreaterOrEqual(t, honest.part, earned)
-		require.GreaterOrEqual(t, p.window, honest.part)
+		require.GreaterOrEqual(t, int64(p.window), honest.part+firstFlight/2)
 		earned = honest.part
 	}
 	require.Greater(t, p.window, uint64(200))
@@ -119,7 +127,7 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 	// Here both connections lose the packets that they have in flight.
 	was, flights := p.window, []*wireFlight{honest, newFlight(p)}
 	for _, f := range flights {
-		f.part, p.common = p.window/2, 0
+		f.part, p.common = int64(p.window/2), 0
 		f.send(p.window / 2)
 	}
 	liar.part = 0
@@ -129,21 +137,53 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
+// The losses that a connection fakes reduce the window by its share at most, however
+// often it fakes them or connects again. The other connections stay in slow start.
+func TestWirePeerFakedLosses(t *testing.T) {
+	p := newPeer()
+	honest, liar := newFlight(p), newFlight(p)
+	for range 100 {
+		liar.send(1)
+		liar.lose()
+		liar.answer(1)
+	}
+	require.EqualValues(t, firstFlight/2, p.window, "its share of the common part")
+	was := p.window
+	honest.trip()
+	require.Equal(t, 2*was, p.window, "twice as much in a round trip")
+	liar.trip()
+	require.Equal(t, 2*was+1, p.window, "its own connection has left slow start")
+	for range 100 {
+		liar.leave()
+		p.users--
+		liar = newFlight(p)
+		liar.send(1)
+		liar.lose()
+		liar.answer(1)
+	}
+	require.GreaterOrEqual(t, int64(p.window), honest.part+firstFlight/2)
+}
+
 // After any sequence of events the window is the sum of the parts of the connections
 // and the common part.
 func TestWirePeerParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := (&wireShard{}).peer(scriptAddr)
+	p := newPeer()
 	flights := []*wireFlight{newFlight(p), newFlight(p), newFlight(p)}
 	for range 100_000 {
 		f := flights[rng.IntN(len(flights))]
-		switch rng.IntN(8) {
+		switch rng.IntN(9) {
 		case 0, 1, 2:
 			f.send(rng.Uint64N(64))
 		case 3, 4, 5:
 			f.answer(rng.Uint64N(f.flight + 1))
 		case 6:
 			f.lose()
+		case 7:
+			f.answer(f.flight)
+			f.leave()
+			p.users--
+			*f = *newFlight(p)
 		default:
 			f.shrink(rng.Uint64N(200))
 		}
@@ -153,7 +193,7 @@ func TestWirePeerParts(t *testing.T) {
 			require.LessOrEqual(t, f.ownWindow, uint64(window))
 			require.GreaterOrEqual(t, f.ownWindow, uint64(leastFlight))
 		}
-		require.Equal(t, p.window, sum)
+		require.EqualValues(t, p.window, sum)
 		require.GreaterOrEqual(t, p.window, uint64(leastFlight))
 		require.LessOrEqual(t, p.window, uint64(mostFlight))
 	}

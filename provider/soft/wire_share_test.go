@@ -102,8 +102,10 @@ func TestWireFakedLossesHurtTheirOwner(t *testing.T) {
 func TestWireLateAnswersHurtTheirOwner(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)
-		peer := n.honest[0].qp.path.(*wireLink).peer
-		peer.threshold = peer.window
+		for _, e := range []*end{n.honest[0], n.other[0]} {
+			l := e.qp.path.(*wireLink)
+			l.threshold = l.peer.window
+		}
 		return n
 	}
 	fair := narrow().run()
