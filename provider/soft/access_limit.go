@@ -23,20 +23,21 @@ const (
 	accessMemory = 10 * time.Minute
 	// maxAccessSources is how many sources are remembered; arbitrary. Their records take
 	// less than 1 MiB. A further source replaces the one whose record would expire first.
+	// So a peer that has more sources than this does not have to wait.
 	maxAccessSources = 4096
 )
 
 // An accessSource is the sender to which the access errors of a connection are
 // counted.
 type accessSource struct {
-	addr netip.Addr // wire path: the IPv4 address, or the /64 network of the IPv6 address
+	addr netip.Addr // wire path: the IPv4 address, or the /48 prefix of the IPv6 address
 	uid  uint32     // the user of a local source
 	// local path: the process, if its user is root or the user of this process
 	pid int32
 }
 
-// remoteSource returns the source of a connection on the wire path; see sourceOf.
-func remoteSource(addr netip.Addr) accessSource { return accessSource{addr: sourceOf(addr)} }
+// remoteSource returns the source of a connection on the wire path; see siteOf.
+func remoteSource(addr netip.Addr) accessSource { return accessSource{addr: siteOf(addr)} }
 
 // localSource returns the source of a connection on the local path. Root and the user
 // of this process may trace this process (ptrace(2)), so they gain nothing by

@@ -71,12 +71,36 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "what is over has gone")
 }
 
+// A peer with an IPv6 prefix of 48 bits waits, although it has more networks than sources
+// are remembered.
+func TestAccessErrorsOfASite(t *testing.T) {
+	a, _ := newAccessLimit()
+	network := func(i int) accessSource {
+		b := netip.MustParseAddr("2001:db8::1").As16()
+		b[6], b[7] = byte(i>>8), byte(i)
+		return remoteSource(netip.AddrFrom16(b))
+	}
+	guesses := 0
+	for i := range 16 * maxAccessSources {
+		for range freeAccessErrors {
+			if !a.refuses(network(i)) {
+				guesses++
+				a.failed(network(i))
+			}
+		}
+	}
+	require.Equal(t, freeAccessErrors+1, guesses)
+	require.Len(t, a.sources, 1)
+	require.False(t, a.refuses(remoteSource(netip.MustParseAddr("2001:db8:1::1"))), "another site")
+}
+
 func TestAccessSources(t *testing.T) {
 	at := func(s string) accessSource { return remoteSource(netip.MustParseAddr(s)) }
 	require.Equal(t, at("10.0.0.1"), at("::ffff:10.0.0.1"))
 	require.NotEqual(t, at("10.0.0.1"), at("10.0.0.2"))
 	require.Equal(t, at("2001:db8::1"), at("2001:db8::ffff:1"), "one network")
-	require.NotEqual(t, at("2001:db8::1"), at("2001:db8:0:1::1"))
+	require.Equal(t, at("2001:db8::1"), at("2001:db8:0:1::1"), "one site")
+	require.NotEqual(t, at("2001:db8::1"), at("2001:db8:1::1"))
 	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
 	require.NotEqual(t, localSource(own, 1), localSource(own, 2))
 	require.Equal(t, localSource(other, 1), localSource(other, 2), "all processes of another user")

@@ -137,12 +137,21 @@ func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 // sourceOf returns the source that an address belongs to: the IPv4 address itself, or
 // the /64 network of an IPv6 address, because a host may use all addresses of its
 // network (RFC 4291, 2.5.4).
-func sourceOf(addr netip.Addr) netip.Addr {
+func sourceOf(addr netip.Addr) netip.Addr { return networkOf(addr, 64) }
+
+// siteOf returns the source that an address belongs to where sources are remembered for
+// long: the IPv4 address itself, or the /48 prefix of an IPv6 address. A site may use all
+// 65,536 networks of such a prefix (RFC 6177, 2), which are too many to remember.
+func siteOf(addr netip.Addr) netip.Addr { return networkOf(addr, 48) }
+
+// networkOf returns an IPv4 address itself, or the first bits of an IPv6 address followed
+// by zeros.
+func networkOf(addr netip.Addr, bits int) netip.Addr {
 	if addr = addr.Unmap().WithZone(""); addr.Is4() {
 		return addr
 	}
 	// Prefix fails for an invalid address only.
-	p, _ := addr.Prefix(64)
+	p, _ := addr.Prefix(bits)
 	return p.Addr()
 }
 

@@ -146,3 +146,14 @@ func TestSourceOf(t *testing.T) {
 		require.Equal(t, netip.MustParseAddr(want), sourceOf(netip.MustParseAddr(addr)))
 	}
 }
+
+func TestSiteOf(t *testing.T) {
+	for addr, want := range map[string]string{
+		"192.0.2.1":            "192.0.2.1",
+		"::ffff:192.0.2.1":     "192.0.2.1",
+		"2001:db8:1:2:3::4":    "2001:db8:1::",
+		"2001:db8:1:ffff::4%2": "2001:db8:1::",
+	} {
+		require.Equal(t, netip.MustParseAddr(want), siteOf(netip.MustParseAddr(addr)))
+	}
+}
