@@ -53,7 +53,11 @@ func (a *attacker) receiveFrom(s localSocket) {
 	}
 	b := make([]byte, 4096)
 	for {
-		n, err := unix.Read(s.fd, b)
+		n := 0
+		err := uninterrupted(func() (err error) {
+			n, err = unix.Read(s.fd, b)
+			return err
+		})
 		if err != nil || n == 0 {
 			return
 		}

@@ -67,6 +67,17 @@ func newLocalSocket() (localSocket, error) {
 
 func (s localSocket) close() { _ = unix.Close(s.fd) }
 
+// uninterrupted calls fn again when a signal has interrupted it. The Go runtime sends
+// signals to its threads, and a call on a socket with a timeout is not restarted:
+// signal(7).
+func uninterrupted(fn func() error) error {
+	for {
+		if err := fn(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
 func (s localSocket) bind(name string) error {
 	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: name})
 }
@@ -74,7 +85,8 @@ func (s localSocket) bind(name string) error {
 // connect connects to the first of the names on which a process listens.
 func (s localSocket) connect(names ...string) (err error) {
 	for _, name := range names {
-		if err = unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}); !errors.Is(err, unix.ECONNREFUSED) {
+		err = uninterrupted(func() error { return unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}) })
+		if !errors.Is(err, unix.ECONNREFUSED) {
 			return err
 		}
 	}
@@ -88,7 +100,7 @@ func (s localSocket) send(packet []byte, fds ...int) int {
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	if unix.Sendmsg(s.fd, packet, rights, nil, unix.MSG_NOSIGNAL) != nil {
+	if uninterrupted(func() error { return unix.Sendmsg(s.fd, packet, rights, nil, unix.MSG_NOSIGNAL) }) != nil {
 		return 0
 	}
 	return len(packet)
@@ -105,7 +117,11 @@ type answer struct {
 // connection, or after localTimeout.
 func (s localSocket) receive() (a answer, ok bool) {
 	packet, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*8))
-	n, nRights, _, _, err := unix.Recvmsg(s.fd, packet, rights, unix.MSG_CMSG_CLOEXEC)
+	n, nRights := 0, 0
+	err := uninterrupted(func() (err error) {
+		n, nRights, _, _, err = unix.Recvmsg(s.fd, packet, rights, unix.MSG_CMSG_CLOEXEC)
+		return err
+	})
 	if err != nil || n < localHeader {
 		return a, false
 	}
@@ -133,7 +149,11 @@ func (a answer) close() {
 func (s localSocket) hungUp() bool {
 	var b [1]byte
 	for {
-		n, err := unix.Read(s.fd, b[:])
+		n := 0
+		err := uninterrupted(func() (err error) {
+			n, err = unix.Read(s.fd, b[:])
+			return err
+		})
 		if err != nil {
 			return errors.Is(err, unix.ECONNRESET)
 		}
