@@ -149,11 +149,7 @@ func (c *Conn) refuse(cause error) {
 // answer migrates the ID while it has no queue pair: afterwards the ID belongs to
 // the goroutine that polls its CQ.
 func (c *Conn) answer(p *AcceptParams) error {
-	if c.id.State() == cm.StateFailed {
-		// The transport has dropped the request after Accept.
-		return verbs.ErrPeerGone
-	}
-	if err := c.id.Migrate(c.loop.channel); err != nil {
+	if err := c.loop.engine.door.pull(c.id, c.loop.channel); err != nil {
 		return err
 	}
 	if err := c.makeQP(); err != nil {

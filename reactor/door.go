@@ -180,18 +180,34 @@ func (l *Loop) withdraw(req *ConnRequest) {
 
 // turnAway refuses a request that was decided on.
 func (d *door) turnAway(req *ConnRequest, privateData []byte) error {
-	err := req.id.Reject(privateData)
-	err = first(err, req.id.Close())
-	d.left(req)
-	return err
+	return d.end(req, func() error { return req.id.Reject(privateData) })
 }
 
 // refuse rejects a decided request because this side has no room for it.
 func (d *door) refuse(req *ConnRequest) error {
-	err := req.id.RejectNoResources()
+	return d.end(req, req.id.RejectNoResources)
+}
+
+// end refuses a request and closes its ID, while no event of the ID is being taken:
+// with one the ID could not be closed.
+func (d *door) end(req *ConnRequest, refuse func() error) error {
+	d.mu.Lock()
+	err := refuse()
 	err = first(err, req.id.Close())
+	d.mu.Unlock()
 	d.left(req)
 	return err
+}
+
+// pull moves the ID of a request to the channel of the loop that has the connection,
+// while no event of the ID is being taken.
+func (d *door) pull(id *cm.ID, to *cm.EventChannel) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if id.State() == cm.StateFailed {
+		return verbs.ErrPeerGone // which was learned after Accept
+	}
+	return id.Migrate(to)
 }
 
 // left is to be called when the ID of a request has left the channel. The first

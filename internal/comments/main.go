@@ -43,5 +43,5 @@ func run(args []string, out, messages io.Writer) error {
 func choose(all []comment, count int, seed uint64) []comment {
 	random := rand.New(rand.NewPCG(seed, 0))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	return all[:min(count, len(all))]
+	return all[:min(max(count, 0), len(all))]
 }

@@ -53,6 +53,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"wire-client":        peerWireClient,
 	"wire-server":        peerWireServer,
 	"wire-forger":        peerWireForger,
+	"wire-impostor":      peerWireImpostor,
 	"squat-full":         squatFull,
 	"squat-bound":        squatBound,
 	"server-credentials": peerAcceptAllowed,

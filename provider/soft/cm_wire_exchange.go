@@ -136,23 +136,24 @@ func (x *madExchange) take(p wire.Packet, from *arrival) (taken bool) {
 		return false
 	}
 	if m, err := wire.DecodeMAD(p.Payload()); err == nil {
-		x.sort(m, from.from, from.to)
+		x.sort(m, from)
 	}
 	return true
 }
 
 // sort finds out whom a datagram is for. Ones of the kinds that are not named do
 // not occur on RoCE, and are dropped.
-func (x *madExchange) sort(m *wire.MAD, from, to netip.Addr) {
+func (x *madExchange) sort(m *wire.MAD, in *arrival) {
+	from, to := in.from, in.to
 	port := x.ports[to]
 	if port == nil {
 		return
 	}
 	switch m.Attribute() {
 	case wire.AttrREQ:
-		x.onREQ(m, port, from)
+		x.onREQ(m, port, from, in.port)
 	case wire.AttrSIDRREQ:
-		x.onSIDRREQ(m, port, from)
+		x.onSIDRREQ(m, port, from, in.port)
 	case wire.AttrSIDRREP:
 		x.forward(m, firstID(m), port, from)
 	case wire.AttrREP:

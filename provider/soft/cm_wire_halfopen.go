@@ -16,6 +16,8 @@ type halfOpen struct {
 	since      time.Time
 	source     *halfOpenSource // source in the table; nil if the halfOpen is in no table
 	prev, next *halfOpen       // list of the source's half-open connections, oldest first
+
+	older, newer *halfOpen // list of all half-open connections of the table
 }
 
 // A halfOpenSource has the half-open connections of one source; see sourceOf.
@@ -35,7 +37,14 @@ type halfOpenTable struct {
 	sources             map[netip.Addr]*halfOpenSource
 	busiest             halfOpenHeap
 	leaving             int // connections that were removed for eviction, and have not ended yet
+	oldest, newest      *halfOpen
 }
+
+// youngTime is how long a half-open connection is not evicted for another source, if
+// there is an older one. A peer that requests several connections at once may be the
+// busiest source until it has confirmed them, which takes a round trip. The number is
+// arbitrary: it is far more than a round trip.
+const youngTime = 250 * time.Millisecond
 
 // graceTime is how long a half-open connection can not be evicted by requests of its
 // own source. A peer that requests many connections at once then has its later
@@ -55,9 +64,10 @@ func newHalfOpenTable(cfg *Config) halfOpenTable {
 // half-open connection that has to be evicted for it, or nil.
 //
 // When the table is full, the victim is the oldest connection of the source with the
-// most connections. A source that would then have the most connections itself, or has
-// reached the limit of one source, evicts its own oldest connection if that is older
-// than graceTime; otherwise the request is dropped. So a flood from few addresses
+// most connections, or if that is younger than youngTime, the oldest of all. A source
+// that would then have the most connections itself, or has reached the limit of one
+// source, evicts its own oldest connection if that is older than graceTime; otherwise
+// the request is dropped. So a flood from few addresses
 // affects only these addresses, and most of it is dropped. In a flood from very many
 // addresses, each request keeps its place for as long as the flood takes to fill the
 // table.
@@ -74,6 +84,8 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 			return nil, false
 		}
 		return own.oldest, true
+	case full && now.Sub(t.busiest[0].oldest.since) < youngTime:
+		return t.oldest, true
 	case full:
 		return t.busiest[0].oldest, true
 	}
@@ -95,6 +107,12 @@ func (t *halfOpenTable) add(h *halfOpen, source netip.Addr, now time.Time) {
 		s.oldest = h
 	}
 	s.newest = h
+	if h.older = t.newest; h.older != nil {
+		h.older.newer = h
+	} else {
+		t.oldest = h
+	}
+	t.newest = h
 	s.count++
 	t.total++
 	heap.Fix(&t.busiest, s.index)
@@ -116,7 +134,17 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	} else {
 		s.newest = h.prev
 	}
-	h.source, h.prev, h.next = nil, nil, nil
+	if h.older != nil {
+		h.older.newer = h.newer
+	} else {
+		t.oldest = h.newer
+	}
+	if h.newer != nil {
+		h.newer.older = h.older
+	} else {
+		t.newest = h.older
+	}
+	h.source, h.prev, h.next, h.older, h.newer = nil, nil, nil, nil, nil
 	s.count--
 	t.total--
 	if s.count > 0 {

@@ -55,6 +55,7 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	busy, _ := s.ask(2)
 	second, _ := s.ask(2)
 	s.ask(3)
+	s.now = s.now.Add(youngTime)
 	_, victim := s.ask(4)
 	require.Same(t, busy, victim)
 	// Now each source has one connection, and the oldest is that of the first source.
@@ -62,6 +63,29 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	require.Same(t, quiet, victim)
 	_, victim = s.ask(6)
 	require.Same(t, second, victim)
+}
+
+// A source that has requested several connections at once does not lose them to other
+// sources before it can have confirmed them.
+func TestHalfOpenSparesTheYoung(t *testing.T) {
+	s := newTableTest(t, 16, 16)
+	var older, burst []*halfOpen
+	for source := range 8 {
+		h, _ := s.ask(source)
+		older = append(older, h)
+	}
+	s.now = s.now.Add(youngTime)
+	for range 8 {
+		h, _ := s.ask(100)
+		burst = append(burst, h)
+	}
+	for i := range older {
+		_, victim := s.ask(200 + i)
+		require.Same(t, older[i], victim)
+	}
+	s.now = s.now.Add(youngTime)
+	_, victim := s.ask(300)
+	require.Same(t, burst[0], victim)
 }
 
 // A source with the most connections is refused, and evicts its own oldest connection

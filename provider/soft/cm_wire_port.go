@@ -23,7 +23,7 @@ type madNetwork interface {
 	// holders returns the users of the processes that receive datagrams from an open
 	// local address at the UDP port of another address of this host. It is empty if no
 	// process has the port.
-	holders(local, peer netip.Addr) ([]uint32, error)
+	holders(local netip.Addr, peer netip.AddrPort) ([]uint32, error)
 }
 
 // A madSocket is one local address. One goroutine at a time.

@@ -86,7 +86,7 @@ func (n *simMADs) open(local netip.Addr) (madSocket, error) {
 // openAsking returns nil, because the simulated network has no ICMP errors.
 func (n *simMADs) openAsking(netip.Addr) (*askingSocket, error) { return nil, nil }
 
-func (n *simMADs) holders(netip.Addr, netip.Addr) ([]uint32, error) {
+func (n *simMADs) holders(netip.Addr, netip.AddrPort) ([]uint32, error) {
 	if n.w.holders != nil {
 		return n.w.holders(), nil
 	}

@@ -72,14 +72,16 @@ func (c *wireCarrier) fromPeer(m *wire.MAD) bool { return c.peer != 0 && firstID
 // deliver hands a message to the ID. One that it takes is an answer to what is
 // being repeated. A carrier without an ID waits for any answer.
 func (c *wireCarrier) deliver(m message) {
+	_, ready := m.(*readyMsg)
 	if c.id == nil {
-		c.drop()
+		if !ready {
+			c.drop()
+		}
 		return
 	}
 	if c.muted {
 		return
 	}
-	_, ready := m.(*readyMsg)
 	// A late RTU is no answer to a DREQ.
 	if c.id.deliver(m) && (!ready || c.repeat.mad.Attribute() == wire.AttrREP) {
 		c.repeat.stop()

@@ -26,46 +26,55 @@ import (
 // process has the UDP port of RoCE.
 var errPortNotHeld = fmt.Errorf("nobody receives there: %w", unix.ECONNREFUSED)
 
-// checkUser returns nil if the peer is on another host, or is a process of an allowed
-// user. Otherwise it returns a *cm.UserError, errPortNotHeld, or the error for which
-// the user is not known.
-func (ch *channel) checkUser(p *madPort, peer netip.Addr) error {
-	users := &ch.dev.users
+// checkUser returns nil if the peer is on another host, or if the processes that have
+// the UDP port of RoCE on its address, and the port from which it has sent, belong to
+// allowed users. A fromPort of 0 means that it has not sent anything. Otherwise checkUser
+// returns a *cm.UserError, errPortNotHeld, or the error for which the user is not known.
+func (ch *channel) checkUser(p *madPort, peer netip.Addr, fromPort uint16) error {
+	users, wirePort := &ch.dev.users, ch.dev.cfg.WirePort
 	if users.allowsAll() {
 		return nil
 	}
 	if own, err := ch.isOwn(peer); !own || err != nil {
 		return err
 	}
-	uids, err := p.x.network.holders(p.local, peer)
+	if err := users.checkHolders(p, netip.AddrPortFrom(peer, wirePort)); err != nil || fromPort == 0 || fromPort == wirePort {
+		return err
+	}
+	return users.checkHolders(p, netip.AddrPortFrom(peer, fromPort))
+}
+
+// checkHolders returns nil if processes have a UDP port of this host, and all of them
+// belong to allowed users. The errors are those of checkUser.
+func (users *userPolicy) checkHolders(p *madPort, at netip.AddrPort) error {
+	uids, err := p.x.network.holders(p.local, at)
 	switch {
 	case err != nil:
-		return fmt.Errorf("the user at %v is not known: %w", peer, err)
+		return fmt.Errorf("the user of UDP %v is not known: %w", at, err)
 	case len(uids) == 0:
 		return errPortNotHeld
 	}
 	for _, uid := range uids {
 		if !users.allows(uid) {
-			return &cm.UserError{UID: uid, Name: fmt.Sprintf("UDP %v", netip.AddrPortFrom(peer, ch.dev.cfg.WirePort))}
+			return &cm.UserError{UID: uid, Name: fmt.Sprintf("UDP %v", at)}
 		}
 	}
 	return nil
 }
 
 // holders implements madNetwork.
-func (n *udpMADs) holders(local, peer netip.Addr) ([]uint32, error) {
-	port := n.ports.udpPort
-	return udpHolders(netip.AddrPortFrom(local, port), netip.AddrPortFrom(peer, port))
+func (n *udpMADs) holders(local netip.Addr, peer netip.AddrPort) ([]uint32, error) {
+	return udpHolders(netip.AddrPortFrom(local, n.ports.udpPort), peer)
 }
 
-// mayAsk reports whether a request may be sent to the peer now. If not, it fails the
-// request, and an event gives the reason.
-func (c *wireCarrier) mayAsk() bool {
-	err := c.ch.checkUser(c.port, c.remote)
+// checkPeer is checkUser for a request that is to be sent.
+func (c *wireCarrier) checkPeer() error { return c.ch.checkUser(c.port, c.remote, 0) }
+
+// mayNotAsk fails a request that can not be sent because of an error of checkPeer. An
+// event gives the reason.
+func (c *wireCarrier) mayNotAsk(err error) {
 	var foreign *cm.UserError
 	switch {
-	case err == nil:
-		return true
 	case errors.As(err, &foreign):
 		c.ch.dev.local.inc(skippedUserErr)
 		c.id.nobodyListens(foreign)
@@ -74,7 +83,31 @@ func (c *wireCarrier) mayAsk() bool {
 	default:
 		c.id.dialFailed(err)
 	}
-	return false
+}
+
+// An origin says where a packet is from. It is found out when it is needed.
+type origin uint8
+
+const (
+	originUnknown origin = iota
+	originHere           // an address of this host
+	originElsewhere
+)
+
+// isFromHere reports whether a packet is from an address of this host, or may be: the
+// system may have no answer for want of descriptors.
+func (a *arrival) isFromHere() bool {
+	if a.origin == originUnknown {
+		here, err := onThisHost(a.from)
+		if err != nil {
+			return true
+		}
+		a.origin = originElsewhere
+		if here {
+			a.origin = originHere
+		}
+	}
+	return a.origin == originHere
 }
 
 // refuseUser counts a request for which checkUser has returned err. It refuses the

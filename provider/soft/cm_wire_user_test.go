@@ -85,11 +85,20 @@ func TestWireListenerAllowsUser(t *testing.T) {
 	kill()
 }
 
-// peerWireForger sends requests from an address of this host on which it does not
+// peerWireForger sends a request from an address of this host on which it does not
 // have the UDP port of RoCE.
 func peerWireForger(t *testing.T, address string) {
+	sendForged(t, address, netip.MustParseAddr("127.67.1.10"))
+}
+
+// peerWireImpostor sends a request from another port of the listener's own address.
+func peerWireImpostor(t *testing.T, address string) {
+	at, _ := parsePeerAddress(t, address)
+	sendForged(t, address, at.Addr())
+}
+
+func sendForged(t *testing.T, address string, from netip.Addr) {
 	at, port := parsePeerAddress(t, address)
-	from := netip.MustParseAddr("127.67.1.10")
 	fd, err := openUDP(netip.AddrPortFrom(from, 0), false)
 	require.NoError(t, err)
 	local, err := socketName(fd)
@@ -116,6 +125,23 @@ func TestWireListenerDropsForgedAddress(t *testing.T) {
 		s.quiet()
 	}
 	require.Equal(t, counted{"rcvd_user_err": 1, "rcvd_pkts": 1}, countsOf(t, s.p.dev))
+	kill()
+}
+
+// The listener refuses a request that a process of another user has sent from an address
+// on which an allowed process has the UDP port of RoCE.
+func TestWireListenerRefusesImpostor(t *testing.T) {
+	needsRoot(t)
+	port := freePort(t)
+	s := wireParty(t, port)
+	l := s.listen(cm.TCP, "127.67.1.1:0", 0)
+	line, kill := startPeer(t, "wire-impostor", peerAddressOf(l.LocalAddr(), port))
+	require.Equal(t, "sent", line())
+	for countsOf(t, s.p.dev)["rcvd_user_err"] < 1 {
+		awaitReadable(t, s.ch.FD())
+		s.quiet()
+	}
+	s.quiet()
 	kill()
 }
 

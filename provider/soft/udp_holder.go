@@ -21,6 +21,7 @@ const (
 	inetRequestSize = 56     // size of struct inet_diag_req_v2
 	inetMessageSize = 72     // size of struct inet_diag_msg
 	inetUser        = 64     // offset of idiag_uid in struct inet_diag_msg
+	inetInode       = 68     // offset of idiag_inode
 	inetSourcePort  = 8      // offset of idiag_sport in struct inet_diag_req_v2
 	inetDestPort    = 8 + 2  // offset of idiag_dport
 	inetSource      = 8 + 4  // offset of idiag_src
@@ -67,6 +68,10 @@ func diagUDP(from, to netip.AddrPort) (uid uint32, err error) {
 		return 0, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
 	case sockDiagByFamily:
 		if len(body) >= inetMessageSize {
+			// A socket that is being closed has no inode, and before Linux 6.17 user 0.
+			if binary.NativeEndian.Uint32(body[inetInode:]) == 0 {
+				return 0, unix.ENOENT
+			}
 			return binary.NativeEndian.Uint32(body[inetUser:]), nil
 		}
 	}
@@ -118,14 +123,15 @@ func listedUDP(to netip.AddrPort) (uids []uint32, err error) {
 // usersInTable returns the users of the sockets in /proc/net/udp or /proc/net/udp6
 // that are bound to an address and port, or to the port without an address.
 func usersInTable(table string, at netip.AddrPort) (uids []uint32) {
-	const local, user = 1, 7 // indexes of the columns of the table
+	const local, user, inode = 1, 7, 9 // indexes of the columns of the table
 	for line := range strings.Lines(table) {
 		columns := strings.Fields(line)
-		if len(columns) <= user {
+		// A socket that is being closed has no inode, and perhaps user 0.
+		if len(columns) <= inode || columns[inode] == "0" {
 			continue
 		}
 		name, err := parseTableAddr(columns[local])
-		if err != nil || name.Port() != at.Port() || name.Addr() != at.Addr() && !name.Addr().IsUnspecified() {
+		if err != nil || name.Port() != at.Port() || name.Addr().Unmap() != at.Addr() && !name.Addr().IsUnspecified() {
 			continue
 		}
 		if uid, err := strconv.ParseUint(columns[user], 10, 32); err == nil && !slices.Contains(uids, uint32(uid)) {

@@ -108,23 +108,26 @@ func (p *udpPort) overruns() uint64 {
 func (all *udpPorts) taken(local netip.Addr) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	return all.ports[local] != nil || !all.isFree(local)
-}
-
-// takenByOther reports whether another process has the UDP port of an address.
-func (all *udpPorts) takenByOther(local netip.Addr) bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	return all.ports[local] == nil && !all.isFree(local)
-}
-
-// isFree reports whether this process can open the UDP port of an address.
-func (all *udpPorts) isFree(local netip.Addr) bool {
+	if all.ports[local] != nil {
+		return true
+	}
 	fd, err := openUDP(netip.AddrPortFrom(local, all.udpPort), false)
 	if err == nil {
 		_ = unix.Close(fd)
 	}
-	return err == nil
+	return err != nil
+}
+
+// takenByOther reports whether another process has the UDP port of an address, as far as
+// the kernel tells. It does not try to open the port, which another process may be about
+// to do.
+func (all *udpPorts) takenByOther(local netip.Addr) bool {
+	all.mu.Lock()
+	own := all.ports[local] != nil
+	all.mu.Unlock()
+	at := netip.AddrPortFrom(local, all.udpPort)
+	_, err := diagUDP(at, at)
+	return !own && err == nil
 }
 
 // addrs are the addresses in use.

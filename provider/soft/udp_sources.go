@@ -38,7 +38,7 @@ func (s *udpSources) find(at, local netip.AddrPort) *udpSource {
 	}
 	// Header fields that a socket does not report have the values that hosts usually
 	// send.
-	s.new = udpSource{at: at, header: arrival{from: at.Addr(), to: local.Addr(), hopLimit: defaultHopLimit}}
+	s.new = udpSource{at: at, header: arrival{from: at.Addr(), port: at.Port(), to: local.Addr(), hopLimit: defaultHopLimit}}
 	s.new.flow.Set(at, local)
 	return &s.new
 }

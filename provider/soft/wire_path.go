@@ -60,6 +60,8 @@ func (d *device) routeOf(attr *verbs.AHAttr) (route, error) {
 // An arrival is what the IP header said of a packet that came in.
 type arrival struct {
 	from, to     netip.Addr
+	port         uint16 // UDP port of the sender
+	origin       origin
 	trafficClass uint8
 	hopLimit     uint8
 }
