@@ -157,7 +157,9 @@
 // of the client's socket (rendezvous_source.go).
 //
 // The wire path can lead to another address of the same host. The users of such peers
-// are checked too, when a connection is requested (cm_wire_user.go).
+// are checked too, when a connection is requested (cm_wire_user.go). UD packets from
+// this host that come by the wire path are dropped with PathAuto, and are not checked
+// with PathWire.
 //
 // Datagrams to this host go over Unix sockets too. So they neither reach nor come
 // from processes of users who are not allowed, whatever queue pair number an address
