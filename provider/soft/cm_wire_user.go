@@ -38,15 +38,15 @@ func (ch *channel) checkUser(p *madPort, peer netip.Addr, fromPort uint16) error
 	if own, err := ch.isOwn(peer); !own || err != nil {
 		return err
 	}
-	if err := users.checkHolders(p, netip.AddrPortFrom(peer, wirePort)); err != nil || fromPort == 0 || fromPort == wirePort {
+	if err := p.checkHolders(users, netip.AddrPortFrom(peer, wirePort)); err != nil || fromPort == 0 || fromPort == wirePort {
 		return err
 	}
-	return users.checkHolders(p, netip.AddrPortFrom(peer, fromPort))
+	return p.checkHolders(users, netip.AddrPortFrom(peer, fromPort))
 }
 
 // checkHolders returns nil if processes have a UDP port of this host, and all of them
 // belong to allowed users. The errors are those of checkUser.
-func (users *userPolicy) checkHolders(p *madPort, at netip.AddrPort) error {
+func (p *madPort) checkHolders(users *userPolicy, at netip.AddrPort) error {
 	uids, err := p.x.network.holders(p.local, at)
 	switch {
 	case err != nil:
