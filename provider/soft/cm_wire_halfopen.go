@@ -40,11 +40,14 @@ type halfOpenTable struct {
 	oldest, newest      *halfOpen
 }
 
-// youngTime is how long a half-open connection is not evicted for another source, if
-// there is an older one. A peer that requests several connections at once may be the
-// busiest source until it has confirmed them, which takes a round trip. The number is
-// arbitrary: it is far more than a round trip.
-const youngTime = 250 * time.Millisecond
+// A peer that requests several connections at once may be the busiest source until it
+// has confirmed them, which takes a round trip. So a source with at most burst half-open
+// connections does not lose one that is younger than youngTime to another source, if
+// there is an older one. Both numbers are arbitrary.
+const (
+	burst     = 16
+	youngTime = 250 * time.Millisecond
+)
 
 // graceTime is how long a half-open connection can not be evicted by requests of its
 // own source. A peer that requests many connections at once then has its later
@@ -64,7 +67,7 @@ func newHalfOpenTable(cfg *Config) halfOpenTable {
 // half-open connection that has to be evicted for it, or nil.
 //
 // When the table is full, the victim is the oldest connection of the source with the
-// most connections, or if that is younger than youngTime, the oldest of all. A source
+// most connections, unless it belongs to a burst: then it is the oldest of all. A source
 // that would then have the most connections itself, or has reached the limit of one
 // source, evicts its own oldest connection if that is older than graceTime; otherwise
 // the request is dropped. So a flood from few addresses
@@ -84,7 +87,7 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 			return nil, false
 		}
 		return own.oldest, true
-	case full && now.Sub(t.busiest[0].oldest.since) < youngTime:
+	case full && t.busiest[0].count <= burst && now.Sub(t.busiest[0].oldest.since) < youngTime:
 		return t.oldest, true
 	case full:
 		return t.busiest[0].oldest, true

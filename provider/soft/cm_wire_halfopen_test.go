@@ -69,7 +69,7 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 // sources before it can have confirmed them.
 func TestHalfOpenSparesTheYoung(t *testing.T) {
 	s := newTableTest(t, 16, 16)
-	var older, burst []*halfOpen
+	var older, young []*halfOpen
 	for source := range 8 {
 		h, _ := s.ask(source)
 		older = append(older, h)
@@ -77,7 +77,7 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 	s.now = s.now.Add(youngTime)
 	for range 8 {
 		h, _ := s.ask(100)
-		burst = append(burst, h)
+		young = append(young, h)
 	}
 	for i := range older {
 		_, victim := s.ask(200 + i)
@@ -85,7 +85,23 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 	}
 	s.now = s.now.Add(youngTime)
 	_, victim := s.ask(300)
-	require.Same(t, burst[0], victim)
+	require.Same(t, young[0], victim)
+}
+
+// A source with more connections than a burst loses the oldest of them at once, and
+// other sources lose none.
+func TestHalfOpenBurstIsBounded(t *testing.T) {
+	s := newTableTest(t, 2*burst, 2*burst)
+	for source := range burst - 1 {
+		s.ask(source)
+	}
+	s.now = s.now.Add(youngTime)
+	first, _ := s.ask(100)
+	for range burst {
+		s.ask(100)
+	}
+	_, victim := s.ask(200)
+	require.Same(t, first, victim)
 }
 
 // A source with the most connections is refused, and evicts its own oldest connection
