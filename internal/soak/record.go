@@ -138,7 +138,8 @@ const (
 	moreMemoryLater = 16 * mebi * memoryFactor
 )
 
-// grown returns an error that names what has grown since the first reading, or nil.
+// grown returns an error that names what has grown since the first reading, or in the
+// case of memory also since the reading after the first third, or nil.
 func (r *record) grown(now []reading) (err error) {
 	if len(r.marks) == 0 {
 		return nil
@@ -159,6 +160,12 @@ func (r *record) grown(now []reading) (err error) {
 				err = errors.Join(err, fmt.Errorf("%s: the server grew from %d to %d %s", s.name, f.then, f.now, f.name))
 			}
 		}
+		if len(r.marks) < 2 {
+			continue
+		}
+		if then := r.marks[1][i].usage.Resident; b.usage.Resident > then+moreMemoryLater {
+			err = errors.Join(err, fmt.Errorf("%s: the server's memory grew from %d bytes after a third of the time to %d at the end", s.name, then, b.usage.Resident))
+		}
 	}
 	return err
 }
@@ -167,10 +174,7 @@ func (r *record) grown(now []reading) (err error) {
 func (r *record) verdict() error {
 	last := r.marks[len(r.marks)-1]
 	err := r.grown(last)
-	for i, s := range r.sites {
-		if a, b := r.marks[1][i].usage.Resident, last[i].usage.Resident; b > a+moreMemoryLater {
-			err = errors.Join(err, fmt.Errorf("%s: the server's memory grew from %d bytes after a third of the time to %d at the end", s.name, a, b))
-		}
+	for _, s := range r.sites {
 		for _, p := range []*hostile.Process{s.steady, s.churn} {
 			note, failed := p.Finish()
 			err = errors.Join(err, failed, lossOf(note.Tally))
