@@ -4,6 +4,7 @@ package soft
 
 import (
 	"container/heap"
+	"container/list"
 	"hash/maphash"
 	"net/netip"
 	"time"
@@ -12,20 +13,19 @@ import (
 // A halfOpen is a connection or lookup whose peer has not yet proven that it receives
 // messages, so that its source address may be forged. The exchange's lock guards it.
 type halfOpen struct {
-	c          *wireCarrier
-	since      time.Time
-	source     *halfOpenSource // source in the table; nil if the halfOpen is in no table
-	prev, next *halfOpen       // list of the source's half-open connections, oldest first
-
-	older, newer *halfOpen // list of all half-open connections of the table
+	c      *wireCarrier
+	since  time.Time
+	source *halfOpenSource // source in the table; nil if the halfOpen is in no table
+	// The elements of this connection in halfOpenSource.byAge and halfOpenTable.byAge.
+	inSource, inTable *list.Element
 }
 
 // A halfOpenSource has the half-open connections of one source; see sourceOf.
 type halfOpenSource struct {
-	key            netip.Addr
-	count          int
-	oldest, newest *halfOpen
-	index          int // position in halfOpenTable.busiest
+	key   netip.Addr
+	count int
+	byAge list.List // of *halfOpen, oldest first; not empty
+	index int       // position in halfOpenTable.busiest
 }
 
 // A halfOpenTable has the half-open connections of one listener. Their number is
@@ -36,8 +36,8 @@ type halfOpenTable struct {
 	total               int
 	sources             map[netip.Addr]*halfOpenSource
 	busiest             halfOpenHeap
-	leaving             int // connections that were removed for eviction, and have not ended yet
-	oldest, newest      *halfOpen
+	leaving             int       // connections that were removed for eviction, and have not ended yet
+	byAge               list.List // of *halfOpen, oldest first
 }
 
 // A peer that requests several connections at once may be the busiest source until it
@@ -70,10 +70,9 @@ func newHalfOpenTable(cfg *Config) halfOpenTable {
 // most connections, unless it belongs to a burst: then it is the oldest of all. A source
 // that would then have the most connections itself, or has reached the limit of one
 // source, evicts its own oldest connection if that is older than graceTime; otherwise
-// the request is dropped. So a flood from few addresses
-// affects only these addresses, and most of it is dropped. In a flood from very many
-// addresses, each request keeps its place for as long as the flood takes to fill the
-// table.
+// the request is dropped. So a flood from few addresses affects only these addresses,
+// and most of it is dropped. In a flood from very many addresses, each request keeps its
+// place for as long as the flood takes to fill the table.
 func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.most
@@ -83,42 +82,39 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 		// in use.
 		return nil, false
 	case own != nil && (own.count >= t.mostPerSource || full && own.count+1 >= t.busiest[0].count):
-		if now.Sub(own.oldest.since) <= graceTime {
+		if now.Sub(own.oldest().since) <= graceTime {
 			return nil, false
 		}
-		return own.oldest, true
-	case full && t.busiest[0].count <= burst && now.Sub(t.busiest[0].oldest.since) < youngTime:
-		return t.oldest, true
+		return own.oldest(), true
+	case full && t.busiest[0].count <= burst && now.Sub(t.busiest[0].oldest().since) < youngTime:
+		return oldestOf(&t.byAge), true
 	case full:
-		return t.busiest[0].oldest, true
+		return t.busiest[0].oldest(), true
 	}
 	return nil, true
 }
 
+// oldestOf returns the oldest connection of a list by age, which is not empty.
+func oldestOf(byAge *list.List) *halfOpen { return byAge.Front().Value.(*halfOpen) }
+
+func (s *halfOpenSource) oldest() *halfOpen { return oldestOf(&s.byAge) }
+
 // add adds a connection to the table.
 func (t *halfOpenTable) add(h *halfOpen, source netip.Addr, now time.Time) {
-	s := t.sources[source]
-	if s == nil {
+	s, known := t.sources[source]
+	if !known {
 		s = &halfOpenSource{key: source}
 		t.sources[source] = s
-		heap.Push(&t.busiest, s)
 	}
-	h.source, h.since, h.prev = s, now, s.newest
-	if s.newest != nil {
-		s.newest.next = h
-	} else {
-		s.oldest = h
-	}
-	s.newest = h
-	if h.older = t.newest; h.older != nil {
-		h.older.newer = h
-	} else {
-		t.oldest = h
-	}
-	t.newest = h
+	h.source, h.since = s, now
+	h.inSource, h.inTable = s.byAge.PushBack(h), t.byAge.PushBack(h)
 	s.count++
 	t.total++
-	heap.Fix(&t.busiest, s.index)
+	if known {
+		heap.Fix(&t.busiest, s.index)
+	} else {
+		heap.Push(&t.busiest, s)
+	}
 }
 
 // remove removes a connection, and reports whether it was in the table.
@@ -127,35 +123,18 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	if s == nil {
 		return false
 	}
-	if h.prev != nil {
-		h.prev.next = h.next
-	} else {
-		s.oldest = h.next
+	if s.count == 1 {
+		heap.Remove(&t.busiest, s.index) // while it can still be compared
+		delete(t.sources, s.key)
 	}
-	if h.next != nil {
-		h.next.prev = h.prev
-	} else {
-		s.newest = h.prev
-	}
-	if h.older != nil {
-		h.older.newer = h.newer
-	} else {
-		t.oldest = h.newer
-	}
-	if h.newer != nil {
-		h.newer.older = h.older
-	} else {
-		t.newest = h.older
-	}
-	h.source, h.prev, h.next, h.older, h.newer = nil, nil, nil, nil, nil
+	s.byAge.Remove(h.inSource)
+	t.byAge.Remove(h.inTable)
+	h.source, h.inSource, h.inTable = nil, nil, nil
 	s.count--
 	t.total--
 	if s.count > 0 {
 		heap.Fix(&t.busiest, s.index)
-		return true
 	}
-	heap.Remove(&t.busiest, s.index)
-	delete(t.sources, s.key)
 	return true
 }
 
@@ -198,7 +177,7 @@ func (h halfOpenHeap) Less(i, j int) bool {
 	if h[i].count != h[j].count {
 		return h[i].count > h[j].count
 	}
-	return h[i].oldest != nil && h[j].oldest != nil && h[i].oldest.since.Before(h[j].oldest.since)
+	return h[i].oldest().since.Before(h[j].oldest().since)
 }
 
 func (h halfOpenHeap) Swap(i, j int) {
