@@ -85,31 +85,6 @@ func (c *wireCarrier) mayNotAsk(err error) {
 	}
 }
 
-// An origin says where a packet is from. It is found out when it is needed.
-type origin uint8
-
-const (
-	originUnknown origin = iota
-	originHere           // an address of this host
-	originElsewhere
-)
-
-// isFromHere reports whether a packet is from an address of this host, or may be: the
-// system may have no answer for want of descriptors.
-func (a *arrival) isFromHere() bool {
-	if a.origin == originUnknown {
-		here, err := onThisHost(a.from)
-		if err != nil {
-			return true
-		}
-		a.origin = originElsewhere
-		if here {
-			a.origin = originHere
-		}
-	}
-	return a.origin == originHere
-}
-
 // refuseUser counts a request for which checkUser has returned err. It refuses the
 // request, unless no process would receive the refusal. If the check failed because this
 // process has no free descriptor, refuseUser drops the request; the peer repeats it.

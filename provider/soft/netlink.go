@@ -2,7 +2,15 @@
 
 package soft
 
-import "golang.org/x/sys/unix"
+import (
+	"encoding/binary"
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// errShortAnswer says that the kernel's answer to a request is not complete.
+var errShortAnswer = errors.New("short netlink answer")
 
 // askKernel sends a netlink request whose answer is one message, and returns the
 // answer. See netlink(7).
@@ -22,4 +30,25 @@ func askKernel(protocol int, request []byte) (answer []byte, err error) {
 		return nil, err
 	}
 	return answer[:n], nil
+}
+
+// putNetlinkHeader writes the header of a request, which is all of b. See struct nlmsghdr
+// in netlink(7).
+func putNetlinkHeader(b []byte, kind, flags uint16) {
+	binary.NativeEndian.PutUint32(b, uint32(len(b)))
+	binary.NativeEndian.PutUint16(b[4:], kind)
+	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|flags)
+}
+
+// openAnswer returns the type and the body of an answer. An answer of the type
+// NLMSG_ERROR is returned as its unix.Errno.
+func openAnswer(b []byte) (kind uint16, body []byte, err error) {
+	if len(b) < unix.SizeofNlMsghdr+4 {
+		return 0, nil, errShortAnswer
+	}
+	kind, body = binary.NativeEndian.Uint16(b[4:]), b[unix.SizeofNlMsghdr:]
+	if kind == unix.NLMSG_ERROR {
+		return 0, nil, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
+	}
+	return kind, body, nil
 }

@@ -139,9 +139,7 @@ func dumpSockets(s *diagSearch) error {
 // and struct unix_diag_req.
 func diagRequest() []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+diagRequestSize)
-	binary.NativeEndian.PutUint32(b, uint32(len(b)))
-	binary.NativeEndian.PutUint16(b[4:], sockDiagByFamily)
-	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
+	putNetlinkHeader(b, sockDiagByFamily, unix.NLM_F_DUMP)
 	r := b[unix.SizeofNlMsghdr:]
 	r[0] = unix.AF_UNIX
 	binary.NativeEndian.PutUint32(r[4:], ^uint32(0))

@@ -40,9 +40,7 @@ func routeRequest(a netip.Addr) []byte {
 	if zone := zoneID(a.Zone()); zone != 0 {
 		b = appendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, zone))
 	}
-	binary.NativeEndian.PutUint32(b, uint32(len(b)))
-	binary.NativeEndian.PutUint16(b[4:], unix.RTM_GETROUTE)
-	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	putNetlinkHeader(b, unix.RTM_GETROUTE, 0)
 	return b
 }
 
@@ -56,22 +54,16 @@ func appendAttr(b []byte, kind uint16, value []byte) []byte {
 // parseRoute returns the type of the route in an answer. If there is no route, it
 // returns RTN_UNREACHABLE.
 func parseRoute(b []byte) (uint8, error) {
-	if len(b) < unix.SizeofNlMsghdr+4 {
+	kind, body, err := openAnswer(b)
+	switch {
+	case errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH):
+		return unix.RTN_UNREACHABLE, nil
+	case errors.Is(err, errShortAnswer):
+		return 0, errNoRouteAnswer
+	case err != nil:
+		return 0, err
+	case kind != unix.RTM_NEWROUTE || len(body) < unix.SizeofRtMsg:
 		return 0, errNoRouteAnswer
 	}
-	body := b[unix.SizeofNlMsghdr:]
-	switch binary.NativeEndian.Uint16(b[4:]) {
-	case unix.RTM_NEWROUTE:
-		if len(body) < unix.SizeofRtMsg {
-			return 0, errNoRouteAnswer
-		}
-		return body[7], nil // the field rtm_type
-	case unix.NLMSG_ERROR:
-		errno := unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
-		if errno == unix.ENETUNREACH || errno == unix.EHOSTUNREACH {
-			return unix.RTN_UNREACHABLE, nil
-		}
-		return 0, errno
-	}
-	return 0, errNoRouteAnswer
+	return body[7], nil // the field rtm_type
 }

@@ -59,32 +59,25 @@ func diagUDP(from, to netip.AddrPort) (uid uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if len(answer) < unix.SizeofNlMsghdr+4 {
+	kind, body, err := openAnswer(answer)
+	if err != nil {
+		return 0, err
+	}
+	if kind != sockDiagByFamily || len(body) < inetMessageSize {
 		return 0, errNoInetDiag
 	}
-	body := answer[unix.SizeofNlMsghdr:]
-	switch binary.NativeEndian.Uint16(answer[4:]) {
-	case unix.NLMSG_ERROR:
-		return 0, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
-	case sockDiagByFamily:
-		if len(body) >= inetMessageSize {
-			// A socket that is being closed has no inode, and before Linux 6.17 user 0.
-			if binary.NativeEndian.Uint32(body[inetInode:]) == 0 {
-				return 0, unix.ENOENT
-			}
-			return binary.NativeEndian.Uint32(body[inetUser:]), nil
-		}
+	// A socket that is being closed has no inode, and before Linux 6.17 user 0.
+	if binary.NativeEndian.Uint32(body[inetInode:]) == 0 {
+		return 0, unix.ENOENT
 	}
-	return 0, errNoInetDiag
+	return binary.NativeEndian.Uint32(body[inetUser:]), nil
 }
 
 // inetRequest returns a request for one UDP socket: a netlink header and struct
 // inet_diag_req_v2.
 func inetRequest(from, to netip.AddrPort) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+inetRequestSize)
-	binary.NativeEndian.PutUint32(b, uint32(len(b)))
-	binary.NativeEndian.PutUint16(b[4:], sockDiagByFamily)
-	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST)
+	putNetlinkHeader(b, sockDiagByFamily, 0)
 	r := b[unix.SizeofNlMsghdr:]
 	r[0], r[1] = unix.AF_INET6, unix.IPPROTO_UDP
 	if to.Addr().Is4() {
