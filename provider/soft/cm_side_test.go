@@ -168,6 +168,15 @@ func awaitReadable(t *testing.T, fd int) {
 	}
 }
 
+// awaitCount waits until a counter of the device has a value, while no event comes.
+func (s *party) awaitCount(name string, value uint64) {
+	s.t.Helper()
+	for countsOf(s.t, s.p.dev)[name] < value {
+		awaitReadable(s.t, s.ch.FD())
+		s.quiet()
+	}
+}
+
 // want waits for an event of a type, and acknowledges it. What is returned is a
 // copy.
 func (s *party) want(typ cm.EventType, id *cm.ID) cm.Event {

@@ -61,10 +61,7 @@ func TestWireListenerRefusesUser(t *testing.T) {
 	l := s.listen(cm.TCP, "127.67.1.1:0", 0)
 	lookups := s.listen(cm.UDP, l.LocalAddr().String(), 0)
 	line, kill := startPeer(t, "wire-client", peerAddressOf(l.LocalAddr(), port))
-	for countsOf(t, s.p.dev)["rcvd_user_err"] < 2 {
-		awaitReadable(t, s.ch.FD())
-		s.quiet()
-	}
+	s.awaitCount("rcvd_user_err", 2)
 	require.Equal(t, "false", line())
 	require.Equal(t, "false", line())
 	s.quiet()
@@ -97,6 +94,8 @@ func peerWireImpostor(t *testing.T, address string) {
 	sendForged(t, address, at.Addr())
 }
 
+// sendForged sends a connection request to address, from an address of this host and a
+// UDP port that is not that of RoCE.
 func sendForged(t *testing.T, address string, from netip.Addr) {
 	at, port := parsePeerAddress(t, address)
 	fd, err := openUDP(netip.AddrPortFrom(from, 0), false)
@@ -120,10 +119,7 @@ func TestWireListenerDropsForgedAddress(t *testing.T) {
 	l := s.listen(cm.TCP, "127.67.1.1:0", 0)
 	line, kill := startPeer(t, "wire-forger", peerAddressOf(l.LocalAddr(), port))
 	require.Equal(t, "sent", line())
-	for countsOf(t, s.p.dev)["rcvd_user_err"] < 1 {
-		awaitReadable(t, s.ch.FD())
-		s.quiet()
-	}
+	s.awaitCount("rcvd_user_err", 1)
 	require.Equal(t, counted{"rcvd_user_err": 1, "rcvd_pkts": 1}, countsOf(t, s.p.dev))
 	kill()
 }
@@ -137,10 +133,7 @@ func TestWireListenerRefusesImpostor(t *testing.T) {
 	l := s.listen(cm.TCP, "127.67.1.1:0", 0)
 	line, kill := startPeer(t, "wire-impostor", peerAddressOf(l.LocalAddr(), port))
 	require.Equal(t, "sent", line())
-	for countsOf(t, s.p.dev)["rcvd_user_err"] < 1 {
-		awaitReadable(t, s.ch.FD())
-		s.quiet()
-	}
+	s.awaitCount("rcvd_user_err", 1)
 	s.quiet()
 	kill()
 }
@@ -154,8 +147,8 @@ func TestWireListenerUnknownUser(t *testing.T) {
 	require.Equal(t, counted{"cm_request_dropped": 1}, countsOf(t, s.p.dev))
 }
 
-// peerWireServer listens on the wire path and allows every user. At its end it fails
-// if it has received a request.
+// peerWireServer listens on the wire path, allows every user, and prints the address of
+// the listener. It does not answer.
 func peerWireServer(t *testing.T, address string) {
 	at, port := parsePeerAddress(t, address)
 	s := wireParty(t, port, AnyUser)

@@ -50,10 +50,7 @@ func TestListenerRefusesUser(t *testing.T) {
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	lookups := s.listen(cm.UDP, l.LocalAddr().String(), 0)
 	line, kill := startPeer(t, "refused", l.LocalAddr().String())
-	for countsOf(t, s.p.dev)["rcvd_user_err"] < 2 {
-		awaitReadable(t, s.ch.FD())
-		s.quiet()
-	}
+	s.awaitCount("rcvd_user_err", 2)
 	require.Equal(t, "refused", line())
 	s.quiet()
 	require.Equal(t, counted{"rcvd_user_err": 2}, countsOf(t, s.p.dev))
@@ -69,10 +66,7 @@ func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	say(l.LocalAddr().String())
-	for countsOf(t, s.p.dev)["rcvd_user_err"] == 0 {
-		awaitReadable(t, s.ch.FD())
-		s.quiet()
-	}
+	s.awaitCount("rcvd_user_err", 1)
 	s.connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
 	ev := s.next()
 	var user *cm.UserError
