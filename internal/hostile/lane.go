@@ -18,7 +18,7 @@ const (
 	laneIdle    laneState = iota // the lane has no connection, and has not dialed
 	laneDialing                  // the lane has dialed, and the connection is neither open nor refused
 	laneOpen                     // the connection is open, and messages are sent
-	laneClosing                  // this side has closed the connection, and OnClose is still to come
+	laneClosing                  // this side has closed the connection, and waits for OnClose
 )
 
 // A lane is a sequence of connections to the server. When a connection ends, the lane

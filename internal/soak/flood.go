@@ -82,8 +82,8 @@ func (s *site) beginFlood() (err error) {
 	return err
 }
 
-// took returns how long each connection took to open, except the first after
-// connections.
+// took returns how long each connection of the client took to open, without the first
+// ones, as many as after says.
 func (s *site) took(after int) ([]time.Duration, error) {
 	note, err := s.steady.Report()
 	if err != nil {

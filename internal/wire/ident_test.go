@@ -115,7 +115,7 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 func damage(p Packet, try func()) {
 	for i := range p.bytes {
 		if i == 4 {
-			continue // FECN and BECN, which a switch may change
+			continue // The ICRC does not cover FECN and BECN, which a switch may change.
 		}
 		for change := 1; change < 256; change++ {
 			p.bytes[i] ^= byte(change)
@@ -226,7 +226,7 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 	require.LessOrEqual(t, dropped, 10*identMisfits)
 	require.Zero(t, late)
 
-	// A sender that counts follows on the same address.
+	// Now the sender on the address counts its identifications up by one.
 	for i := range 20 * identCalm {
 		require.True(t, fits(uint16(i)))
 	}

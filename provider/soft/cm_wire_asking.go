@@ -146,7 +146,8 @@ func (s *askingSocket) takeErrors(to func(dst netip.AddrPort, quoted []byte)) {
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// This call takes an error for which the error queue had no room.
+			// If the error queue was full, the error is pending at the socket. Reading
+			// SO_ERROR clears it, and the descriptor is not ready because of it any more.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}

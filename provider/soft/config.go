@@ -92,9 +92,10 @@ type Config struct {
 	// first 64 bits count as one. Zero means half of MaxHalfOpen, rounded up; the maximum
 	// is MaxHalfOpen.
 	MaxHalfOpenPerAddress int
-	// MaxConnsPerAddress is how many connections one source address, counted as above,
-	// can make to the listeners of the device on the wire path. Further requests are
-	// refused with cm.RejectNoResources. Zero means 4096; the maximum is 1048576.
+	// MaxConnsPerAddress is how many connections one source address can make to the
+	// listeners of the device on the wire path. Addresses are counted as for
+	// MaxHalfOpenPerAddress. Further requests are refused with cm.RejectNoResources.
+	// Zero means 4096; the maximum is 1048576.
 	MaxConnsPerAddress int
 	// WirePort is the UDP port of the wire path, the same at both ends. Zero
 	// means 4791, the only one that others than this library know. On an
