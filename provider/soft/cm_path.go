@@ -122,16 +122,3 @@ func (i *id) dial(m message) error {
 	}
 	return dialLocal(i, m)
 }
-
-// servedOnWire reports whether another process on this host has the UDP port of
-// an address, and so may listen on the wire. On the same address as ours there is
-// none: one process has it.
-func (d *device) servedOnWire(from, to netip.Addr) bool {
-	return d.cfg.Path == PathAuto && plain(from) != plain(to) && d.udp.taken(plain(to))
-}
-
-// sharesWireAddr reports whether both sides of a connection would have the same
-// address, at which another process has the UDP port.
-func (d *device) sharesWireAddr(from, to netip.Addr) bool {
-	return d.cfg.Path == PathAuto && plain(from) == plain(to) && d.udp.takenByOther(plain(to))
-}

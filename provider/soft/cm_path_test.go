@@ -42,7 +42,6 @@ func TestPaths(t *testing.T) {
 		{"auto to auto", PathAuto, PathAuto, false},
 		{"auto to local", PathAuto, PathLocal, false},
 		{"local to auto", PathLocal, PathAuto, false},
-		{"auto to wire", PathAuto, PathWire, true},
 		{"wire to wire", PathWire, PathWire, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -67,14 +66,24 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A device that keeps to the local path is not met on the wire.
-func TestPathLocalIsNotOnWire(t *testing.T) {
-	port := freePort(t)
-	client := openParty(t, &Config{Vectors: 1, Path: PathLocal, WirePort: port})
-	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	l := server.listen(cm.TCP, "127.9.1.1:0", 0)
-	id := client.from("127.9.1.2", l)
-	wantRejected(client, id, cm.RejectInvalidServiceID, false, nil)
+// Only a device with PathWire connects to a listener with PathWire on the same host. The
+// error of PathAuto, which connects to such listeners on other hosts, says why.
+func TestPathWireOnThisHost(t *testing.T) {
+	for path, cause := range map[Path]error{PathLocal: nil, PathAuto: errLocalOnly} {
+		port := freePort(t)
+		client := openParty(t, &Config{Vectors: 1, Path: path, WirePort: port})
+		server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
+		l := server.listen(cm.TCP, "127.9.1.1:0", 0)
+		id := client.from("127.9.1.2", l)
+		ev := client.want(cm.Rejected, id)
+		require.EqualValues(t, cm.RejectInvalidServiceID, ev.Status)
+		require.ErrorIs(t, ev.Err, cm.ErrRefused)
+		if cause != nil {
+			require.ErrorContains(t, ev.Err, cause.Error())
+		}
+		server.quiet()
+		require.Zero(t, countsOf(t, server.p.dev)["rcvd_pkts"])
+	}
 }
 
 // Two devices can not speak RoCE on one address: it is an error of the one that
@@ -115,18 +124,4 @@ func TestPathMTU(t *testing.T) {
 	require.Equal(t, verbs.MTU4096, pathMTU(netip.MustParseAddr("127.9.1.1")))
 	require.Equal(t, verbs.MTU4096, pathMTU(netip.MustParseAddr("::1")))
 	require.Equal(t, verbs.MTU256, pathMTU(netip.MustParseAddr("203.0.113.1")), "not an address of this host")
-}
-
-// A dial from the address of a listener on the wire path can not reach the listener,
-// and its error says why.
-func TestDialOnSharedAddress(t *testing.T) {
-	port := freePort(t)
-	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	client := openParty(t, &Config{Vectors: 1, WirePort: port})
-	l := server.listen(cm.TCP, "127.72.1.1:0", 0)
-	client.connectingFrom(cm.TCP, "127.72.1.1", l.LocalAddr())
-	ev := client.next()
-	require.ErrorIs(t, ev.Err, cm.ErrRefused)
-	require.ErrorContains(t, ev.Err, "dial from another address of this host")
-	require.NoError(t, ev.Ack())
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -43,9 +44,10 @@ func TestServesAddedLookup(t *testing.T)  { inOwnNetwork(t, "added-address-udp")
 // host brings the loopback interface up, and adds the addresses to it.
 func host(t *testing.T, addrs ...string) {
 	t.Helper()
-	loopbackUp(t)
+	linkUp(t, "lo")
 	for _, a := range addrs {
-		setAddr(t, netip.MustParseAddr(a), true)
+		addr := netip.MustParseAddr(a)
+		addAddr(t, "lo", netip.PrefixFrom(addr, addr.BitLen()).String())
 	}
 }
 
@@ -125,35 +127,33 @@ func peerListenOnAll(t *testing.T, _ string) {
 // A listener on a wildcard serves an address that is added later, on both paths, and
 // stops serving an address that is removed.
 func peerAddedAddress(t *testing.T, _ string) {
-	host(t, "10.77.0.1", "fd00::1")
+	linkUp(t, "lo")
+	n := newFarNetwork(t)
+	addAddr(t, "near", "10.77.0.1/24")
+	addAddr(t, "near", "fd00:77::1/64")
 	server := openParty(t, &Config{Vectors: 1})
 	l := server.on(cm.TCP, "::")
-	far := openParty(t, &Config{Vectors: 1, Path: PathWire})
-	for _, c := range []struct{ added, from string }{{"10.77.0.2", "127.0.0.9"}, {"fd00::2", "::1"}} {
-		addr, before := netip.MustParseAddr(c.added), serves(l)
-		require.NotContains(t, before, "wire "+c.added)
-		setAddr(t, addr, true)
+	for _, added := range []string{"10.77.0.2/24", "fd00:77::2/64"} {
+		addr, before := netip.MustParsePrefix(added).Addr(), serves(l)
+		require.NotContains(t, before, "wire "+addr.String())
+		addAddr(t, "near", added)
 		server.want(cm.AddrChange, l)
-		require.NoError(t, serves(l)["wire "+c.added])
+		require.NoError(t, serves(l)["wire "+addr.String()])
 		require.Len(t, serves(l), len(before)+1)
 
 		at := netip.AddrPortFrom(addr, 7471)
-		active := far.connectingFrom(cm.TCP, c.from, at)
-		passive, _ := server.request(l)
-		server.createQP(passive)
-		require.NoError(t, passive.Accept(nil))
-		far.want(cm.Established, active)
-		server.want(cm.Established, passive)
-		require.True(t, overUDP(passive))
-		exchange(t, far, active.QP(), server, passive.QP())
+		line, kill := n.start("far-client", at.String())
+		server.acceptFar(l)
+		require.Equal(t, "sent", line())
+		kill()
 
-		near := openParty(t, &Config{Vectors: 1, Path: PathLocal})
+		near := openParty(t, &Config{Vectors: 1})
 		local := near.connecting(cm.TCP, at, nil)
-		passive, _ = server.request(l)
+		passive, _ := server.request(l)
 		require.NoError(t, passive.Reject(nil))
 		wantRefusal(near, local, true, nil)
 
-		setAddr(t, addr, false)
+		removeAddr(t, "near", added)
 		server.want(cm.AddrChange, l)
 		require.Equal(t, before, serves(l))
 	}
@@ -164,7 +164,9 @@ func peerAddedAddress(t *testing.T, _ string) {
 // Lookups of datagram queue pairs arrive at an added address too, also after the
 // listener has moved to another channel.
 func peerAddedLookup(t *testing.T, _ string) {
-	host(t, "10.77.0.1")
+	linkUp(t, "lo")
+	n := newFarNetwork(t)
+	addAddr(t, "near", "10.77.0.1/24")
 	server := openParty(t, &Config{Vectors: 1})
 	l := server.on(cm.UDP, "0.0.0.0")
 	other, err := cm.OpenChannel(server)
@@ -172,16 +174,16 @@ func peerAddedLookup(t *testing.T, _ string) {
 	require.NoError(t, l.Migrate(other))
 	require.NoError(t, server.ch.Close())
 	server.ch = other
-	far := openParty(t, &Config{Vectors: 1, Path: PathWire})
 
-	setAddr(t, netip.MustParseAddr("10.77.0.2"), true)
+	addAddr(t, "near", "10.77.0.2/24")
 	server.want(cm.AddrChange, l)
-	active := far.connectingFrom(cm.UDP, "127.0.0.9", netip.MustParseAddrPort("10.77.0.2:7471"))
+	line, kill := n.start("far-lookup", "10.77.0.2:7471")
 	passive, _ := server.request(l)
 	qp := server.createQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	require.Equal(t, qp.Num(), far.want(cm.Established, active).UD.QPN)
+	require.Equal(t, strconv.FormatUint(uint64(qp.Num()), 10), line())
 	require.Equal(t, verbs.StateRTS, qp.State())
+	kill()
 }
 
 // connectingFrom returns an ID with a given source address that has sent a request

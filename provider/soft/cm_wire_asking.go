@@ -32,7 +32,7 @@ type askingSocket struct {
 }
 
 func (n *udpMADs) openAsking(local netip.Addr) (*askingSocket, error) {
-	fd, err := openUDP(netip.AddrPortFrom(local, 0), false)
+	fd, err := openUDP(netip.AddrPortFrom(local, 0), udpOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -230,11 +230,6 @@ func (c *wireCarrier) nobodyThere(at netip.AddrPort, q quote) {
 	m := &c.repeat.mad
 	waits := c.id != nil && c.id.phase == phaseRequestSent && asks(m)
 	if waits && q == (quote{m.Attribute(), m.TID(), c.own}) {
-		c.portIsFree(at)
+		c.id.unreachable(statusRefused, fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 	}
-}
-
-// portIsFree fails the request, because no process has the peer's port.
-func (c *wireCarrier) portIsFree(at netip.AddrPort) {
-	c.id.unreachable(statusRefused, fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 }

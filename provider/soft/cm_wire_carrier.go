@@ -58,10 +58,6 @@ func dialWire(i *id, m message) error {
 		i.terms.mtu = r.mtu
 		i.expect(requestTimeout) // the timeout lasts until the peer confirms that it has the request
 	}
-	if err := c.checkPeer(); err != nil {
-		c.mayNotAsk(err)
-		return nil
-	}
 	return c.send(m)
 }
 

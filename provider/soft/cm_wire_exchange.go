@@ -151,9 +151,9 @@ func (x *madExchange) sort(m *wire.MAD, in *arrival) {
 	}
 	switch m.Attribute() {
 	case wire.AttrREQ:
-		x.onREQ(m, port, from, in.port)
+		x.onREQ(m, port, from)
 	case wire.AttrSIDRREQ:
-		x.onSIDRREQ(m, port, from, in.port)
+		x.onSIDRREQ(m, port, from)
 	case wire.AttrSIDRREP:
 		x.forward(m, firstID(m), port, from)
 	case wire.AttrREP:

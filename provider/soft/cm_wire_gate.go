@@ -136,15 +136,14 @@ func (g *wireGate) isOn(ch *channel, job func()) bool {
 
 // A newcomer is a request, and whose it is.
 type newcomer struct {
-	port     *madPort
-	from     netip.Addr
-	fromPort uint16 // UDP port of the sender
-	m        message
-	id       uint32         // of the connection, or of the lookup
-	tid      uint64         // transaction ID of the message
-	guid     uint64         // of a connection
-	qpn      uint32         // of a connection
-	answer   wire.ServiceID // of a lookup
+	port   *madPort
+	from   netip.Addr
+	m      message
+	id     uint32         // of the connection, or of the lookup
+	tid    uint64         // transaction ID of the message
+	guid   uint64         // of a connection
+	qpn    uint32         // of a connection
+	answer wire.ServiceID // of a lookup
 }
 
 func (n *newcomer) lookup() bool { return n.m.kind() == kindSIDRREQ }
@@ -175,11 +174,6 @@ func (g *wireGate) enter(n *newcomer) {
 	}
 	port, err := g.x.open(n.port.local, g.ch)
 	if err != nil {
-		return
-	}
-	if err := g.ch.checkUser(port, n.from, n.fromPort); err != nil {
-		port.close(g.ch)
-		g.refuseUser(n, err)
 		return
 	}
 	c := &wireCarrier{x: g.x, ch: g.ch, port: port, remote: n.from, service: n.answer, gate: g, proof: proof{received: 1}}

@@ -29,7 +29,7 @@ func (c *wireCarrier) refusesMTU(r *wire.REJ) bool {
 // REJ, or else the next smaller one. The request has a new communication ID, because
 // the peer keeps refusing the old one.
 func (c *wireCarrier) askSmaller(refusal *wire.REJ) bool {
-	if !c.refusesMTU(refusal) || c.id.terms.mtu <= minPathMTU || c.checkPeer() != nil {
+	if !c.refusesMTU(refusal) || c.id.terms.mtu <= minPathMTU {
 		return false
 	}
 	mtu := c.id.terms.mtu - 1

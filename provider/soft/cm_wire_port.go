@@ -20,10 +20,6 @@ type madNetwork interface {
 	// openAsking opens a socket for requests from a local address. It returns nil if
 	// requests are sent from the madSocket.
 	openAsking(local netip.Addr) (*askingSocket, error)
-	// holders returns the users of the processes that receive datagrams from an open
-	// local address at the UDP port of another address of this host. It is empty if no
-	// process has the port.
-	holders(local netip.Addr, peer netip.AddrPort) ([]uint32, error)
 }
 
 // A madSocket is one local address. One goroutine at a time.

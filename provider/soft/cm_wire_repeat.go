@@ -93,16 +93,6 @@ func (r *repeater) fire() {
 		}
 		return // the repeater stops until goOn is called
 	}
-	if asks(&r.mad) {
-		switch err := r.c.checkPeer(); {
-		case outOfDescriptors(err):
-			r.wait(r.after) // The next repetition may find one.
-			return
-		case err != nil:
-			r.c.mayNotAsk(err)
-			return
-		}
-	}
 	r.left--
 	r.now()
 	most := lastRepeat

@@ -11,7 +11,7 @@ import (
 
 // onREQ finds the listener for a connection request, which may be repeated, or
 // one of a peer that has forgotten an older one.
-func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr, fromPort uint16) {
+func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
 	key := peerKey{from, r.CAGUID, r.LocalID}
@@ -52,7 +52,7 @@ func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr, fromP
 		x.reject(port, from, mad, wire.AnsweredREQ, reason)
 		return
 	}
-	g.bring(&newcomer{port: port, from: from, fromPort: fromPort, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
+	g.bring(&newcomer{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
 }
 
 // listener finds who listens, or says why a request is refused.
@@ -104,7 +104,7 @@ func (c *wireCarrier) stale() {
 }
 
 // onSIDRREQ finds the listener for a lookup.
-func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr, fromPort uint16) {
+func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.SIDRREQ
 	r.Decode(mad)
 	if c := x.lookups[lookupKey{from, r.RequestID}]; c != nil {
@@ -127,7 +127,7 @@ func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr, f
 		x.answer(port, from, &out)
 		return
 	}
-	g.bring(&newcomer{port: port, from: from, fromPort: fromPort, id: r.RequestID, m: m, answer: r.ServiceID})
+	g.bring(&newcomer{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
 }
 
 // expectAnswer remembers a lookup until the carrier ends.

@@ -5,7 +5,6 @@ package soft
 import (
 	"net"
 	"net/netip"
-	"os"
 	"testing"
 	"time"
 
@@ -25,9 +24,6 @@ type madWorld struct {
 	sent           []wire.Attribute
 	// fate says how often a datagram arrives; nil: once.
 	fate func(m *wire.MAD, to netip.Addr) int
-	// holders returns the users of the processes with the UDP port of a peer. Nil means
-	// the user of this process.
-	holders func() []uint32
 }
 
 // A flight is a datagram on its way.
@@ -85,13 +81,6 @@ func (n *simMADs) open(local netip.Addr) (madSocket, error) {
 
 // openAsking returns nil, because the simulated network has no ICMP errors.
 func (n *simMADs) openAsking(netip.Addr) (*askingSocket, error) { return nil, nil }
-
-func (n *simMADs) holders(netip.Addr, netip.AddrPort) ([]uint32, error) {
-	if n.w.holders != nil {
-		return n.w.holders(), nil
-	}
-	return []uint32{uint32(os.Geteuid())}, nil
-}
 
 type simSocket struct {
 	w    *madWorld

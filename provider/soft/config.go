@@ -14,16 +14,19 @@ import (
 type Path uint8
 
 const (
-	// PathAuto takes the local path to peers on this host that listen on it, and speaks
-	// RoCEv2 to all others. A listener takes requests on both paths. When another process
-	// has the UDP port of an address, the listener takes requests to that address from
-	// this host only; cm.ID.Serves reports that, and ListenOnAll makes it an error. It
-	// never listens on the wire at a loopback address. Datagrams to this host always take
-	// the local path; a UD queue pair may have peers on both paths.
+	// PathAuto takes the local path to peers on this host, and speaks RoCEv2 to peers on
+	// other hosts. A listener takes requests on both paths: the system drops packets that
+	// processes of this host send to its UDP port, because the user of their sender is
+	// not known. When another process has the UDP port of an address, the listener takes
+	// requests to that address from this host only; cm.ID.Serves reports that, and
+	// ListenOnAll makes it an error. It never listens on the wire at a loopback address. A
+	// UD queue pair may have peers on both paths.
 	PathAuto Path = iota
 	// PathLocal takes the local path only.
 	PathLocal
-	// PathWire speaks RoCEv2, even to peers on this host.
+	// PathWire speaks RoCEv2 only, also to peers on this host, which need PathWire too.
+	// It does not check the users of such peers: to them the device is as open as to
+	// other hosts.
 	PathWire
 )
 
@@ -55,9 +58,8 @@ type Config struct {
 	RingSlots int
 	// AllowedUsers are the user IDs whose processes on this host may be peers, in
 	// addition to root and the user that the device belongs to (the effective user ID at
-	// Open). On the wire path the owner of the UDP port on the peer's address is checked
-	// when a connection is made, if that address belongs to this host. AnyUser in the
-	// list allows every user. A user who is not mapped into this user namespace is
+	// Open). They apply to the local path; see PathWire. AnyUser in the list allows every
+	// user. A user who is not mapped into this user namespace is
 	// allowed by AnyUser only. Such users have the number in /proc/sys/kernel/overflowuid
 	// (65534 by default). If the user of this process has that number, and not every user
 	// is mapped, the user of this process is also allowed by AnyUser only. An empty list

@@ -202,7 +202,7 @@ type counterRig struct {
 
 func newCounterRig(t *testing.T) *counterRig {
 	c := &counterRig{udpRig: newUDPRig(t, "127.9.0.1", "127.9.0.2")}
-	c.dev = openDevice(t, &Config{Vectors: 1, WirePort: c.to.local.Port()})
+	c.dev = openDevice(t, &Config{Vectors: 1, Path: PathWire, WirePort: c.to.local.Port()})
 	var err error
 	c.shard, err = c.dev.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)

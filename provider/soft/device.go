@@ -97,7 +97,7 @@ func newDevice(cfg *Config) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports := &udpPorts{udpPort: cfg.WirePort, slots: cfg.slots(), ports: make(map[netip.Addr]*udpPort)}
+	ports := &udpPorts{udpPort: cfg.WirePort, slots: cfg.slots(), farOnly: cfg.Path == PathAuto, ports: make(map[netip.Addr]*udpPort)}
 	users := newUserPolicy(cfg)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{

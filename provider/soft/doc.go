@@ -118,7 +118,8 @@
 //	rcvd_malformed_err      datagrams that are no packets of RoCEv2
 //	rcvd_no_qp_err          packets for an unknown queue pair or partition
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
-//	                        usually because the socket was full. A socket has
+//	                        usually because the socket was full. With PathAuto also
+//	                        those that processes of this host have sent. A socket has
 //	                        net.core.rmem_max, 208 KiB by default, or 4 MiB if the process
 //	                        has CAP_NET_ADMIN. When a socket has dropped packets, up to 63
 //	                        further sockets are opened. If the counter grows nevertheless,
@@ -128,8 +129,7 @@
 //	                        backlog of the listener on these addresses was full, so that the
 //	                        kernel did not return its user
 //	rcvd_user_err           requests from this host that were refused, because
-//	                        Config.AllowedUsers does not allow the user of the process, or
-//	                        because no process has the UDP port of their source address
+//	                        Config.AllowedUsers does not allow the user of the process
 //	silent_client_err       clients on the local path that had sent no request, and were
 //	                        closed because there were too many clients
 //	skipped_user_err        processes of this host to which a dial sent no request, because
@@ -156,10 +156,9 @@
 // process of another user. The addresses that a request names are compared with the name
 // of the client's socket (rendezvous_source.go).
 //
-// The wire path can lead to another address of the same host. The users of such peers
-// are checked too, when a connection is requested (cm_wire_user.go). UD packets from
-// this host that come by the wire path are dropped with PathAuto, and are not checked
-// with PathWire.
+// On the wire path the user of a peer is not known. So with PathAuto the system drops
+// all packets that processes of this host send to the UDP port (udp_far.go), and nothing
+// is sent to this host by the wire path. With PathWire no user is checked.
 //
 // Datagrams to this host go over Unix sockets too. So they neither reach nor come
 // from processes of users who are not allowed, whatever queue pair number an address

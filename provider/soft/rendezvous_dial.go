@@ -4,7 +4,6 @@ package soft
 
 import (
 	"errors"
-	"fmt"
 	"syscall"
 	"time"
 
@@ -15,13 +14,11 @@ import (
 
 // A localDial searches for the listener of a request under each name that the
 // listener may have. It ends when the request was sent to a listener whose user is
-// allowed, when the wire path takes over, or with an event that says why there is no
-// listener.
+// allowed, or with an event that says why there is no listener.
 //
 // The socket that connects is the one that reserves the ID's port, so that the
 // listener can see that its peer holds the port. Until the dial the reservation owns
-// the socket, then the carrier. When the dial fails, or takes the wire path, the
-// reservation owns it again.
+// the socket, then the carrier. When the dial fails, the reservation owns it again.
 type localDial struct {
 	c       *localCarrier
 	request message
@@ -102,7 +99,9 @@ func (d *localDial) run() error {
 		d.c.ch.timers.start(&d.again, d.c.ch.clock().Add(redialAfter))
 		return nil
 	}
-	return d.elsewhere()
+	d.handBack()
+	d.c.id.nobodyListens(d.cause())
+	return nil
 }
 
 // try connects to a name, if the user of the process that listens on it is allowed.
@@ -192,24 +191,18 @@ func (d *localDial) sendRequest() error {
 	return nil
 }
 
-// elsewhere ends the search when nobody listens on the local path. If the listener
-// may be reachable by the wire path, it dials there. Otherwise an event says that
-// there is no listener.
-func (d *localDial) elsewhere() error {
-	c, i := d.c, d.c.id
-	// Datagrams to this host never take the wire path, so a lookup there is of no use.
-	if i.ps == cm.TCP && c.ch.dev.servedOnWire(i.local.Addr(), i.remote.Addr()) {
-		d.handBack()
-		return dialWire(i, d.request)
-	}
-	var cause error
+// errLocalOnly explains why a listener with PathWire on this host was not found.
+var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not take the wire path to an address of this host")
+
+// cause returns what the application should know besides that there is no listener. It
+// may be nil.
+func (d *localDial) cause() error {
 	switch {
 	case d.foreign != nil:
-		cause = d.foreign
-	case i.ps == cm.TCP && c.ch.dev.sharesWireAddr(i.local.Addr(), i.remote.Addr()):
-		cause = fmt.Errorf("another process has UDP port %d of %v: to reach it on the wire path, dial from another address of this host", c.ch.dev.cfg.WirePort, i.remote.Addr())
+		return d.foreign
+	case d.c.ch.dev.cfg.Path == PathAuto:
+		return errLocalOnly
 	}
-	i.nobodyListens(cause)
 	return nil
 }
 

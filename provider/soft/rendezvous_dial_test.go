@@ -227,16 +227,10 @@ func owned(i *id) (fds []int) {
 	return fds
 }
 
-// resolvedAlone makes an ID whose listener is reachable by the wire path only, while
-// another process has the UDP port of the ID's address. It also returns the local
-// name of the listener's address, as a socket that does not listen yet.
+// resolvedAlone makes an ID whose listener does not listen yet, and the socket of that
+// listener.
 func resolvedAlone(t *testing.T) (client *party, i *id, listener reservation) {
-	port := freePort(t)
-	client = openParty(t, &Config{Vectors: 1, WirePort: port})
-	server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	other := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
-	server.listen(cm.TCP, "127.9.1.1:0", 0)
-	other.listen(cm.TCP, "127.9.1.2:0", 0)
+	client = newParty(t)
 	listener, err := client.p.dev.reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false)
 	require.NoError(t, err)
 	t.Cleanup(listener.close)
@@ -259,19 +253,18 @@ func wantRaw(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	return ev
 }
 
-// When a dial falls back to the wire path and that fails, at once or after waiting
-// for a listener, the ID's socket has exactly one owner, and reserves the port until
-// the ID is destroyed.
+// When a dial fails, at once or after waiting for a listener, the ID's socket has exactly
+// one owner, and reserves the port until the ID is destroyed.
 func TestDialOwnsSocketOnce(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		client, i, _ := resolvedAlone(t)
 		before := owned(i)
 		require.Len(t, before, 1)
-		for range 2 {
-			require.ErrorIs(t, i.Connect(&cm.ConnParam{}), cm.ErrAddrInUse)
-			require.Equal(t, before, owned(i))
-		}
+		require.NoError(t, i.Connect(&cm.ConnParam{}))
+		wantRaw(t, client, cm.Rejected)
+		require.Equal(t, before, owned(i))
 		require.NoError(t, i.Destroy())
+		require.Empty(t, owned(i))
 		client.quiet()
 	})
 	t.Run("after a wait", func(t *testing.T) {
@@ -288,7 +281,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		listener.close()
 		require.NoError(t, unix.Close(first))
 		clock.advance(redialAfter)
-		require.ErrorIs(t, wantRaw(t, client, cm.ConnectError).Err, cm.ErrAddrInUse)
+		wantRaw(t, client, cm.Rejected)
 		require.Equal(t, before, owned(i))
 		_, err = bindSocket(i.port.spot.name())
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"errors"
 	"net"
 	"net/netip"
 	"strconv"
@@ -60,8 +61,14 @@ func canBind(a netip.Addr) (bool, error) {
 		return false, nil // the system does not have the address family
 	}
 	defer unix.Close(fd)
+	switch err := unix.Bind(fd, sockaddr(a, 0)); {
+	case errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EINVAL): // see ip(7); EINVAL is for a link-local address without a zone
+		return false, nil
+	case err != nil:
+		return false, err
+	}
 	// Connecting to a broadcast address needs SO_BROADCAST; see udp(7).
-	return unix.Bind(fd, sockaddr(a, 0)) == nil && unix.Connect(fd, sockaddr(a, discardPort)) == nil, nil
+	return unix.Connect(fd, sockaddr(a, discardPort)) == nil, nil
 }
 
 // checkOwn refuses an address to bind to that is not of this host.

@@ -28,7 +28,7 @@ type udpOutlet struct {
 // RoCEv2 the source port is there to tell flows apart, for routers and network
 // cards that spread them, and answers do not go there (IBTA annex A17).
 func newUDPOutlet(local netip.Addr, peer netip.AddrPort, h destHeader) (*udpOutlet, error) {
-	fd, err := openUDP(netip.AddrPortFrom(local, 0), false)
+	fd, err := openUDP(netip.AddrPortFrom(local, 0), udpOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 type udpPorts struct {
 	udpPort uint16
 	slots   uint32   // of shards; see shardKey.slot
+	farOnly bool     // packets that this host has sent are dropped
 	counts  counters // of connection management
 
 	mu      sync.Mutex
@@ -56,7 +57,7 @@ func (all *udpPorts) acquire(local netip.Addr) (*udpPort, error) {
 	}
 	p := &udpPort{all: all, local: netip.AddrPortFrom(local, all.udpPort), users: 1}
 	var err error
-	if p.mads, err = openUDP(p.local, false); err != nil {
+	if p.mads, err = openUDP(p.local, udpOptions{farOnly: all.farOnly}); err != nil {
 		return nil, err
 	}
 	// From now on it lets the others in. They are ours only: everybody's first
@@ -101,33 +102,6 @@ func (p *udpPort) overruns() uint64 {
 		sum += droppedAt(m.fd)
 	}
 	return sum
-}
-
-// taken reports whether this device or anybody else has the UDP port of an
-// address.
-func (all *udpPorts) taken(local netip.Addr) bool {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if all.ports[local] != nil {
-		return true
-	}
-	fd, err := openUDP(netip.AddrPortFrom(local, all.udpPort), false)
-	if err == nil {
-		_ = unix.Close(fd)
-	}
-	return err != nil
-}
-
-// takenByOther reports whether another process has the UDP port of an address, as far as
-// the kernel tells. It does not try to open the port, which another process may be about
-// to do.
-func (all *udpPorts) takenByOther(local netip.Addr) bool {
-	all.mu.Lock()
-	own := all.ports[local] != nil
-	all.mu.Unlock()
-	at := netip.AddrPortFrom(local, all.udpPort)
-	_, err := diagUDP(at, at)
-	return !own && err == nil
 }
 
 // addrs are the addresses in use.
@@ -216,7 +190,7 @@ func (p *udpPort) openMembers(slot uint32, n int) (members []udpMember, err erro
 		if len(members) >= maxMembers {
 			return members, errTooManyShards
 		}
-		fd, err := openUDP(p.local, true)
+		fd, err := openUDP(p.local, udpOptions{joining: true, farOnly: p.all.farOnly})
 		if outOfDescriptors(err) {
 			kept := len(members) - (len(members)-len(p.members)+1)/2
 			closeMembers(members[kept:])

@@ -146,7 +146,7 @@ func BenchmarkUDPPacket(b *testing.B) {
 	port := uint16(40_000 + os.Getpid()%10_000)
 	open := func(addr string) (int, netip.AddrPort) {
 		at := netip.AddrPortFrom(netip.MustParseAddr(addr), port)
-		fd, err := openUDP(at, false)
+		fd, err := openUDP(at, udpOptions{})
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, unix.Close(fd)) })
 		return fd, at

@@ -24,15 +24,23 @@ const (
 	ipMTUDiscoverDo = unix.IP_PMTUDISC_DO
 )
 
-// openUDP makes a socket for packets of one local address. It is not connected:
-// that would make it deaf to all peers but one. A joining socket shares address and
-// port with those there are; any other is refused where somebody has them.
-func openUDP(local netip.AddrPort, joining bool) (int, error) {
+// udpOptions says what openUDP makes.
+type udpOptions struct {
+	// joining: the socket shares its address and port with other sockets, which are there
+	// already. Without it, openUDP fails if any socket has the address and port.
+	joining bool
+	// farOnly: packets that this host has sent are dropped.
+	farOnly bool
+}
+
+// openUDP makes a socket for packets of one local address. It is not connected, because
+// a connected socket receives from one peer only.
+func openUDP(local netip.AddrPort, o udpOptions) (int, error) {
 	fd, err := datagramSocket(local.Addr())
 	if err != nil {
 		return -1, err
 	}
-	if err := prepareUDP(fd, local, joining); err != nil {
+	if err := prepareUDP(fd, local, o); err != nil {
 		_ = unix.Close(fd)
 		if errors.Is(err, unix.EADDRINUSE) {
 			err = portTaken(local)
@@ -42,7 +50,7 @@ func openUDP(local netip.AddrPort, joining bool) (int, error) {
 	return fd, nil
 }
 
-func prepareUDP(fd int, local netip.AddrPort, joining bool) error {
+func prepareUDP(fd int, local netip.AddrPort, o udpOptions) error {
 	discover, level, option := ipMTUDiscoverDo, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
 	if local.Addr().Is6() {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER
@@ -58,9 +66,15 @@ func prepareUDP(fd int, local netip.AddrPort, joining bool) error {
 	if err := setBuffers(fd); err != nil {
 		return fmt.Errorf("socket buffer: %w", err)
 	}
-	if joining {
+	if o.joining {
 		if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 			return fmt.Errorf("SO_REUSEPORT: %w", err)
+		}
+	}
+	// The filter is attached before the socket has a name, so that no packet passes it.
+	if o.farOnly {
+		if err := attachFilter(fd, unix.SO_ATTACH_FILTER, passFar); err != nil {
+			return fmt.Errorf("SO_ATTACH_FILTER: %w", err)
 		}
 	}
 	return unix.Bind(fd, sockaddr(local.Addr(), int(local.Port())))

@@ -129,11 +129,6 @@ func (p *wirePort) receive(pkt wire.Packet, from *arrival) {
 	if op.Transport() != wire.UD {
 		return
 	}
-	// Datagrams from this host take the local path, which checks their users.
-	if p.q.dev.cfg.Path == PathAuto && from.isFromHere() {
-		p.q.shard.counts.inc(rcvdUserErr)
-		return
-	}
 	d := datagram{
 		qkey: pkt.DETH().QKey(), src: pkt.DETH().SrcQP(),
 		solicited: pkt.BTH().Solicited(), payload: pkt.Payload(),

@@ -3,7 +3,6 @@
 package soft
 
 import (
-	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -94,30 +93,6 @@ func TestWireDatagramsThatAreDropped(t *testing.T) {
 
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: there, RemoteQPN: b.qp.num, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, datagramMTU+1)}})
 	require.Equal(t, verbs.StatusLocLenErr, a.taken()[0].Status)
-}
-
-// Where datagrams of this host take the local path, a packet from one of its addresses
-// is dropped: its sender may be a process of another user.
-func TestWireDatagramFromThisHost(t *testing.T) {
-	s := newSim(t, 1, quietNet)
-	a, b := s.newUDEnd(), s.newUDEnd()
-	pkt := wire.Build(make([]byte, wire.UDSendOnly.Size(0)), wire.UDSendOnly, 0)
-	pkt.BTH().SetDestQP(a.qp.num)
-	pkt.DETH().Set(simQKey, b.qp.num)
-	for _, c := range []struct {
-		path  Path
-		from  netip.Addr
-		taken int
-	}{
-		{PathAuto, netip.MustParseAddr("::1"), 0},
-		{PathAuto, s.host(b).addr, 1},
-		{PathWire, netip.MustParseAddr("::1"), 1},
-	} {
-		s.dev.cfg.Path = c.path
-		a.recv(1, 0, 100)
-		a.qp.shard.wire.receive(pkt, &arrival{from: c.from, to: s.host(a).addr})
-		require.Len(t, a.taken(), c.taken, "%v from %v", c.path, c.from)
-	}
 }
 
 // A queue pair of the other type drops a packet.

@@ -61,34 +61,8 @@ func (d *device) routeOf(attr *verbs.AHAttr) (route, error) {
 type arrival struct {
 	from, to     netip.Addr
 	port         uint16 // UDP port of the sender
-	origin       origin
 	trafficClass uint8
 	hopLimit     uint8
-}
-
-// An origin says where a packet is from. It is found out when it is needed.
-type origin uint8
-
-const (
-	originUnknown origin = iota
-	originHere           // an address of this host
-	originElsewhere
-)
-
-// isFromHere reports whether a packet is from an address of this host, or may be: the
-// system may have no answer for want of descriptors.
-func (a *arrival) isFromHere() bool {
-	if a.origin == originUnknown {
-		here, err := onThisHost(a.from)
-		if err != nil {
-			return true
-		}
-		a.origin = originElsewhere
-		if here {
-			a.origin = originHere
-		}
-	}
-	return a.origin == originHere
 }
 
 // A wireEnd is a queue pair on the wire path.

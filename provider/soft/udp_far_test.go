@@ -1,0 +1,193 @@
+//go:build linux
+
+package soft
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A farNetwork stands for another host. It is a network namespace that a pair of
+// interfaces connects to the namespace of the test: "near" in this one and "far" in the
+// other.
+type farNetwork struct {
+	t         *testing.T
+	near, far *os.File // the namespaces
+}
+
+// newFarNetwork makes another namespace, and brings the interfaces up. The interface far
+// has the addresses 10.77.0.9/24 and fd00:77::9/64. The process is one of inOwnNetwork.
+func newFarNetwork(t *testing.T) *farNetwork {
+	t.Helper()
+	n := &farNetwork{t: t, near: ownNetwork(t)}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
+	defer n.back()
+	n.far = ownNetwork(t)
+	err := change(vethRequest(n.near))
+	if err == unix.EOPNOTSUPP {
+		t.Skip("the kernel has no veth interfaces")
+	}
+	require.NoError(t, err)
+	linkUp(t, "lo")
+	linkUp(t, "far")
+	addAddr(t, "far", "10.77.0.9/24")
+	addAddr(t, "far", "fd00:77::9/64")
+	n.back()
+	linkUp(t, "near")
+	return n
+}
+
+// ownNetwork opens the network namespace of the calling thread.
+func ownNetwork(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.Open("/proc/thread-self/ns/net")
+	require.NoError(t, err)
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// back moves the calling thread to the namespace of the test.
+func (n *farNetwork) back() {
+	require.NoError(n.t, unix.Setns(int(n.near.Fd()), unix.CLONE_NEWNET))
+}
+
+// start starts a peer process in the other namespace; see startPeer.
+func (n *farNetwork) start(role, address string) (line func() string, kill func()) {
+	n.t.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
+	defer n.back()
+	cmd := asPeer(n.t, role, address)
+	cmd.SysProcAttr = nil // in a user namespace of its own, the process has no other users
+	return runPeer(n.t, cmd)
+}
+
+// vethRequest returns a request for the interface far in the namespace of the calling
+// thread and its peer near in another; see linux/if_link.h.
+func vethRequest(near *os.File) []byte {
+	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
+	peer := make([]byte, unix.SizeofIfInfomsg)
+	peer = appendAttr(peer, unix.IFLA_IFNAME, []byte("near\x00\x00\x00\x00"))
+	peer = appendAttr(peer, unix.IFLA_NET_NS_FD, binary.NativeEndian.AppendUint32(nil, uint32(near.Fd())))
+	info := appendAttr(nil, unix.IFLA_INFO_KIND, []byte("veth"))
+	info = appendAttr(info, unix.IFLA_INFO_DATA, appendAttr(nil, peerOfVeth, peer))
+	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofIfInfomsg)
+	b = appendAttr(b, unix.IFLA_IFNAME, []byte("far\x00"))
+	b = appendAttr(b, unix.IFLA_LINKINFO, info)
+	putNetlinkHeader(b, unix.RTM_NEWLINK, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	return b
+}
+
+// peerFarClient connects to an address, by the path that PathAuto takes, and sends a
+// message.
+func peerFarClient(t *testing.T, address string) {
+	s := openParty(t, &Config{Vectors: 1})
+	id := s.connecting(cm.TCP, netip.MustParseAddrPort(address), nil)
+	s.want(cm.Established, id)
+	flood(t, id.QP())
+	say("sent")
+	linger()
+}
+
+// peerFarLookup looks up a service, and prints the number of its queue pair.
+func peerFarLookup(t *testing.T, address string) {
+	s := openParty(t, &Config{Vectors: 1})
+	id := s.connecting(cm.UDP, netip.MustParseAddrPort(address), nil)
+	say(strconv.FormatUint(uint64(s.want(cm.Established, id).UD.QPN), 10))
+	linger()
+}
+
+// acceptFar accepts a connection of a far-client over the wire path, and receives its
+// message.
+func (s *party) acceptFar(l *cm.ID) *cm.ID {
+	s.t.Helper()
+	id, _ := s.request(l)
+	qp := s.createQP(id)
+	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
+	require.NoError(s.t, err)
+	_, err = qp.PostRecv([]verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(mr, 0, 4096)}}})
+	require.NoError(s.t, err)
+	require.NoError(s.t, id.Accept(nil))
+	s.want(cm.Established, id)
+	require.True(s.t, overUDP(id))
+	require.NoError(s.t, completions(s.t, s.cq, 1)[0].Err())
+	return id
+}
+
+func TestFarOnly(t *testing.T) { inOwnNetwork(t, "far-only") }
+
+// With PathAuto, the wire path is open to other hosts only. The kernel drops what a
+// process of this host sends to it, whatever address the process sends from.
+func peerFarOnly(t *testing.T, _ string) {
+	linkUp(t, "lo")
+	n := newFarNetwork(t)
+	addAddr(t, "near", "10.77.0.1/24")
+	addAddr(t, "near", "fd00:77::1/64")
+	s := openParty(t, &Config{Vectors: 1})
+	four := s.listen(cm.TCP, "10.77.0.1:7471", 0)
+	six := s.listen(cm.TCP, "[fd00:77::1]:7471", 0)
+	spoofs := []struct{ from, to string }{
+		{"127.0.0.9", "10.77.0.1"},
+		{"10.77.0.1", "10.77.0.1"},
+		{"::1", "fd00:77::1"},
+		{"fd00:77::9", "fd00:77::1"}, // an address of another host
+	}
+	dropped := uint64(0)
+	spoof := func(qpn uint32) {
+		for _, c := range spoofs {
+			sendSpoofed(t, netip.MustParseAddr(c.from), netip.AddrPortFrom(netip.MustParseAddr(c.to), 7471), qpn)
+			dropped++
+		}
+		for countsOf(t, s.p.dev)["rcvd_overrun_err"] < dropped {
+			s.quiet()
+			time.Sleep(time.Millisecond)
+		}
+		s.quiet()
+		require.Equal(t, dropped, countsOf(t, s.p.dev)["rcvd_overrun_err"])
+	}
+	spoof(wire.GSIQPN)
+	require.Zero(t, countsOf(t, s.p.dev)["rcvd_pkts"])
+
+	for _, l := range []*cm.ID{four, six} {
+		line, kill := n.start("far-client", l.LocalAddr().String())
+		id := s.acceptFar(l)
+		require.Equal(t, "sent", line())
+		received := countsOf(t, s.p.dev)["rcvd_pkts"]
+		spoof(id.QP().Num())
+		require.Equal(t, received, countsOf(t, s.p.dev)["rcvd_pkts"])
+		kill()
+	}
+}
+
+// sendSpoofed sends a connection request to a queue pair, from any address.
+func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32) {
+	t.Helper()
+	fd, err := datagramSocket(from)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	if from.Is6() {
+		const freebind = 78 // IPV6_FREEBIND in linux/in6.h
+		require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, freebind, 1))
+	}
+	require.NoError(t, unix.Bind(fd, sockaddr(from, 0)))
+	var m wire.MAD
+	encodeREQ(&m, &requestMsg{endpoints: endpoints{src: netip.AddrPortFrom(from, 9), dst: to}, side: side{qpn: 99}, mtu: 3}, 1, 1)
+	pkt := madPacket(make([]byte, madRoom), &m, 1)
+	pkt.BTH().SetDestQP(qpn)
+	require.NoError(t, unix.Sendto(fd, pkt.Bytes(), 0, sockaddr(to.Addr(), wire.UDPPort)))
+}
