@@ -115,9 +115,10 @@ func (c *Conn) established(ev *cm.Event) {
 // startAccept takes a request over from the door and answers it.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	c, err := l.newConn(l.cfg.ConnectTimeout)
-	c.id, c.request = req.id, req
-	c.hello, c.process = req.private, req.process
-	c.id.SetContext(c)
+	c.request, c.hello, c.process = req, req.private, req.process
+	if err == nil {
+		err = c.takeID()
+	}
 	if err == nil {
 		err = c.answer(p)
 	}
@@ -131,27 +132,38 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 		c.refuse(err)
 		c.abandon(err)
 	}
-	l.engine.door.left(req)
 }
 
 // refuse rejects a request that the application accepted but this side has no room
-// for. It does nothing when the engine is shutting down, or when the peer has gone
-// and nobody waits for an answer. If Accept itself failed, the provider has rejected
-// the request already, and RejectNoResources only returns an error.
+// for. It rejects nothing when the engine is shutting down, or when the peer or the
+// device has gone and nobody waits for an answer. If Accept itself failed, the provider
+// has rejected the request already, and RejectNoResources only returns an error.
 func (c *Conn) refuse(cause error) {
-	if errors.Is(cause, ErrShutdown) || errors.Is(cause, verbs.ErrPeerGone) {
-		return
+	reject := func() error { return nil }
+	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {
+		c.loop.stats.NoResources++
+		reject = c.request.id.RejectNoResources
 	}
-	c.loop.stats.NoResources++
-	_ = c.id.RejectNoResources()
+	if c.id == nil { // the door still has the ID
+		_ = c.loop.engine.door.end(c.request, reject)
+	} else {
+		_ = reject()
+	}
 }
 
-// answer migrates the ID while it has no queue pair: afterwards the ID belongs to
-// the goroutine that polls its CQ.
-func (c *Conn) answer(p *AcceptParams) error {
-	if err := c.loop.engine.door.pull(c.id, c.loop.channel); err != nil {
+// takeID takes the ID of the request over from the door while the ID has no queue pair:
+// afterwards it belongs to the goroutine that polls its CQ.
+func (c *Conn) takeID() error {
+	if err := c.loop.engine.door.pull(c.request, c.loop.channel); err != nil {
 		return err
 	}
+	c.id = c.request.id
+	c.id.SetContext(c)
+	return nil
+}
+
+// answer accepts the request.
+func (c *Conn) answer(p *AcceptParams) error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}

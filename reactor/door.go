@@ -75,20 +75,27 @@ func (d *door) next() (act func(*Loop), err error) {
 		ev.ID.SetContext(req)
 		d.waiting[req] = struct{}{}
 		act = func(l *Loop) { l.admit(req) }
+		if d.shut {
+			act = func(*Loop) { d.dismiss(req) }
+		}
 	case cm.Unreachable:
 		if req, ok := ev.ID.Context().(*ConnRequest); ok {
-			act = func(l *Loop) { l.withdraw(req) }
+			req.over = byPeer
+			act = func(l *Loop) { l.withdraw(req, byPeer) }
 		}
 	case cm.DeviceRemoval:
-		if gone := d.lose(ev.ID); gone != nil {
+		if req, ok := ev.ID.Context().(*ConnRequest); ok {
+			req.over = byRemoval
+			act = func(l *Loop) { l.withdraw(req, byRemoval) }
+		} else if gone := d.lose(ev.ID); gone != nil {
 			act = func(l *Loop) { l.lostListener(gone, ErrDeviceRemoved) }
 		}
 	}
 	return act, ev.Ack()
 }
 
-// lose takes a listener off whose device is gone; nil when the ID is a request's,
-// whose end Accept tells, or of a listener that is closed.
+// lose removes the listener whose device is gone, and returns it. It returns nil if the
+// listener is closed.
 func (d *door) lose(id *cm.ID) *Listener {
 	for ln := range d.listeners {
 		if ln.id == id {
@@ -167,10 +174,11 @@ func (l *Loop) expire(req *ConnRequest) {
 	}
 }
 
-// withdraw closes a request whose peer is gone. It does nothing if the request was
-// decided already: the goroutine that decided it then gets the error.
-func (l *Loop) withdraw(req *ConnRequest) {
-	if !req.decide(byPeer) {
+// withdraw closes a request whose peer or device is gone: why is byPeer or byRemoval.
+// It does nothing if the request was decided already: the goroutine that decided it then
+// gets the error.
+func (l *Loop) withdraw(req *ConnRequest, why uint32) {
+	if !req.decide(why) {
 		return
 	}
 	l.timers.stop(&req.expiry)
@@ -192,22 +200,29 @@ func (d *door) refuse(req *ConnRequest) error {
 // with one the ID could not be closed.
 func (d *door) end(req *ConnRequest, refuse func() error) error {
 	d.mu.Lock()
-	err := refuse()
+	err := answerError(req.over)
+	if err == nil {
+		err = refuse()
+	}
 	err = first(err, req.id.Close())
 	d.mu.Unlock()
 	d.left(req)
 	return err
 }
 
-// pull moves the ID of a request to the channel of the loop that has the connection,
-// while no event of the ID is being taken.
-func (d *door) pull(id *cm.ID, to *cm.EventChannel) error {
+// pull moves the ID of an accepted request to the channel of the loop that has the
+// connection, while no event of the ID is being taken.
+func (d *door) pull(req *ConnRequest, to *cm.EventChannel) error {
 	d.mu.Lock()
-	defer d.mu.Unlock()
-	if id.State() == cm.StateFailed {
-		return verbs.ErrPeerGone // which was learned after Accept
+	err := answerError(req.over) // which was learned after Accept
+	if err == nil {
+		err = req.id.Migrate(to)
 	}
-	return id.Migrate(to)
+	d.mu.Unlock()
+	if err == nil {
+		d.left(req)
+	}
+	return err
 }
 
 // left is to be called when the ID of a request has left the channel. The first
@@ -239,10 +254,15 @@ func (d *door) close() (err error) {
 		err = first(err, ln.Close())
 	}
 	for _, req := range waiting {
-		if req.decide(byEngine) {
-			d.engine.rejects.Add(1)
-			_ = d.turnAway(req, nil) // the peer may have left
-		}
+		d.dismiss(req)
 	}
 	return err
+}
+
+// dismiss rejects a request because the engine is shutting down.
+func (d *door) dismiss(req *ConnRequest) {
+	if req.decide(byEngine) {
+		d.engine.rejects.Add(1)
+		_ = d.turnAway(req, nil) // the peer may have left
+	}
 }

@@ -97,3 +97,28 @@ func SilenceAt(c *Conn) time.Duration { return c.silence.when }
 
 // ProbeBudget is how many keepalive probes one turn posts at most.
 const ProbeBudget = probeBudget
+
+// EndRequest lets the engine of req believe that it has just fetched the event of req's
+// peer or device going away, and not told the loop yet.
+func EndRequest(req *ConnRequest, deviceRemoved bool) {
+	req.engine.door.mu.Lock()
+	defer req.engine.door.mu.Unlock()
+	req.over = byPeer
+	if deviceRemoved {
+		req.over = byRemoval
+	}
+}
+
+// TakeRequestDuringShutdown lets an engine that was not started fetch an event after
+// Shutdown has listed the requests to reject. It reports whether there was an event.
+func TakeRequestDuringShutdown(e *Engine) (taken bool, err error) {
+	e.door.mu.Lock()
+	e.door.shut = true
+	e.door.mu.Unlock()
+	act, err := e.door.next()
+	if act == nil {
+		return false, err
+	}
+	act(e.loops[0])
+	return true, nil
+}

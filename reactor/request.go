@@ -24,6 +24,9 @@ type ConnRequest struct {
 	loop   atomic.Int32
 	answer atomic.Uint32 // who answered
 	expiry timer
+	// over is byPeer or byRemoval if the request has ended without an answer, else
+	// nobody. The mutex of the door guards it.
+	over uint32
 }
 
 // Who answers a request.
@@ -34,6 +37,8 @@ const (
 	byEngine
 	// byPeer: the peer is gone, and gets no answer.
 	byPeer
+	// byRemoval: the device of the request was removed.
+	byRemoval
 )
 
 // AcceptParams are what a request is accepted with. The zero value, and nil,
@@ -84,8 +89,8 @@ func (r *ConnRequest) Steer(loop int) error {
 
 // Accept lets the peer in. The rest happens on the loop that the request was placed
 // on, and ends in OnOpen or OnAcceptError. After a *verbs.ParamError the request is
-// still open. After ErrDecided, ErrExpired, ErrShutdown or verbs.ErrPeerGone it is
-// not.
+// still open. After ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved or
+// verbs.ErrPeerGone it is not.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -128,8 +133,11 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 func (r *ConnRequest) decide(who uint32) bool { return r.answer.CompareAndSwap(nobody, who) }
 
 // answered is nil as long as nobody has.
-func (r *ConnRequest) answered() error {
-	switch r.answer.Load() {
+func (r *ConnRequest) answered() error { return answerError(r.answer.Load()) }
+
+// answerError is the error of an answer that comes too late.
+func answerError(who uint32) error {
+	switch who {
 	case byApplication:
 		return ErrDecided
 	case byDeadline:
@@ -138,6 +146,8 @@ func (r *ConnRequest) answered() error {
 		return ErrShutdown
 	case byPeer:
 		return verbs.ErrPeerGone
+	case byRemoval:
+		return ErrDeviceRemoved
 	}
 	return nil
 }

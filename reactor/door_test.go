@@ -1,0 +1,59 @@
+package reactor_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// When the peer or the device of a request has gone, and the loop does not know it yet,
+// an answer returns the reason, and the engine closes the request.
+func TestAnswerAfterRequestEnded(t *testing.T) {
+	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
+		kept := make(chan *reactor.ConnRequest, 1)
+		failed := make(chan error, 1)
+		server := start(t, &hooks{
+			request:     func(req *reactor.ConnRequest) { kept <- req },
+			acceptError: func(_ *reactor.ConnRequest, err error) { failed <- err },
+		}, nil)
+		client := start(t, &hooks{dialError: func(*reactor.Dial, error) {}}, nil)
+		at := listen(t, server)
+
+		require.NoError(t, client.Dial(at, nil))
+		req := receive(t, kept)
+		reactor.EndRequest(req, removed)
+		require.ErrorIs(t, req.Reject(nil), want)
+		require.Zero(t, reactor.Waiting(server))
+
+		require.NoError(t, client.Dial(at, nil))
+		req = receive(t, kept)
+		reactor.EndRequest(req, removed)
+		require.NoError(t, req.Accept(nil))
+		require.ErrorIs(t, receive(t, failed), want)
+		require.Zero(t, reactor.Waiting(server))
+		require.Zero(t, server.Stats().NoResources, "nobody waits for an answer")
+	}
+}
+
+// A request that is fetched while the engine shuts down is rejected, and not shown to
+// the application.
+func TestRequestDuringShutdown(t *testing.T) {
+	server, err := reactor.New(openSoft(t, 1), &hooks{
+		request: func(*reactor.ConnRequest) { t.Error("the application sees the request") },
+	}, nil)
+	require.NoError(t, err)
+	refused := make(chan error, 1)
+	client := start(t, &hooks{dialError: func(_ *reactor.Dial, err error) { refused <- err }}, nil)
+	require.NoError(t, client.Dial(listen(t, server), nil))
+	await(t, func() bool {
+		taken, err := reactor.TakeRequestDuringShutdown(server)
+		require.NoError(t, err)
+		return taken
+	})
+	require.ErrorIs(t, receive(t, refused), cm.ErrRefused)
+	shutdown(t, server)
+}
