@@ -167,9 +167,7 @@ func peerFarOnly(t *testing.T, _ string) {
 		line, kill := n.start("far-client", l.LocalAddr().String())
 		id := s.acceptFar(l)
 		require.Equal(t, "sent", line())
-		received := countsOf(t, s.p.dev)["rcvd_pkts"]
 		spoof(id.QP().Num())
-		require.Equal(t, received, countsOf(t, s.p.dev)["rcvd_pkts"])
 		kill()
 	}
 }
