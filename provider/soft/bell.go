@@ -11,8 +11,8 @@ import "golang.org/x/sys/unix"
 // loop. Here each call says for itself that it must not block.
 const noBell = -1
 
-// newBells makes a pair of bells.
-func newBells() (mine, peers int, err error) {
+// newDoorbells makes a pair of bells.
+func newDoorbells() (mine, peers int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return noBell, noBell, err
@@ -20,8 +20,8 @@ func newBells() (mine, peers int, err error) {
 	return pair[0], pair[1], nil
 }
 
-// isBell reports whether a descriptor that a peer sent can serve as a bell.
-func isBell(fd int) bool {
+// isDoorbell reports whether a descriptor that a peer sent can serve as a bell.
+func isDoorbell(fd int) bool {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_UNIX {
 		return false

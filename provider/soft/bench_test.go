@@ -48,7 +48,7 @@ func BenchmarkPostRecv(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = x.qp.PostRecv(recvs)
-		x.qp.popReceive(&x.qp.current)
+		x.qp.popReceive(&x.qp.buffer)
 		x.qp.rq.held--
 	}
 }
@@ -57,10 +57,10 @@ func BenchmarkPostRecv(b *testing.B) {
 func BenchmarkRing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, y := newPair(b, d, verbs.ProgressManual)
-	out, in := &x.qp.path.(*link).out, &y.qp.path.(*link).in
+	out, in := &x.qp.path.(*shmConn).requestsOut, &y.qp.path.(*shmConn).requestsIn
 	message := make([]byte, 64)
 	f := frame{op: frameSend, flags: flagFirst | flagLast, length: 64}
-	var r request
+	var r inboundRequest
 	b.ReportAllocs()
 	for b.Loop() {
 		dst, _, _ := out.reserve(64)
@@ -75,15 +75,15 @@ func BenchmarkRing(b *testing.B) {
 
 // BenchmarkBell is what it costs to wake a peer that sleeps, less its waking up.
 func BenchmarkBell(b *testing.B) {
-	mine, peers, err := newBells()
+	mine, peers, err := newDoorbells()
 	require.NoError(b, err)
 	defer unix.Close(mine)
 	defer unix.Close(peers)
 	var buf [64]byte
 	b.ReportAllocs()
 	for b.Loop() {
-		ringBell(mine)
-		silenceBell(peers, buf[:])
+		ringDoorbell(mine)
+		blockDoorbell(peers, buf[:])
 	}
 }
 

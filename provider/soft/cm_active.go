@@ -36,25 +36,25 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	defer ch.unlock()
 	to := endpoints{src: i.local, dst: i.remote}
 	if i.ps == cm.UDP {
-		return i.request(ch, &lookupMsg{to, bytes.Clone(param.PrivateData)}, answerTimeout)
+		return i.request(ch, &sidrReqMsg{to, bytes.Clone(param.PrivateData)}, answerTimeout)
 	}
 	i.chooseQP(param)
-	i.terms.psn = randomUint32() & max24
-	i.terms.retry, i.terms.flow.tells = param.RetryCount, param.FlowControl
-	return i.request(ch, &requestMsg{
-		endpoints: to, side: i.describe(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
-		ackTimeout: i.askTimeout(), tos: i.opts.tos,
+	i.negotiated.psn = randomUint32() & max24
+	i.negotiated.retry, i.negotiated.flow.sends = param.RetryCount, param.FlowControl
+	return i.request(ch, &reqMsg{
+		endpoints: to, qpParams: i.describe(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
+		ackTimeout: i.ackTimeoutToSend(), tos: i.opts.tos,
 	}, patience)
 }
 
 // request sends m to the listener at the remote address. If there is no listener, an
 // event says so. If request returns an error, nothing was sent. The local path waits
-// for the whole timeout, because the peer receives the request at once; see dialWire
+// for the whole timeout, because the peer receives the request at once; see dialMAD
 // for the wire path.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.phase = phaseRequestSent
-	i.giveUp = ch.clock().Add(patience)
+	i.phaseLimit = ch.clock().Add(patience)
 	i.expect(timeout)
 	if err := i.dial(m); err != nil {
 		i.phase = phaseIdle
@@ -65,17 +65,17 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 }
 
 // onReply: the connection was accepted.
-func (i *id) onReply(m *replyMsg) bool {
+func (i *id) onReply(m *repMsg) bool {
 	if i.phase != phaseRequestSent || i.ps != cm.TCP {
 		return false
 	}
-	i.terms.agree(&m.side, &i.bound.attr)
-	i.terms.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.bound.attr.LocalCAAckDelay))
+	i.negotiated.agree(&m.qpParams, &i.bound.attr)
+	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.bound.attr.LocalCAAckDelay))
 	if err := i.connectQP(); err != nil {
 		i.setupFailed(err, m)
 		return true
 	}
-	ev := cm.TransportEvent{Type: cm.Established, Param: m.side.param(), PrivateData: m.private}
+	ev := cm.TransportEvent{Type: cm.Established, Param: m.qpParams.param(), PrivateData: m.private}
 	if i.ownQP() == nil {
 		ev.Type = cm.ConnectResponse
 		i.enter(phaseReplied)
@@ -85,25 +85,25 @@ func (i *id) onReply(m *replyMsg) bool {
 	i.enter(phaseEstablished)
 	i.raise(ev)
 	// Failing is as if the peer had closed right after: its end is noticed.
-	_ = i.carrier.send(&readyMsg{})
+	_ = i.conn.send(&rtuMsg{})
 	return true
 }
 
 // setupFailed: the data path that the reply offers can not be used, or the peer
 // has gone since, which the queue pair may notice first.
-func (i *id) setupFailed(err error, m *replyMsg) {
+func (i *id) setupFailed(err error, m *repMsg) {
 	err = noResources(err)
 	reason := cm.RejectConsumer
 	if errors.Is(err, verbs.ErrNoResources) {
 		reason = cm.RejectNoResources
 	}
-	if i.carrier.send(&rejectMsg{reason: reason}) != nil {
-		i.lost()
+	if i.conn.send(&rejMsg{reason: reason}) != nil {
+		i.peerGone()
 		return
 	}
 	i.enter(phaseOver)
 	i.failQP()
-	i.raise(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.side.param(), PrivateData: m.private})
+	i.raise(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
 }
 
 // statusSetupFailed is the status of ConnectError (rdma_get_cm_event(3)).
@@ -116,7 +116,7 @@ func (i *id) Establish() error {
 	if i.phase != phaseReplied {
 		return verbs.ErrPeerGone
 	}
-	if err := i.carrier.send(&readyMsg{}); err != nil {
+	if err := i.conn.send(&rtuMsg{}); err != nil {
 		return err
 	}
 	i.enter(phaseEstablished)
@@ -124,7 +124,7 @@ func (i *id) Establish() error {
 }
 
 // onReject: the peer turned the request away, or took it back.
-func (i *id) onReject(m *rejectMsg) bool {
+func (i *id) onReject(m *rejMsg) bool {
 	switch i.phase {
 	case phaseRequestSent, phaseReplied, phaseReplySent:
 		i.refused(m)
@@ -142,7 +142,7 @@ func (i *id) onReject(m *rejectMsg) bool {
 }
 
 // refused ends the request with the event of the port space.
-func (i *id) refused(m *rejectMsg) {
+func (i *id) refused(m *rejMsg) {
 	i.enter(phaseOver)
 	i.failQP()
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.user))}

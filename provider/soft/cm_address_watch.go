@@ -84,4 +84,4 @@ func (n *addressWatch) close(ch *channel) {
 	_ = unix.Close(n.fd)
 }
 
-var _ watched = (*addressWatch)(nil)
+var _ readableSource = (*addressWatch)(nil)

@@ -147,7 +147,7 @@ func TestScanBound(t *testing.T) {
 	connected := func(name string) (bool, error) { return name == "@rdmaloop/1/tcp/::1/7", nil }
 	found, err := scanBound(strings.NewReader(table), cm.TCP, 7, connected)
 	require.NoError(t, err)
-	require.Equal(t, []spot{spotAt("127.0.0.1:7"), spotAt("0.0.0.0:7"), spotAt("[::1]:7")}, found)
+	require.Equal(t, []bindAddr{spotAt("127.0.0.1:7"), spotAt("0.0.0.0:7"), spotAt("[::1]:7")}, found)
 
 	bad := errors.New("bad")
 	_, err = scanBound(strings.NewReader(table), cm.TCP, 7, func(string) (bool, error) { return false, bad })

@@ -26,7 +26,7 @@ type channel struct {
 
 	mu      sync.Mutex
 	closed  bool
-	sources map[int32]watched // by descriptor
+	sources map[int32]readableSource // by descriptor
 	queue   eventQueue
 	timers  deadlines
 	alarmAt time.Time            // when the alarm goes off; zero: never
@@ -36,12 +36,12 @@ type channel struct {
 	// On the wire: the ports whose datagrams this channel takes, each with how
 	// many of its IDs use it, and the carriers that outlive their IDs.
 	ports   map[*madPort]int
-	orphans map[*wireCarrier]struct{}
+	orphans map[*madConn]struct{}
 }
 
 // watched is the owner of a descriptor. readable does the work that is due; it
 // never blocks, and may be called in vain.
-type watched interface{ readable() }
+type readableSource interface{ readable() }
 
 const maxEventChannels = 1 << 16
 
@@ -51,8 +51,8 @@ func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 		return nil, verbs.Wrap("open event channel", err)
 	}
 	ch := &channel{
-		dev: p.dev, epoll: -1, alarm: -1, clock: time.Now, inbox: inbox{bell: -1},
-		sources: make(map[int32]watched), ports: make(map[*madPort]int), orphans: make(map[*wireCarrier]struct{}),
+		dev: p.dev, epoll: -1, alarm: -1, clock: time.Now, inbox: inbox{eventfd: -1},
+		sources: make(map[int32]readableSource), ports: make(map[*madPort]int), orphans: make(map[*madConn]struct{}),
 	}
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
@@ -65,13 +65,13 @@ func (ch *channel) open() (err error) {
 	if ch.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if ch.inbox.bell, err = newEventfd(); err != nil {
+	if ch.inbox.eventfd, err = newEventfd(); err != nil {
 		return err
 	}
 	if ch.alarm, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return err
 	}
-	if err = ch.register(ch.inbox.bell); err != nil {
+	if err = ch.register(ch.inbox.eventfd); err != nil {
 		return err
 	}
 	return ch.register(ch.alarm)
@@ -88,11 +88,11 @@ func (ch *channel) Close() error {
 		return nil
 	}
 	for c := range ch.orphans {
-		c.drop()
+		c.release()
 	}
 	ch.closed = true
 	ch.inbox.close()
-	for _, fd := range []int{ch.epoll, ch.inbox.bell, ch.alarm} {
+	for _, fd := range []int{ch.epoll, ch.inbox.eventfd, ch.alarm} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -147,7 +147,7 @@ func (ch *channel) drive() error {
 			s.readable()
 		}
 	}
-	for _, job := range ch.inbox.take() {
+	for _, job := range ch.inbox.takeAll() {
 		job()
 	}
 	ch.expire()
@@ -169,7 +169,7 @@ func (ch *channel) expire() {
 // what is left: events to fetch, or the next timer.
 func (ch *channel) unlock() {
 	if !ch.closed {
-		ch.inbox.tell(!ch.queue.empty())
+		ch.inbox.signal(!ch.queue.empty())
 		ch.setAlarm()
 	}
 	ch.mu.Unlock()
@@ -206,7 +206,7 @@ func (ch *channel) setAlarm() {
 
 // watch has a descriptor's source called when there is something to read, or the
 // peer hung up.
-func (ch *channel) watch(fd int, s watched) error {
+func (ch *channel) watch(fd int, s readableSource) error {
 	if err := ch.register(fd); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (ch *channel) watch(fd int, s watched) error {
 
 // watchErrors makes the channel call the source of a descriptor only when the
 // descriptor has an error. Epoll always reports errors (epoll_ctl(2)).
-func (ch *channel) watchErrors(fd int, s watched) error {
+func (ch *channel) watchErrors(fd int, s readableSource) error {
 	if err := ch.registerFor(fd, 0); err != nil {
 		return err
 	}

@@ -19,10 +19,10 @@ func (i *id) Disconnect() error {
 		i.enter(phaseLeaving)
 		i.expect(i.leaveTimeout())
 		// Failing is as if the peer had gone after: its end is noticed.
-		_ = i.carrier.send(&disconnectMsg{})
+		_ = i.conn.send(&dreqMsg{})
 	case phaseLeft:
 		i.enter(phaseOver)
-		_ = i.carrier.send(&disconnectedMsg{})
+		_ = i.conn.send(&drepMsg{})
 		i.raise(cm.TransportEvent{Type: cm.TimewaitExit})
 	}
 	return nil
@@ -55,7 +55,7 @@ func (i *id) onDisconnect() bool {
 
 // forgotten ends a connection that the peer does not know any more, because it uses
 // the queue pair for another connection.
-func (i *id) forgotten() {
+func (i *id) connectionStale() {
 	switch i.phase {
 	case phaseRequested:
 		i.enter(phaseWithdrawn)

@@ -124,7 +124,7 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	passive, _ := server.request(l)
 	server.createQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	client.send(encode(&disconnectMsg{}))
+	client.send(encode(&dreqMsg{}))
 	require.Zero(t, server.want(cm.Disconnected, passive).Status)
 	require.NoError(t, passive.Disconnect())
 	server.want(cm.TimewaitExit, passive)

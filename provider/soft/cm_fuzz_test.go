@@ -64,11 +64,11 @@ func newConversation(t *testing.T, p *Provider) *conversation {
 	require.NoError(t, err)
 	c.client = port.take()
 	at := c.listener.LocalAddr()
-	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: newSpot(cm.TCP, at, false).name()}))
-	ends := endpoints{netip.AddrPortFrom(at.Addr(), port.spot.port), at}
+	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: newBindAddr(cm.TCP, at, false).name()}))
+	ends := endpoints{netip.AddrPortFrom(at.Addr(), port.addr.port), at}
 	c.said = []message{
-		&requestMsg{endpoints: ends}, &replyMsg{}, &rejectMsg{reason: cm.RejectConsumer}, &readyMsg{},
-		&disconnectMsg{}, &disconnectedMsg{}, &lookupMsg{endpoints: ends}, &lookupReplyMsg{},
+		&reqMsg{endpoints: ends}, &repMsg{}, &rejMsg{reason: cm.RejectConsumer}, &rtuMsg{},
+		&dreqMsg{}, &drepMsg{}, &sidrReqMsg{endpoints: ends}, &sidrRepMsg{},
 	}
 	return c
 }

@@ -31,17 +31,17 @@ func dialRaw(t *testing.T, l *cm.ID) *rawPeer {
 	t.Helper()
 	ports, err := ephemeralPorts()
 	require.NoError(t, err)
-	port, err := newSpot(l.PortSpace(), netip.AddrPortFrom(l.LocalAddr().Addr(), 0), false).reserveAny(ports)
+	port, err := newBindAddr(l.PortSpace(), netip.AddrPortFrom(l.LocalAddr().Addr(), 0), false).reserveAny(ports)
 	require.NoError(t, err)
 	r := newRawPeer(t, port.take())
-	r.src = netip.AddrPortFrom(port.spot.addr, port.spot.port)
+	r.src = netip.AddrPortFrom(port.addr.addr, port.addr.port)
 	r.connect(l)
 	return r
 }
 
 func (r *rawPeer) connect(l *cm.ID) {
 	r.t.Helper()
-	name := newSpot(l.PortSpace(), l.LocalAddr(), false).name()
+	name := newBindAddr(l.PortSpace(), l.LocalAddr(), false).name()
 	require.NoError(r.t, unix.Connect(r.fd, &unix.SockaddrUnix{Name: name}))
 }
 
@@ -58,8 +58,8 @@ func (r *rawPeer) send(packet []byte, fds ...int) {
 }
 
 // request is a good one.
-func (r *rawPeer) request(l *cm.ID) *requestMsg {
-	return &requestMsg{endpoints: endpoints{r.src, l.LocalAddr()}, side: side{qpn: 5}, retry: 7, private: []byte{}}
+func (r *rawPeer) request(l *cm.ID) *reqMsg {
+	return &reqMsg{endpoints: endpoints{r.src, l.LocalAddr()}, qpParams: qpParams{qpn: 5}, retry: 7, private: []byte{}}
 }
 
 // hungUpOn reports whether the other side has closed the connection.
@@ -82,10 +82,10 @@ func TestHostileClients(t *testing.T) {
 		"too long":   func(r *rawPeer, l *cm.ID) { r.send(append(good(r, l), make([]byte, maxMessage)...)) },
 		"hangs up":   func(r *rawPeer, _ *cm.ID) { _ = unix.Shutdown(r.fd, unix.SHUT_WR) },
 		"descriptor": func(r *rawPeer, l *cm.ID) { r.send(good(r, l), pipe[0]) },
-		"reply":      func(r *rawPeer, _ *cm.ID) { r.send(encode(&replyMsg{})) },
-		"disconnect": func(r *rawPeer, _ *cm.ID) { r.send(encode(&disconnectMsg{})) },
+		"reply":      func(r *rawPeer, _ *cm.ID) { r.send(encode(&repMsg{})) },
+		"disconnect": func(r *rawPeer, _ *cm.ID) { r.send(encode(&dreqMsg{})) },
 		"lookup": func(r *rawPeer, l *cm.ID) {
-			r.send(encode(&lookupMsg{endpoints: r.request(l).endpoints}))
+			r.send(encode(&sidrReqMsg{endpoints: r.request(l).endpoints}))
 		},
 		"another address": func(r *rawPeer, l *cm.ID) {
 			m := r.request(l)
@@ -144,7 +144,7 @@ func TestHostileRequester(t *testing.T) {
 	attacker.send(encode(attacker.request(l)))
 	passive, _ := server.request(l)
 	server.createQP(passive)
-	attacker.send(encode(&readyMsg{})) // to nothing
+	attacker.send(encode(&rtuMsg{})) // to nothing
 	server.quiet()
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	attacker.close()
@@ -154,9 +154,9 @@ func TestHostileRequester(t *testing.T) {
 func TestHostileConnected(t *testing.T) {
 	for name, packet := range map[string][]byte{
 		"garbage":      []byte("x"),
-		"second ready": encode(&readyMsg{}),
-		"answer":       encode(&disconnectedMsg{}),
-		"reply":        encode(&replyMsg{}),
+		"second ready": encode(&rtuMsg{}),
+		"answer":       encode(&drepMsg{}),
+		"reply":        encode(&repMsg{}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := newParty(t)
@@ -166,7 +166,7 @@ func TestHostileConnected(t *testing.T) {
 			passive, _ := server.request(l)
 			server.createQP(passive)
 			require.NoError(t, passive.Accept(nil))
-			attacker.send(encode(&readyMsg{}))
+			attacker.send(encode(&rtuMsg{}))
 			server.want(cm.Established, passive)
 			flood(t, passive.QP())
 			attacker.send(packet)
@@ -205,7 +205,7 @@ func passable(t *testing.T) (segment, bell int) {
 	seg, err := newSegment(&cfg, newMappingLimit(new(counters)))
 	require.NoError(t, err)
 	t.Cleanup(seg.close)
-	return seg.fd, a.bell
+	return seg.fd, a.doorbell
 }
 
 func TestHostileServers(t *testing.T) {
@@ -215,40 +215,40 @@ func TestHostileServers(t *testing.T) {
 		"request": func(_ *testing.T, r *rawPeer) {
 			r.send(encode(someMessages()[0]))
 		},
-		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&readyMsg{})) },
-		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(&replyMsg{})) },
+		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&rtuMsg{})) },
+		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(&repMsg{})) },
 		"too few": func(t *testing.T, r *rawPeer) {
 			seg, _ := passable(t)
-			r.send(encode(&replyMsg{}), seg)
+			r.send(encode(&repMsg{}), seg)
 		},
 		"too many": func(t *testing.T, r *rawPeer) {
 			seg, bell := passable(t)
-			r.send(encode(&replyMsg{}), seg, bell, bell)
+			r.send(encode(&repMsg{}), seg, bell, bell)
 		},
 		"far too many": func(t *testing.T, r *rawPeer) {
 			seg, bell := passable(t)
-			r.send(encode(&replyMsg{}), seg, bell, bell, bell, bell, bell, bell)
+			r.send(encode(&repMsg{}), seg, bell, bell, bell, bell, bell, bell)
 		},
 		"wrong order": func(t *testing.T, r *rawPeer) {
 			seg, bell := passable(t)
-			r.send(encode(&replyMsg{}), bell, seg)
+			r.send(encode(&repMsg{}), bell, seg)
 		},
 		"another kind of bell": func(t *testing.T, r *rawPeer) {
 			seg, _ := passable(t)
 			eventfd, err := newEventfd()
 			require.NoError(t, err)
 			defer unix.Close(eventfd)
-			r.send(encode(&replyMsg{}), seg, eventfd)
+			r.send(encode(&repMsg{}), seg, eventfd)
 		},
 		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
 			_, bell := passable(t)
-			r.send(encode(&rejectMsg{reason: cm.RejectConsumer, byApplication: true}), bell)
+			r.send(encode(&rejMsg{reason: cm.RejectConsumer, byApplication: true}), bell)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := newParty(t)
 			port, accept := hostileServer(t)
-			id := client.connecting(cm.TCP, netip.AddrPortFrom(port.spot.addr, port.spot.port), nil)
+			id := client.connecting(cm.TCP, netip.AddrPortFrom(port.addr.addr, port.addr.port), nil)
 			attacker := accept()
 			attack(t, attacker)
 			wantRejected(client, id, cm.RejectConsumer, false, nil)
@@ -266,13 +266,13 @@ func TestHostileSegment(t *testing.T) {
 	t.Run("unsealed", func(t *testing.T) {
 		client := newParty(t)
 		port, accept := hostileServer(t)
-		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.spot.addr, port.spot.port), nil)
+		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.addr.addr, port.addr.port), nil)
 		attacker := accept()
 		_, bell := passable(t)
 		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
 		require.NoError(t, err)
 		defer unix.Close(memory)
-		attacker.send(encode(&replyMsg{private: []byte("trust me")}), memory, bell)
+		attacker.send(encode(&repMsg{private: []byte("trust me")}), memory, bell)
 		ev := client.want(cm.ConnectError, id)
 		require.Equal(t, statusSetupFailed, ev.Status)
 		require.ErrorIs(t, ev.Err, errSegment)
@@ -286,7 +286,7 @@ func TestHostileSegment(t *testing.T) {
 		require.NoError(t, err)
 		m, err := decode(packet[:n])
 		require.NoError(t, err)
-		require.Equal(t, &rejectMsg{reason: cm.RejectConsumer, private: []byte{}}, m)
+		require.Equal(t, &rejMsg{reason: cm.RejectConsumer, private: []byte{}}, m)
 		attacker.close()
 		port.close()
 	})

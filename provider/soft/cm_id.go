@@ -20,30 +20,30 @@ type id struct {
 	ps    cm.PortSpace
 	phase phase
 	timer deadline
-	// giveUp is the latest end of the present phase, however often the peer asks for more
+	// phaseLimit is the latest end of the present phase, however often the peer asks for more
 	// time.
-	giveUp time.Time
+	phaseLimit time.Time
 
 	port          reservation
 	local, remote netip.AddrPort
 	bound         *device // nil until an address of the device is known
 	opts          options
 
-	carrier carrier // of an active or passive side, from its request on
-	active  bool    // sent the request; the passive side got it
-	early   bool    // established by Notify: the peer's readyMsg is still due
+	conn     cmConn // of an active or passive side, from its request on
+	active   bool   // sent the request; the passive side got it
+	notified bool   // established by Notify: the peer's rtuMsg is still due
 
-	made *qp // last queue pair made on the ID; see ownQP
+	lastQP *qp // last queue pair made on the ID; see ownQP
 	// qpn is the number of the connection's queue pair, made on the ID or named by the
 	// application.
-	qpn   uint32
-	terms terms
+	qpn        uint32
+	negotiated negotiation
 
-	gates     gates    // of a listener
-	wire      *madPort // that this side sends from, if it is known before the request
-	backlog   int
-	unfetched int // requests that wait to be fetched
-	listener  *id // of a passive side, until it is fetched
+	listeners       listeners // of a listener
+	madPort         *madPort  // that this side sends from, if it is known before the request
+	backlog         int
+	pendingRequests int // requests that wait to be fetched
+	parent          *id // of a passive side, until it is fetched
 
 	queued  int  // number of events in the channel's queue about this ID
 	dropped bool // the ID was destroyed, and its events are not to be fetched
@@ -100,12 +100,12 @@ func (i *id) expect(within time.Duration) {
 }
 
 // extend restarts the timer because the peer asks for more time, but not beyond
-// giveUp. So a peer that asks again and again does not hold the ID without end.
+// phaseLimit. So a peer that asks again and again does not hold the ID without end.
 func (i *id) extend(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
-	if at.After(i.giveUp) {
-		at = i.giveUp
+	if at.After(i.phaseLimit) {
+		at = i.phaseLimit
 	}
 	ch.timers.start(&i.timer, at)
 }
@@ -116,7 +116,7 @@ func (i *id) enter(p phase) {
 	ch := i.ch.Load()
 	ch.timers.stop(&i.timer)
 	if p >= phaseLeft {
-		i.carrier.mute()
+		i.conn.stopDelivery()
 	}
 }
 
@@ -124,17 +124,17 @@ func (i *id) enter(p phase) {
 // the peer may send now.
 func (i *id) deliver(m message) bool {
 	switch m := m.(type) {
-	case *replyMsg:
+	case *repMsg:
 		return i.onReply(m)
-	case *readyMsg:
+	case *rtuMsg:
 		return i.onPeerReady()
-	case *rejectMsg:
+	case *rejMsg:
 		return i.onReject(m)
-	case *disconnectMsg:
+	case *dreqMsg:
 		return i.onDisconnect()
-	case *disconnectedMsg:
+	case *drepMsg:
 		return i.onDisconnected()
-	case *lookupReplyMsg:
+	case *sidrRepMsg:
 		return i.onLookupReply(m)
 	}
 	return false
@@ -142,14 +142,14 @@ func (i *id) deliver(m message) bool {
 
 // lost: the peer closed the carrier without a word, died, or broke the protocol.
 // The event is the one that a kernel would cause in the name of a killed process.
-func (i *id) lost() {
+func (i *id) peerGone() {
 	switch i.phase {
 	case phaseRequestSent, phaseReplied, phaseReplySent:
-		i.refused(&rejectMsg{reason: cm.RejectConsumer})
+		i.refused(&rejMsg{reason: cm.RejectConsumer})
 	case phaseRequested:
 		i.enter(phaseWithdrawn)
 	case phaseEstablished:
-		i.carrier.hungUp()
+		i.conn.peerVanished()
 		i.enter(phaseLeft)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: verbs.ErrPeerGone})
 	case phaseLeaving:
@@ -181,7 +181,7 @@ func (i *id) unreachable(status int, cause error) {
 // 12.11), so nothing is sent.
 func (i *id) cancelRequest() {
 	if i.ps == cm.TCP {
-		_ = i.carrier.send(&rejectMsg{reason: cm.RejectTimeout})
+		_ = i.conn.send(&rejMsg{reason: cm.RejectTimeout})
 	}
 }
 
@@ -194,21 +194,21 @@ func (i *id) Destroy() error {
 }
 
 func (i *id) destroy(ch *channel) {
-	if i.unfetched > 0 {
+	if i.pendingRequests > 0 {
 		i.refuseUnfetched(ch)
 	}
 	ch.queue.drop(i)
 	ch.timers.stop(&i.timer)
-	i.farewell()
-	i.gates.close()
-	i.gates = nil
-	if i.carrier != nil {
-		i.carrier.close()
-		i.carrier = nil
+	i.announceEnd()
+	i.listeners.close()
+	i.listeners = nil
+	if i.conn != nil {
+		i.conn.close()
+		i.conn = nil
 	}
-	if i.wire != nil {
-		i.wire.close(ch)
-		i.wire = nil
+	if i.madPort != nil {
+		i.madPort.close(ch)
+		i.madPort = nil
 	}
 	i.port.close()
 	i.phase = phaseOver
@@ -226,7 +226,7 @@ func (i *id) refuseUnfetched(ch *channel) {
 
 // farewell tells the peer that the ID goes, as far as it does not know. That it
 // may be gone itself does not matter.
-func (i *id) farewell() {
+func (i *id) announceEnd() {
 	var last message
 	switch i.phase {
 	case phaseRequestSent:
@@ -235,15 +235,15 @@ func (i *id) farewell() {
 	case phaseRequested:
 		last = i.refusal(cm.RejectConsumer, nil, false)
 	case phaseReplied, phaseReplySent:
-		last = &rejectMsg{reason: cm.RejectConsumer}
+		last = &rejMsg{reason: cm.RejectConsumer}
 	case phaseEstablished:
-		last = &disconnectMsg{}
+		last = &dreqMsg{}
 	case phaseLeft:
-		last = &disconnectedMsg{}
+		last = &drepMsg{}
 	default:
 		return
 	}
-	_ = i.carrier.send(last)
+	_ = i.conn.send(last)
 }
 
 // Device is the soft device as soon as the ID has an address of it.
@@ -277,10 +277,10 @@ func (i *id) LocalAddr() netip.AddrPort {
 func (i *id) Credentials() (cm.Credentials, bool) {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.carrier == nil {
+	if i.conn == nil {
 		return cm.Credentials{}, false
 	}
-	return i.carrier.credentials()
+	return i.conn.credentials()
 }
 
 // RemoteAddr is the peer's address.

@@ -11,11 +11,11 @@ import (
 // the channel, and whoever drives the channel does it. It also minds the
 // channel's bell, which tells of both the work and the events.
 type inbox struct {
-	mu     sync.Mutex
-	bell   int // eventfd
-	rung   bool
-	closed bool
-	jobs   [numJobKinds][]func()
+	mu       sync.Mutex
+	eventfd  int // eventfd
+	signaled bool
+	closed   bool
+	jobs     [numJobKinds][]func()
 }
 
 // A jobKind is the kind of a job, the most urgent first. Each kind has its own queue,
@@ -54,20 +54,20 @@ func (k jobKind) limit() int {
 
 // leave adds a job, from any goroutine. The job runs with the lock of the channel
 // held. leave returns false if it dropped the job.
-func (b *inbox) leave(kind jobKind, job func()) bool {
+func (b *inbox) add(kind jobKind, job func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed || len(b.jobs[kind]) >= kind.limit() {
 		return false
 	}
 	b.jobs[kind] = append(b.jobs[kind], job)
-	b.ring(true)
+	b.signalLocked(true)
 	return true
 }
 
 // take returns the next jobs: all jobs except requests, and up to requestBatch
 // requests.
-func (b *inbox) take() []func() {
+func (b *inbox) takeAll() []func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	requests := b.jobs[jobRequest]
@@ -89,24 +89,24 @@ func (b *inbox) waiting() (n int) {
 }
 
 // tell makes the bell readable when there is work, or something else.
-func (b *inbox) tell(more bool) {
+func (b *inbox) signal(more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.closed {
-		b.ring(more || b.waiting() > 0)
+		b.signalLocked(more || b.waiting() > 0)
 	}
 }
 
-func (b *inbox) ring(on bool) {
+func (b *inbox) signalLocked(on bool) {
 	switch {
-	case on == b.rung:
+	case on == b.signaled:
 		return
 	case on:
-		ringEventfd(b.bell)
+		ringEventfd(b.eventfd)
 	default:
-		drainEventfd(b.bell)
+		drainEventfd(b.eventfd)
 	}
-	b.rung = on
+	b.signaled = on
 }
 
 // close ends it. The bell is not used any more.

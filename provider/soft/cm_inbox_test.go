@@ -13,24 +13,24 @@ import (
 func TestInboxPriorities(t *testing.T) {
 	bell, err := newEventfd()
 	require.NoError(t, err)
-	b := inbox{bell: bell}
+	b := inbox{eventfd: bell}
 	defer closeAll([]int{bell})
 	var done []jobKind
 	job := func(kind jobKind) func() { return func() { done = append(done, kind) } }
 	taken := 0
 	for range 2 * maxJobs {
-		if b.leave(jobRequest, job(jobRequest)) {
+		if b.add(jobRequest, job(jobRequest)) {
 			taken++
 		}
 	}
 	require.Equal(t, maxJobs, taken)
-	require.True(t, b.leave(jobMessage, job(jobMessage)))
+	require.True(t, b.add(jobMessage, job(jobMessage)))
 	for range 2 * maxJobs {
-		require.True(t, b.leave(jobOwn, job(jobOwn)))
+		require.True(t, b.add(jobOwn, job(jobOwn)))
 	}
 	round := func() []jobKind {
 		done = nil
-		for _, j := range b.take() {
+		for _, j := range b.takeAll() {
 			j()
 		}
 		return done
@@ -42,7 +42,7 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, jobRequest, first[2*maxJobs+1])
 
 	// A message that arrives meanwhile runs before the waiting requests.
-	require.True(t, b.leave(jobMessage, job(jobMessage)))
+	require.True(t, b.add(jobMessage, job(jobMessage)))
 	next := round()
 	require.Len(t, next, 1+requestBatch)
 	require.Equal(t, jobMessage, next[0])

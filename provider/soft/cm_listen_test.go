@@ -161,12 +161,12 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	}
 	g := gateOf(server)
 	server.request(l) // two came in, one was fetched
-	require.Equal(t, 1, g.id.unfetched)
-	require.True(t, g.open)
+	require.Equal(t, 1, g.id.pendingRequests)
+	require.True(t, g.accepting)
 	server.request(l)
 	server.request(l)
 	server.request(l)
-	require.Zero(t, g.id.unfetched)
+	require.Zero(t, g.id.pendingRequests)
 	server.quiet()
 }
 
@@ -183,9 +183,9 @@ func TestBacklogRefusesLookups(t *testing.T) {
 }
 
 // gateOf finds the party's only gate.
-func gateOf(s *party) *localGate {
+func gateOf(s *party) *unixListener {
 	for _, src := range s.tc.sources {
-		if g, ok := src.(*localGate); ok {
+		if g, ok := src.(*unixListener); ok {
 			return g
 		}
 	}

@@ -13,18 +13,18 @@ import (
 // a lookup leaves no connection behind.
 func (i *id) acceptLookup(param *cm.ConnParam) error {
 	i.chooseQP(param)
-	reply := &lookupReplyMsg{qpn: i.qpn, qkey: cm.DefaultQKey, private: bytes.Clone(param.PrivateData)}
+	reply := &sidrRepMsg{qpn: i.qpn, qkey: cm.DefaultQKey, private: bytes.Clone(param.PrivateData)}
 	if i.ownQP() == nil {
 		reply.qkey = cmp.Or(param.QKey, cm.DefaultQKey)
 	}
-	err := i.carrier.send(reply)
+	err := i.conn.send(reply)
 	i.enter(phaseOver)
 	return err
 }
 
 // onLookupReply: the queue pair was named, or refused. Our own is left alone: it may
 // talk to others.
-func (i *id) onLookupReply(m *lookupReplyMsg) bool {
+func (i *id) onLookupReply(m *sidrRepMsg) bool {
 	if i.phase != phaseRequestSent || i.ps != cm.UDP {
 		return false
 	}

@@ -36,21 +36,21 @@ type endpoints struct {
 }
 
 // side is what one side tells of its queue pair.
-type side struct {
+type qpParams struct {
 	qpn uint32 // 24 bits
 	psn uint32 // the first it expects, 24 bits
 	srq bool
 
-	resources   uint8 // READs and atomics it serves
-	depth       uint8 // READs and atomics it has outstanding
-	rnrRetry    uint8 // for the other side's queue pair, 3 bits
-	flowControl bool
+	responderResources uint8 // READs and atomics it serves
+	initiatorDepth     uint8 // READs and atomics it has outstanding
+	rnrRetry           uint8 // for the other side's queue pair, 3 bits
+	flowControl        bool
 }
 
-// requestMsg (REQ) asks for a connection.
-type requestMsg struct {
+// reqMsg (REQ) asks for a connection.
+type reqMsg struct {
 	endpoints
-	side
+	qpParams
 	retry   uint8 // for both queue pairs, 3 bits
 	private []byte
 
@@ -61,9 +61,9 @@ type requestMsg struct {
 	tos        uint8
 }
 
-// replyMsg (REP) accepts one.
-type replyMsg struct {
-	side
+// repMsg (REP) accepts one.
+type repMsg struct {
+	qpParams
 	private []byte
 
 	// ackDelay is how long the device takes to acknowledge a request, as a code of 5
@@ -71,11 +71,11 @@ type replyMsg struct {
 	ackDelay uint8
 }
 
-// readyMsg (RTU) says that the reply arrived.
-type readyMsg struct{}
+// rtuMsg (RTU) says that the reply arrived.
+type rtuMsg struct{}
 
-// rejectMsg (REJ) refuses a request or a reply.
-type rejectMsg struct {
+// rejMsg (REJ) refuses a request or a reply.
+type rejMsg struct {
 	reason        cm.RejectReason
 	byApplication bool
 	private       []byte
@@ -84,55 +84,55 @@ type rejectMsg struct {
 	user bool // on the local path: the user of the other process was not allowed
 }
 
-// disconnectMsg (DREQ) ends a connection.
-type disconnectMsg struct{}
+// dreqMsg (DREQ) ends a connection.
+type dreqMsg struct{}
 
-// disconnectedMsg (DREP) answers it.
-type disconnectedMsg struct{}
+// drepMsg (DREP) answers it.
+type drepMsg struct{}
 
-// lookupMsg (SIDR_REQ) asks for a datagram queue pair.
-type lookupMsg struct {
+// sidrReqMsg (SIDR_REQ) asks for a datagram queue pair.
+type sidrReqMsg struct {
 	endpoints
 	private []byte
 }
 
-// lookupReplyMsg (SIDR_REP) names it, or refuses.
-type lookupReplyMsg struct {
+// sidrRepMsg (SIDR_REP) names it, or refuses.
+type sidrRepMsg struct {
 	status        cm.SIDRStatus
 	qpn           uint32 // 24 bits
 	qkey          uint32
 	byApplication bool
 	private       []byte
 
-	user bool // like rejectMsg.user
+	user bool // like rejMsg.user
 }
 
-func (*requestMsg) kind() messageKind      { return kindREQ }
-func (*replyMsg) kind() messageKind        { return kindREP }
-func (*readyMsg) kind() messageKind        { return kindRTU }
-func (*rejectMsg) kind() messageKind       { return kindREJ }
-func (*disconnectMsg) kind() messageKind   { return kindDREQ }
-func (*disconnectedMsg) kind() messageKind { return kindDREP }
-func (*lookupMsg) kind() messageKind       { return kindSIDRREQ }
-func (*lookupReplyMsg) kind() messageKind  { return kindSIDRREP }
+func (*reqMsg) kind() messageKind     { return kindREQ }
+func (*repMsg) kind() messageKind     { return kindREP }
+func (*rtuMsg) kind() messageKind     { return kindRTU }
+func (*rejMsg) kind() messageKind     { return kindREJ }
+func (*dreqMsg) kind() messageKind    { return kindDREQ }
+func (*drepMsg) kind() messageKind    { return kindDREP }
+func (*sidrReqMsg) kind() messageKind { return kindSIDRREQ }
+func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 
 // A carrier takes the messages of one ID to its peer, and its data path to the
 // queue pair. What arrives it hands to id.deliver, and that nothing will arrive
 // any more to id.lost. Its methods are called with the lock of the ID's channel
 // held; they neither block nor call back.
-type carrier interface {
+type cmConn interface {
 	// attach readies the data path of the local queue pair qpn. It comes
 	// before the queue pair goes to RTR, and before a reply is sent.
 	attach(qpn uint32) error
 	// send sends a message, or returns verbs.ErrPeerGone.
 	send(m message) error
-	// hungUp tells the queue pair that the peer went without a word.
-	hungUp()
+	// peerVanished tells the queue pair that the peer went without a word.
+	peerVanished()
 	// credentials returns the credentials of the process at the other end, if they are
 	// known.
 	credentials() (cm.Credentials, bool)
 	// mute ends what is delivered; sending goes on.
-	mute()
+	stopDelivery()
 	// move goes over to another channel, whose lock is held as well.
 	move(to *channel) error
 	// close detaches the queue pair and ends the carrier, without a word.
@@ -141,9 +141,9 @@ type carrier interface {
 
 // A gate lets requests in, for an ID that listens: it hands each to id.incoming.
 // Calls as for a carrier.
-type gate interface {
+type listener interface {
 	// admit says whether requests are taken now, or left to wait.
-	admit(yes bool)
+	setAccepting(yes bool)
 	// serves returns the addresses at which the gate takes requests, and those at which
 	// it should and can not.
 	serves() []cm.ServedAddr

@@ -52,19 +52,19 @@ func (i *id) lockBoth(dst *channel) (src *channel) {
 }
 
 func (i *id) move(src, dst *channel) error {
-	if i.carrier != nil {
-		if err := i.carrier.move(dst); err != nil {
+	if i.conn != nil {
+		if err := i.conn.move(dst); err != nil {
 			return err
 		}
 	}
-	if err := i.gates.move(dst); err != nil {
+	if err := i.listeners.move(dst); err != nil {
 		return err
 	}
-	if i.wire != nil {
-		if err := dst.watchPort(i.wire); err != nil {
+	if i.madPort != nil {
+		if err := dst.watchPort(i.madPort); err != nil {
 			return err
 		}
-		src.unwatchPort(i.wire)
+		src.unwatchPort(i.madPort)
 	}
 	src.timers.move(&i.timer, &dst.timers)
 	i.ch.Store(dst)
@@ -72,8 +72,8 @@ func (i *id) move(src, dst *channel) error {
 		if child := ev.ID.(*id); child != i {
 			if err := child.move(src, dst); err != nil {
 				child.destroy(src)
-				i.unfetched--
-				i.gates.admit(true)
+				i.pendingRequests--
+				i.listeners.setAccepting(true)
 				continue
 			}
 		}

@@ -119,9 +119,9 @@ func TestNotifyHostile(t *testing.T) {
 	passive := server.accepted(l)
 	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
 	server.want(cm.Established, passive)
-	attacker.send(encode(&readyMsg{}))
+	attacker.send(encode(&rtuMsg{}))
 	server.quiet()
-	attacker.send(encode(&readyMsg{}))
+	attacker.send(encode(&rtuMsg{}))
 	require.Zero(t, server.want(cm.Disconnected, passive).Status)
 	attacker.close()
 }

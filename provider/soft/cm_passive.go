@@ -12,58 +12,58 @@ import (
 // incoming makes an ID for a request that came to the listener i, or nil when it
 // is none for this listener, or none that it has room for. The new ID takes the
 // carrier over.
-func (i *id) incoming(m message, c carrier) *id {
+func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
 	ev := cm.TransportEvent{Type: cm.ConnectRequest, ID: child, Listener: i}
 	var to endpoints
 	switch m := m.(type) {
-	case *requestMsg:
+	case *reqMsg:
 		if i.ps != cm.TCP {
 			return nil
 		}
-		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.side.param()
+		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
 		ev.Param.RetryCount = m.retry
-		child.terms.agree(&m.side, &ch.dev.attr)
-		child.terms.retry = m.retry // the active side's rules both
-		child.terms.psn = randomUint32() & max24
-		child.terms.mtu = m.mtu
-	case *lookupMsg:
+		child.negotiated.agree(&m.qpParams, &ch.dev.attr)
+		child.negotiated.retry = m.retry // the active side's rules both
+		child.negotiated.psn = randomUint32() & max24
+		child.negotiated.mtu = m.mtu
+	case *sidrReqMsg:
 		if i.ps != cm.UDP {
 			return nil
 		}
 		to, ev.PrivateData = m.endpoints, m.private
 	}
-	if !i.port.spot.covers(to.dst) {
+	if !i.port.addr.covers(to.dst) {
 		return nil
 	}
-	child.phase, child.carrier, child.listener = phaseRequested, c, i
+	child.phase, child.conn, child.parent = phaseRequested, c, i
 	child.local, child.remote, child.bound, child.opts = to.dst, to.src, ch.dev, i.opts
-	if m, ok := m.(*requestMsg); ok {
-		child.terms.ackTimeout = child.toldTimeout(m.ackTimeout)
+	if m, ok := m.(*reqMsg); ok {
+		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.ackTimeout)
 		if m.tos > 0 {
 			child.opts.tos = m.tos // the path is the same both ways
 		}
 	}
-	if i.unfetched >= i.backlog {
+	if i.pendingRequests >= i.backlog {
 		// Only a lookup arrives here, and the kernel refuses it with the same status. The
 		// gate stops taking connection requests when the backlog is full.
 		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
 	ch.queue.push(ev)
-	if i.unfetched++; i.unfetched >= i.backlog && i.ps == cm.TCP {
-		i.gates.admit(false)
+	if i.pendingRequests++; i.pendingRequests >= i.backlog && i.ps == cm.TCP {
+		i.listeners.setAccepting(false)
 	}
 	return child
 }
 
 // fetched: the application has the request now, which makes room for another.
 func (i *id) fetched() {
-	l := i.listener
-	i.listener = nil
-	l.unfetched--
-	l.gates.admit(true)
+	l := i.parent
+	i.parent = nil
+	l.pendingRequests--
+	l.listeners.setAccepting(true)
 }
 
 // evicted ends a passive side in favor of another request, because its peer has not
@@ -71,11 +71,11 @@ func (i *id) fetched() {
 // it never sees it. If it has not answered the request, an event tells it, so that it
 // can close the ID. After Accept the connection ends as if nobody had confirmed the
 // reply in time.
-func (i *id) evicted() {
+func (i *id) requestWithdrawn() {
 	ch := i.ch.Load()
 	switch i.phase {
 	case phaseRequested, phaseWithdrawn:
-		if i.listener != nil {
+		if i.parent != nil {
 			i.enter(phaseOver)
 			ch.queue.extract(i)
 			i.fetched()
@@ -83,7 +83,7 @@ func (i *id) evicted() {
 		}
 		i.unreachable(statusTimedOut, nil)
 	case phaseReplySent:
-		_ = i.carrier.send(&rejectMsg{reason: cm.RejectNoResources})
+		_ = i.conn.send(&rejMsg{reason: cm.RejectNoResources})
 		i.unreachable(statusTimedOut, nil)
 	case phaseLeaving:
 		i.disconnected(statusTimedOut)
@@ -91,8 +91,8 @@ func (i *id) evicted() {
 		// The carrier is still needed.
 		return
 	}
-	i.carrier.close()
-	i.carrier = nil
+	i.conn.close()
+	i.conn = nil
 }
 
 // Accept answers a request. Where it can not, the request is refused, and the
@@ -108,16 +108,16 @@ func (i *id) Accept(param *cm.ConnParam) error {
 		return i.acceptLookup(param)
 	}
 	i.chooseQP(param)
-	i.terms.resources, i.terms.depth = param.ResponderResources, param.InitiatorDepth
-	i.terms.flow.tells = param.FlowControl
+	i.negotiated.resources, i.negotiated.depth = param.ResponderResources, param.InitiatorDepth
+	i.negotiated.flow.sends = param.FlowControl
 	if err := i.connectQP(); err != nil {
 		return i.acceptFailed(err)
 	}
-	if err := i.carrier.send(&replyMsg{side: i.describe(param), private: bytes.Clone(param.PrivateData)}); err != nil {
+	if err := i.conn.send(&repMsg{qpParams: i.describe(param), private: bytes.Clone(param.PrivateData)}); err != nil {
 		return i.acceptFailed(err)
 	}
 	i.enter(phaseReplySent)
-	i.giveUp = ch.clock().Add(patience)
+	i.phaseLimit = ch.clock().Add(patience)
 	i.expect(confirmTimeout)
 	return nil
 }
@@ -127,7 +127,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 // error state. If the client has gone, acceptFailed returns that error instead,
 // because the queue pair may have failed for the same reason.
 func (i *id) acceptFailed(err error) error {
-	if gone := i.carrier.send(&rejectMsg{reason: cm.RejectNoResources}); gone != nil {
+	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone
 	}
 	i.enter(phaseOver)
@@ -142,7 +142,7 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	if i.phase != phaseRequested && i.phase != phaseReplied {
 		return verbs.ErrPeerGone
 	}
-	err := i.carrier.send(i.refusal(reason, bytes.Clone(private), reason == cm.RejectConsumer))
+	err := i.conn.send(i.refusal(reason, bytes.Clone(private), reason == cm.RejectConsumer))
 	i.enter(phaseOver)
 	i.failQP()
 	return err
@@ -153,13 +153,13 @@ func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 // queue pair (IBTA vol. 1, 12.11.2).
 func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool) message {
 	if i.ps == cm.TCP {
-		return &rejectMsg{reason: reason, byApplication: byApplication, private: private}
+		return &rejMsg{reason: reason, byApplication: byApplication, private: private}
 	}
 	status := cm.SIDRReject
 	if reason == cm.RejectNoResources {
 		status = cm.SIDRNoQP
 	}
-	return &lookupReplyMsg{status: status, byApplication: byApplication, private: private}
+	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
 }
 
 // onPeerReady: the active side got the reply. After Notify that is no news.
@@ -167,8 +167,8 @@ func (i *id) onPeerReady() bool {
 	switch {
 	case i.phase == phaseReplySent:
 		i.confirmed()
-	case i.early:
-		i.early = false
+	case i.notified:
+		i.notified = false
 	default:
 		return false
 	}
@@ -181,7 +181,7 @@ func (i *id) Notify(verbs.AsyncEventType) error {
 	defer ch.unlock()
 	switch i.phase {
 	case phaseReplySent:
-		i.early = true
+		i.notified = true
 		i.confirmed()
 		return nil
 	case phaseEstablished:

@@ -12,16 +12,16 @@ import (
 )
 
 // gates are those of one listener.
-type gates []gate
+type listeners []listener
 
-func (gs gates) admit(yes bool) {
-	for _, g := range gs {
-		g.admit(yes)
+func (ls listeners) setAccepting(yes bool) {
+	for _, g := range ls {
+		g.setAccepting(yes)
 	}
 }
 
-func (gs gates) move(to *channel) error {
-	for _, g := range gs {
+func (ls listeners) move(to *channel) error {
+	for _, g := range ls {
 		if err := g.move(to); err != nil {
 			return err
 		}
@@ -30,37 +30,37 @@ func (gs gates) move(to *channel) error {
 }
 
 // serves returns the served addresses of all gates, those of the local path first.
-func (gs gates) serves() (served []cm.ServedAddr) {
-	for _, g := range slices.Backward(gs) {
+func (ls listeners) serves() (served []cm.ServedAddr) {
+	for _, g := range slices.Backward(ls) {
 		served = append(served, g.serves()...)
 	}
 	return served
 }
 
-func (gs gates) close() {
-	for _, g := range gs {
+func (ls listeners) close() {
+	for _, g := range ls {
 		g.close()
 	}
 }
 
-// openGates starts taking requests on the paths that the device may use. It opens the
+// openListeners starts taking requests on the paths that the device may use. It opens the
 // local gate last, because a socket that listens can not stop when another gate
 // fails.
-func (i *id) openGates() error {
+func (i *id) openListeners() error {
 	path := i.ch.Load().dev.cfg.Path
-	if path == PathWire || path == PathAuto && !i.port.spot.addr.IsLoopback() {
-		i.gates = append(i.gates, openWireGate(i))
+	if path == PathWire || path == PathAuto && !i.port.addr.addr.IsLoopback() {
+		i.listeners = append(i.listeners, openMADListener(i))
 	}
 	err := i.checkServed()
 	if err == nil && path != PathWire {
-		var g *localGate
-		if g, err = openLocalGate(i, i.port.fd); err == nil {
-			i.gates = append(i.gates, g)
+		var g *unixListener
+		if g, err = openUnixListener(i, i.port.fd); err == nil {
+			i.listeners = append(i.listeners, g)
 		}
 	}
 	if err != nil {
-		i.gates.close()
-		i.gates = nil
+		i.listeners.close()
+		i.listeners = nil
 	}
 	return err
 }
@@ -72,7 +72,7 @@ func (i *id) checkServed() error {
 	cfg := &i.ch.Load().dev.cfg
 	var missing error
 	served := 0
-	for _, s := range i.gates.serves() {
+	for _, s := range i.listeners.serves() {
 		if s.Err == nil {
 			served++
 		} else if missing == nil {
@@ -89,7 +89,7 @@ func (i *id) checkServed() error {
 func (i *id) Serves() []cm.ServedAddr {
 	ch := i.lock()
 	defer ch.unlock()
-	return i.gates.serves()
+	return i.listeners.serves()
 }
 
 // findPath looks whether there is a path from an address of this host to another,
@@ -107,18 +107,18 @@ func (i *id) findPath(ch *channel, from, to netip.Addr) error {
 	if path == PathLocal {
 		return &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
 	}
-	port, err := ch.dev.mads.open(plain(from), ch)
+	port, err := ch.dev.mux.open(withoutZone(from), ch)
 	if err != nil {
 		return err
 	}
-	i.wire = port
+	i.madPort = port
 	return nil
 }
 
 // dial sends a request by the path that leads to the listener.
 func (i *id) dial(m message) error {
-	if i.wire != nil {
-		return dialWire(i, m)
+	if i.madPort != nil {
+		return dialMAD(i, m)
 	}
-	return dialLocal(i, m)
+	return dialUnix(i, m)
 }

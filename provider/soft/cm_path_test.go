@@ -28,7 +28,7 @@ func (s *party) from(src string, l *cm.ID) *cm.ID {
 
 // overUDP reports whether a queue pair is on the wire path.
 func overUDP(id *cm.ID) bool {
-	_, ok := id.QP().(*qp).path.(*wireLink)
+	_, ok := id.QP().(*qp).path.(*rcConn)
 	return ok
 }
 

@@ -26,7 +26,7 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 		return nil, err
 	}
 	qp := created.(*qp)
-	if err := i.place(qp); err != nil {
+	if err := i.placeDatagramQP(qp); err != nil {
 		_ = qp.Close()
 		return nil, err
 	}
@@ -34,11 +34,11 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	if i.ps == cm.UDP {
 		last = verbs.StateRTS
 	}
-	if err := i.liftQP(qp, verbs.StateInit, last); err != nil {
+	if err := i.qpToRTS(qp, verbs.StateInit, last); err != nil {
 		_ = qp.Close()
 		return nil, err
 	}
-	i.made = qp
+	i.lastQP = qp
 	return qp, nil
 }
 
@@ -46,10 +46,10 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 // application names its own queue pair, or has not made one yet. A closed queue pair
 // does not belong to the ID any more (rdma_destroy_qp(3)).
 func (i *id) ownQP() *qp {
-	if i.made != nil && i.made.closed.Load() {
-		i.made = nil
+	if i.lastQP != nil && i.lastQP.closed.Load() {
+		i.lastQP = nil
 	}
-	return i.made
+	return i.lastQP
 }
 
 // chooseQP settles which queue pair the ID is for: its own, or the one that the
@@ -65,14 +65,14 @@ func (i *id) chooseQP(param *cm.ConnParam) {
 // is the ID's. An application does that itself with its own.
 func (i *id) connectQP() error {
 	own := i.ownQP()
-	if err := i.carrier.attach(i.qpn); err != nil || own == nil {
+	if err := i.conn.attach(i.qpn); err != nil || own == nil {
 		return err
 	}
-	return i.liftQP(own, verbs.StateRTR, verbs.StateRTS)
+	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// liftQP takes a queue pair through the states from first to last.
-func (i *id) liftQP(qp *qp, first, last verbs.QPState) error {
+// qpToRTS takes a queue pair through the states from first to last.
+func (i *id) qpToRTS(qp *qp, first, last verbs.QPState) error {
 	for state := first; state <= last; state++ {
 		attr, mask, err := i.initQPAttr(state)
 		if err != nil {
@@ -112,21 +112,21 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 // place makes a datagram queue pair reachable on the wire where the ID is. It has
 // to be when the peer is asked that way, and should be on an ID that others may
 // ask either way.
-func (i *id) place(q *qp) error {
+func (i *id) placeDatagramQP(q *qp) error {
 	q.shard.enter()
 	defer q.shard.leave()
-	p, ok := q.path.(*datagramPath)
+	p, ok := q.path.(*udPath)
 	if !ok || p.wire == nil {
 		return nil
 	}
-	p.wire.placed = true
-	at := plain(i.local.Addr())
-	_, asked := i.carrier.(*wireCarrier)
+	p.wire.hasAddress = true
+	at := withoutZone(i.local.Addr())
+	_, asked := i.conn.(*madConn)
 	switch {
-	case q.dev.cfg.Path == PathWire || i.wire != nil || asked:
-		return p.wire.reach(at)
+	case q.dev.cfg.Path == PathWire || i.madPort != nil || asked:
+		return p.wire.listenAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
-		_ = p.wire.reach(at) // another process may have the UDP port
+		_ = p.wire.listenAt(at) // another process may have the UDP port
 	}
 	return nil
 }

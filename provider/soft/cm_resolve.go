@@ -95,8 +95,8 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 		return noResources(explainClash(err))
 	}
 	i.port = port
-	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.spot.port)
-	if !port.spot.wildcard() {
+	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.addr.port)
+	if !port.addr.wildcard() {
 		i.bound = ch.dev
 	}
 	return nil
@@ -112,7 +112,7 @@ func (i *id) Listen(backlog int) error {
 		return explainClash(err)
 	}
 	i.backlog = backlog
-	return i.openGates()
+	return i.openListeners()
 }
 
 // ResolveAddr finds out at once whether dst can be reached. On the wire path it

@@ -8,13 +8,13 @@ import (
 )
 
 // terms are what both sides agreed on, from the view of the local queue pair.
-type terms struct {
+type negotiation struct {
 	psn              uint32 // the first it expects
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // 0: the port's
 	resources, depth uint8     // READs and atomics it serves, and has outstanding
 	retry, rnrRetry  uint8
-	flow             flowTerms
+	flow             creditFlow
 	ackTimeout       uint8 // code of 5 bits; the application's choice takes precedence
 }
 
@@ -26,19 +26,19 @@ const (
 // agree takes over what the other side tells of its queue pair. What it has
 // outstanding is what this one serves and the other way round, no more than the
 // device can; its RNR retry count is for this one's sends.
-func (t *terms) agree(peer *side, limits *verbs.DeviceAttr) {
+func (t *negotiation) agree(peer *qpParams, limits *verbs.DeviceAttr) {
 	t.peerQPN, t.peerPSN = peer.qpn, peer.psn
-	t.resources = min(peer.depth, limits.MaxQPRdAtom)
-	t.depth = min(peer.resources, limits.MaxQPInitRdAtom)
+	t.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
+	t.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
 	t.rnrRetry = peer.rnrRetry
-	t.flow.limited = peer.flowControl && !peer.srq // a shared queue has no credits to tell
+	t.flow.receives = peer.flowControl && !peer.srq // a shared queue has no credits to tell
 }
 
 // param is how the receiver sees what the other side tells.
-func (s *side) param() cm.ConnParam {
+func (s *qpParams) param() cm.ConnParam {
 	return cm.ConnParam{
-		ResponderResources: s.depth,
-		InitiatorDepth:     s.resources,
+		ResponderResources: s.initiatorDepth,
+		InitiatorDepth:     s.responderResources,
 		FlowControl:        s.flowControl,
 		RNRRetryCount:      s.rnrRetry,
 		SRQ:                s.srq,
@@ -47,15 +47,15 @@ func (s *side) param() cm.ConnParam {
 }
 
 // describe is what this side tells of its queue pair.
-func (i *id) describe(param *cm.ConnParam) side {
-	return side{
-		qpn:         i.qpn,
-		psn:         i.terms.psn,
-		srq:         param.SRQ,
-		resources:   param.ResponderResources,
-		depth:       param.InitiatorDepth,
-		rnrRetry:    param.RNRRetryCount,
-		flowControl: param.FlowControl,
+func (i *id) describe(param *cm.ConnParam) qpParams {
+	return qpParams{
+		qpn:                i.qpn,
+		psn:                i.negotiated.psn,
+		srq:                param.SRQ,
+		responderResources: param.ResponderResources,
+		initiatorDepth:     param.InitiatorDepth,
+		rnrRetry:           param.RNRRetryCount,
+		flowControl:        param.FlowControl,
 	}
 }
 
@@ -73,7 +73,7 @@ func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	case i.ps == cm.UDP:
 		mask = datagramAttr(&attr)
 	case state == verbs.StateInit:
-		attr.Port, attr.Access = devicePort, i.terms.access()
+		attr.Port, attr.Access = devicePort, i.negotiated.access()
 		mask = verbs.AttrPort | verbs.AttrAccess
 	case state == verbs.StateRTR:
 		mask, err = i.receiveAttr(&attr)
@@ -103,32 +103,32 @@ func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 		return 0, err
 	}
 	attr.PathMTU = portMTU
-	if i.terms.mtu != 0 {
-		attr.PathMTU = i.terms.mtu
+	if i.negotiated.mtu != 0 {
+		attr.PathMTU = i.negotiated.mtu
 	}
-	attr.DestQPN, attr.RQPSN = i.terms.peerQPN, i.terms.psn
-	attr.MaxDestRdAtomic = i.terms.resources
+	attr.DestQPN, attr.RQPSN = i.negotiated.peerQPN, i.negotiated.psn
+	attr.MaxDestRdAtomic = i.negotiated.resources
 	attr.MinRNRTimer = i.opts.minRNRTimer
-	attr.Access = i.terms.access()
+	attr.Access = i.negotiated.access()
 	return verbs.AttrAV | verbs.AttrPathMTU | verbs.AttrDestQPN | verbs.AttrRQPSN |
 		verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrAccess, nil
 }
 
 // sendAttr is for RTS.
 func (i *id) sendAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
-	attr.SQPSN = i.terms.peerPSN
-	attr.Timeout = i.terms.ackTimeout
+	attr.SQPSN = i.negotiated.peerPSN
+	attr.Timeout = i.negotiated.ackTimeout
 	if i.opts.ackTimeoutSet {
 		attr.Timeout = i.opts.ackTimeout
 	}
-	attr.RetryCount, attr.RNRRetry = i.terms.retry, i.terms.rnrRetry
-	attr.MaxRdAtomic = i.terms.depth
+	attr.RetryCount, attr.RNRRetry = i.negotiated.retry, i.negotiated.rnrRetry
+	attr.MaxRdAtomic = i.negotiated.depth
 	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
 }
 
 // access is what the peer may do: WRITE always, READ and atomics where
 // responder resources serve them.
-func (t *terms) access() verbs.Access {
+func (t *negotiation) access() verbs.Access {
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
 	if t.resources > 0 {
 		access |= verbs.AccessRemoteRead | verbs.AccessRemoteAtomic

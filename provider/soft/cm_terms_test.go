@@ -15,11 +15,11 @@ import (
 // lowered to it.
 func TestTermsAreLimited(t *testing.T) {
 	limits := &verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}
-	var mine terms
-	mine.agree(&side{qpn: 5, psn: 6, resources: 200, depth: 200, rnrRetry: 3}, limits)
-	require.Equal(t, terms{peerQPN: 5, peerPSN: 6, resources: 16, depth: 8, rnrRetry: 3}, mine)
-	mine.agree(&side{resources: 2, depth: 1}, limits)
-	require.Equal(t, terms{resources: 1, depth: 2}, mine)
+	var mine negotiation
+	mine.agree(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, limits)
+	require.Equal(t, negotiation{peerQPN: 5, peerPSN: 6, resources: 16, depth: 8, rnrRetry: 3}, mine)
+	mine.agree(&qpParams{responderResources: 2, initiatorDepth: 1}, limits)
+	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 
 // Section 1.6: without responder resources nothing can be read.

@@ -41,19 +41,19 @@ func (i *id) lifetime() uint8 {
 	return packetLifetime
 }
 
-// askTimeout returns the ACK timeout that a request proposes to the passive side, for
+// ackTimeoutToSend returns the ACK timeout that a request proposes to the passive side, for
 // requests that this device acknowledges.
-func (i *id) askTimeout() uint8 {
+func (i *id) ackTimeoutToSend() uint8 {
 	if i.opts.ackTimeoutSet {
 		return i.opts.ackTimeout
 	}
 	return ackTimeoutCode(i.lifetime(), i.bound.attr.LocalCAAckDelay)
 }
 
-// toldTimeout returns the ACK timeout of the passive side, given the one that the
+// ackTimeoutReceived returns the ACK timeout of the passive side, given the one that the
 // request proposes. The proposal of a newer kernel is too short to survive an outage
 // of 5 s, so it is lengthened; waiting longer is always allowed.
-func (i *id) toldTimeout(told uint8) uint8 {
+func (i *id) ackTimeoutReceived(told uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.bound.attr.LocalCAAckDelay)
 	if told == 0 || told == shortLifetime+1 {
 		return own

@@ -20,7 +20,7 @@ type answerLimit struct {
 	seed    maphash.Seed
 	start   time.Time // origin of the times in the rates: the first time that was seen
 	total   answerRate
-	sources [answerPlaces]answerRate
+	sources [answerBuckets]answerRate
 }
 
 // The numbers are arbitrary. A host with many requests that find no listener, such as
@@ -29,7 +29,7 @@ type answerLimit struct {
 const (
 	answersPerSecond  = 2048 // rate for all sources together, and largest burst
 	answersPerAddress = 256  // rate for each source, and largest burst
-	answerPlaces      = 4096
+	answerBuckets     = 4096
 )
 
 // An answerRate limits events to n in a second, with bursts of up to n. Its value is
@@ -46,7 +46,7 @@ func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 		l.start = at
 	}
 	now := int64(at.Sub(l.start)) // monotonic, so setting the system's clock has no effect
-	own := &l.sources[hashSource(l.seed, to)%answerPlaces]
+	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
 	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {
 		return false
 	}

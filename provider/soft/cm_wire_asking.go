@@ -20,10 +20,10 @@ import (
 // system would deliver the ICMP error to any of them. Second, a pending error on a
 // socket makes its next calls fail, which must not happen to data and answers.
 
-// An askingSocket sends requests from one local address, and receives their ICMP
+// An requestSocket sends requests from one local address, and receives their ICMP
 // errors. It receives no datagrams: answers go to the UDP port of RoCE (IBTA annex
 // A17). Only one goroutine at a time may use it.
-type askingSocket struct {
+type requestSocket struct {
 	fd       int
 	local    netip.AddrPort
 	peerPort uint16 // UDP port of all peers
@@ -31,12 +31,12 @@ type askingSocket struct {
 	counts   *counters
 }
 
-func (n *udpMADs) openAsking(local netip.Addr) (*askingSocket, error) {
+func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
 	fd, err := openUDP(netip.AddrPortFrom(local, 0), udpOptions{})
 	if err != nil {
 		return nil, err
 	}
-	s := &askingSocket{fd: fd, peerPort: n.ports.udpPort, counts: &n.ports.counts}
+	s := &requestSocket{fd: fd, peerPort: n.ports.udpPort, counts: &n.ports.counts}
 	if err := s.prepare(local); err != nil {
 		s.close()
 		return nil, err
@@ -46,7 +46,7 @@ func (n *udpMADs) openAsking(local netip.Addr) (*askingSocket, error) {
 
 // prepare makes the system queue ICMP errors on the socket, and drop all datagrams,
 // which would take the room of the errors.
-func (s *askingSocket) prepare(local netip.Addr) (err error) {
+func (s *requestSocket) prepare(local netip.Addr) (err error) {
 	if s.local, err = socketName(s.fd); err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (s *askingSocket) prepare(local netip.Addr) (err error) {
 	return attachFilter(s.fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}})
 }
 
-func (s *askingSocket) close() { _ = unix.Close(s.fd) }
+func (s *requestSocket) close() { _ = unix.Close(s.fd) }
 
 // sendTries is how often a request is sent when the system reports errors of earlier
 // requests instead (ip(7), IP_RECVERR). A request that is lost nevertheless is
@@ -68,14 +68,14 @@ func (s *askingSocket) close() { _ = unix.Close(s.fd) }
 const sendTries = 4
 
 // send sends a request, or drops it.
-func (s *askingSocket) send(m *wire.MAD, to netip.Addr) {
+func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	var b [madRoom]byte
 	p := madPacket(b[:], m, s.psn)
 	s.psn = s.psn.Add(1)
 	var flow wire.Flow
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	flow.Set(s.local, peer)
-	flow.Seal(p, 0) // the identification is 0: see udpOutlet
+	flow.Seal(p, 0) // the identification is 0: see connectedSocket
 	name := sockaddr(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
@@ -90,48 +90,48 @@ func (s *askingSocket) send(m *wire.MAD, to netip.Addr) {
 	s.counts.add(sendErr, 1)
 }
 
-// An askingPort is the askingSocket of a madPort.
-type askingPort struct {
+// An requestPort is the requestSocket of a madPort.
+type requestPort struct {
 	port   *madPort
-	socket *askingSocket
+	socket *requestSocket
 }
 
 // asks reports whether a message is a request, which may reach a host without a
 // listener.
-func asks(m *wire.MAD) bool {
+func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
 
-// readyToAsk opens the askingSocket if it is not open, and makes the channel watch it
+// openRequestPort opens the requestSocket if it is not open, and makes the channel watch it
 // for errors. If the socket can not be opened, requests are sent from the madPort's
 // socket, and a missing peer is noticed only by the timeout.
-func (p *madPort) readyToAsk(ch *channel) {
-	p.x.mu.Lock()
-	defer p.x.mu.Unlock()
-	if p.asking.Load() == nil {
-		if socket, err := p.x.network.openAsking(p.local); err == nil && socket != nil {
-			p.asking.Store(&askingPort{p, socket})
+func (p *madPort) openRequestPort(ch *channel) {
+	p.mux.mu.Lock()
+	defer p.mux.mu.Unlock()
+	if p.requests.Load() == nil {
+		if socket, err := p.mux.network.openRequests(p.local); err == nil && socket != nil {
+			p.requests.Store(&requestPort{p, socket})
 		}
 	}
-	ch.watchAsking(p)
+	ch.watchRequests(p)
 }
 
-// watchAsking makes the channel watch the askingSocket of a port, if there is one.
-func (ch *channel) watchAsking(p *madPort) {
-	if a := p.asking.Load(); a != nil && ch.sources[int32(a.socket.fd)] == nil {
+// watchRequests makes the channel watch the requestSocket of a port, if there is one.
+func (ch *channel) watchRequests(p *madPort) {
+	if a := p.requests.Load(); a != nil && ch.sources[int32(a.socket.fd)] == nil {
 		// If this fails, another channel may take the errors, or nobody does.
 		_ = ch.watchErrors(a.socket.fd, a)
 	}
 }
 
 // readable implements watched. It takes the ICMP errors.
-func (a *askingPort) readable() {
-	a.port.x.mu.Lock()
-	defer a.port.x.mu.Unlock()
-	a.socket.takeErrors(func(to netip.AddrPort, quoted []byte) { a.port.x.portClosed(a.port, to, quoted) })
+func (a *requestPort) readable() {
+	a.port.mux.mu.Lock()
+	defer a.port.mux.mu.Unlock()
+	a.socket.takeErrors(func(to netip.AddrPort, quoted []byte) { a.port.mux.portClosed(a.port, to, quoted) })
 }
 
-var _ watched = (*askingPort)(nil)
+var _ readableSource = (*requestPort)(nil)
 
 // errorBatch is how many errors one call of takeErrors takes; arbitrary. The
 // descriptor stays readable when there are more.
@@ -140,7 +140,7 @@ const errorBatch = 64
 // takeErrors calls to for each port-unreachable error. dst is the destination of the
 // request. quoted is the part of the request that the error quotes, from the first
 // byte after the UDP header.
-func (s *askingSocket) takeErrors(to func(dst netip.AddrPort, quoted []byte)) {
+func (s *requestSocket) takeErrors(to func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madRoom]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
@@ -151,17 +151,17 @@ func (s *askingSocket) takeErrors(to func(dst netip.AddrPort, quoted []byte)) {
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}
-		if dst, ok := nameOf(name); ok && dst.Port() == s.peerPort && portUnreachable(control[:used]) {
+		if dst, ok := nameOf(name); ok && dst.Port() == s.peerPort && isPortUnreachable(control[:used]) {
 			to(dst, quoted[:n])
 		}
 	}
 }
 
-// portUnreachable reports whether the control messages of an error say that no
+// isPortUnreachable reports whether the control messages of an error say that no
 // process has the port. It checks the type and code of the ICMP message, because
 // other, temporary causes have the same errno (ip(7), IP_RECVERR; struct
 // sock_extended_err).
-func portUnreachable(control []byte) bool {
+func isPortUnreachable(control []byte) bool {
 	const origin, kind, code = 4, 5, 6 // offsets in struct sock_extended_err
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil {
@@ -190,7 +190,7 @@ const (
 )
 
 // A quote identifies the request that an ICMP error quotes.
-type quote struct {
+type quotedMAD struct {
 	attr wire.Attribute
 	tid  uint64
 	id   uint32 // communication ID, or request ID of a lookup
@@ -199,14 +199,14 @@ type quote struct {
 // quoteOf extracts a quote. It returns false if too little is quoted: a host may
 // quote only eight bytes of the UDP datagram (RFC 792). Linux quotes up to 548 bytes,
 // as RFC 1812, 4.3.2.3, requires.
-func quoteOf(quoted []byte) (q quote, ok bool) {
+func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	const mad = wire.BTHSize + wire.DETHSize
 	if len(quoted) < mad+wire.MADDataOffset+4 {
 		return q, false
 	}
 	var m wire.MAD
 	copy(m[:], quoted[mad:])
-	return quote{m.Attribute(), m.TID(), firstID(&m)}, true
+	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
 // portClosed handles an ICMP error which says that no process has the peer's port.
@@ -214,22 +214,22 @@ func quoteOf(quoted []byte) (q quote, ok bool) {
 // with the random communication ID and the transaction ID, and only if that request
 // was sent to the host. It never affects a connection. Without a quote the request
 // ends when nobody answers.
-func (x *madExchange) portClosed(port *madPort, by netip.AddrPort, quoted []byte) {
+func (x *madMux) portClosed(port *madPort, by netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
 		return
 	}
-	if c := x.carriers[q.id]; c != nil && c.port == port && c.remote == plain(by.Addr()) {
-		c.leave(jobMessage, func() { c.nobodyThere(by, q) })
+	if c := x.conns[q.id]; c != nil && c.port == port && c.remote == withoutZone(by.Addr()) {
+		c.enqueue(jobMessage, func() { c.portUnreachable(by, q) })
 	}
 }
 
-// nobodyThere fails the carrier's request if it is unanswered and is the quoted
+// portUnreachable fails the carrier's request if it is unanswered and is the quoted
 // request.
-func (c *wireCarrier) nobodyThere(at netip.AddrPort, q quote) {
-	m := &c.repeat.mad
-	waits := c.id != nil && c.id.phase == phaseRequestSent && asks(m)
-	if waits && q == (quote{m.Attribute(), m.TID(), c.own}) {
+func (c *madConn) portUnreachable(at netip.AddrPort, q quotedMAD) {
+	m := &c.retransmit.mad
+	waits := c.id != nil && c.id.phase == phaseRequestSent && isRequest(m)
+	if waits && q == (quotedMAD{m.Attribute(), m.TID(), c.ownID}) {
 		c.id.unreachable(statusRefused, fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 	}
 }

@@ -124,7 +124,7 @@ func TestNobodyThereAfterMigrate(t *testing.T) {
 	unreadable(t, before.FD())
 }
 
-// The askingSocket receives no datagrams, so datagrams to its port do not wake its
+// The requestSocket receives no datagrams, so datagrams to its port do not wake its
 // owner.
 func TestAskingSocketIsDeaf(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
@@ -132,7 +132,7 @@ func TestAskingSocketIsDeaf(t *testing.T) {
 	require.NoError(t, err)
 	defer silent.Close()
 	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
-	asking := s.p.dev.mads.ports[id.LocalAddr().Addr()].asking.Load().socket
+	asking := s.p.dev.mux.ports[id.LocalAddr().Addr()].requests.Load().socket
 	for range 1000 {
 		_, err = silent.WriteToUDPAddrPort(make([]byte, 1000), asking.local)
 		require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestAskingSocketIsDeaf(t *testing.T) {
 
 // refused delivers a port-unreachable error from a host to the client.
 func (w *madWorld) refused(by netip.Addr, quoted []byte) {
-	x := w.client.p.dev.mads
+	x := w.client.p.dev.mux
 	x.mu.Lock()
 	x.portClosed(x.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
 	x.mu.Unlock()
@@ -230,10 +230,10 @@ func TestPortUnreachable(t *testing.T) {
 		{unix.IPPROTO_IPV6, unix.IPV6_RECVERR, unix.SO_EE_ORIGIN_ICMP6, 3, 3, false},
 	} {
 		control := errorControl(c.level, c.option, []byte{0, 0, 0, 0, c.origin, c.kind, c.code, 0, 0, 0, 0, 0, 0, 0, 0, 0})
-		require.Equal(t, c.want, portUnreachable(control), "%+v", c)
-		require.False(t, portUnreachable(control[:len(control)-8]))
+		require.Equal(t, c.want, isPortUnreachable(control), "%+v", c)
+		require.False(t, isPortUnreachable(control[:len(control)-8]))
 	}
-	require.False(t, portUnreachable(nil))
+	require.False(t, isPortUnreachable(nil))
 }
 
 // errorControl returns a control message (cmsg(3)).
@@ -260,7 +260,7 @@ func FuzzRefusal(f *testing.F) {
 	f.Add(quoted(&m), errorControl(unix.IPPROTO_IP, unix.IP_RECVERR, make([]byte, 16)))
 	f.Add([]byte{}, []byte{1})
 	f.Fuzz(func(t *testing.T, quoted, control []byte) {
-		portUnreachable(control)
+		isPortUnreachable(control)
 		if q, ok := quoteOf(quoted); ok {
 			const id = wire.BTHSize + wire.DETHSize + wire.MADDataOffset
 			require.Equal(t, binary.BigEndian.Uint32(quoted[id:]), q.id)

@@ -10,103 +10,103 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A wireCarrier carries the messages of one ID as datagrams, which get lost,
+// A madConn carries the messages of one ID as datagrams, which get lost,
 // repeated and reordered. It repeats what has to be answered, and answers again
 // what the peer repeats, so that the ID sees each message once. How long an
 // answer is waited for is the ID's concern.
 //
 // The lock of its channel covers it. What the exchange looks at changes with the
 // exchange's lock held, too.
-type wireCarrier struct {
-	x      *madExchange
+type madConn struct {
+	mux    *madMux
 	ch     *channel // with the exchange's lock
 	port   *madPort
 	remote netip.Addr
 	id     *id // nil when it is gone, and the last message is to be repeated
 
-	own     uint32         // communication id, or request id
-	peer    uint32         // the peer's, 0 as long as it is not known
-	service wire.ServiceID // of a lookup
-	guid    uint64         // the peer's
-	peerQPN uint32
-	flow    flowTerms // with the exchange's lock
-	qpn     uint32
-	lastTID uint64 // of the peer's DREQ
+	ownID    uint32         // communication id, or request id
+	peerID   uint32         // the peer's, 0 as long as it is not known
+	service  wire.ServiceID // of a lookup
+	peerGUID uint64         // the peer's
+	peerQPN  uint32
+	flow     creditFlow // with the exchange's lock
+	qpn      uint32
+	lastTID  uint64 // of the peer's DREQ
 
-	gate *wireGate // gate that took the request; nil on the active side
-	proof
+	listener *madListener // gate that took the request; nil on the active side
+	addrValidation
 
-	repeat repeater
-	ready  bool // RTU was sent
-	muted  bool
-	closed bool // with the exchange's lock
+	retransmit      retransmitter
+	rtuSent         bool // RTU was sent
+	deliveryStopped bool
+	closed          bool // with the exchange's lock
 }
 
-// dialWire sends a request to the ID's remote address.
-func dialWire(i *id, m message) error {
+// dialMAD sends a request to the ID's remote address.
+func dialMAD(i *id, m message) error {
 	ch := i.ch.Load()
-	c := &wireCarrier{x: ch.dev.mads, ch: ch, id: i, remote: plain(i.remote.Addr())}
+	c := &madConn{mux: ch.dev.mux, ch: ch, id: i, remote: withoutZone(i.remote.Addr())}
 	var err error
-	if c.port, err = c.x.open(plain(i.local.Addr()), ch); err != nil {
+	if c.port, err = c.mux.open(withoutZone(i.local.Addr()), ch); err != nil {
 		return err
 	}
-	c.port.readyToAsk(ch)
+	c.port.openRequestPort(ch)
 	c.register()
-	i.carrier = c
-	if r, ok := m.(*requestMsg); ok {
+	i.conn = c
+	if r, ok := m.(*reqMsg); ok {
 		r.mtu = c.port.mtu
-		i.terms.mtu = r.mtu
+		i.negotiated.mtu = r.mtu
 		i.expect(requestTimeout) // the timeout lasts until the peer confirms that it has the request
 	}
 	return c.send(m)
 }
 
 // register makes the carrier known, under an id of its own.
-func (c *wireCarrier) register() {
-	c.repeat.init(c)
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	c.own = c.x.newID()
-	c.x.carriers[c.own] = c
+func (c *madConn) register() {
+	c.retransmit.init(c)
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.ownID = c.mux.newID()
+	c.mux.conns[c.ownID] = c
 }
 
 // attach: see carrier. The queue pair opens the sockets itself.
-func (c *wireCarrier) attach(qpn uint32) error {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	c.qpn, c.flow = qpn, c.id.terms.flow
-	c.x.byNumber[qpn] = c
+func (c *madConn) attach(qpn uint32) error {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.qpn, c.flow = qpn, c.id.negotiated.flow
+	c.mux.byQPN[qpn] = c
 	return nil
 }
 
 // send: see carrier. That a datagram is lost shows later, if at all.
-func (c *wireCarrier) send(m message) error {
-	c.repeat.stop()
-	c.encode(&c.repeat.mad, m)
-	c.repeat.now()
+func (c *madConn) send(m message) error {
+	c.retransmit.stop()
+	c.encode(&c.retransmit.mad, m)
+	c.retransmit.sendNow()
 	switch m.(type) {
-	case *requestMsg, *lookupMsg:
-		c.repeat.start(askRepeats)
-	case *replyMsg, *disconnectMsg:
-		c.repeat.start(0)
-	case *readyMsg:
-		c.ready = true
-		c.repeat.startReady()
+	case *reqMsg, *sidrReqMsg:
+		c.retransmit.start(askRepeats)
+	case *repMsg, *dreqMsg:
+		c.retransmit.start(0)
+	case *rtuMsg:
+		c.rtuSent = true
+		c.retransmit.startReady()
 	}
 	return nil
 }
 
 // transmit sends a datagram. It drops the datagram if the peer is not proven and has
 // been sent as much as it may be; see proof.
-func (c *wireCarrier) transmit(m *wire.MAD) {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
+func (c *madConn) transmit(m *wire.MAD) {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
 	if !c.maySend(0) {
-		c.x.counts.inc(cmAnswerDropped)
+		c.mux.counts.inc(cmAnswerDropped)
 		return
 	}
 	c.sent++
-	if a := c.port.asking.Load(); a != nil && asks(m) {
+	if a := c.port.requests.Load(); a != nil && isRequest(m) {
 		a.socket.send(m, c.remote)
 		return
 	}
@@ -114,132 +114,132 @@ func (c *wireCarrier) transmit(m *wire.MAD) {
 }
 
 // encode writes a message.
-func (c *wireCarrier) encode(mad *wire.MAD, m message) {
+func (c *madConn) encode(mad *wire.MAD, m message) {
 	switch m := m.(type) {
-	case *requestMsg:
-		encodeREQ(mad, m, c.x.guid, c.own)
-	case *replyMsg:
-		encodeREP(mad, m, c.x.guid, c.own, c.peer)
-	case *readyMsg:
-		r := wire.RTU{LocalID: c.own, RemoteID: c.peer}
+	case *reqMsg:
+		encodeREQ(mad, m, c.mux.guid, c.ownID)
+	case *repMsg:
+		encodeREP(mad, m, c.mux.guid, c.ownID, c.peerID)
+	case *rtuMsg:
+		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
 		r.Encode(mad, c.tid())
-	case *rejectMsg:
+	case *rejMsg:
 		c.encodeREJ(mad, m)
-	case *disconnectMsg:
-		r := wire.DREQ{LocalID: c.own, RemoteID: c.peer, RemoteQPN: c.peerQPN}
-		r.Encode(mad, tid(c.own))
-	case *disconnectedMsg:
-		r := wire.DREP{LocalID: c.own, RemoteID: c.peer}
+	case *dreqMsg:
+		r := wire.DREQ{LocalID: c.ownID, RemoteID: c.peerID, RemoteQPN: c.peerQPN}
+		r.Encode(mad, tid(c.ownID))
+	case *drepMsg:
+		r := wire.DREP{LocalID: c.ownID, RemoteID: c.peerID}
 		r.Encode(mad, c.lastTID)
-	case *lookupMsg:
-		encodeSIDRREQ(mad, m, c.own)
-	case *lookupReplyMsg:
-		encodeSIDRREP(mad, m, c.service, c.peer)
+	case *sidrReqMsg:
+		encodeSIDRREQ(mad, m, c.ownID)
+	case *sidrRepMsg:
+		encodeSIDRREP(mad, m, c.service, c.peerID)
 	}
 }
 
 // tid is the transaction of the request that began the connection.
-func (c *wireCarrier) tid() uint64 {
+func (c *madConn) tid() uint64 {
 	if c.id != nil && !c.id.active {
-		return tid(c.peer)
+		return tid(c.peerID)
 	}
-	return tid(c.own)
+	return tid(c.ownID)
 }
 
-func (c *wireCarrier) encodeREJ(mad *wire.MAD, m *rejectMsg) {
-	r := wire.REJ{LocalID: c.own, RemoteID: c.peer, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
+func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
+	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
 	switch {
 	case c.id.phase == phaseRequested:
 		r.LocalID, r.Rejected = 0, wire.AnsweredREQ // none was told
-	case c.id.phase == phaseReplied || c.id.phase == phaseRequestSent && c.peer != 0:
+	case c.id.phase == phaseReplied || c.id.phase == phaseRequestSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
 		// The peer may not have told its id.
-		binary.BigEndian.PutUint64(r.Info[:], c.x.guid)
+		binary.BigEndian.PutUint64(r.Info[:], c.mux.guid)
 		r.InfoLength = 8
 	}
 	copy(r.PrivateData[:], m.private)
 	r.Encode(mad, c.tid())
 }
 
-// hungUp: see carrier. Nobody hangs up on the wire.
-func (c *wireCarrier) hungUp() {}
+// peerVanished: see carrier. Nobody hangs up on the wire.
+func (c *madConn) peerVanished() {}
 
 // credentials implements carrier. On the wire path they are not known.
-func (c *wireCarrier) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
+func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
 // mute implements carrier. Repeated messages of the peer are still answered. After
 // the end of the connection the peer may use its queue pair for another one.
-func (c *wireCarrier) mute() {
-	c.muted = true
-	c.repeat.stop()
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
+func (c *madConn) stopDelivery() {
+	c.deliveryStopped = true
+	c.retransmit.stop()
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
 	if c.id.phase >= phaseWithdrawn {
-		forget(c.x.byQP, peerKey{c.remote, c.guid, c.peerQPN}, c)
+		forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
 	}
 }
 
-func (c *wireCarrier) move(to *channel) error {
+func (c *madConn) move(to *channel) error {
 	if err := to.watchPort(c.port); err != nil {
 		return err
 	}
-	c.x.mu.Lock()
+	c.mux.mu.Lock()
 	from := c.ch
 	c.ch = to
-	c.x.mu.Unlock()
+	c.mux.mu.Unlock()
 	from.unwatchPort(c.port)
-	from.timers.move(&c.repeat.timer, &to.timers)
+	from.timers.move(&c.retransmit.timer, &to.timers)
 	return nil
 }
 
 // close: see carrier. A wish to disconnect that was not answered is repeated for
 // a while without the ID.
-func (c *wireCarrier) close() {
-	if c.repeat.running() && c.repeat.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
+func (c *madConn) close() {
+	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
 		c.id = nil
-		c.repeat.left = orphanRepeats
+		c.retransmit.left = orphanRepeats
 		c.ch.orphans[c] = struct{}{}
 		return
 	}
 	c.rememberRefusal()
-	c.drop()
+	c.release()
 }
 
 // rememberRefusal keeps the REJ of a refused request; see refusedRequests.
-func (c *wireCarrier) rememberRefusal() {
-	if c.gate == nil || c.repeat.mad.Attribute() != wire.AttrREJ {
+func (c *madConn) rememberRefusal() {
+	if c.listener == nil || c.retransmit.mad.Attribute() != wire.AttrREJ {
 		return
 	}
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	c.x.refused.add(peerKey{c.remote, c.guid, c.peer}, &c.repeat.mad, c.x.clock())
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
 }
 
 // maxOrphans bounds the connections of a channel that are ended after their IDs.
 const maxOrphans = 4096
 
 // drop ends the carrier.
-func (c *wireCarrier) drop() {
-	c.repeat.stop()
+func (c *madConn) release() {
+	c.retransmit.stop()
 	delete(c.ch.orphans, c)
-	c.x.mu.Lock()
+	c.mux.mu.Lock()
 	c.closed = true
-	c.leavePlace()
-	delete(c.x.carriers, c.own)
-	forget(c.x.byPeer, peerKey{c.remote, c.guid, c.peer}, c)
-	forget(c.x.byQP, peerKey{c.remote, c.guid, c.peerQPN}, c)
-	forget(c.x.lookups, lookupKey{c.remote, c.peer}, c)
-	forget(c.x.byNumber, c.qpn, c)
-	c.x.mu.Unlock()
+	c.removeHalfOpen()
+	delete(c.mux.conns, c.ownID)
+	forget(c.mux.byPeer, peerKey{c.remote, c.peerGUID, c.peerID}, c)
+	forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
+	forget(c.mux.lookups, lookupKey{c.remote, c.peerID}, c)
+	forget(c.mux.byQPN, c.qpn, c)
+	c.mux.mu.Unlock()
 	c.port.close(c.ch)
 }
 
 // forget deletes the entry of a key if it is c's: it may be another's by now.
-func forget[K comparable](of map[K]*wireCarrier, key K, c *wireCarrier) {
+func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	if of[key] == c {
 		delete(of, key)
 	}
 }
 
-var _ carrier = (*wireCarrier)(nil)
+var _ cmConn = (*madConn)(nil)

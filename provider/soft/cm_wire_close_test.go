@@ -41,7 +41,7 @@ func TestWireCMListenerCloses(t *testing.T) {
 		// The fetched ID is not affected.
 		w.accept(fetched, nil)
 		w.want(w.client, cm.Established, ids[0])
-		require.Empty(t, w.server.p.dev.mads.gates)
+		require.Empty(t, w.server.p.dev.mux.listeners)
 	})
 }
 
@@ -78,7 +78,7 @@ func TestWireCMWaitingRequests(t *testing.T) {
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	w.land()
-	gate := w.server.p.dev.mads.gates[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
+	gate := w.server.p.dev.mux.listeners[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
 	require.Len(t, gate.waiting, 1)
 	w.drive()
 	require.Empty(t, gate.waiting)

@@ -31,11 +31,11 @@ const noLID = 0xffff
 const minPathMTU = verbs.MTU256
 
 // encodeREQ writes a request of own, with an id of this side's.
-func encodeREQ(mad *wire.MAD, m *requestMsg, guid uint64, own uint32) {
+func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r := wire.REQ{
 		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
 		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
-		ResponderResources: m.resources, InitiatorDepth: m.depth,
+		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth,
 		RetryCount: m.retry, RNRRetry: m.rnrRetry,
 		RemoteTimeout: responseTimeout, LocalTimeout: responseTimeout, MaxCMRetries: maxRepeats,
 		PKey: wire.DefaultPKey, MTU: uint8(m.mtu),
@@ -55,18 +55,18 @@ func tid(own uint32) uint64 { return uint64(own) }
 // header writes the header of the service into private data, and returns the
 // rest.
 func (e *endpoints) header(private []byte) []byte {
-	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: plain(e.src.Addr()), Dst: plain(e.dst.Addr())}
+	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: withoutZone(e.src.Addr()), Dst: withoutZone(e.dst.Addr())}
 	return h.Encode(private)
 }
 
 // parseREQ reads a request, or says why it is refused. It came from one address
 // of a peer to one of this host, which are those of the data path, too.
-func parseREQ(r *wire.REQ, from, to netip.Addr) (*requestMsg, cm.RejectReason) {
+func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
-	m := &requestMsg{
-		side: side{
+	m := &reqMsg{
+		qpParams: qpParams{
 			qpn: r.QPN, psn: uint32(r.StartPSN), srq: r.SRQ,
-			resources: r.ResponderResources, depth: r.InitiatorDepth,
+			responderResources: r.ResponderResources, initiatorDepth: r.InitiatorDepth,
 			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
 		},
 		retry: r.RetryCount, mtu: verbs.MTU(r.MTU), ackTimeout: r.Primary.AckTimeout, tos: r.Primary.TrafficClass,
@@ -103,22 +103,22 @@ func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (res
 	return rest, true
 }
 
-func encodeREP(mad *wire.MAD, m *replyMsg, guid uint64, own, peer uint32) {
+func encodeREP(mad *wire.MAD, m *repMsg, guid uint64, own, peer uint32) {
 	r := wire.REP{
 		LocalID: own, RemoteID: peer, CAGUID: guid,
 		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
-		ResponderResources: m.resources, InitiatorDepth: m.depth, RNRRetry: m.rnrRetry,
+		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth, RNRRetry: m.rnrRetry,
 		TargetAckDelay: defaultDelay,
 	}
 	copy(r.PrivateData[:], m.private)
 	r.Encode(mad, tid(peer))
 }
 
-func parseREP(r *wire.REP) *replyMsg {
-	return &replyMsg{
-		side: side{
+func parseREP(r *wire.REP) *repMsg {
+	return &repMsg{
+		qpParams: qpParams{
 			qpn: r.QPN, psn: uint32(r.StartPSN), srq: r.SRQ,
-			resources: r.ResponderResources, depth: r.InitiatorDepth,
+			responderResources: r.ResponderResources, initiatorDepth: r.InitiatorDepth,
 			rnrRetry: r.RNRRetry, flowControl: r.FlowControl,
 		},
 		private: bytes.Clone(r.PrivateData[:]), ackDelay: r.TargetAckDelay,
@@ -127,25 +127,25 @@ func parseREP(r *wire.REP) *replyMsg {
 
 // parseREJ: nothing tells whether the application refused, or the system did in
 // its name, but that only an application has something to say.
-func parseREJ(r *wire.REJ) *rejectMsg {
+func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	spoken := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
-	return &rejectMsg{reason: reason, byApplication: reason == cm.RejectConsumer && spoken, private: bytes.Clone(r.PrivateData[:])}
+	return &rejMsg{reason: reason, byApplication: reason == cm.RejectConsumer && spoken, private: bytes.Clone(r.PrivateData[:])}
 }
 
-func encodeSIDRREQ(mad *wire.MAD, m *lookupMsg, own uint32) {
+func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
 	r := wire.SIDRREQ{RequestID: own, PKey: wire.DefaultPKey, ServiceID: wire.NewServiceID(uint16(cm.UDP), m.dst.Port())}
 	copy(m.endpoints.header(r.PrivateData[:]), m.private)
 	r.Encode(mad, tid(own))
 }
 
 // parseSIDRREQ reads a lookup, or says why it is refused.
-func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*lookupMsg, cm.SIDRStatus) {
+func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*sidrReqMsg, cm.SIDRStatus) {
 	ps, port, ok := r.ServiceID.Port()
 	if !ok || cm.PortSpace(ps) != cm.UDP {
 		return nil, cm.SIDRUnsupported
 	}
-	m := &lookupMsg{}
+	m := &sidrReqMsg{}
 	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
 	if !ok {
 		return nil, cm.SIDRReject
@@ -154,14 +154,14 @@ func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*lookupMsg, cm.SIDRStat
 	return m, cm.SIDROK
 }
 
-func encodeSIDRREP(mad *wire.MAD, m *lookupReplyMsg, service wire.ServiceID, peer uint32) {
+func encodeSIDRREP(mad *wire.MAD, m *sidrRepMsg, service wire.ServiceID, peer uint32) {
 	r := wire.SIDRREP{RequestID: peer, Status: uint8(m.status), QPN: m.qpn, QKey: m.qkey, ServiceID: service}
 	copy(r.PrivateData[:], m.private)
 	r.Encode(mad, tid(peer))
 }
 
-func parseSIDRREP(r *wire.SIDRREP) *lookupReplyMsg {
-	m := &lookupReplyMsg{status: cm.SIDRStatus(r.Status), qpn: r.QPN, qkey: r.QKey, private: bytes.Clone(r.PrivateData[:])}
+func parseSIDRREP(r *wire.SIDRREP) *sidrRepMsg {
+	m := &sidrRepMsg{status: cm.SIDRStatus(r.Status), qpn: r.QPN, qkey: r.QKey, private: bytes.Clone(r.PrivateData[:])}
 	spoken := len(bytes.TrimRight(m.private, "\x00")) > 0
 	m.byApplication = m.status == cm.SIDRReject && spoken
 	return m

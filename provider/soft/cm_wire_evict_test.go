@@ -42,7 +42,7 @@ func TestWireCMEvictsForgotten(t *testing.T) {
 			require.ErrorIs(t, ev.Err, cm.ErrStale)
 			require.NoError(t, ev.Ack())
 			require.NoError(t, end(passive))
-			require.Zero(t, s.listenerOf(l).half.leaving)
+			require.Zero(t, s.listenerOf(l).halfOpen.leaving)
 		})
 	}
 }

@@ -13,28 +13,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A madExchange is a device's connection management on the wire: queue pair 1 of
+// A madMux is a device's connection management on the wire: queue pair 1 of
 // each local address, and who waits for what arrives there. Whichever channel
 // finds a datagram hands it to the exchange, which leaves it in the inbox of the
 // channel that it is for. Its lock comes after those of channels and shards.
-type madExchange struct {
+type madMux struct {
 	guid    uint64
 	network madNetwork
 	access  *accessLimit
 	clock   func() time.Time
 	counts  *counters
-	// mostAdmitted is Config.MaxConnsPerAddress: the largest value in admitted.
-	mostAdmitted int
+	// maxAdmitted is Config.MaxConnsPerAddress: the largest value in admitted.
+	maxAdmitted int
 
-	mu       sync.Mutex
-	ports    map[netip.Addr]*madPort
-	carriers map[uint32]*wireCarrier  // carriers by own communication ID, or by request ID of a lookup
-	byPeer   map[peerKey]*wireCarrier // carriers by the peer's communication ID
+	mu     sync.Mutex
+	ports  map[netip.Addr]*madPort
+	conns  map[uint32]*madConn  // carriers by own communication ID, or by request ID of a lookup
+	byPeer map[peerKey]*madConn // carriers by the peer's communication ID
 	// byQP has the carriers by the peer's queue pair, until the connection is over.
-	byQP     map[peerKey]*wireCarrier
-	lookups  map[lookupKey]*wireCarrier     // of the asked side, until answered
-	gates    map[wire.ServiceID][]*wireGate // that listen
-	byNumber map[uint32]*wireCarrier        // by own queue pair, once it is settled
+	byQP      map[peerKey]*madConn
+	lookups   map[lookupKey]*madConn            // of the asked side, until answered
+	listeners map[wire.ServiceID][]*madListener // that listen
+	byQPN     map[uint32]*madConn               // by own queue pair, once it is settled
 	// admitted counts, by source, the connections whose peer has requested them and is
 	// proven; see sourceOf and proof.
 	admitted map[netip.Addr]int
@@ -60,24 +60,24 @@ type lookupKey struct {
 	number uint32
 }
 
-func newMADExchange(guid uint64, cfg *Config, network madNetwork, counts *counters) *madExchange {
-	return &madExchange{
+func newMADMux(guid uint64, cfg *Config, network madNetwork, counts *counters) *madMux {
+	return &madMux{
 		guid: guid, network: network, clock: time.Now, counts: counts,
-		mostAdmitted: cfg.MaxConnsPerAddress, admitted: make(map[netip.Addr]int),
+		maxAdmitted: cfg.MaxConnsPerAddress, admitted: make(map[netip.Addr]int),
 		refused: newRefusedRequests(), limit: newAnswerLimit(),
-		ports:    make(map[netip.Addr]*madPort),
-		carriers: make(map[uint32]*wireCarrier),
-		byPeer:   make(map[peerKey]*wireCarrier),
-		byQP:     make(map[peerKey]*wireCarrier),
-		lookups:  make(map[lookupKey]*wireCarrier),
-		gates:    make(map[wire.ServiceID][]*wireGate),
-		byNumber: make(map[uint32]*wireCarrier),
+		ports:     make(map[netip.Addr]*madPort),
+		conns:     make(map[uint32]*madConn),
+		byPeer:    make(map[peerKey]*madConn),
+		byQP:      make(map[peerKey]*madConn),
+		lookups:   make(map[lookupKey]*madConn),
+		listeners: make(map[wire.ServiceID][]*madListener),
+		byQPN:     make(map[uint32]*madConn),
 	}
 }
 
 // open opens a local address, or adds a user to it, and has the channel take
 // what arrives there.
-func (x *madExchange) open(local netip.Addr, ch *channel) (*madPort, error) {
+func (x *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	p := x.ports[local]
@@ -86,7 +86,7 @@ func (x *madExchange) open(local netip.Addr, ch *channel) (*madPort, error) {
 		if err != nil {
 			return nil, err
 		}
-		p = &madPort{madSocket: socket, x: x, local: local, mtu: pathMTU(local)}
+		p = &madPort{madSocket: socket, mux: x, local: local, mtu: pathMTU(local)}
 		x.ports[local] = p
 	}
 	p.users++
@@ -99,8 +99,8 @@ func (x *madExchange) open(local netip.Addr, ch *channel) (*madPort, error) {
 
 // close undoes open.
 func (p *madPort) close(ch *channel) {
-	p.x.mu.Lock()
-	defer p.x.mu.Unlock()
+	p.mux.mu.Lock()
+	defer p.mux.mu.Unlock()
 	ch.unwatchPort(p)
 	p.release()
 }
@@ -108,9 +108,9 @@ func (p *madPort) close(ch *channel) {
 // release is for the holder of the lock.
 func (p *madPort) release() {
 	if p.users--; p.users == 0 {
-		delete(p.x.ports, p.local)
+		delete(p.mux.ports, p.local)
 		p.madSocket.close()
-		if a := p.asking.Load(); a != nil {
+		if a := p.requests.Load(); a != nil {
 			a.socket.close()
 		}
 	}
@@ -118,32 +118,34 @@ func (p *madPort) release() {
 
 // receive takes a packet for queue pair 1, and drops what is not for connection
 // management (IBTA vol. 1, 9.6.1.4, 13.5.1).
-func (x *madExchange) receive(p wire.Packet, from *arrival) (taken bool) {
+func (x *madMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.take(p, from)
+	return x.receiveLocked(p, from)
 }
 
-// A heldExchange is one whose lock the caller holds.
-type heldExchange struct{ *madExchange }
+// A lockedMux is one whose lock the caller holds.
+type lockedMux struct{ *madMux }
 
-func (x heldExchange) receive(p wire.Packet, from *arrival) (taken bool) { return x.take(p, from) }
+func (x lockedMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
+	return x.receiveLocked(p, from)
+}
 
-func (x *madExchange) take(p wire.Packet, from *arrival) (taken bool) {
+func (x *madMux) receiveLocked(p wire.Packet, from *ipHeader) (taken bool) {
 	bth, deth := p.BTH(), p.DETH()
 	if bth.DestQP() != wire.GSIQPN || p.Opcode() != wire.UDSendOnly || deth.QKey() != wire.GSIQKey ||
 		!wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
 		return false
 	}
 	if m, err := wire.DecodeMAD(p.Payload()); err == nil {
-		x.sort(m, from)
+		x.dispatch(m, from)
 	}
 	return true
 }
 
 // sort finds out whom a datagram is for. Ones of the kinds that are not named do
 // not occur on RoCE, and are dropped.
-func (x *madExchange) sort(m *wire.MAD, in *arrival) {
+func (x *madMux) dispatch(m *wire.MAD, in *ipHeader) {
 	from, to := in.from, in.to
 	port := x.ports[to]
 	if port == nil {
@@ -155,21 +157,21 @@ func (x *madExchange) sort(m *wire.MAD, in *arrival) {
 	case wire.AttrSIDRREQ:
 		x.onSIDRREQ(m, port, from)
 	case wire.AttrSIDRREP:
-		x.forward(m, firstID(m), port, from)
+		x.toConn(m, firstID(m), port, from)
 	case wire.AttrREP:
-		if !x.forward(m, secondID(m), port, from) {
+		if !x.toConn(m, secondID(m), port, from) {
 			x.reject(port, from, m, wire.AnsweredREP, cm.RejectInvalidCommID)
 		}
 	case wire.AttrREJ:
 		x.onREJ(m, port, from)
 	case wire.AttrDREQ:
-		if !x.forward(m, secondID(m), port, from) {
+		if !x.toConn(m, secondID(m), port, from) {
 			// A side that has forgotten the connection lets the other end it,
 			// too.
-			x.confirm(port, from, m)
+			x.sendDREP(port, from, m)
 		}
 	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
-		x.forward(m, secondID(m), port, from)
+		x.toConn(m, secondID(m), port, from)
 	}
 }
 
@@ -181,19 +183,19 @@ func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDat
 
 // forward leaves a datagram for the carrier with a communication id, and reports
 // whether there is one that has this peer.
-func (x *madExchange) forward(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
-	c := x.carriers[id]
+func (x *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
+	c := x.conns[id]
 	if c == nil || c.port != port || c.remote != from {
 		return false
 	}
-	c.post(m)
+	c.enqueueMAD(m)
 	return true
 }
 
 // onREJ: a peer that gives up before it has an answer knows no id of ours, and
 // names itself (IBTA vol. 1, 12.6.7.3).
-func (x *madExchange) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
-	if x.forward(m, secondID(m), port, from) {
+func (x *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
+	if x.toConn(m, secondID(m), port, from) {
 		return
 	}
 	var r wire.REJ
@@ -203,12 +205,12 @@ func (x *madExchange) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	c := x.byPeer[peerKey{from, binary.BigEndian.Uint64(r.Info[:]), r.LocalID}]
 	if c != nil && c.port == port {
-		c.post(m)
+		c.enqueueMAD(m)
 	}
 }
 
 // reject refuses a message of a peer without keeping anything.
-func (x *madExchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
+func (x *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
 		r.LocalID = secondID(m)
@@ -222,7 +224,7 @@ func (x *madExchange) reject(port *madPort, to netip.Addr, m *wire.MAD, what wir
 }
 
 // answer sends a message that belongs to no carrier, if the answerLimit allows it.
-func (x *madExchange) answer(port *madPort, to netip.Addr, m *wire.MAD) {
+func (x *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
 	if !x.limit.allow(to, x.clock()) {
 		x.counts.inc(cmAnswerDropped)
 		return
@@ -231,7 +233,7 @@ func (x *madExchange) answer(port *madPort, to netip.Addr, m *wire.MAD) {
 }
 
 // confirm answers a DREQ.
-func (x *madExchange) confirm(port *madPort, to netip.Addr, m *wire.MAD) {
+func (x *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	r := wire.DREP{LocalID: secondID(m), RemoteID: firstID(m)}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
@@ -240,9 +242,9 @@ func (x *madExchange) confirm(port *madPort, to netip.Addr, m *wire.MAD) {
 
 // newID is a communication id that nobody has. It is random, so that it does not
 // come again soon, and can not be guessed.
-func (x *madExchange) newID() uint32 {
+func (x *madMux) newID() uint32 {
 	for {
-		if id := randomUint32(); id != 0 && x.carriers[id] == nil {
+		if id := randomUint32(); id != 0 && x.conns[id] == nil {
 			return id
 		}
 	}
@@ -250,9 +252,9 @@ func (x *madExchange) newID() uint32 {
 
 // gate finds the listener for a request, or nil and whether one listens to the
 // service on another address.
-func (x *madExchange) gate(service wire.ServiceID, to netip.AddrPort) (found *wireGate, elsewhere bool) {
-	gates := x.gates[service]
-	i := slices.IndexFunc(gates, func(g *wireGate) bool { return g.spot.covers(to) })
+func (x *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
+	gates := x.listeners[service]
+	i := slices.IndexFunc(gates, func(g *madListener) bool { return g.addr.covers(to) })
 	if i < 0 {
 		return nil, len(gates) > 0
 	}
@@ -261,28 +263,28 @@ func (x *madExchange) gate(service wire.ServiceID, to netip.AddrPort) (found *wi
 
 // heard: a queue pair was sent something by its peer, who is connected then,
 // whatever became of the message that says so (IBTA vol. 1, 12.9.7.2).
-func (x *madExchange) heard(qpn uint32) {
+func (x *madMux) peerSentData(qpn uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if c := x.byNumber[qpn]; c != nil {
-		c.leave(jobOwn, c.heard)
+	if c := x.byQPN[qpn]; c != nil {
+		c.enqueue(jobOwn, c.peerSentData)
 	}
 }
 
-// flowTerms are the terms of a queue pair: none, where its connection was not made
+// creditFlow are the terms of a queue pair: none, where its connection was not made
 // here.
-func (x *madExchange) flowTerms(qpn uint32) flowTerms {
+func (x *madMux) flowTerms(qpn uint32) creditFlow {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if c := x.byNumber[qpn]; c != nil {
+	if c := x.byQPN[qpn]; c != nil {
 		return c.flow
 	}
-	return flowTerms{}
+	return creditFlow{}
 }
 
 // carries reports whether a queue pair's connection is made on the wire.
-func (x *madExchange) carries(qpn uint32) bool {
+func (x *madMux) overWire(qpn uint32) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.byNumber[qpn] != nil
+	return x.byQPN[qpn] != nil
 }

@@ -43,9 +43,9 @@ func newFloodWorld(t *testing.T) *floodWorld {
 func (f *floodWorld) ask(source netip.Addr) {
 	f.strangers++
 	var m wire.MAD
-	encodeREQ(&m, &requestMsg{
+	encodeREQ(&m, &reqMsg{
 		endpoints: endpoints{netip.AddrPortFrom(source, 40000), f.l.LocalAddr()},
-		side:      side{qpn: uint32(f.strangers)%0xffff00 + 2}, retry: 7, mtu: 3,
+		qpParams:  qpParams{qpn: uint32(f.strangers)%0xffff00 + 2}, retry: 7, mtu: 3,
 	}, 0x1122334455667788, uint32(f.strangers))
 	f.inject(&m, source, serverAddr)
 }
@@ -109,15 +109,15 @@ func heapInUse() int64 {
 }
 
 // kept requires that the server has records of its open connections only.
-func (f *floodWorld) kept(x *madExchange) {
+func (f *floodWorld) kept(x *madMux) {
 	f.t.Helper()
 	n := len(f.open)
-	require.Len(f.t, x.carriers, n)
+	require.Len(f.t, x.conns, n)
 	require.Len(f.t, x.byPeer, n)
 	require.Len(f.t, x.byQP, n)
 	require.LessOrEqual(f.t, len(x.admitted), n)
 	require.LessOrEqual(f.t, len(f.server.tc.timers), n)
-	half := &f.listenerOf(f.l).half
+	half := &f.listenerOf(f.l).halfOpen
 	require.Zero(f.t, half.total+half.leaving+len(half.sources)+len(half.busiest))
 }
 
@@ -128,13 +128,13 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor
 	f := newFloodWorld(t)
-	x := f.server.p.dev.mads
+	x := f.server.p.dev.mux
 	before, peak := heapInUse(), 0
 	flood := func() {
 		for range perTick {
 			f.ask(testSource(f.strangers))
 		}
-		peak = max(peak, len(x.carriers))
+		peak = max(peak, len(x.conns))
 	}
 	for f.strangers < requests {
 		for range 200 {
@@ -165,12 +165,12 @@ func TestWireCMFloodOfSources(t *testing.T) {
 // requests of other clients are not.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodWorld(t)
-	x := f.server.p.dev.mads
+	x := f.server.p.dev.mux
 	flood := func() {
 		for range 10 {
 			f.ask(testSource(f.strangers % 250))
 		}
-		require.LessOrEqual(t, len(x.carriers), defaultHalfOpen+len(f.open)+20)
+		require.LessOrEqual(t, len(x.conns), defaultHalfOpen+len(f.open)+20)
 	}
 	for range 20 {
 		for range 50 {

@@ -19,23 +19,23 @@ import (
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADWorld(t)
 	active, passive := w.connected()
-	var a, p *wireCarrier
-	for _, c := range w.client.p.dev.mads.carriers {
+	var a, p *madConn
+	for _, c := range w.client.p.dev.mux.conns {
 		a = c
 	}
-	for _, c := range w.server.p.dev.mads.carriers {
+	for _, c := range w.server.p.dev.mux.conns {
 		p = c
 	}
-	timeout := wire.REJ{LocalID: a.own, Reason: uint16(cm.RejectTimeout), Rejected: wire.AnsweredOther, InfoLength: 8}
-	binary.BigEndian.PutUint64(timeout.Info[:], w.client.p.dev.mads.guid)
+	timeout := wire.REJ{LocalID: a.ownID, Reason: uint16(cm.RejectTimeout), Rejected: wire.AnsweredOther, InfoLength: 8}
+	binary.BigEndian.PutUint64(timeout.Info[:], w.client.p.dev.mux.guid)
 	var m wire.MAD
 	for _, forged := range []struct {
 		rej      wire.REJ
 		from, to netip.Addr
 	}{
-		{wire.REJ{RemoteID: p.own, Reason: uint16(cm.RejectConsumer)}, clientAddr, serverAddr},
-		{wire.REJ{RemoteID: p.own, LocalID: a.own + 1, Reason: uint16(cm.RejectConsumer)}, clientAddr, serverAddr},
-		{wire.REJ{RemoteID: a.own, Reason: uint16(cm.RejectConsumer)}, serverAddr, clientAddr},
+		{wire.REJ{RemoteID: p.ownID, Reason: uint16(cm.RejectConsumer)}, clientAddr, serverAddr},
+		{wire.REJ{RemoteID: p.ownID, LocalID: a.ownID + 1, Reason: uint16(cm.RejectConsumer)}, clientAddr, serverAddr},
+		{wire.REJ{RemoteID: a.ownID, Reason: uint16(cm.RejectConsumer)}, serverAddr, clientAddr},
 		{timeout, clientAddr, serverAddr},
 	} {
 		forged.rej.Encode(&m, 1)
@@ -45,7 +45,7 @@ func TestWireCMForgedRejects(t *testing.T) {
 		w.server.quiet()
 	}
 	exchange(t, w.client, active.QP(), w.server, passive.QP())
-	(&wire.REJ{RemoteID: p.own, LocalID: a.own, Reason: uint16(cm.RejectConsumer)}).Encode(&m, 1)
+	(&wire.REJ{RemoteID: p.ownID, LocalID: a.ownID, Reason: uint16(cm.RejectConsumer)}).Encode(&m, 1)
 	w.inject(&m, clientAddr, serverAddr)
 	w.want(w.server, cm.Disconnected, passive)
 }

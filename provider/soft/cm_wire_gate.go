@@ -10,67 +10,67 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A wireGate lets requests in that come as datagrams. Those for which there is
+// A madListener lets requests in that come as datagrams. Those for which there is
 // no room are dropped: the peer repeats them.
-type wireGate struct {
-	x        *madExchange
-	ch       *channel // channel of the listener; guarded by the exchange's lock
-	id       *id
-	spot     spot
-	service  wire.ServiceID
-	places   wirePlaces
-	watch    *addressWatch // watch of the addresses of a wildcard; else nil
-	watchErr error         // error because of which later addresses are not noticed, or nil
-	open     bool
-	closed   bool // the gate was closed; guarded by the exchange's lock
+type madListener struct {
+	mux       *madMux
+	ch        *channel // channel of the listener; guarded by the exchange's lock
+	id        *id
+	addr      bindAddr
+	service   wire.ServiceID
+	addrs     madAddrs
+	watch     *addressWatch // watch of the addresses of a wildcard; else nil
+	watchErr  error         // error because of which later addresses are not noticed, or nil
+	accepting bool
+	closed    bool // the gate was closed; guarded by the exchange's lock
 	// waiting has the requests that the channel has not looked at yet. It is guarded by
 	// the exchange's lock.
-	waiting map[*newcomer]struct{}
-	half    halfOpenTable // half-open connections; guarded by the exchange's lock
+	waiting  map[*incomingRequest]struct{}
+	halfOpen halfOpenTable // half-open connections; guarded by the exchange's lock
 }
 
-// openWireGate opens the gate of a listener on the address that it is bound to, or on
+// openMADListener opens the gate of a listener on the address that it is bound to, or on
 // the addresses of all interfaces. An address that can not be served has its error in
 // places.
-func openWireGate(i *id) *wireGate {
+func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
-	g := &wireGate{
-		x: ch.dev.mads, ch: ch, id: i, spot: i.port.spot, open: true,
-		waiting: make(map[*newcomer]struct{}), half: newHalfOpenTable(&ch.dev.cfg),
-		service: wire.NewServiceID(uint16(i.ps), i.port.spot.port),
+	g := &madListener{
+		mux: ch.dev.mux, ch: ch, id: i, addr: i.port.addr, accepting: true,
+		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(&ch.dev.cfg),
+		service: wire.NewServiceID(uint16(i.ps), i.port.addr.port),
 	}
-	if g.spot.wildcard() {
+	if g.addr.wildcard() {
 		g.followAddresses()
 	} else {
-		g.places.add(g, g.spot.addr)
+		g.addrs.add(g, g.addr.addr)
 	}
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	g.x.gates[g.service] = append(g.x.gates[g.service], g)
+	g.mux.mu.Lock()
+	defer g.mux.mu.Unlock()
+	g.mux.listeners[g.service] = append(g.mux.listeners[g.service], g)
 	return g
 }
 
 // admit: see gate.
-func (g *wireGate) admit(yes bool) { g.open = yes }
+func (l *madListener) setAccepting(yes bool) { l.accepting = yes }
 
-func (g *wireGate) move(to *channel) error {
-	if err := g.watch.move(g.ch, to); err != nil {
+func (l *madListener) move(to *channel) error {
+	if err := l.watch.move(l.ch, to); err != nil {
 		return err
 	}
-	ports := g.places.ports()
+	ports := l.addrs.ports()
 	for i, p := range ports {
 		if err := to.watchPort(p); err != nil {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = g.watch.move(to, g.ch) // moves the watch back; g.ch has watched it before
+			_ = l.watch.move(to, l.ch) // moves the watch back; g.ch has watched it before
 			return err
 		}
 	}
-	g.x.mu.Lock()
-	from := g.ch
-	g.ch = to
-	g.x.mu.Unlock()
+	l.mux.mu.Lock()
+	from := l.ch
+	l.ch = to
+	l.mux.mu.Unlock()
 	for _, p := range ports {
 		from.unwatchPort(p)
 	}
@@ -79,35 +79,35 @@ func (g *wireGate) move(to *channel) error {
 
 // close implements gate. It refuses all requests that have arrived and that the
 // application has not fetched (rdma_destroy_id(3)).
-func (g *wireGate) close() {
-	for _, p := range g.places.ports() {
+func (l *madListener) close() {
+	for _, p := range l.addrs.ports() {
 		p.drain()
 	}
-	g.x.mu.Lock()
-	g.closed = true
-	rest := slices.DeleteFunc(g.x.gates[g.service], func(o *wireGate) bool { return o == g })
-	if g.x.gates[g.service] = rest; len(rest) == 0 {
-		delete(g.x.gates, g.service)
+	l.mux.mu.Lock()
+	l.closed = true
+	rest := slices.DeleteFunc(l.mux.listeners[l.service], func(o *madListener) bool { return o == l })
+	if l.mux.listeners[l.service] = rest; len(rest) == 0 {
+		delete(l.mux.listeners, l.service)
 	}
-	for n := range g.waiting {
-		g.x.turnAway(n)
+	for n := range l.waiting {
+		l.mux.refuseWaiting(n)
 	}
-	g.waiting = nil
-	g.x.mu.Unlock()
-	g.watch.close(g.ch)
-	g.places.close(g.ch)
+	l.waiting = nil
+	l.mux.mu.Unlock()
+	l.watch.close(l.ch)
+	l.addrs.close(l.ch)
 }
 
-// turnAway refuses a waiting request. It does nothing if a copy of the request
+// refuseWaiting refuses a waiting request. It does nothing if a copy of the request
 // already has an ID, which outlives the listener, or if the address of the request is
 // not served any more. The caller holds the lock.
-func (x *madExchange) turnAway(n *newcomer) {
+func (x *madMux) refuseWaiting(n *incomingRequest) {
 	if x.known(n) || x.ports[n.port.local] != n.port {
 		return
 	}
 	var out wire.MAD
-	if n.lookup() {
-		encodeSIDRREP(&out, &lookupReplyMsg{status: cm.SIDRReject}, n.answer, n.id)
+	if n.isLookup() {
+		encodeSIDRREP(&out, &sidrRepMsg{status: cm.SIDRReject}, n.answer, n.id)
 	} else {
 		r := wire.REJ{RemoteID: n.id, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
 		r.Encode(&out, n.tid)
@@ -115,27 +115,27 @@ func (x *madExchange) turnAway(n *newcomer) {
 	x.answer(n.port, n.from, &out)
 }
 
-// leave: see wireCarrier.leave.
-func (g *wireGate) leave(job func()) bool {
-	ch := g.ch
-	return ch.inbox.leave(jobRequest, func() {
-		if g.isOn(ch, job) {
+// leave: see madConn.leave.
+func (l *madListener) enqueue(job func()) bool {
+	ch := l.ch
+	return ch.inbox.add(jobRequest, func() {
+		if l.onChannel(ch, job) {
 			job()
 		}
 	})
 }
 
-func (g *wireGate) isOn(ch *channel, job func()) bool {
-	g.x.mu.Lock()
-	defer g.x.mu.Unlock()
-	if g.ch != ch && !g.closed {
-		g.leave(job)
+func (l *madListener) onChannel(ch *channel, job func()) bool {
+	l.mux.mu.Lock()
+	defer l.mux.mu.Unlock()
+	if l.ch != ch && !l.closed {
+		l.enqueue(job)
 	}
-	return g.ch == ch && !g.closed
+	return l.ch == ch && !l.closed
 }
 
 // A newcomer is a request, and whose it is.
-type newcomer struct {
+type incomingRequest struct {
 	port   *madPort
 	from   netip.Addr
 	m      message
@@ -146,59 +146,59 @@ type newcomer struct {
 	answer wire.ServiceID // of a lookup
 }
 
-func (n *newcomer) lookup() bool { return n.m.kind() == kindSIDRREQ }
+func (n *incomingRequest) isLookup() bool { return n.m.kind() == kindSIDRREQ }
 
 // bring passes a request to the channel of the gate, or drops it when there is no
 // room for it now; the peer repeats it. The caller holds the exchange's lock.
-func (g *wireGate) bring(n *newcomer) {
-	_, room := g.half.room(sourceOf(n.from), g.x.clock())
-	if !room || !g.leave(func() { g.enter(n) }) {
-		g.x.counts.inc(cmRequestDropped)
+func (l *madListener) enqueueRequest(n *incomingRequest) {
+	_, room := l.halfOpen.room(sourceOf(n.from), l.mux.clock())
+	if !room || !l.enqueue(func() { l.admitRequest(n) }) {
+		l.mux.counts.inc(cmRequestDropped)
 		return
 	}
-	g.waiting[n] = struct{}{}
+	l.waiting[n] = struct{}{}
 }
 
 // enter makes an ID of a request, unless it is there already.
-func (g *wireGate) enter(n *newcomer) {
-	g.x.mu.Lock()
-	delete(g.waiting, n)
-	known := g.x.known(n)
-	g.x.mu.Unlock()
+func (l *madListener) admitRequest(n *incomingRequest) {
+	l.mux.mu.Lock()
+	delete(l.waiting, n)
+	known := l.mux.known(n)
+	l.mux.mu.Unlock()
 	if known {
 		return
 	}
-	if !g.open && g.id.ps == cm.TCP {
-		g.x.counts.inc(cmRequestDropped)
+	if !l.accepting && l.id.ps == cm.TCP {
+		l.mux.counts.inc(cmRequestDropped)
 		return
 	}
-	port, err := g.x.open(n.port.local, g.ch)
+	port, err := l.mux.open(n.port.local, l.ch)
 	if err != nil {
 		return
 	}
-	c := &wireCarrier{x: g.x, ch: g.ch, port: port, remote: n.from, service: n.answer, gate: g, proof: proof{received: 1}}
+	c := &madConn{mux: l.mux, ch: l.ch, port: port, remote: n.from, service: n.answer, listener: l, addrValidation: addrValidation{received: 1}}
 	c.register()
 	met := true
-	if n.lookup() {
-		c.expectAnswer(n)
+	if n.isLookup() {
+		c.registerLookup(n)
 	} else {
-		met = c.meet(n.guid, n.id, n.qpn)
+		met = c.recordPeer(n.guid, n.id, n.qpn)
 	}
-	if met && c.takePlace() {
-		c.id = g.id.incoming(n.m, c)
+	if met && c.addHalfOpen() {
+		c.id = l.id.incoming(n.m, c)
 	}
 	if c.id == nil {
-		c.drop()
+		c.release()
 	}
 }
 
 // known reports whether a request already has a carrier, because a copy of it was
 // handled before. The caller holds the lock.
-func (x *madExchange) known(n *newcomer) bool {
-	if n.lookup() {
+func (x *madMux) known(n *incomingRequest) bool {
+	if n.isLookup() {
 		return x.lookups[lookupKey{n.from, n.id}] != nil
 	}
 	return x.byPeer[peerKey{n.from, n.guid, n.id}] != nil || x.byQP[peerKey{n.from, n.guid, n.qpn}] != nil
 }
 
-var _ gate = (*wireGate)(nil)
+var _ listener = (*madListener)(nil)

@@ -13,7 +13,7 @@ import (
 // A halfOpen is a connection or lookup whose peer has not yet proven that it receives
 // messages, so that its source address may be forged. The exchange's lock guards it.
 type halfOpen struct {
-	c      *wireCarrier
+	c      *madConn
 	since  time.Time
 	source *halfOpenSource // source in the table; nil if the halfOpen is in no table
 	// The elements of this connection in halfOpenSource.byAge and halfOpenTable.byAge.

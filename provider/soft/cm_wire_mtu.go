@@ -19,50 +19,50 @@ func tellMTU(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most
 
 // refusesMTU reports whether a REJ refuses the path MTU of the request that the
 // carrier has sent.
-func (c *wireCarrier) refusesMTU(r *wire.REJ) bool {
+func (c *madConn) refusesMTU(r *wire.REJ) bool {
 	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.id != nil &&
-		c.id.phase == phaseRequestSent && c.repeat.mad.Attribute() == wire.AttrREQ
+		c.id.phase == phaseRequestSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
-// askSmaller sends another request with a smaller path MTU, if the peer has refused
+// retryWithSmallerMTU sends another request with a smaller path MTU, if the peer has refused
 // the MTU of the request. It reports whether it did. The new MTU is the one in the
 // REJ, or else the next smaller one. The request has a new communication ID, because
 // the peer keeps refusing the old one.
-func (c *wireCarrier) askSmaller(refusal *wire.REJ) bool {
-	if !c.refusesMTU(refusal) || c.id.terms.mtu <= minPathMTU {
+func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
+	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false
 	}
-	mtu := c.id.terms.mtu - 1
+	mtu := c.id.negotiated.mtu - 1
 	if told := verbs.MTU(refusal.Info[0]); refusal.InfoLength == 1 && told >= minPathMTU && told < mtu {
 		mtu = told
 	}
-	c.id.terms.mtu = mtu
+	c.id.negotiated.mtu = mtu
 	var r wire.REQ
-	r.Decode(&c.repeat.mad)
-	c.rename()
-	r.LocalID, r.MTU = c.own, uint8(mtu)
-	c.repeat.stop()
-	r.Encode(&c.repeat.mad, tid(c.own))
-	c.repeat.now()
-	c.repeat.start(askRepeats)
+	r.Decode(&c.retransmit.mad)
+	c.changeID()
+	r.LocalID, r.MTU = c.ownID, uint8(mtu)
+	c.retransmit.stop()
+	r.Encode(&c.retransmit.mad, tid(c.ownID))
+	c.retransmit.sendNow()
+	c.retransmit.start(askRepeats)
 	return true
 }
 
 // rename gives the carrier another communication ID.
-func (c *wireCarrier) rename() {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	delete(c.x.carriers, c.own)
-	c.own = c.x.newID()
-	c.x.carriers[c.own] = c
+func (c *madConn) changeID() {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	delete(c.mux.conns, c.ownID)
+	c.ownID = c.mux.newID()
+	c.mux.conns[c.ownID] = c
 }
 
 // refusal returns the message of a REJ. If the peer refuses every path MTU, the
 // message has the cause.
-func (c *wireCarrier) refusal(r *wire.REJ) *rejectMsg {
+func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	if c.refusesMTU(r) {
-		m.cause = &cm.MTUError{Largest: c.port.mtu, Smallest: c.id.terms.mtu}
+		m.cause = &cm.MTUError{Largest: c.port.mtu, Smallest: c.id.negotiated.mtu}
 	}
 	return m
 }

@@ -10,40 +10,40 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A wirePlace is an address at which a listener takes requests by UDP, or should take
+// A madAddr is an address at which a listener takes requests by UDP, or should take
 // them.
-type wirePlace struct {
+type madAddr struct {
 	addr netip.Addr
 	port *madPort // UDP port of the address; nil if it is not served
 	err  error    // why the address is not served
 }
 
-// wirePlaces are the places of one listener. The lock of its channel guards them.
-type wirePlaces []*wirePlace
+// madAddrs are the places of one listener. The lock of its channel guards them.
+type madAddrs []*madAddr
 
 // add opens an address for a gate. If that fails, it adds the place with its error.
-func (ps *wirePlaces) add(g *wireGate, addr netip.Addr) {
-	p := &wirePlace{addr: addr}
+func (ps *madAddrs) add(g *madListener, addr netip.Addr) {
+	p := &madAddr{addr: addr}
 	p.open(g)
 	*ps = append(*ps, p)
 }
 
 // open tries to open the UDP port of the address.
-func (p *wirePlace) open(g *wireGate) { p.port, p.err = g.x.open(p.addr, g.ch) }
+func (p *madAddr) open(g *madListener) { p.port, p.err = g.mux.open(p.addr, g.ch) }
 
 // set replaces the addresses of the places by addrs. It opens new addresses, retries
 // those that could not be opened before, and closes those that are not in addrs. It
 // reports whether anything has changed.
-func (ps *wirePlaces) set(g *wireGate, addrs []netip.Addr) (changed bool) {
+func (ps *madAddrs) set(g *madListener, addrs []netip.Addr) (changed bool) {
 	for _, p := range *ps {
 		if !slices.Contains(addrs, p.addr) {
 			p.close(g.ch)
 			changed = true
 		}
 	}
-	*ps = slices.DeleteFunc(*ps, func(p *wirePlace) bool { return !slices.Contains(addrs, p.addr) })
+	*ps = slices.DeleteFunc(*ps, func(p *madAddr) bool { return !slices.Contains(addrs, p.addr) })
 	for _, addr := range addrs {
-		i := slices.IndexFunc(*ps, func(p *wirePlace) bool { return p.addr == addr })
+		i := slices.IndexFunc(*ps, func(p *madAddr) bool { return p.addr == addr })
 		switch {
 		case i < 0:
 			ps.add(g, addr)
@@ -56,21 +56,21 @@ func (ps *wirePlaces) set(g *wireGate, addrs []netip.Addr) (changed bool) {
 	return changed
 }
 
-func (p *wirePlace) close(ch *channel) {
+func (p *madAddr) close(ch *channel) {
 	if p.port != nil {
 		p.port.close(ch)
 		p.port = nil
 	}
 }
 
-func (ps wirePlaces) close(ch *channel) {
+func (ps madAddrs) close(ch *channel) {
 	for _, p := range ps {
 		p.close(ch)
 	}
 }
 
 // ports returns the ports of the served places.
-func (ps wirePlaces) ports() (open []*madPort) {
+func (ps madAddrs) ports() (open []*madPort) {
 	for _, p := range ps {
 		if p.port != nil {
 			open = append(open, p.port)
@@ -82,7 +82,7 @@ func (ps wirePlaces) ports() (open []*madPort) {
 // interfaceAddrs returns the interface addresses at which requests to a wildcard may
 // arrive. It leaves out link-local addresses, and also loopback addresses if the
 // device has the local path.
-func (g *wireGate) interfaceAddrs() (addrs []netip.Addr, err error) {
+func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
 		prefix, err := netip.ParsePrefix(a.String())
@@ -90,8 +90,8 @@ func (g *wireGate) interfaceAddrs() (addrs []netip.Addr, err error) {
 			continue
 		}
 		addr := prefix.Addr()
-		local := addr.IsLoopback() && g.ch.dev.cfg.Path != PathWire
-		if !addr.IsLinkLocalUnicast() && !local && g.spot.covers(netip.AddrPortFrom(addr, g.spot.port)) {
+		local := addr.IsLoopback() && l.ch.dev.cfg.Path != PathWire
+		if !addr.IsLinkLocalUnicast() && !local && l.addr.covers(netip.AddrPortFrom(addr, l.addr.port)) {
 			addrs = append(addrs, addr)
 		}
 	}
@@ -99,36 +99,36 @@ func (g *wireGate) interfaceAddrs() (addrs []netip.Addr, err error) {
 }
 
 // followAddresses serves the addresses of the interfaces, now and after each change.
-func (g *wireGate) followAddresses() {
+func (l *madListener) followAddresses() {
 	// The watch begins before the addresses are listed, so that no change is missed.
-	g.watch, g.watchErr = watchAddresses(g.ch, g)
-	addrs, err := g.interfaceAddrs()
+	l.watch, l.watchErr = watchAddresses(l.ch, l)
+	addrs, err := l.interfaceAddrs()
 	if err != nil {
-		g.watchErr = err
+		l.watchErr = err
 	}
-	g.places.set(g, addrs)
+	l.addrs.set(l, addrs)
 }
 
 // addressesChanged opens and closes places. If anything has changed, the application
 // gets AddrChange and can call Serves again.
-func (g *wireGate) addressesChanged() {
-	addrs, err := g.interfaceAddrs()
-	if err == nil && g.places.set(g, addrs) {
-		g.id.raise(cm.TransportEvent{Type: cm.AddrChange})
+func (l *madListener) addressesChanged() {
+	addrs, err := l.interfaceAddrs()
+	if err == nil && l.addrs.set(l, addrs) {
+		l.id.raise(cm.TransportEvent{Type: cm.AddrChange})
 	}
 }
 
 // serves implements gate.
-func (g *wireGate) serves() (served []cm.ServedAddr) {
-	for _, p := range g.places {
-		served = append(served, g.served(p.addr, p.err))
+func (l *madListener) serves() (served []cm.ServedAddr) {
+	for _, p := range l.addrs {
+		served = append(served, l.served(p.addr, p.err))
 	}
-	if g.watchErr != nil {
-		served = append(served, g.served(g.spot.addr, g.watchErr))
+	if l.watchErr != nil {
+		served = append(served, l.served(l.addr.addr, l.watchErr))
 	}
 	return served
 }
 
-func (g *wireGate) served(addr netip.Addr, err error) cm.ServedAddr {
-	return cm.ServedAddr{Path: PathWire.String(), Addr: netip.AddrPortFrom(addr, g.spot.port), Err: err}
+func (l *madListener) served(addr netip.Addr, err error) cm.ServedAddr {
+	return cm.ServedAddr{Path: PathWire.String(), Addr: netip.AddrPortFrom(addr, l.addr.port), Err: err}
 }

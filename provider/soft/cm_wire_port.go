@@ -17,9 +17,9 @@ import (
 type madNetwork interface {
 	// open opens a local address.
 	open(local netip.Addr) (madSocket, error)
-	// openAsking opens a socket for requests from a local address. It returns nil if
+	// openRequests opens a socket for requests from a local address. It returns nil if
 	// requests are sent from the madSocket.
-	openAsking(local netip.Addr) (*askingSocket, error)
+	openRequests(local netip.Addr) (*requestSocket, error)
 }
 
 // A madSocket is one local address. One goroutine at a time.
@@ -84,11 +84,11 @@ func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 // A madPort is a local address that connection management uses.
 type madPort struct {
 	madSocket
-	x      *madExchange
-	local  netip.Addr
-	mtu    verbs.MTU // path MTU of the interface of the address
-	users  int
-	asking atomic.Pointer[askingPort] // nil before the first request; set with the exchange's lock held
+	mux      *madMux
+	local    netip.Addr
+	mtu      verbs.MTU // path MTU of the interface of the address
+	users    int
+	requests atomic.Pointer[requestPort] // nil before the first request; set with the exchange's lock held
 }
 
 // roceOverhead is what rdma_cm takes off the MTU of an interface for the headers
@@ -133,7 +133,7 @@ func (ch *channel) watchPort(p *madPort) error {
 		}
 	}
 	ch.ports[p]++
-	ch.watchAsking(p)
+	ch.watchRequests(p)
 	return nil
 }
 
@@ -145,28 +145,28 @@ func (ch *channel) unwatchPort(p *madPort) {
 	if fd := p.fd(); fd >= 0 {
 		ch.unwatch(fd)
 	}
-	if a := p.asking.Load(); a != nil {
+	if a := p.requests.Load(); a != nil {
 		ch.unwatch(a.socket.fd)
 	}
 }
 
 // readable: see watched.
 func (p *madPort) readable() {
-	p.x.mu.Lock()
-	defer p.x.mu.Unlock()
-	p.madSocket.receive(heldExchange{p.x})
+	p.mux.mu.Lock()
+	defer p.mux.mu.Unlock()
+	p.madSocket.receive(lockedMux{p.mux})
 }
 
 // drain takes the datagrams that have arrived, up to 2,048. With the default of
 // net.core.rmem_max a socket holds fewer.
 func (p *madPort) drain() {
-	p.x.mu.Lock()
-	defer p.x.mu.Unlock()
+	p.mux.mu.Lock()
+	defer p.mux.mu.Unlock()
 	for range drainRounds {
-		if p.madSocket.receive(heldExchange{p.x}) == 0 {
+		if p.madSocket.receive(lockedMux{p.mux}) == 0 {
 			return
 		}
 	}
 }
 
-var _ watched = (*madPort)(nil)
+var _ readableSource = (*madPort)(nil)

@@ -16,25 +16,25 @@ const amplification = 3
 
 // A proof records what an unproven peer has received and sent. It is part of the
 // carrier of a passive side. The exchange's lock guards it.
-type proof struct {
-	half     halfOpen
-	received int  // messages received from the peer
-	sent     int  // messages sent to the peer while it was unproven
-	proven   bool // the peer has proven that it receives messages
-	evicted  bool // the connection was chosen for eviction
+type addrValidation struct {
+	half      halfOpen
+	received  int  // messages received from the peer
+	sent      int  // messages sent to the peer while it was unproven
+	validated bool // the peer has proven that it receives messages
+	evicted   bool // the connection was chosen for eviction
 }
 
 // maySend reports whether a message may be sent to the peer now, such that more
 // further messages are still allowed afterwards.
-func (c *wireCarrier) maySend(more int) bool {
-	return c.gate == nil || c.proven || c.sent+more < amplification*c.received
+func (c *madConn) maySend(more int) bool {
+	return c.listener == nil || c.validated || c.sent+more < amplification*c.received
 }
 
 // mayRepeat reports whether the last message may be repeated without a request from
 // the peer. One message stays reserved for a refusal.
-func (c *wireCarrier) mayRepeat() bool {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
+func (c *madConn) mayRepeat() bool {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
 	return c.maySend(1)
 }
 
@@ -42,24 +42,24 @@ func (c *wireCarrier) mayRepeat() bool {
 // request. Each copy of the request allows this side to repeat its reply. The first
 // times are short, 4.3 s and 17 s: with fewer copies, a connection might not open
 // when replies are lost.
-func (c *wireCarrier) serviceTimeout() uint8 {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	if c.gate == nil || c.proven {
+func (c *madConn) serviceTimeout() uint8 {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if c.listener == nil || c.validated {
 		return serviceTimeout
 	}
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// takePlace adds a new carrier to the half-open connections of its listener, and
+// addHalfOpen adds a new carrier to the half-open connections of its listener, and
 // reports whether there was room for it. It may choose another one for eviction.
-func (c *wireCarrier) takePlace() bool {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	table, source, now := &c.gate.half, sourceOf(c.remote), c.x.clock()
+func (c *madConn) addHalfOpen() bool {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	table, source, now := &c.listener.halfOpen, sourceOf(c.remote), c.mux.clock()
 	victim, room := table.room(source, now)
 	if !room {
-		c.x.counts.inc(cmRequestDropped)
+		c.mux.counts.inc(cmRequestDropped)
 		return false
 	}
 	if victim != nil {
@@ -67,8 +67,8 @@ func (c *wireCarrier) takePlace() bool {
 		table.leaving++
 		old := victim.c
 		old.evicted = true
-		old.leave(jobOwn, old.evict)
-		c.x.counts.inc(cmRequestEvicted)
+		old.enqueue(jobOwn, old.evict)
+		c.mux.counts.inc(cmRequestEvicted)
 	}
 	c.half.c = c
 	table.add(&c.half, source, now)
@@ -78,63 +78,63 @@ func (c *wireCarrier) takePlace() bool {
 // evict ends the connection. It does nothing if the peer or the application has
 // confirmed the connection since it was chosen, or if the connection has ended and
 // the application only has to be told.
-func (c *wireCarrier) evict() {
-	c.x.mu.Lock()
-	proven := c.proven
-	c.x.mu.Unlock()
+func (c *madConn) evict() {
+	c.mux.mu.Lock()
+	proven := c.validated
+	c.mux.mu.Unlock()
 	switch {
 	case c.id == nil:
-		c.drop()
+		c.release()
 	case proven || c.id.phase == phaseLeft || c.id.phase == phaseOver:
-		c.stays()
+		c.cancelEviction()
 	case c.id.phase == phaseEstablished:
 		// The application has confirmed it with Notify.
-		c.prove()
-		c.stays()
+		c.validate()
+		c.cancelEviction()
 	default:
-		c.id.evicted()
+		c.id.requestWithdrawn()
 	}
 }
 
 // stays cancels the eviction.
-func (c *wireCarrier) stays() {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	c.goes()
+func (c *madConn) cancelEviction() {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.evictionDone()
 }
 
 // goes removes the connection from the count of pending evictions. The caller holds
 // the exchange's lock.
-func (c *wireCarrier) goes() {
+func (c *madConn) evictionDone() {
 	if c.evicted {
 		c.evicted = false
-		c.gate.half.leaving--
+		c.listener.halfOpen.leaving--
 	}
 }
 
 // prove records that the peer receives messages.
-func (c *wireCarrier) prove() {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	if c.gate == nil || c.proven || c.closed {
+func (c *madConn) validate() {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	if c.listener == nil || c.validated || c.closed {
 		return
 	}
-	c.proven = true
-	c.gate.half.remove(&c.half)
-	c.x.admitted[sourceOf(c.remote)]++
+	c.validated = true
+	c.listener.halfOpen.remove(&c.half)
+	c.mux.admitted[sourceOf(c.remote)]++
 }
 
-// leavePlace removes the carrier from all counts. The caller holds the exchange's
+// removeHalfOpen removes the carrier from all counts. The caller holds the exchange's
 // lock.
-func (c *wireCarrier) leavePlace() {
-	if c.gate == nil {
+func (c *madConn) removeHalfOpen() {
+	if c.listener == nil {
 		return
 	}
-	c.gate.half.remove(&c.half)
-	c.goes()
-	if source := sourceOf(c.remote); c.proven {
-		if c.x.admitted[source]--; c.x.admitted[source] == 0 {
-			delete(c.x.admitted, source)
+	c.listener.halfOpen.remove(&c.half)
+	c.evictionDone()
+	if source := sourceOf(c.remote); c.validated {
+		if c.mux.admitted[source]--; c.mux.admitted[source] == 0 {
+			delete(c.mux.admitted, source)
 		}
 	}
 }

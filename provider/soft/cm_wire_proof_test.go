@@ -77,7 +77,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	s.accept(passive, nil)
 	var rep wire.REP
 	rep.Decode(&s.heard[len(s.heard)-1])
-	c := s.server.p.dev.mads.carriers[rep.LocalID]
+	c := s.server.p.dev.mux.conns[rep.LocalID]
 	r := s.req(l.LocalAddr().Port())
 	var m wire.MAD
 	for _, rtu := range []wire.RTU{
@@ -86,22 +86,22 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	} {
 		rtu.Encode(&m, 1)
 		s.say(&m)
-		require.False(t, c.proven)
+		require.False(t, c.validated)
 	}
 	(&wire.RTU{LocalID: r.LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
 	s.inject(&m, otherAddr, serverAddr)
 	s.settle()
-	require.False(t, c.proven, "it came from another address")
+	require.False(t, c.validated, "it came from another address")
 	s.server.quiet()
 	s.say(&m)
 	s.server.want(cm.Established, passive)
-	require.True(t, c.proven)
-	require.Zero(t, c.gate.half.total)
+	require.True(t, c.validated)
+	require.Zero(t, c.listener.halfOpen.total)
 	require.Equal(t, map[string]int{clientAddr.String(): 1}, admitted(s.server))
 	s.server.end(passive)
 	s.server.tc.mu.Lock()
 	for c := range s.server.tc.orphans {
-		c.drop()
+		c.release()
 	}
 	s.server.tc.unlock()
 	require.Empty(t, admitted(s.server))
@@ -109,7 +109,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 
 func admitted(p *party) map[string]int {
 	all := make(map[string]int)
-	for source, n := range p.p.dev.mads.admitted {
+	for source, n := range p.p.dev.mux.admitted {
 		all[source.String()] = n
 	}
 	return all
@@ -124,21 +124,21 @@ func TestWireCMDataNeedsItsNumber(t *testing.T) {
 	passive, _ := w.request(l)
 	w.accept(passive, nil)
 	w.want(w.client, cm.Established, active)
-	link := passive.QP().(*qp).path.(*wireLink)
+	link := passive.QP().(*qp).path.(*rcConn)
 	b := make([]byte, wire.MaxPacket)
 	say := func(num uint32) {
 		p := wire.Build(b, wire.WriteOnly, 0)
 		p.BTH().SetDestQP(passive.QP().Num())
 		p.BTH().SetPSN(number(link.base, link.expect+uint64(num)))
 		link.q.shard.enter()
-		link.receive(p, &arrival{from: clientAddr, to: serverAddr})
+		link.receive(p, &ipHeader{from: clientAddr, to: serverAddr})
 		link.q.shard.leave()
 		w.drive()
 	}
 	for num := uint32(1); num < 1<<23; num *= 2 {
 		say(num)
 		say(1<<24 - num)
-		require.False(t, link.heard)
+		require.False(t, link.peerSent)
 		require.True(t, w.server.tc.queue.empty())
 	}
 	say(0)
@@ -154,8 +154,8 @@ func TestWireCMEvicts(t *testing.T) {
 	s.accept(accepted, nil)
 	fetched := s.asked(l, 1)
 	s.ask(s.another(l, 2)) // the application does not fetch this request
-	x := s.server.p.dev.mads
-	require.Len(t, x.carriers, 3)
+	x := s.server.p.dev.mux
+	require.Len(t, x.conns, 3)
 
 	other := otherAddr
 	askOther := func() {
@@ -172,7 +172,7 @@ func TestWireCMEvicts(t *testing.T) {
 	var rej wire.REJ
 	rej.Decode(&s.heard[0])
 	require.Equal(t, cm.RejectNoResources, cm.RejectReason(rej.Reason))
-	require.Len(t, x.carriers, 3)
+	require.Len(t, x.conns, 3)
 	require.Equal(t, verbs.StateError, accepted.QP().State())
 	queued := func() (n int) {
 		for _, ev := range s.server.tc.queue.events {
@@ -189,7 +189,7 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Empty(t, s.heard)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
 	askOther()
-	require.Len(t, x.carriers, 3)
+	require.Len(t, x.conns, 3)
 	require.Equal(t, 3, queued())
 	ev := s.server.next()
 	for ev.Type == cm.ConnectRequest {
@@ -201,7 +201,7 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Same(t, accepted, ev.ID)
 	require.NoError(t, ev.Ack())
 	require.Equal(t, uint64(3), s.counter(cmRequestEvicted))
-	require.Zero(t, s.listenerOf(l).half.leaving)
+	require.Zero(t, s.listenerOf(l).halfOpen.leaving)
 }
 
 // A withdrawn request counts as half-open until the application closes the ID. When
@@ -210,7 +210,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
 	l := s.listen(cm.TCP, 0)
-	x := s.server.p.dev.mads
+	x := s.server.p.dev.mux
 	told := 0
 	for n := range uint32(requests) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
@@ -234,18 +234,18 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		var m wire.MAD
 		back.Encode(&m, 1)
 		s.say(&m)
-		require.LessOrEqual(t, len(x.carriers), most)
-		require.Equal(t, len(x.carriers), s.listenerOf(l).half.total)
+		require.LessOrEqual(t, len(x.conns), most)
+		require.Equal(t, len(x.conns), s.listenerOf(l).halfOpen.total)
 	}
 	require.Equal(t, requests-most, told)
 }
 
-func (w *madWorld) counter(id counterID) uint64 { return w.server.p.dev.mads.counts[id].Load() }
+func (w *madWorld) counter(id counterID) uint64 { return w.server.p.dev.mux.counts[id].Load() }
 
 // listenerOf returns the gate of a listener of the server.
-func (w *madWorld) listenerOf(l *cm.ID) *wireGate {
-	x := w.server.p.dev.mads
-	return x.gates[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
+func (w *madWorld) listenerOf(l *cm.ID) *madListener {
+	x := w.server.p.dev.mux
+	return x.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
 // A source with MaxConnsPerAddress connections gets no more until one has ended.
@@ -286,20 +286,20 @@ func TestWireCMRefusedCopy(t *testing.T) {
 	s.server.end(passive)
 	require.Equal(t, []wire.MAD{first}, s.ask(s.another(l, 0)))
 	s.server.quiet()
-	require.Empty(t, s.server.p.dev.mads.carriers)
+	require.Empty(t, s.server.p.dev.mux.conns)
 
-	for n := range uint32(10 * refusedPerPlace * refusedPlaces) { // these replace the first request
+	for n := range uint32(10 * refusedPerPlace * refusedBuckets) { // these replace the first request
 		other := s.asked(l, n+1)
 		require.NoError(t, other.Reject(nil))
 		s.server.end(other)
 	}
 	kept := 0
-	for i := range s.server.p.dev.mads.refused.places {
-		kept += len(s.server.p.dev.mads.refused.places[i].requests)
+	for i := range s.server.p.dev.mux.refused.buckets {
+		kept += len(s.server.p.dev.mux.refused.buckets[i].requests)
 	}
 	require.Equal(t, refusedPerPlace, kept, "one source has one place")
 	s.clock.now = s.clock.now.Add(2 * requestTimeout)
-	require.Empty(t, s.ask(s.another(l, 10*refusedPerPlace*refusedPlaces)), "it does not remember for ever")
+	require.Empty(t, s.ask(s.another(l, 10*refusedPerPlace*refusedBuckets)), "it does not remember for ever")
 	s.server.request(l)
 }
 

@@ -16,17 +16,17 @@ import (
 // The memory is bounded. Sources with the same hash share a place with a few
 // requests, so a flood from one source affects few other sources.
 type refusedRequests struct {
-	seed   maphash.Seed
-	places [refusedPlaces]refusedPlace
+	seed    maphash.Seed
+	buckets [refusedBuckets]refusedBucket
 }
 
 // The numbers are arbitrary: at most 512 answers of 256 bytes.
 const (
-	refusedPlaces   = 64
+	refusedBuckets  = 64
 	refusedPerPlace = 8
 )
 
-type refusedPlace struct {
+type refusedBucket struct {
 	requests []refusedRequest
 	next     int // index of the request to be replaced when the place is full
 }
@@ -39,14 +39,14 @@ type refusedRequest struct {
 
 func newRefusedRequests() *refusedRequests { return &refusedRequests{seed: maphash.MakeSeed()} }
 
-func (r *refusedRequests) place(key peerKey) *refusedPlace {
-	return &r.places[hashSource(r.seed, key.from)%refusedPlaces]
+func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
+	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
 // add remembers a request by the peer's communication ID, for as long as a peer
 // repeats a request.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
-	p := r.place(key)
+	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}
 	if len(p.requests) < refusedPerPlace {
 		p.requests = append(p.requests, refused)
@@ -58,7 +58,7 @@ func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 
 // answer returns the answer to a remembered request, or nil.
 func (r *refusedRequests) answer(key peerKey, now time.Time) *wire.MAD {
-	p := r.place(key)
+	p := r.bucket(key)
 	for i := range p.requests {
 		if q := &p.requests[i]; q.key == key && now.Before(q.until) {
 			return &q.answer

@@ -34,78 +34,78 @@ const (
 // A repeater has the last message of a carrier. Started, it sends that again and
 // again, until it is stopped.
 // The lock of the carrier's channel covers it.
-type repeater struct {
-	c     *wireCarrier
-	mad   wire.MAD
-	after time.Duration // until the next time
-	left  int           // times; negative: without end
-	asks  int           // how many of the next intervals are at most askRepeat
-	timer deadline
+type retransmitter struct {
+	c        *madConn
+	mad      wire.MAD
+	interval time.Duration // until the next time
+	left     int           // times; negative: without end
+	fastLeft int           // how many of the next intervals are at most askRepeat
+	timer    deadline
 }
 
-func (r *repeater) init(c *wireCarrier) {
+func (r *retransmitter) init(c *madConn) {
 	r.c = c
 	r.timer.fire = func(time.Time) { r.fire() }
 }
 
-func (r *repeater) running() bool { return r.timer.index > 0 }
+func (r *retransmitter) running() bool { return r.timer.index > 0 }
 
 // start begins to repeat the message, the next asks times at intervals of at most
 // askRepeat.
-func (r *repeater) start(asks int) {
-	r.after, r.left, r.asks = firstRepeat, -1, asks
-	r.wait(r.after)
+func (r *retransmitter) start(asks int) {
+	r.interval, r.left, r.fastLeft = firstRepeat, -1, asks
+	r.wait(r.interval)
 }
 
 // startReady begins to repeat an RTU, readyRepeats times.
-func (r *repeater) startReady() {
+func (r *retransmitter) startReady() {
 	r.start(0)
 	r.left = readyRepeats
 }
 
-// goOn continues the repetition after mayRepeat has stopped it, because the peer has
+// resume continues the repetition after mayRepeat has stopped it, because the peer has
 // sent another message.
-func (r *repeater) goOn() {
+func (r *retransmitter) resume() {
 	if !r.running() {
-		r.wait(r.after)
+		r.wait(r.interval)
 	}
 }
 
 // wait puts the next time off.
-func (r *repeater) wait(d time.Duration) {
+func (r *retransmitter) wait(d time.Duration) {
 	ch := r.c.ch
 	ch.timers.start(&r.timer, ch.clock().Add(d))
 }
 
-func (r *repeater) stop() { r.c.ch.timers.stop(&r.timer) }
+func (r *retransmitter) stop() { r.c.ch.timers.stop(&r.timer) }
 
-func (r *repeater) fire() {
+func (r *retransmitter) fire() {
 	if r.left == 0 {
 		if r.c.id == nil {
-			r.c.drop()
+			r.c.release()
 		}
 		return
 	}
 	if !r.c.mayRepeat() {
 		if r.c.id == nil {
 			// Without an ID nothing starts the repeater again.
-			r.c.drop()
+			r.c.release()
 		}
-		return // the repeater stops until goOn is called
+		return // the repeater stops until resume is called
 	}
 	r.left--
-	r.now()
+	r.sendNow()
 	most := lastRepeat
-	if r.asks > 0 {
-		r.asks--
+	if r.fastLeft > 0 {
+		r.fastLeft--
 		most = askRepeat
 	}
-	r.after = min(2*r.after, most)
-	r.wait(r.after)
+	r.interval = min(2*r.interval, most)
+	r.wait(r.interval)
 }
 
 // now sends the message.
-func (r *repeater) now() { r.c.transmit(&r.mad) }
+func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 
 // codeTime is the time that a code of five bits stands for: 4.096 µs * 2^c (IBTA
 // vol. 1, 12.6.5).

@@ -11,12 +11,12 @@ import (
 
 // onREQ finds the listener for a connection request, which may be repeated, or
 // one of a peer that has forgotten an older one.
-func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
 	key := peerKey{from, r.CAGUID, r.LocalID}
 	if c := x.byPeer[key]; c != nil {
-		c.copyCame()
+		c.duplicateREQ()
 		return
 	}
 	if refusal := x.refused.answer(key, x.clock()); refusal != nil {
@@ -33,15 +33,15 @@ func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 			// The peer uses the queue pair for another connection by now (IBTA vol. 1,
 			// 12.9.8.3.1). Its request is refused, and succeeds when the old connection has
 			// ended.
-			old.leave(jobRequest, old.stale)
+			old.enqueue(jobRequest, old.stale)
 			reason = cm.RejectStale
 		}
 	}
-	var g *wireGate
+	var g *madListener
 	if reason == 0 {
-		g, reason = x.listener(r.ServiceID, m.dst)
+		g, reason = x.acceptingListener(r.ServiceID, m.dst)
 	}
-	if reason == 0 && x.admitted[sourceOf(from)] >= x.mostAdmitted {
+	if reason == 0 && x.admitted[sourceOf(from)] >= x.maxAdmitted {
 		x.counts.inc(cmAddressFull)
 		reason = cm.RejectNoResources
 	}
@@ -52,12 +52,12 @@ func (x *madExchange) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		x.reject(port, from, mad, wire.AnsweredREQ, reason)
 		return
 	}
-	g.bring(&newcomer{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
+	g.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
 }
 
 // listener finds who listens, or says why a request is refused.
-func (x *madExchange) listener(service wire.ServiceID, to netip.AddrPort) (*wireGate, cm.RejectReason) {
-	g, elsewhere := x.gate(service, to)
+func (x *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
+	g, elsewhere := x.listenerFor(service, to)
 	switch {
 	case g != nil:
 		return g, 0
@@ -67,25 +67,25 @@ func (x *madExchange) listener(service wire.ServiceID, to netip.AddrPort) (*wire
 	return nil, cm.RejectInvalidServiceID
 }
 
-// copyCame counts a copy of a request. A copy allows more answers; see maySend.
-func (c *wireCarrier) copyCame() {
+// duplicateREQ counts a copy of a request. A copy allows more answers; see maySend.
+func (c *madConn) duplicateREQ() {
 	c.received++
-	c.leave(jobRequest, c.askedAgain)
+	c.enqueue(jobRequest, c.answerDuplicate)
 }
 
-// askedAgain: the peer repeats its request.
-func (c *wireCarrier) askedAgain() {
+// answerDuplicate: the peer repeats its request.
+func (c *madConn) answerDuplicate() {
 	if c.id == nil || c.id.active {
 		return
 	}
-	switch attr := c.repeat.mad.Attribute(); {
+	switch attr := c.retransmit.mad.Attribute(); {
 	case c.id.phase == phaseRequested && c.id.ps == cm.TCP:
-		c.askForTime(wire.AnsweredREQ)
+		c.sendMRA(wire.AnsweredREQ)
 	case c.id.phase == phaseReplySent:
-		c.repeat.now()
-		c.repeat.goOn()
+		c.retransmit.sendNow()
+		c.retransmit.resume()
 	case attr == wire.AttrREJ, attr == wire.AttrSIDRREP:
-		c.repeat.now()
+		c.retransmit.sendNow()
 	}
 }
 
@@ -93,29 +93,29 @@ func (c *wireCarrier) askedAgain() {
 // connection came from the peer's address. On the wire nothing else distinguishes two
 // programs at one address, so a host that can send from an address can end its
 // connections.
-func (c *wireCarrier) stale() {
+func (c *madConn) stale() {
 	switch {
 	case c.id == nil:
 		// The peer would not answer a DREQ.
-		c.drop()
-	case !c.muted:
-		c.id.forgotten()
+		c.release()
+	case !c.deliveryStopped:
+		c.id.connectionStale()
 	}
 }
 
 // onSIDRREQ finds the listener for a lookup.
-func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+func (x *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.SIDRREQ
 	r.Decode(mad)
 	if c := x.lookups[lookupKey{from, r.RequestID}]; c != nil {
-		c.copyCame()
+		c.duplicateREQ()
 		return
 	}
 	m, status := parseSIDRREQ(&r, from, port.local)
-	var g *wireGate
+	var g *madListener
 	if status == cm.SIDROK {
 		var elsewhere bool
-		if g, elsewhere = x.gate(r.ServiceID, m.dst); elsewhere {
+		if g, elsewhere = x.listenerFor(r.ServiceID, m.dst); elsewhere {
 			status = cm.SIDRReject
 		} else if g == nil {
 			status = cm.SIDRUnsupported
@@ -123,17 +123,17 @@ func (x *madExchange) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	if status != cm.SIDROK {
 		var out wire.MAD
-		encodeSIDRREP(&out, &lookupReplyMsg{status: status}, r.ServiceID, r.RequestID)
+		encodeSIDRREP(&out, &sidrRepMsg{status: status}, r.ServiceID, r.RequestID)
 		x.answer(port, from, &out)
 		return
 	}
-	g.bring(&newcomer{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
+	g.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
 }
 
-// expectAnswer remembers a lookup until the carrier ends.
-func (c *wireCarrier) expectAnswer(n *newcomer) {
-	c.x.mu.Lock()
-	defer c.x.mu.Unlock()
-	c.peer = n.id
-	c.x.lookups[lookupKey{n.from, n.id}] = c
+// registerLookup remembers a lookup until the carrier ends.
+func (c *madConn) registerLookup(n *incomingRequest) {
+	c.mux.mu.Lock()
+	defer c.mux.mu.Unlock()
+	c.peerID = n.id
+	c.mux.lookups[lookupKey{n.from, n.id}] = c
 }

@@ -49,9 +49,9 @@ func (s *stranger) req(port uint16) *wire.REQ { return s.reqFrom(clientAddr, por
 // reqFrom returns a valid request from an address.
 func (s *stranger) reqFrom(from netip.Addr, port uint16) *wire.REQ {
 	var m wire.MAD
-	encodeREQ(&m, &requestMsg{
+	encodeREQ(&m, &reqMsg{
 		endpoints: endpoints{netip.AddrPortFrom(from, 40000), netip.AddrPortFrom(serverAddr, port)},
-		side:      side{qpn: 0x123, psn: 0xabcdef, resources: 4, depth: 5, rnrRetry: 6},
+		qpParams:  qpParams{qpn: 0x123, psn: 0xabcdef, responderResources: 4, initiatorDepth: 5, rnrRetry: 6},
 		retry:     7, mtu: verbs.MTU1024, ackTimeout: 19,
 	}, 0x1122334455667788, 0x99aabbcc)
 	var r wire.REQ
@@ -111,7 +111,7 @@ func TestWireCMRefusals(t *testing.T) {
 			s.server.quiet()
 		})
 	}
-	require.Empty(t, s.server.p.dev.mads.carriers, "nothing is kept of what is refused")
+	require.Empty(t, s.server.p.dev.mux.conns, "nothing is kept of what is refused")
 }
 
 // On a port that somebody listens on at another address, the kernel answers as
@@ -130,7 +130,7 @@ func TestWireCMListensElsewhere(t *testing.T) {
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newStranger(t)
 	l := s.listen(cm.TCP, 0)
-	s.server.p.dev.mads.ports[serverAddr].mtu = verbs.MTU512
+	s.server.p.dev.mux.ports[serverAddr].mtu = verbs.MTU512
 	answers := s.ask(s.req(l.LocalAddr().Port()))
 	s.requireREJ(answers, cm.RejectInvalidMTU)
 	var r wire.REJ
@@ -313,8 +313,8 @@ func TestWireCMFlood(t *testing.T) {
 			s.settle()
 		}
 	}
-	x := s.server.p.dev.mads
-	require.Len(t, x.carriers, backlog)
+	x := s.server.p.dev.mux
+	require.Len(t, x.conns, backlog)
 	require.Len(t, x.byPeer, backlog)
 	require.Len(t, x.byQP, backlog)
 	require.LessOrEqual(t, len(s.server.tc.inbox.jobs[jobRequest]), maxJobs)
@@ -326,7 +326,7 @@ func TestWireCMFlood(t *testing.T) {
 		require.NoError(t, passive.Close())
 	}
 	s.server.quiet()
-	require.Empty(t, x.carriers)
+	require.Empty(t, x.conns)
 	require.Empty(t, x.byPeer)
 	require.Empty(t, x.byQP)
 	require.Empty(t, s.ask(s.req(l.LocalAddr().Port())))

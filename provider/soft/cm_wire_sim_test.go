@@ -46,9 +46,9 @@ func newMADWorld(t *testing.T, change ...func(*Config)) *madWorld {
 	}
 	w.client, w.server = openParty(t, cfg), openParty(t, cfg)
 	for _, s := range []*party{w.client, w.server} {
-		s.p.dev.mads.network = &simMADs{w, s.p.dev.udp}
+		s.p.dev.mux.network = &simMADs{w, s.p.dev.udp}
 		s.tc.clock = func() time.Time { return w.clock.now }
-		s.p.dev.mads.clock = s.tc.clock
+		s.p.dev.mux.clock = s.tc.clock
 	}
 	t.Cleanup(func() {
 		// When the IDs have gone, until they have told each other.
@@ -79,8 +79,8 @@ func (n *simMADs) open(local netip.Addr) (madSocket, error) {
 	return &simSocket{n.w, port}, err
 }
 
-// openAsking returns nil, because the simulated network has no ICMP errors.
-func (n *simMADs) openAsking(netip.Addr) (*askingSocket, error) { return nil, nil }
+// openRequests returns nil, because the simulated network has no ICMP errors.
+func (n *simMADs) openRequests(netip.Addr) (*requestSocket, error) { return nil, nil }
 
 type simSocket struct {
 	w    *madWorld
@@ -131,7 +131,7 @@ func (w *madWorld) inject(m *wire.MAD, from, to netip.Addr) {
 		at = w.server
 	}
 	b := make([]byte, madRoom)
-	at.p.dev.mads.receive(madPacket(b, m, 0), &arrival{from: from, to: to})
+	at.p.dev.mux.receive(madPacket(b, m, 0), &ipHeader{from: from, to: to})
 }
 
 // settle lets everything happen that does without the passing of time.

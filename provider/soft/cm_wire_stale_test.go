@@ -152,18 +152,18 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADWorld(t)
 	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
-	x := w.client.p.dev.mads
-	connect := func(to netip.Addr) (*cm.ID, *wireCarrier) {
+	x := w.client.p.dev.mux
+	connect := func(to netip.Addr) (*cm.ID, *madConn) {
 		id := w.connecting(cm.TCP, netip.AddrPortFrom(to, 7), nil)
-		for _, c := range x.carriers {
-			if c.remote == to && c.peer == 0 {
+		for _, c := range x.conns {
+			if c.remote == to && c.peerID == 0 {
 				return id, c
 			}
 		}
 		return nil, nil
 	}
-	reply := func(c *wireCarrier, id, qpn uint32) {
-		rep := wire.REP{LocalID: id, RemoteID: c.own, CAGUID: 7, QPN: qpn}
+	reply := func(c *madConn, id, qpn uint32) {
+		rep := wire.REP{LocalID: id, RemoteID: c.ownID, CAGUID: 7, QPN: qpn}
 		var m wire.MAD
 		rep.Encode(&m, 1)
 		w.inject(&m, c.remote, clientAddr)

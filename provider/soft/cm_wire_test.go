@@ -239,7 +239,7 @@ func TestWireCMTypeOfService(t *testing.T) {
 		attr, err := id.QP().Query()
 		require.NoError(t, err)
 		require.EqualValues(t, tos, attr.AH.TrafficClass)
-		require.EqualValues(t, tos, id.QP().(*qp).path.(*wireLink).to.trafficClass)
+		require.EqualValues(t, tos, id.QP().(*qp).path.(*rcConn).to.trafficClass)
 	}
 	exchange(t, w.client, active.QP(), w.server, passive.QP())
 	w.disconnected(active, passive)
@@ -286,7 +286,7 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	require.Equal(t, []netip.Addr{clientAddr}, w.client.p.dev.udp.addrs())
 	require.NoError(t, other.Close())
 	require.Empty(t, tc.orphans)
-	require.Empty(t, w.client.p.dev.mads.carriers)
+	require.Empty(t, w.client.p.dev.mux.conns)
 	require.Empty(t, w.client.p.dev.udp.addrs(), "the UDP port is free")
 	w.quiet()
 	w.server.end(passive)

@@ -117,7 +117,7 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 		if c.fd >= 0 {
 			drainEventfd(c.fd)
 		} else {
-			s.look()
+			s.handleReady()
 			s.drive()
 		}
 	}

@@ -106,7 +106,7 @@ func (c *counters) failed(status verbs.Status) {
 	}
 }
 
-// notReady counts a message that found no buffer, to which the answer is an RNR NAK.
+// onRNR counts a message that found no buffer, to which the answer is an RNR NAK.
 func (c *counters) notReady() {
 	c.inc(outOfBuffer)
 	c.inc(sendRNRErr)

@@ -187,8 +187,8 @@ func TestCountersOfTheLocalPath(t *testing.T) {
 // A taker is a queue pair that takes all that it gets.
 type taker struct{ got int }
 
-func (e *taker) receive(wire.Packet, *arrival) { e.got++ }
-func (e *taker) work() bool                    { return true }
+func (e *taker) receive(wire.Packet, *ipHeader) { e.got++ }
+func (e *taker) work() bool                     { return true }
 
 // A counterRig is a shard with a socket, and a stranger who sends to it.
 type counterRig struct {
@@ -228,7 +228,7 @@ func (c *counterRig) packet(qpn uint32) []byte {
 func (c *counterRig) throw(datagrams ...[]byte) {
 	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.way.local.As4()}
 	for _, b := range datagrams {
-		require.NoError(c.t, unix.Sendto(c.send.all.fd, b, 0, &to))
+		require.NoError(c.t, unix.Sendto(c.send.shared.fd, b, 0, &to))
 	}
 }
 

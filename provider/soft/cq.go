@@ -38,12 +38,12 @@ type cq struct {
 // until the completion is polled (IBTA vol. 1, 10.8.5.1), so that a CQ with room
 // for all places of its queues is never overrun.
 type cqe struct {
-	wc   verbs.WC
-	from *places // places of the work queue that the completion occupies
+	wc    verbs.WC
+	space *cqSpace // places of the work queue that the completion occupies
 }
 
 // places counts the places of a work queue that are occupied by waiting completions.
-type places struct {
+type cqSpace struct {
 	held uint32
 	// gone is true once the queue pair is destroyed. Its waiting completions are then
 	// skipped, because nobody can use them. A connection that ends before it was used,
@@ -161,7 +161,7 @@ func copyWC(to, from *verbs.WC) {
 // push adds a completion. It occupies a place in from until it is polled. solicited
 // is true for a receive with the solicited event bit; a failed completion always
 // counts as solicited (IBTA vol. 1, 11.4.2.2).
-func (c *cq) push(wc *verbs.WC, from *places, solicited bool) {
+func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch {
 	case c.taken < len(c.dst) && c.head == c.tail:
 		copyWC(&c.dst[c.taken], wc)
@@ -173,7 +173,7 @@ func (c *cq) push(wc *verbs.WC, from *places, solicited bool) {
 		}
 		e := &c.ring[c.tail&uint32(len(c.ring)-1)]
 		copyWC(&e.wc, wc)
-		e.from = from
+		e.space = from
 		c.tail++
 	default:
 		c.overflow()
@@ -232,12 +232,12 @@ func (c *cq) driveIsDue() bool {
 func (c *cq) drain(dst []verbs.WC) (n int) {
 	for ; n < len(dst) && c.head != c.tail; c.head++ {
 		e := &c.ring[c.head&uint32(len(c.ring)-1)]
-		if !e.from.gone {
+		if !e.space.gone {
 			copyWC(&dst[n], &e.wc)
 			n++
 		}
-		e.from.held--
-		e.from = nil // the garbage collector can free a closed queue pair
+		e.space.held--
+		e.space = nil // the garbage collector can free a closed queue pair
 	}
 	return n
 }

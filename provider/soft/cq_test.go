@@ -84,7 +84,7 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*firstCQEs + 1
 	c := &cq{depth: depth, room: depth}
 	c.resize(firstCQEs)
-	pushed, polled, from := uint64(0), uint64(0), places{}
+	pushed, polled, from := uint64(0), uint64(0), cqSpace{}
 	push := func(n int) {
 		for range n {
 			from.held++

@@ -34,17 +34,17 @@ const (
 	datagramHops   = 64 // the hop limit that receivers are told
 )
 
-// datagramPort is the local path of a UD queue pair. It belongs to the shard.
-type datagramPort struct {
+// udLocal is the local path of a UD queue pair. It belongs to the shard.
+type udLocal struct {
 	q        *qp
 	listener int
 	out      []byte
 	in       []byte
 
-	dests       map[uint32]*datagramDest // connections to other queue pairs, by queue pair number
-	sources     map[int]*datagramSource  // connections from other queue pairs, by descriptor
-	uses        uint64                   // number of sends and receives so far; see lastUse
-	acceptTimer timer                    // runs while no descriptor is free to accept a connection
+	dests       map[uint32]*udLocalDest // connections to other queue pairs, by queue pair number
+	sources     map[int]*udLocalSource  // connections from other queue pairs, by descriptor
+	uses        uint64                  // number of sends and receives so far; see lastUse
+	acceptTimer timer                   // runs while no descriptor is free to accept a connection
 
 	attached, closed bool
 }
@@ -55,12 +55,12 @@ const datagramName = "@rdmaloop/1/qp/" // '@' stands for the NUL of an abstract 
 // exceeds it tries again later. The number is arbitrary.
 const datagramBacklog = 128
 
-func datagramSpot(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
+func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
 
-// newDatagramPort binds the name of a queue pair number. It fails if another queue
+// newUDLocal binds the name of a queue pair number. It fails if another queue
 // pair of this host has the number.
-func newDatagramPort(q *qp, num uint32) (*datagramPort, error) {
-	fd, err := bindSocket(datagramSpot(num))
+func newUDLocal(q *qp, num uint32) (*udLocal, error) {
+	fd, err := bindSocket(datagramBindAddr(num))
 	if err != nil {
 		return nil, fmt.Errorf("queue pair number %#x: %w", num, err)
 	}
@@ -68,67 +68,67 @@ func newDatagramPort(q *qp, num uint32) (*datagramPort, error) {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	p := &datagramPort{
+	p := &udLocal{
 		q: q, listener: fd,
 		out: make([]byte, datagramHeader+datagramMTU), in: make([]byte, datagramHeader+datagramMTU+1),
-		dests: make(map[uint32]*datagramDest), sources: make(map[int]*datagramSource),
+		dests: make(map[uint32]*udLocalDest), sources: make(map[int]*udLocalSource),
 	}
 	p.acceptTimer.init(q.shard, p.acceptAgain)
 	return p, nil
 }
 
 // attach lets the shard take what arrives.
-func (p *datagramPort) attach() error {
-	if err := p.q.shard.watch(p.listener, unix.EPOLLIN, p); err != nil {
+func (u *udLocal) attach() error {
+	if err := u.q.shard.watch(u.listener, unix.EPOLLIN, u); err != nil {
 		return err
 	}
-	p.q.shard.datagrams++
-	p.q.dev.spare.keep()
-	p.attached = true
+	u.q.shard.datagrams++
+	u.q.dev.spare.keep()
+	u.attached = true
 	return nil
 }
 
 // detach closes all sockets. It drops and counts datagrams that wait to be sent, and
 // arrived datagrams that were not read.
-func (p *datagramPort) detach() {
-	if p.closed {
+func (u *udLocal) detach() {
+	if u.closed {
 		return
 	}
-	p.closed = true
-	p.clear()
-	if p.attached {
-		_ = unix.Shutdown(p.listener, unix.SHUT_RD) // no further connection can arrive
-		for p.accept() {
+	u.closed = true
+	u.clear()
+	if u.attached {
+		_ = unix.Shutdown(u.listener, unix.SHUT_RD) // no further connection can arrive
+		for u.accept() {
 		}
-		p.q.shard.unwatch(p.listener)
-		p.q.shard.datagrams--
-		p.q.dev.spare.drop()
+		u.q.shard.unwatch(u.listener)
+		u.q.shard.datagrams--
+		u.q.dev.spare.drop()
 	}
-	p.acceptTimer.stop()
-	for _, src := range p.sources {
+	u.acceptTimer.stop()
+	for _, src := range u.sources {
 		src.finish()
 	}
-	_ = unix.Close(p.listener)
+	_ = unix.Close(u.listener)
 }
 
 // clear drops and counts the datagrams that wait to be sent.
-func (p *datagramPort) clear() {
-	for _, d := range p.dests {
+func (u *udLocal) clear() {
+	for _, d := range u.dests {
 		d.remove()
 	}
 }
 
 // drop counts datagrams that were completed, or will be, and are not sent.
-func (p *datagramPort) drop(n uint64) { p.q.shard.counts.add(datagramUnsent, n) }
+func (u *udLocal) drop(n uint64) { u.q.shard.counts.add(datagramUnsent, n) }
 
 // sendOne sends a datagram, or queues it until the receiver's socket has room. It
 // drops and counts the datagram if there is no such receiver or the queue is full:
 // the sender of a datagram does not learn whether it arrives.
-func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
-	b := p.out[:datagramHeader+int(w.total)]
+func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
+	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
 	binary.BigEndian.PutUint32(b, w.toQKey)
-	binary.BigEndian.PutUint32(b[4:], p.q.num)
+	binary.BigEndian.PutUint32(b[4:], u.q.num)
 	if w.op == verbs.OpSendImm {
 		b[4] |= datagramImm
 		binary.BigEndian.PutUint32(b[8:], w.imm)
@@ -139,13 +139,13 @@ func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
 	src := sourceGID(to.attr.DestGID)
 	copy(b[12:], src[:])
 	copy(b[28:], to.attr.DestGID[:])
-	if !p.q.gather(b[datagramHeader:], w, 0) {
+	if !u.q.gather(b[datagramHeader:], w, 0) {
 		return verbs.StatusLocProtErr
 	}
-	if d := p.dest(w.toQPN); d != nil {
+	if d := u.dest(w.toQPN); d != nil {
 		d.send(b)
 	} else {
-		p.drop(1)
+		u.drop(1)
 	}
 	return verbs.StatusSuccess
 }
@@ -155,7 +155,7 @@ func (p *datagramPort) sendOne(w *wqe, to *ah) verbs.Status {
 func sourceGID(dst verbs.GID) verbs.GID { return dst }
 
 // receive handles one packet, and reports whether it was a datagram.
-func (p *datagramPort) receive(b []byte) bool {
+func (u *udLocal) receive(b []byte) bool {
 	if len(b) < datagramHeader || len(b) > datagramHeader+datagramMTU {
 		return false
 	}
@@ -166,6 +166,6 @@ func (p *datagramPort) receive(b []byte) bool {
 	}
 	from, to := verbs.GID(b[12:28]), verbs.GID(b[28:44])
 	d.header.Set(from.Addr(), to.Addr(), wire.UDSendOnly.Size(len(d.payload)), 0, datagramHops)
-	p.q.deliverDatagram(&d)
+	u.q.deliverDatagram(&d)
 	return true
 }

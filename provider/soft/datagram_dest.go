@@ -31,38 +31,38 @@ const (
 	connectTries = 48
 )
 
-// A datagramDest is a destination of a UD queue pair on this host: a connection, and
+// A udLocalDest is a destination of a UD queue pair on this host: a connection, and
 // a queue of datagrams that wait to be sent. It belongs to the shard, and is in one
 // of three states. Open: there is a connection, and the queue is empty. Full: there
 // is a connection, and the queue is sent when the socket has room again (EPOLLOUT).
 // Refused: the receiver's backlog is full, and retry runs. A destination that does
 // not exist, or that belongs to a user who is not allowed, is removed.
-type datagramDest struct {
-	p       *datagramPort
+type udLocalDest struct {
+	p       *udLocal
 	qpn     uint32
 	fd      int // connected socket; -1 in state refused
 	queue   packetQueue
 	retry   timer
 	tries   int
-	lastUse uint64 // value of datagramPort.uses at the last use
+	lastUse uint64 // value of udLocal.uses at the last use
 }
 
 var errPeerUser = errors.New("the queue pair number is held by a user who is not allowed")
 
 // dest returns the destination with the number, or nil if no allowed queue pair has
 // the number.
-func (p *datagramPort) dest(qpn uint32) *datagramDest {
-	p.uses++
-	if d := p.dests[qpn]; d != nil {
-		d.lastUse = p.uses
+func (u *udLocal) dest(qpn uint32) *udLocalDest {
+	u.uses++
+	if d := u.dests[qpn]; d != nil {
+		d.lastUse = u.uses
 		return d
 	}
-	if len(p.dests) >= maxDatagramDests {
-		p.removeIdlest(nil)
+	if len(u.dests) >= maxDatagramDests {
+		u.removeIdlest(nil)
 	}
-	d := &datagramDest{p: p, qpn: qpn, fd: -1, lastUse: p.uses}
-	d.retry.init(p.q.shard, d.connectAgain)
-	p.dests[qpn] = d
+	d := &udLocalDest{p: u, qpn: qpn, fd: -1, lastUse: u.uses}
+	d.retry.init(u.q.shard, d.connectAgain)
+	u.dests[qpn] = d
 	if !d.connect() {
 		return nil
 	}
@@ -73,9 +73,9 @@ func (p *datagramPort) dest(qpn uint32) *datagramDest {
 // recently. It prefers destinations for which nothing waits, neither in the queue nor
 // in the socket: datagrams of a later connection could overtake those in the socket.
 // It reports whether there was a destination to remove.
-func (p *datagramPort) removeIdlest(keep *datagramDest) bool {
-	var idle, any *datagramDest
-	for _, d := range p.dests {
+func (u *udLocal) removeIdlest(keep *udLocalDest) bool {
+	var idle, any *udLocalDest
+	for _, d := range u.dests {
 		if d == keep {
 			continue
 		}
@@ -96,7 +96,7 @@ func (p *datagramPort) removeIdlest(keep *datagramDest) bool {
 }
 
 // idle reports whether the receiver has read everything.
-func (d *datagramDest) idle() bool {
+func (d *udLocalDest) idle() bool {
 	if d.fd < 0 || !d.queue.empty() {
 		return false
 	}
@@ -106,7 +106,7 @@ func (d *datagramDest) idle() bool {
 
 // connect makes the connection, or begins to wait until the receiver's backlog has
 // room. If neither is possible, it removes the destination and returns false.
-func (d *datagramDest) connect() bool {
+func (d *udLocalDest) connect() bool {
 	fd := -1
 	err := withRoom(func() (err error) {
 		fd, err = newSocket()
@@ -134,9 +134,9 @@ func (d *datagramDest) connect() bool {
 
 // connectSocket connects a socket to a queue pair whose user is allowed. On failure
 // it closes the socket.
-func (p *datagramPort) connectSocket(fd int, qpn uint32) error {
-	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(qpn)})
-	if err == nil && !p.q.dev.allowsPeer(fd) {
+func (u *udLocal) connectSocket(fd int, qpn uint32) error {
+	err := unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(qpn)})
+	if err == nil && !u.q.dev.allowsPeer(fd) {
 		err = errPeerUser
 	}
 	if err != nil {
@@ -146,14 +146,14 @@ func (p *datagramPort) connectSocket(fd int, qpn uint32) error {
 }
 
 // connectAgain is called when retry fires.
-func (d *datagramDest) connectAgain() {
+func (d *udLocalDest) connectAgain() {
 	if d.connect() {
 		d.flush()
 	}
 }
 
 // send sends a datagram at once, or appends it to the queue.
-func (d *datagramDest) send(b []byte) {
+func (d *udLocalDest) send(b []byte) {
 	if d.fd >= 0 && d.queue.empty() && d.transmit(b) {
 		return
 	}
@@ -174,7 +174,7 @@ func (d *datagramDest) send(b []byte) {
 
 // transmit passes a datagram to the socket, and reports whether the socket took it.
 // If the receiver has closed the connection, transmit connects once more.
-func (d *datagramDest) transmit(b []byte) bool {
+func (d *udLocalDest) transmit(b []byte) bool {
 	for range 2 {
 		err := unix.Send(d.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		if err == nil {
@@ -192,7 +192,7 @@ func (d *datagramDest) transmit(b []byte) bool {
 }
 
 // flush sends the queue as far as the socket has room.
-func (d *datagramDest) flush() {
+func (d *udLocalDest) flush() {
 	for d.fd >= 0 && !d.queue.empty() {
 		if !d.transmit(d.queue.first()) {
 			break
@@ -210,7 +210,7 @@ func (d *datagramDest) flush() {
 
 // onReady handles an event of the socket: it has room again, or the receiver has
 // closed the connection.
-func (d *datagramDest) onReady(_ int, events uint32) {
+func (d *udLocalDest) onReady(_ int, events uint32) {
 	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		if d.queue.empty() {
 			d.remove()
@@ -224,7 +224,7 @@ func (d *datagramDest) onReady(_ int, events uint32) {
 	d.flush()
 }
 
-func (d *datagramDest) disconnect() {
+func (d *udLocalDest) disconnect() {
 	if d.fd >= 0 {
 		d.p.q.shard.unwatch(d.fd)
 		_ = unix.Close(d.fd)
@@ -234,7 +234,7 @@ func (d *datagramDest) disconnect() {
 
 // remove removes the destination. It drops and counts the queue; datagrams in the
 // socket still reach the receiver.
-func (d *datagramDest) remove() {
+func (d *udLocalDest) remove() {
 	d.disconnect()
 	d.retry.stop()
 	d.p.drop(uint64(d.queue.count))

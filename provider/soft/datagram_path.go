@@ -7,30 +7,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// datagramPath is the path of a UD queue pair: which way a datagram goes, its
+// udPath is the path of a UD queue pair: which way a datagram goes, its
 // address handle says. It belongs to the shard.
-type datagramPath struct {
+type udPath struct {
 	q     *qp
-	seq   uint64        // datagrams sent
-	local *datagramPort // to peers on this host; nil on a device that speaks RoCEv2 only
-	wire  *wirePort     // to others; nil on a device that keeps to this host
+	seq   uint64   // datagrams sent
+	local *udLocal // to peers on this host; nil on a device that speaks RoCEv2 only
+	wire  *udWire  // to others; nil on a device that keeps to this host
 
-	due, closed bool
+	scheduled, closed bool
 }
 
 // claim makes the number the queue pair's on the whole host, where peers use it to
 // find the queue pair.
-func (p *datagramPath) claim(num uint32) (err error) {
+func (p *udPath) claim(num uint32) (err error) {
 	if p.q.dev.cfg.Path != PathWire {
-		p.local, err = newDatagramPort(p.q, num)
+		p.local, err = newUDLocal(p.q, num)
 	}
 	return err
 }
 
 // attach lets the shard take what arrives.
-func (p *datagramPath) attach() error {
+func (p *udPath) attach() error {
 	if p.q.dev.cfg.Path != PathLocal {
-		p.wire = newWirePort(p.q)
+		p.wire = newUDWire(p.q)
 		p.wire.s.attach(p.q.num, p)
 	}
 	if p.local != nil {
@@ -40,37 +40,37 @@ func (p *datagramPath) attach() error {
 }
 
 // ready: the queue pair goes to RTR.
-func (p *datagramPath) ready() error {
+func (p *udPath) ready() error {
 	if p.wire == nil {
 		return nil
 	}
-	return p.wire.reachAll()
+	return p.wire.listenAtAll()
 }
 
 // transmit: see path.
-func (p *datagramPath) transmit() {
-	if !p.send() && !p.due {
-		p.due = true
+func (p *udPath) transmit() {
+	if !p.send() && !p.scheduled {
+		p.scheduled = true
 		p.wire.s.due = append(p.wire.s.due, p)
 	}
 	if p.wire != nil {
-		p.wire.s.link.flush()
+		p.wire.s.conn.flush()
 	}
 }
 
-// work: see wireEnd.
-func (p *datagramPath) work() (done bool) {
+// work: see wireQP.
+func (p *udPath) work() (done bool) {
 	done = p.closed || p.send()
-	p.due = !done
+	p.scheduled = !done
 	return done
 }
 
-// receive: see wireEnd.
-func (p *datagramPath) receive(pkt wire.Packet, from *arrival) { p.wire.receive(pkt, from) }
+// receive: see wireQP.
+func (p *udPath) receive(pkt wire.Packet, from *ipHeader) { p.wire.receive(pkt, from) }
 
 // send sends what is queued, and reports whether there was room for it. A
 // datagram completes when it is out: nobody answers.
-func (p *datagramPath) send() (done bool) {
+func (p *udPath) send() (done bool) {
 	q := p.q
 	for w := q.toSend(); w != nil; w = q.toSend() {
 		status, room := p.sendOne(w)
@@ -78,7 +78,7 @@ func (p *datagramPath) send() (done bool) {
 			return false
 		}
 		if status != verbs.StatusSuccess {
-			q.spoil(w, status)
+			q.failRequest(w, status)
 			break
 		}
 		q.sent(w, p.seq)
@@ -88,7 +88,7 @@ func (p *datagramPath) send() (done bool) {
 	return true
 }
 
-func (p *datagramPath) sendOne(w *wqe) (status verbs.Status, room bool) {
+func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	if flaw := p.q.datagramFlaw(w); flaw != verbs.StatusSuccess {
 		return flaw, true
 	}
@@ -99,26 +99,26 @@ func (p *datagramPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	return p.local.sendOne(w, to), true
 }
 
-func (p *datagramPath) resend()       {}
-func (p *datagramPath) collect() bool { return false }
-func (p *datagramPath) abort(answer)  {}
+func (p *udPath) resend()        {}
+func (p *udPath) takeAcks() bool { return false }
+func (p *udPath) abort(outcome)  {}
 
-func (p *datagramPath) requestsWait() bool { return false }
+func (p *udPath) requestsWait() bool { return false }
 
-func (p *datagramPath) source() (accessSource, bool) { return accessSource{}, false }
+func (p *udPath) accessSource() (accessSource, bool) { return accessSource{}, false }
 
-func (p *datagramPath) silence() {}
-func (p *datagramPath) offer()   {}
+func (p *udPath) stopResponding() {}
+func (p *udPath) receivesPosted() {}
 
 // clear drops the completed datagrams that still wait to be sent.
-func (p *datagramPath) clear() {
+func (p *udPath) clear() {
 	if p.local != nil {
 		p.local.clear()
 	}
 }
 
 // detach: see path.
-func (p *datagramPath) detach() {
+func (p *udPath) detach() {
 	p.closed = true
 	if p.local != nil {
 		p.local.detach()
@@ -130,5 +130,5 @@ func (p *datagramPath) detach() {
 
 var _ interface {
 	path
-	wireEnd
-} = (*datagramPath)(nil)
+	wireQP
+} = (*udPath)(nil)

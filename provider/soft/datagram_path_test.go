@@ -65,10 +65,10 @@ func TestDatagramsBothWays(t *testing.T) {
 	require.Equal(t, []uint32{1, 3, 5}, odd)
 }
 
-// fullLink has no room.
-type fullLink struct{ packetLink }
+// fullConn has no room.
+type fullConn struct{ packetConn }
 
-func (fullLink) room(*route, int) []byte { return nil }
+func (fullConn) buffer(*route, int) []byte { return nil }
 
 // A wire without room keeps back what comes behind, on either way.
 func TestDatagramsWaitForRoom(t *testing.T) {
@@ -76,12 +76,12 @@ func TestDatagramsWaitForRoom(t *testing.T) {
 	s.dev.cfg.Path = PathAuto
 	a, b := s.newUDEnd(), s.newUDEnd()
 	far, near := s.to(a, b), a.handle("127.0.0.1")
-	open := a.qp.shard.wire.link
-	a.qp.shard.wire.link = fullLink{open}
+	open := a.qp.shard.wire.conn
+	a.qp.shard.wire.conn = fullConn{open}
 	_, err := a.qp.PostSend([]verbs.SendWR{a.datagram(far, b), a.datagram(near, b)})
 	require.NoError(t, err)
 	require.EqualValues(t, 2, a.qp.sq.tail-a.qp.sq.next, "both wait")
-	a.qp.shard.wire.link = open
+	a.qp.shard.wire.conn = open
 	require.Len(t, a.wait(2), 2)
 }
 
@@ -106,7 +106,7 @@ func TestDatagramsKeepToThePath(t *testing.T) {
 
 // homes are the addresses that an ID's queue pair can be reached at by the wire.
 func homes(id *cm.ID) (at []netip.Addr) {
-	for _, home := range id.QP().(*qp).path.(*datagramPath).wire.homes {
+	for _, home := range id.QP().(*qp).path.(*udPath).wire.reachableAt {
 		at = append(at, home.local)
 	}
 	return at

@@ -179,7 +179,7 @@ func TestDatagramStoppedProcess(t *testing.T) {
 	unsent := countsOf(t, d)["datagram_unsent"]
 	require.Positive(t, unsent)
 	signal(syscall.SIGCONT)
-	for dest := e.qp.path.(*datagramPath).local.dests[num]; !dest.queue.empty(); {
+	for dest := e.qp.path.(*udPath).local.dests[num]; !dest.queue.empty(); {
 		_, err := e.cq.Poll(nil)
 		require.NoError(t, err)
 	}

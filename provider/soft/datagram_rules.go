@@ -50,7 +50,7 @@ type datagram struct {
 // Q_Key (IBTA vol. 1, 9.6.1.4.2), without a large enough receive buffer, or for a
 // queue pair that is not ready.
 func (q *qp) deliverDatagram(d *datagram) {
-	if !q.serves() || d.qkey != q.attr.QKey {
+	if !q.isServing() || d.qkey != q.attr.QKey {
 		q.shard.counts.inc(rcvdDatagramErr)
 		return
 	}
@@ -60,7 +60,7 @@ func (q *qp) deliverDatagram(d *datagram) {
 		q.shard.counts.inc(outOfBuffer)
 		return
 	}
-	if next.capacity() < total || !q.popReceive(&q.current) {
+	if next.capacity() < total || !q.popReceive(&q.buffer) {
 		q.shard.counts.inc(rcvdDatagramErr)
 		return
 	}

@@ -22,62 +22,62 @@ const (
 	acceptRetry = 100 * time.Millisecond
 )
 
-// A datagramSource is an accepted connection from another queue pair of this host,
+// A udLocalSource is an accepted connection from another queue pair of this host,
 // whose user is allowed. It belongs to the shard.
-type datagramSource struct {
-	p       *datagramPort
+type udLocalSource struct {
+	p       *udLocal
 	fd      int    // -1 after close
 	uid     uint32 // user at the other end
-	lastUse uint64 // value of datagramPort.uses at the last use
+	lastUse uint64 // value of udLocal.uses at the last use
 }
 
 // onReady accepts connections when the listening socket is ready. It opens the spare
 // descriptors again that accept has closed.
-func (p *datagramPort) onReady(int, uint32) {
-	defer p.q.dev.spare.fill()
+func (u *udLocal) onReady(int, uint32) {
+	defer u.q.dev.spare.fill()
 	for range datagramBudget {
-		if !p.accept() {
+		if !u.accept() {
 			return
 		}
 	}
 }
 
 // accept accepts one connection, and reports whether there may be more.
-func (p *datagramPort) accept() bool {
-	fd, err := p.q.dev.spare.accept(p.listener)
+func (u *udLocal) accept() bool {
+	fd, err := u.q.dev.spare.accept(u.listener)
 	if err == nil {
-		p.admit(fd)
+		u.admit(fd)
 		return true
 	}
 	if outOfDescriptors(err) {
 		// The listening socket stays readable, which would keep the owner from sleeping.
-		p.q.shard.unwatch(p.listener)
-		p.acceptTimer.start(acceptRetry)
+		u.q.shard.unwatch(u.listener)
+		u.acceptTimer.start(acceptRetry)
 	}
 	return false
 }
 
 // acceptAgain is called when acceptTimer fires.
-func (p *datagramPort) acceptAgain() {
-	if p.q.shard.watch(p.listener, unix.EPOLLIN, p) != nil {
-		p.acceptTimer.start(acceptRetry)
+func (u *udLocal) acceptAgain() {
+	if u.q.shard.watch(u.listener, unix.EPOLLIN, u) != nil {
+		u.acceptTimer.start(acceptRetry)
 	}
 }
 
 // admit adds a new connection if its user is allowed, and reads its datagrams. If there
 // is no room for the connection, admit reads the datagrams that the peer has sent already
 // and closes the connection.
-func (p *datagramPort) admit(fd int) {
+func (u *udLocal) admit(fd int) {
 	peer, err := peerCredentials(fd)
-	if err != nil || !p.q.dev.users.allows(peer.UID) {
-		p.q.shard.counts.inc(datagramUserRefused)
+	if err != nil || !u.q.dev.users.allows(peer.UID) {
+		u.q.shard.counts.inc(datagramUserRefused)
 		_ = unix.Close(fd)
-		p.q.dev.spare.fill()
+		u.q.dev.spare.fill()
 		return
 	}
-	src := &datagramSource{p: p, fd: fd, uid: peer.UID, lastUse: p.uses}
+	src := &udLocalSource{p: u, fd: fd, uid: peer.UID, lastUse: u.uses}
 	if cause, ok := src.enter(); !ok {
-		p.q.shard.counts.inc(cause)
+		u.q.shard.counts.inc(cause)
 		src.finish()
 		return
 	}
@@ -88,7 +88,7 @@ func (p *datagramPort) admit(fd int) {
 // allowed, enter closes one of that user. If the port or the process has no room, enter
 // closes the connection that idlestOfBusiest returns. If there is still no room, enter
 // returns the counter for the reason.
-func (src *datagramSource) enter() (refused counterID, ok bool) {
+func (src *udLocalSource) enter() (refused counterID, ok bool) {
 	p, conns := src.p, src.p.q.dev.conns
 	if !conns.take(src.uid) && !(p.closeIdlestOf(src.uid) && conns.take(src.uid)) {
 		return userLimitErr, false
@@ -107,25 +107,25 @@ func (src *datagramSource) enter() (refused counterID, ok bool) {
 // fillSpare opens the spare descriptors that were closed to accept a connection of a
 // user. If no descriptor is free, it closes connections of the port, at most as many as
 // there are spare descriptors, because other goroutines may take what it frees.
-func (p *datagramPort) fillSpare(newcomer uint32) bool {
+func (u *udLocal) fillSpare(newcomer uint32) bool {
 	for range spareCount {
-		if p.q.dev.spare.fill() {
+		if u.q.dev.spare.fill() {
 			return true
 		}
-		src := p.idlestOfBusiest(newcomer)
+		src := u.idlestOfBusiest(newcomer)
 		if src == nil {
 			return false
 		}
 		src.finish()
 	}
-	return p.q.dev.spare.fill()
+	return u.q.dev.spare.fill()
 }
 
 // closeIdlestOf closes the connection of a user that was idle for longest, and reports
 // whether there was one.
-func (p *datagramPort) closeIdlestOf(uid uint32) bool {
-	var idlest *datagramSource
-	for _, src := range p.sources {
+func (u *udLocal) closeIdlestOf(uid uint32) bool {
+	var idlest *udLocalSource
+	for _, src := range u.sources {
 		if src.uid == uid && (idlest == nil || src.lastUse < idlest.lastUse) {
 			idlest = src
 		}
@@ -141,13 +141,13 @@ func (p *datagramPort) closeIdlestOf(uid uint32) bool {
 // of that user's connections the one that was idle for longest. So a user who opens many
 // connections replaces only connections of the same user. It returns nil if there is no
 // connection.
-func (p *datagramPort) idlestOfBusiest(newcomer uint32) *datagramSource {
+func (u *udLocal) idlestOfBusiest(newcomer uint32) *udLocalSource {
 	count := map[uint32]int{newcomer: 1}
-	for _, src := range p.sources {
+	for _, src := range u.sources {
 		count[src.uid]++
 	}
-	var idlest *datagramSource
-	for _, src := range p.sources {
+	var idlest *udLocalSource
+	for _, src := range u.sources {
 		if idlest == nil || count[src.uid] > count[idlest.uid] ||
 			count[src.uid] == count[idlest.uid] && src.lastUse < idlest.lastUse {
 			idlest = src
@@ -157,7 +157,7 @@ func (p *datagramPort) idlestOfBusiest(newcomer uint32) *datagramSource {
 }
 
 // onReady reads the datagrams that have arrived.
-func (src *datagramSource) onReady(int, uint32) {
+func (src *udLocalSource) onReady(int, uint32) {
 	for range datagramBudget {
 		if !src.readOne() {
 			return
@@ -168,7 +168,7 @@ func (src *datagramSource) onReady(int, uint32) {
 // readOne reads one datagram, and reports whether there may be more. It closes the
 // connection if the peer has closed it, or has sent an invalid packet. An empty
 // packet looks like a closed connection, and no valid packet is empty.
-func (src *datagramSource) readOne() bool {
+func (src *udLocalSource) readOne() bool {
 	p := src.p
 	n, err := unix.Read(src.fd, p.in)
 	switch {
@@ -187,7 +187,7 @@ func (src *datagramSource) readOne() bool {
 
 // finish reads the datagrams that the peer has sent, and closes the connection. It
 // first stops the peer from sending more, so that it comes to an end.
-func (src *datagramSource) finish() {
+func (src *udLocalSource) finish() {
 	_ = unix.Shutdown(src.fd, unix.SHUT_RD)
 	for src.readOne() {
 	}
@@ -195,7 +195,7 @@ func (src *datagramSource) finish() {
 }
 
 // close closes the connection, and removes it from the port if enter has added it.
-func (src *datagramSource) close() {
+func (src *udLocalSource) close() {
 	if src.fd < 0 {
 		return
 	}

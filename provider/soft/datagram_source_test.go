@@ -17,13 +17,13 @@ import (
 )
 
 // connectDatagrams connects a socket to the UD queue pair with number to, and sends a
-// datagram with the source queue pair number src. Like a datagramDest it connects again
+// datagram with the source queue pair number src. Like a udLocalDest it connects again
 // when the backlog is full, and when the receiver has closed the connection already.
 func connectDatagrams(t *testing.T, to, src uint32) int {
 	for {
 		fd, err := newSocket()
 		require.NoError(t, err)
-		err = unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(to)})
+		err = unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(to)})
 		if err == nil {
 			err = unix.Send(fd, bareDatagram(src), unix.MSG_NOSIGNAL)
 		}
@@ -52,7 +52,7 @@ func peerDatagramCrowd(t *testing.T, address string) {
 }
 
 // datagramPortOf returns the local path of an end with a UD queue pair.
-func datagramPortOf(e *end) *datagramPort { return e.qp.path.(*datagramPath).local }
+func datagramPortOf(e *end) *udLocal { return e.qp.path.(*udPath).local }
 
 // sourcesOf counts the connections to an end by user.
 func sourcesOf(e *end) map[uint32]int {
@@ -139,11 +139,11 @@ func TestDatagramCrowdOfOneUser(t *testing.T) {
 }
 
 func TestIdlestOfBusiest(t *testing.T) {
-	p := &datagramPort{sources: make(map[int]*datagramSource)}
+	p := &udLocal{sources: make(map[int]*udLocalSource)}
 	require.Nil(t, p.idlestOfBusiest(1))
-	add := func(uid uint32) *datagramSource {
+	add := func(uid uint32) *udLocalSource {
 		p.uses++
-		src := &datagramSource{p: p, uid: uid, lastUse: p.uses}
+		src := &udLocalSource{p: p, uid: uid, lastUse: p.uses}
 		p.sources[len(p.sources)] = src
 		return src
 	}

@@ -41,7 +41,7 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 // deafQP listens at a queue pair number and never reads. The returned function
 // accepts one connection.
 func deafQP(t testing.TB, num uint32) (accept func() int) {
-	fd, err := bindSocket(datagramSpot(num))
+	fd, err := bindSocket(datagramBindAddr(num))
 	require.NoError(t, err)
 	require.NoError(t, unix.Listen(fd, 1))
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
@@ -92,7 +92,7 @@ func TestDatagramQueueBounded(t *testing.T) {
 	accept := deafQP(t, deaf)
 	const n = 1000
 	a.sendNumbered(to, deaf, 0, n, datagramMTU-4)
-	dest := a.qp.path.(*datagramPath).local.dests[deaf]
+	dest := a.qp.path.(*udPath).local.dests[deaf]
 	require.LessOrEqual(t, dest.queue.size(), maxDatagramQueue)
 	require.Equal(t, dest.queue.size(), a.qp.shard.queued)
 
@@ -141,7 +141,7 @@ func TestDatagramQueuesBounded(t *testing.T) {
 	require.LessOrEqual(t, a.qp.shard.queued, maxShardQueue)
 	require.Greater(t, a.qp.shard.queued, maxShardQueue-maxDatagramQueue)
 	waiting := 0
-	for _, dest := range a.qp.path.(*datagramPath).local.dests {
+	for _, dest := range a.qp.path.(*udPath).local.dests {
 		waiting += dest.queue.count
 	}
 	before := countsOf(t, d)["datagram_unsent"]
@@ -183,7 +183,7 @@ func TestDatagramDestComesBack(t *testing.T) {
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	for range 2 {
-		fd, err := bindSocket(datagramSpot(num))
+		fd, err := bindSocket(datagramBindAddr(num))
 		require.NoError(t, err)
 		require.NoError(t, unix.Listen(fd, 1))
 		a.sendNumbered(to, num, 5, 1, 0)
@@ -206,11 +206,11 @@ func TestDatagramConnectAgain(t *testing.T) {
 	for range 2 { // a backlog of 1 holds two connections
 		fd, err := newSocket()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(num)}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
 		require.NoError(t, unix.Close(fd))
 	}
 	a.sendNumbered(to, num, 0, 3, 0)
-	require.Equal(t, 3, a.qp.path.(*datagramPath).local.dests[num].queue.count)
+	require.Equal(t, 3, a.qp.path.(*udPath).local.dests[num].queue.count)
 	accept()
 	advance(connectRetryMost)
 	a.drive()
@@ -220,17 +220,17 @@ func TestDatagramConnectAgain(t *testing.T) {
 	for range 2 {
 		fd, err := newSocket()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(num)}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
 		require.NoError(t, unix.Close(fd))
 	}
-	a.qp.path.(*datagramPath).local.clear()
+	a.qp.path.(*udPath).local.clear()
 	a.sendNumbered(to, num, 0, 3, 0)
 	for range connectTries + 1 {
 		advance(connectRetryMost)
 		a.drive()
 	}
 	require.Equal(t, counted{"datagram_unsent": 3}, countsOf(t, d), "at last it is given up")
-	require.Empty(t, a.qp.path.(*datagramPath).local.dests)
+	require.Empty(t, a.qp.path.(*udPath).local.dests)
 }
 
 // The connections of a queue pair are bounded in both directions, and the bound loses
@@ -239,7 +239,7 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
 	to := a.handle("127.0.0.1")
-	port := a.qp.path.(*datagramPath).local
+	port := a.qp.path.(*udPath).local
 	var accepts []func() int
 	for i := range uint32(maxDatagramDests + 10) {
 		num := a.qp.num ^ 0x800000 ^ i<<8
@@ -258,10 +258,10 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 		b.recv(0, 0, 100)
 		fd, err := newSocket()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(b.qp.num)}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.qp.num)}))
 		require.NoError(t, unix.Send(fd, bareDatagram(uint32(i+2)), 0))
 		require.EqualValues(t, i+2, b.wait(1)[0].SrcQPN)
-		require.LessOrEqual(t, len(b.qp.path.(*datagramPath).local.sources), maxDatagramSources)
+		require.LessOrEqual(t, len(b.qp.path.(*udPath).local.sources), maxDatagramSources)
 		t.Cleanup(func() { _ = unix.Close(fd) })
 	}
 }
@@ -279,11 +279,11 @@ func bareDatagram(src uint32) []byte {
 func TestDatagramGarbage(t *testing.T) {
 	d := openDevice(t, localConfig())
 	b := newDatagramEnd(t, d, verbs.ProgressManual)
-	sources := b.qp.path.(*datagramPath).local.sources
+	sources := b.qp.path.(*udPath).local.sources
 	for _, packet := range [][]byte{{}, {1}, bytes.Repeat([]byte{0xff}, datagramHeader-1), make([]byte, datagramHeader+datagramMTU+1)} {
 		fd, err := newSocket()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramSpot(b.qp.num)}))
+		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.qp.num)}))
 		b.drive()
 		require.Len(t, sources, 1)
 		_, err = unix.SendmsgN(fd, packet, unix.UnixRights(fd), nil, 0)

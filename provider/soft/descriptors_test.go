@@ -170,7 +170,7 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	before := slices.Clone(spare.fds)
 	looked := 0
 	for _, w := range s.tc.sources {
-		if g, ok := w.(*localGate); ok {
+		if g, ok := w.(*unixListener); ok {
 			g.readable()
 			looked++
 		}

@@ -49,7 +49,7 @@ type device struct {
 	async *asyncQueue
 	udp   *udpPorts
 	gids  gidTable
-	mads  *madExchange
+	mux   *madMux
 	// access refuses connections of sources that guess remote keys.
 	access accessLimit
 
@@ -58,9 +58,9 @@ type device struct {
 	mu     sync.Mutex
 	closed bool
 	shards map[shardKey]*shard
-	qps    map[uint32]*qp       // by number
-	ends   map[endKey]*localEnd // offered, not yet taken
-	counts map[objectKind]int   // open objects, for ErrBusy and the limits
+	qps    map[uint32]*qp     // by number
+	ends   map[endKey]*shmEnd // offered, not yet taken
+	counts map[objectKind]int // open objects, for ErrBusy and the limits
 
 	local   counters    // counters of connection management on the local path
 	counted []*counters // of connection management, and of every shard that was ever made
@@ -107,18 +107,18 @@ func newDevice(cfg *Config) (*device, error) {
 		conns:     newUserLimit(cfg, users),
 		udp:       ports,
 		gids:      gidTable{udp: ports},
-		mads:      newMADExchange(attr.NodeGUID, cfg, &udpMADs{ports}, &ports.counts),
+		mux:       newMADMux(attr.NodeGUID, cfg, &udpMADs{ports}, &ports.counts),
 		freePorts: sync.OnceValues(ephemeralPorts),
 		start:     time.Now(),
 		async:     async,
 		shards:    make(map[shardKey]*shard),
 		qps:       make(map[uint32]*qp),
-		ends:      make(map[endKey]*localEnd),
+		ends:      make(map[endKey]*shmEnd),
 		counts:    make(map[objectKind]int),
 	}
 	d.maps = newMappingLimit(&d.local)
 	d.counted = []*counters{&ports.counts, &d.local}
-	d.access.counts, d.mads.access = &d.local, &d.access
+	d.access.counts, d.mux.access = &d.local, &d.access
 	return d, nil
 }
 

@@ -15,9 +15,9 @@
 // all destinations of a shard; further datagrams are dropped and counted. Datagrams in
 // the socket of a process that ends are lost without being counted.
 //
-// On the wire path packets carry the transport of InfiniBand (RoCEv2): wireLink is
-// the reliable connection, wirePort the datagrams. They get packets and the shard's
-// timers, and pass packets to a packetLink (wire_path.go). A requester numbers its
+// On the wire path packets carry the transport of InfiniBand (RoCEv2): rcConn is
+// the reliable connection, udWire the datagrams. They get packets and the shard's
+// timers, and pass packets to a packetConn (wire_path.go). A requester numbers its
 // packets in a sequence that never wraps, and after a loss continues from an earlier
 // number (wire_request.go, wire_answer.go, wire_retry.go). The responder executes
 // requests in sequence, and keeps the results that the peer may ask for again

@@ -4,28 +4,28 @@ package soft
 
 import "golang.org/x/sys/unix"
 
-// A localEnd is one end of a connection on the local path: what the rendezvous
+// A shmEnd is one end of a connection on the local path: what the rendezvous
 // hands to the queue pair.
-type localEnd struct {
-	seg  *segment
-	side int // 0 for the connecting side, 1 for the accepting one
-	bell int // see bell.go; watched by the shard
-	peer accessSource
+type shmEnd struct {
+	seg      *segment
+	side     int // 0 for the connecting side, 1 for the accepting one
+	doorbell int // see bell.go; watched by the shard
+	peer     accessSource
 	// makeshift marks an end that the queue pair made itself, for want of an
 	// offer; its counterpart waits for the peer.
-	makeshift bool
+	provisional bool
 }
 
 // release gives up what the end owns.
-func (e *localEnd) release() {
+func (e *shmEnd) release() {
 	e.seg.close()
-	_ = unix.Close(e.bell)
+	_ = unix.Close(e.doorbell)
 }
 
 // offerEnd leaves an end for a queue pair, which takes it when it goes to RTR,
 // and owns it from then on. One that is there already, because the application
 // drives it itself, takes it at once.
-func (d *device) offerEnd(qpn uint32, end *localEnd) error {
+func (d *device) offerEnd(qpn uint32, end *shmEnd) error {
 	d.mu.Lock()
 	q := d.qps[qpn]
 	d.mu.Unlock()
@@ -53,25 +53,25 @@ func (d *device) offered(qpn uint32) bool {
 
 // adopt moves a connected queue pair to the end that connection management has
 // for it. When its peer has already joined it by another, that one stays.
-func (q *qp) adopt(end *localEnd) (taken bool, err error) {
+func (q *qp) adopt(end *shmEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
-	l, ok := q.path.(*link)
+	l, ok := q.path.(*shmConn)
 	if !ok {
 		return false, nil
 	}
-	if !l.end.makeshift || !q.dev.dropEnd(q.num, q.attr.DestQPN) {
+	if !l.end.provisional || !q.dev.dropEnd(q.num, q.attr.DestQPN) {
 		end.release()
 		return true, nil
 	}
-	moved, err := newLink(q, end)
+	moved, err := newSHMConn(q, end)
 	if err != nil {
 		end.release()
 		return true, err
 	}
 	l.detach()
 	q.path = moved
-	q.takeBack()
+	q.forgetSent()
 	moved.transmit()
 	return true, nil
 }
@@ -79,7 +79,7 @@ func (q *qp) adopt(end *localEnd) (taken bool, err error) {
 // takeEnd finds the end for a queue pair that goes to RTR. Without an offer the
 // peer is one of this device's, connected without connection management: the
 // first of the two makes the segment, and offers its other end.
-func (d *device) takeEnd(own, peer uint32) (*localEnd, error) {
+func (d *device) takeEnd(own, peer uint32) (*shmEnd, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range []endKey{{own, 0}, {own, peer}} {
@@ -96,12 +96,12 @@ func (d *device) takeEnd(own, peer uint32) (*localEnd, error) {
 		old.release()
 	}
 	d.ends[endKey{peer, own}] = theirs
-	mine.makeshift = true
+	mine.provisional = true
 	return mine, nil
 }
 
 // newEndPair makes both ends of a connection within this process.
-func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *localEnd, err error) {
+func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *shmEnd, err error) {
 	seg, err := newSegment(cfg, maps)
 	if err != nil {
 		return nil, nil, err
@@ -112,13 +112,13 @@ func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *localEn
 		return nil, nil, err
 	}
 	other.closeFD()
-	mine, peers, err := newBells()
+	mine, peers, err := newDoorbells()
 	if err != nil {
 		seg.close()
 		other.close()
 		return nil, nil, err
 	}
-	return &localEnd{seg: seg, side: 1, bell: mine}, &localEnd{seg: other, side: 0, bell: peers}, nil
+	return &shmEnd{seg: seg, side: 1, doorbell: mine}, &shmEnd{seg: other, side: 0, doorbell: peers}, nil
 }
 
 // dropEnd takes back the end that a queue pair has offered its peer, and reports
@@ -137,7 +137,7 @@ func (d *device) dropEnd(own, peer uint32) bool {
 
 // withdrawEnd forgets an end that was offered for a queue pair, if it was not
 // taken.
-func (d *device) withdrawEnd(qpn uint32, end *localEnd) {
+func (d *device) withdrawEnd(qpn uint32, end *shmEnd) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := endKey{own: qpn}
@@ -149,7 +149,7 @@ func (d *device) withdrawEnd(qpn uint32, end *localEnd) {
 
 // peerGone tells a queue pair that its peer's process went away without a word,
 // if it still has that end: the number may be another's by now.
-func (d *device) peerGone(qpn uint32, end *localEnd) {
+func (d *device) peerGone(qpn uint32, end *shmEnd) {
 	d.mu.Lock()
 	q := d.qps[qpn]
 	d.mu.Unlock()
@@ -158,7 +158,7 @@ func (d *device) peerGone(qpn uint32, end *localEnd) {
 	}
 	q.shard.enter()
 	defer q.shard.leave()
-	if l, ok := q.path.(*link); ok && l.end == end {
+	if l, ok := q.path.(*shmConn); ok && l.end == end {
 		l.hangUp()
 	}
 }

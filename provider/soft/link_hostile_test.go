@@ -14,7 +14,7 @@ import (
 )
 
 // sharedMemory is what the peer of an end can write.
-func (e *end) sharedMemory() []byte { return e.qp.path.(*link).end.seg.mem }
+func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.seg.mem }
 
 // outcome drives an end against whatever the peer wrote, and returns its
 // completions.
@@ -90,23 +90,25 @@ func scribble(r *rand.Rand, mem []byte, writes int) {
 // Each lie of a peer, one at a time, ends in an error of the victim's queue
 // pair.
 func TestLiesOfThePeer(t *testing.T) {
-	lies := map[string]func(ctl *control, out *producer){
-		"more acknowledged than sent": func(c *control, _ *producer) { c.ack.Store(1000) },
-		"unknown syndrome":            func(c *control, _ *producer) { c.ack.Store(1<<40 | 0x7f<<32) },
-		"NAK without a code":          func(c *control, _ *producer) { c.ack.Store(1<<40 | aethNAK<<32) },
-		"unknown operation":           func(_ *control, p *producer) { lie(p, frame{op: 99, flags: flagFirst | flagLast}) },
-		"inline longer than the slot": func(_ *control, p *producer) { lie(p, frame{op: frameSend, flags: flagFirst | flagLast, length: 97}) },
-		"area longer than the ring": func(_ *control, p *producer) {
+	lies := map[string]func(ctl *controlBlock, out *producer){
+		"more acknowledged than sent": func(c *controlBlock, _ *producer) { c.ack.Store(1000) },
+		"unknown syndrome":            func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | 0x7f<<32) },
+		"NAK without a code":          func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | aethNAK<<32) },
+		"unknown operation":           func(_ *controlBlock, p *producer) { lie(p, frame{op: 99, flags: flagFirst | flagLast}) },
+		"inline longer than the slot": func(_ *controlBlock, p *producer) {
+			lie(p, frame{op: frameSend, flags: flagFirst | flagLast, length: 97})
+		},
+		"area longer than the ring": func(_ *controlBlock, p *producer) {
 			lie(p, frame{op: frameSend, flags: flagFirst | flagLast | flagArea, length: 1 << 30})
 		},
-		"middle without a first": func(_ *control, p *producer) { lie(p, frame{op: frameSend, flags: flagLast, length: 1}) },
-		"WRITE of another length": func(_ *control, p *producer) {
+		"middle without a first": func(_ *controlBlock, p *producer) { lie(p, frame{op: frameSend, flags: flagLast, length: 1}) },
+		"WRITE of another length": func(_ *controlBlock, p *producer) {
 			lie(p, frame{op: frameWrite, flags: flagFirst | flagLast, length: 8, total: 4})
 		},
-		"READ of foreign memory": func(_ *control, p *producer) {
+		"READ of foreign memory": func(_ *controlBlock, p *producer) {
 			lie(p, frame{op: frameRead, flags: flagFirst | flagLast, total: 8, key: 77})
 		},
-		"atomic without operands": func(_ *control, p *producer) { lie(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast}) },
+		"atomic without operands": func(_ *controlBlock, p *producer) { lie(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast}) },
 	}
 	for name, tell := range lies {
 		t.Run(name, func(t *testing.T) {
@@ -115,8 +117,8 @@ func TestLiesOfThePeer(t *testing.T) {
 			other, friend := newPair(t, d, verbs.ProgressManual)
 			victim.recv(1, 0, 4096)
 			victim.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-			l := bully.qp.path.(*link)
-			tell(l.ctl, &l.out)
+			l := bully.qp.path.(*shmConn)
+			tell(l.own, &l.requestsOut)
 			got := victim.outcome(3)
 			require.Equal(t, verbs.StateError, victim.qp.State())
 			require.Len(t, got, 2, "both requests end")
@@ -153,7 +155,7 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 func TestBellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
-	fd := a.qp.path.(*link).end.bell
+	fd := a.qp.path.(*shmConn).end.doorbell
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	require.NoError(t, err)
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags&^unix.O_NONBLOCK)
@@ -162,7 +164,7 @@ func TestBellDoesNotBlock(t *testing.T) {
 		_, err = unix.SendmsgN(fd, make([]byte, 1<<10), nil, nil, unix.MSG_DONTWAIT)
 	}
 	require.ErrorIs(t, err, unix.EAGAIN)
-	b.qp.path.(*link).ctl.parked.Store(wakeAll)
+	b.qp.path.(*shmConn).own.parked.Store(wakeAll)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -203,8 +205,8 @@ func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
-	p := &a.qp.path.(*link).out
-	for range len(b.qp.path.(*link).rout.slots) + 1 {
+	p := &a.qp.path.(*shmConn).requestsOut
+	for range len(b.qp.path.(*shmConn).responsesOut.slots) + 1 {
 		dst, _, ok := p.reserve(atomicOperands)
 		require.True(t, ok)
 		clear(dst)
@@ -219,9 +221,9 @@ func TestFalseResponseCount(t *testing.T) {
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)
 	a.connect(b.end, nil)
 	b.connect(a, nil)
-	l := a.qp.path.(*link)
-	l.ctl.responses.Store(0x7fffffff)
-	lie(&l.out, frame{op: frameRead, flags: flagFirst | flagLast, addr: b.mr.Addr(), key: b.mr.RKey(), total: endSize})
+	l := a.qp.path.(*shmConn)
+	l.own.responses.Store(0x7fffffff)
+	lie(&l.requestsOut, frame{op: frameRead, flags: flagFirst | flagLast, addr: b.mr.Addr(), key: b.mr.RKey(), total: endSize})
 	b.rests()
 	require.Equal(t, verbs.StateError, b.qp.State())
 }

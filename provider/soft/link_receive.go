@@ -20,164 +20,166 @@ const (
 )
 
 // receive carries out the peer's requests, within a budget.
-func (l *link) receive() bool {
-	var r request
+func (c *shmConn) receive() bool {
+	var r inboundRequest
 	n := 0
-	for ; n < receiveBudget && l.alive(); n++ {
-		if l.reading && !l.streamRead() {
+	for ; n < receiveBudget && c.serves(); n++ {
+		if c.inRead && !c.streamRead() {
 			break
 		}
-		if l.stalled {
-			if l.peer.resend.Load() == l.repeats {
+		if c.awaitsRetry {
+			if c.peer.resend.Load() == c.resendSeen {
 				break
 			}
-			l.stalled = false
+			c.awaitsRetry = false
 		}
-		more, ok := l.in.peek(&r)
+		more, ok := c.requestsIn.peek(&r)
 		if !more {
 			break
 		}
 		if !ok {
-			l.violation()
+			c.protocolError()
 			return true
 		}
-		if !l.serve(&r) {
+		if !c.serve(&r) {
 			break
 		}
 	}
 	if n == 0 {
 		return false
 	}
-	l.ring()
+	c.ringPeer()
 	// Answers that nobody waits for wait until there is nothing else to do, or
 	// until the peer may run out of room.
-	if l.ackDue || l.owed >= uint32(len(l.in.slots)/4) {
-		l.acknowledge()
+	if c.ackRequested || c.unacked >= uint32(len(c.requestsIn.slots)/4) {
+		c.acknowledge()
 	}
 	return true
 }
 
 // serve carries out one request and reports whether to go on with the next.
-func (l *link) serve(r *request) bool {
-	var a answer
+func (c *shmConn) serve(r *inboundRequest) bool {
+	var a outcome
 	switch r.op {
 	case frameCompareSwap, frameFetchAdd:
-		dst, _, ok := l.responseRoom(8) // before it is carried out
+		dst, _, ok := c.responseRoom(8) // before it is carried out
 		if !ok {
 			return false
 		}
-		a = l.serveAtomic(r, dst)
+		a = c.serveAtomic(r, dst)
 	case frameRead:
-		l.read, a = l.q.deliverRead(r)
-		l.reading = a == answerAck
+		c.readRest, a = c.q.deliverRead(r)
+		c.inRead = a == outcomeAck
 	default:
-		a = l.q.deliver(r)
+		a = c.q.deliver(r)
 	}
 	switch a {
-	case answerAck:
-		l.in.advance(&r.frame)
-		l.owed++
-		l.ackDue = l.ackDue || r.flags&(flagArea|flagAckReq) != 0
+	case outcomeAck:
+		c.requestsIn.advance(&r.frame)
+		c.unacked++
+		c.ackRequested = c.ackRequested || r.flags&(flagArea|flagAckReq) != 0
 		return true
-	case answerRNR:
-		l.stalled = true
-		l.q.shard.counts.notReady()
-		l.repeats = l.peer.resend.Load()
-		l.refuse(aethRNR | l.q.attr.MinRNRTimer)
+	case outcomeRNR:
+		c.awaitsRetry = true
+		c.q.shard.counts.notReady()
+		c.resendSeen = c.peer.resend.Load()
+		c.refuse(aethRNR | c.q.attr.MinRNRTimer)
 	default:
-		l.abort(a)
+		c.abort(a)
 	}
 	return false
 }
 
 // source implements path.
-func (l *link) source() (accessSource, bool) { return l.end.peer, l.end.peer != accessSource{} }
-
-// requestsWait implements path.
-func (l *link) requestsWait() bool { return l.in.ready() }
-
-// abort implements path.
-func (l *link) abort(a answer) {
-	l.refuse(aethNAK | (uint8(a-answerInvalidRequest) + nakInvalidRequest))
-	l.q.requestFailed(a)
+func (c *shmConn) accessSource() (accessSource, bool) {
+	return c.end.peer, c.end.peer != accessSource{}
 }
 
-func (l *link) serveAtomic(r *request, dst []byte) answer {
-	old, a := l.q.deliverAtomic(r)
-	if a == answerAck {
+// requestsWait implements path.
+func (c *shmConn) requestsWait() bool { return c.requestsIn.ready() }
+
+// abort implements path.
+func (c *shmConn) abort(a outcome) {
+	c.refuse(aethNAK | (uint8(a-outcomeInvalidRequest) + nakInvalidRequest))
+	c.q.requestFailed(a)
+}
+
+func (c *shmConn) serveAtomic(r *inboundRequest, dst []byte) outcome {
+	old, a := c.q.deliverAtomic(r)
+	if a == outcomeAck {
 		binary.NativeEndian.PutUint64(dst, old) // it goes to the memory as it is
-		l.rout.publish(&frame{op: frameAtomicResult, flags: flagFirst | flagLast, length: 8})
-		l.unrung = true
+		c.responsesOut.publish(&frame{op: frameAtomicResult, flags: flagFirst | flagLast, length: 8})
+		c.ringDue = true
 	}
 	return a
 }
 
 // responseRoom reserves room on the response ring, taking back what the peer has
 // consumed if need be.
-func (l *link) responseRoom(want uint32) (dst []byte, inArea, ok bool) {
-	if dst, inArea, ok = l.rout.reserve(want); !ok {
-		if !l.rout.free(l.peer.responses.Load()) {
-			l.violation()
+func (c *shmConn) responseRoom(want uint32) (dst []byte, inArea, ok bool) {
+	if dst, inArea, ok = c.responsesOut.reserve(want); !ok {
+		if !c.responsesOut.free(c.peer.responses.Load()) {
+			c.protocolError()
 			return nil, false, false
 		}
-		dst, inArea, ok = l.rout.reserve(want)
+		dst, inArea, ok = c.responsesOut.reserve(want)
 	}
-	l.congested = !ok
+	c.responsesBlocked = !ok
 	return dst, inArea, ok
 }
 
 // streamRead sends the data of the READ under way, and reports whether all of
 // it is out.
-func (l *link) streamRead() bool {
-	defer l.ring()
-	for l.reading {
-		dst, inArea, ok := l.responseRoom(l.read.left)
+func (c *shmConn) streamRead() bool {
+	defer c.ringPeer()
+	for c.inRead {
+		dst, inArea, ok := c.responseRoom(c.readRest.left)
 		if !ok {
 			return false
 		}
-		if !l.q.readInto(dst, &l.read) { // the region was closed meanwhile
-			l.abort(answerAccessError)
+		if !c.q.readInto(dst, &c.readRest) { // the region was closed meanwhile
+			c.abort(outcomeAccessError)
 			return false
 		}
 		f := frame{op: frameReadData, length: uint32(len(dst))}
-		if l.read.left == 0 {
+		if c.readRest.left == 0 {
 			f.flags = flagLast
-			l.reading = false
+			c.inRead = false
 		}
 		if inArea {
 			f.flags |= flagArea
 		}
-		l.rout.publish(&f)
-		l.unrung = true
+		c.responsesOut.publish(&f)
+		c.ringDue = true
 	}
 	return true
 }
 
 // acknowledge answers all requests consumed so far. Only a peer that waits for
 // answers is woken.
-func (l *link) acknowledge() {
-	l.owed, l.ackDue = 0, false
-	l.answer()
-	l.wake(wakeAll)
+func (c *shmConn) acknowledge() {
+	c.unacked, c.ackRequested = 0, false
+	c.answer()
+	c.wake(wakeAll)
 }
 
 // refuse answers the request at hand with a negative syndrome.
-func (l *link) refuse(syndrome uint8) {
-	l.owed, l.ackDue = 0, false
-	l.naks++
-	l.syndrome = syndrome
-	l.answer()
-	l.wake(wakeSlots)
+func (c *shmConn) refuse(syndrome uint8) {
+	c.unacked, c.ackRequested = 0, false
+	c.nakCount++
+	c.syndrome = syndrome
+	c.answer()
+	c.wake(wakeSlots)
 }
 
 // answer stores the answer: count, syndrome, and the number of negative answers,
 // by which the peer tells a new one from the last one that it has seen already.
-func (l *link) answer() {
-	l.ctl.ack.Store(uint64(l.in.head) | uint64(l.syndrome)<<32 | uint64(l.naks)<<40)
+func (c *shmConn) answer() {
+	c.own.ack.Store(uint64(c.requestsIn.head) | uint64(c.syndrome)<<32 | uint64(c.nakCount)<<40)
 }
 
 // offer: see path. The peer comes again when its RNR timer is up, as it has been
 // told.
-func (l *link) offer() {}
+func (c *shmConn) receivesPosted() {}
 
-var _ path = (*link)(nil)
+var _ path = (*shmConn)(nil)

@@ -11,17 +11,17 @@ import (
 // The sending half of the local path: own requests out, answers in.
 
 // transmit: see path.
-func (l *link) transmit() {
+func (c *shmConn) transmit() {
 	// A link left to its bell is rung for slots only: who sends has to look for
 	// the answers.
-	l.s.heat(l)
-	for w := l.q.toSend(); w != nil; w = l.q.toSend() {
-		if !l.send(w) {
+	c.s.makeActive(c)
+	for w := c.q.toSend(); w != nil; w = c.q.toSend() {
+		if !c.send(w) {
 			break
 		}
 	}
-	l.out.show()
-	l.ring()
+	c.requestsOut.publishFirst()
+	c.ringPeer()
 }
 
 // showEvery is how many slots are handed over at once when there are many to send:
@@ -29,89 +29,89 @@ func (l *link) transmit() {
 const showEvery = 8
 
 // ring considers the peer's bell once for all that was published.
-func (l *link) ring() {
-	if l.unrung {
-		l.unrung = false
-		l.wake(wakeSlots)
+func (c *shmConn) ringPeer() {
+	if c.ringDue {
+		c.ringDue = false
+		c.wake(wakeSlots)
 	}
 }
 
 // send publishes a request, as far as there is room, and reports whether all of
 // it is out.
-func (l *link) send(w *wqe) bool {
+func (c *shmConn) send(w *wqe) bool {
 	var f frame
 	for {
-		dst, inArea, ok := l.room(l.payload(w))
+		dst, inArea, ok := c.room(c.payload(w))
 		if !ok {
 			return false
 		}
-		l.fragment(&f, w, uint32(len(dst)))
+		c.fragment(&f, w, uint32(len(dst)))
 		if inArea {
 			f.flags |= flagArea
 		}
 		// From the first byte on the peer may be pulling at the cache line that
 		// it polls: nothing else is done between filling the slot and publishing.
-		if !l.fill(dst, w) {
+		if !c.fill(dst, w) {
 			// The memory was closed after the request was checked.
-			l.q.spoil(w, verbs.StatusLocProtErr)
+			c.q.failRequest(w, verbs.StatusLocProtErr)
 			return false
 		}
-		l.out.put(&f)
-		if inArea || l.out.hidden == showEvery {
-			l.out.show() // the peer copies one out while the next is copied in
+		c.requestsOut.put(&f)
+		if inArea || c.requestsOut.unpublished == showEvery {
+			c.requestsOut.publishFirst() // the peer copies one out while the next is copied in
 		}
-		l.seq++
-		l.unrung = true
-		l.q.begin(w)
-		w.moved += uint32(len(dst))
+		c.seq++
+		c.ringDue = true
+		c.q.begin(w)
+		w.sent += uint32(len(dst))
 		if f.flags&flagLast != 0 {
-			l.q.sent(w, l.seq-1)
+			c.q.sent(w, c.seq-1)
 			return true
 		}
 	}
 }
 
 // payload is how many bytes of the request are still to be sent.
-func (l *link) payload(w *wqe) uint32 {
+func (c *shmConn) payload(w *wqe) uint32 {
 	switch {
 	case w.op == verbs.OpRead:
 		return 0
 	case w.op.Atomic():
 		return atomicOperands
 	}
-	return w.total - w.moved
+	return w.total - w.sent
 }
 
 // atomicOperands is the size of an atomic's payload: swap or add, compare.
 const atomicOperands = 16
 
 // room reserves a slot, taking back what the peer has consumed if need be.
-func (l *link) room(want uint32) (dst []byte, inArea, ok bool) {
-	dst, inArea, ok = l.out.reserve(want)
+func (c *shmConn) room(want uint32) (dst []byte, inArea, ok bool) {
+	dst, inArea, ok = c.requestsOut.reserve(want)
 	if ok {
 		return dst, inArea, ok
 	}
-	if !l.out.free(uint32(l.peer.ack.Load())) {
+	if !c.requestsOut.free(uint32(c.peer.ack.Load())) {
 		return nil, false, false // collect finds out, and ends the connection
 	}
-	return l.out.reserve(want)
+	return c.requestsOut.reserve(want)
 }
 
 // fragment describes the next length bytes of a request.
-func (l *link) fragment(f *frame, w *wqe, length uint32) {
+func (c *shmConn) fragment(f *frame, w *wqe, length uint32) {
 	f.op, f.flags, f.length = frameOf[w.op], 0, length
 	f.addr, f.key, f.total = w.addr, w.key, w.total
-	if w.moved == 0 {
+	if w.sent == 0 {
 		f.flags = flagFirst
 	}
-	if l.q.signaled(w) {
+	if c.q.signaled(w) {
 		f.flags |= flagAckReq
 	}
 	if w.expectsResponse() {
 		f.flags |= flagLast
 		return
 	}
-	if w.moved+length == w.total {
+	if w.sent+length == w.total {
 		f.flags |= flagLast
 		if w.op == verbs.OpSendImm || w.op == verbs.OpWriteImm {
 			f.flags |= flagImm
@@ -135,7 +135,7 @@ var frameOf = [...]frameOp{
 
 // fill copies what goes with a fragment, and reports whether the memory of the
 // request was accessible.
-func (l *link) fill(dst []byte, w *wqe) bool {
+func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	switch {
 	case len(dst) == 0:
 		return true
@@ -148,80 +148,80 @@ func (l *link) fill(dst []byte, w *wqe) bool {
 		binary.BigEndian.PutUint64(dst[8:], 0)
 		return true
 	}
-	return l.q.gather(dst, w, w.moved)
+	return c.q.gather(dst, w, w.sent)
 }
 
 // resend: see path. The request still lies in its slot; the peer is told to try
 // it again.
-func (l *link) resend() {
-	l.ctl.resend.Add(1)
-	l.wake(wakeSlots)
+func (c *shmConn) resend() {
+	c.own.resend.Add(1)
+	c.wake(wakeSlots)
 }
 
 // collect: see path.
-func (l *link) collect() bool {
-	l.watchSilence()
-	ack := l.peer.ack.Load()
-	if ack == l.ackSeen || !l.alive() {
+func (c *shmConn) takeAcks() bool {
+	c.startPeerTimer()
+	ack := c.peer.ack.Load()
+	if ack == c.lastAck || !c.serves() {
 		return false
 	}
 	// Responses were published before the acknowledgement that follows them.
-	if l.q.reads > 0 {
-		l.takeResponses()
+	if c.q.reads > 0 {
+		c.takeResponses()
 	}
 	head, syndrome := uint32(ack), uint8(ack>>32)
-	progress := uint64(head - uint32(l.acked))
-	if progress > l.seq-l.acked || !l.out.free(head) {
-		l.violation()
+	progress := uint64(head - uint32(c.released))
+	if progress > c.seq-c.released || !c.requestsOut.free(head) {
+		c.protocolError()
 		return true
 	}
-	negative := ack>>40 != l.ackSeen>>40
-	l.ackSeen = ack
-	l.acked += progress
-	l.q.acknowledged(l.acked)
-	if negative && l.alive() {
-		l.refused(syndrome)
+	negative := ack>>40 != c.lastAck>>40
+	c.lastAck = ack
+	c.released += progress
+	c.q.acknowledged(c.released)
+	if negative && c.serves() {
+		c.takeNAK(syndrome)
 	}
 	return true
 }
 
 // refused takes a negative answer. There is none without a request.
-func (l *link) refused(syndrome uint8) {
+func (c *shmConn) takeNAK(syndrome uint8) {
 	code := syndrome & aethCode
 	switch {
-	case !l.q.sq.outstanding():
-		l.violation()
+	case !c.q.sq.outstanding():
+		c.protocolError()
 	case syndrome&^aethCode == aethRNR:
-		l.q.notReady(code)
+		c.q.onRNR(code)
 	case syndrome&^aethCode == aethNAK && code >= nakInvalidRequest && code <= nakOperation:
-		l.q.negative(answerInvalidRequest + answer(code-nakInvalidRequest))
+		c.q.onNAK(outcomeInvalidRequest + outcome(code-nakInvalidRequest))
 	default:
-		l.violation()
+		c.protocolError()
 	}
 }
 
 // takeResponses takes the data that answers READs and atomics.
-func (l *link) takeResponses() bool {
+func (c *shmConn) takeResponses() bool {
 	work := false
-	var r request
-	for l.q.reads > 0 && l.alive() {
-		more, ok := l.rin.peek(&r)
+	var r inboundRequest
+	for c.q.reads > 0 && c.serves() {
+		more, ok := c.responsesIn.peek(&r)
 		if !more {
 			break
 		}
 		work = true
 		if ok = ok && (r.op == frameReadData || r.op == frameAtomicResult); ok {
-			ok = l.q.response(r.op, r.payload, r.last())
+			ok = c.q.response(r.op, r.payload, r.last())
 		}
 		if !ok {
-			l.violation()
+			c.protocolError()
 			return true
 		}
-		l.rin.advance(&r.frame)
+		c.responsesIn.advance(&r.frame)
 	}
 	if work {
-		l.ctl.responses.Store(l.rin.head)
-		l.wake(wakeSlots)
+		c.own.responses.Store(c.responsesIn.head)
+		c.wake(wakeSlots)
 	}
 	return work
 }

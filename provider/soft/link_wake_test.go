@@ -178,12 +178,12 @@ func TestIdleLinksAreLeftToTheirBells(t *testing.T) {
 		_, err := bs[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Equal(t, hotKept, s.polled())
+	require.Equal(t, hotKept, s.polledCount())
 	for range 4 * hotIdleDrives {
 		_, err := as[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Equal(t, hotKept, as[0].qp.shard.polled())
+	require.Equal(t, hotKept, as[0].qp.shard.polledCount())
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("cold")})
 		require.EqualValues(t, i, bs[i].wait(1)[0].ID)
@@ -202,17 +202,17 @@ func TestDozingLinksAreAskedInTurn(t *testing.T) {
 	}
 	s := bs[0].qp.shard
 	bs[0].outcome(2 * dozeAfter)
-	require.Empty(t, s.hot)
-	require.Len(t, s.dozing, hotKept)
+	require.Empty(t, s.active)
+	require.Len(t, s.idle, hotKept)
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
 		got := bs[i].outcome(hotKept)
 		require.Len(t, got, 1, "each has its turn")
 		require.EqualValues(t, i, got[0].ID)
-		require.Len(t, s.hot, i+1, "who works is awake, the others are not")
+		require.Len(t, s.active, i+1, "who works is awake, the others are not")
 	}
 	bs[0].outcome(2 * dozeAfter)
-	require.Empty(t, s.hot)
+	require.Empty(t, s.active)
 }
 
 // A link with a request that is not answered does not doze, for the answer comes
@@ -224,11 +224,11 @@ func TestWhoWaitsDoesNotDoze(t *testing.T) {
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
 	s := a.qp.shard
 	a.outcome(4 * dozeAfter)
-	require.Len(t, s.hot, 1)
+	require.Len(t, s.active, 1)
 	b.wait(1)
 	b.outcome(2) // nothing else to do: now the answer goes out
 	a.outcome(4 * dozeAfter)
-	require.Empty(t, s.hot)
+	require.Empty(t, s.active)
 	require.False(t, a.qp.sq.outstanding())
 }
 
@@ -243,6 +243,6 @@ func TestSpinningEndIsNotRung(t *testing.T) {
 		a.wait(1, b)
 	}
 	for _, e := range []*end{a, b} {
-		require.False(t, readable(t, e.qp.path.(*link).end.bell))
+		require.False(t, readable(t, e.qp.path.(*shmConn).end.doorbell))
 	}
 }

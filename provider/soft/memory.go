@@ -184,7 +184,7 @@ func (m *mr) Discard(offset, length int) error {
 
 // window returns the bytes that address and length name, or false when they
 // are not inside the region.
-func (m *mr) window(addr uint64, length uint32) ([]byte, bool) {
+func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	off := addr - m.base // wraps for addresses in front; the check below catches that
 	size := uint64(len(m.buf))
 	if off > size || uint64(length) > size-off {
@@ -199,7 +199,7 @@ func (p *pd) local(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	if m == nil || m.pd != p || m.access&access != access {
 		return nil, false
 	}
-	return m.window(sge.Addr, sge.Length)
+	return m.bytesAt(sge.Addr, sge.Length)
 }
 
 // piece is the memory of sges from offset on, as far as it lies in one region;
@@ -254,7 +254,7 @@ func (p *pd) enterRemote(key uint32, addr uint64, length uint32, access verbs.Ac
 	if m == nil || m.pd != p || m.access&access != access {
 		return nil, nil
 	}
-	buf, ok := m.window(addr, length)
+	buf, ok := m.bytesAt(addr, length)
 	if !ok {
 		return nil, nil
 	}

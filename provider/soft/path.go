@@ -15,41 +15,41 @@ type path interface {
 	resend()
 	// collect takes the answers that have arrived, and reports whether there
 	// were any.
-	collect() bool
+	takeAcks() bool
 	// offer is told that receive buffers were posted, for which a peer may wait.
-	offer()
+	receivesPosted()
 	// requestsWait reports whether packets or ring slots from the peer have arrived that
 	// were not processed yet.
 	requestsWait() bool
 	// abort answers the unfinished request, whose remaining fragments did not come, with
 	// an error. It calls requestFailed when that answer was sent.
-	abort(a answer)
+	abort(a outcome)
 	// source returns the source to which the peer's access errors are counted; false if
 	// the peer is this process.
-	source() (accessSource, bool)
+	accessSource() (accessSource, bool)
 	// silence stops answering: the queue pair has gone to the error state.
-	silence()
+	stopResponding()
 	// detach gives up the path's resources. The queue pair calls nothing after.
 	detach()
 }
 
 // An answer is what the responder makes of a request.
-type answer uint8
+type outcome uint8
 
 const (
-	answerAck            answer = iota
-	answerRNR                   // no receive buffer; the request may be repeated
-	answerInvalidRequest        // NAK codes of IBTA vol. 1, 9.3.5, table 46
-	answerAccessError
-	answerOperationError
+	outcomeAck            outcome = iota
+	outcomeRNR                    // no receive buffer; the request may be repeated
+	outcomeInvalidRequest         // NAK codes of IBTA vol. 1, 9.3.5, table 46
+	outcomeAccessError
+	outcomeOperationError
 )
 
 // A request is one fragment of a message for the responder. Its payload may lie
 // in memory that the peer can change while it is looked at.
-type request struct {
+type inboundRequest struct {
 	frame
 	payload []byte
 }
 
-func (r *request) first() bool { return r.flags&flagFirst != 0 }
-func (r *request) last() bool  { return r.flags&flagLast != 0 }
+func (r *inboundRequest) first() bool { return r.flags&flagFirst != 0 }
+func (r *inboundRequest) last() bool  { return r.flags&flagLast != 0 }

@@ -75,9 +75,9 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	}
 	q.sq = newSendQueue(&q.caps)
 	q.rq = newRecvQueue(q.caps.MaxRecvWR, q.caps.MaxRecvSGE)
-	q.current.sges = make([]verbs.SGE, 0, maxSGE)
+	q.buffer.sges = make([]verbs.SGE, 0, maxSGE)
 	q.rnrTimer.init(q.shard, q.onRNRTimer)
-	q.silenceTimer.init(q.shard, q.onSilenceTimer)
+	q.responseTimer.init(q.shard, q.onResponseTimer)
 	q.partial.timer.init(q.shard, q.onPartialTimer)
 	if err := q.takeNumber(); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (q *qp) takeNumber() error {
 	if q.typ == verbs.QPTypeRC {
 		return q.dev.register(q, func(uint32) error { return nil })
 	}
-	p := &datagramPath{q: q}
+	p := &udPath{q: q}
 	q.path = p
 	return q.dev.register(q, p.claim)
 }
@@ -126,7 +126,7 @@ func (q *qp) attachPath() error {
 	if q.sendCQ.overrun || q.recvCQ.overrun {
 		return verbs.ErrOverrun
 	}
-	if p, ok := q.path.(*datagramPath); ok {
+	if p, ok := q.path.(*udPath); ok {
 		return p.attach()
 	}
 	return nil
@@ -228,7 +228,7 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	if q.state == verbs.StateError {
 		q.flushReceives()
 	} else if q.path != nil {
-		q.path.offer()
+		q.path.receivesPosted()
 	}
 	return n, err
 }

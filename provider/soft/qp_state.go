@@ -38,7 +38,7 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 			return err
 		}
 	}
-	if p, ok := q.path.(*datagramPath); ok && to == verbs.StateRTR && from == verbs.StateInit {
+	if p, ok := q.path.(*udPath); ok && to == verbs.StateRTR && from == verbs.StateInit {
 		if err := p.ready(); err != nil {
 			return err
 		}
@@ -91,7 +91,7 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			q.path.collect() // what is answered already was no failure
+			q.path.takeAcks() // what is answered already was no failure
 		}
 		q.enterError()
 	case verbs.StateSQD:
@@ -111,7 +111,7 @@ func (q *qp) enterState(from, to verbs.QPState) {
 }
 
 // serves reports whether the queue pair answers its peer.
-func (q *qp) serves() bool {
+func (q *qp) isServing() bool {
 	return q.state == verbs.StateRTR || q.state == verbs.StateRTS || q.state == verbs.StateSQD
 }
 
@@ -123,10 +123,10 @@ func (q *qp) enterError() {
 	}
 	q.state = verbs.StateError
 	q.rnrTimer.stop()
-	q.silenceTimer.stop()
+	q.responseTimer.stop()
 	q.partial.timer.stop()
 	if q.path != nil {
-		q.path.silence()
+		q.path.stopResponding()
 	}
 	q.flushSends()
 	q.flushReceives()
@@ -142,16 +142,16 @@ func (q *qp) flushSends() {
 		w := q.sq.at(q.sq.done)
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: verbs.StatusWRFlushErr, QPN: q.num})
 	}
-	q.reads, q.wantAcks = 0, 0
+	q.reads, q.signaledCount = 0, 0
 }
 
 func (q *qp) flushReceives() {
 	flushed := verbs.WC{Status: verbs.StatusWRFlushErr}
-	if q.has {
+	if q.hasBuffer {
 		q.receiveDone(&flushed, false)
 	}
 	// The buffers of an SRQ belong to the others too, and stay.
-	for q.srq == nil && q.rq.pop(&q.current) {
+	for q.srq == nil && q.rq.pop(&q.buffer) {
 		q.receiveDone(&flushed, false)
 	}
 }
@@ -159,26 +159,26 @@ func (q *qp) flushReceives() {
 // forget drops path and queues without completions.
 func (q *qp) forget() {
 	q.rnrTimer.stop()
-	q.silenceTimer.stop()
+	q.responseTimer.stop()
 	q.partial.timer.stop()
 	if q.typ == verbs.QPTypeRC && q.path != nil {
-		q.path.silence()
+		q.path.stopResponding()
 		q.path.detach()
 		q.path = nil
 	}
-	if p, ok := q.path.(*datagramPath); ok {
+	if p, ok := q.path.(*udPath); ok {
 		p.clear()
 	}
 	q.state = verbs.StateReset
 	q.sq.reset()
 	q.rq.head = q.rq.tail
-	if q.has {
+	if q.hasBuffer {
 		q.receives().held--
 	}
-	sges := q.responder.current.sges
-	q.responder = responder{current: rqe{sges: sges}}
+	sges := q.responder.buffer.sges
+	q.responder = responder{buffer: rqe{sges: sges}}
 	r := &q.requester
-	r.acked, r.reads, r.readAt, r.waitingRNR, r.wantAcks = 0, 0, 0, false, 0
+	r.responded, r.reads, r.nextRead, r.waitingRNR, r.signaledCount = 0, 0, 0, false, 0
 }
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
@@ -200,7 +200,7 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
-	l, err := newLink(q, end)
+	l, err := newSHMConn(q, end)
 	if err != nil {
 		end.release()
 		return err
@@ -215,7 +215,7 @@ func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	switch {
 	case q.dev.cfg.Path == PathLocal || q.dev.offered(q.num):
 		return false, nil
-	case q.dev.cfg.Path == PathWire || q.dev.mads.carries(q.num):
+	case q.dev.cfg.Path == PathWire || q.dev.mux.overWire(q.num):
 		return true, nil
 	}
 	own, err := onThisHost(peer)
@@ -227,7 +227,7 @@ func (q *qp) connectWire(attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
-	l, err := newWireLink(q, to, attr)
+	l, err := newRCConn(q, to, attr)
 	if err != nil {
 		return err
 	}

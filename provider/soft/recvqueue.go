@@ -10,7 +10,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32
-	places
+	cqSpace
 	depth  uint32
 	maxSGE int
 	sges   []verbs.SGE

@@ -12,11 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A localCarrier carries the messages of one ID over a Unix socket. The reply
+// A unixConn carries the messages of one ID over a Unix socket. The reply
 // brings two descriptors along: the shared segment, and the connecting side's
 // bell. The socket stays open as long as the ID:
 // the kernel hangs it up when the peer dies.
-type localCarrier struct {
+type unixConn struct {
 	ch *channel
 	id *id // nil while the request is awaited
 	fd int // socket, owned by the carrier; -1 if there is none
@@ -26,7 +26,7 @@ type localCarrier struct {
 	connected bool
 
 	// The end offered to a queue pair, if any, and its number.
-	offered *localEnd
+	offered *shmEnd
 	qpn     uint32
 
 	// the search for the listener, on the connecting side; nil once it has ended
@@ -35,7 +35,7 @@ type localCarrier struct {
 	// The descriptors that go, or came, with the reply.
 	passed []int
 
-	claim claim // claim of the client, on the accepting side
+	admission admission // claim of the client, on the accepting side
 }
 
 // Descriptors in the order in which they are passed.
@@ -46,21 +46,21 @@ const (
 )
 
 // readable reads one message.
-func (c *localCarrier) readable() {
+func (c *unixConn) readable() {
 	m, err := c.receive()
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		c.id.setupFailed(err, &replyMsg{}) // the reply's descriptors could not be received
+		c.id.setupFailed(err, &repMsg{}) // the reply's descriptors could not be received
 	case err != nil || !c.id.deliver(m):
-		c.mute()
-		c.id.lost()
+		c.stopDelivery()
+		c.id.peerGone()
 	}
 }
 
 // receive takes one message off the socket. Only a reply may bring descriptors,
 // and only to the side that asked; they are kept for attach.
-func (c *localCarrier) receive() (message, error) {
+func (c *unixConn) receive() (message, error) {
 	room := 0
 	if c.id != nil && c.id.phase == phaseRequestSent && c.id.ps == cm.TCP {
 		room = passedCount
@@ -93,7 +93,7 @@ func checkPassed(m message, fds []int) error {
 	if len(fds) != want {
 		return fmt.Errorf("%w: message with %d descriptors", verbs.ErrProtocol, len(fds))
 	}
-	if want > 0 && !isBell(fds[passedBell]) {
+	if want > 0 && !isDoorbell(fds[passedBell]) {
 		return fmt.Errorf("%w: not a doorbell", verbs.ErrProtocol)
 	}
 	return nil
@@ -101,7 +101,7 @@ func checkPassed(m message, fds []int) error {
 
 // attach offers the shared memory to the queue pair: what came with the reply,
 // or on the accepting side what will go with it.
-func (c *localCarrier) attach(qpn uint32) error {
+func (c *unixConn) attach(qpn uint32) error {
 	end, err := c.end()
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (c *localCarrier) attach(qpn uint32) error {
 	return c.ch.dev.offerEnd(qpn, end)
 }
 
-func (c *localCarrier) end() (*localEnd, error) {
+func (c *unixConn) end() (*shmEnd, error) {
 	if c.id.active {
 		return c.openEnd()
 	}
@@ -121,7 +121,7 @@ func (c *localCarrier) end() (*localEnd, error) {
 }
 
 // openEnd makes an end of the descriptors that came, and gives them away.
-func (c *localCarrier) openEnd() (*localEnd, error) {
+func (c *unixConn) openEnd() (*shmEnd, error) {
 	fds := c.passed
 	c.passed = nil
 	seg, err := openSegment(fds[passedSegment], c.ch.dev.maps)
@@ -130,14 +130,14 @@ func (c *localCarrier) openEnd() (*localEnd, error) {
 		return nil, noResources(err)
 	}
 	seg.closeFD()
-	return &localEnd{seg: seg, side: 0, bell: fds[passedBell]}, nil
+	return &shmEnd{seg: seg, side: 0, doorbell: fds[passedBell]}, nil
 }
 
 // makeEnd makes the shared memory and both doorbells, and keeps the peer's
 // descriptors in passed until the reply is sent. The client's claim has reserved room
 // for them.
-func (c *localCarrier) makeEnd() (end *localEnd, err error) {
-	c.claim.giveRoom()
+func (c *unixConn) makeEnd() (end *shmEnd, err error) {
+	c.admission.useSpareFD()
 	err = c.ch.dev.spare.with(func() error {
 		end, err = c.newEnd()
 		return err
@@ -148,22 +148,22 @@ func (c *localCarrier) makeEnd() (end *localEnd, err error) {
 	return end, noResources(err)
 }
 
-func (c *localCarrier) newEnd() (*localEnd, error) {
+func (c *unixConn) newEnd() (*shmEnd, error) {
 	seg, err := newSegment(&c.ch.dev.cfg, c.ch.dev.maps)
 	if err != nil {
 		return nil, err
 	}
-	mine, peers, err := newBells()
+	mine, peers, err := newDoorbells()
 	if err != nil {
 		seg.close()
 		return nil, err
 	}
 	c.passed = []int{passedSegment: seg.takeFD(), passedBell: peers}
-	return &localEnd{seg: seg, side: 1, bell: mine}, nil
+	return &shmEnd{seg: seg, side: 1, doorbell: mine}, nil
 }
 
 // send sends a message, and with a reply the descriptors.
-func (c *localCarrier) send(m message) error {
+func (c *unixConn) send(m message) error {
 	if m.kind() != kindREP {
 		return sendPacket(c.fd, encode(m), nil)
 	}
@@ -171,30 +171,30 @@ func (c *localCarrier) send(m message) error {
 	return sendPacket(c.fd, encode(m), c.passed)
 }
 
-func (c *localCarrier) dropPassed() {
+func (c *unixConn) dropPassed() {
 	closeAll(c.passed)
 	c.passed = nil
 }
 
-func (c *localCarrier) hungUp() { c.ch.dev.peerGone(c.qpn, c.offered) }
+func (c *unixConn) peerVanished() { c.ch.dev.peerGone(c.qpn, c.offered) }
 
 // credentials implements carrier.
-func (c *localCarrier) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
+func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
 
 // take transfers the socket to the caller.
-func (c *localCarrier) take() (fd int) {
+func (c *unixConn) takeSocket() (fd int) {
 	fd, c.fd = c.fd, -1
 	return fd
 }
 
-func (c *localCarrier) mute() {
+func (c *unixConn) stopDelivery() {
 	if c.search != nil {
 		c.ch.timers.stop(&c.search.again)
 	}
 	c.ch.unwatch(c.fd)
 }
 
-func (c *localCarrier) move(to *channel) error {
+func (c *unixConn) move(to *channel) error {
 	if c.ch.sources[int32(c.fd)] != nil {
 		if err := to.watch(c.fd, c); err != nil {
 			return err
@@ -208,14 +208,14 @@ func (c *localCarrier) move(to *channel) error {
 	return nil
 }
 
-func (c *localCarrier) close() {
-	c.mute()
+func (c *unixConn) close() {
+	c.stopDelivery()
 	c.dropPassed()
 	if c.offered != nil {
 		c.ch.dev.withdrawEnd(c.qpn, c.offered)
 	}
 	if c.fd >= 0 {
-		_ = unix.Close(c.take())
+		_ = unix.Close(c.takeSocket())
 	}
-	c.claim.drop()
+	c.admission.release()
 }

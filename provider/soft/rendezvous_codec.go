@@ -47,22 +47,22 @@ func encode(m message) []byte {
 	b[0], b[1] = codecVersion, byte(m.kind())
 	var private []byte
 	switch m := m.(type) {
-	case *requestMsg:
+	case *reqMsg:
 		m.endpoints.encode(b)
-		m.side.encode(b)
+		m.qpParams.encode(b)
 		b[22] = m.retry
 		private = m.private
-	case *replyMsg:
-		m.side.encode(b)
+	case *repMsg:
+		m.qpParams.encode(b)
 		private = m.private
-	case *rejectMsg:
+	case *rejMsg:
 		b[2] = flag(m.byApplication, flagByApplication) | flag(m.user, flagUser)
 		binary.LittleEndian.PutUint16(b[4:], uint16(m.reason))
 		private = m.private
-	case *lookupMsg:
+	case *sidrReqMsg:
 		m.endpoints.encode(b)
 		private = m.private
-	case *lookupReplyMsg:
+	case *sidrRepMsg:
 		b[2] = flag(m.byApplication, flagByApplication) | flag(m.user, flagUser)
 		b[3] = byte(m.status)
 		binary.LittleEndian.PutUint32(b[8:], m.qpn)
@@ -88,11 +88,11 @@ func (e *endpoints) encode(b []byte) {
 	copy(b[44:], dst[:])
 }
 
-func (s *side) encode(b []byte) {
+func (s *qpParams) encode(b []byte) {
 	b[2] = flag(s.flowControl, flagFlowControl) | flag(s.srq, flagSRQ)
 	binary.LittleEndian.PutUint32(b[8:], s.qpn)
 	binary.LittleEndian.PutUint32(b[12:], s.psn)
-	b[20], b[21], b[23] = s.resources, s.depth, s.rnrRetry
+	b[20], b[21], b[23] = s.responderResources, s.initiatorDepth, s.rnrRetry
 }
 
 // decode returns the message in a packet, which stays the caller's, or an error
@@ -124,25 +124,25 @@ func parse(b []byte) (message, error) {
 	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0
 	switch kind := messageKind(b[1]); kind {
 	case kindREQ:
-		m := &requestMsg{endpoints: parseEndpoints(b), side: parseSide(b), retry: b[22], private: private}
+		m := &reqMsg{endpoints: parseEndpoints(b), qpParams: parseSide(b), retry: b[22], private: private}
 		return m, m.check()
 	case kindREP:
-		m := &replyMsg{side: parseSide(b), private: private}
-		return m, cmp.Or(m.side.check(), checkPrivate(private, cm.TCP, cm.MessageAccept))
+		m := &repMsg{qpParams: parseSide(b), private: private}
+		return m, cmp.Or(m.qpParams.check(), checkPrivate(private, cm.TCP, cm.MessageAccept))
 	case kindRTU:
-		return &readyMsg{}, nil
+		return &rtuMsg{}, nil
 	case kindREJ:
 		reason := cm.RejectReason(binary.LittleEndian.Uint16(b[4:]))
-		return &rejectMsg{reason: reason, byApplication: byApplication, private: private, user: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
+		return &rejMsg{reason: reason, byApplication: byApplication, private: private, user: user}, checkPrivate(private, cm.TCP, cm.MessageReject)
 	case kindDREQ:
-		return &disconnectMsg{}, nil
+		return &dreqMsg{}, nil
 	case kindDREP:
-		return &disconnectedMsg{}, nil
+		return &drepMsg{}, nil
 	case kindSIDRREQ:
-		m := &lookupMsg{parseEndpoints(b), private}
+		m := &sidrReqMsg{parseEndpoints(b), private}
 		return m, cmp.Or(m.endpoints.check(), checkPrivate(private, cm.UDP, cm.MessageConnect))
 	case kindSIDRREP:
-		m := &lookupReplyMsg{
+		m := &sidrRepMsg{
 			status: cm.SIDRStatus(b[3]), byApplication: byApplication, private: private, user: user,
 			qpn: binary.LittleEndian.Uint32(b[8:]), qkey: binary.LittleEndian.Uint32(b[16:]),
 		}
@@ -160,22 +160,22 @@ func parseEndpoints(b []byte) endpoints {
 	return endpoints{src: at(b[28:44], b[24:]), dst: at(b[44:60], b[26:])}
 }
 
-func parseSide(b []byte) side {
-	return side{
+func parseSide(b []byte) qpParams {
+	return qpParams{
 		qpn: binary.LittleEndian.Uint32(b[8:]), psn: binary.LittleEndian.Uint32(b[12:]),
 		srq: b[2]&flagSRQ != 0, flowControl: b[2]&flagFlowControl != 0,
-		resources: b[20], depth: b[21], rnrRetry: b[23],
+		responderResources: b[20], initiatorDepth: b[21], rnrRetry: b[23],
 	}
 }
 
-func (m *requestMsg) check() error {
+func (m *reqMsg) check() error {
 	if m.retry > verbs.MaxRetry {
 		return malformed("retry count", uint64(m.retry))
 	}
-	return cmp.Or(m.endpoints.check(), m.side.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
+	return cmp.Or(m.endpoints.check(), m.qpParams.check(), checkPrivate(m.private, cm.TCP, cm.MessageConnect))
 }
 
-func (m *lookupReplyMsg) check() error {
+func (m *sidrRepMsg) check() error {
 	if m.qpn > max24 {
 		return malformed("queue pair number", uint64(m.qpn))
 	}
@@ -190,7 +190,7 @@ func (e *endpoints) check() error {
 	return nil
 }
 
-func (s *side) check() error {
+func (s *qpParams) check() error {
 	switch {
 	case s.qpn > max24:
 		return malformed("queue pair number", uint64(s.qpn))

@@ -18,18 +18,18 @@ func someMessages() []message {
 	fill := func(n int) []byte { return bytes.Repeat([]byte{0xa5}, n) }
 	ends := endpoints{netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.0.0.2:7471")}
 	ends6 := endpoints{netip.MustParseAddrPort("[::1]:1"), netip.MustParseAddrPort("[fd00::2]:65535")}
-	own := side{qpn: max24, psn: 0x123456, srq: true, resources: 16, depth: 255, rnrRetry: 7, flowControl: true}
+	own := qpParams{qpn: max24, psn: 0x123456, srq: true, responderResources: 16, initiatorDepth: 255, rnrRetry: 7, flowControl: true}
 	return []message{
-		&requestMsg{endpoints: ends, side: own, retry: 7, private: fill(56)},
-		&requestMsg{endpoints: ends6, private: []byte{}},
-		&replyMsg{side: own, private: fill(196)},
-		&readyMsg{},
-		&rejectMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), user: true},
-		&rejectMsg{reason: cm.RejectReason(65535), private: []byte{}},
-		&disconnectMsg{},
-		&disconnectedMsg{},
-		&lookupMsg{ends, fill(180)},
-		&lookupReplyMsg{cm.SIDRReject, 5, cm.DefaultQKey, true, fill(136), true},
+		&reqMsg{endpoints: ends, qpParams: own, retry: 7, private: fill(56)},
+		&reqMsg{endpoints: ends6, private: []byte{}},
+		&repMsg{qpParams: own, private: fill(196)},
+		&rtuMsg{},
+		&rejMsg{reason: cm.RejectConsumer, byApplication: true, private: fill(148), user: true},
+		&rejMsg{reason: cm.RejectReason(65535), private: []byte{}},
+		&dreqMsg{},
+		&drepMsg{},
+		&sidrReqMsg{ends, fill(180)},
+		&sidrRepMsg{cm.SIDRReject, 5, cm.DefaultQKey, true, fill(136), true},
 	}
 }
 
@@ -55,7 +55,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"length too small":        set(6, 55),
 		"length too large":        set(6, 57),
 		"cut private data":        request()[:len(request())-1],
-		"too much private data":   encode(&requestMsg{endpoints: someMessages()[0].(*requestMsg).endpoints, private: make([]byte, 57)}),
+		"too much private data":   encode(&reqMsg{endpoints: someMessages()[0].(*reqMsg).endpoints, private: make([]byte, 57)}),
 		"queue pair number":       set(8, 0, 0, 0, 1),
 		"PSN":                     set(12, 0, 0, 0, 1),
 		"retry count":             set(22, 8),
@@ -63,12 +63,12 @@ func TestDecodeRefuses(t *testing.T) {
 		"source of two families":  set(28, 1),
 		"no destination":          set(44, make([]byte, 16)...),
 		"the zeros at the end":    set(63, 1),
-		"reply":                   encode(&replyMsg{private: make([]byte, 197)}),
-		"reject":                  encode(&rejectMsg{private: make([]byte, 149)}),
-		"lookup":                  encode(&lookupMsg{someMessages()[0].(*requestMsg).endpoints, make([]byte, 181)}),
-		"lookup reply":            encode(&lookupReplyMsg{private: make([]byte, 137)}),
-		"lookup reply number":     encode(&lookupReplyMsg{qpn: max24 + 1}),
-		"ready with data":         append(encode(&readyMsg{}), 0),
+		"reply":                   encode(&repMsg{private: make([]byte, 197)}),
+		"reject":                  encode(&rejMsg{private: make([]byte, 149)}),
+		"lookup":                  encode(&sidrReqMsg{someMessages()[0].(*reqMsg).endpoints, make([]byte, 181)}),
+		"lookup reply":            encode(&sidrRepMsg{private: make([]byte, 137)}),
+		"lookup reply number":     encode(&sidrRepMsg{qpn: max24 + 1}),
+		"ready with data":         append(encode(&rtuMsg{}), 0),
 	} {
 		t.Run(name, func(t *testing.T) {
 			m, err := decode(b)

@@ -20,7 +20,7 @@ import (
 // listener can see that its peer holds the port. Until the dial the reservation owns
 // the socket, then the carrier. When the dial fails, the reservation owns it again.
 type localDial struct {
-	c       *localCarrier
+	c       *unixConn
 	request message
 	again   deadline // timer of the next round, when a listener's backlog is full
 	tries   int      // number of rounds over all names
@@ -43,16 +43,16 @@ const (
 	askAfter = 100
 )
 
-// dialLocal sends a request to the listener at the ID's remote address.
-func dialLocal(i *id, m message) error {
-	c := &localCarrier{ch: i.ch.Load(), id: i, fd: i.port.take()}
+// dialUnix sends a request to the listener at the ID's remote address.
+func dialUnix(i *id, m message) error {
+	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.port.take()}
 	d := &localDial{c: c, request: m}
 	d.again.fire = func(time.Time) { d.retry() }
-	c.search, i.carrier = d, c
+	c.search, i.conn = d, c
 	err := d.run()
 	if err != nil {
 		d.handBack()
-		i.carrier = nil
+		i.conn = nil
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func (d *localDial) retry() {
 // handBack transfers the socket back to the reservation, if the carrier has it.
 func (d *localDial) handBack() {
 	if d.c.fd >= 0 {
-		d.c.id.port.fd = d.c.take()
+		d.c.id.port.fd = d.c.takeSocket()
 	}
 }
 
@@ -125,7 +125,7 @@ func (d *localDial) try(name string) error {
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
 }
 
-// nobodyThere reports whether an error of connect(2) says that no listener is
+// portUnreachable reports whether an error of connect(2) says that no listener is
 // available under the name: nobody has the name, its holder does not listen, or a
 // security module separates the two processes.
 func nobodyThere(err error) bool {
@@ -138,7 +138,7 @@ func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
 	}
-	s := d.c.id.port.spot
+	s := d.c.id.port.addr
 	d.c.fd, err = bindSocket(s.name())
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = explainClash(s.clash(s))
@@ -154,7 +154,7 @@ func (d *localDial) openSocket() (err error) {
 func (d *localDial) replaceSocket() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	_ = unix.Close(d.c.take())
+	_ = unix.Close(d.c.takeSocket())
 	return d.openSocket()
 }
 

@@ -74,7 +74,7 @@ func squatBound(t *testing.T, names string) {
 // that exact address.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
-	return at, newSpot(l.PortSpace(), at, false).name()
+	return at, newBindAddr(l.PortSpace(), at, false).name()
 }
 
 // wantConnected accepts the request of an active ID, and waits until both sides are
@@ -121,7 +121,7 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client := newParty(t)
 		dst := netip.MustParseAddrPort("127.0.0.1:7471")
-		name := newSpot(ps, dst, false).name()
+		name := newBindAddr(ps, dst, false).name()
 		line, kill := startPeer(t, "squat-accepting", name)
 		defer kill()
 		require.Equal(t, "squatting", line())
@@ -216,7 +216,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 // owned lists the descriptors that an ID would close, once for each owner.
 func owned(i *id) (fds []int) {
 	all := []int{i.port.fd, i.port.marker}
-	if c, ok := i.carrier.(*localCarrier); ok {
+	if c, ok := i.conn.(*unixConn); ok {
 		all = append(append(all, c.fd), c.passed...)
 	}
 	for _, fd := range all {
@@ -237,7 +237,7 @@ func resolvedAlone(t *testing.T) (client *party, i *id, listener reservation) {
 	made, err := client.tc.NewID(cm.TCP)
 	require.NoError(t, err)
 	i = made.(*id)
-	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.spot.addr, listener.spot.port), safety))
+	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.addr.addr, listener.addr.port), safety))
 	wantRaw(t, client, cm.AddrResolved)
 	return client, i, listener
 }
@@ -273,7 +273,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		require.NoError(t, unix.Listen(listener.fd, 0))
 		first, err := newSocket()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(first, &unix.SockaddrUnix{Name: listener.spot.name()}))
+		require.NoError(t, unix.Connect(first, &unix.SockaddrUnix{Name: listener.addr.name()}))
 		before := owned(i)
 		require.NoError(t, i.Connect(&cm.ConnParam{}))
 		require.Equal(t, before, owned(i))
@@ -283,7 +283,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		clock.advance(redialAfter)
 		wantRaw(t, client, cm.Rejected)
 		require.Equal(t, before, owned(i))
-		_, err = bindSocket(i.port.spot.name())
+		_, err = bindSocket(i.port.addr.name())
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
 		require.NoError(t, i.Destroy())
 		require.Empty(t, owned(i))

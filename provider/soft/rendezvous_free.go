@@ -31,7 +31,7 @@ const (
 // reserveAny reserves a free port of a range. A port is free if nobody has it on this
 // address, or on a wildcard that covers the address. The error is
 // cm.ErrAddrNotAvailable if the search finds none.
-func (s spot) reserveAny(ports portRange) (reservation, error) {
+func (s bindAddr) reserveAny(ports portRange) (reservation, error) {
 	var r reservation
 	var err error
 	if s.wildcard() {
@@ -45,7 +45,7 @@ func (s spot) reserveAny(ports portRange) (reservation, error) {
 	return r, err
 }
 
-func (s spot) reserveAnyOnWildcard(ports portRange) (reservation, error) {
+func (s bindAddr) reserveAnyOnWildcard(ports portRange) (reservation, error) {
 	r, err := noReservation(), error(cm.ErrAddrNotAvailable)
 	for s.port = range ports.some(maxWildcardTries) {
 		if r, err = s.reserve(mayNotShare); !isClash(err) {
@@ -58,7 +58,7 @@ func (s spot) reserveAnyOnWildcard(ports portRange) (reservation, error) {
 // reserveAnyOnAddress looks for the markers of wildcards instead of reading the table
 // of all sockets, which is long when there are many connections. It may choose a port
 // that other IDs share on the same address; such IDs do not listen.
-func (s spot) reserveAnyOnAddress(ports portRange) (reservation, error) {
+func (s bindAddr) reserveAnyOnAddress(ports portRange) (reservation, error) {
 	r, err := noReservation(), error(cm.ErrAddrNotAvailable)
 	for s.port = range ports.some(maxPortTries) {
 		if err = s.tryFree(&r); !isClash(err) {
@@ -73,13 +73,13 @@ func (s spot) reserveAnyOnAddress(ports portRange) (reservation, error) {
 
 // tryFree reserves the spot, which is on an address, if it is free. r has the socket;
 // if it was not bound, the next try uses it again.
-func (s spot) tryFree(r *reservation) (err error) {
+func (s bindAddr) tryFree(r *reservation) (err error) {
 	if r.fd < 0 {
 		if r.fd, err = newSocket(); err != nil {
 			return err
 		}
 	}
-	r.spot = s
+	r.addr = s
 	err = unix.Bind(r.fd, &unix.SockaddrUnix{Name: s.name()})
 	if errors.Is(err, unix.EADDRINUSE) {
 		return &clashError{cm.ErrAddrNotAvailable, s}

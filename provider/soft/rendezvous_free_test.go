@@ -13,7 +13,7 @@ import (
 )
 
 // holdAll binds the names of a spot on all ports of a range.
-func holdAll(t *testing.T, s spot, ports portRange) {
+func holdAll(t *testing.T, s bindAddr, ports portRange) {
 	t.Helper()
 	var fds []int
 	t.Cleanup(func() { closeAll(fds) })
@@ -41,7 +41,7 @@ func TestReserveAnyTellsHolder(t *testing.T) {
 	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
 		r, err := spotAt(at).reserveAny(ports)
 		require.NoError(t, err)
-		require.EqualValues(t, ports.high, r.spot.port, "the only one that is free")
+		require.EqualValues(t, ports.high, r.addr.port, "the only one that is free")
 		r.close()
 	}
 }
@@ -57,7 +57,7 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	for range 10 {
 		r, err := spotAt("127.0.0.3:0").reserveAny(ports)
 		require.NoError(t, err)
-		require.EqualValues(t, 20001, r.spot.port)
+		require.EqualValues(t, 20001, r.addr.port)
 		require.Equal(t, -1, r.marker)
 		r.close()
 	}

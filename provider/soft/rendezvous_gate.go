@@ -12,23 +12,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A localGate is the listening socket of an ID, with the clients that have not
+// A unixListener is the listening socket of an ID, with the clients that have not
 // sent their request yet. Those are strangers: their number and their time are
 // limited, and what they do wrong costs them their socket.
-type localGate struct {
-	ch      *channel
-	id      *id
-	fd      int
-	open    bool
-	clients []*client // the oldest first
-	rest    deadline  // after which the gate opens again when descriptors ran out
+type unixListener struct {
+	ch        *channel
+	id        *id
+	fd        int
+	accepting bool
+	clients   []*client // the oldest first
+	pause     deadline  // after which the gate opens again when descriptors ran out
 }
 
 // A client is a connected socket of which no request has come.
 type client struct {
-	*localCarrier
-	gate  *localGate
-	limit deadline
+	*unixConn
+	listener     *unixListener
+	requestTimer deadline
 }
 
 const (
@@ -46,9 +46,9 @@ const (
 	acceptBatch = 64
 )
 
-func openLocalGate(i *id, fd int) (*localGate, error) {
-	g := &localGate{ch: i.ch.Load(), id: i, fd: fd, open: true}
-	g.rest.fire = func(time.Time) { g.watchSocket() }
+func openUnixListener(i *id, fd int) (*unixListener, error) {
+	g := &unixListener{ch: i.ch.Load(), id: i, fd: fd, accepting: true}
+	g.pause.fire = func(time.Time) { g.watchSocket() }
 	if err := g.ch.watch(fd, g); err != nil {
 		return nil, err
 	}
@@ -63,68 +63,68 @@ func openLocalGate(i *id, fd int) (*localGate, error) {
 // readable admits clients. accept may have closed the spare descriptors, and they are
 // opened again here even if no client was waiting: accept(2) fails with EMFILE in
 // that case too.
-func (g *localGate) readable() {
-	defer g.ch.dev.spare.fill()
+func (l *unixListener) readable() {
+	defer l.ch.dev.spare.fill()
 	for range acceptBatch {
-		if !g.open {
+		if !l.accepting {
 			return
 		}
-		fd, err := g.ch.dev.spare.accept(g.fd)
+		fd, err := l.ch.dev.spare.accept(l.fd)
 		if err != nil {
-			g.refrain(err)
+			l.pauseAccepting(err)
 			return
 		}
-		g.letIn(fd)
+		l.acceptClient(fd)
 	}
 }
 
 // refrain looks away for a while when clients can not be taken although there
 // are some: otherwise the channel would stay readable for them.
-func (g *localGate) refrain(err error) {
+func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
 	}
-	g.ch.unwatch(g.fd)
-	g.takeRest()
+	l.ch.unwatch(l.fd)
+	l.acceptRest()
 }
 
-func (g *localGate) takeRest() { g.ch.timers.start(&g.rest, g.ch.clock().Add(restTime)) }
+func (l *unixListener) acceptRest() { l.ch.timers.start(&l.pause, l.ch.clock().Add(restTime)) }
 
-// letIn makes a client of an accepted socket. If there are too many clients, it
+// acceptClient makes a client of an accepted socket. If there are too many clients, it
 // closes one of them.
-func (g *localGate) letIn(fd int) {
+func (l *unixListener) acceptClient(fd int) {
 	peer, err := peerCredentials(fd)
-	if err != nil || !g.ch.dev.users.allows(peer.UID) {
-		g.refuseUser(fd)
+	if err != nil || !l.ch.dev.users.allows(peer.UID) {
+		l.refuseUser(fd)
 		return
 	}
-	claim, cause, ok := g.ch.dev.admit(peer.UID)
+	claim, cause, ok := l.ch.dev.admit(peer.UID)
 	if !ok {
-		g.refuseForRoom(fd, cause)
+		l.refuseForRoom(fd, cause)
 		return
 	}
-	c := &client{localCarrier: &localCarrier{ch: g.ch, fd: fd, peer: peer, connected: true, claim: claim}, gate: g}
-	c.limit.fire = func(time.Time) { c.sendAway() }
-	if g.ch.watch(fd, c) != nil {
-		c.claim.drop()
-		g.refuseForRoom(fd, noDescriptorsErr) // epoll has no room for another descriptor
+	c := &client{unixConn: &unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: claim}, listener: l}
+	c.requestTimer.fire = func(time.Time) { c.refuse() }
+	if l.ch.watch(fd, c) != nil {
+		c.admission.release()
+		l.refuseForRoom(fd, noDescriptorsErr) // epoll has no room for another descriptor
 		return
 	}
-	if len(g.clients) >= maxClients {
-		g.ch.dev.local.inc(silentClientErr)
-		g.oldestOfBusiest(peer.UID).sendAway()
+	if len(l.clients) >= maxClients {
+		l.ch.dev.local.inc(silentClientErr)
+		l.oldestOfBusiest(peer.UID).refuse()
 	}
-	g.clients = append(g.clients, c)
-	g.ch.timers.start(&c.limit, g.ch.clock().Add(clientLimit))
+	l.clients = append(l.clients, c)
+	l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientLimit))
 	c.readable() // the request is mostly there
 }
 
 // refuseUser refuses a process of a user who is not allowed, and reads nothing from
 // it.
-func (g *localGate) refuseUser(fd int) {
-	g.ch.dev.local.inc(rcvdUserErr)
+func (l *unixListener) refuseUser(fd int) {
+	l.ch.dev.local.inc(rcvdUserErr)
 	// Sending fails if the process has left.
-	_ = sendPacket(fd, encode(g.userRefusal()), nil)
+	_ = sendPacket(fd, encode(l.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
 
@@ -134,7 +134,7 @@ func (c *client) readable() {
 	if errors.Is(err, unix.EAGAIN) {
 		return
 	}
-	c.leave()
+	c.remove()
 	if err == nil {
 		c.takeRequest(m)
 	}
@@ -142,7 +142,7 @@ func (c *client) readable() {
 		c.close()
 		return
 	}
-	c.ch.sources[int32(c.fd)] = c.localCarrier
+	c.ch.sources[int32(c.fd)] = c.unixConn
 }
 
 // takeRequest creates an ID for a request, or refuses the request.
@@ -152,96 +152,96 @@ func (c *client) takeRequest(m message) {
 		return
 	}
 	if c.hasToWait() {
-		_ = c.send(c.gate.id.refusal(cm.RejectNoResources, nil, false)) // sending fails if the client has left
+		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false)) // sending fails if the client has left
 		return
 	}
-	c.id = c.gate.id.incoming(m, c.localCarrier)
+	c.id = c.listener.id.incoming(m, c.unixConn)
 }
 
 // hasToWait reports whether the client has to wait because of earlier access errors;
 // see accessLimit. A lookup never has to wait, because it leads to no remote access.
 func (c *client) hasToWait() bool {
-	return c.gate.id.ps == cm.TCP && c.ch.dev.access.refuses(localSource(c.peer.UID, c.peer.PID))
+	return c.listener.id.ps == cm.TCP && c.ch.dev.access.refuses(localSource(c.peer.UID, c.peer.PID))
 }
 
-func (c *client) sendAway() {
-	c.leave()
+func (c *client) refuse() {
+	c.remove()
 	c.close()
 }
 
-func (c *client) leave() {
-	c.ch.timers.stop(&c.limit)
-	g := c.gate
+func (c *client) remove() {
+	c.ch.timers.stop(&c.requestTimer)
+	g := c.listener
 	g.clients = slices.DeleteFunc(g.clients, func(o *client) bool { return o == c })
 }
 
 // admit opens and closes the gate. Who is before a closed one waits there, in
 // the kernel's queue or as a client whose time does not run.
-func (g *localGate) admit(yes bool) {
-	if yes == g.open {
+func (l *unixListener) setAccepting(yes bool) {
+	if yes == l.accepting {
 		return
 	}
-	g.open = yes
+	l.accepting = yes
 	if yes {
-		g.watch()
+		l.watch()
 	} else {
-		g.unwatch()
+		l.unwatch()
 	}
 }
 
 // serves implements gate.
-func (g *localGate) serves() []cm.ServedAddr {
-	return []cm.ServedAddr{{Path: PathLocal.String(), Addr: g.id.local}}
+func (l *unixListener) serves() []cm.ServedAddr {
+	return []cm.ServedAddr{{Path: PathLocal.String(), Addr: l.id.local}}
 }
 
-func (g *localGate) watch() {
-	g.watchSocket()
-	for _, c := range slices.Clone(g.clients) {
-		if g.ch.watch(c.fd, c) != nil {
-			c.sendAway()
+func (l *unixListener) watch() {
+	l.watchSocket()
+	for _, c := range slices.Clone(l.clients) {
+		if l.ch.watch(c.fd, c) != nil {
+			c.refuse()
 			continue
 		}
-		g.ch.timers.start(&c.limit, g.ch.clock().Add(clientLimit))
+		l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientLimit))
 	}
 }
 
 // watchSocket tries again after a rest where the system can not do it now.
-func (g *localGate) watchSocket() {
-	if g.ch.watch(g.fd, g) != nil {
-		g.takeRest()
+func (l *unixListener) watchSocket() {
+	if l.ch.watch(l.fd, l) != nil {
+		l.acceptRest()
 	}
 }
 
-func (g *localGate) unwatch() {
-	g.ch.timers.stop(&g.rest)
-	g.ch.unwatch(g.fd)
-	for _, c := range g.clients {
-		g.ch.timers.stop(&c.limit)
-		g.ch.unwatch(c.fd)
+func (l *unixListener) unwatch() {
+	l.ch.timers.stop(&l.pause)
+	l.ch.unwatch(l.fd)
+	for _, c := range l.clients {
+		l.ch.timers.stop(&c.requestTimer)
+		l.ch.unwatch(c.fd)
 	}
 }
 
-func (g *localGate) move(to *channel) error {
-	g.unwatch()
-	g.ch = to
-	for _, c := range g.clients {
+func (l *unixListener) move(to *channel) error {
+	l.unwatch()
+	l.ch = to
+	for _, c := range l.clients {
 		c.ch = to
 	}
-	if g.open {
-		g.watch()
+	if l.accepting {
+		l.watch()
 	}
 	return nil
 }
 
 // close ends the listening. Clients in the kernel's queue are hung up on, which
 // they take for a refusal.
-func (g *localGate) close() {
-	g.unwatch()
-	g.ch.dev.spare.drop()
-	for len(g.clients) > 0 {
-		g.clients[0].sendAway()
+func (l *unixListener) close() {
+	l.unwatch()
+	l.ch.dev.spare.drop()
+	for len(l.clients) > 0 {
+		l.clients[0].refuse()
 	}
 }
 
-var _ gate = (*localGate)(nil)
-var _ carrier = (*localCarrier)(nil)
+var _ listener = (*unixListener)(nil)
+var _ cmConn = (*unixConn)(nil)

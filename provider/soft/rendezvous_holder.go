@@ -15,7 +15,7 @@ import (
 // overlaps held.
 type clashError struct {
 	err  error // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
-	held spot
+	held bindAddr
 }
 
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.name() }

@@ -18,7 +18,7 @@ import (
 // against every process of the network namespace. The reservation of a wildcard has a
 // marker in addition.
 type reservation struct {
-	spot   spot
+	addr   bindAddr
 	fd     int // the bound socket; -1 if there is none, or if the carrier owns it
 	marker int // the marker's socket, see bindMarker; -1 if there is none
 }
@@ -44,7 +44,7 @@ func (r *reservation) close() {
 // reserve binds a socket to the address, which must be of this host; port 0 means any
 // free port. With reuse the spot is shared with other reservations that have reuse.
 func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (reservation, error) {
-	s := newSpot(ps, at, afOnly)
+	s := newBindAddr(ps, at, afOnly)
 	if s.port == 0 {
 		ports, err := d.freePorts()
 		if err != nil {
@@ -84,7 +84,7 @@ const (
 // reserve binds the names of the spot and then looks for clashes, so that at most one
 // of two concurrent calls succeeds. It ignores the spots in mine, which the caller is
 // about to give up.
-func (s spot) reserve(with sharing, mine ...spot) (reservation, error) {
+func (s bindAddr) reserve(with sharing, mine ...bindAddr) (reservation, error) {
 	r, err := s.bind()
 	if err != nil {
 		return r, err
@@ -97,9 +97,9 @@ func (s spot) reserve(with sharing, mine ...spot) (reservation, error) {
 }
 
 // bind binds the names of a spot.
-func (s spot) bind() (reservation, error) {
+func (s bindAddr) bind() (reservation, error) {
 	r := noReservation()
-	r.spot = s
+	r.addr = s
 	var err error
 	if r.fd, err = bindSocket(s.name()); err == nil && s.wildcard() && s.shared == 0 {
 		r.marker, err = bindMarker(s.name())
@@ -116,7 +116,7 @@ func (s spot) bind() (reservation, error) {
 
 // clash returns the error of two overlapping spots. As in rdma_bind_addr(3), the
 // address is in use if both are the same, and not available if either is a wildcard.
-func (s spot) clash(o spot) error {
+func (s bindAddr) clash(o bindAddr) error {
 	if s.wildcard() || o.wildcard() {
 		return &clashError{cm.ErrAddrNotAvailable, o}
 	}
@@ -128,11 +128,11 @@ func isClash(err error) bool {
 }
 
 // change replaces a reservation by one of another spot on the same port.
-func (r *reservation) change(to spot) error {
+func (r *reservation) change(to bindAddr) error {
 	if r.fd < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
 	}
-	next, err := to.reserve(mayNotShare, r.spot)
+	next, err := to.reserve(mayNotShare, r.addr)
 	if err != nil {
 		return err
 	}
@@ -146,10 +146,10 @@ var errPortInUse = errors.New("a connection on the local path has taken the port
 // share allows other IDs to bind the spot too. It does nothing for an ID that was
 // made for a request, which has no port of its own.
 func (r *reservation) share() error {
-	if r.spot.port == 0 || r.spot.shared != 0 {
+	if r.addr.port == 0 || r.addr.shared != 0 {
 		return nil
 	}
-	to := r.spot
+	to := r.addr
 	to.shared = newShare()
 	return r.change(to)
 }
@@ -157,20 +157,20 @@ func (r *reservation) share() error {
 // restrict sets whether the IPv6 wildcard takes IPv6 only. It does nothing for other
 // spots.
 func (r *reservation) restrict(afOnly bool) error {
-	if r.spot.addr != netip.IPv6Unspecified() || r.spot.only == afOnly {
+	if r.addr.addr != netip.IPv6Unspecified() || r.addr.v6Only == afOnly {
 		return nil
 	}
-	to := r.spot
-	to.only = afOnly
+	to := r.addr
+	to.v6Only = afOnly
 	return r.change(to)
 }
 
 // claim replaces a shared spot by one that is not shared, for a listener.
 func (r *reservation) claim() error {
-	if r.spot.shared == 0 {
+	if r.addr.shared == 0 {
 		return nil
 	}
-	to := r.spot
+	to := r.addr
 	to.shared = 0
 	next, err := to.reserve(overShared)
 	if err != nil {
@@ -184,7 +184,7 @@ func (r *reservation) claim() error {
 // checkClash returns an error if another socket holds an overlapping spot that is not
 // in mine. The system lists sockets in no order. A wildcard takes precedence, so that
 // the same situation always has the same error.
-func (s spot) checkClash(with sharing, mine []spot) error {
+func (s bindAddr) checkClash(with sharing, mine []bindAddr) error {
 	others, err := boundAddrs(s.ps, s.port)
 	if err != nil {
 		return err

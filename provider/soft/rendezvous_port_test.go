@@ -106,7 +106,7 @@ func TestMarker(t *testing.T) {
 	s := newParty(t)
 	wild := s.id(cm.TCP)
 	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
-	spots := newSpot(cm.TCP, at("127.0.0.1", wild), false).wildcards()
+	spots := newBindAddr(cm.TCP, at("127.0.0.1", wild), false).wildcards()
 	held, err := anyMarker(spots)
 	require.NoError(t, err)
 	require.True(t, held)

@@ -31,9 +31,9 @@ import (
 // addresses returns the addresses of both sides that a request names.
 func addresses(m message) (endpoints, bool) {
 	switch m := m.(type) {
-	case *requestMsg:
+	case *reqMsg:
 		return m.endpoints, true
-	case *lookupMsg:
+	case *sidrReqMsg:
 		return m.endpoints, true
 	}
 	return endpoints{}, false
@@ -57,14 +57,14 @@ func (c *client) checkSource(m message) error {
 		}
 	}
 	name, _ := peerName(c.fd)
-	s, ok := parseSpot(c.gate.id.ps, name)
+	s, ok := parseBindAddr(c.listener.id.ps, name)
 	if !ok || !s.covers(e.src) {
 		return fmt.Errorf("%w: request from %v by the socket %q", verbs.ErrProtocol, e.src, name)
 	}
 	if s.shared == 0 {
 		return nil
 	}
-	held, err := heldByOthers(c.gate.id.ps, e.src, c.peer.UID)
+	held, err := heldByOthers(c.listener.id.ps, e.src, c.peer.UID)
 	switch {
 	case err != nil:
 		return fmt.Errorf("the holder of %v is not known: %w", e.src, err)
@@ -157,5 +157,5 @@ func (c *client) refuseSource(err error) {
 		reason = cm.RejectNoResources
 	}
 	c.ch.dev.local.inc(cause)
-	_ = c.send(c.gate.id.refusal(reason, nil, false)) // sending fails if the client has left
+	_ = c.send(c.listener.id.refusal(reason, nil, false)) // sending fails if the client has left
 }

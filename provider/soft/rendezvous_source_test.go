@@ -33,9 +33,9 @@ func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 // ask sends a request to a listener, with dst as its destination address.
 func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 	r.t.Helper()
-	var m message = &lookupMsg{endpoints: endpoints{r.src, dst}}
+	var m message = &sidrReqMsg{endpoints: endpoints{r.src, dst}}
 	if l.PortSpace() == cm.TCP {
-		m = &requestMsg{endpoints: endpoints{r.src, dst}, side: side{qpn: 5}}
+		m = &reqMsg{endpoints: endpoints{r.src, dst}, qpParams: qpParams{qpn: 5}}
 	}
 	r.send(encode(m))
 }
@@ -57,9 +57,9 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	server.quiet()
 	require.Equal(t, before+1, countsOf(t, server.p.dev)["rcvd_address_err"])
 	if ps == cm.TCP {
-		require.Equal(t, &rejectMsg{reason: cm.RejectInvalidGID, private: []byte{}}, r.answer())
+		require.Equal(t, &rejMsg{reason: cm.RejectInvalidGID, private: []byte{}}, r.answer())
 	} else {
-		require.Equal(t, &lookupReplyMsg{status: cm.SIDRReject, private: []byte{}}, r.answer())
+		require.Equal(t, &sidrRepMsg{status: cm.SIDRReject, private: []byte{}}, r.answer())
 	}
 	require.True(t, r.hungUpOn())
 	require.Empty(t, gateOf(server).clients)
@@ -174,9 +174,9 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 	t.Helper()
 	server.quiet()
 	if ps == cm.TCP {
-		require.Equal(t, &rejectMsg{reason: cm.RejectNoResources, private: []byte{}}, r.answer())
+		require.Equal(t, &rejMsg{reason: cm.RejectNoResources, private: []byte{}}, r.answer())
 	} else {
-		require.Equal(t, &lookupReplyMsg{status: cm.SIDRNoQP, private: []byte{}}, r.answer())
+		require.Equal(t, &sidrRepMsg{status: cm.SIDRNoQP, private: []byte{}}, r.answer())
 	}
 	require.Equal(t, counted{counter: 1}, countsOf(t, server.p.dev))
 }

@@ -16,7 +16,7 @@ import (
 
 // boundAddrs returns the spots of a port that any process has bound in this network
 // namespace.
-func boundAddrs(ps cm.PortSpace, port uint16) ([]spot, error) {
+func boundAddrs(ps cm.PortSpace, port uint16) ([]bindAddr, error) {
 	f, err := os.Open("/proc/thread-self/net/unix")
 	if err != nil {
 		return nil, err
@@ -34,16 +34,16 @@ const connectedState = "03"
 //
 // A connected socket has the name of its listener, which may be closed by now;
 // isBound reports whether the name is bound.
-func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]spot, error) {
-	var found []spot
-	bound := make(map[spot]bool) // cache of isBound for connected sockets, because many may have one name
+func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]bindAddr, error) {
+	var found []bindAddr
+	bound := make(map[bindAddr]bool) // cache of isBound for connected sockets, because many may have one name
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) != 8 {
 			continue
 		}
-		s, ok := parseSpot(ps, fields[7])
+		s, ok := parseBindAddr(ps, fields[7])
 		if !ok || s.port != port {
 			continue
 		}
@@ -86,7 +86,7 @@ func bindMarker(name string) (int, error) {
 }
 
 // anyMarker reports whether the marker of one of the spots is bound.
-func anyMarker(spots []spot) (bool, error) {
+func anyMarker(spots []bindAddr) (bool, error) {
 	fd, err := markerSocket()
 	if err != nil {
 		return false, err

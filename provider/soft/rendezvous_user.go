@@ -30,11 +30,11 @@ func (d *device) allowsPeer(fd int) bool {
 }
 
 // userRefusal returns the answer to a process of a user who is not allowed.
-func (g *localGate) userRefusal() message {
-	if g.id.ps == cm.UDP {
-		return &lookupReplyMsg{status: cm.SIDRReject, user: true}
+func (l *unixListener) userRefusal() message {
+	if l.id.ps == cm.UDP {
+		return &sidrRepMsg{status: cm.SIDRReject, user: true}
 	}
-	return &rejectMsg{reason: cm.RejectConsumer, user: true}
+	return &rejMsg{reason: cm.RejectConsumer, user: true}
 }
 
 // userRefused returns the error of a refusal. It is nil unless the peer has refused

@@ -11,14 +11,14 @@ import (
 // requester is the sending half of a queue pair: what is to be sent next, what
 // the answers mean, when to give up.
 type requester struct {
-	acked        uint64 // path sequences below are answered
-	reads        int    // READs and atomics outstanding
-	readAt       uint32 // position in the send queue from which the next response's request is looked for
-	waitingRNR   bool   // until rnrTimer fires
-	rnrLeft      uint8
-	wantAcks     int // signaled requests outstanding
-	rnrTimer     timer
-	silenceTimer timer // the peer does not answer
+	responded     uint64 // path sequences below are answered
+	reads         int    // READs and atomics outstanding
+	nextRead      uint32 // position in the send queue from which the next response's request is looked for
+	waitingRNR    bool   // until rnrTimer fires
+	rnrLeft       uint8
+	signaledCount int // signaled requests outstanding
+	rnrTimer      timer
+	responseTimer timer // the peer does not answer
 }
 
 // validate checks a request before it is queued and returns its length.
@@ -68,7 +68,7 @@ func (q *qp) toSend() *wqe {
 		return nil
 	}
 	w := q.sq.at(q.sq.next)
-	if !q.fresh() {
+	if !q.nextFresh() {
 		// The rest of a message, which SQD lets end, or one that is sent again.
 		if w.status != verbs.StatusSuccess {
 			return nil
@@ -79,14 +79,14 @@ func (q *qp) toSend() *wqe {
 		return nil
 	}
 	if status := q.localCheck(w); status != verbs.StatusSuccess {
-		q.spoil(w, status)
+		q.failRequest(w, status)
 		return nil
 	}
 	return w
 }
 
 // fresh reports whether nothing of the request at hand was ever sent.
-func (q *qp) fresh() bool { return q.sq.next == q.sq.begun }
+func (q *qp) nextFresh() bool { return q.sq.next == q.sq.begun }
 
 func (q *qp) mayBegin(w *wqe) bool {
 	switch {
@@ -100,8 +100,8 @@ func (q *qp) mayBegin(w *wqe) bool {
 
 // spoil ends the request at hand with a local error as soon as those before it
 // are answered. Nothing behind it is sent.
-func (q *qp) spoil(w *wqe, status verbs.Status) {
-	if q.fresh() {
+func (q *qp) failRequest(w *wqe, status verbs.Status) {
+	if q.nextFresh() {
 		q.sq.begun++
 	}
 	w.status = status
@@ -132,7 +132,7 @@ func (q *qp) localCheck(w *wqe) verbs.Status {
 // begin records that the first fragment of the request that toSend returned is
 // out. It may be told so for every fragment.
 func (q *qp) begin(w *wqe) {
-	if !q.fresh() {
+	if !q.nextFresh() {
 		return
 	}
 	q.sq.begun++
@@ -140,7 +140,7 @@ func (q *qp) begin(w *wqe) {
 		q.reads++
 	}
 	if q.signaled(w) || w.expectsResponse() {
-		q.wantAcks++
+		q.signaledCount++
 	}
 }
 
@@ -158,15 +158,15 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // from there on.
 func (q *qp) rewind() { q.sq.next = q.sq.done }
 
-// takeBack forgets that anything was sent, where nobody will read it.
-func (q *qp) takeBack() {
+// forgetSent forgets that anything was sent, where nobody will read it.
+func (q *qp) forgetSent() {
 	for i := q.sq.done; i != q.sq.begun; i++ {
 		w := q.sq.at(i)
-		w.moved, w.got, w.lastSeq = 0, 0, unsent
+		w.sent, w.received, w.lastSeq = 0, 0, unsent
 	}
 	q.rewind()
 	q.sq.begun = q.sq.done
-	q.acked, q.reads, q.wantAcks = 0, 0, 0
+	q.responded, q.reads, q.signaledCount = 0, 0, 0
 }
 
 // gather copies the message from offset on into dst.
@@ -180,10 +180,10 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 
 // acknowledged takes a positive answer: all path sequences below seq.
 func (q *qp) acknowledged(seq uint64) {
-	if seq > q.acked {
-		q.acked = seq
+	if seq > q.responded {
+		q.responded = seq
 		q.rnrLeft = q.attr.RNRRetry
-		q.silenceTimer.stop()
+		q.responseTimer.stop()
 	}
 	q.retire()
 }
@@ -196,7 +196,7 @@ func (q *qp) retire() {
 		case w.status != verbs.StatusSuccess:
 			q.failOldest(w.status)
 			return
-		case w.expectsResponse() && !w.answered, !w.expectsResponse() && w.lastSeq >= q.requester.acked:
+		case w.expectsResponse() && !w.responseComplete, !w.expectsResponse() && w.lastSeq >= q.requester.responded:
 			return
 		}
 		q.completeSend(w)
@@ -210,7 +210,7 @@ func (q *qp) retire() {
 // completeSend retires the oldest request with success.
 func (q *qp) completeSend(w *wqe) {
 	if q.signaled(w) || w.expectsResponse() {
-		q.requester.wantAcks--
+		q.requester.signaledCount--
 	}
 	if q.signaled(w) {
 		wc := verbs.WC{ID: w.id, Opcode: sendWCOpcode[w.op], QPN: q.num}
@@ -234,16 +234,16 @@ var sendWCOpcode = [...]verbs.WCOpcode{
 }
 
 // awaited is the oldest READ or atomic without a complete response, or nil.
-func (q *qp) awaited() *wqe {
+func (q *qp) expectedResponse() *wqe {
 	r := &q.requester
 	if r.reads == 0 {
 		return nil
 	}
-	if int32(r.readAt-q.sq.done) < 0 {
-		r.readAt = q.sq.done
+	if int32(r.nextRead-q.sq.done) < 0 {
+		r.nextRead = q.sq.done
 	}
-	for ; r.readAt != q.sq.begun; r.readAt++ {
-		if w := q.sq.at(r.readAt); w.expectsResponse() && !w.answered {
+	for ; r.nextRead != q.sq.begun; r.nextRead++ {
+		if w := q.sq.at(r.nextRead); w.expectsResponse() && !w.responseComplete {
 			return w
 		}
 	}
@@ -253,41 +253,41 @@ func (q *qp) awaited() *wqe {
 // response takes data that answers the oldest READ or atomic, and reports
 // whether it can be true.
 func (q *qp) response(op frameOp, data []byte, last bool) bool {
-	w := q.awaited()
-	if w == nil || (op == frameReadData) != (w.op == verbs.OpRead) || uint64(w.got)+uint64(len(data)) > uint64(w.total) {
+	w := q.expectedResponse()
+	if w == nil || (op == frameReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
 		return false
 	}
-	if !q.pd.scatter(w.sges, w.got, data) {
+	if !q.pd.scatter(w.sges, w.received, data) {
 		w.status = verbs.StatusLocProtErr // the memory was closed under the request
 	}
-	w.got += uint32(len(data))
+	w.received += uint32(len(data))
 	if !last {
 		return true
 	}
-	if w.got != w.total {
+	if w.received != w.total {
 		return false
 	}
-	w.answered = true
+	w.responseComplete = true
 	q.requester.reads--
 	q.retire()
 	return true
 }
 
 // negative takes a NAK about the oldest unanswered request.
-func (q *qp) negative(a answer) {
+func (q *qp) onNAK(a outcome) {
 	status := verbs.StatusRemOpErr
 	switch a {
-	case answerInvalidRequest:
+	case outcomeInvalidRequest:
 		status = verbs.StatusRemInvReqErr
-	case answerAccessError:
+	case outcomeAccessError:
 		status = verbs.StatusRemAccessErr
 	}
 	q.failOldest(status)
 }
 
-// notReady takes an RNR NAK with its timer code: wait, repeat, and give up when
+// onRNR takes an RNR NAK with its timer code: wait, repeat, and give up when
 // the count has run out (IBTA vol. 1, 9.7.5.2.8).
-func (q *qp) notReady(code uint8) {
+func (q *qp) onRNR(code uint8) {
 	q.shard.counts.inc(rcvdRNRErr)
 	r := &q.requester
 	if r.rnrLeft == 0 {
@@ -312,16 +312,16 @@ func (q *qp) onRNRTimer() {
 // unanswered says that the peer has stopped answering although requests are
 // outstanding. The path loses nothing, so the retries come to one wait of their
 // total length.
-func (q *qp) unanswered() {
+func (q *qp) onNoResponse() {
 	r := &q.requester
-	if r.silenceTimer.running() || q.attr.Timeout == 0 {
+	if r.responseTimer.running() || q.attr.Timeout == 0 {
 		return
 	}
 	wait := verbs.AckTimeout(q.attr.Timeout) * time.Duration(q.attr.RetryCount+1)
-	r.silenceTimer.start(wait)
+	r.responseTimer.start(wait)
 }
 
-func (q *qp) onSilenceTimer() {
+func (q *qp) onResponseTimer() {
 	if q.sq.outstanding() {
 		q.failOldest(verbs.StatusRetryExcErr)
 	}

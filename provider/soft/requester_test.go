@@ -37,7 +37,7 @@ func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
 	advance := a.stopClock()
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
-	naks := func() uint32 { return b.qp.path.(*link).naks }
+	naks := func() uint32 { return b.qp.path.(*shmConn).nakCount }
 	for attempt := range uint32(retries) {
 		b.turn()
 		require.Equal(t, attempt+1, naks())
@@ -107,7 +107,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	for id := range uint64(3) {
 		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend})
 	}
-	d.peerGone(a.qp.num, a.qp.path.(*link).end)
+	d.peerGone(a.qp.num, a.qp.path.(*shmConn).end)
 	got := a.turn()
 	var ids []uint64
 	var statuses []verbs.Status
@@ -136,7 +136,7 @@ func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	got := a.wait(2, b)
 	require.Equal(t, []uint64{1, 2}, []uint64{got[0].ID, got[1].ID})
 	require.EqualValues(t, 100, b.wait(1, a)[0].ByteLen)
-	require.Zero(t, a.qp.reads+a.qp.wantAcks)
+	require.Zero(t, a.qp.reads+a.qp.signaledCount)
 }
 
 func TestHotPathDoesNotAllocate(t *testing.T) {
@@ -202,9 +202,9 @@ func TestColdLinkDrains(t *testing.T) {
 	a, b := newPair(t, d, verbs.ProgressManual)
 	b.recv(1, 0, 64)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend})
-	l := a.qp.path.(*link)
+	l := a.qp.path.(*shmConn)
 	require.True(t, l.park())
-	a.qp.shard.move(l, nil)
+	a.qp.shard.setPollList(l, nil)
 	sqd(t, a)
 	b.wait(1)
 	b.turn()

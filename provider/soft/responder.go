@@ -11,42 +11,42 @@ import (
 // responder is the receiving half of a queue pair: it carries out the peer's
 // requests, in order, against the receive queue and the memory regions.
 type responder struct {
-	current  rqe  // the buffer of the message under way
-	has      bool // current is taken
-	offset   uint32
-	write    remoteWindow // what is left of the WRITE under way
-	written  uint32       // bytes of all of it
-	midWrite bool
+	buffer      rqe  // the buffer of the message under way
+	hasBuffer   bool // current is taken
+	offset      uint32
+	writeRest   memoryRange // what is left of the WRITE under way
+	writeLength uint32      // bytes of all of it
+	inWrite     bool
 }
 
-// A remoteWindow is a stretch of local memory as a peer named it, less what was
+// A memoryRange is a stretch of local memory as a peer named it, less what was
 // moved of it already. It is looked up again for each fragment, so that the region
 // may be closed in between.
-type remoteWindow struct {
+type memoryRange struct {
 	addr uint64
 	key  uint32
 	left uint32
 }
 
 // deliver carries out one fragment of a SEND or WRITE. With any answer but
-// answerAck nothing was changed that repeating the fragment would change again.
-func (q *qp) deliver(r *request) answer {
+// outcomeAck nothing was changed that repeating the fragment would change again.
+func (q *qp) deliver(r *inboundRequest) outcome {
 	switch r.op {
 	case frameSend:
 		return q.deliverSend(r)
 	case frameWrite:
 		return q.deliverWrite(r)
 	}
-	return answerInvalidRequest
+	return outcomeInvalidRequest
 }
 
 // takeBuffer gets a receive buffer for the message that begins, or that ends
 // with immediate data.
 func (q *qp) takeBuffer() bool {
-	if !q.has {
-		q.has, q.offset = q.popReceive(&q.current), 0
+	if !q.hasBuffer {
+		q.hasBuffer, q.offset = q.popReceive(&q.buffer), 0
 	}
-	return q.has
+	return q.hasBuffer
 }
 
 // receives is where the queue pair's buffers come from.
@@ -64,20 +64,20 @@ func (q *qp) popReceive(into *rqe) bool {
 	return q.rq.pop(into)
 }
 
-func (q *qp) deliverSend(r *request) answer {
+func (q *qp) deliverSend(r *inboundRequest) outcome {
 	rs := &q.responder
 	// A message is FIRST, MIDDLE.. and LAST, with nothing between them.
-	if r.first() == rs.has || rs.midWrite {
-		return q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
+	if r.first() == rs.hasBuffer || rs.inWrite {
+		return q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
 	if !q.takeBuffer() {
-		return answerRNR
+		return outcomeRNR
 	}
-	if uint64(rs.offset)+uint64(len(r.payload)) > rs.current.capacity() {
-		return q.refuse(verbs.StatusLocLenErr, answerInvalidRequest)
+	if uint64(rs.offset)+uint64(len(r.payload)) > rs.buffer.capacity() {
+		return q.refuse(verbs.StatusLocLenErr, outcomeInvalidRequest)
 	}
 	if !q.scatter(r.payload, rs.offset) {
-		return q.refuse(verbs.StatusLocProtErr, answerOperationError)
+		return q.refuse(verbs.StatusLocProtErr, outcomeOperationError)
 	}
 	rs.offset += uint32(len(r.payload))
 	if r.last() {
@@ -85,15 +85,15 @@ func (q *qp) deliverSend(r *request) answer {
 	} else {
 		q.fragmentTaken(r.first())
 	}
-	return answerAck
+	return outcomeAck
 }
 
 // scatter copies data into the receive buffer at hand, from offset on.
 func (q *qp) scatter(data []byte, offset uint32) bool {
-	return q.pd.scatter(q.current.sges, offset, data)
+	return q.pd.scatter(q.buffer.sges, offset, data)
 }
 
-func (q *qp) completeReceive(r *request, op verbs.WCOpcode, length uint32) {
+func (q *qp) completeReceive(r *inboundRequest, op verbs.WCOpcode, length uint32) {
 	wc := verbs.WC{Opcode: op, ByteLen: length}
 	if r.flags&flagImm != 0 {
 		wc.Flags, wc.Imm = verbs.WCWithImm, r.imm
@@ -103,64 +103,64 @@ func (q *qp) completeReceive(r *request, op verbs.WCOpcode, length uint32) {
 
 // receiveDone completes the buffer that was taken.
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
-	wc.ID, wc.QPN = q.current.id, q.num
-	q.has = false
-	q.recvCQ.push(wc, &q.receives().places, solicited)
+	wc.ID, wc.QPN = q.buffer.id, q.num
+	q.hasBuffer = false
+	q.recvCQ.push(wc, &q.receives().cqSpace, solicited)
 }
 
 // refuse completes a receive buffer that was taken already with an error, and
 // returns the answer for the peer. The caller's path sends it and then calls
 // requestFailed.
-func (q *qp) refuse(status verbs.Status, a answer) answer {
-	if q.has {
+func (q *qp) refuse(status verbs.Status, a outcome) outcome {
+	if q.hasBuffer {
 		q.receiveDone(&verbs.WC{Status: status}, false)
 	}
 	return a
 }
 
-func (q *qp) deliverWrite(r *request) answer {
+func (q *qp) deliverWrite(r *inboundRequest) outcome {
 	rs := &q.responder
-	if r.first() == rs.midWrite || rs.has {
-		return q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
+	if r.first() == rs.inWrite || rs.hasBuffer {
+		return q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
 	if r.first() {
 		// IBTA vol. 1, 9.7.4.1.3: an operation that the QP does not allow is an
 		// invalid request; keys, bounds and rights of the memory are an access
 		// error, and do not count for zero bytes.
 		if q.attr.Access&verbs.AccessRemoteWrite == 0 {
-			return answerInvalidRequest
+			return outcomeInvalidRequest
 		}
 		if r.total > 0 && !q.allowed(r, verbs.AccessRemoteWrite) {
-			return answerAccessError
+			return outcomeAccessError
 		}
-		rs.write, rs.written = remoteWindow{r.addr, r.key, r.total}, r.total
+		rs.writeRest, rs.writeLength = memoryRange{r.addr, r.key, r.total}, r.total
 	}
-	if uint32(len(r.payload)) > rs.write.left || r.last() != (uint32(len(r.payload)) == rs.write.left) {
-		return answerInvalidRequest
+	if uint32(len(r.payload)) > rs.writeRest.left || r.last() != (uint32(len(r.payload)) == rs.writeRest.left) {
+		return outcomeInvalidRequest
 	}
 	if r.last() && r.flags&flagImm != 0 && !q.takeBuffer() {
-		return answerRNR
+		return outcomeRNR
 	}
 	if len(r.payload) > 0 {
-		m, dst := q.pd.enterRemote(rs.write.key, rs.write.addr, uint32(len(r.payload)), verbs.AccessRemoteWrite)
+		m, dst := q.pd.enterRemote(rs.writeRest.key, rs.writeRest.addr, uint32(len(r.payload)), verbs.AccessRemoteWrite)
 		if m == nil {
-			return q.refuse(verbs.StatusLocAccessErr, answerAccessError)
+			return q.refuse(verbs.StatusLocAccessErr, outcomeAccessError)
 		}
 		copy(dst, r.payload)
 		m.leave()
 	}
-	rs.write.addr += uint64(len(r.payload))
-	rs.write.left -= uint32(len(r.payload))
-	rs.midWrite = !r.last()
+	rs.writeRest.addr += uint64(len(r.payload))
+	rs.writeRest.left -= uint32(len(r.payload))
+	rs.inWrite = !r.last()
 	if r.last() && r.flags&flagImm != 0 {
 		rs.offset = 0
-		q.completeReceive(r, verbs.WCRecvWriteImm, rs.written)
+		q.completeReceive(r, verbs.WCRecvWriteImm, rs.writeLength)
 	}
-	return answerAck
+	return outcomeAck
 }
 
 // allowed checks the whole of the memory a request names.
-func (q *qp) allowed(r *request, access verbs.Access) bool {
+func (q *qp) allowed(r *inboundRequest, access verbs.Access) bool {
 	m, _ := q.pd.enterRemote(r.key, r.addr, r.total, access)
 	if m == nil {
 		return false
@@ -171,21 +171,21 @@ func (q *qp) allowed(r *request, access verbs.Access) bool {
 
 // deliverRead checks a READ, and returns the memory that the path answers it
 // with, by readInto.
-func (q *qp) deliverRead(r *request) (remoteWindow, answer) {
+func (q *qp) deliverRead(r *inboundRequest) (memoryRange, outcome) {
 	rs := &q.responder
-	if rs.has || rs.midWrite || !r.first() || !r.last() || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.hasBuffer || rs.inWrite || !r.first() || !r.last() || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteRead == 0 {
-		return remoteWindow{}, q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
+		return memoryRange{}, q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
 	if r.total > 0 && !q.allowed(r, verbs.AccessRemoteRead) {
-		return remoteWindow{}, answerAccessError
+		return memoryRange{}, outcomeAccessError
 	}
-	return remoteWindow{r.addr, r.key, r.total}, answerAck
+	return memoryRange{r.addr, r.key, r.total}, outcomeAck
 }
 
 // readInto fills dst from the beginning of w, and moves w on. It returns false
 // when the memory is not accessible any more.
-func (q *qp) readInto(dst []byte, w *remoteWindow) bool {
+func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.enterRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
 		if m == nil {
@@ -202,37 +202,37 @@ func (q *qp) readInto(dst []byte, w *remoteWindow) bool {
 // deliverAtomic carries out an atomic, whose operands are in the payload, and
 // returns the value before it. The operands are in the order of the AtomicETH
 // (IBTA vol. 1, 9.2.3): swap or add, then compare.
-func (q *qp) deliverAtomic(r *request) (old uint64, a answer) {
+func (q *qp) deliverAtomic(r *inboundRequest) (old uint64, a outcome) {
 	rs := &q.responder
-	if rs.has || rs.midWrite || len(r.payload) != 16 || r.addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.hasBuffer || rs.inWrite || len(r.payload) != 16 || r.addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteAtomic == 0 {
-		return 0, q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
+		return 0, q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
 	m, buf := q.pd.enterRemote(r.key, r.addr, 8, verbs.AccessRemoteAtomic)
 	if m == nil {
-		return 0, answerAccessError
+		return 0, outcomeAccessError
 	}
 	defer m.leave()
 	word := atomicWord(buf)
 	swapAdd := binary.BigEndian.Uint64(r.payload)
 	if r.op == frameFetchAdd {
-		return word.Add(swapAdd) - swapAdd, answerAck
+		return word.Add(swapAdd) - swapAdd, outcomeAck
 	}
 	compare := binary.BigEndian.Uint64(r.payload[8:])
 	for {
 		old = word.Load()
 		if old != compare || word.CompareAndSwap(old, swapAdd) {
-			return old, answerAck
+			return old, outcomeAck
 		}
 	}
 }
 
 // requestFailed ends the queue pair after a negative answer was sent.
-func (q *qp) requestFailed(a answer) {
+func (q *qp) requestFailed(a outcome) {
 	event := verbs.AsyncQPRequestError
-	if a == answerAccessError {
+	if a == outcomeAccessError {
 		event = verbs.AsyncQPAccessError
-		if source, ok := q.path.source(); ok {
+		if source, ok := q.path.accessSource(); ok {
 			q.dev.access.failed(source)
 		}
 	}

@@ -66,11 +66,11 @@ func (q *qp) fragmentTaken(first bool) {
 func (q *qp) onPartialTimer() {
 	p := &q.partial
 	switch {
-	case !q.has || !q.serves():
+	case !q.hasBuffer || !q.isServing():
 		return
 	case p.seen == p.begun && q.responder.offset-p.offset < partialProgress && !q.path.requestsWait():
 		q.shard.counts.inc(partialExpired)
-		q.path.abort(q.refuse(verbs.StatusRespTimeoutErr, answerOperationError))
+		q.path.abort(q.refuse(verbs.StatusRespTimeoutErr, outcomeOperationError))
 		return
 	}
 	p.seen, p.offset = p.begun, q.responder.offset

@@ -59,8 +59,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 		bully := newEnd(t, d, 1, verbs.ProgressManual)
 		bully.connect(victim, nil)
 		victim.connect(bully, nil)
-		l := bully.qp.path.(*link)
-		lie(&l.out, frame{op: frameSend, flags: flagFirst, length: 1})
+		l := bully.qp.path.(*shmConn)
+		lie(&l.requestsOut, frame{op: frameSend, flags: flagFirst, length: 1})
 		bullies = append(bullies, bully)
 	}
 	cq := victims[0]
@@ -98,7 +98,7 @@ func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 	var now int64
 	victim.qp.shard.clock = func() int64 { return now }
 	victim.recv(1, 0, 1<<20)
-	out := &sender.qp.path.(*link).out
+	out := &sender.qp.path.(*shmConn).requestsOut
 	send := func(flags frameFlags, n int) {
 		dst, inArea, ok := out.reserve(uint32(n))
 		require.True(t, ok)
@@ -107,7 +107,7 @@ func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 			flags |= flagArea
 		}
 		out.publish(&frame{op: frameSend, flags: flags, length: uint32(n)})
-		sender.qp.path.(*link).seq++
+		sender.qp.path.(*shmConn).seq++
 	}
 	send(flagFirst, partialProgress)
 	require.Empty(t, victim.outcome(3))
@@ -138,7 +138,7 @@ func TestMessagesInDribletsEnd(t *testing.T) {
 	var now int64
 	victim.qp.shard.clock = func() int64 { return now }
 	victim.recv(1, 0, 1<<20)
-	out := &sender.qp.path.(*link).out
+	out := &sender.qp.path.(*shmConn).requestsOut
 	lie(out, frame{op: frameSend, flags: flagFirst, length: 1})
 	victim.outcome(3)
 	for range 8 {

@@ -20,14 +20,14 @@ const (
 //	word 1  length (32) | immediate data (32) << 32
 //	word 2  remote address                      operations on remote memory
 //	word 3  remote key (32) | total (32) << 32  total: bytes of the whole message
-type slot struct {
+type slotFrame struct {
 	word [4]uint64
 	data [inlineSize]byte
 }
 
 // A control block is written by one side and read by the other, apart from
 // parked, which the reader clears.
-type control struct {
+type controlBlock struct {
 	// ack answers the other side's requests: slots consumed (32) | syndrome
 	// (8) << 32 | count of negative answers (24) << 40. The syndrome is that of
 	// the AETH (IBTA vol. 1, 9.3.5), and a negative one is about the slot that
@@ -46,7 +46,7 @@ type control struct {
 	// parked says that this side looks at its rings only after its doorbell
 	// was rung, and for what it wants it rung: a wakeLevel.
 	parked atomic.Uint32
-	// state is a sideState.
+	// state is a endState.
 	state atomic.Uint32
 	_     [56]byte
 }
@@ -60,11 +60,11 @@ const (
 	wakeAll                    // acknowledgements too
 )
 
-// sideState is whether a side answers.
-type sideState = uint32
+// endState is whether a side answers.
+type endState = uint32
 
 const (
-	sideAbsent sideState = iota // not there yet
+	sideAbsent endState = iota // not there yet
 	sideActive
 	sideSilent // its queue pair has left for the error state, or is gone
 )
@@ -109,7 +109,7 @@ func (op frameOp) remote() bool { return op >= frameWrite && op <= frameFetchAdd
 
 // A ring is the shared part: slots and area.
 type ring struct {
-	slots []slot
+	slots []slotFrame
 	area  []byte
 }
 
@@ -117,13 +117,13 @@ type ring struct {
 // wrap, and only their differences count.
 type producer struct {
 	ring
-	tail      uint32 // slots put
-	hidden    uint32 // those of them that are not shown
-	sign      uint64 // word 0 of the first of these
-	freed     uint32 // slots that the consumer has given back
-	areaTail  uint32 // bytes of area used
-	areaFreed uint32
-	areaEnd   []uint32 // areaTail behind each slot
+	tail        uint32 // slots put
+	unpublished uint32 // those of them that are not shown
+	firstWord   uint64 // word 0 of the first of these
+	freed       uint32 // slots that the consumer has given back
+	areaTail    uint32 // bytes of area used
+	areaFreed   uint32
+	areaEnd     []uint32 // areaTail behind each slot
 }
 
 func newProducer(r ring) producer {
@@ -167,27 +167,27 @@ func (p *producer) put(f *frame) {
 	}
 	p.tail++
 	sign := uint64(p.tail) | uint64(f.op)<<32 | uint64(f.flags)<<40
-	if p.hidden == 0 {
-		p.sign = sign
+	if p.unpublished == 0 {
+		p.firstWord = sign
 	} else {
 		s.word[0] = sign
 	}
-	p.hidden++
+	p.unpublished++
 }
 
 // show hands over what was put.
-func (p *producer) show() {
-	if p.hidden > 0 {
-		first := &p.slots[(p.tail-p.hidden)&uint32(len(p.slots)-1)]
-		p.hidden = 0
-		atomic.StoreUint64(&first.word[0], p.sign)
+func (p *producer) publishFirst() {
+	if p.unpublished > 0 {
+		first := &p.slots[(p.tail-p.unpublished)&uint32(len(p.slots)-1)]
+		p.unpublished = 0
+		atomic.StoreUint64(&first.word[0], p.firstWord)
 	}
 }
 
 // publish is put and show.
 func (p *producer) publish(f *frame) {
 	p.put(f)
-	p.show()
+	p.publishFirst()
 }
 
 // free takes back what the consumer says it has consumed, and reports whether
@@ -220,7 +220,7 @@ func (c *consumer) ready() bool {
 
 // peek copies the header of the next slot and finds its payload. more is false
 // when there is none; ok is false when the header can not be true.
-func (c *consumer) peek(r *request) (more, ok bool) {
+func (c *consumer) peek(r *inboundRequest) (more, ok bool) {
 	s := &c.slots[c.head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
 	if uint32(w) != c.head+1 {

@@ -10,7 +10,7 @@ import (
 
 // newRing is both ends of a ring of so many slots.
 func newRing(slots int) (producer, consumer) {
-	r := ring{slots: make([]slot, slots), area: make([]byte, 1<<16)}
+	r := ring{slots: make([]slotFrame, slots), area: make([]byte, 1<<16)}
 	return newProducer(r), consumer{ring: r}
 }
 
@@ -19,7 +19,7 @@ func newRing(slots int) (producer, consumer) {
 func TestBatchIsShownAtOnce(t *testing.T) {
 	const slots = 8
 	out, in := newRing(slots)
-	var r request
+	var r inboundRequest
 	next, seen := byte(0), byte(0)
 	for batch := 1; batch <= slots; batch++ {
 		for range batch {
@@ -31,9 +31,9 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 			out.put(&frame{op: frameSend, length: 1})
 			more, ok := in.peek(&r)
 			require.True(t, ok)
-			require.False(t, more, "slot %d of %d", out.hidden, batch)
+			require.False(t, more, "slot %d of %d", out.unpublished, batch)
 		}
-		out.show()
+		out.publishFirst()
 		for range batch {
 			more, ok := in.peek(&r)
 			require.True(t, more && ok)
@@ -58,7 +58,7 @@ func TestRingIsFull(t *testing.T) {
 	}
 	_, _, ok := out.reserve(0)
 	require.False(t, ok)
-	out.show()
+	out.publishFirst()
 	require.False(t, out.free(in.head+5), "more than there is")
 	require.True(t, out.free(in.head+1))
 	_, _, ok = out.reserve(0)

@@ -159,7 +159,7 @@ func (s *segment) close() {
 }
 
 // carve returns the control block and the rings that side sends on.
-func (s *segment) carve(side int) (ctl *control, request, response ring) {
+func (s *segment) carve(side int) (ctl *controlBlock, request, response ring) {
 	g := s.geom
 	at := ringsOffset
 	take := func(n uint32) []byte {

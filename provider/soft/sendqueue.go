@@ -10,24 +10,24 @@ import (
 
 // A wqe is a send work request on the queue.
 type wqe struct {
-	id       uint64
-	op       verbs.Opcode
-	flags    verbs.SendFlags
-	status   verbs.Status // a failure found before anything was sent
-	answered bool         // READ and atomics: the response is complete
-	imm      uint32
-	total    uint32 // bytes of the message
-	moved    uint32 // bytes sent, where the path counts them
-	got      uint32 // bytes of the response received
-	firstSeq uint64 // path sequence of its first fragment, where the path needs it
-	message  uint64 // its number among the messages of the path, where that counts them
-	lastSeq  uint64 // path sequence of its last fragment; unsent until that is out
-	addr     uint64
-	key      uint32
-	compare  uint64
-	swap     uint64
-	sges     []verbs.SGE // on storage of the queue
-	inline   []byte      // on storage of the queue
+	id               uint64
+	op               verbs.Opcode
+	flags            verbs.SendFlags
+	status           verbs.Status // a failure found before anything was sent
+	responseComplete bool         // READ and atomics: the response is complete
+	imm              uint32
+	total            uint32 // bytes of the message
+	sent             uint32 // bytes sent, where the path counts them
+	received         uint32 // bytes of the response received
+	firstSeq         uint64 // path sequence of its first fragment, where the path needs it
+	messageNumber    uint64 // its number among the messages of the path, where that counts them
+	lastSeq          uint64 // path sequence of its last fragment; unsent until that is out
+	addr             uint64
+	key              uint32
+	compare          uint64
+	swap             uint64
+	sges             []verbs.SGE // on storage of the queue
+	inline           []byte      // on storage of the queue
 
 	to     verbs.AH // UD
 	toQPN  uint32
@@ -47,7 +47,7 @@ const unsent = math.MaxUint64
 type sendQueue struct {
 	entries                 []wqe // grows to the depth as it is needed
 	done, next, begun, tail uint32
-	places
+	cqSpace
 	depth             uint32
 	maxSGE, maxInline int
 }
@@ -102,7 +102,7 @@ func (q *sendQueue) retire() {
 func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 	q.retire()
 	q.held++
-	c.push(wc, &q.places, false)
+	c.push(wc, &q.cqSpace, false)
 }
 
 // push copies a checked request, for which there is room.
@@ -112,9 +112,9 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	}
 	w := q.at(q.tail)
 	w.id, w.op, w.flags = wr.ID, wr.Opcode, wr.Flags
-	w.status, w.answered = verbs.StatusSuccess, false
+	w.status, w.responseComplete = verbs.StatusSuccess, false
 	w.imm, w.total = wr.Imm, total
-	w.moved, w.got, w.lastSeq = 0, 0, unsent
+	w.sent, w.received, w.lastSeq = 0, 0, unsent
 	w.addr, w.key = wr.RemoteAddr, wr.RKey
 	w.compare, w.swap = wr.CompareAdd, wr.Swap
 	w.sges = append(w.sges[:0], wr.SGEs...)

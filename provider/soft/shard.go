@@ -18,7 +18,7 @@ const (
 	// way.
 	lookEvery = 1024
 	// lookEveryDatagram replaces lookEvery on a shard that has UD queue pairs on the
-	// local path, or sockets of udpRelief, because their messages arrive by descriptors
+	// local path, or sockets of overflowSockets, because their messages arrive by descriptors
 	// only. Whenever the shard has polled the wire's sockets, it looks at the descriptors
 	// too.
 	lookEveryDatagram = 16
@@ -52,43 +52,43 @@ type shard struct {
 	mu    sync.Mutex
 	owned bool // manual progress: a channel has it; the device's lock guards this
 
-	epfd    int
-	soft    int  // eventfd: an event waits in a channel, or the goroutine has to look
-	rung    bool // soft is readable, so the owner can not sleep before it looks
-	timerfd int
-	sources map[int32]watcher // by descriptor, what epoll watches
+	epfd     int
+	eventfd  int  // eventfd: an event waits in a channel, or the goroutine has to look
+	signaled bool // soft is readable, so the owner can not sleep before it looks
+	timerfd  int
+	sources  map[int32]readySource // by descriptor, what epoll watches
 
-	wire wireShard
-	udp  udpLink
+	wire qpDemux
+	udp  udpConn
 
-	hot       []*link // polled at each drive
-	dozing    []*link // asked in turn
-	turn      int     // index of the one that was asked last
-	armed     int     // CQs that are armed and have not fired
-	events    int     // events that wait in channels without a descriptor of their own
-	datagrams int     // number of UD queue pairs on the local path and sockets of udpRelief
-	queued    int     // bytes of datagrams that wait for room in a socket, see maxShardQueue
-	timers    timerHeap
-	alarm     int64 // what timerfd is set to; 0 when it is not
-	drives    uint32
-	ready     [maxReady]unix.EpollEvent
-	rings     [64]byte // where rings of bells are read to
-	counts    *counters
+	active      []*shmConn // polled at each drive
+	idle        []*shmConn // asked in turn
+	nextIdle    int        // index of the one that was asked last
+	armed       int        // CQs that are armed and have not fired
+	events      int        // events that wait in channels without a descriptor of their own
+	datagrams   int        // number of UD queue pairs on the local path and sockets of overflowSockets
+	queued      int        // bytes of datagrams that wait for room in a socket, see maxShardQueue
+	timers      timerHeap
+	alarmAt     int64 // what timerfd is set to; 0 when it is not
+	drives      uint32
+	ready       [maxReady]unix.EpollEvent
+	doorbellBuf [64]byte // where rings of bells are read to
+	counts      *counters
 
 	closed bool
 	done   chan struct{} // closed when the goroutine has ended
 }
 
 // A watcher is told when a descriptor of its own is ready.
-type watcher interface {
+type readySource interface {
 	onReady(fd int, events uint32)
 }
 
 func newShard(d *device, key shardKey) (*shard, error) {
 	auto := key.progress == verbs.ProgressAuto
-	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]watcher), counts: new(counters), epfd: -1, soft: -1, timerfd: -1}
-	s.udp = udpLink{s: s, slot: key.slot()}
-	s.wire.link = &s.udp
+	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]readySource), counts: new(counters), epfd: -1, eventfd: -1, timerfd: -1}
+	s.udp = udpConn{s: s, slot: key.slot()}
+	s.wire.conn = &s.udp
 	if err := s.open(); err != nil {
 		s.closeFDs()
 		return nil, err
@@ -104,13 +104,13 @@ func (s *shard) open() (err error) {
 	if s.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if s.soft, err = newEventfd(); err != nil {
+	if s.eventfd, err = newEventfd(); err != nil {
 		return err
 	}
 	if s.timerfd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
 		return err
 	}
-	for _, fd := range []int{s.soft, s.timerfd} {
+	for _, fd := range []int{s.eventfd, s.timerfd} {
 		if err = s.watch(fd, unix.EPOLLIN, s); err != nil {
 			return err
 		}
@@ -127,16 +127,16 @@ func (s *shard) enter() {
 
 func (s *shard) leave() {
 	if s.armed > 0 || s.auto {
-		s.settle()
+		s.beforeSleep()
 	}
 }
 
 // settle ends a call after which the owner may go to sleep. While soft is readable
 // there is nothing to prepare: the owner looks before it can sleep, and the end of
 // that call calls settle again.
-func (s *shard) settle() {
+func (s *shard) beforeSleep() {
 	done := s.wire.settle()
-	if !s.rung {
+	if !s.signaled {
 		s.prepareSleep(done)
 	}
 	if s.auto {
@@ -151,7 +151,7 @@ func (s *shard) settle() {
 // the lists, except for hotKept of them; and after a link that can not be parked,
 // soft is readable and settle does not call prepareSleep.
 func (s *shard) prepareSleep(wireDone bool) {
-	if !wireDone || !s.parkLinks(s.dozing) || !s.parkLinks(s.hot) {
+	if !wireDone || !s.parkLinks(s.idle) || !s.parkLinks(s.active) {
 		s.signal()
 		return
 	}
@@ -160,20 +160,20 @@ func (s *shard) prepareSleep(wireDone bool) {
 }
 
 // parkLinks parks the links, and returns false at the first link that has work.
-func (s *shard) parkLinks(links []*link) bool {
+func (s *shard) parkLinks(links []*shmConn) bool {
 	for _, l := range slices.Backward(links) {
 		if !l.park() {
 			return false
 		}
-		if s.polled() > hotKept {
-			s.move(l, nil) // its bell is enough
+		if s.polledCount() > hotKept {
+			s.setPollList(l, nil) // its bell is enough
 		}
 	}
 	return true
 }
 
 // watch adds a descriptor to those that wake the owner.
-func (s *shard) watch(fd int, events uint32, w watcher) error {
+func (s *shard) watch(fd int, events uint32, w readySource) error {
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	if err := unix.EpollCtl(s.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
 		return err
@@ -202,26 +202,26 @@ func (s *shard) drive() {
 	s.drives++
 	// First what is to be sent: the peer may wait for it.
 	s.wire.work()
-	if len(s.udp.sockets) > 0 && (len(s.hot) == 0 || s.drives%lookEveryDatagram == 0) {
-		s.udp.poll(len(s.hot) == 0 && s.armed == 0 && !s.auto)
+	if len(s.udp.sockets) > 0 && (len(s.active) == 0 || s.drives%lookEveryDatagram == 0) {
+		s.udp.poll(len(s.active) == 0 && s.armed == 0 && !s.auto)
 	}
-	for i := 0; i < len(s.hot); i++ {
-		s.hot[i].poll()
+	for i := 0; i < len(s.active); i++ {
+		s.active[i].poll()
 	}
-	if len(s.dozing) > 0 {
-		s.glance()
+	if len(s.idle) > 0 {
+		s.pollOneIdle()
 	}
 	if len(s.timers) > 0 && s.drives%clockEvery == 0 {
 		s.fireTimers()
 	}
-	if s.drives%lookEvery == 0 || s.datagrams > 0 && (s.drives%lookEveryDatagram == 0 || len(s.hot) == 0 && len(s.udp.sockets) > 0) {
-		s.look()
-		s.cool()
+	if s.drives%lookEvery == 0 || s.datagrams > 0 && (s.drives%lookEveryDatagram == 0 || len(s.active) == 0 && len(s.udp.sockets) > 0) {
+		s.handleReady()
+		s.demoteIdle()
 	}
 }
 
 // look handles the descriptors that are ready.
-func (s *shard) look() {
+func (s *shard) handleReady() {
 	n, err := epollNow(s.epfd, s.ready[:])
 	if err != nil {
 		return // EINTR: the next look sees it
@@ -239,11 +239,11 @@ func (s *shard) onReady(fd int, _ uint32) {
 	switch {
 	case fd == s.timerfd:
 		drainEventfd(fd)
-		s.alarm = 0
+		s.alarmAt = 0
 		s.fireTimers()
 	case s.events == 0:
 		drainEventfd(fd)
-		s.rung = false
+		s.signaled = false
 	}
 }
 
@@ -265,65 +265,65 @@ func (s *shard) setAlarm() {
 	if len(s.timers) > 0 {
 		when = s.timers[0].when
 	}
-	if when == s.alarm || when == 0 {
+	if when == s.alarmAt || when == 0 {
 		return // an alarm that comes for nothing does no harm
 	}
-	s.alarm = when
+	s.alarmAt = when
 	wait := max(time.Duration(when-s.clock()), 1)
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(wait))}
 	_ = unix.TimerfdSettime(s.timerfd, 0, &spec, nil)
 }
 
 // glance asks one of the links that doze, each in its turn.
-func (s *shard) glance() {
-	if s.turn++; s.turn >= len(s.dozing) {
-		s.turn = 0
+func (s *shard) pollOneIdle() {
+	if s.nextIdle++; s.nextIdle >= len(s.idle) {
+		s.nextIdle = 0
 	}
-	if l := s.dozing[s.turn]; !l.rests() {
-		s.heat(l)
+	if l := s.idle[s.nextIdle]; !l.isIdle() {
+		s.makeActive(l)
 		l.poll()
 	}
 }
 
 // heat makes a link one that is polled at each drive.
-func (s *shard) heat(l *link) {
+func (s *shard) makeActive(l *shmConn) {
 	l.lastWork = s.drives
-	if l.list != &s.hot {
-		s.move(l, &s.hot)
+	if l.pollList != &s.active {
+		s.setPollList(l, &s.active)
 	}
 }
 
 // move takes a link from the list that it is on, if any, to another one, or to none.
-func (s *shard) move(l *link, to *[]*link) {
-	if from := l.list; from != nil {
+func (s *shard) setPollList(l *shmConn, to *[]*shmConn) {
+	if from := l.pollList; from != nil {
 		last := len(*from) - 1
 		moved := (*from)[last]
-		(*from)[l.index], moved.index = moved, l.index
+		(*from)[l.pollIndex], moved.pollIndex = moved, l.pollIndex
 		(*from)[last] = nil
 		*from = (*from)[:last]
 	}
-	if l.list = to; to != nil {
-		l.index = len(*to)
+	if l.pollList = to; to != nil {
+		l.pollIndex = len(*to)
 		*to = append(*to, l)
 	}
 }
 
 // polled is how many links are not left to their doorbells.
-func (s *shard) polled() int { return len(s.hot) + len(s.dozing) }
+func (s *shard) polledCount() int { return len(s.active) + len(s.idle) }
 
 // cool leaves idle links to their doorbells, beyond a number that is polled
 // anyway.
-func (s *shard) cool() {
-	if s.polled() > hotKept {
-		s.coolLinks(s.dozing)
-		s.coolLinks(s.hot)
+func (s *shard) demoteIdle() {
+	if s.polledCount() > hotKept {
+		s.parkIdle(s.idle)
+		s.parkIdle(s.active)
 	}
 }
 
-func (s *shard) coolLinks(links []*link) {
+func (s *shard) parkIdle(links []*shmConn) {
 	for _, l := range slices.Backward(links) {
-		if s.polled() > hotKept && s.drives-l.lastWork > hotIdleDrives && l.park() {
-			s.move(l, nil)
+		if s.polledCount() > hotKept && s.drives-l.lastWork > hotIdleDrives && l.park() {
+			s.setPollList(l, nil)
 		}
 	}
 }
@@ -331,9 +331,9 @@ func (s *shard) coolLinks(links []*link) {
 // signal makes the descriptors of the shard's channels readable until the owner
 // looks.
 func (s *shard) signal() {
-	if !s.rung {
-		s.rung = true
-		ringEventfd(s.soft)
+	if !s.signaled {
+		s.signaled = true
+		ringEventfd(s.eventfd)
 	}
 }
 
@@ -346,7 +346,7 @@ func (s *shard) run() {
 			s.leave()
 			return
 		}
-		s.look()
+		s.handleReady()
 		s.drive()
 		s.leave()
 		waitReadable(s.epfd)
@@ -366,7 +366,7 @@ func (s *shard) close() {
 }
 
 func (s *shard) closeFDs() {
-	for _, fd := range []int{s.timerfd, s.soft, s.epfd} {
+	for _, fd := range []int{s.timerfd, s.eventfd, s.epfd} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}

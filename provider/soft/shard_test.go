@@ -29,24 +29,24 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)
-	links := make([]*link, n)
+	links := make([]*shmConn, n)
 	for i := range links {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
 		_, err := b.cq.Poll(b.wc) // b executes the WRITE and sends its answer
 		require.NoError(t, err)
-		links[i] = a.qp.path.(*link)
-		require.Less(t, n, len(links[i].s.rings), "unread counts the visits of a link up to here")
+		links[i] = a.qp.path.(*shmConn)
+		require.Less(t, n, len(links[i].s.doorbellBuf), "unread counts the visits of a link up to here")
 	}
 	require.NoError(t, s.cq.Arm(false))
 	for range n {
 		s.qp.State()
 	}
 	for _, l := range links {
-		visits += l.unread
+		visits += l.pendingRings
 	}
 	var count [8]byte
-	_, err := unix.Read(s.qp.shard.soft, count[:])
+	_, err := unix.Read(s.qp.shard.eventfd, count[:])
 	require.NoError(t, err)
 	return visits, binary.NativeEndian.Uint64(count[:])
 }

@@ -24,13 +24,13 @@ type rawName unix.RawSockaddrInet6
 // connections, and on most there are never many packets at a time. It must not be
 // copied, and not used by two goroutines at a time.
 type batch struct {
-	msgs    []mmsg
-	iovecs  []unix.Iovec
-	buffers [][]byte // nil: not needed so far
-	size    int      // of a buffer
-	names   []rawName
-	control []cmsgs
-	tells   bool // receives control messages
+	msgs         []mmsg
+	iovecs       []unix.Iovec
+	buffers      [][]byte // nil: not needed so far
+	size         int      // of a buffer
+	names        []rawName
+	control      []cmsgs
+	wantsControl bool // receives control messages
 }
 
 // cmsgs are the control messages of one message; see cmsg(3). There are at
@@ -97,7 +97,7 @@ func (b *batch) expect(i int) {
 	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&b.names[i])), uint32(unsafe.Sizeof(b.names[i]))
 	h.Iov = &b.iovecs[i]
 	h.SetIovlen(1)
-	if b.tells {
+	if b.wantsControl {
 		h.Control = (*byte)(unsafe.Pointer(&b.control[i].list))
 		h.SetControllen(int(unsafe.Sizeof(b.control[i].list)))
 	}
@@ -137,7 +137,7 @@ func (b *batch) header(i int) (class, hops uint8) {
 func (b *batch) address(i, first, count int, to *udpDest, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
-	if to.outlet == nil {
+	if to.socket == nil {
 		h.Name, h.Namelen = (*byte)(unsafe.Pointer(&to.name)), to.nameLen
 	}
 	h.Iov = &b.iovecs[first]
@@ -149,7 +149,7 @@ func (b *batch) address(i, first, count int, to *udpDest, segment int) {
 	if segment > 0 {
 		c.addSegment(segment)
 	}
-	if to.outlet == nil {
+	if to.socket == nil {
 		c.addHeader(&to.header)
 	}
 	if c.n > 0 {

@@ -24,9 +24,9 @@ type udpDest struct {
 	nameLen uint32
 	flow    wire.Flow
 
-	outlet   *udpOutlet // its own; nil while it uses that of all
-	patience int        // packets until it is to have one; 0 for never
-	given    int        // outlets that it has had
+	socket       *connectedSocket // its own; nil while it uses that of all
+	untilConnect int              // packets until it is to have one; 0 for never
+	connects     int              // outlets that it has had
 }
 
 // A destHeader is what the IP headers of packets to a destination have.
@@ -53,8 +53,8 @@ func (d *udpDest) peer() netip.AddrPort {
 // it got an outlet, or the attempt was made. Where it may not have one now, the next
 // packet asks again.
 func (d *udpDest) counted(mayConnect bool) (tried bool, err error) {
-	if d.patience > 1 || mayConnect && d.patience == 1 {
-		if d.patience--; d.patience == 0 {
+	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
+		if d.untilConnect--; d.untilConnect == 0 {
 			return true, d.connect()
 		}
 	}
@@ -64,12 +64,12 @@ func (d *udpDest) counted(mayConnect bool) (tried bool, err error) {
 // connect gives it an outlet of its own, where that can be had; a packet then
 // costs less. It is tried once: what is in the way of one stays there.
 func (d *udpDest) connect() error {
-	outlet, err := newUDPOutlet(d.local.Addr(), d.peer(), d.header)
+	outlet, err := newConnectedSocket(d.local.Addr(), d.peer(), d.header)
 	if err != nil {
 		return err
 	}
-	d.outlet = outlet
-	d.given++
+	d.socket = outlet
+	d.connects++
 	d.flow.Set(outlet.local, d.peer())
 	return nil
 }
@@ -78,10 +78,10 @@ func (d *udpDest) connect() error {
 // each time. Whatever was wrong with its own, or with the numbers of the packets
 // there, is over then.
 func (d *udpDest) disconnect() {
-	if d.outlet == nil {
+	if d.socket == nil {
 		return
 	}
-	d.outlet.close()
-	d.outlet, d.patience = nil, connectAfter<<min(d.given, 16)
+	d.socket.close()
+	d.socket, d.untilConnect = nil, connectAfter<<min(d.connects, 16)
 	d.flow.Set(d.local, d.peer())
 }

@@ -184,7 +184,7 @@ func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32) {
 	}
 	require.NoError(t, unix.Bind(fd, sockaddr(from, 0)))
 	var m wire.MAD
-	encodeREQ(&m, &requestMsg{endpoints: endpoints{src: netip.AddrPortFrom(from, 9), dst: to}, side: side{qpn: 99}, mtu: 3}, 1, 1)
+	encodeREQ(&m, &reqMsg{endpoints: endpoints{src: netip.AddrPortFrom(from, 9), dst: to}, qpParams: qpParams{qpn: 99}, mtu: 3}, 1, 1)
 	pkt := madPacket(make([]byte, madRoom), &m, 1)
 	pkt.BTH().SetDestQP(qpn)
 	require.NoError(t, unix.Sendto(fd, pkt.Bytes(), 0, sockaddr(to.Addr(), wire.UDPPort)))

@@ -29,7 +29,7 @@ func TestUDPTrafficClassAndHopLimit(t *testing.T) {
 				if packets < 0 {
 					packets = -packets
 					require.NoError(t, r.to.connect())
-					require.NotNil(t, r.to.outlet)
+					require.NotNil(t, r.to.socket)
 				}
 				for range packets {
 					r.queue(64)
@@ -78,7 +78,7 @@ func TestUDPHeadersAreTold(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
 		r.to.header.trafficClass, r.to.header.hopLimit = 0x68, 3
-		for _, want := range []arrival{{hopLimit: defaultHopLimit}, {trafficClass: 0x68, hopLimit: 3}} {
+		for _, want := range []ipHeader{{hopLimit: defaultHopLimit}, {trafficClass: 0x68, hopLimit: 3}} {
 			for _, packets := range []int{1, 5} {
 				for range packets {
 					r.queue(64)
@@ -92,7 +92,7 @@ func TestUDPHeadersAreTold(t *testing.T) {
 					require.Equal(t, want, h, "%s", addr)
 				}
 			}
-			r.recv.tellHeaders()
+			r.recv.receiveHeaders()
 		}
 		r.to.header.trafficClass, r.to.header.hopLimit = 0, 9
 		var got headers
@@ -109,14 +109,14 @@ func TestUDPHeadersAreTold(t *testing.T) {
 }
 
 // headers keeps what the IP headers of packets said.
-type headers []arrival
+type headers []ipHeader
 
-func (h *headers) receive(_ wire.Packet, from *arrival) bool {
-	*h = append(*h, arrival{trafficClass: from.trafficClass, hopLimit: from.hopLimit})
+func (h *headers) receive(_ wire.Packet, from *ipHeader) bool {
+	*h = append(*h, ipHeader{trafficClass: from.trafficClass, hopLimit: from.hopLimit})
 	return true
 }
 
 // nobody takes packets and forgets them.
 type nobody struct{}
 
-func (nobody) receive(wire.Packet, *arrival) bool { return false }
+func (nobody) receive(wire.Packet, *ipHeader) bool { return false }

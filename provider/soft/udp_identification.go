@@ -30,17 +30,17 @@ var (
 	errIdentStrange = errors.New("the system counts datagrams in an unknown way")
 )
 
-// An identReader is a pair of sockets, of which one tells how the other numbers.
-type identReader struct {
-	from *udpOutlet
+// An ipIDProbe is a pair of sockets, of which one tells how the other numbers.
+type ipIDProbe struct {
+	from *connectedSocket
 	fd   int
 	at   unix.Sockaddr
 }
 
-// nextIdentification finds what the next message of a connected socket over IPv4
+// probeIPID finds what the next message of a connected socket over IPv4
 // will have, and makes sure on the way that the system counts as we think.
-func nextIdentification(of *udpOutlet) (uint16, error) {
-	r := &identReader{from: of}
+func probeIPID(of *connectedSocket) (uint16, error) {
+	r := &ipIDProbe{from: of}
 	if err := r.open(); err != nil {
 		return 0, err
 	}
@@ -59,7 +59,7 @@ func nextIdentification(of *udpOutlet) (uint16, error) {
 	return again + 1, err
 }
 
-func (r *identReader) open() (err error) {
+func (r *ipIDProbe) open() (err error) {
 	local := r.from.local
 	if r.fd, err = datagramSocket(local.Addr()); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (r *identReader) open() (err error) {
 
 // bind gives it a port where nothing is taken yet: until it is connected, anybody
 // may send there, and what has been queued would stay.
-func (r *identReader) bind(local netip.Addr) (err error) {
+func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	if err := attachFilter(r.fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}); err != nil {
 		return err
 	}
@@ -87,18 +87,18 @@ func (r *identReader) bind(local netip.Addr) (err error) {
 }
 
 // connect has it take the datagrams of the other one, and nobody else's.
-func (r *identReader) connect(to netip.AddrPort) error {
+func (r *ipIDProbe) connect(to netip.AddrPort) error {
 	if err := unix.Connect(r.fd, sockaddr(to.Addr(), int(to.Port()))); err != nil {
 		return err
 	}
-	return attachFilter(r.fd, unix.SO_ATTACH_FILTER, tellIdentification())
+	return attachFilter(r.fd, unix.SO_ATTACH_FILTER, requestIPID())
 }
 
 // identReads is how many messages one read takes.
 const identReads = 2
 
 // read is the identification of the last message it sends.
-func (r *identReader) read() (uint16, error) {
+func (r *ipIDProbe) read() (uint16, error) {
 	high, err := r.ask(8)
 	if err != nil {
 		return 0, err
@@ -112,7 +112,7 @@ func (r *identReader) read() (uint16, error) {
 
 // sendSegments sends a message of two segments, the first of which is to have an
 // identification, and the second the next.
-func (r *identReader) sendSegments(want uint16) error {
+func (r *ipIDProbe) sendSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, identProbe); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (r *identReader) sendSegments(want uint16) error {
 }
 
 // ask sends a datagram and tells what its identification is, shifted so far.
-func (r *identReader) ask(shift byte) (uint8, error) {
+func (r *ipIDProbe) ask(shift byte) (uint8, error) {
 	var b [identProbe]byte
 	b[0] = shift
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
@@ -143,7 +143,7 @@ func (r *identReader) ask(shift byte) (uint8, error) {
 	return uint8(n - 1), err
 }
 
-func (r *identReader) receive(b []byte) (int, error) {
+func (r *ipIDProbe) receive(b []byte) (int, error) {
 	for {
 		n, err := unix.Read(r.fd, b)
 		if !errors.Is(err, unix.EAGAIN) {
@@ -159,9 +159,9 @@ func (r *identReader) receive(b []byte) (int, error) {
 	}
 }
 
-// tellIdentification keeps as much of a datagram as its identification says,
+// requestIPID keeps as much of a datagram as its identification says,
 // shifted as its first byte says.
-func tellIdentification() []unix.SockFilter {
+func requestIPID() []unix.SockFilter {
 	const (
 		network        = 0xfff00000 // what is loaded from there on is of the IP header (SKF_NET_OFF)
 		identification = 4

@@ -28,36 +28,36 @@ const (
 	packetRoom = (wire.MaxPacket + 63) &^ 63
 )
 
-// udpLink is a shard's packetLink: its sockets, one for each local address that
+// udpConn is a shard's packetConn: its sockets, one for each local address that
 // its queue pairs use. It belongs to the shard.
-type udpLink struct {
-	s       *shard
-	slot    uint32
-	sockets []*udpSocket
-	quiet   bool // the last drive found nothing
+type udpConn struct {
+	s            *shard
+	slot         uint32
+	sockets      []*udpSocket
+	foundNothing bool // the last drive found nothing
 }
 
 // A udpSocket is a shard's socket on one local address.
 type udpSocket struct {
-	link    *udpLink
-	port    *udpPort
-	fd      int
-	users   int
-	dests   map[destHeader]*udpDest // of connections
-	others  map[destHeader]*udpDest // of datagram queue pairs
-	outlets int                     // that dests may have
-	send    udpSender
-	recv    udpReceiver
-	relief  udpRelief
-	asked   uint32 // events that epoll is to tell of, once
+	link           *udpConn
+	port           *udpPort
+	fd             int
+	users          int
+	dests          map[destHeader]*udpDest // of connections
+	others         map[destHeader]*udpDest // of datagram queue pairs
+	connectedLimit int                     // that dests may have
+	send           udpSender
+	recv           udpReceiver
+	relief         overflowSockets
+	asked          uint32 // events that epoll is to tell of, once
 }
 
 // maxOutlets bounds how many destinations of a socket have one of their own.
 const maxOutlets = 512
 
-// outletLimit is that bound where the sockets of so many shards are to leave three
+// connectedLimitOf is that bound where the sockets of so many shards are to leave three
 // quarters of the descriptors to the program (setrlimit(2), RLIMIT_NOFILE).
-func outletLimit(shards int) int { return min(maxOutlets, descriptorShare(shards, 4)) }
+func connectedLimitOf(shards int) int { return min(maxOutlets, descriptorShare(shards, 4)) }
 
 // descriptorShare returns how many descriptors each shard may use for a purpose, if
 // all shards together may use one part in parts of the limit (setrlimit(2),
@@ -72,18 +72,18 @@ func descriptorShare(shards, parts int) int {
 
 var errTooManyShards = errors.New("too many shards on one address")
 
-// open: see packetLink.
-func (l *udpLink) open(to *route) error {
+// open: see packetConn.
+func (l *udpConn) open(to *route) error {
 	u, err := l.socket(to.local)
 	if err != nil {
 		return err
 	}
 	u.users++
-	if to.curious {
-		u.recv.tellHeaders()
-		u.relief.tellHeaders()
+	if to.wantHeader {
+		u.recv.receiveHeaders()
+		u.relief.receiveHeaders()
 	}
-	to.socket, to.dest = u, u.dest(destHeader{to.remote, to.trafficClass, to.hopLimit}, !to.curious)
+	to.socket, to.dest = u, u.dest(destHeader{to.remote, to.trafficClass, to.hopLimit}, !to.wantHeader)
 	return nil
 }
 
@@ -100,8 +100,8 @@ func (u *udpSocket) dest(h destHeader, connected bool) *udpDest {
 		d = &udpDest{all: dests}
 		d.set(u.port.local, h)
 		dests[h] = d
-		if connected && len(dests) <= u.outlets {
-			d.patience = connectAfter
+		if connected && len(dests) <= u.connectedLimit {
+			d.untilConnect = connectAfter
 		}
 	}
 	d.users++
@@ -120,7 +120,7 @@ func (u *udpSocket) forget(d *udpDest) {
 }
 
 // socket is the shard's socket on an address.
-func (l *udpLink) socket(local netip.Addr) (*udpSocket, error) {
+func (l *udpConn) socket(local netip.Addr) (*udpSocket, error) {
 	for _, u := range l.sockets {
 		if u.port.local.Addr() == local {
 			return u, nil
@@ -130,7 +130,7 @@ func (l *udpLink) socket(local netip.Addr) (*udpSocket, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &udpSocket{link: l, port: port, outlets: outletLimit(l.s.dev.cfg.Vectors), dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
+	u := &udpSocket{link: l, port: port, connectedLimit: connectedLimitOf(l.s.dev.cfg.Vectors), dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
 	if err := u.join(); err != nil {
 		port.release()
 		return nil, err
@@ -154,8 +154,8 @@ func (u *udpSocket) join() (err error) {
 	return nil
 }
 
-// close: see packetLink. The last route of a socket takes it away.
-func (l *udpLink) close(to *route) {
+// close: see packetConn. The last route of a socket takes it away.
+func (l *udpConn) close(to *route) {
 	u := to.socket
 	u.forget(to.dest)
 	if u.users--; u.users > 0 {
@@ -172,19 +172,19 @@ func (l *udpLink) close(to *route) {
 	u.port.release()
 }
 
-// room: see packetLink.
-func (l *udpLink) room(to *route, size int) []byte {
+// room: see packetConn.
+func (l *udpConn) buffer(to *route, size int) []byte {
 	if b := to.socket.send.buffer(); b != nil {
 		return b[:size]
 	}
 	return nil
 }
 
-// push: see packetLink.
-func (l *udpLink) push(to *route, p wire.Packet) { to.socket.send.put(p, to.dest) }
+// push: see packetConn.
+func (l *udpConn) push(to *route, p wire.Packet) { to.socket.send.put(p, to.dest) }
 
-// flush: see packetLink.
-func (l *udpLink) flush() {
+// flush: see packetConn.
+func (l *udpConn) flush() {
 	for _, u := range l.sockets {
 		if u.send.queued > 0 {
 			u.send.flush()
@@ -192,22 +192,22 @@ func (l *udpLink) flush() {
 	}
 }
 
-// doubt: see packetLink. Were the identification wrong that an outlet counts,
+// doubt: see packetConn. Were the identification wrong that an outlet counts,
 // the peer would drop all that comes by it.
-func (l *udpLink) doubt(to *route) { to.dest.disconnect() }
+func (l *udpConn) onTimeout(to *route) { to.dest.disconnect() }
 
 // poll takes what has arrived, and sends what the system did not take before.
 // With spin it waits a little, if the last one found nothing.
-func (l *udpLink) poll(spin bool) {
+func (l *udpConn) poll(spin bool) {
 	rounds := 1
-	if spin && l.quiet {
+	if spin && l.foundNothing {
 		rounds = spinPolls
 	}
-	l.quiet = true
-	for ; rounds > 0 && l.quiet; rounds-- {
+	l.foundNothing = true
+	for ; rounds > 0 && l.foundNothing; rounds-- {
 		for _, u := range l.sockets {
 			if u.poll() {
-				l.quiet = false
+				l.foundNothing = false
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func (l *udpLink) poll(spin bool) {
 
 // drain takes all that has arrived, within reason: an owner that was away has not
 // seen what may be there for long.
-func (l *udpLink) drain() {
+func (l *udpConn) drain() {
 	for _, u := range l.sockets {
 		for range drainRounds {
 			if u.recv.receive(u) == 0 {
@@ -229,7 +229,7 @@ func (l *udpLink) drain() {
 
 // poll takes some of what has arrived, and reports whether there was anything.
 func (u *udpSocket) poll() (found bool) {
-	u.send.mayConnect = !u.send.barred
+	u.send.mayConnect = !u.send.connectDisabled
 	full := 0
 	for range receiveRounds {
 		n := u.recv.receive(u)
@@ -245,9 +245,9 @@ func (u *udpSocket) poll() (found bool) {
 
 // receive: see packetSink. A packet for connection management is met here when a
 // socket has joined and the system has not been told yet.
-func (u *udpSocket) receive(p wire.Packet, from *arrival) (taken bool) {
+func (u *udpSocket) receive(p wire.Packet, from *ipHeader) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
-		return u.link.s.dev.mads.receive(p, from)
+		return u.link.s.dev.mux.receive(p, from)
 	}
 	return u.link.s.wire.receive(p, from)
 }
@@ -265,10 +265,10 @@ func (u *udpSocket) onReady(fd int, _ uint32) {
 // packets again. It asks each time that the owner may go to sleep, and not for
 // good: while epoll is interested, every packet costs its sender a walk through
 // those that wait, though an owner that spins needs no waking.
-func (l *udpLink) watch() {
+func (l *udpConn) watch() {
 	for _, u := range l.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)
-		if out := u.send.blocked(); out == &u.send.all {
+		if out := u.send.blocked(); out == &u.send.shared {
 			events |= unix.EPOLLOUT
 		} else if out != nil {
 			out.watch(l.s, u)
@@ -280,4 +280,4 @@ func (l *udpLink) watch() {
 	}
 }
 
-var _ packetLink = (*udpLink)(nil)
+var _ packetConn = (*udpConn)(nil)

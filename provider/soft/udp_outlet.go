@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A udpOutlet is a socket that packets leave by. It knows what the system writes
+// A connectedSocket is a socket that packets leave by. It knows what the system writes
 // into the identification field of IPv4, which the ICRC covers.
 //
 // A socket that is not connected, with IP_PMTUDISC_DO, has 0 there. One that is
@@ -16,7 +16,7 @@ import (
 // it counts the messages that it sends, from a random number on. With UDP_SEGMENT
 // the segments of a message count on from its number, and the next message has
 // the next number nevertheless.
-type udpOutlet struct {
+type connectedSocket struct {
 	fd      int
 	local   netip.AddrPort
 	counts  bool   // over IPv4, and connected
@@ -24,15 +24,15 @@ type udpOutlet struct {
 	shard   *shard // whose epoll descriptor knows it, if any
 }
 
-// newUDPOutlet makes a socket that only sends, to one peer. Its port is any: in
+// newConnectedSocket makes a socket that only sends, to one peer. Its port is any: in
 // RoCEv2 the source port is there to tell flows apart, for routers and network
 // cards that spread them, and answers do not go there (IBTA annex A17).
-func newUDPOutlet(local netip.Addr, peer netip.AddrPort, h destHeader) (*udpOutlet, error) {
+func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*connectedSocket, error) {
 	fd, err := openUDP(netip.AddrPortFrom(local, 0), udpOptions{})
 	if err != nil {
 		return nil, err
 	}
-	o := &udpOutlet{fd: fd}
+	o := &connectedSocket{fd: fd}
 	if err := o.connect(local, peer, h); err != nil {
 		o.close()
 		return nil, err
@@ -40,62 +40,62 @@ func newUDPOutlet(local netip.Addr, peer netip.AddrPort, h destHeader) (*udpOutl
 	return o, nil
 }
 
-func (o *udpOutlet) connect(local netip.Addr, peer netip.AddrPort, h destHeader) (err error) {
-	if err := o.prepare(h); err != nil {
+func (s *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destHeader) (err error) {
+	if err := s.prepare(h); err != nil {
 		return err
 	}
-	if err := unix.Connect(o.fd, sockaddr(peer.Addr(), int(peer.Port()))); err != nil {
+	if err := unix.Connect(s.fd, sockaddr(peer.Addr(), int(peer.Port()))); err != nil {
 		return err
 	}
-	if o.local, err = socketName(o.fd); err != nil {
+	if s.local, err = socketName(s.fd); err != nil {
 		return err
 	}
 	if local.Is4() {
-		o.counts = true
-		o.message, err = nextIdentification(o)
+		s.counts = true
+		s.message, err = probeIPID(s)
 	}
 	return err
 }
 
 // prepare has the system write what a destination wants into the IP header, and
 // keep little of what comes to a socket that nobody reads.
-func (o *udpOutlet) prepare(h destHeader) error {
+func (s *connectedSocket) prepare(h destHeader) error {
 	level, class, hops := unix.IPPROTO_IP, unix.IP_TOS, unix.IP_TTL
 	if h.remote.Is6() {
 		level, class, hops = unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_UNICAST_HOPS
 	}
-	if err := unix.SetsockoptInt(o.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0); err != nil {
+	if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0); err != nil {
 		return err
 	}
-	if err := unix.SetsockoptInt(o.fd, level, class, int(h.trafficClass)); err != nil {
+	if err := unix.SetsockoptInt(s.fd, level, class, int(h.trafficClass)); err != nil {
 		return err
 	}
 	if h.hopLimit == 0 {
 		return nil
 	}
-	return unix.SetsockoptInt(o.fd, level, hops, int(h.hopLimit))
+	return unix.SetsockoptInt(s.fd, level, hops, int(h.hopLimit))
 }
 
 // identification is that of a message to be sent, the first of which is 0.
-func (o *udpOutlet) identification(message int) uint16 {
-	if !o.counts {
+func (s *connectedSocket) identification(message int) uint16 {
+	if !s.counts {
 		return 0
 	}
-	return o.message + uint16(message)
+	return s.message + uint16(message)
 }
 
 // sent: the system has taken so many messages.
-func (o *udpOutlet) sent(messages int) { o.message += uint16(messages) }
+func (s *connectedSocket) sent(messages int) { s.message += uint16(messages) }
 
 // full reports whether there is no room for more. A UDP socket says that there is
 // when half of its buffer is free.
-func (o *udpOutlet) full() bool {
-	room, err := unix.Poll([]unix.PollFd{{Fd: int32(o.fd), Events: unix.POLLOUT}}, 0)
+func (s *connectedSocket) full() bool {
+	room, err := unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLOUT}}, 0)
 	return room == 0 && err == nil
 }
 
 // watch has the shard woken, once, when it takes packets again.
-func (o *udpOutlet) watch(s *shard, w watcher) {
+func (o *connectedSocket) watch(s *shard, w readySource) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
 	if o.shard != nil {
 		_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, o.fd, &unix.EpollEvent{Events: events, Fd: int32(o.fd)})
@@ -106,9 +106,9 @@ func (o *udpOutlet) watch(s *shard, w watcher) {
 	}
 }
 
-func (o *udpOutlet) close() {
-	if o.shard != nil {
-		o.shard.unwatch(o.fd)
+func (s *connectedSocket) close() {
+	if s.shard != nil {
+		s.shard.unwatch(s.fd)
 	}
-	_ = unix.Close(o.fd)
+	_ = unix.Close(s.fd)
 }

@@ -33,7 +33,7 @@ type identified struct {
 	ids  []uint16
 }
 
-func (r *identified) receive(p wire.Packet, _ *arrival) bool {
+func (r *identified) receive(p wire.Packet, _ *ipHeader) bool {
 	r.flow.Set(r.from, r.to)
 	id, _ := r.flow.Verify(p)
 	r.ids = append(r.ids, id)
@@ -46,10 +46,10 @@ func TestUDPOutletKnowsTheIdentification(t *testing.T) {
 	for _, segment := range []bool{true, false} {
 		r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 		require.NoError(t, r.to.connect())
-		require.NotNil(t, r.to.outlet)
-		r.send.segment = segment
+		require.NotNil(t, r.to.socket)
+		r.send.segmentation = segment
 		require.NoError(t, attachFilter(r.recv.fd, unix.SO_ATTACH_FILTER, passIdentified))
-		got := &identified{from: r.to.outlet.local, to: r.recv.local}
+		got := &identified{from: r.to.socket.local, to: r.recv.local}
 		var want []uint16
 		for _, sizes := range [][]int{{64}, {64}, {8, 8, 8, 8}, {64}, {100, 8, 8, 4, 100, 100}, {1}, {2}} {
 			want = append(want, r.number(sizes)...)
@@ -65,7 +65,7 @@ func (r *udpRig) number(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
 	}
-	id := r.to.outlet.message
+	id := r.to.socket.message
 	for i := 0; i < len(sizes); {
 		n := r.send.run(i)
 		for k := range n {
@@ -84,9 +84,9 @@ func (r *udpRig) number(sizes []int) (ids []uint16) {
 func TestUDPOutletIsEarned(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
-		r.to.patience = connectAfter
+		r.to.untilConnect = connectAfter
 		for i := range 2 * connectAfter {
-			require.Equal(t, i >= connectAfter, r.to.outlet != nil, "after %d packets", i)
+			require.Equal(t, i >= connectAfter, r.to.socket != nil, "after %d packets", i)
 			r.queue(i)
 			r.send.flush()
 		}
@@ -104,7 +104,7 @@ func TestUDPOutletsTakeTurns(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	var dests []*udpDest
 	for range 4 {
-		d := &udpDest{patience: 2}
+		d := &udpDest{untilConnect: 2}
 		d.set(r.to.local, r.to.header)
 		dests = append(dests, d)
 		defer d.disconnect()
@@ -113,7 +113,7 @@ func TestUDPOutletsTakeTurns(t *testing.T) {
 		for _, d := range dests {
 			r.to = d
 			r.queue(8)
-			if d.outlet != nil {
+			if d.socket != nil {
 				n++
 			}
 		}
@@ -155,7 +155,7 @@ func TestUDPOutletRefused(t *testing.T) {
 	nobody := &udpDest{}
 	nobody.set(r.to.local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, nobody.connect())
-	require.NotNil(t, nobody.outlet)
+	require.NotNil(t, nobody.socket)
 	there := r.to
 	for _, dest := range []*udpDest{nobody, there, nobody, there} {
 		r.to = dest
@@ -163,8 +163,8 @@ func TestUDPOutletRefused(t *testing.T) {
 		r.send.flush()
 		require.Zero(t, r.send.queued)
 	}
-	require.Nil(t, nobody.outlet)
-	require.Equal(t, 2*connectAfter, nobody.patience, "until the next attempt")
+	require.Nil(t, nobody.socket)
+	require.Equal(t, 2*connectAfter, nobody.untilConnect, "until the next attempt")
 	require.Zero(t, r.count(sendErr))
 	require.Len(t, r.received().sizes, 2)
 }
@@ -173,17 +173,17 @@ func TestUDPOutletRefused(t *testing.T) {
 // one may have used up a number, so its successors do not go by the outlet.
 func TestUDPOutletThatStopsUntold(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	r.send.segment = false
+	r.send.segmentation = false
 	local := r.to.local
 	r.to = &udpDest{}
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, r.to.connect())
-	require.NotNil(t, r.to.outlet)
+	require.NotNil(t, r.to.socket)
 	for range 3 { // nobody is there: the news of the first is what the second meets
 		r.queue(10)
 	}
 	r.send.flush()
-	require.Nil(t, r.to.outlet)
+	require.Nil(t, r.to.socket)
 	require.Zero(t, r.send.queued)
 }
 
@@ -191,14 +191,14 @@ func TestUDPOutletThatStopsUntold(t *testing.T) {
 // goes on counting from there.
 func TestUDPOutletThatIsFull(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	r.send.segment = false
+	r.send.segmentation = false
 	// A Unix socket is full when its peer does not read; on loopback UDP never is.
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(pair[1])
 	require.NoError(t, unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 0)) // the least there is
-	out := &udpOutlet{fd: pair[0], counts: true}
-	r.to.outlet = out
+	out := &connectedSocket{fd: pair[0], counts: true}
+	r.to.socket = out
 	defer r.to.disconnect()
 	for range sendBatch {
 		r.queue(8)
@@ -207,7 +207,7 @@ func TestUDPOutletThatIsFull(t *testing.T) {
 	flushes := 0
 	for sent := 0; sent < sendBatch; flushes++ {
 		r.send.flush()
-		require.Same(t, out, r.to.outlet)
+		require.Same(t, out, r.to.socket)
 		require.Greater(t, sendBatch-r.send.queued, sent)
 		sent = sendBatch - r.send.queued
 		require.EqualValues(t, sent, out.message)
@@ -224,15 +224,15 @@ func TestUDPIdentificationAmongStrangers(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, r.to.connect())
 	defer r.to.disconnect()
-	out := r.to.outlet
-	reader := identReader{from: out}
+	out := r.to.socket
+	reader := ipIDProbe{from: out}
 	var err error
 	reader.fd, err = datagramSocket(out.local.Addr())
 	require.NoError(t, err)
 	defer unix.Close(reader.fd)
 	require.NoError(t, reader.bind(out.local.Addr()))
 	for range 2 * identReads {
-		require.NoError(t, unix.Sendto(r.send.all.fd, make([]byte, identProbe), 0, reader.at))
+		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, identProbe), 0, reader.at))
 	}
 	require.NoError(t, reader.connect(out.local))
 	last, err := reader.read()
@@ -243,20 +243,20 @@ func TestUDPIdentificationAmongStrangers(t *testing.T) {
 // Each of a socket's destinations may earn an outlet, but not more than there may
 // be descriptors for.
 func TestUDPOutletsAreBounded(t *testing.T) {
-	u := &udpSocket{port: &udpPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, outlets: maxOutlets,
+	u := &udpSocket{port: &udpPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, connectedLimit: maxOutlets,
 		dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
 	remote := netip.MustParseAddr("10.0.0.1")
 	var dests []*udpDest
 	for range maxOutlets {
 		dests = append(dests, u.dest(destHeader{remote: remote}, true))
-		require.Equal(t, connectAfter, dests[len(dests)-1].patience)
+		require.Equal(t, connectAfter, dests[len(dests)-1].untilConnect)
 		remote = remote.Next()
 	}
-	require.Zero(t, u.dest(destHeader{remote: remote}, true).patience)
+	require.Zero(t, u.dest(destHeader{remote: remote}, true).untilConnect)
 	require.Same(t, dests[0], u.dest(dests[0].header, true), "routes with one header share it")
 	datagrams := u.dest(dests[0].header, false)
 	require.NotSame(t, dests[0], datagrams, "but not those of datagrams")
-	require.Zero(t, datagrams.patience, "which get no outlet")
+	require.Zero(t, datagrams.untilConnect, "which get no outlet")
 	u.forget(datagrams)
 	require.Empty(t, u.others)
 	u.forget(dests[0])
@@ -276,13 +276,13 @@ func TestUDPOutletThatCanNotBeHad(t *testing.T) {
 	} {
 		d := &udpDest{}
 		d.set(r.to.local, destHeader{remote: peer})
-		d.patience = 2
+		d.untilConnect = 2
 		spoil(d)
 		for range 4 {
 			_, _ = d.counted(true)
 		}
-		require.Nil(t, d.outlet, why)
-		require.Zero(t, d.patience, "%s: it is not tried again", why)
+		require.Nil(t, d.socket, why)
+		require.Zero(t, d.untilConnect, "%s: it is not tried again", why)
 	}
 }
 
@@ -295,9 +295,9 @@ func TestUDPOutletWakes(t *testing.T) {
 	require.NoError(t, r.to.connect())
 	var woken wakeCounter
 	for want := 1; want <= 3; want++ {
-		r.to.outlet.watch(s, &woken)
-		s.look()
-		s.look()
+		r.to.socket.watch(s, &woken)
+		s.handleReady()
+		s.handleReady()
 		require.EqualValues(t, want, woken)
 	}
 	known := len(s.sources)
@@ -315,7 +315,7 @@ func BenchmarkUDPOutlet(b *testing.B) {
 	at := netip.AddrPortFrom(netip.MustParseAddr("127.9.0.1"), 1)
 	peer := netip.MustParseAddrPort("127.9.0.2:9")
 	for b.Loop() {
-		o, err := newUDPOutlet(at.Addr(), peer, destHeader{remote: peer.Addr()})
+		o, err := newConnectedSocket(at.Addr(), peer, destHeader{remote: peer.Addr()})
 		require.NoError(b, err)
 		o.close()
 	}

@@ -14,14 +14,14 @@ import (
 // A udpReceiver takes packets from a socket, and drops those that are none. It
 // never blocks.
 type udpReceiver struct {
-	fd    int
-	local netip.AddrPort
-	batch *batch
-	from  *udpSource // source of the last packet
-	known udpSources
-	run   int  // calls that brought something, in a row
-	crowd bool // many packets are there when there is any
-	tells bool // what IP headers say
+	fd              int
+	local           netip.AddrPort
+	batch           *batch
+	from            *udpSource // source of the last packet
+	known           udpSources
+	successfulCalls int  // calls that brought something, in a row
+	largeBatches    bool // many packets are there when there is any
+	receivesHeaders bool // what IP headers say
 
 	clock func() time.Duration
 	times arrivalTimes  // of the socket fd
@@ -47,13 +47,13 @@ func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *cou
 func (r *udpReceiver) receive(to packetSink) (n int) {
 	n = r.call()
 	if n == 0 {
-		r.run, r.times.drained = 0, true
+		r.successfulCalls, r.times.drained = 0, true
 		return 0
 	}
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && n < len(r.batch.msgs)
-	r.run++
-	r.crowd = n > 1 || !r.crowd && r.run > 2 // a reply and an acknowledgement are none
+	r.successfulCalls++
+	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2 // a reply and an acknowledgement are none
 	r.take(n, to)
 	return n
 }
@@ -112,21 +112,21 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	return a.since
 }
 
-// tellHeaders has the system tell what the IP header of each packet says. That
+// receiveHeaders has the system tell what the IP header of each packet says. That
 // takes longer, so only datagram queue pairs ask for it, who hand it on.
-func (r *udpReceiver) tellHeaders() {
-	if r.tells || !tellHeadersAt(r.fd, r.local) {
+func (r *udpReceiver) receiveHeaders() {
+	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
 		return // the default values are used, as for other queue pairs
 	}
-	r.tells, r.batch.tells = true, true
+	r.receivesHeaders, r.batch.wantsControl = true, true
 	for i := range r.batch.msgs {
 		r.batch.expect(i)
 	}
 }
 
-// tellHeadersAt makes the system report the IP headers of the packets at a socket,
+// receiveHeadersAt makes the system report the IP headers of the packets at a socket,
 // and returns whether it can.
-func tellHeadersAt(fd int, local netip.AddrPort) bool {
+func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
 	if local.Addr().Is6() {
 		level, options = unix.IPPROTO_IPV6, [...]int{unix.IPV6_RECVTCLASS, unix.IPV6_RECVHOPLIMIT}
@@ -148,12 +148,12 @@ func (r *udpReceiver) call() (n int) {
 	return r.batch.receiveOne(r.fd)
 }
 
-func (r *udpReceiver) batched() bool { return r.crowd || r.tells }
+func (r *udpReceiver) batched() bool { return r.largeBatches || r.receivesHeaders }
 
 // A packetSink gets the packets that arrived, which are valid during the call. It
 // reports whether there is a queue pair that they are for.
 type packetSink interface {
-	receive(p wire.Packet, from *arrival) (taken bool)
+	receive(p wire.Packet, from *ipHeader) (taken bool)
 }
 
 // check decodes datagram i, and says what it counts as: a flaw, or rcvdPkts.
@@ -179,7 +179,7 @@ func (r *udpReceiver) check(i int) (wire.Packet, counterID) {
 		return p, rcvdIdentErr
 	}
 	r.from = r.known.keep(from)
-	if r.tells {
+	if r.receivesHeaders {
 		r.from.header.trafficClass, r.from.header.hopLimit = r.batch.header(i)
 	}
 	return p, rcvdPkts

@@ -21,7 +21,7 @@ func TestUDPReceivesInCrowds(t *testing.T) {
 	take := func(packets int, crowd bool) {
 		t.Helper()
 		require.Equal(t, packets, r.recv.receive(&counter{}))
-		require.Equal(t, crowd, r.recv.crowd)
+		require.Equal(t, crowd, r.recv.largeBatches)
 	}
 	for range 7 {
 		r.queue(10)
@@ -42,9 +42,9 @@ func TestUDPReceivesInCrowds(t *testing.T) {
 func TestUDPTooLong(t *testing.T) {
 	for _, crowd := range []bool{false, true} {
 		r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-		r.recv.crowd = crowd
+		r.recv.largeBatches = crowd
 		to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
-		require.NoError(t, unix.Sendto(r.send.all.fd, make([]byte, packetRoom+1), 0, &to))
+		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, packetRoom+1), 0, &to))
 		require.Equal(t, 1, r.recv.receive(&counter{}))
 		require.EqualValues(t, 1, r.count(rcvdMalformedErr))
 		require.Zero(t, r.count(rcvdPkts))
@@ -62,7 +62,7 @@ func TestUDPIdentificationsHaveToGoOn(t *testing.T) {
 	p := wire.Build(make([]byte, packetRoom), wire.SendOnly, 1024)
 	take := func(id uint16) int {
 		r.to.flow.Seal(p, id)
-		require.NoError(t, unix.Sendto(r.send.all.fd, p.Bytes(), 0, &to))
+		require.NoError(t, unix.Sendto(r.send.shared.fd, p.Bytes(), 0, &to))
 		return len(r.received().sizes)
 	}
 	now := time.Hour

@@ -21,31 +21,31 @@ const (
 	// receiveMemory bounds the memory of the buffers of these sockets, if all are full:
 	// 32 MiB. With the default net.core.rmem_max it is not reached.
 	receiveMemory = 32 << 20
-	// pressedPolls is after how many polls in a row with full batches the shard asks the
+	// fullPollsBeforeCheck is after how many polls in a row with full batches the shard asks the
 	// socket whether it has dropped packets. Asking costs a system call, once for 128
 	// packets.
-	pressedPolls = 2
+	fullPollsBeforeCheck = 2
 )
 
-// udpRelief has the additional sockets of a udpSocket, and detects when they are
+// overflowSockets has the additional sockets of a udpSocket, and detects when they are
 // needed. It belongs to the shard.
-type udpRelief struct {
-	u       *udpSocket
-	sockets []*reliefSocket
-	pressed int    // number of polls in a row with full batches
-	limit   uint64 // number of packets dropped by the first socket at which widen is called
-	full    bool   // there are as many sockets as the limits allow
+type overflowSockets struct {
+	u         *udpSocket
+	sockets   []*overflowSocket
+	fullPolls int    // number of polls in a row with full batches
+	limit     uint64 // number of packets dropped by the first socket at which widen is called
+	full      bool   // there are as many sockets as the limits allow
 }
 
-// A reliefSocket is an additional socket of a udpSocket. It belongs to the shard.
-type reliefSocket struct {
+// A overflowSocket is an additional socket of a udpSocket. It belongs to the shard.
+type overflowSocket struct {
 	u     *udpSocket
 	fd    int
 	times arrivalTimes
 }
 
 // init takes over the additional sockets that the shard already has at the port.
-func (r *udpRelief) init(u *udpSocket, fds []int) {
+func (r *overflowSockets) init(u *udpSocket, fds []int) {
 	r.u, r.limit = u, droppedAt(u.fd)+1
 	r.watch(fds)
 }
@@ -53,36 +53,36 @@ func (r *udpRelief) init(u *udpSocket, fds []int) {
 // watch begins to receive from sockets. Epoll watches them, because there are many
 // and each has packets only now and then. If epoll has no room for a socket, it is
 // read before a timer of the shard fires; see drain.
-func (r *udpRelief) watch(fds []int) {
+func (r *overflowSockets) watch(fds []int) {
 	for _, fd := range fds {
-		socket := &reliefSocket{u: r.u, fd: fd}
+		socket := &overflowSocket{u: r.u, fd: fd}
 		_ = r.u.link.s.watch(fd, unix.EPOLLIN, socket)
 		r.sockets = append(r.sockets, socket)
 		r.u.link.s.datagrams++
 	}
-	r.tellHeaders()
+	r.receiveHeaders()
 }
 
-// tellHeaders makes the system report headers at the additional sockets, if it does
+// receiveHeaders makes the system report headers at the additional sockets, if it does
 // so at the first socket.
-func (r *udpRelief) tellHeaders() {
+func (r *overflowSockets) receiveHeaders() {
 	for _, socket := range r.sockets {
-		if r.u.recv.tells {
-			tellHeadersAt(socket.fd, r.u.port.local)
+		if r.u.recv.receivesHeaders {
+			receiveHeadersAt(socket.fd, r.u.port.local)
 		}
 	}
 }
 
 // polled is called after a poll of the first socket, with the number of full batches.
-func (r *udpRelief) polled(full int) {
+func (r *overflowSockets) polled(full int) {
 	if full < receiveRounds || r.full {
-		r.pressed = 0
+		r.fullPolls = 0
 		return
 	}
-	if r.pressed++; r.pressed < pressedPolls {
+	if r.fullPolls++; r.fullPolls < fullPollsBeforeCheck {
 		return
 	}
-	r.pressed = 0
+	r.fullPolls = 0
 	if dropped := droppedAt(r.u.fd); dropped >= r.limit {
 		// If not all sockets can be opened now, the next try is when twice as many
 		// packets were dropped: the counter has 32 bits, so there are 32 tries at most.
@@ -92,7 +92,7 @@ func (r *udpRelief) polled(full int) {
 }
 
 // widen opens as many further sockets as the limits allow and the system can open.
-func (r *udpRelief) widen() {
+func (r *overflowSockets) widen() {
 	missing := r.room()
 	if missing > 0 {
 		fds := r.u.port.widen(r.u.link.slot, missing)[1+len(r.sockets):]
@@ -104,7 +104,7 @@ func (r *udpRelief) widen() {
 
 // room returns how many further sockets may be opened, within the limits of descriptors
 // and memory.
-func (r *udpRelief) room() int {
+func (r *overflowSockets) room() int {
 	size, err := unix.GetsockoptInt(r.u.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {
 		return 0
@@ -115,7 +115,7 @@ func (r *udpRelief) room() int {
 }
 
 // onReady implements watcher.
-func (s *reliefSocket) onReady(int, uint32) {
+func (s *overflowSocket) onReady(int, uint32) {
 	for range receiveRounds {
 		if s.receive() < receiveBatch {
 			break
@@ -125,10 +125,10 @@ func (s *reliefSocket) onReady(int, uint32) {
 }
 
 // receive reads a batch of packets, and returns how many there were.
-func (s *reliefSocket) receive() int { return s.u.recv.receiveFrom(s.fd, &s.times, s.u) }
+func (s *overflowSocket) receive() int { return s.u.recv.receiveFrom(s.fd, &s.times, s.u) }
 
 // drain reads everything that has arrived, up to a bound.
-func (r *udpRelief) drain() {
+func (r *overflowSockets) drain() {
 	for _, socket := range r.sockets {
 		for range drainRounds {
 			if socket.receive() == 0 {
@@ -139,7 +139,7 @@ func (r *udpRelief) drain() {
 }
 
 // close stops watching the sockets, which the port still owns.
-func (r *udpRelief) close() {
+func (r *overflowSockets) close() {
 	for _, socket := range r.sockets {
 		r.u.link.s.unwatch(socket.fd)
 		r.u.link.s.datagrams--

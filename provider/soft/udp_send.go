@@ -14,17 +14,17 @@ import (
 // It never blocks. Runs of packets of the same length to the same peer go as one
 // message that the system, or the network card, cuts up (udp(7), UDP_SEGMENT).
 type udpSender struct {
-	all     udpOutlet // of destinations that have none of their own
-	batch   *batch
-	packets []wire.Packet // in the buffers of the same index
-	dests   []*udpDest
-	queued  int  // packets that wait, from the first buffer on
-	segment bool // UDP_SEGMENT may be used
+	shared       connectedSocket // of destinations that have none of their own
+	batch        *batch
+	packets      []wire.Packet // in the buffers of the same index
+	dests        []*udpDest
+	queued       int  // packets that wait, from the first buffer on
+	segmentation bool // UDP_SEGMENT may be used
 	// A destination may be given an outlet. That takes as long as twenty packets
 	// do, so there is one in a turn of the owner, however many have earned theirs.
-	mayConnect bool
-	barred     bool // no destination may: the system does not let the identification be learned
-	counts     *counters
+	mayConnect      bool
+	connectDisabled bool // no destination may: the system does not let the identification be learned
+	counts          *counters
 }
 
 const (
@@ -36,9 +36,9 @@ const (
 
 func newUDPSender(fd, packets, size int, counts *counters) udpSender {
 	return udpSender{
-		all: udpOutlet{fd: fd}, batch: newBatch(packets, size),
+		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
 		packets: make([]wire.Packet, packets), dests: make([]*udpDest, packets),
-		segment: canSegment(fd), mayConnect: true, counts: counts,
+		segmentation: canSegment(fd), mayConnect: true, counts: counts,
 	}
 }
 
@@ -67,31 +67,31 @@ func (s *udpSender) put(p wire.Packet, to *udpDest) {
 	s.packets[s.queued], s.dests[s.queued] = p, to
 	s.queued++
 	if tried, err := to.counted(s.mayConnect); tried {
-		s.mayConnect, s.barred = false, errors.Is(err, errIdentLost)
+		s.mayConnect, s.connectDisabled = false, errors.Is(err, errIdentLost)
 	}
 }
 
 // outlet is where a packet leaves by.
-func (s *udpSender) outlet(packet int) *udpOutlet {
-	if o := s.dests[packet].outlet; o != nil {
+func (s *udpSender) socketFor(packet int) *connectedSocket {
+	if o := s.dests[packet].socket; o != nil {
 		return o
 	}
-	return &s.all
+	return &s.shared
 }
 
 // blocked is what the first packet waits for, if there is one.
-func (s *udpSender) blocked() *udpOutlet {
+func (s *udpSender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
 	}
-	return s.outlet(0)
+	return s.socketFor(0)
 }
 
 // flush sends what is queued, as far as the system takes it now.
 func (s *udpSender) flush() {
 	first := 0 // packet
 	for first < s.queued {
-		out := s.outlet(first)
+		out := s.socketFor(first)
 		messages := s.gather(out, first)
 		sent, err := s.batch.send(out.fd, messages)
 		out.sent(sent)
@@ -119,7 +119,7 @@ func (s *udpSender) refused(err error, first *int) bool {
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
-	case s.dests[*first].outlet != nil:
+	case s.dests[*first].socket != nil:
 		// It may be news of earlier packets (udp(7), ECONNREFUSED), and the number of
 		// the next message is not known any more: by the outlet of all, then.
 		s.dests[*first].disconnect()
@@ -128,7 +128,7 @@ func (s *udpSender) refused(err error, first *int) bool {
 	case n > 1 && (errors.Is(err, unix.EIO) || errors.Is(err, unix.EINVAL)):
 		// The device can not compute checksums, or the segments do not fit:
 		// send each by itself, now and from now on.
-		s.segment = false
+		s.segmentation = false
 	default:
 		*first += n
 		s.counts.add(sendErr, uint64(n))
@@ -138,8 +138,8 @@ func (s *udpSender) refused(err error, first *int) bool {
 
 // gather makes messages of the packets from first on that leave by the same outlet,
 // and seals them.
-func (s *udpSender) gather(out *udpOutlet, first int) (messages int) {
-	for first < s.queued && s.outlet(first) == out {
+func (s *udpSender) gather(out *connectedSocket, first int) (messages int) {
+	for first < s.queued && s.socketFor(first) == out {
 		n := s.run(first)
 		segment := 0
 		if n > 1 {
@@ -160,7 +160,7 @@ func (s *udpSender) gather(out *udpOutlet, first int) (messages int) {
 // length, but that the last may be shorter, and to one queue pair, since a
 // receiver on this host chooses the shard once for the message.
 func (s *udpSender) run(first int) int {
-	if !s.segment {
+	if !s.segmentation {
 		return 1
 	}
 	size, qpn := len(s.packets[first].Bytes()), s.packets[first].BTH().DestQP()

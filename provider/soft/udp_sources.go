@@ -18,7 +18,7 @@ type udpSource struct {
 	at     netip.AddrPort
 	flow   wire.Flow
 	idents wire.IdentWindow // window of the identifications over IPv4
-	header arrival          // header of the last packet
+	header ipHeader         // header of the last packet
 	kept   bool             // the source is remembered in udpSources
 }
 
@@ -27,7 +27,7 @@ type udpSources struct {
 	known map[netip.AddrPort]*udpSource
 	// new is the source that find last made. It is remembered when one of its packets has
 	// proven right.
-	new udpSource
+	candidate udpSource
 }
 
 // find returns the source with an address, for packets to a local address. A source
@@ -38,9 +38,9 @@ func (s *udpSources) find(at, local netip.AddrPort) *udpSource {
 	}
 	// Header fields that a socket does not report have the values that hosts usually
 	// send.
-	s.new = udpSource{at: at, header: arrival{from: at.Addr(), port: at.Port(), to: local.Addr(), hopLimit: defaultHopLimit}}
-	s.new.flow.Set(at, local)
-	return &s.new
+	s.candidate = udpSource{at: at, header: ipHeader{from: at.Addr(), port: at.Port(), to: local.Addr(), hopLimit: defaultHopLimit}}
+	s.candidate.flow.Set(at, local)
+	return &s.candidate
 }
 
 // keep remembers a source. If there are too many, it replaces a random one.

@@ -28,7 +28,7 @@ type basket struct {
 	numIDs []psn.Value
 }
 
-func (b *basket) receive(p wire.Packet, from *arrival) bool {
+func (b *basket) receive(p wire.Packet, from *ipHeader) bool {
 	b.qpns = append(b.qpns, p.BTH().DestQP())
 	b.sizes = append(b.sizes, len(p.Payload()))
 	b.numIDs = append(b.numIDs, p.BTH().PSN())
@@ -123,8 +123,8 @@ func TestUDPSend(t *testing.T) {
 // were sent, with or without the system's help to cut messages.
 func (r *udpRig) carry(segment bool, sizes []int) {
 	r.t.Helper()
-	require.True(r.t, r.send.segment, "every supported kernel has UDP_SEGMENT")
-	r.send.segment = segment
+	require.True(r.t, r.send.segmentation, "every supported kernel has UDP_SEGMENT")
+	r.send.segmentation = segment
 	for _, n := range sizes {
 		r.queue(n)
 	}
@@ -144,13 +144,13 @@ func (r *udpRig) carry(segment bool, sizes []int) {
 // refuses them on a socket without checksums.
 func TestUDPSegmentsRefused(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	require.NoError(t, unix.SetsockoptInt(r.send.all.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
+	require.NoError(t, unix.SetsockoptInt(r.send.shared.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
 	for range 10 {
 		r.queue(64)
 	}
 	r.send.flush()
 	require.Len(t, r.received().sizes, 10)
-	require.False(t, r.send.segment)
+	require.False(t, r.send.segmentation)
 	require.Zero(t, r.count(sendErr))
 }
 
@@ -184,7 +184,7 @@ func TestUDPKeep(t *testing.T) {
 func TestUDPBadPackets(t *testing.T) {
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
-	send := func(b []byte) { require.NoError(t, unix.Sendto(r.send.all.fd, b, 0, &to)) }
+	send := func(b []byte) { require.NoError(t, unix.Sendto(r.send.shared.fd, b, 0, &to)) }
 	b := make([]byte, packetRoom)
 	good := wire.Build(b, wire.SendOnly, 100)
 	r.to.flow.Seal(good, 0)
@@ -252,7 +252,7 @@ func TestUDPBuffersAsNeeded(t *testing.T) {
 
 type counter struct{ n int }
 
-func (c *counter) receive(wire.Packet, *arrival) bool {
+func (c *counter) receive(wire.Packet, *ipHeader) bool {
 	c.n++
 	return true
 }

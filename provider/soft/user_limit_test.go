@@ -107,9 +107,9 @@ func TestUserOverLimit(t *testing.T) {
 // When there are too many silent clients, a new client replaces the oldest one of the
 // user with the most clients.
 func TestBusiestUsersOldestGoes(t *testing.T) {
-	g := &localGate{}
+	g := &unixListener{}
 	add := func(uid uint32) *client {
-		c := &client{localCarrier: &localCarrier{peer: cm.Credentials{UID: uid}}}
+		c := &client{unixConn: &unixConn{peer: cm.Credentials{UID: uid}}}
 		g.clients = append(g.clients, c)
 		return c
 	}

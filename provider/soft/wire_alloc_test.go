@@ -14,8 +14,8 @@ import (
 // wireLoop is a packet link that hands packets from one shard to another, with
 // memory of its own.
 type wireLoop struct {
-	peer   *wireShard
-	from   arrival
+	peer   *qpDemux
+	from   ipHeader
 	rooms  [256][wire.MaxPacket]byte
 	queued []wire.Packet
 }
@@ -23,9 +23,9 @@ type wireLoop struct {
 func (w *wireLoop) open(*route) error { return nil }
 func (w *wireLoop) close(*route)      {}
 func (w *wireLoop) flush()            {}
-func (w *wireLoop) doubt(*route)      {}
+func (w *wireLoop) onTimeout(*route)  {}
 
-func (w *wireLoop) room(_ *route, size int) []byte {
+func (w *wireLoop) buffer(_ *route, size int) []byte {
 	if len(w.queued) == len(w.rooms) {
 		return nil
 	}
@@ -48,8 +48,8 @@ func newWireLoop(t testing.TB) (a, b *end, turn func()) {
 	a, b = s.newEnd(), s.newEnd()
 	links := [2]*wireLoop{}
 	for i := range links {
-		links[i] = &wireLoop{peer: &s.hosts[1-i].shard.wire, from: arrival{from: s.hosts[i].addr}}
-		s.hosts[i].shard.wire.link = links[i]
+		links[i] = &wireLoop{peer: &s.hosts[1-i].shard.wire, from: ipHeader{from: s.hosts[i].addr}}
+		s.hosts[i].shard.wire.conn = links[i]
 	}
 	s.join(a, b, func(attr *verbs.QPAttr) { attr.PathMTU = verbs.MTU1024 })
 	return a, b, func() {

@@ -9,128 +9,128 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// receiveAnswer takes a response to an own request. One about what was never
+// receiveResponse takes a response to an own request. One about what was never
 // sent is dropped (IBTA vol. 1, 9.7.5.1.1).
-func (l *wireLink) receiveAnswer(p wire.Packet) {
-	seq, ok := nearest(p.BTH().PSN(), l.requestBase(), l.q.acked)
-	if !ok || seq >= l.high {
+func (c *rcConn) receiveResponse(p wire.Packet) {
+	seq, ok := nearest(p.BTH().PSN(), c.requestBase(), c.q.responded)
+	if !ok || seq >= c.high {
 		return
 	}
-	if h := p.AETH(); h != nil && l.limited {
-		l.credit(h)
+	if h := p.AETH(); h != nil && c.receives {
+		c.credit(h)
 	}
 	if p.Opcode().Kind() == wire.KindAcknowledge {
-		l.acknowledgement(p.AETH().Syndrome(), seq)
+		c.acknowledgement(p.AETH().Syndrome(), seq)
 	} else {
-		l.response(p, seq)
+		c.response(p, seq)
 	}
 }
 
 // acknowledgement takes an ACK or a NAK about the packet seq. Reserved syndromes
 // are dropped.
-func (l *wireLink) acknowledgement(syndrome wire.Syndrome, seq uint64) {
+func (c *rcConn) acknowledgement(syndrome wire.Syndrome, seq uint64) {
 	switch kind := syndrome.Kind(); {
 	case kind == wire.SyndromeAck:
-		l.answeredTo(seq + 1)
-	case seq < l.q.acked: // a late copy
+		c.acknowledgedUpTo(seq + 1)
+	case seq < c.q.responded: // a late copy
 	case kind == wire.SyndromeRNRNAK:
-		l.notReady(syndrome.RNRTimer(), seq)
+		c.notReady(syndrome.RNRTimer(), seq)
 	case kind == wire.SyndromeNAK:
-		l.refused(syndrome.NAKCode(), seq)
+		c.refused(syndrome.NAKCode(), seq)
 	}
 }
 
-// answeredTo takes that the peer has carried out everything in front of seq, and
+// acknowledgedUpTo takes that the peer has carried out everything in front of seq, and
 // reports whether that is all there is to it. It is not when a READ or atomic
 // among them has no response: that was lost then (IBTA vol. 1, 9.7.5.1.4).
-func (l *wireLink) answeredTo(seq uint64) bool {
+func (c *rcConn) acknowledgedUpTo(seq uint64) bool {
 	known := seq
-	if w := l.q.awaited(); w != nil {
-		known = min(seq, max(l.q.acked, w.firstSeq))
+	if w := c.q.expectedResponse(); w != nil {
+		known = min(seq, max(c.q.responded, w.firstSeq))
 	}
-	if known > l.q.acked {
-		l.q.acknowledged(known)
-		l.progress()
+	if known > c.q.responded {
+		c.q.acknowledged(known)
+		c.progress()
 	}
 	if known < seq {
-		l.lost()
+		c.lost()
 	}
-	return known >= seq && l.q.serves()
+	return known >= seq && c.q.isServing()
 }
 
 // progress follows qp.acked, which has moved.
-func (l *wireLink) progress() {
-	before := l.flight
-	l.seq = max(l.seq, l.q.acked)
-	l.account()
-	l.grow(before - l.flight)
-	l.peer.resume()
-	if l.inquired > 0 && l.q.acked < l.high {
-		l.shrink(l.inquired) // the packets after the acknowledged one were lost
+func (c *rcConn) progress() {
+	before := c.inFlight
+	c.seq = max(c.seq, c.q.responded)
+	c.countInFlight()
+	c.grow(before - c.inFlight)
+	c.shared.resume()
+	if c.probedInFlight > 0 && c.q.responded < c.high {
+		c.shrink(c.probedInFlight) // the packets after the acknowledged one were lost
 	}
-	l.inquired = 0
-	l.recovering, l.tries, l.touched = false, 0, true
-	if l.q.serves() && l.q.sq.next != l.q.sq.tail {
-		l.schedule()
+	c.probedInFlight = 0
+	c.recovering, c.tries, c.progressed = false, 0, true
+	if c.q.isServing() && c.q.sq.next != c.q.sq.tail {
+		c.schedule()
 	}
 }
 
 // response takes data for the oldest READ or atomic. Any opcode is right at the
 // sequence that is expected: rxe goes on with MIDDLE where it was asked again
 // from the middle.
-func (l *wireLink) response(p wire.Packet, seq uint64) {
-	w := l.q.awaited()
-	if w == nil || seq < max(l.q.acked, w.firstSeq) {
+func (c *rcConn) response(p wire.Packet, seq uint64) {
+	w := c.q.expectedResponse()
+	if w == nil || seq < max(c.q.responded, w.firstSeq) {
 		return // a late copy
 	}
-	if seq > max(l.q.acked, w.firstSeq) {
-		l.lost() // the one before it
+	if seq > max(c.q.responded, w.firstSeq) {
+		c.lost() // the one before it
 		return
 	}
-	if !l.answeredTo(seq) {
+	if !c.acknowledgedUpTo(seq) {
 		return
 	}
 	op, data := frameReadData, p.Payload()
 	if p.Opcode().Kind() == wire.KindAtomicAcknowledge {
 		// It goes to the memory as the processor would have stored it.
-		binary.NativeEndian.PutUint64(l.result[:], p.AtomicAckETH().Original())
-		op, data = frameAtomicResult, l.result[:]
+		binary.NativeEndian.PutUint64(c.result[:], p.AtomicAckETH().Original())
+		op, data = frameAtomicResult, c.result[:]
 	}
 	last := seq == w.lastSeq
-	if !l.q.response(op, data, last) || !last && len(data) != int(l.mtu) {
-		l.q.failOldest(verbs.StatusBadRespErr)
+	if !c.q.response(op, data, last) || !last && len(data) != int(c.mtu) {
+		c.q.failOldest(verbs.StatusBadRespErr)
 		return
 	}
-	if l.pieces > 0 && (last || (seq+1-w.firstSeq)%readPiece == 0) {
-		l.pieces--
+	if c.readsInFlight > 0 && (last || (seq+1-w.firstSeq)%readPiece == 0) {
+		c.readsInFlight--
 	}
-	l.q.acknowledged(seq + 1)
-	l.progress()
+	c.q.acknowledged(seq + 1)
+	c.progress()
 }
 
-// notReady takes an RNR NAK about the packet seq.
-func (l *wireLink) notReady(code uint8, seq uint64) {
-	if !l.q.waitingRNR && l.answeredTo(seq) {
-		l.q.notReady(code)
-		l.account()
+// onRNR takes an RNR NAK about the packet seq.
+func (c *rcConn) notReady(code uint8, seq uint64) {
+	if !c.q.waitingRNR && c.acknowledgedUpTo(seq) {
+		c.q.onRNR(code)
+		c.countInFlight()
 	}
 }
 
 // refused takes a NAK about the packet seq.
-func (l *wireLink) refused(code wire.NAKCode, seq uint64) {
+func (c *rcConn) refused(code wire.NAKCode, seq uint64) {
 	switch {
 	case code > wire.NAKRemoteOperational:
 		return // reserved, or not of RC
-	case l.q.waitingRNR && code == wire.NAKSequence:
+	case c.q.waitingRNR && code == wire.NAKSequence:
 		return // about what was in flight behind the packet that has to wait
-	case !l.answeredTo(seq):
+	case !c.acknowledgedUpTo(seq):
 		return
 	case code != wire.NAKSequence:
-		l.q.negative(answerInvalidRequest + answer(code-wire.NAKInvalidRequest))
+		c.q.onNAK(outcomeInvalidRequest + outcome(code-wire.NAKInvalidRequest))
 	default:
-		l.q.shard.counts.inc(rcvdSeqErr)
-		if !l.recovering && l.tryAgain() {
-			l.lost()
+		c.q.shard.counts.inc(rcvdSeqErr)
+		if !c.recovering && c.retryAfterRNR() {
+			c.lost()
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // counting is a script whose both sides tell their buffers.
 func counting(t *testing.T) *script {
 	p := newScript(t)
-	p.l.tells, p.l.limited = true, true
+	p.l.sends, p.l.receives = true, true
 	return p
 }
 
@@ -127,7 +127,7 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(5, verbs.OpSend, 1)
 	p.wantCount(3) // two READs or atomics may be outstanding
 	p.send(p.ack(0))
-	require.EqualValues(t, 3, p.l.begun, "a WRITE, and two pieces of a READ")
+	require.EqualValues(t, 3, p.l.messagesSent, "a WRITE, and two pieces of a READ")
 }
 
 // Where the terms come from: what a side says binds the other.
@@ -141,8 +141,8 @@ func TestWireCMFlowControl(t *testing.T) {
 		w.want(w.client, cm.Established, active)
 		w.want(w.server, cm.Established, passive)
 		for i, id := range []*cm.ID{active, passive} {
-			got := id.QP().(*qp).path.(*wireLink).flowTerms
-			require.Equal(t, flowTerms{tells: said[i], limited: said[1-i]}, got)
+			got := id.QP().(*qp).path.(*rcConn).creditFlow
+			require.Equal(t, creditFlow{sends: said[i], receives: said[1-i]}, got)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestWireCreditsKeepRNRAway(t *testing.T) {
 		s := newSim(t, seed, netsim.Config{Drop: float64(seed%5) / 50, Delay: 1000})
 		a, b := s.newEnd(), s.newEnd()
 		s.join(a, b, func(attr *verbs.QPAttr) { attr.RNRRetry = 0 })
-		a.qp.path.(*wireLink).limited, b.qp.path.(*wireLink).tells = true, true
+		a.qp.path.(*rcConn).receives, b.qp.path.(*rcConn).sends = true, true
 		for id := range uint64(messages) / 2 {
 			a.post(verbs.SendWR{ID: id, Flags: verbs.SendSignaled, Opcode: verbs.OpSend})
 		}

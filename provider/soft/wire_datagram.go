@@ -14,23 +14,23 @@ import (
 // talks to more peers than that pays for opening them again.
 const maxPortRoutes = 1024
 
-// wirePort is the wire path of a UD queue pair.
-type wirePort struct {
-	q      *qp
-	s      *wireShard
-	routes map[route]*route
-	homes  []*route // of the addresses that it can be reached at
-	placed bool     // connection management knows where it is to be reached
+// udWire is the wire path of a UD queue pair.
+type udWire struct {
+	q           *qp
+	s           *qpDemux
+	routes      map[route]*route
+	reachableAt []*route // of the addresses that it can be reached at
+	hasAddress  bool     // connection management knows where it is to be reached
 }
 
-func newWirePort(q *qp) *wirePort {
-	return &wirePort{q: q, s: &q.shard.wire, routes: make(map[route]*route)}
+func newUDWire(q *qp) *udWire {
+	return &udWire{q: q, s: &q.shard.wire, routes: make(map[route]*route)}
 }
 
 // sendOne sends a datagram with the number of a sequence, or reports that there is
 // no room for it now.
-func (p *wirePort) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
-	to := p.route(&along.to)
+func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
+	to := u.route(&along.to)
 	if to == nil {
 		return verbs.StatusLocQPOpErr, true
 	}
@@ -38,93 +38,93 @@ func (p *wirePort) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, 
 	if w.op == verbs.OpSendImm {
 		op = wire.UDSendOnlyImm
 	}
-	b := p.s.link.room(to, op.Size(int(w.total)))
+	b := u.s.conn.buffer(to, op.Size(int(w.total)))
 	if b == nil {
 		return verbs.StatusSuccess, false
 	}
 	pkt := wire.Build(b, op, int(w.total))
-	if w.total > 0 && !p.q.gather(pkt.Payload(), w, 0) {
+	if w.total > 0 && !u.q.gather(pkt.Payload(), w, 0) {
 		return verbs.StatusLocProtErr, true
 	}
 	bth := pkt.BTH()
 	bth.SetDestQP(w.toQPN)
-	bth.SetPSN(number(psn.Value(p.q.attr.SQPSN), seq))
+	bth.SetPSN(number(psn.Value(u.q.attr.SQPSN), seq))
 	bth.SetSolicited(w.flags&verbs.SendSolicited != 0)
-	pkt.DETH().Set(w.toQKey, p.q.num)
+	pkt.DETH().Set(w.toQKey, u.q.num)
 	if h := pkt.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
-	p.s.link.push(to, pkt)
+	u.s.conn.push(to, pkt)
 	return verbs.StatusSuccess, true
 }
 
 // route is the opened route of an address handle, or nil.
-func (p *wirePort) route(of *route) *route {
-	if to := p.routes[*of]; to != nil {
+func (u *udWire) route(of *route) *route {
+	if to := u.routes[*of]; to != nil {
 		return to
 	}
-	if len(p.routes) == maxPortRoutes {
-		p.closeRoutes()
+	if len(u.routes) == maxPortRoutes {
+		u.closeRoutes()
 	}
 	to := new(route)
 	*to = *of
-	to.curious = true
-	if p.s.link.open(to) != nil {
+	to.wantHeader = true
+	if u.s.conn.open(to) != nil {
 		return nil
 	}
-	p.routes[*of] = to
+	u.routes[*of] = to
 	return to
 }
 
-func (p *wirePort) closeRoutes() {
-	for _, to := range p.routes {
-		p.s.link.close(to)
+func (u *udWire) closeRoutes() {
+	for _, to := range u.routes {
+		u.s.conn.close(to)
 	}
-	clear(p.routes)
+	clear(u.routes)
 }
 
 // reach makes the queue pair reachable at an address of this host.
-func (p *wirePort) reach(local netip.Addr) error {
-	home := &route{local: local, remote: local, curious: true}
-	if err := p.s.link.open(home); err != nil {
+func (u *udWire) listenAt(local netip.Addr) error {
+	home := &route{local: local, remote: local, wantHeader: true}
+	if err := u.s.conn.open(home); err != nil {
 		return err
 	}
-	p.homes = append(p.homes, home)
+	u.reachableAt = append(u.reachableAt, home)
 	return nil
 }
 
-// reachAll makes a queue pair without a given address reachable at every address
+// listenAtAll makes a queue pair without a given address reachable at every address
 // whose UDP port the device can open. If the device has the local path, it leaves
 // loopback addresses to that, and does not fail if it can open none. It does not
 // serve addresses that the host is given later. A queue pair that was made on an ID
 // is reachable at the address of the ID instead, and a listener follows the
 // addresses.
-func (p *wirePort) reachAll() error {
-	if p.placed || len(p.homes) > 0 {
+func (u *udWire) listenAtAll() error {
+	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
 	}
-	port, err := p.q.dev.Port(devicePort)
+	port, err := u.q.dev.Port(devicePort)
 	if err != nil {
 		return err
 	}
-	both := p.q.dev.cfg.Path == PathAuto
+	both := u.q.dev.cfg.Path == PathAuto
 	for _, gid := range port.GIDs {
 		addr := gid.Addr()
 		if both && (addr.IsLoopback() || addr.IsLinkLocalUnicast()) {
 			continue
 		}
-		if failed := p.reach(addr); failed != nil {
+		if failed := u.listenAt(addr); failed != nil {
 			err = failed
 		}
 	}
-	if both || len(p.homes) > 0 {
+	if both || len(u.reachableAt) > 0 {
 		return nil
 	}
 	return err
 }
 
-// receive: see wireEnd. A sender may be anywhere.
-func (p *wirePort) receive(pkt wire.Packet, from *arrival) {
+// receive: see wireQP. A sender may be anywhere.
+func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {
 		return
@@ -137,15 +137,15 @@ func (p *wirePort) receive(pkt wire.Packet, from *arrival) {
 		d.hasImm, d.imm = true, h.Value()
 	}
 	d.header.Set(from.from, from.to, len(pkt.Bytes()), from.trafficClass, from.hopLimit)
-	p.q.deliverDatagram(&d)
+	u.q.deliverDatagram(&d)
 }
 
 // detach gives up the routes.
-func (p *wirePort) detach() {
-	p.s.detach(p.q.num)
-	p.closeRoutes()
-	for _, home := range p.homes {
-		p.s.link.close(home)
+func (u *udWire) detach() {
+	u.s.detach(u.q.num)
+	u.closeRoutes()
+	for _, home := range u.reachableAt {
+		u.s.conn.close(home)
 	}
-	p.homes = nil
+	u.reachableAt = nil
 }

@@ -106,6 +106,6 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	require.Empty(t, b.taken())
 	pkt := wire.Build(make([]byte, wire.SendOnly.Size(0)), wire.SendOnly, 0)
 	pkt.BTH().SetDestQP(a.qp.num)
-	a.qp.shard.wire.receive(pkt, &arrival{from: s.host(b).addr, to: s.host(a).addr})
+	a.qp.shard.wire.receive(pkt, &ipHeader{from: s.host(b).addr, to: s.host(a).addr})
 	require.Empty(t, a.taken())
 }

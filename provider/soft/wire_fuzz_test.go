@@ -67,7 +67,7 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	}
 	near := number(theirBase, p.l.expect)
 	if op.Response() {
-		near = number(ourBase, p.l.q.acked)
+		near = number(ourBase, p.l.q.responded)
 	}
 	pkt := p.packet(op, near.Add(int(where)-128), payload)
 	pkt.BTH().SetAckReq(how&1 == 0)
@@ -90,11 +90,11 @@ func (p *script) checkInvariants() {
 	require.LessOrEqual(p.t, int32(sq.next-sq.begun), int32(0))
 	require.LessOrEqual(p.t, int32(sq.begun-sq.tail), int32(0))
 	if p.e.qp.state != verbs.StateError {
-		require.LessOrEqual(p.t, p.e.qp.acked, l.seq)
+		require.LessOrEqual(p.t, p.e.qp.responded, l.seq)
 		require.LessOrEqual(p.t, l.seq, l.high)
-		require.LessOrEqual(p.t, l.high, p.e.qp.acked+window)
-		require.LessOrEqual(p.t, l.plain, l.expect)
-		require.GreaterOrEqual(p.t, l.pieces, 0)
+		require.LessOrEqual(p.t, l.high, p.e.qp.responded+window)
+		require.LessOrEqual(p.t, l.afterWrite, l.expect)
+		require.GreaterOrEqual(p.t, l.readsInFlight, 0)
 	}
 	require.LessOrEqual(p.t, len(p.out), 2*window+respondBudget)
 }

@@ -11,35 +11,35 @@ const (
 	ackPatience = 64
 )
 
-// ackHold puts acknowledgements off while both sides talk: a peer that has got a
+// ackDelay puts acknowledgements off while both sides talk: a peer that has got a
 // reply is not waiting for one, and is spared a packet for each message. A peer
 // that only sends waits for the acknowledgement, and gets it.
-type ackHold struct {
-	told    uint64 // what comes before this sequence is acknowledged
-	held    int    // how often the present one was put off
-	replied bool   // a request went the other way since it became due
+type ackDelay struct {
+	ackedTo     uint64 // what comes before this sequence is acknowledged
+	postponed   int    // how often the present one was put off
+	sentRequest bool   // a request went the other way since it became due
 }
 
 // acknowledge makes an acknowledgement due.
-func (l *wireLink) acknowledge() {
-	if !l.ackDue {
-		l.ackDue, l.held, l.replied = true, 0, false
+func (c *rcConn) scheduleAck() {
+	if !c.ackDue {
+		c.ackDue, c.postponed, c.sentRequest = true, 0, false
 	}
-	l.schedule()
+	c.schedule()
 }
 
-// acknowledgeNow makes one due that is not put off.
-func (l *wireLink) acknowledgeNow() {
-	l.acknowledge()
-	l.held = ackPatience
+// ackNow makes one due that is not put off.
+func (c *rcConn) ackNow() {
+	c.scheduleAck()
+	c.postponed = ackPatience
 }
 
 // holds reports whether the acknowledgement is put off once more. An owner that
 // may go to sleep keeps nothing back.
-func (l *wireLink) holds() bool {
-	l.held++
-	return l.replied && !l.s.pressing && l.held < ackPatience && l.plain-l.told < ackBurst && l.ample()
+func (c *rcConn) delaysAck() bool {
+	c.postponed++
+	return c.sentRequest && !c.demux.flushAll && c.postponed < ackPatience && c.afterWrite-c.ackedTo < ackBurst && c.enoughCredits()
 }
 
 // ackSent: everything that was carried out so far is acknowledged.
-func (l *wireLink) ackSent() { l.ackDue, l.told = false, l.plain }
+func (c *rcConn) ackSent() { c.ackDue, c.ackedTo = false, c.afterWrite }

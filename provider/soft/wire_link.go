@@ -10,152 +10,152 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// wireLink is the wire path of an RC queue pair: the reliable connection of the
+// rcConn is the wire path of an RC queue pair: the reliable connection of the
 // InfiniBand transport over a link that loses, repeats and reorders packets. It
 // reads neither socket nor clock: packets come by receive, time by its timer.
 //
 // A packet's place is told by its sequence: see nearest. Of own requests
 // qp.acked is the oldest that is not answered.
-type wireLink struct {
-	q        *qp
-	s        *wireShard
-	to       route
-	mtu      uint32 // bytes, a power of two
-	mtuShift int
-	due      bool // in the shard's list
-	heard    bool // the peer has sent a request
-	closed   bool
+type rcConn struct {
+	q         *qp
+	demux     *qpDemux
+	to        route
+	mtu       uint32 // bytes, a power of two
+	mtuShift  int
+	scheduled bool // in the shard's list
+	peerSent  bool // the peer has sent a request
+	closed    bool
 
-	wireFlight
-	wireRequester
-	wireResponder
-	wireCredits
+	connCongestion
+	rcRequester
+	rcResponder
+	rcCredits
 }
 
-// newWireLink attaches a queue pair that goes to RTR with attr.
-func newWireLink(q *qp, to route, attr *verbs.QPAttr) (*wireLink, error) {
+// newRCConn attaches a queue pair that goes to RTR with attr.
+func newRCConn(q *qp, to route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
-	l := &wireLink{q: q, s: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
-	l.retry.init(q.shard, l.onRetryTimer)
-	l.wireResponder.init(attr)
-	l.wireCredits.init(q, l.onProbeTimer)
-	if err := l.s.link.open(&l.to); err != nil {
+	l := &rcConn{q: q, demux: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
+	l.retransmitTimer.init(q.shard, l.onRetryTimer)
+	l.rcResponder.init(attr)
+	l.rcCredits.init(q, l.onProbeTimer)
+	if err := l.demux.conn.open(&l.to); err != nil {
 		return nil, err
 	}
-	l.join(l.s.peer(to.remote))
-	l.s.attach(q.num, l)
+	l.join(l.demux.congestionOf(to.remote))
+	l.demux.attach(q.num, l)
 	return l, nil
 }
 
-// receive: see wireEnd. What is not of this connection is dropped (IBTA vol. 1,
+// receive: see wireQP. What is not of this connection is dropped (IBTA vol. 1,
 // 9.6.1.1, 9.6.1.2).
-func (l *wireLink) receive(p wire.Packet, from *arrival) {
-	if !l.q.serves() || from.from != l.to.remote || p.Opcode().Transport() != wire.RC {
+func (c *rcConn) receive(p wire.Packet, from *ipHeader) {
+	if !c.q.isServing() || from.from != c.to.remote || p.Opcode().Transport() != wire.RC {
 		return
 	}
 	if p.Opcode().Response() {
-		l.receiveAnswer(p)
+		c.receiveResponse(p)
 		return
 	}
-	if !l.heard {
-		l.listen(p)
+	if !c.peerSent {
+		c.checkFirstPacket(p)
 	}
-	l.receiveRequest(p)
+	c.receiveRequest(p)
 }
 
 // listen checks whether a request packet has the first sequence number of the peer.
 // The number was sent to the peer's address only, so the packet shows that the peer
 // received the reply; see proof.
-func (l *wireLink) listen(p wire.Packet) {
-	if p.BTH().PSN() == number(l.base, l.expect) {
-		l.heard = true
-		l.q.dev.mads.heard(l.q.num)
+func (c *rcConn) checkFirstPacket(p wire.Packet) {
+	if p.BTH().PSN() == number(c.base, c.expect) {
+		c.peerSent = true
+		c.q.dev.mux.peerSentData(c.q.num)
 	}
 }
 
 // transmit: see path. What the peer is owed does not hold up the requests: it is
 // scheduled, and comes with the next drive.
-func (l *wireLink) transmit() {
-	if !l.request() {
-		l.schedule()
+func (c *rcConn) transmit() {
+	if !c.request() {
+		c.schedule()
 	}
-	l.s.link.flush()
+	c.demux.conn.flush()
 }
 
-// work: see wireEnd.
-func (l *wireLink) work() (done bool) {
-	done = l.closed || !l.q.serves() || l.send()
-	l.due = !done
+// work: see wireQP.
+func (c *rcConn) work() (done bool) {
+	done = c.closed || !c.q.isServing() || c.send()
+	c.scheduled = !done
 	return done
 }
 
 // send sends what there is to be sent now, and reports whether all of it is out.
 // Requests go first: the peer's application waits for them, and mostly only its
 // device for an acknowledgement.
-func (l *wireLink) send() (done bool) {
-	requested := l.request()
-	return l.respond() && requested
+func (c *rcConn) send() (done bool) {
+	requested := c.request()
+	return c.respond() && requested
 }
 
 // schedule has work called, at the latest before the shard's owner sleeps.
-func (l *wireLink) schedule() {
-	if !l.due {
-		l.due = true
-		l.s.due = append(l.s.due, l)
+func (c *rcConn) schedule() {
+	if !c.scheduled {
+		c.scheduled = true
+		c.demux.due = append(c.demux.due, c)
 	}
 }
 
 // resend: see path.
-func (l *wireLink) resend() {
-	l.recovering = true // a late NAK about what was in flight behind is no news
-	l.goBack()
+func (c *rcConn) resend() {
+	c.recovering = true // a late NAK about what was in flight behind is no news
+	c.goBack()
 }
 
 // collect: see path. What has arrived was taken when it did.
-func (l *wireLink) collect() bool { return false }
+func (c *rcConn) takeAcks() bool { return false }
 
 // silence: see path. What was completed to the owner is acknowledged all the same;
 // of the rest the peer finds out when nobody answers.
-func (l *wireLink) silence() {
-	l.retry.stop()
-	l.probe.stop()
-	l.ground()
-	if l.ackDue && l.kept.due() == nil {
-		l.sendAck()
+func (c *rcConn) stopResponding() {
+	c.retransmitTimer.stop()
+	c.probe.stop()
+	c.leaveCongestion()
+	if c.ackDue && c.resources.due() == nil {
+		c.sendAck()
 	}
-	l.s.link.flush()
+	c.demux.conn.flush()
 }
 
 // detach: see path.
-func (l *wireLink) detach() {
-	l.closed = true
-	l.retry.stop()
-	l.probe.stop()
-	l.ground()
-	l.s.forget(l.peer)
-	l.s.detach(l.q.num)
-	l.s.link.close(&l.to)
+func (c *rcConn) detach() {
+	c.closed = true
+	c.retransmitTimer.stop()
+	c.probe.stop()
+	c.leaveCongestion()
+	c.demux.forget(c.shared)
+	c.demux.detach(c.q.num)
+	c.demux.conn.close(&c.to)
 }
 
 // packet gives the place for a packet to the peer, or false for want of room.
-func (l *wireLink) packet(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
-	b := l.s.link.room(&l.to, op.Size(payload))
+func (c *rcConn) packet(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
+	b := c.demux.conn.buffer(&c.to, op.Size(payload))
 	if b == nil {
 		return wire.Packet{}, false
 	}
 	p := wire.Build(b, op, payload)
 	bth := p.BTH()
-	bth.SetDestQP(l.q.attr.DestQPN)
+	bth.SetDestQP(c.q.attr.DestQPN)
 	bth.SetPSN(num)
 	return p, true
 }
 
-func (l *wireLink) push(p wire.Packet) { l.s.link.push(&l.to, p) }
+func (c *rcConn) push(p wire.Packet) { c.demux.conn.push(&c.to, p) }
 
 // packets is how many packets a message has, and a READ's response (IBTA vol. 1,
 // 9.7.2): one even if there is nothing in it.
-func (l *wireLink) packets(total uint32) uint64 {
-	return max(1, (uint64(total)+uint64(l.mtu)-1)>>l.mtuShift)
+func (c *rcConn) packets(total uint32) uint64 {
+	return max(1, (uint64(total)+uint64(c.mtu)-1)>>c.mtuShift)
 }
 
-var _ path = (*wireLink)(nil)
+var _ path = (*rcConn)(nil)

@@ -67,7 +67,7 @@ func TestWireResetForgets(t *testing.T) {
 	p.e.connect(p.e, scriptAttr)
 	p.e.turn()
 	p.wantQuiet("it was of the connection before")
-	p.l = p.e.qp.path.(*wireLink)
+	p.l = p.e.qp.path.(*rcConn)
 	p.e.recv(2, 0, 10)
 	p.send(asking(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("the new one counts from the beginning", wire.AckNoCredits, 0)

@@ -10,10 +10,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A packetLink carries a shard's packets to other hosts. It belongs to the shard,
+// A packetConn carries a shard's packets to other hosts. It belongs to the shard,
 // and to the packets' buffers it is the owner. It may lose packets, and tells
 // nobody.
-type packetLink interface {
+type packetConn interface {
 	// open makes a route ready for use until close, or tells why it can not be
 	// had.
 	open(to *route) error
@@ -21,7 +21,7 @@ type packetLink interface {
 	// room returns size bytes for one packet along to, or nil when there is no
 	// room before the next drive. They are the caller's until push, or the next
 	// call of room, with which they are dropped.
-	room(to *route, size int) []byte
+	buffer(to *route, size int) []byte
 	// push queues the packet that was built in the last room. Nothing but its
 	// ICRC is missing, which is the link's to fill in.
 	push(to *route, p wire.Packet)
@@ -29,7 +29,7 @@ type packetLink interface {
 	flush()
 	// doubt tells that a packet along to was not answered in time. What the link
 	// has found out about the way may not be so any more.
-	doubt(to *route)
+	onTimeout(to *route)
 }
 
 // A route is the way to a peer, in the fields of the IP header.
@@ -37,7 +37,7 @@ type route struct {
 	local, remote netip.Addr
 	trafficClass  uint8
 	hopLimit      uint8
-	curious       bool // its owner wants to know the header of what arrives
+	wantHeader    bool // its owner wants to know the header of what arrives
 
 	// Once the link has opened it:
 	socket *udpSocket
@@ -58,18 +58,18 @@ func (d *device) routeOf(attr *verbs.AHAttr) (route, error) {
 }
 
 // An arrival is what the IP header said of a packet that came in.
-type arrival struct {
+type ipHeader struct {
 	from, to     netip.Addr
 	port         uint16 // UDP port of the sender
 	trafficClass uint8
 	hopLimit     uint8
 }
 
-// A wireEnd is a queue pair on the wire path.
-type wireEnd interface {
+// A wireQP is a queue pair on the wire path.
+type wireQP interface {
 	// receive takes a packet whose partition key and ICRC are right. It is valid
 	// during the call.
-	receive(p wire.Packet, from *arrival)
+	receive(p wire.Packet, from *ipHeader)
 	// work sends what became due, and reports whether all of it is out.
 	work() (done bool)
 }

@@ -16,7 +16,7 @@ const (
 	mostFlight  = 1024
 )
 
-// A wirePeer is a host to which queue pairs of a shard are connected. It has the
+// A congestion is a host to which queue pairs of a shard are connected. It has the
 // window: how many packets they may have in flight to the host together. RoCEv2 is
 // made for networks without loss. But a full socket drops packets (net.core.rmem_max
 // is 208 KiB by default), and so do routers. So the window shrinks after a loss, and
@@ -34,115 +34,115 @@ const (
 //
 // Packets are counted by sequence numbers. The packets of a READ response count too,
 // although they come from the peer.
-type wirePeer struct {
-	addr    netip.Addr
-	users   int
-	window  uint64 // packets that may be in flight, from leastFlight to mostFlight
-	common  int64  // packets: window less the sum of the connections' parts
-	flight  uint64 // packets of all connections in flight
-	waiting []*wireLink
+type congestion struct {
+	addr       netip.Addr
+	users      int
+	window     uint64 // packets that may be in flight, from leastFlight to mostFlight
+	sharedPart int64  // packets: window less the sum of the connections' parts
+	inFlight   uint64 // packets of all connections in flight
+	waiting    []*rcConn
 }
 
 // peer is the one of an address, for one more user.
-func (s *wireShard) peer(addr netip.Addr) *wirePeer {
-	p := s.peers[addr]
+func (s *qpDemux) congestionOf(addr netip.Addr) *congestion {
+	p := s.congestions[addr]
 	if p == nil {
-		p = &wirePeer{addr: addr, window: firstFlight, common: firstFlight}
-		if s.peers == nil {
-			s.peers = make(map[netip.Addr]*wirePeer)
+		p = &congestion{addr: addr, window: firstFlight, sharedPart: firstFlight}
+		if s.congestions == nil {
+			s.congestions = make(map[netip.Addr]*congestion)
 		}
-		s.peers[addr] = p
+		s.congestions[addr] = p
 	}
 	p.users++
 	return p
 }
 
-func (s *wireShard) forget(p *wirePeer) {
+func (s *qpDemux) forget(p *congestion) {
 	if p.users--; p.users == 0 {
-		delete(s.peers, p.addr)
+		delete(s.congestions, p.addr)
 	}
 }
 
 // room reports whether n more packets may be under way.
-func (p *wirePeer) room(n uint64) bool { return p.flight+n <= p.window }
+func (g *congestion) room(n uint64) bool { return g.inFlight+n <= g.window }
 
 // full reports whether n more packets are all that may be.
-func (p *wirePeer) full(n uint64) bool { return !p.room(n + 1) }
+func (g *congestion) full(n uint64) bool { return !g.room(n + 1) }
 
 // resume lets a connection go on that waits for room, the one that has waited
 // for longest. When it has sent what it wants, it calls this in its turn.
-func (p *wirePeer) resume() {
-	if len(p.waiting) == 0 || !p.room(1) {
+func (g *congestion) resume() {
+	if len(g.waiting) == 0 || !g.room(1) {
 		return
 	}
-	l := p.waiting[0]
-	p.waiting = slices.Delete(p.waiting, 0, 1)
-	l.waits = false
+	l := g.waiting[0]
+	g.waiting = slices.Delete(g.waiting, 0, 1)
+	l.waiting = false
 	l.schedule()
 }
 
-// A wireFlight is a connection's part of what is under way to the peer.
-type wireFlight struct {
-	peer   *wirePeer
-	flight uint64 // packets of this connection in flight
-	waits  bool   // the connection is listed in peer.waiting
+// A connCongestion is a connection's part of what is under way to the peer.
+type connCongestion struct {
+	shared   *congestion
+	inFlight uint64 // packets of this connection in flight
+	waiting  bool   // the connection is listed in peer.waiting
 	// part is how many packets the answers of this connection have added to the peer's
 	// window, less those by which its losses have reduced the window. It is negative when
 	// the losses have reduced the common part.
 	part int64
 	// threshold is a size of the peer's window in packets. Below it each answered packet of
 	// this connection adds one packet to the window (slow start).
-	threshold uint64
-	grown     uint64 // packets answered since part last grew
-	answered  uint64 // packets answered since the connection was made
+	ssthresh    uint64
+	sinceGrowth uint64 // packets answered since part last grew
+	answered    uint64 // packets answered since the connection was made
 	// recoveryEnd is how many packets have to be answered before another loss counts.
 	// Losses of packets that were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
 	// ownWindow is how many packets of this connection may be in flight, from leastFlight
 	// to window. Its own losses reduce it, even if they do not reduce the peer's window.
-	ownWindow uint64
-	ownGrown  uint64 // packets answered since ownWindow last grew
+	ownWindow      uint64
+	ownSinceGrowth uint64 // packets answered since ownWindow last grew
 }
 
 // join adds the connection to those of a peer.
-func (f *wireFlight) join(p *wirePeer) {
-	f.peer, f.ownWindow, f.threshold = p, window, mostFlight
+func (f *connCongestion) join(p *congestion) {
+	f.shared, f.ownWindow, f.ssthresh = p, window, mostFlight
 }
 
 // leave adds the part of the connection to the common part. If the part is negative, the
 // window grows by as much first, up to mostFlight: connections that lose packets and
 // close, again and again, must not use up the common part.
-func (f *wireFlight) leave() {
-	p := f.peer
+func (f *connCongestion) leave() {
+	p := f.shared
 	if f.part < 0 {
 		back := min(uint64(-f.part), mostFlight-min(p.window, mostFlight))
 		p.window += back
 		f.part += int64(back)
 	}
-	p.common += f.part
+	p.sharedPart += f.part
 	f.part = 0
 }
 
 // grow counts n answered packets, which are not in flight any more. It does not
 // enlarge a window less than half of which was in use, because nothing is known about
 // a larger one.
-func (f *wireFlight) grow(n uint64) {
-	p := f.peer
+func (f *connCongestion) grow(n uint64) {
+	p := f.shared
 	f.answered += n
 	if f.ownWindow < window {
-		if f.ownGrown += n; f.ownGrown >= f.ownWindow {
-			f.ownWindow, f.ownGrown = f.ownWindow+1, 0
+		if f.ownSinceGrowth += n; f.ownSinceGrowth >= f.ownWindow {
+			f.ownWindow, f.ownSinceGrowth = f.ownWindow+1, 0
 		}
 	}
-	if 2*(p.flight+n) < p.window {
+	if 2*(p.inFlight+n) < p.window {
 		return
 	}
 	more := n
-	if p.window >= f.threshold {
-		if f.grown += n; f.grown < p.window {
+	if p.window >= f.ssthresh {
+		if f.sinceGrowth += n; f.sinceGrowth < p.window {
 			return
 		}
-		f.grown, more = 0, 1
+		f.sinceGrowth, more = 0, 1
 	}
 	more = min(more, mostFlight-min(p.window, mostFlight))
 	p.window += more
@@ -153,14 +153,14 @@ func (f *wireFlight) grow(n uint64) {
 // were in flight. The connection may then have half as many in flight, and leaves slow
 // start. The peer's window loses that half and its unused part, but no more than the
 // connection's part and its share of the common part.
-func (f *wireFlight) shrink(flight uint64) {
+func (f *connCongestion) shrink(flight uint64) {
 	if f.answered < f.recoveryEnd {
 		return
 	}
 	f.recoveryEnd = f.answered + flight
-	f.ownWindow, f.ownGrown, f.grown = max(leastFlight, min(f.ownWindow, flight)/2), 0, 0
-	p := f.peer
-	used := min(p.window, p.flight-f.flight+flight)
+	f.ownWindow, f.ownSinceGrowth, f.sinceGrowth = max(leastFlight, min(f.ownWindow, flight)/2), 0, 0
+	p := f.shared
+	used := min(p.window, p.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
 	// The first bound of less is the loss: half of the connection's packets in flight, and
 	// the unused part of the window.
@@ -168,61 +168,61 @@ func (f *wireFlight) shrink(flight uint64) {
 	// The second bound is the claim of the connection: its part, and its equal share of the
 	// common part, rounded up. A negative part has used up as much of that share.
 	users := int64(p.users)
-	claim := max(0, f.part+(max(0, p.common)+users-1)/users)
+	claim := max(0, f.part+(max(0, p.sharedPart)+users-1)/users)
 	// The third bound keeps the window at leastFlight or above.
 	spare := p.window - min(p.window, leastFlight)
 	less := min(lost, uint64(claim), spare)
 	f.part -= int64(less)
 	p.window -= less
 	// The window has this size after all connections have lost packets (RFC 5681, 3.1).
-	f.threshold = max(leastFlight, used/2)
+	f.ssthresh = max(leastFlight, used/2)
 }
 
 // open reports whether n more packets may be sent. A connection may always have an
 // equal share of the window in flight, and at least one packet, so that a connection
 // with late answers does not delay the others for long.
-func (l *wireLink) open(n uint64) bool {
-	if l.seq-l.q.acked+n > window || l.flight > 0 && (l.inquired > 0 || l.flight+n > l.ownWindow) {
+func (c *rcConn) open(n uint64) bool {
+	if c.seq-c.q.responded+n > window || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
 		return false
 	}
-	p := l.peer
-	if p.room(n) || p.flight == 0 || l.flight+n <= max(1, p.window/uint64(p.users)) {
+	p := c.shared
+	if p.room(n) || p.inFlight == 0 || c.inFlight+n <= max(1, p.window/uint64(p.users)) {
 		return true
 	}
-	if !l.waits {
-		l.waits = true
-		l.peer.waiting = append(l.peer.waiting, l)
+	if !c.waiting {
+		c.waiting = true
+		c.shared.waiting = append(c.shared.waiting, c)
 	}
 	return false
 }
 
 // wantsAck reports whether the packet at hand, of n sequences, is to be acknowledged
 // although its message goes on: in time, that the window can move.
-func (l *wireLink) wantsAck(n uint64) bool {
-	most := min(l.peer.window, l.ownWindow)
-	return l.inquired > 0 || l.quiet >= min(ackEveryPackets, max(1, int(most/4))) || l.peer.full(n) || l.flight+n >= l.ownWindow
+func (c *rcConn) wantsAck(n uint64) bool {
+	most := min(c.shared.window, c.ownWindow)
+	return c.probedInFlight > 0 || c.sinceAckRequest >= min(ackEveryPackets, max(1, int(most/4))) || c.shared.full(n) || c.inFlight+n >= c.ownWindow
 }
 
 // account follows the place in the sequence. What waits for a receive buffer is
 // not under way.
-func (l *wireLink) account() {
-	flight := l.seq - l.q.acked
-	if l.q.waitingRNR {
+func (c *rcConn) countInFlight() {
+	flight := c.seq - c.q.responded
+	if c.q.waitingRNR {
 		flight = 0
 	}
-	l.peer.flight += flight - l.flight
-	l.flight = flight
+	c.shared.inFlight += flight - c.inFlight
+	c.inFlight = flight
 }
 
 // ground ends the part of a connection that sends nothing more.
-func (l *wireLink) ground() {
-	l.peer.flight -= l.flight
-	l.flight = 0
-	l.leave()
-	if l.waits {
-		l.waits = false
-		i := slices.Index(l.peer.waiting, l)
-		l.peer.waiting = slices.Delete(l.peer.waiting, i, i+1)
+func (c *rcConn) leaveCongestion() {
+	c.shared.inFlight -= c.inFlight
+	c.inFlight = 0
+	c.leave()
+	if c.waiting {
+		c.waiting = false
+		i := slices.Index(c.shared.waiting, c)
+		c.shared.waiting = slices.Delete(c.shared.waiting, i, i+1)
 	}
-	l.peer.resume()
+	c.shared.resume()
 }

@@ -15,41 +15,41 @@ import (
 )
 
 // newPeer returns a peer without connections.
-func newPeer() *wirePeer {
-	p := (&wireShard{}).peer(scriptAddr)
+func newPeer() *congestion {
+	p := (&qpDemux{}).congestionOf(scriptAddr)
 	p.users = 0
 	return p
 }
 
 // newFlight returns the flight of another connection to the peer.
-func newFlight(p *wirePeer) *wireFlight {
-	f := &wireFlight{}
+func newFlight(p *congestion) *connCongestion {
+	f := &connCongestion{}
 	p.users++
 	f.join(p)
 	return f
 }
 
 // send puts n more packets in flight.
-func (f *wireFlight) send(n uint64) {
-	f.flight += n
-	f.peer.flight += n
+func (f *connCongestion) send(n uint64) {
+	f.inFlight += n
+	f.shared.inFlight += n
 }
 
 // answer is that n packets which were under way are answered.
-func (f *wireFlight) answer(n uint64) {
-	f.flight -= n
-	f.peer.flight -= n
+func (f *connCongestion) answer(n uint64) {
+	f.inFlight -= n
+	f.shared.inFlight -= n
 	f.grow(n)
 }
 
 // trip fills the window, and then answers all packets of the connection.
-func (f *wireFlight) trip() {
-	f.send(f.peer.window - f.peer.flight)
-	f.answer(f.flight)
+func (f *connCongestion) trip() {
+	f.send(f.shared.window - f.shared.inFlight)
+	f.answer(f.inFlight)
 }
 
 // lose counts the loss of one of the packets in flight.
-func (f *wireFlight) lose() { f.shrink(f.flight) }
+func (f *connCongestion) lose() { f.shrink(f.inFlight) }
 
 func TestWirePeerGrowsAndShrinks(t *testing.T) {
 	p := newPeer()
@@ -79,12 +79,12 @@ func TestWirePeerGrowsAndShrinks(t *testing.T) {
 	for range 20 {
 		f.send(p.window)
 		f.lose()
-		f.answer(f.flight)
+		f.answer(f.inFlight)
 	}
 	f.shrink(leastFlight)
 	require.EqualValues(t, leastFlight, p.window)
 	require.EqualValues(t, leastFlight, f.ownWindow)
-	f.threshold = 2 * mostFlight
+	f.ssthresh = 2 * mostFlight
 	for range 20 {
 		f.trip()
 	}
@@ -93,7 +93,7 @@ func TestWirePeerGrowsAndShrinks(t *testing.T) {
 
 // A flight that is small because the window was not used is what gets halved.
 func TestWirePeerShrinksWhatWasUsed(t *testing.T) {
-	p := &wirePeer{window: mostFlight, common: mostFlight}
+	p := &congestion{window: mostFlight, sharedPart: mostFlight}
 	f := newFlight(p)
 	f.send(40)
 	f.lose()
@@ -114,7 +114,7 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 		honest.send(half)
 		liar.send(min(liar.ownWindow, p.window-half))
 		liar.lose()
-		liar.answer(liar.flight)
+		liar.answer(liar.inFlight)
 		honest.answer(half)
 		require.GreaterOrEqual(t, honest.part, earned)
 		require.GreaterOrEqual(t, int64(p.window), honest.part+firstFlight/2)
@@ -125,9 +125,9 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 	require.Less(t, liar.ownWindow, uint64(2*leastFlight))
 
 	// Here both connections lose the packets that they have in flight.
-	was, flights := p.window, []*wireFlight{honest, newFlight(p)}
+	was, flights := p.window, []*connCongestion{honest, newFlight(p)}
 	for _, f := range flights {
-		f.part, p.common = int64(p.window/2), 0
+		f.part, p.sharedPart = int64(p.window/2), 0
 		f.send(p.window / 2)
 	}
 	liar.part = 0
@@ -169,25 +169,25 @@ func TestWirePeerFakedLosses(t *testing.T) {
 func TestWirePeerParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newPeer()
-	flights := []*wireFlight{newFlight(p), newFlight(p), newFlight(p)}
+	flights := []*connCongestion{newFlight(p), newFlight(p), newFlight(p)}
 	for range 100_000 {
 		f := flights[rng.IntN(len(flights))]
 		switch rng.IntN(9) {
 		case 0, 1, 2:
 			f.send(rng.Uint64N(64))
 		case 3, 4, 5:
-			f.answer(rng.Uint64N(f.flight + 1))
+			f.answer(rng.Uint64N(f.inFlight + 1))
 		case 6:
 			f.lose()
 		case 7:
-			f.answer(f.flight)
+			f.answer(f.inFlight)
 			f.leave()
 			p.users--
 			*f = *newFlight(p)
 		default:
 			f.shrink(rng.Uint64N(200))
 		}
-		sum := p.common
+		sum := p.sharedPart
 		for _, f := range flights {
 			sum += f.part
 			require.LessOrEqual(t, f.ownWindow, uint64(window))
@@ -203,60 +203,60 @@ func TestWirePeerParts(t *testing.T) {
 // time.
 func TestWireSmallWindow(t *testing.T) {
 	p := newScript(t)
-	p.l.peer.window = 6
+	p.l.shared.window = 6
 	p.post(1, verbs.OpSend, 20*scriptMTU)
 	for i := range uint64(6) {
 		op := wire.SendMiddle
 		if i == 0 {
 			op = wire.SendFirst
 		}
-		require.Equal(t, i >= 5 || p.l.peer.window/4 == 1, p.wantRequest("", op, i).BTH().AckReq(), "packet %d", i)
+		require.Equal(t, i >= 5 || p.l.shared.window/4 == 1, p.wantRequest("", op, i).BTH().AckReq(), "packet %d", i)
 	}
 	p.wantQuiet("the window is full")
-	require.EqualValues(t, 6, p.l.peer.flight)
+	require.EqualValues(t, 6, p.l.shared.inFlight)
 	p.send(p.ack(1))
 	p.wantRequest("it has moved, and grown", wire.SendMiddle, 6)
 	p.wantRequest("", wire.SendMiddle, 7)
 	p.out = nil
 	p.send(p.nak(wire.NAKSequence, 4))
-	require.EqualValues(t, p.l.flight, p.l.peer.flight)
+	require.EqualValues(t, p.l.inFlight, p.l.shared.inFlight)
 }
 
 // Connections to one peer share the window, in turn, and one that fails gives its
 // part back.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
-	peer := p.l.peer
-	other := &wireLink{q: p.l.q, s: p.l.s, to: p.l.to}
-	other.peer = p.l.s.peer(scriptAddr)
-	require.Same(t, peer, other.peer)
+	peer := p.l.shared
+	other := &rcConn{q: p.l.q, demux: p.l.demux, to: p.l.to}
+	other.shared = p.l.demux.congestionOf(scriptAddr)
+	require.Same(t, peer, other.shared)
 	require.Equal(t, 2, peer.users)
 
 	peer.window = 8
-	other.flight, peer.flight = 8, 8
+	other.inFlight, peer.inFlight = 8, 8
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	p.wantRequest("its share always may", wire.SendFirst, 0)
 	for i := range uint64(3) {
 		p.wantRequest("which is half of the window", wire.SendMiddle, i+1)
 	}
 	p.wantQuiet("and no more")
-	require.True(t, p.l.waits)
-	require.Equal(t, []*wireLink{p.l}, peer.waiting)
+	require.True(t, p.l.waiting)
+	require.Equal(t, []*rcConn{p.l}, peer.waiting)
 
-	other.ground()
-	require.False(t, p.l.waits)
-	p.l.s.work()
+	other.leaveCongestion()
+	require.False(t, p.l.waiting)
+	p.l.demux.work()
 	p.wantRequest("there is room now", wire.SendMiddle, 4)
 	p.wantRequest("", wire.SendLast, 5)
 
 	peer.window = 1
 	p.post(2, verbs.OpSend, 1)
-	require.True(t, p.l.waits)
-	p.l.ground()
-	require.Zero(t, peer.flight)
+	require.True(t, p.l.waiting)
+	p.l.leaveCongestion()
+	require.Zero(t, peer.inFlight)
 	require.Empty(t, peer.waiting)
-	p.l.s.forget(other.peer)
-	require.Same(t, peer, p.l.s.peers[scriptAddr])
+	p.l.demux.forget(other.shared)
+	require.Same(t, peer, p.l.demux.congestions[scriptAddr])
 	require.Equal(t, 1, peer.users)
 }
 
@@ -264,9 +264,9 @@ func TestWireSharedWindow(t *testing.T) {
 func TestWireWindowDuringRNR(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
-	require.EqualValues(t, 3, p.l.peer.flight)
+	require.EqualValues(t, 3, p.l.shared.inFlight)
 	p.send(p.syndrome(wire.RNRNAK(12), 0))
-	require.Zero(t, p.l.peer.flight)
+	require.Zero(t, p.l.shared.inFlight)
 }
 
 // A long stream over a network that holds few packets fills it, and loses few.

@@ -12,7 +12,7 @@ import (
 
 const (
 	// window is how many sequences of a connection may be unanswered. It is what rxe
-	// allows itself. See wirePeer for all connections together.
+	// allows itself. See congestion for all connections together.
 	window = 128
 	// ackEveryPackets is after how many packets without it an acknowledgement is
 	// asked for in the middle of a message, at the latest.
@@ -22,81 +22,81 @@ const (
 	readPiece = 32
 )
 
-// wireRequester is the sending half of a wireLink: where it stands in the
+// rcRequester is the sending half of a rcConn: where it stands in the
 // sequence of requests. The position is all there is to know: going back is to
 // set it back.
-type wireRequester struct {
-	seq        uint64        // of the next packet to be sent
-	high       uint64        // nothing was sent from this sequence on
-	quiet      int           // packets sent since an acknowledgement was asked for
-	pieces     int           // pieces of READs, and atomics, that are asked for
-	full       bool          // the link had no room
-	recovering bool          // sending again what was lost, until there is progress
-	tries      uint8         // in a row without progress
-	touched    bool          // something was answered, or sent again, since retry looked
-	silent     time.Duration // without an answer, as far as retry has looked
-	inquired   uint64        // what was under way to the peer when it was asked; 0: it was not
-	result     [8]byte
-	retry      timer
+type rcRequester struct {
+	seq             uint64        // of the next packet to be sent
+	high            uint64        // nothing was sent from this sequence on
+	sinceAckRequest int           // packets sent since an acknowledgement was asked for
+	readsInFlight   int           // pieces of READs, and atomics, that are asked for
+	blocked         bool          // the link had no room
+	recovering      bool          // sending again what was lost, until there is progress
+	tries           uint8         // in a row without progress
+	progressed      bool          // something was answered, or sent again, since retry looked
+	sinceProgress   time.Duration // without an answer, as far as retry has looked
+	probedInFlight  uint64        // what was under way to the peer when it was asked; 0: it was not
+	result          [8]byte
+	retransmitTimer timer
 }
 
 // request sends requests as far as the window allows, and reports whether the
 // link had room for them.
-func (l *wireLink) request() bool {
-	l.full = false
-	for w := l.q.toSend(); w != nil; w = l.q.toSend() {
-		if !l.sendRequest(w) {
+func (c *rcConn) request() bool {
+	c.blocked = false
+	for w := c.q.toSend(); w != nil; w = c.q.toSend() {
+		if !c.sendRequest(w) {
 			break
 		}
 	}
-	l.watch()
-	if !l.waits {
-		l.peer.resume()
+	c.watch()
+	if !c.waiting {
+		c.shared.resume()
 	}
-	return !l.full
+	return !c.blocked
 }
 
 // sendRequest sends packets of w from where it stands, and reports whether all of
 // it is out.
-func (l *wireLink) sendRequest(w *wqe) bool {
-	if l.q.fresh() {
-		w.firstSeq, w.message = l.seq, l.messageNumber(w)
+func (c *rcConn) sendRequest(w *wqe) bool {
+	if c.q.nextFresh() {
+		w.firstSeq, w.messageNumber = c.seq, c.messageNumber(w)
 	}
-	last := w.firstSeq + l.packets(w.total) - 1
-	for l.seq <= last {
+	last := w.firstSeq + c.packets(w.total) - 1
+	for c.seq <= last {
 		var ok bool
 		switch {
 		case w.op == verbs.OpRead:
-			ok = l.sendRead(w, last)
+			ok = c.sendRead(w, last)
 		case w.op.Atomic():
-			ok = l.sendAtomic(w)
+			ok = c.sendAtomic(w)
 		default:
-			ok = l.sendData(w, last)
+			ok = c.sendData(w, last)
 		}
 		if !ok {
 			return false
 		}
-		l.high, l.begun = max(l.high, l.seq), max(l.begun, w.message)
-		l.q.begin(w)
+		c.high, c.messagesSent = max(c.high, c.seq), max(c.messagesSent, w.messageNumber)
+		c.q.begin(w)
 	}
-	l.q.sent(w, last)
+	c.q.sent(w, last)
 	return true
 }
 
 // sendData sends the next packet of a SEND or WRITE. A message that is sent again
 // from the middle goes on with the opcode that the packet had before.
-func (l *wireLink) sendData(w *wqe, last uint64) bool {
-	if !l.open(1) || !l.credited(w) {
+func (c *rcConn) sendData(w *wqe, last uint64) bool {
+	if !c.open(1) || !c.credited(w) {
 		return false
 	}
-	offset := l.offset(w)
-	length := min(w.total-offset, l.mtu)
-	p, ok := l.requestPacket(dataOpcode(w, l.seq == w.firstSeq, l.seq == last), int(length))
+	offset := c.offset(w)
+	length := min(w.total-offset, c.mtu)
+	p, ok := c.requestPacket(dataOpcode(w, c.seq == w.firstSeq, c.seq == last), int(length))
 	if !ok {
 		return false
 	}
-	if length > 0 && !l.q.gather(p.Payload(), w, offset) {
-		l.q.spoil(w, verbs.StatusLocProtErr) // the memory was closed after the request was checked
+	if length > 0 && !c.q.gather(p.Payload(), w, offset) {
+		c.q.failRequest(w, verbs.StatusLocProtErr) // the memory was closed after the request was checked
 		return false
 	}
 	if h := p.RETH(); h != nil {
@@ -105,12 +105,12 @@ func (l *wireLink) sendData(w *wqe, last uint64) bool {
 	if h := p.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
-	p.BTH().SetSolicited(l.seq == last && w.flags&verbs.SendSolicited != 0)
-	short := l.short(w)
+	p.BTH().SetSolicited(c.seq == last && w.flags&verbs.SendSolicited != 0)
+	short := c.lacksCredit(w)
 	if short {
-		l.asking = false
+		c.probing = false
 	}
-	l.pushRequest(p, 1, l.seq == last || short)
+	c.pushRequest(p, 1, c.seq == last || short)
 	return true
 }
 
@@ -138,61 +138,61 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 // sendRead asks for the next piece of a READ's response. A piece is a READ of its
 // own to the peer, and so is the rest of one that got lost in the middle (IBTA
 // vol. 1, 9.7.5.1.2).
-func (l *wireLink) sendRead(w *wqe, last uint64) bool {
-	n := min(readPiece-(l.seq-w.firstSeq)%readPiece, last+1-l.seq)
-	if l.pieces >= int(l.q.attr.MaxRdAtomic) || !l.open(n) {
+func (c *rcConn) sendRead(w *wqe, last uint64) bool {
+	n := min(readPiece-(c.seq-w.firstSeq)%readPiece, last+1-c.seq)
+	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.open(n) {
 		return false
 	}
-	p, ok := l.requestPacket(wire.ReadRequest, 0)
+	p, ok := c.requestPacket(wire.ReadRequest, 0)
 	if !ok {
 		return false
 	}
-	offset := l.offset(w)
-	p.RETH().Set(w.addr+uint64(offset), w.key, min(w.total-offset, uint32(n)*l.mtu))
-	l.pieces++
-	l.pushRequest(p, n, true)
+	offset := c.offset(w)
+	p.RETH().Set(w.addr+uint64(offset), w.key, min(w.total-offset, uint32(n)*c.mtu))
+	c.readsInFlight++
+	c.pushRequest(p, n, true)
 	return true
 }
 
-func (l *wireLink) sendAtomic(w *wqe) bool {
-	if l.pieces >= int(l.q.attr.MaxRdAtomic) || !l.open(1) {
+func (c *rcConn) sendAtomic(w *wqe) bool {
+	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.open(1) {
 		return false
 	}
 	op, swapAdd, compare := wire.FetchAdd, w.compare, uint64(0)
 	if w.op == verbs.OpCompareSwap {
 		op, swapAdd, compare = wire.CompareSwap, w.swap, w.compare
 	}
-	p, ok := l.requestPacket(op, 0)
+	p, ok := c.requestPacket(op, 0)
 	if !ok {
 		return false
 	}
 	p.AtomicETH().Set(w.addr, w.key, swapAdd, compare)
-	l.pieces++
-	l.pushRequest(p, 1, true)
+	c.readsInFlight++
+	c.pushRequest(p, 1, true)
 	return true
 }
 
 // offset is how many bytes of w come before the packet at hand.
-func (l *wireLink) offset(w *wqe) uint32 { return uint32(l.seq-w.firstSeq) << l.mtuShift }
+func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.seq-w.firstSeq) << c.mtuShift }
 
-func (l *wireLink) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) {
-	p, ok := l.packet(op, payload, number(l.requestBase(), l.seq))
-	l.full = !ok
+func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) {
+	p, ok := c.packet(op, payload, number(c.requestBase(), c.seq))
+	c.blocked = !ok
 	return p, ok
 }
 
 // requestBase is the number of the first own request.
-func (l *wireLink) requestBase() psn.Value { return psn.Value(l.q.attr.SQPSN) }
+func (c *rcConn) requestBase() psn.Value { return psn.Value(c.q.attr.SQPSN) }
 
 // pushRequest queues a packet that takes n sequences, and asks for an
 // acknowledgement, now or in time.
-func (l *wireLink) pushRequest(p wire.Packet, n uint64, ask bool) {
-	if l.quiet++; ask || l.wantsAck(n) {
+func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
+	if c.sinceAckRequest++; ask || c.wantsAck(n) {
 		p.BTH().SetAckReq(true)
-		l.quiet = 0
+		c.sinceAckRequest = 0
 	}
-	l.push(p)
-	l.seq += n
-	l.account()
-	l.replied = true
+	c.push(p)
+	c.seq += n
+	c.countInFlight()
+	c.sentRequest = true
 }

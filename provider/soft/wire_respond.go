@@ -11,51 +11,51 @@ const respondBudget = 32
 // respond sends what the peer is owed, in the order of its requests, and reports
 // whether all of it is out: responses first, then the acknowledgement of what
 // came after them, or the NAK of what did not.
-func (l *wireLink) respond() (done bool) {
-	for n := 0; l.q.serves(); n++ {
-		k := l.kept.due()
+func (c *rcConn) respond() (done bool) {
+	for n := 0; c.q.isServing(); n++ {
+		k := c.resources.due()
 		if k == nil {
 			break
 		}
-		if n == respondBudget || !l.sendResponse(k) {
+		if n == respondBudget || !c.sendResponse(k) {
 			return false
 		}
 	}
 	switch {
-	case l.nakDue:
-		return l.sendNAK(l.expect)
-	case l.ackDue:
-		return !l.holds() && l.sendAck()
+	case c.nakDue:
+		return c.sendNAK(c.expect)
+	case c.ackDue:
+		return !c.delaysAck() && c.sendAck()
 	}
 	return true
 }
 
 // sendResponse sends the next packet of a response, or the NAK in its place, and
 // reports whether there was room.
-func (l *wireLink) sendResponse(k *kept) bool {
+func (c *rcConn) sendResponse(k *respResource) bool {
 	if k.atomic {
-		return l.sendResult(k)
+		return c.sendResult(k)
 	}
-	length := min(k.rest.left, l.mtu)
-	p, ok := l.packet(responseOpcode(k), int(length), number(l.base, k.next))
+	length := min(k.unsent.left, c.mtu)
+	p, ok := c.packet(responseOpcode(k), int(length), number(c.base, k.next))
 	if !ok {
 		return false
 	}
-	if !l.q.readInto(p.Payload(), &k.rest) { // the region was closed meanwhile
-		l.failed, l.nak = answerAccessError, wire.NAK(wire.NAKRemoteAccess)
-		return l.sendNAK(k.next)
+	if !c.q.readInto(p.Payload(), &k.unsent) { // the region was closed meanwhile
+		c.failed, c.nak = outcomeAccessError, wire.NAK(wire.NAKRemoteAccess)
+		return c.sendNAK(k.next)
 	}
 	if h := p.AETH(); h != nil {
-		h.Set(l.ack(), l.msn)
+		h.Set(c.ack(), c.msn)
 	}
-	l.push(p)
-	l.responded(k)
+	c.push(p)
+	c.responded(k)
 	return true
 }
 
 // responseOpcode begins with FIRST or ONLY wherever the response starts: that is
 // right by the book, and rxe takes it at the beginning of its newest request.
-func responseOpcode(k *kept) wire.Opcode {
+func responseOpcode(k *respResource) wire.Opcode {
 	switch first, last := k.next == k.start, k.next == k.end; {
 	case first && last:
 		return wire.ReadResponseOnly
@@ -67,23 +67,23 @@ func responseOpcode(k *kept) wire.Opcode {
 	return wire.ReadResponseMiddle
 }
 
-func (l *wireLink) sendResult(k *kept) bool {
-	p, ok := l.packet(wire.AtomicAcknowledge, 0, number(l.base, k.next))
+func (c *rcConn) sendResult(k *respResource) bool {
+	p, ok := c.packet(wire.AtomicAcknowledge, 0, number(c.base, k.next))
 	if !ok {
 		return false
 	}
-	p.AETH().Set(l.ack(), l.msn)
+	p.AETH().Set(c.ack(), c.msn)
 	p.AtomicAckETH().Set(k.result)
-	l.push(p)
-	l.responded(k)
+	c.push(p)
+	c.responded(k)
 	return true
 }
 
 // responded moves on past a packet of a response, which acknowledges what was
 // requested before it.
-func (l *wireLink) responded(k *kept) {
-	if k.next >= l.plain {
-		l.ackSent()
+func (c *rcConn) responded(k *respResource) {
+	if k.next >= c.afterWrite {
+		c.ackSent()
 	}
 	k.pending = k.next != k.end
 	k.sent = k.sent || !k.pending && k.end == k.last
@@ -91,32 +91,32 @@ func (l *wireLink) responded(k *kept) {
 }
 
 // sendAck acknowledges the last SEND or WRITE, and all before it.
-func (l *wireLink) sendAck() bool {
-	sent := l.sendAETH(l.ack(), l.plain-1)
+func (c *rcConn) sendAck() bool {
+	sent := c.sendAETH(c.ack(), c.afterWrite-1)
 	if sent {
-		l.ackSent()
+		c.ackSent()
 	}
 	return sent
 }
 
 // sendNAK refuses the packet seq. If that ends the queue pair, it does now.
-func (l *wireLink) sendNAK(seq uint64) bool {
-	if !l.sendAETH(l.nak, seq) {
+func (c *rcConn) sendNAK(seq uint64) bool {
+	if !c.sendAETH(c.nak, seq) {
 		return false
 	}
-	l.nakDue, l.ackDue = false, false
-	if l.failed != answerAck {
-		l.q.requestFailed(l.failed)
+	c.nakDue, c.ackDue = false, false
+	if c.failed != outcomeAck {
+		c.q.requestFailed(c.failed)
 	}
 	return true
 }
 
-func (l *wireLink) sendAETH(s wire.Syndrome, seq uint64) bool {
-	p, ok := l.packet(wire.Acknowledge, 0, number(l.base, seq))
+func (c *rcConn) sendAETH(s wire.Syndrome, seq uint64) bool {
+	p, ok := c.packet(wire.Acknowledge, 0, number(c.base, seq))
 	if !ok {
 		return false
 	}
-	p.AETH().Set(s, l.msn)
-	l.push(p)
+	p.AETH().Set(s, c.msn)
+	c.push(p)
 	return true
 }

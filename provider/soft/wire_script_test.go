@@ -20,7 +20,7 @@ import (
 type script struct {
 	t      testing.TB
 	e      *end
-	l      *wireLink
+	l      *rcConn
 	now    int64
 	out    []wire.Packet // what the queue pair has sent
 	doubts int
@@ -54,7 +54,7 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 	p := &script{t: t, rooms: -1}
 	sh, err := d.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
-	sh.wire.link = p
+	sh.wire.conn = p
 	sh.clock = func() int64 { return p.now }
 	p.e = newEnd(t, d, 0, verbs.ProgressManual)
 	p.e.connect(p.e, func(attr *verbs.QPAttr) {
@@ -63,18 +63,18 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 			f(attr)
 		}
 	})
-	p.l = p.e.qp.path.(*wireLink)
+	p.l = p.e.qp.path.(*rcConn)
 	// The window has room, whatever is lost.
-	p.l.peer.window, p.l.recoveryEnd = mostFlight, math.MaxUint64
+	p.l.shared.window, p.l.recoveryEnd = mostFlight, math.MaxUint64
 	return p
 }
 
 func (p *script) open(*route) error { return nil }
 func (p *script) close(*route)      {}
 func (p *script) flush()            {}
-func (p *script) doubt(*route)      { p.doubts++ }
+func (p *script) onTimeout(*route)  { p.doubts++ }
 
-func (p *script) room(_ *route, size int) []byte {
+func (p *script) buffer(_ *route, size int) []byte {
 	if p.rooms == 0 {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 // give delivers packets that arrive together.
 func (p *script) give(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
-		p.e.qp.shard.wire.receive(pkt, &arrival{from: scriptAddr, to: ownAddr, hopLimit: scriptHops})
+		p.e.qp.shard.wire.receive(pkt, &ipHeader{from: scriptAddr, to: ownAddr, hopLimit: scriptHops})
 	}
 }
 

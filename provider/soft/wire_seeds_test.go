@@ -96,10 +96,10 @@ func (c *climate) run(t *testing.T, seed uint64) (failures int) {
 		c.attr(r, attr)
 	})
 	for i, side := range sides {
-		l, peer := side.e.qp.path.(*wireLink), sides[1-i].e.qp.path.(*wireLink)
+		l, peer := side.e.qp.path.(*rcConn), sides[1-i].e.qp.path.(*rcConn)
 		// The peer may say that it counts and then not do so, as rxe does.
-		peer.limited = seed>>i&1 != 0
-		l.tells = peer.limited && seed>>(2+i)&1 == 0
+		peer.receives = seed>>i&1 != 0
+		l.sends = peer.receives && seed>>(2+i)&1 == 0
 	}
 	for range simLimit {
 		for _, side := range sides {

@@ -8,110 +8,110 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// wireResponder is the receiving half of a wireLink: what was carried out, and
+// rcResponder is the receiving half of a rcConn: what was carried out, and
 // what the peer is owed for it.
-type wireResponder struct {
-	base   psn.Value // number of the peer's first request
-	expect uint64    // sequence of the next request
-	plain  uint64    // sequence after the last SEND or WRITE that was carried out
-	msn    psn.Value // messages completed
-	kept   keptRing
+type rcResponder struct {
+	base       psn.Value // number of the peer's first request
+	expect     uint64    // sequence of the next request
+	afterWrite uint64    // sequence after the last SEND or WRITE that was carried out
+	msn        psn.Value // messages completed
+	resources  respResources
 
-	ackDue bool          // the peer wants to know
-	nak    wire.Syndrome // to be sent when nakDue
-	nakDue bool
-	gap    bool   // a NAK was due for what is expected, and no other is
-	again  uint64 // the sequence behind the first that came again, until a new one does
-	failed answer // the request that ends the queue pair, when its answer is out
-	ackHold
+	ackDue       bool          // the peer wants to know
+	nak          wire.Syndrome // to be sent when nakDue
+	nakDue       bool
+	nakSent      bool    // a NAK was due for what is expected, and no other is
+	duplicateEnd uint64  // the sequence behind the first that came again, until a new one does
+	failed       outcome // the request that ends the queue pair, when its answer is out
+	ackDelay
 }
 
-func (r *wireResponder) init(attr *verbs.QPAttr) {
+func (r *rcResponder) init(attr *verbs.QPAttr) {
 	r.base = psn.Value(attr.RQPSN)
-	r.kept = newKeptRing(int(attr.MaxDestRdAtomic))
+	r.resources = newRespResources(int(attr.MaxDestRdAtomic))
 }
 
 // receiveRequest takes a request packet (IBTA vol. 1, 9.7.4.1). After one that
 // ends the queue pair nothing counts.
-func (l *wireLink) receiveRequest(p wire.Packet) {
-	seq, ok := nearest(p.BTH().PSN(), l.base, l.expect)
-	if !ok || l.failed != answerAck {
+func (c *rcConn) receiveRequest(p wire.Packet) {
+	seq, ok := nearest(p.BTH().PSN(), c.base, c.expect)
+	if !ok || c.failed != outcomeAck {
 		return
 	}
 	switch {
-	case seq > l.expect:
-		l.missing()
-	case seq < l.expect:
-		l.duplicate(p, seq)
+	case seq > c.expect:
+		c.sequenceError()
+	case seq < c.expect:
+		c.duplicate(p, seq)
 	default:
-		l.gap, l.nakDue, l.again = false, false, 0
-		l.carryOut(p)
+		c.nakSent, c.nakDue, c.duplicateEnd = false, false, 0
+		c.execute(p)
 	}
 }
 
 // missing: packets in front of this one were lost. The peer is told once.
-func (l *wireLink) missing() {
-	if !l.gap {
-		l.q.shard.counts.inc(outOfSeqRequest)
-		l.refuse(wire.NAK(wire.NAKSequence))
+func (c *rcConn) sequenceError() {
+	if !c.nakSent {
+		c.q.shard.counts.inc(outOfSeqRequest)
+		c.refuse(wire.NAK(wire.NAKSequence))
 	}
 }
 
 // refuse makes a NAK due about the packet that is expected.
-func (l *wireLink) refuse(s wire.Syndrome) {
-	l.nak, l.nakDue, l.gap = s, true, true
-	l.schedule()
+func (c *rcConn) refuse(s wire.Syndrome) {
+	c.nak, c.nakDue, c.nakSent = s, true, true
+	c.schedule()
 }
 
-// carryOut executes the request that is expected.
-func (l *wireLink) carryOut(p wire.Packet) {
+// execute executes the request that is expected.
+func (c *rcConn) execute(p wire.Packet) {
 	op := p.Opcode()
-	a := answerInvalidRequest
+	a := outcomeInvalidRequest
 	switch {
-	case !op.FitsPayload(len(p.Payload()), int(l.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
+	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
 		p.IETH() != nil: // there are no keys that a peer could invalidate
-		a = l.q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
-	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && l.kept.full():
+		a = c.q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resources.full():
 		// The peer has more requests outstanding than the agreed responder resources (IBTA
 		// vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
-		a = l.q.refuse(verbs.StatusRemInvReqErr, answerInvalidRequest)
+		a = c.q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	case op.Kind() == wire.KindRead:
-		a = l.carryOutRead(p)
+		a = c.executeRead(p)
 	case op.Kind() == wire.KindAtomic:
-		a = l.carryOutAtomic(p)
+		a = c.executeAtomic(p)
 	case op.Kind() == wire.KindSend, op.Kind() == wire.KindWrite:
-		a = l.carryOutData(p)
+		a = c.executeData(p)
 	}
 	switch a {
-	case answerAck:
-	case answerRNR:
-		l.q.shard.counts.notReady()
-		l.refuse(wire.RNRNAK(l.q.attr.MinRNRTimer))
+	case outcomeAck:
+	case outcomeRNR:
+		c.q.shard.counts.notReady()
+		c.refuse(wire.RNRNAK(c.q.attr.MinRNRTimer))
 	default:
-		l.abort(a)
+		c.abort(a)
 	}
 }
 
 // source implements path.
-func (l *wireLink) source() (accessSource, bool) { return remoteSource(l.to.remote), true }
+func (c *rcConn) accessSource() (accessSource, bool) { return remoteSource(c.to.remote), true }
 
 // requestsWait implements path. It is always false, because sockets are emptied
 // before a timer fires.
-func (l *wireLink) requestsWait() bool { return false }
+func (c *rcConn) requestsWait() bool { return false }
 
 // abort implements path.
-func (l *wireLink) abort(a answer) {
-	l.failed = a
-	l.refuse(wire.NAK(nakCode(a)))
+func (c *rcConn) abort(a outcome) {
+	c.failed = a
+	c.refuse(wire.NAK(nakCode(a)))
 }
 
-func nakCode(a answer) wire.NAKCode {
-	return wire.NAKInvalidRequest + wire.NAKCode(a-answerInvalidRequest)
+func nakCode(a outcome) wire.NAKCode {
+	return wire.NAKInvalidRequest + wire.NAKCode(a-outcomeInvalidRequest)
 }
 
-func (l *wireLink) carryOutData(p wire.Packet) answer {
+func (c *rcConn) executeData(p wire.Packet) outcome {
 	bth, op := p.BTH(), p.Opcode()
-	r := request{frame: frame{op: frameSend}, payload: p.Payload()}
+	r := inboundRequest{frame: frame{op: frameSend}, payload: p.Payload()}
 	r.flags = flagIf(flagFirst, op.First()) | flagIf(flagLast, op.Last()) | flagIf(flagSolicited, bth.Solicited())
 	if op.Kind() == wire.KindWrite {
 		r.op = frameWrite
@@ -122,15 +122,15 @@ func (l *wireLink) carryOutData(p wire.Packet) answer {
 	if h := p.ImmDt(); h != nil {
 		r.flags, r.imm = r.flags|flagImm, h.Value()
 	}
-	if a := l.q.deliver(&r); a != answerAck {
+	if a := c.q.deliver(&r); a != outcomeAck {
 		return a
 	}
-	l.carriedOut(1, r.last())
-	l.plain = l.expect
+	c.executed(1, r.last())
+	c.afterWrite = c.expect
 	if bth.AckReq() {
-		l.acknowledge()
+		c.scheduleAck()
 	}
-	return answerAck
+	return outcomeAck
 }
 
 // flagIf is flag if it is set.
@@ -141,89 +141,89 @@ func flagIf(flag frameFlags, set bool) frameFlags {
 	return 0
 }
 
-func (l *wireLink) carryOutRead(p wire.Packet) answer {
+func (c *rcConn) executeRead(p wire.Packet) outcome {
 	h := p.RETH()
-	r := request{frame: frame{op: frameRead, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey(), total: h.Length()}}
-	memory, a := l.q.deliverRead(&r)
-	if a != answerAck {
+	r := inboundRequest{frame: frame{op: frameRead, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey(), total: h.Length()}}
+	memory, a := c.q.deliverRead(&r)
+	if a != outcomeAck {
 		return a
 	}
-	n := l.packets(r.total)
-	k := l.kept.add()
-	k.memory, k.rest = memory, memory
-	l.keep(k, n)
-	return answerAck
+	n := c.packets(r.total)
+	k := c.resources.add()
+	k.source, k.unsent = memory, memory
+	c.storeResult(k, n)
+	return outcomeAck
 }
 
-func (l *wireLink) carryOutAtomic(p wire.Packet) answer {
+func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	h := p.AtomicETH()
 	const operands = wire.AtomicETHSize - atomicOperands
-	r := request{frame: frame{op: frameFetchAdd, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey()}, payload: h[operands:]}
+	r := inboundRequest{frame: frame{op: frameFetchAdd, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey()}, payload: h[operands:]}
 	if p.Opcode() == wire.CompareSwap {
 		r.op = frameCompareSwap
 	}
-	old, a := l.q.deliverAtomic(&r)
-	if a != answerAck {
+	old, a := c.q.deliverAtomic(&r)
+	if a != outcomeAck {
 		return a
 	}
-	k := l.kept.add()
+	k := c.resources.add()
 	k.atomic, k.result = true, old
-	l.keep(k, 1)
-	return answerAck
+	c.storeResult(k, 1)
+	return outcomeAck
 }
 
 // keep makes the response of n packets due to what is at hand.
-func (l *wireLink) keep(k *kept, n uint64) {
-	k.first, k.last = l.expect, l.expect+n-1
+func (c *rcConn) storeResult(k *respResource, n uint64) {
+	k.first, k.last = c.expect, c.expect+n-1
 	k.start, k.next, k.end = k.first, k.first, k.last
-	l.carriedOut(n, true)
-	l.schedule()
+	c.executed(n, true)
+	c.schedule()
 }
 
-// carriedOut moves on past a request of n sequences.
-func (l *wireLink) carriedOut(n uint64, ends bool) {
-	l.expect += n
+// executed moves on past a request of n sequences.
+func (c *rcConn) executed(n uint64, ends bool) {
+	c.expect += n
 	if ends {
-		l.msn = l.msn.Add(1)
+		c.msn = c.msn.Add(1)
 	}
 }
 
 // duplicate answers a request again that was carried out already (IBTA vol. 1,
 // 9.7.4.2): with a new acknowledgement, with the memory as it is now, or with
 // the result that an atomic had.
-func (l *wireLink) duplicate(p wire.Packet, seq uint64) {
-	l.q.shard.counts.inc(duplicateRequest)
+func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
+	c.q.shard.counts.inc(duplicateRequest)
 	kind := p.Opcode().Kind()
-	if l.again == 0 {
-		l.again = seq + 1
-	} else if l.again == seq+1 {
-		l.s.link.doubt(&l.to) // our answers do not arrive
+	if c.duplicateEnd == 0 {
+		c.duplicateEnd = seq + 1
+	} else if c.duplicateEnd == seq+1 {
+		c.demux.conn.onTimeout(&c.to) // our answers do not arrive
 	}
 	if kind == wire.KindSend || kind == wire.KindWrite {
-		if seq < l.plain {
-			l.acknowledgeNow()
+		if seq < c.afterWrite {
+			c.ackNow()
 		}
 		return
 	}
-	switch k, index := l.kept.find(seq); {
+	switch k, index := c.resources.find(seq); {
 	case k == nil || k.atomic != (kind == wire.KindAtomic):
 		return
 	case k.atomic:
-		l.kept.again(index, seq, seq)
-		l.schedule()
+		c.resources.repeatFrom(index, seq, seq)
+		c.schedule()
 	default:
-		l.readAgain(p.RETH(), k, index, seq)
+		c.repeatRead(p.RETH(), k, index, seq)
 	}
 }
 
-// readAgain answers a part of a READ again, from seq on. It has to lie within
+// repeatRead answers a part of a READ again, from seq on. It has to lie within
 // what was asked for the first time.
-func (l *wireLink) readAgain(h *wire.RETH, k *kept, index, seq uint64) {
-	offset := uint32(seq-k.first) << l.mtuShift
-	if h.Addr() != k.memory.addr+uint64(offset) || h.RKey() != k.memory.key || h.Length() > k.memory.left-offset {
+func (c *rcConn) repeatRead(h *wire.RETH, k *respResource, index, seq uint64) {
+	offset := uint32(seq-k.first) << c.mtuShift
+	if h.Addr() != k.source.addr+uint64(offset) || h.RKey() != k.source.key || h.Length() > k.source.left-offset {
 		return
 	}
-	k.rest = remoteWindow{h.Addr(), h.RKey(), h.Length()}
-	l.kept.again(index, seq, seq+l.packets(h.Length())-1)
-	l.schedule()
+	k.unsent = memoryRange{h.Addr(), h.RKey(), h.Length()}
+	c.resources.repeatFrom(index, seq, seq+c.packets(h.Length())-1)
+	c.schedule()
 }

@@ -131,7 +131,7 @@ func TestWireWhatIsNotOfTheConnectionIsDropped(t *testing.T) {
 	wrongKey.BTH().SetPKey(0x8001)
 	nobody.BTH().SetDestQP(p.e.qp.num + 1)
 	p.send(wrongKey, nobody, p.packet(wire.UDSendOnly, theirBase, 1), p.packet(wire.CNP, 0, 0))
-	p.e.qp.shard.wire.receive(good(), &arrival{from: netip.MustParseAddr("fd00::98"), to: ownAddr})
+	p.e.qp.shard.wire.receive(good(), &ipHeader{from: netip.MustParseAddr("fd00::98"), to: ownAddr})
 	p.e.qp.shard.wire.work()
 	p.wantQuiet("all of them")
 	require.Empty(t, p.e.taken())

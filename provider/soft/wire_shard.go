@@ -8,30 +8,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// wireShard is a shard's part of the wire path: the queue pairs that packets are
+// qpDemux is a shard's part of the wire path: the queue pairs that packets are
 // for, and those that have something to send.
 //
 // What comes in changes state, and what goes out is made from the state later,
 // once for all that came in: one acknowledgement for a burst, one flush for all
 // queue pairs.
-type wireShard struct {
-	link packetLink
-	ends map[uint32]wireEnd // by queue pair number
-	due  []wireEnd
+type qpDemux struct {
+	conn packetConn
+	qps  map[uint32]wireQP // by queue pair number
+	due  []wireQP
 	// peers are those of reliable connections.
-	peers map[netip.Addr]*wirePeer
+	congestions map[netip.Addr]*congestion
 	// pressing: nothing is to be put off, the owner may go to sleep.
-	pressing bool
+	flushAll bool
 }
 
 // receive hands a packet to the queue pair it is for, and drops what is for none
 // (IBTA vol. 1, 9.6.1). The link has checked the ICRC. See packetSink.
-func (s *wireShard) receive(p wire.Packet, from *arrival) (taken bool) {
+func (s *qpDemux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
 		return false
 	}
-	end := s.ends[bth.DestQP()]
+	end := s.qps[bth.DestQP()]
 	if end != nil {
 		end.receive(p, from)
 	}
@@ -40,7 +40,7 @@ func (s *wireShard) receive(p wire.Packet, from *arrival) (taken bool) {
 
 // work sends what is due. An owner that is busy does it when it comes back, after
 // it has posted its own requests: no reply waits for an acknowledgement.
-func (s *wireShard) work() {
+func (s *qpDemux) work() {
 	if len(s.due) == 0 {
 		return
 	}
@@ -53,24 +53,24 @@ func (s *wireShard) work() {
 	}
 	clear(s.due[n:])
 	s.due = s.due[:n]
-	s.link.flush()
+	s.conn.flush()
 }
 
 // settle sends what is due and what was put off, and reports whether that was
 // all.
-func (s *wireShard) settle() bool {
-	s.pressing = true
+func (s *qpDemux) settle() bool {
+	s.flushAll = true
 	s.work()
-	s.pressing = false
+	s.flushAll = false
 	return len(s.due) == 0
 }
 
 // attach makes a queue pair reachable.
-func (s *wireShard) attach(num uint32, end wireEnd) {
-	if s.ends == nil {
-		s.ends = make(map[uint32]wireEnd)
+func (s *qpDemux) attach(num uint32, end wireQP) {
+	if s.qps == nil {
+		s.qps = make(map[uint32]wireQP)
 	}
-	s.ends[num] = end
+	s.qps[num] = end
 }
 
-func (s *wireShard) detach(num uint32) { delete(s.ends, num) }
+func (s *qpDemux) detach(num uint32) { delete(s.qps, num) }

@@ -103,8 +103,8 @@ func TestWireLateAnswersHurtTheirOwner(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)
 		for _, e := range []*end{n.honest[0], n.other[0]} {
-			l := e.qp.path.(*wireLink)
-			l.threshold = l.peer.window
+			l := e.qp.path.(*rcConn)
+			l.ssthresh = l.shared.window
 		}
 		return n
 	}

@@ -52,7 +52,7 @@ func (s *sim) newEnd() *end {
 	require.NoError(s.t, err)
 	h := &simHost{sim: s, shard: shard, addr: netip.AddrFrom16([16]byte{0x20, 0x01, 0x0d, 0xb8, 15: byte(vector + 1)})}
 	shard.clock = func() int64 { return s.now }
-	shard.wire.link = h
+	shard.wire.conn = h
 	s.hosts = append(s.hosts, h)
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
@@ -119,7 +119,7 @@ func (s *sim) deliver(p netsim.Packet) {
 	}
 	for _, h := range s.hosts {
 		if h.addr == p.To {
-			h.shard.wire.receive(pkt, &arrival{from: p.From, to: p.To, hopLimit: 64})
+			h.shard.wire.receive(pkt, &ipHeader{from: p.From, to: p.To, hopLimit: 64})
 		}
 	}
 }
@@ -141,9 +141,9 @@ func simPort(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, wire.UD
 
 func (h *simHost) open(*route) error { return nil }
 func (h *simHost) close(*route)      {}
-func (h *simHost) doubt(*route)      {}
+func (h *simHost) onTimeout(*route)  {}
 
-func (h *simHost) room(_ *route, size int) []byte {
+func (h *simHost) buffer(_ *route, size int) []byte {
 	if h.rooms > 0 && len(h.sent) >= h.rooms {
 		return nil
 	}
