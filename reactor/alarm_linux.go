@@ -12,9 +12,9 @@ import (
 // An alarm is a timer with a descriptor: it lets an embedded loop, whose waiting
 // is done by others, keep its times. See timerfd_create(2).
 type alarm struct {
-	fd    int
-	means Cause // why it was set
-	buf   [8]byte
+	fd     int
+	reason Cause // why it was set
+	buf    [8]byte
 }
 
 func newAlarm() (*alarm, error) {
@@ -37,6 +37,6 @@ func (a *alarm) ready(poller.Readiness) (work int) {
 	return 0
 }
 
-func (a *alarm) cause() Cause { return a.means }
+func (a *alarm) cause() Cause { return a.reason }
 
 func (a *alarm) close() error { return os.NewSyscallError("close", unix.Close(a.fd)) }

@@ -11,7 +11,7 @@ import (
 // An alarm exists on Linux only.
 type alarm struct {
 	fd    int
-	means Cause
+	reason Cause
 }
 
 func newAlarm() (*alarm, error) { return nil, errPlatform }
@@ -20,6 +20,6 @@ func (a *alarm) set(time.Duration) error { return errPlatform }
 
 func (a *alarm) ready(poller.Readiness) (work int) { return 0 }
 
-func (a *alarm) cause() Cause { return a.means }
+func (a *alarm) cause() Cause { return a.reason }
 
 func (a *alarm) close() error { return errPlatform }

@@ -14,16 +14,16 @@ type Buffer struct {
 	length int
 	sge    [1]verbs.SGE // all of memory
 
-	imm   uint32
-	flags verbs.WCFlags // of the message in it
-	code  verbs.WCOpcode
+	imm    uint32
+	flags  verbs.WCFlags // of the message in it
+	opcode verbs.WCOpcode
 
 	use   use
 	index uint32
 	next  *Buffer // in a list of its keeper
 	// owed is a connection whose receive queue is one short because of this
 	// buffer.
-	owed *Conn
+	refillFor *Conn
 }
 
 // use is who has a buffer.
@@ -68,8 +68,8 @@ func (b *Buffer) Release() error {
 
 // recycle brings the buffer to where it is missed.
 func (b *Buffer) recycle() {
-	if c := b.owed; c != nil {
-		b.owed = nil
+	if c := b.refillFor; c != nil {
+		b.refillFor = nil
 		c.repost(b)
 		return
 	}
@@ -83,7 +83,7 @@ func (b *Buffer) fill(wc *verbs.WC) {
 	if wc.Opcode == verbs.WCRecv {
 		b.length = int(min(uint64(wc.ByteLen), uint64(len(b.memory))))
 	}
-	b.imm, b.flags, b.code = wc.Imm, wc.Flags, wc.Opcode
+	b.imm, b.flags, b.opcode = wc.Imm, wc.Flags, wc.Opcode
 }
 
 // A Message is one received message. It is valid until OnMessage returns.
@@ -103,7 +103,7 @@ func (m Message) Imm() (imm uint32, ok bool) {
 
 // Written reports whether the message is the end of a WRITE with immediate:
 // its bytes went where the peer said, and Imm is all there is here.
-func (m Message) Written() bool { return m.buffer.code == verbs.WCRecvWriteImm }
+func (m Message) Written() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
 // Keep makes the message the caller's beyond OnMessage, without copying, and
 // returns its buffer, to be sent on or released. Another takes its place in
@@ -113,7 +113,7 @@ func (m Message) Written() bool { return m.buffer.code == verbs.WCRecvWriteImm }
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {
-	case b.use == leased && m.conn.loop.shown == b:
+	case b.use == leased && m.conn.loop.current == b:
 		return b
 	case b.use != shown:
 		return nil

@@ -14,32 +14,32 @@ const (
 // read seldom, because a reading costs as much as a turn. What passed between
 // two readings is booked as work or as spinning.
 type clock struct {
-	origin time.Time
-	now    time.Duration // as of the last reading
-	debt   uint32        // what happened since, in empty turns
-	worked bool          // something did
+	origin      time.Time
+	now         time.Duration // as of the last reading
+	pendingCost uint32        // what happened since, in empty turns
+	worked      bool          // something did
 
-	busy    time.Duration // time awake with work
-	spun    time.Duration // time awake without
-	slept   time.Duration
-	longest time.Duration // between two readings while awake
+	busy     time.Duration // time awake with work
+	spinning time.Duration // time awake without
+	slept    time.Duration
+	longest  time.Duration // between two readings while awake
 }
 
 // tick starts a turn.
 func (k *clock) tick() {
-	if k.debt++; k.debt >= clockEvery {
+	if k.pendingCost++; k.pendingCost >= clockEvery {
 		k.read()
 	}
 }
 
 // spend books n pieces of work.
 func (k *clock) spend(n int) {
-	k.debt += uint32(n) * workWeight
+	k.pendingCost += uint32(n) * workWeight
 	k.worked = true
 }
 
 // lose notes that much time may have passed: the next turn reads the clock.
-func (k *clock) lose() { k.debt = clockEvery }
+func (k *clock) forceRead() { k.pendingCost = clockEvery }
 
 // read reads the clock.
 func (k *clock) read() time.Duration {
@@ -53,10 +53,10 @@ func (k *clock) advance(now time.Duration) {
 	if k.worked {
 		k.busy += gap
 	} else {
-		k.spun += gap
+		k.spinning += gap
 	}
 	k.longest = max(k.longest, gap)
-	k.now, k.debt, k.worked = now, 0, false
+	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
 // wake reads the clock after a sleep that began at the last reading.
@@ -64,7 +64,7 @@ func (k *clock) wake() { k.wokeAt(time.Since(k.origin)) }
 
 func (k *clock) wokeAt(now time.Duration) {
 	k.slept += now - k.now
-	k.now, k.debt, k.worked = now, 0, false
+	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
 // time is the last reading as wall-clock time.

@@ -16,7 +16,7 @@ func TestClockBooksTime(t *testing.T) {
 	k.spend(1)
 	k.advance(103)
 	require.Equal(t, time.Duration(13), k.busy)
-	require.Equal(t, time.Duration(5), k.spun)
+	require.Equal(t, time.Duration(5), k.spinning)
 	require.Equal(t, time.Duration(85), k.slept)
 	require.Equal(t, time.Duration(10), k.longest)
 	require.Equal(t, time.Duration(103), k.now)
@@ -31,7 +31,7 @@ func TestClockIsReadSeldom(t *testing.T) {
 		turns++
 	}
 	require.Equal(t, clockEvery, turns)
-	k.now, k.debt, turns = 0, 0, 0
+	k.now, k.pendingCost, turns = 0, 0, 0
 	for k.now == 0 {
 		k.tick()
 		turns++

@@ -14,7 +14,7 @@ import (
 // completions, which is enough for 258 connections with the default
 // Config.MaxInFlight.
 type completionQueue struct {
-	nic    *nic
+	device *loopDevice
 	queue  *cq.Queue
 	conns  int    // connections with places reserved on this CQ
 	empty  uint64 // how often a poll found the CQ empty
@@ -32,54 +32,54 @@ const (
 )
 
 // depth returns how many completions a new CQ holds.
-func (n *nic) depth() int {
-	cfg, conns := n.loop.cfg, fixedConns
-	if n.dev.Caps().ResizeCQ {
+func (d *loopDevice) depth() int {
+	cfg, conns := d.loop.cfg, fixedConns
+	if d.dev.Caps().ResizeCQ {
 		conns = firstConns
 	}
 	conns = min(conns, cfg.MaxConns)
-	return min(conns*n.completions()+cfg.SRQ, n.dev.Attr().MaxCQE)
+	return min(conns*d.completions()+cfg.SRQ, d.dev.Attr().MaxCQE)
 }
 
 // completions returns how many completions a connection can have outstanding. After
 // an error every request has a completion.
-func (n *nic) completions() int {
-	sends := n.loop.cfg.MaxInFlight + 1
-	if n.loop.cfg.SRQ > 0 {
+func (d *loopDevice) completions() int {
+	sends := d.loop.cfg.MaxInFlight + 1
+	if d.loop.cfg.SRQ > 0 {
 		return sends
 	}
-	return sends + n.loop.cfg.MaxInFlight
+	return sends + d.loop.cfg.MaxInFlight
 }
 
 // openQueue opens another CQ. All buffers of a shared receive queue may complete on
 // the same CQ, so each CQ has places for all of them.
-func (n *nic) openQueue() (*completionQueue, error) {
-	queue, err := n.group.NewQueue(n.depth())
+func (d *loopDevice) openQueue() (*completionQueue, error) {
+	queue, err := d.group.NewQueue(d.depth())
 	if err != nil {
 		return nil, err
 	}
-	if err := queue.Reserve(n.loop.cfg.SRQ); err != nil {
+	if err := queue.Reserve(d.loop.cfg.SRQ); err != nil {
 		return nil, first(err, queue.Close())
 	}
-	q := &completionQueue{nic: n, queue: queue}
-	n.queues = append(n.queues, q)
-	if len(n.queues) > 1 {
-		n.watchUse()
+	q := &completionQueue{device: d, queue: queue}
+	d.queues = append(d.queues, q)
+	if len(d.queues) > 1 {
+		d.watchUse()
 	}
 	return q, nil
 }
 
 // reserve sets aside the places of one connection. It takes the oldest CQ with room,
 // so that the later ones become unused, or else a new CQ.
-func (n *nic) reserve() (*completionQueue, error) {
-	need := n.completions()
-	for _, q := range n.queues {
+func (d *loopDevice) reserve() (*completionQueue, error) {
+	need := d.completions()
+	for _, q := range d.queues {
 		// reserve skips a CQ that the device fails to resize.
 		if q.queue.Room() >= need && q.reserve(need) == nil {
 			return q, nil
 		}
 	}
-	q, err := n.openQueue()
+	q, err := d.openQueue()
 	if err != nil {
 		return nil, err
 	}
@@ -100,39 +100,39 @@ func (q *completionQueue) reserve(places int) error {
 // release gives back the places of a connection whose queue pair is closed.
 func (q *completionQueue) release() {
 	q.conns--
-	q.queue.Release(q.nic.completions())
+	q.queue.Release(q.device.completions())
 }
 
 // trimQueues closes the CQs, except the first, that no connection has used since the
 // last call. It reports whether further CQs are left. An unused CQ stays open between
 // two calls because a loop whose number of connections varies around the limit of one
 // CQ would otherwise open and close a second one all the time.
-func (n *nic) trimQueues() (others bool) {
-	n.queues = slices.DeleteFunc(n.queues, func(q *completionQueue) bool {
-		idle := q.conns == 0 && q != n.queues[0]
+func (d *loopDevice) trimQueues() (others bool) {
+	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
+		idle := q.conns == 0 && q != d.queues[0]
 		if !idle || !q.unused {
 			q.unused = idle
 			return false
 		}
 		err := q.queue.Close()
-		n.loop.note(err)
+		d.loop.note(err)
 		return err == nil
 	})
-	n.next = 0
-	return len(n.queues) > 1
+	d.next = 0
+	return len(d.queues) > 1
 }
 
 // poll hands out a batch of completions. With several CQs it polls them in turn: it
 // begins with the CQ after the last one that was polled, and stops when it has found
 // a batch. So no CQ waits longer than one round.
-func (n *nic) poll() (found int) {
-	if len(n.queues) == 1 {
-		return n.queues[0].poll(n.patience())
+func (d *loopDevice) poll() (found int) {
+	if len(d.queues) == 1 {
+		return d.queues[0].poll(d.pollWait())
 	}
-	for range n.queues {
-		q := n.queues[n.next]
-		n.next = (n.next + 1) % len(n.queues)
-		if found += q.poll(0); found >= n.loop.cfg.Batch {
+	for range d.queues {
+		q := d.queues[d.next]
+		d.next = (d.next + 1) % len(d.queues)
+		if found += q.poll(0); found >= d.loop.cfg.Batch {
 			break
 		}
 	}
@@ -142,19 +142,19 @@ func (n *nic) poll() (found int) {
 // patience returns how long a poll may wait inside the provider. It is 0 unless the
 // provider can wait, the last turn had no work, and the loop has no other queue to
 // poll.
-func (n *nic) patience() time.Duration {
-	l := n.loop
-	if !l.idle.spinning || !n.queues[0].queue.CanSpin() || len(l.nics) > 1 {
+func (d *loopDevice) pollWait() time.Duration {
+	l := d.loop
+	if !l.idle.spinning || !d.queues[0].queue.CanSpin() || len(l.devices) > 1 {
 		return 0
 	}
-	l.clock.lose()
+	l.clock.forceRead()
 	return spinLimit
 }
 
 // poll hands out a batch of completions of one CQ. If the poll fails, the connections
 // of the device end; other devices go on.
 func (q *completionQueue) poll(patience time.Duration) int {
-	n := q.nic
+	n := q.device
 	wcs, err := q.queue.Spin(patience)
 	if err != nil {
 		n.fail(err)
@@ -172,12 +172,12 @@ func (q *completionQueue) poll(patience time.Duration) int {
 // all completions. With verbs.ProgressManual, Consume first lets the device process
 // everything that has arrived.
 func (q *completionQueue) pollAgain() (all bool) {
-	if _, err := q.nic.group.Consume(); err != nil {
-		q.nic.fail(err)
+	if _, err := q.device.group.Consume(); err != nil {
+		q.device.fail(err)
 	}
 	before := q.empty
 	if found := q.poll(0); found > 0 {
-		q.nic.loop.stats.batch(found)
+		q.device.loop.stats.countBatch(found)
 	}
 	return q.empty != before
 }

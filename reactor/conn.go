@@ -13,10 +13,10 @@ import (
 // application gets it in OnOpen. After OnClose the methods that return addresses,
 // credentials, parameters and counters still work.
 type Conn struct {
-	loop *Loop
-	nic  *nic // nil until the device is known
-	id   *cm.ID
-	qp   verbs.QP
+	loop   *Loop
+	device *loopDevice // nil until the device is known
+	id     *cm.ID
+	qp     verbs.QP
 	// queue is the CQ of qp, with the places of the connection reserved. It is nil until
 	// then.
 	queue *completionQueue
@@ -25,42 +25,42 @@ type Conn struct {
 	state ConnState
 	end   ending
 
-	dirty        bool // in Loop.dirty
-	quiet        bool // no OnMessage any more
-	queued       bool // in Loop.leaving
-	doomed       bool // will not open
-	flushing     bool // was disconnected by this side
-	disconnected bool // the connection manager said so
-	patient      bool // waits for the peer's goodbye
-	impatient    bool // has waited long enough
+	dirty              bool // in Loop.dirty
+	noMessages         bool // no OnMessage any more
+	advanceQueued      bool // in Loop.leaving
+	openFailed         bool // will not open
+	flushing           bool // was disconnected by this side
+	disconnected       bool // the connection manager said so
+	awaitsDisconnect   bool // waits for the peer's goodbye
+	disconnectTimedOut bool // has waited long enough
 
 	flow     sendFlow
 	requests []request // by slot
 	batch    sendBatch
 	inline   int // bytes of a message that may be sent so
 	recvs    recvQueue
-	held     bufferList // messages from before OnOpen
+	early    bufferList // messages from before OnOpen
 
-	phase    timer // how long the present state may last
-	deadline timer
-	silence  timer
-	idleFor  time.Duration // SetIdleTimeout; 0: off
-	active   time.Duration // when that was last seen to have been used
-	used     bool          // something was sent or received since
-	heard    time.Duration // when the peer was last heard of
-	probed   time.Duration // when the last probe was posted
-	lone     bool          // no request was outstanding when the last probe was posted
-	parted   uint64        // value of queue.empty when the peer disconnected
+	stateTimer        timer // how long the present state may last
+	deadline          timer
+	keepalive         timer
+	idleFor           time.Duration // SetIdleTimeout; 0: off
+	lastActive        time.Duration // when that was last seen to have been used
+	used              bool          // something was sent or received since
+	lastHeard         time.Duration // when the peer was last heard of
+	lastProbe         time.Duration // when the last probe was posted
+	probedIdle        bool          // no request was outstanding when the last probe was posted
+	emptyAtDisconnect uint64        // value of queue.empty when the peer disconnected
 
-	dial    *Dial        // of the dialing side
-	request *ConnRequest // of the other
-	param   cm.ConnParam
-	hello   []byte
-	local   netip.AddrPort
-	remote  netip.AddrPort
-	process peerProcess
-	context any
-	stats   ConnStats
+	dial        *Dial        // of the dialing side
+	request     *ConnRequest // of the other
+	param       cm.ConnParam
+	peerPrivate []byte
+	local       netip.AddrPort
+	remote      netip.AddrPort
+	process     peerProcess
+	context     any
+	stats       ConnStats
 }
 
 // A request is what has to be known of a send request until it is done.
@@ -99,7 +99,7 @@ func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 // PeerPrivateData is what the peer sent along when it asked or answered. It
 // may be padded with zeros, see cm.ConnParam. It is the connection's, and valid
 // for good.
-func (c *Conn) PeerPrivateData() []byte { return c.hello }
+func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
 
 // Param holds what was agreed on, from this side's point of view: the depths,
 // the retry counts.
@@ -126,7 +126,7 @@ func (c *Conn) Lease() (*Buffer, error) {
 	if c.state >= StateParting {
 		return nil, verbs.Wrap("lease buffer", ErrClosed)
 	}
-	return c.nic.lease()
+	return c.device.lease()
 }
 
 // MaxInFlight is how many operations may be outstanding.

@@ -20,7 +20,7 @@ const (
 func (c *Conn) drain() {
 	switch {
 	case c.flow.outstanding() == 0:
-		c.end.because(nil)
+		c.end.setCause(nil)
 		c.state = StateClosing
 		c.close()
 	case c.flow.probes == 0:
@@ -32,12 +32,12 @@ func (c *Conn) drain() {
 // of the peer's (IBTA vol. 1, 9.7.2 and 9.3.3.1), and its completion says that
 // everything before it arrived.
 func (c *Conn) probe() {
-	c.lone = c.flow.outstanding() == 0
+	c.probedIdle = c.flow.outstanding() == 0
 	c.flow.probes++
 	wr, r := c.stage(verbs.OpWrite, true)
 	wr.RemoteAddr, wr.RKey = 0, 0
 	r.probe = true
-	c.probed = c.loop.clock.read()
+	c.lastProbe = c.loop.clock.read()
 }
 
 // close disconnects, and then waits until the queues are flushed. The probe
@@ -45,16 +45,16 @@ func (c *Conn) probe() {
 // has been delivered, with a shared receive queue too. A device that is gone
 // neither disconnects nor flushes.
 func (c *Conn) close() {
-	if !c.nic.gone && !c.flushing && c.arrived() {
+	if !c.device.gone && !c.flushing && c.arrived() {
 		c.flushing = true
 		c.disconnect()
-		c.loop.setTimer(&c.phase, flushLimit)
+		c.loop.setTimer(&c.stateTimer, flushLimit)
 		if c.flow.probes == 0 {
 			c.probe()
 		}
 		c.postSends()
 	}
-	if c.nic.broken != nil || c.flushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
+	if c.device.broken != nil || c.flushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
 		c.finish()
 	}
 }
@@ -63,35 +63,35 @@ func (c *Conn) close() {
 // leaving makes requests fail before the connection manager has the word, and
 // the word overtakes confirmations: flushing would turn those into failures.
 func (c *Conn) arrived() bool {
-	if c.impatient || !c.disconnected && !c.end.vague || c.disconnected && c.caughtUp() {
+	if c.disconnectTimedOut || !c.disconnected && !c.end.provisional || c.disconnected && c.completionsTaken() {
 		return true
 	}
-	if !c.patient {
-		c.patient = true
-		c.loop.setTimer(&c.phase, goodbyeLimit)
-		c.loop.lookEvery = 1
+	if !c.awaitsDisconnect {
+		c.awaitsDisconnect = true
+		c.loop.setTimer(&c.stateTimer, goodbyeLimit)
+		c.loop.epollEvery = 1
 	}
 	return false
 }
 
-// caughtUp reports whether a poll has found the completion queue empty since the peer
+// completionsTaken reports whether a poll has found the completion queue empty since the peer
 // disconnected.
-func (c *Conn) caughtUp() bool {
-	if c.queue.empty != c.parted {
+func (c *Conn) completionsTaken() bool {
+	if c.queue.empty != c.emptyAtDisconnect {
 		return true
 	}
-	c.nic.consume()
-	c.later()
+	c.device.consume()
+	c.scheduleAdvance()
 	return false
 }
 
-// closeTooLong goes on without what close waits for.
-func (c *Conn) closeTooLong() {
+// onCloseTimeout goes on without what close waits for.
+func (c *Conn) onCloseTimeout() {
 	if c.flushing {
 		c.finish()
 		return
 	}
-	c.impatient = true
+	c.disconnectTimedOut = true
 	c.close()
 }
 
@@ -105,24 +105,24 @@ func (c *Conn) disconnect() {
 
 // finish ends what the application knows of the connection.
 func (c *Conn) finish() {
-	c.giveUp()
+	c.failOutstanding()
 	err := c.end.reason(c.stats.Failed > 0)
 	c.loop.timers.stop(&c.deadline)
-	c.loop.timers.stop(&c.silence)
-	c.loop.setTimer(&c.phase, c.loop.cfg.DrainTimeout)
-	c.state, c.quiet = StateParting, true
-	if c.alone() {
-		c.later()
+	c.loop.timers.stop(&c.keepalive)
+	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
+	c.state, c.noMessages = StateParting, true
+	if c.peerDone() {
+		c.scheduleAdvance()
 	}
 	c.loop.onClose(c, err)
 }
 
 // alone reports whether no goodbye of the peer's is to come any more.
-func (c *Conn) alone() bool { return c.disconnected || c.nic.gone }
+func (c *Conn) peerDone() bool { return c.disconnected || c.device.gone }
 
-// giveUp fails what the device has not flushed. The queue pair goes first, for
+// failOutstanding fails what the device has not flushed. The queue pair goes first, for
 // memory that is given back must not be the device's any more.
-func (c *Conn) giveUp() {
+func (c *Conn) failOutstanding() {
 	if c.flow.inFlight() > 0 {
 		c.loop.note(c.id.CloseQP())
 	}
@@ -133,9 +133,9 @@ func (c *Conn) giveUp() {
 }
 
 // abandon ends a connection that never opened.
-func (c *Conn) abandon(err error) {
+func (c *Conn) failOpen(err error) {
 	d, req, l := c.dial, c.request, c.loop
-	c.bury()
+	c.destroy()
 	if d != nil {
 		l.onDialError(d, err)
 	} else {
@@ -145,17 +145,17 @@ func (c *Conn) abandon(err error) {
 
 // bury gives everything back. Completions that are still to come find nobody;
 // the CQ keeps their places until it has been empty.
-func (c *Conn) bury() {
+func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < StateOpen {
 		l.opening--
 	}
 	c.state = StateClosed
-	l.timers.stop(&c.phase)
+	l.timers.stop(&c.stateTimer)
 	if c.id != nil {
 		l.note(c.id.CloseQP())
 	}
-	if c.nic != nil {
+	if c.device != nil {
 		c.returnAll()
 	}
 	if c.id != nil {
@@ -169,19 +169,19 @@ func (c *Conn) bury() {
 // returnAll gives back what was taken from the nic. The queue pair is closed, so
 // the device has forgotten the buffers.
 func (c *Conn) returnAll() {
-	for b := c.held.pop(); b != nil; b = c.held.pop() {
+	for b := c.early.pop(); b != nil; b = c.early.pop() {
 		c.repost(b)
 	}
 	for b := c.recvs.take(); b != nil; b = c.recvs.take() {
-		c.nic.slab.put(b)
+		c.device.slab.put(b)
 	}
 	for c.flow.outstanding() > 0 {
 		if b := c.requests[c.flow.retire()].buffer; b != nil {
 			b.recycle()
 		}
 	}
-	if c.nic.shared != nil {
-		delete(c.nic.shared.conns, c.param.QPNum)
+	if c.device.shared != nil {
+		delete(c.device.shared.conns, c.param.QPNum)
 	}
 	if c.queue != nil {
 		c.queue.release()

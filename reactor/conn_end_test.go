@@ -14,9 +14,9 @@ func TestEnding(t *testing.T) {
 	flush := func(e *ending) { e.failed(flushed, verbs.StatusWRFlushErr) }
 	refuse := func(e *ending) { e.failed(access, verbs.StatusRemAccessErr) }
 	unanswered := func(e *ending) { e.failed(retries, verbs.StatusRetryExcErr) }
-	peer := func(e *ending) { e.because(ErrPeerClosed) }
-	order := func(e *ending) { e.because(nil) }
-	deadline := func(e *ending) { e.because(ErrDeadline) }
+	peer := func(e *ending) { e.setCause(ErrPeerClosed) }
+	order := func(e *ending) { e.setCause(nil) }
+	deadline := func(e *ending) { e.setCause(ErrDeadline) }
 	for _, c := range []struct {
 		name  string
 		steps []func(*ending)
@@ -47,7 +47,7 @@ func TestEnding(t *testing.T) {
 func TestEndingSharesTheErrorOfFlushes(t *testing.T) {
 	var e ending
 	flush, access := verbs.WC{Status: verbs.StatusWRFlushErr, QPN: 7}, verbs.WC{Status: verbs.StatusRemAccessErr}
-	require.Equal(t, flush.Err(), e.errorOf(&flush))
-	require.Zero(t, testing.AllocsPerRun(10, func() { _ = e.errorOf(&flush) }))
-	require.Equal(t, access.Err(), e.errorOf(&access))
+	require.Equal(t, flush.Err(), e.completionError(&flush))
+	require.Zero(t, testing.AllocsPerRun(10, func() { _ = e.completionError(&flush) }))
+	require.Equal(t, access.Err(), e.completionError(&access))
 }

@@ -32,27 +32,27 @@ func (s ConnState) String() string {
 
 // opened lets the application have the connection, and then what came early.
 func (c *Conn) opened() {
-	if c.state != StateConnecting || c.doomed {
+	if c.state != StateConnecting || c.openFailed {
 		return
 	}
-	c.loop.timers.stop(&c.phase)
-	if err := c.tune(); err != nil {
-		c.abandon(err)
+	c.loop.timers.stop(&c.stateTimer)
+	if err := c.applyOptions(); err != nil {
+		c.failOpen(err)
 		return
 	}
 	c.state = StateOpen
 	c.loop.opening--
-	c.heard = c.loop.clock.now
-	c.watchSilence()
+	c.lastHeard = c.loop.clock.now
+	c.startKeepalive()
 	c.loop.onOpen(c)
-	for b := c.held.pop(); b != nil; b = c.held.pop() {
+	for b := c.early.pop(); b != nil; b = c.early.pop() {
 		c.deliver(b)
 	}
 }
 
 // tune sets what the connection manager leaves alone: rdma_accept(3) has code 0
 // for the RNR timer, which is two thirds of a second.
-func (c *Conn) tune() error {
+func (c *Conn) applyOptions() error {
 	attr := verbs.QPAttr{MinRNRTimer: uint8(c.loop.cfg.MinRNRTimer)}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)
 	switch {
@@ -72,9 +72,9 @@ func (c *Conn) Close() error {
 	if c.state != StateOpen {
 		return verbs.Wrap("close", ErrClosed)
 	}
-	c.state, c.quiet = StateDraining, true
-	c.loop.setTimer(&c.phase, c.loop.cfg.DrainTimeout)
-	c.later()
+	c.state, c.noMessages = StateDraining, true
+	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
+	c.scheduleAdvance()
 	return nil
 }
 
@@ -88,31 +88,31 @@ func (c *Conn) Abort(cause error) error {
 	if cause == nil {
 		cause = ErrAborted
 	}
-	c.quiet = true
-	c.leave(cause)
+	c.noMessages = true
+	c.beginClose(cause)
 	return nil
 }
 
 // leave begins the end of a connection, for a reason. It calls nobody back, and
 // may be called from anywhere on the loop.
-func (c *Conn) leave(cause error) {
-	c.end.because(cause)
-	c.depart()
+func (c *Conn) beginClose(cause error) {
+	c.end.setCause(cause)
+	c.enterClosing()
 }
 
-func (c *Conn) depart() {
+func (c *Conn) enterClosing() {
 	switch {
 	case c.ending():
 		return
 	case c.state < StateOpen:
-		c.doomed = true
+		c.openFailed = true
 	default:
 		c.state = StateClosing
 	}
-	c.later()
+	c.scheduleAdvance()
 }
 
-func (c *Conn) ending() bool { return c.doomed || c.state >= StateClosing }
+func (c *Conn) ending() bool { return c.openFailed || c.state >= StateClosing }
 
 // fail records a failed request and ends the connection. If the request is an
 // unanswered keepalive, the error is ErrKeepalive.
@@ -123,56 +123,56 @@ func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	case verbs.StatusRNRRetryExcErr:
 		c.loop.stats.RNRErrors++
 	}
-	err := c.end.errorOf(wc)
+	err := c.end.completionError(wc)
 	if keepalive && wc.Status == verbs.StatusRetryExcErr {
 		err = &CloseError{Cause: ErrKeepalive, First: err}
 	}
 	c.end.failed(err, wc.Status)
-	c.depart()
+	c.enterClosing()
 	return err
 }
 
 // later has step called at the end of this turn.
-func (c *Conn) later() {
-	if !c.queued {
-		c.queued = true
-		c.loop.leaving.push(c)
+func (c *Conn) scheduleAdvance() {
+	if !c.advanceQueued {
+		c.advanceQueued = true
+		c.loop.closing.push(c)
 	}
 }
 
 // step moves a connection on that is on its way out, if it can.
-func (c *Conn) step() {
-	if c.loop.cutting && c.state != StateClosed {
-		c.cut()
+func (c *Conn) advance() {
+	if c.loop.aborting && c.state != StateClosed {
+		c.abortNow()
 		return
 	}
 	switch c.state {
 	case StateDialing, StateConnecting:
-		if c.doomed {
-			c.abandon(c.end.cause)
+		if c.openFailed {
+			c.failOpen(c.end.cause)
 		}
 	case StateDraining:
 		c.drain()
 	case StateClosing:
 		c.close()
 	case StateParting:
-		if c.alone() {
-			c.bury()
+		if c.peerDone() {
+			c.destroy()
 		}
 	}
 }
 
-// phaseOver ends a state that took too long.
-func (c *Conn) phaseOver() {
+// onStateTimer ends a state that took too long.
+func (c *Conn) onStateTimer() {
 	switch c.state {
 	case StateDialing, StateConnecting:
-		c.leave(cm.ErrTimedOut)
+		c.beginClose(cm.ErrTimedOut)
 	case StateDraining:
 		c.loop.stats.DrainTimeouts++
-		c.leave(ErrDrainTimeout)
+		c.beginClose(ErrDrainTimeout)
 	case StateClosing:
-		c.closeTooLong()
+		c.onCloseTimeout()
 	case StateParting:
-		c.bury()
+		c.destroy()
 	}
 }

@@ -14,14 +14,14 @@ import (
 // a limit in time to open.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
-	c.phase.fire = c.phaseOver
-	c.deadline.fire = func() { c.leave(ErrDeadline) }
-	c.silence.fire = c.silent
+	c.stateTimer.fire = c.onStateTimer
+	c.deadline.fire = func() { c.beginClose(ErrDeadline) }
+	c.keepalive.fire = c.onKeepaliveTimer
 	var ok bool
 	l.live++
 	l.opening++
-	l.lookEvery = 1
-	l.setTimer(&c.phase, timeout)
+	l.epollEvery = 1
+	l.setTimer(&c.stateTimer, timeout)
 	if c.key, ok = l.conns.add(c); !ok {
 		err = tooMany(maxConns)
 	}
@@ -60,7 +60,7 @@ func (l *Loop) startDial(d *Dial, request dialRequest) {
 		err = c.resolve(request)
 	}
 	if err != nil {
-		c.abandon(err)
+		c.failOpen(err)
 	}
 }
 
@@ -95,7 +95,7 @@ func (c *Conn) routeResolved() error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}
-	attr := c.nic.dev.Attr()
+	attr := c.device.dev.Attr()
 	param := c.param
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
@@ -108,14 +108,14 @@ func (c *Conn) established(ev *cm.Event) {
 	c.param.InitiatorDepth = ev.Param.InitiatorDepth
 	c.param.RNRRetryCount = ev.Param.RNRRetryCount
 	c.param.FlowControl = ev.Param.FlowControl
-	c.hello = slices.Clone(ev.Param.PrivateData)
+	c.peerPrivate = slices.Clone(ev.Param.PrivateData)
 	c.process = processOf(c.id)
 }
 
 // startAccept takes a request over from the door and answers it.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	c, err := l.newConn(l.cfg.ConnectTimeout)
-	c.request, c.hello, c.process = req, req.private, req.process
+	c.request, c.peerPrivate, c.process = req, req.private, req.process
 	if err == nil {
 		err = c.takeID()
 	}
@@ -130,7 +130,7 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 	if err != nil {
 		c.refuse(err)
-		c.abandon(err)
+		c.failOpen(err)
 	}
 }
 
@@ -145,7 +145,7 @@ func (c *Conn) refuse(cause error) {
 		reject = c.request.id.RejectNoResources
 	}
 	if c.id == nil { // the door still has the ID
-		_ = c.loop.engine.door.end(c.request, reject)
+		_ = c.loop.engine.acceptor.answer(c.request, reject)
 	} else {
 		_ = reject()
 	}
@@ -154,7 +154,7 @@ func (c *Conn) refuse(cause error) {
 // takeID takes the ID of the request over from the door while the ID has no queue pair:
 // afterwards it belongs to the goroutine that polls its CQ.
 func (c *Conn) takeID() error {
-	if err := c.loop.engine.door.pull(c.request, c.loop.channel); err != nil {
+	if err := c.loop.engine.acceptor.takeID(c.request, c.loop.channel); err != nil {
 		return err
 	}
 	c.id = c.request.id
@@ -171,7 +171,7 @@ func (c *Conn) answer(p *AcceptParams) error {
 		return err
 	}
 	c.context = p.Context
-	param := c.request.agree(p, c.nic.dev.Attr())
+	param := c.request.agree(p, c.device.dev.Attr())
 	if err := c.id.Accept(&param); err != nil {
 		return err
 	}
@@ -185,16 +185,16 @@ func (c *Conn) answer(p *AcceptParams) error {
 // outstanding, and with its receives posted: the peer's first message may be
 // here before anything else.
 func (c *Conn) makeQP() (err error) {
-	if c.nic, err = c.loop.nic(c.id.Device()); err != nil {
+	if c.device, err = c.loop.device(c.id.Device()); err != nil {
 		return err
 	}
-	if c.nic.broken != nil {
-		return c.nic.broken
+	if c.device.broken != nil {
+		return c.device.broken
 	}
-	if c.queue, err = c.nic.reserve(); err != nil {
+	if c.queue, err = c.device.reserve(); err != nil {
 		return noRoom(err)
 	}
-	if err := c.id.CreateQP(c.nic.pd, c.nic.qpAttr(c.queue)); err != nil {
+	if err := c.id.CreateQP(c.device.pd, c.device.qpAttr(c.queue)); err != nil {
 		return noRoom(err)
 	}
 	c.qp = c.id.QP()
@@ -213,14 +213,14 @@ func (c *Conn) makeSendQueue() {
 }
 
 func (c *Conn) makeRecvQueue() error {
-	if c.nic.shared != nil {
-		c.nic.shared.conns[c.qp.Num()] = c
+	if c.device.shared != nil {
+		c.device.shared.conns[c.qp.Num()] = c
 		return nil
 	}
 	depth := c.loop.cfg.MaxInFlight
 	c.recvs = newRecvQueue(depth, c.key)
 	for range depth {
-		b, err := c.nic.slab.get()
+		b, err := c.device.slab.get()
 		if err != nil {
 			return noRoom(err)
 		}

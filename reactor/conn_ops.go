@@ -45,7 +45,7 @@ func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 }
 
 func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, o *SendOptions) error {
-	if err := c.admit(0); err != nil {
+	if err := c.checkSend(0); err != nil {
 		return err
 	}
 	wr, r := c.accept(code, o, true)
@@ -58,7 +58,7 @@ func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, o *Se
 }
 
 func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o *SendOptions) error {
-	if err := c.admit(0); err != nil {
+	if err := c.checkSend(0); err != nil {
 		return err
 	}
 	if remote.Addr%wordSize != 0 {
@@ -66,7 +66,7 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 			Field: "remote address", Value: int64(remote.Addr), Limit: wordSize, Reason: "not a multiple of 8",
 		})
 	}
-	b, err := c.nic.slab.get()
+	b, err := c.device.slab.get()
 	if err != nil {
 		return verbs.Wrap("atomic", err)
 	}

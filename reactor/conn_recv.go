@@ -6,21 +6,21 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // fits none.
 func (c *Conn) received(wc *verbs.WC, b *Buffer) {
 	if b == nil {
-		c.leave(verbs.Wrap("poll CQ", verbs.ErrProtocol))
+		c.beginClose(verbs.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
 	if wc.Status != verbs.StatusSuccess {
 		c.fail(wc, false)
 		c.repost(b)
-		c.later()
+		c.scheduleAdvance()
 		return
 	}
-	c.heard, c.used = c.loop.clock.now, true
+	c.lastHeard, c.used = c.loop.clock.now, true
 	b.fill(wc)
 	// The passive side may get data before it hears that it is established.
 	if c.state < StateOpen {
 		b.use = waiting
-		c.held.push(b)
+		c.early.push(b)
 		return
 	}
 	c.deliver(b)
@@ -30,16 +30,16 @@ func (c *Conn) received(wc *verbs.WC, b *Buffer) {
 // again.
 func (c *Conn) deliver(b *Buffer) {
 	l := c.loop
-	if c.quiet {
+	if c.noMessages {
 		l.stats.Discarded++
 		c.repost(b)
 		return
 	}
 	c.stats.Messages++
 	c.stats.MessageBytes += uint64(b.length)
-	b.use, l.shown = shown, b
+	b.use, l.current = shown, b
 	l.onMessage(c, b)
-	l.shown = nil
+	l.current = nil
 	if b.use == shown {
 		c.repost(b)
 	}
@@ -48,9 +48,9 @@ func (c *Conn) deliver(b *Buffer) {
 // replace puts another buffer into the receive queue for b, which is kept; or
 // remembers that b is owed to it.
 func (c *Conn) replace(b *Buffer) {
-	fresh, err := c.nic.slab.get()
+	fresh, err := c.device.slab.get()
 	if err != nil {
-		b.owed = c
+		b.refillFor = c
 		return
 	}
 	c.repost(fresh)
@@ -61,13 +61,13 @@ func (c *Conn) replace(b *Buffer) {
 // or sooner if it runs low, so that a peer does not meet an empty one.
 func (c *Conn) repost(b *Buffer) {
 	switch {
-	case c.nic.shared != nil:
-		c.nic.refill(b)
+	case c.device.shared != nil:
+		c.device.refill(b)
 	case c.state > StateDraining:
-		c.nic.slab.put(b)
+		c.device.slab.put(b)
 	default:
 		c.recvs.stage(b)
-		c.touch()
+		c.markUsed()
 		if c.recvs.staged() >= c.recvs.inFlight() {
 			c.postRecvs()
 		}
@@ -81,7 +81,7 @@ func (c *Conn) postRecvs() {
 	doorbells, err := c.recvs.post(c.qp)
 	c.loop.stats.RecvDoorbells += doorbells
 	if err != nil {
-		c.leave(err)
+		c.beginClose(err)
 	}
 }
 

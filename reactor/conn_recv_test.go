@@ -29,11 +29,11 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	require.NoError(t, err)
 	l := &Loop{handler: h, cfg: cfg}
 	c := &Conn{loop: l, qp: idleQP{}, state: StateConnecting}
-	c.nic = &nic{loop: l, slab: slab{pd: &heap{}, size: 64}}
+	c.device = &loopDevice{loop: l, slab: slab{pd: &heap{}, size: 64}}
 	c.key, _ = l.conns.add(c)
 	c.recvs = newRecvQueue(8, c.key)
 	for range 8 {
-		b, err := c.nic.slab.get()
+		b, err := c.device.slab.get()
 		require.NoError(t, err)
 		c.recvs.stage(b)
 	}
@@ -44,7 +44,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 // arrive lets the device complete the next receive buffer.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.buffers[slot].memory, text)
-	c.nic.complete(&verbs.WC{
+	c.device.complete(&verbs.WC{
 		ID: uint64(c.key | wrID(slot)), Status: status, Opcode: verbs.WCRecv, ByteLen: uint32(len(text)),
 	})
 }
@@ -77,7 +77,7 @@ func TestStrayCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
 	c.opened()
-	c.nic.complete(&verbs.WC{ID: uint64(wrID(99) << indexShift)})
+	c.device.complete(&verbs.WC{ID: uint64(wrID(99) << indexShift)})
 	require.EqualValues(t, 1, c.loop.stats.LateCompletions)
 	require.Equal(t, StateOpen, c.state)
 

@@ -15,14 +15,14 @@ func (c *Conn) Send(b []byte) error { return c.SendMsg(b, SendOptions{}) }
 
 // SendMsg is Send with options.
 func (c *Conn) SendMsg(b []byte, o SendOptions) error {
-	if err := c.admit(len(b)); err != nil {
+	if err := c.checkSend(len(b)); err != nil {
 		return err
 	}
 	if len(b) <= c.inline {
 		c.sendInline(b, &o)
 		return nil
 	}
-	buf, err := c.nic.slab.get()
+	buf, err := c.device.slab.get()
 	if err != nil {
 		return verbs.Wrap("send", err)
 	}
@@ -39,10 +39,10 @@ func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferMsg(buf, SendO
 
 // SendBufferMsg is SendBuffer with options.
 func (c *Conn) SendBufferMsg(buf *Buffer, o SendOptions) error {
-	if err := c.admit(0); err != nil {
+	if err := c.checkSend(0); err != nil {
 		return err
 	}
-	if buf == nil || buf.chunk.slab != &c.nic.slab || buf.use != leased {
+	if buf == nil || buf.chunk.slab != &c.device.slab || buf.use != leased {
 		return errNoBuffer
 	}
 	c.sendBuffer(buf, &o)
@@ -53,7 +53,7 @@ func (c *Conn) SendBufferMsg(buf *Buffer, o SendOptions) error {
 func (c *Conn) Flush() { c.postSends() }
 
 // admit checks whether an operation of the application's may be accepted.
-func (c *Conn) admit(size int) error {
+func (c *Conn) checkSend(size int) error {
 	switch {
 	case c.state != StateOpen:
 		return errSendClosed
@@ -92,12 +92,12 @@ func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *request) {
 	}
 	wr.SGEs, wr.Inline = nil, nil
 	*r = request{op: Op{Code: code}}
-	c.touch()
+	c.markUsed()
 	return wr, r
 }
 
 // touch has the connection looked at when the turn ends.
-func (c *Conn) touch() {
+func (c *Conn) markUsed() {
 	if !c.dirty {
 		c.dirty = true
 		c.loop.dirty = append(c.loop.dirty, c)
@@ -147,7 +147,7 @@ func (c *Conn) postSends() {
 	c.loop.stats.SendDoorbells++
 	c.loop.stats.SendRequests += uint64(n)
 	if err != nil {
-		c.leave(err)
+		c.beginClose(err)
 	}
 }
 
@@ -157,10 +157,10 @@ func (c *Conn) postSends() {
 func (c *Conn) sent(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {
-		c.leave(verbs.Wrap("poll CQ", verbs.ErrProtocol))
+		c.beginClose(verbs.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
-	c.heard = c.loop.clock.now
+	c.lastHeard = c.loop.clock.now
 	for range n - 1 {
 		c.retire(nil)
 	}
@@ -208,7 +208,7 @@ func (c *Conn) count(err error) {
 func (c *Conn) afterSent() {
 	switch {
 	case c.state != StateOpen:
-		c.later()
+		c.scheduleAdvance()
 	case c.flow.writable():
 		c.loop.onWritable(c)
 	}

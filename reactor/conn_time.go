@@ -18,16 +18,16 @@ func (c *Conn) SetDeadline(t time.Time) {
 // or less means never. Keepalives do not count.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.idleFor = max(0, d)
-	c.active, c.used = c.loop.clock.read(), false
-	c.watchSilence()
+	c.lastActive, c.used = c.loop.clock.read(), false
+	c.startKeepalive()
 }
 
 // silent looks how long it has been silent, and does what is due. A loop that
 // was held up may not have seen yet what came meanwhile.
-func (c *Conn) silent() {
-	if c.state == StateOpen && c.overdue() != nil && c.queue.pollAgain() && c.state == StateOpen {
-		if err := c.overdue(); err != nil {
-			c.leave(err)
+func (c *Conn) onKeepaliveTimer() {
+	if c.state == StateOpen && c.onDeadline() != nil && c.queue.pollAgain() && c.state == StateOpen {
+		if err := c.onDeadline(); err != nil {
+			c.beginClose(err)
 			return
 		}
 	}
@@ -35,20 +35,20 @@ func (c *Conn) silent() {
 	switch keepalive := c.loop.cfg.Keepalive; {
 	case c.state != StateOpen || keepalive == 0:
 	case c.flow.probes > 0:
-		if now-c.probed >= keepalive {
+		if now-c.lastProbe >= keepalive {
 			// Unconfirmed sends precede the probe: see Config.Keepalive.
-			c.probed = now
+			c.lastProbe = now
 		}
-	case now-c.heard < keepalive:
+	case now-c.lastHeard < keepalive:
 	case !c.loop.mayProbe():
-		c.loop.timers.set(&c.silence, now+c.loop.probeWait())
+		c.loop.timers.set(&c.keepalive, now+c.loop.probeWait())
 		return
 	default:
 		c.loop.stats.Keepalives++
 		c.probe()
 		c.postSends() // its time runs
 	}
-	c.watchSilence()
+	c.startKeepalive()
 }
 
 // Many connections may be silent for the same time. One turn posts at most
@@ -77,39 +77,39 @@ func (l *Loop) probeWait() time.Duration {
 
 // overdue is what the silence is a reason for to end the connection, if it is. To
 // send costs no reading of the clock: use is booked when somebody asks.
-func (c *Conn) overdue() error {
+func (c *Conn) onDeadline() error {
 	now, keepalive := c.loop.clock.read(), c.loop.cfg.Keepalive
 	if c.used {
-		c.active, c.used = now, false
+		c.lastActive, c.used = now, false
 	}
 	switch {
-	case c.idleFor > 0 && now-c.active >= c.idleFor:
+	case c.idleFor > 0 && now-c.lastActive >= c.idleFor:
 		return ErrIdle
-	case keepalive > 0 && c.flow.probes > 0 && c.lone && now-c.probed >= keepalive:
+	case keepalive > 0 && c.flow.probes > 0 && c.probedIdle && now-c.lastProbe >= keepalive:
 		return ErrKeepalive
 	}
 	return nil
 }
 
-// watchSilence sets the timer to when silent may have something to do.
-func (c *Conn) watchSilence() {
-	when, none := c.nextSilence()
+// startKeepalive sets the timer to when silent may have something to do.
+func (c *Conn) startKeepalive() {
+	when, none := c.nextKeepalive()
 	if none || c.state != StateOpen {
-		c.loop.timers.stop(&c.silence)
+		c.loop.timers.stop(&c.keepalive)
 		return
 	}
-	c.loop.timers.set(&c.silence, when)
+	c.loop.timers.set(&c.keepalive, when)
 }
 
-func (c *Conn) nextSilence() (when time.Duration, none bool) {
+func (c *Conn) nextKeepalive() (when time.Duration, none bool) {
 	none = true
 	if c.idleFor > 0 {
-		when, none = c.active+c.idleFor, false
+		when, none = c.lastActive+c.idleFor, false
 	}
 	if keepalive := c.loop.cfg.Keepalive; keepalive > 0 {
-		next := c.heard + keepalive
+		next := c.lastHeard + keepalive
 		if c.flow.probes > 0 {
-			next = c.probed + keepalive
+			next = c.lastProbe + keepalive
 		}
 		next = roundUp(next, keepalive/keepaliveSteps)
 		if none || next < when {

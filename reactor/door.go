@@ -15,38 +15,38 @@ import (
 // requests, which have no queue pair, and so belongs to no loop: any goroutine
 // may listen, accept and reject, and the loop that is to have a connection pulls
 // it over to its own channel. The first loop of the engine watches it.
-type door struct {
+type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
 	// mu also keeps listeners open while one of their events is being taken.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
-	waiting   map[*ConnRequest]struct{} // those whose ID is on channel
-	shut      bool
+	pending   map[*ConnRequest]struct{} // those whose ID is on channel
+	closing   bool
 }
 
-func openDoor(e *Engine) (*door, error) {
+func openAcceptor(e *Engine) (*acceptor, error) {
 	ch, err := cm.OpenChannel(e.provider)
 	if err != nil {
 		return nil, err
 	}
-	return &door{
+	return &acceptor{
 		engine: e, channel: ch,
-		listeners: make(map[*Listener]struct{}), waiting: make(map[*ConnRequest]struct{}),
+		listeners: make(map[*Listener]struct{}), pending: make(map[*ConnRequest]struct{}),
 	}, nil
 }
 
-func (d *door) cause() Cause { return CauseConnection }
+func (a *acceptor) cause() Cause { return CauseConnection }
 
 // ready brings requests to the application, on the first loop.
-func (d *door) ready(poller.Readiness) (work int) {
-	loop := d.engine.loops[0]
+func (a *acceptor) ready(poller.Readiness) (work int) {
+	loop := a.engine.loops[0]
 	for work < eventBudget {
-		act, err := d.next()
+		act, err := a.next()
 		if err != nil {
-			loop.note(loop.unwatch(d))
-			d.engine.fail(err)
+			loop.note(loop.unwatch(a))
+			a.engine.fail(err)
 			return work
 		}
 		if act == nil {
@@ -61,22 +61,22 @@ func (d *door) ready(poller.Readiness) (work int) {
 // next takes one event, and returns the action that the first loop has to take. It
 // returns nil if there was no event. There is not always an event when the peer of a
 // request leaves; Accept then fails (see rdma_accept(3)).
-func (d *door) next() (act func(*Loop), err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	ev, err := d.channel.Next()
+func (a *acceptor) next() (act func(*Loop), err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	ev, err := a.channel.Next()
 	if err != nil || ev == nil {
 		return nil, err
 	}
 	act = func(*Loop) {}
 	switch ev.Type {
 	case cm.ConnectRequest:
-		req := d.engine.newRequest(ev)
+		req := a.engine.newRequest(ev)
 		ev.ID.SetContext(req)
-		d.waiting[req] = struct{}{}
+		a.pending[req] = struct{}{}
 		act = func(l *Loop) { l.admit(req) }
-		if d.shut {
-			act = func(*Loop) { d.dismiss(req) }
+		if a.closing {
+			act = func(*Loop) { a.dismiss(req) }
 		}
 	case cm.Unreachable:
 		if req, ok := ev.ID.Context().(*ConnRequest); ok {
@@ -87,7 +87,7 @@ func (d *door) next() (act func(*Loop), err error) {
 		if req, ok := ev.ID.Context().(*ConnRequest); ok {
 			req.over = byRemoval
 			act = func(l *Loop) { l.withdraw(req, byRemoval) }
-		} else if gone := d.lose(ev.ID); gone != nil {
+		} else if gone := a.removeListener(ev.ID); gone != nil {
 			act = func(l *Loop) { l.lostListener(gone, ErrDeviceRemoved) }
 		}
 	}
@@ -96,10 +96,10 @@ func (d *door) next() (act func(*Loop), err error) {
 
 // lose removes the listener whose device is gone, and returns it. It returns nil if the
 // listener is closed.
-func (d *door) lose(id *cm.ID) *Listener {
-	for ln := range d.listeners {
+func (a *acceptor) removeListener(id *cm.ID) *Listener {
+	for ln := range a.listeners {
 		if ln.id == id {
-			delete(d.listeners, ln)
+			delete(a.listeners, ln)
 			return ln
 		}
 	}
@@ -108,12 +108,12 @@ func (d *door) lose(id *cm.ID) *Listener {
 
 // loseDevice removes the listeners that are bound to an address of dev, and returns
 // them.
-func (d *door) loseDevice(dev verbs.Device) (lost []*Listener) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for ln := range d.listeners {
+func (a *acceptor) loseDevice(dev verbs.Device) (lost []*Listener) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for ln := range a.listeners {
 		if ln.id.Device() == dev {
-			delete(d.listeners, ln)
+			delete(a.listeners, ln)
 			lost = append(lost, ln)
 		}
 	}
@@ -158,7 +158,7 @@ func (l *Loop) refuse(req *ConnRequest) {
 	}
 	l.stats.NoResources++
 	// A peer that has gone meanwhile needs no answer.
-	if err := l.engine.door.refuse(req); !errors.Is(err, verbs.ErrPeerGone) {
+	if err := l.engine.acceptor.refuse(req); !errors.Is(err, verbs.ErrPeerGone) {
 		l.note(err)
 	}
 }
@@ -169,7 +169,7 @@ func (l *Loop) expire(req *ConnRequest) {
 	}
 	l.stats.Expired++
 	// A peer that has left meanwhile needs no answer.
-	if err := l.engine.door.turnAway(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
+	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
 		l.note(err)
 	}
 }
@@ -183,86 +183,86 @@ func (l *Loop) withdraw(req *ConnRequest, why uint32) {
 	}
 	l.timers.stop(&req.expiry)
 	l.note(req.id.Close())
-	l.engine.door.left(req)
+	l.engine.acceptor.requestGone(req)
 }
 
-// turnAway refuses a request that was decided on.
-func (d *door) turnAway(req *ConnRequest, privateData []byte) error {
-	return d.end(req, func() error { return req.id.Reject(privateData) })
+// reject refuses a request that was decided on.
+func (a *acceptor) reject(req *ConnRequest, privateData []byte) error {
+	return a.answer(req, func() error { return req.id.Reject(privateData) })
 }
 
 // refuse rejects a decided request because this side has no room for it.
-func (d *door) refuse(req *ConnRequest) error {
-	return d.end(req, req.id.RejectNoResources)
+func (a *acceptor) refuse(req *ConnRequest) error {
+	return a.answer(req, req.id.RejectNoResources)
 }
 
 // end refuses a request and closes its ID, while no event of the ID is being taken:
 // with one the ID could not be closed.
-func (d *door) end(req *ConnRequest, refuse func() error) error {
-	d.mu.Lock()
+func (a *acceptor) answer(req *ConnRequest, refuse func() error) error {
+	a.mu.Lock()
 	err := answerError(req.over)
 	if err == nil {
 		err = refuse()
 	}
 	err = first(err, req.id.Close())
-	d.mu.Unlock()
-	d.left(req)
+	a.mu.Unlock()
+	a.requestGone(req)
 	return err
 }
 
 // pull moves the ID of an accepted request to the channel of the loop that has the
 // connection, while no event of the ID is being taken.
-func (d *door) pull(req *ConnRequest, to *cm.EventChannel) error {
-	d.mu.Lock()
+func (a *acceptor) takeID(req *ConnRequest, to *cm.EventChannel) error {
+	a.mu.Lock()
 	err := answerError(req.over) // which was learned after Accept
 	if err == nil {
 		err = req.id.Migrate(to)
 	}
-	d.mu.Unlock()
+	a.mu.Unlock()
 	if err == nil {
-		d.left(req)
+		a.requestGone(req)
 	}
 	return err
 }
 
 // left is to be called when the ID of a request has left the channel. The first
 // loop waits for that before it ends.
-func (d *door) left(req *ConnRequest) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.waiting, req)
-	if d.shut && len(d.waiting) == 0 {
-		d.engine.loops[0].Wake()
+func (a *acceptor) requestGone(req *ConnRequest) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.pending, req)
+	if a.closing && len(a.pending) == 0 {
+		a.engine.loops[0].Wake()
 	}
 }
 
 // empty reports whether the door is shut and nobody stands there.
-func (d *door) empty() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.shut && len(d.waiting) == 0
+func (a *acceptor) empty() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.closing && len(a.pending) == 0
 }
 
 // close turns everybody away, and lets nobody in any more.
-func (d *door) close() (err error) {
-	d.mu.Lock()
-	d.shut = true
-	listeners := slices.Collect(maps.Keys(d.listeners))
-	waiting := slices.Collect(maps.Keys(d.waiting))
-	d.mu.Unlock()
+func (a *acceptor) close() (err error) {
+	a.mu.Lock()
+	a.closing = true
+	listeners := slices.Collect(maps.Keys(a.listeners))
+	waiting := slices.Collect(maps.Keys(a.pending))
+	a.mu.Unlock()
 	for _, ln := range listeners {
 		err = first(err, ln.Close())
 	}
 	for _, req := range waiting {
-		d.dismiss(req)
+		a.dismiss(req)
 	}
 	return err
 }
 
 // dismiss rejects a request because the engine is shutting down.
-func (d *door) dismiss(req *ConnRequest) {
+func (a *acceptor) dismiss(req *ConnRequest) {
 	if req.decide(byEngine) {
-		d.engine.rejects.Add(1)
-		_ = d.turnAway(req, nil) // the peer may have left
+		a.engine.rejects.Add(1)
+		_ = a.reject(req, nil) // the peer may have left
 	}
 }

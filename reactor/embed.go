@@ -38,13 +38,13 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	}
 	l := e.loops[0]
 	e.embedded = true
-	if err := l.embed(); err != nil {
-		return nil, first(err, l.shut())
+	if err := l.initEmbedded(); err != nil {
+		return nil, first(err, l.closePoller())
 	}
 	return l, nil
 }
 
-func (l *Loop) embed() (err error) {
+func (l *Loop) initEmbedded() (err error) {
 	if l.alarm, err = newAlarm(); err != nil {
 		return err
 	}
@@ -58,13 +58,13 @@ func (l *Loop) embed() (err error) {
 }
 
 // open makes what a loop has from the beginning.
-func (l *Loop) open() (err error) {
+func (l *Loop) openPoller() (err error) {
 	l.clock.origin = time.Now()
-	l.box.limit = l.cfg.Mailbox
+	l.mailbox.limit = l.cfg.Mailbox
 	l.idle.budget = l.cfg.SpinBudget
 	l.idle.policy.Store(uint32(l.cfg.Idle))
 	l.ticker.fire = l.onTick
-	l.lookEvery = 1
+	l.epollEvery = 1
 	if l.poller, err = poller.New(maxEvents); err != nil {
 		return err
 	}
@@ -98,27 +98,27 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.embedded("run"); err != nil {
 		return 0, err
 	}
-	l.inside = true
-	l.enter()
+	l.inRunOnce = true
+	l.beginRunOnce()
 	work = l.turn()
 	if work == 0 && timeout != 0 {
-		work = l.await(timeout)
+		work = l.waitEpoll(timeout)
 	}
-	l.inside = false
+	l.inRunOnce = false
 	l.settle()
 	return work, nil
 }
 
 // enter begins where the last RunOnce left off, or ends the sleep that Arm began.
-func (l *Loop) enter() {
-	if !l.box.sleeping.Load() {
-		l.clock.debt += enterWeight
+func (l *Loop) beginRunOnce() {
+	if !l.mailbox.sleeping.Load() {
+		l.clock.pendingCost += enterWeight
 		return
 	}
-	l.awake()
+	l.afterSleep()
 	l.clock.wake()
 	l.stats.Sleeps++
-	l.wokenBy(l.look(), CauseLimit)
+	l.wokenBy(l.handleEvents(), CauseLimit)
 }
 
 // enterWeight is how many empty turns a call of RunOnce counts for: a caller that
@@ -126,7 +126,7 @@ func (l *Loop) enter() {
 const enterWeight = clockEvery/8 - 1
 
 // await waits for work and does it.
-func (l *Loop) await(timeout time.Duration) (work int) {
+func (l *Loop) waitEpoll(timeout time.Duration) (work int) {
 	until := l.clock.read() + timeout
 	for work == 0 && !l.done() {
 		if l.idle.spin(&l.clock) {
@@ -162,13 +162,13 @@ func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.embedded("arm"); err != nil {
 		return false, err
 	}
-	if l.prepare() {
+	if l.prepareSleep() {
 		return true, nil
 	}
 	timeout, means := l.sleepLimit(forever)
-	l.alarm.means = means
+	l.alarm.reason = means
 	if err := l.alarm.set(timeout); err != nil {
-		l.awake()
+		l.afterSleep()
 		return true, verbs.Wrap("arm", err)
 	}
 	return false, nil
@@ -181,38 +181,38 @@ func (l *Loop) Stop() { l.engine.Stop() }
 // Close ends a loop made with NewLoop at once: connections end with ErrShutdown.
 // It returns what could not be given back. A second Close does nothing.
 func (l *Loop) Close() error {
-	if l.over {
+	if l.ended {
 		return nil
 	}
 	if err := l.embeddable("close"); err != nil {
 		return err
 	}
-	return l.shut()
+	return l.closePoller()
 }
 
 // shut cuts off what the loop still has, and ends it.
-func (l *Loop) shut() error {
+func (l *Loop) closePoller() error {
 	l.engine.Stop()
-	l.box.run()
-	l.cut()
-	for l.leaving.len() > 0 {
-		l.takeLeave()
+	l.mailbox.run()
+	l.abortConns()
+	for l.closing.len() > 0 {
+		l.advanceClosing()
 	}
-	if !l.over {
+	if !l.ended {
 		l.end()
 	}
 	return l.engine.Wait()
 }
 
 func (l *Loop) embedded(op string) error {
-	if l.over {
+	if l.ended {
 		return verbs.Wrap(op, ErrClosed)
 	}
 	return l.embeddable(op)
 }
 
 func (l *Loop) embeddable(op string) error {
-	if l.alarm == nil || l.inside {
+	if l.alarm == nil || l.inRunOnce {
 		return verbs.Wrap(op, verbs.ErrState)
 	}
 	return nil

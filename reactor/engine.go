@@ -20,7 +20,7 @@ type Engine struct {
 	handler  Handler
 	cfg      *Config
 	loops    []*Loop
-	door     *door
+	acceptor *acceptor
 	embedded bool // its loop is run by the application: see NewLoop
 
 	stopping atomic.Bool
@@ -28,7 +28,7 @@ type Engine struct {
 	fullness fullness
 	accepts  atomic.Uint64
 	rejects  atomic.Uint64
-	left     atomic.Int32  // loops that have not ended
+	running  atomic.Int32  // loops that have not ended
 	done     chan struct{} // closed when none is left
 
 	mu      sync.Mutex
@@ -59,22 +59,22 @@ func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	if err := e.open(); err != nil {
 		return nil, verbs.Wrap(op, first(err, e.release()))
 	}
-	e.left.Store(int32(len(e.loops)))
+	e.running.Store(int32(len(e.loops)))
 	return e, nil
 }
 
 func (e *Engine) open() (err error) {
-	if e.door, err = openDoor(e); err != nil {
+	if e.acceptor, err = openAcceptor(e); err != nil {
 		return err
 	}
 	for range e.cfg.Loops {
 		l := &Loop{engine: e, handler: e.handler, cfg: e.cfg, index: len(e.loops)}
 		e.loops = append(e.loops, l)
-		if err := l.open(); err != nil {
+		if err := l.openPoller(); err != nil {
 			return err
 		}
 	}
-	_, err = e.loops[0].watch(e.door.channel.FD(), poller.Readable, e.door)
+	_, err = e.loops[0].watch(e.acceptor.channel.FD(), poller.Readable, e.acceptor)
 	return err
 }
 
@@ -83,8 +83,8 @@ func (e *Engine) release() (err error) {
 	for _, l := range e.loops {
 		err = first(err, l.release())
 	}
-	if e.door != nil && len(e.loops) == 0 {
-		err = first(err, e.door.channel.Close())
+	if e.acceptor != nil && len(e.loops) == 0 {
+		err = first(err, e.acceptor.channel.Close())
 	}
 	return err
 }
@@ -163,7 +163,7 @@ func (e *Engine) Stats() Stats {
 }
 
 // claim reports whether the caller is the first to watch the device.
-func (e *Engine) claim(dev verbs.Device) bool {
+func (e *Engine) claimDevice(dev verbs.Device) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if slices.Contains(e.devices, dev) {

@@ -50,9 +50,9 @@ func (l *Loop) event(ev *cm.Event) {
 func (c *Conn) event(what cm.EventType, err error) {
 	switch what {
 	case cm.AddrResolved:
-		c.advance(c.addrResolved())
+		c.handleEvent(c.addrResolved())
 	case cm.RouteResolved:
-		c.advance(c.routeResolved())
+		c.handleEvent(c.routeResolved())
 	case cm.Established:
 		c.opened()
 	case cm.Disconnected:
@@ -63,15 +63,15 @@ func (c *Conn) event(what cm.EventType, err error) {
 		// Unreachable may also be news of a neighbour of an open connection,
 		// which lives on.
 		if c.state < StateOpen {
-			c.advance(err)
+			c.handleEvent(err)
 		}
 	}
 }
 
 // advance gives up a connection that can not open.
-func (c *Conn) advance(err error) {
+func (c *Conn) handleEvent(err error) {
 	if err != nil && c.state < StateOpen {
-		c.abandon(err)
+		c.failOpen(err)
 	}
 }
 
@@ -81,34 +81,34 @@ func (c *Conn) advance(err error) {
 func (c *Conn) peerLeft(how error) {
 	c.disconnected = true
 	if c.queue != nil {
-		c.parted = c.queue.empty
+		c.emptyAtDisconnect = c.queue.empty
 	}
-	if c.state == StateConnecting && c.held.head != nil {
+	if c.state == StateConnecting && c.early.head != nil {
 		c.opened() // the peer would not have sent if it were not established
 	}
 	c.end.peer = first(how, ErrPeerClosed)
 	if c.state == StateDraining {
-		c.end.because(nil)
+		c.end.setCause(nil)
 		c.state = StateClosing // what is not confirmed now fails
 	} else {
-		c.leave(c.end.peer)
+		c.beginClose(c.end.peer)
 	}
-	c.later()
+	c.scheduleAdvance()
 }
 
 // deviceRemoved is told to every connection of the device. The first that hears of
 // it tells the others on this loop.
 func (c *Conn) deviceRemoved() {
-	c.leave(ErrDeviceRemoved)
-	if c.nic != nil {
-		c.nic.lost(ErrDeviceRemoved)
+	c.beginClose(ErrDeviceRemoved)
+	if c.device != nil {
+		c.device.lost(ErrDeviceRemoved)
 	}
 }
 
 // claimAsync lets one loop of the engine watch the events of a device: they can
 // be taken only once.
 func (l *Loop) claimAsync(dev verbs.Device) error {
-	if !l.engine.claim(dev) {
+	if !l.engine.claimDevice(dev) {
 		return nil
 	}
 	_, err := l.watch(dev.AsyncFD(), poller.Readable, &asyncSource{loop: l, dev: dev})
@@ -156,28 +156,28 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 		return
 	}
 	for c := range l.conns.all() {
-		if c.nic == nil || c.nic.dev != dev {
+		if c.device == nil || c.device.dev != dev {
 			continue
 		}
 		switch ev.Type {
 		case verbs.AsyncQPFatal, verbs.AsyncQPRequestError, verbs.AsyncQPAccessError:
 			if ev.QP != nil && c.qp == ev.QP {
-				c.leave(err)
+				c.beginClose(err)
 			}
 		case verbs.AsyncCQError:
 			if c.queue != nil && ev.CQ == c.queue.cq() {
-				c.leave(err)
+				c.beginClose(err)
 			}
 		case verbs.AsyncSRQError:
-			if c.nic.shared != nil && ev.SRQ == c.nic.shared.srq {
-				c.leave(err)
+			if c.device.shared != nil && ev.SRQ == c.device.shared.srq {
+				c.beginClose(err)
 			}
 		}
 	}
 }
 
 func (l *Loop) deviceLost(dev verbs.Device, err error) {
-	for _, n := range l.nics {
+	for _, n := range l.devices {
 		if n.dev == dev {
 			n.lost(err)
 		}
@@ -187,7 +187,7 @@ func (l *Loop) deviceLost(dev verbs.Device, err error) {
 // deviceFailed ends the connections and listeners of this loop on a device that the
 // engine can not use any more.
 func (l *Loop) deviceFailed(dev verbs.Device, err error) {
-	for _, n := range l.nics {
+	for _, n := range l.devices {
 		if n.dev == dev {
 			n.fail(err)
 		}
@@ -195,7 +195,7 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 	if l.index > 0 {
 		return
 	}
-	for _, ln := range l.engine.door.loseDevice(dev) {
+	for _, ln := range l.engine.acceptor.loseDevice(dev) {
 		l.lostListener(ln, err)
 	}
 }

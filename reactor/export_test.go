@@ -17,7 +17,7 @@ const (
 
 // Chunks returns the memory regions of the buffers of l.
 func Chunks(l *Loop) (mrs []verbs.MR) {
-	for _, n := range l.nics {
+	for _, n := range l.devices {
 		for _, c := range n.slab.chunks {
 			if c.mr != nil {
 				mrs = append(mrs, c.mr)
@@ -29,14 +29,14 @@ func Chunks(l *Loop) (mrs []verbs.MR) {
 
 // DeviceEvent lets the loop of c believe that something happened to its device.
 func DeviceEvent(c *Conn, what verbs.AsyncEventType) {
-	c.loop.deviceEvent(c.nic.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
+	c.loop.deviceEvent(c.device.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
 
 // LookAtDevice makes the loop of c fetch the asynchronous events of the device of c.
-func LookAtDevice(c *Conn) { (&asyncSource{loop: c.loop, dev: c.nic.dev}).ready(0) }
+func LookAtDevice(c *Conn) { (&asyncSource{loop: c.loop, dev: c.device.dev}).ready(0) }
 
 // FailCQ lets the loop of c believe that its completion queue is broken.
-func FailCQ(c *Conn, err error) { c.nic.fail(err) }
+func FailCQ(c *Conn, err error) { c.device.fail(err) }
 
 // FailRequest lets c believe that a request ended with status s.
 func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}, false) }
@@ -56,7 +56,7 @@ func Opening(l *Loop) int { return l.opening }
 
 // UseDevice has l meet a device.
 func UseDevice(l *Loop, dev verbs.Device) error {
-	_, err := l.nic(dev)
+	_, err := l.device(dev)
 	return err
 }
 
@@ -76,24 +76,24 @@ func Len(q *ConnQueue) int       { return q.len() }
 func Room(q *ConnQueue) int      { return cap(q.conns) }
 
 // LeaveBudget is how many closing connections may take a step in one turn.
-const LeaveBudget = leaveBudget
+const LeaveBudget = closeBudget
 
 // Waiting returns how many unanswered requests the engine keeps.
 func Waiting(e *Engine) int {
-	e.door.mu.Lock()
-	defer e.door.mu.Unlock()
-	return len(e.door.waiting)
+	e.acceptor.mu.Lock()
+	defer e.acceptor.mu.Unlock()
+	return len(e.acceptor.pending)
 }
 
 // Turn returns the number of the current turn of l.
 func Turn(l *Loop) uint64 { return l.stats.Turns }
 
 // Cut ends the connections of l without waiting for their peers.
-func Cut(l *Loop) { l.cut() }
+func Cut(l *Loop) { l.abortConns() }
 
 // SilenceAt returns the time at which c next checks how long its peer has been
 // silent.
-func SilenceAt(c *Conn) time.Duration { return c.silence.when }
+func SilenceAt(c *Conn) time.Duration { return c.keepalive.when }
 
 // ProbeBudget is how many keepalive probes one turn posts at most.
 const ProbeBudget = probeBudget
@@ -101,8 +101,8 @@ const ProbeBudget = probeBudget
 // EndRequest lets the engine of req believe that it has just fetched the event of req's
 // peer or device going away, and not told the loop yet.
 func EndRequest(req *ConnRequest, deviceRemoved bool) {
-	req.engine.door.mu.Lock()
-	defer req.engine.door.mu.Unlock()
+	req.engine.acceptor.mu.Lock()
+	defer req.engine.acceptor.mu.Unlock()
 	req.over = byPeer
 	if deviceRemoved {
 		req.over = byRemoval
@@ -112,10 +112,10 @@ func EndRequest(req *ConnRequest, deviceRemoved bool) {
 // TakeRequestDuringShutdown lets an engine that was not started fetch an event after
 // Shutdown has listed the requests to reject. It reports whether there was an event.
 func TakeRequestDuringShutdown(e *Engine) (taken bool, err error) {
-	e.door.mu.Lock()
-	e.door.shut = true
-	e.door.mu.Unlock()
-	act, err := e.door.next()
+	e.acceptor.mu.Lock()
+	e.acceptor.closing = true
+	e.acceptor.mu.Unlock()
+	act, err := e.acceptor.next()
 	if act == nil {
 		return false, err
 	}

@@ -16,12 +16,12 @@ const fullRetry = time.Second
 // Requests for these loops are refused without asking the application and without an
 // attempt. The zero value is ready. Any goroutine may call its methods.
 type fullness struct {
-	mu    sync.Mutex
-	seats map[seat]shortage
+	mu      sync.Mutex
+	entries map[loopOnDevice]shortage
 }
 
 // A seat is a loop and a device on which a connection may have room.
-type seat struct {
+type loopOnDevice struct {
 	loop int
 	dev  verbs.Device
 }
@@ -34,35 +34,35 @@ type shortage struct {
 
 // note records that the seat had no room for a connection in addition to conns
 // others.
-func (f *fullness) note(s seat, conns int64, now time.Time) {
+func (f *fullness) note(s loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.seats == nil {
-		f.seats = make(map[seat]shortage)
+	if f.entries == nil {
+		f.entries = make(map[loopOnDevice]shortage)
 	}
-	f.seats[s] = shortage{conns: conns, tried: now}
+	f.entries[s] = shortage{conns: conns, tried: now}
 }
 
 // clear removes the record of the seat, because a connection found room.
-func (f *fullness) clear(s seat) {
+func (f *fullness) clear(s loopOnDevice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.seats, s)
+	delete(f.entries, s)
 }
 
 // full reports whether the seat is known to have no room for a connection in addition
 // to conns others. After fullRetry it reports false for one connection, which tries
 // again.
-func (f *fullness) full(s seat, conns int64, now time.Time) bool {
+func (f *fullness) full(s loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	was, ok := f.seats[s]
+	was, ok := f.entries[s]
 	if !ok {
 		return false
 	}
 	if conns < was.conns || now.Sub(was.tried) >= fullRetry {
 		was.tried = now
-		f.seats[s] = was
+		f.entries[s] = was
 		return false
 	}
 	return true
@@ -75,13 +75,13 @@ func (e *Engine) full(index int, dev verbs.Device, now time.Time) bool {
 	if limit := e.cfg.MaxConns; limit > 0 && conns >= int64(limit) {
 		return true
 	}
-	return e.fullness.full(seat{index, dev}, conns, now)
+	return e.fullness.full(loopOnDevice{index, dev}, conns, now)
 }
 
 // noteRoom records whether a connection found room. The connection is still counted
 // in the load of the loop.
 func (l *Loop) noteRoom(dev verbs.Device, room bool) {
-	s := seat{l.index, dev}
+	s := loopOnDevice{l.index, dev}
 	if room {
 		l.engine.fullness.clear(s)
 		return

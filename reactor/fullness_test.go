@@ -15,19 +15,19 @@ func TestFullness(t *testing.T) {
 	var f fullness
 	now := time.Unix(1, 0)
 	one, other := &namedDevice{}, &namedDevice{}
-	require.False(t, f.full(seat{0, one}, 5, now))
-	f.note(seat{0, one}, 5, now)
-	require.True(t, f.full(seat{0, one}, 5, now))
-	require.True(t, f.full(seat{0, one}, 6, now))
-	require.False(t, f.full(seat{1, one}, 5, now), "another loop")
-	require.False(t, f.full(seat{0, other}, 5, now), "another device")
-	require.False(t, f.full(seat{0, one}, 4, now), "a connection has ended")
+	require.False(t, f.full(loopOnDevice{0, one}, 5, now))
+	f.note(loopOnDevice{0, one}, 5, now)
+	require.True(t, f.full(loopOnDevice{0, one}, 5, now))
+	require.True(t, f.full(loopOnDevice{0, one}, 6, now))
+	require.False(t, f.full(loopOnDevice{1, one}, 5, now), "another loop")
+	require.False(t, f.full(loopOnDevice{0, other}, 5, now), "another device")
+	require.False(t, f.full(loopOnDevice{0, one}, 4, now), "a connection has ended")
 
 	now = now.Add(fullRetry)
-	require.False(t, f.full(seat{0, one}, 5, now), "one may try")
-	require.True(t, f.full(seat{0, one}, 5, now), "and no more for now")
-	f.clear(seat{0, one})
-	require.False(t, f.full(seat{0, one}, 5, now), "it had room")
+	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "one may try")
+	require.True(t, f.full(loopOnDevice{0, one}, 5, now), "and no more for now")
+	f.clear(loopOnDevice{0, one})
+	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "it had room")
 }
 
 // An error with its cause at the peer does not match ErrNoResources, so the loop does

@@ -49,11 +49,11 @@ const yieldEvery = 8 * time.Millisecond
 
 // idle decides between polling on and sleeping.
 type idle struct {
-	policy   atomic.Uint32
-	budget   time.Duration
-	spinning bool          // the last turn had no work, and the loop polls on
-	until    time.Duration // in the loop's time
-	yielded  time.Duration // when the scheduler last saw the loop, in the loop's time
+	policy    atomic.Uint32
+	budget    time.Duration
+	spinning  bool          // the last turn had no work, and the loop polls on
+	spinUntil time.Duration // in the loop's time
+	lastYield time.Duration // when the scheduler last saw the loop, in the loop's time
 }
 
 // worked ends the spin.
@@ -70,18 +70,18 @@ func (i *idle) spin(k *clock) bool {
 	}
 	if !i.spinning {
 		i.spinning = true
-		i.until = k.read() + i.budget
+		i.spinUntil = k.read() + i.budget
 	}
-	return k.now < i.until
+	return k.now < i.spinUntil
 }
 
 // yields reports whether it is time to pass through the scheduler, and counts on
 // it that the caller does.
 func (i *idle) yields(now time.Duration) bool {
-	if now-i.yielded < yieldEvery {
+	if now-i.lastYield < yieldEvery {
 		return false
 	}
-	i.yielded = now
+	i.lastYield = now
 	return true
 }
 
@@ -89,7 +89,7 @@ func (i *idle) yields(now time.Duration) bool {
 // happened already.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
-	if l.prepare() {
+	if l.prepareSleep() {
 		return
 	}
 	if l.idle.yields(l.clock.now) {
@@ -97,7 +97,7 @@ func (l *Loop) sleep(limit time.Duration) {
 	}
 	timeout, cause := l.sleepLimit(limit)
 	n, err := l.poller.Wait(timeout)
-	l.awake()
+	l.afterSleep()
 	l.clock.wake()
 	l.note(err)
 	l.stats.Sleeps++
@@ -108,9 +108,9 @@ func (l *Loop) sleep(limit time.Duration) {
 // being lost: say that the loop sleeps, so that whoever has something rings; arm
 // the completion queues, and poll them again; and only then see whether
 // anything came before all that. It reports whether something did.
-func (l *Loop) prepare() (busy bool) {
-	l.box.sleeping.Store(true)
-	for _, n := range l.nics {
+func (l *Loop) prepareSleep() (busy bool) {
+	l.mailbox.sleeping.Store(true)
+	for _, n := range l.devices {
 		if n.gone {
 			continue // it might refuse to be armed, and that for good
 		}
@@ -120,16 +120,16 @@ func (l *Loop) prepare() (busy bool) {
 		}
 		busy = busy || found
 	}
-	busy = busy || l.box.pending.Load() || l.leaving.len() > 0 || len(l.dirty) > 0 || l.over ||
+	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.ended ||
 		l.timers.due(l.clock.read())
 	if busy {
-		l.awake()
+		l.afterSleep()
 	}
 	return busy
 }
 
-func (l *Loop) awake() {
-	l.box.sleeping.Store(false)
+func (l *Loop) afterSleep() {
+	l.mailbox.sleeping.Store(false)
 	l.idle.worked()
 }
 
@@ -158,10 +158,10 @@ func (l *Loop) wokenBy(n int, timedOut Cause) {
 	l.stats.Wakes[cause]++
 	if cause == CauseSafety {
 		// What has come since the timeout was not slept over.
-		n = l.look()
+		n = l.handleEvents()
 		l.overslept = l.mainCause(n) == CauseSafety
 	}
-	l.unseen = n
+	l.unhandled = n
 }
 
 // mainCause is the first, in their order, of the causes of n events.

@@ -11,7 +11,7 @@ func TestAdaptiveSpinsForItsBudget(t *testing.T) {
 	k := clock{origin: time.Now()}
 	i := idle{budget: time.Hour}
 	require.True(t, i.spin(&k))
-	until := i.until
+	until := i.spinUntil
 	require.GreaterOrEqual(t, until, time.Hour)
 	k.now = until - 1
 	require.True(t, i.spin(&k))
@@ -19,7 +19,7 @@ func TestAdaptiveSpinsForItsBudget(t *testing.T) {
 	require.False(t, i.spin(&k))
 	i.worked()
 	require.True(t, i.spin(&k), "work begins it anew")
-	require.NotEqual(t, until, i.until)
+	require.NotEqual(t, until, i.spinUntil)
 }
 
 func TestEventNeverSpinsAndBusyAlways(t *testing.T) {

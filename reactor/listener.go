@@ -10,9 +10,9 @@ import (
 // A Listener takes connection requests at one address. Its methods may be called
 // from any goroutine.
 type Listener struct {
-	door *door
-	id   *cm.ID
-	addr netip.AddrPort
+	acceptor *acceptor
+	id       *cm.ID
+	addr     netip.AddrPort
 }
 
 // Listen starts taking requests at addr; port 0 means any free one, and an
@@ -20,7 +20,7 @@ type Listener struct {
 // Handler.OnConnectRequest. It may be called before Start, and from any
 // goroutine. The errors are those of cm.ID.Bind, and ErrShutdown.
 func (e *Engine) Listen(addr netip.AddrPort) (*Listener, error) {
-	ln, err := e.door.listen(addr)
+	ln, err := e.acceptor.listen(addr)
 	return ln, verbs.Wrap("listen", err)
 }
 
@@ -38,7 +38,7 @@ func (ln *Listener) Serves() []cm.ServedAddr { return ln.id.Serves() }
 // looked at are refused; those that OnConnectRequest has seen, and connections,
 // live on. A second Close does nothing.
 func (ln *Listener) Close() error {
-	d := ln.door
+	d := ln.acceptor
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.listeners, ln)
@@ -52,23 +52,23 @@ func (l *Loop) lostListener(ln *Listener, why error) {
 	l.handler.OnListenError(ln, verbs.Wrap("listen", why))
 }
 
-func (d *door) listen(addr netip.AddrPort) (*Listener, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.shut {
+func (a *acceptor) listen(addr netip.AddrPort) (*Listener, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closing {
 		return nil, ErrShutdown
 	}
-	id, err := d.channel.NewID(cm.TCP)
+	id, err := a.channel.NewID(cm.TCP)
 	if err != nil {
 		return nil, err
 	}
 	if err = id.Bind(addr); err == nil {
-		err = id.Listen(d.engine.cfg.Backlog)
+		err = id.Listen(a.engine.cfg.Backlog)
 	}
 	if err != nil {
 		return nil, first(err, id.Close())
 	}
-	ln := &Listener{door: d, id: id, addr: id.LocalAddr()}
-	d.listeners[ln] = struct{}{}
+	ln := &Listener{acceptor: a, id: id, addr: id.LocalAddr()}
+	a.listeners[ln] = struct{}{}
 	return ln, nil
 }

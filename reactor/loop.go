@@ -19,28 +19,28 @@ type Loop struct {
 	cfg     *Config
 	index   int
 
-	clock  clock
-	timers timers
-	ticker timer
-	idle   idle
-	box    mailbox
-	alarm  *alarm // of an embedded loop
+	clock   clock
+	timers  timers
+	ticker  timer
+	idle    idle
+	mailbox mailbox
+	alarm   *alarm // of an embedded loop
 
-	poller    *poller.Poller
-	channel   *cm.EventChannel
-	sources   []watched // by the poller's data
-	unseen    int       // events of the last Wait, not looked at
-	unlooked  int       // turns since the last look at epoll
-	lookEvery int
-	looked    time.Duration // when, in the loop's time
+	poller     *poller.Poller
+	channel    *cm.EventChannel
+	sources    []watched // by the poller's data
+	unhandled  int       // events of the last Wait, not looked at
+	sinceEpoll int       // turns since the last look at epoll
+	epollEvery int
+	lastEpoll  time.Duration // when, in the loop's time
 
-	nics    []*nic
+	devices []*loopDevice
 	conns   connTable
 	dirty   []*Conn   // connections with requests to post
-	leaving connQueue // closing connections with a step to take
+	closing connQueue // closing connections with a step to take
 	live    int       // number of connections, in any state
 	opening int       // number of connections that are not open yet
-	shown   *Buffer   // the message that OnMessage is handling
+	current *Buffer   // the message that OnMessage is handling
 	load    atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
@@ -51,9 +51,9 @@ type Loop struct {
 	overslept bool // the safety timeout ended the last sleep
 	booted    bool
 	draining  bool
-	cutting   bool // connections end without waiting for their peers
-	over      bool
-	inside    bool  // RunOnce
+	aborting  bool // connections end without waiting for their peers
+	ended     bool
+	inRunOnce bool  // RunOnce
 	err       error // the first that nobody else was told of
 }
 
@@ -64,10 +64,10 @@ func (l *Loop) turn() (work int) {
 	if work = l.pollCompletions(); work > 0 {
 		l.flush() // an answer waits for nothing of what follows
 	}
-	work += l.lookAround() // connection events, device events, foreign descriptors
+	work += l.pollEpoll() // connection events, device events, foreign descriptors
 	work += l.runPosted()
 	work += l.timers.expire(l.clock.now)
-	work += l.takeLeave()
+	work += l.advanceClosing()
 	l.flush()
 	if work > 0 {
 		l.clock.spend(work)
@@ -78,7 +78,7 @@ func (l *Loop) turn() (work int) {
 
 // run makes turns until the loop is over.
 func (l *Loop) run() {
-	for !l.over {
+	for !l.ended {
 		switch {
 		case l.turn() > 0:
 			l.idle.worked()
@@ -90,13 +90,13 @@ func (l *Loop) run() {
 }
 
 func (l *Loop) pollCompletions() (work int) {
-	for _, n := range l.nics {
+	for _, n := range l.devices {
 		found := n.poll()
 		if found == 0 {
 			continue
 		}
 		work += found
-		l.stats.batch(found)
+		l.stats.countBatch(found)
 		if l.overslept {
 			n.group.Rescued()
 		}
@@ -106,7 +106,7 @@ func (l *Loop) pollCompletions() (work int) {
 }
 
 func (l *Loop) runPosted() int {
-	n := l.box.run()
+	n := l.mailbox.run()
 	l.stats.Posted += uint64(n)
 	return n
 }
@@ -120,7 +120,7 @@ func (l *Loop) flush() {
 		c.post()
 	}
 	l.dirty = l.dirty[:0]
-	for _, n := range l.nics {
+	for _, n := range l.devices {
 		if n.shared != nil && len(n.shared.wrs) > 0 {
 			if err := n.shared.post(); err != nil {
 				n.fail(err)
@@ -129,26 +129,26 @@ func (l *Loop) flush() {
 	}
 }
 
-// leaveBudget is how many closing connections may take a step in one turn. A step
+// closeBudget is how many closing connections may take a step in one turn. A step
 // makes system calls and unmaps memory; up to about 150 µs were measured. A turn in
 // which thousands of connections close at once thus takes 5 ms for these steps.
-const leaveBudget = 32
+const closeBudget = 32
 
-// takeLeave lets closing connections take their next step: disconnecting, reporting,
+// advanceClosing lets closing connections take their next step: disconnecting, reporting,
 // closing. Callbacks must not take these steps themselves. A connection that has
 // another step to take does so in a later turn.
-func (l *Loop) takeLeave() (work int) {
-	for n := min(l.leaving.len(), leaveBudget); work < n; work++ {
-		c := l.leaving.pop()
-		c.queued = false
-		c.step()
+func (l *Loop) advanceClosing() (work int) {
+	for n := min(l.closing.len(), closeBudget); work < n; work++ {
+		c := l.closing.pop()
+		c.advanceQueued = false
+		c.advance()
 	}
 	return work
 }
 
 // settle ends a loop that has nothing left to wait for, and publishes counters.
 func (l *Loop) settle() {
-	if l.done() && !l.over {
+	if l.done() && !l.ended {
 		l.end()
 	}
 	l.publish(false)
@@ -157,7 +157,7 @@ func (l *Loop) settle() {
 // done reports whether nothing is left to wait for. The first loop has to stay
 // for requests that are being answered.
 func (l *Loop) done() bool {
-	return l.draining && l.live == 0 && (l.index > 0 || l.engine.door.empty())
+	return l.draining && l.live == 0 && (l.index > 0 || l.engine.acceptor.empty())
 }
 
 // note keeps the first error that has nobody else to go to, for Engine.Wait.
@@ -193,7 +193,7 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 // heap and ends with MR.Close, or with the loop. A peer gets at it if access
 // allows that and the peer was told MR.Addr and MR.RKey.
 func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
-	n, err := l.home()
+	n, err := l.deviceHome()
 	if err != nil {
 		return nil, verbs.Wrap("allocate memory", err)
 	}
@@ -208,15 +208,15 @@ func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 // Lease takes a send buffer for the connections of the loop's first device. Its
 // length is 0: see Buffer.SetLen. It is the caller's until Release, or SendBuffer.
 func (l *Loop) Lease() (*Buffer, error) {
-	n, err := l.home()
+	n, err := l.deviceHome()
 	if err != nil {
 		return nil, verbs.Wrap("lease buffer", err)
 	}
 	return n.lease()
 }
 
-func (n *nic) lease() (*Buffer, error) {
-	b, err := n.slab.get()
+func (d *loopDevice) lease() (*Buffer, error) {
+	b, err := d.slab.get()
 	if err != nil {
 		return nil, verbs.Wrap("lease buffer", err)
 	}

@@ -23,7 +23,7 @@ type mailbox struct {
 	limit  int
 	closed bool
 
-	spare []func() // the loop's: storage of the batch that ran last
+	lastBatch []func() // the loop's: storage of the batch that ran last
 }
 
 // put adds fn. It fails with ErrClosed, or with ErrMailboxFull unless fn is
@@ -58,7 +58,7 @@ func (m *mailbox) run() int {
 		fn()
 		batch[i] = nil
 	}
-	m.spare = batch[:0]
+	m.lastBatch = batch[:0]
 	return len(batch)
 }
 
@@ -66,7 +66,7 @@ func (m *mailbox) take() []func() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	batch := m.queue
-	m.queue, m.spare = m.spare, nil
+	m.queue, m.lastBatch = m.lastBatch, nil
 	m.pending.Store(false)
 	return batch
 }
@@ -88,7 +88,7 @@ func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 func (l *Loop) Wake() { l.poller.Wake() }
 
 func (l *Loop) post(op string, fn func(), errand bool) error {
-	wake, err := l.box.put(fn, errand)
+	wake, err := l.mailbox.put(fn, errand)
 	if err != nil {
 		return verbs.Wrap(op, err)
 	}

@@ -97,7 +97,7 @@ type Stats struct {
 }
 
 // batch counts one poll that found n completions.
-func (s *Stats) batch(n int) {
+func (s *Stats) countBatch(n int) {
 	s.Batches[min(bits.Len(uint(n))-1, len(s.Batches)-1)]++
 }
 
@@ -158,7 +158,7 @@ func (l *Loop) publish(now bool) {
 
 func (l *Loop) snapshot() Stats {
 	s := l.stats
-	for _, n := range l.nics {
+	for _, n := range l.devices {
 		c := n.group.Stats()
 		s.Polls += c.Polls
 		s.EmptyPolls += c.EmptyPolls
@@ -170,8 +170,8 @@ func (l *Loop) snapshot() Stats {
 		s.BufferBytes += n.slab.bytes()
 		s.CQs += uint64(len(n.queues))
 	}
-	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spun, l.clock.slept, l.clock.longest
-	s.Refused = l.box.refused.Load()
+	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
+	s.Refused = l.mailbox.refused.Load()
 	s.Timers = uint64(len(l.timers.heap))
 	s.Conns = uint64(l.live)
 	if l.index == 0 { // requests are answered anywhere

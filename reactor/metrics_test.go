@@ -39,7 +39,7 @@ func fill(v reflect.Value, n int64) {
 func TestBatchHistogram(t *testing.T) {
 	var s Stats
 	for _, n := range []int{1, 2, 3, 4, 64, 1 << 20} {
-		s.batch(n)
+		s.countBatch(n)
 	}
 	require.EqualValues(t, 1, s.Batches[0])
 	require.EqualValues(t, 2, s.Batches[1])

@@ -8,7 +8,7 @@ import (
 
 // A nic is one device as one loop uses it: what the loop owns there. It is made
 // when the loop meets the device, and ends with the loop.
-type nic struct {
+type loopDevice struct {
 	loop    *Loop
 	dev     verbs.Device
 	pd      verbs.PD
@@ -27,24 +27,24 @@ type nic struct {
 }
 
 // nic returns the loop's side of a device.
-func (l *Loop) nic(dev verbs.Device) (*nic, error) {
-	for _, n := range l.nics {
+func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
+	for _, n := range l.devices {
 		if n.dev == dev {
 			return n, nil
 		}
 	}
-	n := &nic{loop: l, dev: dev}
+	n := &loopDevice{loop: l, dev: dev}
 	if err := n.open(); err != nil {
 		return nil, first(err, n.close())
 	}
-	l.nics = append(l.nics, n)
+	l.devices = append(l.devices, n)
 	return n, nil
 }
 
 // home is the loop's first device, for memory that is not about a connection.
-func (l *Loop) home() (*nic, error) {
-	if len(l.nics) > 0 {
-		return l.nics[0], nil
+func (l *Loop) deviceHome() (*loopDevice, error) {
+	if len(l.devices) > 0 {
+		return l.devices[0], nil
 	}
 	devices, err := l.engine.provider.Devices()
 	if err != nil {
@@ -53,19 +53,19 @@ func (l *Loop) home() (*nic, error) {
 	if len(devices) == 0 {
 		return nil, &verbs.ParamError{Field: "devices", Reason: "the provider has none"}
 	}
-	return l.nic(devices[0])
+	return l.device(devices[0])
 }
 
-func (n *nic) open() (err error) {
-	l, cfg, attr := n.loop, n.loop.cfg, n.dev.Attr()
-	if err := cfg.fits(n.dev); err != nil {
+func (d *loopDevice) open() (err error) {
+	l, cfg, attr := d.loop, d.loop.cfg, d.dev.Attr()
+	if err := cfg.fits(d.dev); err != nil {
 		return err
 	}
-	if n.pd, err = n.dev.AllocPD(); err != nil {
+	if d.pd, err = d.dev.AllocPD(); err != nil {
 		return err
 	}
-	n.slab = slab{pd: n.pd, size: cfg.MaxMessage, huge: cfg.HugePages, grown: n.watchUse}
-	n.group, err = cq.NewGroup(n.dev, &cq.Config{
+	d.slab = slab{pd: d.pd, size: cfg.MaxMessage, huge: cfg.HugePages, grown: d.watchUse}
+	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
 		Batch:    cfg.Batch,
@@ -73,42 +73,42 @@ func (n *nic) open() (err error) {
 	if err != nil {
 		return err
 	}
-	if _, err = n.openQueue(); err != nil {
+	if _, err = d.openQueue(); err != nil {
 		return err
 	}
-	if _, err = l.watch(n.group.FD(), poller.Readable, (*cqSource)(n)); err != nil {
+	if _, err = l.watch(d.group.FD(), poller.Readable, (*cqSource)(d)); err != nil {
 		return err
 	}
 	if cfg.SRQ > 0 {
-		if err := n.openShared(); err != nil {
+		if err := d.openShared(); err != nil {
 			return err
 		}
 	}
-	return l.claimAsync(n.dev)
+	return l.claimAsync(d.dev)
 }
 
-func (n *nic) openShared() error {
-	size := n.loop.cfg.SRQ
-	srq, err := n.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: n.queues[0].cq()})
+func (d *loopDevice) openShared() error {
+	size := d.loop.cfg.SRQ
+	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: d.queues[0].cq()})
 	if err != nil {
 		return err
 	}
-	n.shared = &sharedRecv{srq: srq, conns: make(map[uint32]*Conn), wrs: make([]verbs.RecvWR, 0, sharedRecvBatch)}
+	d.shared = &sharedRecv{srq: srq, conns: make(map[uint32]*Conn), wrs: make([]verbs.RecvWR, 0, sharedRecvBatch)}
 	for range size {
-		b, err := n.slab.get()
+		b, err := d.slab.get()
 		if err != nil {
 			return err
 		}
-		if err := n.shared.stage(b); err != nil {
+		if err := d.shared.stage(b); err != nil {
 			return err
 		}
 	}
-	return n.shared.post()
+	return d.shared.post()
 }
 
 // qpAttr returns the attributes of a queue pair that completes on q.
-func (n *nic) qpAttr(q *completionQueue) *verbs.QPInitAttr {
-	cfg := n.loop.cfg
+func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
+	cfg := d.loop.cfg
 	attr := &verbs.QPInitAttr{
 		Type:   verbs.QPTypeRC,
 		SendCQ: q.cq(),
@@ -116,21 +116,21 @@ func (n *nic) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 		Caps: verbs.QPCaps{
 			MaxSendWR: cfg.MaxInFlight + 1, MaxSendSGE: 1,
 			MaxRecvWR: cfg.MaxInFlight, MaxRecvSGE: 1,
-			MaxInline: min(cfg.MaxInline, n.dev.Attr().MaxInline),
+			MaxInline: min(cfg.MaxInline, d.dev.Attr().MaxInline),
 		},
 	}
-	if n.shared != nil {
-		attr.SRQ, attr.Caps.MaxRecvWR, attr.Caps.MaxRecvSGE = n.shared.srq, 0, 0
+	if d.shared != nil {
+		attr.SRQ, attr.Caps.MaxRecvWR, attr.Caps.MaxRecvSGE = d.shared.srq, 0, 0
 	}
 	return attr
 }
 
 // complete brings a completion to its connection. One whose connection is gone
 // is counted and dropped.
-func (n *nic) complete(wc *verbs.WC) {
-	id, l := wrID(wc.ID), n.loop
-	if n.shared != nil && !id.send() {
-		n.received(wc)
+func (d *loopDevice) complete(wc *verbs.WC) {
+	id, l := wrID(wc.ID), d.loop
+	if d.shared != nil && !id.send() {
+		d.received(wc)
 		return
 	}
 	switch c := l.conns.get(id); {
@@ -145,72 +145,72 @@ func (n *nic) complete(wc *verbs.WC) {
 
 // received brings a buffer of the shared queue to the connection that the
 // completion names by its queue pair.
-func (n *nic) received(wc *verbs.WC) {
-	b := n.slab.at(wrID(wc.ID).slot())
+func (d *loopDevice) received(wc *verbs.WC) {
+	b := d.slab.at(wrID(wc.ID).slot())
 	if b == nil || b.use != posted {
-		n.loop.stats.LateCompletions++
+		d.loop.stats.LateCompletions++
 		return
 	}
-	if c := n.shared.conns[wc.QPN]; c != nil {
+	if c := d.shared.conns[wc.QPN]; c != nil {
 		c.received(wc, b)
 		return
 	}
-	n.loop.stats.LateCompletions++
-	n.refill(b)
+	d.loop.stats.LateCompletions++
+	d.refill(b)
 }
 
 // refill stages a buffer for the shared queue.
-func (n *nic) refill(b *Buffer) {
-	if err := n.shared.stage(b); err != nil {
-		n.fail(err)
+func (d *loopDevice) refill(b *Buffer) {
+	if err := d.shared.stage(b); err != nil {
+		d.fail(err)
 	}
 }
 
 // fail ends every connection of the device, and lets in no new ones.
-func (n *nic) fail(err error) {
-	if n.broken == nil {
-		n.end(err)
+func (d *loopDevice) fail(err error) {
+	if d.broken == nil {
+		d.end(err)
 	}
 }
 
 // lost is fail for a device that went away. Neither flushes nor goodbyes are to
 // be waited for, which those who were leaving already have to be told.
-func (n *nic) lost(err error) {
-	if !n.gone {
-		n.gone = true
-		n.end(err)
+func (d *loopDevice) lost(err error) {
+	if !d.gone {
+		d.gone = true
+		d.end(err)
 	}
 }
 
-func (n *nic) end(err error) {
-	n.broken = first(n.broken, err)
-	for c := range n.loop.conns.all() {
-		if c.nic == n {
-			c.leave(err)
-			c.later()
+func (d *loopDevice) end(err error) {
+	d.broken = first(d.broken, err)
+	for c := range d.loop.conns.all() {
+		if c.device == d {
+			c.beginClose(err)
+			c.scheduleAdvance()
 		}
 	}
 }
 
 // close gives everything back, in the order of verbs' package comment.
-func (n *nic) close() (err error) {
-	n.loop.timers.stop(&n.trimmer)
-	if n.shared != nil {
-		err = first(err, n.shared.srq.Close())
+func (d *loopDevice) close() (err error) {
+	d.loop.timers.stop(&d.trimmer)
+	if d.shared != nil {
+		err = first(err, d.shared.srq.Close())
 	}
-	err = first(err, n.slab.close())
-	for _, mr := range n.mrs {
+	err = first(err, d.slab.close())
+	for _, mr := range d.mrs {
 		err = first(err, mr.Close())
 	}
-	for _, q := range n.queues {
+	for _, q := range d.queues {
 		err = first(err, q.queue.Close())
 	}
-	if n.group != nil {
-		err = first(err, n.loop.unwatch((*cqSource)(n)))
-		err = first(err, n.group.Close())
+	if d.group != nil {
+		err = first(err, d.loop.unwatch((*cqSource)(d)))
+		err = first(err, d.group.Close())
 	}
-	if n.pd != nil {
-		err = first(err, n.pd.Close())
+	if d.pd != nil {
+		err = first(err, d.pd.Close())
 	}
 	return err
 }
@@ -218,21 +218,21 @@ func (n *nic) close() (err error) {
 // consume makes a device with verbs.ProgressManual process all that has arrived, for
 // connections whose peers have disconnected. One call in a turn is enough for all of
 // them, because connection events come earlier in the turn.
-func (n *nic) consume() {
-	if turn := n.loop.stats.Turns + 1; n.consumed != turn {
-		n.consumed = turn
-		if _, err := n.group.Consume(); err != nil {
-			n.fail(err)
+func (d *loopDevice) consume() {
+	if turn := d.loop.stats.Turns + 1; d.consumed != turn {
+		d.consumed = turn
+		if _, err := d.group.Consume(); err != nil {
+			d.fail(err)
 		}
 	}
 }
 
 // cqSource is the completion channel of a nic.
-type cqSource nic
+type cqSource loopDevice
 
 func (s *cqSource) ready(poller.Readiness) (work int) {
 	if _, err := s.group.Consume(); err != nil {
-		(*nic)(s).fail(err)
+		(*loopDevice)(s).fail(err)
 		s.loop.note(s.loop.unwatch(s))
 	}
 	return 0 // completions are work, events are not

@@ -108,7 +108,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	loop.load.Add(1)
 	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
 		loop.load.Add(-1)
-		_ = r.engine.door.turnAway(r, nil) // the peer may have left
+		_ = r.engine.acceptor.reject(r, nil) // the peer may have left
 		return verbs.Wrap(op, ErrShutdown)
 	}
 	r.engine.accepts.Add(1)
@@ -126,7 +126,7 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 		return verbs.Wrap(op, r.answered())
 	}
 	r.engine.rejects.Add(1)
-	return r.engine.door.turnAway(r, privateData)
+	return r.engine.acceptor.reject(r, privateData)
 }
 
 // decide claims the right to answer.

@@ -22,7 +22,7 @@ func (e *Engine) Stop() {
 	if again {
 		return
 	}
-	e.note(e.door.close())
+	e.note(e.acceptor.close())
 	for _, l := range e.loops {
 		if started {
 			_ = l.post("stop", l.drain, true) // one that has ended needs no telling
@@ -55,7 +55,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return e.Wait()
 	}
 	for _, l := range e.loops {
-		_ = l.post("cut", l.cut, true)
+		_ = l.post("cut", l.abortConns, true)
 	}
 	err := verbs.Wrap("shut down", context.Cause(ctx))
 	select {
@@ -101,7 +101,7 @@ func (l *Loop) drain() {
 	for c := range l.conns.all() {
 		switch {
 		case c.state < StateOpen:
-			c.leave(ErrShutdown)
+			c.beginClose(ErrShutdown)
 		case c.state == StateOpen:
 			_ = c.Close() // it is open
 		}
@@ -109,33 +109,33 @@ func (l *Loop) drain() {
 }
 
 // cut ends all connections of the loop without waiting for their peers. In each turn
-// up to leaveBudget of them take a step.
-func (l *Loop) cut() {
-	l.draining, l.cutting = true, true
+// up to closeBudget of them take a step.
+func (l *Loop) abortConns() {
+	l.draining, l.aborting = true, true
 	for c := range l.conns.all() {
-		c.later()
+		c.scheduleAdvance()
 	}
 }
 
-func (c *Conn) cut() {
-	c.leave(ErrShutdown)
+func (c *Conn) abortNow() {
+	c.beginClose(ErrShutdown)
 	switch {
 	case c.state < StateOpen:
-		c.abandon(ErrShutdown)
+		c.failOpen(ErrShutdown)
 		return
 	case c.state == StateClosing:
 		c.finish()
 	}
 	if c.state == StateParting {
-		c.bury()
+		c.destroy()
 	}
 }
 
 // end is the last thing a loop does.
 func (l *Loop) end() {
-	l.over = true
-	l.box.close()
-	l.box.run() // dials and accepts that came late get their answer
+	l.ended = true
+	l.mailbox.close()
+	l.mailbox.run() // dials and accepts that came late get their answer
 	if l.booted {
 		l.handler.OnShutdown(l)
 	}
@@ -146,11 +146,11 @@ func (l *Loop) end() {
 
 // release gives back what open made.
 func (l *Loop) release() (err error) {
-	for _, n := range l.nics {
+	for _, n := range l.devices {
 		err = first(err, n.close())
 	}
 	if l.index == 0 {
-		err = first(err, l.engine.door.channel.Close())
+		err = first(err, l.engine.acceptor.channel.Close())
 	}
 	if l.channel != nil {
 		err = first(err, l.channel.Close())
@@ -167,7 +167,7 @@ func (l *Loop) release() (err error) {
 // ended counts a loop out.
 func (e *Engine) ended(l *Loop) {
 	e.note(l.err)
-	if e.left.Add(-1) == 0 {
+	if e.running.Add(-1) == 0 {
 		close(e.done)
 	}
 }

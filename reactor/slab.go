@@ -60,7 +60,7 @@ func (s *slab) get() (*Buffer, error) {
 	c := s.current
 	if c == nil || c.free == nil {
 		var err error
-		if c, err = s.pick(); err != nil {
+		if c, err = s.pickChunk(); err != nil {
 			return nil, err
 		}
 	}
@@ -74,7 +74,7 @@ func (s *slab) get() (*Buffer, error) {
 // put takes a buffer back.
 func (s *slab) put(b *Buffer) {
 	c := b.chunk
-	b.use, b.owed = free, nil
+	b.use, b.refillFor = free, nil
 	b.next, c.free = c.free, b
 	c.used--
 	if c.pos < s.lowest {
@@ -84,7 +84,7 @@ func (s *slab) put(b *Buffer) {
 
 // pick chooses the chunk that get takes from: the first chunk with a free buffer, or
 // else a new chunk. Choosing the first lets the last chunks become unused.
-func (s *slab) pick() (*chunk, error) {
+func (s *slab) pickChunk() (*chunk, error) {
 	for s.lowest < len(s.chunks) && s.chunks[s.lowest].free == nil {
 		s.lowest++
 	}

@@ -96,10 +96,10 @@ func TestSlabWithoutMemory(t *testing.T) {
 func TestKeepWithoutMemory(t *testing.T) {
 	pd := &heap{}
 	l := &Loop{}
-	c := &Conn{loop: l, state: StateOpen, nic: &nic{loop: l, slab: slab{pd: pd, size: 10}}}
+	c := &Conn{loop: l, state: StateOpen, device: &loopDevice{loop: l, slab: slab{pd: pd, size: 10}}}
 	c.recvs = newRecvQueue(minChunk, 0)
 	for range minChunk {
-		b, err := c.nic.slab.get()
+		b, err := c.device.slab.get()
 		require.NoError(t, err)
 		c.recvs.stage(b)
 	}
@@ -107,11 +107,11 @@ func TestKeepWithoutMemory(t *testing.T) {
 	pd.refuse = errors.New("no memory")
 
 	b := c.recvs.complete(0)
-	b.use, l.shown = shown, b
+	b.use, l.current = shown, b
 	m := Message{conn: c, buffer: b}
 	require.Same(t, b, m.Keep())
 	require.Same(t, b, m.Keep())
-	l.shown = nil
+	l.current = nil
 	require.Nil(t, m.Keep(), "OnMessage has returned")
 	require.EqualValues(t, minChunk-1, c.recvs.head-c.recvs.tail)
 	require.NoError(t, b.Release())

@@ -28,7 +28,7 @@ func (s *slab) trim() (more bool, err error) {
 			c.touched, c.cold, c.scanned = false, nil, 0
 		case c.used == 0 && c.pos > 0:
 			s.cursor++
-			return true, s.vacate(c)
+			return true, s.freeChunk(c)
 		case c.cold != c.free || c.scanned > 0:
 			memory, ok := c.mr.(verbs.Discarder)
 			if !ok {
@@ -42,13 +42,13 @@ func (s *slab) trim() (more bool, err error) {
 		s.cursor++
 	}
 	s.cursor = 0
-	s.shorten()
+	s.dropFreedChunks()
 	return false, nil
 }
 
 // vacate closes the memory of an unused chunk. A buffer of it that somebody still
 // refers to after Release has no bytes.
-func (s *slab) vacate(c *chunk) error {
+func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
 		c.touched = true // so that another attempt is made in a later round
 		return err
@@ -65,7 +65,7 @@ func (s *slab) vacate(c *chunk) error {
 
 // shorten drops the chunks at the end whose memory was given back, and shrinks the
 // tables.
-func (s *slab) shorten() {
+func (s *slab) dropFreedChunks() {
 	last := len(s.chunks)
 	for last > 0 && s.chunks[last-1].mr == nil {
 		last--

@@ -277,9 +277,9 @@ func TestSlabDiscardIsRefused(t *testing.T) {
 func TestLoopTrims(t *testing.T) {
 	pd := &heap{}
 	l := &Loop{cfg: &Config{}}
-	n := &nic{loop: l, pd: pd, queues: make([]*completionQueue, 1)}
+	n := &loopDevice{loop: l, pd: pd, queues: make([]*completionQueue, 1)}
 	n.slab = slab{pd: pd, size: 100, grown: n.watchUse}
-	n.queues[0] = &completionQueue{nic: n}
+	n.queues[0] = &completionQueue{device: n}
 	release(t, taken(t, &n.slab, 1000))
 	require.Greater(t, pd.open, 1)
 	for l.clock.now = 0; pd.open > 1; l.clock.now += trimPause {

@@ -57,31 +57,31 @@ func (l *Loop) unwatch(s source) error {
 	return nil
 }
 
-// lookAround serves the descriptors that are ready: those that ended a sleep,
+// pollEpoll serves the descriptors that are ready: those that ended a sleep,
 // or what a look at epoll finds. A loop that does not sleep looks now and then
 // only, and again as long as there was something.
-func (l *Loop) lookAround() (work int) {
-	n := l.unseen
+func (l *Loop) pollEpoll() (work int) {
+	n := l.unhandled
 	if n == 0 {
-		if l.unlooked++; l.unlooked < l.lookEvery && l.clock.now-l.looked < lookInterval {
+		if l.sinceEpoll++; l.sinceEpoll < l.epollEvery && l.clock.now-l.lastEpoll < lookInterval {
 			return 0
 		}
-		n = l.look()
+		n = l.handleEvents()
 	}
-	l.unseen, l.unlooked, l.lookEvery, l.looked = 0, 0, l.pace(), l.clock.now
+	l.unhandled, l.sinceEpoll, l.epollEvery, l.lastEpoll = 0, 0, l.checkEpoll(), l.clock.now
 	for i := range n {
 		if ev, ok := l.poller.Event(i); ok {
 			work += l.sources[ev.Data].source.ready(ev.Ready)
 		}
 	}
 	if work > 0 {
-		l.lookEvery = 1
+		l.epollEvery = 1
 	}
 	return work
 }
 
 // pace is after how many turns a loop that does not sleep looks again.
-func (l *Loop) pace() int {
+func (l *Loop) checkEpoll() int {
 	if l.opening > 0 {
 		return min(l.cfg.EpollEvery, lookOpening)
 	}
@@ -89,7 +89,7 @@ func (l *Loop) pace() int {
 }
 
 // look asks epoll, without waiting.
-func (l *Loop) look() (n int) {
+func (l *Loop) handleEvents() (n int) {
 	n, err := l.poller.Wait(0)
 	l.note(err)
 	l.stats.Looks++

@@ -13,6 +13,6 @@ func TestPace(t *testing.T) {
 		{1024, 0, 1024}, {1024, 1, 16}, {1024, 3, 16}, {4, 0, 4}, {4, 1, 4},
 	} {
 		l := Loop{cfg: &Config{EpollEvery: c.every}, opening: c.opening}
-		require.Equal(t, c.want, l.pace(), "%+v", c)
+		require.Equal(t, c.want, l.checkEpoll(), "%+v", c)
 	}
 }

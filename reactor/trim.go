@@ -14,23 +14,23 @@ const (
 
 // watchUse sets the timer for trim, unless it is set. It is called when the nic opens
 // a queue or a chunk that trim can give back.
-func (n *nic) watchUse() {
-	if n.trimmer.pos == 0 {
-		n.trimmer.fire = n.trim
-		n.loop.setTimer(&n.trimmer, trimEvery)
+func (d *loopDevice) watchUse() {
+	if d.trimmer.pos == 0 {
+		d.trimmer.fire = d.trim
+		d.loop.setTimer(&d.trimmer, trimEvery)
 	}
 }
 
 // trim gives back unused memory, one step at a time, and then unused completion
 // queues. It sets its timer again for as long as the nic has buffers.
-func (n *nic) trim() {
-	more, err := n.slab.trim()
-	n.loop.note(err)
+func (d *loopDevice) trim() {
+	more, err := d.slab.trim()
+	d.loop.note(err)
 	if more {
-		n.loop.setTimer(&n.trimmer, trimPause)
+		d.loop.setTimer(&d.trimmer, trimPause)
 		return
 	}
-	if n.trimQueues() || n.slab.count > 0 {
-		n.watchUse()
+	if d.trimQueues() || d.slab.count > 0 {
+		d.watchUse()
 	}
 }
