@@ -74,8 +74,8 @@ func (c *Conn) arrived() bool {
 	return false
 }
 
-// completionsTaken reports whether a poll has found the completion queue empty since the peer
-// disconnected.
+// completionsTaken reports whether a poll has found the completion queue empty since the
+// peer disconnected.
 func (c *Conn) completionsTaken() bool {
 	if c.queue.empty != c.emptyAtDisconnect {
 		return true

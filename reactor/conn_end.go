@@ -36,8 +36,8 @@ func (e *ending) failed(err error, s verbs.Status) {
 	}
 }
 
-// completionError is the error of a completion. A full queue of receives is flushed when a
-// connection ends, all of them alike, so those share one.
+// completionError is the error of a completion. A full queue of receives is flushed when
+// a connection ends, all of them alike, so those share one.
 func (e *ending) completionError(wc *verbs.WC) error {
 	if wc.Status != verbs.StatusWRFlushErr {
 		return wc.Err()

@@ -13,7 +13,7 @@ import (
 )
 
 // The protocol of the local path. A message is one packet of a Unix socket of type
-// SOCK_SEQPACKET, in the layout of provider/soft/rendezvous_codec.go, which attackers
+// SOCK_SEQPACKET, in the layout of provider/soft/cm_unix_codec.go, which attackers
 // can read too.
 const (
 	localHeader  = 64

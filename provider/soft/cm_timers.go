@@ -41,8 +41,8 @@ func (i *id) lifetime() uint8 {
 	return packetLifetime
 }
 
-// ackTimeoutToSend returns the ACK timeout that a request proposes to the passive side, for
-// requests that this device acknowledges.
+// ackTimeoutToSend returns the ACK timeout that a request proposes to the passive side,
+// for requests that this device acknowledges.
 func (i *id) ackTimeoutToSend() uint8 {
 	if i.opts.ackTimeoutSet {
 		return i.opts.ackTimeout

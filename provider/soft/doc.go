@@ -15,18 +15,18 @@
 // all destinations of a shard; further datagrams are dropped and counted. Datagrams in
 // the socket of a process that ends are lost without being counted.
 //
-// On the wire path packets carry the transport of InfiniBand (RoCEv2): rcConn is
-// the reliable connection, udWire the datagrams. They get packets and the shard's
-// timers, and pass packets to a packetConn (wire_path.go). A requester numbers its
-// packets in a sequence that never wraps, and after a loss continues from an earlier
-// number (wire_request.go, wire_answer.go, wire_retry.go). The responder executes
-// requests in sequence, and keeps the results that the peer may ask for again
-// (wire_serve.go, wire_kept.go, wire_respond.go). A long READ is requested in pieces, so
-// that each response fits the socket. If both sides have agreed on flow control, they
-// count receive buffers (wire_credit.go); otherwise a receiver without a buffer sends an
-// RNR NAK. All connections to one peer share a congestion window, which answers grow and
+// On the wire path packets carry the transport of InfiniBand (RoCEv2): rcConn is the
+// reliable connection, udWire the datagrams. They get packets and the shard's timers,
+// and pass packets to a packetConn (packet_conn.go). A requester numbers its packets in
+// a sequence that never wraps, and after a loss continues from an earlier number
+// (rc_request.go, rc_completer.go, rc_retransmit.go). The responder executes requests in
+// sequence, and keeps the results that the peer may ask for again (rc_responder.go,
+// rc_resp_resources.go, rc_response.go). A long READ is requested in pieces, so that
+// each response fits the socket. If both sides have agreed on flow control, they count
+// receive buffers (rc_credits.go); otherwise a receiver without a buffer sends an RNR
+// NAK. All connections to one peer share a congestion window, which answers grow and
 // losses shrink. The losses of a connection shrink it by no more than the answers of
-// that connection have grown it (wire_peer.go). The device does not have DCQCN, path
+// that connection have grown it (congestion.go). The device does not have DCQCN, path
 // migration, memory windows, and SEND with invalidate.
 //
 // # Interoperation
@@ -154,7 +154,7 @@
 // same user and of root can be peers; see Config.AllowedUsers. The user of a listener is
 // the user of the process that called listen(2), even if the socket was then passed to a
 // process of another user. The addresses that a request names are compared with the name
-// of the client's socket (rendezvous_source.go).
+// of the client's socket (cm_unix_source.go).
 //
 // On the wire path the user of a peer is not known. So with PathAuto the system drops
 // all packets that processes of this host send to the UDP port (udp_far.go), and nothing

@@ -24,9 +24,9 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 		c.id.phase == phaseRequestSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
-// retryWithSmallerMTU sends another request with a smaller path MTU, if the peer has refused
-// the MTU of the request. It reports whether it did. The new MTU is the one in the
-// REJ, or else the next smaller one. The request has a new communication ID, because
+// retryWithSmallerMTU sends another request with a smaller path MTU, if the peer has
+// refused the MTU of the request. It reports whether it did. The new MTU is the one in
+// the REJ, or else the next smaller one. The request has a new communication ID, because
 // the peer keeps refusing the old one.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {

@@ -102,8 +102,8 @@ func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
 
-// openRequestPort opens the requestSocket if it is not open, and makes the channel watch it
-// for errors. If the socket can not be opened, requests are sent from the madPort's
+// openRequestPort opens the requestSocket if it is not open, and makes the channel watch
+// it for errors. If the socket can not be opened, requests are sent from the madPort's
 // socket, and a missing peer is noticed only by the timeout.
 func (p *madPort) openRequestPort(ch *channel) {
 	p.mux.mu.Lock()

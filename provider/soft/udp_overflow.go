@@ -21,9 +21,9 @@ const (
 	// receiveMemory bounds the memory of the buffers of these sockets, if all are full:
 	// 32 MiB. With the default net.core.rmem_max it is not reached.
 	receiveMemory = 32 << 20
-	// fullPollsBeforeCheck is after how many polls in a row with full batches the shard asks the
-	// socket whether it has dropped packets. Asking costs a system call, once for 128
-	// packets.
+	// fullPollsBeforeCheck is after how many polls in a row with full batches the shard
+	// asks the socket whether it has dropped packets. Asking costs a system call, once
+	// for 128 packets.
 	fullPollsBeforeCheck = 2
 )
 
