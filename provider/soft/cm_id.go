@@ -157,7 +157,7 @@ func (i *id) peerGone() {
 	}
 }
 
-// timedOut: what the present phase waits for did not come.
+// onAckTimeout: what the present phase waits for did not come.
 func (i *id) timedOut(time.Time) {
 	switch i.phase {
 	case phaseRequestSent:

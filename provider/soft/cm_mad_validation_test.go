@@ -129,7 +129,7 @@ func TestWireCMDataNeedsItsNumber(t *testing.T) {
 	say := func(num uint32) {
 		p := wire.Build(b, wire.WriteOnly, 0)
 		p.BTH().SetDestQP(passive.QP().Num())
-		p.BTH().SetPSN(number(link.base, link.expect+uint64(num)))
+		p.BTH().SetPSN(psnOf(link.peerBase, link.expected+uint64(num)))
 		link.q.shard.enter()
 		link.receive(p, &ipHeader{from: clientAddr, to: serverAddr})
 		link.q.shard.leave()

@@ -45,7 +45,7 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	if attr.Progress == verbs.ProgressAuto {
 		c.fd, err = newEventfd()
 	} else {
-		err = d.own(s)
+		err = d.claimShard(s)
 	}
 	if err != nil {
 		d.remove(objChannel)
@@ -145,7 +145,7 @@ func (c *compChannel) Close() error {
 	if c.fd >= 0 {
 		_ = unix.Close(c.fd)
 	} else {
-		c.dev.disown(c.shard)
+		c.dev.releaseShard(c.shard)
 	}
 	c.dev.remove(objChannel)
 	return nil

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	// firstFlight is how many packets may be under way to a peer that nothing is
-	// known of; leastFlight and mostFlight are what losses and answers can make
+	// initialWindow is how many packets may be under way to a peer that nothing is
+	// known of; minWindow and maxWindow are what losses and answers can make
 	// of that.
-	firstFlight = 32
-	leastFlight = 4
-	mostFlight  = 1024
+	initialWindow = 32
+	minWindow     = 4
+	maxWindow     = 1024
 )
 
 // A congestion is a host to which queue pairs of a shard are connected. It has the
@@ -37,17 +37,17 @@ const (
 type congestion struct {
 	addr       netip.Addr
 	users      int
-	window     uint64 // packets that may be in flight, from leastFlight to mostFlight
+	window     uint64 // packets that may be in flight, from minWindow to maxWindow
 	sharedPart int64  // packets: window less the sum of the connections' parts
 	inFlight   uint64 // packets of all connections in flight
 	waiting    []*rcConn
 }
 
 // peer is the one of an address, for one more user.
-func (s *qpDemux) congestionOf(addr netip.Addr) *congestion {
+func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	p := s.congestions[addr]
 	if p == nil {
-		p = &congestion{addr: addr, window: firstFlight, sharedPart: firstFlight}
+		p = &congestion{addr: addr, window: initialWindow, sharedPart: initialWindow}
 		if s.congestions == nil {
 			s.congestions = make(map[netip.Addr]*congestion)
 		}
@@ -57,22 +57,22 @@ func (s *qpDemux) congestionOf(addr netip.Addr) *congestion {
 	return p
 }
 
-func (s *qpDemux) forget(p *congestion) {
+func (s *qpDemux) releaseCongestion(p *congestion) {
 	if p.users--; p.users == 0 {
 		delete(s.congestions, p.addr)
 	}
 }
 
 // room reports whether n more packets may be under way.
-func (g *congestion) room(n uint64) bool { return g.inFlight+n <= g.window }
+func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 
 // full reports whether n more packets are all that may be.
-func (g *congestion) full(n uint64) bool { return !g.room(n + 1) }
+func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
 // resume lets a connection go on that waits for room, the one that has waited
 // for longest. When it has sent what it wants, it calls this in its turn.
 func (g *congestion) resume() {
-	if len(g.waiting) == 0 || !g.room(1) {
+	if len(g.waiting) == 0 || !g.allows(1) {
 		return
 	}
 	l := g.waiting[0]
@@ -98,7 +98,7 @@ type connCongestion struct {
 	// recoveryEnd is how many packets have to be answered before another loss counts.
 	// Losses of packets that were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
-	// ownWindow is how many packets of this connection may be in flight, from leastFlight
+	// ownWindow is how many packets of this connection may be in flight, from minWindow
 	// to window. Its own losses reduce it, even if they do not reduce the peer's window.
 	ownWindow      uint64
 	ownSinceGrowth uint64 // packets answered since ownWindow last grew
@@ -106,16 +106,16 @@ type connCongestion struct {
 
 // join adds the connection to those of a peer.
 func (f *connCongestion) join(p *congestion) {
-	f.shared, f.ownWindow, f.ssthresh = p, window, mostFlight
+	f.shared, f.ownWindow, f.ssthresh = p, maxConnWindow, maxWindow
 }
 
 // leave adds the part of the connection to the common part. If the part is negative, the
-// window grows by as much first, up to mostFlight: connections that lose packets and
+// window grows by as much first, up to maxWindow: connections that lose packets and
 // close, again and again, must not use up the common part.
 func (f *connCongestion) leave() {
 	p := f.shared
 	if f.part < 0 {
-		back := min(uint64(-f.part), mostFlight-min(p.window, mostFlight))
+		back := min(uint64(-f.part), maxWindow-min(p.window, maxWindow))
 		p.window += back
 		f.part += int64(back)
 	}
@@ -129,7 +129,7 @@ func (f *connCongestion) leave() {
 func (f *connCongestion) grow(n uint64) {
 	p := f.shared
 	f.answered += n
-	if f.ownWindow < window {
+	if f.ownWindow < maxConnWindow {
 		if f.ownSinceGrowth += n; f.ownSinceGrowth >= f.ownWindow {
 			f.ownWindow, f.ownSinceGrowth = f.ownWindow+1, 0
 		}
@@ -144,7 +144,7 @@ func (f *connCongestion) grow(n uint64) {
 		}
 		f.sinceGrowth, more = 0, 1
 	}
-	more = min(more, mostFlight-min(p.window, mostFlight))
+	more = min(more, maxWindow-min(p.window, maxWindow))
 	p.window += more
 	f.part += int64(more)
 }
@@ -158,7 +158,7 @@ func (f *connCongestion) shrink(flight uint64) {
 		return
 	}
 	f.recoveryEnd = f.answered + flight
-	f.ownWindow, f.ownSinceGrowth, f.sinceGrowth = max(leastFlight, min(f.ownWindow, flight)/2), 0, 0
+	f.ownWindow, f.ownSinceGrowth, f.sinceGrowth = max(minWindow, min(f.ownWindow, flight)/2), 0, 0
 	p := f.shared
 	used := min(p.window, p.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
@@ -169,24 +169,24 @@ func (f *connCongestion) shrink(flight uint64) {
 	// common part, rounded up. A negative part has used up as much of that share.
 	users := int64(p.users)
 	claim := max(0, f.part+(max(0, p.sharedPart)+users-1)/users)
-	// The third bound keeps the window at leastFlight or above.
-	spare := p.window - min(p.window, leastFlight)
+	// The third bound keeps the window at minWindow or above.
+	spare := p.window - min(p.window, minWindow)
 	less := min(lost, uint64(claim), spare)
 	f.part -= int64(less)
 	p.window -= less
 	// The window has this size after all connections have lost packets (RFC 5681, 3.1).
-	f.ssthresh = max(leastFlight, used/2)
+	f.ssthresh = max(minWindow, used/2)
 }
 
 // open reports whether n more packets may be sent. A connection may always have an
 // equal share of the window in flight, and at least one packet, so that a connection
 // with late answers does not delay the others for long.
-func (c *rcConn) open(n uint64) bool {
-	if c.seq-c.q.responded+n > window || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
+func (c *rcConn) windowAllows(n uint64) bool {
+	if c.seq-c.q.responded+n > maxConnWindow || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
 		return false
 	}
 	p := c.shared
-	if p.room(n) || p.inFlight == 0 || c.inFlight+n <= max(1, p.window/uint64(p.users)) {
+	if p.allows(n) || p.inFlight == 0 || c.inFlight+n <= max(1, p.window/uint64(p.users)) {
 		return true
 	}
 	if !c.waiting {
@@ -200,12 +200,12 @@ func (c *rcConn) open(n uint64) bool {
 // although its message goes on: in time, that the window can move.
 func (c *rcConn) wantsAck(n uint64) bool {
 	most := min(c.shared.window, c.ownWindow)
-	return c.probedInFlight > 0 || c.sinceAckRequest >= min(ackEveryPackets, max(1, int(most/4))) || c.shared.full(n) || c.inFlight+n >= c.ownWindow
+	return c.probedInFlight > 0 || c.sinceAckRequest >= min(ackEveryPackets, max(1, int(most/4))) || c.shared.fillsWindow(n) || c.inFlight+n >= c.ownWindow
 }
 
 // account follows the place in the sequence. What waits for a receive buffer is
 // not under way.
-func (c *rcConn) countInFlight() {
+func (c *rcConn) updateInFlight() {
 	flight := c.seq - c.q.responded
 	if c.q.waitingRNR {
 		flight = 0

@@ -14,15 +14,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newPeer returns a peer without connections.
-func newPeer() *congestion {
-	p := (&qpDemux{}).congestionOf(scriptAddr)
+// newTestCongestion returns a peer without connections.
+func newTestCongestion() *congestion {
+	p := (&qpDemux{}).acquireCongestion(scriptAddr)
 	p.users = 0
 	return p
 }
 
-// newFlight returns the flight of another connection to the peer.
-func newFlight(p *congestion) *connCongestion {
+// newTestConn returns the flight of another connection to the peer.
+func newTestConn(p *congestion) *connCongestion {
 	f := &connCongestion{}
 	p.users++
 	f.join(p)
@@ -36,65 +36,65 @@ func (f *connCongestion) send(n uint64) {
 }
 
 // answer is that n packets which were under way are answered.
-func (f *connCongestion) answer(n uint64) {
+func (f *connCongestion) ack(n uint64) {
 	f.inFlight -= n
 	f.shared.inFlight -= n
 	f.grow(n)
 }
 
 // trip fills the window, and then answers all packets of the connection.
-func (f *connCongestion) trip() {
+func (f *connCongestion) roundTrip() {
 	f.send(f.shared.window - f.shared.inFlight)
-	f.answer(f.inFlight)
+	f.ack(f.inFlight)
 }
 
 // lose counts the loss of one of the packets in flight.
 func (f *connCongestion) lose() { f.shrink(f.inFlight) }
 
-func TestWirePeerGrowsAndShrinks(t *testing.T) {
-	p := newPeer()
-	f := newFlight(p)
-	require.EqualValues(t, firstFlight, p.window)
+func TestCongestionGrowsAndShrinks(t *testing.T) {
+	p := newTestCongestion()
+	f := newTestConn(p)
+	require.EqualValues(t, initialWindow, p.window)
 
 	f.send(4)
-	f.answer(4)
-	require.EqualValues(t, firstFlight, p.window, "nothing is known of more than was tried")
+	f.ack(4)
+	require.EqualValues(t, initialWindow, p.window, "nothing is known of more than was tried")
 
-	f.trip()
-	require.EqualValues(t, 2*firstFlight, p.window, "twice as much in a round trip")
+	f.roundTrip()
+	require.EqualValues(t, 2*initialWindow, p.window, "twice as much in a round trip")
 
 	f.send(p.window)
 	f.lose()
 	f.lose()
-	require.EqualValues(t, firstFlight, p.window, "half, for one loss")
-	require.EqualValues(t, firstFlight, f.ownWindow)
-	f.answer(2 * firstFlight)
+	require.EqualValues(t, initialWindow, p.window, "half, for one loss")
+	require.EqualValues(t, initialWindow, f.ownWindow)
+	f.ack(2 * initialWindow)
 	was := p.window
 	for range 3 {
-		f.trip()
+		f.roundTrip()
 	}
 	require.EqualValues(t, was+3, p.window, "one more in a round trip")
-	require.Greater(t, f.ownWindow, uint64(firstFlight))
+	require.Greater(t, f.ownWindow, uint64(initialWindow))
 
 	for range 20 {
 		f.send(p.window)
 		f.lose()
-		f.answer(f.inFlight)
+		f.ack(f.inFlight)
 	}
-	f.shrink(leastFlight)
-	require.EqualValues(t, leastFlight, p.window)
-	require.EqualValues(t, leastFlight, f.ownWindow)
-	f.ssthresh = 2 * mostFlight
+	f.shrink(minWindow)
+	require.EqualValues(t, minWindow, p.window)
+	require.EqualValues(t, minWindow, f.ownWindow)
+	f.ssthresh = 2 * maxWindow
 	for range 20 {
-		f.trip()
+		f.roundTrip()
 	}
-	require.EqualValues(t, mostFlight, p.window)
+	require.EqualValues(t, maxWindow, p.window)
 }
 
 // A flight that is small because the window was not used is what gets halved.
-func TestWirePeerShrinksWhatWasUsed(t *testing.T) {
-	p := &congestion{window: mostFlight, sharedPart: mostFlight}
-	f := newFlight(p)
+func TestCongestionShrinksUsedWindow(t *testing.T) {
+	p := &congestion{window: maxWindow, sharedPart: maxWindow}
+	f := newTestConn(p)
 	f.send(40)
 	f.lose()
 	require.EqualValues(t, 20, p.window)
@@ -102,11 +102,11 @@ func TestWirePeerShrinksWhatWasUsed(t *testing.T) {
 
 // When all connections lose packets, the window is halved. The losses of one
 // connection do not reduce the part of another.
-func TestWirePeerLossesAreTheirOwners(t *testing.T) {
-	p := newPeer()
-	honest, liar := newFlight(p), newFlight(p)
+func TestCongestionLossesOfOneConn(t *testing.T) {
+	p := newTestCongestion()
+	honest, liar := newTestConn(p), newTestConn(p)
 	for p.window < 200 {
-		honest.trip()
+		honest.roundTrip()
 	}
 	earned := honest.part
 	for range 1000 {
@@ -114,18 +114,18 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 		honest.send(half)
 		liar.send(min(liar.ownWindow, p.window-half))
 		liar.lose()
-		liar.answer(liar.inFlight)
-		honest.answer(half)
+		liar.ack(liar.inFlight)
+		honest.ack(half)
 		require.GreaterOrEqual(t, honest.part, earned)
-		require.GreaterOrEqual(t, int64(p.window), honest.part+firstFlight/2)
+		require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 		earned = honest.part
 	}
 	require.Greater(t, p.window, uint64(200))
-	require.EqualValues(t, window, honest.ownWindow)
-	require.Less(t, liar.ownWindow, uint64(2*leastFlight))
+	require.EqualValues(t, maxConnWindow, honest.ownWindow)
+	require.Less(t, liar.ownWindow, uint64(2*minWindow))
 
 	// Here both connections lose the packets that they have in flight.
-	was, flights := p.window, []*connCongestion{honest, newFlight(p)}
+	was, flights := p.window, []*connCongestion{honest, newTestConn(p)}
 	for _, f := range flights {
 		f.part, p.sharedPart = int64(p.window/2), 0
 		f.send(p.window / 2)
@@ -139,63 +139,63 @@ func TestWirePeerLossesAreTheirOwners(t *testing.T) {
 
 // The losses that a connection fakes reduce the window by its share at most, however
 // often it fakes them or connects again. The other connections stay in slow start.
-func TestWirePeerFakedLosses(t *testing.T) {
-	p := newPeer()
-	honest, liar := newFlight(p), newFlight(p)
+func TestCongestionFakedLosses(t *testing.T) {
+	p := newTestCongestion()
+	honest, liar := newTestConn(p), newTestConn(p)
 	for range 100 {
 		liar.send(1)
 		liar.lose()
-		liar.answer(1)
+		liar.ack(1)
 	}
-	require.EqualValues(t, firstFlight/2, p.window, "its share of the common part")
+	require.EqualValues(t, initialWindow/2, p.window, "its share of the common part")
 	was := p.window
-	honest.trip()
+	honest.roundTrip()
 	require.Equal(t, 2*was, p.window, "twice as much in a round trip")
-	liar.trip()
+	liar.roundTrip()
 	require.Equal(t, 2*was+1, p.window, "its own connection has left slow start")
 	for range 100 {
 		liar.leave()
 		p.users--
-		liar = newFlight(p)
+		liar = newTestConn(p)
 		liar.send(1)
 		liar.lose()
-		liar.answer(1)
+		liar.ack(1)
 	}
-	require.GreaterOrEqual(t, int64(p.window), honest.part+firstFlight/2)
+	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
 // After any sequence of events the window is the sum of the parts of the connections
 // and the common part.
-func TestWirePeerParts(t *testing.T) {
+func TestCongestionParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	p := newPeer()
-	flights := []*connCongestion{newFlight(p), newFlight(p), newFlight(p)}
+	p := newTestCongestion()
+	flights := []*connCongestion{newTestConn(p), newTestConn(p), newTestConn(p)}
 	for range 100_000 {
 		f := flights[rng.IntN(len(flights))]
 		switch rng.IntN(9) {
 		case 0, 1, 2:
 			f.send(rng.Uint64N(64))
 		case 3, 4, 5:
-			f.answer(rng.Uint64N(f.inFlight + 1))
+			f.ack(rng.Uint64N(f.inFlight + 1))
 		case 6:
 			f.lose()
 		case 7:
-			f.answer(f.inFlight)
+			f.ack(f.inFlight)
 			f.leave()
 			p.users--
-			*f = *newFlight(p)
+			*f = *newTestConn(p)
 		default:
 			f.shrink(rng.Uint64N(200))
 		}
 		sum := p.sharedPart
 		for _, f := range flights {
 			sum += f.part
-			require.LessOrEqual(t, f.ownWindow, uint64(window))
-			require.GreaterOrEqual(t, f.ownWindow, uint64(leastFlight))
+			require.LessOrEqual(t, f.ownWindow, uint64(maxConnWindow))
+			require.GreaterOrEqual(t, f.ownWindow, uint64(minWindow))
 		}
 		require.EqualValues(t, p.window, sum)
-		require.GreaterOrEqual(t, p.window, uint64(leastFlight))
-		require.LessOrEqual(t, p.window, uint64(mostFlight))
+		require.GreaterOrEqual(t, p.window, uint64(minWindow))
+		require.LessOrEqual(t, p.window, uint64(maxWindow))
 	}
 }
 
@@ -228,7 +228,7 @@ func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
 	peer := p.l.shared
 	other := &rcConn{q: p.l.q, demux: p.l.demux, to: p.l.to}
-	other.shared = p.l.demux.congestionOf(scriptAddr)
+	other.shared = p.l.demux.acquireCongestion(scriptAddr)
 	require.Same(t, peer, other.shared)
 	require.Equal(t, 2, peer.users)
 
@@ -245,7 +245,7 @@ func TestWireSharedWindow(t *testing.T) {
 
 	other.leaveCongestion()
 	require.False(t, p.l.waiting)
-	p.l.demux.work()
+	p.l.demux.sendDue()
 	p.wantRequest("there is room now", wire.SendMiddle, 4)
 	p.wantRequest("", wire.SendLast, 5)
 
@@ -255,7 +255,7 @@ func TestWireSharedWindow(t *testing.T) {
 	p.l.leaveCongestion()
 	require.Zero(t, peer.inFlight)
 	require.Empty(t, peer.waiting)
-	p.l.demux.forget(other.shared)
+	p.l.demux.releaseCongestion(other.shared)
 	require.Same(t, peer, p.l.demux.congestions[scriptAddr])
 	require.Equal(t, 1, peer.users)
 }
@@ -281,7 +281,7 @@ func TestWireStreamOverANarrowNetwork(t *testing.T) {
 				SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 		}
 		s.settle()
-		require.Len(t, a.taken(), messages)
+		require.Len(t, a.drainCQ(), messages)
 		lost := float64(s.net.Stats.Dropped) / float64(s.net.Stats.Sent)
 		require.Positive(t, lost, "%v: it tries how much there is room for", op)
 		require.Less(t, lost, 0.05, "%v: and keeps to that", op)

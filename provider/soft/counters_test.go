@@ -157,7 +157,7 @@ func TestCountersOfANetwork(t *testing.T) {
 		s.net.Config = netsim.Config{}
 		write()
 		s.settle()
-		require.Len(t, a.taken(), 2)
+		require.Len(t, a.drainCQ(), 2)
 		require.Equal(t, step.want, countsOf(t, s.dev), step.why)
 	}
 }
@@ -185,19 +185,19 @@ func TestCountersOfTheLocalPath(t *testing.T) {
 }
 
 // A taker is a queue pair that takes all that it gets.
-type taker struct{ got int }
+type countingQP struct{ got int }
 
-func (e *taker) receive(wire.Packet, *ipHeader) { e.got++ }
-func (e *taker) work() bool                     { return true }
+func (e *countingQP) receive(wire.Packet, *ipHeader) { e.got++ }
+func (e *countingQP) sendDue() bool                  { return true }
 
 // A counterRig is a shard with a socket, and a stranger who sends to it.
 type counterRig struct {
 	*udpRig
 	dev   *device
 	shard *shard
-	way   route // keeps the socket
+	route route // keeps the socket
 	qpn   uint32
-	end   taker
+	end   countingQP
 }
 
 func newCounterRig(t *testing.T) *counterRig {
@@ -207,8 +207,8 @@ func newCounterRig(t *testing.T) *counterRig {
 	c.shard, err = c.dev.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
 	home := netip.MustParseAddr("127.9.0.3")
-	c.way = route{local: home, remote: home}
-	require.NoError(t, c.shard.udp.open(&c.way))
+	c.route = route{local: home, remote: home}
+	require.NoError(t, c.shard.udp.open(&c.route))
 	c.qpn = c.dev.cfg.numberFor(c.shard.udp.slot, 0x1000)
 	c.shard.wire.attach(c.qpn, &c.end)
 	c.to.set(c.to.local, destHeader{remote: home})
@@ -225,15 +225,15 @@ func (c *counterRig) packet(qpn uint32) []byte {
 }
 
 // throw sends datagrams to the shard.
-func (c *counterRig) throw(datagrams ...[]byte) {
-	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.way.local.As4()}
+func (c *counterRig) sendRaw(datagrams ...[]byte) {
+	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.route.local.As4()}
 	for _, b := range datagrams {
 		require.NoError(c.t, unix.Sendto(c.send.shared.fd, b, 0, &to))
 	}
 }
 
 // settle takes what was thrown, until so many datagrams are counted.
-func (c *counterRig) settle(datagrams uint64) counted {
+func (c *counterRig) waitCounted(datagrams uint64) counted {
 	for range pollLimit {
 		c.shard.udp.drain()
 		got, sum := countsOf(c.t, c.dev), uint64(0)
@@ -259,12 +259,12 @@ func TestCountersOfASocket(t *testing.T) {
 	resealed, err := wire.Decode(strange)
 	require.NoError(t, err)
 	c.to.flow.Seal(resealed, 0)
-	c.throw(good, damaged, good, damaged, nobodys, strange, good, unknown)
+	c.sendRaw(good, damaged, good, damaged, nobodys, strange, good, unknown)
 	require.Equal(t, counted{
 		"rcvd_pkts": 3, "rx_icrc_encapsulated": 2, "rcvd_no_qp_err": 2, "rcvd_malformed_err": 1,
-	}, c.settle(8))
+	}, c.waitCounted(8))
 	require.Equal(t, 3, c.end.got)
-	c.shard.udp.close(&c.way)
+	c.shard.udp.close(&c.route)
 }
 
 // What the system drops, because nobody comes to fetch it, is counted by the
@@ -273,14 +273,14 @@ func TestCountersOfASocket(t *testing.T) {
 func TestCountersOutliveWhatTheyCount(t *testing.T) {
 	const sent = 1000
 	c := newCounterRig(t)
-	require.NoError(t, unix.SetsockoptInt(c.way.socket.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0))
+	require.NoError(t, unix.SetsockoptInt(c.route.socket.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0))
 	for range sent {
-		c.throw(c.packet(c.qpn))
+		c.sendRaw(c.packet(c.qpn))
 	}
-	got := c.settle(sent)
+	got := c.waitCounted(sent)
 	require.Positive(t, got["rcvd_overrun_err"])
 	require.EqualValues(t, sent, got["rcvd_overrun_err"]+got["rcvd_pkts"])
-	c.shard.udp.close(&c.way)
+	c.shard.udp.close(&c.route)
 	require.Equal(t, got, countsOf(t, c.dev))
 	require.NoError(t, c.dev.close())
 	require.Equal(t, got, countsOf(t, c.dev))

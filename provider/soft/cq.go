@@ -96,7 +96,7 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	}
 	c.shard, c.depth, c.room = shard, attr.Depth, attr.Depth
 	c.failTimer.init(shard, c.failQPs)
-	c.resize(min(ceilPow2(attr.Depth), firstCQEs))
+	c.resize(min(ceilPow2(attr.Depth), initialCQEs))
 	if c.chn != nil {
 		if err := c.chn.attach(c); err != nil {
 			d.remove(objCQ)
@@ -113,10 +113,10 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// firstCQEs is how many completions a queue has room for before it grows. The depth
+// initialCQEs is how many completions a queue has room for before it grows. The depth
 // is for all that can ever be outstanding, and is hardly needed: who polls as they
 // come gets most completions without the ring.
-const firstCQEs = 64
+const initialCQEs = 64
 
 // resize moves what is queued to a ring of size completions, a power of two.
 func (c *cq) resize(size int) {

@@ -81,9 +81,9 @@ func TestPollKeepsTheOrder(t *testing.T) {
 // A queue takes as many completions as it is deep, in order, although it begins
 // with room for few.
 func TestCQGrowsToItsDepth(t *testing.T) {
-	const depth = 3*firstCQEs + 1
+	const depth = 3*initialCQEs + 1
 	c := &cq{depth: depth, room: depth}
-	c.resize(firstCQEs)
+	c.resize(initialCQEs)
 	pushed, polled, from := uint64(0), uint64(0), cqSpace{}
 	push := func(n int) {
 		for range n {
@@ -92,7 +92,7 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 			pushed++
 		}
 	}
-	push(firstCQEs - 1)
+	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
 	for _, room := range []int{5, depth} { // the first leaves the ring turned
 		for _, wc := range wcs[:c.drain(wcs[:room])] {

@@ -223,7 +223,7 @@ func (d *device) remove(kind objectKind) {
 
 // own gives a shard in manual progress to the channel that asks first: two
 // owners would race.
-func (d *device) own(s *shard) error {
+func (d *device) claimShard(s *shard) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.owned {
@@ -233,7 +233,7 @@ func (d *device) own(s *shard) error {
 	return nil
 }
 
-func (d *device) disown(s *shard) {
+func (d *device) releaseShard(s *shard) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.owned = false
@@ -296,9 +296,9 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// passShards returns when every shard in automatic progress has ended what it was
+// waitForShards returns when every shard in automatic progress has ended what it was
 // doing. One in manual progress belongs to a goroutine, whose own affair it is.
-func (d *device) passShards() {
+func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))
 	d.mu.Unlock()

@@ -26,7 +26,7 @@ type gidTable struct {
 func (t *gidTable) all() ([]verbs.GID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	err := t.ask()
+	err := t.refresh()
 	return slices.Clone(t.gids), err
 }
 
@@ -39,7 +39,7 @@ func (t *gidTable) index(of netip.Addr) (int, error) {
 	if i := slices.Index(t.gids, gid); i >= 0 {
 		return i, nil
 	}
-	err := t.ask()
+	err := t.refresh()
 	return max(0, slices.Index(t.gids, gid)), err
 }
 
@@ -48,7 +48,7 @@ func (t *gidTable) at(index int) (netip.Addr, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if index >= len(t.gids) {
-		if err := t.ask(); err != nil {
+		if err := t.refresh(); err != nil {
 			return netip.Addr{}, err
 		}
 	}
@@ -59,7 +59,7 @@ func (t *gidTable) at(index int) (netip.Addr, error) {
 }
 
 // ask is for the holder of the lock.
-func (t *gidTable) ask() error {
+func (t *gidTable) refresh() error {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {
 		return err

@@ -47,7 +47,7 @@ var errNilAttr = &verbs.ParamError{Field: "attributes", Reason: "missing"}
 
 // own checks that an object handed in by a caller belongs to this domain's
 // device.
-func (p *pd) own(dev *device) error {
+func (p *pd) checkDevice(dev *device) error {
 	if p.closed.Load() {
 		return verbs.ErrClosed
 	}
@@ -67,8 +67,8 @@ type mr struct {
 	mapped []byte // what is ours to unmap: buf, or more where pages are huge
 	huge   bool   // mapped consists of huge pages
 
-	dead   atomic.Bool
-	inside atomic.Int32 // remote operations that touch buf at this moment
+	closed atomic.Bool
+	inUse  atomic.Int32 // remote operations that touch buf at this moment
 }
 
 func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
@@ -143,17 +143,17 @@ func (m *mr) RKey() uint32         { return m.key }
 func (m *mr) Access() verbs.Access { return m.access }
 
 func (m *mr) Close() error {
-	if m.dead.Swap(true) {
+	if m.closed.Swap(true) {
 		return nil
 	}
 	m.pd.dev.mrs.remove(m)
 	// A remote operation that found the region before it was removed may still
 	// be copying; it is done within one fragment's copy.
-	for m.inside.Load() > 0 {
+	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
 	// So may a shard that copies to or from a posted buffer.
-	m.pd.dev.passShards()
+	m.pd.dev.waitForShards()
 	m.pd.users.Add(-1)
 	if m.mapped == nil {
 		return nil
@@ -168,7 +168,7 @@ func (m *mr) Discard(offset, length int) error {
 	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
 		return verbs.Wrap(op, &verbs.ParamError{Field: "offset", Value: int64(offset), Limit: int64(len(m.buf) - length), Reason: "out of range"})
 	}
-	if m.dead.Load() {
+	if m.closed.Load() {
 		return verbs.Wrap(op, verbs.ErrClosed)
 	}
 	if m.mapped == nil || m.huge {
@@ -194,7 +194,7 @@ func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 }
 
 // local finds the memory of an SGE of this domain that allows access.
-func (p *pd) local(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
+func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	m := p.dev.mrs.find(sge.LKey)
 	if m == nil || m.pd != p || m.access&access != access {
 		return nil, false
@@ -204,10 +204,10 @@ func (p *pd) local(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 
 // piece is the memory of sges from offset on, as far as it lies in one region;
 // false when there is none that allows access.
-func (p *pd) piece(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
+func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
 		if offset < sges[i].Length {
-			buf, ok := p.local(&sges[i], access)
+			buf, ok := p.sgeMemory(&sges[i], access)
 			if !ok {
 				return nil, false
 			}
@@ -222,7 +222,7 @@ func (p *pd) piece(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte
 // having copied a part, when some of it is not accessible.
 func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	for len(data) > 0 {
-		to, ok := p.piece(sges, offset, verbs.AccessLocalWrite)
+		to, ok := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
 		if !ok {
 			return false
 		}
@@ -236,7 +236,7 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 // scatter does.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	for len(dst) > 0 {
-		from, ok := p.piece(sges, offset, 0)
+		from, ok := p.sgeBytesFrom(sges, offset, 0)
 		if !ok {
 			return false
 		}
@@ -246,10 +246,10 @@ func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	return true
 }
 
-// enterRemote finds the memory that a peer's request names and keeps it from
+// acquireRemote finds the memory that a peer's request names and keeps it from
 // being unmapped until leave. It returns nil when key, bounds or rights do not
 // hold.
-func (p *pd) enterRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
+func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
 	m := p.dev.mrs.find(key)
 	if m == nil || m.pd != p || m.access&access != access {
 		return nil, nil
@@ -258,13 +258,13 @@ func (p *pd) enterRemote(key uint32, addr uint64, length uint32, access verbs.Ac
 	if !ok {
 		return nil, nil
 	}
-	m.inside.Add(1)
-	if m.dead.Load() {
-		m.inside.Add(-1)
+	m.inUse.Add(1)
+	if m.closed.Load() {
+		m.inUse.Add(-1)
 		return nil, nil
 	}
 	return m, buf
 }
 
-// leave ends what enterRemote began.
-func (m *mr) leave() { m.inside.Add(-1) }
+// leave ends what acquireRemote began.
+func (m *mr) release() { m.inUse.Add(-1) }

@@ -12,9 +12,9 @@ import (
 const (
 	// maxMR is how many regions a device can have.
 	maxMR = 1<<20 - 1
-	// leastSlots is the size of the smallest table. The number is arbitrary: it takes 1
+	// minTableSlots is the size of the smallest table. The number is arbitrary: it takes 1
 	// KiB on a 64-bit processor.
-	leastSlots = 128
+	minTableSlots = 128
 )
 
 // An mrTable finds a region by its key, a random number of 32 bits. Lookups take no
@@ -79,7 +79,7 @@ func (t *mrTable) makeRoom() {
 	if old != nil && 2*(t.used+1) <= len(*old) {
 		return
 	}
-	slots := make(mrSlots, max(leastSlots, ceilPow2(4*(t.regions+1))))
+	slots := make(mrSlots, max(minTableSlots, ceilPow2(4*(t.regions+1))))
 	if old != nil {
 		for i := range *old {
 			if m := (*old)[i].Load(); m != nil && m != &t.removed {

@@ -71,17 +71,17 @@ type wireQP interface {
 	// during the call.
 	receive(p wire.Packet, from *ipHeader)
 	// work sends what became due, and reports whether all of it is out.
-	work() (done bool)
+	sendDue() (done bool)
 }
 
 // nearest is the sequence with the number v that is closest to the sequence
 // near, where base is the number of sequence 0. It returns false for one before
 // that. Sequences count packets from the beginning of the connection and never
 // wrap; numbers have 24 bits and do (IBTA vol. 1, 9.7.1).
-func nearest(v, base psn.Value, near uint64) (uint64, bool) {
-	seq := int64(near) + int64(v.Sub(number(base, near)))
+func nearestSeq(v, base psn.Value, near uint64) (uint64, bool) {
+	seq := int64(near) + int64(v.Sub(psnOf(base, near)))
 	return uint64(seq), seq >= 0
 }
 
 // number is the packet sequence number of a sequence.
-func number(base psn.Value, seq uint64) psn.Value { return base.Add(int(seq)) }
+func psnOf(base psn.Value, seq uint64) psn.Value { return base.Add(int(seq)) }

@@ -18,9 +18,9 @@ type path interface {
 	takeAcks() bool
 	// offer is told that receive buffers were posted, for which a peer may wait.
 	receivesPosted()
-	// requestsWait reports whether packets or ring slots from the peer have arrived that
+	// requestsPending reports whether packets or ring slots from the peer have arrived that
 	// were not processed yet.
-	requestsWait() bool
+	requestsPending() bool
 	// abort answers the unfinished request, whose remaining fragments did not come, with
 	// an error. It calls requestFailed when that answer was sent.
 	abort(a outcome)

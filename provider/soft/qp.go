@@ -54,11 +54,11 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	if attr.Type != verbs.QPTypeRC && attr.Type != verbs.QPTypeUD {
 		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Reason: "neither RC nor UD"}
 	}
-	sendCQ, err := p.ownCQ(attr.SendCQ)
+	sendCQ, err := p.checkCQ(attr.SendCQ)
 	if err != nil {
 		return nil, err
 	}
-	recvCQ, err := p.ownCQ(attr.RecvCQ)
+	recvCQ, err := p.checkCQ(attr.RecvCQ)
 	if err != nil {
 		return nil, err
 	}
@@ -79,18 +79,18 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	q.rnrTimer.init(q.shard, q.onRNRTimer)
 	q.responseTimer.init(q.shard, q.onResponseTimer)
 	q.partial.timer.init(q.shard, q.onPartialTimer)
-	if err := q.takeNumber(); err != nil {
+	if err := q.assignNumber(); err != nil {
 		return nil, err
 	}
-	if err := q.join(); err != nil {
+	if err := q.attachToShard(); err != nil {
 		q.dev.unregister(q)
 		return nil, err
 	}
 	return q, nil
 }
 
-// takeNumber registers the queue pair. The path of a UD one has a say in it.
-func (q *qp) takeNumber() error {
+// assignNumber registers the queue pair. The path of a UD one has a say in it.
+func (q *qp) assignNumber() error {
 	if q.typ == verbs.QPTypeRC {
 		return q.dev.register(q, func(uint32) error { return nil })
 	}
@@ -101,7 +101,7 @@ func (q *qp) takeNumber() error {
 
 // join makes the queue pair a part of its shard, and keeps what it is made of
 // from being closed.
-func (q *qp) join() error {
+func (q *qp) attachToShard() error {
 	q.shard.enter()
 	defer q.shard.leave()
 	if err := q.attachPath(); err != nil {
@@ -132,7 +132,7 @@ func (q *qp) attachPath() error {
 	return nil
 }
 
-func (p *pd) ownCQ(c verbs.CQ) (*cq, error) {
+func (p *pd) checkCQ(c verbs.CQ) (*cq, error) {
 	own, ok := c.(*cq)
 	if !ok {
 		return nil, verbs.ErrForeign
@@ -140,7 +140,7 @@ func (p *pd) ownCQ(c verbs.CQ) (*cq, error) {
 	if own.closed.Load() {
 		return nil, verbs.ErrClosed
 	}
-	return own, p.own(own.dev)
+	return own, p.checkDevice(own.dev)
 }
 
 func (q *qp) attachSRQ(s verbs.SRQ) error {
@@ -284,7 +284,7 @@ func (q *qp) Close() error {
 		return nil
 	}
 	q.closed.Store(true)
-	q.forget()
+	q.reset()
 	q.sq.gone = true
 	// With an SRQ, rq is not used: the buffers of the SRQ still complete for its owner.
 	q.rq.gone = true

@@ -40,13 +40,13 @@ func (s *qpDemux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 
 // work sends what is due. An owner that is busy does it when it comes back, after
 // it has posted its own requests: no reply waits for an acknowledgement.
-func (s *qpDemux) work() {
+func (s *qpDemux) sendDue() {
 	if len(s.due) == 0 {
 		return
 	}
 	n := 0
 	for i := 0; i < len(s.due); i++ { // one may make another due
-		if end := s.due[i]; !end.work() {
+		if end := s.due[i]; !end.sendDue() {
 			s.due[n] = end
 			n++
 		}
@@ -58,9 +58,9 @@ func (s *qpDemux) work() {
 
 // settle sends what is due and what was put off, and reports whether that was
 // all.
-func (s *qpDemux) settle() bool {
+func (s *qpDemux) sendAll() bool {
 	s.flushAll = true
-	s.work()
+	s.sendDue()
 	s.flushAll = false
 	return len(s.due) == 0
 }

@@ -87,7 +87,7 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 func (q *qp) enterState(from, to verbs.QPState) {
 	switch to {
 	case verbs.StateReset:
-		q.forget()
+		q.reset()
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
@@ -157,7 +157,7 @@ func (q *qp) flushReceives() {
 }
 
 // forget drops path and queues without completions.
-func (q *qp) forget() {
+func (q *qp) reset() {
 	q.rnrTimer.stop()
 	q.responseTimer.stop()
 	q.partial.timer.stop()
@@ -173,7 +173,7 @@ func (q *qp) forget() {
 	q.sq.reset()
 	q.rq.head = q.rq.tail
 	if q.hasBuffer {
-		q.receives().held--
+		q.receiveQueue().held--
 	}
 	sges := q.responder.buffer.sges
 	q.responder = responder{buffer: rqe{sges: sges}}
@@ -213,7 +213,7 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 // connection management came that way, and to other hosts.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	switch {
-	case q.dev.cfg.Path == PathLocal || q.dev.offered(q.num):
+	case q.dev.cfg.Path == PathLocal || q.dev.hasOfferedEnd(q.num):
 		return false, nil
 	case q.dev.cfg.Path == PathWire || q.dev.mux.overWire(q.num):
 		return true, nil

@@ -11,56 +11,56 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// wireLoop is a packet link that hands packets from one shard to another, with
+// memoryConn is a packet link that hands packets from one shard to another, with
 // memory of its own.
-type wireLoop struct {
-	peer   *qpDemux
-	from   ipHeader
-	rooms  [256][wire.MaxPacket]byte
-	queued []wire.Packet
+type memoryConn struct {
+	peer    *qpDemux
+	from    ipHeader
+	buffers [256][wire.MaxPacket]byte
+	queued  []wire.Packet
 }
 
-func (w *wireLoop) open(*route) error { return nil }
-func (w *wireLoop) close(*route)      {}
-func (w *wireLoop) flush()            {}
-func (w *wireLoop) onTimeout(*route)  {}
+func (w *memoryConn) open(*route) error { return nil }
+func (w *memoryConn) close(*route)      {}
+func (w *memoryConn) flush()            {}
+func (w *memoryConn) onTimeout(*route)  {}
 
-func (w *wireLoop) buffer(_ *route, size int) []byte {
-	if len(w.queued) == len(w.rooms) {
+func (w *memoryConn) buffer(_ *route, size int) []byte {
+	if len(w.queued) == len(w.buffers) {
 		return nil
 	}
-	return w.rooms[len(w.queued)][:size]
+	return w.buffers[len(w.queued)][:size]
 }
 
-func (w *wireLoop) push(_ *route, p wire.Packet) { w.queued = append(w.queued, p) }
+func (w *memoryConn) push(_ *route, p wire.Packet) { w.queued = append(w.queued, p) }
 
 // carry delivers what is queued.
-func (w *wireLoop) carry() {
+func (w *memoryConn) deliver() {
 	for _, p := range w.queued {
 		w.peer.receive(p, &w.from)
 	}
 	w.queued = w.queued[:0]
 }
 
-// newWireLoop connects two ends that way.
-func newWireLoop(t testing.TB) (a, b *end, turn func()) {
+// newMemoryPair connects two ends that way.
+func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	s := newSim(t, 1, quietNet)
 	a, b = s.newEnd(), s.newEnd()
-	links := [2]*wireLoop{}
+	links := [2]*memoryConn{}
 	for i := range links {
-		links[i] = &wireLoop{peer: &s.hosts[1-i].shard.wire, from: ipHeader{from: s.hosts[i].addr}}
+		links[i] = &memoryConn{peer: &s.hosts[1-i].shard.wire, from: ipHeader{from: s.hosts[i].addr}}
 		s.hosts[i].shard.wire.conn = links[i]
 	}
 	s.join(a, b, func(attr *verbs.QPAttr) { attr.PathMTU = verbs.MTU1024 })
 	return a, b, func() {
 		for _, l := range links {
-			l.carry()
+			l.deliver()
 		}
 	}
 }
 
 func TestWireHotPathDoesNotAllocate(t *testing.T) {
-	a, b, turn := newWireLoop(t)
+	a, b, turn := newMemoryPair(t)
 	recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(b.mr, 0, 8192)}}}
 	remote, key := b.mr.Addr(), b.mr.RKey()
 	word := []verbs.SGE{verbs.SGEOf(a.mr, 64, 8)}
@@ -84,7 +84,7 @@ func TestWireHotPathDoesNotAllocate(t *testing.T) {
 
 func BenchmarkWireRoundTrip(b *testing.B) {
 	b.ReportAllocs()
-	one, two, turn := newWireLoop(b)
+	one, two, turn := newMemoryPair(b)
 	ends := [2]*end{one, two}
 	var recvs [2][]verbs.RecvWR
 	for i, e := range ends {

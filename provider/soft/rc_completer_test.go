@@ -50,7 +50,7 @@ func TestWireAnswersThatMeanNothing(t *testing.T) {
 		"a READ response from below": p.answer(wire.ReadResponseOnly, 0, 1),
 	} {
 		p.send(pkt)
-		require.Empty(t, p.e.taken(), name)
+		require.Empty(t, p.e.drainCQ(), name)
 		p.wantQuiet(name)
 		require.Equal(t, verbs.StateRTS, p.e.qp.State(), name)
 	}
@@ -113,7 +113,7 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 		p.answer(wire.ReadResponseOnly, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantDone("complete", verbs.StatusSuccess, 1)
 	for i := range 4 {
-		require.Equal(t, byte(number(ourBase, uint64(i))), p.e.mr.Bytes()[i*scriptMTU])
+		require.Equal(t, byte(psnOf(ourBase, uint64(i))), p.e.mr.Bytes()[i*scriptMTU])
 	}
 }
 
@@ -183,7 +183,7 @@ func TestWireRefusals(t *testing.T) {
 		p.e.qp.attr.RetryCount = 0
 		p.out = nil
 		p.send(p.nak(code, 2))
-		got := p.e.taken()
+		got := p.e.drainCQ()
 		require.Len(t, got, 2)
 		require.Equal(t, verbs.StatusSuccess, got[0].Status, "it acknowledges what is in front")
 		require.Equal(t, status, got[1].Status)

@@ -36,13 +36,13 @@ type rcConn struct {
 func newRCConn(q *qp, to route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
 	l := &rcConn{q: q, demux: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
-	l.retransmitTimer.init(q.shard, l.onRetryTimer)
+	l.retransmitTimer.init(q.shard, l.onRetransmitTimer)
 	l.rcResponder.init(attr)
 	l.rcCredits.init(q, l.onProbeTimer)
 	if err := l.demux.conn.open(&l.to); err != nil {
 		return nil, err
 	}
-	l.join(l.demux.congestionOf(to.remote))
+	l.join(l.demux.acquireCongestion(to.remote))
 	l.demux.attach(q.num, l)
 	return l, nil
 }
@@ -67,7 +67,7 @@ func (c *rcConn) receive(p wire.Packet, from *ipHeader) {
 // The number was sent to the peer's address only, so the packet shows that the peer
 // received the reply; see proof.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
-	if p.BTH().PSN() == number(c.base, c.expect) {
+	if p.BTH().PSN() == psnOf(c.peerBase, c.expected) {
 		c.peerSent = true
 		c.q.dev.mux.peerSentData(c.q.num)
 	}
@@ -76,14 +76,14 @@ func (c *rcConn) checkFirstPacket(p wire.Packet) {
 // transmit: see path. What the peer is owed does not hold up the requests: it is
 // scheduled, and comes with the next drive.
 func (c *rcConn) transmit() {
-	if !c.request() {
+	if !c.sendRequests() {
 		c.schedule()
 	}
 	c.demux.conn.flush()
 }
 
 // work: see wireQP.
-func (c *rcConn) work() (done bool) {
+func (c *rcConn) sendDue() (done bool) {
 	done = c.closed || !c.q.isServing() || c.send()
 	c.scheduled = !done
 	return done
@@ -93,8 +93,8 @@ func (c *rcConn) work() (done bool) {
 // Requests go first: the peer's application waits for them, and mostly only its
 // device for an acknowledgement.
 func (c *rcConn) send() (done bool) {
-	requested := c.request()
-	return c.respond() && requested
+	requested := c.sendRequests()
+	return c.sendResponses() && requested
 }
 
 // schedule has work called, at the latest before the shard's owner sleeps.
@@ -120,7 +120,7 @@ func (c *rcConn) stopResponding() {
 	c.retransmitTimer.stop()
 	c.probe.stop()
 	c.leaveCongestion()
-	if c.ackDue && c.resources.due() == nil {
+	if c.ackDue && c.resources.nextPending() == nil {
 		c.sendAck()
 	}
 	c.demux.conn.flush()
@@ -132,13 +132,13 @@ func (c *rcConn) detach() {
 	c.retransmitTimer.stop()
 	c.probe.stop()
 	c.leaveCongestion()
-	c.demux.forget(c.shared)
+	c.demux.releaseCongestion(c.shared)
 	c.demux.detach(c.q.num)
 	c.demux.conn.close(&c.to)
 }
 
 // packet gives the place for a packet to the peer, or false for want of room.
-func (c *rcConn) packet(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
+func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
 	b := c.demux.conn.buffer(&c.to, op.Size(payload))
 	if b == nil {
 		return wire.Packet{}, false
@@ -154,7 +154,7 @@ func (c *rcConn) push(p wire.Packet) { c.demux.conn.push(&c.to, p) }
 
 // packets is how many packets a message has, and a READ's response (IBTA vol. 1,
 // 9.7.2): one even if there is nothing in it.
-func (c *rcConn) packets(total uint32) uint64 {
+func (c *rcConn) packetCount(total uint32) uint64 {
 	return max(1, (uint64(total)+uint64(c.mtu)-1)>>c.mtuShift)
 }
 

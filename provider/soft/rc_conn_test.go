@@ -39,7 +39,7 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				SGEs:       []verbs.SGE{verbs.SGEOf(a.mr, 0, size)},
 				RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 			s.settle()
-			sent, got := a.taken(), b.taken()
+			sent, got := a.drainCQ(), b.drainCQ()
 			require.Len(t, sent, 1, "%v of %d bytes", op, size)
 			require.Equal(t, verbs.StatusSuccess, sent[0].Status)
 			require.True(t, bytes.Equal(src[:size], dst[:size]), "%v of %d bytes", op, size)
@@ -62,14 +62,14 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 // What was due before a reset is not sent by the connection after it.
 func TestWireResetForgets(t *testing.T) {
 	p := newScript(t)
-	p.give(p.read(0, 0, 10))
+	p.deliver(p.read(0, 0, 10))
 	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
 	p.e.connect(p.e, scriptAttr)
-	p.e.turn()
+	p.e.pollForTimers()
 	p.wantQuiet("it was of the connection before")
 	p.l = p.e.qp.path.(*rcConn)
 	p.e.recv(2, 0, 10)
-	p.send(asking(p.request(wire.SendOnly, 0, 1)))
+	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("the new one counts from the beginning", wire.AckNoCredits, 0)
 }
 
@@ -83,7 +83,7 @@ func TestWireClosedAfterTheLastMessage(t *testing.T) {
 	} {
 		p := newScript(t)
 		p.e.recv(1, 0, 10)
-		p.give(asking(p.request(wire.SendOnly, 0, 1)))
+		p.deliver(withAckReq(p.request(wire.SendOnly, 0, 1)))
 		require.NoError(t, end(p.e))
 		p.wantSyndrome(name, wire.AckNoCredits, 0)
 		p.send(p.request(wire.SendOnly, 0, 1))

@@ -51,7 +51,7 @@ func (c *rcConn) messageNumber(w *wqe) uint64 {
 	if w.op != verbs.OpRead {
 		return c.messagesSent + 1
 	}
-	return c.messagesSent + (c.packets(w.total)+readPiece-1)/readPiece
+	return c.messagesSent + (c.packetCount(w.total)+readPiece-1)/readPiece
 }
 
 // short reports whether the peer has not told of a buffer for w.
@@ -63,9 +63,9 @@ func (c *rcConn) lacksCredit(w *wqe) bool {
 // SEND without credit it is the first packet, when all before it is answered, and
 // the rest when the peer has found a buffer for that; of a WRITE with immediate
 // data it is the whole. What was sent before may be sent again.
-func (c *rcConn) credited(w *wqe) bool {
+func (c *rcConn) creditAllows(w *wqe) bool {
 	switch {
-	case !c.lacksCredit(w) || c.seq < c.high:
+	case !c.lacksCredit(w) || c.seq < c.sentEnd:
 		return true
 	case c.seq > w.firstSeq:
 		return w.op == verbs.OpWriteImm || c.q.responded > w.firstSeq
@@ -85,9 +85,9 @@ func (c *rcConn) onProbeTimer() {
 
 // credit takes what an answer of the peer says of its buffers. A NAK has no
 // credits, but what was completed needs none any more.
-func (c *rcConn) credit(h *wire.AETH) {
+func (c *rcConn) updateCredits(h *wire.AETH) {
 	n, _ := h.Syndrome().Credits()
-	completed, ok := nearest(h.MSN(), 0, c.messagesSent)
+	completed, ok := nearestSeq(h.MSN(), 0, c.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
 		c.receives = false // once and for all
@@ -118,11 +118,11 @@ func (c *rcConn) ack() wire.Syndrome {
 
 // offer: see path. A peer that knows of no buffer is told (IBTA vol. 1, 9.7.7.2).
 func (c *rcConn) receivesPosted() {
-	if c.sends && c.afterWrite > 0 && c.advertised.Sub(c.msn) <= 0 && c.q.isServing() {
+	if c.sends && c.dataEnd > 0 && c.advertised.Sub(c.msn) <= 0 && c.q.isServing() {
 		c.ackNow()
 	}
 }
 
 // ample reports whether the peer's credit lasts until an acknowledgement that is
 // put off.
-func (c *rcConn) enoughCredits() bool { return !c.sends || c.advertised.Sub(c.msn) > ackBurst }
+func (c *rcConn) enoughCredits() bool { return !c.sends || c.advertised.Sub(c.msn) > maxDelayedPackets }

@@ -14,7 +14,7 @@ import (
 )
 
 // counting is a script whose both sides tell their buffers.
-func counting(t *testing.T) *script {
+func newCreditScript(t *testing.T) *script {
 	p := newScript(t)
 	p.l.sends, p.l.receives = true, true
 	return p
@@ -23,48 +23,48 @@ func counting(t *testing.T) *script {
 // credits is an ACK that grants n messages after the first msn.
 func (p *script) credits(seq, msn uint64, n int) wire.Packet {
 	pkt := p.syndrome(wire.Ack(n), seq)
-	pkt.AETH().Set(wire.Ack(n), number(0, msn))
+	pkt.AETH().Set(wire.Ack(n), psnOf(0, msn))
 	return pkt
 }
 
-func TestWireCreditsAreTold(t *testing.T) {
-	p := counting(t)
+func TestWireCreditsAreAdvertised(t *testing.T) {
+	p := newCreditScript(t)
 	for id := range uint64(3) {
 		p.e.recv(id, 0, 2*scriptMTU)
 	}
-	p.e.qp.shard.wire.work()
+	p.e.qp.shard.wire.sendDue()
 	p.wantQuiet("there is nothing to acknowledge yet")
-	p.send(asking(p.request(wire.SendOnly, 0, 1)))
+	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("", wire.Ack(2), 0)
-	p.send(asking(p.request(wire.SendFirst, 1, scriptMTU)))
+	p.send(withAckReq(p.request(wire.SendFirst, 1, scriptMTU)))
 	p.wantSyndrome("the buffer of a message under way counts until it is complete", wire.Ack(2), 1)
 	p.send(p.request(wire.SendLast, 2, 1), p.read(3, 0, 1))
 	response := p.wantAnswer("", wire.ReadResponseOnly, 3)
 	require.Equal(t, wire.Ack(1), response.AETH().Syndrome(), "responses tell it, too")
-	require.Equal(t, number(0, 3), response.AETH().MSN())
-	p.send(asking(p.request(wire.SendOnly, 4, 1)), asking(p.request(wire.SendOnly, 5, 1)))
+	require.Equal(t, psnOf(0, 3), response.AETH().MSN())
+	p.send(withAckReq(p.request(wire.SendOnly, 4, 1)), withAckReq(p.request(wire.SendOnly, 5, 1)))
 	p.wantSyndrome("one too many", wire.RNRNAK(12), 5)
 	p.e.recv(9, 0, 100)
 	p.e.recv(9, 0, 100)
-	p.e.qp.shard.wire.work()
+	p.e.qp.shard.wire.sendDue()
 	p.wantSyndrome("who has no credit is told", wire.Ack(2), 4)
 	p.e.recv(9, 0, 100)
-	p.e.qp.shard.wire.work()
+	p.e.qp.shard.wire.sendDue()
 	p.wantQuiet("who has some hears of more by and by")
 }
 
-func TestWireCreditsAreNotTold(t *testing.T) {
+func TestWireCreditsAreNotAdvertised(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 100)
-	p.send(asking(p.request(wire.SendOnly, 0, 1)))
+	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("without terms", wire.AckNoCredits, 0)
 	p.e.recv(1, 0, 100)
-	p.e.qp.shard.wire.work()
+	p.e.qp.shard.wire.sendDue()
 	p.wantQuiet("")
 }
 
 func TestWireCreditsLimit(t *testing.T) {
-	p := counting(t)
+	p := newCreditScript(t)
 	for id := range uint64(6) {
 		p.post(id, verbs.OpSend, 1)
 	}
@@ -95,7 +95,7 @@ func TestWireCreditsLimit(t *testing.T) {
 
 // Only the beginning of a long message asks.
 func TestWireCreditsOfALongMessage(t *testing.T) {
-	p := counting(t)
+	p := newCreditScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
 	require.True(t, p.wantRequest("", wire.SendFirst, 0).BTH().AckReq())
 	p.wantQuiet("")
@@ -117,7 +117,7 @@ func TestWireCreditsOfALongMessage(t *testing.T) {
 
 // WRITEs and READs need no buffer, but count.
 func TestWireCreditsCountAllMessages(t *testing.T) {
-	p := counting(t)
+	p := newCreditScript(t)
 	p.send(p.credits(0, 0, 0))
 	p.l.limit = 5
 	p.post(1, verbs.OpWrite, 1)
@@ -163,14 +163,14 @@ func TestWireCreditsKeepRNRAway(t *testing.T) {
 		sent, received := messages/2, 0
 		for done := 0; done < messages; {
 			require.True(t, s.step(), "seed %d: it hangs after %d", seed, done)
-			for _, wc := range a.taken() {
+			for _, wc := range a.drainCQ() {
 				require.Equal(t, verbs.StatusSuccess, wc.Status, "seed %d, message %d", seed, wc.ID)
 				if done++; sent < messages {
 					a.post(verbs.SendWR{ID: uint64(sent), Flags: verbs.SendSignaled, Opcode: verbs.OpSend})
 					sent++
 				}
 			}
-			for range b.taken() {
+			for range b.drainCQ() {
 				received++
 				b.recv(0, 0, 0)
 			}

@@ -28,12 +28,12 @@ func FuzzWirePeer(f *testing.F) {
 		posted, completed := 4, 0
 		for ; len(steps) >= 4; steps = steps[4:] {
 			posted += p.fuzzStep(steps[0], steps[1], steps[2], steps[3])
-			completed += len(p.e.taken())
+			completed += len(p.e.drainCQ())
 			p.checkInvariants()
 			p.out = nil
 		}
 		require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-		require.Equal(t, posted, completed+len(p.e.taken()), "every request completes once")
+		require.Equal(t, posted, completed+len(p.e.drainCQ()), "every request completes once")
 	})
 }
 
@@ -50,9 +50,9 @@ func (p *script) fuzzStep(what, where, size, how byte) (posted int) {
 	case what == 0xfd:
 		p.advance(scriptTimeout)
 	case what > 0xfd:
-		p.e.qp.shard.wire.work()
+		p.e.qp.shard.wire.sendDue()
 	case op.Kind() != wire.KindUnknown:
-		p.give(p.fuzzPacket(op, where, size, how))
+		p.deliver(p.fuzzPacket(op, where, size, how))
 	}
 	return posted
 }
@@ -65,14 +65,14 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 			payload = 0
 		}
 	}
-	near := number(theirBase, p.l.expect)
+	near := psnOf(theirBase, p.l.expected)
 	if op.Response() {
-		near = number(ourBase, p.l.q.responded)
+		near = psnOf(ourBase, p.l.q.responded)
 	}
 	pkt := p.packet(op, near.Add(int(where)-128), payload)
 	pkt.BTH().SetAckReq(how&1 == 0)
 	if h := pkt.RETH(); h != nil {
-		p.about(pkt, int(how>>3)*256, uint32(size)*16)
+		p.setRETH(pkt, int(how>>3)*256, uint32(size)*16)
 	}
 	if h := pkt.AtomicETH(); h != nil {
 		h.Set(p.e.mr.Addr()+uint64(how), p.e.mr.RKey(), 1, 0)
@@ -91,10 +91,10 @@ func (p *script) checkInvariants() {
 	require.LessOrEqual(p.t, int32(sq.begun-sq.tail), int32(0))
 	if p.e.qp.state != verbs.StateError {
 		require.LessOrEqual(p.t, p.e.qp.responded, l.seq)
-		require.LessOrEqual(p.t, l.seq, l.high)
-		require.LessOrEqual(p.t, l.high, p.e.qp.responded+window)
-		require.LessOrEqual(p.t, l.afterWrite, l.expect)
+		require.LessOrEqual(p.t, l.seq, l.sentEnd)
+		require.LessOrEqual(p.t, l.sentEnd, p.e.qp.responded+maxConnWindow)
+		require.LessOrEqual(p.t, l.dataEnd, l.expected)
 		require.GreaterOrEqual(p.t, l.readsInFlight, 0)
 	}
-	require.LessOrEqual(p.t, len(p.out), 2*window+respondBudget)
+	require.LessOrEqual(p.t, len(p.out), 2*maxConnWindow+respondBudget)
 }

@@ -42,16 +42,16 @@ var invalidRequests = []struct {
 		return []wire.Packet{p.request(wire.SendLast, 0, 1)}
 	}, wire.NAKInvalidRequest, none},
 	{"WRITE within a SEND", func(p *script) []wire.Packet {
-		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.about(p.request(wire.WriteOnly, 1, 1), 0, 1)}
+		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU), p.setRETH(p.request(wire.WriteOnly, 1, 1), 0, 1)}
 	}, wire.NAKInvalidRequest, taken},
 	{"SEND within a WRITE", func(p *script) []wire.Packet {
-		return []wire.Packet{p.about(p.request(wire.WriteFirst, 0, scriptMTU), 0, 2*scriptMTU), p.request(wire.SendOnly, 1, 1)}
+		return []wire.Packet{p.setRETH(p.request(wire.WriteFirst, 0, scriptMTU), 0, 2*scriptMTU), p.request(wire.SendOnly, 1, 1)}
 	}, wire.NAKInvalidRequest, none},
 	{"WRITE shorter than announced", func(p *script) []wire.Packet {
-		return []wire.Packet{p.about(p.request(wire.WriteOnly, 0, 8), 0, 9)}
+		return []wire.Packet{p.setRETH(p.request(wire.WriteOnly, 0, 8), 0, 9)}
 	}, wire.NAKInvalidRequest, none},
 	{"WRITE longer than any message", func(p *script) []wire.Packet {
-		return []wire.Packet{p.about(p.request(wire.WriteFirst, 0, scriptMTU), 0, 1<<31+1)}
+		return []wire.Packet{p.setRETH(p.request(wire.WriteFirst, 0, scriptMTU), 0, 1<<31+1)}
 	}, wire.NAKInvalidRequest, none},
 	{"SEND with invalidate", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendOnlyInv, 0, 1)}
@@ -70,7 +70,7 @@ var invalidRequests = []struct {
 		return []wire.Packet{pkt}
 	}, wire.NAKRemoteAccess, none},
 	{"WRITE that ends outside", func(p *script) []wire.Packet {
-		return []wire.Packet{p.about(p.request(wire.WriteFirst, 0, scriptMTU), endSize-scriptMTU, 2*scriptMTU)}
+		return []wire.Packet{p.setRETH(p.request(wire.WriteFirst, 0, scriptMTU), endSize-scriptMTU, 2*scriptMTU)}
 	}, wire.NAKRemoteAccess, none},
 	{"READ that begins outside", func(p *script) []wire.Packet {
 		return []wire.Packet{p.read(0, -1, 1)}
@@ -94,7 +94,7 @@ func TestWireInvalidRequests(t *testing.T) {
 			}
 			p.wantAsync(event)
 			require.Equal(t, verbs.StateError, p.e.qp.State())
-			p.send(asking(p.request(wire.SendOnly, uint64(len(pkts)), 1)), p.request(wire.SendOnly, 100, 1))
+			p.send(withAckReq(p.request(wire.SendOnly, uint64(len(pkts)), 1)), p.request(wire.SendOnly, 100, 1))
 			p.wantQuiet("nobody answers any more")
 		})
 	}

@@ -16,9 +16,9 @@ import (
 // has to come of each of its requests. Request i uses stretch i modulo modelSlots
 // of every area of memory, so that a packet that is carried out twice, or out of
 // order, damages what another left there.
-type talker struct {
+type modelEnd struct {
 	e    *end
-	peer *talker
+	peer *modelEnd
 	rng  *rand.Rand
 	mtu  int
 	todo int // requests to be posted in all
@@ -54,8 +54,8 @@ const (
 	atomicArea  = 5 * areaBytes // a counter, and a word to be swapped
 )
 
-func newTalker(e *end, seed uint64, todo int, mtu verbs.MTU) *talker {
-	s := &talker{e: e, rng: rand.New(rand.NewPCG(seed, 2)), todo: todo, mtu: mtu.Bytes()}
+func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {
+	s := &modelEnd{e: e, rng: rand.New(rand.NewPCG(seed, 2)), todo: todo, mtu: mtu.Bytes()}
 	fill(e.mr.Bytes()[sourceArea:][:areaBytes], 1)
 	return s
 }
@@ -77,10 +77,10 @@ func fill(b []byte, number uint64) {
 func slotOf(area, i int) int { return area + i%modelSlots*slotBytes }
 
 // idle reports whether nothing is left to do at this side.
-func (s *talker) idle() bool { return s.failed || s.done == s.todo }
+func (s *modelEnd) finished() bool { return s.failed || s.done == s.todo }
 
 // act posts some of what is left to post.
-func (s *talker) act() {
+func (s *modelEnd) postSome() {
 	for s.posted < len(s.peer.expected)+4 && s.posted-s.received < modelSlots && s.rng.IntN(3) > 0 && !s.failed {
 		s.e.recv(uint64(s.posted), slotOf(receiveArea, s.posted), slotBytes)
 		s.posted++
@@ -90,7 +90,7 @@ func (s *talker) act() {
 	}
 }
 
-func (s *talker) post() {
+func (s *modelEnd) post() {
 	i := len(s.ops)
 	kinds := []verbs.Opcode{verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead, verbs.OpCompareSwap, verbs.OpFetchAdd}
 	o := modelOp{op: kinds[s.rng.IntN(len(kinds))], size: s.size(), signaled: s.rng.IntN(4) > 0 || i == s.todo-1 || i%8 == 7}
@@ -128,7 +128,7 @@ func (s *talker) post() {
 }
 
 // size is around a multiple of the path MTU.
-func (s *talker) size() int {
+func (s *modelEnd) size() int {
 	n := s.mtu*s.rng.IntN(6) + s.rng.IntN(3) - 1
 	if s.rng.IntN(8) == 0 {
 		n = s.mtu * s.rng.IntN(60)
@@ -137,7 +137,7 @@ func (s *talker) size() int {
 }
 
 // pieces cuts a buffer in up to three.
-func (s *talker) pieces(offset, size int) []verbs.SGE {
+func (s *modelEnd) pieces(offset, size int) []verbs.SGE {
 	var sges []verbs.SGE
 	for len(sges) < 2 && size > 1 && s.rng.IntN(2) == 0 {
 		n := s.rng.IntN(size)
@@ -149,12 +149,12 @@ func (s *talker) pieces(offset, size int) []verbs.SGE {
 
 // take checks what has completed. A failure is the first of its kind, and
 // everything after it is flushed.
-func (s *talker) take() {
-	for _, wc := range s.e.taken() {
+func (s *modelEnd) checkCompletions() {
+	for _, wc := range s.e.drainCQ() {
 		t := s.e.t
 		switch {
 		case wc.Status == verbs.StatusSuccess && wc.Opcode.Receive():
-			s.takeMessage(&wc)
+			s.checkMessage(&wc)
 		case wc.Status == verbs.StatusSuccess:
 			require.False(t, s.failed, "request %d succeeded after one that failed", wc.ID)
 			for ; s.done < int(wc.ID); s.done++ {
@@ -174,8 +174,8 @@ func (s *talker) take() {
 	}
 }
 
-// takeMessage checks a message that arrived: the next one, complete and intact.
-func (s *talker) takeMessage(wc *verbs.WC) {
+// checkMessage checks a message that arrived: the next one, complete and intact.
+func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	t := s.e.t
 	require.EqualValues(t, s.received, wc.ID)
 	require.Less(t, s.received, len(s.peer.expected), "a message that nobody sent")
@@ -194,7 +194,7 @@ func (s *talker) takeMessage(wc *verbs.WC) {
 }
 
 // check looks at what a request has done, now that it is complete.
-func (s *talker) check(i int) {
+func (s *modelEnd) check(i int) {
 	switch o := s.ops[i]; o.op {
 	case verbs.OpWrite, verbs.OpWriteImm:
 		s.peer.compare(slotOf(targetArea, i), o.size, i)
@@ -208,7 +208,7 @@ func (s *talker) check(i int) {
 }
 
 // compare compares memory of this side with what request i of the peer carried.
-func (s *talker) compare(offset, size, i int) {
+func (s *modelEnd) compare(offset, size, i int) {
 	want := make([]byte, size)
 	fill(want, uint64(i))
 	require.True(s.e.t, bytes.Equal(want, s.e.mr.Bytes()[offset:][:size]), "request %d of %d bytes", i, size)

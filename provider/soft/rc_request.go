@@ -13,7 +13,7 @@ import (
 const (
 	// window is how many sequences of a connection may be unanswered. It is what rxe
 	// allows itself. See congestion for all connections together.
-	window = 128
+	maxConnWindow = 128
 	// ackEveryPackets is after how many packets without it an acknowledgement is
 	// asked for in the middle of a message, at the latest.
 	ackEveryPackets = 32
@@ -27,29 +27,29 @@ const (
 // set it back.
 type rcRequester struct {
 	seq             uint64        // of the next packet to be sent
-	high            uint64        // nothing was sent from this sequence on
+	sentEnd         uint64        // nothing was sent from this sequence on
 	sinceAckRequest int           // packets sent since an acknowledgement was asked for
 	readsInFlight   int           // pieces of READs, and atomics, that are asked for
 	blocked         bool          // the link had no room
 	recovering      bool          // sending again what was lost, until there is progress
-	tries           uint8         // in a row without progress
+	retries         uint8         // in a row without progress
 	progressed      bool          // something was answered, or sent again, since retry looked
 	sinceProgress   time.Duration // without an answer, as far as retry has looked
 	probedInFlight  uint64        // what was under way to the peer when it was asked; 0: it was not
-	result          [8]byte
+	atomicResult    [8]byte
 	retransmitTimer timer
 }
 
 // request sends requests as far as the window allows, and reports whether the
 // link had room for them.
-func (c *rcConn) request() bool {
+func (c *rcConn) sendRequests() bool {
 	c.blocked = false
-	for w := c.q.toSend(); w != nil; w = c.q.toSend() {
+	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.sendRequest(w) {
 			break
 		}
 	}
-	c.watch()
+	c.startRetransmitTimer()
 	if !c.waiting {
 		c.shared.resume()
 	}
@@ -59,34 +59,34 @@ func (c *rcConn) request() bool {
 // sendRequest sends packets of w from where it stands, and reports whether all of
 // it is out.
 func (c *rcConn) sendRequest(w *wqe) bool {
-	if c.q.nextFresh() {
+	if c.q.nextIsNew() {
 		w.firstSeq, w.messageNumber = c.seq, c.messageNumber(w)
 	}
-	last := w.firstSeq + c.packets(w.total) - 1
+	last := w.firstSeq + c.packetCount(w.total) - 1
 	for c.seq <= last {
 		var ok bool
 		switch {
 		case w.op == verbs.OpRead:
-			ok = c.sendRead(w, last)
+			ok = c.sendReadRequest(w, last)
 		case w.op.Atomic():
-			ok = c.sendAtomic(w)
+			ok = c.sendAtomicRequest(w)
 		default:
 			ok = c.sendData(w, last)
 		}
 		if !ok {
 			return false
 		}
-		c.high, c.messagesSent = max(c.high, c.seq), max(c.messagesSent, w.messageNumber)
-		c.q.begin(w)
+		c.sentEnd, c.messagesSent = max(c.sentEnd, c.seq), max(c.messagesSent, w.messageNumber)
+		c.q.markBegun(w)
 	}
-	c.q.sent(w, last)
+	c.q.markSent(w, last)
 	return true
 }
 
 // sendData sends the next packet of a SEND or WRITE. A message that is sent again
 // from the middle goes on with the opcode that the packet had before.
 func (c *rcConn) sendData(w *wqe, last uint64) bool {
-	if !c.open(1) || !c.credited(w) {
+	if !c.windowAllows(1) || !c.creditAllows(w) {
 		return false
 	}
 	offset := c.offset(w)
@@ -135,12 +135,12 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 	return op
 }
 
-// sendRead asks for the next piece of a READ's response. A piece is a READ of its
+// sendReadRequest asks for the next piece of a READ's response. A piece is a READ of its
 // own to the peer, and so is the rest of one that got lost in the middle (IBTA
 // vol. 1, 9.7.5.1.2).
-func (c *rcConn) sendRead(w *wqe, last uint64) bool {
+func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.seq-w.firstSeq)%readPiece, last+1-c.seq)
-	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.open(n) {
+	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.windowAllows(n) {
 		return false
 	}
 	p, ok := c.requestPacket(wire.ReadRequest, 0)
@@ -154,8 +154,8 @@ func (c *rcConn) sendRead(w *wqe, last uint64) bool {
 	return true
 }
 
-func (c *rcConn) sendAtomic(w *wqe) bool {
-	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.open(1) {
+func (c *rcConn) sendAtomicRequest(w *wqe) bool {
+	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.windowAllows(1) {
 		return false
 	}
 	op, swapAdd, compare := wire.FetchAdd, w.compare, uint64(0)
@@ -176,13 +176,13 @@ func (c *rcConn) sendAtomic(w *wqe) bool {
 func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.seq-w.firstSeq) << c.mtuShift }
 
 func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) {
-	p, ok := c.packet(op, payload, number(c.requestBase(), c.seq))
+	p, ok := c.newPacket(op, payload, psnOf(c.ownBase(), c.seq))
 	c.blocked = !ok
 	return p, ok
 }
 
-// requestBase is the number of the first own request.
-func (c *rcConn) requestBase() psn.Value { return psn.Value(c.q.attr.SQPSN) }
+// ownBase is the number of the first own request.
+func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attr.SQPSN) }
 
 // pushRequest queues a packet that takes n sequences, and asks for an
 // acknowledgement, now or in time.
@@ -193,6 +193,6 @@ func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	}
 	c.push(p)
 	c.seq += n
-	c.countInFlight()
+	c.updateInFlight()
 	c.sentRequest = true
 }

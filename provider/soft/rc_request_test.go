@@ -52,7 +52,7 @@ func TestWireMessageInPackets(t *testing.T) {
 func TestWireWindowAndAckRequests(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 300*scriptMTU)
-	for seq := range uint64(window) {
+	for seq := range uint64(maxConnWindow) {
 		op := wire.SendMiddle
 		if seq == 0 {
 			op = wire.SendFirst
@@ -62,7 +62,7 @@ func TestWireWindowAndAckRequests(t *testing.T) {
 	p.wantQuiet("the window is full")
 	p.send(p.ack(31))
 	for seq := range uint64(32) {
-		p.wantRequest("it has moved", wire.SendMiddle, window+seq)
+		p.wantRequest("it has moved", wire.SendMiddle, maxConnWindow+seq)
 	}
 	p.wantQuiet("it is full again")
 }
@@ -86,11 +86,11 @@ func TestWireReadIsAskedForInPieces(t *testing.T) {
 	for seq := uint64(readPiece); seq < 80; seq++ {
 		p.send(p.answer(wire.ReadResponseMiddle, seq, scriptMTU))
 	}
-	require.Empty(t, p.e.taken())
+	require.Empty(t, p.e.drainCQ())
 	p.send(p.answer(wire.ReadResponseLast, 80, 5))
 	p.wantDone("all is here", verbs.StatusSuccess, 1)
 	for i := range byte(5) {
-		require.Equal(t, i+byte(number(ourBase, 80)), p.e.mr.Bytes()[80*scriptMTU+int(i)])
+		require.Equal(t, i+byte(psnOf(ourBase, 80)), p.e.mr.Bytes()[80*scriptMTU+int(i)])
 	}
 }
 
@@ -127,21 +127,21 @@ func TestWireOutstandingReadsAndFence(t *testing.T) {
 
 func TestWireLinkWithoutRoom(t *testing.T) {
 	p := newScript(t)
-	p.rooms = 2
+	p.room = 2
 	p.post(1, verbs.OpSend, 3*scriptMTU)
 	p.wantRequest("there is room for it", wire.SendFirst, 0)
 	p.wantRequest("and for this", wire.SendMiddle, 1)
-	p.e.turn()
+	p.e.pollForTimers()
 	p.wantQuiet("there is none for the third")
-	p.rooms = -1
-	p.e.turn()
+	p.room = -1
+	p.e.pollForTimers()
 	p.wantRequest("there is again", wire.SendLast, 2)
 	p.e.recv(1, 0, 10)
-	p.rooms = 0
-	p.send(asking(p.request(wire.SendOnly, 0, 1)))
+	p.room = 0
+	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
 	p.wantQuiet("there is none for the answer")
-	p.rooms = -1
-	p.e.turn()
+	p.room = -1
+	p.e.pollForTimers()
 	p.wantSyndrome("there is again", wire.AckNoCredits, 0)
 }
 
@@ -154,10 +154,10 @@ func TestWireMemoryClosedInTheMiddleOfAMessage(t *testing.T) {
 	p.post(3, verbs.OpSend, 1)
 	require.NoError(t, m.Close())
 	p.out = nil
-	require.Empty(t, p.e.taken())
+	require.Empty(t, p.e.drainCQ())
 	p.send(p.ack(40))
 	var got []verbs.Status
-	for _, wc := range p.e.taken() {
+	for _, wc := range p.e.drainCQ() {
 		got = append(got, wc.Status)
 	}
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusLocProtErr, verbs.StatusWRFlushErr}, got)

@@ -66,7 +66,7 @@ func (r *respResources) repeatFrom(index, start, end uint64) {
 }
 
 // due is the oldest one with a response to be sent, or nil.
-func (r *respResources) due() *respResource {
+func (r *respResources) nextPending() *respResource {
 	for ; r.firstPending < r.added; r.firstPending++ {
 		if k := r.at(r.firstPending); k.pending {
 			return k

@@ -34,7 +34,7 @@ func TestWireAllowedReads(t *testing.T) {
 		p.wantAnswer("", wire.ReadResponseOnly, seq)
 		p.wantAnswer("", wire.ReadResponseOnly, seq+1)
 	}
-	p.give(p.read(18, 0, 10), p.read(19, 0, 10)) // late copies of the last two requests
+	p.deliver(p.read(18, 0, 10), p.read(19, 0, 10)) // late copies of the last two requests
 	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
 	p.wantAnswer("", wire.ReadResponseOnly, 20)
 	p.wantAnswer("", wire.ReadResponseOnly, 21)
@@ -43,12 +43,12 @@ func TestWireAllowedReads(t *testing.T) {
 }
 
 // A READ whose response was not sent completely is outstanding.
-func TestWireReadUnderWayIsOutstanding(t *testing.T) {
+func TestWireUnfinishedReadIsOutstanding(t *testing.T) {
 	p := newScript(t)
-	p.rooms = 3
+	p.room = 3
 	p.send(p.read(0, 0, 4*scriptMTU), p.read(4, 0, 10))
-	p.rooms = -1
-	p.give(p.read(5, 0, 10))
-	p.e.qp.shard.wire.work()
+	p.room = -1
+	p.deliver(p.read(5, 0, 10))
+	p.e.qp.shard.wire.sendDue()
 	require.Equal(t, verbs.StateError, p.e.qp.State())
 }

@@ -11,37 +11,37 @@ import (
 // rcResponder is the receiving half of a rcConn: what was carried out, and
 // what the peer is owed for it.
 type rcResponder struct {
-	base       psn.Value // number of the peer's first request
-	expect     uint64    // sequence of the next request
-	afterWrite uint64    // sequence after the last SEND or WRITE that was carried out
-	msn        psn.Value // messages completed
-	resources  respResources
+	peerBase  psn.Value // number of the peer's first request
+	expected  uint64    // sequence of the next request
+	dataEnd   uint64    // sequence after the last SEND or WRITE that was carried out
+	msn       psn.Value // messages completed
+	resources respResources
 
 	ackDue       bool          // the peer wants to know
 	nak          wire.Syndrome // to be sent when nakDue
 	nakDue       bool
 	nakSent      bool    // a NAK was due for what is expected, and no other is
 	duplicateEnd uint64  // the sequence behind the first that came again, until a new one does
-	failed       outcome // the request that ends the queue pair, when its answer is out
+	fatalOutcome outcome // the request that ends the queue pair, when its answer is out
 	ackDelay
 }
 
 func (r *rcResponder) init(attr *verbs.QPAttr) {
-	r.base = psn.Value(attr.RQPSN)
+	r.peerBase = psn.Value(attr.RQPSN)
 	r.resources = newRespResources(int(attr.MaxDestRdAtomic))
 }
 
 // receiveRequest takes a request packet (IBTA vol. 1, 9.7.4.1). After one that
 // ends the queue pair nothing counts.
 func (c *rcConn) receiveRequest(p wire.Packet) {
-	seq, ok := nearest(p.BTH().PSN(), c.base, c.expect)
-	if !ok || c.failed != outcomeAck {
+	seq, ok := nearestSeq(p.BTH().PSN(), c.peerBase, c.expected)
+	if !ok || c.fatalOutcome != outcomeAck {
 		return
 	}
 	switch {
-	case seq > c.expect:
-		c.sequenceError()
-	case seq < c.expect:
+	case seq > c.expected:
+		c.onSequenceGap()
+	case seq < c.expected:
 		c.duplicate(p, seq)
 	default:
 		c.nakSent, c.nakDue, c.duplicateEnd = false, false, 0
@@ -50,15 +50,15 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 }
 
 // missing: packets in front of this one were lost. The peer is told once.
-func (c *rcConn) sequenceError() {
+func (c *rcConn) onSequenceGap() {
 	if !c.nakSent {
 		c.q.shard.counts.inc(outOfSeqRequest)
-		c.refuse(wire.NAK(wire.NAKSequence))
+		c.scheduleNAK(wire.NAK(wire.NAKSequence))
 	}
 }
 
 // refuse makes a NAK due about the packet that is expected.
-func (c *rcConn) refuse(s wire.Syndrome) {
+func (c *rcConn) scheduleNAK(s wire.Syndrome) {
 	c.nak, c.nakDue, c.nakSent = s, true, true
 	c.schedule()
 }
@@ -70,11 +70,11 @@ func (c *rcConn) execute(p wire.Packet) {
 	switch {
 	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
 		p.IETH() != nil: // there are no keys that a peer could invalidate
-		a = c.q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		a = c.q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resources.full():
 		// The peer has more requests outstanding than the agreed responder resources (IBTA
 		// vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
-		a = c.q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		a = c.q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	case op.Kind() == wire.KindRead:
 		a = c.executeRead(p)
 	case op.Kind() == wire.KindAtomic:
@@ -86,7 +86,7 @@ func (c *rcConn) execute(p wire.Packet) {
 	case outcomeAck:
 	case outcomeRNR:
 		c.q.shard.counts.notReady()
-		c.refuse(wire.RNRNAK(c.q.attr.MinRNRTimer))
+		c.scheduleNAK(wire.RNRNAK(c.q.attr.MinRNRTimer))
 	default:
 		c.abort(a)
 	}
@@ -95,14 +95,14 @@ func (c *rcConn) execute(p wire.Packet) {
 // source implements path.
 func (c *rcConn) accessSource() (accessSource, bool) { return remoteSource(c.to.remote), true }
 
-// requestsWait implements path. It is always false, because sockets are emptied
+// requestsPending implements path. It is always false, because sockets are emptied
 // before a timer fires.
-func (c *rcConn) requestsWait() bool { return false }
+func (c *rcConn) requestsPending() bool { return false }
 
 // abort implements path.
 func (c *rcConn) abort(a outcome) {
-	c.failed = a
-	c.refuse(wire.NAK(nakCode(a)))
+	c.fatalOutcome = a
+	c.scheduleNAK(wire.NAK(nakCode(a)))
 }
 
 func nakCode(a outcome) wire.NAKCode {
@@ -125,8 +125,8 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	if a := c.q.deliver(&r); a != outcomeAck {
 		return a
 	}
-	c.executed(1, r.last())
-	c.afterWrite = c.expect
+	c.advanceExpected(1, r.last())
+	c.dataEnd = c.expected
 	if bth.AckReq() {
 		c.scheduleAck()
 	}
@@ -148,10 +148,10 @@ func (c *rcConn) executeRead(p wire.Packet) outcome {
 	if a != outcomeAck {
 		return a
 	}
-	n := c.packets(r.total)
+	n := c.packetCount(r.total)
 	k := c.resources.add()
 	k.source, k.unsent = memory, memory
-	c.storeResult(k, n)
+	c.scheduleResponse(k, n)
 	return outcomeAck
 }
 
@@ -168,21 +168,21 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	}
 	k := c.resources.add()
 	k.atomic, k.result = true, old
-	c.storeResult(k, 1)
+	c.scheduleResponse(k, 1)
 	return outcomeAck
 }
 
 // keep makes the response of n packets due to what is at hand.
-func (c *rcConn) storeResult(k *respResource, n uint64) {
-	k.first, k.last = c.expect, c.expect+n-1
+func (c *rcConn) scheduleResponse(k *respResource, n uint64) {
+	k.first, k.last = c.expected, c.expected+n-1
 	k.start, k.next, k.end = k.first, k.first, k.last
-	c.executed(n, true)
+	c.advanceExpected(n, true)
 	c.schedule()
 }
 
 // executed moves on past a request of n sequences.
-func (c *rcConn) executed(n uint64, ends bool) {
-	c.expect += n
+func (c *rcConn) advanceExpected(n uint64, ends bool) {
+	c.expected += n
 	if ends {
 		c.msn = c.msn.Add(1)
 	}
@@ -200,7 +200,7 @@ func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 		c.demux.conn.onTimeout(&c.to) // our answers do not arrive
 	}
 	if kind == wire.KindSend || kind == wire.KindWrite {
-		if seq < c.afterWrite {
+		if seq < c.dataEnd {
 			c.ackNow()
 		}
 		return
@@ -224,6 +224,6 @@ func (c *rcConn) repeatRead(h *wire.RETH, k *respResource, index, seq uint64) {
 		return
 	}
 	k.unsent = memoryRange{h.Addr(), h.RKey(), h.Length()}
-	c.resources.repeatFrom(index, seq, seq+c.packets(h.Length())-1)
+	c.resources.repeatFrom(index, seq, seq+c.packetCount(h.Length())-1)
 	c.schedule()
 }

@@ -30,36 +30,36 @@ func TestWireAcknowledgementsAreCollected(t *testing.T) {
 	}
 	p.send(p.request(wire.SendOnly, 0, 10))
 	p.wantQuiet("nobody asked")
-	p.send(asking(p.request(wire.SendOnlyImm, 1, 0)), p.request(wire.SendFirst, 2, scriptMTU), asking(p.request(wire.SendMiddle, 3, scriptMTU)))
+	p.send(withAckReq(p.request(wire.SendOnlyImm, 1, 0)), p.request(wire.SendFirst, 2, scriptMTU), withAckReq(p.request(wire.SendMiddle, 3, scriptMTU)))
 	ack := p.wantAnswer("one for the burst, in the middle of a message", wire.Acknowledge, 3)
 	require.Equal(t, wire.AckNoCredits, ack.AETH().Syndrome())
 	require.EqualValues(t, 2, ack.AETH().MSN(), "two messages are complete")
 	require.False(t, ack.BTH().AckReq())
-	p.send(asking(p.request(wire.SendLast, 4, 7)))
+	p.send(withAckReq(p.request(wire.SendLast, 4, 7)))
 	require.EqualValues(t, 3, p.wantAnswer("the end", wire.Acknowledge, 4).AETH().MSN())
 	p.wantQuiet("that is all")
-	got := p.e.taken()
+	got := p.e.drainCQ()
 	require.Len(t, got, 3)
 	require.EqualValues(t, 2*scriptMTU+7, got[2].ByteLen)
-	require.Equal(t, byte(number(theirBase, 3)), p.e.mr.Bytes()[2*4096+scriptMTU])
+	require.Equal(t, byte(psnOf(theirBase, 3)), p.e.mr.Bytes()[2*4096+scriptMTU])
 }
 
-func TestWireGapIsToldOnce(t *testing.T) {
+func TestWireGapIsReportedOnce(t *testing.T) {
 	p := newScript(t)
 	for id := range uint64(8) {
 		p.e.recv(id, 0, 10)
 	}
-	p.send(p.request(wire.SendOnly, 2, 1), asking(p.request(wire.SendOnly, 3, 1)))
+	p.send(p.request(wire.SendOnly, 2, 1), withAckReq(p.request(wire.SendOnly, 3, 1)))
 	p.wantSyndrome("what is expected", wire.NAK(wire.NAKSequence), 0)
 	p.send(p.request(wire.SendOnly, 4, 1))
 	p.wantQuiet("once for a gap")
 	p.send(p.request(wire.SendOnly, 0, 1))
 	p.send(p.request(wire.SendOnly, 2, 1))
 	p.wantSyndrome("the next gap", wire.NAK(wire.NAKSequence), 1)
-	p.send(p.request(wire.SendOnly, 1, 1), p.request(wire.SendOnly, 3, 1), asking(p.request(wire.SendOnly, 2, 1)))
+	p.send(p.request(wire.SendOnly, 1, 1), p.request(wire.SendOnly, 3, 1), withAckReq(p.request(wire.SendOnly, 2, 1)))
 	p.wantSyndrome("what changed places within a burst is no gap", wire.AckNoCredits, 2)
 	p.wantQuiet("and only that")
-	require.Len(t, p.e.taken(), 3)
+	require.Len(t, p.e.drainCQ(), 3)
 }
 
 func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
@@ -67,12 +67,12 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	for id := range uint64(4) {
 		p.e.recv(id, 0, scriptMTU)
 	}
-	p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.about(p.request(wire.WriteFirst, 2, scriptMTU), 4096, 2*scriptMTU))
+	p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.setRETH(p.request(wire.WriteFirst, 2, scriptMTU), 4096, 2*scriptMTU))
 	p.e.mr.Bytes()[4096] = 0
-	p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.about(p.request(wire.WriteFirst, 2, scriptMTU), 4096, 2*scriptMTU))
+	p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.setRETH(p.request(wire.WriteFirst, 2, scriptMTU), 4096, 2*scriptMTU))
 	p.wantSyndrome("with the newest that was carried out, unasked", wire.AckNoCredits, 2)
 	p.wantQuiet("and once")
-	require.Len(t, p.e.taken(), 2, "they are not carried out again")
+	require.Len(t, p.e.drainCQ(), 2, "they are not carried out again")
 	require.Zero(t, p.e.mr.Bytes()[4096])
 	p.send(p.read(3, 0, 2*scriptMTU)) // in the middle of a WRITE
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
@@ -87,13 +87,13 @@ func TestWireReadIsNeverAcknowledged(t *testing.T) {
 	p.wantAnswer("", wire.ReadResponseOnly, 0)
 	p.send(p.request(wire.SendOnly, 0, 1))
 	p.wantQuiet("it was a READ")
-	p.send(asking(p.request(wire.SendOnly, 1, 1)), asking(p.read(2, 0, 2*scriptMTU)))
+	p.send(withAckReq(p.request(wire.SendOnly, 1, 1)), withAckReq(p.read(2, 0, 2*scriptMTU)))
 	p.wantAnswer("it acknowledges the SEND", wire.ReadResponseFirst, 2)
 	p.wantAnswer("", wire.ReadResponseLast, 3)
 	p.wantQuiet("and itself")
 	p.send(p.request(wire.SendOnly, 1, 1))
 	p.wantSyndrome("again, but not of the READ", wire.AckNoCredits, 1)
-	p.send(asking(p.read(4, 0, scriptMTU)), asking(p.request(wire.SendOnly, 5, 1)))
+	p.send(withAckReq(p.read(4, 0, scriptMTU)), withAckReq(p.request(wire.SendOnly, 5, 1)))
 	p.wantAnswer("responses come first", wire.ReadResponseOnly, 4)
 	p.wantSyndrome("then what came after them", wire.AckNoCredits, 5)
 }
@@ -102,23 +102,23 @@ func TestWireReceiverWithoutBuffer(t *testing.T) {
 	p := newScript(t) // timer code 12
 	for name, pkt := range map[string]func(seq uint64) wire.Packet{
 		"SEND":      func(seq uint64) wire.Packet { return p.request(wire.SendOnly, seq, 1) },
-		"WRITE_IMM": func(seq uint64) wire.Packet { return p.about(p.request(wire.WriteOnlyImm, seq, 1), 0, 1) },
+		"WRITE_IMM": func(seq uint64) wire.Packet { return p.setRETH(p.request(wire.WriteOnlyImm, seq, 1), 0, 1) },
 	} {
-		seq := p.l.expect
-		p.send(pkt(seq), asking(p.request(wire.SendOnly, seq+1, 1)))
+		seq := p.l.expected
+		p.send(pkt(seq), withAckReq(p.request(wire.SendOnly, seq+1, 1)))
 		p.wantSyndrome(name, wire.RNRNAK(12), seq)
 		p.wantQuiet("what comes behind it is no gap")
 		p.e.recv(1, 0, 10)
-		p.send(asking(pkt(seq)))
+		p.send(withAckReq(pkt(seq)))
 		p.wantSyndrome("now it fits", wire.AckNoCredits, seq)
-		require.Len(t, p.e.taken(), 1)
+		require.Len(t, p.e.drainCQ(), 1)
 	}
 }
 
 // IBTA vol. 1, 9.7.4.1.3: for zero bytes neither key nor address counts.
 func TestWireZeroBytesNeedNoKey(t *testing.T) {
 	p := newScript(t)
-	p.send(asking(p.request(wire.WriteOnly, 0, 0)), p.request(wire.ReadRequest, 1, 0))
+	p.send(withAckReq(p.request(wire.WriteOnly, 0, 0)), p.request(wire.ReadRequest, 1, 0))
 	require.Empty(t, p.wantAnswer("one packet, empty", wire.ReadResponseOnly, 1).Payload())
 	p.wantQuiet("the response answers both")
 }
@@ -126,15 +126,15 @@ func TestWireZeroBytesNeedNoKey(t *testing.T) {
 func TestWireWhatIsNotOfTheConnectionIsDropped(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
-	good := func() wire.Packet { return asking(p.request(wire.SendOnly, 0, 1)) }
+	good := func() wire.Packet { return withAckReq(p.request(wire.SendOnly, 0, 1)) }
 	wrongKey, nobody := good(), good()
 	wrongKey.BTH().SetPKey(0x8001)
 	nobody.BTH().SetDestQP(p.e.qp.num + 1)
 	p.send(wrongKey, nobody, p.packet(wire.UDSendOnly, theirBase, 1), p.packet(wire.CNP, 0, 0))
 	p.e.qp.shard.wire.receive(good(), &ipHeader{from: netip.MustParseAddr("fd00::98"), to: ownAddr})
-	p.e.qp.shard.wire.work()
+	p.e.qp.shard.wire.sendDue()
 	p.wantQuiet("all of them")
-	require.Empty(t, p.e.taken())
+	require.Empty(t, p.e.drainCQ())
 	p.send(good())
 	p.wantSyndrome("this one is right", wire.AckNoCredits, 0)
 }
@@ -175,25 +175,25 @@ func TestNearestSequence(t *testing.T) {
 		{5, 5, 0, 0}, {6, 5, 0, 1}, {4, 5, 0, -1}, {0, 0xffffff, 0, 1}, {0xffffff, 0, 1 << 24, 1<<24 - 1},
 		{3, 0, 1<<24 + 10, 1<<24 + 3}, {0x700000, 0, 0, 0x700000}, {0x900000, 0, 0, -0x700000}, {0, 0, 1 << 40, 1 << 40},
 	} {
-		got, ok := nearest(c.v, c.base, c.near)
+		got, ok := nearestSeq(c.v, c.base, c.near)
 		require.Equal(t, c.want, int64(got))
 		require.Equal(t, c.want >= 0, ok)
 		if ok {
-			require.Equal(t, c.v, number(c.base, got))
+			require.Equal(t, c.v, psnOf(c.base, got))
 		}
 	}
 }
 
 // A peer that repeats the same request twice has not got the answer to the first
 // repetition.
-func TestWireDoubtsThatAnswersArrive(t *testing.T) {
+func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {
 		p.e.recv(seq, 0, 64)
 		for _, doubts := range []int{0, 0, 1} {
-			p.doubts = 0
+			p.timeouts = 0
 			p.send(p.request(wire.SendOnly, seq, 1))
-			require.Equal(t, doubts, p.doubts)
+			require.Equal(t, doubts, p.timeouts)
 		}
 	}
 }

@@ -11,9 +11,9 @@ const respondBudget = 32
 // respond sends what the peer is owed, in the order of its requests, and reports
 // whether all of it is out: responses first, then the acknowledgement of what
 // came after them, or the NAK of what did not.
-func (c *rcConn) respond() (done bool) {
+func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
-		k := c.resources.due()
+		k := c.resources.nextPending()
 		if k == nil {
 			break
 		}
@@ -23,7 +23,7 @@ func (c *rcConn) respond() (done bool) {
 	}
 	switch {
 	case c.nakDue:
-		return c.sendNAK(c.expect)
+		return c.sendNAK(c.expected)
 	case c.ackDue:
 		return !c.delaysAck() && c.sendAck()
 	}
@@ -34,22 +34,22 @@ func (c *rcConn) respond() (done bool) {
 // reports whether there was room.
 func (c *rcConn) sendResponse(k *respResource) bool {
 	if k.atomic {
-		return c.sendResult(k)
+		return c.sendAtomicResponse(k)
 	}
 	length := min(k.unsent.left, c.mtu)
-	p, ok := c.packet(responseOpcode(k), int(length), number(c.base, k.next))
+	p, ok := c.newPacket(responseOpcode(k), int(length), psnOf(c.peerBase, k.next))
 	if !ok {
 		return false
 	}
 	if !c.q.readInto(p.Payload(), &k.unsent) { // the region was closed meanwhile
-		c.failed, c.nak = outcomeAccessError, wire.NAK(wire.NAKRemoteAccess)
+		c.fatalOutcome, c.nak = outcomeAccessError, wire.NAK(wire.NAKRemoteAccess)
 		return c.sendNAK(k.next)
 	}
 	if h := p.AETH(); h != nil {
 		h.Set(c.ack(), c.msn)
 	}
 	c.push(p)
-	c.responded(k)
+	c.responseSent(k)
 	return true
 }
 
@@ -67,22 +67,22 @@ func responseOpcode(k *respResource) wire.Opcode {
 	return wire.ReadResponseMiddle
 }
 
-func (c *rcConn) sendResult(k *respResource) bool {
-	p, ok := c.packet(wire.AtomicAcknowledge, 0, number(c.base, k.next))
+func (c *rcConn) sendAtomicResponse(k *respResource) bool {
+	p, ok := c.newPacket(wire.AtomicAcknowledge, 0, psnOf(c.peerBase, k.next))
 	if !ok {
 		return false
 	}
 	p.AETH().Set(c.ack(), c.msn)
 	p.AtomicAckETH().Set(k.result)
 	c.push(p)
-	c.responded(k)
+	c.responseSent(k)
 	return true
 }
 
 // responded moves on past a packet of a response, which acknowledges what was
 // requested before it.
-func (c *rcConn) responded(k *respResource) {
-	if k.next >= c.afterWrite {
+func (c *rcConn) responseSent(k *respResource) {
+	if k.next >= c.dataEnd {
 		c.ackSent()
 	}
 	k.pending = k.next != k.end
@@ -92,7 +92,7 @@ func (c *rcConn) responded(k *respResource) {
 
 // sendAck acknowledges the last SEND or WRITE, and all before it.
 func (c *rcConn) sendAck() bool {
-	sent := c.sendAETH(c.ack(), c.afterWrite-1)
+	sent := c.sendAETH(c.ack(), c.dataEnd-1)
 	if sent {
 		c.ackSent()
 	}
@@ -105,14 +105,14 @@ func (c *rcConn) sendNAK(seq uint64) bool {
 		return false
 	}
 	c.nakDue, c.ackDue = false, false
-	if c.failed != outcomeAck {
-		c.q.requestFailed(c.failed)
+	if c.fatalOutcome != outcomeAck {
+		c.q.requestFailed(c.fatalOutcome)
 	}
 	return true
 }
 
 func (c *rcConn) sendAETH(s wire.Syndrome, seq uint64) bool {
-	p, ok := c.packet(wire.Acknowledge, 0, number(c.base, seq))
+	p, ok := c.newPacket(wire.Acknowledge, 0, psnOf(c.peerBase, seq))
 	if !ok {
 		return false
 	}

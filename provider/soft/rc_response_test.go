@@ -60,21 +60,21 @@ func TestWireReadIsAskedForAgainTooEarly(t *testing.T) {
 	p.send(p.read(1, scriptMTU, (respondBudget+1)*scriptMTU))
 	p.wantAnswer("where the peer wants it", wire.ReadResponseFirst, 1)
 	for len(p.e.qp.shard.wire.due) > 0 {
-		p.e.qp.shard.wire.work()
+		p.e.qp.shard.wire.sendDue()
 	}
 	p.wantCount(respondBudget)
-	require.Equal(t, number(theirBase, respondBudget+1), p.out[respondBudget-1].BTH().PSN())
+	require.Equal(t, psnOf(theirBase, respondBudget+1), p.out[respondBudget-1].BTH().PSN())
 }
 
 func TestWireReadResponsesArePaced(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
 	const n = 2*respondBudget + 1
-	p.send(p.read(0, 0, n*scriptMTU), asking(p.request(wire.SendOnly, n, 1)))
+	p.send(p.read(0, 0, n*scriptMTU), withAckReq(p.request(wire.SendOnly, n, 1)))
 	for want := respondBudget; want < n; want += respondBudget {
 		p.wantCount(want)
 		require.Len(t, p.e.qp.shard.wire.due, 1, "the owner is not to sleep")
-		p.e.qp.shard.wire.work()
+		p.e.qp.shard.wire.sendDue()
 	}
 	p.wantCount(n + 1)
 	p.out = p.out[n:]
@@ -86,13 +86,13 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 func TestWireRefusalComesAfterTheResponses(t *testing.T) {
 	p := newScript(t)
 	const n = respondBudget + 1
-	p.send(p.read(0, 0, n*scriptMTU), p.request(wire.SendLast, n, 1), asking(p.request(wire.SendOnly, n+1, 1)))
+	p.send(p.read(0, 0, n*scriptMTU), p.request(wire.SendLast, n, 1), withAckReq(p.request(wire.SendOnly, n+1, 1)))
 	require.Equal(t, verbs.StateRTS, p.e.qp.State())
 	p.out = nil
-	p.e.qp.shard.wire.work()
+	p.e.qp.shard.wire.sendDue()
 	p.wantAnswer("", wire.ReadResponseLast, n-1)
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), n)
-	p.e.turn()
+	p.e.pollForTimers()
 	require.Equal(t, verbs.StateError, p.e.qp.State())
 	p.wantQuiet("")
 }
@@ -107,7 +107,7 @@ func TestWireReadOfMemoryThatIsClosed(t *testing.T) {
 	p.wantCount(respondBudget)
 	require.NoError(t, m.Close())
 	p.out = nil
-	p.e.qp.shard.wire.work()
+	p.e.qp.shard.wire.sendDue()
 	p.wantSyndrome("in the place of the data", wire.NAK(wire.NAKRemoteAccess), respondBudget)
 	p.wantQuiet("and the end")
 	p.wantAsync(verbs.AsyncQPAccessError)

@@ -11,7 +11,7 @@ import (
 // lost goes back to the oldest packet without an answer, at the next occasion:
 // once, until there is progress. Everything that was in flight behind the lost
 // packet tells of the same loss.
-func (c *rcConn) lost() {
+func (c *rcConn) onLoss() {
 	if c.recovering || c.q.waitingRNR {
 		return
 	}
@@ -31,29 +31,29 @@ func (c *rcConn) retransmit() {
 func (c *rcConn) goBack() {
 	c.q.rewind()
 	c.seq = c.q.responded
-	c.countInFlight()
+	c.updateInFlight()
 	c.shared.resume()
 	c.readsInFlight, c.sinceAckRequest, c.progressed, c.probedInFlight = 0, 0, true, 0
 }
 
-// retryAfterRNR counts a retry, and gives up when there have been as many as are
+// countRetry counts a retry, and gives up when there have been as many as are
 // allowed (IBTA vol. 1, 9.7.6.1.1). Timeouts and sequence NAKs count together.
-func (c *rcConn) retryAfterRNR() bool {
-	if c.tries >= c.q.attr.RetryCount {
+func (c *rcConn) countRetry() bool {
+	if c.retries >= c.q.attr.RetryCount {
 		c.q.failOldest(verbs.StatusRetryExcErr)
 		return false
 	}
-	c.tries++
+	c.retries++
 	return true
 }
 
-// longestLook is how long a look at whether answers come may be away: 16.8 ms, the
+// maxCheckPeriod is how long a look at whether answers come may be away: 16.8 ms, the
 // timeout with the code 12.
-const longestLook = 4096 * time.Nanosecond << 12
+const maxCheckPeriod = 4096 * time.Nanosecond << 12
 
 // checkPeriod is how often that is looked, in one timeout.
 func (c *rcConn) checkPeriod() time.Duration {
-	return min(verbs.AckTimeout(c.q.attr.Timeout)/4, longestLook)
+	return min(verbs.AckTimeout(c.q.attr.Timeout)/4, maxCheckPeriod)
 }
 
 // watch makes sure that an answer is missed when it does not come. The timer is
@@ -61,24 +61,24 @@ func (c *rcConn) checkPeriod() time.Duration {
 // looks now and then whether there was something since it looked last. A loss is
 // so noticed after one to one and a quarter times the timeout; up to four times
 // are allowed (IBTA vol. 1, 9.7.6.1.3).
-func (c *rcConn) watch() {
+func (c *rcConn) startRetransmitTimer() {
 	if c.q.attr.Timeout > 0 && !c.retransmitTimer.running() && c.q.sq.outstanding() {
 		c.progressed, c.sinceProgress = false, 0
 		c.retransmitTimer.start(c.checkPeriod())
 	}
 }
 
-func (c *rcConn) onRetryTimer() {
+func (c *rcConn) onRetransmitTimer() {
 	if !c.q.sq.outstanding() || !c.q.isServing() {
 		return
 	}
 	if c.progressed || c.q.waitingRNR {
-		c.watch()
+		c.startRetransmitTimer()
 		return
 	}
 	c.sinceProgress += c.checkPeriod()
 	if c.sinceProgress >= verbs.AckTimeout(c.q.attr.Timeout) {
-		c.timedOut()
+		c.onAckTimeout()
 		return
 	}
 	// It counts from the time of the last look, so that an owner that comes late
@@ -87,9 +87,9 @@ func (c *rcConn) onRetryTimer() {
 	c.probePeer()
 }
 
-func (c *rcConn) timedOut() {
+func (c *rcConn) onAckTimeout() {
 	c.demux.conn.onTimeout(&c.to)
-	if !c.retryAfterRNR() {
+	if !c.countRetry() {
 		return
 	}
 	c.q.shard.counts.inc(localAckTimeoutErr)

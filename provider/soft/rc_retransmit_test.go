@@ -47,10 +47,10 @@ func TestWireAnswerDuringARepetition(t *testing.T) {
 	p.wantRequest("", wire.SendLast, 11)
 	p.wantQuiet("and no more")
 	p.post(3, verbs.OpSend, 8*scriptMTU)
-	p.out, p.rooms = nil, 1
+	p.out, p.room = nil, 1
 	p.send(p.nak(wire.NAKSequence, 12))
 	p.wantRequest("as far as there is room", wire.SendFirst, 12)
-	p.rooms = -1
+	p.room = -1
 	p.send(p.ack(17))
 	p.wantRequest("it was in flight since the first time", wire.SendMiddle, 18)
 	p.wantRequest("", wire.SendLast, 19)
@@ -71,10 +71,10 @@ func TestWireTimeoutsAreCounted(t *testing.T) {
 				require.True(t, p.wantRequest("it has asked", wire.SendFirst, 0).BTH().AckReq())
 			}
 			p.wantQuiet("it is not time yet")
-			require.Empty(t, p.e.taken())
+			require.Empty(t, p.e.drainCQ())
 			p.advance(1)
 		}
-		require.EqualValues(t, retries+1, p.doubts, "the link was told of each timeout")
+		require.EqualValues(t, retries+1, p.timeouts, "the link was told of each timeout")
 		p.wantQuiet("it has given up")
 		p.wantDone("there were as many as that", verbs.StatusRetryExcErr, 1, 2)
 	}
@@ -92,7 +92,7 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 		}
 		require.NotZero(t, len(p.out), "a second attempt")
 		p.send(p.ack(seq))
-		require.Empty(t, p.e.taken())
+		require.Empty(t, p.e.drainCQ())
 	}
 	p.send(p.ack(5))
 	p.wantDone("done after all", verbs.StatusSuccess, 1)
@@ -185,7 +185,7 @@ func TestWireSequenceNAKsCountAsRetries(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 1 })
 	p.post(1, verbs.OpSend, 1)
 	p.send(p.nak(wire.NAKSequence, 0))
-	require.Empty(t, p.e.taken())
+	require.Empty(t, p.e.drainCQ())
 	p.advance(scriptTimeout)
 	p.advance(scriptTimeout)
 	p.wantDone("one by NAK, and the timeout is the second", verbs.StatusRetryExcErr, 1)
@@ -213,7 +213,7 @@ func TestWireReceiverNotReady(t *testing.T) {
 		p.out = nil
 	}
 	p.wantDone("the first was delivered", verbs.StatusSuccess, 1)
-	require.Zero(t, p.l.tries, "they are counted by themselves")
+	require.Zero(t, p.l.retries, "they are counted by themselves")
 	p.send(p.syndrome(wire.RNRNAK(code), 1))
 	p.wantDone("the third is too many", verbs.StatusRNRRetryExcErr, 2, 3, 3)
 }
@@ -227,7 +227,7 @@ func TestWireReceiverNeverReady(t *testing.T) {
 		p.advance(verbs.RNRDelay(1))
 	}
 	p.wantRequest("and ever", wire.SendOnly, 0)
-	require.Empty(t, p.e.taken())
+	require.Empty(t, p.e.drainCQ())
 }
 
 // A long wait that the receiver asks for is not the receiver's silence.
@@ -240,7 +240,7 @@ func TestWireWaitIsNotATimeout(t *testing.T) {
 		p.advance(verbs.AckTimeout(10))
 	}
 	p.wantQuiet("it waits")
-	require.Empty(t, p.e.taken())
+	require.Empty(t, p.e.drainCQ())
 }
 
 // The end of a message is lost, and the peer knows nothing of it: it is asked with the
@@ -260,7 +260,7 @@ func TestWireAsksBeforeTheTimeout(t *testing.T) {
 	p.wantQuiet("")
 	p.send(p.ack(6))
 	p.wantDone("all", verbs.StatusSuccess, 1, 2)
-	require.Zero(t, p.doubts)
+	require.Zero(t, p.timeouts)
 }
 
 // Only the acknowledgement was lost: nothing else is repeated.

@@ -18,13 +18,13 @@ import (
 // script is a peer that speaks in packets, to one queue pair of ours. Sequences
 // count from 0 on both sides; the numbers of both wrap soon.
 type script struct {
-	t      testing.TB
-	e      *end
-	l      *rcConn
-	now    int64
-	out    []wire.Packet // what the queue pair has sent
-	doubts int
-	rooms  int // packets that the link has room for; negative means any number
+	t        testing.TB
+	e        *end
+	l        *rcConn
+	now      int64
+	out      []wire.Packet // what the queue pair has sent
+	timeouts int
+	room     int // packets that the link has room for; negative means any number
 }
 
 const (
@@ -51,7 +51,7 @@ func scriptAttr(attr *verbs.QPAttr) {
 func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 	d := openDevice(t, &Config{Vectors: 1})
 	d.cfg.Path = PathWire
-	p := &script{t: t, rooms: -1}
+	p := &script{t: t, room: -1}
 	sh, err := d.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
 	sh.wire.conn = p
@@ -65,24 +65,24 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 	})
 	p.l = p.e.qp.path.(*rcConn)
 	// The window has room, whatever is lost.
-	p.l.shared.window, p.l.recoveryEnd = mostFlight, math.MaxUint64
+	p.l.shared.window, p.l.recoveryEnd = maxWindow, math.MaxUint64
 	return p
 }
 
 func (p *script) open(*route) error { return nil }
 func (p *script) close(*route)      {}
 func (p *script) flush()            {}
-func (p *script) onTimeout(*route)  { p.doubts++ }
+func (p *script) onTimeout(*route)  { p.timeouts++ }
 
 func (p *script) buffer(_ *route, size int) []byte {
-	if p.rooms == 0 {
+	if p.room == 0 {
 		return nil
 	}
 	return make([]byte, size)
 }
 
 func (p *script) push(_ *route, pkt wire.Packet) {
-	p.rooms--
+	p.room--
 	decoded, err := wire.Decode(pkt.Bytes())
 	require.NoError(p.t, err, "it has sent what nobody understands")
 	require.EqualValues(p.t, scriptQPN, decoded.BTH().DestQP())
@@ -101,7 +101,7 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 }
 
 // give delivers packets that arrive together.
-func (p *script) give(pkts ...wire.Packet) {
+func (p *script) deliver(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
 		p.e.qp.shard.wire.receive(pkt, &ipHeader{from: scriptAddr, to: ownAddr, hopLimit: scriptHops})
 	}
@@ -109,34 +109,34 @@ func (p *script) give(pkts ...wire.Packet) {
 
 // send delivers packets that arrive together, and lets the queue pair answer.
 func (p *script) send(pkts ...wire.Packet) {
-	p.give(pkts...)
-	p.e.qp.shard.wire.work()
+	p.deliver(pkts...)
+	p.e.qp.shard.wire.sendDue()
 }
 
 // request is a packet of a request of the script.
 func (p *script) request(op wire.Opcode, seq uint64, payload int) wire.Packet {
-	return p.packet(op, number(theirBase, seq), payload)
+	return p.packet(op, psnOf(theirBase, seq), payload)
 }
 
 // asking sets the request for an acknowledgement.
-func asking(pkt wire.Packet) wire.Packet {
+func withAckReq(pkt wire.Packet) wire.Packet {
 	pkt.BTH().SetAckReq(true)
 	return pkt
 }
 
 // about names memory of the queue pair's side in the RETH.
-func (p *script) about(pkt wire.Packet, offset int, length uint32) wire.Packet {
+func (p *script) setRETH(pkt wire.Packet, offset int, length uint32) wire.Packet {
 	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), length)
 	return pkt
 }
 
 func (p *script) read(seq uint64, offset int, length uint32) wire.Packet {
-	return p.about(p.request(wire.ReadRequest, seq, 0), offset, length)
+	return p.setRETH(p.request(wire.ReadRequest, seq, 0), offset, length)
 }
 
 // answer is a response to a packet of the queue pair.
 func (p *script) answer(op wire.Opcode, seq uint64, payload int) wire.Packet {
-	pkt := p.packet(op, number(ourBase, seq), payload)
+	pkt := p.packet(op, psnOf(ourBase, seq), payload)
 	if h := pkt.AETH(); h != nil {
 		h.Set(wire.AckNoCredits, 0)
 	}
@@ -169,13 +169,13 @@ func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet 
 // wantRequest takes a request of the queue pair.
 func (p *script) wantRequest(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
-	return p.next(why, op, number(ourBase, seq))
+	return p.next(why, op, psnOf(ourBase, seq))
 }
 
 // wantAnswer takes a response of the queue pair.
 func (p *script) wantAnswer(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
-	return p.next(why, op, number(theirBase, seq))
+	return p.next(why, op, psnOf(theirBase, seq))
 }
 
 // wantSyndrome takes an ACK or NAK of the queue pair.
@@ -200,7 +200,7 @@ func (p *script) wantCount(n int) {
 func (p *script) advance(d time.Duration) {
 	p.now += int64(d)
 	p.e.qp.shard.fireTimers()
-	p.e.qp.shard.wire.work()
+	p.e.qp.shard.wire.sendDue()
 }
 
 // post posts a request for n bytes.
@@ -216,7 +216,7 @@ func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlag
 // wantDone: these requests have completed, and nothing else.
 func (p *script) wantDone(why string, status verbs.Status, ids ...uint64) {
 	p.t.Helper()
-	got := p.e.taken()
+	got := p.e.drainCQ()
 	require.Len(p.t, got, len(ids), why)
 	for i, id := range ids {
 		require.Equal(p.t, id, got[i].ID, why)

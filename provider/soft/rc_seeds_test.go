@@ -18,7 +18,7 @@ import (
 var seedFlag = goflag.Uint64("seed", 0, "run only this seed of the simulated network")
 
 // A climate is a kind of network, and how patient the queue pairs are with it.
-type climate struct {
+type simCase struct {
 	name  string
 	seeds int
 	net   func(*rand.Rand) netsim.Config
@@ -28,7 +28,7 @@ type climate struct {
 
 func fraction(r *rand.Rand, most float64) float64 { return r.Float64() * most }
 
-var climates = []climate{{
+var simCases = []simCase{{
 	name: "rough", seeds: 1500,
 	net: func(r *rand.Rand) netsim.Config {
 		return netsim.Config{
@@ -63,7 +63,7 @@ var climates = []climate{{
 // Every request is carried out exactly once and in order, or one error is
 // reported, whatever the network does.
 func TestWireSeeds(t *testing.T) {
-	for _, c := range climates {
+	for _, c := range simCases {
 		t.Run(c.name, func(t *testing.T) {
 			failures := 0
 			for seed := uint64(1); seed <= uint64(c.seeds/seedDivisor); seed++ {
@@ -82,12 +82,12 @@ func TestWireSeeds(t *testing.T) {
 }
 
 // run lets two sides talk, and returns how many of them failed.
-func (c *climate) run(t *testing.T, seed uint64) (failures int) {
+func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := newSim(t, seed, c.net(r))
 	mtu := verbs.MTU256 + verbs.MTU(r.IntN(5))
 	depth, first := uint8(1+r.IntN(4)), r.Uint32N(64)
-	sides := [2]*talker{newTalker(s.newEnd(), seed, 10+r.IntN(50), mtu), newTalker(s.newEnd(), seed+1, r.IntN(50), mtu)}
+	sides := [2]*modelEnd{newModelEnd(s.newEnd(), seed, 10+r.IntN(50), mtu), newModelEnd(s.newEnd(), seed+1, r.IntN(50), mtu)}
 	sides[0].peer, sides[1].peer = sides[1], sides[0]
 	s.join(sides[0].e, sides[1].e, func(attr *verbs.QPAttr) {
 		attr.PathMTU, attr.MaxRdAtomic, attr.MaxDestRdAtomic = mtu, depth, depth
@@ -103,17 +103,17 @@ func (c *climate) run(t *testing.T, seed uint64) (failures int) {
 	}
 	for range simLimit {
 		for _, side := range sides {
-			side.act()
+			side.postSome()
 		}
-		if !s.step() && sides[0].idle() && sides[1].idle() {
+		if !s.step() && sides[0].finished() && sides[1].finished() {
 			break
 		}
 		for _, side := range sides {
-			side.take()
+			side.checkCompletions()
 		}
 	}
 	for _, side := range sides {
-		require.True(t, side.idle(), "it does not come to an end")
+		require.True(t, side.finished(), "it does not come to an end")
 		if side.failed {
 			failures++
 			continue
@@ -147,12 +147,12 @@ func TestWireBulkSeeds(t *testing.T) {
 			b.recv(9, size, size)
 			a.post(verbs.SendWR{ID: uint64(id), Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{local}, RemoteAddr: remote, RKey: b.mr.RKey()})
 			s.settle()
-			got := a.taken()
+			got := a.drainCQ()
 			require.Len(t, got, 1)
 			require.Equal(t, verbs.StatusSuccess, got[0].Status, "seed %d, %v", seed, op)
 			require.True(t, bytes.Equal(src, dst), "seed %d, %v", seed, op)
 		}
-		require.Len(t, b.taken(), 1, "one SEND")
+		require.Len(t, b.drainCQ(), 1, "one SEND")
 		require.Greater(t, s.net.Stats.Dropped, 10)
 	}
 }

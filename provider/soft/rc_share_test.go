@@ -55,7 +55,7 @@ func (n *neighbours) run() time.Duration {
 			write(n.other[0], n.other[1], n.started)
 		}
 		for _, e := range []*end{n.honest[0], n.other[0]} {
-			for _, wc := range e.taken() {
+			for _, wc := range e.drainCQ() {
 				require.Equal(n.t, verbs.StatusSuccess, wc.Status)
 				if wc.QPN == n.honest[0].qp.num {
 					done++
@@ -75,7 +75,7 @@ func (n *neighbours) run() time.Duration {
 
 // A peer that pretends to lose packets slows down its own connection, and hardly
 // slows down another connection to the same address.
-func TestWireFakedLossesHurtTheirOwner(t *testing.T) {
+func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	fair := newNeighbours(t).run()
 
 	n := newNeighbours(t)
@@ -99,7 +99,7 @@ func TestWireFakedLossesHurtTheirOwner(t *testing.T) {
 
 // A peer that acknowledges late slows down its own connection. Another connection to
 // the same address gets its share of a small window.
-func TestWireLateAnswersHurtTheirOwner(t *testing.T) {
+func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)
 		for _, e := range []*end{n.honest[0], n.other[0]} {

@@ -36,7 +36,7 @@ type simHost struct {
 	buf   [wire.MaxPacket]byte
 	sent  []netsim.Packet // until flush
 	spare [][]byte
-	rooms int // packets that may be queued before flush; 0 means any number
+	room  int // packets that may be queued before flush; 0 means any number
 }
 
 func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim {
@@ -102,7 +102,7 @@ func (s *sim) step() bool {
 	}
 	for _, h := range s.hosts {
 		h.shard.fireTimers()
-		h.shard.wire.work()
+		h.shard.wire.sendDue()
 	}
 	return true
 }
@@ -144,7 +144,7 @@ func (h *simHost) close(*route)      {}
 func (h *simHost) onTimeout(*route)  {}
 
 func (h *simHost) buffer(_ *route, size int) []byte {
-	if h.rooms > 0 && len(h.sent) >= h.rooms {
+	if h.room > 0 && len(h.sent) >= h.room {
 		return nil
 	}
 	return h.buf[:size]
@@ -177,7 +177,7 @@ func (h *simHost) flush() {
 }
 
 // taken returns what has completed at an end, without driving it.
-func (e *end) taken() []verbs.WC {
+func (e *end) drainCQ() []verbs.WC {
 	e.t.Helper()
 	var got []verbs.WC
 	for {

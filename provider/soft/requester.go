@@ -61,24 +61,24 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	return uint32(sum), nil
 }
 
-// toSend is the next request that may go out now, or nil. It stays the same
+// nextToSend is the next request that may go out now, or nil. It stays the same
 // until sent is called.
-func (q *qp) toSend() *wqe {
+func (q *qp) nextToSend() *wqe {
 	if q.sq.next == q.sq.tail || q.waitingRNR {
 		return nil
 	}
 	w := q.sq.at(q.sq.next)
-	if !q.nextFresh() {
+	if !q.nextIsNew() {
 		// The rest of a message, which SQD lets end, or one that is sent again.
 		if w.status != verbs.StatusSuccess {
 			return nil
 		}
 		return w
 	}
-	if !q.mayBegin(w) {
+	if !q.mayStart(w) {
 		return nil
 	}
-	if status := q.localCheck(w); status != verbs.StatusSuccess {
+	if status := q.checkLocalMemory(w); status != verbs.StatusSuccess {
 		q.failRequest(w, status)
 		return nil
 	}
@@ -86,9 +86,9 @@ func (q *qp) toSend() *wqe {
 }
 
 // fresh reports whether nothing of the request at hand was ever sent.
-func (q *qp) nextFresh() bool { return q.sq.next == q.sq.begun }
+func (q *qp) nextIsNew() bool { return q.sq.next == q.sq.begun }
 
-func (q *qp) mayBegin(w *wqe) bool {
+func (q *qp) mayStart(w *wqe) bool {
 	switch {
 	case q.state != verbs.StateRTS:
 		return false
@@ -101,16 +101,16 @@ func (q *qp) mayBegin(w *wqe) bool {
 // spoil ends the request at hand with a local error as soon as those before it
 // are answered. Nothing behind it is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
-	if q.nextFresh() {
+	if q.nextIsNew() {
 		q.sq.begun++
 	}
 	w.status = status
 	q.retire()
 }
 
-// localCheck finds what is wrong with a request's own memory, before any of it
+// checkLocalMemory finds what is wrong with a request's own memory, before any of it
 // is sent.
-func (q *qp) localCheck(w *wqe) verbs.Status {
+func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 	var access verbs.Access
 	if w.expectsResponse() {
 		if q.attr.MaxRdAtomic == 0 {
@@ -122,17 +122,17 @@ func (q *qp) localCheck(w *wqe) verbs.Status {
 		if w.sges[i].Length == 0 {
 			continue
 		}
-		if _, ok := q.pd.local(&w.sges[i], access); !ok {
+		if _, ok := q.pd.sgeMemory(&w.sges[i], access); !ok {
 			return verbs.StatusLocProtErr
 		}
 	}
 	return verbs.StatusSuccess
 }
 
-// begin records that the first fragment of the request that toSend returned is
+// begin records that the first fragment of the request that nextToSend returned is
 // out. It may be told so for every fragment.
-func (q *qp) begin(w *wqe) {
-	if !q.nextFresh() {
+func (q *qp) markBegun(w *wqe) {
+	if !q.nextIsNew() {
 		return
 	}
 	q.sq.begun++
@@ -144,10 +144,10 @@ func (q *qp) begin(w *wqe) {
 	}
 }
 
-// sent records that all of the request that toSend returned is out, with seq as
+// sent records that all of the request that nextToSend returned is out, with seq as
 // the sequence of its last fragment.
-func (q *qp) sent(w *wqe, seq uint64) {
-	q.begin(w)
+func (q *qp) markSent(w *wqe, seq uint64) {
+	q.markBegun(w)
 	w.lastSeq = seq
 	q.sq.next++
 }
@@ -158,8 +158,8 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // from there on.
 func (q *qp) rewind() { q.sq.next = q.sq.done }
 
-// forgetSent forgets that anything was sent, where nobody will read it.
-func (q *qp) forgetSent() {
+// resetSent forgets that anything was sent, where nobody will read it.
+func (q *qp) resetSent() {
 	for i := q.sq.done; i != q.sq.begun; i++ {
 		w := q.sq.at(i)
 		w.sent, w.received, w.lastSeq = 0, 0, unsent

@@ -26,7 +26,7 @@ func (e *end) stopClock() (advance func(time.Duration)) {
 }
 
 // turn polls an end often enough for its timers to be looked at.
-func (e *end) turn() []verbs.WC { return e.outcome(2 * ackEvery) }
+func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
 
 func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
 	const retries, code = 3, 20 // 10.24 ms
@@ -39,25 +39,25 @@ func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend})
 	naks := func() uint32 { return b.qp.path.(*shmConn).nakCount }
 	for attempt := range uint32(retries) {
-		b.turn()
+		b.pollForTimers()
 		require.Equal(t, attempt+1, naks())
-		require.Empty(t, a.turn())
+		require.Empty(t, a.pollForTimers())
 		advance(verbs.RNRDelay(code) - 1)
-		a.turn()
-		b.turn()
+		a.pollForTimers()
+		b.pollForTimers()
 		require.Equal(t, attempt+1, naks(), "it came back before its time")
 		advance(1)
-		require.Empty(t, a.turn())
+		require.Empty(t, a.pollForTimers())
 	}
-	b.turn()
+	b.pollForTimers()
 	require.EqualValues(t, retries+1, naks())
-	got := a.turn()
+	got := a.pollForTimers()
 	require.Len(t, got, 2)
 	require.Equal(t, verbs.StatusRNRRetryExcErr, got[0].Status)
 	require.Equal(t, verbs.StatusWRFlushErr, got[1].Status)
 
 	b.recv(9, 0, 100)
-	require.Empty(t, b.turn(), "what was given up is not delivered later")
+	require.Empty(t, b.pollForTimers(), "what was given up is not delivered later")
 }
 
 func TestRNRCountStartsAnewWithProgress(t *testing.T) {
@@ -68,17 +68,17 @@ func TestRNRCountStartsAnewWithProgress(t *testing.T) {
 	advance := a.stopClock()
 	for id := range uint64(4) {
 		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-		b.turn()
-		require.Empty(t, a.turn())
+		b.pollForTimers()
+		require.Empty(t, a.pollForTimers())
 		b.recv(id, 0, 100)
 		advance(verbs.RNRDelay(1))
-		a.turn()
+		a.pollForTimers()
 		require.Equal(t, id, b.wait(1, a)[0].ID)
 		require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
 	}
 }
 
-func TestSilentPeerEndsTheRetries(t *testing.T) {
+func TestUnresponsivePeerEndsRetries(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 2 })
@@ -87,11 +87,11 @@ func TestSilentPeerEndsTheRetries(t *testing.T) {
 	require.NoError(t, b.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
 	a.recv(5, 0, 10)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend})
-	require.Empty(t, a.turn())
+	require.Empty(t, a.pollForTimers())
 	advance(3*verbs.AckTimeout(10) - 1)
-	require.Empty(t, a.turn())
+	require.Empty(t, a.pollForTimers())
 	advance(1)
-	got := a.turn()
+	got := a.pollForTimers()
 	require.Len(t, got, 2)
 	require.Equal(t, verbs.StatusRetryExcErr, got[0].Status)
 	require.Equal(t, verbs.StatusWRFlushErr, got[1].Status)
@@ -108,7 +108,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend})
 	}
 	d.peerGone(a.qp.num, a.qp.path.(*shmConn).end)
-	got := a.turn()
+	got := a.pollForTimers()
 	var ids []uint64
 	var statuses []verbs.Status
 	for _, wc := range got {
@@ -166,9 +166,9 @@ func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
 		a.post(verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	}
 	b.wait(1)
-	b.turn()
+	b.pollForTimers()
 	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
-	got := a.turn()
+	got := a.pollForTimers()
 	require.Len(t, got, 2)
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
 	require.NotEqual(t, verbs.StatusSuccess, got[1].Status)
@@ -184,20 +184,20 @@ func TestRNRInSQD(t *testing.T) {
 	a, b := newPair(t, d, verbs.ProgressManual)
 	advance := a.stopClock()
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-	b.turn()
-	require.Empty(t, a.turn())
+	b.pollForTimers()
+	require.Empty(t, a.pollForTimers())
 	require.True(t, a.qp.waitingRNR)
 	sqd(t, a)
 	b.recv(1, 0, 64)
 	advance(verbs.RNRDelay(1))
-	a.turn()
+	a.pollForTimers()
 	b.wait(1)
 	require.Equal(t, verbs.StatusSuccess, a.wait(1, b)[0].Status)
 	require.True(t, a.qp.drained)
 }
 
 // A link that was left to its bell looks for its answers in SQD.
-func TestColdLinkDrains(t *testing.T) {
+func TestParkedConnDrains(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	b.recv(1, 0, 64)
@@ -207,8 +207,8 @@ func TestColdLinkDrains(t *testing.T) {
 	a.qp.shard.setPollList(l, nil)
 	sqd(t, a)
 	b.wait(1)
-	b.turn()
-	a.turn()
+	b.pollForTimers()
+	a.pollForTimers()
 	require.True(t, a.qp.drained)
 }
 

@@ -14,7 +14,7 @@ type responder struct {
 	buffer      rqe  // the buffer of the message under way
 	hasBuffer   bool // current is taken
 	offset      uint32
-	writeRest   memoryRange // what is left of the WRITE under way
+	writeLeft   memoryRange // what is left of the WRITE under way
 	writeLength uint32      // bytes of all of it
 	inWrite     bool
 }
@@ -50,7 +50,7 @@ func (q *qp) takeBuffer() bool {
 }
 
 // receives is where the queue pair's buffers come from.
-func (q *qp) receives() *recvQueue {
+func (q *qp) receiveQueue() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.rq
 	}
@@ -68,22 +68,22 @@ func (q *qp) deliverSend(r *inboundRequest) outcome {
 	rs := &q.responder
 	// A message is FIRST, MIDDLE.. and LAST, with nothing between them.
 	if r.first() == rs.hasBuffer || rs.inWrite {
-		return q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
 	if !q.takeBuffer() {
 		return outcomeRNR
 	}
 	if uint64(rs.offset)+uint64(len(r.payload)) > rs.buffer.capacity() {
-		return q.refuse(verbs.StatusLocLenErr, outcomeInvalidRequest)
+		return q.failReceive(verbs.StatusLocLenErr, outcomeInvalidRequest)
 	}
 	if !q.scatter(r.payload, rs.offset) {
-		return q.refuse(verbs.StatusLocProtErr, outcomeOperationError)
+		return q.failReceive(verbs.StatusLocProtErr, outcomeOperationError)
 	}
 	rs.offset += uint32(len(r.payload))
 	if r.last() {
 		q.completeReceive(r, verbs.WCRecv, rs.offset)
 	} else {
-		q.fragmentTaken(r.first())
+		q.onFragment(r.first())
 	}
 	return outcomeAck
 }
@@ -105,13 +105,13 @@ func (q *qp) completeReceive(r *inboundRequest, op verbs.WCOpcode, length uint32
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	wc.ID, wc.QPN = q.buffer.id, q.num
 	q.hasBuffer = false
-	q.recvCQ.push(wc, &q.receives().cqSpace, solicited)
+	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 
 // refuse completes a receive buffer that was taken already with an error, and
 // returns the answer for the peer. The caller's path sends it and then calls
 // requestFailed.
-func (q *qp) refuse(status verbs.Status, a outcome) outcome {
+func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.hasBuffer {
 		q.receiveDone(&verbs.WC{Status: status}, false)
 	}
@@ -121,7 +121,7 @@ func (q *qp) refuse(status verbs.Status, a outcome) outcome {
 func (q *qp) deliverWrite(r *inboundRequest) outcome {
 	rs := &q.responder
 	if r.first() == rs.inWrite || rs.hasBuffer {
-		return q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
 	if r.first() {
 		// IBTA vol. 1, 9.7.4.1.3: an operation that the QP does not allow is an
@@ -130,27 +130,27 @@ func (q *qp) deliverWrite(r *inboundRequest) outcome {
 		if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 			return outcomeInvalidRequest
 		}
-		if r.total > 0 && !q.allowed(r, verbs.AccessRemoteWrite) {
+		if r.total > 0 && !q.accessAllowed(r, verbs.AccessRemoteWrite) {
 			return outcomeAccessError
 		}
-		rs.writeRest, rs.writeLength = memoryRange{r.addr, r.key, r.total}, r.total
+		rs.writeLeft, rs.writeLength = memoryRange{r.addr, r.key, r.total}, r.total
 	}
-	if uint32(len(r.payload)) > rs.writeRest.left || r.last() != (uint32(len(r.payload)) == rs.writeRest.left) {
+	if uint32(len(r.payload)) > rs.writeLeft.left || r.last() != (uint32(len(r.payload)) == rs.writeLeft.left) {
 		return outcomeInvalidRequest
 	}
 	if r.last() && r.flags&flagImm != 0 && !q.takeBuffer() {
 		return outcomeRNR
 	}
 	if len(r.payload) > 0 {
-		m, dst := q.pd.enterRemote(rs.writeRest.key, rs.writeRest.addr, uint32(len(r.payload)), verbs.AccessRemoteWrite)
+		m, dst := q.pd.acquireRemote(rs.writeLeft.key, rs.writeLeft.addr, uint32(len(r.payload)), verbs.AccessRemoteWrite)
 		if m == nil {
-			return q.refuse(verbs.StatusLocAccessErr, outcomeAccessError)
+			return q.failReceive(verbs.StatusLocAccessErr, outcomeAccessError)
 		}
 		copy(dst, r.payload)
-		m.leave()
+		m.release()
 	}
-	rs.writeRest.addr += uint64(len(r.payload))
-	rs.writeRest.left -= uint32(len(r.payload))
+	rs.writeLeft.addr += uint64(len(r.payload))
+	rs.writeLeft.left -= uint32(len(r.payload))
 	rs.inWrite = !r.last()
 	if r.last() && r.flags&flagImm != 0 {
 		rs.offset = 0
@@ -160,12 +160,12 @@ func (q *qp) deliverWrite(r *inboundRequest) outcome {
 }
 
 // allowed checks the whole of the memory a request names.
-func (q *qp) allowed(r *inboundRequest, access verbs.Access) bool {
-	m, _ := q.pd.enterRemote(r.key, r.addr, r.total, access)
+func (q *qp) accessAllowed(r *inboundRequest, access verbs.Access) bool {
+	m, _ := q.pd.acquireRemote(r.key, r.addr, r.total, access)
 	if m == nil {
 		return false
 	}
-	m.leave()
+	m.release()
 	return true
 }
 
@@ -175,9 +175,9 @@ func (q *qp) deliverRead(r *inboundRequest) (memoryRange, outcome) {
 	rs := &q.responder
 	if rs.hasBuffer || rs.inWrite || !r.first() || !r.last() || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteRead == 0 {
-		return memoryRange{}, q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		return memoryRange{}, q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
-	if r.total > 0 && !q.allowed(r, verbs.AccessRemoteRead) {
+	if r.total > 0 && !q.accessAllowed(r, verbs.AccessRemoteRead) {
 		return memoryRange{}, outcomeAccessError
 	}
 	return memoryRange{r.addr, r.key, r.total}, outcomeAck
@@ -187,12 +187,12 @@ func (q *qp) deliverRead(r *inboundRequest) (memoryRange, outcome) {
 // when the memory is not accessible any more.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
-		m, src := q.pd.enterRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
+		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
 		if m == nil {
 			return false
 		}
 		copy(dst, src)
-		m.leave()
+		m.release()
 	}
 	w.addr += uint64(len(dst))
 	w.left -= uint32(len(dst))
@@ -206,13 +206,13 @@ func (q *qp) deliverAtomic(r *inboundRequest) (old uint64, a outcome) {
 	rs := &q.responder
 	if rs.hasBuffer || rs.inWrite || len(r.payload) != 16 || r.addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteAtomic == 0 {
-		return 0, q.refuse(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		return 0, q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
-	m, buf := q.pd.enterRemote(r.key, r.addr, 8, verbs.AccessRemoteAtomic)
+	m, buf := q.pd.acquireRemote(r.key, r.addr, 8, verbs.AccessRemoteAtomic)
 	if m == nil {
 		return 0, outcomeAccessError
 	}
-	defer m.leave()
+	defer m.release()
 	word := atomicWord(buf)
 	swapAdd := binary.BigEndian.Uint64(r.payload)
 	if r.op == frameFetchAdd {

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// partialTries is a factor for the time of a sender's retries: a sender may wait for
+	// partialFactor is a factor for the time of a sender's retries: a sender may wait for
 	// up to four times the ACK timeout (IBTA vol. 1, 9.7.6.1.3).
-	partialTries = 4
-	// leastPartialLimit is the shortest limit. It gives time to a sender with a very
+	partialFactor = 4
+	// minPartialLimit is the shortest limit. It gives time to a sender with a very
 	// short timeout that is not scheduled for a while; arbitrary.
-	leastPartialLimit = time.Second
-	// mostPartialLimit is the longest limit, because a client names the timeouts of both
+	minPartialLimit = time.Second
+	// maxPartialLimit is the longest limit, because a client names the timeouts of both
 	// ends; arbitrary. The retries of a sender with a timeout code above 24 (69 s, eight
 	// times) can take longer.
-	mostPartialLimit = 10 * time.Minute
+	maxPartialLimit = 10 * time.Minute
 	// partialProgress is how many bytes have to arrive within the limit: those of one
 	// packet with the largest path MTU.
 	partialProgress = 4096
@@ -43,13 +43,13 @@ func (q *qp) partialLimit() time.Duration {
 	timeout := verbs.AckTimeout(q.attr.Timeout)
 	// Without a timeout the sender waits for an answer without end.
 	if q.attr.Timeout == 0 {
-		timeout = mostPartialLimit
+		timeout = maxPartialLimit
 	}
-	return min(max(partialTries*timeout*time.Duration(q.attr.RetryCount+1), leastPartialLimit), mostPartialLimit)
+	return min(max(partialFactor*timeout*time.Duration(q.attr.RetryCount+1), minPartialLimit), maxPartialLimit)
 }
 
-// fragmentTaken is called for each fragment of a SEND except the last.
-func (q *qp) fragmentTaken(first bool) {
+// onFragment is called for each fragment of a SEND except the last.
+func (q *qp) onFragment(first bool) {
 	p := &q.partial
 	if first {
 		p.begun++
@@ -68,9 +68,9 @@ func (q *qp) onPartialTimer() {
 	switch {
 	case !q.hasBuffer || !q.isServing():
 		return
-	case p.seen == p.begun && q.responder.offset-p.offset < partialProgress && !q.path.requestsWait():
+	case p.seen == p.begun && q.responder.offset-p.offset < partialProgress && !q.path.requestsPending():
 		q.shard.counts.inc(partialExpired)
-		q.path.abort(q.refuse(verbs.StatusRespTimeoutErr, outcomeOperationError))
+		q.path.abort(q.failReceive(verbs.StatusRespTimeoutErr, outcomeOperationError))
 		return
 	}
 	p.seen, p.offset = p.begun, q.responder.offset

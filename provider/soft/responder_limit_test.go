@@ -60,11 +60,11 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 		bully.connect(victim, nil)
 		victim.connect(bully, nil)
 		l := bully.qp.path.(*shmConn)
-		lie(&l.requestsOut, frame{op: frameSend, flags: flagFirst, length: 1})
+		publishFrame(&l.requestsOut, frame{op: frameSend, flags: flagFirst, length: 1})
 		bullies = append(bullies, bully)
 	}
 	cq := victims[0]
-	cq.outcome(3)
+	cq.pollN(3)
 	require.Zero(t, queue.rq.len(), "none is left")
 
 	limit := victims[0].qp.partialLimit()
@@ -72,10 +72,10 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.Greater(t, limit, verbs.AckTimeout(attr.Timeout)*time.Duration(attr.RetryCount+1))
 	now += int64(limit) - 1
 	shard.fireTimers()
-	require.Empty(t, cq.outcome(3))
+	require.Empty(t, cq.pollN(3))
 	now++
 	shard.fireTimers()
-	got := cq.outcome(5)
+	got := cq.pollN(5)
 	require.Len(t, got, sharedBuffers)
 	for _, wc := range got {
 		require.Equal(t, verbs.StatusRespTimeoutErr, wc.Status)
@@ -85,7 +85,7 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.Equal(t, sharedBuffers, queue.rq.len(), "all are back")
 	for i := range victims {
 		require.Equal(t, verbs.StateError, victims[i].qp.State())
-		bullies[i].outcome(1)
+		bullies[i].pollN(1)
 	}
 	require.EqualValues(t, sharedBuffers, shard.counts[partialExpired].Load())
 }
@@ -110,16 +110,16 @@ func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 		sender.qp.path.(*shmConn).seq++
 	}
 	send(flagFirst, partialProgress)
-	require.Empty(t, victim.outcome(3))
+	require.Empty(t, victim.pollN(3))
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
 		send(0, partialProgress)
 		victim.qp.shard.fireTimers() // the timer fires before the link's ring is read
-		require.Empty(t, victim.outcome(3))
+		require.Empty(t, victim.pollN(3))
 	}
 	now += int64(victim.qp.partialLimit()) / 2
 	send(flagLast, 1)
-	got := victim.outcome(3)
+	got := victim.pollN(3)
 	require.Len(t, got, 1)
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
 	require.EqualValues(t, 21*partialProgress+1, got[0].ByteLen)
@@ -139,12 +139,12 @@ func TestMessagesInDribletsEnd(t *testing.T) {
 	victim.qp.shard.clock = func() int64 { return now }
 	victim.recv(1, 0, 1<<20)
 	out := &sender.qp.path.(*shmConn).requestsOut
-	lie(out, frame{op: frameSend, flags: flagFirst, length: 1})
-	victim.outcome(3)
+	publishFrame(out, frame{op: frameSend, flags: flagFirst, length: 1})
+	victim.pollN(3)
 	for range 8 {
 		now += int64(victim.qp.partialLimit())/4 + 1
-		lie(out, frame{op: frameSend, length: 1})
-		victim.outcome(3)
+		publishFrame(out, frame{op: frameSend, length: 1})
+		victim.pollN(3)
 		victim.qp.shard.fireTimers()
 	}
 	require.Equal(t, verbs.StateError, victim.qp.State())
@@ -175,15 +175,15 @@ func TestWireShortFirstPacket(t *testing.T) {
 }
 
 // The limit is longer than a sender retries, for any parameters of the connection, up
-// to mostPartialLimit.
+// to maxPartialLimit.
 func TestPartialLimit(t *testing.T) {
 	q := &qp{}
 	for timeout := range uint8(32) {
 		for retries := range uint8(8) {
 			q.attr.Timeout, q.attr.RetryCount = timeout, retries
 			limit := q.partialLimit()
-			require.GreaterOrEqual(t, limit, leastPartialLimit)
-			require.LessOrEqual(t, limit, mostPartialLimit)
+			require.GreaterOrEqual(t, limit, minPartialLimit)
+			require.LessOrEqual(t, limit, maxPartialLimit)
 			if timeout > 0 && timeout <= 24 {
 				require.Greater(t, limit, verbs.AckTimeout(timeout)*time.Duration(retries+1))
 			}

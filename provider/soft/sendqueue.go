@@ -52,13 +52,13 @@ type sendQueue struct {
 	maxSGE, maxInline int
 }
 
-// firstSends is how many requests a queue has room for before it grows: few, for
+// initialSendEntries is how many requests a queue has room for before it grows: few, for
 // there are many connections on which there is never more than one or two.
-const firstSends = 8
+const initialSendEntries = 8
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
 	q := sendQueue{depth: clampUint32(caps.MaxSendWR), maxSGE: caps.MaxSendSGE, maxInline: caps.MaxInline}
-	q.resize(min(ceilPow2(caps.MaxSendWR), firstSends))
+	q.resize(min(ceilPow2(caps.MaxSendWR), initialSendEntries))
 	return q
 }
 

@@ -58,7 +58,7 @@ func requireNumbered(t *testing.T, n uint64, caps *verbs.QPCaps, w *wqe) {
 // A connection on which little is sent takes little memory.
 func TestSendQueueBeginsSmall(t *testing.T) {
 	q := newSendQueue(&verbs.QPCaps{MaxSendWR: 1 << 15, MaxSendSGE: 1, MaxInline: 128})
-	require.Len(t, q.entries, firstSends)
+	require.Len(t, q.entries, initialSendEntries)
 	q = newSendQueue(&verbs.QPCaps{MaxSendWR: 3, MaxSendSGE: 1})
 	require.Len(t, q.entries, 4)
 }

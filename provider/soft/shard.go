@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// lookEvery is after how many drives the descriptors are looked at: the
+	// epollEvery is after how many drives the descriptors are looked at: the
 	// owner may spin, or be busy with other links, and hears of them in no other
 	// way.
-	lookEvery = 1024
-	// lookEveryDatagram replaces lookEvery on a shard that has UD queue pairs on the
+	epollEvery = 1024
+	// epollEveryUD replaces epollEvery on a shard that has UD queue pairs on the
 	// local path, or sockets of overflowSockets, because their messages arrive by descriptors
 	// only. Whenever the shard has polled the wire's sockets, it looks at the descriptors
 	// too.
-	lookEveryDatagram = 16
+	epollEveryUD = 16
 	// clockEvery is after how many drives running timers are checked.
 	clockEvery = 16
-	// dozeAfter is after how many drives without traffic a link dozes.
-	dozeAfter = 256
-	// hotKept is how many links are polled however idle they are, and
-	// hotIdleDrives after how many drives without traffic one beyond that
+	// idleAfter is after how many drives without traffic a link dozes.
+	idleAfter = 256
+	// maxPolledIdle is how many links are polled however idle they are, and
+	// parkAfter after how many drives without traffic one beyond that
 	// number is left to its doorbell, so that those that doze are asked often.
-	hotKept       = 8
-	hotIdleDrives = 4096
+	maxPolledIdle = 8
+	parkAfter     = 4096
 	// maxReady is how many descriptors one look handles.
 	maxReady = 64
 )
@@ -61,19 +61,19 @@ type shard struct {
 	wire qpDemux
 	udp  udpConn
 
-	active      []*shmConn // polled at each drive
-	idle        []*shmConn // asked in turn
-	nextIdle    int        // index of the one that was asked last
-	armed       int        // CQs that are armed and have not fired
-	events      int        // events that wait in channels without a descriptor of their own
-	datagrams   int        // number of UD queue pairs on the local path and sockets of overflowSockets
-	queued      int        // bytes of datagrams that wait for room in a socket, see maxShardQueue
-	timers      timerHeap
-	alarmAt     int64 // what timerfd is set to; 0 when it is not
-	drives      uint32
-	ready       [maxReady]unix.EpollEvent
-	doorbellBuf [64]byte // where rings of bells are read to
-	counts      *counters
+	active        []*shmConn // polled at each drive
+	idle          []*shmConn // asked in turn
+	nextIdle      int        // index of the one that was asked last
+	armed         int        // CQs that are armed and have not fired
+	events        int        // events that wait in channels without a descriptor of their own
+	datagrams     int        // number of UD queue pairs on the local path and sockets of overflowSockets
+	udQueuedBytes int        // bytes of datagrams that wait for room in a socket, see maxShardQueue
+	timers        timerHeap
+	alarmAt       int64 // what timerfd is set to; 0 when it is not
+	drives        uint32
+	ready         [maxReady]unix.EpollEvent
+	doorbellBuf   [64]byte // where rings of bells are read to
+	counts        *counters
 
 	closed bool
 	done   chan struct{} // closed when the goroutine has ended
@@ -135,7 +135,7 @@ func (s *shard) leave() {
 // there is nothing to prepare: the owner looks before it can sleep, and the end of
 // that call calls settle again.
 func (s *shard) beforeSleep() {
-	done := s.wire.settle()
+	done := s.wire.sendAll()
 	if !s.signaled {
 		s.prepareSleep(done)
 	}
@@ -148,10 +148,10 @@ func (s *shard) beforeSleep() {
 // timer, or at once if there is work. It stops at the first work that it finds, which
 // includes unfinished work of the wire. So between two looks of the owner few links
 // are visited more than once, however many calls there are. Parked links have left
-// the lists, except for hotKept of them; and after a link that can not be parked,
+// the lists, except for maxPolledIdle of them; and after a link that can not be parked,
 // soft is readable and settle does not call prepareSleep.
 func (s *shard) prepareSleep(wireDone bool) {
-	if !wireDone || !s.parkLinks(s.idle) || !s.parkLinks(s.active) {
+	if !wireDone || !s.parkConns(s.idle) || !s.parkConns(s.active) {
 		s.signal()
 		return
 	}
@@ -159,13 +159,13 @@ func (s *shard) prepareSleep(wireDone bool) {
 	s.setAlarm()
 }
 
-// parkLinks parks the links, and returns false at the first link that has work.
-func (s *shard) parkLinks(links []*shmConn) bool {
+// parkConns parks the links, and returns false at the first link that has work.
+func (s *shard) parkConns(links []*shmConn) bool {
 	for _, l := range slices.Backward(links) {
 		if !l.park() {
 			return false
 		}
-		if s.polledCount() > hotKept {
+		if s.polledCount() > maxPolledIdle {
 			s.setPollList(l, nil) // its bell is enough
 		}
 	}
@@ -201,8 +201,8 @@ func (s *shard) rewatch(fd int, events uint32) {
 func (s *shard) drive() {
 	s.drives++
 	// First what is to be sent: the peer may wait for it.
-	s.wire.work()
-	if len(s.udp.sockets) > 0 && (len(s.active) == 0 || s.drives%lookEveryDatagram == 0) {
+	s.wire.sendDue()
+	if len(s.udp.sockets) > 0 && (len(s.active) == 0 || s.drives%epollEveryUD == 0) {
 		s.udp.poll(len(s.active) == 0 && s.armed == 0 && !s.auto)
 	}
 	for i := 0; i < len(s.active); i++ {
@@ -214,7 +214,7 @@ func (s *shard) drive() {
 	if len(s.timers) > 0 && s.drives%clockEvery == 0 {
 		s.fireTimers()
 	}
-	if s.drives%lookEvery == 0 || s.datagrams > 0 && (s.drives%lookEveryDatagram == 0 || len(s.active) == 0 && len(s.udp.sockets) > 0) {
+	if s.drives%epollEvery == 0 || s.datagrams > 0 && (s.drives%epollEveryUD == 0 || len(s.active) == 0 && len(s.udp.sockets) > 0) {
 		s.handleReady()
 		s.demoteIdle()
 	}
@@ -314,7 +314,7 @@ func (s *shard) polledCount() int { return len(s.active) + len(s.idle) }
 // cool leaves idle links to their doorbells, beyond a number that is polled
 // anyway.
 func (s *shard) demoteIdle() {
-	if s.polledCount() > hotKept {
+	if s.polledCount() > maxPolledIdle {
 		s.parkIdle(s.idle)
 		s.parkIdle(s.active)
 	}
@@ -322,7 +322,7 @@ func (s *shard) demoteIdle() {
 
 func (s *shard) parkIdle(links []*shmConn) {
 	for _, l := range slices.Backward(links) {
-		if s.polledCount() > hotKept && s.drives-l.lastWork > hotIdleDrives && l.park() {
+		if s.polledCount() > maxPolledIdle && s.drives-l.lastWork > parkAfter && l.park() {
 			s.setPollList(l, nil)
 		}
 	}

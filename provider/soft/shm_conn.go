@@ -41,15 +41,15 @@ type shmConn struct {
 	responsesBlocked bool   // there was no room for a response
 	awaitsRetry      bool   // the slot at hand was answered with RNR NAK
 	resendSeen       uint32 // the peer's resend count at that time
-	ringDue          bool   // slots were published since the peer's bell was considered
+	wakeDue          bool   // slots were published since the peer's bell was considered
 	parked           wakeLevel
 	pendingRings     int         // rings that may lie on the bell
 	pollList         *[]*shmConn // of the shard, that it is on; nil when it is left to its bell
 	pollIndex        int         // in that
 	lastWork         uint32
 
-	readRest memoryRange // what is left of the READ whose response is under way
-	inRead   bool
+	readLeft       memoryRange // what is left of the READ whose response is under way
+	readInProgress bool
 }
 
 // newSHMConn attaches a queue pair to its end of a connection.
@@ -71,20 +71,20 @@ func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 // onReady is called when the bell was rung, or hung up.
 func (c *shmConn) onReady(_ int, events uint32) {
 	c.parked = wakeNone
-	if c.serves() {
+	if c.isServing() {
 		c.s.makeActive(c)
 	}
 	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-		c.hangUp()
+		c.onHangUp()
 	}
 }
 
 // alive reports whether the queue pair serves and sends.
-func (c *shmConn) serves() bool { return c.q.isServing() }
+func (c *shmConn) isServing() bool { return c.q.isServing() }
 
 // poll does what there is to do, and reports whether there was anything.
 func (c *shmConn) poll() bool {
-	if c.s.drives-c.lastWork > dozeAfter && c.isIdle() {
+	if c.s.drives-c.lastWork > idleAfter && c.isIdle() {
 		c.s.setPollList(c, &c.s.idle)
 		return false
 	}
@@ -97,7 +97,7 @@ func (c *shmConn) poll() bool {
 		work = c.takeAcks() || work
 	}
 	if work {
-		if q.sq.next != q.sq.tail && c.serves() {
+		if q.sq.next != q.sq.tail && c.isServing() {
 			c.transmit() // a fence, the depth or the room may have held it back
 		}
 		c.lastWork = c.s.drives
@@ -115,7 +115,7 @@ func (c *shmConn) poll() bool {
 // are unanswered it does not, for answers that nobody waits for come silently.
 func (c *shmConn) isIdle() bool {
 	sq := &c.q.sq
-	return !c.requestsIn.ready() && c.unacked == 0 && sq.done == sq.tail && !c.inRead
+	return !c.requestsIn.ready() && c.unacked == 0 && sq.done == sq.tail && !c.readInProgress
 }
 
 // park asks the peer to ring the bell, and reports whether it is asleep then:
@@ -131,7 +131,7 @@ func (c *shmConn) park() bool {
 	if c.parked == want {
 		return true
 	}
-	c.expectRing()
+	c.reserveRing()
 	c.own.parked.Store(want)
 	// Both sides store first and load then, so that one of them sees the other.
 	if c.workMissed(want) {
@@ -140,15 +140,15 @@ func (c *shmConn) park() bool {
 		return false
 	}
 	c.parked = want
-	c.startPeerTimer()
+	c.updatePeerTimer()
 	return true
 }
 
-// expectRing makes sure that there is room for one more ring on the bell. It is
+// reserveRing makes sure that there is room for one more ring on the bell. It is
 // watched edge-triggered, and each ring is an edge, so that nothing has to be read
 // when it is rung; but what is never read fills up. There is at most one ring for
 // each time of parking.
-func (c *shmConn) expectRing() {
+func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.s.doorbellBuf) {
 		c.pendingRings = 0
 		blockDoorbell(c.end.doorbell, c.s.doorbellBuf[:])
@@ -198,12 +198,12 @@ func (c *shmConn) detach() {
 	c.end.release()
 }
 
-// hangUp: the other end of the bell is closed, because the peer has left in
+// onHangUp: the other end of the bell is closed, because the peer has left in
 // order, or because its process is gone. What it had sent completely still counts,
 // and no more than its ring holds. A peer that left in order is silent; what it
 // owes fails when the retries would have ended, or when connection management
 // hears of it.
-func (c *shmConn) hangUp() {
+func (c *shmConn) onHangUp() {
 	c.s.unwatch(c.end.doorbell)
 	for range len(c.requestsIn.slots)/receiveBudget + 1 {
 		if !c.receive() {
@@ -211,14 +211,14 @@ func (c *shmConn) hangUp() {
 		}
 	}
 	c.takeAcks()
-	if c.serves() && c.peer.state.Load() != sideSilent {
+	if c.isServing() && c.peer.state.Load() != sideSilent {
 		c.q.failOldest(verbs.StatusRetryExcErr)
 	}
 }
 
-// startPeerTimer gives a peer that does not answer the time that the retries
+// updatePeerTimer gives a peer that does not answer the time that the retries
 // would have taken.
-func (c *shmConn) startPeerTimer() {
+func (c *shmConn) updatePeerTimer() {
 	if !c.q.sq.outstanding() {
 		return
 	}

@@ -30,7 +30,7 @@ func (d *device) offerEnd(qpn uint32, end *shmEnd) error {
 	q := d.qps[qpn]
 	d.mu.Unlock()
 	if q != nil {
-		if taken, err := q.adopt(end); taken || err != nil {
+		if taken, err := q.adoptEnd(end); taken || err != nil {
 			return err
 		}
 	}
@@ -45,7 +45,7 @@ func (d *device) offerEnd(qpn uint32, end *shmEnd) error {
 }
 
 // offered reports whether connection management has an end for a queue pair.
-func (d *device) offered(qpn uint32) bool {
+func (d *device) hasOfferedEnd(qpn uint32) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ends[endKey{own: qpn}] != nil
@@ -53,7 +53,7 @@ func (d *device) offered(qpn uint32) bool {
 
 // adopt moves a connected queue pair to the end that connection management has
 // for it. When its peer has already joined it by another, that one stays.
-func (q *qp) adopt(end *shmEnd) (taken bool, err error) {
+func (q *qp) adoptEnd(end *shmEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
 	l, ok := q.path.(*shmConn)
@@ -71,7 +71,7 @@ func (q *qp) adopt(end *shmEnd) (taken bool, err error) {
 	}
 	l.detach()
 	q.path = moved
-	q.forgetSent()
+	q.resetSent()
 	moved.transmit()
 	return true, nil
 }
@@ -159,6 +159,6 @@ func (d *device) peerGone(qpn uint32, end *shmEnd) {
 	q.shard.enter()
 	defer q.shard.leave()
 	if l, ok := q.path.(*shmConn); ok && l.end == end {
-		l.hangUp()
+		l.onHangUp()
 	}
 }

@@ -18,7 +18,7 @@ func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.seg.mem }
 
 // outcome drives an end against whatever the peer wrote, and returns its
 // completions.
-func (e *end) outcome(drives int) []verbs.WC {
+func (e *end) pollN(drives int) []verbs.WC {
 	var got []verbs.WC
 	for range drives {
 		n, err := e.cq.Poll(e.wc)
@@ -49,10 +49,10 @@ func FuzzHostilePeer(f *testing.F) {
 					posted++
 				}
 			}
-			bully.outcome(r.IntN(3))
+			bully.pollN(r.IntN(3))
 			scribble(r, bully.sharedMemory(), int(writes%512))
 			seen := make(map[uint64]int)
-			for _, wc := range victim.outcome(200) {
+			for _, wc := range victim.pollN(200) {
 				seen[wc.ID]++
 				require.Equal(t, 1, seen[wc.ID], "request %d completed twice", wc.ID)
 			}
@@ -89,26 +89,28 @@ func scribble(r *rand.Rand, mem []byte, writes int) {
 
 // Each lie of a peer, one at a time, ends in an error of the victim's queue
 // pair.
-func TestLiesOfThePeer(t *testing.T) {
+func TestInvalidPeerWrites(t *testing.T) {
 	lies := map[string]func(ctl *controlBlock, out *producer){
 		"more acknowledged than sent": func(c *controlBlock, _ *producer) { c.ack.Store(1000) },
 		"unknown syndrome":            func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | 0x7f<<32) },
 		"NAK without a code":          func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | aethNAK<<32) },
-		"unknown operation":           func(_ *controlBlock, p *producer) { lie(p, frame{op: 99, flags: flagFirst | flagLast}) },
+		"unknown operation":           func(_ *controlBlock, p *producer) { publishFrame(p, frame{op: 99, flags: flagFirst | flagLast}) },
 		"inline longer than the slot": func(_ *controlBlock, p *producer) {
-			lie(p, frame{op: frameSend, flags: flagFirst | flagLast, length: 97})
+			publishFrame(p, frame{op: frameSend, flags: flagFirst | flagLast, length: 97})
 		},
 		"area longer than the ring": func(_ *controlBlock, p *producer) {
-			lie(p, frame{op: frameSend, flags: flagFirst | flagLast | flagArea, length: 1 << 30})
+			publishFrame(p, frame{op: frameSend, flags: flagFirst | flagLast | flagArea, length: 1 << 30})
 		},
-		"middle without a first": func(_ *controlBlock, p *producer) { lie(p, frame{op: frameSend, flags: flagLast, length: 1}) },
+		"middle without a first": func(_ *controlBlock, p *producer) { publishFrame(p, frame{op: frameSend, flags: flagLast, length: 1}) },
 		"WRITE of another length": func(_ *controlBlock, p *producer) {
-			lie(p, frame{op: frameWrite, flags: flagFirst | flagLast, length: 8, total: 4})
+			publishFrame(p, frame{op: frameWrite, flags: flagFirst | flagLast, length: 8, total: 4})
 		},
 		"READ of foreign memory": func(_ *controlBlock, p *producer) {
-			lie(p, frame{op: frameRead, flags: flagFirst | flagLast, total: 8, key: 77})
+			publishFrame(p, frame{op: frameRead, flags: flagFirst | flagLast, total: 8, key: 77})
 		},
-		"atomic without operands": func(_ *controlBlock, p *producer) { lie(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast}) },
+		"atomic without operands": func(_ *controlBlock, p *producer) {
+			publishFrame(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast})
+		},
 	}
 	for name, tell := range lies {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +121,7 @@ func TestLiesOfThePeer(t *testing.T) {
 			victim.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 			l := bully.qp.path.(*shmConn)
 			tell(l.own, &l.requestsOut)
-			got := victim.outcome(3)
+			got := victim.pollN(3)
 			require.Equal(t, verbs.StateError, victim.qp.State())
 			require.Len(t, got, 2, "both requests end")
 
@@ -130,7 +132,7 @@ func TestLiesOfThePeer(t *testing.T) {
 	}
 }
 
-func lie(p *producer, f frame) { p.publish(&f) }
+func publishFrame(p *producer, f frame) { p.publish(&f) }
 
 func TestForeignSegmentsAreRefused(t *testing.T) {
 	cfg, err := (&Config{}).withDefaults()
@@ -152,7 +154,7 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 
 // A peer that never takes its rings, and has made our end of the bells blocking,
 // can not make us wait.
-func TestBellDoesNotBlock(t *testing.T) {
+func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	fd := a.qp.path.(*shmConn).end.doorbell
@@ -178,12 +180,12 @@ func TestBellDoesNotBlock(t *testing.T) {
 }
 
 // rests requires that an end has nothing to wake up for, once it has looked.
-func (s *sleeper) rests() {
+func (s *sleeper) requireAsleep() {
 	s.t.Helper()
 	for range 4 {
-		s.outcome(1)
+		s.pollN(1)
 		require.NoError(s.t, s.cq.Arm(false))
-		s.outcome(1)
+		s.pollN(1)
 		for ok := true; ok; {
 			var err error
 			_, ok, err = s.ch.Next()
@@ -194,7 +196,7 @@ func (s *sleeper) rests() {
 		}
 	}
 	require.NoError(s.t, s.cq.Arm(false))
-	s.outcome(1)
+	s.pollN(1)
 	require.False(s.t, readable(s.t, s.ch.FD()))
 }
 
@@ -210,9 +212,9 @@ func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 		dst, _, ok := p.reserve(atomicOperands)
 		require.True(t, ok)
 		clear(dst)
-		lie(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast, length: atomicOperands, addr: b.mr.Addr(), key: b.mr.RKey()})
+		publishFrame(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast, length: atomicOperands, addr: b.mr.Addr(), key: b.mr.RKey()})
 	}
-	b.rests()
+	b.requireAsleep()
 	require.Equal(t, verbs.StateRTS, b.qp.State())
 }
 
@@ -223,7 +225,7 @@ func TestFalseResponseCount(t *testing.T) {
 	b.connect(a, nil)
 	l := a.qp.path.(*shmConn)
 	l.own.responses.Store(0x7fffffff)
-	lie(&l.requestsOut, frame{op: frameRead, flags: flagFirst | flagLast, addr: b.mr.Addr(), key: b.mr.RKey(), total: endSize})
-	b.rests()
+	publishFrame(&l.requestsOut, frame{op: frameRead, flags: flagFirst | flagLast, addr: b.mr.Addr(), key: b.mr.RKey(), total: endSize})
+	b.requireAsleep()
 	require.Equal(t, verbs.StateError, b.qp.State())
 }

@@ -23,8 +23,8 @@ const (
 func (c *shmConn) receive() bool {
 	var r inboundRequest
 	n := 0
-	for ; n < receiveBudget && c.serves(); n++ {
-		if c.inRead && !c.streamRead() {
+	for ; n < receiveBudget && c.isServing(); n++ {
+		if c.readInProgress && !c.sendReadResponse() {
 			break
 		}
 		if c.awaitsRetry {
@@ -48,7 +48,7 @@ func (c *shmConn) receive() bool {
 	if n == 0 {
 		return false
 	}
-	c.ringPeer()
+	c.wakePeer()
 	// Answers that nobody waits for wait until there is nothing else to do, or
 	// until the peer may run out of room.
 	if c.ackRequested || c.unacked >= uint32(len(c.requestsIn.slots)/4) {
@@ -62,14 +62,14 @@ func (c *shmConn) serve(r *inboundRequest) bool {
 	var a outcome
 	switch r.op {
 	case frameCompareSwap, frameFetchAdd:
-		dst, _, ok := c.responseRoom(8) // before it is carried out
+		dst, _, ok := c.reserveResponse(8) // before it is carried out
 		if !ok {
 			return false
 		}
 		a = c.serveAtomic(r, dst)
 	case frameRead:
-		c.readRest, a = c.q.deliverRead(r)
-		c.inRead = a == outcomeAck
+		c.readLeft, a = c.q.deliverRead(r)
+		c.readInProgress = a == outcomeAck
 	default:
 		a = c.q.deliver(r)
 	}
@@ -83,7 +83,7 @@ func (c *shmConn) serve(r *inboundRequest) bool {
 		c.awaitsRetry = true
 		c.q.shard.counts.notReady()
 		c.resendSeen = c.peer.resend.Load()
-		c.refuse(aethRNR | c.q.attr.MinRNRTimer)
+		c.sendNAK(aethRNR | c.q.attr.MinRNRTimer)
 	default:
 		c.abort(a)
 	}
@@ -95,12 +95,12 @@ func (c *shmConn) accessSource() (accessSource, bool) {
 	return c.end.peer, c.end.peer != accessSource{}
 }
 
-// requestsWait implements path.
-func (c *shmConn) requestsWait() bool { return c.requestsIn.ready() }
+// requestsPending implements path.
+func (c *shmConn) requestsPending() bool { return c.requestsIn.ready() }
 
 // abort implements path.
 func (c *shmConn) abort(a outcome) {
-	c.refuse(aethNAK | (uint8(a-outcomeInvalidRequest) + nakInvalidRequest))
+	c.sendNAK(aethNAK | (uint8(a-outcomeInvalidRequest) + nakInvalidRequest))
 	c.q.requestFailed(a)
 }
 
@@ -109,14 +109,14 @@ func (c *shmConn) serveAtomic(r *inboundRequest, dst []byte) outcome {
 	if a == outcomeAck {
 		binary.NativeEndian.PutUint64(dst, old) // it goes to the memory as it is
 		c.responsesOut.publish(&frame{op: frameAtomicResult, flags: flagFirst | flagLast, length: 8})
-		c.ringDue = true
+		c.wakeDue = true
 	}
 	return a
 }
 
-// responseRoom reserves room on the response ring, taking back what the peer has
+// reserveResponse reserves room on the response ring, taking back what the peer has
 // consumed if need be.
-func (c *shmConn) responseRoom(want uint32) (dst []byte, inArea, ok bool) {
+func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.reserve(want); !ok {
 		if !c.responsesOut.free(c.peer.responses.Load()) {
 			c.protocolError()
@@ -128,29 +128,29 @@ func (c *shmConn) responseRoom(want uint32) (dst []byte, inArea, ok bool) {
 	return dst, inArea, ok
 }
 
-// streamRead sends the data of the READ under way, and reports whether all of
+// sendReadResponse sends the data of the READ under way, and reports whether all of
 // it is out.
-func (c *shmConn) streamRead() bool {
-	defer c.ringPeer()
-	for c.inRead {
-		dst, inArea, ok := c.responseRoom(c.readRest.left)
+func (c *shmConn) sendReadResponse() bool {
+	defer c.wakePeer()
+	for c.readInProgress {
+		dst, inArea, ok := c.reserveResponse(c.readLeft.left)
 		if !ok {
 			return false
 		}
-		if !c.q.readInto(dst, &c.readRest) { // the region was closed meanwhile
+		if !c.q.readInto(dst, &c.readLeft) { // the region was closed meanwhile
 			c.abort(outcomeAccessError)
 			return false
 		}
 		f := frame{op: frameReadData, length: uint32(len(dst))}
-		if c.readRest.left == 0 {
+		if c.readLeft.left == 0 {
 			f.flags = flagLast
-			c.inRead = false
+			c.readInProgress = false
 		}
 		if inArea {
 			f.flags |= flagArea
 		}
 		c.responsesOut.publish(&f)
-		c.ringDue = true
+		c.wakeDue = true
 	}
 	return true
 }
@@ -159,22 +159,22 @@ func (c *shmConn) streamRead() bool {
 // answers is woken.
 func (c *shmConn) acknowledge() {
 	c.unacked, c.ackRequested = 0, false
-	c.answer()
+	c.storeAck()
 	c.wake(wakeAll)
 }
 
 // refuse answers the request at hand with a negative syndrome.
-func (c *shmConn) refuse(syndrome uint8) {
+func (c *shmConn) sendNAK(syndrome uint8) {
 	c.unacked, c.ackRequested = 0, false
 	c.nakCount++
 	c.syndrome = syndrome
-	c.answer()
+	c.storeAck()
 	c.wake(wakeSlots)
 }
 
 // answer stores the answer: count, syndrome, and the number of negative answers,
 // by which the peer tells a new one from the last one that it has seen already.
-func (c *shmConn) answer() {
+func (c *shmConn) storeAck() {
 	c.own.ack.Store(uint64(c.requestsIn.head) | uint64(c.syndrome)<<32 | uint64(c.nakCount)<<40)
 }
 

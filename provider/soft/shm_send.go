@@ -15,23 +15,23 @@ func (c *shmConn) transmit() {
 	// A link left to its bell is rung for slots only: who sends has to look for
 	// the answers.
 	c.s.makeActive(c)
-	for w := c.q.toSend(); w != nil; w = c.q.toSend() {
+	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
 			break
 		}
 	}
 	c.requestsOut.publishFirst()
-	c.ringPeer()
+	c.wakePeer()
 }
 
-// showEvery is how many slots are handed over at once when there are many to send:
+// publishEvery is how many slots are handed over at once when there are many to send:
 // it costs as much as writing several, but the first should not wait for the last.
-const showEvery = 8
+const publishEvery = 8
 
 // ring considers the peer's bell once for all that was published.
-func (c *shmConn) ringPeer() {
-	if c.ringDue {
-		c.ringDue = false
+func (c *shmConn) wakePeer() {
+	if c.wakeDue {
+		c.wakeDue = false
 		c.wake(wakeSlots)
 	}
 }
@@ -41,11 +41,11 @@ func (c *shmConn) ringPeer() {
 func (c *shmConn) send(w *wqe) bool {
 	var f frame
 	for {
-		dst, inArea, ok := c.room(c.payload(w))
+		dst, inArea, ok := c.reserveRequest(c.payloadLeft(w))
 		if !ok {
 			return false
 		}
-		c.fragment(&f, w, uint32(len(dst)))
+		c.describeFragment(&f, w, uint32(len(dst)))
 		if inArea {
 			f.flags |= flagArea
 		}
@@ -57,22 +57,22 @@ func (c *shmConn) send(w *wqe) bool {
 			return false
 		}
 		c.requestsOut.put(&f)
-		if inArea || c.requestsOut.unpublished == showEvery {
+		if inArea || c.requestsOut.unpublished == publishEvery {
 			c.requestsOut.publishFirst() // the peer copies one out while the next is copied in
 		}
 		c.seq++
-		c.ringDue = true
-		c.q.begin(w)
+		c.wakeDue = true
+		c.q.markBegun(w)
 		w.sent += uint32(len(dst))
 		if f.flags&flagLast != 0 {
-			c.q.sent(w, c.seq-1)
+			c.q.markSent(w, c.seq-1)
 			return true
 		}
 	}
 }
 
 // payload is how many bytes of the request are still to be sent.
-func (c *shmConn) payload(w *wqe) uint32 {
+func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	switch {
 	case w.op == verbs.OpRead:
 		return 0
@@ -86,7 +86,7 @@ func (c *shmConn) payload(w *wqe) uint32 {
 const atomicOperands = 16
 
 // room reserves a slot, taking back what the peer has consumed if need be.
-func (c *shmConn) room(want uint32) (dst []byte, inArea, ok bool) {
+func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.reserve(want)
 	if ok {
 		return dst, inArea, ok
@@ -98,7 +98,7 @@ func (c *shmConn) room(want uint32) (dst []byte, inArea, ok bool) {
 }
 
 // fragment describes the next length bytes of a request.
-func (c *shmConn) fragment(f *frame, w *wqe, length uint32) {
+func (c *shmConn) describeFragment(f *frame, w *wqe, length uint32) {
 	f.op, f.flags, f.length = frameOf[w.op], 0, length
 	f.addr, f.key, f.total = w.addr, w.key, w.total
 	if w.sent == 0 {
@@ -160,9 +160,9 @@ func (c *shmConn) resend() {
 
 // collect: see path.
 func (c *shmConn) takeAcks() bool {
-	c.startPeerTimer()
+	c.updatePeerTimer()
 	ack := c.peer.ack.Load()
-	if ack == c.lastAck || !c.serves() {
+	if ack == c.lastAck || !c.isServing() {
 		return false
 	}
 	// Responses were published before the acknowledgement that follows them.
@@ -179,7 +179,7 @@ func (c *shmConn) takeAcks() bool {
 	c.lastAck = ack
 	c.released += progress
 	c.q.acknowledged(c.released)
-	if negative && c.serves() {
+	if negative && c.isServing() {
 		c.takeNAK(syndrome)
 	}
 	return true
@@ -204,7 +204,7 @@ func (c *shmConn) takeNAK(syndrome uint8) {
 func (c *shmConn) takeResponses() bool {
 	work := false
 	var r inboundRequest
-	for c.q.reads > 0 && c.serves() {
+	for c.q.reads > 0 && c.isServing() {
 		more, ok := c.responsesIn.peek(&r)
 		if !more {
 			break

@@ -40,7 +40,7 @@ func (s *sleeper) sleep() {
 	}
 }
 
-func TestParkedEndIsRung(t *testing.T) {
+func TestParkedEndIsWoken(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newEnd(t, d, 0, verbs.ProgressManual)
 	b := newSleeper(t, d, 1, verbs.ProgressManual)
@@ -69,7 +69,7 @@ func TestParkedEndIsRung(t *testing.T) {
 }
 
 // A sender that waits for its completion only is woken by the acknowledgement.
-func TestAcknowledgementWakesWhoWaitsForIt(t *testing.T) {
+func TestAckWakesWaitingSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
 	b := newEnd(t, d, 1, verbs.ProgressManual)
@@ -165,7 +165,7 @@ func (s *sleeper) bounce(rounds int) {
 	}
 }
 
-func TestIdleLinksAreLeftToTheirBells(t *testing.T) {
+func TestIdleConnsAreParked(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	const pairs = 40
 	var as, bs [pairs]*end
@@ -174,16 +174,16 @@ func TestIdleLinksAreLeftToTheirBells(t *testing.T) {
 		bs[i].recv(uint64(i), 0, 64)
 	}
 	s := bs[0].qp.shard
-	for range 4 * hotIdleDrives {
+	for range 4 * parkAfter {
 		_, err := bs[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Equal(t, hotKept, s.polledCount())
-	for range 4 * hotIdleDrives {
+	require.Equal(t, maxPolledIdle, s.polledCount())
+	for range 4 * parkAfter {
 		_, err := as[0].cq.Poll(nil)
 		require.NoError(t, err)
 	}
-	require.Equal(t, hotKept, as[0].qp.shard.polledCount())
+	require.Equal(t, maxPolledIdle, as[0].qp.shard.polledCount())
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("cold")})
 		require.EqualValues(t, i, bs[i].wait(1)[0].ID)
@@ -193,47 +193,47 @@ func TestIdleLinksAreLeftToTheirBells(t *testing.T) {
 
 // Links that doze are asked one at each drive, and no more: what a busy link costs
 // does not depend on them.
-func TestDozingLinksAreAskedInTurn(t *testing.T) {
+func TestIdleConnsArePolledInTurn(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
-	var as, bs [hotKept]*end
+	var as, bs [maxPolledIdle]*end
 	for i := range as {
 		as[i], bs[i] = newPair(t, d, verbs.ProgressManual)
 		bs[i].recv(uint64(i), 0, 64)
 	}
 	s := bs[0].qp.shard
-	bs[0].outcome(2 * dozeAfter)
+	bs[0].pollN(2 * idleAfter)
 	require.Empty(t, s.active)
-	require.Len(t, s.idle, hotKept)
+	require.Len(t, s.idle, maxPolledIdle)
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
-		got := bs[i].outcome(hotKept)
+		got := bs[i].pollN(maxPolledIdle)
 		require.Len(t, got, 1, "each has its turn")
 		require.EqualValues(t, i, got[0].ID)
 		require.Len(t, s.active, i+1, "who works is awake, the others are not")
 	}
-	bs[0].outcome(2 * dozeAfter)
+	bs[0].pollN(2 * idleAfter)
 	require.Empty(t, s.active)
 }
 
 // A link with a request that is not answered does not doze, for the answer comes
 // without a sign.
-func TestWhoWaitsDoesNotDoze(t *testing.T) {
+func TestUnansweredConnStaysActive(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	b.recv(1, 0, 64)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
 	s := a.qp.shard
-	a.outcome(4 * dozeAfter)
+	a.pollN(4 * idleAfter)
 	require.Len(t, s.active, 1)
 	b.wait(1)
-	b.outcome(2) // nothing else to do: now the answer goes out
-	a.outcome(4 * dozeAfter)
+	b.pollN(2) // nothing else to do: now the answer goes out
+	a.pollN(4 * idleAfter)
 	require.Empty(t, s.active)
 	require.False(t, a.qp.sq.outstanding())
 }
 
 // The bell of an end that polls is not rung: that is what makes sending cheap.
-func TestSpinningEndIsNotRung(t *testing.T) {
+func TestPollingEndIsNotRung(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
 	for id := range uint64(10) {

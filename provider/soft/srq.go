@@ -36,7 +36,7 @@ func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
 	if attr.MaxSGE < 0 || attr.MaxSGE > maxSGE {
 		return nil, &verbs.ParamError{Field: "SRQ SGEs", Value: int64(attr.MaxSGE), Limit: maxSGE, Reason: "out of range"}
 	}
-	c, err := p.ownCQ(attr.CQ)
+	c, err := p.checkCQ(attr.CQ)
 	if err != nil {
 		return nil, err
 	}

@@ -119,7 +119,7 @@ func (u *udLocal) clear() {
 }
 
 // drop counts datagrams that were completed, or will be, and are not sent.
-func (u *udLocal) drop(n uint64) { u.q.shard.counts.add(datagramUnsent, n) }
+func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.add(datagramUnsent, n) }
 
 // sendOne sends a datagram, or queues it until the receiver's socket has room. It
 // drops and counts the datagram if there is no such receiver or the queue is full:
@@ -145,7 +145,7 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	if d := u.dest(w.toQPN); d != nil {
 		d.send(b)
 	} else {
-		u.drop(1)
+		u.countDropped(1)
 	}
 	return verbs.StatusSuccess
 }

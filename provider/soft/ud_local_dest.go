@@ -58,7 +58,7 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 		return d
 	}
 	if len(u.dests) >= maxDatagramDests {
-		u.removeIdlest(nil)
+		u.removeLeastRecentlyUsed(nil)
 	}
 	d := &udLocalDest{p: u, qpn: qpn, fd: -1, lastUse: u.uses}
 	d.retry.init(u.q.shard, d.connectAgain)
@@ -69,11 +69,11 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	return d
 }
 
-// removeIdlest removes the destination, other than keep, that was used least
+// removeLeastRecentlyUsed removes the destination, other than keep, that was used least
 // recently. It prefers destinations for which nothing waits, neither in the queue nor
 // in the socket: datagrams of a later connection could overtake those in the socket.
 // It reports whether there was a destination to remove.
-func (u *udLocal) removeIdlest(keep *udLocalDest) bool {
+func (u *udLocal) removeLeastRecentlyUsed(keep *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
 		if d == keep {
@@ -111,7 +111,7 @@ func (d *udLocalDest) connect() bool {
 	err := withRoom(func() (err error) {
 		fd, err = newSocket()
 		return err
-	}, func() bool { return d.p.removeIdlest(d) })
+	}, func() bool { return d.p.removeLeastRecentlyUsed(d) })
 	if err == nil {
 		err = d.p.connectSocket(fd, d.qpn)
 	}
@@ -158,18 +158,18 @@ func (d *udLocalDest) send(b []byte) {
 		return
 	}
 	if d.p.dests[d.qpn] != d {
-		d.p.drop(1) // transmit has removed the destination
+		d.p.countDropped(1) // transmit has removed the destination
 		return
 	}
 	s := d.p.q.shard
-	if size := queuedSize(b); d.queue.size()+size > maxDatagramQueue || s.queued+size > maxShardQueue {
-		d.p.drop(1)
+	if size := queuedSize(b); d.queue.size()+size > maxDatagramQueue || s.udQueuedBytes+size > maxShardQueue {
+		d.p.countDropped(1)
 		return
 	}
 	if d.queue.empty() && d.fd >= 0 {
 		s.rewatch(d.fd, unix.EPOLLOUT)
 	}
-	s.queued += d.queue.push(b)
+	s.udQueuedBytes += d.queue.push(b)
 }
 
 // transmit passes a datagram to the socket, and reports whether the socket took it.
@@ -197,7 +197,7 @@ func (d *udLocalDest) flush() {
 		if !d.transmit(d.queue.first()) {
 			break
 		}
-		d.p.q.shard.queued -= d.queue.pop()
+		d.p.q.shard.udQueuedBytes -= d.queue.pop()
 	}
 	if d.fd >= 0 {
 		events := uint32(0)
@@ -237,7 +237,7 @@ func (d *udLocalDest) disconnect() {
 func (d *udLocalDest) remove() {
 	d.disconnect()
 	d.retry.stop()
-	d.p.drop(uint64(d.queue.count))
-	d.p.q.shard.queued -= d.queue.clear()
+	d.p.countDropped(uint64(d.queue.count))
+	d.p.q.shard.udQueuedBytes -= d.queue.clear()
 	delete(d.p.dests, d.qpn)
 }

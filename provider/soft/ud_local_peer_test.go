@@ -76,11 +76,11 @@ func peerDatagramSource(t *testing.T, address string) {
 func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	d := openDevice(t, localConfig())
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
-	to, dests := e.handle("127.0.0.1"), datagramPortOf(e).dests
+	to, dests := e.handle("127.0.0.1"), udLocalOf(e).dests
 	var nums [3]uint32
 	for i := range nums {
 		nums[i] = e.qp.num ^ 0x800000 ^ uint32(i)<<8
-		deafQP(t, nums[i])
+		nonReadingQP(t, nums[i])
 	}
 	e.sendNumbered(to, nums[0], 0, 1, 0)
 	e.sendNumbered(to, nums[1], 1, 1, 0)
@@ -205,6 +205,6 @@ func TestDatagramsOfOtherUser(t *testing.T) {
 	line, _ := runPeer(t, cmd)
 	require.Equal(t, "0", line(), "it has sent it")
 	e.recv(1, 0, 100)
-	require.Empty(t, e.outcome(4*lookEvery))
+	require.Empty(t, e.pollN(4*epollEvery))
 	require.Equal(t, counted{"datagram_unsent": 1, "datagram_user_refused": 2}, countsOf(t, d))
 }

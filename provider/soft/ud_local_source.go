@@ -11,7 +11,7 @@ import (
 
 const (
 	// maxDatagramSources bounds the connections that one queue pair accepts. A further
-	// one replaces the one that idlestOfBusiest returns; the sender of that one connects
+	// one replaces the one that evictionCandidate returns; the sender of that one connects
 	// again when it has something to send. The number is arbitrary.
 	maxDatagramSources = 1024
 	// datagramBudget is how many datagrams of one connection, and how many new
@@ -86,15 +86,15 @@ func (u *udLocal) admit(fd int) {
 
 // enter adds a connection to those of the port. If the user has as many connections as
 // allowed, enter closes one of that user. If the port or the process has no room, enter
-// closes the connection that idlestOfBusiest returns. If there is still no room, enter
+// closes the connection that evictionCandidate returns. If there is still no room, enter
 // returns the counter for the reason.
 func (src *udLocalSource) enter() (refused counterID, ok bool) {
 	p, conns := src.p, src.p.q.dev.conns
-	if !conns.take(src.uid) && !(p.closeIdlestOf(src.uid) && conns.take(src.uid)) {
+	if !conns.take(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.take(src.uid)) {
 		return userLimitErr, false
 	}
 	if len(p.sources) >= maxDatagramSources {
-		p.idlestOfBusiest(src.uid).finish()
+		p.evictionCandidate(src.uid).finish()
 	}
 	if !p.fillSpare(src.uid) || p.q.shard.watch(src.fd, unix.EPOLLIN, src) != nil {
 		conns.give(src.uid)
@@ -112,7 +112,7 @@ func (u *udLocal) fillSpare(newcomer uint32) bool {
 		if u.q.dev.spare.fill() {
 			return true
 		}
-		src := u.idlestOfBusiest(newcomer)
+		src := u.evictionCandidate(newcomer)
 		if src == nil {
 			return false
 		}
@@ -121,9 +121,9 @@ func (u *udLocal) fillSpare(newcomer uint32) bool {
 	return u.q.dev.spare.fill()
 }
 
-// closeIdlestOf closes the connection of a user that was idle for longest, and reports
+// closeLeastRecentlyUsed closes the connection of a user that was idle for longest, and reports
 // whether there was one.
-func (u *udLocal) closeIdlestOf(uid uint32) bool {
+func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *udLocalSource
 	for _, src := range u.sources {
 		if src.uid == uid && (idlest == nil || src.lastUse < idlest.lastUse) {
@@ -136,12 +136,12 @@ func (u *udLocal) closeIdlestOf(uid uint32) bool {
 	return idlest != nil
 }
 
-// idlestOfBusiest returns the connection to close for a new connection of a user. It
+// evictionCandidate returns the connection to close for a new connection of a user. It
 // chooses the user who has the most connections to the port, including the new one, and
 // of that user's connections the one that was idle for longest. So a user who opens many
 // connections replaces only connections of the same user. It returns nil if there is no
 // connection.
-func (u *udLocal) idlestOfBusiest(newcomer uint32) *udLocalSource {
+func (u *udLocal) evictionCandidate(newcomer uint32) *udLocalSource {
 	count := map[uint32]int{newcomer: 1}
 	for _, src := range u.sources {
 		count[src.uid]++

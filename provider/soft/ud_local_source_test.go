@@ -51,13 +51,13 @@ func peerDatagramCrowd(t *testing.T, address string) {
 	linger()
 }
 
-// datagramPortOf returns the local path of an end with a UD queue pair.
-func datagramPortOf(e *end) *udLocal { return e.qp.path.(*udPath).local }
+// udLocalOf returns the local path of an end with a UD queue pair.
+func udLocalOf(e *end) *udLocal { return e.qp.path.(*udPath).local }
 
 // sourcesOf counts the connections to an end by user.
 func sourcesOf(e *end) map[uint32]int {
 	n := make(map[uint32]int)
-	for _, src := range datagramPortOf(e).sources {
+	for _, src := range udLocalOf(e).sources {
 		n[src.uid]++
 	}
 	return n
@@ -138,9 +138,9 @@ func TestDatagramCrowdOfOneUser(t *testing.T) {
 	kill()
 }
 
-func TestIdlestOfBusiest(t *testing.T) {
+func TestEvictionCandidate(t *testing.T) {
 	p := &udLocal{sources: make(map[int]*udLocalSource)}
-	require.Nil(t, p.idlestOfBusiest(1))
+	require.Nil(t, p.evictionCandidate(1))
 	add := func(uid uint32) *udLocalSource {
 		p.uses++
 		src := &udLocalSource{p: p, uid: uid, lastUse: p.uses}
@@ -150,12 +150,12 @@ func TestIdlestOfBusiest(t *testing.T) {
 	first := add(1)
 	busy := add(2)
 	third := add(3)
-	require.Same(t, first, p.idlestOfBusiest(4), "all have as many")
+	require.Same(t, first, p.evictionCandidate(4), "all have as many")
 	add(2)
-	require.Same(t, busy, p.idlestOfBusiest(4))
-	require.Same(t, first, p.idlestOfBusiest(1), "users 1 and 2 have two, the new one included")
+	require.Same(t, busy, p.evictionCandidate(4))
+	require.Same(t, first, p.evictionCandidate(1), "users 1 and 2 have two, the new one included")
 	add(3)
-	require.Same(t, third, p.idlestOfBusiest(3))
+	require.Same(t, third, p.evictionCandidate(3))
 }
 
 // peerDatagramNoDescriptors accepts three connections to a UD queue pair, and then has
@@ -163,7 +163,7 @@ func TestIdlestOfBusiest(t *testing.T) {
 // costs, and then what a connection of an allowed user costs.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
-	p, dev := datagramPortOf(e), e.qp.dev
+	p, dev := udLocalOf(e), e.qp.dev
 	say(fmt.Sprint(e.qp.num))
 	e.receiveFrom(3)
 	exhaustDescriptors(t)

@@ -38,9 +38,9 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 	}
 }
 
-// deafQP listens at a queue pair number and never reads. The returned function
+// nonReadingQP listens at a queue pair number and never reads. The returned function
 // accepts one connection.
-func deafQP(t testing.TB, num uint32) (accept func() int) {
+func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := bindSocket(datagramBindAddr(num))
 	require.NoError(t, err)
 	require.NoError(t, unix.Listen(fd, 1))
@@ -89,12 +89,12 @@ func TestDatagramQueueBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
 	to, deaf := a.handle("127.0.0.1"), b.qp.num^0x800000
-	accept := deafQP(t, deaf)
+	accept := nonReadingQP(t, deaf)
 	const n = 1000
 	a.sendNumbered(to, deaf, 0, n, datagramMTU-4)
 	dest := a.qp.path.(*udPath).local.dests[deaf]
 	require.LessOrEqual(t, dest.queue.size(), maxDatagramQueue)
-	require.Equal(t, dest.queue.size(), a.qp.shard.queued)
+	require.Equal(t, dest.queue.size(), a.qp.shard.udQueuedBytes)
 
 	b.recv(1, 0, 100)
 	a.sendNumbered(to, b.qp.num, 7, 1, 0)
@@ -108,7 +108,7 @@ func TestDatagramQueueBounded(t *testing.T) {
 		require.EqualValues(t, i, num, "those that came first are kept")
 	}
 	require.True(t, dest.queue.empty())
-	require.Zero(t, a.qp.shard.queued)
+	require.Zero(t, a.qp.shard.udQueuedBytes)
 	a.sendNumbered(to, deaf, 8, 1, 0)
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "there is room again")
 }
@@ -117,7 +117,7 @@ func TestDatagramQueueBounded(t *testing.T) {
 // polls a.
 func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	packet := make([]byte, 8192)
-	for idle := 0; idle < 4*lookEvery; idle++ {
+	for idle := 0; idle < 4*epollEvery; idle++ {
 		if n, err := unix.Read(fd, packet); err == nil {
 			numbers = append(numbers, binary.BigEndian.Uint32(packet[datagramHeader:n]))
 			idle = 0
@@ -135,23 +135,23 @@ func TestDatagramQueuesBounded(t *testing.T) {
 	to := a.handle("127.0.0.1")
 	const dests, each = 20, 400
 	for i := range uint32(dests) {
-		deafQP(t, a.qp.num^0x800000^i<<8)
+		nonReadingQP(t, a.qp.num^0x800000^i<<8)
 		a.sendNumbered(to, a.qp.num^0x800000^i<<8, 0, each, datagramMTU-4)
 	}
-	require.LessOrEqual(t, a.qp.shard.queued, maxShardQueue)
-	require.Greater(t, a.qp.shard.queued, maxShardQueue-maxDatagramQueue)
+	require.LessOrEqual(t, a.qp.shard.udQueuedBytes, maxShardQueue)
+	require.Greater(t, a.qp.shard.udQueuedBytes, maxShardQueue-maxDatagramQueue)
 	waiting := 0
 	for _, dest := range a.qp.path.(*udPath).local.dests {
 		waiting += dest.queue.count
 	}
 	before := countsOf(t, d)["datagram_unsent"]
 	require.NoError(t, a.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
-	require.Zero(t, a.qp.shard.queued)
+	require.Zero(t, a.qp.shard.udQueuedBytes)
 	require.EqualValues(t, waiting, countsOf(t, d)["datagram_unsent"]-before, "a reset queue pair counts what it drops")
 }
 
 // A datagram without a receiver, or without a receive buffer, is counted.
-func TestDatagramsNobodyGets(t *testing.T) {
+func TestDatagramsWithoutReceiver(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
 	to := a.handle("127.0.0.1")
@@ -175,7 +175,7 @@ func TestDatagramsNobodyGets(t *testing.T) {
 }
 
 // drive polls until the descriptors have been looked at.
-func (e *end) drive() { e.outcome(4 * lookEveryDatagram) }
+func (e *end) drive() { e.pollN(4 * epollEveryUD) }
 
 // A destination that was closed and bound again gets datagrams again.
 func TestDatagramDestComesBack(t *testing.T) {
@@ -202,7 +202,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
 	advance := a.stopClock()
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
-	accept := deafQP(t, num)
+	accept := nonReadingQP(t, num)
 	for range 2 { // a backlog of 1 holds two connections
 		fd, err := newSocket()
 		require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 	var accepts []func() int
 	for i := range uint32(maxDatagramDests + 10) {
 		num := a.qp.num ^ 0x800000 ^ i<<8
-		accepts = append(accepts, deafQP(t, num))
+		accepts = append(accepts, nonReadingQP(t, num))
 		a.sendNumbered(to, num, int(i), 1, 0)
 		require.LessOrEqual(t, len(port.dests), maxDatagramDests)
 	}

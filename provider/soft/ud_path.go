@@ -31,7 +31,7 @@ func (p *udPath) claim(num uint32) (err error) {
 func (p *udPath) attach() error {
 	if p.q.dev.cfg.Path != PathLocal {
 		p.wire = newUDWire(p.q)
-		p.wire.s.attach(p.q.num, p)
+		p.wire.demux.attach(p.q.num, p)
 	}
 	if p.local != nil {
 		return p.local.attach()
@@ -51,15 +51,15 @@ func (p *udPath) ready() error {
 func (p *udPath) transmit() {
 	if !p.send() && !p.scheduled {
 		p.scheduled = true
-		p.wire.s.due = append(p.wire.s.due, p)
+		p.wire.demux.due = append(p.wire.demux.due, p)
 	}
 	if p.wire != nil {
-		p.wire.s.conn.flush()
+		p.wire.demux.conn.flush()
 	}
 }
 
 // work: see wireQP.
-func (p *udPath) work() (done bool) {
+func (p *udPath) sendDue() (done bool) {
 	done = p.closed || p.send()
 	p.scheduled = !done
 	return done
@@ -72,7 +72,7 @@ func (p *udPath) receive(pkt wire.Packet, from *ipHeader) { p.wire.receive(pkt, 
 // datagram completes when it is out: nobody answers.
 func (p *udPath) send() (done bool) {
 	q := p.q
-	for w := q.toSend(); w != nil; w = q.toSend() {
+	for w := q.nextToSend(); w != nil; w = q.nextToSend() {
 		status, room := p.sendOne(w)
 		if !room {
 			return false
@@ -81,7 +81,7 @@ func (p *udPath) send() (done bool) {
 			q.failRequest(w, status)
 			break
 		}
-		q.sent(w, p.seq)
+		q.markSent(w, p.seq)
 		p.seq++
 		q.acknowledged(p.seq)
 	}
@@ -89,7 +89,7 @@ func (p *udPath) send() (done bool) {
 }
 
 func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
-	if flaw := p.q.datagramFlaw(w); flaw != verbs.StatusSuccess {
+	if flaw := p.q.checkQueuedDatagram(w); flaw != verbs.StatusSuccess {
 		return flaw, true
 	}
 	to := w.to.(*ah)
@@ -103,7 +103,7 @@ func (p *udPath) resend()        {}
 func (p *udPath) takeAcks() bool { return false }
 func (p *udPath) abort(outcome)  {}
 
-func (p *udPath) requestsWait() bool { return false }
+func (p *udPath) requestsPending() bool { return false }
 
 func (p *udPath) accessSource() (accessSource, bool) { return accessSource{}, false }
 

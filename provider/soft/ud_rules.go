@@ -23,9 +23,9 @@ func checkDatagram(wr *verbs.SendWR) error {
 	return nil
 }
 
-// datagramFlaw finds what is wrong with a request that was queued: more than one
+// checkQueuedDatagram finds what is wrong with a request that was queued: more than one
 // packet's payload (IBTA vol. 1, 9.8.2.2), a handle of another domain (10.2.2.2).
-func (q *qp) datagramFlaw(w *wqe) verbs.Status {
+func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:
 		return verbs.StatusLocLenErr
@@ -55,7 +55,7 @@ func (q *qp) deliverDatagram(d *datagram) {
 		return
 	}
 	total := uint64(len(d.header) + len(d.payload))
-	next := q.receives().peek()
+	next := q.receiveQueue().peek()
 	if next == nil {
 		q.shard.counts.inc(outOfBuffer)
 		return

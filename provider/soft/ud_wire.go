@@ -10,21 +10,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxPortRoutes is how many routes a UD queue pair keeps open. A program that
+// maxUDRoutes is how many routes a UD queue pair keeps open. A program that
 // talks to more peers than that pays for opening them again.
-const maxPortRoutes = 1024
+const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair.
 type udWire struct {
 	q           *qp
-	s           *qpDemux
+	demux       *qpDemux
 	routes      map[route]*route
 	reachableAt []*route // of the addresses that it can be reached at
 	hasAddress  bool     // connection management knows where it is to be reached
 }
 
 func newUDWire(q *qp) *udWire {
-	return &udWire{q: q, s: &q.shard.wire, routes: make(map[route]*route)}
+	return &udWire{q: q, demux: &q.shard.wire, routes: make(map[route]*route)}
 }
 
 // sendOne sends a datagram with the number of a sequence, or reports that there is
@@ -38,7 +38,7 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	if w.op == verbs.OpSendImm {
 		op = wire.UDSendOnlyImm
 	}
-	b := u.s.conn.buffer(to, op.Size(int(w.total)))
+	b := u.demux.conn.buffer(to, op.Size(int(w.total)))
 	if b == nil {
 		return verbs.StatusSuccess, false
 	}
@@ -48,13 +48,13 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	}
 	bth := pkt.BTH()
 	bth.SetDestQP(w.toQPN)
-	bth.SetPSN(number(psn.Value(u.q.attr.SQPSN), seq))
+	bth.SetPSN(psnOf(psn.Value(u.q.attr.SQPSN), seq))
 	bth.SetSolicited(w.flags&verbs.SendSolicited != 0)
 	pkt.DETH().Set(w.toQKey, u.q.num)
 	if h := pkt.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
-	u.s.conn.push(to, pkt)
+	u.demux.conn.push(to, pkt)
 	return verbs.StatusSuccess, true
 }
 
@@ -63,13 +63,13 @@ func (u *udWire) route(of *route) *route {
 	if to := u.routes[*of]; to != nil {
 		return to
 	}
-	if len(u.routes) == maxPortRoutes {
+	if len(u.routes) == maxUDRoutes {
 		u.closeRoutes()
 	}
 	to := new(route)
 	*to = *of
 	to.wantHeader = true
-	if u.s.conn.open(to) != nil {
+	if u.demux.conn.open(to) != nil {
 		return nil
 	}
 	u.routes[*of] = to
@@ -78,7 +78,7 @@ func (u *udWire) route(of *route) *route {
 
 func (u *udWire) closeRoutes() {
 	for _, to := range u.routes {
-		u.s.conn.close(to)
+		u.demux.conn.close(to)
 	}
 	clear(u.routes)
 }
@@ -86,7 +86,7 @@ func (u *udWire) closeRoutes() {
 // reach makes the queue pair reachable at an address of this host.
 func (u *udWire) listenAt(local netip.Addr) error {
 	home := &route{local: local, remote: local, wantHeader: true}
-	if err := u.s.conn.open(home); err != nil {
+	if err := u.demux.conn.open(home); err != nil {
 		return err
 	}
 	u.reachableAt = append(u.reachableAt, home)
@@ -142,10 +142,10 @@ func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 
 // detach gives up the routes.
 func (u *udWire) detach() {
-	u.s.detach(u.q.num)
+	u.demux.detach(u.q.num)
 	u.closeRoutes()
 	for _, home := range u.reachableAt {
-		u.s.conn.close(home)
+		u.demux.conn.close(home)
 	}
 	u.reachableAt = nil
 }

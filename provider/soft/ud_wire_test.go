@@ -57,9 +57,9 @@ func TestWireDatagrams(t *testing.T) {
 		b.recv(7, 0, 40+datagramMTU)
 		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSendImm, Imm: 5, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.num, RemoteQKey: simQKey,
 			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}})
-		require.Equal(t, verbs.StatusSuccess, a.taken()[0].Status, "it is complete when it is out")
+		require.Equal(t, verbs.StatusSuccess, a.drainCQ()[0].Status, "it is complete when it is out")
 		s.settle()
-		got := b.taken()
+		got := b.drainCQ()
 		require.Len(t, got, 1)
 		require.Equal(t, verbs.WC{ID: 7, Opcode: verbs.WCRecv, Flags: verbs.WCWithGRH | verbs.WCWithImm, ByteLen: uint32(40 + size),
 			Imm: 5, QPN: b.qp.num, SrcQPN: a.qp.num}, got[0])
@@ -71,7 +71,7 @@ func TestWireDatagrams(t *testing.T) {
 	a.recv(8, 0, 100)
 	b.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: back, RemoteQPN: a.qp.num, RemoteQKey: simQKey})
 	s.settle()
-	require.EqualValues(t, 40, a.taken()[0].ByteLen)
+	require.EqualValues(t, 40, a.drainCQ()[0].ByteLen)
 }
 
 func TestWireDatagramsThatAreDropped(t *testing.T) {
@@ -81,9 +81,9 @@ func TestWireDatagramsThatAreDropped(t *testing.T) {
 	send := func(size int, qkey uint32) []verbs.WC {
 		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.num, RemoteQKey: qkey,
 			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}})
-		require.Equal(t, verbs.StatusSuccess, a.taken()[0].Status)
+		require.Equal(t, verbs.StatusSuccess, a.drainCQ()[0].Status)
 		s.settle()
-		return b.taken()
+		return b.drainCQ()
 	}
 	require.Empty(t, send(1, simQKey), "there is no buffer")
 	b.recv(1, 0, 50)
@@ -92,7 +92,7 @@ func TestWireDatagramsThatAreDropped(t *testing.T) {
 	require.Len(t, send(10, simQKey), 1, "this one fits")
 
 	a.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, AH: there, RemoteQPN: b.qp.num, SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, datagramMTU+1)}})
-	require.Equal(t, verbs.StatusLocLenErr, a.taken()[0].Status)
+	require.Equal(t, verbs.StatusLocLenErr, a.drainCQ()[0].Status)
 }
 
 // A queue pair of the other type drops a packet.
@@ -103,9 +103,9 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	b.recv(1, 0, 100)
 	a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, AH: s.to(a, b), RemoteQPN: b.qp.num, RemoteQKey: simQKey})
 	s.settle()
-	require.Empty(t, b.taken())
+	require.Empty(t, b.drainCQ())
 	pkt := wire.Build(make([]byte, wire.SendOnly.Size(0)), wire.SendOnly, 0)
 	pkt.BTH().SetDestQP(a.qp.num)
 	a.qp.shard.wire.receive(pkt, &ipHeader{from: s.host(b).addr, to: s.host(a).addr})
-	require.Empty(t, a.taken())
+	require.Empty(t, a.drainCQ())
 }

@@ -22,19 +22,19 @@ const defaultRmemMax = 212992
 type fanRig struct {
 	*counterRig
 	u    *udpSocket
-	ends []*taker
+	ends []*countingQP
 }
 
 func newFanRig(t *testing.T, connections int) *fanRig {
 	c := newCounterRig(t)
-	f := &fanRig{counterRig: c, u: c.way.socket}
+	f := &fanRig{counterRig: c, u: c.route.socket}
 	c.shard.wire.detach(c.qpn)
 	f.shrink(f.u.fd)
 	for i := range connections {
-		f.ends = append(f.ends, &taker{})
+		f.ends = append(f.ends, &countingQP{})
 		c.shard.wire.attach(f.number(i), f.ends[i])
 	}
-	t.Cleanup(func() { c.shard.udp.close(&c.way) })
+	t.Cleanup(func() { c.shard.udp.close(&c.route) })
 	return f
 }
 
@@ -69,13 +69,13 @@ func (f *fanRig) fire(i, packets int) {
 	p.BTH().SetPSN(psn.New(1))
 	f.to.flow.Seal(p, 0)
 	for range packets {
-		f.throw(p.Bytes())
+		f.sendRaw(p.Bytes())
 	}
 }
 
 // drive makes the shard read all packets that have arrived.
 func (f *fanRig) drive() {
-	for range 2 * lookEvery {
+	for range 2 * epollEvery {
 		f.shard.drive()
 	}
 }
@@ -124,7 +124,7 @@ func TestReliefKnowsWhenPacketsCame(t *testing.T) {
 		p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
 		p.BTH().SetDestQP(f.number(i))
 		f.to.flow.Seal(p, id)
-		f.throw(p.Bytes())
+		f.sendRaw(p.Bytes())
 	}
 	const old = 1000
 	waits := others + 1
@@ -159,13 +159,13 @@ func TestNoReliefWithoutDrops(t *testing.T) {
 func TestReliefIsTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.relief.widen()
-	port, err := f.dev.udp.acquire(f.way.local) // so that the port stays open
+	port, err := f.dev.udp.acquire(f.route.local) // so that the port stays open
 	require.NoError(t, err)
 	defer port.release()
-	f.shard.udp.close(&f.way)
+	f.shard.udp.close(&f.route)
 	require.Zero(t, f.shard.datagrams)
-	require.NoError(t, f.shard.udp.open(&f.way))
-	f.u = f.way.socket
+	require.NoError(t, f.shard.udp.open(&f.route))
+	f.u = f.route.socket
 	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1)
 	require.Equal(t, len(f.ends), f.burst(1))
 }
