@@ -2,50 +2,54 @@
 
 package soft
 
-// A path carries the requests of one RC queue pair to its peer, and brings the
-// peer's. It belongs to the queue pair's shard. The queue pair calls it through
-// this interface; it calls the queue pair's methods of requester.go and
+// A path carries the requests of one queue pair to its peer, and delivers the peer's
+// requests to the queue pair. shmConn, rcConn and udPath implement it. A path belongs to
+// the queue pair's shard. It calls the methods of the queue pair in requester.go and
 // responder.go.
 type path interface {
-	// transmit sends what the send queue holds, as far as there is room. It is
-	// called after posting, and again by the path itself when there is room.
+	// transmit sends requests from the send queue until the queue is empty or the path
+	// has no room. The queue pair calls it after posting. The path calls it itself when
+	// it has room again.
 	transmit()
-	// resend repeats the request that was answered with RNR NAK, and what
-	// follows it.
+	// resend repeats the request for which an RNR NAK was received, and the requests
+	// after it.
 	resend()
-	// collect takes the answers that have arrived, and reports whether there
-	// were any.
+	// takeAcks processes the acknowledgements that have arrived, and reports whether
+	// there were any.
 	takeAcks() bool
-	// offer is told that receive buffers were posted, for which a peer may wait.
+	// receivesPosted is called after receive buffers were posted. The peer may be waiting
+	// for them.
 	receivesPosted()
 	// requestsPending reports whether packets or ring slots from the peer have arrived that
 	// were not processed yet.
 	requestsPending() bool
-	// abort answers the unfinished request, whose remaining fragments did not come, with
-	// an error. It calls requestFailed when that answer was sent.
+	// abort sends a NAK for the unfinished request, whose remaining fragments did not
+	// arrive. When the NAK was sent, it calls requestFailed.
 	abort(a outcome)
-	// source returns the source to which the peer's access errors are counted; false if
-	// the peer is this process.
+	// accessSource returns the source to which the access errors of the peer are
+	// counted. It returns false if the peer is this process.
 	accessSource() (accessSource, bool)
-	// silence stops answering: the queue pair has gone to the error state.
+	// stopResponding ends the processing of the peer's requests. It is called when the
+	// queue pair enters the error state.
 	stopResponding()
-	// detach gives up the path's resources. The queue pair calls nothing after.
+	// detach releases the resources of the path. No method may be called after it.
 	detach()
 }
 
-// An answer is what the responder makes of a request.
+// An outcome is the result of the responder's attempt to execute a request. It decides
+// which acknowledgement the peer gets.
 type outcome uint8
 
 const (
-	outcomeAck            outcome = iota
-	outcomeRNR                    // no receive buffer; the request may be repeated
-	outcomeInvalidRequest         // NAK codes of IBTA vol. 1, 9.3.5, table 46
+	outcomeAck            outcome = iota // executed
+	outcomeRNR                           // no receive buffer; the peer may repeat the request
+	outcomeInvalidRequest                // NAK codes of IBTA vol. 1, 9.3.5, table 46
 	outcomeAccessError
 	outcomeOperationError
 )
 
-// A request is one fragment of a message for the responder. Its payload may lie
-// in memory that the peer can change while it is looked at.
+// An inboundRequest is one fragment of a message for the responder. The payload may be
+// in shared memory, which the peer can change at any time.
 type inboundRequest struct {
 	frame
 	payload []byte

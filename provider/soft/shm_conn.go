@@ -9,50 +9,60 @@ import (
 )
 
 const (
-	// receiveBudget is how many slots one link consumes in one drive.
+	// receiveBudget is how many slots one connection consumes in one drive of its shard.
+	// It is arbitrary.
 	receiveBudget = 64
-	// ackEvery is after how many drives acknowledgements are looked at that
-	// nobody waits for.
+	// ackEvery is the number of drives after which a connection reads the peer's
+	// acknowledgements although no signaled request is outstanding. It is arbitrary.
 	ackEvery = 64
 )
 
-// link is the local path: it carries the requests and responses of one queue
-// pair through shared memory. The control block ctl is written by this side,
-// peer by the other, which may be hostile.
+// A shmConn is the local path of an RC queue pair: a connection through shared memory
+// with a ring for requests and a ring for responses in each direction. It belongs to the
+// shard.
+//
+// The shard polls a connection that is on its active or its idle list. Other connections
+// are parked: the peer rings the doorbell when it has published slots. A connection may
+// be parked and on a list; then it is polled, and the peer rings the doorbell too.
 type shmConn struct {
 	q    *qp
 	s    *shard
 	end  *shmEnd
-	own  *controlBlock
-	peer *controlBlock
+	own  *controlBlock // in shared memory, written by this side
+	peer *controlBlock // in shared memory, written by the peer, which may be hostile
 
-	requestsOut  producer // own requests
-	requestsIn   consumer // the peer's requests
-	responsesOut producer // own responses
-	responsesIn  consumer // the peer's responses
+	requestsOut  producer
+	requestsIn   consumer
+	responsesOut producer // data of READs and results of atomics for the peer
+	responsesIn  consumer // data of READs and results of atomics from the peer
 
-	seq              uint64 // slots of out published, which path sequences count
-	released         uint64 // slots of out given back
-	lastAck          uint64 // the peer's ack as last handled
-	unacked          uint32 // slots of in consumed and not yet acknowledged
-	ackRequested     bool   // the peer waits for the acknowledgement
-	nakCount         uint32 // negative answers given
-	syndrome         uint8  // of the last one
-	responsesBlocked bool   // there was no room for a response
-	awaitsRetry      bool   // the slot at hand was answered with RNR NAK
-	resendSeen       uint32 // the peer's resend count at that time
-	wakeDue          bool   // slots were published since the peer's bell was considered
+	// seq is the number of slots of requestsOut that were published. The sequences that
+	// the queue pair stores in its requests are values of seq.
+	seq      uint64
+	released uint64 // slots of requestsOut that the peer has acknowledged
+	lastAck  uint64 // value of peer.ack that was processed last
+	unacked  uint32 // slots of requestsIn consumed and not yet acknowledged
+	// ackRequested is true if the peer waits for the acknowledgement of a consumed slot.
+	ackRequested bool
+	nakCount     uint32 // NAKs sent, RNR NAKs included
+	syndrome     uint8  // syndrome of the last NAK sent; 0 if there was none
+	// responsesBlocked is true if responsesOut had no room for the last response.
+	responsesBlocked bool
+	awaitsRetry      bool   // an RNR NAK was sent for the next slot of requestsIn
+	resendSeen       uint32 // value of peer.resend when that RNR NAK was sent
+	wakeDue          bool   // slots were published, and the peer was not yet woken for them
 	parked           wakeLevel
-	pendingRings     int         // rings that may lie on the bell
-	pollList         *[]*shmConn // of the shard, that it is on; nil when it is left to its bell
-	pollIndex        int         // in that
-	lastWork         uint32
+	pendingRings     int         // bytes of the peer that the doorbell may hold
+	pollList         *[]*shmConn // list of the shard that holds the connection; nil if none
+	pollIndex        int         // index in pollList
+	lastWork         uint32      // value of shard.drives when the connection last had work
 
-	readLeft       memoryRange // what is left of the READ whose response is under way
-	readInProgress bool
+	readLeft       memoryRange // part of the peer's READ that was not yet sent
+	readInProgress bool        // the response of a READ was begun and is not complete
 }
 
-// newSHMConn attaches a queue pair to its end of a connection.
+// newSHMConn makes the path of a queue pair from its end of a connection. If it succeeds,
+// the path owns the end.
 func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 	l := &shmConn{q: q, s: q.shard, end: end}
 	var out, rout, in, rin ring
@@ -68,7 +78,7 @@ func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 	return l, nil
 }
 
-// onReady is called when the bell was rung, or hung up.
+// onReady is called when the peer has rung the doorbell, or has closed its end of it.
 func (c *shmConn) onReady(_ int, events uint32) {
 	c.parked = wakeNone
 	if c.isServing() {
@@ -79,10 +89,12 @@ func (c *shmConn) onReady(_ int, events uint32) {
 	}
 }
 
-// alive reports whether the queue pair serves and sends.
+// isServing reports whether the queue pair processes the peer's requests.
 func (c *shmConn) isServing() bool { return c.q.isServing() }
 
-// poll does what there is to do, and reports whether there was anything.
+// poll processes what the peer has published, within receiveBudget, and sends what can be
+// sent. It reports whether there was any work. A connection without work for more than
+// idleAfter drives moves to the shard's idle list.
 func (c *shmConn) poll() bool {
 	if c.s.drives-c.lastWork > idleAfter && c.isIdle() {
 		c.s.setPollList(c, &c.s.idle)
@@ -98,7 +110,7 @@ func (c *shmConn) poll() bool {
 	}
 	if work {
 		if q.sq.next != q.sq.tail && c.isServing() {
-			c.transmit() // a fence, the depth or the room may have held it back
+			c.transmit() // it may have waited for a fence, for MaxRdAtomic or for room
 		}
 		c.lastWork = c.s.drives
 		if c.parked != wakeNone {
@@ -111,15 +123,17 @@ func (c *shmConn) poll() bool {
 	return work
 }
 
-// rests reports whether there is nothing to do, with a few loads. While requests
-// are unanswered it does not, for answers that nobody waits for come silently.
+// isIdle reports whether the connection has no work, at the cost of a few loads. A
+// connection with an unacknowledged request is not idle, because the peer does not ring
+// the doorbell for the acknowledgement of an unsignaled request.
 func (c *shmConn) isIdle() bool {
 	sq := &c.q.sq
 	return !c.requestsIn.ready() && c.unacked == 0 && sq.done == sq.tail && !c.readInProgress
 }
 
-// park asks the peer to ring the bell, and reports whether it is asleep then:
-// false when something came in between, which leaves the link to be polled.
+// park asks the peer to ring the doorbell at its next slot, and also at its next
+// acknowledgement if this side waits for one. It returns false if the connection has work
+// already, and then has to be polled.
 func (c *shmConn) park() bool {
 	want := wakeSlots
 	if c.q.signaledCount > 0 || c.q.sq.next != c.q.sq.tail || c.q.state == verbs.StateSQD {
@@ -133,7 +147,8 @@ func (c *shmConn) park() bool {
 	}
 	c.reserveRing()
 	c.own.parked.Store(want)
-	// Both sides store first and load then, so that one of them sees the other.
+	// Each side stores first and then loads. So at least one side sees the store of the
+	// other: this side sees the slot, or the peer sees that it has to ring the doorbell.
 	if c.workMissed(want) {
 		c.own.parked.Store(wakeNone)
 		c.parked = wakeNone
@@ -144,10 +159,10 @@ func (c *shmConn) park() bool {
 	return true
 }
 
-// reserveRing makes sure that there is room for one more ring on the bell. It is
-// watched edge-triggered, and each ring is an edge, so that nothing has to be read
-// when it is rung; but what is never read fills up. There is at most one ring for
-// each time of parking.
+// reserveRing makes sure that the doorbell's socket has room for one more byte of the
+// peer. epoll watches the doorbell edge-triggered (epoll(7)), so the bytes need not be
+// read at each ring. But without reading the socket would fill up. The peer rings at most
+// once each time the connection is parked.
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.s.doorbellBuf) {
 		c.pendingRings = 0
@@ -155,8 +170,8 @@ func (c *shmConn) reserveRing() {
 	}
 }
 
-// missed reports whether something happened that the peer may not have rung
-// the bell for.
+// workMissed reports whether the peer has published something for which it may not have
+// rung the doorbell, because own.parked was not yet set.
 func (c *shmConn) workMissed(want wakeLevel) bool {
 	ack := c.peer.ack.Load()
 	switch {
@@ -175,14 +190,15 @@ func (c *shmConn) workMissed(want wakeLevel) bool {
 		want == wakeAll && ack != c.lastAck || ack>>40 != c.lastAck>>40
 }
 
-// wake rings the peer's bell if it is parked for kind.
+// wake rings the doorbell if the peer is parked and wants to be woken for kind.
 func (c *shmConn) wake(kind wakeLevel) {
 	if c.peer.parked.Load() >= kind && c.peer.parked.Swap(wakeNone) != wakeNone {
 		ringDoorbell(c.end.doorbell)
 	}
 }
 
-// silence: see path. The peer finds out when it waits for an answer.
+// stopResponding implements path. It publishes the state sideSilent. A peer with an
+// outstanding request then starts its response timer; see updatePeerTimer.
 func (c *shmConn) stopResponding() {
 	c.acknowledge()
 	c.own.state.Store(sideSilent)
@@ -190,7 +206,7 @@ func (c *shmConn) stopResponding() {
 	c.s.setPollList(c, nil)
 }
 
-// detach: see path.
+// detach implements path.
 func (c *shmConn) detach() {
 	c.s.setPollList(c, nil)
 	c.s.unwatch(c.end.doorbell)
@@ -198,11 +214,12 @@ func (c *shmConn) detach() {
 	c.end.release()
 }
 
-// onHangUp: the other end of the bell is closed, because the peer has left in
-// order, or because its process is gone. What it had sent completely still counts,
-// and no more than its ring holds. A peer that left in order is silent; what it
-// owes fails when the retries would have ended, or when connection management
-// hears of it.
+// onHangUp is called when the peer's end of the doorbell was closed. It executes the
+// requests that are complete in the ring, at most as many as the ring holds, and processes
+// the acknowledgements. If the peer's process ended without closing its queue pair, this
+// queue pair then enters the error state. Otherwise the peer has published sideSilent, and
+// outstanding requests fail when the response timer fires, or when connection management
+// ends the connection.
 func (c *shmConn) onHangUp() {
 	c.s.unwatch(c.end.doorbell)
 	for range len(c.requestsIn.slots)/receiveBudget + 1 {
@@ -216,8 +233,8 @@ func (c *shmConn) onHangUp() {
 	}
 }
 
-// updatePeerTimer gives a peer that does not answer the time that the retries
-// would have taken.
+// updatePeerTimer starts the response timer if requests are outstanding and the peer does
+// not process them. It stops the timer if the peer is active.
 func (c *shmConn) updatePeerTimer() {
 	if !c.q.sq.outstanding() {
 		return
@@ -229,7 +246,8 @@ func (c *shmConn) updatePeerTimer() {
 	}
 }
 
-// violation: the peer wrote what can not be. It costs this connection.
+// protocolError ends the connection after the peer has written an invalid value to shared
+// memory.
 func (c *shmConn) protocolError() {
 	c.q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: c.q})
 	c.q.failOldest(verbs.StatusBadRespErr)

@@ -4,27 +4,27 @@ package soft
 
 import "golang.org/x/sys/unix"
 
-// A shmEnd is one end of a connection on the local path: what the rendezvous
-// hands to the queue pair.
+// A shmEnd has the resources of one end of a connection on the local path. Connection
+// management makes it and offers it to the queue pair; see offerEnd.
 type shmEnd struct {
 	seg      *segment
-	side     int // 0 for the connecting side, 1 for the accepting one
-	doorbell int // see bell.go; watched by the shard
-	peer     accessSource
-	// makeshift marks an end that the queue pair made itself, for want of an
-	// offer; its counterpart waits for the peer.
+	side     int          // 0 for the connecting side, 1 for the accepting side
+	doorbell int          // descriptor of this side's doorbell; see newDoorbells
+	peer     accessSource // source to which access errors are counted; zero for this process
+	// provisional is true if takeEnd made the end because none had been offered. The
+	// other end then waits for the peer in device.ends.
 	provisional bool
 }
 
-// release gives up what the end owns.
+// release closes the doorbell and unmaps the memory.
 func (e *shmEnd) release() {
 	e.seg.close()
 	_ = unix.Close(e.doorbell)
 }
 
-// offerEnd leaves an end for a queue pair, which takes it when it goes to RTR,
-// and owns it from then on. One that is there already, because the application
-// drives it itself, takes it at once.
+// offerEnd offers an end to the queue pair with a number. The queue pair takes the end
+// when it enters RTR, and owns it from then on. A queue pair that the application has
+// moved to RTR itself takes the end at once.
 func (d *device) offerEnd(qpn uint32, end *shmEnd) error {
 	d.mu.Lock()
 	q := d.qps[qpn]
@@ -44,15 +44,17 @@ func (d *device) offerEnd(qpn uint32, end *shmEnd) error {
 	return nil
 }
 
-// offered reports whether connection management has an end for a queue pair.
+// hasOfferedEnd reports whether connection management has offered an end for a queue pair
+// that was not yet taken.
 func (d *device) hasOfferedEnd(qpn uint32) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ends[endKey{own: qpn}] != nil
 }
 
-// adopt moves a connected queue pair to the end that connection management has
-// for it. When its peer has already joined it by another, that one stays.
+// adoptEnd moves a queue pair with a provisional end to the end that connection
+// management offers. It does not if the peer has already taken the other provisional end.
+// taken reports whether the queue pair now owns end, or has released it.
 func (q *qp) adoptEnd(end *shmEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -76,9 +78,10 @@ func (q *qp) adoptEnd(end *shmEnd) (taken bool, err error) {
 	return true, nil
 }
 
-// takeEnd finds the end for a queue pair that goes to RTR. Without an offer the
-// peer is one of this device's, connected without connection management: the
-// first of the two makes the segment, and offers its other end.
+// takeEnd returns the end for a queue pair that enters RTR. If connection management has
+// not offered one, the peer is a queue pair of the same device, and the application
+// connects both itself. The first of the two makes both ends, and offers one to the
+// other.
 func (d *device) takeEnd(own, peer uint32) (*shmEnd, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -100,7 +103,7 @@ func (d *device) takeEnd(own, peer uint32) (*shmEnd, error) {
 	return mine, nil
 }
 
-// newEndPair makes both ends of a connection within this process.
+// newEndPair makes both ends of a connection between two queue pairs of this process.
 func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *shmEnd, err error) {
 	seg, err := newSegment(cfg, maps)
 	if err != nil {
@@ -121,8 +124,8 @@ func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *shmEnd,
 	return &shmEnd{seg: seg, side: 1, doorbell: mine}, &shmEnd{seg: other, side: 0, doorbell: peers}, nil
 }
 
-// dropEnd takes back the end that a queue pair has offered its peer, and reports
-// whether it was still there.
+// dropEnd withdraws and releases the end that a queue pair has offered to its peer. It
+// returns false if there is none, or if the peer has taken it.
 func (d *device) dropEnd(own, peer uint32) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -135,8 +138,7 @@ func (d *device) dropEnd(own, peer uint32) bool {
 	return true
 }
 
-// withdrawEnd forgets an end that was offered for a queue pair, if it was not
-// taken.
+// withdrawEnd releases an end that was offered to a queue pair, unless it was taken.
 func (d *device) withdrawEnd(qpn uint32, end *shmEnd) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,8 +149,8 @@ func (d *device) withdrawEnd(qpn uint32, end *shmEnd) {
 	}
 }
 
-// peerGone tells a queue pair that its peer's process went away without a word,
-// if it still has that end: the number may be another's by now.
+// peerGone is called when the peer's process has ended without closing the connection. It
+// does nothing if another queue pair has the number by now, which has another end.
 func (d *device) peerGone(qpn uint32, end *shmEnd) {
 	d.mu.Lock()
 	q := d.qps[qpn]

@@ -6,10 +6,11 @@ import (
 	"encoding/binary"
 )
 
-// The receiving half of the local path: the peer's requests in, answers out.
+// This file has the receiving half of the local path: it executes the peer's requests,
+// and sends acknowledgements and responses.
 
-// Syndromes of the AETH (IBTA vol. 1, 9.3.5): a kind in the upper three bits, a
-// timer or NAK code in the lower five.
+// Syndromes of the AETH (IBTA vol. 1, 9.3.5) have a kind in the upper three bits, and a
+// timer or NAK code in the lower five bits.
 const (
 	aethRNR  = 1 << 5
 	aethNAK  = 3 << 5
@@ -19,7 +20,8 @@ const (
 	nakOperation      = 3
 )
 
-// receive carries out the peer's requests, within a budget.
+// receive executes up to receiveBudget slots of the peer's requests, and reports whether
+// it consumed any.
 func (c *shmConn) receive() bool {
 	var r inboundRequest
 	n := 0
@@ -49,20 +51,21 @@ func (c *shmConn) receive() bool {
 		return false
 	}
 	c.wakePeer()
-	// Answers that nobody waits for wait until there is nothing else to do, or
-	// until the peer may run out of room.
+	// An acknowledgement for which the peer does not wait is delayed until there is no
+	// other work, or until a quarter of the peer's slots is unacknowledged.
 	if c.ackRequested || c.unacked >= uint32(len(c.requestsIn.slots)/4) {
 		c.acknowledge()
 	}
 	return true
 }
 
-// serve carries out one request and reports whether to go on with the next.
+// serve executes the fragment of one slot. It reports whether the next slot may be
+// executed.
 func (c *shmConn) serve(r *inboundRequest) bool {
 	var a outcome
 	switch r.op {
 	case frameCompareSwap, frameFetchAdd:
-		dst, _, ok := c.reserveResponse(8) // before it is carried out
+		dst, _, ok := c.reserveResponse(8) // before the atomic changes memory
 		if !ok {
 			return false
 		}
@@ -90,7 +93,7 @@ func (c *shmConn) serve(r *inboundRequest) bool {
 	return false
 }
 
-// source implements path.
+// accessSource implements path.
 func (c *shmConn) accessSource() (accessSource, bool) {
 	return c.end.peer, c.end.peer != accessSource{}
 }
@@ -104,18 +107,21 @@ func (c *shmConn) abort(a outcome) {
 	c.q.requestFailed(a)
 }
 
+// serveAtomic executes an atomic, and publishes the value before it in the slot that was
+// reserved with dst.
 func (c *shmConn) serveAtomic(r *inboundRequest, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {
-		binary.NativeEndian.PutUint64(dst, old) // it goes to the memory as it is
+		binary.NativeEndian.PutUint64(dst, old) // the peer copies the bytes to its memory unchanged
 		c.responsesOut.publish(&frame{op: frameAtomicResult, flags: flagFirst | flagLast, length: 8})
 		c.wakeDue = true
 	}
 	return a
 }
 
-// reserveResponse reserves room on the response ring, taking back what the peer has
-// consumed if need be.
+// reserveResponse reserves a response slot and returns the memory for at most want bytes;
+// see producer.reserve. If the ring is full, it first reuses the slots that the peer has
+// consumed.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.reserve(want); !ok {
 		if !c.responsesOut.free(c.peer.responses.Load()) {
@@ -128,8 +134,8 @@ func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	return dst, inArea, ok
 }
 
-// sendReadResponse sends the data of the READ under way, and reports whether all of
-// it is out.
+// sendReadResponse publishes data of the current READ until the ring is full. It reports
+// whether all data was published.
 func (c *shmConn) sendReadResponse() bool {
 	defer c.wakePeer()
 	for c.readInProgress {
@@ -137,7 +143,7 @@ func (c *shmConn) sendReadResponse() bool {
 		if !ok {
 			return false
 		}
-		if !c.q.readInto(dst, &c.readLeft) { // the region was closed meanwhile
+		if !c.q.readInto(dst, &c.readLeft) { // the region was closed in the meantime
 			c.abort(outcomeAccessError)
 			return false
 		}
@@ -155,15 +161,16 @@ func (c *shmConn) sendReadResponse() bool {
 	return true
 }
 
-// acknowledge answers all requests consumed so far. Only a peer that waits for
-// answers is woken.
+// acknowledge acknowledges all slots consumed so far. It wakes a parked peer only if the
+// peer has asked to be woken for acknowledgements.
 func (c *shmConn) acknowledge() {
 	c.unacked, c.ackRequested = 0, false
 	c.storeAck()
 	c.wake(wakeAll)
 }
 
-// refuse answers the request at hand with a negative syndrome.
+// sendNAK acknowledges the slots consumed so far, and sends a NAK or RNR NAK for the next
+// slot.
 func (c *shmConn) sendNAK(syndrome uint8) {
 	c.unacked, c.ackRequested = 0, false
 	c.nakCount++
@@ -172,14 +179,14 @@ func (c *shmConn) sendNAK(syndrome uint8) {
 	c.wake(wakeSlots)
 }
 
-// answer stores the answer: count, syndrome, and the number of negative answers,
-// by which the peer tells a new one from the last one that it has seen already.
+// storeAck publishes the acknowledgement: the number of slots consumed, the syndrome, and
+// the number of NAKs. From that number the peer sees whether a NAK is new.
 func (c *shmConn) storeAck() {
 	c.own.ack.Store(uint64(c.requestsIn.head) | uint64(c.syndrome)<<32 | uint64(c.nakCount)<<40)
 }
 
-// offer: see path. The peer comes again when its RNR timer is up, as it has been
-// told.
+// receivesPosted implements path. It does nothing, because the peer repeats the request
+// when its RNR timer fires.
 func (c *shmConn) receivesPosted() {}
 
 var _ path = (*shmConn)(nil)

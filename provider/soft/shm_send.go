@@ -8,12 +8,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The sending half of the local path: own requests out, answers in.
+// This file has the sending half of the local path: it publishes requests, and processes
+// acknowledgements and responses.
 
-// transmit: see path.
+// transmit implements path.
 func (c *shmConn) transmit() {
-	// A link left to its bell is rung for slots only: who sends has to look for
-	// the answers.
+	// The peer may ring the doorbell of a parked connection for slots only. So a
+	// connection that sends has to poll for acknowledgements.
 	c.s.makeActive(c)
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
 		if !c.send(w) {
@@ -24,11 +25,13 @@ func (c *shmConn) transmit() {
 	c.wakePeer()
 }
 
-// publishEvery is how many slots are handed over at once when there are many to send:
-// it costs as much as writing several, but the first should not wait for the last.
+// publishEvery is how many slots are published together when many are sent. Publishing
+// costs about as much as writing several slots, but the peer should begin with the first
+// slot before the last one is written. The number is arbitrary.
 const publishEvery = 8
 
-// ring considers the peer's bell once for all that was published.
+// wakePeer wakes a parked peer, once for all slots that were published since the last
+// call.
 func (c *shmConn) wakePeer() {
 	if c.wakeDue {
 		c.wakeDue = false
@@ -36,8 +39,8 @@ func (c *shmConn) wakePeer() {
 	}
 }
 
-// send publishes a request, as far as there is room, and reports whether all of
-// it is out.
+// send publishes the fragments of a request until the ring is full. It reports whether
+// all of them were published.
 func (c *shmConn) send(w *wqe) bool {
 	var f frame
 	for {
@@ -49,16 +52,17 @@ func (c *shmConn) send(w *wqe) bool {
 		if inArea {
 			f.flags |= flagArea
 		}
-		// From the first byte on the peer may be pulling at the cache line that
-		// it polls: nothing else is done between filling the slot and publishing.
+		// The peer polls the cache line of the slot. While the slot is filled, the line
+		// may move between the processors at each access of the peer. So nothing else is
+		// done between filling the slot and publishing it.
 		if !c.fill(dst, w) {
-			// The memory was closed after the request was checked.
+			// The memory region was closed after the request was checked.
 			c.q.failRequest(w, verbs.StatusLocProtErr)
 			return false
 		}
 		c.requestsOut.put(&f)
 		if inArea || c.requestsOut.unpublished == publishEvery {
-			c.requestsOut.publishFirst() // the peer copies one out while the next is copied in
+			c.requestsOut.publishFirst() // the peer reads this fragment while the next one is written
 		}
 		c.seq++
 		c.wakeDue = true
@@ -71,7 +75,7 @@ func (c *shmConn) send(w *wqe) bool {
 	}
 }
 
-// payload is how many bytes of the request are still to be sent.
+// payloadLeft returns how many bytes of the request are still to be sent.
 func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	switch {
 	case w.op == verbs.OpRead:
@@ -82,22 +86,25 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	return w.total - w.sent
 }
 
-// atomicOperands is the size of an atomic's payload: swap or add, compare.
+// atomicOperands is the size of the payload of an atomic: the swap or add operand, and the
+// compare operand.
 const atomicOperands = 16
 
-// room reserves a slot, taking back what the peer has consumed if need be.
+// reserveRequest reserves a request slot and returns the memory for a payload of at most
+// want bytes; see producer.reserve. If the ring is full, it first reuses the slots that
+// the peer has consumed.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.reserve(want)
 	if ok {
 		return dst, inArea, ok
 	}
 	if !c.requestsOut.free(uint32(c.peer.ack.Load())) {
-		return nil, false, false // collect finds out, and ends the connection
+		return nil, false, false // the count is invalid; takeAcks ends the connection
 	}
 	return c.requestsOut.reserve(want)
 }
 
-// fragment describes the next length bytes of a request.
+// describeFragment sets f to the header of the next length bytes of a request.
 func (c *shmConn) describeFragment(f *frame, w *wqe, length uint32) {
 	f.op, f.flags, f.length = frameOf[w.op], 0, length
 	f.addr, f.key, f.total = w.addr, w.key, w.total
@@ -123,6 +130,7 @@ func (c *shmConn) describeFragment(f *frame, w *wqe, length uint32) {
 	}
 }
 
+// frameOf maps the opcode of a request to the operation of its slots.
 var frameOf = [...]frameOp{
 	verbs.OpWrite:       frameWrite,
 	verbs.OpWriteImm:    frameWrite,
@@ -133,8 +141,8 @@ var frameOf = [...]frameOp{
 	verbs.OpFetchAdd:    frameFetchAdd,
 }
 
-// fill copies what goes with a fragment, and reports whether the memory of the
-// request was accessible.
+// fill copies the payload of a fragment to dst. It returns false if the memory of the
+// request is not accessible.
 func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	switch {
 	case len(dst) == 0:
@@ -151,21 +159,21 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 	return c.q.gather(dst, w, w.sent)
 }
 
-// resend: see path. The request still lies in its slot; the peer is told to try
-// it again.
+// resend implements path. The request is still in its slot. So resend only increments the
+// counter that makes the peer execute the slot again.
 func (c *shmConn) resend() {
 	c.own.resend.Add(1)
 	c.wake(wakeSlots)
 }
 
-// collect: see path.
+// takeAcks implements path.
 func (c *shmConn) takeAcks() bool {
 	c.updatePeerTimer()
 	ack := c.peer.ack.Load()
 	if ack == c.lastAck || !c.isServing() {
 		return false
 	}
-	// Responses were published before the acknowledgement that follows them.
+	// The peer publishes the responses of the requests before it acknowledges them.
 	if c.q.reads > 0 {
 		c.takeResponses()
 	}
@@ -185,7 +193,7 @@ func (c *shmConn) takeAcks() bool {
 	return true
 }
 
-// refused takes a negative answer. There is none without a request.
+// takeNAK processes a NAK or RNR NAK. It is a protocol error if no request is outstanding.
 func (c *shmConn) takeNAK(syndrome uint8) {
 	code := syndrome & aethCode
 	switch {
@@ -200,7 +208,8 @@ func (c *shmConn) takeNAK(syndrome uint8) {
 	}
 }
 
-// takeResponses takes the data that answers READs and atomics.
+// takeResponses processes the responses of READs and atomics that have arrived, and
+// reports whether there were any.
 func (c *shmConn) takeResponses() bool {
 	work := false
 	var r inboundRequest
