@@ -121,8 +121,8 @@ func (u *udLocal) fillSpare(newcomer uint32) bool {
 	return u.q.dev.spare.fill()
 }
 
-// closeLeastRecentlyUsed closes the connection of a user that was idle for longest, and reports
-// whether there was one.
+// closeLeastRecentlyUsed closes the connection of a user that was idle for longest, and
+// reports whether there was one.
 func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *udLocalSource
 	for _, src := range u.sources {
