@@ -215,11 +215,11 @@ func (c *shmConn) detach() {
 }
 
 // onHangUp is called when the peer's end of the doorbell was closed. It executes the
-// requests that are complete in the ring, at most as many as the ring holds, and processes
-// the acknowledgements. If the peer's process ended without closing its queue pair, this
-// queue pair then enters the error state. Otherwise the peer has published sideSilent, and
-// outstanding requests fail when the response timer fires, or when connection management
-// ends the connection.
+// requests that are complete in the ring, at most as many as the ring holds, and
+// processes the acknowledgements. If the peer's process ended without closing its queue
+// pair, this queue pair then enters the error state. Otherwise the peer has published
+// sideSilent, and outstanding requests fail when the response timer fires, or when
+// connection management ends the connection.
 func (c *shmConn) onHangUp() {
 	c.s.unwatch(c.end.doorbell)
 	for range len(c.requestsIn.slots)/receiveBudget + 1 {

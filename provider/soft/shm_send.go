@@ -86,8 +86,8 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	return w.total - w.sent
 }
 
-// atomicOperands is the size of the payload of an atomic: the swap or add operand, and the
-// compare operand.
+// atomicOperands is the size of the payload of an atomic: the swap or add operand, and
+// the compare operand.
 const atomicOperands = 16
 
 // reserveRequest reserves a request slot and returns the memory for a payload of at most
@@ -193,7 +193,8 @@ func (c *shmConn) takeAcks() bool {
 	return true
 }
 
-// takeNAK processes a NAK or RNR NAK. It is a protocol error if no request is outstanding.
+// takeNAK processes a NAK or RNR NAK. It is a protocol error if no request is
+// outstanding.
 func (c *shmConn) takeNAK(syndrome uint8) {
 	code := syndrome & aethCode
 	switch {
