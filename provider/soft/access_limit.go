@@ -14,13 +14,13 @@ const (
 	// before the source has to wait; arbitrary. A well-meaning program makes some such
 	// errors when its peer has closed a region that the program still uses.
 	freeAccessErrors = 8
-	// leastAccessWait is the first wait of a source. Each further wait is twice as long
-	// as the one before, up to mostAccessWait. Both are arbitrary.
-	leastAccessWait = time.Second
-	mostAccessWait  = 10 * time.Minute
-	// accessMemory is how long the errors of a source are remembered after its last
+	// minAccessWait is the first wait of a source. Each further wait is twice as long
+	// as the one before, up to maxAccessWait. Both are arbitrary.
+	minAccessWait = time.Second
+	maxAccessWait = 10 * time.Minute
+	// accessRecordTTL is how long the errors of a source are remembered after its last
 	// error, or after the end of its last wait.
-	accessMemory = 10 * time.Minute
+	accessRecordTTL = 10 * time.Minute
 	// maxAccessSources is how many sources are remembered; arbitrary. Their records take
 	// less than 1 MiB. A further source replaces the one whose record would expire first.
 	// So a peer that has more sources than this does not have to wait.
@@ -63,10 +63,10 @@ type accessLimit struct {
 
 // accessErrors is the record of one source.
 type accessErrors struct {
-	count  int           // number of errors that caused no wait, up to freeAccessErrors
-	wait   time.Duration // length of the last wait
-	until  time.Time     // end of the last wait
-	forget time.Time     // time at which the record expires
+	count   int           // number of errors that caused no wait, up to freeAccessErrors
+	wait    time.Duration // length of the last wait
+	waitEnd time.Time     // end of the last wait
+	expires time.Time     // time at which the record expires
 }
 
 func (a *accessLimit) now() time.Time {
@@ -78,30 +78,30 @@ func (a *accessLimit) now() time.Time {
 
 // failed counts a connection that an access error has ended. Errors during a wait do
 // not make the wait longer, because their connections were open before it.
-func (a *accessLimit) failed(s accessSource) {
+func (a *accessLimit) countFailure(s accessSource) {
 	now := a.now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.sources[s]
-	if e == nil || !now.Before(e.forget) {
-		e = a.remember(s, now)
+	if e == nil || !now.Before(e.expires) {
+		e = a.addRecord(s, now)
 	}
 	switch {
 	case e.count < freeAccessErrors:
 		e.count++
-	case !now.Before(e.until):
-		e.wait = min(max(2*e.wait, leastAccessWait), mostAccessWait)
-		e.until = now.Add(e.wait)
+	case !now.Before(e.waitEnd):
+		e.wait = min(max(2*e.wait, minAccessWait), maxAccessWait)
+		e.waitEnd = now.Add(e.wait)
 	}
-	e.forget = now.Add(accessMemory)
-	if e.until.After(now) {
-		e.forget = e.until.Add(accessMemory)
+	e.expires = now.Add(accessRecordTTL)
+	if e.waitEnd.After(now) {
+		e.expires = e.waitEnd.Add(accessRecordTTL)
 	}
 }
 
 // remember makes a record. If there are too many, it replaces the one that would
 // expire first.
-func (a *accessLimit) remember(s accessSource, now time.Time) *accessErrors {
+func (a *accessLimit) addRecord(s accessSource, now time.Time) *accessErrors {
 	if a.sources == nil {
 		a.sources = make(map[accessSource]*accessErrors)
 	}
@@ -109,10 +109,10 @@ func (a *accessLimit) remember(s accessSource, now time.Time) *accessErrors {
 		var oldest accessSource
 		first := time.Time{}
 		for other, e := range a.sources {
-			if !now.Before(e.forget) {
+			if !now.Before(e.expires) {
 				delete(a.sources, other)
-			} else if first.IsZero() || e.forget.Before(first) {
-				oldest, first = other, e.forget
+			} else if first.IsZero() || e.expires.Before(first) {
+				oldest, first = other, e.expires
 			}
 		}
 		if len(a.sources) >= maxAccessSources {
@@ -130,7 +130,7 @@ func (a *accessLimit) refuses(s accessSource) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.sources[s]
-	if e == nil || !a.now().Before(e.until) {
+	if e == nil || !a.now().Before(e.waitEnd) {
 		return false
 	}
 	a.counts.inc(accessRefused)

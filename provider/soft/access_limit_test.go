@@ -23,18 +23,18 @@ func newAccessLimit() (a *accessLimit, now *time.Time) {
 }
 
 // After freeAccessErrors errors a source has to wait. Each further wait is twice as
-// long, up to mostAccessWait.
+// long, up to maxAccessWait.
 func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	a, now := newAccessLimit()
 	bad, good := remoteSource(netip.MustParseAddr("10.0.0.1")), remoteSource(netip.MustParseAddr("10.0.0.2"))
 	for range freeAccessErrors {
-		a.failed(bad)
+		a.countFailure(bad)
 		require.False(t, a.refuses(bad))
 	}
 	var waits []time.Duration
 	for range 12 {
-		a.failed(bad)
-		a.failed(bad) // the connection was open before: the wait stays the same
+		a.countFailure(bad)
+		a.countFailure(bad) // the connection was open before: the wait stays the same
 		require.False(t, a.refuses(good))
 		begin := *now
 		for a.refuses(bad) {
@@ -43,12 +43,12 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 		waits = append(waits, now.Sub(begin))
 	}
 	for i, wait := range waits {
-		require.Equal(t, min(leastAccessWait<<i, mostAccessWait), wait)
+		require.Equal(t, min(minAccessWait<<i, maxAccessWait), wait)
 	}
 	require.Positive(t, a.counts[accessRefused].Load())
 
-	*now = now.Add(accessMemory)
-	a.failed(bad)
+	*now = now.Add(accessRecordTTL)
+	a.countFailure(bad)
 	require.False(t, a.refuses(bad), "all is forgotten")
 }
 
@@ -58,16 +58,16 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := newAccessLimit()
 	bad := localSource(math.MaxUint32-1, 0)
 	for range freeAccessErrors + 1 {
-		a.failed(bad)
+		a.countFailure(bad)
 	}
 	for i := range 3 * maxAccessSources {
 		*now = now.Add(time.Microsecond)
-		a.failed(remoteSource(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})))
+		a.countFailure(remoteSource(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})))
 		require.LessOrEqual(t, len(a.sources), maxAccessSources)
 	}
 	require.True(t, a.refuses(bad))
-	*now = now.Add(2 * accessMemory)
-	a.failed(bad)
+	*now = now.Add(2 * accessRecordTTL)
+	a.countFailure(bad)
 	require.Len(t, a.sources, 1, "what is over has gone")
 }
 
@@ -85,7 +85,7 @@ func TestAccessErrorsOfASite(t *testing.T) {
 		for range freeAccessErrors {
 			if !a.refuses(network(i)) {
 				guesses++
-				a.failed(network(i))
+				a.countFailure(network(i))
 			}
 		}
 	}
@@ -135,13 +135,13 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	wantRejected(client, refused, cm.RejectNoResources, false, nil)
 	require.EqualValues(t, 1, server.p.dev.local[accessRefused].Load())
 
-	now = now.Add(leastAccessWait)
+	now = now.Add(minAccessWait)
 	connectTo(client, server, l)
 }
 
 // The server refuses a host on the wire path that has guessed too many keys.
 func TestGuessingKeysOnTheWire(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	w.server.p.dev.access.clock = func() time.Time { return w.clock.now }
 	for range freeAccessErrors + 1 {
 		active, passive := w.connected()
@@ -150,14 +150,14 @@ func TestGuessingKeysOnTheWire(t *testing.T) {
 	}
 	l := w.listen(cm.TCP, 0)
 	// The clock has advanced past the wait, and one more error starts the next wait.
-	w.server.p.dev.access.failed(remoteSource(clientAddr))
+	w.server.p.dev.access.countFailure(remoteSource(clientAddr))
 	refused := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	require.Equal(t, int(cm.RejectNoResources), w.want(w.client, cm.Rejected, refused).Status)
 	w.server.quiet()
 	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1])
 	require.EqualValues(t, 1, w.server.p.dev.local[accessRefused].Load())
 
-	w.clock.now = w.clock.now.Add(mostAccessWait)
+	w.clock.now = w.clock.now.Add(maxAccessWait)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
 	w.accept(passive, nil)

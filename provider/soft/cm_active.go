@@ -17,17 +17,17 @@ import (
 // never lost, so it is sent once; what is waited for is the peer's application.
 const (
 	requestTimeout = 16 * 4608 * time.Millisecond // REQ, and DREQ of the active side
-	answerTimeout  = 16 * 4096 * time.Millisecond // timeout of SIDR_REQ, and of DREQ of the passive side
-	// confirmTimeout, 49 s, is how long a reply waits to be confirmed. The kernel waits
+	sidrTimeout    = 16 * 4096 * time.Millisecond // timeout of SIDR_REQ, and of DREQ of the passive side
+	// rtuTimeout, 49 s, is how long a reply waits to be confirmed. The kernel waits
 	// for sixteen times 4.1 s. This device waits for twelve times 4.1 s, so that the
 	// memory of a flood of requests is free again within a minute.
-	confirmTimeout = 12 * 4096 * time.Millisecond
+	rtuTimeout = 12 * 4096 * time.Millisecond
 	// patience, 16.6 minutes, is the longest that a side waits when the peer has
 	// confirmed the message and its application has not answered yet. The kernel's CM
 	// waits 4.6 s for its first attempt. The MRA that answers the second attempt allows
 	// 65.5 s of service time and 0.5 s of transfer time, for each of fifteen more
 	// attempts.
-	patience = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
+	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
 // Connect sends a connection request, or a lookup.
@@ -36,15 +36,15 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	defer ch.unlock()
 	to := endpoints{src: i.local, dst: i.remote}
 	if i.ps == cm.UDP {
-		return i.request(ch, &sidrReqMsg{to, bytes.Clone(param.PrivateData)}, answerTimeout)
+		return i.request(ch, &sidrReqMsg{to, bytes.Clone(param.PrivateData)}, sidrTimeout)
 	}
 	i.chooseQP(param)
 	i.negotiated.psn = randomUint32() & max24
 	i.negotiated.retry, i.negotiated.flow.sends = param.RetryCount, param.FlowControl
 	return i.request(ch, &reqMsg{
-		endpoints: to, qpParams: i.describe(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
+		endpoints: to, qpParams: i.localParams(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),
 		ackTimeout: i.ackTimeoutToSend(), tos: i.opts.tos,
-	}, patience)
+	}, maxServiceTime)
 }
 
 // request sends m to the listener at the remote address. If there is no listener, an
@@ -53,23 +53,23 @@ func (i *id) Connect(param *cm.ConnParam) error {
 // for the wire path.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
-	i.phase = phaseRequestSent
-	i.phaseLimit = ch.clock().Add(patience)
-	i.expect(timeout)
+	i.state = stateREQSent
+	i.timerLimit = ch.clock().Add(maxServiceTime)
+	i.startTimer(timeout)
 	if err := i.dial(m); err != nil {
-		i.phase = phaseIdle
+		i.state = stateIdle
 		ch.timers.stop(&i.timer)
 		return err
 	}
 	return nil
 }
 
-// onReply: the connection was accepted.
-func (i *id) onReply(m *repMsg) bool {
-	if i.phase != phaseRequestSent || i.ps != cm.TCP {
+// onREP: the connection was accepted.
+func (i *id) onREP(m *repMsg) bool {
+	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
 	}
-	i.negotiated.agree(&m.qpParams, &i.bound.attr)
+	i.negotiated.setPeer(&m.qpParams, &i.bound.attr)
 	i.negotiated.ackTimeout = ackTimeoutCode(i.lifetime(), cmp.Or(m.ackDelay, i.bound.attr.LocalCAAckDelay))
 	if err := i.connectQP(); err != nil {
 		i.setupFailed(err, m)
@@ -78,11 +78,11 @@ func (i *id) onReply(m *repMsg) bool {
 	ev := cm.TransportEvent{Type: cm.Established, Param: m.qpParams.param(), PrivateData: m.private}
 	if i.ownQP() == nil {
 		ev.Type = cm.ConnectResponse
-		i.enter(phaseReplied)
+		i.enter(stateREPReceived)
 		i.raise(ev)
 		return true
 	}
-	i.enter(phaseEstablished)
+	i.enter(stateEstablished)
 	i.raise(ev)
 	// Failing is as if the peer had closed right after: its end is noticed.
 	_ = i.conn.send(&rtuMsg{})
@@ -101,7 +101,7 @@ func (i *id) setupFailed(err error, m *repMsg) {
 		i.peerGone()
 		return
 	}
-	i.enter(phaseOver)
+	i.enter(stateEnded)
 	i.failQP()
 	i.raise(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err, Param: m.qpParams.param(), PrivateData: m.private})
 }
@@ -113,27 +113,27 @@ const statusSetupFailed = -1
 func (i *id) Establish() error {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.phase != phaseReplied {
+	if i.state != stateREPReceived {
 		return verbs.ErrPeerGone
 	}
 	if err := i.conn.send(&rtuMsg{}); err != nil {
 		return err
 	}
-	i.enter(phaseEstablished)
+	i.enter(stateEstablished)
 	return nil
 }
 
-// onReject: the peer turned the request away, or took it back.
-func (i *id) onReject(m *rejMsg) bool {
-	switch i.phase {
-	case phaseRequestSent, phaseReplied, phaseReplySent:
-		i.refused(m)
-	case phaseRequested:
-		i.enter(phaseWithdrawn)
-	case phaseEstablished:
+// onREJ: the peer turned the request away, or took it back.
+func (i *id) onREJ(m *rejMsg) bool {
+	switch i.state {
+	case stateREQSent, stateREPReceived, stateREPSent:
+		i.requestRejected(m)
+	case stateREQReceived:
+		i.enter(stateWithdrawn)
+	case stateEstablished:
 		// A passive side that went before it saw that this one is ready.
-		return i.onDisconnect()
-	case phaseLeaving:
+		return i.onDREQ()
+	case stateDREQSent:
 		i.disconnected(0)
 	default:
 		return false
@@ -142,8 +142,8 @@ func (i *id) onReject(m *rejMsg) bool {
 }
 
 // refused ends the request with the event of the port space.
-func (i *id) refused(m *rejMsg) {
-	i.enter(phaseOver)
+func (i *id) requestRejected(m *rejMsg) {
+	i.enter(stateEnded)
 	i.failQP()
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(m.reason), ByApplication: m.byApplication, PrivateData: m.private, Err: cmp.Or(m.cause, userRefused(m.user))}
 	if i.ps == cm.UDP {

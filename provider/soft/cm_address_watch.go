@@ -14,8 +14,8 @@ import (
 // are not used: addressesChanged lists all addresses itself, so a lost message does
 // no harm. The lock of its channel guards it.
 type addressWatch struct {
-	fd int
-	to interface{ addressesChanged() }
+	fd       int
+	observer interface{ addressesChanged() }
 }
 
 // watchAddresses makes the channel call to.addressesChanged when addresses change. It
@@ -23,35 +23,35 @@ type addressWatch struct {
 func watchAddresses(ch *channel, to interface{ addressesChanged() }) (*addressWatch, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
 	if err != nil {
-		return nil, unnoticed(err)
+		return nil, addressWatchError(err)
 	}
 	const groups = unix.RTMGRP_IPV4_IFADDR | unix.RTMGRP_IPV6_IFADDR
-	n := &addressWatch{fd: fd, to: to}
+	n := &addressWatch{fd: fd, observer: to}
 	err = unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: groups})
 	if err == nil {
 		err = ch.watch(fd, n)
 	}
 	if err != nil {
 		_ = unix.Close(fd)
-		return nil, unnoticed(err)
+		return nil, addressWatchError(err)
 	}
 	return n, nil
 }
 
-func unnoticed(err error) error {
+func addressWatchError(err error) error {
 	return fmt.Errorf("addresses that are added later are not noticed: %w", err)
 }
 
-// watchBatch is how many messages one call of readable takes; arbitrary. When there
+// addressBatch is how many messages one call of readable takes; arbitrary. When there
 // are more, the descriptor stays readable.
-const watchBatch = 64
+const addressBatch = 64
 
 // readable implements watched. It takes all waiting messages first, so that a burst
 // of changes lists the addresses only once.
 func (n *addressWatch) readable() {
 	// The contents of a message are not used: recv(2) drops what does not fit.
 	var buf [1]byte
-	for i := range watchBatch {
+	for i := range addressBatch {
 		_, _, err := unix.Recvfrom(n.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if errors.Is(err, unix.EAGAIN) && i == 0 {
 			return // no address has changed
@@ -61,7 +61,7 @@ func (n *addressWatch) readable() {
 			break
 		}
 	}
-	n.to.addressesChanged()
+	n.observer.addressesChanged()
 }
 
 // move registers the socket with another channel.

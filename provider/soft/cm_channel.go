@@ -18,20 +18,20 @@ import (
 // locks of two channels takes that with the lower descriptor first. Under the
 // lock the device is called, which does not call back.
 type channel struct {
-	dev   *device
-	epoll int // holds the sources, the bell and the alarm
-	alarm int // timerfd, readable when a timer is due
-	clock func() time.Time
-	inbox inbox
+	dev     *device
+	epoll   int // holds the sources, the bell and the alarm
+	timerFD int // timerfd, readable when a timer is due
+	clock   func() time.Time
+	inbox   inbox
 
-	mu      sync.Mutex
-	closed  bool
-	sources map[int32]readableSource // by descriptor
-	queue   eventQueue
-	timers  deadlines
-	alarmAt time.Time            // when the alarm goes off; zero: never
-	packet  [maxMessage + 1]byte // one byte more shows what is too long
-	own     ownAddrs
+	mu            sync.Mutex
+	closed        bool
+	sources       map[int32]readableSource // by descriptor
+	queue         eventQueue
+	timers        deadlines
+	timerFDExpiry time.Time            // when the alarm goes off; zero: never
+	packet        [maxMessage + 1]byte // one byte more shows what is too long
+	localAddrs    localAddrCache
 
 	// On the wire: the ports whose datagrams this channel takes, each with how
 	// many of its IDs use it, and the carriers that outlive their IDs.
@@ -51,7 +51,7 @@ func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 		return nil, verbs.Wrap("open event channel", err)
 	}
 	ch := &channel{
-		dev: p.dev, epoll: -1, alarm: -1, clock: time.Now, inbox: inbox{eventfd: -1},
+		dev: p.dev, epoll: -1, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
 		sources: make(map[int32]readableSource), ports: make(map[*madPort]int), orphans: make(map[*madConn]struct{}),
 	}
 	if err := ch.open(); err != nil {
@@ -68,13 +68,13 @@ func (ch *channel) open() (err error) {
 	if ch.inbox.eventfd, err = newEventfd(); err != nil {
 		return err
 	}
-	if ch.alarm, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+	if ch.timerFD, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
 		return err
 	}
 	if err = ch.register(ch.inbox.eventfd); err != nil {
 		return err
 	}
-	return ch.register(ch.alarm)
+	return ch.register(ch.timerFD)
 }
 
 // FD is an epoll descriptor.
@@ -92,7 +92,7 @@ func (ch *channel) Close() error {
 	}
 	ch.closed = true
 	ch.inbox.close()
-	for _, fd := range []int{ch.epoll, ch.inbox.eventfd, ch.alarm} {
+	for _, fd := range []int{ch.epoll, ch.inbox.eventfd, ch.timerFD} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -127,7 +127,7 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 		return false, nil
 	}
 	if ev.Type == cm.ConnectRequest {
-		ev.ID.(*id).fetched()
+		ev.ID.(*id).requestFetched()
 	}
 	return true, nil
 }
@@ -147,7 +147,7 @@ func (ch *channel) drive() error {
 			s.readable()
 		}
 	}
-	for _, job := range ch.inbox.takeAll() {
+	for _, job := range ch.inbox.takeBatch() {
 		job()
 	}
 	ch.expire()
@@ -170,20 +170,20 @@ func (ch *channel) expire() {
 func (ch *channel) unlock() {
 	if !ch.closed {
 		ch.inbox.signal(!ch.queue.empty())
-		ch.setAlarm()
+		ch.armTimerFD()
 	}
 	ch.mu.Unlock()
 }
 
-// setAlarm sets the alarm when a timer is due before it. An alarm for a timer
+// armTimerFD sets the alarm when a timer is due before it. An alarm for a timer
 // that was stopped is left to go off in vain: that is cheaper than to set it for
 // each connection.
-func (ch *channel) setAlarm() {
-	if len(ch.timers) == 0 && ch.alarmAt.IsZero() {
+func (ch *channel) armTimerFD() {
+	if len(ch.timers) == 0 && ch.timerFDExpiry.IsZero() {
 		return
 	}
 	now := ch.clock()
-	gone := !ch.alarmAt.IsZero() && !now.Before(ch.alarmAt)
+	gone := !ch.timerFDExpiry.IsZero() && !now.Before(ch.timerFDExpiry)
 	next, any := ch.timers.next()
 	var spec unix.ItimerSpec
 	switch {
@@ -191,17 +191,17 @@ func (ch *channel) setAlarm() {
 		// The timer has expired, and the descriptor stays readable until the timer is set
 		// again.
 		return
-	case any && (ch.alarmAt.IsZero() || gone || next.Before(ch.alarmAt)):
+	case any && (ch.timerFDExpiry.IsZero() || gone || next.Before(ch.timerFDExpiry)):
 		// Setting the time to zero would stop the alarm.
 		spec.Value = unix.NsecToTimespec(max(1, next.Sub(now).Nanoseconds()))
-		ch.alarmAt = next
+		ch.timerFDExpiry = next
 	case gone:
-		ch.alarmAt = time.Time{}
+		ch.timerFDExpiry = time.Time{}
 	default:
 		return
 	}
 	// Fails on invalid arguments only; see timerfd_settime(2).
-	_ = unix.TimerfdSettime(ch.alarm, 0, &spec, nil)
+	_ = unix.TimerfdSettime(ch.timerFD, 0, &spec, nil)
 }
 
 // watch has a descriptor's source called when there is something to read, or the

@@ -33,7 +33,7 @@ func FuzzConversation(f *testing.F) {
 			if step&0x80 != 0 {
 				c.act(step & 0x7f)
 			} else {
-				c.say(step)
+				c.send(step)
 			}
 		}
 		c.end()
@@ -45,7 +45,7 @@ type conversation struct {
 	ch       *channel
 	listener cm.TransportID
 	client   int
-	said     []message
+	messages []message
 	id       cm.TransportID
 	ended    int
 }
@@ -66,7 +66,7 @@ func newConversation(t *testing.T, p *Provider) *conversation {
 	at := c.listener.LocalAddr()
 	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: newBindAddr(cm.TCP, at, false).name()}))
 	ends := endpoints{netip.AddrPortFrom(at.Addr(), port.addr.port), at}
-	c.said = []message{
+	c.messages = []message{
 		&reqMsg{endpoints: ends}, &repMsg{}, &rejMsg{reason: cm.RejectConsumer}, &rtuMsg{},
 		&dreqMsg{}, &drepMsg{}, &sidrReqMsg{endpoints: ends}, &sidrRepMsg{},
 	}
@@ -74,10 +74,10 @@ func newConversation(t *testing.T, p *Provider) *conversation {
 }
 
 // say sends one of the messages, or something that is none.
-func (c *conversation) say(what byte) {
+func (c *conversation) send(what byte) {
 	packet := []byte{what}
-	if int(what) < len(c.said) {
-		packet = encode(c.said[what])
+	if int(what) < len(c.messages) {
+		packet = encode(c.messages[what])
 	}
 	_ = sendPacket(c.client, packet, nil)
 }

@@ -62,8 +62,8 @@ func (r *rawPeer) request(l *cm.ID) *reqMsg {
 	return &reqMsg{endpoints: endpoints{r.src, l.LocalAddr()}, qpParams: qpParams{qpn: 5}, retry: 7, private: []byte{}}
 }
 
-// hungUpOn reports whether the other side has closed the connection.
-func (r *rawPeer) hungUpOn() bool {
+// closedByPeer reports whether the other side has closed the connection.
+func (r *rawPeer) closedByPeer() bool {
 	fds := []unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLRDHUP}}
 	n, err := unix.Poll(fds, 0)
 	require.NoError(r.t, err)
@@ -104,8 +104,8 @@ func TestHostileClients(t *testing.T) {
 			attacker := dialRaw(t, l)
 			attack(attacker, l)
 			server.quiet()
-			require.True(t, attacker.hungUpOn())
-			require.Empty(t, gateOf(server).clients)
+			require.True(t, attacker.closedByPeer())
+			require.Empty(t, unixListenerOf(server).clients)
 			reaches(client, server, l, l.LocalAddr())
 			attacker.close()
 		})
@@ -122,15 +122,15 @@ func TestSilentClients(t *testing.T) {
 	}
 	server.quiet() // takes them in, as many as there may be
 	server.quiet()
-	require.True(t, silent[0].hungUpOn(), "the oldest had to go")
-	require.False(t, silent[1].hungUpOn())
+	require.True(t, silent[0].closedByPeer(), "the oldest had to go")
+	require.False(t, silent[1].closedByPeer())
 	reaches(client, server, l, l.LocalAddr())
-	require.True(t, silent[1].hungUpOn())
+	require.True(t, silent[1].closedByPeer())
 
-	clock.advance(clientLimit)
+	clock.advance(clientTimeout)
 	server.quiet()
 	for _, r := range silent {
-		require.True(t, r.hungUpOn())
+		require.True(t, r.closedByPeer())
 		r.close()
 	}
 	require.Empty(t, server.tc.timers)
@@ -194,7 +194,7 @@ func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer)
 }
 
 // passable are descriptors of the kinds that a reply brings.
-func passable(t *testing.T) (segment, bell int) {
+func replyDescriptors(t *testing.T) (segment, bell int) {
 	t.Helper()
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
@@ -218,30 +218,30 @@ func TestHostileServers(t *testing.T) {
 		"ready":          func(_ *testing.T, r *rawPeer) { r.send(encode(&rtuMsg{})) },
 		"no descriptors": func(_ *testing.T, r *rawPeer) { r.send(encode(&repMsg{})) },
 		"too few": func(t *testing.T, r *rawPeer) {
-			seg, _ := passable(t)
+			seg, _ := replyDescriptors(t)
 			r.send(encode(&repMsg{}), seg)
 		},
 		"too many": func(t *testing.T, r *rawPeer) {
-			seg, bell := passable(t)
+			seg, bell := replyDescriptors(t)
 			r.send(encode(&repMsg{}), seg, bell, bell)
 		},
 		"far too many": func(t *testing.T, r *rawPeer) {
-			seg, bell := passable(t)
+			seg, bell := replyDescriptors(t)
 			r.send(encode(&repMsg{}), seg, bell, bell, bell, bell, bell, bell)
 		},
 		"wrong order": func(t *testing.T, r *rawPeer) {
-			seg, bell := passable(t)
+			seg, bell := replyDescriptors(t)
 			r.send(encode(&repMsg{}), bell, seg)
 		},
 		"another kind of bell": func(t *testing.T, r *rawPeer) {
-			seg, _ := passable(t)
+			seg, _ := replyDescriptors(t)
 			eventfd, err := newEventfd()
 			require.NoError(t, err)
 			defer unix.Close(eventfd)
 			r.send(encode(&repMsg{}), seg, eventfd)
 		},
 		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
-			_, bell := passable(t)
+			_, bell := replyDescriptors(t)
 			r.send(encode(&rejMsg{reason: cm.RejectConsumer, byApplication: true}), bell)
 		},
 	} {
@@ -268,7 +268,7 @@ func TestHostileSegment(t *testing.T) {
 		port, accept := hostileServer(t)
 		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.addr.addr, port.addr.port), nil)
 		attacker := accept()
-		_, bell := passable(t)
+		_, bell := replyDescriptors(t)
 		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
 		require.NoError(t, err)
 		defer unix.Close(memory)

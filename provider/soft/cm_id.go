@@ -18,11 +18,11 @@ import (
 type id struct {
 	ch    atomic.Pointer[channel]
 	ps    cm.PortSpace
-	phase phase
+	state cmState
 	timer deadline
-	// phaseLimit is the latest end of the present phase, however often the peer asks for more
-	// time.
-	phaseLimit time.Time
+	// timerLimit is the latest time to which extendTimer may move the timer, however
+	// often the peer asks for more time.
+	timerLimit time.Time
 
 	port          reservation
 	local, remote netip.AddrPort
@@ -51,20 +51,20 @@ type id struct {
 
 // phase is where an ID stands between request and end. The names follow the
 // states of IBTA vol. 1, 12.9.7 and 12.11.
-type phase uint8
+type cmState uint8
 
 const (
-	phaseIdle        phase = iota
-	phaseRequestSent       // active: REQ or SIDR_REQ is out
-	phaseReplied           // active without QP: REP is in, establish is awaited
-	phaseRequested         // passive: a request is in
-	phaseReplySent         // passive: REP is out, RTU is awaited
-	phaseEstablished
-	phaseLeaving // this side has sent DREQ
-	phaseLeft    // the peer has sent DREQ, which is to be answered
+	stateIdle        cmState = iota
+	stateREQSent             // active: REQ or SIDR_REQ is out
+	stateREPReceived         // active without QP: REP is in, establish is awaited
+	stateREQReceived         // passive: a request is in
+	stateREPSent             // passive: REP is out, RTU is awaited
+	stateEstablished
+	stateDREQSent     // this side has sent DREQ
+	stateDREQReceived // the peer has sent DREQ, which is to be answered
 	// passive: the peer went before its request was answered; Accept reports it
-	phaseWithdrawn
-	phaseOver // refused, timed out or disconnected: no message is expected
+	stateWithdrawn
+	stateEnded // refused, timed out or disconnected: no message is expected
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
@@ -94,28 +94,28 @@ func (i *id) raise(ev cm.TransportEvent) {
 }
 
 // expect starts the timer of the present phase.
-func (i *id) expect(within time.Duration) {
+func (i *id) startTimer(within time.Duration) {
 	ch := i.ch.Load()
 	ch.timers.start(&i.timer, ch.clock().Add(within))
 }
 
 // extend restarts the timer because the peer asks for more time, but not beyond
-// phaseLimit. So a peer that asks again and again does not hold the ID without end.
-func (i *id) extend(within time.Duration) {
+// timerLimit. So a peer that asks again and again does not hold the ID without end.
+func (i *id) extendTimer(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
-	if at.After(i.phaseLimit) {
-		at = i.phaseLimit
+	if at.After(i.timerLimit) {
+		at = i.timerLimit
 	}
 	ch.timers.start(&i.timer, at)
 }
 
-// enter starts a phase. From phaseLeft on, messages are not delivered any more.
-func (i *id) enter(p phase) {
-	i.phase = p
+// enter starts a phase. From stateDREQReceived on, messages are not delivered any more.
+func (i *id) enter(p cmState) {
+	i.state = p
 	ch := i.ch.Load()
 	ch.timers.stop(&i.timer)
-	if p >= phaseLeft {
+	if p >= stateDREQReceived {
 		i.conn.stopDelivery()
 	}
 }
@@ -125,17 +125,17 @@ func (i *id) enter(p phase) {
 func (i *id) deliver(m message) bool {
 	switch m := m.(type) {
 	case *repMsg:
-		return i.onReply(m)
+		return i.onREP(m)
 	case *rtuMsg:
-		return i.onPeerReady()
+		return i.onRTU()
 	case *rejMsg:
-		return i.onReject(m)
+		return i.onREJ(m)
 	case *dreqMsg:
-		return i.onDisconnect()
+		return i.onDREQ()
 	case *drepMsg:
-		return i.onDisconnected()
+		return i.onDREP()
 	case *sidrRepMsg:
-		return i.onLookupReply(m)
+		return i.onSIDRREP(m)
 	}
 	return false
 }
@@ -143,35 +143,35 @@ func (i *id) deliver(m message) bool {
 // lost: the peer closed the carrier without a word, died, or broke the protocol.
 // The event is the one that a kernel would cause in the name of a killed process.
 func (i *id) peerGone() {
-	switch i.phase {
-	case phaseRequestSent, phaseReplied, phaseReplySent:
-		i.refused(&rejMsg{reason: cm.RejectConsumer})
-	case phaseRequested:
-		i.enter(phaseWithdrawn)
-	case phaseEstablished:
+	switch i.state {
+	case stateREQSent, stateREPReceived, stateREPSent:
+		i.requestRejected(&rejMsg{reason: cm.RejectConsumer})
+	case stateREQReceived:
+		i.enter(stateWithdrawn)
+	case stateEstablished:
 		i.conn.peerVanished()
-		i.enter(phaseLeft)
+		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: verbs.ErrPeerGone})
-	case phaseLeaving:
+	case stateDREQSent:
 		i.disconnected(0)
 	}
 }
 
 // onAckTimeout: what the present phase waits for did not come.
 func (i *id) timedOut(time.Time) {
-	switch i.phase {
-	case phaseRequestSent:
+	switch i.state {
+	case stateREQSent:
 		i.cancelRequest()
 		i.unreachable(statusTimedOut, nil)
-	case phaseReplySent:
+	case stateREPSent:
 		i.unreachable(statusTimedOut, nil)
-	case phaseLeaving:
+	case stateDREQSent:
 		i.disconnected(statusTimedOut)
 	}
 }
 
 func (i *id) unreachable(status int, cause error) {
-	i.enter(phaseOver)
+	i.enter(stateEnded)
 	i.failQP()
 	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
 }
@@ -211,7 +211,7 @@ func (i *id) destroy(ch *channel) {
 		i.madPort = nil
 	}
 	i.port.close()
-	i.phase = phaseOver
+	i.state = stateEnded
 }
 
 // refuseUnfetched refuses the requests to a listener that the application has not
@@ -228,17 +228,17 @@ func (i *id) refuseUnfetched(ch *channel) {
 // may be gone itself does not matter.
 func (i *id) announceEnd() {
 	var last message
-	switch i.phase {
-	case phaseRequestSent:
+	switch i.state {
+	case stateREQSent:
 		i.cancelRequest()
 		return
-	case phaseRequested:
+	case stateREQReceived:
 		last = i.refusal(cm.RejectConsumer, nil, false)
-	case phaseReplied, phaseReplySent:
+	case stateREPReceived, stateREPSent:
 		last = &rejMsg{reason: cm.RejectConsumer}
-	case phaseEstablished:
+	case stateEstablished:
 		last = &dreqMsg{}
-	case phaseLeft:
+	case stateDREQReceived:
 		last = &drepMsg{}
 	default:
 		return

@@ -24,10 +24,10 @@ type inbox struct {
 type jobKind uint8
 
 const (
-	// jobOwn is a job that this device creates itself. Such jobs are not dropped while
+	// jobInternal is a job that this device creates itself. Such jobs are not dropped while
 	// the channel is open. Each connection has at most two of them: its eviction, and the
 	// first data of its peer.
-	jobOwn jobKind = iota
+	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
 	// jobRequest is a connection request, or a copy of one.
@@ -46,7 +46,7 @@ const (
 )
 
 func (k jobKind) limit() int {
-	if k == jobOwn {
+	if k == jobInternal {
 		return math.MaxInt
 	}
 	return maxJobs
@@ -67,12 +67,12 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 
 // take returns the next jobs: all jobs except requests, and up to requestBatch
 // requests.
-func (b *inbox) takeAll() []func() {
+func (b *inbox) takeBatch() []func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	requests := b.jobs[jobRequest]
 	n := min(len(requests), requestBatch)
-	jobs := append(append(b.jobs[jobOwn], b.jobs[jobMessage]...), requests[:n]...)
+	jobs := append(append(b.jobs[jobInternal], b.jobs[jobMessage]...), requests[:n]...)
 	b.jobs = [numJobKinds][]func(){}
 	if n < len(requests) {
 		clear(requests[:n])

@@ -26,18 +26,18 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, maxJobs, taken)
 	require.True(t, b.add(jobMessage, job(jobMessage)))
 	for range 2 * maxJobs {
-		require.True(t, b.add(jobOwn, job(jobOwn)))
+		require.True(t, b.add(jobInternal, job(jobInternal)))
 	}
 	round := func() []jobKind {
 		done = nil
-		for _, j := range b.takeAll() {
+		for _, j := range b.takeBatch() {
 			j()
 		}
 		return done
 	}
 	first := round()
 	require.Len(t, first, 2*maxJobs+1+requestBatch)
-	require.Equal(t, jobOwn, first[2*maxJobs-1])
+	require.Equal(t, jobInternal, first[2*maxJobs-1])
 	require.Equal(t, jobMessage, first[2*maxJobs])
 	require.Equal(t, jobRequest, first[2*maxJobs+1])
 

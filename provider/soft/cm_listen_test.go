@@ -159,7 +159,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	for range 4 {
 		client.connecting(cm.TCP, l.LocalAddr(), nil)
 	}
-	g := gateOf(server)
+	g := unixListenerOf(server)
 	server.request(l) // two came in, one was fetched
 	require.Equal(t, 1, g.id.pendingRequests)
 	require.True(t, g.accepting)
@@ -182,8 +182,8 @@ func TestBacklogRefusesLookups(t *testing.T) {
 	wantUnreachable(client, first, cm.SIDRReject, true, nil)
 }
 
-// gateOf finds the party's only gate.
-func gateOf(s *party) *unixListener {
+// unixListenerOf finds the party's only gate.
+func unixListenerOf(s *party) *unixListener {
 	for _, src := range s.tc.sources {
 		if g, ok := src.(*unixListener); ok {
 			return g
@@ -197,7 +197,7 @@ func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 8)
-	require.NoError(t, unix.Listen(gateOf(server).fd, 0))
+	require.NoError(t, unix.Listen(unixListenerOf(server).fd, 0))
 	first := client.connecting(cm.TCP, l.LocalAddr(), nil)
 	lent := []byte("hello")
 	second := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
@@ -207,7 +207,7 @@ func TestSystemBacklog(t *testing.T) {
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
 	server.quiet()
 
-	clock.advance(redialAfter)
+	clock.advance(redialInterval)
 	client.quiet()
 	passive, ev := server.request(l)
 	require.Contains(t, []netip.AddrPort{second.LocalAddr(), third.LocalAddr()}, passive.RemoteAddr())
@@ -215,7 +215,7 @@ func TestSystemBacklog(t *testing.T) {
 	server.quiet()
 
 	// Whom the server does not fetch in time, gives up.
-	clock.advance(patience)
+	clock.advance(maxServiceTime)
 	for range 3 {
 		ev := client.next()
 		require.Equal(t, cm.Unreachable, ev.Type)
@@ -237,11 +237,11 @@ func TestOutOfDescriptors(t *testing.T) {
 	none.Cur = 0
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	server.quiet()
-	resting := gateOf(server) == nil
+	resting := unixListenerOf(server) == nil
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	require.True(t, resting, "the gate is not watched")
 
-	clock.advance(restTime)
+	clock.advance(pauseTime)
 	server.quiet() // it is watched again
 	passive, _ := server.request(l)
 	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())

@@ -18,17 +18,17 @@ func (i *id) acceptLookup(param *cm.ConnParam) error {
 		reply.qkey = cmp.Or(param.QKey, cm.DefaultQKey)
 	}
 	err := i.conn.send(reply)
-	i.enter(phaseOver)
+	i.enter(stateEnded)
 	return err
 }
 
-// onLookupReply: the queue pair was named, or refused. Our own is left alone: it may
+// onSIDRREP: the queue pair was named, or refused. Our own is left alone: it may
 // talk to others.
-func (i *id) onLookupReply(m *sidrRepMsg) bool {
-	if i.phase != phaseRequestSent || i.ps != cm.UDP {
+func (i *id) onSIDRREP(m *sidrRepMsg) bool {
+	if i.state != stateREQSent || i.ps != cm.UDP {
 		return false
 	}
-	i.enter(phaseOver)
+	i.enter(stateEnded)
 	if m.status != cm.SIDROK {
 		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.user), ByApplication: m.byApplication, PrivateData: m.private})
 		return true

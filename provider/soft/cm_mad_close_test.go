@@ -15,16 +15,16 @@ import (
 // like requests that were not fetched.
 func TestWireCMListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
-		w := newMADWorld(t)
+		w := newMADSim(t)
 		l := w.listen(ps, 8)
 		var ids [2]*cm.ID
 		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
 		fetched, _ := w.request(l)
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
 		// A new request waits, and a copy of the fetched request.
-		w.clock.advance(firstRepeat)
+		w.clock.advance(firstInterval)
 		w.client.quiet() // the client repeats its requests
-		for w.land() {
+		for w.deliverOne() {
 		}
 		require.NoError(t, l.Close())
 		w.drive()
@@ -74,10 +74,10 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 
 // The gate keeps no record of requests that the channel has looked at.
 func TestWireCMWaitingRequests(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
-	w.land()
+	w.deliverOne()
 	gate := w.server.p.dev.mux.listeners[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
 	require.Len(t, gate.waiting, 1)
 	w.drive()

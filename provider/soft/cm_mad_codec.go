@@ -17,8 +17,8 @@ const (
 	// responseTimeout is 1.07 s: how soon each side is to answer, and so how
 	// often at most the peer repeats its reply.
 	responseTimeout = 18
-	// maxRepeats is how often (4 bits).
-	maxRepeats = 15
+	// maxCMRetries is how often (4 bits).
+	maxCMRetries = 15
 	// serviceTimeout, 69 s, is how long the application may take for an answer
 	// before the peer repeats its request; see MRA.
 	serviceTimeout = 24
@@ -37,7 +37,7 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 		QPN: m.qpn, StartPSN: psn.New(m.psn), SRQ: m.srq, FlowControl: m.flowControl,
 		ResponderResources: m.responderResources, InitiatorDepth: m.initiatorDepth,
 		RetryCount: m.retry, RNRRetry: m.rnrRetry,
-		RemoteTimeout: responseTimeout, LocalTimeout: responseTimeout, MaxCMRetries: maxRepeats,
+		RemoteTimeout: responseTimeout, LocalTimeout: responseTimeout, MaxCMRetries: maxCMRetries,
 		PKey: wire.DefaultPKey, MTU: uint8(m.mtu),
 		Primary: wire.Path{
 			LocalLID: noLID, RemoteLID: noLID,

@@ -56,7 +56,7 @@ func dialMAD(i *id, m message) error {
 	if r, ok := m.(*reqMsg); ok {
 		r.mtu = c.port.mtu
 		i.negotiated.mtu = r.mtu
-		i.expect(requestTimeout) // the timeout lasts until the peer confirms that it has the request
+		i.startTimer(requestTimeout) // the timeout lasts until the peer confirms that it has the request
 	}
 	return c.send(m)
 }
@@ -86,12 +86,12 @@ func (c *madConn) send(m message) error {
 	c.retransmit.sendNow()
 	switch m.(type) {
 	case *reqMsg, *sidrReqMsg:
-		c.retransmit.start(askRepeats)
+		c.retransmit.start(requestRetransmits)
 	case *repMsg, *dreqMsg:
 		c.retransmit.start(0)
 	case *rtuMsg:
 		c.rtuSent = true
-		c.retransmit.startReady()
+		c.retransmit.startRTU()
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (c *madConn) encode(mad *wire.MAD, m message) {
 		encodeREP(mad, m, c.mux.guid, c.ownID, c.peerID)
 	case *rtuMsg:
 		r := wire.RTU{LocalID: c.ownID, RemoteID: c.peerID}
-		r.Encode(mad, c.tid())
+		r.Encode(mad, c.requestTID())
 	case *rejMsg:
 		c.encodeREJ(mad, m)
 	case *dreqMsg:
@@ -139,7 +139,7 @@ func (c *madConn) encode(mad *wire.MAD, m message) {
 }
 
 // tid is the transaction of the request that began the connection.
-func (c *madConn) tid() uint64 {
+func (c *madConn) requestTID() uint64 {
 	if c.id != nil && !c.id.active {
 		return tid(c.peerID)
 	}
@@ -149,9 +149,9 @@ func (c *madConn) tid() uint64 {
 func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
 	switch {
-	case c.id.phase == phaseRequested:
+	case c.id.state == stateREQReceived:
 		r.LocalID, r.Rejected = 0, wire.AnsweredREQ // none was told
-	case c.id.phase == phaseReplied || c.id.phase == phaseRequestSent && c.peerID != 0:
+	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
 		// The peer may not have told its id.
@@ -159,7 +159,7 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 		r.InfoLength = 8
 	}
 	copy(r.PrivateData[:], m.private)
-	r.Encode(mad, c.tid())
+	r.Encode(mad, c.requestTID())
 }
 
 // peerVanished: see carrier. Nobody hangs up on the wire.
@@ -175,7 +175,7 @@ func (c *madConn) stopDelivery() {
 	c.retransmit.stop()
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	if c.id.phase >= phaseWithdrawn {
+	if c.id.state >= stateWithdrawn {
 		forget(c.mux.byQP, peerKey{c.remote, c.peerGUID, c.peerQPN}, c)
 	}
 }
@@ -198,7 +198,7 @@ func (c *madConn) move(to *channel) error {
 func (c *madConn) close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
 		c.id = nil
-		c.retransmit.left = orphanRepeats
+		c.retransmit.remaining = orphanRetransmits
 		c.ch.orphans[c] = struct{}{}
 		return
 	}

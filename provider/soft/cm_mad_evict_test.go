@@ -15,19 +15,19 @@ import (
 // A connection is chosen for eviction, and before it is evicted, its peer turns out
 // to have forgotten it. The application then learns that the connection has ended,
 // and can close it in any way.
-func TestWireCMEvictsForgotten(t *testing.T) {
+func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
 		"disconnect": (*cm.ID).Disconnect,
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 1, 1 })
+			s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 1, 1 })
 			l := s.listen(cm.TCP, 0)
-			passive := s.asked(l, 0)
+			passive := s.requestFrom(l, 0)
 			s.accept(passive, nil)
 
 			// A new request with the queue pair of the first one.
-			forgotten := s.another(l, 0)
+			forgotten := s.numberedREQ(l, 0)
 			forgotten.LocalID++
 			var m wire.MAD
 			forgotten.Encode(&m, 1)
@@ -42,7 +42,7 @@ func TestWireCMEvictsForgotten(t *testing.T) {
 			require.ErrorIs(t, ev.Err, cm.ErrStale)
 			require.NoError(t, ev.Ack())
 			require.NoError(t, end(passive))
-			require.Zero(t, s.listenerOf(l).halfOpen.leaving)
+			require.Zero(t, s.listenerOf(l).halfOpen.evicting)
 		})
 	}
 }

@@ -14,47 +14,47 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A floodWorld is a server that accepts every request, a client that connects now and
+// A floodSim is a server that accepts every request, a client that connects now and
 // then, and an unlimited number of sources that send requests and never answer.
 // Messages arrive after a millisecond.
-type floodWorld struct {
-	*madWorld
-	l          *cm.ID
-	strangers  int // requests sent by the flood
-	toStranger int // messages sent to the sources of the flood
-	accepted   uint32
-	open       map[*cm.ID]bool
+type floodSim struct {
+	*madSim
+	l        *cm.ID
+	requests int // requests sent by the flood
+	answers  int // messages sent to the sources of the flood
+	accepted uint32
+	open     map[*cm.ID]bool
 }
 
-func newFloodWorld(t *testing.T) *floodWorld {
-	f := &floodWorld{madWorld: newMADWorld(t), open: make(map[*cm.ID]bool)}
+func newFloodSim(t *testing.T) *floodSim {
+	f := &floodSim{madSim: newMADSim(t), open: make(map[*cm.ID]bool)}
 	f.l = f.listen(cm.TCP, 0)
-	f.fate = func(_ *wire.MAD, to netip.Addr) int {
+	f.copies = func(_ *wire.MAD, to netip.Addr) int {
 		if to == clientAddr || to == serverAddr {
 			return 1
 		}
-		f.toStranger++
+		f.answers++
 		return 0
 	}
 	return f
 }
 
 // ask sends a request from a source.
-func (f *floodWorld) ask(source netip.Addr) {
-	f.strangers++
+func (f *floodSim) sendREQ(source netip.Addr) {
+	f.requests++
 	var m wire.MAD
 	encodeREQ(&m, &reqMsg{
 		endpoints: endpoints{netip.AddrPortFrom(source, 40000), f.l.LocalAddr()},
-		qpParams:  qpParams{qpn: uint32(f.strangers)%0xffff00 + 2}, retry: 7, mtu: 3,
-	}, 0x1122334455667788, uint32(f.strangers))
+		qpParams:  qpParams{qpn: uint32(f.requests)%0xffff00 + 2}, retry: 7, mtu: 3,
+	}, 0x1122334455667788, uint32(f.requests))
 	f.inject(&m, source, serverAddr)
 }
 
 // tick advances the clock, delivers messages, and lets the server handle them.
-func (f *floodWorld) tick(d time.Duration) {
+func (f *floodSim) tick(d time.Duration) {
 	f.clock.now = f.clock.now.Add(d)
-	for range len(f.flying) {
-		f.land()
+	for range len(f.inFlight) {
+		f.deliverOne()
 	}
 	f.drive()
 	for !f.server.tc.queue.empty() {
@@ -62,7 +62,7 @@ func (f *floodWorld) tick(d time.Duration) {
 	}
 }
 
-func (f *floodWorld) serve(ev *cm.Event) {
+func (f *floodSim) serve(ev *cm.Event) {
 	id, typ := ev.ID, ev.Type
 	require.NoError(f.t, ev.Ack())
 	switch typ {
@@ -87,7 +87,7 @@ func (f *floodWorld) serve(ev *cm.Event) {
 
 // awaitClient returns how long it takes until the client has an event of a type,
 // while flood is called in every millisecond.
-func (f *floodWorld) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
+func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now
 	for f.client.tc.queue.empty() {
@@ -109,7 +109,7 @@ func heapInUse() int64 {
 }
 
 // kept requires that the server has records of its open connections only.
-func (f *floodWorld) kept(x *madMux) {
+func (f *floodSim) wantNoOtherRecords(x *madMux) {
 	f.t.Helper()
 	n := len(f.open)
 	require.Len(f.t, x.conns, n)
@@ -118,7 +118,7 @@ func (f *floodWorld) kept(x *madMux) {
 	require.LessOrEqual(f.t, len(x.admitted), n)
 	require.LessOrEqual(f.t, len(f.server.tc.timers), n)
 	half := &f.listenerOf(f.l).halfOpen
-	require.Zero(f.t, half.total+half.leaving+len(half.sources)+len(half.busiest))
+	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }
 
 // Ten thousand requests arrive in a second, each from another source, and no reply is
@@ -127,16 +127,16 @@ func (f *floodWorld) kept(x *madMux) {
 func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor
-	f := newFloodWorld(t)
+	f := newFloodSim(t)
 	x := f.server.p.dev.mux
 	before, peak := heapInUse(), 0
 	flood := func() {
 		for range perTick {
-			f.ask(testSource(f.strangers))
+			f.sendREQ(testSource(f.requests))
 		}
 		peak = max(peak, len(x.conns))
 	}
-	for f.strangers < requests {
+	for f.requests < requests {
 		for range 200 {
 			flood()
 			f.tick(time.Millisecond)
@@ -154,21 +154,21 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	for range 600 {
 		f.tick(100 * time.Millisecond)
 	}
-	require.LessOrEqual(t, f.toStranger, amplification*f.strangers)
-	require.Positive(t, f.toStranger)
-	f.kept(x)
+	require.LessOrEqual(t, f.answers, amplification*f.requests)
+	require.Positive(t, f.answers)
+	f.wantNoOtherRecords(x)
 	require.Less(t, heapInUse()-before, int64(4<<20))
-	t.Logf("%d requests, %d answers, at most %d at a time", f.strangers, f.toStranger, peak)
+	t.Logf("%d requests, %d answers, at most %d at a time", f.requests, f.answers, peak)
 }
 
 // In a flood from few sources, most requests of the flood are dropped, and the
 // requests of other clients are not.
 func TestWireCMFloodOfFewSources(t *testing.T) {
-	f := newFloodWorld(t)
+	f := newFloodSim(t)
 	x := f.server.p.dev.mux
 	flood := func() {
 		for range 10 {
-			f.ask(testSource(f.strangers % 250))
+			f.sendREQ(testSource(f.requests % 250))
 		}
 		require.LessOrEqual(t, len(x.conns), defaultHalfOpen+len(f.open)+20)
 	}
@@ -182,12 +182,12 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 	}
 	f.tick(time.Millisecond) // the server receives the last RTU
 	require.Len(t, f.open, 20)
-	require.Greater(t, f.counter(cmRequestDropped), uint64(f.strangers/2))
+	require.Greater(t, f.counter(cmRequestDropped), uint64(f.requests/2))
 	for range 600 {
 		f.tick(100 * time.Millisecond)
 	}
-	require.LessOrEqual(t, f.toStranger, amplification*f.strangers)
-	f.kept(x)
+	require.LessOrEqual(t, f.answers, amplification*f.requests)
+	f.wantNoOtherRecords(x)
 	require.Equal(t, map[string]int{clientAddr.String(): 20}, admitted(f.server))
 	for id := range f.open {
 		f.server.end(id)

@@ -17,7 +17,7 @@ import (
 // A REJ ends a connection only if it names both communication IDs. A REJ without the
 // passive side's ID, which its sender may not know, ends only an unanswered request.
 func TestWireCMForgedRejects(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	active, passive := w.connected()
 	var a, p *madConn
 	for _, c := range w.client.p.dev.mux.conns {
@@ -54,32 +54,32 @@ func TestWireCMForgedRejects(t *testing.T) {
 // even when a late RTU arrives, and also when its ID is closed.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
-		lateRTU(t, func(_ *stranger, id *cm.ID) { require.NoError(t, id.Disconnect()) })
+		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect()) })
 	})
 	t.Run("closed", func(t *testing.T) {
-		lateRTU(t, func(s *stranger, id *cm.ID) {
+		lateRTU(t, func(s *madPeer, id *cm.ID) {
 			require.NoError(t, id.Disconnect())
 			s.server.end(id)
 		})
 	})
 }
 
-func lateRTU(t *testing.T, leave func(*stranger, *cm.ID)) {
-	s := newStranger(t)
+func lateRTU(t *testing.T, leave func(*madPeer, *cm.ID)) {
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
-	passive := s.asked(l, 0)
+	passive := s.requestFrom(l, 0)
 	s.accept(passive, nil)
 	var rep wire.REP
-	rep.Decode(&s.heard[len(s.heard)-1])
+	rep.Decode(&s.received[len(s.received)-1])
 	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
 	s.want(s.server, cm.Established, passive)
 	leave(s, passive)
 	s.settle()
 	var m wire.MAD
 	(&wire.RTU{LocalID: s.req(l.LocalAddr().Port()).LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
-	s.say(&m)
+	s.send(&m)
 	before := len(s.sent)
-	s.clock.now = s.clock.now.Add(firstRepeat)
+	s.clock.now = s.clock.now.Add(firstInterval)
 	s.settle()
 	require.Contains(t, s.sent[before:], wire.AttrDREQ)
 }

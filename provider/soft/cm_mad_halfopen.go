@@ -32,21 +32,21 @@ type halfOpenSource struct {
 // bounded, in total and for each source, because anybody can send requests with any
 // number of forged source addresses, and each takes memory.
 type halfOpenTable struct {
-	most, mostPerSource int
-	total               int
-	sources             map[netip.Addr]*halfOpenSource
-	busiest             halfOpenHeap
-	leaving             int       // connections that were removed for eviction, and have not ended yet
-	byAge               list.List // of *halfOpen, oldest first
+	max, maxPerSource int
+	total             int
+	sources           map[netip.Addr]*halfOpenSource
+	busiest           halfOpenHeap
+	evicting          int       // connections that were removed for eviction, and have not ended yet
+	byAge             list.List // of *halfOpen, oldest first
 }
 
 // A peer that requests several connections at once may be the busiest source until it
 // has confirmed them, which takes a round trip. So a source with at most burst half-open
-// connections does not lose one that is younger than youngTime to another source, if
+// connections does not lose one that is younger than burstTime to another source, if
 // there is an older one. Both numbers are arbitrary.
 const (
-	burst     = 16
-	youngTime = 250 * time.Millisecond
+	burstSize = 16
+	burstTime = 250 * time.Millisecond
 )
 
 // graceTime is how long a half-open connection can not be evicted by requests of its
@@ -58,7 +58,7 @@ const graceTime = time.Second
 
 func newHalfOpenTable(cfg *Config) halfOpenTable {
 	return halfOpenTable{
-		most: cfg.MaxHalfOpen, mostPerSource: cfg.MaxHalfOpenPerAddress,
+		max: cfg.MaxHalfOpen, maxPerSource: cfg.MaxHalfOpenPerAddress,
 		sources: make(map[netip.Addr]*halfOpenSource),
 	}
 }
@@ -75,18 +75,18 @@ func newHalfOpenTable(cfg *Config) halfOpenTable {
 // place for as long as the flood takes to fill the table.
 func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
-	full := t.total >= t.most
+	full := t.total >= t.max
 	switch {
-	case t.leaving >= t.most:
+	case t.evicting >= t.max:
 		// The channels have not ended the evicted connections yet, so their memory is still
 		// in use.
 		return nil, false
-	case own != nil && (own.count >= t.mostPerSource || full && own.count+1 >= t.busiest[0].count):
+	case own != nil && (own.count >= t.maxPerSource || full && own.count+1 >= t.busiest[0].count):
 		if now.Sub(own.oldest().since) <= graceTime {
 			return nil, false
 		}
 		return own.oldest(), true
-	case full && t.busiest[0].count <= burst && now.Sub(t.busiest[0].oldest().since) < youngTime:
+	case full && t.busiest[0].count <= burstSize && now.Sub(t.busiest[0].oldest().since) < burstTime:
 		return oldestOf(&t.byAge), true
 	case full:
 		return t.busiest[0].oldest(), true

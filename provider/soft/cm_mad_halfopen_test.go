@@ -55,7 +55,7 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	busy, _ := s.ask(2)
 	second, _ := s.ask(2)
 	s.ask(3)
-	s.now = s.now.Add(youngTime)
+	s.now = s.now.Add(burstTime)
 	_, victim := s.ask(4)
 	require.Same(t, busy, victim)
 	// Now each source has one connection, and the oldest is that of the first source.
@@ -74,7 +74,7 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 		h, _ := s.ask(source)
 		older = append(older, h)
 	}
-	s.now = s.now.Add(youngTime)
+	s.now = s.now.Add(burstTime)
 	for range 8 {
 		h, _ := s.ask(100)
 		young = append(young, h)
@@ -83,7 +83,7 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 		_, victim := s.ask(200 + i)
 		require.Same(t, older[i], victim)
 	}
-	s.now = s.now.Add(youngTime)
+	s.now = s.now.Add(burstTime)
 	_, victim := s.ask(300)
 	require.Same(t, young[0], victim)
 }
@@ -91,13 +91,13 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 // A source with more connections than a burst loses the oldest of them at once, and
 // other sources lose none.
 func TestHalfOpenBurstIsBounded(t *testing.T) {
-	s := newTableTest(t, 2*burst, 2*burst)
-	for source := range burst - 1 {
+	s := newTableTest(t, 2*burstSize, 2*burstSize)
+	for source := range burstSize - 1 {
 		s.ask(source)
 	}
-	s.now = s.now.Add(youngTime)
+	s.now = s.now.Add(burstTime)
 	first, _ := s.ask(100)
-	for range burst {
+	for range burstSize {
 		s.ask(100)
 	}
 	_, victim := s.ask(200)
@@ -128,9 +128,9 @@ func TestHalfOpenOwnSource(t *testing.T) {
 }
 
 // The table takes no requests while too many evicted connections have not ended.
-func TestHalfOpenLeaving(t *testing.T) {
+func TestHalfOpenEvictionsPending(t *testing.T) {
 	s := newTableTest(t, 2, 2)
-	s.table.leaving = 2
+	s.table.evicting = 2
 	taken, _ := s.ask(1)
 	require.Nil(t, taken)
 }

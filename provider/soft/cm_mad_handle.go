@@ -98,13 +98,13 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
 	case r.Received == wire.AnsweredREQ && attr == wire.AttrREQ && c.retransmit.running():
-	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.id.phase == phaseReplySent && c.fromPeer(m):
+	case r.Received == wire.AnsweredREP && attr == wire.AttrREP && c.id.state == stateREPSent && c.fromPeer(m):
 	default:
 		return
 	}
-	wait := codeTime(r.ServiceTimeout) + lastRepeat
-	c.retransmit.wait(wait)
-	c.id.extend(wait + requestTimeout)
+	wait := codeTime(r.ServiceTimeout) + maxInterval
+	c.retransmit.schedule(wait)
+	c.id.extendTimer(wait + requestTimeout)
 }
 
 // onREP: a connection is accepted; or the peer repeats that, because our answer
@@ -115,16 +115,16 @@ func (c *madConn) onREP(m *wire.MAD) {
 	again := c.peerID == r.LocalID
 	switch {
 	case c.id == nil:
-	case c.id.phase == phaseRequestSent && c.id.ps == cm.TCP && c.accepts(&r):
+	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
-		if c.id.phase == phaseEstablished {
-			c.retransmit.startReady() // because deliver has stopped the repeater
+		if c.id.state == stateEstablished {
+			c.retransmit.startRTU() // because deliver has stopped the repeater
 		}
-	case again && c.rtuSent && c.id.phase == phaseEstablished:
+	case again && c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.sendNow()
-	case again && c.id.phase == phaseReplied:
+	case again && c.id.state == stateREPReceived:
 		c.sendMRA(wire.AnsweredREP)
-	case c.id.phase == phaseOver && !again:
+	case c.id.state == stateEnded && !again:
 		c.mux.mu.Lock()
 		c.mux.reject(c.port, c.remote, m, wire.AnsweredREP, cm.RejectInvalidCommID)
 		c.mux.mu.Unlock()
@@ -132,7 +132,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 }
 
 // accepts notes who the peer is, and reports whether that makes sense.
-func (c *madConn) accepts(r *wire.REP) bool {
+func (c *madConn) acceptREP(r *wire.REP) bool {
 	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
 		return false
 	}
@@ -164,7 +164,7 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 func (c *madConn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD
-	r.Encode(&m, c.tid())
+	r.Encode(&m, c.requestTID())
 	c.transmit(&m)
 }
 
@@ -180,7 +180,7 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	case c.peerID != 0 && r.LocalID != c.peerID:
 		// The peer has sent its ID before, so a REJ of the peer names it.
 		return
-	case r.RemoteID != c.ownID && (c.id == nil || c.id.phase >= phaseEstablished):
+	case r.RemoteID != c.ownID && (c.id == nil || c.id.state >= stateEstablished):
 		// A connected peer knows the ID of this side, so its REJ names that.
 		return
 	}
@@ -198,7 +198,7 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 		return
 	}
 	c.lastTID = m.TID()
-	if c.id == nil || c.id.phase == phaseOver || c.id.phase == phaseLeaving {
+	if c.id == nil || c.id.state == stateEnded || c.id.state == stateDREQSent {
 		// Where both wish it, the peer may wait for an answer all the same.
 		var answer wire.MAD
 		c.encode(&answer, &drepMsg{})
@@ -212,10 +212,10 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 func (c *madConn) peerSentData() {
 	switch {
 	case c.id == nil:
-	case c.id.phase == phaseReplySent:
+	case c.id.state == stateREPSent:
 		c.validate()
 		c.deliver(&rtuMsg{})
-	case c.rtuSent && c.id.phase == phaseEstablished:
+	case c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
 		// The application has called Notify first.

@@ -69,7 +69,7 @@ const sendTries = 4
 
 // send sends a request, or drops it.
 func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
-	var b [madRoom]byte
+	var b [madBufSize]byte
 	p := madPacket(b[:], m, s.psn)
 	s.psn = s.psn.Add(1)
 	var flow wire.Flow
@@ -128,20 +128,20 @@ func (ch *channel) watchRequests(p *madPort) {
 func (a *requestPort) readable() {
 	a.port.mux.mu.Lock()
 	defer a.port.mux.mu.Unlock()
-	a.socket.takeErrors(func(to netip.AddrPort, quoted []byte) { a.port.mux.portClosed(a.port, to, quoted) })
+	a.socket.readErrors(func(to netip.AddrPort, quoted []byte) { a.port.mux.onPortUnreachable(a.port, to, quoted) })
 }
 
 var _ readableSource = (*requestPort)(nil)
 
-// errorBatch is how many errors one call of takeErrors takes; arbitrary. The
+// errorBatch is how many errors one call of readErrors takes; arbitrary. The
 // descriptor stays readable when there are more.
 const errorBatch = 64
 
-// takeErrors calls to for each port-unreachable error. dst is the destination of the
+// readErrors calls to for each port-unreachable error. dst is the destination of the
 // request. quoted is the part of the request that the error quotes, from the first
 // byte after the UDP header.
-func (s *requestSocket) takeErrors(to func(dst netip.AddrPort, quoted []byte)) {
-	var quoted [madRoom]byte
+func (s *requestSocket) readErrors(to func(dst netip.AddrPort, quoted []byte)) {
+	var quoted [madBufSize]byte
 	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
@@ -209,26 +209,26 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// portClosed handles an ICMP error which says that no process has the peer's port.
+// onPortUnreachable handles an ICMP error which says that no process has the peer's port.
 // Anybody can forge such an error. So it affects only the request that it quotes,
 // with the random communication ID and the transaction ID, and only if that request
 // was sent to the host. It never affects a connection. Without a quote the request
 // ends when nobody answers.
-func (x *madMux) portClosed(port *madPort, by netip.AddrPort, quoted []byte) {
+func (x *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
 		return
 	}
 	if c := x.conns[q.id]; c != nil && c.port == port && c.remote == withoutZone(by.Addr()) {
-		c.enqueue(jobMessage, func() { c.portUnreachable(by, q) })
+		c.enqueue(jobMessage, func() { c.onPortUnreachable(by, q) })
 	}
 }
 
-// portUnreachable fails the carrier's request if it is unanswered and is the quoted
+// onPortUnreachable fails the carrier's request if it is unanswered and is the quoted
 // request.
-func (c *madConn) portUnreachable(at netip.AddrPort, q quotedMAD) {
+func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
-	waits := c.id != nil && c.id.phase == phaseRequestSent && isRequest(m)
+	waits := c.id != nil && c.id.state == stateREQSent && isRequest(m)
 	if waits && q == (quotedMAD{m.Attribute(), m.TID(), c.ownID}) {
 		c.id.unreachable(statusRefused, fmt.Errorf("no process has UDP port %d of %v: %w", at.Port(), at.Addr(), unix.ECONNREFUSED))
 	}

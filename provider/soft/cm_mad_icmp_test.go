@@ -16,9 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// wantNobody requires the event of a request to a host without a process on the UDP
-// port.
-func wantNobody(s *party, id *cm.ID) {
+// wantPortUnreachable requires the event of a request to a host on which no process has
+// the UDP port.
+func wantPortUnreachable(s *party, id *cm.ID) {
 	s.t.Helper()
 	ev := s.want(cm.Unreachable, id)
 	require.Equal(s.t, statusRefused, ev.Status)
@@ -41,36 +41,36 @@ func unreadable(t *testing.T, fd int) {
 	require.Zero(t, n)
 }
 
-// dialNobody connects to a host on which no process has the UDP port. It requires the
+// dialClosedPort connects to a host on which no process has the UDP port. It requires the
 // error long before the connection manager's timeout.
-func dialNobody(t *testing.T, ps cm.PortSpace, from, to string) {
+func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
-	require.Less(t, safety, answerTimeout)
+	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	for range 2 { // the second time the socket has had an error before
-		wantNobody(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
+		wantPortUnreachable(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.quiet()
 		unreadable(t, s.tc.FD())
 	}
 	require.Zero(t, countsOf(t, s.p.dev)["send_err"])
 }
 
-func TestNobodyThere(t *testing.T) {
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialNobody(t, ps, "127.9.2.1", "127.9.2.2") })
+func TestDialClosedPort(t *testing.T) {
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "127.9.2.1", "127.9.2.2") })
 }
 
 // IPv6 has only one loopback address, which this side uses, so the test needs a
 // network namespace.
-func TestNobodyThereIPv6(t *testing.T) { inOwnNetwork(t, "nobody-six") }
+func TestDialClosedPortIPv6(t *testing.T) { inNetworkNamespace(t, "closed-port-ipv6") }
 
-func peerNobodySix(t *testing.T, _ string) {
-	host(t, "fd00::1", "fd00::2")
-	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialNobody(t, ps, "fd00::1", "fd00::2") })
+func peerClosedPortIPv6(t *testing.T, _ string) {
+	addHostAddrs(t, "fd00::1", "fd00::2")
+	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
 // An ICMP error for one peer affects no request to another peer and no connection,
 // neither on the same socket nor on another channel of the device.
-func TestNobodyThereHarmsNoOther(t *testing.T) {
+func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
 	l := server.listen(cm.TCP, "127.9.2.3:0", 0)
@@ -84,7 +84,7 @@ func TestNobodyThereHarmsNoOther(t *testing.T) {
 	waiting := client.connectingFrom(cm.TCP, "127.9.2.1", l.LocalAddr())
 	late, _ := server.request(l)
 	for range 10 {
-		wantNobody(client, client.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7")))
+		wantPortUnreachable(client, client.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7")))
 		exchange(t, client, open.QP(), server, passive.QP())
 	}
 	server.createQP(late)
@@ -93,14 +93,14 @@ func TestNobodyThereHarmsNoOther(t *testing.T) {
 	server.want(cm.Established, late)
 	exchange(t, client, waiting.QP(), server, late.QP())
 	require.Zero(t, countsOf(t, client.p.dev)["send_err"])
-	part(client, open, server, passive)
-	part(client, waiting, server, late)
+	disconnectBoth(client, open, server, passive)
+	disconnectBoth(client, waiting, server, late)
 	client.quiet()
 	server.quiet()
 }
 
 // part disconnects, and waits for the events of both sides.
-func part(client *party, active *cm.ID, server *party, passive *cm.ID) {
+func disconnectBoth(client *party, active *cm.ID, server *party, passive *cm.ID) {
 	client.t.Helper()
 	require.NoError(client.t, active.Disconnect())
 	server.want(cm.Disconnected, passive)
@@ -111,7 +111,7 @@ func part(client *party, active *cm.ID, server *party, passive *cm.ID) {
 }
 
 // After Migrate, the new channel of the ID handles the ICMP error.
-func TestNobodyThereAfterMigrate(t *testing.T) {
+func TestPortUnreachableAfterMigrate(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	id := s.connectingFrom(cm.TCP, "127.9.2.1", netip.MustParseAddrPort("127.9.2.2:7"))
 	other, err := cm.OpenChannel(s)
@@ -120,13 +120,13 @@ func TestNobodyThereAfterMigrate(t *testing.T) {
 	require.NoError(t, id.Migrate(other))
 	s.ch = other
 	t.Cleanup(func() { require.NoError(t, before.Close()) })
-	wantNobody(s, id)
+	wantPortUnreachable(s, id)
 	unreadable(t, before.FD())
 }
 
 // The requestSocket receives no datagrams, so datagrams to its port do not wake its
 // owner.
-func TestAskingSocketIsDeaf(t *testing.T) {
+func TestRequestSocketReceivesNothing(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.p.dev.cfg.WirePort)))
 	require.NoError(t, err)
@@ -144,22 +144,22 @@ func TestAskingSocketIsDeaf(t *testing.T) {
 }
 
 // refused delivers a port-unreachable error from a host to the client.
-func (w *madWorld) refused(by netip.Addr, quoted []byte) {
+func (w *madSim) refused(by netip.Addr, quoted []byte) {
 	x := w.client.p.dev.mux
 	x.mu.Lock()
-	x.portClosed(x.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
+	x.onPortUnreachable(x.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
 	x.mu.Unlock()
 	w.settle()
 }
 
 // quoted returns the bytes that an ICMP error quotes of a message.
-func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madRoom), m, 0).Bytes() }
+func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madBufSize), m, 0).Bytes() }
 
 // An ICMP error affects only the request that it quotes.
-func TestForgedRefusals(t *testing.T) {
-	w := newMADWorld(t)
+func TestForgedPortUnreachable(t *testing.T) {
+	w := newMADSim(t)
 	var sent wire.MAD
-	w.fate = func(m *wire.MAD, _ netip.Addr) int { sent = *m; return 1 }
+	w.copies = func(m *wire.MAD, _ netip.Addr) int { sent = *m; return 1 }
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	request := sent
@@ -198,10 +198,10 @@ func TestForgedRefusals(t *testing.T) {
 
 // An ICMP error may quote only the beginning of a request. It affects the request if
 // the quote has the fields that identify it.
-func TestQuotedRefusals(t *testing.T) {
-	w := newMADWorld(t)
+func TestPartlyQuotedPortUnreachable(t *testing.T) {
+	w := newMADSim(t)
 	var sent wire.MAD
-	w.fate = func(m *wire.MAD, _ netip.Addr) int { sent = *m; return 0 }
+	w.copies = func(m *wire.MAD, _ netip.Addr) int { sent = *m; return 0 }
 	active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
 	quote := quoted(&sent)[:wire.BTHSize+wire.DETHSize+wire.MADDataOffset+4]
 	for n := range quote {
@@ -209,7 +209,7 @@ func TestQuotedRefusals(t *testing.T) {
 		w.client.quiet()
 	}
 	w.refused(serverAddr, quote)
-	wantNobody(w.client, active)
+	wantPortUnreachable(w.client, active)
 	w.quiet()
 }
 

@@ -14,7 +14,7 @@ import (
 
 func TestWireCMLookup(t *testing.T) {
 	for _, lost := range []wire.Attribute{0, wire.AttrSIDRREQ, wire.AttrSIDRREP} {
-		w := newMADWorld(t)
+		w := newMADSim(t)
 		w.lose(lost, 2)
 		l := w.listen(cm.UDP, 0)
 		active := w.connecting(cm.UDP, l.LocalAddr(), &cm.ConnParam{PrivateData: []byte("who")})
@@ -33,7 +33,7 @@ func TestWireCMLookup(t *testing.T) {
 // Only data tells that it was the application who refused.
 func TestWireCMRefused(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
-		w := newMADWorld(t)
+		w := newMADSim(t)
 		l := w.listen(ps, 0)
 		for _, private := range []string{"", "no"} {
 			active := w.connecting(ps, l.LocalAddr(), nil)
@@ -45,20 +45,20 @@ func TestWireCMRefused(t *testing.T) {
 	})
 }
 
-func TestWireCMLookupNobody(t *testing.T) {
-	w := newMADWorld(t)
+func TestWireCMLookupNoListener(t *testing.T) {
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
 	require.EqualValues(t, cm.SIDRUnsupported, w.want(w.client, cm.Unreachable, active).Status)
 }
 
 func TestWireCMLookupUnanswered(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	w.lose(wire.AttrSIDRREQ, 1000)
 	began := w.clock.now
 	active := w.connecting(cm.UDP, w.listen(cm.UDP, 0).LocalAddr(), nil)
 	require.Equal(t, statusTimedOut, w.want(w.client, cm.Unreachable, active).Status)
-	require.Equal(t, answerTimeout, w.clock.now.Sub(began))
+	require.Equal(t, sidrTimeout, w.clock.now.Sub(began))
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 	w.quiet()
 	require.NotContains(t, w.sent, wire.AttrREJ, "the protocol has no REJ for a lookup")
@@ -67,7 +67,7 @@ func TestWireCMLookupUnanswered(t *testing.T) {
 // Closing an ID whose lookup is unanswered sends nothing, because the protocol has no
 // message to cancel a lookup.
 func TestWireCMLookupClosed(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.UDP, 0)
 	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
@@ -82,7 +82,7 @@ func TestWireCMLookupClosed(t *testing.T) {
 
 // A REJ does not end a lookup, not even a REJ with the right communication ID.
 func TestWireCMLookupIgnoresREJ(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.UDP, 0)
 	active := w.connecting(cm.UDP, l.LocalAddr(), nil)
 	var own uint32
@@ -101,7 +101,7 @@ func TestWireCMLookupIgnoresREJ(t *testing.T) {
 
 // Beyond the backlog lookups are refused at once.
 func TestWireCMLookupBacklog(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.UDP, 1)
 	w.connecting(cm.UDP, l.LocalAddr(), nil)
 	second := w.connecting(cm.UDP, l.LocalAddr(), nil)
@@ -111,7 +111,7 @@ func TestWireCMLookupBacklog(t *testing.T) {
 // A connection without queue pairs of IDs: the application makes them, and says
 // when it is ready.
 func TestWireCMExternal(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.resolved(l)
 	mine, theirs := w.client.ownQP(), w.server.ownQP()
@@ -123,7 +123,7 @@ func TestWireCMExternal(t *testing.T) {
 
 	// The reply is repeated meanwhile, and answered by the wish for more time.
 	for range 5 {
-		w.pass()
+		w.advance()
 		w.settle()
 	}
 	require.Contains(t, w.sent, wire.AttrMRA)

@@ -21,7 +21,7 @@ func tellMTU(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most
 // carrier has sent.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
 	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.id != nil &&
-		c.id.phase == phaseRequestSent && c.retransmit.mad.Attribute() == wire.AttrREQ
+		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
 // retryWithSmallerMTU sends another request with a smaller path MTU, if the peer has
@@ -44,7 +44,7 @@ func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	c.retransmit.stop()
 	r.Encode(&c.retransmit.mad, tid(c.ownID))
 	c.retransmit.sendNow()
-	c.retransmit.start(askRepeats)
+	c.retransmit.start(requestRetransmits)
 	return true
 }
 

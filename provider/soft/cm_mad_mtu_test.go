@@ -16,9 +16,9 @@ import (
 
 // requests records the REQs that are sent from now on; the returned function lists
 // them.
-func (w *madWorld) requests() func() []wire.REQ {
+func (w *madSim) requests() func() []wire.REQ {
 	var seen []wire.REQ
-	w.fate = func(m *wire.MAD, _ netip.Addr) int {
+	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == wire.AttrREQ {
 			var r wire.REQ
 			r.Decode(m)
@@ -32,7 +32,7 @@ func (w *madWorld) requests() func() []wire.REQ {
 // When the server's interface has a smaller MTU than the client's, the client sends a
 // second request with the MTU that the server names.
 func TestWireCMSmallerMTU(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	w.server.p.dev.mux.ports[serverAddr].mtu = verbs.MTU512
 	requests := w.requests()
@@ -60,11 +60,11 @@ func TestWireCMSmallerMTU(t *testing.T) {
 
 // A lost second request is repeated like a first one.
 func TestWireCMSmallerMTULost(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	w.server.p.dev.mux.ports[serverAddr].mtu = verbs.MTU2048
 	requests := 0
-	w.fate = func(m *wire.MAD, _ netip.Addr) int {
+	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == wire.AttrREQ {
 			if requests++; requests == 2 {
 				return 0
@@ -85,10 +85,10 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 // If the peer refuses them all, the error names the largest and the smallest one.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
-		w := newMADWorld(t)
+		w := newMADSim(t)
 		var asked []verbs.MTU
 		var ids []uint32
-		w.fate = func(m *wire.MAD, to netip.Addr) int {
+		w.copies = func(m *wire.MAD, to netip.Addr) int {
 			if m.Attribute() == wire.AttrREQ && to == serverAddr {
 				var r wire.REQ
 				r.Decode(m)
@@ -111,10 +111,10 @@ func TestWireCMNoMTU(t *testing.T) {
 }
 
 // refuse sends the client a REJ of its path MTU.
-func (w *madWorld) refuse(r *wire.REQ, info []byte) {
+func (w *madSim) refuse(r *wire.REQ, info []byte) {
 	rej := wire.REJ{RemoteID: r.LocalID, Reason: uint16(cm.RejectInvalidMTU), InfoLength: uint8(len(info))}
 	copy(rej.Info[:], info)
 	var m wire.MAD
 	rej.Encode(&m, tid(r.LocalID))
-	w.flying = append(w.flying, flight{m, serverAddr, clientAddr})
+	w.inFlight = append(w.inFlight, simDatagram{m, serverAddr, clientAddr})
 }

@@ -267,7 +267,7 @@ func (x *madMux) peerSentData(qpn uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if c := x.byQPN[qpn]; c != nil {
-		c.enqueue(jobOwn, c.peerSentData)
+		c.enqueue(jobInternal, c.peerSentData)
 	}
 }
 

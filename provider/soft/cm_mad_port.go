@@ -43,16 +43,16 @@ func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
 		return nil, err
 	}
 	s := &udpMADSocket{port: port}
-	s.out = newUDPSender(port.mads, 1, madRoom, &n.ports.counts)
-	s.in = newUDPReceiver(port.mads, port.local, madBatch, madRoom, &n.ports.counts)
+	s.out = newUDPSender(port.mads, 1, madBufSize, &n.ports.counts)
+	s.in = newUDPReceiver(port.mads, port.local, madBatch, madBufSize, &n.ports.counts)
 	return s, nil
 }
 
 const (
 	// madBatch is how many datagrams are taken at a time.
 	madBatch = 32
-	// madRoom is the room for a packet with a MAD, and not for much more.
-	madRoom = 320
+	// madBufSize is the room for a packet with a MAD, and not for much more.
+	madBufSize = 320
 )
 
 type udpMADSocket struct {

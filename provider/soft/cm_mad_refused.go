@@ -22,8 +22,8 @@ type refusedRequests struct {
 
 // The numbers are arbitrary: at most 512 answers of 256 bytes.
 const (
-	refusedBuckets  = 64
-	refusedPerPlace = 8
+	refusedBuckets   = 64
+	refusedPerBucket = 8
 )
 
 type refusedBucket struct {
@@ -48,12 +48,12 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}
-	if len(p.requests) < refusedPerPlace {
+	if len(p.requests) < refusedPerBucket {
 		p.requests = append(p.requests, refused)
 		return
 	}
 	p.requests[p.next] = refused
-	p.next = (p.next + 1) % refusedPerPlace
+	p.next = (p.next + 1) % refusedPerBucket
 }
 
 // answer returns the answer to a remembered request, or nil.

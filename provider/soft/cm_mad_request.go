@@ -79,9 +79,9 @@ func (c *madConn) answerDuplicate() {
 		return
 	}
 	switch attr := c.retransmit.mad.Attribute(); {
-	case c.id.phase == phaseRequested && c.id.ps == cm.TCP:
+	case c.id.state == stateREQReceived && c.id.ps == cm.TCP:
 		c.sendMRA(wire.AnsweredREQ)
-	case c.id.phase == phaseReplySent:
+	case c.id.state == stateREPSent:
 		c.retransmit.sendNow()
 		c.retransmit.resume()
 	case attr == wire.AttrREJ, attr == wire.AttrSIDRREP:

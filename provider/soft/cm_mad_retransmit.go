@@ -15,32 +15,32 @@ import (
 // does not repeat its answers that often, because anybody can make it answer; it
 // answers each copy of a request.
 const (
-	firstRepeat = 256 * time.Millisecond
-	askRepeat   = 1024 * time.Millisecond
-	askRepeats  = 16
-	lastRepeat  = 4608 * time.Millisecond
-	// orphanRepeats is how often a wish to disconnect is repeated when the ID
+	firstInterval      = 256 * time.Millisecond
+	requestInterval    = 1024 * time.Millisecond
+	requestRetransmits = 16
+	maxInterval        = 4608 * time.Millisecond
+	// orphanRetransmits is how often a wish to disconnect is repeated when the ID
 	// is gone: for 22 s, or until its channel is closed. The kernel says it once
 	// then, and a peer that only waits does not hear of it where that is lost.
 	// With its ID a wish is repeated for as long as the kernel does; see
-	// leaveTimeout.
-	orphanRepeats = 8
-	// readyRepeats is how often an RTU is repeated, for 22 s, unless data from the peer
+	// dreqTimeout.
+	orphanRetransmits = 8
+	// rtuRetransmits is how often an RTU is repeated, for 22 s, unless data from the peer
 	// shows that it has arrived. The protocol has no answer to an RTU, and a peer that
 	// waits for the RTU may repeat its reply only once; see maySend.
-	readyRepeats = 8
+	rtuRetransmits = 8
 )
 
 // A repeater has the last message of a carrier. Started, it sends that again and
 // again, until it is stopped.
 // The lock of the carrier's channel covers it.
 type retransmitter struct {
-	c        *madConn
-	mad      wire.MAD
-	interval time.Duration // until the next time
-	left     int           // times; negative: without end
-	fastLeft int           // how many of the next intervals are at most askRepeat
-	timer    deadline
+	c             *madConn
+	mad           wire.MAD
+	interval      time.Duration // until the next time
+	remaining     int           // times; negative: without end
+	fastRemaining int           // how many of the next intervals are at most requestInterval
+	timer         deadline
 }
 
 func (r *retransmitter) init(c *madConn) {
@@ -51,28 +51,28 @@ func (r *retransmitter) init(c *madConn) {
 func (r *retransmitter) running() bool { return r.timer.index > 0 }
 
 // start begins to repeat the message, the next asks times at intervals of at most
-// askRepeat.
+// requestInterval.
 func (r *retransmitter) start(asks int) {
-	r.interval, r.left, r.fastLeft = firstRepeat, -1, asks
-	r.wait(r.interval)
+	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, asks
+	r.schedule(r.interval)
 }
 
-// startReady begins to repeat an RTU, readyRepeats times.
-func (r *retransmitter) startReady() {
+// startRTU begins to repeat an RTU, rtuRetransmits times.
+func (r *retransmitter) startRTU() {
 	r.start(0)
-	r.left = readyRepeats
+	r.remaining = rtuRetransmits
 }
 
-// resume continues the repetition after mayRepeat has stopped it, because the peer has
-// sent another message.
+// resume starts the timer again after mayRetransmit has stopped it. It is called when
+// another message of the peer has arrived, which allows more retransmissions.
 func (r *retransmitter) resume() {
 	if !r.running() {
-		r.wait(r.interval)
+		r.schedule(r.interval)
 	}
 }
 
 // wait puts the next time off.
-func (r *retransmitter) wait(d time.Duration) {
+func (r *retransmitter) schedule(d time.Duration) {
 	ch := r.c.ch
 	ch.timers.start(&r.timer, ch.clock().Add(d))
 }
@@ -80,28 +80,28 @@ func (r *retransmitter) wait(d time.Duration) {
 func (r *retransmitter) stop() { r.c.ch.timers.stop(&r.timer) }
 
 func (r *retransmitter) fire() {
-	if r.left == 0 {
+	if r.remaining == 0 {
 		if r.c.id == nil {
 			r.c.release()
 		}
 		return
 	}
-	if !r.c.mayRepeat() {
+	if !r.c.mayRetransmit() {
 		if r.c.id == nil {
 			// Without an ID nothing starts the repeater again.
 			r.c.release()
 		}
 		return // the repeater stops until resume is called
 	}
-	r.left--
+	r.remaining--
 	r.sendNow()
-	most := lastRepeat
-	if r.fastLeft > 0 {
-		r.fastLeft--
-		most = askRepeat
+	most := maxInterval
+	if r.fastRemaining > 0 {
+		r.fastRemaining--
+		most = requestInterval
 	}
 	r.interval = min(2*r.interval, most)
-	r.wait(r.interval)
+	r.schedule(r.interval)
 }
 
 // now sends the message.

@@ -16,18 +16,18 @@ import (
 )
 
 // A stranger speaks to the server from the client's address by hand.
-type stranger struct {
-	*madWorld
-	heard []wire.MAD
+type madPeer struct {
+	*madSim
+	received []wire.MAD
 }
 
-// newStranger gets what the server sends, instead of the client.
-func newStranger(t *testing.T, change ...func(*Config)) *stranger {
+// newMADPeer gets what the server sends, instead of the client.
+func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	t.Helper()
-	s := &stranger{madWorld: newMADWorld(t, change...)}
-	s.fate = func(m *wire.MAD, to netip.Addr) int {
+	s := &madPeer{madSim: newMADSim(t, change...)}
+	s.copies = func(m *wire.MAD, to netip.Addr) int {
 		if to == clientAddr {
-			s.heard = append(s.heard, *m)
+			s.received = append(s.received, *m)
 		}
 		return 0
 	}
@@ -35,19 +35,19 @@ func newStranger(t *testing.T, change ...func(*Config)) *stranger {
 }
 
 // say sends a message, and returns the answers.
-func (s *stranger) say(m *wire.MAD) []wire.MAD {
+func (s *madPeer) send(m *wire.MAD) []wire.MAD {
 	s.t.Helper()
-	s.heard = nil
+	s.received = nil
 	s.inject(m, clientAddr, serverAddr)
 	s.settle()
-	return s.heard
+	return s.received
 }
 
 // req is a good request to a port.
-func (s *stranger) req(port uint16) *wire.REQ { return s.reqFrom(clientAddr, port) }
+func (s *madPeer) req(port uint16) *wire.REQ { return s.reqFrom(clientAddr, port) }
 
 // reqFrom returns a valid request from an address.
-func (s *stranger) reqFrom(from netip.Addr, port uint16) *wire.REQ {
+func (s *madPeer) reqFrom(from netip.Addr, port uint16) *wire.REQ {
 	var m wire.MAD
 	encodeREQ(&m, &reqMsg{
 		endpoints: endpoints{netip.AddrPortFrom(from, 40000), netip.AddrPortFrom(serverAddr, port)},
@@ -59,15 +59,15 @@ func (s *stranger) reqFrom(from netip.Addr, port uint16) *wire.REQ {
 	return &r
 }
 
-func (s *stranger) ask(r *wire.REQ) []wire.MAD {
+func (s *madPeer) sendREQ(r *wire.REQ) []wire.MAD {
 	s.t.Helper()
 	var m wire.MAD
 	r.Encode(&m, 0x1234)
-	return s.say(&m)
+	return s.send(&m)
 }
 
 // requireREJ requires that the answer is a reject of a request.
-func (s *stranger) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
+func (s *madPeer) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
 	s.t.Helper()
 	require.Len(s.t, answers, 1)
 	require.Equal(s.t, wire.AttrREJ, answers[0].Attribute())
@@ -81,7 +81,7 @@ func (s *stranger) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
 }
 
 func TestWireCMRefusals(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	port := l.LocalAddr().Port()
 	for name, test := range map[string]struct {
@@ -107,7 +107,7 @@ func TestWireCMRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := s.req(port)
 			test.change(r)
-			s.requireREJ(s.ask(r), test.reason)
+			s.requireREJ(s.sendREQ(r), test.reason)
 			s.server.quiet()
 		})
 	}
@@ -116,22 +116,22 @@ func TestWireCMRefusals(t *testing.T) {
 
 // On a port that somebody listens on at another address, the kernel answers as
 // if the application had refused.
-func TestWireCMListensElsewhere(t *testing.T) {
-	s := newStranger(t)
+func TestWireCMListenerOnAnotherAddress(t *testing.T) {
+	s := newMADPeer(t)
 	l := s.server.listen(cm.TCP, "127.8.0.3:0", 0)
 	// The address itself is in use, by an ID that does not listen.
 	other := s.server.id(cm.TCP)
 	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
 	s.server.want(cm.AddrResolved, other)
-	s.requireREJ(s.ask(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
+	s.requireREJ(s.sendREQ(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
 }
 
 // The path of the request has to fit the interface it came in by.
 func TestWireCMPathTooLong(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	s.server.p.dev.mux.ports[serverAddr].mtu = verbs.MTU512
-	answers := s.ask(s.req(l.LocalAddr().Port()))
+	answers := s.sendREQ(s.req(l.LocalAddr().Port()))
 	s.requireREJ(answers, cm.RejectInvalidMTU)
 	var r wire.REJ
 	r.Decode(&answers[0])
@@ -140,16 +140,16 @@ func TestWireCMPathTooLong(t *testing.T) {
 }
 
 func TestWireCMRepeatedRequest(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
-	require.Empty(t, s.ask(r))
+	require.Empty(t, s.sendREQ(r))
 	passive, ev := s.server.request(l)
 	require.EqualValues(t, 0x123, ev.Param.QPNum)
 
 	// Before it is answered, more time is asked for; after it, the answer
 	// comes again.
-	answers := s.ask(r)
+	answers := s.sendREQ(r)
 	require.Len(t, answers, 1)
 	var mra wire.MRA
 	mra.Decode(&answers[0])
@@ -159,9 +159,9 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 
 	s.server.createQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	first := slices.Clone(s.heard[len(s.heard)-1:])
+	first := slices.Clone(s.received[len(s.received)-1:])
 	require.Equal(t, wire.AttrREP, first[0].Attribute())
-	require.Equal(t, first, s.ask(r))
+	require.Equal(t, first, s.sendREQ(r))
 	s.server.quiet()
 
 	attr, err := passive.QP().Query()
@@ -172,27 +172,27 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 }
 
 func TestWireCMRepeatedRejected(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
-	s.ask(r)
+	s.sendREQ(r)
 	passive, _ := s.server.request(l)
 	require.NoError(t, passive.Reject([]byte("no")))
-	first := slices.Clone(s.heard[len(s.heard)-1:])
+	first := slices.Clone(s.received[len(s.received)-1:])
 	require.Equal(t, wire.AttrREJ, first[0].Attribute())
-	require.Equal(t, first, s.ask(r))
+	require.Equal(t, first, s.sendREQ(r))
 	s.server.quiet()
 }
 
 // A refusal for lack of resources is a REJ with reason 3 and without private data.
 func TestWireCMRejectNoResources(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
-	s.ask(s.req(l.LocalAddr().Port()))
+	s.sendREQ(s.req(l.LocalAddr().Port()))
 	passive, _ := s.server.request(l)
 	require.NoError(t, passive.RejectNoResources())
 	var rej wire.REJ
-	last := &s.heard[len(s.heard)-1]
+	last := &s.received[len(s.received)-1]
 	require.Equal(t, wire.AttrREJ, last.Attribute())
 	rej.Decode(last)
 	require.EqualValues(t, 3, rej.Reason)
@@ -201,30 +201,30 @@ func TestWireCMRejectNoResources(t *testing.T) {
 }
 
 // established accepts a stranger's request, and returns the reply.
-func (s *stranger) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
+func (s *madPeer) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	s.t.Helper()
 	r := s.req(l.LocalAddr().Port())
-	s.ask(r)
+	s.sendREQ(r)
 	passive, _ := s.server.request(l)
 	s.server.createQP(passive)
 	require.NoError(s.t, passive.Accept(nil))
 	var rep wire.REP
-	rep.Decode(&s.heard[len(s.heard)-1])
+	rep.Decode(&s.received[len(s.received)-1])
 	rtu := wire.RTU{LocalID: r.LocalID, RemoteID: rep.LocalID}
 	var m wire.MAD
 	rtu.Encode(&m, 1)
-	require.Empty(s.t, s.say(&m))
+	require.Empty(s.t, s.send(&m))
 	s.server.want(cm.Established, passive)
 	return passive, r, &rep
 }
 
-func TestWireCMForgotten(t *testing.T) {
-	s := newStranger(t)
+func TestWireCMUnknownConnection(t *testing.T) {
+	s := newMADPeer(t)
 	s.listen(cm.TCP, 0)
 	var m wire.MAD
 	dreq := wire.DREQ{LocalID: 5, RemoteID: 6, RemoteQPN: 7}
 	dreq.Encode(&m, 0x77)
-	answers := s.say(&m)
+	answers := s.send(&m)
 	require.Len(t, answers, 1)
 	require.Equal(t, wire.AttrDREP, answers[0].Attribute())
 	require.EqualValues(t, 0x77, answers[0].TID())
@@ -234,7 +234,7 @@ func TestWireCMForgotten(t *testing.T) {
 
 	rep := wire.REP{LocalID: 5, RemoteID: 6, QPN: 7}
 	rep.Encode(&m, 0x78)
-	answers = s.say(&m)
+	answers = s.send(&m)
 	require.Len(t, answers, 1)
 	var rej wire.REJ
 	rej.Decode(&answers[0])
@@ -248,7 +248,7 @@ func TestWireCMForgotten(t *testing.T) {
 		func() { (&wire.SIDRREP{RequestID: 6}).Encode(&m, 1) },
 	} {
 		attr()
-		require.Empty(t, s.say(&m))
+		require.Empty(t, s.send(&m))
 	}
 	s.server.quiet()
 }
@@ -256,7 +256,7 @@ func TestWireCMForgotten(t *testing.T) {
 // What comes from another address, under another id, or for another queue pair
 // ends no connection.
 func TestWireCMSpoofed(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	passive, r, rep := s.established(l)
 	good := wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}
@@ -270,29 +270,29 @@ func TestWireCMSpoofed(t *testing.T) {
 		d := good
 		change(&d)
 		d.Encode(&m, 1)
-		s.say(&m)
+		s.send(&m)
 	}
 	s.server.quiet()
 	good.Encode(&m, 1)
-	require.Empty(t, s.say(&m), "the application is to answer")
+	require.Empty(t, s.send(&m), "the application is to answer")
 	s.server.want(cm.Disconnected, passive)
 	require.NoError(t, passive.Disconnect())
-	require.Equal(t, wire.AttrDREP, s.heard[0].Attribute())
-	require.Equal(t, wire.AttrDREP, s.say(&m)[0].Attribute(), "and what it said is said again")
+	require.Equal(t, wire.AttrDREP, s.received[0].Attribute())
+	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "and what it said is said again")
 }
 
 // A peer that gives up knows no id of ours, and names itself.
-func TestWireCMGivesUp(t *testing.T) {
-	s := newStranger(t)
+func TestWireCMTimeoutREJ(t *testing.T) {
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
-	s.ask(r)
+	s.sendREQ(r)
 	passive, _ := s.server.request(l)
 	rej := wire.REJ{LocalID: r.LocalID, Rejected: wire.AnsweredOther, Reason: uint16(cm.RejectTimeout), InfoLength: 8}
 	binary.BigEndian.PutUint64(rej.Info[:], r.CAGUID)
 	var m wire.MAD
 	rej.Encode(&m, 1)
-	require.Empty(t, s.say(&m))
+	require.Empty(t, s.send(&m))
 	s.server.createQP(passive)
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 }
@@ -301,7 +301,7 @@ func TestWireCMGivesUp(t *testing.T) {
 // others get in when there is room again.
 func TestWireCMFlood(t *testing.T) {
 	const backlog = 16
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, backlog)
 	r := s.req(l.LocalAddr().Port())
 	var m wire.MAD
@@ -329,7 +329,7 @@ func TestWireCMFlood(t *testing.T) {
 	require.Empty(t, x.conns)
 	require.Empty(t, x.byPeer)
 	require.Empty(t, x.byQP)
-	require.Empty(t, s.ask(s.req(l.LocalAddr().Port())))
+	require.Empty(t, s.sendREQ(s.req(l.LocalAddr().Port())))
 	s.server.request(l)
 }
 
@@ -340,7 +340,7 @@ func FuzzWireCM(f *testing.F) {
 		f.Add(attr+0x0f, []byte("some bytes"))
 	}
 	f.Fuzz(func(t *testing.T, attr uint16, data []byte) {
-		s := newStranger(t)
+		s := newMADPeer(t)
 		l := s.listen(cm.TCP, 0)
 		s.listen(cm.UDP, 0)
 		s.established(l)
@@ -348,7 +348,7 @@ func FuzzWireCM(f *testing.F) {
 		(&wire.RTU{}).Encode(&m, 1)
 		binary.BigEndian.PutUint16(m[16:], attr)
 		copy(m[wire.MADDataOffset:], data)
-		s.say(&m)
+		s.send(&m)
 		for !s.server.tc.queue.empty() {
 			ev := s.server.next()
 			require.Equal(t, cm.ConnectRequest, ev.Type)

@@ -14,20 +14,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A madWorld is two parties whose management datagrams go over a network that a
+// A madSim is two parties whose management datagrams go over a network that a
 // test rules, in virtual time. Their data goes over UDP.
-type madWorld struct {
+type madSim struct {
 	t              *testing.T
 	client, server *party
 	clock          *fakeClock
-	flying         []flight
+	inFlight       []simDatagram
 	sent           []wire.Attribute
 	// fate says how often a datagram arrives; nil: once.
-	fate func(m *wire.MAD, to netip.Addr) int
+	copies func(m *wire.MAD, to netip.Addr) int
 }
 
 // A flight is a datagram on its way.
-type flight struct {
+type simDatagram struct {
 	mad      wire.MAD
 	from, to netip.Addr
 }
@@ -37,9 +37,9 @@ var (
 	serverAddr = netip.MustParseAddr("127.8.0.2")
 )
 
-func newMADWorld(t *testing.T, change ...func(*Config)) *madWorld {
+func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 	t.Helper()
-	w := &madWorld{t: t, clock: &fakeClock{now: time.Unix(1_000_000, 0)}}
+	w := &madSim{t: t, clock: &fakeClock{now: time.Unix(1_000_000, 0)}}
 	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 	for _, f := range change {
 		f(cfg)
@@ -52,7 +52,7 @@ func newMADWorld(t *testing.T, change ...func(*Config)) *madWorld {
 	}
 	t.Cleanup(func() {
 		// When the IDs have gone, until they have told each other.
-		for w.settle(); !t.Failed() && w.pass(); w.settle() {
+		for w.settle(); !t.Failed() && w.advance(); w.settle() {
 		}
 	})
 	return w
@@ -69,7 +69,7 @@ func freePort(t *testing.T) uint16 {
 
 // simMADs is the network as a device knows it.
 type simMADs struct {
-	w     *madWorld
+	w     *madSim
 	ports *udpPorts
 }
 
@@ -83,7 +83,7 @@ func (n *simMADs) open(local netip.Addr) (madSocket, error) {
 func (n *simMADs) openRequests(netip.Addr) (*requestSocket, error) { return nil, nil }
 
 type simSocket struct {
-	w    *madWorld
+	w    *madSim
 	port *udpPort
 }
 
@@ -94,17 +94,17 @@ func (s *simSocket) close()                 { s.port.release() }
 func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	s.w.sent = append(s.w.sent, m.Attribute())
 	times := 1
-	if s.w.fate != nil {
-		times = s.w.fate(m, to)
+	if s.w.copies != nil {
+		times = s.w.copies(m, to)
 	}
 	for range times {
-		s.w.flying = append(s.w.flying, flight{*m, s.port.local.Addr(), to})
+		s.w.inFlight = append(s.w.inFlight, simDatagram{*m, s.port.local.Addr(), to})
 	}
 }
 
 // lose has the first n datagrams of a kind lost.
-func (w *madWorld) lose(attr wire.Attribute, n int) {
-	w.fate = func(m *wire.MAD, _ netip.Addr) int {
+func (w *madSim) lose(attr wire.Attribute, n int) {
+	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == attr && n > 0 {
 			n--
 			return 0
@@ -114,35 +114,35 @@ func (w *madWorld) lose(attr wire.Attribute, n int) {
 }
 
 // land has the oldest datagram arrive.
-func (w *madWorld) land() bool {
-	if len(w.flying) == 0 {
+func (w *madSim) deliverOne() bool {
+	if len(w.inFlight) == 0 {
 		return false
 	}
-	f := w.flying[0]
-	w.flying = w.flying[1:]
+	f := w.inFlight[0]
+	w.inFlight = w.inFlight[1:]
 	w.inject(&f.mad, f.from, f.to)
 	return true
 }
 
 // inject has a datagram arrive at whom it is for.
-func (w *madWorld) inject(m *wire.MAD, from, to netip.Addr) {
+func (w *madSim) inject(m *wire.MAD, from, to netip.Addr) {
 	at := w.client
 	if to == serverAddr {
 		at = w.server
 	}
-	b := make([]byte, madRoom)
+	b := make([]byte, madBufSize)
 	at.p.dev.mux.receive(madPacket(b, m, 0), &ipHeader{from: from, to: to})
 }
 
 // settle lets everything happen that does without the passing of time.
-func (w *madWorld) settle() {
+func (w *madSim) settle() {
 	w.drive()
-	for w.land() {
+	for w.deliverOne() {
 		w.drive()
 	}
 }
 
-func (w *madWorld) drive() {
+func (w *madSim) drive() {
 	for _, s := range []*party{w.client, w.server} {
 		s.tc.mu.Lock()
 		require.NoError(w.t, s.tc.drive())
@@ -151,7 +151,7 @@ func (w *madWorld) drive() {
 }
 
 // pass goes to the next time at which something is due; false if there is none.
-func (w *madWorld) pass() bool {
+func (w *madSim) advance() bool {
 	var next time.Time
 	for _, s := range []*party{w.client, w.server} {
 		if at, ok := s.tc.timers.next(); ok && (next.IsZero() || at.Before(next)) {
@@ -166,45 +166,45 @@ func (w *madWorld) pass() bool {
 }
 
 // want waits for an event, in virtual time.
-func (w *madWorld) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
+func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 	w.t.Helper()
 	w.await(s)
 	return s.want(typ, id)
 }
 
 // await goes on until a party has an event to fetch.
-func (w *madWorld) await(s *party) {
+func (w *madSim) await(s *party) {
 	w.t.Helper()
 	for range 10_000 {
 		if w.settle(); !s.tc.queue.empty() {
 			return
 		}
-		require.True(w.t, w.pass(), "nothing will happen any more")
+		require.True(w.t, w.advance(), "nothing will happen any more")
 	}
 	require.Fail(w.t, "no event")
 }
 
 // quiet requires that nothing more happens, whatever time passes.
-func (w *madWorld) quiet() {
+func (w *madSim) quiet() {
 	w.t.Helper()
 	for range 1000 {
 		w.settle()
 		w.client.quiet()
 		w.server.quiet()
-		if !w.pass() {
+		if !w.advance() {
 			return
 		}
 	}
 	require.Fail(w.t, "no end of it")
 }
 
-func (w *madWorld) listen(ps cm.PortSpace, backlog int) *cm.ID {
+func (w *madSim) listen(ps cm.PortSpace, backlog int) *cm.ID {
 	w.t.Helper()
 	return w.server.listen(ps, netip.AddrPortFrom(serverAddr, 0).String(), backlog)
 }
 
 // connecting sends a request from the client's address.
-func (w *madWorld) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
+func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	w.t.Helper()
 	id := w.resolving(ps, dst)
 	w.client.createQP(id)
@@ -212,10 +212,10 @@ func (w *madWorld) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.Con
 	return id
 }
 
-func (w *madWorld) resolved(l *cm.ID) *cm.ID { return w.resolving(l.PortSpace(), l.LocalAddr()) }
+func (w *madSim) resolved(l *cm.ID) *cm.ID { return w.resolving(l.PortSpace(), l.LocalAddr()) }
 
 // resolving makes an ID with the client's address and the route to dst.
-func (w *madWorld) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
+func (w *madSim) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	w.t.Helper()
 	s := w.client
 	id := s.id(ps)
@@ -226,20 +226,20 @@ func (w *madWorld) resolving(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	return id
 }
 
-func (w *madWorld) request(l *cm.ID) (*cm.ID, cm.Event) {
+func (w *madSim) request(l *cm.ID) (*cm.ID, cm.Event) {
 	w.t.Helper()
 	w.await(w.server)
 	return w.server.request(l)
 }
 
-func (w *madWorld) accept(passive *cm.ID, param *cm.ConnParam) {
+func (w *madSim) accept(passive *cm.ID, param *cm.ConnParam) {
 	w.t.Helper()
 	w.server.createQP(passive)
 	require.NoError(w.t, passive.Accept(param))
 }
 
 // connected makes a connection, whatever gets lost.
-func (w *madWorld) connected() (active, passive *cm.ID) {
+func (w *madSim) connected() (active, passive *cm.ID) {
 	w.t.Helper()
 	l := w.listen(cm.TCP, 0)
 	active = w.connecting(cm.TCP, l.LocalAddr(), nil)
@@ -251,7 +251,7 @@ func (w *madWorld) connected() (active, passive *cm.ID) {
 }
 
 // disconnected ends it, from the client's side.
-func (w *madWorld) disconnected(active, passive *cm.ID) {
+func (w *madSim) disconnected(active, passive *cm.ID) {
 	w.t.Helper()
 	require.NoError(w.t, active.Disconnect())
 	require.Zero(w.t, w.want(w.server, cm.Disconnected, passive).Status)

@@ -15,13 +15,13 @@ import (
 // otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// askAgain sends a request with the queue pair of r and a new communication ID, and
+// resendREQ sends a request with the queue pair of r and a new communication ID, and
 // returns the reason for which it was refused, or 0.
-func (s *stranger) askAgain(r *wire.REQ) cm.RejectReason {
+func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
 	again := *r
 	again.LocalID++
-	answers := s.ask(&again)
+	answers := s.sendREQ(&again)
 	if len(answers) == 0 {
 		return 0
 	}
@@ -35,23 +35,23 @@ func (s *stranger) askAgain(r *wire.REQ) cm.RejectReason {
 // connection. Its first request is refused. When the old connection has ended, its
 // request is accepted.
 func TestWireCMStale(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	passive, r, _ := s.established(l)
-	require.Equal(t, cm.RejectStale, s.askAgain(r))
+	require.Equal(t, cm.RejectStale, s.resendREQ(r))
 	ev := s.server.want(cm.Disconnected, passive)
 	require.Zero(t, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrStale)
 	require.NoError(t, passive.Disconnect())
 	s.server.want(cm.TimewaitExit, passive)
-	require.Zero(t, s.askAgain(r))
+	require.Zero(t, s.resendREQ(r))
 	s.server.request(l)
 }
 
 // A request from a third host that names the GUID and the queue pair of a peer does
 // not end the peer's connection.
 func TestWireCMStaleNeedsTheAddress(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	passive, r, rep := s.established(l)
 	forged := s.reqFrom(otherAddr, l.LocalAddr().Port())
@@ -68,78 +68,78 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	s.server.quiet()
 	dreq := wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}
 	dreq.Encode(&m, 1)
-	s.say(&m)
+	s.send(&m)
 	require.NoError(t, s.server.want(cm.Disconnected, passive).Err)
 }
 
 // A stale request ends the DREQs of a closed ID, because the peer would not answer
 // them.
 func TestWireCMStaleOrphan(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	passive, r, _ := s.established(l)
 	s.server.end(passive)
 	require.Len(t, s.server.tc.orphans, 1)
-	require.Equal(t, cm.RejectStale, s.askAgain(r))
+	require.Equal(t, cm.RejectStale, s.resendREQ(r))
 	require.Empty(t, s.server.tc.orphans)
-	require.Zero(t, s.askAgain(r))
+	require.Zero(t, s.resendREQ(r))
 	s.server.request(l)
 }
 
 // An unanswered request is stale too, when the peer requests another connection with
 // the same queue pair.
 func TestWireCMStaleRequest(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
-	s.ask(r)
+	s.sendREQ(r)
 	passive, _ := s.server.request(l)
-	require.Equal(t, cm.RejectStale, s.askAgain(r))
+	require.Equal(t, cm.RejectStale, s.resendREQ(r))
 	require.Error(t, passive.Accept(nil))
-	require.Zero(t, s.askAgain(r))
+	require.Zero(t, s.resendREQ(r))
 	s.server.request(l)
 }
 
 // The queue pair of an ended connection can be used for the next one, although the ID
 // of the old connection is still open.
 func TestWireCMSameQueuePairAgain(t *testing.T) {
-	for name, end := range map[string]func(s *stranger, l *cm.ID){
-		"disconnected by the peer": func(s *stranger, l *cm.ID) {
+	for name, end := range map[string]func(s *madPeer, l *cm.ID){
+		"disconnected by the peer": func(s *madPeer, l *cm.ID) {
 			passive, r, rep := s.established(l)
 			var m wire.MAD
 			(&wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}).Encode(&m, 1)
-			s.say(&m)
+			s.send(&m)
 			s.server.want(cm.Disconnected, passive)
 			require.NoError(s.t, passive.Disconnect())
 			s.server.want(cm.TimewaitExit, passive)
 		},
-		"disconnected by this side": func(s *stranger, l *cm.ID) {
+		"disconnected by this side": func(s *madPeer, l *cm.ID) {
 			passive, r, rep := s.established(l)
 			require.NoError(s.t, passive.Disconnect())
 			var m wire.MAD
 			(&wire.DREP{LocalID: r.LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
-			s.say(&m)
+			s.send(&m)
 			s.server.want(cm.Disconnected, passive)
 			s.server.want(cm.TimewaitExit, passive)
 		},
-		"refused": func(s *stranger, l *cm.ID) {
-			s.ask(s.req(l.LocalAddr().Port()))
+		"refused": func(s *madPeer, l *cm.ID) {
+			s.sendREQ(s.req(l.LocalAddr().Port()))
 			passive, _ := s.server.request(l)
 			require.NoError(s.t, passive.Reject(nil))
 		},
-		"reply unanswered": func(s *stranger, l *cm.ID) {
-			s.ask(s.req(l.LocalAddr().Port()))
+		"reply unanswered": func(s *madPeer, l *cm.ID) {
+			s.sendREQ(s.req(l.LocalAddr().Port()))
 			passive, _ := s.server.request(l)
 			s.accept(passive, nil)
 			s.want(s.server, cm.Unreachable, passive)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStranger(t)
+			s := newMADPeer(t)
 			l := s.listen(cm.TCP, 0)
 			end(s, l)
 			s.settle()
-			require.Zero(t, s.askAgain(s.req(l.LocalAddr().Port())))
+			require.Zero(t, s.resendREQ(s.req(l.LocalAddr().Port())))
 			s.server.request(l)
 			s.server.quiet()
 		})
@@ -150,8 +150,8 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 // no connection to another address. At the same address they affect only a connection
 // with the same queue pair.
 func TestWireCMReplyNamesAnother(t *testing.T) {
-	w := newMADWorld(t)
-	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
+	w := newMADSim(t)
+	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
 	x := w.client.p.dev.mux
 	connect := func(to netip.Addr) (*cm.ID, *madConn) {
 		id := w.connecting(cm.TCP, netip.AddrPortFrom(to, 7), nil)

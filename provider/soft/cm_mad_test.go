@@ -17,7 +17,7 @@ import (
 )
 
 func TestWireCMConnect(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{
 		PrivateData: []byte("hello"), ResponderResources: 3, InitiatorDepth: 5,
@@ -65,7 +65,7 @@ func TestWireCMLoss(t *testing.T) {
 	for _, attr := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP} {
 		for _, n := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%#x %d", uint16(attr), n), func(t *testing.T) {
-				w := newMADWorld(t)
+				w := newMADSim(t)
 				w.lose(attr, n)
 				w.disconnected(w.connected())
 				w.quiet()
@@ -76,19 +76,19 @@ func TestWireCMLoss(t *testing.T) {
 
 // Each datagram comes twice, the second time late.
 func TestWireCMDuplicates(t *testing.T) {
-	w := newMADWorld(t)
-	w.fate = func(*wire.MAD, netip.Addr) int { return 2 }
+	w := newMADSim(t)
+	w.copies = func(*wire.MAD, netip.Addr) int { return 2 }
 	w.disconnected(w.connected())
 	w.quiet()
 }
 
 // Losses, repetitions and reordering at random. A seed that fails fails again.
 func TestWireCMSeeds(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		w.fate = func(*wire.MAD, netip.Addr) int {
-			rng.Shuffle(len(w.flying), func(i, j int) { w.flying[i], w.flying[j] = w.flying[j], w.flying[i] })
+		w.copies = func(*wire.MAD, netip.Addr) int {
+			rng.Shuffle(len(w.inFlight), func(i, j int) { w.inFlight[i], w.inFlight[j] = w.inFlight[j], w.inFlight[i] })
 			return rng.IntN(3)
 		}
 		t.Log("seed", seed)
@@ -100,8 +100,8 @@ func TestWireCMSeeds(t *testing.T) {
 
 // Nobody answers: the request is repeated, ever more rarely, and given up.
 func TestWireCMUnreachable(t *testing.T) {
-	w := newMADWorld(t)
-	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
+	w := newMADSim(t)
+	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
 	began := w.clock.now
 	active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
 	ev := w.want(w.client, cm.Unreachable, active)
@@ -113,26 +113,26 @@ func TestWireCMUnreachable(t *testing.T) {
 }
 
 func TestWireCMReplyUnanswered(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
-	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
+	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
 	began := w.clock.now
 	w.accept(passive, nil)
 	w.want(w.server, cm.Unreachable, passive)
-	require.Equal(t, confirmTimeout, w.clock.now.Sub(began))
+	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
 }
 
 // An application that takes its time is waited for: repetitions of the request
 // are answered by the wish for more of it.
 func TestWireCMSlowAccept(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
 	for began := w.clock.now; w.clock.now.Sub(began) < 10*time.Minute; {
-		require.True(t, w.pass())
+		require.True(t, w.advance())
 		w.settle()
 		w.client.quiet()
 		w.server.quiet()
@@ -146,7 +146,7 @@ func TestWireCMSlowAccept(t *testing.T) {
 // A client does not wait without end for an application that never answers. It gives
 // up at the same time as the kernel's CM, and sends a REJ to the server.
 func TestWireCMNeverAnswered(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	began := w.clock.now
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
@@ -154,8 +154,8 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	ev := w.want(w.client, cm.Unreachable, active)
 	require.Equal(t, statusTimedOut, ev.Status)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
-	require.Equal(t, patience, w.clock.now.Sub(began))
-	require.Less(t, patience, 17*time.Minute)
+	require.Equal(t, maxServiceTime, w.clock.now.Sub(began))
+	require.Less(t, maxServiceTime, 17*time.Minute)
 	require.Contains(t, w.sent, wire.AttrMRA)
 	w.server.createQP(passive)
 	w.settle()
@@ -165,34 +165,34 @@ func TestWireCMNeverAnswered(t *testing.T) {
 
 // A server does not wait without end for a client that has the reply and asks for
 // more time again and again.
-func TestWireCMNeverReady(t *testing.T) {
-	s := newStranger(t)
+func TestWireCMRTUNeverSent(t *testing.T) {
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
-	s.ask(r)
+	s.sendREQ(r)
 	passive, _ := s.server.request(l)
 	began := s.clock.now
 	s.accept(passive, nil)
 	var rep wire.REP
-	rep.Decode(&s.heard[len(s.heard)-1])
+	rep.Decode(&s.received[len(s.received)-1])
 	mra := wire.MRA{LocalID: r.LocalID, RemoteID: rep.LocalID, Received: wire.AnsweredREP, ServiceTimeout: serviceTimeout}
 	var m wire.MAD
 	mra.Encode(&m, 1)
 	for range 100 {
-		if s.say(&m); !s.server.tc.queue.empty() {
+		if s.send(&m); !s.server.tc.queue.empty() {
 			break
 		}
-		require.True(t, s.pass())
+		require.True(t, s.advance())
 		s.settle()
 	}
 	s.server.want(cm.Unreachable, passive)
-	require.Equal(t, patience, s.clock.now.Sub(began))
+	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
 // The first packet of data stands in for the message that says that the peer is
 // ready.
-func TestWireCMDataCountsAsReady(t *testing.T) {
-	w := newMADWorld(t)
+func TestWireCMDataConfirmsReply(t *testing.T) {
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
@@ -207,7 +207,7 @@ func TestWireCMDataCountsAsReady(t *testing.T) {
 
 // A client that destroys its ID takes its request back.
 func TestWireCMClientLeaves(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive, _ := w.request(l)
@@ -221,7 +221,7 @@ func TestWireCMClientLeaves(t *testing.T) {
 // The type of service of the active side is that of the packets both ways.
 func TestWireCMTypeOfService(t *testing.T) {
 	const tos = 0x68
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.client.id(cm.TCP)
 	require.NoError(t, active.SetTOS(tos))
@@ -248,7 +248,7 @@ func TestWireCMTypeOfService(t *testing.T) {
 // Destroying an established ID tells the peer, even if that has to be said more
 // than once.
 func TestWireCMDestroyEstablished(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	active, passive := w.connected()
 	w.lose(wire.AttrDREQ, 2)
 	w.client.end(active)
@@ -261,9 +261,9 @@ func TestWireCMDestroyEstablished(t *testing.T) {
 
 // A peer that is gone for good is not told for ever.
 func TestWireCMOrphansEnd(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	active, _ := w.connected()
-	w.fate = func(*wire.MAD, netip.Addr) int { return 0 }
+	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
 	w.client.end(active)
 	require.Len(t, w.client.tc.orphans, 1)
 	w.quiet()
@@ -272,7 +272,7 @@ func TestWireCMOrphansEnd(t *testing.T) {
 
 // Nor for longer than there is the channel, which leaves nothing behind.
 func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	active, passive := w.connected()
 	home := w.client.tc
 	other, err := cm.OpenChannel(w.client)
@@ -293,7 +293,7 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 }
 
 func TestWireCMDisconnectByBoth(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	active, passive := w.connected()
 	require.NoError(t, active.Disconnect())
 	require.NoError(t, passive.Disconnect())
@@ -305,7 +305,7 @@ func TestWireCMDisconnectByBoth(t *testing.T) {
 }
 
 func TestWireCMMigrate(t *testing.T) {
-	w := newMADWorld(t)
+	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	w.settle() // the request waits to be fetched

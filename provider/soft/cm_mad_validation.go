@@ -30,9 +30,9 @@ func (c *madConn) maySend(more int) bool {
 	return c.listener == nil || c.validated || c.sent+more < amplification*c.received
 }
 
-// mayRepeat reports whether the last message may be repeated without a request from
+// mayRetransmit reports whether the last message may be repeated without a request from
 // the peer. One message stays reserved for a refusal.
-func (c *madConn) mayRepeat() bool {
+func (c *madConn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	return c.maySend(1)
@@ -64,10 +64,10 @@ func (c *madConn) addHalfOpen() bool {
 	}
 	if victim != nil {
 		table.remove(victim)
-		table.leaving++
+		table.evicting++
 		old := victim.c
 		old.evicted = true
-		old.enqueue(jobOwn, old.evict)
+		old.enqueue(jobInternal, old.evict)
 		c.mux.counts.inc(cmRequestEvicted)
 	}
 	c.half.c = c
@@ -85,9 +85,9 @@ func (c *madConn) evict() {
 	switch {
 	case c.id == nil:
 		c.release()
-	case proven || c.id.phase == phaseLeft || c.id.phase == phaseOver:
+	case proven || c.id.state == stateDREQReceived || c.id.state == stateEnded:
 		c.cancelEviction()
-	case c.id.phase == phaseEstablished:
+	case c.id.state == stateEstablished:
 		// The application has confirmed it with Notify.
 		c.validate()
 		c.cancelEviction()
@@ -108,7 +108,7 @@ func (c *madConn) cancelEviction() {
 func (c *madConn) evictionDone() {
 	if c.evicted {
 		c.evicted = false
-		c.listener.halfOpen.leaving--
+		c.listener.halfOpen.evicting--
 	}
 }
 

@@ -15,16 +15,16 @@ import (
 )
 
 // another returns request n of the stranger, with its own ID and queue pair.
-func (s *stranger) another(l *cm.ID, n uint32) *wire.REQ {
+func (s *madPeer) numberedREQ(l *cm.ID, n uint32) *wire.REQ {
 	r := s.req(l.LocalAddr().Port())
 	r.LocalID, r.QPN = r.LocalID+n, r.QPN+n
 	return r
 }
 
 // asked sends request number n, and returns the ID that the application gets.
-func (s *stranger) asked(l *cm.ID, n uint32) *cm.ID {
+func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	s.t.Helper()
-	s.ask(s.another(l, n))
+	s.sendREQ(s.numberedREQ(l, n))
 	passive, _ := s.server.request(l)
 	return passive
 }
@@ -32,10 +32,10 @@ func (s *stranger) asked(l *cm.ID, n uint32) *cm.ID {
 // A peer that never confirms the reply gets at most three messages for each of its
 // own, however much time passes. Each further request of the peer is answered.
 func TestWireCMAmplification(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	r := s.req(l.LocalAddr().Port())
-	s.ask(r)
+	s.sendREQ(r)
 	passive, _ := s.server.request(l)
 	s.accept(passive, nil)
 	sent := func() (n int) {
@@ -55,7 +55,7 @@ func TestWireCMAmplification(t *testing.T) {
 
 	for copies := 1; copies < 5; copies++ {
 		before := sent()
-		require.NotEmpty(t, s.ask(r), "a copy is answered at once")
+		require.NotEmpty(t, s.sendREQ(r), "a copy is answered at once")
 		for range 10 {
 			s.clock.now = s.clock.now.Add(time.Second)
 			s.settle()
@@ -71,12 +71,12 @@ func TestWireCMAmplification(t *testing.T) {
 
 // A message is a proof only if it names the random ID that was sent to its sender.
 func TestWireCMGuessedConfirmation(t *testing.T) {
-	s := newStranger(t)
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
-	passive := s.asked(l, 0)
+	passive := s.requestFrom(l, 0)
 	s.accept(passive, nil)
 	var rep wire.REP
-	rep.Decode(&s.heard[len(s.heard)-1])
+	rep.Decode(&s.received[len(s.received)-1])
 	c := s.server.p.dev.mux.conns[rep.LocalID]
 	r := s.req(l.LocalAddr().Port())
 	var m wire.MAD
@@ -85,7 +85,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 		{LocalID: r.LocalID + 1, RemoteID: rep.LocalID}, {RemoteID: rep.LocalID},
 	} {
 		rtu.Encode(&m, 1)
-		s.say(&m)
+		s.send(&m)
 		require.False(t, c.validated)
 	}
 	(&wire.RTU{LocalID: r.LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
@@ -93,7 +93,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	s.settle()
 	require.False(t, c.validated, "it came from another address")
 	s.server.quiet()
-	s.say(&m)
+	s.send(&m)
 	s.server.want(cm.Established, passive)
 	require.True(t, c.validated)
 	require.Zero(t, c.listener.halfOpen.total)
@@ -116,8 +116,8 @@ func admitted(p *party) map[string]int {
 }
 
 // Data is a proof only if it has the sequence number that was sent to its sender.
-func TestWireCMDataNeedsItsNumber(t *testing.T) {
-	w := newMADWorld(t)
+func TestWireCMDataNeedsItsPSN(t *testing.T) {
+	w := newMADSim(t)
 	w.lose(wire.AttrRTU, 1000)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
@@ -148,12 +148,12 @@ func TestWireCMDataNeedsItsNumber(t *testing.T) {
 // When the table is full, a request of another source evicts the oldest connection in
 // any phase. The application is told, unless it has not seen the request.
 func TestWireCMEvicts(t *testing.T) {
-	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
+	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
-	accepted := s.asked(l, 0)
+	accepted := s.requestFrom(l, 0)
 	s.accept(accepted, nil)
-	fetched := s.asked(l, 1)
-	s.ask(s.another(l, 2)) // the application does not fetch this request
+	fetched := s.requestFrom(l, 1)
+	s.sendREQ(s.numberedREQ(l, 2)) // the application does not fetch this request
 	x := s.server.p.dev.mux
 	require.Len(t, x.conns, 3)
 
@@ -161,16 +161,16 @@ func TestWireCMEvicts(t *testing.T) {
 	askOther := func() {
 		var m wire.MAD
 		s.reqFrom(other, l.LocalAddr().Port()).Encode(&m, 1)
-		s.heard = nil
+		s.received = nil
 		s.inject(&m, other, serverAddr)
 		other = other.Next()
 		s.settle() // the server takes the request
 		s.settle() // the server evicts the victim
 	}
 	askOther()
-	require.Len(t, s.heard, 1)
+	require.Len(t, s.received, 1)
 	var rej wire.REJ
-	rej.Decode(&s.heard[0])
+	rej.Decode(&s.received[0])
 	require.Equal(t, cm.RejectNoResources, cm.RejectReason(rej.Reason))
 	require.Len(t, x.conns, 3)
 	require.Equal(t, verbs.StateError, accepted.QP().State())
@@ -186,7 +186,7 @@ func TestWireCMEvicts(t *testing.T) {
 
 	// Before Accept no REJ is sent, because the peer may repeat its request.
 	askOther()
-	require.Empty(t, s.heard)
+	require.Empty(t, s.received)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
 	askOther()
 	require.Len(t, x.conns, 3)
@@ -201,21 +201,21 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Same(t, accepted, ev.ID)
 	require.NoError(t, ev.Ack())
 	require.Equal(t, uint64(3), s.counter(cmRequestEvicted))
-	require.Zero(t, s.listenerOf(l).halfOpen.leaving)
+	require.Zero(t, s.listenerOf(l).halfOpen.evicting)
 }
 
 // A withdrawn request counts as half-open until the application closes the ID. When
 // its place is needed for another request, the application gets an event.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
-	s := newStranger(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
+	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
 	l := s.listen(cm.TCP, 0)
 	x := s.server.p.dev.mux
 	told := 0
 	for n := range uint32(requests) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
-		r := s.another(l, n)
-		s.ask(r)
+		r := s.numberedREQ(l, n)
+		s.sendREQ(r)
 		s.settle() // the server evicts another request
 		for !s.server.tc.queue.empty() {
 			ev := s.server.next()
@@ -233,28 +233,28 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		binary.BigEndian.PutUint64(back.Info[:], r.CAGUID)
 		var m wire.MAD
 		back.Encode(&m, 1)
-		s.say(&m)
+		s.send(&m)
 		require.LessOrEqual(t, len(x.conns), most)
 		require.Equal(t, len(x.conns), s.listenerOf(l).halfOpen.total)
 	}
 	require.Equal(t, requests-most, told)
 }
 
-func (w *madWorld) counter(id counterID) uint64 { return w.server.p.dev.mux.counts[id].Load() }
+func (w *madSim) counter(id counterID) uint64 { return w.server.p.dev.mux.counts[id].Load() }
 
 // listenerOf returns the gate of a listener of the server.
-func (w *madWorld) listenerOf(l *cm.ID) *madListener {
+func (w *madSim) listenerOf(l *cm.ID) *madListener {
 	x := w.server.p.dev.mux
 	return x.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
 // A source with MaxConnsPerAddress connections gets no more until one has ended.
 func TestWireCMAddressFull(t *testing.T) {
-	s := newStranger(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
+	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
 	l := s.listen(cm.TCP, 0)
 	passive, r, rep := s.established(l)
-	next := s.another(l, 1)
-	answers := s.ask(next)
+	next := s.numberedREQ(l, 1)
+	answers := s.sendREQ(next)
 	require.Len(t, answers, 1)
 	var rej wire.REJ
 	rej.Decode(&answers[0])
@@ -269,27 +269,27 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.request(l)
 
 	(&wire.DREQ{LocalID: r.LocalID, RemoteID: rep.LocalID, RemoteQPN: rep.QPN}).Encode(&m, 1)
-	s.say(&m)
+	s.send(&m)
 	s.server.want(cm.Disconnected, passive)
 	s.server.end(passive)
-	require.Empty(t, s.ask(next))
+	require.Empty(t, s.sendREQ(next))
 	s.server.request(l)
 }
 
 // A copy of a refused request gets the same REJ, also after the ID was closed.
-func TestWireCMRefusedCopy(t *testing.T) {
-	s := newStranger(t)
+func TestWireCMCopyOfRefusedRequest(t *testing.T) {
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
-	passive := s.asked(l, 0)
+	passive := s.requestFrom(l, 0)
 	require.NoError(t, passive.Reject([]byte("no")))
-	first := s.heard[len(s.heard)-1]
+	first := s.received[len(s.received)-1]
 	s.server.end(passive)
-	require.Equal(t, []wire.MAD{first}, s.ask(s.another(l, 0)))
+	require.Equal(t, []wire.MAD{first}, s.sendREQ(s.numberedREQ(l, 0)))
 	s.server.quiet()
 	require.Empty(t, s.server.p.dev.mux.conns)
 
-	for n := range uint32(10 * refusedPerPlace * refusedBuckets) { // these replace the first request
-		other := s.asked(l, n+1)
+	for n := range uint32(10 * refusedPerBucket * refusedBuckets) { // these replace the first request
+		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))
 		s.server.end(other)
 	}
@@ -297,19 +297,19 @@ func TestWireCMRefusedCopy(t *testing.T) {
 	for i := range s.server.p.dev.mux.refused.buckets {
 		kept += len(s.server.p.dev.mux.refused.buckets[i].requests)
 	}
-	require.Equal(t, refusedPerPlace, kept, "one source has one place")
+	require.Equal(t, refusedPerBucket, kept, "one source has one place")
 	s.clock.now = s.clock.now.Add(2 * requestTimeout)
-	require.Empty(t, s.ask(s.another(l, 10*refusedPerPlace*refusedBuckets)), "it does not remember for ever")
+	require.Empty(t, s.sendREQ(s.numberedREQ(l, 10*refusedPerBucket*refusedBuckets)), "it does not remember for ever")
 	s.server.request(l)
 }
 
 // The rate of answers to messages without a connection is bounded.
-func TestWireCMStrangersGetFewAnswers(t *testing.T) {
-	s := newStranger(t)
+func TestWireCMAnswerRateIsLimited(t *testing.T) {
+	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
 	ask := map[string]func(n uint32) wire.MAD{
 		"unknown service": func(n uint32) (m wire.MAD) {
-			r := s.another(l, n)
+			r := s.numberedREQ(l, n)
 			r.ServiceID++
 			r.Encode(&m, 1)
 			return m
@@ -332,7 +332,7 @@ func TestWireCMStrangersGetFewAnswers(t *testing.T) {
 		answers := 0
 		for n := range uint32(4 * answersPerAddress) {
 			m := message(n + 1)
-			answers += len(s.say(&m))
+			answers += len(s.send(&m))
 		}
 		require.Equal(t, answersPerAddress, answers, name)
 	}

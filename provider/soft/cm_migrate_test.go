@@ -106,12 +106,12 @@ func TestMigrateTimer(t *testing.T) {
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
 	id := client.connecting(cm.TCP, l.LocalAddr(), nil)
 	require.NoError(t, id.Migrate(other.ch))
-	clock.advance(patience)
+	clock.advance(maxServiceTime)
 	client.quiet()
 	require.Equal(t, statusTimedOut, other.want(cm.Unreachable, id).Status)
 }
 
-func TestMigrateElsewhere(t *testing.T) {
+func TestMigrateRefused(t *testing.T) {
 	s, foreign := newParty(t), newParty(t)
 	id := newID(s.tc, cm.TCP)
 	require.ErrorIs(t, id.Migrate(foreign.tc), verbs.ErrForeign)

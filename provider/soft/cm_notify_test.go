@@ -77,7 +77,7 @@ func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 }
 
 // An active side that gives up has disconnected, for one that was told otherwise.
-func TestNotifyOfGone(t *testing.T) {
+func TestNotifyAfterClientClosed(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
 	active := client.connecting(cm.TCP, l.LocalAddr(), nil)

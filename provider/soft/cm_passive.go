@@ -24,7 +24,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		}
 		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
 		ev.Param.RetryCount = m.retry
-		child.negotiated.agree(&m.qpParams, &ch.dev.attr)
+		child.negotiated.setPeer(&m.qpParams, &ch.dev.attr)
 		child.negotiated.retry = m.retry // the active side's rules both
 		child.negotiated.psn = randomUint32() & max24
 		child.negotiated.mtu = m.mtu
@@ -37,7 +37,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 	if !i.port.addr.covers(to.dst) {
 		return nil
 	}
-	child.phase, child.conn, child.parent = phaseRequested, c, i
+	child.state, child.conn, child.parent = stateREQReceived, c, i
 	child.local, child.remote, child.bound, child.opts = to.dst, to.src, ch.dev, i.opts
 	if m, ok := m.(*reqMsg); ok {
 		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.ackTimeout)
@@ -59,7 +59,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 }
 
 // fetched: the application has the request now, which makes room for another.
-func (i *id) fetched() {
+func (i *id) requestFetched() {
 	l := i.parent
 	i.parent = nil
 	l.pendingRequests--
@@ -73,19 +73,19 @@ func (i *id) fetched() {
 // reply in time.
 func (i *id) requestWithdrawn() {
 	ch := i.ch.Load()
-	switch i.phase {
-	case phaseRequested, phaseWithdrawn:
+	switch i.state {
+	case stateREQReceived, stateWithdrawn:
 		if i.parent != nil {
-			i.enter(phaseOver)
+			i.enter(stateEnded)
 			ch.queue.extract(i)
-			i.fetched()
+			i.requestFetched()
 			break
 		}
 		i.unreachable(statusTimedOut, nil)
-	case phaseReplySent:
+	case stateREPSent:
 		_ = i.conn.send(&rejMsg{reason: cm.RejectNoResources})
 		i.unreachable(statusTimedOut, nil)
-	case phaseLeaving:
+	case stateDREQSent:
 		i.disconnected(statusTimedOut)
 	default:
 		// The carrier is still needed.
@@ -100,7 +100,7 @@ func (i *id) requestWithdrawn() {
 func (i *id) Accept(param *cm.ConnParam) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.phase != phaseRequested {
+	if i.state != stateREQReceived {
 		i.failQP()
 		return verbs.ErrPeerGone
 	}
@@ -113,12 +113,12 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	if err := i.connectQP(); err != nil {
 		return i.acceptFailed(err)
 	}
-	if err := i.conn.send(&repMsg{qpParams: i.describe(param), private: bytes.Clone(param.PrivateData)}); err != nil {
+	if err := i.conn.send(&repMsg{qpParams: i.localParams(param), private: bytes.Clone(param.PrivateData)}); err != nil {
 		return i.acceptFailed(err)
 	}
-	i.enter(phaseReplySent)
-	i.phaseLimit = ch.clock().Add(patience)
-	i.expect(confirmTimeout)
+	i.enter(stateREPSent)
+	i.timerLimit = ch.clock().Add(maxServiceTime)
+	i.startTimer(rtuTimeout)
 	return nil
 }
 
@@ -130,7 +130,7 @@ func (i *id) acceptFailed(err error) error {
 	if gone := i.conn.send(&rejMsg{reason: cm.RejectNoResources}); gone != nil {
 		err = gone
 	}
-	i.enter(phaseOver)
+	i.enter(stateEnded)
 	i.failQP()
 	return err
 }
@@ -139,11 +139,11 @@ func (i *id) acceptFailed(err error) error {
 func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if i.phase != phaseRequested && i.phase != phaseReplied {
+	if i.state != stateREQReceived && i.state != stateREPReceived {
 		return verbs.ErrPeerGone
 	}
 	err := i.conn.send(i.refusal(reason, bytes.Clone(private), reason == cm.RejectConsumer))
-	i.enter(phaseOver)
+	i.enter(stateEnded)
 	i.failQP()
 	return err
 }
@@ -162,11 +162,11 @@ func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool)
 	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
 }
 
-// onPeerReady: the active side got the reply. After Notify that is no news.
-func (i *id) onPeerReady() bool {
+// onRTU: the active side got the reply. After Notify that is no news.
+func (i *id) onRTU() bool {
 	switch {
-	case i.phase == phaseReplySent:
-		i.confirmed()
+	case i.state == stateREPSent:
+		i.replyConfirmed()
 	case i.notified:
 		i.notified = false
 	default:
@@ -179,18 +179,18 @@ func (i *id) onPeerReady() bool {
 func (i *id) Notify(verbs.AsyncEventType) error {
 	ch := i.lock()
 	defer ch.unlock()
-	switch i.phase {
-	case phaseReplySent:
+	switch i.state {
+	case stateREPSent:
 		i.notified = true
-		i.confirmed()
+		i.replyConfirmed()
 		return nil
-	case phaseEstablished:
+	case stateEstablished:
 		return verbs.ErrState
 	}
 	return verbs.ErrPeerGone
 }
 
-func (i *id) confirmed() {
-	i.enter(phaseEstablished)
+func (i *id) replyConfirmed() {
+	i.enter(stateEstablished)
 	i.raise(cm.TransportEvent{Type: cm.Established})
 }

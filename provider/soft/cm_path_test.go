@@ -14,7 +14,7 @@ import (
 )
 
 // from connects from an address.
-func (s *party) from(src string, l *cm.ID) *cm.ID {
+func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
 	s.t.Helper()
 	id := s.id(l.PortSpace())
 	require.NoError(s.t, id.ResolveAddr(netip.AddrPortFrom(netip.MustParseAddr(src), 0), l.LocalAddr(), time.Second))
@@ -49,7 +49,7 @@ func TestPaths(t *testing.T) {
 			client := openParty(t, &Config{Vectors: 1, Path: test.client, WirePort: port})
 			server := openParty(t, &Config{Vectors: 1, Path: test.server, WirePort: port})
 			l := server.listen(cm.TCP, "127.9.1.1:0", 0)
-			active := client.from("127.9.1.2", l)
+			active := client.connectFrom("127.9.1.2", l)
 			passive, _ := server.request(l)
 			server.createQP(passive)
 			require.NoError(t, passive.Accept(nil))
@@ -60,7 +60,7 @@ func TestPaths(t *testing.T) {
 			exchange(t, client, active.QP(), server, passive.QP())
 			exchange(t, server, passive.QP(), client, active.QP())
 
-			part(client, active, server, passive)
+			disconnectBoth(client, active, server, passive)
 			client.quiet()
 		})
 	}
@@ -74,7 +74,7 @@ func TestPathWireOnThisHost(t *testing.T) {
 		client := openParty(t, &Config{Vectors: 1, Path: path, WirePort: port})
 		server := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
 		l := server.listen(cm.TCP, "127.9.1.1:0", 0)
-		id := client.from("127.9.1.2", l)
+		id := client.connectFrom("127.9.1.2", l)
 		ev := client.want(cm.Rejected, id)
 		require.EqualValues(t, cm.RejectInvalidServiceID, ev.Status)
 		require.ErrorIs(t, ev.Err, cm.ErrRefused)

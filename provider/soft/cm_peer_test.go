@@ -24,40 +24,40 @@ const (
 )
 
 var peers = map[string]func(t *testing.T, address string){
-	"low-port":           peerLowPort,
-	"client-connecting":  func(t *testing.T, address string) { peerClient(t, address, false) },
-	"client-established": func(t *testing.T, address string) { peerClient(t, address, true) },
-	"server-tcp-deaf":    func(t *testing.T, _ string) { peerServer(t, cm.TCP, func(*party, *cm.ID) {}) },
-	"server-tcp-silent":  func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerFetch) },
-	"server-udp-silent":  func(t *testing.T, _ string) { peerServer(t, cm.UDP, peerFetch) },
-	"server-established": func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
-	"vandal":             peerVandal,
-	"nobody-six":         peerNobodySix,
-	"few-descriptors":    peerFewDescriptors,
-	"few-to-dial":        peerFewToDial,
-	"no-descriptors":     peerNoDescriptors,
-	"over-limit":         peerOverLimit,
-	"unchecked-source":   peerUncheckedSource,
-	"unknown-host":       peerUnknownHost,
-	"serves":             peerServes,
-	"listen-on-all":      peerListenOnAll,
-	"added-address":      peerAddedAddress,
-	"added-address-udp":  peerAddedLookup,
-	"refused":            peerRefused,
-	"datagram-sink":      peerDatagramSink,
-	"datagram-source":    peerDatagramSource,
-	"datagram-crowd":     peerDatagramCrowd,
-	"datagram-full":      peerDatagramNoDescriptors,
-	"datagram-dest-full": peerDatagramDestNoDescriptors,
-	"squat-accepting":    squatAccepting,
-	"far-only":           peerFarOnly,
-	"far-client":         peerFarClient,
-	"far-lookup":         peerFarLookup,
-	"squat-full":         squatFull,
-	"squat-bound":        squatBound,
-	"server-credentials": peerAcceptAllowed,
-	"unmapped-server":    peerUnmappedServer,
-	"nonlocal-bind":      peerNonlocalBind,
+	"low-port":             peerLowPort,
+	"client-connecting":    func(t *testing.T, address string) { peerClient(t, address, false) },
+	"client-established":   func(t *testing.T, address string) { peerClient(t, address, true) },
+	"server-tcp-no-fetch":  func(t *testing.T, _ string) { peerServer(t, cm.TCP, func(*party, *cm.ID) {}) },
+	"server-tcp-no-answer": func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerFetch) },
+	"server-udp-no-answer": func(t *testing.T, _ string) { peerServer(t, cm.UDP, peerFetch) },
+	"server-established":   func(t *testing.T, _ string) { peerServer(t, cm.TCP, peerAccept) },
+	"vandal":               peerVandal,
+	"closed-port-ipv6":     peerClosedPortIPv6,
+	"few-descriptors":      peerFewDescriptors,
+	"few-to-dial":          peerFewToDial,
+	"no-descriptors":       peerNoDescriptors,
+	"over-limit":           peerOverLimit,
+	"unchecked-source":     peerUncheckedSource,
+	"unknown-host":         peerUnknownHost,
+	"serves":               peerServes,
+	"listen-on-all":        peerListenOnAll,
+	"added-address":        peerAddedAddress,
+	"added-address-udp":    peerAddedLookup,
+	"refused":              peerRefused,
+	"datagram-sink":        peerDatagramSink,
+	"datagram-source":      peerDatagramSource,
+	"datagram-crowd":       peerDatagramCrowd,
+	"datagram-full":        peerDatagramNoDescriptors,
+	"datagram-dest-full":   peerDatagramDestNoDescriptors,
+	"squat-accepting":      squatAccepting,
+	"far-only":             peerFarOnly,
+	"far-client":           peerFarClient,
+	"far-lookup":           peerFarLookup,
+	"squat-full":           squatFull,
+	"squat-bound":          squatBound,
+	"server-credentials":   peerAcceptAllowed,
+	"unmapped-server":      peerUnmappedServer,
+	"nonlocal-bind":        peerNonlocalBind,
 }
 
 // TestPeer is the other process of tests that need one. By itself it does nothing.
@@ -166,7 +166,7 @@ func peerAccept(s *party, l *cm.ID) {
 }
 
 func TestServerKilledBeforeAccept(t *testing.T) {
-	for role, ps := range map[string]cm.PortSpace{"server-tcp-silent": cm.TCP, "server-udp-silent": cm.UDP} {
+	for role, ps := range map[string]cm.PortSpace{"server-tcp-no-answer": cm.TCP, "server-udp-no-answer": cm.UDP} {
 		line, kill := startPeer(t, role, "")
 		s := newHostParty(t)
 		id := s.connecting(ps, netip.MustParseAddrPort(line()), nil)
@@ -179,7 +179,7 @@ func TestServerKilledBeforeAccept(t *testing.T) {
 
 // The request is still in the kernel's queue.
 func TestServerKilledBeforeFetch(t *testing.T) {
-	line, kill := startPeer(t, "server-tcp-deaf", "")
+	line, kill := startPeer(t, "server-tcp-no-fetch", "")
 	s := newHostParty(t)
 	dst := netip.MustParseAddrPort(line())
 	require.Equal(t, "ready", line())

@@ -6,12 +6,12 @@ import "github.com/rdmaloop/rdmaloop/cm"
 
 // An eventQueue holds events that were not fetched yet, first in first out.
 type eventQueue struct {
-	events []cm.TransportEvent
-	head   int
-	live   int // number of events to be fetched, without those of destroyed IDs
+	events  []cm.TransportEvent
+	head    int
+	pending int // number of events to be fetched, without those of destroyed IDs
 }
 
-func (q *eventQueue) empty() bool { return q.live == 0 }
+func (q *eventQueue) empty() bool { return q.pending == 0 }
 
 func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.events = append(q.events, ev)
@@ -20,7 +20,7 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 
 // count adds n to the counters of an event that is added (1) or removed (-1).
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
-	q.live += n
+	q.pending += n
 	ev.ID.(*id).queued += n
 	if l, ok := ev.Listener.(*id); ok {
 		l.queued += n
@@ -35,7 +35,7 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 		q.head++
 		if !ev.ID.(*id).dropped {
 			q.count(ev, -1)
-			q.tidy()
+			q.resetIfEmpty()
 			return true
 		}
 	}
@@ -43,7 +43,7 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 }
 
 // tidy frees the remaining events when no event is to be fetched any more.
-func (q *eventQueue) tidy() {
+func (q *eventQueue) resetIfEmpty() {
 	if q.empty() {
 		clear(q.events[q.head:])
 		q.events, q.head = q.events[:0], 0
@@ -75,7 +75,7 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 // pop skips them later. Searching the queue for each of many IDs that end together
 // would take time quadratic in their number.
 func (q *eventQueue) drop(of *id) {
-	q.live -= of.queued
+	q.pending -= of.queued
 	of.queued, of.dropped = 0, true
-	q.tidy()
+	q.resetIfEmpty()
 }

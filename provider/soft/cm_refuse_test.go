@@ -59,7 +59,7 @@ func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
 	}
 }
 
-func TestNobodyListens(t *testing.T) {
+func TestNoListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
 		bound := s.id(ps) // bound, but not listening
@@ -217,7 +217,7 @@ func timeOut(t *testing.T, ps cm.PortSpace, limit time.Duration) (client, server
 }
 
 func TestConnectTimesOut(t *testing.T) {
-	_, server, active, passive := timeOut(t, cm.TCP, patience)
+	_, server, active, passive := timeOut(t, cm.TCP, maxServiceTime)
 	require.Equal(t, verbs.StateError, active.QP().State())
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	require.Equal(t, verbs.StateError, passive.QP().State())
@@ -227,7 +227,7 @@ func TestConnectTimesOut(t *testing.T) {
 // A lookup that timed out does not change the queue pairs of either side. A late
 // answer is ignored; the protocol has no message that would cancel a lookup.
 func TestLookupTimesOut(t *testing.T) {
-	client, server, active, passive := timeOut(t, cm.UDP, answerTimeout)
+	client, server, active, passive := timeOut(t, cm.UDP, sidrTimeout)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 	require.NoError(t, passive.Accept(nil))
 	require.Equal(t, verbs.StateRTS, passive.QP().State())
@@ -254,7 +254,7 @@ func TestAcceptTimesOut(t *testing.T) {
 	passive, _ := server.request(l)
 	server.createQP(passive)
 	require.NoError(t, passive.Accept(nil))
-	clock.advance(confirmTimeout)
+	clock.advance(rtuTimeout)
 	ev := server.want(cm.Unreachable, passive)
 	require.Equal(t, statusTimedOut, ev.Status)
 	require.Equal(t, verbs.StateError, passive.QP().State())

@@ -17,9 +17,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// inOwnNetwork runs a peer process as root in a new network namespace, where no
+// inNetworkNamespace runs a peer process as root in a new network namespace, where no
 // interface is up. It skips the test if the system does not allow that.
-func inOwnNetwork(t *testing.T, role string) {
+func inNetworkNamespace(t *testing.T, role string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$", "-test.v")
 	cmd.Env = append(os.Environ(), peerRole+"="+role)
@@ -36,13 +36,13 @@ func inOwnNetwork(t *testing.T, role string) {
 	require.NoError(t, err, "%s", out)
 }
 
-func TestServes(t *testing.T)             { inOwnNetwork(t, "serves") }
-func TestListenOnAll(t *testing.T)        { inOwnNetwork(t, "listen-on-all") }
-func TestServesAddedAddress(t *testing.T) { inOwnNetwork(t, "added-address") }
-func TestServesAddedLookup(t *testing.T)  { inOwnNetwork(t, "added-address-udp") }
+func TestServes(t *testing.T)             { inNetworkNamespace(t, "serves") }
+func TestListenOnAll(t *testing.T)        { inNetworkNamespace(t, "listen-on-all") }
+func TestServesAddedAddress(t *testing.T) { inNetworkNamespace(t, "added-address") }
+func TestServesAddedLookup(t *testing.T)  { inNetworkNamespace(t, "added-address-udp") }
 
 // host brings the loopback interface up, and adds the addresses to it.
-func host(t *testing.T, addrs ...string) {
+func addHostAddrs(t *testing.T, addrs ...string) {
 	t.Helper()
 	linkUp(t, "lo")
 	for _, a := range addrs {
@@ -61,7 +61,7 @@ func serves(l *cm.ID) map[string]error {
 }
 
 // on returns a listener on a wildcard at port 7471.
-func (s *party) on(ps cm.PortSpace, wildcard string) *cm.ID {
+func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 	s.t.Helper()
 	return s.listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
 }
@@ -69,12 +69,12 @@ func (s *party) on(ps cm.PortSpace, wildcard string) *cm.ID {
 // Serves lists each path and each address of a listener, and the addresses that it
 // can not serve.
 func peerServes(t *testing.T, _ string) {
-	host(t, "10.77.0.1", "10.77.0.2", "fd00::1")
+	addHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
 	other.listen(cm.TCP, "10.77.0.2:1", 0)
 
 	auto := openParty(t, &Config{Vectors: 1})
-	got := serves(auto.on(cm.TCP, "::"))
+	got := serves(auto.listenWildcard(cm.TCP, "::"))
 	require.NoError(t, got["local ::"])
 	require.NoError(t, got["wire 10.77.0.1"])
 	require.NoError(t, got["wire fd00::1"])
@@ -102,7 +102,7 @@ func peerServes(t *testing.T, _ string) {
 // With Config.ListenOnAll, Listen returns an error if any address can not be served,
 // and then serves none.
 func peerListenOnAll(t *testing.T, _ string) {
-	host(t, "10.77.0.1", "10.77.0.2")
+	addHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
 	taken := other.listen(cm.TCP, "10.77.0.2:1", 0)
 	for _, path := range []Path{PathAuto, PathWire} {
@@ -132,7 +132,7 @@ func peerAddedAddress(t *testing.T, _ string) {
 	addAddr(t, "near", "10.77.0.1/24")
 	addAddr(t, "near", "fd00:77::1/64")
 	server := openParty(t, &Config{Vectors: 1})
-	l := server.on(cm.TCP, "::")
+	l := server.listenWildcard(cm.TCP, "::")
 	for _, added := range []string{"10.77.0.2/24", "fd00:77::2/64"} {
 		addr, before := netip.MustParsePrefix(added).Addr(), serves(l)
 		require.NotContains(t, before, "wire "+addr.String())
@@ -168,7 +168,7 @@ func peerAddedLookup(t *testing.T, _ string) {
 	n := newFarNetwork(t)
 	addAddr(t, "near", "10.77.0.1/24")
 	server := openParty(t, &Config{Vectors: 1})
-	l := server.on(cm.UDP, "0.0.0.0")
+	l := server.listenWildcard(cm.UDP, "0.0.0.0")
 	other, err := cm.OpenChannel(server)
 	require.NoError(t, err)
 	require.NoError(t, l.Migrate(other))

@@ -26,7 +26,7 @@ const (
 // agree takes over what the other side tells of its queue pair. What it has
 // outstanding is what this one serves and the other way round, no more than the
 // device can; its RNR retry count is for this one's sends.
-func (t *negotiation) agree(peer *qpParams, limits *verbs.DeviceAttr) {
+func (t *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 	t.peerQPN, t.peerPSN = peer.qpn, peer.psn
 	t.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
 	t.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
@@ -47,7 +47,7 @@ func (s *qpParams) param() cm.ConnParam {
 }
 
 // describe is what this side tells of its queue pair.
-func (i *id) describe(param *cm.ConnParam) qpParams {
+func (i *id) localParams(param *cm.ConnParam) qpParams {
 	return qpParams{
 		qpn:                i.qpn,
 		psn:                i.negotiated.psn,

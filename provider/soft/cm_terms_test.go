@@ -13,12 +13,12 @@ import (
 
 // C4..C8: nil asks for as much as the device can do; what the other side says is
 // lowered to it.
-func TestTermsAreLimited(t *testing.T) {
+func TestNegotiationLimits(t *testing.T) {
 	limits := &verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}
 	var mine negotiation
-	mine.agree(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, limits)
+	mine.setPeer(&qpParams{qpn: 5, psn: 6, responderResources: 200, initiatorDepth: 200, rnrRetry: 3}, limits)
 	require.Equal(t, negotiation{peerQPN: 5, peerPSN: 6, resources: 16, depth: 8, rnrRetry: 3}, mine)
-	mine.agree(&qpParams{responderResources: 2, initiatorDepth: 1}, limits)
+	mine.setPeer(&qpParams{responderResources: 2, initiatorDepth: 1}, limits)
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 

@@ -33,9 +33,9 @@ func TestAckTimeoutCode(t *testing.T) {
 
 // The passive side uses the ACK timeout of the request, unless that is 0 or the
 // kernel's default, which is too short for an outage of 5 s.
-func TestToldAckTimeout(t *testing.T) {
+func TestAckTimeoutReceived(t *testing.T) {
 	for told, want := range map[uint8]uint8{0: 18, 14: 14, 17: 18, 19: 19, 31: 31} {
-		w := newMADWorld(t)
+		w := newMADSim(t)
 		l := w.listen(cm.TCP, 0)
 		active := w.resolved(l)
 		require.NoError(t, active.SetAckTimeout(told))
@@ -58,8 +58,8 @@ func ackTimeoutOf(t *testing.T, id *cm.ID) uint8 {
 
 // The active side computes its ACK timeout with the ACK delay in the reply.
 func TestAckTimeoutFollowsDelay(t *testing.T) {
-	w := newMADWorld(t)
-	w.fate = func(m *wire.MAD, _ netip.Addr) int {
+	w := newMADSim(t)
+	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == wire.AttrREP {
 			var r wire.REP
 			r.Decode(m)
@@ -80,9 +80,9 @@ const outage = 5 * time.Second
 // opens soon after the outage.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
-		w := newMADWorld(t)
+		w := newMADSim(t)
 		var start time.Time
-		w.fate = func(m *wire.MAD, _ netip.Addr) int {
+		w.copies = func(m *wire.MAD, _ netip.Addr) int {
 			if start.IsZero() && m.Attribute() == first {
 				start = w.clock.now
 			}
@@ -96,9 +96,9 @@ func TestWireCMOutage(t *testing.T) {
 		passive, _ := w.request(l)
 		w.accept(passive, nil)
 		w.want(w.client, cm.Established, active)
-		require.LessOrEqual(t, w.clock.now.Sub(start), outage+askRepeat)
+		require.LessOrEqual(t, w.clock.now.Sub(start), outage+requestInterval)
 		w.want(w.server, cm.Established, passive)
-		require.LessOrEqual(t, w.clock.now.Sub(start), outage+lastRepeat)
+		require.LessOrEqual(t, w.clock.now.Sub(start), outage+maxInterval)
 	}
 }
 

@@ -21,7 +21,7 @@ type admission struct {
 // admit makes the claim of a client. If there is no room for the client, it returns
 // the counter that counts the refusal.
 func (d *device) admit(uid uint32) (c admission, refused counterID, ok bool) {
-	if !d.conns.take(uid) {
+	if !d.conns.acquire(uid) {
 		return admission{}, userLimitErr, false
 	}
 	if d.spare.fill() {
@@ -29,7 +29,7 @@ func (d *device) admit(uid uint32) (c admission, refused counterID, ok bool) {
 			return admission{dev: d, uid: uid, spareFD: room}, 0, true
 		}
 	}
-	d.conns.give(uid)
+	d.conns.release(uid)
 	return admission{}, noDescriptorsErr, false
 }
 
@@ -45,14 +45,14 @@ func (c *admission) useSpareFD() {
 func (c *admission) release() {
 	if c.dev != nil {
 		c.useSpareFD()
-		c.dev.conns.give(c.uid)
+		c.dev.conns.release(c.uid)
 		c.dev = nil
 	}
 }
 
-// refuseForRoom refuses a client for lack of room, counts the cause, and reads
+// refuseNoResources refuses a client for lack of room, counts the cause, and reads
 // nothing from the client.
-func (l *unixListener) refuseForRoom(fd int, cause counterID) {
+func (l *unixListener) refuseNoResources(fd int, cause counterID) {
 	dev := l.ch.dev
 	dev.local.inc(cause)
 	m := message(&rejMsg{reason: cm.RejectNoResources})

@@ -124,10 +124,10 @@ func parse(b []byte) (message, error) {
 	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0
 	switch kind := messageKind(b[1]); kind {
 	case kindREQ:
-		m := &reqMsg{endpoints: parseEndpoints(b), qpParams: parseSide(b), retry: b[22], private: private}
+		m := &reqMsg{endpoints: parseEndpoints(b), qpParams: parseQPParams(b), retry: b[22], private: private}
 		return m, m.check()
 	case kindREP:
-		m := &repMsg{qpParams: parseSide(b), private: private}
+		m := &repMsg{qpParams: parseQPParams(b), private: private}
 		return m, cmp.Or(m.qpParams.check(), checkPrivate(private, cm.TCP, cm.MessageAccept))
 	case kindRTU:
 		return &rtuMsg{}, nil
@@ -160,7 +160,7 @@ func parseEndpoints(b []byte) endpoints {
 	return endpoints{src: at(b[28:44], b[24:]), dst: at(b[44:60], b[26:])}
 }
 
-func parseSide(b []byte) qpParams {
+func parseQPParams(b []byte) qpParams {
 	return qpParams{
 		qpn: binary.LittleEndian.Uint32(b[8:]), psn: binary.LittleEndian.Uint32(b[12:]),
 		srq: b[2]&flagSRQ != 0, flowControl: b[2]&flagFlowControl != 0,

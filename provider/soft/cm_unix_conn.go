@@ -30,7 +30,7 @@ type unixConn struct {
 	qpn     uint32
 
 	// the search for the listener, on the connecting side; nil once it has ended
-	search *localDial
+	dial *localDial
 
 	// The descriptors that go, or came, with the reply.
 	passed []int
@@ -40,8 +40,8 @@ type unixConn struct {
 
 // Descriptors in the order in which they are passed.
 const (
-	passedSegment = iota
-	passedBell    // of the connecting side
+	passedSegment  = iota
+	passedDoorbell // of the connecting side
 	passedCount
 )
 
@@ -62,7 +62,7 @@ func (c *unixConn) readable() {
 // and only to the side that asked; they are kept for attach.
 func (c *unixConn) receive() (message, error) {
 	room := 0
-	if c.id != nil && c.id.phase == phaseRequestSent && c.id.ps == cm.TCP {
+	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
 		room = passedCount
 	}
 	n, fds, err := recvPacket(c.fd, c.ch.packet[:], room)
@@ -93,7 +93,7 @@ func checkPassed(m message, fds []int) error {
 	if len(fds) != want {
 		return fmt.Errorf("%w: message with %d descriptors", verbs.ErrProtocol, len(fds))
 	}
-	if want > 0 && !isDoorbell(fds[passedBell]) {
+	if want > 0 && !isDoorbell(fds[passedDoorbell]) {
 		return fmt.Errorf("%w: not a doorbell", verbs.ErrProtocol)
 	}
 	return nil
@@ -126,11 +126,11 @@ func (c *unixConn) openEnd() (*shmEnd, error) {
 	c.passed = nil
 	seg, err := openSegment(fds[passedSegment], c.ch.dev.maps)
 	if err != nil {
-		closeAll(fds[passedBell:])
+		closeAll(fds[passedDoorbell:])
 		return nil, noResources(err)
 	}
 	seg.closeFD()
-	return &shmEnd{seg: seg, side: 0, doorbell: fds[passedBell]}, nil
+	return &shmEnd{seg: seg, side: 0, doorbell: fds[passedDoorbell]}, nil
 }
 
 // makeEnd makes the shared memory and both doorbells, and keeps the peer's
@@ -138,7 +138,7 @@ func (c *unixConn) openEnd() (*shmEnd, error) {
 // for them.
 func (c *unixConn) makeEnd() (end *shmEnd, err error) {
 	c.admission.useSpareFD()
-	err = c.ch.dev.spare.with(func() error {
+	err = c.ch.dev.spare.retry(func() error {
 		end, err = c.newEnd()
 		return err
 	})
@@ -158,7 +158,7 @@ func (c *unixConn) newEnd() (*shmEnd, error) {
 		seg.close()
 		return nil, err
 	}
-	c.passed = []int{passedSegment: seg.takeFD(), passedBell: peers}
+	c.passed = []int{passedSegment: seg.takeFD(), passedDoorbell: peers}
 	return &shmEnd{seg: seg, side: 1, doorbell: mine}, nil
 }
 
@@ -167,11 +167,11 @@ func (c *unixConn) send(m message) error {
 	if m.kind() != kindREP {
 		return sendPacket(c.fd, encode(m), nil)
 	}
-	defer c.dropPassed()
+	defer c.closePassed()
 	return sendPacket(c.fd, encode(m), c.passed)
 }
 
-func (c *unixConn) dropPassed() {
+func (c *unixConn) closePassed() {
 	closeAll(c.passed)
 	c.passed = nil
 }
@@ -188,8 +188,8 @@ func (c *unixConn) takeSocket() (fd int) {
 }
 
 func (c *unixConn) stopDelivery() {
-	if c.search != nil {
-		c.ch.timers.stop(&c.search.again)
+	if c.dial != nil {
+		c.ch.timers.stop(&c.dial.retryTimer)
 	}
 	c.ch.unwatch(c.fd)
 }
@@ -201,8 +201,8 @@ func (c *unixConn) move(to *channel) error {
 		}
 		c.ch.unwatch(c.fd)
 	}
-	if c.search != nil {
-		c.ch.timers.move(&c.search.again, &to.timers)
+	if c.dial != nil {
+		c.ch.timers.move(&c.dial.retryTimer, &to.timers)
 	}
 	c.ch = to
 	return nil
@@ -210,7 +210,7 @@ func (c *unixConn) move(to *channel) error {
 
 func (c *unixConn) close() {
 	c.stopDelivery()
-	c.dropPassed()
+	c.closePassed()
 	if c.offered != nil {
 		c.ch.dev.withdrawEnd(c.qpn, c.offered)
 	}

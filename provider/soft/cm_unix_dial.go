@@ -20,38 +20,38 @@ import (
 // listener can see that its peer holds the port. Until the dial the reservation owns
 // the socket, then the carrier. When the dial fails, the reservation owns it again.
 type localDial struct {
-	c       *unixConn
-	request message
-	again   deadline // timer of the next round, when a listener's backlog is full
-	tries   int      // number of rounds over all names
+	c          *unixConn
+	request    message
+	retryTimer deadline // timer of the next round, when a listener's backlog is full
+	rounds     int      // number of rounds over all names
 
 	// skipped marks the names that are not tried again, by index in targets: a process of
 	// a user who is not allowed listens on them.
-	skipped [maxTargets]bool
-	foreign *cm.UserError // error for the first skipped process; nil if there is none
+	skipped     [maxTargets]bool
+	skippedUser *cm.UserError // error for the first skipped process; nil if there is none
 }
 
 const (
-	// redialAfter is the interval at which a listener with a full backlog is tried again.
+	// redialInterval is the interval at which a listener with a full backlog is tried again.
 	// The system does not tell when the backlog has room. See connect(2), EAGAIN. The
 	// number is arbitrary.
-	redialAfter = 5 * time.Millisecond
-	// askAfter is how many rounds find a backlog full before the dial asks the system for
-	// the user of the listener, and skips listeners of users who are not allowed. That is
-	// half a second, which is arbitrary. Asking costs time in proportion to the number of
-	// Unix sockets on the host.
-	askAfter = 100
+	redialInterval = 5 * time.Millisecond
+	// userLookupRounds is the number of rounds with a full backlog after which the dial
+	// asks the system for the user of each listener, and skips the listeners of users
+	// who are not allowed. That is after half a second, which is arbitrary. The question
+	// takes time in proportion to the number of Unix sockets on the host.
+	userLookupRounds = 100
 )
 
 // dialUnix sends a request to the listener at the ID's remote address.
 func dialUnix(i *id, m message) error {
 	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.port.take()}
 	d := &localDial{c: c, request: m}
-	d.again.fire = func(time.Time) { d.retry() }
-	c.search, i.conn = d, c
+	d.retryTimer.fire = func(time.Time) { d.retry() }
+	c.dial, i.conn = d, c
 	err := d.run()
 	if err != nil {
-		d.handBack()
+		d.returnSocket()
 		i.conn = nil
 	}
 	return err
@@ -60,13 +60,13 @@ func dialUnix(i *id, m message) error {
 // retry continues the dial when again fires.
 func (d *localDial) retry() {
 	if err := d.run(); err != nil {
-		d.handBack()
+		d.returnSocket()
 		d.c.id.dialFailed(err)
 	}
 }
 
-// handBack transfers the socket back to the reservation, if the carrier has it.
-func (d *localDial) handBack() {
+// returnSocket transfers the socket back to the reservation, if the carrier has it.
+func (d *localDial) returnSocket() {
 	if d.c.fd >= 0 {
 		d.c.id.port.fd = d.c.takeSocket()
 	}
@@ -88,19 +88,19 @@ func (d *localDial) run() error {
 			d.skip(n, foreign)
 		case errors.Is(err, unix.EAGAIN):
 			busy = true
-		case !nobodyThere(err):
+		case !isNoListener(err):
 			return err
 		}
 	}
-	if d.tries++; d.tries == askAfter {
-		d.askWhoseQueues()
+	if d.rounds++; d.rounds == userLookupRounds {
+		d.skipForeignListeners()
 	}
 	if busy {
-		d.c.ch.timers.start(&d.again, d.c.ch.clock().Add(redialAfter))
+		d.c.ch.timers.start(&d.retryTimer, d.c.ch.clock().Add(redialInterval))
 		return nil
 	}
-	d.handBack()
-	d.c.id.nobodyListens(d.cause())
+	d.returnSocket()
+	d.c.id.noListener(d.cause())
 	return nil
 }
 
@@ -125,10 +125,10 @@ func (d *localDial) try(name string) error {
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
 }
 
-// portUnreachable reports whether an error of connect(2) says that no listener is
+// onPortUnreachable reports whether an error of connect(2) says that no listener is
 // available under the name: nobody has the name, its holder does not listen, or a
 // security module separates the two processes.
-func nobodyThere(err error) bool {
+func isNoListener(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
@@ -162,14 +162,15 @@ func (d *localDial) replaceSocket() error {
 func (d *localDial) skip(n int, holder *cm.UserError) {
 	d.c.ch.dev.local.inc(skippedUserErr)
 	d.skipped[n] = true
-	if d.foreign == nil {
-		d.foreign = holder
+	if d.skippedUser == nil {
+		d.skippedUser = holder
 	}
 }
 
-// askWhoseQueues skips the names whose listener belongs to a user who is not allowed.
-// A dial does not learn the user from a listener that never accepts.
-func (d *localDial) askWhoseQueues() {
+// skipForeignListeners skips each name whose listener belongs to a user who is not
+// allowed. A dial does not learn the user from a listener that never accepts, so it asks
+// the system.
+func (d *localDial) skipForeignListeners() {
 	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := socketUser(s.name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.c.ch.dev.users.allows(uid) {
@@ -185,7 +186,7 @@ func (d *localDial) sendRequest() error {
 		c.connected = false
 		return errors.Join(err, d.replaceSocket())
 	}
-	c.search = nil
+	c.dial = nil
 	// If the listener has closed meanwhile, the connection ends and reports it.
 	_ = sendPacket(c.fd, encode(d.request), nil)
 	return nil
@@ -198,17 +199,17 @@ var errLocalOnly = errors.New("no process listens on the local path, and PathAut
 // may be nil.
 func (d *localDial) cause() error {
 	switch {
-	case d.foreign != nil:
-		return d.foreign
+	case d.skippedUser != nil:
+		return d.skippedUser
 	case d.c.ch.dev.cfg.Path == PathAuto:
 		return errLocalOnly
 	}
 	return nil
 }
 
-// nobodyListens fails a request for which no listener was found. cause is what was
+// noListener fails a request for which no listener was found. cause is what was
 // found instead, such as a process of a user who is not allowed; it may be nil.
-func (i *id) nobodyListens(cause error) {
+func (i *id) noListener(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {
 		ev.Type, ev.Status = cm.Unreachable, int(cm.SIDRUnsupported)
@@ -224,7 +225,7 @@ func (i *id) dialFailed(err error) {
 
 // requestFailed fails a request with an event.
 func (i *id) requestFailed(ev cm.TransportEvent) {
-	i.enter(phaseOver)
+	i.enter(stateEnded)
 	i.failQP()
 	i.raise(ev)
 }

@@ -154,9 +154,9 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 
 	require.NoError(t, l.Close())
 	client.connecting(cm.TCP, dst, nil)
-	for range askAfter {
+	for range userLookupRounds {
 		client.quiet()
-		clock.advance(redialAfter)
+		clock.advance(redialInterval)
 	}
 	ev := client.next()
 	var user *cm.UserError
@@ -280,7 +280,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		client.quiet()
 		listener.close()
 		require.NoError(t, unix.Close(first))
-		clock.advance(redialAfter)
+		clock.advance(redialInterval)
 		wantRaw(t, client, cm.Rejected)
 		require.Equal(t, before, owned(i))
 		_, err = bindSocket(i.port.addr.name())

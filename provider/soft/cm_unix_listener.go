@@ -16,12 +16,12 @@ import (
 // sent their request yet. Those are strangers: their number and their time are
 // limited, and what they do wrong costs them their socket.
 type unixListener struct {
-	ch        *channel
-	id        *id
-	fd        int
-	accepting bool
-	clients   []*client // the oldest first
-	pause     deadline  // after which the gate opens again when descriptors ran out
+	ch         *channel
+	id         *id
+	fd         int
+	accepting  bool
+	clients    []*client // the oldest first
+	pauseTimer deadline  // after which the gate opens again when descriptors ran out
 }
 
 // A client is a connected socket of which no request has come.
@@ -37,18 +37,18 @@ const (
 	systemBacklog = 4096
 	// maxClients is how many clients may be silent at a time.
 	maxClients = 64
-	// clientLimit is how long. A client sends its request right after it
+	// clientTimeout is how long. A client sends its request right after it
 	// connected.
-	clientLimit = 5 * time.Second
-	// restTime is how long a gate rests when descriptors have run out.
-	restTime = 100 * time.Millisecond
+	clientTimeout = 5 * time.Second
+	// pauseTime is how long a gate rests when descriptors have run out.
+	pauseTime = 100 * time.Millisecond
 	// acceptBatch bounds how many clients are let in at a time.
 	acceptBatch = 64
 )
 
 func openUnixListener(i *id, fd int) (*unixListener, error) {
 	g := &unixListener{ch: i.ch.Load(), id: i, fd: fd, accepting: true}
-	g.pause.fire = func(time.Time) { g.watchSocket() }
+	g.pauseTimer.fire = func(time.Time) { g.watchSocket() }
 	if err := g.ch.watch(fd, g); err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 		g.ch.unwatch(fd)
 		return nil, err
 	}
-	g.ch.dev.spare.keep()
+	g.ch.dev.spare.addListener()
 	return g, nil
 }
 
@@ -85,10 +85,10 @@ func (l *unixListener) pauseAccepting(err error) {
 		return
 	}
 	l.ch.unwatch(l.fd)
-	l.acceptRest()
+	l.startPause()
 }
 
-func (l *unixListener) acceptRest() { l.ch.timers.start(&l.pause, l.ch.clock().Add(restTime)) }
+func (l *unixListener) startPause() { l.ch.timers.start(&l.pauseTimer, l.ch.clock().Add(pauseTime)) }
 
 // acceptClient makes a client of an accepted socket. If there are too many clients, it
 // closes one of them.
@@ -100,14 +100,14 @@ func (l *unixListener) acceptClient(fd int) {
 	}
 	claim, cause, ok := l.ch.dev.admit(peer.UID)
 	if !ok {
-		l.refuseForRoom(fd, cause)
+		l.refuseNoResources(fd, cause)
 		return
 	}
 	c := &client{unixConn: &unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: claim}, listener: l}
 	c.requestTimer.fire = func(time.Time) { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
-		l.refuseForRoom(fd, noDescriptorsErr) // epoll has no room for another descriptor
+		l.refuseNoResources(fd, noDescriptorsErr) // epoll has no room for another descriptor
 		return
 	}
 	if len(l.clients) >= maxClients {
@@ -115,7 +115,7 @@ func (l *unixListener) acceptClient(fd int) {
 		l.oldestOfBusiest(peer.UID).refuse()
 	}
 	l.clients = append(l.clients, c)
-	l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientLimit))
+	l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientTimeout))
 	c.readable() // the request is mostly there
 }
 
@@ -201,19 +201,19 @@ func (l *unixListener) watch() {
 			c.refuse()
 			continue
 		}
-		l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientLimit))
+		l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientTimeout))
 	}
 }
 
 // watchSocket tries again after a rest where the system can not do it now.
 func (l *unixListener) watchSocket() {
 	if l.ch.watch(l.fd, l) != nil {
-		l.acceptRest()
+		l.startPause()
 	}
 }
 
 func (l *unixListener) unwatch() {
-	l.ch.timers.stop(&l.pause)
+	l.ch.timers.stop(&l.pauseTimer)
 	l.ch.unwatch(l.fd)
 	for _, c := range l.clients {
 		l.ch.timers.stop(&c.requestTimer)
@@ -237,7 +237,7 @@ func (l *unixListener) move(to *channel) error {
 // they take for a refusal.
 func (l *unixListener) close() {
 	l.unwatch()
-	l.ch.dev.spare.drop()
+	l.ch.dev.spare.removeListener()
 	for len(l.clients) > 0 {
 		l.clients[0].refuse()
 	}

@@ -48,7 +48,7 @@ func (c *client) checkSource(m message) error {
 		return nil
 	}
 	for _, a := range []netip.Addr{e.src.Addr(), e.dst.Addr()} {
-		own, err := c.ch.isOwn(a)
+		own, err := c.ch.isLocalAddr(a)
 		switch {
 		case err != nil:
 			return err
@@ -74,29 +74,29 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// ownAddrs caches whether addresses that requests have named belong to this host.
+// localAddrCache caches whether addresses that requests have named belong to this host.
 // Asking the system takes about as long as the rest of the check.
-type ownAddrs struct {
+type localAddrCache struct {
 	since time.Time // time of the oldest entry
 	known map[netip.Addr]bool
 }
 
 const (
-	// ownAddrsFor is how long an entry is valid. The number is arbitrary.
-	ownAddrsFor = time.Second
-	// maxOwnAddrs bounds the memory that clients can make the channel use, because all
+	// localAddrTTL is how long an entry is valid. The number is arbitrary.
+	localAddrTTL = time.Second
+	// maxLocalAddrs bounds the memory that clients can make the channel use, because all
 	// addresses of a prefix can be local to a host. The number is arbitrary.
-	maxOwnAddrs = 64
+	maxLocalAddrs = 64
 )
 
-// isOwn reports whether an address in a request belongs to this host. Loopback
+// isLocalAddr reports whether an address in a request belongs to this host. Loopback
 // addresses always do. The error is that of onThisHost.
-func (ch *channel) isOwn(a netip.Addr) (bool, error) {
+func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	if a.IsLoopback() {
 		return true, nil
 	}
-	own, now := &ch.own, ch.clock()
-	if own.known == nil || now.Sub(own.since) >= ownAddrsFor || len(own.known) >= maxOwnAddrs {
+	own, now := &ch.localAddrs, ch.clock()
+	if own.known == nil || now.Sub(own.since) >= localAddrTTL || len(own.known) >= maxLocalAddrs {
 		own.since, own.known = now, make(map[netip.Addr]bool)
 	}
 	if is, ok := own.known[a]; ok {
@@ -122,7 +122,7 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED): // nobody listens
 			held, err = nameIsBound(s.name())
-		case nobodyThere(err): // a security module forbids the connection to the listener
+		case isNoListener(err): // a security module forbids the connection to the listener
 			held, err = true, nil
 		}
 		if held || err != nil {

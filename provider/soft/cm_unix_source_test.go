@@ -61,8 +61,8 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	} else {
 		require.Equal(t, &sidrRepMsg{status: cm.SIDRReject, private: []byte{}}, r.answer())
 	}
-	require.True(t, r.hungUpOn())
-	require.Empty(t, gateOf(server).clients)
+	require.True(t, r.closedByPeer())
+	require.Empty(t, unixListenerOf(server).clients)
 	r.close()
 }
 

@@ -141,7 +141,7 @@ func (c *Config) withDefaults() (Config, error) {
 	if out.RingSlots == 0 {
 		out.RingSlots = defaultRingSlots
 	}
-	if err := out.settleWireLimits(); err != nil {
+	if err := out.setWireLimits(); err != nil {
 		return out, err
 	}
 	if out.Vectors < 0 || out.Vectors > maxVectors {
@@ -156,9 +156,9 @@ func (c *Config) withDefaults() (Config, error) {
 	return out, out.geometry().check()
 }
 
-// settleWireLimits sets the defaults of the limits of connection requests on the wire
+// setWireLimits sets the defaults of the limits of connection requests on the wire
 // path, and checks the limits.
-func (c *Config) settleWireLimits() error {
+func (c *Config) setWireLimits() error {
 	c.MaxHalfOpen = cmp.Or(c.MaxHalfOpen, defaultHalfOpen)
 	c.MaxHalfOpenPerAddress = cmp.Or(c.MaxHalfOpenPerAddress, (c.MaxHalfOpen+1)/2)
 	c.MaxConnsPerAddress = cmp.Or(c.MaxConnsPerAddress, defaultConnsPerAddress)

@@ -28,7 +28,7 @@ type spareDescriptors struct {
 const spareCount = 3
 
 // keep counts a listener, and opens the spare descriptors.
-func (s *spareDescriptors) keep() {
+func (s *spareDescriptors) addListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners++
@@ -37,7 +37,7 @@ func (s *spareDescriptors) keep() {
 
 // drop counts the end of a listener, and closes the spare descriptors after the last
 // one.
-func (s *spareDescriptors) drop() {
+func (s *spareDescriptors) removeListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners--; s.listeners == 0 {
@@ -65,7 +65,7 @@ func (s *spareDescriptors) fillLocked() bool {
 }
 
 // spend closes the spare descriptors, and reports whether any were open.
-func (s *spareDescriptors) spend() bool {
+func (s *spareDescriptors) closeSpare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	any := len(s.fds) > 0
@@ -76,23 +76,25 @@ func (s *spareDescriptors) spend() bool {
 
 // with calls fn. If fn fails because no descriptor is free, with closes the spare
 // descriptors and calls fn again.
-func (s *spareDescriptors) with(fn func() error) error { return withRoom(fn, s.spend) }
+func (s *spareDescriptors) retry(fn func() error) error {
+	return retryOutOfDescriptors(fn, s.closeSpare)
+}
 
 // accept accepts the next client of a listening socket. When no descriptor is free, it
 // closes the spare ones: the user of a client is known only after accept(2), and has to
 // be known before a connection of another user is closed to make room. The caller calls
 // fill after it has admitted or closed the client.
 func (s *spareDescriptors) accept(listener int) (fd int, err error) {
-	err = s.with(func() error {
+	err = s.retry(func() error {
 		fd, err = acceptSocket(listener)
 		return err
 	})
 	return fd, err
 }
 
-// withRoom calls fn. If fn fails because no descriptor is free, withRoom calls makeRoom,
-// and calls fn again if makeRoom reports that it has closed descriptors.
-func withRoom(fn func() error, makeRoom func() bool) error {
+// retryOutOfDescriptors calls fn. If fn fails because no descriptor is free, it calls
+// makeRoom. If makeRoom reports that it has closed descriptors, it calls fn again.
+func retryOutOfDescriptors(fn func() error, makeRoom func() bool) error {
 	err := fn()
 	if outOfDescriptors(err) && makeRoom() {
 		err = fn()

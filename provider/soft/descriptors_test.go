@@ -47,9 +47,9 @@ func takeDescriptors(t *testing.T) (taken []int) {
 	}
 }
 
-// withRoom makes room when the process has no free descriptors (EMFILE), and when the
-// system has none (ENFILE).
-func TestWithRoom(t *testing.T) {
+// retryOutOfDescriptors frees descriptors when the process has none left (EMFILE), and
+// when the system has none left (ENFILE).
+func TestRetryOutOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		err   error
 		room  bool
@@ -63,7 +63,7 @@ func TestWithRoom(t *testing.T) {
 		{unix.ENFILE, false, 1},
 	} {
 		calls := 0
-		err := withRoom(func() error {
+		err := retryOutOfDescriptors(func() error {
 			calls++
 			if calls > 1 {
 				return nil

@@ -112,28 +112,28 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	require.Zero(t, binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:]))
 }
 
-// isOwn remembers for a while whether an address belongs to this host. It never asks
+// isLocalAddr caches for a while whether an address belongs to this host. It never asks
 // the system about a loopback address.
 func TestOwnAddresses(t *testing.T) {
 	s := newParty(t)
 	clock := useClock(s)
 	isOwn := func(a netip.Addr) bool {
-		own, err := s.tc.isOwn(a)
+		own, err := s.tc.isLocalAddr(a)
 		require.NoError(t, err)
 		return own
 	}
 	a := netip.MustParseAddr("203.0.113.7")
 	require.False(t, isOwn(a))
 	require.True(t, isOwn(netip.MustParseAddr("::1")))
-	s.tc.own.known[a] = true // as if the system had confirmed it
+	s.tc.localAddrs.known[a] = true // as if the system had confirmed it
 	require.True(t, isOwn(a))
-	clock.advance(ownAddrsFor)
+	clock.advance(localAddrTTL)
 	require.False(t, isOwn(a))
-	for i := range maxOwnAddrs {
-		s.tc.own.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
+	for i := range maxLocalAddrs {
+		s.tc.localAddrs.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
 	}
 	require.False(t, isOwn(a))
-	require.Equal(t, map[netip.Addr]bool{a: false}, s.tc.own.known)
+	require.Equal(t, map[netip.Addr]bool{a: false}, s.tc.localAddrs.known)
 }
 
 // peerUnknownHost has no descriptors to ask the system whether an address is its own.
@@ -143,9 +143,9 @@ func peerUnknownHost(t *testing.T, _ string) {
 	exhaustDescriptors(t)
 	_, err := canBind(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	_, err = s.tc.isOwn(a)
+	_, err = s.tc.isLocalAddr(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	require.Empty(t, s.tc.own.known)
+	require.Empty(t, s.tc.localAddrs.known)
 	_, err = s.pd.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(a)})
 	require.ErrorIs(t, err, verbs.ErrNoResources, "the wire may not be the path")
 	say("done")

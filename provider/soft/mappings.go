@@ -27,17 +27,17 @@ import (
 //
 // The methods may be called from any goroutine.
 type mappingLimit struct {
-	most   int                // maximum number of mappings of the process
-	count  func() (int, bool) // returns the present number of mappings, and false if it is not known
-	now    func() time.Time
-	counts *counters // counters of the device
+	systemMax int                // maximum number of mappings of the process
+	count     func() (int, bool) // returns the present number of mappings, and false if it is not known
+	now       func() time.Time
+	counts    *counters // counters of the device
 
-	mu       sync.Mutex
-	own      int       // number of mapped segments
-	ceiling  int       // maximum number of segments, as of the last count
-	next     int       // number of segments at which the next count begins
-	counting bool      // a count is in progress
-	counted  time.Time // time at which the last count began
+	mu          sync.Mutex
+	mapped      int       // number of mapped segments
+	maxSegments int       // maximum number of segments, as of the last count
+	nextCount   int       // number of segments at which the next count begins
+	counting    bool      // a count is in progress
+	lastCount   time.Time // time at which the last count began
 }
 
 const (
@@ -58,43 +58,43 @@ const (
 
 // newMappingLimit counts the mappings for the first time, so a loop must not call it.
 func newMappingLimit(counts *counters) *mappingLimit {
-	l := &mappingLimit{most: maxMappings(), count: countMappings, now: time.Now, counts: counts}
-	l.look()
+	l := &mappingLimit{systemMax: maxMappings(), count: countMappings, now: time.Now, counts: counts}
+	l.recount()
 	return l
 }
 
 // take allows one more mapping, or returns an error that matches verbs.ErrNoResources.
-func (l *mappingLimit) take() error {
+func (l *mappingLimit) acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.counting && (l.own >= l.next || l.own >= l.ceiling && l.now().Sub(l.counted) >= mappingPause) {
-		l.counting, l.counted = true, l.now()
-		go l.look()
+	if !l.counting && (l.mapped >= l.nextCount || l.mapped >= l.maxSegments && l.now().Sub(l.lastCount) >= mappingPause) {
+		l.counting, l.lastCount = true, l.now()
+		go l.recount()
 	}
-	if most := min(l.ceiling, l.next+mappingStep); l.own >= most {
+	if most := min(l.maxSegments, l.nextCount+mappingStep); l.mapped >= most {
 		l.counts.inc(noMappingsErr)
 		return fmt.Errorf("%w: %d shared segments are mapped, of %d that vm.max_map_count leaves room for",
-			verbs.ErrNoResources, l.own, most)
+			verbs.ErrNoResources, l.mapped, most)
 	}
-	l.own++
+	l.mapped++
 	return nil
 }
 
 // give releases a mapping that take has allowed.
-func (l *mappingLimit) give() {
+func (l *mappingLimit) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.own--
+	l.mapped--
 	// Other parts of the process may use the released mapping, so the mappings are
 	// counted before the device uses it again.
-	l.next = min(l.next, l.own+mappingStep)
+	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
 // refused releases a mapping that take has allowed and mmap(2) has refused. ENOMEM
 // says that the process has too many mappings nevertheless, or that there is no
 // memory.
-func (l *mappingLimit) refused(err error) {
-	l.give()
+func (l *mappingLimit) mmapFailed(err error) {
+	l.release()
 	if errors.Is(err, unix.ENOMEM) {
 		l.counts.inc(noMappingsErr)
 	}
@@ -104,17 +104,17 @@ func (l *mappingLimit) refused(err error) {
 // counted, it assumes that the rest of the process uses a quarter of the maximum. A
 // segment that is mapped or unmapped during the count counts as one of the rest. The
 // caller does not hold the mutex.
-func (l *mappingLimit) look() {
+func (l *mappingLimit) recount() {
 	before := l.segments()
 	n, ok := l.count()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	others := l.most / 4
+	others := l.systemMax / 4
 	if ok {
-		others = max(0, n-min(before, l.own))
+		others = max(0, n-min(before, l.mapped))
 	}
-	l.ceiling = max(0, l.most-others) / 2
-	l.next = l.own + mappingStep
+	l.maxSegments = max(0, l.systemMax-others) / 2
+	l.nextCount = l.mapped + mappingStep
 	l.counting = false
 }
 
@@ -122,7 +122,7 @@ func (l *mappingLimit) look() {
 func (l *mappingLimit) segments() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.own
+	return l.mapped
 }
 
 // maxMappings returns vm.max_map_count.

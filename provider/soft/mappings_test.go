@@ -17,14 +17,14 @@ import (
 // limitMappings allows a party to map n shared segments.
 func limitMappings(s *party, n int) {
 	maps := s.p.dev.maps
-	maps.most, maps.count = 2*n, func() (int, bool) { return maps.segments(), true }
-	maps.look()
+	maps.systemMax, maps.count = 2*n, func() (int, bool) { return maps.segments(), true }
+	maps.recount()
 }
 
-// takeCounted is take, and waits for the end of the count that it has begun.
-func (l *mappingLimit) takeCounted() error {
+// acquireCounted is take, and waits for the end of the count that it has begun.
+func (l *mappingLimit) acquireCounted() error {
 	defer l.settle()
-	return l.take()
+	return l.acquire()
 }
 
 // settle waits for the end of the count that is under way.
@@ -114,7 +114,7 @@ func TestPairOutOfMappings(t *testing.T) {
 	limitMappings(s, 1)
 	_, err := s.p.dev.takeEnd(2, 3)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	require.Zero(t, s.p.dev.maps.own)
+	require.Zero(t, s.p.dev.maps.mapped)
 }
 
 // Mappings are counted once for many segments, and at the limit once in mappingPause.
@@ -122,25 +122,25 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
 	l := newMappingLimit(new(counters))
-	l.most, l.now = most, func() time.Time { return now }
+	l.systemMax, l.now = most, func() time.Time { return now }
 	l.count = func() (int, bool) { counts++; return others + l.segments(), true }
-	l.look()
+	l.recount()
 	const room = (most - 2*mappingStep) / 2
 	for range room {
-		require.NoError(t, l.takeCounted())
+		require.NoError(t, l.acquireCounted())
 	}
 	require.Equal(t, room/mappingStep, counts)
 	counts = 0
 	for range 1000 {
-		require.ErrorIs(t, l.takeCounted(), verbs.ErrNoResources)
+		require.ErrorIs(t, l.acquireCounted(), verbs.ErrNoResources)
 	}
 	require.LessOrEqual(t, counts, 1)
 	others = 0
 	now = now.Add(mappingPause)
-	require.Error(t, l.takeCounted(), "the last count holds until the next one is done")
-	require.NoError(t, l.takeCounted(), "others have given theirs back")
-	l.refused(unix.ENOMEM)
-	require.Equal(t, room, l.own)
+	require.Error(t, l.acquireCounted(), "the last count holds until the next one is done")
+	require.NoError(t, l.acquireCounted(), "others have given theirs back")
+	l.mmapFailed(unix.ENOMEM)
+	require.Equal(t, room, l.mapped)
 	require.EqualValues(t, 1002, l.counts[noMappingsErr].Load())
 }
 
@@ -148,7 +148,7 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	l := newMappingLimit(new(counters))
 	begun, done := make(chan bool, 1), make(chan bool)
-	l.most = 40 * mappingStep
+	l.systemMax = 40 * mappingStep
 	l.count = func() (int, bool) {
 		begun <- true
 		select {
@@ -158,31 +158,31 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 		}
 		return mappingStep, true
 	}
-	for l.own < l.next {
-		require.NoError(t, l.take())
+	for l.mapped < l.nextCount {
+		require.NoError(t, l.acquire())
 	}
-	first := l.own
-	require.NoError(t, l.take())
+	first := l.mapped
+	require.NoError(t, l.acquire())
 	<-begun
-	for l.own < first+mappingStep {
-		require.NoError(t, l.take())
+	for l.mapped < first+mappingStep {
+		require.NoError(t, l.acquire())
 	}
-	require.ErrorIs(t, l.take(), verbs.ErrNoResources, "the last count says nothing of so many")
+	require.ErrorIs(t, l.acquire(), verbs.ErrNoResources, "the last count says nothing of so many")
 	require.Empty(t, begun, "one count at a time")
 	close(done)
 	l.settle()
-	require.NoError(t, l.take())
+	require.NoError(t, l.acquire())
 }
 
 // When /proc can not be read, the number of segments is limited nevertheless.
 func TestMappingsUnknown(t *testing.T) {
 	l := newMappingLimit(new(counters))
-	l.most, l.count = 800, func() (int, bool) { return 0, false }
-	l.look()
+	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }
+	l.recount()
 	for range 300 {
-		require.NoError(t, l.take())
+		require.NoError(t, l.acquire())
 	}
-	require.Error(t, l.take())
+	require.Error(t, l.acquire())
 }
 
 // countMappings counts each mapped segment.
@@ -201,5 +201,5 @@ func TestCountMappings(t *testing.T) {
 	after, _ := countMappings()
 	// The Go runtime also maps and unmaps memory.
 	require.InDelta(t, n, after-before, n/2)
-	require.Equal(t, n, maps.own)
+	require.Equal(t, n, maps.mapped)
 }

@@ -133,7 +133,7 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 // Where the terms come from: what a side says binds the other.
 func TestWireCMFlowControl(t *testing.T) {
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
-		w := newMADWorld(t)
+		w := newMADSim(t)
 		l := w.listen(cm.TCP, 0)
 		active := w.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{FlowControl: said[0]})
 		passive, _ := w.request(l)

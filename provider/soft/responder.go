@@ -233,7 +233,7 @@ func (q *qp) requestFailed(a outcome) {
 	if a == outcomeAccessError {
 		event = verbs.AsyncQPAccessError
 		if source, ok := q.path.accessSource(); ok {
-			q.dev.access.failed(source)
+			q.dev.access.countFailure(source)
 		}
 	}
 	q.dev.async.push(verbs.AsyncEvent{Type: event, QP: q})

@@ -122,12 +122,12 @@ func (s *segment) open() error {
 }
 
 func (s *segment) mmap() error {
-	if err := s.maps.take(); err != nil {
+	if err := s.maps.acquire(); err != nil {
 		return err
 	}
 	mem, err := unix.Mmap(s.fd, 0, s.geom.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		s.maps.refused(err)
+		s.maps.mmapFailed(err)
 		return err
 	}
 	s.mem = mem
@@ -154,7 +154,7 @@ func (s *segment) close() {
 	if s.mem != nil {
 		_ = unix.Munmap(s.mem)
 		s.mem = nil
-		s.maps.give()
+		s.maps.release()
 	}
 }
 

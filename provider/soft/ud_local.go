@@ -83,7 +83,7 @@ func (u *udLocal) attach() error {
 		return err
 	}
 	u.q.shard.datagrams++
-	u.q.dev.spare.keep()
+	u.q.dev.spare.addListener()
 	u.attached = true
 	return nil
 }
@@ -102,7 +102,7 @@ func (u *udLocal) detach() {
 		}
 		u.q.shard.unwatch(u.listener)
 		u.q.shard.datagrams--
-		u.q.dev.spare.drop()
+		u.q.dev.spare.removeListener()
 	}
 	u.acceptTimer.stop()
 	for _, src := range u.sources {

@@ -108,7 +108,7 @@ func (d *udLocalDest) idle() bool {
 // room. If neither is possible, it removes the destination and returns false.
 func (d *udLocalDest) connect() bool {
 	fd := -1
-	err := withRoom(func() (err error) {
+	err := retryOutOfDescriptors(func() (err error) {
 		fd, err = newSocket()
 		return err
 	}, func() bool { return d.p.removeLeastRecentlyUsed(d) })

@@ -90,14 +90,14 @@ func (u *udLocal) admit(fd int) {
 // returns the counter for the reason.
 func (src *udLocalSource) enter() (refused counterID, ok bool) {
 	p, conns := src.p, src.p.q.dev.conns
-	if !conns.take(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.take(src.uid)) {
+	if !conns.acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.acquire(src.uid)) {
 		return userLimitErr, false
 	}
 	if len(p.sources) >= maxDatagramSources {
 		p.evictionCandidate(src.uid).finish()
 	}
 	if !p.fillSpare(src.uid) || p.q.shard.watch(src.fd, unix.EPOLLIN, src) != nil {
-		conns.give(src.uid)
+		conns.release(src.uid)
 		return noDescriptorsErr, false
 	}
 	p.sources[src.fd] = src
@@ -202,7 +202,7 @@ func (src *udLocalSource) close() {
 	if p := src.p; p.sources[src.fd] == src {
 		delete(p.sources, src.fd)
 		p.q.shard.unwatch(src.fd)
-		p.q.dev.conns.give(src.uid)
+		p.q.dev.conns.release(src.uid)
 	}
 	_ = unix.Close(src.fd)
 	src.fd = -1

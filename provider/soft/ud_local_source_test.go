@@ -103,7 +103,7 @@ func TestDatagramUserLimit(t *testing.T) {
 	require.Equal(t, "sent", line())
 	b.receiveFrom(crowd)
 	require.Equal(t, map[uint32]int{own: userConns + 2, peerUser: userConns}, sourcesOf(b))
-	require.False(t, d.conns.take(peerUser), "listeners have no room for this user, either")
+	require.False(t, d.conns.acquire(peerUser), "listeners have no room for this user, either")
 	require.Empty(t, countsOf(t, d))
 
 	line, killOther := startPeer(t, "datagram-crowd", fmt.Sprint(other.qp.num, crowd))
@@ -215,12 +215,12 @@ func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	runPeer(t, stranger)
 	require.Equal(t, "refused", line())
 	for _, fd := range fds {
-		require.False(t, (&rawPeer{t: t, fd: fd}).hungUpOn())
+		require.False(t, (&rawPeer{t: t, fd: fd}).closedByPeer())
 	}
 
 	connectDatagrams(t, num, 7)
 	require.Equal(t, "taken", line())
-	require.True(t, (&rawPeer{t: t, fd: fds[0]}).hungUpOn(), "the connection that was idle for longest is closed")
+	require.True(t, (&rawPeer{t: t, fd: fds[0]}).closedByPeer(), "the connection that was idle for longest is closed")
 
 	connectDatagrams(t, num, 8)
 	require.Equal(t, "done", line())

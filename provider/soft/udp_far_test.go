@@ -28,7 +28,8 @@ type farNetwork struct {
 }
 
 // newFarNetwork makes another namespace, and brings the interfaces up. The interface far
-// has the addresses 10.77.0.9/24 and fd00:77::9/64. The process is one of inOwnNetwork.
+// has the addresses 10.77.0.9/24 and fd00:77::9/64. The process is one that
+// inNetworkNamespace has started.
 func newFarNetwork(t *testing.T) *farNetwork {
 	t.Helper()
 	n := &farNetwork{t: t, near: ownNetwork(t)}
@@ -129,7 +130,7 @@ func (s *party) acceptFar(l *cm.ID) *cm.ID {
 	return id
 }
 
-func TestFarOnly(t *testing.T) { inOwnNetwork(t, "far-only") }
+func TestFarOnly(t *testing.T) { inNetworkNamespace(t, "far-only") }
 
 // With PathAuto, the wire path is open to other hosts only. The kernel drops what a
 // process of this host sends to it, whatever address the process sends from.
@@ -185,7 +186,7 @@ func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32) {
 	require.NoError(t, unix.Bind(fd, sockaddr(from, 0)))
 	var m wire.MAD
 	encodeREQ(&m, &reqMsg{endpoints: endpoints{src: netip.AddrPortFrom(from, 9), dst: to}, qpParams: qpParams{qpn: 99}, mtu: 3}, 1, 1)
-	pkt := madPacket(make([]byte, madRoom), &m, 1)
+	pkt := madPacket(make([]byte, madBufSize), &m, 1)
 	pkt.BTH().SetDestQP(qpn)
 	require.NoError(t, unix.Sendto(fd, pkt.Bytes(), 0, sockaddr(to.Addr(), wire.UDPPort)))
 }

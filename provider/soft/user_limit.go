@@ -17,7 +17,7 @@ import (
 type userLimit struct {
 	own      uint32 // user that the device belongs to
 	unmapped uint32 // userPolicy.unmapped: a number that may stand for any user
-	most     int    // limit of each other user; negative means no limit
+	limit    int    // limit of each other user; negative means no limit
 
 	mu    sync.Mutex
 	conns map[uint32]int // number of connections by user ID
@@ -28,7 +28,7 @@ func newUserLimit(cfg *Config, users userPolicy) *userLimit {
 	if most == 0 {
 		most = defaultConnsPerUser()
 	}
-	return &userLimit{own: users.own, unmapped: users.unmapped, most: most, conns: make(map[uint32]int)}
+	return &userLimit{own: users.own, unmapped: users.unmapped, limit: most, conns: make(map[uint32]int)}
 }
 
 // defaultConnsPerUser returns a quarter of the connections for which the process has
@@ -44,10 +44,10 @@ func defaultConnsPerUser() int {
 }
 
 // take counts a connection of a user. It returns false if the user has too many.
-func (l *userLimit) take(uid uint32) bool {
+func (l *userLimit) acquire(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.most >= 0 && l.conns[uid] >= l.most && uid != 0 && (uid != l.own || uid == l.unmapped) {
+	if l.limit >= 0 && l.conns[uid] >= l.limit && uid != 0 && (uid != l.own || uid == l.unmapped) {
 		return false
 	}
 	l.conns[uid]++
@@ -55,7 +55,7 @@ func (l *userLimit) take(uid uint32) bool {
 }
 
 // give uncounts a connection that take has counted.
-func (l *userLimit) give(uid uint32) {
+func (l *userLimit) release(uid uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.conns[uid]--; l.conns[uid] == 0 {

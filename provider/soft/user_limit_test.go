@@ -15,28 +15,28 @@ func TestUserLimitCounts(t *testing.T) {
 	const own, other, unmapped = 1000, 1001, 65534
 	l := newUserLimit(&Config{MaxConnsPerUser: 2}, userPolicy{own: own, unmapped: unmapped})
 	for range 5 {
-		require.True(t, l.take(own))
-		require.True(t, l.take(0))
+		require.True(t, l.acquire(own))
+		require.True(t, l.acquire(0))
 	}
 	for _, uid := range []uint32{other, unmapped} {
-		require.True(t, l.take(uid))
-		require.True(t, l.take(uid))
-		require.False(t, l.take(uid))
-		l.give(uid)
-		require.True(t, l.take(uid))
+		require.True(t, l.acquire(uid))
+		require.True(t, l.acquire(uid))
+		require.False(t, l.acquire(uid))
+		l.release(uid)
+		require.True(t, l.acquire(uid))
 	}
-	l.give(other)
-	l.give(other)
+	l.release(other)
+	l.release(other)
 	require.NotContains(t, l.conns, uint32(other), "users who have left are forgotten")
 
 	l = newUserLimit(&Config{MaxConnsPerUser: 1}, userPolicy{own: unmapped, unmapped: unmapped})
-	require.True(t, l.take(unmapped))
-	require.False(t, l.take(unmapped), "it may be another user")
+	require.True(t, l.acquire(unmapped))
+	require.False(t, l.acquire(unmapped), "it may be another user")
 	l = newUserLimit(&Config{MaxConnsPerUser: -1}, userPolicy{own: own})
 	for range 100 {
-		require.True(t, l.take(other))
+		require.True(t, l.acquire(other))
 	}
-	require.Positive(t, newUserLimit(&Config{}, userPolicy{}).most)
+	require.Positive(t, newUserLimit(&Config{}, userPolicy{}).limit)
 }
 
 // userConns is Config.MaxConnsPerUser in the tests below.
@@ -106,7 +106,7 @@ func TestUserOverLimit(t *testing.T) {
 
 // When there are too many silent clients, a new client replaces the oldest one of the
 // user with the most clients.
-func TestBusiestUsersOldestGoes(t *testing.T) {
+func TestBusiestUsersOldestIsClosed(t *testing.T) {
 	g := &unixListener{}
 	add := func(uid uint32) *client {
 		c := &client{unixConn: &unixConn{peer: cm.Credentials{UID: uid}}}
