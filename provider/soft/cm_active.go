@@ -12,25 +12,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// How long a side waits for an answer: that of the kernel's sixteen attempts,
-// for the packet lifetime it assumes on RoCE. A message on the local path is
-// never lost, so it is sent once; what is waited for is the peer's application.
+// Timeouts of unanswered messages. The kernel's CM sends a message up to sixteen times,
+// at intervals that follow from the packet lifetime that it assumes for RoCE. The
+// timeouts are sixteen such intervals where not stated otherwise. On the local path no
+// message gets lost, so each is sent once, and the timeout bounds the time of the peer's
+// application.
 const (
-	requestTimeout = 16 * 4608 * time.Millisecond // REQ, and DREQ of the active side
-	sidrTimeout    = 16 * 4096 * time.Millisecond // timeout of SIDR_REQ, and of DREQ of the passive side
-	// rtuTimeout, 49 s, is how long a reply waits to be confirmed. The kernel waits
-	// for sixteen times 4.1 s. This device waits for twelve times 4.1 s, so that the
-	// memory of a flood of requests is free again within a minute.
+	requestTimeout = 16 * 4608 * time.Millisecond // of a REQ, and of a DREQ of the active side
+	sidrTimeout    = 16 * 4096 * time.Millisecond // of a SIDR_REQ, and of a DREQ of the passive side
+	// rtuTimeout, 49 s, is the time after which an unanswered REP fails. The kernel
+	// waits sixteen times 4.1 s. This device waits twelve times 4.1 s, so that the
+	// memory that a flood of requests has taken is free again within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
-	// patience, 16.6 minutes, is the longest that a side waits when the peer has
-	// confirmed the message and its application has not answered yet. The kernel's CM
-	// waits 4.6 s for its first attempt. The MRA that answers the second attempt allows
-	// 65.5 s of service time and 0.5 s of transfer time, for each of fifteen more
-	// attempts.
+	// maxServiceTime, 16.6 minutes, is the longest time that a side waits after the peer
+	// has confirmed a message with an MRA, while the peer's application has not
+	// answered. The kernel's CM waits 4.6 s for its first attempt. The MRA that answers
+	// the second attempt allows 65.5 s of service time and 0.5 s of transfer time, for
+	// each of fifteen more attempts.
 	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
-// Connect sends a connection request, or a lookup.
+// Connect implements cm.TransportID. It sends a connection request, or a lookup.
 func (i *id) Connect(param *cm.ConnParam) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -47,10 +49,12 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	}, maxServiceTime)
 }
 
-// request sends m to the listener at the remote address. If there is no listener, an
-// event says so. If request returns an error, nothing was sent. The local path waits
-// for the whole timeout, because the peer receives the request at once; see dialMAD
-// for the wire path.
+// request sends m to the listener at the remote address. If there is no listener, the
+// application gets an event. If request returns an error, nothing was sent.
+//
+// On the local path the peer receives the request at once, so timeout is the time that
+// the peer's application has. On the wire path dialMAD sets a shorter timeout until the
+// peer has confirmed the request.
 func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.active = true
 	i.state = stateREQSent
@@ -64,7 +68,7 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	return nil
 }
 
-// onREP: the connection was accepted.
+// onREP handles the acceptance of the connection.
 func (i *id) onREP(m *repMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.TCP {
 		return false
@@ -84,13 +88,15 @@ func (i *id) onREP(m *repMsg) bool {
 	}
 	i.enter(stateEstablished)
 	i.raise(ev)
-	// Failing is as if the peer had closed right after: its end is noticed.
+	// If sending fails, the peer has closed the connection. The socket reports that
+	// later.
 	_ = i.conn.send(&rtuMsg{})
 	return true
 }
 
-// setupFailed: the data path that the reply offers can not be used, or the peer
-// has gone since, which the queue pair may notice first.
+// setupFailed ends a connection whose queue pair could not be connected. Either this
+// side can not use the data path that the REP offers, or the peer has gone and the queue
+// pair has noticed that first.
 func (i *id) setupFailed(err error, m *repMsg) {
 	err = noResources(err)
 	reason := cm.RejectConsumer
@@ -109,7 +115,8 @@ func (i *id) setupFailed(err error, m *repMsg) {
 // statusSetupFailed is the status of ConnectError (rdma_get_cm_event(3)).
 const statusSetupFailed = -1
 
-// Establish completes a connection whose queue pair is the application's.
+// Establish implements cm.TransportID. It confirms the REP when the application has
+// connected its own queue pair.
 func (i *id) Establish() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -123,7 +130,8 @@ func (i *id) Establish() error {
 	return nil
 }
 
-// onREJ: the peer turned the request away, or took it back.
+// onREJ handles a REJ: the peer refuses the request or the reply, or cancels its
+// request.
 func (i *id) onREJ(m *rejMsg) bool {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -131,7 +139,7 @@ func (i *id) onREJ(m *rejMsg) bool {
 	case stateREQReceived:
 		i.enter(stateWithdrawn)
 	case stateEstablished:
-		// A passive side that went before it saw that this one is ready.
+		// The passive side has closed its ID before it has received the RTU.
 		return i.onDREQ()
 	case stateDREQSent:
 		i.disconnected(0)
@@ -141,7 +149,7 @@ func (i *id) onREJ(m *rejMsg) bool {
 	return true
 }
 
-// refused ends the request with the event of the port space.
+// requestRejected ends the request with the event that the port space has for a refusal.
 func (i *id) requestRejected(m *rejMsg) {
 	i.enter(stateEnded)
 	i.failQP()

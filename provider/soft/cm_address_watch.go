@@ -42,12 +42,12 @@ func addressWatchError(err error) error {
 	return fmt.Errorf("addresses that are added later are not noticed: %w", err)
 }
 
-// addressBatch is how many messages one call of readable takes; arbitrary. When there
-// are more, the descriptor stays readable.
+// addressBatch is the largest number of messages that one call of readable receives;
+// arbitrary. If there are more, the descriptor stays readable.
 const addressBatch = 64
 
-// readable implements watched. It takes all waiting messages first, so that a burst
-// of changes lists the addresses only once.
+// readable implements readableSource. It first receives all waiting messages, so that a
+// burst of changes makes addressesChanged list the addresses only once.
 func (n *addressWatch) readable() {
 	// The contents of a message are not used: recv(2) drops what does not fit.
 	var buf [1]byte
@@ -64,7 +64,7 @@ func (n *addressWatch) readable() {
 	n.observer.addressesChanged()
 }
 
-// move registers the socket with another channel.
+// move moves the watch to another channel. n may be nil.
 func (n *addressWatch) move(from, to *channel) error {
 	if n == nil {
 		return nil

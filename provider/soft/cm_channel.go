@@ -12,37 +12,44 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A channel is a queue of connection-management events, and the loop that makes
-// them: it waits on the sockets of its IDs, and does their work in Next. It
-// implements cm.TransportChannel. Its lock covers its IDs, too; who needs the
-// locks of two channels takes that with the lower descriptor first. Under the
-// lock the device is called, which does not call back.
+// A channel is a queue of connection-management events. It implements
+// cm.TransportChannel. Next also drives the connection manager: it reads the sockets of
+// the channel's IDs, calls the timers that are due, and so makes the events.
+//
+// The lock of a channel guards its IDs too. A goroutine that needs the locks of two
+// channels locks the channel with the lower epoll descriptor first. The device may be
+// called with the lock held, because it does not call back.
 type channel struct {
 	dev     *device
-	epoll   int // holds the sources, the bell and the alarm
+	epoll   int // contains the sockets, the timer and the eventfd of the inbox
 	timerFD int // timerfd, readable when a timer is due
 	clock   func() time.Time
 	inbox   inbox
 
 	mu            sync.Mutex
 	closed        bool
-	sources       map[int32]readableSource // by descriptor
+	sources       map[int32]readableSource // owners of the watched descriptors, by descriptor
 	queue         eventQueue
 	timers        deadlines
-	timerFDExpiry time.Time            // when the alarm goes off; zero: never
-	packet        [maxMessage + 1]byte // one byte more shows what is too long
-	localAddrs    localAddrCache
+	timerFDExpiry time.Time // time for which timerFD is set; zero if it is not set
+	// packet is the receive buffer of the local path. The last byte is used only if a
+	// packet is longer than a message may be.
+	packet     [maxMessage + 1]byte
+	localAddrs localAddrCache
 
-	// On the wire: the ports whose datagrams this channel takes, each with how
-	// many of its IDs use it, and the carriers that outlive their IDs.
+	// Wire path: ports has the number of IDs of this channel that use a port. The
+	// channel reads the sockets of these ports. orphans has the connections whose ID was
+	// destroyed while their DREQ was unanswered.
 	ports   map[*madPort]int
 	orphans map[*madConn]struct{}
 }
 
-// watched is the owner of a descriptor. readable does the work that is due; it
-// never blocks, and may be called in vain.
+// readableSource is the owner of a descriptor that a channel watches. readable reads the
+// descriptor and handles what has arrived. It never blocks, and does nothing if nothing
+// has arrived.
 type readableSource interface{ readable() }
 
+// maxEventChannels is the largest number of event channels of a device; arbitrary.
 const maxEventChannels = 1 << 16
 
 // OpenChannel opens an event channel; see cm.Transport.
@@ -77,10 +84,10 @@ func (ch *channel) open() (err error) {
 	return ch.register(ch.timerFD)
 }
 
-// FD is an epoll descriptor.
+// FD implements cm.TransportChannel. It returns an epoll descriptor.
 func (ch *channel) FD() int { return ch.epoll }
 
-// Close closes the channel.
+// Close implements cm.TransportChannel.
 func (ch *channel) Close() error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -101,7 +108,7 @@ func (ch *channel) Close() error {
 	return nil
 }
 
-// NewID makes an ID.
+// NewID implements cm.TransportChannel.
 func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -111,7 +118,8 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	return newID(ch, ps), nil
 }
 
-// Next takes the oldest event, and looks for work when there is none.
+// Next implements cm.TransportChannel. It drives the channel only when no event is
+// queued.
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	ch.mu.Lock()
 	defer ch.unlock()
@@ -132,8 +140,9 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	return true, nil
 }
 
-// drive does the work that is due: that of the sockets, then that of the timers.
-// It makes one round, so that peers who talk without end can not hold it.
+// drive handles the readable descriptors, the jobs of the inbox, and the timers that are
+// due. It handles each descriptor once, so that a peer that sends all the time does not
+// keep it busy. The caller holds the lock.
 func (ch *channel) drive() error {
 	var ready [64]unix.EpollEvent
 	n, err := epollNow(ch.epoll, ready[:])
@@ -141,8 +150,9 @@ func (ch *channel) drive() error {
 		return err
 	}
 	for _, e := range ready[:n] {
-		// One that was closed by another of this round is gone from the map. A
-		// new one under its number is asked in vain, which does no harm.
+		// An earlier source of this loop may have closed the descriptor: then it is not
+		// in the map. A new descriptor may have got the same number: then readable finds
+		// nothing to read, and does nothing.
 		if s := ch.sources[e.Fd]; s != nil {
 			s.readable()
 		}
@@ -154,7 +164,7 @@ func (ch *channel) drive() error {
 	return nil
 }
 
-// expire calls the timers that are due. The clock is read once.
+// expire calls the timers that are due. It reads the clock once.
 func (ch *channel) expire() {
 	if len(ch.timers) == 0 {
 		return
@@ -165,8 +175,8 @@ func (ch *channel) expire() {
 	}
 }
 
-// unlock ends whatever was done under the lock, and makes the descriptor tell
-// what is left: events to fetch, or the next timer.
+// unlock unlocks the channel. Before that, it makes the descriptor of the channel
+// readable if events or jobs are queued, and sets timerFD for the next timer.
 func (ch *channel) unlock() {
 	if !ch.closed {
 		ch.inbox.signal(!ch.queue.empty())
@@ -175,9 +185,9 @@ func (ch *channel) unlock() {
 	ch.mu.Unlock()
 }
 
-// armTimerFD sets the alarm when a timer is due before it. An alarm for a timer
-// that was stopped is left to go off in vain: that is cheaper than to set it for
-// each connection.
+// armTimerFD sets timerFD if the next timer is due before timerFDExpiry. When a timer
+// was stopped, timerFD keeps its earlier expiry, and wakes the owner of the channel once
+// without need. That costs less than a system call for each connection.
 func (ch *channel) armTimerFD() {
 	if len(ch.timers) == 0 && ch.timerFDExpiry.IsZero() {
 		return
@@ -188,11 +198,10 @@ func (ch *channel) armTimerFD() {
 	var spec unix.ItimerSpec
 	switch {
 	case any && gone && !next.After(now):
-		// The timer has expired, and the descriptor stays readable until the timer is set
-		// again.
+		// timerFD has expired. It stays readable until it is set again.
 		return
 	case any && (ch.timerFDExpiry.IsZero() || gone || next.Before(ch.timerFDExpiry)):
-		// Setting the time to zero would stop the alarm.
+		// A time of zero would disarm timerFD.
 		spec.Value = unix.NsecToTimespec(max(1, next.Sub(now).Nanoseconds()))
 		ch.timerFDExpiry = next
 	case gone:
@@ -200,12 +209,12 @@ func (ch *channel) armTimerFD() {
 	default:
 		return
 	}
-	// Fails on invalid arguments only; see timerfd_settime(2).
+	// This fails only for invalid arguments; see timerfd_settime(2).
 	_ = unix.TimerfdSettime(ch.timerFD, 0, &spec, nil)
 }
 
-// watch has a descriptor's source called when there is something to read, or the
-// peer hung up.
+// watch makes the channel call s.readable when the descriptor is readable or the peer
+// has closed the connection.
 func (ch *channel) watch(fd int, s readableSource) error {
 	if err := ch.register(fd); err != nil {
 		return err
@@ -214,8 +223,8 @@ func (ch *channel) watch(fd int, s readableSource) error {
 	return nil
 }
 
-// watchErrors makes the channel call the source of a descriptor only when the
-// descriptor has an error. Epoll always reports errors (epoll_ctl(2)).
+// watchErrors makes the channel call s.readable only when the descriptor has an error.
+// Epoll always reports errors (epoll_ctl(2)).
 func (ch *channel) watchErrors(fd int, s readableSource) error {
 	if err := ch.registerFor(fd, 0); err != nil {
 		return err
@@ -232,7 +241,7 @@ func (ch *channel) registerFor(fd int, events uint32) error {
 	return unix.EpollCtl(ch.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 }
 
-// unwatch ends it. The descriptor is still open.
+// unwatch ends watch and watchErrors. The caller closes the descriptor afterwards.
 func (ch *channel) unwatch(fd int) {
 	if ch.sources[int32(fd)] != nil && !ch.closed {
 		_ = unix.EpollCtl(ch.epoll, unix.EPOLL_CTL_DEL, fd, nil)

@@ -7,31 +7,32 @@ import (
 	"time"
 )
 
-// A deadline calls fire once, under the channel's lock, when its time has come.
+// A deadline is a timer of a channel. When the time has come, the channel calls fire
+// once, with its lock held.
 type deadline struct {
 	at    time.Time
 	fire  func(now time.Time)
-	index int // in the heap, from 1; 0 when it is not running
+	index int // position in the heap, counted from 1; 0 if the deadline is not running
 }
 
-// deadlines are the running ones of a channel, the next one first.
+// deadlines is a heap of the running deadlines of a channel, the earliest first.
 type deadlines []*deadline
 
-// start sets a deadline, running or not.
+// start sets a deadline. The deadline may be running.
 func (h *deadlines) start(d *deadline, at time.Time) {
 	h.stop(d)
 	d.at = at
 	heap.Push(h, d)
 }
 
-// stop is a no-op for a deadline that is not running.
+// stop stops a deadline. It does nothing if the deadline is not running.
 func (h *deadlines) stop(d *deadline) {
 	if d.index > 0 {
 		heap.Remove(h, d.index-1)
 	}
 }
 
-// move takes a deadline over to those of another channel.
+// move moves a running deadline to another channel.
 func (h *deadlines) move(d *deadline, to *deadlines) {
 	if d.index > 0 {
 		h.stop(d)
@@ -39,7 +40,7 @@ func (h *deadlines) move(d *deadline, to *deadlines) {
 	}
 }
 
-// due takes the next deadline that has passed, or returns nil.
+// due removes and returns the earliest deadline if its time has come, or returns nil.
 func (h *deadlines) due(now time.Time) *deadline {
 	if at, ok := h.next(); !ok || at.After(now) {
 		return nil
@@ -54,7 +55,7 @@ func (h *deadlines) next() (at time.Time, ok bool) {
 	return (*h)[0].at, true
 }
 
-// The methods of heap.Interface.
+// Len, Less, Swap, Push and Pop implement heap.Interface.
 
 func (h deadlines) Len() int           { return len(h) }
 func (h deadlines) Less(i, j int) bool { return h[i].at.Before(h[j].at) }

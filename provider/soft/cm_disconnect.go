@@ -8,8 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// Disconnect flushes the queue pair and tells the peer, or answers its wish. In
-// phases without a connection it only does the first.
+// Disconnect implements cm.TransportID. It moves the queue pair to the error state. Then
+// it sends a DREQ, or answers the DREQ of the peer. In a state without a connection it
+// sends nothing.
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -18,7 +19,8 @@ func (i *id) Disconnect() error {
 	case stateEstablished:
 		i.enter(stateDREQSent)
 		i.startTimer(i.dreqTimeout())
-		// Failing is as if the peer had gone after: its end is noticed.
+		// If sending fails, the peer has closed the connection. The socket reports that
+		// later.
 		_ = i.conn.send(&dreqMsg{})
 	case stateDREQReceived:
 		i.enter(stateEnded)
@@ -35,17 +37,18 @@ func (i *id) dreqTimeout() time.Duration {
 	return sidrTimeout
 }
 
-// onDREQ: the peer wants to end the connection. The queue pair is left as
-// it is until the application answers (rdma_disconnect(3)).
+// onDREQ handles the DREQ of the peer. The queue pair keeps its state until the
+// application answers with Disconnect (rdma_disconnect(3)).
 func (i *id) onDREQ() bool {
 	switch i.state {
 	case stateREPReceived, stateREPSent, stateEstablished:
-		// The peer may leave before this side has seen that it was ready, or
-		// after Notify before this side is.
+		// In stateREPSent the peer has disconnected before its RTU has arrived. In
+		// stateREPReceived the peer has called Notify, and has disconnected before this
+		// side has called Establish.
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected})
 	case stateDREQSent:
-		// Both at the same time: each wish answers the other.
+		// Both sides have sent a DREQ at the same time. Each DREQ confirms the other.
 		i.disconnected(0)
 	default:
 		return false
@@ -53,8 +56,8 @@ func (i *id) onDREQ() bool {
 	return true
 }
 
-// forgotten ends a connection that the peer does not know any more, because it uses
-// the queue pair for another connection.
+// connectionStale ends a connection that the peer does not know any more, because it
+// uses the queue pair for another connection.
 func (i *id) connectionStale() {
 	switch i.state {
 	case stateREQReceived:
@@ -63,12 +66,12 @@ func (i *id) connectionStale() {
 		i.enter(stateDREQReceived)
 		i.raise(cm.TransportEvent{Type: cm.Disconnected, Err: cm.ErrStale})
 	case stateDREQSent:
-		// This side has already asked to disconnect.
+		// This side has already sent a DREQ, which the peer will not answer.
 		i.disconnected(0)
 	}
 }
 
-// onDREP: the peer agrees.
+// onDREP handles the confirmation of a DREQ.
 func (i *id) onDREP() bool {
 	if i.state != stateDREQSent {
 		return false
@@ -77,8 +80,8 @@ func (i *id) onDREP() bool {
 	return true
 }
 
-// disconnected ends a connection that this side left. Nothing of it is on its
-// way any more, so the time of waiting for that is over at once.
+// disconnected ends a connection after the DREQ of this side. TimewaitExit follows at
+// once, because no packet of the connection is on its way any more.
 func (i *id) disconnected(status int) {
 	i.enter(stateEnded)
 	i.raise(cm.TransportEvent{Type: cm.Disconnected, Status: status})

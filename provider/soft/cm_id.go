@@ -11,10 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An id implements cm.TransportID: the state machine of one end of a connection,
-// of a lookup, or of a listener. The lock of its channel covers it. Package cm
-// has checked the order of the calls; what can have changed since, by what the
-// peer did, is checked here.
+// An id implements cm.TransportID. It is the state machine of one side of a connection
+// or of a lookup, or it is a listener. The lock of its channel guards it. Package cm has
+// checked the order of the calls. The methods check only what a message of the peer can
+// have changed since then.
 type id struct {
 	ch    atomic.Pointer[channel]
 	ps    cm.PortSpace
@@ -26,45 +26,48 @@ type id struct {
 
 	port          reservation
 	local, remote netip.AddrPort
-	bound         *device // nil until an address of the device is known
+	bound         *device // device of the local address; nil until an address of the device is known
 	opts          options
 
-	conn     cmConn // of an active or passive side, from its request on
-	active   bool   // sent the request; the passive side got it
-	notified bool   // established by Notify: the peer's rtuMsg is still due
+	conn     cmConn // connection to the peer; nil before the request, and for a listener
+	active   bool   // true if this side has sent the request
+	notified bool   // Notify has established the connection, and the peer's RTU has not arrived
 
 	lastQP *qp // last queue pair made on the ID; see ownQP
-	// qpn is the number of the connection's queue pair, made on the ID or named by the
-	// application.
+	// qpn is the number of the connection's queue pair. It is the queue pair of the ID,
+	// or else the one that the application has named.
 	qpn        uint32
 	negotiated negotiation
 
-	listeners       listeners // of a listener
-	madPort         *madPort  // that this side sends from, if it is known before the request
+	listeners listeners // of a listening ID
+	// madPort is the port from which the request will be sent. It is nil if ResolveAddr
+	// has not chosen the wire path.
+	madPort         *madPort
 	backlog         int
-	pendingRequests int // requests that wait to be fetched
-	parent          *id // of a passive side, until it is fetched
+	pendingRequests int // number of requests that the application has not fetched
+	parent          *id // listener of a request that the application has not fetched; else nil
 
-	queued  int  // number of events in the channel's queue about this ID
+	queued  int  // number of events about this ID in the channel's queue
 	dropped bool // the ID was destroyed, and its events are not to be fetched
 }
 
-// phase is where an ID stands between request and end. The names follow the
-// states of IBTA vol. 1, 12.9.7 and 12.11.
+// cmState is the state of a connection or of a lookup. The names follow IBTA vol. 1,
+// 12.9.7 and 12.11. The active side is the one that sends the request.
 type cmState uint8
 
 const (
 	stateIdle        cmState = iota
-	stateREQSent             // active: REQ or SIDR_REQ is out
-	stateREPReceived         // active without QP: REP is in, establish is awaited
-	stateREQReceived         // passive: a request is in
-	stateREPSent             // passive: REP is out, RTU is awaited
+	stateREQSent             // active side: REQ or SIDR_REQ was sent
+	stateREPReceived         // active side without a queue pair on the ID: REP was received, Establish was not called
+	stateREQReceived         // passive side: REQ or SIDR_REQ was received
+	stateREPSent             // passive side: REP was sent, RTU was not received
 	stateEstablished
-	stateDREQSent     // this side has sent DREQ
-	stateDREQReceived // the peer has sent DREQ, which is to be answered
-	// passive: the peer went before its request was answered; Accept reports it
+	stateDREQSent     // DREQ was sent
+	stateDREQReceived // DREQ was received and not answered
+	// stateWithdrawn is a state of the passive side: the peer has cancelled the request
+	// or has gone before the application has answered. Accept reports that.
 	stateWithdrawn
-	stateEnded // refused, timed out or disconnected: no message is expected
+	stateEnded // refused, timed out or disconnected; no message is expected
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
@@ -74,7 +77,8 @@ func newID(ch *channel, ps cm.PortSpace) *id {
 	return i
 }
 
-// lock locks the channel the ID is on; the caller unlocks what it returns.
+// lock locks the channel of the ID, and returns it. The caller unlocks it. The ID may
+// migrate while lock waits, so lock checks the channel again.
 func (i *id) lock() *channel {
 	for {
 		ch := i.ch.Load()
@@ -86,21 +90,21 @@ func (i *id) lock() *channel {
 	}
 }
 
-// raise queues an event of the ID.
+// raise queues an event about the ID.
 func (i *id) raise(ev cm.TransportEvent) {
 	ev.ID = i
 	ch := i.ch.Load()
 	ch.queue.push(ev)
 }
 
-// expect starts the timer of the present phase.
+// startTimer starts the timer of the present state.
 func (i *id) startTimer(within time.Duration) {
 	ch := i.ch.Load()
 	ch.timers.start(&i.timer, ch.clock().Add(within))
 }
 
-// extend restarts the timer because the peer asks for more time, but not beyond
-// timerLimit. So a peer that asks again and again does not hold the ID without end.
+// extendTimer restarts the timer because the peer has asked for more time. It does not
+// go beyond timerLimit, so that a peer can not keep the ID in its state forever.
 func (i *id) extendTimer(within time.Duration) {
 	ch := i.ch.Load()
 	at := ch.clock().Add(within)
@@ -110,7 +114,8 @@ func (i *id) extendTimer(within time.Duration) {
 	ch.timers.start(&i.timer, at)
 }
 
-// enter starts a phase. From stateDREQReceived on, messages are not delivered any more.
+// enter changes the state, and stops the timer of the previous one. From
+// stateDREQReceived on, the connection does not deliver messages to the ID any more.
 func (i *id) enter(p cmState) {
 	i.state = p
 	ch := i.ch.Load()
@@ -120,8 +125,8 @@ func (i *id) enter(p cmState) {
 	}
 }
 
-// deliver takes a message from the carrier, and reports whether it is one that
-// the peer may send now.
+// deliver handles a message of the peer. It returns false if the peer must not send that
+// message in the present state.
 func (i *id) deliver(m message) bool {
 	switch m := m.(type) {
 	case *repMsg:
@@ -140,8 +145,9 @@ func (i *id) deliver(m message) bool {
 	return false
 }
 
-// lost: the peer closed the carrier without a word, died, or broke the protocol.
-// The event is the one that a kernel would cause in the name of a killed process.
+// peerGone handles the end of the connection's socket: the peer has closed it without a
+// message, has died, or has violated the protocol. The event is the same as the one that
+// a kernel's CM causes when it cleans up after a killed process.
 func (i *id) peerGone() {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -157,7 +163,7 @@ func (i *id) peerGone() {
 	}
 }
 
-// onAckTimeout: what the present phase waits for did not come.
+// timedOut ends the present state because the awaited message has not arrived.
 func (i *id) timedOut(time.Time) {
 	switch i.state {
 	case stateREQSent:
@@ -176,16 +182,15 @@ func (i *id) unreachable(status int, cause error) {
 	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
 }
 
-// cancelRequest tells the peer that this side does not wait for the answer to a
-// connection request any more. For a lookup there is no such message (IBTA vol. 1,
-// 12.11), so nothing is sent.
+// cancelRequest sends a REJ that cancels a connection request. The protocol has no such
+// message for a lookup (IBTA vol. 1, 12.11), so nothing is sent for one.
 func (i *id) cancelRequest() {
 	if i.ps == cm.TCP {
 		_ = i.conn.send(&rejMsg{reason: cm.RejectTimeout})
 	}
 }
 
-// Destroy ends the ID; see cm.TransportID.
+// Destroy implements cm.TransportID.
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -224,8 +229,8 @@ func (i *id) refuseUnfetched(ch *channel) {
 	}
 }
 
-// farewell tells the peer that the ID goes, as far as it does not know. That it
-// may be gone itself does not matter.
+// announceEnd sends the message that ends the connection, the request or the reply,
+// unless the peer knows of the end already. It does not matter if sending fails.
 func (i *id) announceEnd() {
 	var last message
 	switch i.state {
@@ -246,7 +251,8 @@ func (i *id) announceEnd() {
 	_ = i.conn.send(last)
 }
 
-// Device is the soft device as soon as the ID has an address of it.
+// Device implements cm.TransportID. It returns nil until an address of the device is
+// known.
 func (i *id) Device() verbs.Device {
 	ch := i.lock()
 	defer ch.unlock()
@@ -256,7 +262,7 @@ func (i *id) Device() verbs.Device {
 	return i.bound
 }
 
-// Port is 1, or 0 without a device.
+// Port implements cm.TransportID. It returns 0 if Device returns nil.
 func (i *id) Port() uint8 {
 	ch := i.lock()
 	defer ch.unlock()
@@ -266,7 +272,7 @@ func (i *id) Port() uint8 {
 	return devicePort
 }
 
-// LocalAddr is what the ID is bound to.
+// LocalAddr implements cm.TransportID.
 func (i *id) LocalAddr() netip.AddrPort {
 	ch := i.lock()
 	defer ch.unlock()
@@ -283,7 +289,7 @@ func (i *id) Credentials() (cm.Credentials, bool) {
 	return i.conn.credentials()
 }
 
-// RemoteAddr is the peer's address.
+// RemoteAddr implements cm.TransportID.
 func (i *id) RemoteAddr() netip.AddrPort {
 	ch := i.lock()
 	defer ch.unlock()

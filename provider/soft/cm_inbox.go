@@ -7,26 +7,26 @@ import (
 	"sync"
 )
 
-// An inbox is where others than the holder of the channel's lock leave work for
-// the channel, and whoever drives the channel does it. It also minds the
-// channel's bell, which tells of both the work and the events.
+// An inbox is the job queue of a channel. Goroutines that do not hold the channel's lock
+// add jobs, and the goroutine that drives the channel runs them. The eventfd of the
+// inbox makes the channel's descriptor readable, both for jobs and for queued events.
 type inbox struct {
 	mu       sync.Mutex
-	eventfd  int // eventfd
+	eventfd  int // in the epoll set of the channel
 	signaled bool
 	closed   bool
 	jobs     [numJobKinds][]func()
 }
 
-// A jobKind is the kind of a job, the most urgent first. Each kind has its own queue,
-// so that requests of unknown peers neither delay the jobs of a connection nor take
-// their room.
+// A jobKind is the kind of a job, the most urgent one first. Each kind has a queue of
+// its own. So requests of unknown peers neither delay the jobs of connections nor fill
+// their queue.
 type jobKind uint8
 
 const (
-	// jobInternal is a job that this device creates itself. Such jobs are not dropped while
-	// the channel is open. Each connection has at most two of them: its eviction, and the
-	// first data of its peer.
+	// jobInternal is a job that this device creates itself. Such jobs are not dropped
+	// while the channel is open. Each connection has at most two of them: its eviction,
+	// and the first data of its peer.
 	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
@@ -36,12 +36,12 @@ const (
 )
 
 const (
-	// maxJobs is how many jobs of a kind can wait. Further jobs are dropped, and the peer
-	// repeats their datagrams. The number is arbitrary.
+	// maxJobs is the largest number of queued jobs of one kind. Further jobs are
+	// dropped, and the peer retransmits their datagrams. The number is arbitrary.
 	maxJobs = 1024
-	// requestBatch is how many requests the channel handles before it looks for messages
-	// again. The number is arbitrary: it is twice the number of datagrams that a socket
-	// hands over at a time.
+	// requestBatch is the number of requests that the channel handles before it looks
+	// for messages again. The number is arbitrary: it is twice the number of datagrams
+	// that a socket returns at a time.
 	requestBatch = 2 * madBatch
 )
 
@@ -52,8 +52,8 @@ func (k jobKind) limit() int {
 	return maxJobs
 }
 
-// leave adds a job, from any goroutine. The job runs with the lock of the channel
-// held. leave returns false if it dropped the job.
+// add adds a job. Any goroutine may call it. The job runs with the lock of the channel
+// held. add returns false if it has dropped the job.
 func (b *inbox) add(kind jobKind, job func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,7 +65,7 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 	return true
 }
 
-// take returns the next jobs: all jobs except requests, and up to requestBatch
+// takeBatch removes and returns all jobs that are no requests, and up to requestBatch
 // requests.
 func (b *inbox) takeBatch() []func() {
 	b.mu.Lock()
@@ -88,7 +88,8 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// tell makes the bell readable when there is work, or something else.
+// signal makes the eventfd readable if jobs wait or more is true, and unreadable
+// otherwise.
 func (b *inbox) signal(more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -109,7 +110,7 @@ func (b *inbox) signalLocked(on bool) {
 	b.signaled = on
 }
 
-// close ends it. The bell is not used any more.
+// close drops all jobs. The inbox does not use the eventfd any more.
 func (b *inbox) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

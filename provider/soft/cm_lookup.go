@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// acceptLookup tells the asking side which queue pair to send to. That is all:
-// a lookup leaves no connection behind.
+// acceptLookup sends the queue pair number and the Q_Key to the active side. A lookup
+// does not make a connection.
 func (i *id) acceptLookup(param *cm.ConnParam) error {
 	i.chooseQP(param)
 	reply := &sidrRepMsg{qpn: i.qpn, qkey: cm.DefaultQKey, private: bytes.Clone(param.PrivateData)}
@@ -22,8 +22,8 @@ func (i *id) acceptLookup(param *cm.ConnParam) error {
 	return err
 }
 
-// onSIDRREP: the queue pair was named, or refused. Our own is left alone: it may
-// talk to others.
+// onSIDRREP handles the answer to a lookup. If the lookup was refused, the local queue
+// pair keeps its state, because it may communicate with other peers.
 func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 	if i.state != stateREQSent || i.ps != cm.UDP {
 		return false
@@ -33,7 +33,7 @@ func (i *id) onSIDRREP(m *sidrRepMsg) bool {
 		i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: int(m.status), Err: userRefused(m.user), ByApplication: m.byApplication, PrivateData: m.private})
 		return true
 	}
-	// Without an answer, the address vector names the first GID as source.
+	// If route fails, the address vector names the first GID as the source.
 	route, _ := i.route()
 	to := cm.UDParam{AH: route, QPN: m.qpn, QKey: m.qkey}
 	i.raise(cm.TransportEvent{Type: cm.Established, UD: to, PrivateData: m.private})

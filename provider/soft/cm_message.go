@@ -9,14 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A message is one message of connection management, as the state machine of an
-// ID knows it: one of the pointer types below. How it travels is the carrier's
-// concern. The fields are from the sender's point of view, as on the wire.
-// Source: IBTA vol. 1, 12.6 and 12.11.
+// A message is one message of connection management, independent of the path that it is
+// sent on. It is one of the pointer types below. The fields describe the sender: for
+// example, qpn is the sender's queue pair number. Source: IBTA vol. 1, 12.6 and 12.11.
 type message interface{ kind() messageKind }
 
-// messageKind numbers the messages: the MAD attribute less 0x10 (IBTA vol. 1,
-// 16.7.2).
+// messageKind is the type of a message. Its value is the attribute of the message's MAD
+// minus 0x10 (IBTA vol. 1, 16.7.2).
 type messageKind uint8
 
 const (
@@ -30,73 +29,74 @@ const (
 	kindSIDRREP messageKind = 8
 )
 
-// endpoints are the addresses that a request names.
+// endpoints are the addresses and ports of both sides in a request.
 type endpoints struct {
 	src, dst netip.AddrPort
 }
 
-// side is what one side tells of its queue pair.
+// qpParams are the parameters of the sender's queue pair.
 type qpParams struct {
-	qpn uint32 // 24 bits
-	psn uint32 // the first it expects, 24 bits
+	qpn uint32 // queue pair number, 24 bits
+	psn uint32 // first packet sequence number that the queue pair expects, 24 bits
 	srq bool
 
-	responderResources uint8 // READs and atomics it serves
-	initiatorDepth     uint8 // READs and atomics it has outstanding
-	rnrRetry           uint8 // for the other side's queue pair, 3 bits
+	responderResources uint8 // number of READs and atomics that the queue pair can serve at a time
+	initiatorDepth     uint8 // number of READs and atomics that the queue pair has outstanding at most
+	rnrRetry           uint8 // RNR retry count for the other side's queue pair, 3 bits
 	flowControl        bool
 }
 
-// reqMsg (REQ) asks for a connection.
+// reqMsg (REQ) requests a connection.
 type reqMsg struct {
 	endpoints
 	qpParams
-	retry   uint8 // for both queue pairs, 3 bits
+	retry   uint8 // retry count for both queue pairs, 3 bits
 	private []byte
 
-	// What the local path has no use for: of the path, and of the queue pair
-	// that is asked for.
+	// mtu, ackTimeout and tos are used on the wire path only. ackTimeout is a code of 5
+	// bits, for the queue pair of the receiver.
 	mtu        verbs.MTU
-	ackTimeout uint8 // code of 5 bits
+	ackTimeout uint8
 	tos        uint8
 }
 
-// repMsg (REP) accepts one.
+// repMsg (REP) accepts a connection request.
 type repMsg struct {
 	qpParams
 	private []byte
 
-	// ackDelay is how long the device takes to acknowledge a request, as a code of 5
-	// bits. It is 0 on the local path, where both sides are this kind of device.
+	// ackDelay is the time that the device takes to acknowledge a request, as a code of
+	// 5 bits. It is 0 on the local path, where both sides are devices of this package.
 	ackDelay uint8
 }
 
-// rtuMsg (RTU) says that the reply arrived.
+// rtuMsg (RTU, ready to use) confirms a REP.
 type rtuMsg struct{}
 
-// rejMsg (REJ) refuses a request or a reply.
+// rejMsg (REJ) refuses a REQ or a REP, or cancels a REQ.
 type rejMsg struct {
 	reason        cm.RejectReason
 	byApplication bool
 	private       []byte
-	cause         error // additional cause that this side knows; it is not sent
+	cause         error // cause that this side adds for the application; it is not sent
 
-	user bool // on the local path: the user of the other process was not allowed
+	user bool // local path: the receiver's user is not allowed
 }
 
-// dreqMsg (DREQ) ends a connection.
+// dreqMsg (DREQ) asks the peer to disconnect.
 type dreqMsg struct{}
 
-// drepMsg (DREP) answers it.
+// drepMsg (DREP) confirms a DREQ.
 type drepMsg struct{}
 
-// sidrReqMsg (SIDR_REQ) asks for a datagram queue pair.
+// sidrReqMsg (SIDR_REQ) is a lookup: it asks for the queue pair number and the Q_Key of
+// a UD service.
 type sidrReqMsg struct {
 	endpoints
 	private []byte
 }
 
-// sidrRepMsg (SIDR_REP) names it, or refuses.
+// sidrRepMsg (SIDR_REP) answers a lookup, or refuses it.
 type sidrRepMsg struct {
 	status        cm.SIDRStatus
 	qpn           uint32 // 24 bits
@@ -104,7 +104,7 @@ type sidrRepMsg struct {
 	byApplication bool
 	private       []byte
 
-	user bool // like rejMsg.user
+	user bool // as in rejMsg
 }
 
 func (*reqMsg) kind() messageKind     { return kindREQ }
@@ -116,36 +116,40 @@ func (*drepMsg) kind() messageKind    { return kindDREP }
 func (*sidrReqMsg) kind() messageKind { return kindSIDRREQ }
 func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 
-// A carrier takes the messages of one ID to its peer, and its data path to the
-// queue pair. What arrives it hands to id.deliver, and that nothing will arrive
-// any more to id.lost. Its methods are called with the lock of the ID's channel
-// held; they neither block nor call back.
+// A cmConn exchanges the messages of one ID with the peer, and prepares the data path of
+// the queue pair. It passes each received message to id.deliver. If no more messages can
+// arrive, it calls id.peerGone. The methods are called with the lock of the ID's channel
+// held. They neither block nor call the ID.
 type cmConn interface {
-	// attach readies the data path of the local queue pair qpn. It comes
-	// before the queue pair goes to RTR, and before a reply is sent.
+	// attach prepares the data path of the local queue pair qpn. It is called before the
+	// queue pair goes to RTR and before a REP is sent.
 	attach(qpn uint32) error
-	// send sends a message, or returns verbs.ErrPeerGone.
+	// send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
+	// connection.
 	send(m message) error
-	// peerVanished tells the queue pair that the peer went without a word.
+	// peerVanished reports to the queue pair that the peer has gone without a DREQ.
 	peerVanished()
-	// credentials returns the credentials of the process at the other end, if they are
-	// known.
+	// credentials returns the credentials of the process at the other end. It returns
+	// false if they are not known.
 	credentials() (cm.Credentials, bool)
-	// mute ends what is delivered; sending goes on.
+	// stopDelivery ends the delivery of messages to the ID. Messages can still be sent.
 	stopDelivery()
-	// move goes over to another channel, whose lock is held as well.
+	// move moves the connection to another channel. The caller holds the locks of both
+	// channels.
 	move(to *channel) error
-	// close detaches the queue pair and ends the carrier, without a word.
+	// close closes the connection without sending a message, and detaches the queue
+	// pair.
 	close()
 }
 
-// A gate lets requests in, for an ID that listens: it hands each to id.incoming.
-// Calls as for a carrier.
+// A listener passes the requests for a listening ID to id.incoming. Its methods are
+// called under the same conditions as those of a cmConn.
 type listener interface {
-	// admit says whether requests are taken now, or left to wait.
+	// setAccepting starts or stops the acceptance of connection requests. While it is
+	// stopped, requests wait on the local path and are dropped on the wire path.
 	setAccepting(yes bool)
-	// serves returns the addresses at which the gate takes requests, and those at which
-	// it should and can not.
+	// serves returns the addresses that the listener serves, and those that it should
+	// serve and can not.
 	serves() []cm.ServedAddr
 	move(to *channel) error
 	close()

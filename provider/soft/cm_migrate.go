@@ -7,8 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Migrate moves the ID to another channel of the device, with its sockets, its
-// timer and its pending events; requests to a listener take their new IDs along.
+// Migrate implements cm.TransportID. It moves the ID with its sockets, its timer and its
+// queued events to another channel of the device. The requests that a listener has
+// queued move together with their IDs.
 func (i *id) Migrate(to cm.TransportChannel) error {
 	dst, ok := to.(*channel)
 	if !ok {
@@ -29,7 +30,8 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	return i.move(src, dst)
 }
 
-// lockBoth locks the ID's channel and dst, in the order of their descriptors.
+// lockBoth locks the channel of the ID and dst, in the order of their epoll descriptors.
+// It returns the channel of the ID.
 func (i *id) lockBoth(dst *channel) (src *channel) {
 	for {
 		src = i.ch.Load()

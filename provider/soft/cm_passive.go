@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// incoming makes an ID for a request that came to the listener i, or nil when it
-// is none for this listener, or none that it has room for. The new ID takes the
-// carrier over.
+// incoming makes an ID for a request to the listener i, and queues the event. The new ID
+// owns the connection c. incoming returns nil if the request is not for this listener,
+// or if the backlog is full.
 func (i *id) incoming(m message, c cmConn) *id {
 	ch := i.ch.Load()
 	child := newID(ch, i.ps)
@@ -25,7 +25,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		to, ev.PrivateData, ev.Param = m.endpoints, m.private, m.qpParams.param()
 		ev.Param.RetryCount = m.retry
 		child.negotiated.setPeer(&m.qpParams, &ch.dev.attr)
-		child.negotiated.retry = m.retry // the active side's rules both
+		child.negotiated.retry = m.retry // the active side sets the retry count of both sides
 		child.negotiated.psn = randomUint32() & max24
 		child.negotiated.mtu = m.mtu
 	case *sidrReqMsg:
@@ -42,12 +42,13 @@ func (i *id) incoming(m message, c cmConn) *id {
 	if m, ok := m.(*reqMsg); ok {
 		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.ackTimeout)
 		if m.tos > 0 {
-			child.opts.tos = m.tos // the path is the same both ways
+			child.opts.tos = m.tos // both directions use the same type of service
 		}
 	}
 	if i.pendingRequests >= i.backlog {
-		// Only a lookup arrives here, and the kernel refuses it with the same status. The
-		// gate stops taking connection requests when the backlog is full.
+		// The backlog is full. Only a lookup can arrive now, because listeners stop
+		// accepting connection requests when the backlog is full. The kernel refuses a
+		// lookup with the same status.
 		_ = c.send(child.refusal(cm.RejectConsumer, nil, false))
 		return nil
 	}
@@ -58,7 +59,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 	return child
 }
 
-// fetched: the application has the request now, which makes room for another.
+// requestFetched records that the application has fetched the request. The listener can
+// accept another one.
 func (i *id) requestFetched() {
 	l := i.parent
 	i.parent = nil
@@ -66,11 +68,10 @@ func (i *id) requestFetched() {
 	l.listeners.setAccepting(true)
 }
 
-// evicted ends a passive side in favor of another request, because its peer has not
-// proven that it receives messages. If the application has not fetched the request,
-// it never sees it. If it has not answered the request, an event tells it, so that it
-// can close the ID. After Accept the connection ends as if nobody had confirmed the
-// reply in time.
+// requestWithdrawn ends a passive side whose half-open connection is evicted. If the
+// application has not fetched the request, it never sees it. If the application has
+// fetched the request and not answered, it gets an event, so that it can close the ID.
+// After Accept the connection ends as if no RTU had arrived in time.
 func (i *id) requestWithdrawn() {
 	ch := i.ch.Load()
 	switch i.state {
@@ -88,15 +89,15 @@ func (i *id) requestWithdrawn() {
 	case stateDREQSent:
 		i.disconnected(statusTimedOut)
 	default:
-		// The carrier is still needed.
+		// The connection is still needed.
 		return
 	}
 	i.conn.close()
 	i.conn = nil
 }
 
-// Accept answers a request. Where it can not, the request is refused, and the
-// queue pair spent; ErrPeerGone says that the client has left.
+// Accept implements cm.TransportID. If it fails, the request is refused and the queue
+// pair is in the error state. ErrPeerGone means that the client has gone.
 func (i *id) Accept(param *cm.ConnParam) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -135,7 +136,7 @@ func (i *id) acceptFailed(err error) error {
 	return err
 }
 
-// Reject refuses a request, or on an active ID the response.
+// Reject implements cm.TransportID. It refuses a request, or on the active side a reply.
 func (i *id) Reject(reason cm.RejectReason, private []byte) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -162,7 +163,7 @@ func (i *id) refusal(reason cm.RejectReason, private []byte, byApplication bool)
 	return &sidrRepMsg{status: status, byApplication: byApplication, private: private}
 }
 
-// onRTU: the active side got the reply. After Notify that is no news.
+// onRTU handles the confirmation of the REP. After Notify the RTU changes nothing.
 func (i *id) onRTU() bool {
 	switch {
 	case i.state == stateREPSent:
@@ -175,7 +176,8 @@ func (i *id) onRTU() bool {
 	return true
 }
 
-// Notify takes the application's word that the active side got the reply.
+// Notify implements cm.TransportID: data has arrived from the peer, so the peer has
+// received the REP.
 func (i *id) Notify(verbs.AsyncEventType) error {
 	ch := i.lock()
 	defer ch.unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// gates are those of one listener.
+// listeners are the listeners of one listening ID, at most one for each path.
 type listeners []listener
 
 func (ls listeners) setAccepting(yes bool) {
@@ -29,7 +29,7 @@ func (ls listeners) move(to *channel) error {
 	return nil
 }
 
-// serves returns the served addresses of all gates, those of the local path first.
+// serves returns the served addresses of all listeners, those of the local path first.
 func (ls listeners) serves() (served []cm.ServedAddr) {
 	for _, g := range slices.Backward(ls) {
 		served = append(served, g.serves()...)
@@ -43,9 +43,9 @@ func (ls listeners) close() {
 	}
 }
 
-// openListeners starts taking requests on the paths that the device may use. It opens the
-// local gate last, because a socket that listens can not stop when another gate
-// fails.
+// openListeners starts to accept requests on the paths that the device may use. It opens
+// the listener of the local path last, because it could not be closed again if another
+// one failed: the socket of the ID can not stop listening (listen(2)).
 func (i *id) openListeners() error {
 	path := i.ch.Load().dev.cfg.Path
 	if path == PathWire || path == PathAuto && !i.port.addr.addr.IsLoopback() {
@@ -65,9 +65,9 @@ func (i *id) openListeners() error {
 	return err
 }
 
-// checkServed returns an error if the open gates serve too few addresses. With
-// Config.ListenOnAll, every address has to be served. With PathWire, which has no
-// other path, at least one has to be.
+// checkServed returns an error if the open listeners serve too few addresses. With
+// Config.ListenOnAll every address must be served. With PathWire at least one address
+// must be served, because there is no other path.
 func (i *id) checkServed() error {
 	cfg := &i.ch.Load().dev.cfg
 	var missing error
@@ -92,8 +92,8 @@ func (i *id) Serves() []cm.ServedAddr {
 	return i.listeners.serves()
 }
 
-// findPath looks whether there is a path from an address of this host to another,
-// and opens the UDP port when that is to be the wire for sure.
+// findPath checks whether a path leads from an address of this host to the address to.
+// If only the wire path does, findPath opens its UDP port.
 func (i *id) findPath(ch *channel, from, to netip.Addr) error {
 	path := ch.dev.cfg.Path
 	if path != PathWire {
@@ -115,7 +115,7 @@ func (i *id) findPath(ch *channel, from, to netip.Addr) error {
 	return nil
 }
 
-// dial sends a request by the path that leads to the listener.
+// dial sends a request on the path that leads to the listener.
 func (i *id) dial(m message) error {
 	if i.madPort != nil {
 		return dialMAD(i, m)

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// CreateQP makes the queue pair of the ID, and brings it to INIT (RC) or RTS
-// (UD).
+// CreateQP implements cm.TransportID. It makes the queue pair of the ID, and moves it to
+// INIT (RC) or RTS (UD).
 func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 	ch := i.lock()
 	defer ch.unlock()
@@ -52,8 +52,8 @@ func (i *id) ownQP() *qp {
 	return i.lastQP
 }
 
-// chooseQP settles which queue pair the ID is for: its own, or the one that the
-// application names.
+// chooseQP sets the queue pair of the connection: the queue pair of the ID, or else the
+// one that the application names.
 func (i *id) chooseQP(param *cm.ConnParam) {
 	i.qpn = param.QPNum
 	if own := i.ownQP(); own != nil {
@@ -61,8 +61,8 @@ func (i *id) chooseQP(param *cm.ConnParam) {
 	}
 }
 
-// connectQP attaches the data path to the queue pair, and brings it to RTS if it
-// is the ID's. An application does that itself with its own.
+// connectQP attaches the data path to the queue pair. It moves the queue pair to RTS if
+// it belongs to the ID. A queue pair of the application is moved by the application.
 func (i *id) connectQP() error {
 	own := i.ownQP()
 	if err := i.conn.attach(i.qpn); err != nil || own == nil {
@@ -71,7 +71,7 @@ func (i *id) connectQP() error {
 	return i.qpToRTS(own, verbs.StateRTR, verbs.StateRTS)
 }
 
-// qpToRTS takes a queue pair through the states from first to last.
+// qpToRTS moves a queue pair through the states from first to last.
 func (i *id) qpToRTS(qp *qp, first, last verbs.QPState) error {
 	for state := first; state <= last; state++ {
 		attr, mask, err := i.initQPAttr(state)
@@ -85,33 +85,34 @@ func (i *id) qpToRTS(qp *qp, first, last verbs.QPState) error {
 	return nil
 }
 
-// failQP flushes the queue pair of a failed connection. A datagram queue pair does
-// not depend on the failed lookup, and keeps its state.
+// failQP moves the queue pair of a failed connection to the error state. A UD queue pair
+// does not depend on the failed lookup, and keeps its state.
 func (i *id) failQP() {
 	if i.ps == cm.TCP {
 		i.flushQP()
 	}
 }
 
-// flushQP moves the ID's queue pair, if it has one, to the error state.
+// flushQP moves the queue pair of the ID to the error state, if there is one.
 func (i *id) flushQP() {
 	if own := i.ownQP(); own != nil {
 		_ = own.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
 	}
 }
 
-// InitQPAttr tells how to bring a queue pair that is not the ID's to a state;
-// see rdma_init_qp_attr(3). On the passive side that may be before Accept, with
-// the request's values, or after.
+// InitQPAttr implements cm.TransportID. It returns the attributes with which the
+// application moves its own queue pair to a state (rdma_init_qp_attr(3)). On the passive
+// side it may be called before Accept, and then uses the parameters of the request.
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	ch := i.lock()
 	defer ch.unlock()
 	return i.initQPAttr(state)
 }
 
-// place makes a datagram queue pair reachable on the wire where the ID is. It has
-// to be when the peer is asked that way, and should be on an ID that others may
-// ask either way.
+// placeDatagramQP opens the wire path of a UD queue pair at the local address of the ID.
+// That is required if the peer was reached or has sent its request on the wire path.
+// Otherwise, on an ID without a remote address, it is attempted, because peers may use
+// either path.
 func (i *id) placeDatagramQP(q *qp) error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -126,7 +127,7 @@ func (i *id) placeDatagramQP(q *qp) error {
 	case q.dev.cfg.Path == PathWire || i.madPort != nil || asked:
 		return p.wire.listenAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
-		_ = p.wire.listenAt(at) // another process may have the UDP port
+		_ = p.wire.listenAt(at) // this fails if another process has the UDP port
 	}
 	return nil
 }

@@ -4,7 +4,8 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/cm"
 
-// An eventQueue holds events that were not fetched yet, first in first out.
+// An eventQueue has the events that the application has not fetched, in the order in
+// which they occurred.
 type eventQueue struct {
 	events  []cm.TransportEvent
 	head    int
@@ -18,7 +19,7 @@ func (q *eventQueue) push(ev cm.TransportEvent) {
 	q.count(&ev, 1)
 }
 
-// count adds n to the counters of an event that is added (1) or removed (-1).
+// count adds n to the counters for an event that is added (1) or removed (-1).
 func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	q.pending += n
 	ev.ID.(*id).queued += n
@@ -27,7 +28,7 @@ func (q *eventQueue) count(ev *cm.TransportEvent, n int) {
 	}
 }
 
-// pop takes the oldest event.
+// pop removes the oldest event and stores it in ev. It returns false if there is none.
 func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	for !q.empty() {
 		*ev = q.events[q.head]
@@ -42,7 +43,8 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	return false
 }
 
-// tidy frees the remaining events when no event is to be fetched any more.
+// resetIfEmpty frees the remaining events, which are of destroyed IDs, if no event is to
+// be fetched.
 func (q *eventQueue) resetIfEmpty() {
 	if q.empty() {
 		clear(q.events[q.head:])
@@ -50,8 +52,8 @@ func (q *eventQueue) resetIfEmpty() {
 	}
 }
 
-// extract takes the events of an ID, in order: those that happened to it, and
-// for a listener the requests.
+// extract removes and returns the events about an ID, in order. For a listener these
+// include the events of its requests.
 func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	if of.queued == 0 {
 		return nil
@@ -71,9 +73,9 @@ func (q *eventQueue) extract(of *id) []cm.TransportEvent {
 	return taken
 }
 
-// drop removes the events of an ID that does not listen and is about to be destroyed.
-// pop skips them later. Searching the queue for each of many IDs that end together
-// would take time quadratic in their number.
+// drop marks an ID as destroyed, so that pop skips its events. The ID must not be a
+// listener with requests. drop does not search the queue: when many IDs end together,
+// that would take time quadratic in their number.
 func (q *eventQueue) drop(of *id) {
 	q.pending -= of.queued
 	of.queued, of.dropped = 0, true

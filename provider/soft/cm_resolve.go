@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Statuses of events: negated errnos, numbered as on Linux.
+// Statuses of events are negated error numbers of Linux.
 const (
 	statusNoDevice = -19  // ENODEV
 	statusTimedOut = -110 // ETIMEDOUT
@@ -20,7 +20,7 @@ const (
 // devicePort is the number of the device's only port.
 const devicePort = 1
 
-// options are what SetOption sets.
+// options are the options that SetOption sets.
 type options struct {
 	tos           uint8
 	reuse         bool
@@ -30,9 +30,9 @@ type options struct {
 	minRNRTimer   uint8 // code of the minimum RNR timer, 5 bits
 }
 
-// SetOption sets one option. On a bound ID, AFONLY and REUSEADDR change the name that
-// reserves the port. REUSEADDR lets an ID bind to a port that other IDs with the
-// option have bound; only one of them can listen.
+// SetOption implements cm.TransportID. On a bound ID, AFONLY and REUSEADDR change the
+// name of the socket that reserves the port. REUSEADDR lets an ID bind to a port that
+// other IDs with the option have bound. Only one of them can listen.
 func (i *id) SetOption(option cm.Option, value int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -53,8 +53,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return nil
 }
 
-// setReuse sets or clears the option. Clearing the option of a bound ID does not end
-// the sharing of its port.
+// setReuse sets or clears REUSEADDR. Clearing the option of a bound ID does not end the
+// sharing of its port.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
 		if err := i.port.share(); err != nil {
@@ -75,7 +75,7 @@ func (i *id) setAFOnly(on bool) error {
 	return nil
 }
 
-// Bind reserves the port on the address.
+// Bind implements cm.TransportID. It reserves the port on the address.
 func (i *id) Bind(addr netip.AddrPort) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -85,7 +85,7 @@ func (i *id) Bind(addr netip.AddrPort) error {
 	return i.bind(ch, addr)
 }
 
-// bind is for an address of this host.
+// bind binds the ID to an address of this host.
 func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	if i.local.IsValid() {
 		return verbs.ErrState
@@ -102,9 +102,9 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	return nil
 }
 
-// Listen starts listening. At most backlog requests wait to be fetched. Of those
-// that come beyond, connections wait without an answer until there is room or
-// they time out, and lookups are refused.
+// Listen implements cm.TransportID. At most backlog requests wait to be fetched. Further
+// connection requests wait without an answer until one was fetched, or time out. Further
+// lookups are refused.
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -115,8 +115,8 @@ func (i *id) Listen(backlog int) error {
 	return i.openListeners()
 }
 
-// ResolveAddr finds out at once whether dst can be reached. On the wire path it
-// opens the UDP port, which somebody else may have.
+// ResolveAddr implements cm.TransportID. It queues the event before it returns. On the
+// wire path it opens the UDP port, which fails if another process has the port.
 func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -140,8 +140,9 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	return nil
 }
 
-// source is the address that the ID sends from to dst: the one it is bound to,
-// else src, else the one that the system would choose.
+// source returns the address from which the ID sends to dst. That is the address of the
+// ID if it is bound to one, else src if src is specified, else the address that the
+// system selects.
 func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	bound := i.local.IsValid()
 	if bound {
@@ -160,7 +161,8 @@ func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 
-// ResolveRoute has nothing to find on the local path.
+// ResolveRoute implements cm.TransportID. There is nothing to resolve: on the local path
+// there is no route, and on the wire path ResolveAddr has found it.
 func (i *id) ResolveRoute(time.Duration) error {
 	ch := i.lock()
 	defer ch.unlock()

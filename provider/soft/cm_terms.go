@@ -7,34 +7,37 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// terms are what both sides agreed on, from the view of the local queue pair.
+// negotiation has the parameters that both sides have agreed on, from the view of the
+// local queue pair.
 type negotiation struct {
-	psn              uint32 // the first it expects
+	psn              uint32 // first packet sequence number that this side expects
 	peerQPN, peerPSN uint32
-	mtu              verbs.MTU // 0: the port's
-	resources, depth uint8     // READs and atomics it serves, and has outstanding
+	mtu              verbs.MTU // path MTU; 0 means that of the device's port
+	resources, depth uint8     // number of READs and atomics that this side serves, and has outstanding
 	retry, rnrRetry  uint8
 	flow             creditFlow
-	ackTimeout       uint8 // code of 5 bits; the application's choice takes precedence
+	ackTimeout       uint8 // code of 5 bits; an ACK timeout that the application has set takes precedence
 }
 
 const (
-	// defaultHopLimit is the TTL that the system's packets start with.
+	// defaultHopLimit is the default TTL of Linux (ip_default_ttl, see ip(7)).
 	defaultHopLimit = 64
 )
 
-// agree takes over what the other side tells of its queue pair. What it has
-// outstanding is what this one serves and the other way round, no more than the
-// device can; its RNR retry count is for this one's sends.
+// setPeer applies the parameters of the peer's queue pair. The number of outstanding
+// READs and atomics of one side is the number that the other side serves. Both are
+// limited to what the device supports. The peer's RNR retry count applies to the sends
+// of this side.
 func (t *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 	t.peerQPN, t.peerPSN = peer.qpn, peer.psn
 	t.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
 	t.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
 	t.rnrRetry = peer.rnrRetry
-	t.flow.receives = peer.flowControl && !peer.srq // a shared queue has no credits to tell
+	t.flow.receives = peer.flowControl && !peer.srq // a shared receive queue does not advertise credits
 }
 
-// param is how the receiver sees what the other side tells.
+// param returns the parameters as the receiver sees them, with the roles of the two
+// depths swapped.
 func (s *qpParams) param() cm.ConnParam {
 	return cm.ConnParam{
 		ResponderResources: s.initiatorDepth,
@@ -46,7 +49,8 @@ func (s *qpParams) param() cm.ConnParam {
 	}
 }
 
-// describe is what this side tells of its queue pair.
+// localParams returns the parameters of the local queue pair, which are sent to the
+// peer.
 func (i *id) localParams(param *cm.ConnParam) qpParams {
 	return qpParams{
 		qpn:                i.qpn,
@@ -59,7 +63,8 @@ func (i *id) localParams(param *cm.ConnParam) qpParams {
 	}
 }
 
-// initQPAttr returns what brings a queue pair to a state under the terms.
+// initQPAttr returns the attributes that move a queue pair to a state with the
+// negotiated parameters.
 func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	if i.bound == nil {
 		return verbs.QPAttr{}, 0, verbs.ErrState
@@ -83,7 +88,8 @@ func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	return attr, mask | verbs.AttrState, err
 }
 
-// datagramAttr: see rdma_create_qp(3); the first PSN is 0.
+// datagramAttr returns the attributes of a UD queue pair (rdma_create_qp(3)). The first
+// packet sequence number is 0.
 func datagramAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	switch attr.State {
 	case verbs.StateInit:
@@ -95,8 +101,8 @@ func datagramAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return 0
 }
 
-// receiveAttr is for RTR. The access rights are repeated because the terms were
-// not known at INIT.
+// receiveAttr sets the attributes for RTR. It sets the access rights again, because at
+// INIT the parameters were not negotiated.
 func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	var err error
 	if attr.AH, err = i.route(); err != nil {
@@ -114,7 +120,7 @@ func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 		verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrAccess, nil
 }
 
-// sendAttr is for RTS.
+// sendAttr sets the attributes for RTS.
 func (i *id) sendAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	attr.SQPSN = i.negotiated.peerPSN
 	attr.Timeout = i.negotiated.ackTimeout
@@ -126,8 +132,8 @@ func (i *id) sendAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return verbs.AttrSQPSN | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrMaxRdAtomic
 }
 
-// access is what the peer may do: WRITE always, READ and atomics where
-// responder resources serve them.
+// access returns the access rights of the peer: always WRITE, and READ and atomics if
+// there are responder resources to serve them.
 func (t *negotiation) access() verbs.Access {
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
 	if t.resources > 0 {
@@ -136,7 +142,7 @@ func (t *negotiation) access() verbs.Access {
 	return access
 }
 
-// route is the way to the peer.
+// route returns the address vector to the peer.
 func (i *id) route() (verbs.AHAttr, error) {
 	source, err := i.bound.gids.index(i.local.Addr())
 	return verbs.AHAttr{

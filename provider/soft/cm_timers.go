@@ -2,29 +2,31 @@
 
 package soft
 
-// Connection management gives a queue pair its timers as codes of five bits.
+// Connection management sets two timers of a queue pair. Their values are codes of five
+// bits.
 
 const (
 	// packetLifetime is the code of the longest time that a packet is assumed to take to
-	// the peer, 0.54 s. On InfiniBand the subnet manager knows it; on RoCE the kernel
-	// assumes 16 or 18, depending on its version. With 17 the ACK timeout is 1.07 s, and
-	// a request with the largest retry count of 7 fails after 8.6 s at the earliest. So a
-	// connection survives an outage of 5 s, in which a network finds another route.
-	// Losses of single packets are noticed earlier; see inquire.
+	// the peer, 0.54 s. On InfiniBand the subnet manager knows that time. On RoCE the
+	// kernel assumes 16 or 18, depending on its version. With 17 the ACK timeout is 1.07
+	// s, and a request with the largest retry count of 7 fails after 8.6 s at the
+	// earliest. So a connection survives an outage of 5 s, in which a network finds
+	// another route. The loss of a single packet is noticed earlier; see
+	// rcConn.probePeer.
 	packetLifetime = 17
-	// shortLifetime is the packet lifetime that kernels newer than Linux 6.1 assume.
-	// Linux 6.1 assumes 18.
+	// shortLifetime is the code of the packet lifetime that kernels newer than Linux 6.1
+	// assume. Linux 6.1 assumes 18.
 	shortLifetime = 16
 )
 
 // ackTimeoutCode returns the code of the local ACK timeout, given the codes of the
-// packet lifetime and of the ACK delay of the answering device. The timeout is twice
+// packet lifetime and of the ACK delay of the responder's device. The timeout is twice
 // the lifetime plus the delay, rounded to a power of two as the kernel does. Source:
 // IBTA vol. 1, 12.7.34; rdma_accept(3).
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	there, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= there {
-		there++ // the shorter time is at least half of the longer one, and counts
+		there++ // the shorter time is at least half of the longer one, so it is not negligible
 	}
 	return min(there, maxCode)
 }
@@ -41,8 +43,8 @@ func (i *id) lifetime() uint8 {
 	return packetLifetime
 }
 
-// ackTimeoutToSend returns the ACK timeout that a request proposes to the passive side,
-// for requests that this device acknowledges.
+// ackTimeoutToSend returns the ACK timeout that a REQ proposes for the queue pair of the
+// passive side.
 func (i *id) ackTimeoutToSend() uint8 {
 	if i.opts.ackTimeoutSet {
 		return i.opts.ackTimeout
@@ -51,8 +53,8 @@ func (i *id) ackTimeoutToSend() uint8 {
 }
 
 // ackTimeoutReceived returns the ACK timeout of the passive side, given the one that the
-// request proposes. The proposal of a newer kernel is too short to survive an outage
-// of 5 s, so it is lengthened; waiting longer is always allowed.
+// REQ proposes. The proposal of a newer kernel is too short to survive an outage of 5 s,
+// so ackTimeoutReceived returns a longer one. A longer timeout is always allowed.
 func (i *id) ackTimeoutReceived(told uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.bound.attr.LocalCAAckDelay)
 	if told == 0 || told == shortLifetime+1 {
