@@ -10,18 +10,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A madAddr is an address at which a listener takes requests by UDP, or should take
-// them.
+// A madAddr is an address at which a listener accepts requests on the wire path, or
+// should accept them.
 type madAddr struct {
 	addr netip.Addr
 	port *madPort // UDP port of the address; nil if it is not served
-	err  error    // why the address is not served
+	err  error    // reason why the address is not served
 }
 
-// madAddrs are the places of one listener. The lock of its channel guards them.
+// madAddrs are the addresses of one listener. The lock of its channel guards them.
 type madAddrs []*madAddr
 
-// add opens an address for a gate. If that fails, it adds the place with its error.
+// add adds an address and opens it for a listener. If the address can not be opened, its
+// error is stored.
 func (ps *madAddrs) add(g *madListener, addr netip.Addr) {
 	p := &madAddr{addr: addr}
 	p.open(g)
@@ -31,9 +32,9 @@ func (ps *madAddrs) add(g *madListener, addr netip.Addr) {
 // open tries to open the UDP port of the address.
 func (p *madAddr) open(g *madListener) { p.port, p.err = g.mux.open(p.addr, g.ch) }
 
-// set replaces the addresses of the places by addrs. It opens new addresses, retries
-// those that could not be opened before, and closes those that are not in addrs. It
-// reports whether anything has changed.
+// set replaces the addresses by addrs. It opens new addresses, opens those again that
+// could not be opened before, and closes those that are not in addrs. It reports whether
+// anything has changed.
 func (ps *madAddrs) set(g *madListener, addrs []netip.Addr) (changed bool) {
 	for _, p := range *ps {
 		if !slices.Contains(addrs, p.addr) {
@@ -69,7 +70,7 @@ func (ps madAddrs) close(ch *channel) {
 	}
 }
 
-// ports returns the ports of the served places.
+// ports returns the ports of the served addresses.
 func (ps madAddrs) ports() (open []*madPort) {
 	for _, p := range ps {
 		if p.port != nil {
@@ -79,9 +80,9 @@ func (ps madAddrs) ports() (open []*madPort) {
 	return open
 }
 
-// interfaceAddrs returns the interface addresses at which requests to a wildcard may
-// arrive. It leaves out link-local addresses, and also loopback addresses if the
-// device has the local path.
+// interfaceAddrs returns the addresses of the interfaces at which a listener on a
+// wildcard accepts requests. It omits link-local addresses. If the device has the local
+// path, it also omits loopback addresses.
 func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -100,7 +101,7 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 
 // followAddresses serves the addresses of the interfaces, now and after each change.
 func (l *madListener) followAddresses() {
-	// The watch begins before the addresses are listed, so that no change is missed.
+	// The watch starts before the addresses are listed, so that no change is missed.
 	l.watch, l.watchErr = watchAddresses(l.ch, l)
 	addrs, err := l.interfaceAddrs()
 	if err != nil {
@@ -109,8 +110,8 @@ func (l *madListener) followAddresses() {
 	l.addrs.set(l, addrs)
 }
 
-// addressesChanged opens and closes places. If anything has changed, the application
-// gets AddrChange and can call Serves again.
+// addressesChanged opens and closes addresses. If anything has changed, the application
+// gets AddrChange, and can call Serves again.
 func (l *madListener) addressesChanged() {
 	addrs, err := l.interfaceAddrs()
 	if err == nil && l.addrs.set(l, addrs) {
@@ -118,7 +119,7 @@ func (l *madListener) addressesChanged() {
 	}
 }
 
-// serves implements gate.
+// serves implements listener.
 func (l *madListener) serves() (served []cm.ServedAddr) {
 	for _, p := range l.addrs {
 		served = append(served, l.served(p.addr, p.err))

@@ -18,7 +18,7 @@ import (
 // with the same hash share a rate.
 type answerLimit struct {
 	seed    maphash.Seed
-	start   time.Time // origin of the times in the rates: the first time that was seen
+	start   time.Time // origin of the times in the rates: the time of the first call of allow
 	total   answerRate
 	sources [answerBuckets]answerRate
 }
@@ -45,7 +45,7 @@ func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	if l.start.IsZero() {
 		l.start = at
 	}
-	now := int64(at.Sub(l.start)) // monotonic, so setting the system's clock has no effect
+	now := int64(at.Sub(l.start)) // monotonic, so a change of the system's clock has no effect
 	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
 	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {
 		return false

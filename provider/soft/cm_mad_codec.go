@@ -12,25 +12,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// What a request says of times, as codes of 4.096 µs * 2^c, and of repetitions.
+// Times and retry counts in a REQ. A time is a code of five bits; see codeTime.
 const (
-	// responseTimeout is 1.07 s: how soon each side is to answer, and so how
-	// often at most the peer repeats its reply.
+	// responseTimeout is 1.07 s. A side has this time to answer a message before the
+	// other side retransmits it.
 	responseTimeout = 18
-	// maxCMRetries is how often (4 bits).
+	// maxCMRetries is the largest number of retransmissions, 4 bits.
 	maxCMRetries = 15
-	// serviceTimeout, 69 s, is how long the application may take for an answer
-	// before the peer repeats its request; see MRA.
+	// serviceTimeout is 69 s, in an MRA: the application has this time to answer before
+	// the peer retransmits its message.
 	serviceTimeout = 24
 )
 
-// noLID stands where InfiniBand has local identifiers (IBTA annex A17.8.3).
+// noLID is the value of the local identifiers, which RoCE does not have (IBTA annex
+// A17.8.3).
 const noLID = 0xffff
 
-// minPathMTU is what every path carries (IBTA vol. 1, 6.8).
+// minPathMTU is supported on every path (IBTA vol. 1, 6.8).
 const minPathMTU = verbs.MTU256
 
-// encodeREQ writes a request of own, with an id of this side's.
+// encodeREQ writes a REQ. own is the communication ID of this side.
 func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r := wire.REQ{
 		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
@@ -49,18 +50,20 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// tid is the transaction that an id begins. Nobody matches by it.
+// tid returns the transaction ID of the messages that begin with a request of the
+// communication ID own. Receivers match messages by the communication IDs only.
 func tid(own uint32) uint64 { return uint64(own) }
 
-// header writes the header of the service into private data, and returns the
-// rest.
+// header writes the header of the RDMA IP CM service to the private data (IBTA annex
+// A11), and returns the rest of the private data.
 func (e *endpoints) header(private []byte) []byte {
 	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: withoutZone(e.src.Addr()), Dst: withoutZone(e.dst.Addr())}
 	return h.Encode(private)
 }
 
-// parseREQ reads a request, or says why it is refused. It came from one address
-// of a peer to one of this host, which are those of the data path, too.
+// parseREQ decodes a REQ, or returns the reason for which it is refused. from and to are
+// the addresses of the datagram. The REQ has to name the same addresses for the data
+// path.
 func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
 	m := &reqMsg{
@@ -85,14 +88,15 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	}
 	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
 	if !ok {
-		return nil, cm.RejectConsumer // as the kernel refuses it
+		return nil, cm.RejectConsumer // the kernel refuses it with the same reason
 	}
 	m.private = bytes.Clone(private)
 	return m, 0
 }
 
-// parse reads the header of the service. Its addresses have to be those that
-// the request came with: everything else would be somebody else's name.
+// parse decodes the header of the RDMA IP CM service. It returns false if the addresses
+// in the header are not those of the datagram: a peer must not use the address of
+// another host.
 func (e *endpoints) parse(private []byte, port uint16, from, to netip.Addr) (rest []byte, ok bool) {
 	var h wire.CMAHeader
 	rest, err := h.Decode(private)
@@ -125,8 +129,9 @@ func parseREP(r *wire.REP) *repMsg {
 	}
 }
 
-// parseREJ: nothing tells whether the application refused, or the system did in
-// its name, but that only an application has something to say.
+// parseREJ decodes a REJ. The message does not tell whether the application or the
+// system has refused. Only an application sends private data, so byApplication is true
+// if there are any.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
 	spoken := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
@@ -139,7 +144,7 @@ func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// parseSIDRREQ reads a lookup, or says why it is refused.
+// parseSIDRREQ decodes a SIDR_REQ, or returns the status with which it is refused.
 func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*sidrReqMsg, cm.SIDRStatus) {
 	ps, port, ok := r.ServiceID.Port()
 	if !ok || cm.PortSpace(ps) != cm.UDP {
@@ -167,7 +172,7 @@ func parseSIDRREP(r *wire.SIDRREP) *sidrRepMsg {
 	return m
 }
 
-// madPacket builds the packet of a MAD in b: queue pair 1 to queue pair 1 (IBTA
+// madPacket builds the packet of a MAD in b, from queue pair 1 to queue pair 1 (IBTA
 // vol. 1, 13.5.1).
 func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)

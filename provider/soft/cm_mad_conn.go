@@ -10,39 +10,39 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A madConn carries the messages of one ID as datagrams, which get lost,
-// repeated and reordered. It repeats what has to be answered, and answers again
-// what the peer repeats, so that the ID sees each message once. How long an
-// answer is waited for is the ID's concern.
+// A madConn exchanges the messages of one ID as datagrams, which may be lost, duplicated
+// and reordered. It retransmits messages until they are answered, and answers the
+// retransmissions of the peer, so that the ID gets each message once. The ID itself
+// times out if no answer arrives.
 //
-// The lock of its channel covers it. What the exchange looks at changes with the
-// exchange's lock held, too.
+// The lock of its channel guards a madConn. Fields that the multiplexer reads are
+// written with the multiplexer's lock held too.
 type madConn struct {
 	mux    *madMux
-	ch     *channel // with the exchange's lock
+	ch     *channel // written with the multiplexer's lock held
 	port   *madPort
 	remote netip.Addr
-	id     *id // nil when it is gone, and the last message is to be repeated
+	id     *id // nil after close, while the last DREQ is retransmitted
 
-	ownID    uint32         // communication id, or request id
-	peerID   uint32         // the peer's, 0 as long as it is not known
+	ownID    uint32         // communication ID, or request ID of a lookup
+	peerID   uint32         // communication ID of the peer; 0 if it is not known
 	service  wire.ServiceID // of a lookup
-	peerGUID uint64         // the peer's
+	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32
-	flow     creditFlow // with the exchange's lock
+	flow     creditFlow // written with the multiplexer's lock held
 	qpn      uint32
-	lastTID  uint64 // of the peer's DREQ
+	lastTID  uint64 // transaction ID of the peer's DREQ
 
-	listener *madListener // gate that took the request; nil on the active side
+	listener *madListener // listener that has accepted the request; nil on the active side
 	addrValidation
 
 	retransmit      retransmitter
-	rtuSent         bool // RTU was sent
+	rtuSent         bool
 	deliveryStopped bool
-	closed          bool // with the exchange's lock
+	closed          bool // written with the multiplexer's lock held
 }
 
-// dialMAD sends a request to the ID's remote address.
+// dialMAD sends a request to the remote address of the ID.
 func dialMAD(i *id, m message) error {
 	ch := i.ch.Load()
 	c := &madConn{mux: ch.dev.mux, ch: ch, id: i, remote: withoutZone(i.remote.Addr())}
@@ -56,12 +56,14 @@ func dialMAD(i *id, m message) error {
 	if r, ok := m.(*reqMsg); ok {
 		r.mtu = c.port.mtu
 		i.negotiated.mtu = r.mtu
-		i.startTimer(requestTimeout) // the timeout lasts until the peer confirms that it has the request
+		// This timeout applies until the peer has confirmed the REQ with an MRA.
+		i.startTimer(requestTimeout)
 	}
 	return c.send(m)
 }
 
-// register makes the carrier known, under an id of its own.
+// register assigns a communication ID, and registers the connection with the
+// multiplexer.
 func (c *madConn) register() {
 	c.retransmit.init(c)
 	c.mux.mu.Lock()
@@ -70,7 +72,7 @@ func (c *madConn) register() {
 	c.mux.conns[c.ownID] = c
 }
 
-// attach: see carrier. The queue pair opens the sockets itself.
+// attach implements cmConn. The queue pair opens its sockets itself.
 func (c *madConn) attach(qpn uint32) error {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -79,7 +81,8 @@ func (c *madConn) attach(qpn uint32) error {
 	return nil
 }
 
-// send: see carrier. That a datagram is lost shows later, if at all.
+// send implements cmConn. It starts the retransmission of messages that have to be
+// answered.
 func (c *madConn) send(m message) error {
 	c.retransmit.stop()
 	c.encode(&c.retransmit.mad, m)
@@ -96,8 +99,8 @@ func (c *madConn) send(m message) error {
 	return nil
 }
 
-// transmit sends a datagram. It drops the datagram if the peer is not proven and has
-// been sent as much as it may be; see proof.
+// transmit sends a datagram. It drops the datagram if the address of the peer is not
+// validated and the limit of messages to the peer is reached; see addrValidation.
 func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -113,7 +116,7 @@ func (c *madConn) transmit(m *wire.MAD) {
 	c.port.send(m, c.remote)
 }
 
-// encode writes a message.
+// encode encodes a message.
 func (c *madConn) encode(mad *wire.MAD, m message) {
 	switch m := m.(type) {
 	case *reqMsg:
@@ -138,7 +141,7 @@ func (c *madConn) encode(mad *wire.MAD, m message) {
 	}
 }
 
-// tid is the transaction of the request that began the connection.
+// requestTID returns the transaction ID of the request of this connection.
 func (c *madConn) requestTID() uint64 {
 	if c.id != nil && !c.id.active {
 		return tid(c.peerID)
@@ -150,11 +153,12 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
 	switch {
 	case c.id.state == stateREQReceived:
-		r.LocalID, r.Rejected = 0, wire.AnsweredREQ // none was told
+		r.LocalID, r.Rejected = 0, wire.AnsweredREQ // the communication ID of this side was not sent to the peer
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// The peer may not have told its id.
+		// The peer may not have sent its communication ID. It finds the request by the
+		// GUID and the communication ID of this side.
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.guid)
 		r.InfoLength = 8
 	}
@@ -162,14 +166,15 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r.Encode(mad, c.requestTID())
 }
 
-// peerVanished: see carrier. Nobody hangs up on the wire.
+// peerVanished implements cmConn. It does nothing, because the wire path does not show
+// that a process has ended.
 func (c *madConn) peerVanished() {}
 
-// credentials implements carrier. On the wire path they are not known.
+// credentials implements cmConn. On the wire path they are not known.
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
-// mute implements carrier. Repeated messages of the peer are still answered. After
-// the end of the connection the peer may use its queue pair for another one.
+// stopDelivery implements cmConn. Retransmitted messages of the peer are still answered.
+// After the end of the connection the peer may use its queue pair for another one.
 func (c *madConn) stopDelivery() {
 	c.deliveryStopped = true
 	c.retransmit.stop()
@@ -193,8 +198,8 @@ func (c *madConn) move(to *channel) error {
 	return nil
 }
 
-// close: see carrier. A wish to disconnect that was not answered is repeated for
-// a while without the ID.
+// close implements cmConn. An unanswered DREQ is retransmitted for a while without the
+// ID.
 func (c *madConn) close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
 		c.id = nil
@@ -206,7 +211,7 @@ func (c *madConn) close() {
 	c.release()
 }
 
-// rememberRefusal keeps the REJ of a refused request; see refusedRequests.
+// rememberRefusal stores the REJ of a refused request; see refusedRequests.
 func (c *madConn) rememberRefusal() {
 	if c.listener == nil || c.retransmit.mad.Attribute() != wire.AttrREJ {
 		return
@@ -216,10 +221,10 @@ func (c *madConn) rememberRefusal() {
 	c.mux.refused.add(peerKey{c.remote, c.peerGUID, c.peerID}, &c.retransmit.mad, c.mux.clock())
 }
 
-// maxOrphans bounds the connections of a channel that are ended after their IDs.
+// maxOrphans is the largest number of orphans of a channel; arbitrary.
 const maxOrphans = 4096
 
-// drop ends the carrier.
+// release ends the connection, and removes it from all tables.
 func (c *madConn) release() {
 	c.retransmit.stop()
 	delete(c.ch.orphans, c)
@@ -235,7 +240,7 @@ func (c *madConn) release() {
 	c.port.close(c.ch)
 }
 
-// forget deletes the entry of a key if it is c's: it may be another's by now.
+// forget deletes the entry of a key if it is c. Another connection may have replaced it.
 func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	if of[key] == c {
 		delete(of, key)

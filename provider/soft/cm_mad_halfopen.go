@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// A halfOpen is a connection or lookup whose peer has not yet proven that it receives
-// messages, so that its source address may be forged. The exchange's lock guards it.
+// A halfOpen is a connection or lookup whose peer address is not validated: it may be
+// forged. The multiplexer's lock guards it.
 type halfOpen struct {
 	c      *madConn
 	since  time.Time
-	source *halfOpenSource // source in the table; nil if the halfOpen is in no table
-	// The elements of this connection in halfOpenSource.byAge and halfOpenTable.byAge.
+	source *halfOpenSource // nil if the halfOpen is in no table
+	// inSource is the element in halfOpenSource.byAge, inTable the one in
+	// halfOpenTable.byAge.
 	inSource, inTable *list.Element
 }
 
@@ -28,32 +29,35 @@ type halfOpenSource struct {
 	index int       // position in halfOpenTable.busiest
 }
 
-// A halfOpenTable has the half-open connections of one listener. Their number is
-// bounded, in total and for each source, because anybody can send requests with any
-// number of forged source addresses, and each takes memory.
+// A halfOpenTable has the half-open connections of one listener. Anybody can send
+// requests with any number of forged source addresses, and each request takes memory. So
+// the number of half-open connections is limited, in total and for each source.
 type halfOpenTable struct {
 	max, maxPerSource int
 	total             int
 	sources           map[netip.Addr]*halfOpenSource
 	busiest           halfOpenHeap
-	evicting          int       // connections that were removed for eviction, and have not ended yet
-	byAge             list.List // of *halfOpen, oldest first
+	// evicting is the number of connections that were removed from the table for
+	// eviction and have not ended yet.
+	evicting int
+	byAge    list.List // of *halfOpen, oldest first
 }
 
-// A peer that requests several connections at once may be the busiest source until it
-// has confirmed them, which takes a round trip. So a source with at most burst half-open
-// connections does not lose one that is younger than burstTime to another source, if
-// there is an older one. Both numbers are arbitrary.
+// A peer that requests several connections at once may be the source with the most
+// half-open connections until it has confirmed them, which takes a round trip. So a
+// source with at most burstSize half-open connections does not lose one that is younger
+// than burstTime to another source, if the table has an older one. Both numbers are
+// arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is how long a half-open connection can not be evicted by requests of its
-// own source. A peer that requests many connections at once then has its later
-// requests dropped for a while, and does not lose the earlier ones. The number is
-// arbitrary. It is longer than the first repetition of a lost reply takes (256 ms),
-// and much shorter than the time for which a peer repeats its request (74 s).
+// graceTime is how long a half-open connection can not be evicted by requests of its own
+// source. If a peer requests many connections at once, its later requests are dropped
+// for a while, and it does not lose the earlier ones. The number is arbitrary. It is
+// longer than the first retransmission of a lost REP takes (256 ms), and much shorter
+// than the time for which a peer retransmits its request (74 s).
 const graceTime = time.Second
 
 func newHalfOpenTable(cfg *Config) halfOpenTable {
@@ -63,23 +67,25 @@ func newHalfOpenTable(cfg *Config) halfOpenTable {
 	}
 }
 
-// room reports whether a request from a source may be taken, and returns the
-// half-open connection that has to be evicted for it, or nil.
+// room reports whether a request from a source can be accepted. It also returns the
+// half-open connection that has to be evicted for the request, or nil.
 //
 // When the table is full, the victim is the oldest connection of the source with the
-// most connections, unless it belongs to a burst: then it is the oldest of all. A source
-// that would then have the most connections itself, or has reached the limit of one
-// source, evicts its own oldest connection if that is older than graceTime; otherwise
-// the request is dropped. So a flood from few addresses affects only these addresses,
-// and most of it is dropped. In a flood from very many addresses, each request keeps its
-// place for as long as the flood takes to fill the table.
+// most connections. There are two exceptions. If that connection belongs to a burst, the
+// victim is the oldest connection of the table. If the source of the request has the
+// most connections, or has reached the limit of one source, the victim is its own oldest
+// connection; if that one is younger than graceTime, the request is dropped.
+//
+// So a flood from few addresses affects only these addresses, and most of it is dropped.
+// In a flood from very many addresses, a request stays in the table until the flood has
+// filled the table once.
 func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen, ok bool) {
 	own := t.sources[source]
 	full := t.total >= t.max
 	switch {
 	case t.evicting >= t.max:
-		// The channels have not ended the evicted connections yet, so their memory is still
-		// in use.
+		// The channels have not ended the evicted connections yet, so these still use
+		// memory.
 		return nil, false
 	case own != nil && (own.count >= t.maxPerSource || full && own.count+1 >= t.busiest[0].count):
 		if now.Sub(own.oldest().since) <= graceTime {
@@ -94,7 +100,7 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 	return nil, true
 }
 
-// oldestOf returns the oldest connection of a list by age, which is not empty.
+// oldestOf returns the oldest connection of a list that is ordered by age and not empty.
 func oldestOf(byAge *list.List) *halfOpen { return byAge.Front().Value.(*halfOpen) }
 
 func (s *halfOpenSource) oldest() *halfOpen { return oldestOf(&s.byAge) }
@@ -117,14 +123,14 @@ func (t *halfOpenTable) add(h *halfOpen, source netip.Addr, now time.Time) {
 	}
 }
 
-// remove removes a connection, and reports whether it was in the table.
+// remove removes a connection. It returns false if the connection was not in the table.
 func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	s := h.source
 	if s == nil {
 		return false
 	}
 	if s.count == 1 {
-		heap.Remove(&t.busiest, s.index) // while it can still be compared
+		heap.Remove(&t.busiest, s.index) // while Less can still compare s
 		delete(t.sources, s.key)
 	}
 	s.byAge.Remove(h.inSource)
@@ -138,7 +144,7 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 	return true
 }
 
-// hashSource returns a hash of the source of a datagram.
+// hashSource returns a keyed hash of the source of a datagram.
 func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 	b := sourceOf(from).As16()
 	return maphash.Bytes(seed, b[:])
@@ -150,23 +156,23 @@ func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 func sourceOf(addr netip.Addr) netip.Addr { return networkOf(addr, 64) }
 
 // siteOf returns the source that an address belongs to where sources are remembered for
-// long: the IPv4 address itself, or the /48 prefix of an IPv6 address. A site may use all
-// 65,536 networks of such a prefix (RFC 6177, 2), which are too many to remember.
+// minutes: the IPv4 address itself, or the /48 prefix of an IPv6 address. A site may use
+// all 65,536 networks of such a prefix (RFC 6177, 2), which are too many to remember.
 func siteOf(addr netip.Addr) netip.Addr { return networkOf(addr, 48) }
 
-// networkOf returns an IPv4 address itself, or the first bits of an IPv6 address followed
-// by zeros.
+// networkOf returns an IPv4 address unchanged. Of an IPv6 address it keeps the first
+// bits, and sets the other bits to zero.
 func networkOf(addr netip.Addr, bits int) netip.Addr {
 	if addr = addr.Unmap().WithZone(""); addr.Is4() {
 		return addr
 	}
-	// Prefix fails for an invalid address only.
+	// Prefix returns an error only if the address is invalid.
 	p, _ := addr.Prefix(bits)
 	return p.Addr()
 }
 
-// A halfOpenHeap has the source with the most connections first. Among sources with
-// equally many, the first is the source with the oldest connection.
+// A halfOpenHeap has the source with the most connections first. Among sources with the
+// same number, the source with the oldest connection is first.
 type halfOpenHeap []*halfOpenSource
 
 // Len, Less, Swap, Push and Pop implement heap.Interface.

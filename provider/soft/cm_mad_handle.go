@@ -7,15 +7,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// post leaves a datagram for the carrier. The caller holds the exchange's lock.
+// enqueueMAD queues a datagram for the connection. The caller holds the multiplexer's
+// lock.
 func (c *madConn) enqueueMAD(m *wire.MAD) {
 	kept := *m
 	c.received++
 	c.enqueue(jobMessage, func() { c.handleMAD(&kept) })
 }
 
-// leave has something done with the lock of the carrier's channel. The caller
-// holds the exchange's.
+// enqueue queues a job that runs with the lock of the connection's channel held. The
+// caller holds the multiplexer's lock.
 func (c *madConn) enqueue(kind jobKind, job func()) {
 	ch := c.ch
 	ch.inbox.add(kind, func() {
@@ -25,8 +26,8 @@ func (c *madConn) enqueue(kind jobKind, job func()) {
 	})
 }
 
-// onChannel reports whether the carrier is on a channel whose lock is held. If it has
-// moved on, so does the job.
+// onChannel reports whether the connection is on the channel ch, whose lock the caller
+// holds. If the connection has moved to another channel, onChannel queues the job there.
 func (c *madConn) onChannel(ch *channel, kind jobKind, job func()) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -36,8 +37,9 @@ func (c *madConn) onChannel(ch *channel, kind jobKind, job func()) bool {
 	return c.ch == ch && !c.closed
 }
 
-// take does what a datagram asks for. Its peer, and its communication id, are
-// ours. What does not fit is dropped: it is late, or repeated.
+// handleMAD handles a datagram. The multiplexer has checked the address and the
+// communication ID. A message that does not fit the state is dropped: it is late or a
+// duplicate.
 func (c *madConn) handleMAD(m *wire.MAD) {
 	if c.fromPeer(m) && secondID(m) == c.ownID {
 		c.validate()
@@ -66,11 +68,12 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 	}
 }
 
-// fromPeer reports whether the sender's id is the one that the peer told.
+// fromPeer reports whether the datagram has the communication ID of the peer.
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
-// deliver hands a message to the ID. One that it takes is an answer to what is
-// being repeated. A carrier without an ID waits for any answer.
+// deliver passes a message to the ID. If the ID accepts the message, it answers the one
+// that is being retransmitted, and the retransmission stops. A connection without an ID
+// ends with any message that answers its DREQ.
 func (c *madConn) deliver(m message) {
 	_, ready := m.(*rtuMsg)
 	if c.id == nil {
@@ -82,14 +85,14 @@ func (c *madConn) deliver(m message) {
 	if c.deliveryStopped {
 		return
 	}
-	// A late RTU is no answer to a DREQ.
+	// A late RTU does not answer a DREQ.
 	if c.id.deliver(m) && (!ready || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
 	}
 }
 
-// onMRA: the peer has got what is repeated, and its application takes its time
-// (IBTA vol. 1, 12.6.6).
+// onMRA handles an MRA: the peer has received the retransmitted message, and its
+// application needs more time (IBTA vol. 1, 12.6.6).
 func (c *madConn) onMRA(m *wire.MAD) {
 	var r wire.MRA
 	r.Decode(m)
@@ -107,8 +110,8 @@ func (c *madConn) onMRA(m *wire.MAD) {
 	c.id.extendTimer(wait + requestTimeout)
 }
 
-// onREP: a connection is accepted; or the peer repeats that, because our answer
-// was lost or takes long.
+// onREP handles a REP. The peer retransmits a REP if the RTU was lost, or if the
+// application of this side has not answered.
 func (c *madConn) onREP(m *wire.MAD) {
 	var r wire.REP
 	r.Decode(m)
@@ -118,7 +121,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.state == stateEstablished {
-			c.retransmit.startRTU() // because deliver has stopped the repeater
+			c.retransmit.startRTU() // deliver has stopped the retransmission
 		}
 	case again && c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.sendNow()
@@ -131,7 +134,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 	}
 }
 
-// accepts notes who the peer is, and reports whether that makes sense.
+// acceptREP records the IDs of the peer. It returns false if the REP is invalid.
 func (c *madConn) acceptREP(r *wire.REP) bool {
 	if r.LocalID == 0 || r.QPN <= wire.GSIQPN || r.QPN == wire.MulticastQPN {
 		return false
@@ -139,10 +142,10 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 	return c.recordPeer(r.CAGUID, r.LocalID, r.QPN)
 }
 
-// meet records the peer's GUID, communication ID and queue pair. It returns false,
-// and records nothing, if another connection of the peer has the same communication
-// ID. If another connection has the same queue pair, that connection is stale, as it
-// is after a request.
+// recordPeer records the peer's GUID, communication ID and queue pair. It returns false,
+// and records nothing, if another connection of the peer has the same communication ID.
+// If another connection has the same queue pair, that one is stale, as with a new
+// request.
 func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -159,8 +162,7 @@ func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	return true
 }
 
-// sendMRA tells the peer that its message has come, and the answer will
-// later.
+// sendMRA confirms a message of the peer, and announces that the answer takes longer.
 func (c *madConn) sendMRA(what wire.Answered) {
 	r := wire.MRA{LocalID: c.ownID, RemoteID: c.peerID, Received: what, ServiceTimeout: c.serviceTimeout()}
 	var m wire.MAD
@@ -168,8 +170,8 @@ func (c *madConn) sendMRA(what wire.Answered) {
 	c.transmit(&m)
 }
 
-// onREJ handles a REJ: the peer refuses, or gives up. A lookup is refused by
-// SIDR_REP, and the protocol has no REJ for it (IBTA vol. 1, 12.11).
+// onREJ handles a REJ: the peer refuses, or cancels its request. It ignores a REJ for a
+// lookup, because the protocol has none (IBTA vol. 1, 12.11).
 func (c *madConn) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
@@ -178,10 +180,12 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peerID != 0 && r.LocalID != c.peerID:
-		// The peer has sent its ID before, so a REJ of the peer names it.
+		// The peer has sent its communication ID before, so a REJ of the peer has that
+		// ID.
 		return
 	case r.RemoteID != c.ownID && (c.id == nil || c.id.state >= stateEstablished):
-		// A connected peer knows the ID of this side, so its REJ names that.
+		// A connected peer knows the communication ID of this side, so its REJ has that
+		// ID.
 		return
 	}
 	if !c.retryWithSmallerMTU(&r) {
@@ -189,8 +193,8 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 }
 
-// onDREQ: the peer wants to end the connection, of which it names our queue
-// pair. One that is ended already is confirmed again.
+// onDREQ handles a DREQ, which must name the local queue pair. If the connection has
+// ended already, onDREQ sends a DREP again.
 func (c *madConn) onDREQ(m *wire.MAD) {
 	var r wire.DREQ
 	r.Decode(m)
@@ -199,7 +203,7 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	}
 	c.lastTID = m.TID()
 	if c.id == nil || c.id.state == stateEnded || c.id.state == stateDREQSent {
-		// Where both wish it, the peer may wait for an answer all the same.
+		// If both sides have sent a DREQ, the peer may still wait for the DREP.
 		var answer wire.MAD
 		c.encode(&answer, &drepMsg{})
 		c.transmit(&answer)
@@ -207,8 +211,8 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	c.deliver(&dreqMsg{})
 }
 
-// heard handles data from the peer. On the passive side the data may arrive before
-// the RTU. On the active side it shows that the peer has the RTU.
+// peerSentData handles the first data from the peer. On the passive side the data may
+// arrive before the RTU. On the active side the data shows that the peer has the RTU.
 func (c *madConn) peerSentData() {
 	switch {
 	case c.id == nil:
@@ -218,7 +222,7 @@ func (c *madConn) peerSentData() {
 	case c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// The application has called Notify first.
+		// The application has called Notify before.
 		c.validate()
 	}
 }

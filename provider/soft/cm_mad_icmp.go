@@ -13,15 +13,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// When no process has the UDP port of a peer, the peer's host reports that with an
-// ICMP message (RFC 1122, 3.2.2.1; RFC 4443, 3.1), and the request will not be
-// answered. Requests are sent from a socket of their own, for two reasons. First,
-// that socket has its own port: if all sockets of an address shared a port, the
-// system would deliver the ICMP error to any of them. Second, a pending error on a
-// socket makes its next calls fail, which must not happen to data and answers.
+// If no process has the UDP port of a peer, the peer's host reports that with an ICMP
+// error (RFC 1122, 3.2.2.1; RFC 4443, 3.1), and the request will not be answered.
+//
+// Requests are sent from a socket of their own, for two reasons. First, that socket has
+// a port of its own. If all sockets of an address had the same port, the system would
+// deliver the ICMP error to any of them. Second, an error on a socket makes its next
+// calls fail. That must not happen to the sockets for data and answers.
 
-// An requestSocket sends requests from one local address, and receives their ICMP
-// errors. It receives no datagrams: answers go to the UDP port of RoCE (IBTA annex
+// A requestSocket sends requests from one local address, and receives their ICMP errors.
+// It receives no datagrams, because answers are sent to the UDP port of RoCE (IBTA annex
 // A17). Only one goroutine at a time may use it.
 type requestSocket struct {
 	fd       int
@@ -44,8 +45,8 @@ func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
 	return s, nil
 }
 
-// prepare makes the system queue ICMP errors on the socket, and drop all datagrams,
-// which would take the room of the errors.
+// prepare makes the system queue ICMP errors on the socket. It also makes the system
+// drop all datagrams to the socket, which would otherwise fill the receive buffer.
 func (s *requestSocket) prepare(local netip.Addr) (err error) {
 	if s.local, err = socketName(s.fd); err != nil {
 		return err
@@ -62,12 +63,12 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }
 
-// sendTries is how often a request is sent when the system reports errors of earlier
-// requests instead (ip(7), IP_RECVERR). A request that is lost nevertheless is
-// repeated later.
+// sendTries is how often a send is tried when the system returns errors of earlier
+// requests instead (ip(7), IP_RECVERR); arbitrary. If all fail, the request is
+// retransmitted later.
 const sendTries = 4
 
-// send sends a request, or drops it.
+// send sends a request. If the system can not send it, the request is lost.
 func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	var b [madBufSize]byte
 	p := madPacket(b[:], m, s.psn)
@@ -90,21 +91,21 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	s.counts.add(sendErr, 1)
 }
 
-// An requestPort is the requestSocket of a madPort.
+// A requestPort is the requestSocket of a madPort.
 type requestPort struct {
 	port   *madPort
 	socket *requestSocket
 }
 
-// asks reports whether a message is a request, which may reach a host without a
-// listener.
+// isRequest reports whether a message is a request. Only requests are sent to hosts on
+// which no process may have the UDP port.
 func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
 
 // openRequestPort opens the requestSocket if it is not open, and makes the channel watch
-// it for errors. If the socket can not be opened, requests are sent from the madPort's
-// socket, and a missing peer is noticed only by the timeout.
+// it for errors. If it can not be opened, requests are sent from the socket of the
+// madPort, and a missing peer is noticed only by the timeout.
 func (p *madPort) openRequestPort(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
@@ -119,12 +120,12 @@ func (p *madPort) openRequestPort(ch *channel) {
 // watchRequests makes the channel watch the requestSocket of a port, if there is one.
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.sources[int32(a.socket.fd)] == nil {
-		// If this fails, another channel may take the errors, or nobody does.
+		// If this fails, the errors are read by another channel or not at all.
 		_ = ch.watchErrors(a.socket.fd, a)
 	}
 }
 
-// readable implements watched. It takes the ICMP errors.
+// readable implements readableSource. It reads the ICMP errors.
 func (a *requestPort) readable() {
 	a.port.mux.mu.Lock()
 	defer a.port.mux.mu.Unlock()
@@ -133,21 +134,21 @@ func (a *requestPort) readable() {
 
 var _ readableSource = (*requestPort)(nil)
 
-// errorBatch is how many errors one call of readErrors takes; arbitrary. The
-// descriptor stays readable when there are more.
+// errorBatch is the largest number of errors that one call of readErrors reads;
+// arbitrary. If there are more, the descriptor stays readable.
 const errorBatch = 64
 
 // readErrors calls to for each port-unreachable error. dst is the destination of the
-// request. quoted is the part of the request that the error quotes, from the first
-// byte after the UDP header.
+// request. quoted is the part of the request that the error quotes, from the first byte
+// after the UDP header.
 func (s *requestSocket) readErrors(to func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
-	var control [512]byte // room for one error and the address of its sender
+	var control [512]byte // for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {
-			// If the error queue was full, the error is pending at the socket. Reading
-			// SO_ERROR clears it, and the descriptor is not ready because of it any more.
+			// If the error queue was full, the error is pending on the socket. Reading
+			// SO_ERROR clears it, so that the descriptor does not stay ready.
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}
@@ -189,16 +190,16 @@ const (
 	icmp6Unreachable, icmp6Port = 1, 4
 )
 
-// A quote identifies the request that an ICMP error quotes.
+// A quotedMAD identifies the request that an ICMP error quotes.
 type quotedMAD struct {
 	attr wire.Attribute
 	tid  uint64
 	id   uint32 // communication ID, or request ID of a lookup
 }
 
-// quoteOf extracts a quote. It returns false if too little is quoted: a host may
-// quote only eight bytes of the UDP datagram (RFC 792). Linux quotes up to 548 bytes,
-// as RFC 1812, 4.3.2.3, requires.
+// quoteOf decodes the quoted part of a request. It returns false if the part is too
+// short: a host may quote only eight bytes of the UDP datagram (RFC 792). Linux quotes
+// up to 548 bytes, as RFC 1812, 4.3.2.3, requires.
 func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	const mad = wire.BTHSize + wire.DETHSize
 	if len(quoted) < mad+wire.MADDataOffset+4 {
@@ -209,11 +210,11 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 	return quotedMAD{m.Attribute(), m.TID(), firstID(&m)}, true
 }
 
-// onPortUnreachable handles an ICMP error which says that no process has the peer's port.
-// Anybody can forge such an error. So it affects only the request that it quotes,
-// with the random communication ID and the transaction ID, and only if that request
-// was sent to the host. It never affects a connection. Without a quote the request
-// ends when nobody answers.
+// onPortUnreachable handles an ICMP error: no process has the UDP port of the peer.
+// Anybody can forge such an error. So it affects only the request that it quotes, with
+// the random communication ID and the transaction ID, and only if that request was sent
+// to the host. It never affects a connection. If the error quotes no request, the
+// request times out.
 func (x *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
@@ -224,8 +225,8 @@ func (x *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []by
 	}
 }
 
-// onPortUnreachable fails the carrier's request if it is unanswered and is the quoted
-// request.
+// onPortUnreachable fails the request of the connection, if the request is unanswered
+// and is the quoted one.
 func (c *madConn) onPortUnreachable(at netip.AddrPort, q quotedMAD) {
 	m := &c.retransmit.mad
 	waits := c.id != nil && c.id.state == stateREQSent && isRequest(m)

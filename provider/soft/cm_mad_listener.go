@@ -10,28 +10,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A madListener lets requests in that come as datagrams. Those for which there is
-// no room are dropped: the peer repeats them.
+// A madListener accepts requests on the wire path for a listening ID. If there is no
+// room for a request, it drops the request, and the peer retransmits it.
 type madListener struct {
 	mux       *madMux
-	ch        *channel // channel of the listener; guarded by the exchange's lock
+	ch        *channel // written with the multiplexer's lock held
 	id        *id
 	addr      bindAddr
 	service   wire.ServiceID
 	addrs     madAddrs
-	watch     *addressWatch // watch of the addresses of a wildcard; else nil
-	watchErr  error         // error because of which later addresses are not noticed, or nil
+	watch     *addressWatch // watch of the addresses of a wildcard; nil for an address
+	watchErr  error         // error because of which later address changes are not noticed, or nil
 	accepting bool
-	closed    bool // the gate was closed; guarded by the exchange's lock
-	// waiting has the requests that the channel has not looked at yet. It is guarded by
-	// the exchange's lock.
+	closed    bool // written with the multiplexer's lock held
+	// waiting has the requests in the inbox of the channel. The multiplexer's lock
+	// guards it.
 	waiting  map[*incomingRequest]struct{}
-	halfOpen halfOpenTable // half-open connections; guarded by the exchange's lock
+	halfOpen halfOpenTable // half-open connections; the multiplexer's lock guards them
 }
 
-// openMADListener opens the gate of a listener on the address that it is bound to, or on
-// the addresses of all interfaces. An address that can not be served has its error in
-// places.
+// openMADListener opens the listener of an ID on its address, or on the addresses of all
+// interfaces. An address that can not be served has its error in addrs.
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	g := &madListener{
@@ -50,7 +49,7 @@ func openMADListener(i *id) *madListener {
 	return g
 }
 
-// admit: see gate.
+// setAccepting implements listener.
 func (l *madListener) setAccepting(yes bool) { l.accepting = yes }
 
 func (l *madListener) move(to *channel) error {
@@ -63,7 +62,7 @@ func (l *madListener) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = l.watch.move(to, l.ch) // moves the watch back; g.ch has watched it before
+			_ = l.watch.move(to, l.ch) // moves the watch back to the channel that had it
 			return err
 		}
 	}
@@ -77,7 +76,7 @@ func (l *madListener) move(to *channel) error {
 	return nil
 }
 
-// close implements gate. It refuses all requests that have arrived and that the
+// close implements listener. It refuses all requests that have arrived and that the
 // application has not fetched (rdma_destroy_id(3)).
 func (l *madListener) close() {
 	for _, p := range l.addrs.ports() {
@@ -100,7 +99,7 @@ func (l *madListener) close() {
 
 // refuseWaiting refuses a waiting request. It does nothing if a copy of the request
 // already has an ID, which outlives the listener, or if the address of the request is
-// not served any more. The caller holds the lock.
+// not served any more. The caller holds the multiplexer's lock.
 func (x *madMux) refuseWaiting(n *incomingRequest) {
 	if x.known(n) || x.ports[n.port.local] != n.port {
 		return
@@ -115,7 +114,8 @@ func (x *madMux) refuseWaiting(n *incomingRequest) {
 	x.answer(n.port, n.from, &out)
 }
 
-// leave: see madConn.leave.
+// enqueue queues a job for the channel; see madConn.enqueue. It returns false if the job
+// was dropped.
 func (l *madListener) enqueue(job func()) bool {
 	ch := l.ch
 	return ch.inbox.add(jobRequest, func() {
@@ -134,22 +134,23 @@ func (l *madListener) onChannel(ch *channel, job func()) bool {
 	return l.ch == ch && !l.closed
 }
 
-// A newcomer is a request, and whose it is.
+// An incomingRequest is a request that has no ID yet.
 type incomingRequest struct {
 	port   *madPort
 	from   netip.Addr
 	m      message
-	id     uint32         // of the connection, or of the lookup
+	id     uint32         // communication ID of the peer, or request ID of a lookup
 	tid    uint64         // transaction ID of the message
-	guid   uint64         // of a connection
-	qpn    uint32         // of a connection
+	guid   uint64         // of a connection request
+	qpn    uint32         // of a connection request
 	answer wire.ServiceID // of a lookup
 }
 
 func (n *incomingRequest) isLookup() bool { return n.m.kind() == kindSIDRREQ }
 
-// bring passes a request to the channel of the gate, or drops it when there is no
-// room for it now; the peer repeats it. The caller holds the exchange's lock.
+// enqueueRequest passes a request to the channel of the listener. If there is no room,
+// it drops the request, and the peer retransmits it. The caller holds the multiplexer's
+// lock.
 func (l *madListener) enqueueRequest(n *incomingRequest) {
 	_, room := l.halfOpen.room(sourceOf(n.from), l.mux.clock())
 	if !room || !l.enqueue(func() { l.admitRequest(n) }) {
@@ -159,7 +160,8 @@ func (l *madListener) enqueueRequest(n *incomingRequest) {
 	l.waiting[n] = struct{}{}
 }
 
-// enter makes an ID of a request, unless it is there already.
+// admitRequest makes an ID for a request. It does nothing if a copy of the request has
+// an ID.
 func (l *madListener) admitRequest(n *incomingRequest) {
 	l.mux.mu.Lock()
 	delete(l.waiting, n)
@@ -192,8 +194,8 @@ func (l *madListener) admitRequest(n *incomingRequest) {
 	}
 }
 
-// known reports whether a request already has a carrier, because a copy of it was
-// handled before. The caller holds the lock.
+// known reports whether a request already has a connection, because a copy of it was
+// handled before. The caller holds the multiplexer's lock.
 func (x *madMux) known(n *incomingRequest) bool {
 	if n.isLookup() {
 		return x.lookups[lookupKey{n.from, n.id}] != nil
