@@ -39,9 +39,9 @@ type UserError struct {
 	// listener refused the request, and the user of the process that holds Name
 	// otherwise.
 	UID uint32
-	// Name is the place at which a process of another user receives instead of the peer:
-	// the name of a Unix socket, or "UDP" and an address. Nothing was sent to that
-	// process. Name is empty when the listener refused this process.
+	// Name is the name of the Unix socket on which a process of another user listens
+	// instead of the peer. Nothing was sent to that process. Name is empty when the
+	// listener refused this process.
 	Name string
 }
 

@@ -10,7 +10,7 @@ import (
 
 // An alarm exists on Linux only.
 type alarm struct {
-	fd    int
+	fd     int
 	reason Cause
 }
 

@@ -15,9 +15,9 @@ func processOf(id *cm.ID) (p peerProcess) {
 }
 
 // Credentials returns the process and the user that connect. It returns false where
-// they are not known: on the wire path, also from this host, and with librdmacm.
-// provider/soft has already refused processes of users that soft.Config.AllowedUsers
-// excludes. Source: unix(7), SO_PEERCRED.
+// they are not known: on the wire path, also from this host, and with librdmacm. On the
+// local path provider/soft has already refused processes of users that
+// soft.Config.AllowedUsers excludes. Source: unix(7), SO_PEERCRED.
 func (r *ConnRequest) Credentials() (cm.Credentials, bool) {
 	return r.process.credentials, r.process.known
 }

@@ -125,8 +125,11 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 	if !r.decide(byApplication) {
 		return verbs.Wrap(op, r.answered())
 	}
+	if err := r.engine.acceptor.reject(r, privateData); err != nil {
+		return verbs.Wrap(op, err)
+	}
 	r.engine.rejects.Add(1)
-	return r.engine.acceptor.reject(r, privateData)
+	return nil
 }
 
 // decide claims the right to answer.

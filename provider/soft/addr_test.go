@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -24,13 +25,21 @@ func linkUp(t *testing.T, name string) {
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
 }
 
-// addAddr adds an address to an interface, with the network that it is in. removeAddr
-// removes it. Both wait until the system has done so.
+// addAddr adds an address to an interface, with the network that it is in. It waits until
+// the host has the address, which an interface gets when it is running.
 func addAddr(t *testing.T, link, prefix string) {
 	t.Helper()
-	setAddr(t, link, netip.MustParsePrefix(prefix), unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	added := netip.MustParsePrefix(prefix)
+	setAddr(t, link, added, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	// The calling thread may be in another network namespace than the rest of the process,
+	// so require.Eventually, which makes a goroutine, can not be used.
+	for deadline := time.Now().Add(safety); !isOnThisHost(t, added.Addr()); time.Sleep(time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "the host does not get the address")
+	}
 }
 
+// removeAddr removes an address from an interface, and waits until the system has done
+// so.
 func removeAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	setAddr(t, link, netip.MustParsePrefix(prefix), unix.RTM_DELADDR, 0)

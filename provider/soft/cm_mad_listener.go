@@ -174,6 +174,10 @@ func (l *madListener) admitRequest(n *incomingRequest) {
 		l.mux.counts.inc(cmRequestDropped)
 		return
 	}
+	if !l.ch.acceptsFrom(n.from) {
+		l.ch.dev.local.inc(rcvdUserErr)
+		return
+	}
 	port, err := l.mux.open(n.port.local, l.ch)
 	if err != nil {
 		return
@@ -192,6 +196,18 @@ func (l *madListener) admitRequest(n *incomingRequest) {
 	if c.id == nil {
 		c.release()
 	}
+}
+
+// acceptsFrom reports whether a request on the wire path may come from an address. With
+// PathAuto, processes of this host use the local path. The filter of the socket does not
+// drop a packet that has left this host and has come back; see udp_far.go. If the system
+// can not tell whose address it is, the request is dropped, and the peer repeats it.
+func (ch *channel) acceptsFrom(a netip.Addr) bool {
+	if ch.dev.cfg.Path != PathAuto {
+		return true
+	}
+	own, err := ch.isLocalAddr(a)
+	return err == nil && !own
 }
 
 // known reports whether a request already has a connection, because a copy of it was

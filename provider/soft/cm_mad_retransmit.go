@@ -93,6 +93,11 @@ func (r *retransmitter) fire() {
 		}
 		return // the repeater stops until resume is called
 	}
+	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
+		// The address has moved to this host since the dial began.
+		r.c.id.noListener(errLocalOnly)
+		return
+	}
 	r.remaining--
 	r.sendNow()
 	most := maxInterval

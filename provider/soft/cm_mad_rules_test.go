@@ -4,6 +4,7 @@ package soft
 
 import (
 	"encoding/binary"
+	"math"
 	"net/netip"
 	"slices"
 	"testing"
@@ -356,4 +357,18 @@ func FuzzWireCM(f *testing.F) {
 			s.server.end(ev.ID)
 		}
 	})
+}
+
+// If the peer's address moves to this host, a request is not repeated, because processes
+// of other users could receive it.
+func TestNoRequestToThisHost(t *testing.T) {
+	w := newMADSim(t)
+	w.lose(wire.AttrREQ, math.MaxInt)
+	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
+	w.client.p.dev.cfg.Path = PathAuto // as if serverAddr, a loopback address, had not been of this host before
+	w.await(w.client)
+	ev := w.client.want(cm.Rejected, id)
+	require.ErrorContains(t, ev.Err, errLocalOnly.Error())
+	require.Len(t, w.sent, 1, "nothing was sent after the first request")
+	w.quiet()
 }

@@ -51,6 +51,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"datagram-dest-full":   peerDatagramDestNoDescriptors,
 	"squat-accepting":      squatAccepting,
 	"far-only":             peerFarOnly,
+	"from-here":            peerFromHere,
 	"far-client":           peerFarClient,
 	"far-lookup":           peerFarLookup,
 	"squat-full":           squatFull,

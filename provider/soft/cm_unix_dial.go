@@ -29,6 +29,9 @@ type localDial struct {
 	// a user who is not allowed listens on them.
 	skipped     [maxTargets]bool
 	skippedUser *cm.UserError // error for the first skipped process; nil if there is none
+	// denied is the error with which the system has forbidden to connect to a listener, or
+	// nil.
+	denied error
 }
 
 const (
@@ -90,6 +93,8 @@ func (d *localDial) run() error {
 			busy = true
 		case !isNoListener(err):
 			return err
+		case !errors.Is(err, unix.ECONNREFUSED):
+			d.denied = err
 		}
 	}
 	if d.rounds++; d.rounds == userLookupRounds {
@@ -201,6 +206,8 @@ func (d *localDial) cause() error {
 	switch {
 	case d.skippedUser != nil:
 		return d.skippedUser
+	case d.denied != nil:
+		return d.denied
 	case d.c.ch.dev.cfg.Path == PathAuto:
 		return errLocalOnly
 	}

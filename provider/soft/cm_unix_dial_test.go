@@ -290,3 +290,10 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		require.Empty(t, client.tc.timers)
 	})
 }
+
+// The error of a dial says that a security module of the kernel has forbidden to connect
+// to the listener.
+func TestDialTellsDenial(t *testing.T) {
+	d := &localDial{c: &unixConn{ch: newParty(t).tc}, denied: unix.EACCES}
+	require.ErrorIs(t, d.cause(), unix.EACCES)
+}

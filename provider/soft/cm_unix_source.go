@@ -74,39 +74,10 @@ func (c *client) checkSource(m message) error {
 	return nil
 }
 
-// localAddrCache caches whether addresses that requests have named belong to this host.
-// Asking the system takes about as long as the rest of the check.
-type localAddrCache struct {
-	since time.Time // time of the oldest entry
-	known map[netip.Addr]bool
-}
-
-const (
-	// localAddrTTL is how long an entry is valid. The number is arbitrary.
-	localAddrTTL = time.Second
-	// maxLocalAddrs bounds the memory that clients can make the channel use, because all
-	// addresses of a prefix can be local to a host. The number is arbitrary.
-	maxLocalAddrs = 64
-)
-
-// isLocalAddr reports whether an address in a request belongs to this host. Loopback
-// addresses always do. The error is that of onThisHost.
+// isLocalAddr reports whether an address belongs to this host. The error is that of
+// onThisHost.
 func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
-	if a.IsLoopback() {
-		return true, nil
-	}
-	own, now := &ch.localAddrs, ch.clock()
-	if own.known == nil || now.Sub(own.since) >= localAddrTTL || len(own.known) >= maxLocalAddrs {
-		own.since, own.known = now, make(map[netip.Addr]bool)
-	}
-	if is, ok := own.known[a]; ok {
-		return is, nil
-	}
-	is, err := onThisHost(a)
-	if err == nil {
-		own.known[a] = is
-	}
-	return is, err
+	return ch.localAddrs.has(a, time.Duration(ch.clock().UnixNano()))
 }
 
 // heldByOthers reports whether a socket holds the address and port without sharing

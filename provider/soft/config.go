@@ -15,18 +15,21 @@ type Path uint8
 
 const (
 	// PathAuto takes the local path to peers on this host, and speaks RoCEv2 to peers on
-	// other hosts. A listener takes requests on both paths: the system drops packets that
-	// processes of this host send to its UDP port, because the user of their sender is
-	// not known. When another process has the UDP port of an address, the listener takes
-	// requests to that address from this host only; cm.ID.Serves reports that, and
-	// ListenOnAll makes it an error. It never listens on the wire at a loopback address. A
-	// UD queue pair may have peers on both paths.
+	// other hosts. A listener takes requests on both paths: the system drops packets
+	// that processes of this host send to its UDP port, because the user of their sender
+	// is not known. A dial to this host fails if no process listens on the local path,
+	// or if a security module of the kernel does not let the processes connect. When
+	// another process has the UDP port of an address, the listener takes requests to
+	// that address from this host only; cm.ID.Serves reports that, and ListenOnAll makes
+	// it an error. It never listens on the wire at a loopback address. A UD queue pair
+	// may have peers on both paths.
 	PathAuto Path = iota
 	// PathLocal takes the local path only.
 	PathLocal
 	// PathWire speaks RoCEv2 only, also to peers on this host, which need PathWire too.
 	// It does not check the users of such peers: to them the device is as open as to
-	// other hosts.
+	// other hosts. A device with PathAuto on this host does not answer it, so a dial to
+	// one ends after the time for which a request is repeated.
 	PathWire
 )
 

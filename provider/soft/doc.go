@@ -129,7 +129,9 @@
 //	                        backlog of the listener on these addresses was full, so that the
 //	                        kernel did not return its user
 //	rcvd_user_err           requests from this host that were refused, because
-//	                        Config.AllowedUsers does not allow the user of the process
+//	                        Config.AllowedUsers does not allow the user of the process.
+//	                        With PathAuto also requests and UD packets on the wire path
+//	                        whose source address belongs to this host
 //	silent_client_err       clients on the local path that had sent no request, and were
 //	                        closed because there were too many clients
 //	skipped_user_err        processes of this host to which a dial sent no request, because
@@ -157,8 +159,9 @@
 // of the client's socket (cm_unix_source.go).
 //
 // On the wire path the user of a peer is not known. So with PathAuto the system drops
-// all packets that processes of this host send to the UDP port (udp_far.go), and nothing
-// is sent to this host by the wire path. With PathWire no user is checked.
+// the packets that this host sends to its own UDP port, requests from addresses of this
+// host are dropped, and none is sent to such an address by the wire path (udp_far.go).
+// With PathWire no user is checked.
 //
 // Datagrams to this host go over Unix sockets too. So they neither reach nor come
 // from processes of users who are not allowed, whatever queue pair number an address

@@ -27,10 +27,11 @@ func mayBindLow() bool {
 	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
 }
 
-// onThisHost reports whether an address belongs to this host. All of 127.0.0.0/8
-// does. It asks the system, which has a local route to each such address. The error is
-// not nil if this process has no free descriptor to ask with; it matches
-// verbs.ErrNoResources.
+// onThisHost reports whether packets to an address stay on this host. It asks the
+// system, which has a local route to each such address; all of 127.0.0.0/8 has one, and
+// so have the IPv6 anycast addresses that this host serves. An error means that this is
+// not known; it matches verbs.ErrNoResources if this process has no free descriptor to
+// ask with.
 func onThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
 		return true, nil // a connection to it is a connection to this host, see ip(7)
@@ -38,7 +39,7 @@ func onThisHost(a netip.Addr) (bool, error) {
 	kind, err := routeType(a)
 	switch {
 	case err == nil:
-		return kind == unix.RTN_LOCAL, nil
+		return kind == unix.RTN_LOCAL || kind == unix.RTN_ANYCAST, nil
 	case outOfDescriptors(err):
 		return false, noResources(err)
 	}

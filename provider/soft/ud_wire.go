@@ -4,6 +4,7 @@ package soft
 
 import (
 	"net/netip"
+	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
@@ -16,6 +17,7 @@ const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair.
 type udWire struct {
+	localAddrs  localAddrCache // sources of datagrams that are addresses of this host, or not
 	q           *qp
 	demux       *qpDemux
 	routes      map[route]*route
@@ -128,6 +130,14 @@ func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {
 		return
+	}
+	if u.q.dev.cfg.Path == PathAuto {
+		// See channel.acceptsFrom.
+		own, err := u.localAddrs.has(from.from, time.Duration(u.q.shard.clock()))
+		if own || err != nil {
+			u.q.shard.counts.inc(rcvdUserErr)
+			return
+		}
 	}
 	d := datagram{
 		qkey: pkt.DETH().QKey(), src: pkt.DETH().SrcQP(),

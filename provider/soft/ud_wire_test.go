@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -108,4 +109,28 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	pkt.BTH().SetDestQP(a.qp.num)
 	a.qp.shard.wire.receive(pkt, &ipHeader{from: s.host(b).addr, to: s.host(a).addr})
 	require.Empty(t, a.drainCQ())
+}
+
+// With PathAuto, a packet whose source is an address of this host is dropped: processes
+// of this host send datagrams on the local path, where their users are checked.
+func TestUDWireFromThisHost(t *testing.T) {
+	s := newSim(t, 1, quietNet)
+	a, b := s.newUDEnd(), s.newUDEnd()
+	pkt := wire.Build(make([]byte, wire.UDSendOnly.Size(0)), wire.UDSendOnly, 0)
+	pkt.BTH().SetDestQP(a.qp.num)
+	pkt.DETH().Set(simQKey, b.qp.num)
+	for _, c := range []struct {
+		path  Path
+		from  netip.Addr
+		taken int
+	}{
+		{PathAuto, netip.MustParseAddr("::1"), 0},
+		{PathAuto, s.host(b).addr, 1},
+		{PathWire, netip.MustParseAddr("::1"), 1},
+	} {
+		s.dev.cfg.Path = c.path
+		a.recv(1, 0, 100)
+		a.qp.shard.wire.receive(pkt, &ipHeader{from: c.from, to: s.host(a).addr})
+		require.Len(t, a.drainCQ(), c.taken, "%v from %v", c.path, c.from)
+	}
 }

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// droppedAt is how many datagrams the system has thrown away at a socket, for want
-// of room in it or with a wrong UDP checksum; see SO_MEMINFO in linux/sock_diag.h,
-// of which it is the last word.
+// droppedAt returns how many datagrams the system has dropped at a socket, because the
+// socket was full, the UDP checksum was wrong, or the filter dropped them; see SO_MEMINFO
+// in linux/sock_diag.h. It returns 0 if the system does not tell.
 func droppedAt(fd int) uint64 {
 	var info [unix.SK_MEMINFO_VARS]uint32
 	size := uint32(unsafe.Sizeof(info))

@@ -10,11 +10,17 @@ import "golang.org/x/sys/unix"
 // sender, and a process can send with any local address as the source, over IPv6 even
 // with any address (IPV6_FREEBIND in linux/in6.h).
 //
-// But the kernel delivers every unicast packet that it sends to itself on the loopback
+// The kernel delivers a unicast packet that it routes to itself on the loopback
 // interface, whatever its source and destination are. So the sockets of such a device
-// drop all packets that arrive on that interface. Packets of containers and virtual
-// machines arrive on other interfaces: the device treats those as other hosts. The
-// exception is a VRF, whose packets to itself arrive on the interface of the VRF.
+// drop all packets that arrive on that interface.
+//
+// A packet that has left the host and has come back arrives on another interface. A
+// process can send such packets if a tunnel, a bridge or address translation brings them
+// back, if two interfaces are on the same network (SO_BINDTODEVICE), or in a VRF.
+// Requests and UD packets among them are dropped if they name an address of this host as
+// their source, because answers to it stay on the host; see channel.acceptsFrom. The
+// others are like packets of other hosts, and so are those of containers and virtual
+// machines.
 
 // loopbackInterface is the index of the loopback interface in each network namespace
 // (LOOPBACK_IFINDEX in linux/net/core).

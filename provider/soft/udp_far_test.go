@@ -38,7 +38,7 @@ func newFarNetwork(t *testing.T) *farNetwork {
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
 	defer n.back()
 	n.far = ownNetwork(t)
-	err := change(vethRequest(n.near))
+	err := change(vethRequest("far", "near", n.near))
 	if err == unix.EOPNOTSUPP {
 		t.Skip("the kernel has no veth interfaces")
 	}
@@ -78,17 +78,19 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	return runPeer(n.t, cmd)
 }
 
-// vethRequest returns a request for the interface far in the namespace of the calling
-// thread and its peer near in another; see linux/if_link.h.
-func vethRequest(near *os.File) []byte {
+// vethRequest returns a request for an interface in the namespace of the calling thread
+// and its peer in the given namespace; see linux/if_link.h. The names have at most 7
+// bytes.
+func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
+	padded := func(name string) []byte { return append([]byte(name), make([]byte, 8-len(name))...) }
 	peer := make([]byte, unix.SizeofIfInfomsg)
-	peer = appendAttr(peer, unix.IFLA_IFNAME, []byte("near\x00\x00\x00\x00"))
-	peer = appendAttr(peer, unix.IFLA_NET_NS_FD, binary.NativeEndian.AppendUint32(nil, uint32(near.Fd())))
+	peer = appendAttr(peer, unix.IFLA_IFNAME, padded(peerName))
+	peer = appendAttr(peer, unix.IFLA_NET_NS_FD, binary.NativeEndian.AppendUint32(nil, uint32(peerNetwork.Fd())))
 	info := appendAttr(nil, unix.IFLA_INFO_KIND, []byte("veth"))
 	info = appendAttr(info, unix.IFLA_INFO_DATA, appendAttr(nil, peerOfVeth, peer))
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofIfInfomsg)
-	b = appendAttr(b, unix.IFLA_IFNAME, []byte("far\x00"))
+	b = appendAttr(b, unix.IFLA_IFNAME, padded(name))
 	b = appendAttr(b, unix.IFLA_LINKINFO, info)
 	putNetlinkHeader(b, unix.RTM_NEWLINK, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	return b
@@ -151,7 +153,7 @@ func peerFarOnly(t *testing.T, _ string) {
 	dropped := uint64(0)
 	spoof := func(qpn uint32) {
 		for _, c := range spoofs {
-			sendSpoofed(t, netip.MustParseAddr(c.from), netip.AddrPortFrom(netip.MustParseAddr(c.to), 7471), qpn)
+			sendSpoofed(t, netip.MustParseAddr(c.from), netip.AddrPortFrom(netip.MustParseAddr(c.to), 7471), qpn, "")
 			dropped++
 		}
 		for countsOf(t, s.p.dev)["rcvd_overrun_err"] < dropped {
@@ -173,8 +175,35 @@ func peerFarOnly(t *testing.T, _ string) {
 	}
 }
 
-// sendSpoofed sends a connection request to a queue pair, from any address.
-func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32) {
+func TestFromHereByAnotherLink(t *testing.T) { inNetworkNamespace(t, "from-here") }
+
+// With PathAuto, a request that a process of this host sends by an interface whose
+// network leads back to this host is dropped if it names an address of this host.
+func peerFromHere(t *testing.T, _ string) {
+	linkUp(t, "lo")
+	err := change(vethRequest("out", "back", ownNetwork(t)))
+	if err == unix.EOPNOTSUPP {
+		t.Skip("the kernel has no veth interfaces")
+	}
+	require.NoError(t, err)
+	linkUp(t, "out")
+	linkUp(t, "back")
+	addAddr(t, "out", "fd00:78::2/64")
+	addAddr(t, "back", "fd00:78::1/64")
+	if os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) == nil {
+		require.True(t, isOnThisHost(t, netip.MustParseAddr("fd00:78::")), "a router has the anycast address of its network")
+	}
+	s := openParty(t, &Config{Vectors: 1})
+	l := s.listen(cm.TCP, "[fd00:78::1]:7471", 0)
+	sendSpoofed(t, netip.MustParseAddr("fd00:78::2"), l.LocalAddr(), wire.GSIQPN, "out")
+	s.awaitCount("rcvd_user_err", 1)
+	s.quiet()
+	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes it")
+}
+
+// sendSpoofed sends a connection request to a queue pair, from any address. If link is
+// not empty, the request leaves the host by that interface.
+func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := datagramSocket(from)
 	require.NoError(t, err)
@@ -183,10 +212,18 @@ func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32) {
 		const freebind = 78 // IPV6_FREEBIND in linux/in6.h
 		require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, freebind, 1))
 	}
+	if link != "" {
+		require.NoError(t, unix.BindToDevice(fd, link))
+	}
 	require.NoError(t, unix.Bind(fd, sockaddr(from, 0)))
 	var m wire.MAD
 	encodeREQ(&m, &reqMsg{endpoints: endpoints{src: netip.AddrPortFrom(from, 9), dst: to}, qpParams: qpParams{qpn: 99}, mtu: 3}, 1, 1)
 	pkt := madPacket(make([]byte, madBufSize), &m, 1)
 	pkt.BTH().SetDestQP(qpn)
+	local, err := socketName(fd)
+	require.NoError(t, err)
+	var flow wire.Flow
+	flow.Set(local, netip.AddrPortFrom(to.Addr(), wire.UDPPort))
+	flow.Seal(pkt, 0)
 	require.NoError(t, unix.Sendto(fd, pkt.Bytes(), 0, sockaddr(to.Addr(), wire.UDPPort)))
 }

@@ -63,6 +63,14 @@ func prepareUDP(fd int, local netip.AddrPort, o udpOptions) error {
 	if err := unix.SetsockoptInt(fd, level, option, discover); err != nil {
 		return fmt.Errorf("IP_MTU_DISCOVER: %w", err)
 	}
+	// Processes of this host get no copy of a packet to a multicast address.
+	loop := unix.IP_MULTICAST_LOOP
+	if local.Addr().Is6() {
+		loop = unix.IPV6_MULTICAST_LOOP
+	}
+	if err := unix.SetsockoptInt(fd, level, loop, 0); err != nil {
+		return fmt.Errorf("IP_MULTICAST_LOOP: %w", err)
+	}
 	if err := setBuffers(fd); err != nil {
 		return fmt.Errorf("socket buffer: %w", err)
 	}
