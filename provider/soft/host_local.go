@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// localAddrCache caches whether addresses that peers have named belong to this host. Asking
-// the system takes about as long as the rest of the check of a request. The zero value is
-// empty.
+// localAddrCache caches whether addresses that peers have named belong to this host.
+// Asking the system takes about as long as the rest of the check of a request. The zero
+// value is empty.
 type localAddrCache struct {
 	since time.Duration // time of the oldest entry
 	known map[netip.Addr]bool
