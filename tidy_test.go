@@ -51,7 +51,11 @@ var arrows = map[string][]string{
 	"cq":                {"verbs", "internal/slots"},
 	"cm":                {"verbs"},
 	"provider":          {"provider/*", "verbs", "cm"},
-	"provider/soft":     {"verbs", "cm", "internal/*"},
+	"provider/soft":     {"verbs", "cm", "internal/*", "provider/soft/internal/*"},
+
+	"provider/soft/internal/netlink":  {},
+	"provider/soft/internal/resource": {"verbs"},
+
 	"provider/rdmacore": {"verbs", "cm", "internal/*"},
 	"reactor":           {"verbs", "cq", "cm", "poller", "internal/slots"},
 	"examples/*":        public,

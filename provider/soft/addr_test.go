@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
 // linkUp brings an interface up (netdevice(7), SIOCSIFFLAGS).
@@ -58,20 +60,20 @@ func setAddr(t *testing.T, link string, prefix netip.Prefix, kind, flags uint16)
 	b = append(b, family, byte(prefix.Bits()), unix.IFA_F_NODAD, 0)
 	b = binary.NativeEndian.AppendUint32(b, uint32(ifi.Index))
 	for _, attribute := range []uint16{unix.IFA_LOCAL, unix.IFA_ADDRESS} {
-		b = appendAttr(b, attribute, prefix.Addr().AsSlice())
+		b = netlink.AppendAttr(b, attribute, prefix.Addr().AsSlice())
 	}
-	putNetlinkHeader(b, kind, unix.NLM_F_ACK|flags)
+	netlink.PutHeader(b, kind, unix.NLM_F_ACK|flags)
 	require.NoError(t, change(b))
 }
 
 // change makes a change of the network configuration. A request with NLM_F_ACK is
 // answered by NLMSG_ERROR, with error 0 on success.
 func change(request []byte) error {
-	answer, err := askKernel(unix.NETLINK_ROUTE, request)
+	answer, err := netlink.Ask(unix.NETLINK_ROUTE, request)
 	if err != nil {
 		return err
 	}
-	if _, _, err = openAnswer(answer); err != unix.Errno(0) {
+	if _, _, err = netlink.Open(answer); err != unix.Errno(0) {
 		return err
 	}
 	return nil

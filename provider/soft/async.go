@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/asyncq"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -21,7 +22,7 @@ type asyncQueue struct {
 }
 
 func newAsyncQueue() (*asyncQueue, error) {
-	fd, err := newEventfd()
+	fd, err := eventfd.New()
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +36,7 @@ func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 		return
 	}
 	a.events.Push(ev)
-	ringEventfd(a.fd)
+	eventfd.Signal(a.fd)
 }
 
 // forget drops the events about a closed QP, CQ or SRQ.
@@ -53,11 +54,11 @@ func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	}
 	var ok bool
 	if *ev, ok = a.events.Pop(); !ok {
-		drainEventfd(a.fd)
+		eventfd.Drain(a.fd)
 		return false, nil
 	}
 	if a.events.Len() == 0 {
-		drainEventfd(a.fd)
+		eventfd.Drain(a.fd)
 	}
 	return true, nil
 }

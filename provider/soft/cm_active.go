@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -98,7 +99,7 @@ func (i *id) onREP(m *repMsg) bool {
 // side can not use the data path that the REP offers, or the peer has gone and the queue
 // pair has noticed that first.
 func (i *id) setupFailed(err error, m *repMsg) {
-	err = noResources(err)
+	err = resource.Wrap(err)
 	reason := cm.RejectConsumer
 	if errors.Is(err, verbs.ErrNoResources) {
 		reason = cm.RejectNoResources

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -72,7 +73,7 @@ func (ch *channel) open() (err error) {
 	if ch.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if ch.inbox.eventfd, err = newEventfd(); err != nil {
+	if ch.inbox.eventfd, err = eventfd.New(); err != nil {
 		return err
 	}
 	if ch.timerFD, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {

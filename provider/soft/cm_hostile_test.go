@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -235,7 +236,7 @@ func TestHostileServers(t *testing.T) {
 		},
 		"another kind of bell": func(t *testing.T, r *rawPeer) {
 			seg, _ := replyDescriptors(t)
-			eventfd, err := newEventfd()
+			eventfd, err := eventfd.New()
 			require.NoError(t, err)
 			defer unix.Close(eventfd)
 			r.send(encode(&repMsg{}), seg, eventfd)

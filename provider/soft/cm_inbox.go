@@ -5,6 +5,8 @@ package soft
 import (
 	"math"
 	"sync"
+
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
 // An inbox is the job queue of a channel. Goroutines that do not hold the channel's lock
@@ -103,9 +105,9 @@ func (b *inbox) signalLocked(on bool) {
 	case on == b.signaled:
 		return
 	case on:
-		ringEventfd(b.eventfd)
+		eventfd.Signal(b.eventfd)
 	default:
-		drainEventfd(b.eventfd)
+		eventfd.Drain(b.eventfd)
 	}
 	b.signaled = on
 }

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
 // The jobs of connections run before requests, and are not dropped when there are too
 // many requests.
 func TestInboxPriorities(t *testing.T) {
-	bell, err := newEventfd()
+	bell, err := eventfd.New()
 	require.NoError(t, err)
 	b := inbox{eventfd: bell}
 	defer closeAll([]int{bell})

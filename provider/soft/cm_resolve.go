@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -92,7 +93,7 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	}
 	port, err := ch.dev.reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse)
 	if err != nil {
-		return noResources(explainClash(err))
+		return resource.Wrap(explainClash(err))
 	}
 	i.port = port
 	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.addr.port)
@@ -122,7 +123,7 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	defer ch.unlock()
 	from, err := i.source(src, dst)
 	if err != nil {
-		return noResources(err)
+		return resource.Wrap(err)
 	}
 	if !i.local.IsValid() {
 		if err := i.bind(ch, from); err != nil {

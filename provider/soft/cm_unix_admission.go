@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
 // A claim counts a client of a listener from its admission until its socket is
@@ -25,7 +26,7 @@ func (d *device) admit(uid uint32) (c admission, refused counterID, ok bool) {
 		return admission{}, userLimitErr, false
 	}
 	if d.spare.fill() {
-		if room, err := newEventfd(); err == nil {
+		if room, err := eventfd.New(); err == nil {
 			return admission{dev: d, uid: uid, spareFD: room}, 0, true
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -127,7 +128,7 @@ func (c *unixConn) openEnd() (*shmEnd, error) {
 	seg, err := openSegment(fds[passedSegment], c.ch.dev.maps)
 	if err != nil {
 		closeAll(fds[passedDoorbell:])
-		return nil, noResources(err)
+		return nil, resource.Wrap(err)
 	}
 	seg.closeFD()
 	return &shmEnd{seg: seg, side: 0, doorbell: fds[passedDoorbell]}, nil
@@ -142,10 +143,10 @@ func (c *unixConn) makeEnd() (end *shmEnd, err error) {
 		end, err = c.newEnd()
 		return err
 	})
-	if outOfDescriptors(err) {
+	if resource.NoDescriptors(err) {
 		c.ch.dev.local.inc(noDescriptorsErr)
 	}
-	return end, noResources(err)
+	return end, resource.Wrap(err)
 }
 
 func (c *unixConn) newEnd() (*shmEnd, error) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -103,25 +104,11 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 	return false, nil
 }
 
-// listenerUser returns the user of the process that listens on a name.
-func listenerUser(name string) (uint32, error) {
-	fd, err := newSocket()
-	if err != nil {
-		return 0, err
-	}
-	defer unix.Close(fd)
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
-		return 0, err
-	}
-	peer, err := peerCredentials(fd)
-	return peer.UID, err
-}
-
 // refuseSource refuses a request for which checkSource has returned an error. If the
 // check was not possible, the client is refused with cm.RejectNoResources.
 func (c *client) refuseSource(err error) {
 	cause, reason := rcvdAddressErr, cm.RejectInvalidGID
-	if outOfDescriptors(err) {
+	if resource.NoDescriptors(err) {
 		cause = noDescriptorsErr
 	}
 	if !errors.Is(err, verbs.ErrProtocol) {

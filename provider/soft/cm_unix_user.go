@@ -5,22 +5,8 @@ package soft
 import (
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rdmaloop/rdmaloop/cm"
 )
-
-// peerCredentials returns the process and the user at the other end of a connected
-// Unix socket. For an accepted socket that is the process that called connect(2); for
-// a connecting socket it is the process that called listen(2). See unix(7),
-// SO_PEERCRED.
-func peerCredentials(fd int) (cm.Credentials, error) {
-	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
-	if err != nil {
-		return cm.Credentials{}, err
-	}
-	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
-}
 
 // allowsPeer reports whether the user at the other end of a connected socket is
 // allowed.

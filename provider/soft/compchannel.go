@@ -5,6 +5,7 @@ package soft
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -43,7 +44,7 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	}
 	c := &compChannel{dev: d, shard: s, vector: attr.Vector, progress: attr.Progress, fd: -1}
 	if attr.Progress == verbs.ProgressAuto {
-		c.fd, err = newEventfd()
+		c.fd, err = eventfd.New()
 	} else {
 		err = d.claimShard(s)
 	}
@@ -93,7 +94,7 @@ func (c *compChannel) push(q *cq) {
 	c.events = append(c.events, q)
 	c.count(1)
 	if c.fd >= 0 {
-		ringEventfd(c.fd)
+		eventfd.Signal(c.fd)
 	} else {
 		c.shard.signal()
 	}
@@ -115,7 +116,7 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 	}
 	if len(c.events) == 0 {
 		if c.fd >= 0 {
-			drainEventfd(c.fd)
+			eventfd.Drain(c.fd)
 		} else {
 			s.handleReady()
 			s.drive()

@@ -3,10 +3,10 @@
 package soft
 
 import (
-	"errors"
 	"sync"
 
-	"golang.org/x/sys/unix"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
 // spareDescriptors are open descriptors that a device keeps in reserve. It closes
@@ -55,7 +55,7 @@ func (s *spareDescriptors) fill() bool {
 
 func (s *spareDescriptors) fillLocked() bool {
 	for s.listeners > 0 && len(s.fds) < spareCount {
-		fd, err := newEventfd()
+		fd, err := eventfd.New()
 		if err != nil {
 			return false
 		}
@@ -77,7 +77,7 @@ func (s *spareDescriptors) closeSpare() bool {
 // with calls fn. If fn fails because no descriptor is free, with closes the spare
 // descriptors and calls fn again.
 func (s *spareDescriptors) retry(fn func() error) error {
-	return retryOutOfDescriptors(fn, s.closeSpare)
+	return resource.Retry(fn, s.closeSpare)
 }
 
 // accept accepts the next client of a listening socket. When no descriptor is free, it
@@ -90,20 +90,4 @@ func (s *spareDescriptors) accept(listener int) (fd int, err error) {
 		return err
 	})
 	return fd, err
-}
-
-// retryOutOfDescriptors calls fn. If fn fails because no descriptor is free, it calls
-// makeRoom. If makeRoom reports that it has closed descriptors, it calls fn again.
-func retryOutOfDescriptors(fn func() error, makeRoom func() bool) error {
-	err := fn()
-	if outOfDescriptors(err) && makeRoom() {
-		err = fn()
-	}
-	return err
-}
-
-// outOfDescriptors reports whether err says that the process (EMFILE) or the system
-// (ENFILE) has no more descriptors.
-func outOfDescriptors(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE)
 }

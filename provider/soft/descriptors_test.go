@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -38,7 +40,7 @@ func exhaustDescriptors(t *testing.T) (taken []int) {
 func takeDescriptors(t *testing.T) (taken []int) {
 	// Descriptors below the highest one in use may be free.
 	for {
-		fd, err := newEventfd()
+		fd, err := eventfd.New()
 		if err != nil {
 			require.ErrorIs(t, err, unix.EMFILE)
 			return taken
@@ -47,7 +49,7 @@ func takeDescriptors(t *testing.T) (taken []int) {
 	}
 }
 
-// retryOutOfDescriptors frees descriptors when the process has none left (EMFILE), and
+// resource.Retry frees descriptors when the process has none left (EMFILE), and
 // when the system has none left (ENFILE).
 func TestRetryOutOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
@@ -59,11 +61,11 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 		{unix.EAGAIN, true, 1},
 		{unix.EMFILE, true, 2},
 		{unix.ENFILE, true, 2},
-		{noResources(unix.ENFILE), true, 2},
+		{resource.Wrap(unix.ENFILE), true, 2},
 		{unix.ENFILE, false, 1},
 	} {
 		calls := 0
-		err := retryOutOfDescriptors(func() error {
+		err := resource.Retry(func() error {
 			calls++
 			if calls > 1 {
 				return nil

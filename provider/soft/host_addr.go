@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
 // firstUserPort is the first port that needs no privilege to bind.
@@ -40,8 +41,8 @@ func onThisHost(a netip.Addr) (bool, error) {
 	switch {
 	case err == nil:
 		return kind == unix.RTN_LOCAL || kind == unix.RTN_ANYCAST, nil
-	case outOfDescriptors(err):
-		return false, noResources(err)
+	case resource.NoDescriptors(err):
+		return false, resource.Wrap(err)
 	}
 	return canBind(a)
 }
@@ -56,8 +57,8 @@ func canBind(a netip.Addr) (bool, error) {
 	}
 	fd, err := datagramSocket(a)
 	switch {
-	case outOfDescriptors(err):
-		return false, noResources(err)
+	case resource.NoDescriptors(err):
+		return false, resource.Wrap(err)
 	case err != nil:
 		return false, nil // the system does not have the address family
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -97,7 +98,7 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 
 	const loopback = 1 // index of the loopback interface in every network namespace
 	b := routeRequest(a)
-	b = appendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))
+	b = netlink.AppendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
 	binary.NativeEndian.PutUint16(b[4:], unix.RTM_NEWROUTE)
 	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_CREATE|unix.NLM_F_ACK)

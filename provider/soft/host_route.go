@@ -8,6 +8,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
 // errNoRouteAnswer: the system has not answered the request for a route, or its
@@ -19,7 +21,7 @@ var errNoRouteAnswer = errors.New("no answer about a route")
 // address without a zone is looked up on all interfaces. See rtnetlink(7),
 // RTM_GETROUTE.
 func routeType(a netip.Addr) (uint8, error) {
-	answer, err := askKernel(unix.NETLINK_ROUTE, routeRequest(a))
+	answer, err := netlink.Ask(unix.NETLINK_ROUTE, routeRequest(a))
 	if err != nil {
 		return 0, err
 	}
@@ -36,29 +38,22 @@ func routeRequest(a netip.Addr) []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg, 64)
 	b[unix.SizeofNlMsghdr] = family
 	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // the field rtm_dst_len
-	b = appendAttr(b, unix.RTA_DST, a.AsSlice())
+	b = netlink.AppendAttr(b, unix.RTA_DST, a.AsSlice())
 	if zone := zoneID(a.Zone()); zone != 0 {
-		b = appendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, zone))
+		b = netlink.AppendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, zone))
 	}
-	putNetlinkHeader(b, unix.RTM_GETROUTE, 0)
+	netlink.PutHeader(b, unix.RTM_GETROUTE, 0)
 	return b
-}
-
-// appendAttr appends an attribute whose length is a multiple of 4.
-func appendAttr(b []byte, kind uint16, value []byte) []byte {
-	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
-	b = binary.NativeEndian.AppendUint16(b, kind)
-	return append(b, value...)
 }
 
 // parseRoute returns the type of the route in an answer. If there is no route, it
 // returns RTN_UNREACHABLE.
 func parseRoute(b []byte) (uint8, error) {
-	kind, body, err := openAnswer(b)
+	kind, body, err := netlink.Open(b)
 	switch {
 	case errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH):
 		return unix.RTN_UNREACHABLE, nil
-	case errors.Is(err, errShortAnswer):
+	case errors.Is(err, netlink.ErrShort):
 		return 0, errNoRouteAnswer
 	case err != nil:
 		return 0, err

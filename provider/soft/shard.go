@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -104,7 +105,7 @@ func (s *shard) open() (err error) {
 	if s.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if s.eventfd, err = newEventfd(); err != nil {
+	if s.eventfd, err = eventfd.New(); err != nil {
 		return err
 	}
 	if s.timerfd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
@@ -238,11 +239,11 @@ func (s *shard) handleReady() {
 func (s *shard) onReady(fd int, _ uint32) {
 	switch {
 	case fd == s.timerfd:
-		drainEventfd(fd)
+		eventfd.Drain(fd)
 		s.alarmAt = 0
 		s.fireTimers()
 	case s.events == 0:
-		drainEventfd(fd)
+		eventfd.Drain(fd)
 		s.signaled = false
 	}
 }
@@ -333,7 +334,7 @@ func (s *shard) parkIdle(links []*shmConn) {
 func (s *shard) signal() {
 	if !s.signaled {
 		s.signaled = true
-		ringEventfd(s.eventfd)
+		eventfd.Signal(s.eventfd)
 	}
 }
 

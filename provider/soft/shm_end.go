@@ -2,7 +2,11 @@
 
 package soft
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+)
 
 // A shmEnd has the resources of one end of a connection on the local path. Connection
 // management makes it and offers it to the queue pair; see offerEnd.
@@ -93,7 +97,7 @@ func (d *device) takeEnd(own, peer uint32) (*shmEnd, error) {
 	}
 	mine, theirs, err := newEndPair(&d.cfg, d.maps)
 	if err != nil {
-		return nil, noResources(err)
+		return nil, resource.Wrap(err)
 	}
 	if old := d.ends[endKey{peer, own}]; old != nil {
 		old.release()

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
 const (
@@ -108,7 +110,7 @@ func (d *udLocalDest) idle() bool {
 // room. If neither is possible, it removes the destination and returns false.
 func (d *udLocalDest) connect() bool {
 	fd := -1
-	err := retryOutOfDescriptors(func() (err error) {
+	err := resource.Retry(func() (err error) {
 		fd, err = newSocket()
 		return err
 	}, func() bool { return d.p.removeLeastRecentlyUsed(d) })

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
 const (
@@ -49,7 +51,7 @@ func (u *udLocal) accept() bool {
 		u.admit(fd)
 		return true
 	}
-	if outOfDescriptors(err) {
+	if resource.NoDescriptors(err) {
 		// The listening socket stays readable, which would keep the owner from sleeping.
 		u.q.shard.unwatch(u.listener)
 		u.acceptTimer.start(acceptRetry)

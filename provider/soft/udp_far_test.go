@@ -16,6 +16,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -85,14 +86,14 @@ func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
 	padded := func(name string) []byte { return append([]byte(name), make([]byte, 8-len(name))...) }
 	peer := make([]byte, unix.SizeofIfInfomsg)
-	peer = appendAttr(peer, unix.IFLA_IFNAME, padded(peerName))
-	peer = appendAttr(peer, unix.IFLA_NET_NS_FD, binary.NativeEndian.AppendUint32(nil, uint32(peerNetwork.Fd())))
-	info := appendAttr(nil, unix.IFLA_INFO_KIND, []byte("veth"))
-	info = appendAttr(info, unix.IFLA_INFO_DATA, appendAttr(nil, peerOfVeth, peer))
+	peer = netlink.AppendAttr(peer, unix.IFLA_IFNAME, padded(peerName))
+	peer = netlink.AppendAttr(peer, unix.IFLA_NET_NS_FD, binary.NativeEndian.AppendUint32(nil, uint32(peerNetwork.Fd())))
+	info := netlink.AppendAttr(nil, unix.IFLA_INFO_KIND, []byte("veth"))
+	info = netlink.AppendAttr(info, unix.IFLA_INFO_DATA, netlink.AppendAttr(nil, peerOfVeth, peer))
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofIfInfomsg)
-	b = appendAttr(b, unix.IFLA_IFNAME, padded(name))
-	b = appendAttr(b, unix.IFLA_LINKINFO, info)
-	putNetlinkHeader(b, unix.RTM_NEWLINK, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
+	b = netlink.AppendAttr(b, unix.IFLA_IFNAME, padded(name))
+	b = netlink.AppendAttr(b, unix.IFLA_LINKINFO, info)
+	netlink.PutHeader(b, unix.RTM_NEWLINK, unix.NLM_F_ACK|unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	return b
 }
 

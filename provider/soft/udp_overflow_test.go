@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
 // defaultRmemMax is the default of net.core.rmem_max.
@@ -186,8 +188,8 @@ func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
 	}
 	t.Cleanup(giveBack)
 	for {
-		fd, err := newEventfd()
-		if outOfDescriptors(err) {
+		fd, err := eventfd.New()
+		if resource.NoDescriptors(err) {
 			break
 		}
 		require.NoError(t, err)

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
 // udpPorts are the local addresses that a device speaks RoCEv2 on. Its methods
@@ -191,7 +193,7 @@ func (p *udpPort) openMembers(slot uint32, n int) (members []udpMember, err erro
 			return members, errTooManyShards
 		}
 		fd, err := openUDP(p.local, udpOptions{joining: true, farOnly: p.all.farOnly})
-		if outOfDescriptors(err) {
+		if resource.NoDescriptors(err) {
 			kept := len(members) - (len(members)-len(p.members)+1)/2
 			closeMembers(members[kept:])
 			return members[:kept], err

@@ -7,6 +7,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
 // The kernel reports the users of all Unix sockets of the network namespace to every
@@ -139,7 +141,7 @@ func dumpSockets(s *diagSearch) error {
 // and struct unix_diag_req.
 func diagRequest() []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+diagRequestSize)
-	putNetlinkHeader(b, sockDiagByFamily, unix.NLM_F_DUMP)
+	netlink.PutHeader(b, sockDiagByFamily, unix.NLM_F_DUMP)
 	r := b[unix.SizeofNlMsghdr:]
 	r[0] = unix.AF_UNIX
 	binary.NativeEndian.PutUint32(r[4:], ^uint32(0))

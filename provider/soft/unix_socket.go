@@ -8,6 +8,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -17,7 +20,7 @@ import (
 
 func newSocket() (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	return fd, noResources(err)
+	return fd, resource.Wrap(err)
 }
 
 // bindSocket makes a socket with an abstract name, which begins with '@'.
@@ -107,9 +110,9 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 // (recvmsg(2)).
 func cutOff(lacks bool) error {
 	if lacks {
-		fd, err := newEventfd()
-		if outOfDescriptors(err) {
-			return noResources(err)
+		fd, err := eventfd.New()
+		if resource.NoDescriptors(err) {
+			return resource.Wrap(err)
 		}
 		closeAll([]int{fd})
 	}
@@ -134,4 +137,30 @@ func closeAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
+}
+
+// peerCredentials returns the process and the user at the other end of a connected
+// Unix socket. For an accepted socket that is the process that called connect(2); for
+// a connecting socket it is the process that called listen(2). See unix(7),
+// SO_PEERCRED.
+func peerCredentials(fd int) (cm.Credentials, error) {
+	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return cm.Credentials{}, err
+	}
+	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
+}
+
+// listenerUser returns the user of the process that listens on a name.
+func listenerUser(name string) (uint32, error) {
+	fd, err := newSocket()
+	if err != nil {
+		return 0, err
+	}
+	defer unix.Close(fd)
+	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+		return 0, err
+	}
+	peer, err := peerCredentials(fd)
+	return peer.UID, err
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package netlink
 
 import (
 	"encoding/binary"
@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errShortAnswer says that the kernel's answer to a request is not complete.
-var errShortAnswer = errors.New("short netlink answer")
+// ErrShort says that the kernel's answer to a request is not complete.
+var ErrShort = errors.New("short netlink answer")
 
-// askKernel sends a netlink request whose answer is one message, and returns the
+// Ask sends a netlink request whose answer is one message, and returns the
 // answer. See netlink(7).
-func askKernel(protocol int, request []byte) (answer []byte, err error) {
+func Ask(protocol int, request []byte) (answer []byte, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
 		return nil, err
@@ -32,23 +32,30 @@ func askKernel(protocol int, request []byte) (answer []byte, err error) {
 	return answer[:n], nil
 }
 
-// putNetlinkHeader writes the header of a request, which is all of b. See struct nlmsghdr
+// PutHeader writes the header of a request, which is all of b. See struct nlmsghdr
 // in netlink(7).
-func putNetlinkHeader(b []byte, kind, flags uint16) {
+func PutHeader(b []byte, kind, flags uint16) {
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
 	binary.NativeEndian.PutUint16(b[4:], kind)
 	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|flags)
 }
 
-// openAnswer returns the type and the body of an answer. An answer of the type
+// Open returns the type and the body of an answer. An answer of the type
 // NLMSG_ERROR is returned as its unix.Errno.
-func openAnswer(b []byte) (kind uint16, body []byte, err error) {
+func Open(b []byte) (kind uint16, body []byte, err error) {
 	if len(b) < unix.SizeofNlMsghdr+4 {
-		return 0, nil, errShortAnswer
+		return 0, nil, ErrShort
 	}
 	kind, body = binary.NativeEndian.Uint16(b[4:]), b[unix.SizeofNlMsghdr:]
 	if kind == unix.NLMSG_ERROR {
 		return 0, nil, unix.Errno(-int32(binary.NativeEndian.Uint32(body)))
 	}
 	return kind, body, nil
+}
+
+// AppendAttr appends an attribute whose length is a multiple of 4.
+func AppendAttr(b []byte, kind uint16, value []byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	return append(b, value...)
 }

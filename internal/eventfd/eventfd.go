@@ -1,0 +1,30 @@
+//go:build linux
+
+package eventfd
+
+import (
+	"encoding/binary"
+
+	"golang.org/x/sys/unix"
+)
+
+// New makes a descriptor that is not readable. Reading and writing it never blocks. The
+// caller owns the descriptor.
+func New() (int, error) {
+	return unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
+}
+
+// Signal makes fd readable. It may be called from any goroutine. It ignores errors:
+// EAGAIN means that the counter of fd has its maximum, and then fd is readable; other
+// errors mean that nobody waits, because fd is closed.
+func Signal(fd int) { _, _ = unix.Write(fd, one) }
+
+// one is the number that Signal adds to the counter: an integer of 64 bits in host byte
+// order. It is never changed.
+var one = binary.NativeEndian.AppendUint64(nil, 1)
+
+// Drain makes fd unreadable until the next Signal. It does nothing if fd is not readable.
+func Drain(fd int) {
+	var count [8]byte
+	_, _ = unix.Read(fd, count[:])
+}

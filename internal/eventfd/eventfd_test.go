@@ -1,0 +1,39 @@
+//go:build linux
+
+package eventfd_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+)
+
+func readable(t *testing.T, fd int) bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	require.NoError(t, err)
+	return n == 1
+}
+
+// A descriptor is readable from the first Signal to the next Drain, and neither call
+// allocates memory.
+func TestSignalAndDrain(t *testing.T) {
+	fd, err := eventfd.New()
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.False(t, readable(t, fd))
+	eventfd.Drain(fd) // does not block
+	for range 2 {
+		eventfd.Signal(fd)
+		eventfd.Signal(fd)
+		require.True(t, readable(t, fd))
+		eventfd.Drain(fd)
+		require.False(t, readable(t, fd))
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		eventfd.Signal(fd)
+		eventfd.Drain(fd)
+	}))
+}

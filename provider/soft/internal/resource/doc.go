@@ -1,0 +1,3 @@
+// Package resource recognizes errors of system calls that say that this process or the
+// system has no more descriptors, memory or mappings.
+package resource
