@@ -10,29 +10,29 @@ import (
 )
 
 const (
-	// freeAccessErrors is how many connections of a source may end with an access error
-	// before the source has to wait; arbitrary. A well-meaning program makes some such
-	// errors when its peer has closed a region that the program still uses.
+	// freeAccessErrors is the number of connections of a source that may end with an
+	// access error before the source has to wait; arbitrary. A correct program causes a
+	// few such errors when its peer has closed a region that the program still uses.
 	freeAccessErrors = 8
-	// minAccessWait is the first wait of a source. Each further wait is twice as long
-	// as the one before, up to maxAccessWait. Both are arbitrary.
+	// minAccessWait is the first wait of a source. Each further wait is twice the last
+	// one, up to maxAccessWait. Both numbers are arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
-	// accessRecordTTL is how long the errors of a source are remembered after its last
-	// error, or after the end of its last wait.
+	// accessRecordTTL is the time after which the record of a source expires. It starts
+	// with the last error of the source, or with the end of its last wait.
 	accessRecordTTL = 10 * time.Minute
-	// maxAccessSources is how many sources are remembered; arbitrary. Their records take
-	// less than 1 MiB. A further source replaces the one whose record would expire first.
-	// So a peer that has more sources than this does not have to wait.
+	// maxAccessSources is the largest number of records; arbitrary. They take less than
+	// 1 MiB. A further source replaces the record that would expire first. So a peer
+	// that has more sources than this does not have to wait.
 	maxAccessSources = 4096
 )
 
-// An accessSource is the sender to which the access errors of a connection are
-// counted.
+// An accessSource is the unit by which access errors are counted: a network, a user or a
+// process.
 type accessSource struct {
 	addr netip.Addr // wire path: the IPv4 address, or the /48 prefix of the IPv6 address
-	uid  uint32     // the user of a local source
-	// local path: the process, if its user is root or the user of this process
+	uid  uint32     // local path: the user
+	// local path: the process, if its user is root or the user of this process; else 0
 	pid int32
 }
 
@@ -50,11 +50,12 @@ func localSource(uid uint32, pid int32) accessSource {
 }
 
 // An accessLimit slows down the guessing of remote keys. A wrong key ends the
-// connection. A source with several connections that ended this way has to wait
-// before it may connect again; its open connections stay open. The methods may be
-// called from any goroutine. The zero value with counts set is ready.
+// connection. A source with several connections that ended this way has to wait before
+// it may connect again. Its open connections stay open.
+//
+// The methods may be called from any goroutine. The zero value with counts set is ready.
 type accessLimit struct {
-	clock  func() time.Time // clock replaces time.Now in tests; may be nil
+	clock  func() time.Time // replaces time.Now in tests; may be nil
 	counts *counters
 
 	mu      sync.Mutex
@@ -76,8 +77,8 @@ func (a *accessLimit) now() time.Time {
 	return time.Now()
 }
 
-// failed counts a connection that an access error has ended. Errors during a wait do
-// not make the wait longer, because their connections were open before it.
+// countFailure counts a connection that an access error has ended. An error during a
+// wait does not make the wait longer, because its connection was open before the wait.
 func (a *accessLimit) countFailure(s accessSource) {
 	now := a.now()
 	a.mu.Lock()
@@ -99,8 +100,8 @@ func (a *accessLimit) countFailure(s accessSource) {
 	}
 }
 
-// remember makes a record. If there are too many, it replaces the one that would
-// expire first.
+// addRecord adds a record. If there are too many, it replaces the one that would expire
+// first.
 func (a *accessLimit) addRecord(s accessSource, now time.Time) *accessErrors {
 	if a.sources == nil {
 		a.sources = make(map[accessSource]*accessErrors)

@@ -12,7 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// asyncQueue holds asynchronous events of a device. Any goroutine may call.
+// An asyncQueue has the asynchronous events of a device that were not fetched. Its
+// methods may be called from any goroutine.
 type asyncQueue struct {
 	fd int
 

@@ -8,26 +8,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REQ names the path MTU, and a REP can not change it. A side that supports only a
-// smaller MTU refuses the REQ (IBTA vol. 1, 12.6.7.2, reason 26), and the other side
-// sends another REQ with a smaller MTU. So the number of requests is at most the
-// number of MTUs.
+// The path MTU is negotiated with several REQs, because a REQ has the path MTU and a REP
+// can not change it. A side that supports only a smaller MTU refuses the REQ (IBTA vol.
+// 1, 12.6.7.2, reason 26). The other side then sends another REQ with a smaller MTU. So
+// the number of REQs is at most the number of MTUs.
 
-// tellMTU writes the largest path MTU of this side into the additional information of
-// a REJ: one byte, with the same code as in a REQ.
+// tellMTU writes the largest path MTU of this side to the additional information of a
+// REJ: one byte, with the same code as in a REQ.
 func tellMTU(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }
 
-// refusesMTU reports whether a REJ refuses the path MTU of the request that the
-// carrier has sent.
+// refusesMTU reports whether a REJ refuses the path MTU of the REQ of this connection.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
 	return cm.RejectReason(r.Reason) == cm.RejectInvalidMTU && c.id != nil &&
 		c.id.state == stateREQSent && c.retransmit.mad.Attribute() == wire.AttrREQ
 }
 
-// retryWithSmallerMTU sends another request with a smaller path MTU, if the peer has
-// refused the MTU of the request. It reports whether it did. The new MTU is the one in
-// the REJ, or else the next smaller one. The request has a new communication ID, because
-// the peer keeps refusing the old one.
+// retryWithSmallerMTU sends another REQ with a smaller path MTU, if the peer has refused
+// the MTU of the last one. It reports whether it did. The new MTU is the one in the REJ,
+// or else the next smaller one. The new REQ has a new communication ID, because the peer
+// answers a copy of the old REQ with the same REJ.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false
@@ -48,7 +47,7 @@ func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	return true
 }
 
-// rename gives the carrier another communication ID.
+// changeID assigns another communication ID to the connection.
 func (c *madConn) changeID() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -57,8 +56,8 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// refusal returns the message of a REJ. If the peer refuses every path MTU, the
-// message has the cause.
+// refusal decodes a REJ. If the peer has refused every path MTU, the message has the
+// cause.
 func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	if c.refusesMTU(r) {

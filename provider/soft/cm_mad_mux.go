@@ -13,48 +13,52 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A madMux is a device's connection management on the wire: queue pair 1 of
-// each local address, and who waits for what arrives there. Whichever channel
-// finds a datagram hands it to the exchange, which leaves it in the inbox of the
-// channel that it is for. Its lock comes after those of channels and shards.
+// A madMux multiplexes the connection management of a device on the wire path: it
+// receives the datagrams to queue pair 1 of each local address, and passes each to the
+// connection or listener that it is for. The channel that has read a datagram may be
+// another one than the channel of that connection, so the multiplexer queues a job in
+// the inbox of the latter.
+//
+// The lock of the multiplexer is locked after the locks of channels and shards.
 type madMux struct {
 	guid    uint64
 	network madNetwork
 	access  *accessLimit
 	clock   func() time.Time
 	counts  *counters
-	// maxAdmitted is Config.MaxConnsPerAddress: the largest value in admitted.
+	// maxAdmitted is Config.MaxConnsPerAddress, the largest value in admitted.
 	maxAdmitted int
 
 	mu     sync.Mutex
 	ports  map[netip.Addr]*madPort
-	conns  map[uint32]*madConn  // carriers by own communication ID, or by request ID of a lookup
-	byPeer map[peerKey]*madConn // carriers by the peer's communication ID
-	// byQP has the carriers by the peer's queue pair, until the connection is over.
+	conns  map[uint32]*madConn  // connections by own communication ID, or by request ID of a lookup
+	byPeer map[peerKey]*madConn // connections by the peer's communication ID
+	// byQP has the connections by the peer's queue pair. A connection is removed when it
+	// has ended.
 	byQP      map[peerKey]*madConn
-	lookups   map[lookupKey]*madConn            // of the asked side, until answered
-	listeners map[wire.ServiceID][]*madListener // that listen
-	byQPN     map[uint32]*madConn               // by own queue pair, once it is settled
-	// admitted counts, by source, the connections whose peer has requested them and is
-	// proven; see sourceOf and proof.
+	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
+	listeners map[wire.ServiceID][]*madListener // open listeners
+	byQPN     map[uint32]*madConn               // connections by own queue pair, from attach on
+	// admitted is the number of connections by source. It counts the connections that
+	// peers have requested and whose address is validated; see sourceOf and
+	// addrValidation.
 	admitted map[netip.Addr]int
 	refused  *refusedRequests
 	limit    *answerLimit
 }
 
-// A peerKey identifies an object of a peer: a communication ID, or a queue pair. A
-// device chooses a new GUID when it starts, so keys do not repeat. The address is the
-// source address of the peer's datagrams. It is part of the key because the other
-// fields are chosen by the peer: without the address, a request from one host could
-// name the connection of another host.
+// A peerKey identifies a communication ID or a queue pair of a peer. A device chooses a
+// new GUID when it is opened, so keys are not reused. The address is the source address
+// of the peer's datagrams. It is part of the key because the peer chooses the other
+// fields: without the address, one host could use the key of another host's connection.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64
 	number uint32
 }
 
-// A lookupKey names a lookup: its number is random, and nothing else names the
-// peer but its address.
+// A lookupKey identifies a lookup by the address of the peer and the random request ID.
+// A SIDR_REQ has no GUID.
 type lookupKey struct {
 	from   netip.Addr
 	number uint32
@@ -75,8 +79,8 @@ func newMADMux(guid uint64, cfg *Config, network madNetwork, counts *counters) *
 	}
 }
 
-// open opens a local address, or adds a user to it, and has the channel take
-// what arrives there.
+// open opens the port of a local address, or adds a user to it, and makes the channel
+// watch the port.
 func (x *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -105,7 +109,7 @@ func (p *madPort) close(ch *channel) {
 	p.release()
 }
 
-// release is for the holder of the lock.
+// release removes a user of the port. The caller holds the multiplexer's lock.
 func (p *madPort) release() {
 	if p.users--; p.users == 0 {
 		delete(p.mux.ports, p.local)
@@ -116,15 +120,16 @@ func (p *madPort) release() {
 	}
 }
 
-// receive takes a packet for queue pair 1, and drops what is not for connection
-// management (IBTA vol. 1, 9.6.1.4, 13.5.1).
+// receive handles a packet to queue pair 1. It returns false if the packet is invalid
+// (IBTA vol. 1, 9.6.1.4, 13.5.1). Valid packets that are not for connection management
+// are dropped.
 func (x *madMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.receiveLocked(p, from)
 }
 
-// A lockedMux is one whose lock the caller holds.
+// A lockedMux is a madMux whose lock the caller holds.
 type lockedMux struct{ *madMux }
 
 func (x lockedMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
@@ -143,8 +148,8 @@ func (x *madMux) receiveLocked(p wire.Packet, from *ipHeader) (taken bool) {
 	return true
 }
 
-// sort finds out whom a datagram is for. Ones of the kinds that are not named do
-// not occur on RoCE, and are dropped.
+// dispatch passes a MAD to the connection or listener that it is for. MADs of other
+// kinds are not used on RoCE, and are dropped.
 func (x *madMux) dispatch(m *wire.MAD, in *ipHeader) {
 	from, to := in.from, in.to
 	port := x.ports[to]
@@ -166,8 +171,7 @@ func (x *madMux) dispatch(m *wire.MAD, in *ipHeader) {
 		x.onREJ(m, port, from)
 	case wire.AttrDREQ:
 		if !x.toConn(m, secondID(m), port, from) {
-			// A side that has forgotten the connection lets the other end it,
-			// too.
+			// The connection is unknown here. The peer still needs a DREP to end it.
 			x.sendDREP(port, from, m)
 		}
 	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
@@ -175,14 +179,14 @@ func (x *madMux) dispatch(m *wire.MAD, in *ipHeader) {
 	}
 }
 
-// The communication ids are the first words of every message: the sender's, and
-// but for requests the receiver's.
+// firstID and secondID return the first two words of a message. The first is the
+// sender's communication ID. The second is the receiver's, except in requests.
 
 func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
 func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }
 
-// forward leaves a datagram for the carrier with a communication id, and reports
-// whether there is one that has this peer.
+// toConn passes a MAD to the connection with a communication ID. It returns false if
+// there is no such connection with this peer.
 func (x *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
 	c := x.conns[id]
 	if c == nil || c.port != port || c.remote != from {
@@ -192,8 +196,9 @@ func (x *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) 
 	return true
 }
 
-// onREJ: a peer that gives up before it has an answer knows no id of ours, and
-// names itself (IBTA vol. 1, 12.6.7.3).
+// onREJ passes a REJ to its connection. A peer that cancels its request does not know
+// the communication ID of this side. Its REJ has its own GUID and communication ID (IBTA
+// vol. 1, 12.6.7.3).
 func (x *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if x.toConn(m, secondID(m), port, from) {
 		return
@@ -209,7 +214,7 @@ func (x *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	}
 }
 
-// reject refuses a message of a peer without keeping anything.
+// reject sends a REJ that answers m, without a connection.
 func (x *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
@@ -223,7 +228,7 @@ func (x *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Ans
 	x.answer(port, to, &out)
 }
 
-// answer sends a message that belongs to no carrier, if the answerLimit allows it.
+// answer sends a message that belongs to no connection, if the answerLimit allows it.
 func (x *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
 	if !x.limit.allow(to, x.clock()) {
 		x.counts.inc(cmAnswerDropped)
@@ -232,7 +237,7 @@ func (x *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
 	port.send(m, to)
 }
 
-// confirm answers a DREQ.
+// sendDREP answers the DREQ of an unknown connection.
 func (x *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	r := wire.DREP{LocalID: secondID(m), RemoteID: firstID(m)}
 	var out wire.MAD
@@ -240,8 +245,8 @@ func (x *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	x.answer(port, to, &out)
 }
 
-// newID is a communication id that nobody has. It is random, so that it does not
-// come again soon, and can not be guessed.
+// newID returns an unused communication ID. It is random, so that a peer can not guess
+// it, and so that it is not reused soon.
 func (x *madMux) newID() uint32 {
 	for {
 		if id := randomUint32(); id != 0 && x.conns[id] == nil {
@@ -250,8 +255,8 @@ func (x *madMux) newID() uint32 {
 	}
 }
 
-// gate finds the listener for a request, or nil and whether one listens to the
-// service on another address.
+// listenerFor returns the listener for a request, or nil. elsewhere reports whether a
+// listener serves the same service on other addresses only.
 func (x *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
 	gates := x.listeners[service]
 	i := slices.IndexFunc(gates, func(g *madListener) bool { return g.addr.covers(to) })
@@ -261,8 +266,8 @@ func (x *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *
 	return gates[i], false
 }
 
-// heard: a queue pair was sent something by its peer, who is connected then,
-// whatever became of the message that says so (IBTA vol. 1, 12.9.7.2).
+// peerSentData handles the first data to a queue pair: its peer is connected, even if
+// the RTU was lost (IBTA vol. 1, 12.9.7.2).
 func (x *madMux) peerSentData(qpn uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -271,8 +276,8 @@ func (x *madMux) peerSentData(qpn uint32) {
 	}
 }
 
-// creditFlow are the terms of a queue pair: none, where its connection was not made
-// here.
+// flowTerms returns the negotiated flow control of a queue pair. It is zero if the
+// connection of the queue pair was not made by this multiplexer.
 func (x *madMux) flowTerms(qpn uint32) creditFlow {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -282,7 +287,7 @@ func (x *madMux) flowTerms(qpn uint32) creditFlow {
 	return creditFlow{}
 }
 
-// carries reports whether a queue pair's connection is made on the wire.
+// overWire reports whether the connection of a queue pair was made on the wire path.
 func (x *madMux) overWire(qpn uint32) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()

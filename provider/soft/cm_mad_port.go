@@ -12,29 +12,31 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A madNetwork takes management datagrams to peers, from the addresses of this
-// host. It is UDP, or a test's.
+// A madNetwork opens the sockets for management datagrams. It is UDP, or a simulation in
+// tests.
 type madNetwork interface {
-	// open opens a local address.
+	// open opens the socket of a local address.
 	open(local netip.Addr) (madSocket, error)
 	// openRequests opens a socket for requests from a local address. It returns nil if
 	// requests are sent from the madSocket.
 	openRequests(local netip.Addr) (*requestSocket, error)
 }
 
-// A madSocket is one local address. One goroutine at a time.
+// A madSocket sends and receives management datagrams at one local address. Only one
+// goroutine at a time may use it.
 type madSocket interface {
-	// fd becomes readable when something has arrived; -1 where it never does.
+	// fd returns a descriptor that is readable when datagrams have arrived, or -1 if
+	// there is no descriptor.
 	fd() int
-	// receive takes some of the datagrams that have arrived, without blocking. It returns
-	// their number.
+	// receive passes some of the datagrams that have arrived to the sink. It does not
+	// block. It returns the number of datagrams.
 	receive(to packetSink) int
-	// send sends a datagram, or loses it.
+	// send sends a datagram. If the system can not send it, the datagram is lost.
 	send(m *wire.MAD, to netip.Addr)
 	close()
 }
 
-// udpMADs is the network: the first socket of each address.
+// udpMADs is the madNetwork on UDP. It uses the first socket of each address.
 type udpMADs struct{ ports *udpPorts }
 
 func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
@@ -49,9 +51,9 @@ func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
 }
 
 const (
-	// madBatch is how many datagrams are taken at a time.
+	// madBatch is the largest number of datagrams that one call of receive reads.
 	madBatch = 32
-	// madBufSize is the room for a packet with a MAD, and not for much more.
+	// madBufSize is the size of a buffer for a packet with a MAD.
 	madBufSize = 320
 )
 
@@ -67,8 +69,8 @@ func (s *udpMADSocket) close()  { s.port.release() }
 
 func (s *udpMADSocket) receive(to packetSink) int { return s.in.receive(to) }
 
-// send: datagrams are numbered, for no more use than to be told apart (IBTA vol.
-// 1, 9.8.2.1). One that the system does not take now is lost like any other.
+// send implements madSocket. Each datagram has the next packet sequence number, which
+// has no other use than to distinguish datagrams (IBTA vol. 1, 9.8.2.1).
 func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	b := s.out.buffer()
 	if b == nil {
@@ -81,22 +83,25 @@ func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	s.psn = s.psn.Add(1)
 }
 
-// A madPort is a local address that connection management uses.
+// A madPort is the UDP port of a local address that connection management uses.
 type madPort struct {
 	madSocket
-	mux      *madMux
-	local    netip.Addr
-	mtu      verbs.MTU // path MTU of the interface of the address
-	users    int
-	requests atomic.Pointer[requestPort] // nil before the first request; set with the exchange's lock held
+	mux   *madMux
+	local netip.Addr
+	mtu   verbs.MTU // path MTU of the interface of the address
+	users int
+	// requests is nil before the first request. It is stored with the multiplexer's lock
+	// held.
+	requests atomic.Pointer[requestPort]
 }
 
-// roceOverhead is what rdma_cm takes off the MTU of an interface for the headers
-// of a packet; what is left has to hold the payload.
+// roceOverhead is subtracted from the MTU of an interface for the headers of a packet,
+// as the kernel's rdma_cm does. The rest is for the payload.
 const roceOverhead = 96
 
-// pathMTU is the largest payload that the interface of an address carries.
-// rxe and the network cards do not ask the peer's, so both should be the same.
+// pathMTU returns the largest path MTU that the interface of an address supports. rxe
+// and network cards do not negotiate a smaller one with the peer, so both interfaces
+// should have the same MTU.
 func pathMTU(local netip.Addr) verbs.MTU {
 	bytes := interfaceMTU(local) - roceOverhead
 	mtu := verbs.MTU4096
@@ -106,8 +111,8 @@ func pathMTU(local netip.Addr) verbs.MTU {
 	return mtu
 }
 
-// interfaceMTU is 0 when no interface has the address. All of 127.0.0.0/8 is of
-// the loopback interface.
+// interfaceMTU returns the MTU of the interface of an address, or 0 if no interface has
+// the address. All addresses of 127.0.0.0/8 belong to the loopback interface.
 func interfaceMTU(local netip.Addr) int {
 	interfaces, err := net.Interfaces()
 	if err != nil {
@@ -125,7 +130,7 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort has the channel take what arrives at a port, for whomever it is.
+// watchPort makes the channel read the datagrams of a port, or adds a user to it.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {
@@ -150,14 +155,14 @@ func (ch *channel) unwatchPort(p *madPort) {
 	}
 }
 
-// readable: see watched.
+// readable implements readableSource.
 func (p *madPort) readable() {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	p.madSocket.receive(lockedMux{p.mux})
 }
 
-// drain takes the datagrams that have arrived, up to 2,048. With the default of
+// drain handles all datagrams that have arrived, up to 2,048. With the default of
 // net.core.rmem_max a socket holds fewer.
 func (p *madPort) drain() {
 	p.mux.mu.Lock()

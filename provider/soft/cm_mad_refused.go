@@ -9,12 +9,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// refusedRequests remembers the last refused requests with their answers. A copy of
-// such a request gets the same answer after the ID was closed; otherwise the
-// application would see the request again.
+// refusedRequests stores the last refused requests with their answers. A copy of such a
+// request gets the same answer after the ID was closed. Otherwise the application would
+// get the request again.
 //
-// The memory is bounded. Sources with the same hash share a place with a few
-// requests, so a flood from one source affects few other sources.
+// The memory is bounded. Sources with the same hash share a bucket for a few requests,
+// so a flood from one source affects few other sources.
 type refusedRequests struct {
 	seed    maphash.Seed
 	buckets [refusedBuckets]refusedBucket
@@ -28,7 +28,7 @@ const (
 
 type refusedBucket struct {
 	requests []refusedRequest
-	next     int // index of the request to be replaced when the place is full
+	next     int // index of the request that is replaced next when the bucket is full
 }
 
 type refusedRequest struct {
@@ -43,8 +43,8 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
-// add remembers a request by the peer's communication ID, for as long as a peer
-// repeats a request.
+// add stores a request by the peer's communication ID, for the time for which a peer
+// retransmits a request.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}
@@ -56,7 +56,7 @@ func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p.next = (p.next + 1) % refusedPerBucket
 }
 
-// answer returns the answer to a remembered request, or nil.
+// answer returns the answer to a stored request, or nil.
 func (r *refusedRequests) answer(key peerKey, now time.Time) *wire.MAD {
 	p := r.bucket(key)
 	for i := range p.requests {

@@ -9,8 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// onREQ finds the listener for a connection request, which may be repeated, or
-// one of a peer that has forgotten an older one.
+// onREQ handles a connection request: it refuses the request, or passes it to the
+// listener. The request may be a copy. It may also come from a peer that has lost an
+// older connection.
 func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
@@ -25,14 +26,14 @@ func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	m, reason := parseREQ(&r, from, port.local)
 	if reason == 0 && m.mtu > port.mtu {
-		// Packets of that length would not get here.
+		// Packets of that length would not reach this host.
 		reason = cm.RejectInvalidMTU
 	}
 	if reason == 0 {
 		if old := x.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
-			// The peer uses the queue pair for another connection by now (IBTA vol. 1,
-			// 12.9.8.3.1). Its request is refused, and succeeds when the old connection has
-			// ended.
+			// The peer uses the queue pair for another connection now (IBTA vol. 1,
+			// 12.9.8.3.1). This request is refused. A later request succeeds, when the
+			// old connection has ended.
 			old.enqueue(jobRequest, old.stale)
 			reason = cm.RejectStale
 		}
@@ -55,7 +56,8 @@ func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	g.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
 }
 
-// listener finds who listens, or says why a request is refused.
+// acceptingListener returns the listener for a request, or the reason for which the
+// request is refused.
 func (x *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
 	g, elsewhere := x.listenerFor(service, to)
 	switch {
@@ -67,13 +69,13 @@ func (x *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*
 	return nil, cm.RejectInvalidServiceID
 }
 
-// duplicateREQ counts a copy of a request. A copy allows more answers; see maySend.
+// duplicateREQ handles a copy of a request. Each copy allows more answers; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
 	c.enqueue(jobRequest, c.answerDuplicate)
 }
 
-// answerDuplicate: the peer repeats its request.
+// answerDuplicate answers a copy of a request.
 func (c *madConn) answerDuplicate() {
 	if c.id == nil || c.id.active {
 		return
@@ -89,10 +91,9 @@ func (c *madConn) answerDuplicate() {
 	}
 }
 
-// stale ends a connection that the peer has forgotten. The peer's request for another
-// connection came from the peer's address. On the wire nothing else distinguishes two
-// programs at one address, so a host that can send from an address can end its
-// connections.
+// stale ends a connection because its peer has requested another one with the same queue
+// pair. On the wire only the address distinguishes the peers, so a host that can send
+// from an address can end the connections of that address.
 func (c *madConn) stale() {
 	switch {
 	case c.id == nil:
@@ -103,7 +104,7 @@ func (c *madConn) stale() {
 	}
 }
 
-// onSIDRREQ finds the listener for a lookup.
+// onSIDRREQ handles a lookup: it refuses the lookup, or passes it to the listener.
 func (x *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.SIDRREQ
 	r.Decode(mad)
@@ -130,7 +131,7 @@ func (x *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	g.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
 }
 
-// registerLookup remembers a lookup until the carrier ends.
+// registerLookup registers a lookup until the madConn ends.
 func (c *madConn) registerLookup(n *incomingRequest) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

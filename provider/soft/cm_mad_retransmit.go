@@ -8,38 +8,38 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// The intervals at which an unanswered message is repeated. They are short at first,
-// for the loss of single datagrams, and in the end as long as the kernel's. In
-// between, the active side repeats its requests every second for a quarter of a
-// minute, so that a dial goes on within a second after an outage. The passive side
-// does not repeat its answers that often, because anybody can make it answer; it
-// answers each copy of a request.
+// The intervals of retransmissions. They are short at first, for the loss of single
+// datagrams, and in the end equal to those of the kernel. In between, the active side
+// retransmits its request every second for a quarter of a minute, so that a dial goes on
+// within a second after an outage. The passive side does not retransmit its answer that
+// often, because anybody can make it answer. But it answers each copy of a request.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
 	requestRetransmits = 16
 	maxInterval        = 4608 * time.Millisecond
-	// orphanRetransmits is how often a wish to disconnect is repeated when the ID
-	// is gone: for 22 s, or until its channel is closed. The kernel says it once
-	// then, and a peer that only waits does not hear of it where that is lost.
-	// With its ID a wish is repeated for as long as the kernel does; see
-	// dreqTimeout.
+	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed:
+	// for 22 s, or until the channel is closed. The kernel sends only one DREQ in that
+	// case. If it is lost, a peer that sends no data does not notice the end of the
+	// connection. As long as the ID exists, a DREQ is retransmitted for dreqTimeout, as
+	// the kernel does.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is repeated, for 22 s, unless data from the peer
-	// shows that it has arrived. The protocol has no answer to an RTU, and a peer that
-	// waits for the RTU may repeat its reply only once; see maySend.
+	// rtuRetransmits is how often an RTU is retransmitted, for 22 s, unless data from
+	// the peer shows that it has arrived. The protocol has no answer to an RTU. A peer
+	// that waits for the RTU may retransmit its REP only once; see maySend.
 	rtuRetransmits = 8
 )
 
-// A repeater has the last message of a carrier. Started, it sends that again and
-// again, until it is stopped.
-// The lock of the carrier's channel covers it.
+// A retransmitter has the last message of a connection. After start it sends the message
+// again and again until it is stopped. The lock of the connection's channel guards it.
 type retransmitter struct {
-	c             *madConn
-	mad           wire.MAD
-	interval      time.Duration // until the next time
-	remaining     int           // times; negative: without end
-	fastRemaining int           // how many of the next intervals are at most requestInterval
+	c         *madConn
+	mad       wire.MAD
+	interval  time.Duration // time until the next retransmission
+	remaining int           // number of retransmissions left; negative means no limit
+	// fastRemaining is the number of following intervals that are at most
+	// requestInterval.
+	fastRemaining int
 	timer         deadline
 }
 
@@ -50,14 +50,14 @@ func (r *retransmitter) init(c *madConn) {
 
 func (r *retransmitter) running() bool { return r.timer.index > 0 }
 
-// start begins to repeat the message, the next asks times at intervals of at most
-// requestInterval.
+// start starts to retransmit the message without a limit. The first fast intervals are
+// at most requestInterval.
 func (r *retransmitter) start(asks int) {
 	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, asks
 	r.schedule(r.interval)
 }
 
-// startRTU begins to repeat an RTU, rtuRetransmits times.
+// startRTU starts to retransmit an RTU, at most rtuRetransmits times.
 func (r *retransmitter) startRTU() {
 	r.start(0)
 	r.remaining = rtuRetransmits
@@ -71,7 +71,7 @@ func (r *retransmitter) resume() {
 	}
 }
 
-// wait puts the next time off.
+// schedule sets the time of the next retransmission.
 func (r *retransmitter) schedule(d time.Duration) {
 	ch := r.c.ch
 	ch.timers.start(&r.timer, ch.clock().Add(d))
@@ -88,10 +88,10 @@ func (r *retransmitter) fire() {
 	}
 	if !r.c.mayRetransmit() {
 		if r.c.id == nil {
-			// Without an ID nothing starts the repeater again.
+			// Without an ID nothing calls resume.
 			r.c.release()
 		}
-		return // the repeater stops until resume is called
+		return // until resume is called
 	}
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
 		// The address has moved to this host since the dial began.
@@ -109,9 +109,9 @@ func (r *retransmitter) fire() {
 	r.schedule(r.interval)
 }
 
-// now sends the message.
+// sendNow sends the message.
 func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 
-// codeTime is the time that a code of five bits stands for: 4.096 µs * 2^c (IBTA
+// codeTime returns the time that a code of five bits stands for: 4.096 µs * 2^code (IBTA
 // vol. 1, 12.6.5).
 func codeTime(code uint8) time.Duration { return 4096 * time.Nanosecond << (code & 31) }

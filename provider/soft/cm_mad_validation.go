@@ -2,46 +2,47 @@
 
 package soft
 
-// This file bounds what a passive side sends, and how long it lives, before its peer
-// has proven that it receives messages. Until then the source address of the request
-// may be forged. A message with our communication ID is a proof, because the ID is
-// random and was sent to that address only. So is data with the packet sequence
-// number that this side has sent.
+// Address validation, as in RFC 9000, 8.1. The source address of a request may be
+// forged. Until the peer's address is validated, this file limits what a passive side
+// sends to it and how long the connection lives. The address is validated by a message
+// that has the communication ID of this side, because that ID is random and was sent to
+// that address only. It is also validated by data with the packet sequence number that
+// this side has sent.
 
-// amplification is how many bytes may be sent to an unproven peer for each byte
-// received from it. All connection messages have the same length, so it is also a
-// ratio of messages. RFC 9000, 8.1 has the same limit. Here it allows a reply, one
-// repetition of the reply, and a refusal.
+// amplification limits the bytes that are sent to a peer for each byte received from it,
+// until the peer's address is validated (RFC 9000, 8.1). All messages have the same
+// length, so it limits messages too. It allows a reply, one retransmission of the reply,
+// and a refusal.
 const amplification = 3
 
-// A proof records what an unproven peer has received and sent. It is part of the
-// carrier of a passive side. The exchange's lock guards it.
+// addrValidation is the validation of a peer's address. It is part of the madConn of a
+// passive side. The multiplexer's lock guards it.
 type addrValidation struct {
 	half      halfOpen
-	received  int  // messages received from the peer
-	sent      int  // messages sent to the peer while it was unproven
-	validated bool // the peer has proven that it receives messages
-	evicted   bool // the connection was chosen for eviction
+	received  int  // number of messages received from the peer
+	sent      int  // number of messages sent to the peer before the validation
+	validated bool // the peer's address is validated
+	evicted   bool // the connection was chosen for eviction, and has not ended
 }
 
-// maySend reports whether a message may be sent to the peer now, such that more
-// further messages are still allowed afterwards.
+// maySend reports whether a message may be sent to the peer now, with more further
+// messages still allowed after it.
 func (c *madConn) maySend(more int) bool {
 	return c.listener == nil || c.validated || c.sent+more < amplification*c.received
 }
 
-// mayRetransmit reports whether the last message may be repeated without a request from
-// the peer. One message stays reserved for a refusal.
+// mayRetransmit reports whether the last message may be retransmitted when the peer has
+// not sent a copy of its request. It reserves one message for a refusal.
 func (c *madConn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	return c.maySend(1)
 }
 
-// serviceTimeout returns the code of the time after which the peer has to repeat its
-// request. Each copy of the request allows this side to repeat its reply. The first
-// times are short, 4.3 s and 17 s: with fewer copies, a connection might not open
-// when replies are lost.
+// serviceTimeout returns the code of the time after which the peer retransmits its
+// request. Each copy of the request allows this side to retransmit its reply. The first
+// two times are short, 4.3 s and 17 s. With fewer copies a connection might not open if
+// replies are lost.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -51,8 +52,8 @@ func (c *madConn) serviceTimeout() uint8 {
 	return uint8(min(16+2*c.received, serviceTimeout))
 }
 
-// addHalfOpen adds a new carrier to the half-open connections of its listener, and
-// reports whether there was room for it. It may choose another one for eviction.
+// addHalfOpen adds a new connection to the half-open connections of its listener. It may
+// choose another one for eviction. It returns false if there was no room.
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -75,9 +76,9 @@ func (c *madConn) addHalfOpen() bool {
 	return true
 }
 
-// evict ends the connection. It does nothing if the peer or the application has
-// confirmed the connection since it was chosen, or if the connection has ended and
-// the application only has to be told.
+// evict ends a connection that was chosen for eviction. It does nothing if the address
+// was validated since, if the application has confirmed the connection, or if the
+// connection has ended and only the application has not closed its ID.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	proven := c.validated
@@ -88,7 +89,7 @@ func (c *madConn) evict() {
 	case proven || c.id.state == stateDREQReceived || c.id.state == stateEnded:
 		c.cancelEviction()
 	case c.id.state == stateEstablished:
-		// The application has confirmed it with Notify.
+		// The application has called Notify.
 		c.validate()
 		c.cancelEviction()
 	default:
@@ -96,15 +97,15 @@ func (c *madConn) evict() {
 	}
 }
 
-// stays cancels the eviction.
+// cancelEviction cancels the eviction.
 func (c *madConn) cancelEviction() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	c.evictionDone()
 }
 
-// goes removes the connection from the count of pending evictions. The caller holds
-// the exchange's lock.
+// evictionDone removes the connection from the number of pending evictions. The caller
+// holds the multiplexer's lock.
 func (c *madConn) evictionDone() {
 	if c.evicted {
 		c.evicted = false
@@ -112,7 +113,7 @@ func (c *madConn) evictionDone() {
 	}
 }
 
-// prove records that the peer receives messages.
+// validate records that the peer's address is validated.
 func (c *madConn) validate() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -124,8 +125,8 @@ func (c *madConn) validate() {
 	c.mux.admitted[sourceOf(c.remote)]++
 }
 
-// removeHalfOpen removes the carrier from all counts. The caller holds the exchange's
-// lock.
+// removeHalfOpen removes the connection from all counts. The caller holds the
+// multiplexer's lock.
 func (c *madConn) removeHalfOpen() {
 	if c.listener == nil {
 		return

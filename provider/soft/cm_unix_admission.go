@@ -9,18 +9,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
-// A claim counts a client of a listener from its admission until its socket is
-// closed. It is one of the connections of its user. Until the doorbell of the
-// connection is made, it also reserves a descriptor for it. The zero value claims
-// nothing.
+// An admission counts a client of a listener as a connection of its user, until its
+// socket is closed. It also reserves a descriptor until the doorbell of the connection
+// is made. The zero value is no admission.
 type admission struct {
-	dev     *device // device of the claim; nil if the claim is empty
+	dev     *device // nil for the zero value
 	uid     uint32
-	spareFD int // a descriptor reserved for the doorbell; -1 once it was closed
+	spareFD int // a descriptor reserved for the doorbell; -1 once it is closed
 }
 
-// admit makes the claim of a client. If there is no room for the client, it returns
-// the counter that counts the refusal.
+// admit admits a client of a user. If there is no room for the client, it returns false
+// and the counter that counts the refusal.
 func (d *device) admit(uid uint32) (c admission, refused counterID, ok bool) {
 	if !d.conns.acquire(uid) {
 		return admission{}, userLimitErr, false
@@ -34,7 +33,7 @@ func (d *device) admit(uid uint32) (c admission, refused counterID, ok bool) {
 	return admission{}, noDescriptorsErr, false
 }
 
-// useSpareFD closes the descriptor that is reserved for the doorbell.
+// useSpareFD closes the reserved descriptor, so that the doorbell can use its number.
 func (c *admission) useSpareFD() {
 	if c.dev != nil && c.spareFD >= 0 {
 		_ = unix.Close(c.spareFD)
@@ -42,7 +41,7 @@ func (c *admission) useSpareFD() {
 	}
 }
 
-// drop ends the claim.
+// release ends the admission.
 func (c *admission) release() {
 	if c.dev != nil {
 		c.useSpareFD()
@@ -51,8 +50,8 @@ func (c *admission) release() {
 	}
 }
 
-// refuseNoResources refuses a client for lack of room, counts the cause, and reads
-// nothing from the client.
+// refuseNoResources refuses a client because of a lack of resources, and counts the
+// cause. It reads nothing from the client.
 func (l *unixListener) refuseNoResources(fd int, cause counterID) {
 	dev := l.ch.dev
 	dev.local.inc(cause)
@@ -60,14 +59,14 @@ func (l *unixListener) refuseNoResources(fd int, cause counterID) {
 	if l.id.ps == cm.UDP {
 		m = &sidrRepMsg{status: cm.SIDRNoQP}
 	}
-	_ = sendPacket(fd, encode(m), nil) // sending fails if the client has left
+	_ = sendPacket(fd, encode(m), nil) // sending fails if the client has closed its socket
 	_ = unix.Close(fd)
 	dev.spare.fill()
 }
 
-// oldestOfBusiest returns the client to be closed for a new client of a user: the
-// oldest client of the user who has the most, the new one included. So a user with
-// many silent clients loses only clients of the same user.
+// oldestOfBusiest returns the client to be closed for a new client of a user: the oldest
+// client of the user with the most clients, the new client included. So a user with many
+// clients that send no request loses only clients of the same user.
 func (l *unixListener) oldestOfBusiest(newcomer uint32) *client {
 	count := map[uint32]int{newcomer: 1}
 	for _, c := range l.clients {

@@ -13,9 +13,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A message on the local path is one packet: a header of fixed layout and the
-// private data. All numbers are little-endian; what a kind of message does not
-// use is zero.
+// A message on the local path is one packet: a header of fixed layout and the private
+// data. All numbers are little-endian. Fields that a type of message does not use are
+// zero.
 //
 //	0  version          8  queue pair number     24  source port
 //	1  kind            12  first PSN             26  destination port
@@ -38,10 +38,10 @@ const (
 	flagUser
 )
 
-// max24 is the largest queue pair number and PSN.
+// max24 is the largest value of 24 bits: of a queue pair number and of a PSN.
 const max24 = 1<<24 - 1
 
-// encode returns the packet for m.
+// encode returns the packet of a message.
 func encode(m message) []byte {
 	b := make([]byte, headerSize, maxMessage)
 	b[0], b[1] = codecVersion, byte(m.kind())
@@ -95,9 +95,9 @@ func (s *qpParams) encode(b []byte) {
 	b[20], b[21], b[23] = s.responderResources, s.initiatorDepth, s.rnrRetry
 }
 
-// decode returns the message in a packet, which stays the caller's, or an error
-// that matches verbs.ErrProtocol. The packet is a stranger's: everything in it
-// is checked here, except what only the receiving ID can know.
+// decode decodes a packet. The packet still belongs to the caller. An error matches
+// verbs.ErrProtocol. Any process may have sent the packet, so decode checks all fields,
+// except what only the receiving ID can check.
 func decode(b []byte) (message, error) {
 	if len(b) < headerSize || b[0] != codecVersion {
 		return nil, fmt.Errorf("%w: message of %d bytes", verbs.ErrProtocol, len(b))
@@ -106,8 +106,8 @@ func decode(b []byte) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each message has one packet only, which settles the length of the
-	// private data, unknown flags, and the fields that have to be zero.
+	// Each message has exactly one encoding. So this comparison checks the length of the
+	// private data, the unknown flags, and the fields that have to be zero.
 	if !bytes.Equal(encode(m), b) {
 		return nil, malformed("layout of kind", uint64(b[1]))
 	}
@@ -118,7 +118,7 @@ func malformed(field string, value uint64) error {
 	return fmt.Errorf("%w: message with %s %d", verbs.ErrProtocol, field, value)
 }
 
-// parse reads and checks the fields of the kind that b claims to be.
+// parse decodes and checks the fields of the message type of b.
 func parse(b []byte) (message, error) {
 	private := bytes.Clone(b[headerSize:])
 	byApplication, user := b[2]&flagByApplication != 0, b[2]&flagUser != 0

@@ -13,54 +13,54 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A unixConn carries the messages of one ID over a Unix socket. The reply
-// brings two descriptors along: the shared segment, and the connecting side's
-// bell. The socket stays open as long as the ID:
-// the kernel hangs it up when the peer dies.
+// A unixConn exchanges the messages of one ID over a Unix socket. A REP comes with two
+// descriptors: the shared segment, and the doorbell of the connecting side. The socket
+// is open as long as the ID. The kernel closes it when the peer's process ends.
 type unixConn struct {
 	ch *channel
-	id *id // nil while the request is awaited
-	fd int // socket, owned by the carrier; -1 if there is none
+	id *id // nil until the request has arrived, on the accepting side
+	fd int // socket, which the unixConn owns; -1 if there is none
 
 	// peer is the process at the other end; it is valid once the socket is connected.
 	peer      cm.Credentials
 	connected bool
 
-	// The end offered to a queue pair, if any, and its number.
+	// offered is the end that was offered to the queue pair qpn; nil if none was
+	// offered.
 	offered *shmEnd
 	qpn     uint32
 
-	// the search for the listener, on the connecting side; nil once it has ended
+	// search for the listener, on the connecting side; nil once it has ended
 	dial *localDial
 
-	// The descriptors that go, or came, with the reply.
+	// passed are the descriptors that were received with a REP, or will be sent with it.
 	passed []int
 
-	admission admission // claim of the client, on the accepting side
+	admission admission // of the client, on the accepting side
 }
 
-// Descriptors in the order in which they are passed.
+// Indices of the descriptors in the order in which they are passed.
 const (
 	passedSegment  = iota
 	passedDoorbell // of the connecting side
 	passedCount
 )
 
-// readable reads one message.
+// readable implements readableSource. It receives and handles one message.
 func (c *unixConn) readable() {
 	m, err := c.receive()
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		c.id.setupFailed(err, &repMsg{}) // the reply's descriptors could not be received
+		c.id.setupFailed(err, &repMsg{}) // the descriptors of the REP could not be received
 	case err != nil || !c.id.deliver(m):
 		c.stopDelivery()
 		c.id.peerGone()
 	}
 }
 
-// receive takes one message off the socket. Only a reply may bring descriptors,
-// and only to the side that asked; they are kept for attach.
+// receive receives one message. Only a REP to the side that has requested the connection
+// has descriptors. They are stored for attach.
 func (c *unixConn) receive() (message, error) {
 	room := 0
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
@@ -84,8 +84,8 @@ func (c *unixConn) receive() (message, error) {
 	return m, nil
 }
 
-// checkPassed reports whether the descriptors are those that the message has to
-// bring. The segment is checked when it is opened.
+// checkPassed checks the number and the type of the descriptors of a message. The
+// segment is checked when it is opened.
 func checkPassed(m message, fds []int) error {
 	want := 0
 	if m.kind() == kindREP {
@@ -100,8 +100,9 @@ func checkPassed(m message, fds []int) error {
 	return nil
 }
 
-// attach offers the shared memory to the queue pair: what came with the reply,
-// or on the accepting side what will go with it.
+// attach implements cmConn. It offers the shared memory to the queue pair. The
+// connecting side has received it with the REP. The accepting side makes it, and sends
+// it with the REP.
 func (c *unixConn) attach(qpn uint32) error {
 	end, err := c.end()
 	if err != nil {
@@ -121,7 +122,7 @@ func (c *unixConn) end() (*shmEnd, error) {
 	return c.makeEnd()
 }
 
-// openEnd makes an end of the descriptors that came, and gives them away.
+// openEnd makes a shared-memory end from the received descriptors. The end owns them.
 func (c *unixConn) openEnd() (*shmEnd, error) {
 	fds := c.passed
 	c.passed = nil
@@ -134,8 +135,8 @@ func (c *unixConn) openEnd() (*shmEnd, error) {
 	return &shmEnd{seg: seg, side: 0, doorbell: fds[passedDoorbell]}, nil
 }
 
-// makeEnd makes the shared memory and both doorbells, and keeps the peer's
-// descriptors in passed until the reply is sent. The client's claim has reserved room
+// makeEnd makes the shared memory and both doorbells. It stores the peer's descriptors
+// in passed until the REP is sent. The admission of the client has reserved descriptors
 // for them.
 func (c *unixConn) makeEnd() (end *shmEnd, err error) {
 	c.admission.useSpareFD()
@@ -163,7 +164,7 @@ func (c *unixConn) newEnd() (*shmEnd, error) {
 	return &shmEnd{seg: seg, side: 1, doorbell: mine}, nil
 }
 
-// send sends a message, and with a reply the descriptors.
+// send implements cmConn. It sends the descriptors with a REP.
 func (c *unixConn) send(m message) error {
 	if m.kind() != kindREP {
 		return sendPacket(c.fd, encode(m), nil)
@@ -179,10 +180,10 @@ func (c *unixConn) closePassed() {
 
 func (c *unixConn) peerVanished() { c.ch.dev.peerGone(c.qpn, c.offered) }
 
-// credentials implements carrier.
+// credentials implements cmConn.
 func (c *unixConn) credentials() (cm.Credentials, bool) { return c.peer, c.connected }
 
-// take transfers the socket to the caller.
+// takeSocket transfers the socket to the caller.
 func (c *unixConn) takeSocket() (fd int) {
 	fd, c.fd = c.fd, -1
 	return fd

@@ -12,21 +12,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A localDial searches for the listener of a request under each name that the
-// listener may have. It ends when the request was sent to a listener whose user is
-// allowed, or with an event that says why there is no listener.
+// A localDial searches for the listener of a request under each name that the listener
+// may have. The search ends when the request was sent to a listener whose user is
+// allowed, or with an event that has the reason why there is no listener.
 //
-// The socket that connects is the one that reserves the ID's port, so that the
-// listener can see that its peer holds the port. Until the dial the reservation owns
-// the socket, then the carrier. When the dial fails, the reservation owns it again.
+// The connecting socket is the one that reserves the port of the ID, so that the
+// listener can check that its peer has the port. The reservation owns the socket until
+// the dial, and again after a failed dial. In between the unixConn owns it.
 type localDial struct {
 	c          *unixConn
 	request    message
-	retryTimer deadline // timer of the next round, when a listener's backlog is full
+	retryTimer deadline // timer of the next round, while the backlog of a listener is full
 	rounds     int      // number of rounds over all names
 
-	// skipped marks the names that are not tried again, by index in targets: a process of
-	// a user who is not allowed listens on them.
+	// skipped marks the names that are not tried again, by index in targets. A process
+	// of a user who is not allowed listens on them.
 	skipped     [maxTargets]bool
 	skippedUser *cm.UserError // error for the first skipped process; nil if there is none
 	// denied is the error with which the system has forbidden to connect to a listener, or
@@ -35,9 +35,9 @@ type localDial struct {
 }
 
 const (
-	// redialInterval is the interval at which a listener with a full backlog is tried again.
-	// The system does not tell when the backlog has room. See connect(2), EAGAIN. The
-	// number is arbitrary.
+	// redialInterval is the interval at which a listener with a full backlog is tried
+	// again, because the system does not report when the backlog has room (connect(2),
+	// EAGAIN). The number is arbitrary.
 	redialInterval = 5 * time.Millisecond
 	// userLookupRounds is the number of rounds with a full backlog after which the dial
 	// asks the system for the user of each listener, and skips the listeners of users
@@ -60,7 +60,7 @@ func dialUnix(i *id, m message) error {
 	return err
 }
 
-// retry continues the dial when again fires.
+// retry continues the dial when retryTimer expires.
 func (d *localDial) retry() {
 	if err := d.run(); err != nil {
 		d.returnSocket()
@@ -68,7 +68,7 @@ func (d *localDial) retry() {
 	}
 }
 
-// returnSocket transfers the socket back to the reservation, if the carrier has it.
+// returnSocket transfers the socket back to the reservation, if the unixConn has it.
 func (d *localDial) returnSocket() {
 	if d.c.fd >= 0 {
 		d.c.id.port.fd = d.c.takeSocket()
@@ -109,8 +109,8 @@ func (d *localDial) run() error {
 	return nil
 }
 
-// try connects to a name, if the user of the process that listens on it is allowed.
-// It sends nothing to that process.
+// try connects to a name, if the user of the process that listens on it is allowed. It
+// sends nothing to that process.
 func (d *localDial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
@@ -130,15 +130,14 @@ func (d *localDial) try(name string) error {
 	return errors.Join(&cm.UserError{UID: peer.UID, Name: name}, d.replaceSocket())
 }
 
-// onPortUnreachable reports whether an error of connect(2) says that no listener is
-// available under the name: nobody has the name, its holder does not listen, or a
+// isNoListener reports whether an error of connect(2) means that no listener is
+// available under the name: no socket has the name, the socket does not listen, or a
 // security module separates the two processes.
 func isNoListener(err error) bool {
 	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)
 }
 
-// openSocket makes the socket if there is none. There is none when replaceSocket has
-// failed before.
+// openSocket makes the socket if there is none, because replaceSocket has failed before.
 func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
@@ -151,11 +150,13 @@ func (d *localDial) openSocket() (err error) {
 	return err
 }
 
-// replaceSocket closes the socket, which is connected to a process that must get
-// nothing, and makes another one with the same name. In between the name is free; if
-// another process binds it then, the dial fails. A child process has a copy of the
-// socket until it executes its program, and the copy would keep the name bound. The
-// lock prevents the start of child processes meanwhile.
+// replaceSocket closes the socket, which is connected to a process that must not get the
+// request, and makes another socket with the same name. In between the name is free. If
+// another process binds it then, the dial fails.
+//
+// A child process has a copy of the socket until it executes its program, and the copy
+// keeps the name bound. So replaceSocket takes ForkLock, which prevents the start of a
+// child process.
 func (d *localDial) replaceSocket() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -184,7 +185,7 @@ func (d *localDial) skipForeignListeners() {
 	}
 }
 
-// sendRequest ends the dial by sending the request on the connected socket.
+// sendRequest ends the search by sending the request on the connected socket.
 func (d *localDial) sendRequest() error {
 	c := d.c
 	if err := c.ch.watch(c.fd, c); err != nil {
@@ -192,16 +193,16 @@ func (d *localDial) sendRequest() error {
 		return errors.Join(err, d.replaceSocket())
 	}
 	c.dial = nil
-	// If the listener has closed meanwhile, the connection ends and reports it.
+	// If the listener has closed the connection, the socket reports that later.
 	_ = sendPacket(c.fd, encode(d.request), nil)
 	return nil
 }
 
-// errLocalOnly explains why a listener with PathWire on this host was not found.
+// errLocalOnly is the cause of a failed dial when a listener with PathWire may exist on
+// this host.
 var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not take the wire path to an address of this host")
 
-// cause returns what the application should know besides that there is no listener. It
-// may be nil.
+// cause returns additional information for the application, or nil.
 func (d *localDial) cause() error {
 	switch {
 	case d.skippedUser != nil:
@@ -214,8 +215,8 @@ func (d *localDial) cause() error {
 	return nil
 }
 
-// noListener fails a request for which no listener was found. cause is what was
-// found instead, such as a process of a user who is not allowed; it may be nil.
+// noListener fails a request for which no listener was found. cause is additional
+// information for the application, such as the user of a skipped process. It may be nil.
 func (i *id) noListener(cause error) {
 	ev := cm.TransportEvent{Type: cm.Rejected, Status: int(cm.RejectInvalidServiceID)}
 	if i.ps == cm.UDP {
@@ -230,7 +231,7 @@ func (i *id) dialFailed(err error) {
 	i.requestFailed(cm.TransportEvent{Type: cm.ConnectError, Status: statusSetupFailed, Err: err})
 }
 
-// requestFailed fails a request with an event.
+// requestFailed ends the request with an event.
 func (i *id) requestFailed(ev cm.TransportEvent) {
 	i.enter(stateEnded)
 	i.failQP()

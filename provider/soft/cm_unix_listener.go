@@ -12,19 +12,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A unixListener is the listening socket of an ID, with the clients that have not
-// sent their request yet. Those are strangers: their number and their time are
-// limited, and what they do wrong costs them their socket.
+// A unixListener is the listening socket of an ID, with the clients that have not sent
+// their request. Any process can connect, so the number of clients and their time are
+// limited, and an error of a client closes its socket.
 type unixListener struct {
 	ch         *channel
 	id         *id
 	fd         int
 	accepting  bool
-	clients    []*client // the oldest first
-	pauseTimer deadline  // after which the gate opens again when descriptors ran out
+	clients    []*client // oldest first
+	pauseTimer deadline  // when it expires, the listener accepts again after a lack of descriptors
 }
 
-// A client is a connected socket of which no request has come.
+// A client is an accepted socket on which no request has arrived.
 type client struct {
 	*unixConn
 	listener     *unixListener
@@ -32,17 +32,20 @@ type client struct {
 }
 
 const (
-	// systemBacklog is how many clients the kernel keeps for a listener; it
-	// lowers the number to net.core.somaxconn.
+	// systemBacklog is the backlog of the listening socket. The kernel lowers it to
+	// net.core.somaxconn (listen(2)).
 	systemBacklog = 4096
-	// maxClients is how many clients may be silent at a time.
+	// maxClients is the largest number of clients that have not sent a request;
+	// arbitrary.
 	maxClients = 64
-	// clientTimeout is how long. A client sends its request right after it
-	// connected.
+	// clientTimeout is the time in which a client has to send its request; arbitrary. A
+	// client of this package sends its request right after it has connected.
 	clientTimeout = 5 * time.Second
-	// pauseTime is how long a gate rests when descriptors have run out.
+	// pauseTime is how long a listener does not accept clients after a lack of
+	// descriptors; arbitrary.
 	pauseTime = 100 * time.Millisecond
-	// acceptBatch bounds how many clients are let in at a time.
+	// acceptBatch is the largest number of clients that one call of readable accepts;
+	// arbitrary.
 	acceptBatch = 64
 )
 
@@ -60,9 +63,9 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 	return g, nil
 }
 
-// readable admits clients. accept may have closed the spare descriptors, and they are
-// opened again here even if no client was waiting: accept(2) fails with EMFILE in
-// that case too.
+// readable implements readableSource. It accepts clients. accept may close the spare
+// descriptors, so readable opens them again, even if it has accepted no client:
+// accept(2) fails with EMFILE in that case too.
 func (l *unixListener) readable() {
 	defer l.ch.dev.spare.fill()
 	for range acceptBatch {
@@ -78,8 +81,8 @@ func (l *unixListener) readable() {
 	}
 }
 
-// refrain looks away for a while when clients can not be taken although there
-// are some: otherwise the channel would stay readable for them.
+// pauseAccepting stops the watch of the socket for a while, if accept has failed
+// although clients wait. Otherwise the channel would be readable all the time.
 func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
@@ -107,7 +110,7 @@ func (l *unixListener) acceptClient(fd int) {
 	c.requestTimer.fire = func(time.Time) { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
-		l.refuseNoResources(fd, noDescriptorsErr) // epoll has no room for another descriptor
+		l.refuseNoResources(fd, noDescriptorsErr) // epoll can not watch another descriptor
 		return
 	}
 	if len(l.clients) >= maxClients {
@@ -116,19 +119,20 @@ func (l *unixListener) acceptClient(fd int) {
 	}
 	l.clients = append(l.clients, c)
 	l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientTimeout))
-	c.readable() // the request is mostly there
+	c.readable() // the request has usually arrived
 }
 
-// refuseUser refuses a process of a user who is not allowed, and reads nothing from
-// it.
+// refuseUser refuses a process of a user who is not allowed. It reads nothing from the
+// process.
 func (l *unixListener) refuseUser(fd int) {
 	l.ch.dev.local.inc(rcvdUserErr)
-	// Sending fails if the process has left.
+	// Sending fails if the process has closed its socket.
 	_ = sendPacket(fd, encode(l.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
 
-// readable reads the request, and makes an ID of it, whose carrier stays.
+// readable implements readableSource. It reads the request, and makes an ID for it. The
+// ID then owns the unixConn.
 func (c *client) readable() {
 	m, err := c.receive()
 	if errors.Is(err, unix.EAGAIN) {
@@ -152,14 +156,14 @@ func (c *client) takeRequest(m message) {
 		return
 	}
 	if c.hasToWait() {
-		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false)) // sending fails if the client has left
+		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false)) // sending fails if the client has closed its socket
 		return
 	}
 	c.id = c.listener.id.incoming(m, c.unixConn)
 }
 
-// hasToWait reports whether the client has to wait because of earlier access errors;
-// see accessLimit. A lookup never has to wait, because it leads to no remote access.
+// hasToWait reports whether the client has to wait because of earlier access errors; see
+// accessLimit. A lookup never has to wait, because it leads to no remote access.
 func (c *client) hasToWait() bool {
 	return c.listener.id.ps == cm.TCP && c.ch.dev.access.refuses(localSource(c.peer.UID, c.peer.PID))
 }
@@ -175,8 +179,8 @@ func (c *client) remove() {
 	g.clients = slices.DeleteFunc(g.clients, func(o *client) bool { return o == c })
 }
 
-// admit opens and closes the gate. Who is before a closed one waits there, in
-// the kernel's queue or as a client whose time does not run.
+// setAccepting implements listener. While it is false, new clients wait in the backlog
+// of the socket, and the timers of accepted clients are stopped.
 func (l *unixListener) setAccepting(yes bool) {
 	if yes == l.accepting {
 		return
@@ -189,7 +193,7 @@ func (l *unixListener) setAccepting(yes bool) {
 	}
 }
 
-// serves implements gate.
+// serves implements listener.
 func (l *unixListener) serves() []cm.ServedAddr {
 	return []cm.ServedAddr{{Path: PathLocal.String(), Addr: l.id.local}}
 }
@@ -205,7 +209,8 @@ func (l *unixListener) watch() {
 	}
 }
 
-// watchSocket tries again after a rest where the system can not do it now.
+// watchSocket makes the channel watch the listening socket. If that fails, it tries
+// again after a pause.
 func (l *unixListener) watchSocket() {
 	if l.ch.watch(l.fd, l) != nil {
 		l.startPause()
@@ -233,8 +238,8 @@ func (l *unixListener) move(to *channel) error {
 	return nil
 }
 
-// close ends the listening. Clients in the kernel's queue are hung up on, which
-// they take for a refusal.
+// close implements listener. The kernel closes the connections in the backlog. Their
+// clients treat that as a refusal.
 func (l *unixListener) close() {
 	l.unwatch()
 	l.ch.dev.spare.removeListener()

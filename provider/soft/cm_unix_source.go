@@ -15,21 +15,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A request names the addresses of both sides, and the application sees them. So they
-// are compared with the client's socket, as the kernel reports it.
+// A request on the local path has the addresses of both sides, which the application
+// sees. The client chooses them, so they are compared with what the kernel reports about
+// the client's socket:
 //
-//   - Both addresses are of this host.
-//   - The socket of the client has the name that reserves the source port, for the
-//     source address or for a wildcard that covers it. Only one socket of the host
-//     can have a name, and only while it is open.
-//   - The name of a port that several IDs share (REUSEADDR) has a number that makes
-//     it another name. Then nobody may hold the port for himself, but for a
-//     listener of the same user.
+//   - Both addresses must belong to this host.
+//   - The client's socket must have the name that reserves the source port, for the
+//     source address or for a wildcard that covers it. Only one socket of the host can
+//     have a name, and only while the socket is open.
+//   - If several IDs share the port (REUSEADDR), each has a different name with a number.
+//     Then no socket may hold the port alone, except a listener of the same user.
 //
-// A process can still hold the name of an address on a port that another process
-// holds on a wildcard. Whom to trust is for the credentials to say.
+// One process can still hold the name of an address on a port that another process holds
+// on a wildcard. To distinguish them, an application uses the credentials of the peer.
 
-// addresses returns the addresses of both sides that a request names.
+// addresses returns the addresses of both sides in a request. It returns false for other
+// messages.
 func addresses(m message) (endpoints, bool) {
 	switch m := m.(type) {
 	case *reqMsg:
@@ -81,18 +82,18 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 	return ch.localAddrs.has(a, time.Duration(ch.clock().UnixNano()))
 }
 
-// heldByOthers reports whether a socket holds the address and port without sharing
-// them. It ignores a socket on which a process of the given user listens. To find
-// out, it binds each name for a moment. A process that tries to bind the address at
-// that moment may fail; it would fail anyway, because the port is shared. An error
-// means that the holder is unknown: this process has no free descriptor (EMFILE,
-// ENFILE), or the backlog of the listener is full (EAGAIN).
+// heldByOthers reports whether a socket holds the address and port without sharing them.
+// It ignores a socket on which a process of the given user listens. To find out, it
+// binds each name for a moment. A process that tries to bind the address at that moment
+// may fail. It would fail anyway, because the port is shared. An error means that the
+// holder is unknown: this process has no free descriptor (EMFILE, ENFILE), or the
+// backlog of the listener is full (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range targets(ps, at) {
 		uid, err := listenerUser(s.name())
 		held := err == nil && uid != user
 		switch {
-		case errors.Is(err, unix.ECONNREFUSED): // nobody listens
+		case errors.Is(err, unix.ECONNREFUSED): // no process listens
 			held, err = nameIsBound(s.name())
 		case isNoListener(err): // a security module forbids the connection to the listener
 			held, err = true, nil
@@ -115,5 +116,5 @@ func (c *client) refuseSource(err error) {
 		reason = cm.RejectNoResources
 	}
 	c.ch.dev.local.inc(cause)
-	_ = c.send(c.listener.id.refusal(reason, nil, false)) // sending fails if the client has left
+	_ = c.send(c.listener.id.refusal(reason, nil, false)) // sending fails if the client has closed its socket
 }

@@ -15,7 +15,7 @@ func (d *device) allowsPeer(fd int) bool {
 	return err == nil && d.users.allows(peer.UID)
 }
 
-// userRefusal returns the answer to a process of a user who is not allowed.
+// userRefusal returns the message that refuses a process of a user who is not allowed.
 func (l *unixListener) userRefusal() message {
 	if l.id.ps == cm.UDP {
 		return &sidrRepMsg{status: cm.SIDRReject, user: true}
@@ -23,8 +23,8 @@ func (l *unixListener) userRefusal() message {
 	return &rejMsg{reason: cm.RejectConsumer, user: true}
 }
 
-// userRefused returns the error of a refusal. It is nil unless the peer has refused
-// the user of this process.
+// userRefused returns the error of a refusal. It is nil unless the peer has refused the
+// user of this process.
 func userRefused(yes bool) error {
 	if !yes {
 		return nil

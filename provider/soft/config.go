@@ -10,26 +10,32 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Path says which ways to a peer the device may use.
+// Path selects the paths to peers that a device may use.
 type Path uint8
 
 const (
-	// PathAuto takes the local path to peers on this host, and speaks RoCEv2 to peers on
-	// other hosts. A listener takes requests on both paths: the system drops packets
-	// that processes of this host send to its UDP port, because the user of their sender
-	// is not known. A dial to this host fails if no process listens on the local path,
-	// or if a security module of the kernel does not let the processes connect. When
-	// another process has the UDP port of an address, the listener takes requests to
-	// that address from this host only; cm.ID.Serves reports that, and ListenOnAll makes
-	// it an error. It never listens on the wire at a loopback address. A UD queue pair
-	// may have peers on both paths.
+	// PathAuto uses the local path to peers on this host, and the wire path (RoCEv2) to
+	// peers on other hosts. A UD queue pair may have peers on both paths.
+	//
+	// A listener accepts requests on both paths. It does not listen on the wire path at
+	// a loopback address. The system drops packets that processes of this host send to
+	// its UDP port, because the user of their sender is not known. If another process
+	// has the UDP port of an address, the listener accepts requests to that address on
+	// the local path only. cm.ID.Serves reports that, and Config.ListenOnAll makes it an
+	// error.
+	//
+	// A dial to this host fails if no process listens on the local path, or if a
+	// security module of the kernel does not let the processes connect.
 	PathAuto Path = iota
-	// PathLocal takes the local path only.
+	// PathLocal uses the local path only.
 	PathLocal
-	// PathWire speaks RoCEv2 only, also to peers on this host, which need PathWire too.
-	// It does not check the users of such peers: to them the device is as open as to
-	// other hosts. A device with PathAuto on this host does not answer it, so a dial to
-	// one ends after the time for which a request is repeated.
+	// PathWire uses the wire path only, also to peers on this host, which need PathWire
+	// too. It does not check the users of such peers, and treats them as peers on other
+	// hosts.
+	//
+	// A device with PathAuto on this host does not answer the requests of a device with
+	// PathWire, so a dial to one fails after the time for which a request is
+	// retransmitted.
 	PathWire
 )
 
@@ -45,66 +51,73 @@ func (p Path) String() string {
 	return fmt.Sprintf("path %d", uint8(p))
 }
 
-// Config configures a device. It is copied; nil means the zero value.
+// Config configures a device. Open copies it. A nil *Config means the zero value.
 type Config struct {
 	// Vectors is the number of completion vectors, and so of shards. Zero means
-	// GOMAXPROCS; at most 1024.
+	// GOMAXPROCS; the maximum is 1024.
 	Vectors int
-	// Path says how peers may be reached.
+	// Path selects the paths to peers.
 	Path Path
-	// RingBytes is the room for payload in flight of one direction of a local
-	// connection, a power of two from 4 KiB to 64 MiB. Zero means 256 KiB. The
-	// memory is used as far as messages fill it.
+	// RingBytes is the size of the shared memory for payload in flight, for each
+	// direction of a connection on the local path. It is a power of two from 4 KiB to 64
+	// MiB. Zero means 256 KiB. Pages that messages have not reached take no memory.
 	RingBytes int
-	// RingSlots is how many requests of one direction of a local connection can
-	// be in flight, a power of two from 8 to 65536. Zero means 256.
+	// RingSlots is the largest number of requests in flight, for each direction of a
+	// connection on the local path. It is a power of two from 8 to 65536. Zero means
+	// 256.
 	RingSlots int
-	// AllowedUsers are the user IDs whose processes on this host may be peers, in
-	// addition to root and the user that the device belongs to (the effective user ID at
-	// Open). They apply to the local path; see PathWire. AnyUser in the list allows every
-	// user. A user who is not mapped into this user namespace is
-	// allowed by AnyUser only. Such users have the number in /proc/sys/kernel/overflowuid
-	// (65534 by default). If the user of this process has that number, and not every user
-	// is mapped, the user of this process is also allowed by AnyUser only. An empty list
-	// allows nobody else.
+	// AllowedUsers are the user IDs whose processes on this host may be peers on the
+	// local path, in addition to root and the user that the device belongs to (the
+	// effective user ID at Open). An empty list allows no other users. AnyUser in the
+	// list allows every user. PathWire does not check users.
+	//
+	// A user who is not mapped into this user namespace is allowed by AnyUser only. The
+	// kernel reports such users with the number in /proc/sys/kernel/overflowuid (65534
+	// by default). If the user of this process has that number, and not every user is
+	// mapped, the user of this process is also allowed by AnyUser only.
 	AllowedUsers []uint32
-	// ListenOnAll makes Listen return an error unless the listener can take requests by
-	// each path that Path allows, at each address that it is bound to. False means that
-	// the listener serves the addresses that it can; see cm.ID.Serves. An address that
-	// the host is given later never makes an error.
+	// ListenOnAll makes Listen return an error unless the listener can accept requests
+	// on each path that Path allows, at each address that it is bound to. False means
+	// that the listener serves the addresses that it can; see cm.ID.Serves. An address
+	// that is added to the host later does not cause an error.
 	ListenOnAll bool
-	// MaxConnsPerUser is how many connections on the local path the processes of one
-	// other user may have to the device. Connections to its listeners count, including
-	// requests that were not accepted yet. Further requests are refused with
-	// cm.RejectNoResources. Connections of UD queue pairs of that user to UD queue pairs
-	// of the device count too, one for each pair of sender and receiver. A further one
-	// replaces the one of that user to the same receiver that was idle for longest. The
-	// sender of that one connects again when it sends, and no datagram is lost. Root and
-	// the user that the device belongs to have no limit. Zero means a quarter of the
-	// connections for which the process has descriptors (RLIMIT_NOFILE, two for each
-	// connection) when the device is opened; negative means no limit.
+	// MaxConnsPerUser is the largest number of connections on the local path that the
+	// processes of one other user may have to the device. Root and the user that the
+	// device belongs to have no limit. Zero means a quarter of the connections for which
+	// the process has descriptors when the device is opened (RLIMIT_NOFILE, two for each
+	// connection). Negative means no limit.
+	//
+	// Connections to listeners of the device count, including requests that were not
+	// accepted yet. Further requests are refused with cm.RejectNoResources.
+	//
+	// Connections of UD queue pairs of that user to UD queue pairs of the device count
+	// too, one for each pair of sender and receiver. A further one replaces the
+	// connection of that user to the same receiver that was idle for the longest time.
+	// The sender of the replaced connection connects again when it sends, and no
+	// datagram is lost.
 	MaxConnsPerUser int
-	// MaxHalfOpen is how many half-open connections and lookups one listener has on the
-	// wire path. A connection is half-open until its peer has proven that it receives
-	// messages: while it waits for the application's answer, and after Accept until the
-	// peer has confirmed that. When there are MaxHalfOpen of them, the next request
-	// replaces the oldest one of the source address that has the most. Zero means 512;
-	// the maximum is 65536.
+	// MaxHalfOpen is the largest number of half-open connections and lookups of one
+	// listener on the wire path. A connection is half-open until the address of its peer
+	// is validated: while it waits for the application's answer, and after Accept until
+	// the peer has confirmed the reply. When there are MaxHalfOpen of them, the next
+	// request replaces the oldest one of the source address that has the most. Zero
+	// means 512; the maximum is 65536.
 	MaxHalfOpen int
-	// MaxHalfOpenPerAddress is how many of them one source address has. The next request
-	// of the address is dropped while the oldest one is less than a second old, and the
-	// peer repeats it; later it replaces the oldest one. IPv6 addresses with the same
-	// first 64 bits count as one. Zero means half of MaxHalfOpen, rounded up; the maximum
-	// is MaxHalfOpen.
+	// MaxHalfOpenPerAddress is the largest number of half-open connections and lookups
+	// of one source address. IPv6 addresses with the same first 64 bits count as one
+	// address. When the number is reached, the next request replaces the oldest one, if
+	// that is older than a second. Otherwise the request is dropped, and the peer
+	// retransmits it. Zero means half of MaxHalfOpen, rounded up; the maximum is
+	// MaxHalfOpen.
 	MaxHalfOpenPerAddress int
-	// MaxConnsPerAddress is how many connections one source address can make to the
-	// listeners of the device on the wire path. Addresses are counted as for
+	// MaxConnsPerAddress is the largest number of connections from one source address to
+	// the listeners of the device on the wire path. Addresses are counted as for
 	// MaxHalfOpenPerAddress. Further requests are refused with cm.RejectNoResources.
 	// Zero means 4096; the maximum is 1048576.
 	MaxConnsPerAddress int
-	// WirePort is the UDP port of the wire path, the same at both ends. Zero
-	// means 4791, the only one that others than this library know. On an
-	// address one process can have it.
+	// WirePort is the UDP port of the wire path, the same at both ends. Zero means 4791,
+	// the port of RoCEv2; other implementations use no other port. Only one process can
+	// have the port at an address.
 	WirePort uint16
 }
 
@@ -115,17 +128,18 @@ const (
 	defaultRingSlots = 256
 
 	// A half-open connection takes 26 KiB with the queues of the reactor. The default
-	// takes 13 MiB for a listener, and twice that between two garbage collections.
+	// number takes 13 MiB for each listener, and twice that between two garbage
+	// collections.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
-	// The default is half of what a loop of the reactor takes by default, so that no
-	// single address can fill a loop.
+	// The default is half of the connections that a loop of the reactor accepts by
+	// default, so that one address can not fill a loop.
 	defaultConnsPerAddress = 4096
 	maxConnsPerAddress     = 1 << 20 // no device has more queue pairs than this
 )
 
-// withDefaults returns a checked deep copy in which zero values are replaced by their
-// defaults.
+// withDefaults returns a checked deep copy of c with the defaults in place of zero
+// values.
 func (c *Config) withDefaults() (Config, error) {
 	var out Config
 	if c != nil {
@@ -159,8 +173,8 @@ func (c *Config) withDefaults() (Config, error) {
 	return out, out.geometry().check()
 }
 
-// setWireLimits sets the defaults of the limits of connection requests on the wire
-// path, and checks the limits.
+// setWireLimits sets the defaults of the limits of connection requests on the wire path,
+// and checks the limits.
 func (c *Config) setWireLimits() error {
 	c.MaxHalfOpen = cmp.Or(c.MaxHalfOpen, defaultHalfOpen)
 	c.MaxHalfOpenPerAddress = cmp.Or(c.MaxHalfOpenPerAddress, (c.MaxHalfOpen+1)/2)
@@ -180,14 +194,14 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots is the number of shards that there can be.
+// slots returns the largest number of shards. Each shard has a slot, which is the queue
+// pair number modulo slots.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor is the queue pair number closest below num that is a slot's: the
-// remainder of the division by the number of slots tells it.
+// numberFor returns a queue pair number near num that belongs to a slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
-// geometry is the layout of a local connection's memory under this config.
+// geometry returns the layout of the shared memory of a connection on the local path.
 func (c *Config) geometry() geometry {
 	return geometry{
 		requestSlots:  uint32(c.RingSlots),

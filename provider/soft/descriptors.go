@@ -9,25 +9,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// spareDescriptors are open descriptors that a device keeps in reserve. It closes
-// them when the process or the system has no more descriptors (EMFILE and ENFILE of
+// spareDescriptors are open descriptors that a device keeps in reserve. It closes them
+// when the process or the system has no more descriptors (EMFILE and ENFILE of
 // accept(2)). Then it can accept a client in order to refuse it, and can complete an
-// admitted connection. While some of the reserve is missing, no client is admitted.
+// admitted connection. While some of the spare descriptors are missing, no client is
+// admitted.
 //
 // The methods may be called from any goroutine.
 type spareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
-	// listeners is how many listening sockets there are, of connection management and
-	// of UD queue pairs. Without them no descriptors are kept.
+	// listeners is the number of listening sockets, of connection management and of UD
+	// queue pairs. Without them no descriptors are kept.
 	listeners int
 }
 
-// spareCount is how many descriptors the accepting side needs for a connection in
-// addition to the socket: the segment and both doorbells.
+// spareCount is the number of descriptors that the accepting side needs for a connection
+// in addition to the socket: the segment and both doorbells.
 const spareCount = 3
 
-// keep counts a listener, and opens the spare descriptors.
+// addListener counts a listener, and opens the spare descriptors.
 func (s *spareDescriptors) addListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,8 +36,8 @@ func (s *spareDescriptors) addListener() {
 	s.fillLocked()
 }
 
-// drop counts the end of a listener, and closes the spare descriptors after the last
-// one.
+// removeListener counts the end of a listener. After the last one it closes the spare
+// descriptors.
 func (s *spareDescriptors) removeListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +47,7 @@ func (s *spareDescriptors) removeListener() {
 	}
 }
 
-// fill opens the missing spare descriptors, and reports whether all are open now.
+// fill opens the missing spare descriptors. It reports whether all are open now.
 func (s *spareDescriptors) fill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,7 +65,7 @@ func (s *spareDescriptors) fillLocked() bool {
 	return true
 }
 
-// spend closes the spare descriptors, and reports whether any were open.
+// closeSpare closes the spare descriptors. It reports whether any were open.
 func (s *spareDescriptors) closeSpare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,16 +75,16 @@ func (s *spareDescriptors) closeSpare() bool {
 	return any
 }
 
-// with calls fn. If fn fails because no descriptor is free, with closes the spare
+// retry calls fn. If fn fails because no descriptor is free, it closes the spare
 // descriptors and calls fn again.
 func (s *spareDescriptors) retry(fn func() error) error {
 	return resource.Retry(fn, s.closeSpare)
 }
 
-// accept accepts the next client of a listening socket. When no descriptor is free, it
-// closes the spare ones: the user of a client is known only after accept(2), and has to
-// be known before a connection of another user is closed to make room. The caller calls
-// fill after it has admitted or closed the client.
+// accept accepts the next client of a listening socket. If no descriptor is free, it
+// closes the spare ones, because the user of a client is known only after accept(2). The
+// user has to be known before a connection of another user is closed to make room. The
+// caller calls fill after it has admitted or closed the client.
 func (s *spareDescriptors) accept(listener int) (fd int, err error) {
 	err = s.retry(func() error {
 		fd, err = acceptSocket(listener)

@@ -17,24 +17,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A mappingLimit bounds the shared segments that a device maps. The kernel allows a
-// process a number of mappings (vm.max_map_count, see proc_sys_vm(5)), and the Go
-// runtime ends the process if it gets none for its heap. So a device uses at most
-// half of the mappings that the rest of the process has left over. The other half is
-// for the runtime, the program, and other devices. The mappings of the rest are
-// counted from time to time, in a goroutine: no caller waits for a count. The result of
-// the last count applies until the next one is done.
+// A mappingLimit limits the shared segments that a device maps. The kernel limits the
+// number of mappings of a process (vm.max_map_count, see proc_sys_vm(5)), and the Go
+// runtime ends the process if it can not map memory for its heap. So a device uses at
+// most half of the mappings that the rest of the process does not use. The other half is
+// for the runtime, the program, and other devices.
+//
+// The mappings of the rest are counted from time to time in a goroutine, so that no
+// caller waits for a count. The result of the last count applies until the next one is
+// done.
 //
 // The methods may be called from any goroutine.
 type mappingLimit struct {
-	systemMax int                // maximum number of mappings of the process
-	count     func() (int, bool) // returns the present number of mappings, and false if it is not known
-	now       func() time.Time
-	counts    *counters // counters of the device
+	systemMax int // largest number of mappings of the process
+	// count returns the present number of mappings, or false if it is not known.
+	count  func() (int, bool)
+	now    func() time.Time
+	counts *counters // of the device
 
 	mu          sync.Mutex
 	mapped      int       // number of mapped segments
-	maxSegments int       // maximum number of segments, as of the last count
+	maxSegments int       // largest number of segments, as of the last count
 	nextCount   int       // number of segments at which the next count begins
 	counting    bool      // a count is in progress
 	lastCount   time.Time // time at which the last count began
@@ -49,21 +52,23 @@ const (
 	// map segments at the same time.
 	mappingStep = 1024
 	// mappingPause is the shortest time between two counts at the limit. Other parts of
-	// the process may have released mappings meanwhile. The pause bounds the work that
-	// peers can cause by connecting again and again. Arbitrary.
+	// the process may have released mappings since the last count. The pause limits the
+	// work that peers can cause by connecting again and again. The number is arbitrary.
 	mappingPause = time.Second
 	// defaultMaxMappings is DEFAULT_MAX_MAP_COUNT of Linux.
 	defaultMaxMappings = 65530
 )
 
-// newMappingLimit counts the mappings for the first time, so a loop must not call it.
+// newMappingLimit counts the mappings for the first time. That takes time, so a loop
+// must not call it.
 func newMappingLimit(counts *counters) *mappingLimit {
 	l := &mappingLimit{systemMax: maxMappings(), count: countMappings, now: time.Now, counts: counts}
 	l.recount()
 	return l
 }
 
-// take allows one more mapping, or returns an error that matches verbs.ErrNoResources.
+// acquire allows one more mapping, or returns an error that matches
+// verbs.ErrNoResources.
 func (l *mappingLimit) acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +85,7 @@ func (l *mappingLimit) acquire() error {
 	return nil
 }
 
-// give releases a mapping that take has allowed.
+// release releases a mapping that acquire has allowed.
 func (l *mappingLimit) release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,9 +95,8 @@ func (l *mappingLimit) release() {
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// refused releases a mapping that take has allowed and mmap(2) has refused. ENOMEM
-// says that the process has too many mappings nevertheless, or that there is no
-// memory.
+// mmapFailed releases a mapping that acquire has allowed and mmap(2) has refused. ENOMEM
+// means that the process has too many mappings nevertheless, or that there is no memory.
 func (l *mappingLimit) mmapFailed(err error) {
 	l.release()
 	if errors.Is(err, unix.ENOMEM) {
@@ -100,8 +104,8 @@ func (l *mappingLimit) mmapFailed(err error) {
 	}
 }
 
-// look counts the mappings of the process and sets the ceiling. If they can not be
-// counted, it assumes that the rest of the process uses a quarter of the maximum. A
+// recount counts the mappings of the process and sets maxSegments. If the mappings can
+// not be counted, it assumes that the rest of the process uses a quarter of systemMax. A
 // segment that is mapped or unmapped during the count counts as one of the rest. The
 // caller does not hold the mutex.
 func (l *mappingLimit) recount() {

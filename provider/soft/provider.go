@@ -6,16 +6,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Provider is one software device, with what belongs to it. It implements
-// cm.Provider.
+// A Provider is one software device with its connection management. It implements
+// cm.Provider. Its methods may be called from any goroutine.
 type Provider struct {
 	cfg Config
 	dev *device
 }
 
-// Open makes a device. nil means the default configuration. It returns a
-// *verbs.ParamError for values out of range, and a *verbs.FeatureError for a
-// path that is not built in or a system that lacks what the device needs.
+// Open opens a device. It copies cfg; nil means the default configuration. It returns a
+// *verbs.ParamError for a value out of range, and a *verbs.FeatureError on systems other
+// than Linux. Other errors are those of the system.
 func Open(cfg *Config) (*Provider, error) {
 	c, err := cfg.withDefaults()
 	if err != nil {
@@ -28,10 +28,10 @@ func Open(cfg *Config) (*Provider, error) {
 	return &Provider{cfg: c, dev: dev}, nil
 }
 
-// Name is "soft".
+// Name returns "soft".
 func (p *Provider) Name() string { return "soft" }
 
-// Devices returns the one device.
+// Devices returns the device. After Close it returns verbs.ErrClosed.
 func (p *Provider) Devices() ([]verbs.Device, error) {
 	if p.dev.isClosed() {
 		return nil, verbs.Wrap("list soft devices", verbs.ErrClosed)
@@ -39,5 +39,6 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return []verbs.Device{p.dev}, nil
 }
 
-// Close ends the device; see verbs.Provider.
+// Close closes the device. It returns verbs.ErrBusy while objects of the device are
+// open; see verbs.Provider. Closing it again does nothing.
 func (p *Provider) Close() error { return verbs.Wrap("close soft device", p.dev.close()) }

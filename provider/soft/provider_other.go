@@ -10,17 +10,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Provider can not be had on this system.
+// A Provider does not exist on this system: Open always fails.
 type Provider struct{}
 
 func unsupported() error {
 	return &verbs.FeatureError{Feature: "soft device on " + runtime.GOOS, Reason: errors.New("it needs Linux")}
 }
 
-// Open returns a *verbs.FeatureError.
+// Open returns a *verbs.FeatureError, because the device needs Linux.
 func Open(*Config) (*Provider, error) { return nil, verbs.Wrap("open soft device", unsupported()) }
 
-// Name is "soft".
+// Name returns "soft".
 func (p *Provider) Name() string { return "soft" }
 
 // Devices returns a *verbs.FeatureError.

@@ -14,9 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The sockets of the rendezvous are SOCK_SEQPACKET Unix sockets: connected,
-// reliable, in order, and one message is one packet. They never block. See
-// unix(7).
+// The local path uses SOCK_SEQPACKET Unix sockets: connected, reliable, in order, and
+// each message is one packet. They never block. See unix(7).
 
 func newSocket() (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -36,8 +35,8 @@ func bindSocket(name string) (int, error) {
 	return fd, nil
 }
 
-// nameIsBound reports whether a socket holds the name. It tries to bind the name; an
-// error means that this failed for another reason than that the name is taken.
+// nameIsBound reports whether a socket has the name. It tries to bind the name. It
+// returns an error if that fails for another reason than that the name is in use.
 func nameIsBound(name string) (bool, error) {
 	fd, err := bindSocket(name)
 	switch {
@@ -50,13 +49,13 @@ func nameIsBound(name string) (bool, error) {
 	return false, nil
 }
 
-// acceptSocket takes the next client of a listening socket.
+// acceptSocket accepts the next client of a listening socket.
 func acceptSocket(fd int) (int, error) {
 	client, _, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	return client, err
 }
 
-// sendPacket sends one packet with descriptors, which stay the caller's.
+// sendPacket sends one packet with descriptors. The caller still owns the descriptors.
 func sendPacket(fd int, packet []byte, fds []int) error {
 	var rights []byte
 	if len(fds) > 0 {
@@ -69,11 +68,12 @@ func sendPacket(fd int, packet []byte, fds []int) error {
 }
 
 // recvPacket receives one packet into buf, and at most maxFDs descriptors, which the
-// caller owns. The system closes descriptors beyond maxFDs. Too many descriptors, and
-// a packet longer than buf, are protocol errors. An error that matches
-// verbs.ErrNoResources means that this process has no room for the descriptors.
-// EAGAIN means that there is no packet; the end of the connection is
-// verbs.ErrPeerGone.
+// caller owns. The system closes descriptors beyond maxFDs.
+//
+// The error is EAGAIN if there is no packet, and matches verbs.ErrPeerGone at the end of
+// the connection. It matches verbs.ErrProtocol if there are too many descriptors or the
+// packet is longer than buf, and verbs.ErrNoResources if this process has no room for
+// the descriptors.
 func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	var rights []byte
 	if maxFDs > 0 {
@@ -81,8 +81,8 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	}
 	n, nRights, flags, _, err := unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if errors.Is(err, unix.ECONNRESET) {
-		// The peer closed before it read everything. What it sent before is
-		// still there, and this error is reported once.
+		// The peer has closed its socket before it has read everything. ECONNRESET is
+		// returned once. The packets that the peer has sent can still be read.
 		n, nRights, flags, _, err = unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	}
 	switch {
@@ -104,9 +104,9 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// cutOff returns the reason why a packet was truncated. lacks is true if fewer
-// descriptors arrived than the caller has room for. The system drops descriptors for
-// which the process has no room, and sets MSG_CTRUNC as if there were too many
+// cutOff returns the error for a truncated packet. lacks is true if fewer descriptors
+// arrived than the caller has room for. If the process has no room for the descriptors,
+// the system drops them and sets MSG_CTRUNC, as it does if there are too many
 // (recvmsg(2)).
 func cutOff(lacks bool) error {
 	if lacks {

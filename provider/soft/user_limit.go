@@ -8,16 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A userLimit bounds how many connections the processes of one user have to the
-// listeners and to the UD queue pairs of a device, so that one user can not take the
-// room of all others. Root and the user that the device belongs to have no limit: they
-// can end this process anyway.
+// A userLimit limits the number of connections that the processes of one user have to
+// the listeners and to the UD queue pairs of a device, so that one user can not use up
+// the resources for all users. Root and the user that the device belongs to have no
+// limit, because they can end this process anyway.
 //
 // The methods may be called from any goroutine.
 type userLimit struct {
 	own      uint32 // user that the device belongs to
 	unmapped uint32 // userPolicy.unmapped: a number that may stand for any user
-	limit    int    // limit of each other user; negative means no limit
+	limit    int    // largest number for each other user; negative means no limit
 
 	mu    sync.Mutex
 	conns map[uint32]int // number of connections by user ID
@@ -38,12 +38,12 @@ func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		limit.Cur = 1024 // limit of most systems
+		limit.Cur = 1024 // the default of most systems
 	}
 	return int(max(1, min(limit.Cur, maxConnsPerUser)/(parts*descriptors)))
 }
 
-// take counts a connection of a user. It returns false if the user has too many.
+// acquire counts a connection of a user. It returns false if the user has too many.
 func (l *userLimit) acquire(uid uint32) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *userLimit) acquire(uid uint32) bool {
 	return true
 }
 
-// give uncounts a connection that take has counted.
+// release ends a connection that acquire has counted.
 func (l *userLimit) release(uid uint32) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // number: it is (uid_t) -1, see chown(2).
 const AnyUser = math.MaxUint32
 
-// A userPolicy says which users of this host may be peers.
+// A userPolicy decides which users of this host may be peers.
 type userPolicy struct {
 	own     uint32   // effective user ID of this process when the device was opened
 	allowed []uint32 // copy of Config.AllowedUsers
