@@ -134,8 +134,8 @@ func parseREP(r *wire.REP) *repMsg {
 // if there are any.
 func parseREJ(r *wire.REJ) *rejMsg {
 	reason := cm.RejectReason(r.Reason)
-	spoken := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
-	return &rejMsg{reason: reason, byApplication: reason == cm.RejectConsumer && spoken, private: bytes.Clone(r.PrivateData[:])}
+	hasPrivate := len(bytes.TrimRight(r.PrivateData[:], "\x00")) > 0
+	return &rejMsg{reason: reason, byApplication: reason == cm.RejectConsumer && hasPrivate, private: bytes.Clone(r.PrivateData[:])}
 }
 
 func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
@@ -167,8 +167,8 @@ func encodeSIDRREP(mad *wire.MAD, m *sidrRepMsg, service wire.ServiceID, peer ui
 
 func parseSIDRREP(r *wire.SIDRREP) *sidrRepMsg {
 	m := &sidrRepMsg{status: cm.SIDRStatus(r.Status), qpn: r.QPN, qkey: r.QKey, private: bytes.Clone(r.PrivateData[:])}
-	spoken := len(bytes.TrimRight(m.private, "\x00")) > 0
-	m.byApplication = m.status == cm.SIDRReject && spoken
+	hasPrivate := len(bytes.TrimRight(m.private, "\x00")) > 0
+	m.byApplication = m.status == cm.SIDRReject && hasPrivate
 	return m
 }
 

@@ -115,7 +115,7 @@ func (c *madConn) onMRA(m *wire.MAD) {
 func (c *madConn) onREP(m *wire.MAD) {
 	var r wire.REP
 	r.Decode(m)
-	again := c.peerID == r.LocalID
+	duplicate := c.peerID == r.LocalID
 	switch {
 	case c.id == nil:
 	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
@@ -123,11 +123,11 @@ func (c *madConn) onREP(m *wire.MAD) {
 		if c.id.state == stateEstablished {
 			c.retransmit.startRTU() // deliver has stopped the retransmission
 		}
-	case again && c.rtuSent && c.id.state == stateEstablished:
+	case duplicate && c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.sendNow()
-	case again && c.id.state == stateREPReceived:
+	case duplicate && c.id.state == stateREPReceived:
 		c.sendMRA(wire.AnsweredREP)
-	case c.id.state == stateEnded && !again:
+	case c.id.state == stateEnded && !duplicate:
 		c.mux.mu.Lock()
 		c.mux.reject(c.port, c.remote, m, wire.AnsweredREP, cm.RejectInvalidCommID)
 		c.mux.mu.Unlock()

@@ -184,13 +184,13 @@ func (l *madListener) admitRequest(n *incomingRequest) {
 	}
 	c := &madConn{mux: l.mux, ch: l.ch, port: port, remote: n.from, service: n.answer, listener: l, addrValidation: addrValidation{received: 1}}
 	c.register()
-	met := true
+	recorded := true
 	if n.isLookup() {
 		c.registerLookup(n)
 	} else {
-		met = c.recordPeer(n.guid, n.id, n.qpn)
+		recorded = c.recordPeer(n.guid, n.id, n.qpn)
 	}
-	if met && c.addHalfOpen() {
+	if recorded && c.addHalfOpen() {
 		c.id = l.id.incoming(n.m, c)
 	}
 	if c.id == nil {

@@ -13,9 +13,9 @@ import (
 // 1, 12.6.7.2, reason 26). The other side then sends another REQ with a smaller MTU. So
 // the number of REQs is at most the number of MTUs.
 
-// tellMTU writes the largest path MTU of this side to the additional information of a
+// setMTUInfo writes the largest path MTU of this side to the additional information of a
 // REJ: one byte, with the same code as in a REQ.
-func tellMTU(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }
+func setMTUInfo(r *wire.REJ, most verbs.MTU) { r.Info[0], r.InfoLength = uint8(most), 1 }
 
 // refusesMTU reports whether a REJ refuses the path MTU of the REQ of this connection.
 func (c *madConn) refusesMTU(r *wire.REJ) bool {
@@ -32,8 +32,8 @@ func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 		return false
 	}
 	mtu := c.id.negotiated.mtu - 1
-	if told := verbs.MTU(refusal.Info[0]); refusal.InfoLength == 1 && told >= minPathMTU && told < mtu {
-		mtu = told
+	if named := verbs.MTU(refusal.Info[0]); refusal.InfoLength == 1 && named >= minPathMTU && named < mtu {
+		mtu = named
 	}
 	c.id.negotiated.mtu = mtu
 	var r wire.REQ

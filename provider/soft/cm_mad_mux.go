@@ -221,7 +221,7 @@ func (x *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Ans
 		r.LocalID = secondID(m)
 	}
 	if reason == cm.RejectInvalidMTU {
-		tellMTU(&r, port.mtu)
+		setMTUInfo(&r, port.mtu)
 	}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
@@ -258,12 +258,12 @@ func (x *madMux) newID() uint32 {
 // listenerFor returns the listener for a request, or nil. elsewhere reports whether a
 // listener serves the same service on other addresses only.
 func (x *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
-	gates := x.listeners[service]
-	i := slices.IndexFunc(gates, func(g *madListener) bool { return g.addr.covers(to) })
+	sameService := x.listeners[service]
+	i := slices.IndexFunc(sameService, func(g *madListener) bool { return g.addr.covers(to) })
 	if i < 0 {
-		return nil, len(gates) > 0
+		return nil, len(sameService) > 0
 	}
-	return gates[i], false
+	return sameService[i], false
 }
 
 // peerSentData handles the first data to a queue pair: its peer is connected, even if

@@ -76,21 +76,21 @@ func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	case state < verbs.StateInit || state > verbs.StateRTS:
 		err = &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "not one that leads to a connection"}
 	case i.ps == cm.UDP:
-		mask = datagramAttr(&attr)
+		mask = udAttr(&attr)
 	case state == verbs.StateInit:
 		attr.Port, attr.Access = devicePort, i.negotiated.access()
 		mask = verbs.AttrPort | verbs.AttrAccess
 	case state == verbs.StateRTR:
-		mask, err = i.receiveAttr(&attr)
+		mask, err = i.rtrAttr(&attr)
 	default:
-		mask = i.sendAttr(&attr)
+		mask = i.rtsAttr(&attr)
 	}
 	return attr, mask | verbs.AttrState, err
 }
 
-// datagramAttr returns the attributes of a UD queue pair (rdma_create_qp(3)). The first
+// udAttr returns the attributes of a UD queue pair (rdma_create_qp(3)). The first
 // packet sequence number is 0.
-func datagramAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
+func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	switch attr.State {
 	case verbs.StateInit:
 		attr.Port, attr.QKey = devicePort, cm.DefaultQKey
@@ -101,9 +101,9 @@ func datagramAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return 0
 }
 
-// receiveAttr sets the attributes for RTR. It sets the access rights again, because at
+// rtrAttr sets the attributes for RTR. It sets the access rights again, because at
 // INIT the parameters were not negotiated.
-func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
+func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	var err error
 	if attr.AH, err = i.route(); err != nil {
 		return 0, err
@@ -120,8 +120,8 @@ func (i *id) receiveAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 		verbs.AttrMaxDestRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrAccess, nil
 }
 
-// sendAttr sets the attributes for RTS.
-func (i *id) sendAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
+// rtsAttr sets the attributes for RTS.
+func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	attr.SQPSN = i.negotiated.peerPSN
 	attr.Timeout = i.negotiated.ackTimeout
 	if i.opts.ackTimeoutSet {

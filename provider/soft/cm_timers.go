@@ -14,9 +14,9 @@ const (
 	// another route. The loss of a single packet is noticed earlier; see
 	// rcConn.probePeer.
 	packetLifetime = 17
-	// shortLifetime is the code of the packet lifetime that kernels newer than Linux 6.1
+	// linuxLifetime is the code of the packet lifetime that kernels newer than Linux 6.1
 	// assume. Linux 6.1 assumes 18.
-	shortLifetime = 16
+	linuxLifetime = 16
 )
 
 // ackTimeoutCode returns the code of the local ACK timeout, given the codes of the
@@ -24,11 +24,11 @@ const (
 // the lifetime plus the delay, rounded to a power of two as the kernel does. Source:
 // IBTA vol. 1, 12.7.34; rdma_accept(3).
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
-	there, short := max(lifetime+1, delay), min(lifetime+1, delay)
-	if short+1 >= there {
-		there++ // the shorter time is at least half of the longer one, so it is not negligible
+	long, short := max(lifetime+1, delay), min(lifetime+1, delay)
+	if short+1 >= long {
+		long++ // the shorter time is at least half of the longer one, so it is not negligible
 	}
-	return min(there, maxCode)
+	return min(long, maxCode)
 }
 
 // maxCode is the largest code of five bits.
@@ -55,10 +55,10 @@ func (i *id) ackTimeoutToSend() uint8 {
 // ackTimeoutReceived returns the ACK timeout of the passive side, given the one that the
 // REQ proposes. The proposal of a newer kernel is too short to survive an outage of 5 s,
 // so ackTimeoutReceived returns a longer one. A longer timeout is always allowed.
-func (i *id) ackTimeoutReceived(told uint8) uint8 {
+func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.bound.attr.LocalCAAckDelay)
-	if told == 0 || told == shortLifetime+1 {
+	if proposed == 0 || proposed == linuxLifetime+1 {
 		return own
 	}
-	return told
+	return proposed
 }

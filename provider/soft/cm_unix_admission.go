@@ -67,8 +67,8 @@ func (l *unixListener) refuseNoResources(fd int, cause counterID) {
 // oldestOfBusiest returns the client to be closed for a new client of a user: the oldest
 // client of the user with the most clients, the new client included. So a user with many
 // clients that send no request loses only clients of the same user.
-func (l *unixListener) oldestOfBusiest(newcomer uint32) *client {
-	count := map[uint32]int{newcomer: 1}
+func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
+	count := map[uint32]int{newUID: 1}
 	for _, c := range l.clients {
 		count[c.peer.UID]++
 	}

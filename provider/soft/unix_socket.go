@@ -94,7 +94,7 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	fds = parseRights(rights[:nRights])
 	switch {
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		err := cutOff(maxFDs > 0 && flags&unix.MSG_CTRUNC != 0)
+		err := truncationError(maxFDs > 0 && flags&unix.MSG_CTRUNC != 0)
 		closeAll(fds)
 		return 0, nil, err
 	case n == 0:
@@ -104,11 +104,11 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// cutOff returns the error for a truncated packet. lacks is true if fewer descriptors
+// truncationError returns the error for a truncated packet. lacks is true if fewer descriptors
 // arrived than the caller has room for. If the process has no room for the descriptors,
 // the system drops them and sets MSG_CTRUNC, as it does if there are too many
 // (recvmsg(2)).
-func cutOff(lacks bool) error {
+func truncationError(lacks bool) error {
 	if lacks {
 		fd, err := eventfd.New()
 		if resource.NoDescriptors(err) {
