@@ -17,7 +17,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// at is an address with the port of an ID.
+// at returns an address with the port of an ID.
 func at(addr string, port *cm.ID) netip.AddrPort {
 	return netip.AddrPortFrom(netip.MustParseAddr(addr), port.LocalAddr().Port())
 }
@@ -37,13 +37,13 @@ func TestBindPorts(t *testing.T) {
 	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
 	require.Nil(t, wild.Device())
 
-	// Ports of the other space are unrelated.
+	// The port spaces are independent.
 	require.NoError(t, s.id(cm.UDP).Bind(id.LocalAddr()))
-	// So are those of sockets: nothing is bound there.
+	// The ports are not those of sockets: another process may listen on TCP port 22.
 	require.NoError(t, s.id(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 
-// needAddr skips a test of IPv6 on hosts without.
+// needAddr skips a test on a host that lacks one of the addresses.
 func needAddr(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, a := range addrs {
@@ -77,7 +77,7 @@ func TestBindClashes(t *testing.T) {
 			require.NoError(t, first.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.first), 0)))
 			require.ErrorIs(t, second.Bind(at(c.second, first)), c.want)
 			if c.want != nil {
-				// Nothing is left of it: the call may be repeated.
+				// The failed Bind has reserved nothing, so Bind can be called again.
 				require.NoError(t, second.Bind(netip.AddrPortFrom(netip.MustParseAddr(c.second), 0)))
 			}
 		})
@@ -117,13 +117,13 @@ func TestReuseAddr(t *testing.T) {
 	// An ID without REUSEADDR can not bind the address.
 	require.ErrorIs(t, s.id(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third is a wildcard")
 
-	// Two listeners never share.
+	// Only one of the IDs that share a port can listen.
 	require.NoError(t, first.Listen(1))
 	require.ErrorIs(t, second.Listen(1), cm.ErrAddrInUse)
 	require.ErrorIs(t, third.Listen(1), cm.ErrAddrNotAvailable)
 	require.ErrorIs(t, sharing().Bind(first.LocalAddr()), cm.ErrAddrInUse)
 
-	// The source port of a client may be shared.
+	// IDs may share the source port of a client.
 	other := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	s.resolve(second, other.LocalAddr())
 	s.createQP(second)
@@ -170,11 +170,12 @@ func TestResolveErrors(t *testing.T) {
 		return id.ResolveAddr(from, netip.MustParseAddrPort(dst), time.Second)
 	}
 
-	// At once: what the route lookup says, and an address that is not ours.
+	// The error of the route lookup, and an address of another host, are returned by
+	// ResolveAddr.
 	require.ErrorIs(t, resolve(s.id(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
 	require.Error(t, resolve(s.id(cm.TCP), "127.0.0.1:0", "[::1]:7"))
 
-	// As an event: a peer that only the wire path would reach.
+	// A peer that is reached on the wire path only is reported with an event.
 	id := s.id(cm.TCP)
 	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
 	ev := s.want(cm.AddrError, id)
@@ -182,7 +183,7 @@ func TestResolveErrors(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)
 	require.ErrorIs(t, ev.Err, verbs.ErrNotSupported)
 
-	// After which the call may be repeated.
+	// ResolveAddr can be called again after the event.
 	require.NoError(t, resolve(id, "", "127.0.0.1:7"))
 	s.want(cm.AddrResolved, id)
 }
@@ -193,7 +194,7 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 	require.Equal(t, "permission denied\n", string(out))
 }
 
-// peerLowPort is run as a user without capabilities.
+// peerLowPort runs as a user without capabilities.
 func peerLowPort(*testing.T, string) {
 	_, err := new(device).reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false)
 	if errors.Is(err, os.ErrPermission) {

@@ -36,7 +36,7 @@ func TestChannelFD(t *testing.T) {
 	s.quiet()
 }
 
-// Pending events of an ID vanish with it.
+// When an ID is closed, its queued events are dropped.
 func TestDestroyDropsEvents(t *testing.T) {
 	s := newParty(t)
 	id := s.id(cm.TCP)
@@ -46,8 +46,8 @@ func TestDestroyDropsEvents(t *testing.T) {
 	s.quiet()
 }
 
-// Timers make the descriptor readable, too: by the alarm of the system, in real
-// time.
+// An expired timer makes the descriptor readable. The test runs in real time, with the
+// timerfd.
 func TestChannelAlarm(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 8)
@@ -57,14 +57,14 @@ func TestChannelAlarm(t *testing.T) {
 	for _, id := range []*cm.ID{first, second} {
 		passive, _ := server.request(l)
 		require.NoError(t, passive.Reject(nil))
-		// The second gets in by trying again.
+		// The second client is accepted when it tries again.
 		wantRejected(client, id, cm.RejectConsumer, true, nil)
 		if id == first {
 			awaitReadable(t, client.ch.FD())
 			client.quiet()
 		}
 	}
-	// An alarm that is not needed any more goes off in vain, at most.
+	// The timerfd may expire once more, without a running timer.
 	require.Empty(t, client.tc.timers)
 }
 

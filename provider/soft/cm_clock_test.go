@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeClock is a channel's clock in a test: it goes when it is told to.
+// A fakeClock is the clock of a channel in a test. It changes only by advance.
 type fakeClock struct{ now time.Time }
 
-// useClock gives the party's channel a clock of its own.
+// useClock sets a fakeClock for the party's channel.
 func useClock(s *party) *fakeClock {
 	c := &fakeClock{now: time.Unix(1_000_000, 0)}
 	s.tc.clock = func() time.Time { return c.now }
@@ -28,7 +28,7 @@ func TestDeadlines(t *testing.T) {
 	for i, ms := range []int{30, 10, 50, 20, 40, 60} {
 		h.start(&ds[i], at(ms))
 	}
-	h.start(&ds[1], at(45)) // again, later
+	h.start(&ds[1], at(45)) // set again to a later time
 	h.stop(&ds[4])
 	h.stop(&ds[4])
 	require.Nil(t, h.due(at(19)))
@@ -39,7 +39,7 @@ func TestDeadlines(t *testing.T) {
 
 	var other deadlines
 	h.move(&ds[5], &other)
-	h.move(&ds[0], &other) // does not run
+	h.move(&ds[0], &other) // ds[0] is not running
 	require.Empty(t, h)
 	next, ok := other.next()
 	require.True(t, ok)

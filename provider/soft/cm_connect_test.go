@@ -20,7 +20,7 @@ func TestConnect(t *testing.T) {
 	})
 
 	passive, ev := server.request(l)
-	// Section 1.6: the receiver sees the roles swapped.
+	// The receiver sees the two depths swapped.
 	require.Equal(t, cm.ConnParam{
 		PrivateData: []byte("hello"), ResponderResources: 5, InitiatorDepth: 3,
 		FlowControl: true, RetryCount: 6, RNRRetryCount: 2, QPNum: active.QP().Num(),

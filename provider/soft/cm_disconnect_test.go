@@ -35,7 +35,8 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// DISCONNECTED by itself leaves the queue pair alone (rdma_disconnect(3)).
+// The event Disconnected does not change the state of the queue pair
+// (rdma_disconnect(3)).
 func TestDisconnectedLeavesQP(t *testing.T) {
 	s := newParty(t)
 	active, passive := connected(t, s, s)
@@ -63,7 +64,7 @@ func TestDisconnectByBoth(t *testing.T) {
 	s.quiet()
 }
 
-// Destroying an established ID tells the peer.
+// Destroying an established ID sends a DREQ to the peer.
 func TestDestroyEstablished(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := connected(t, client, server)
@@ -83,7 +84,8 @@ func TestDestroyAnswersDisconnect(t *testing.T) {
 	require.Zero(t, client.want(cm.Disconnected, active).Status)
 }
 
-// A peer that neither disconnects nor destroys its ID is waited for.
+// A peer that neither disconnects nor destroys its ID does not answer the DREQ, which
+// times out.
 func TestDisconnectUnanswered(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
@@ -98,8 +100,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 }
 
-// A passive side that left before it knew of the connection refuses it, while
-// the active side, which knows, disconnects. That is an answer.
+// A passive side that is destroyed before it has received the RTU sends a REJ. The
+// active side is connected already and disconnects. The REJ confirms its DREQ.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -114,8 +116,7 @@ func TestDisconnectCrossesReject(t *testing.T) {
 	client.want(cm.TimewaitExit, active)
 }
 
-// A passive side may see the end of a connection of which it has not seen the
-// beginning.
+// A passive side may receive a DREQ before the RTU.
 func TestDisconnectedWithoutEstablished(t *testing.T) {
 	server := newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -131,7 +132,8 @@ func TestDisconnectedWithoutEstablished(t *testing.T) {
 	client.close()
 }
 
-// The passive side may leave before it has heard that the active one is ready.
+// When the passive side is destroyed before it has received the RTU, the active side
+// gets Disconnected.
 func TestDestroyAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// completions waits for n of them.
+// completions waits for n completions.
 func completions(t *testing.T, cq verbs.CQ, n int) []verbs.WC {
 	t.Helper()
 	got := make([]verbs.WC, n)
@@ -56,7 +56,7 @@ func TestExchange(t *testing.T) {
 	exchange(t, server, passive.QP(), client, active.QP())
 }
 
-// ownQP makes a queue pair that is not the ID's.
+// ownQP makes a queue pair without an ID.
 func (s *party) ownQP() verbs.QP {
 	s.t.Helper()
 	qp, err := s.pd.CreateQP(&verbs.QPInitAttr{
@@ -112,7 +112,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
 	server.quiet()
 	require.NoError(t, active.Establish())
-	client.quiet() // the active side established it itself
+	client.quiet() // the active side gets no event for its own call of Establish
 	server.want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)
@@ -120,7 +120,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	server.want(cm.Disconnected, passive)
 }
 
-// The active side, too, can say no.
+// The active side can refuse the REP.
 func TestRejectResponse(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)

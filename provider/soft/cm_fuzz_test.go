@@ -13,9 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzConversation has a client say what it likes, in between what the
-// application does. Each byte is one step. Nothing panics, every connection ends
-// with one Disconnected at most, and nothing is left behind.
+// FuzzConversation runs a script of random steps. Each byte is one step: a message of
+// the client, or a call of the application on the passive side. No step causes a panic,
+// every connection has at most one event Disconnected, and no source or timer is left at
+// the end.
 func FuzzConversation(f *testing.F) {
 	const request, accept, ready, leave, next = 0x00, 0x81, 0x03, 0x83, 0x80
 	f.Add([]byte{request, next, accept, ready, next, leave, next})
@@ -73,7 +74,7 @@ func newConversation(t *testing.T, p *Provider) *conversation {
 	return c
 }
 
-// say sends one of the messages, or something that is none.
+// send sends one of the messages, or an invalid packet.
 func (c *conversation) send(what byte) {
 	packet := []byte{what}
 	if int(what) < len(c.messages) {
@@ -82,7 +83,7 @@ func (c *conversation) send(what byte) {
 	_ = sendPacket(c.client, packet, nil)
 }
 
-// act does what the application might.
+// act calls a method of the passive side.
 func (c *conversation) act(what byte) {
 	if what == 0 {
 		c.next()

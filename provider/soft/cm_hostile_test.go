@@ -15,11 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A rawPeer speaks to the rendezvous by hand.
+// A rawPeer sends and receives packets of the local path without an ID.
 type rawPeer struct {
 	t   *testing.T
 	fd  int
-	src netip.AddrPort // for a client: the address that its socket is bound to
+	src netip.AddrPort // on the connecting side: the address that the socket is bound to
 }
 
 func newRawPeer(t *testing.T, fd int) *rawPeer {
@@ -58,7 +58,7 @@ func (r *rawPeer) send(packet []byte, fds ...int) {
 	require.NoError(r.t, sendPacket(r.fd, packet, fds))
 }
 
-// request is a good one.
+// request returns a valid REQ.
 func (r *rawPeer) request(l *cm.ID) *reqMsg {
 	return &reqMsg{endpoints: endpoints{r.src, l.LocalAddr()}, qpParams: qpParams{qpn: 5}, retry: 7, private: []byte{}}
 }
@@ -71,7 +71,7 @@ func (r *rawPeer) closedByPeer() bool {
 	return n > 0
 }
 
-// A client that does wrong costs its own socket only.
+// A client that violates the protocol loses only its own connection.
 func TestHostileClients(t *testing.T) {
 	pipe := make([]int, 2)
 	require.NoError(t, unix.Pipe2(pipe, unix.O_CLOEXEC))
@@ -121,7 +121,7 @@ func TestSilentClients(t *testing.T) {
 	for i := range silent {
 		silent[i] = dialRaw(t, l)
 	}
-	server.quiet() // takes them in, as many as there may be
+	server.quiet() // the server accepts the clients, up to the maximum
 	server.quiet()
 	require.True(t, silent[0].closedByPeer(), "the oldest had to go")
 	require.False(t, silent[1].closedByPeer())
@@ -137,7 +137,7 @@ func TestSilentClients(t *testing.T) {
 	require.Empty(t, server.tc.timers)
 }
 
-// A client whose request was taken may still say what it may not.
+// A client may send an invalid message after its request was accepted.
 func TestHostileRequester(t *testing.T) {
 	server := newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -145,13 +145,13 @@ func TestHostileRequester(t *testing.T) {
 	attacker.send(encode(attacker.request(l)))
 	passive, _ := server.request(l)
 	server.createQP(passive)
-	attacker.send(encode(&rtuMsg{})) // to nothing
+	attacker.send(encode(&rtuMsg{})) // no REP was sent
 	server.quiet()
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	attacker.close()
 }
 
-// After the connection is there, nonsense ends it.
+// An invalid message ends an established connection.
 func TestHostileConnected(t *testing.T) {
 	for name, packet := range map[string][]byte{
 		"garbage":      []byte("x"),
@@ -178,7 +178,7 @@ func TestHostileConnected(t *testing.T) {
 	}
 }
 
-// A hostileServer listens by hand on a port, and gets one request.
+// hostileServer listens on a port with a raw socket. accept accepts one client.
 func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer) {
 	t.Helper()
 	ports, err := ephemeralPorts()
@@ -194,7 +194,7 @@ func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer)
 	}
 }
 
-// passable are descriptors of the kinds that a reply brings.
+// replyDescriptors returns the two descriptors that a REP has.
 func replyDescriptors(t *testing.T) (segment, bell int) {
 	t.Helper()
 	cfg, err := (*Config)(nil).withDefaults()
@@ -261,7 +261,7 @@ func TestHostileServers(t *testing.T) {
 	require.Equal(t, before, openDescriptors(t))
 }
 
-// A segment that is none is found out when it is opened.
+// A memfd that is not a valid segment is refused when it is opened.
 func TestHostileSegment(t *testing.T) {
 	before := openDescriptors(t)
 	t.Run("unsealed", func(t *testing.T) {
@@ -279,7 +279,7 @@ func TestHostileSegment(t *testing.T) {
 		require.ErrorIs(t, ev.Err, errSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())
 
-		// The peer is told, after its copy of the request.
+		// The peer gets a REJ after the REQ.
 		var packet [maxMessage]byte
 		_, _, err = recvPacket(attacker.fd, packet[:], 0)
 		require.NoError(t, err)

@@ -43,7 +43,7 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, jobMessage, first[2*maxJobs])
 	require.Equal(t, jobRequest, first[2*maxJobs+1])
 
-	// A message that arrives meanwhile runs before the waiting requests.
+	// A message that arrives now is handled before the waiting requests.
 	require.True(t, b.add(jobMessage, job(jobMessage)))
 	next := round()
 	require.Len(t, next, 1+requestBatch)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// reaches connects to an address, and requires that the listener gets it.
+// reaches connects to an address, and requires that the listener gets the request.
 func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	client.t.Helper()
 	active := client.connecting(l.PortSpace(), dst, nil)
@@ -25,14 +25,14 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	server.end(passive)
 }
 
-// refuses connects to an address, and requires that nobody is there.
+// refuses connects to an address, and requires that no process listens there.
 func refuses(client *party, dst netip.AddrPort) {
 	client.t.Helper()
 	active := client.connecting(cm.TCP, dst, nil)
 	wantRejected(client, active, cm.RejectInvalidServiceID, false, nil)
 }
 
-// L4: a listener on an address gets the requests for this address only.
+// A listener on an address gets the requests for this address only.
 func TestListenOnAddresses(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	one := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -46,7 +46,7 @@ func TestListenOnAddresses(t *testing.T) {
 	})
 }
 
-// L5: a wildcard gets those for all addresses of the host.
+// A listener on a wildcard gets the requests for all addresses of the host.
 func TestListenOnWildcard(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	any4 := server.listen(cm.TCP, "0.0.0.0:0", 0)
@@ -56,7 +56,7 @@ func TestListenOnWildcard(t *testing.T) {
 	tried := []netip.Addr{netip.MustParseAddr("127.255.0.1")}
 	for _, a := range addrs {
 		addr := netip.MustParsePrefix(a.String()).Addr()
-		if !addr.IsLinkLocalUnicast() && isOnThisHost(t, addr) { // the former need a zone
+		if !addr.IsLinkLocalUnicast() && isOnThisHost(t, addr) { // link-local addresses need a zone
 			tried = append(tried, addr)
 		}
 	}
@@ -82,8 +82,8 @@ func TestListenAFOnly(t *testing.T) {
 	refuses(s, at("127.0.0.1", l))
 }
 
-// Link-local addresses need their zone to be bound and reached, and are names
-// without it.
+// A link-local address needs a zone in Bind and ResolveAddr. The addresses in a request
+// have no zone.
 func TestLinkLocal(t *testing.T) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, netip.AddrPortFrom(linkLocal(t), 0).String(), 0)
@@ -111,7 +111,7 @@ func linkLocal(t *testing.T) netip.Addr {
 	return netip.Addr{}
 }
 
-// A mapped address is the IPv4 address.
+// An IPv4-mapped IPv6 address is treated as the IPv4 address.
 func TestMappedAddress(t *testing.T) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "[::ffff:127.0.0.5]:0", 0)
@@ -119,7 +119,8 @@ func TestMappedAddress(t *testing.T) {
 	reaches(s, s, l, at("127.0.0.5", l))
 }
 
-// A client may be bound to a wildcard, and is told its address when it resolves.
+// An ID may be bound to a wildcard. ResolveAddr replaces the wildcard by the source
+// address.
 func TestConnectFromWildcard(t *testing.T) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -135,7 +136,7 @@ func TestConnectFromWildcard(t *testing.T) {
 	require.Equal(t, id.LocalAddr(), passive.RemoteAddr())
 }
 
-// Connections beyond the backlog wait; none is lost.
+// Connection requests beyond the backlog wait. None is lost.
 func TestBacklogWaits(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 1)
@@ -152,7 +153,8 @@ func TestBacklogWaits(t *testing.T) {
 	}
 }
 
-// The gate stays closed while as many requests as allowed wait to be fetched.
+// The listener does not accept further requests while the backlog is full of requests
+// that were not fetched.
 func TestBacklogCountsUnfetched(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 2)
@@ -160,7 +162,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 		client.connecting(cm.TCP, l.LocalAddr(), nil)
 	}
 	g := unixListenerOf(server)
-	server.request(l) // two came in, one was fetched
+	server.request(l) // two requests were accepted, and one was fetched
 	require.Equal(t, 1, g.id.pendingRequests)
 	require.True(t, g.accepting)
 	server.request(l)
@@ -170,7 +172,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	server.quiet()
 }
 
-// Lookups beyond it are refused at once.
+// Lookups beyond the backlog are refused at once.
 func TestBacklogRefusesLookups(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.UDP, "127.0.0.1:0", 1)
@@ -182,7 +184,7 @@ func TestBacklogRefusesLookups(t *testing.T) {
 	wantUnreachable(client, first, cm.SIDRReject, true, nil)
 }
 
-// unixListenerOf finds the party's only gate.
+// unixListenerOf returns the party's only unixListener.
 func unixListenerOf(s *party) *unixListener {
 	for _, src := range s.tc.sources {
 		if g, ok := src.(*unixListener); ok {
@@ -192,7 +194,7 @@ func unixListenerOf(s *party) *unixListener {
 	return nil
 }
 
-// When even the kernel's queue is full, the client tries again.
+// When the backlog of the listening socket is full, the client tries again.
 func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
@@ -202,7 +204,7 @@ func TestSystemBacklog(t *testing.T) {
 	lent := []byte("hello")
 	second := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
 	third := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
-	clear(lent) // the calls have returned
+	clear(lent) // Connect has returned and must have copied the data
 	passive, _ := server.request(l)
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
 	server.quiet()
@@ -214,7 +216,7 @@ func TestSystemBacklog(t *testing.T) {
 	require.Equal(t, "hello", string(ev.Param.PrivateData))
 	server.quiet()
 
-	// Whom the server does not fetch in time, gives up.
+	// The clients whose requests the server does not fetch time out.
 	clock.advance(maxServiceTime)
 	for range 3 {
 		ev := client.next()
@@ -224,7 +226,8 @@ func TestSystemBacklog(t *testing.T) {
 	}
 }
 
-// Running out of descriptors is no reason to spin, or to lose anybody.
+// When no descriptor is free, the listener pauses, and accepts the waiting client
+// afterwards.
 func TestOutOfDescriptors(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(server)
@@ -242,7 +245,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	require.True(t, resting, "the gate is not watched")
 
 	clock.advance(pauseTime)
-	server.quiet() // it is watched again
+	server.quiet() // the listener watches its socket again
 	passive, _ := server.request(l)
 	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
 }

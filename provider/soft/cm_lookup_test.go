@@ -33,7 +33,7 @@ func TestLookup(t *testing.T) {
 	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), ev.UD.AH.DestGID)
 	require.EqualValues(t, 1, ev.UD.AH.Port)
 
-	// Neither side hears of the other's end.
+	// No side gets an event when the other side disconnects or is closed.
 	require.NoError(t, active.Disconnect())
 	require.Equal(t, verbs.StateError, active.QP().State())
 	server.quiet()
@@ -41,8 +41,8 @@ func TestLookup(t *testing.T) {
 	client.quiet()
 }
 
-// What is accepted without a queue pair on the ID names one, and may have a
-// Q_Key of its own.
+// The passive side may accept a lookup without a queue pair on its ID. Then it names a
+// queue pair, and may set its Q_Key.
 func TestLookupWithoutQP(t *testing.T) {
 	for given, want := range map[uint32]uint32{0: cm.DefaultQKey, 77: 77} {
 		client, server := newParty(t), newParty(t)
@@ -57,7 +57,7 @@ func TestLookupWithoutQP(t *testing.T) {
 	}
 }
 
-// The answer is all there is: the ID that gave it may go.
+// The answer is delivered even if the passive ID and the listener are closed afterwards.
 func TestLookupOutlivesAnswer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.UDP, "127.0.0.1:0", 0)

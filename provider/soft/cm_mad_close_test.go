@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// When a listener closes, it refuses requests that its channel has not looked at,
-// like requests that were not fetched.
+// When a listener closes, it also refuses requests that wait in the inbox of its
+// channel.
 func TestWireCMListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
@@ -21,9 +21,9 @@ func TestWireCMListenerCloses(t *testing.T) {
 		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
 		fetched, _ := w.request(l)
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
-		// A new request waits, and a copy of the fetched request.
+		// A new request waits in the inbox, and a copy of the fetched request.
 		w.clock.advance(firstInterval)
-		w.client.quiet() // the client repeats its requests
+		w.client.quiet() // the client retransmits its requests
 		for w.deliverOne() {
 		}
 		require.NoError(t, l.Close())
@@ -52,7 +52,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 		cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.listen(ps, "127.9.3.2:0", 0)
-		var ids [40]*cm.ID // so many that receiving them takes more than one system call
+		var ids [40]*cm.ID // receiving so many takes more than one system call
 		for i := range ids {
 			ids[i] = client.connectingFrom(ps, "127.9.3.1", l.LocalAddr())
 		}
@@ -72,7 +72,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 	})
 }
 
-// The gate keeps no record of requests that the channel has looked at.
+// A request is removed from madListener.waiting when its channel has handled it.
 func TestWireCMWaitingRequests(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

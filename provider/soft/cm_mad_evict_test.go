@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A connection is chosen for eviction, and before it is evicted, its peer turns out
-// to have forgotten it. The application then learns that the connection has ended,
-// and can close it in any way.
+// A connection is chosen for eviction. Before it is evicted, its peer requests another
+// connection with the same queue pair, so the old one is stale. The application then
+// gets Disconnected, and can close the connection in any way.
 func TestWireCMEvictsStale(t *testing.T) {
 	for name, end := range map[string]func(*cm.ID) error{
 		"close":      func(id *cm.ID) error { return errors.Join(id.CloseQP(), id.Close()) },
@@ -34,7 +34,7 @@ func TestWireCMEvictsStale(t *testing.T) {
 			s.inject(&m, clientAddr, serverAddr)
 			s.reqFrom(otherAddr, l.LocalAddr().Port()).Encode(&m, 2)
 			s.inject(&m, otherAddr, serverAddr)
-			// The connection is ended as stale, and does not count as half-open any more.
+			// The connection ends as stale, and does not count as half-open any more.
 			s.settle()
 			s.settle()
 

@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A floodSim is a server that accepts every request, a client that connects now and
-// then, and an unlimited number of sources that send requests and never answer.
-// Messages arrive after a millisecond.
+// A floodSim has a server that accepts every request, a client that connects now and
+// then, and any number of sources that send requests and never confirm a REP. A message
+// arrives after a millisecond.
 type floodSim struct {
 	*madSim
 	l        *cm.ID
@@ -39,7 +39,7 @@ func newFloodSim(t *testing.T) *floodSim {
 	return f
 }
 
-// ask sends a request from a source.
+// sendREQ sends a request from a source.
 func (f *floodSim) sendREQ(source netip.Addr) {
 	f.requests++
 	var m wire.MAD
@@ -85,8 +85,8 @@ func (f *floodSim) serve(ev *cm.Event) {
 	}
 }
 
-// awaitClient returns how long it takes until the client has an event of a type,
-// while flood is called in every millisecond.
+// awaitClient returns the time until the client has an event of a type. It calls flood
+// in every millisecond.
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now
@@ -108,7 +108,7 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// kept requires that the server has records of its open connections only.
+// wantNoOtherRecords requires that the server has records of its open connections only.
 func (f *floodSim) wantNoOtherRecords(x *madMux) {
 	f.t.Helper()
 	n := len(f.open)
@@ -121,9 +121,10 @@ func (f *floodSim) wantNoOtherRecords(x *madMux) {
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }
 
-// Ten thousand requests arrive in a second, each from another source, and no reply is
-// answered. Other connections open and close meanwhile as usual. The numbers of sent
-// messages and of records are bounded, and a minute later all records are gone.
+// Ten thousand requests arrive in a second, each from another source, and no REP is
+// confirmed. At the same time the client opens and closes connections as usual. The
+// numbers of sent messages and of records are bounded, and a minute later all records
+// are gone.
 func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor

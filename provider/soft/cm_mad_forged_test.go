@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REJ ends a connection only if it names both communication IDs. A REJ without the
+// A REJ ends a connection only if it has both communication IDs. A REJ without the
 // passive side's ID, which its sender may not know, ends only an unanswered request.
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
@@ -50,7 +50,7 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.want(w.server, cm.Disconnected, passive)
 }
 
-// A side that was established by Notify and has disconnected since repeats its DREQ,
+// A side that was established by Notify and has disconnected since retransmits its DREQ,
 // even when a late RTU arrives, and also when its ID is closed.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A tableTest sends requests to a table, with its own clock.
+// A tableTest sends requests to a halfOpenTable, with a clock of its own.
 type tableTest struct {
 	*testing.T
 	table halfOpenTable
@@ -29,8 +29,8 @@ func testSource(n int) netip.Addr {
 	return netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
 }
 
-// ask sends a request from a source. It returns the half-open connection of the
-// request, and the evicted one; either may be nil.
+// ask adds a request from a source. It returns the half-open connection of the request,
+// and the evicted one. Either may be nil.
 func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
@@ -58,7 +58,7 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 	s.now = s.now.Add(burstTime)
 	_, victim := s.ask(4)
 	require.Same(t, busy, victim)
-	// Now each source has one connection, and the oldest is that of the first source.
+	// Now each source has one connection, and the first source has the oldest one.
 	_, victim = s.ask(5)
 	require.Same(t, quiet, victim)
 	_, victim = s.ask(6)
@@ -66,7 +66,7 @@ func TestHalfOpenEvictsTheBusiest(t *testing.T) {
 }
 
 // A source that has requested several connections at once does not lose them to other
-// sources before it can have confirmed them.
+// sources before it had time to confirm them.
 func TestHalfOpenSparesTheYoung(t *testing.T) {
 	s := newTableTest(t, 16, 16)
 	var older, young []*halfOpen
@@ -88,8 +88,8 @@ func TestHalfOpenSparesTheYoung(t *testing.T) {
 	require.Same(t, young[0], victim)
 }
 
-// A source with more connections than a burst loses the oldest of them at once, and
-// other sources lose none.
+// A source with more than burstSize connections loses the oldest of them at once. Other
+// sources lose none.
 func TestHalfOpenBurstIsBounded(t *testing.T) {
 	s := newTableTest(t, 2*burstSize, 2*burstSize)
 	for source := range burstSize - 1 {
@@ -104,8 +104,8 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// A source with the most connections is refused, and evicts its own oldest connection
-// only after graceTime.
+// A request of the source with the most connections is dropped, or evicts its own oldest
+// connection after graceTime.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
@@ -127,7 +127,7 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	require.NotNil(t, taken)
 }
 
-// The table takes no requests while too many evicted connections have not ended.
+// The table accepts no requests while too many evicted connections have not ended.
 func TestHalfOpenEvictionsPending(t *testing.T) {
 	s := newTableTest(t, 2, 2)
 	s.table.evicting = 2

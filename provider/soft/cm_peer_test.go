@@ -17,7 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The environment tells a copy of the test binary which peer to be.
+// Environment variables that select the role of a peer process, which is a copy of the
+// test binary.
 const (
 	peerRole    = "RDMALOOP_TEST_PEER"
 	peerAddress = "RDMALOOP_TEST_ADDRESS"
@@ -61,7 +62,7 @@ var peers = map[string]func(t *testing.T, address string){
 	"nonlocal-bind":        peerNonlocalBind,
 }
 
-// TestPeer is the other process of tests that need one. By itself it does nothing.
+// TestPeer is the entry point of a peer process. In the test run itself it does nothing.
 func TestPeer(t *testing.T) {
 	if role := os.Getenv(peerRole); role != "" {
 		peers[role](t, os.Getenv(peerAddress))
@@ -69,17 +70,18 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// peerUser is the user of the peers when this process is root. No account with the
-// number has to exist; the number is arbitrary.
+// peerUser is the user of the peer processes if this process is root. The number is
+// arbitrary; no account needs to have it.
 const peerUser = 20001
 
-// newHostParty returns a party that admits the processes of asPeer.
+// newHostParty returns a party that allows the peer processes of asPeer.
 func newHostParty(t *testing.T) *party {
 	t.Helper()
 	return openParty(t, &Config{Vectors: 1, AllowedUsers: []uint32{peerUser}})
 }
 
-// asPeer is a command that runs a peer, without privileges where we have any.
+// asPeer returns the command that runs a peer process. If this process is root, the peer
+// runs as peerUser.
 func asPeer(t *testing.T, role, address string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestPeer$")
@@ -91,8 +93,8 @@ func asPeer(t *testing.T, role, address string) *exec.Cmd {
 	return cmd
 }
 
-// startPeer starts a peer and returns its first line; kill ends it as kill -9
-// does.
+// startPeer starts a peer process. line returns the next line that the peer prints. kill
+// ends the peer with SIGKILL.
 func startPeer(t *testing.T, role, address string) (line func() string, kill func()) {
 	t.Helper()
 	return runPeer(t, asPeer(t, role, address))
@@ -126,7 +128,7 @@ func runPeer(t *testing.T, cmd *exec.Cmd) (line func() string, kill func()) {
 
 func say(text string) { os.Stdout.WriteString(text + "\n") }
 
-// linger waits to be killed, and ends when the test has ended.
+// linger waits until the process is killed, or until the test process has ended.
 func linger() { _, _ = io.Copy(io.Discard, os.Stdin) }
 
 func peerClient(t *testing.T, address string, established bool) {
@@ -140,7 +142,7 @@ func peerClient(t *testing.T, address string, established bool) {
 	linger()
 }
 
-// flood leaves sends outstanding, for which the other side has no buffers.
+// flood posts sends for which the other side has no receive buffers.
 func flood(t *testing.T, qp verbs.QP) {
 	for range 4 {
 		_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
@@ -178,7 +180,7 @@ func TestServerKilledBeforeAccept(t *testing.T) {
 	}
 }
 
-// The request is still in the kernel's queue.
+// The server is killed before it has accepted the client's socket from the backlog.
 func TestServerKilledBeforeFetch(t *testing.T) {
 	line, kill := startPeer(t, "server-tcp-no-fetch", "")
 	s := newHostParty(t)

@@ -41,7 +41,7 @@ func TestListenOnAll(t *testing.T)        { inNetworkNamespace(t, "listen-on-all
 func TestServesAddedAddress(t *testing.T) { inNetworkNamespace(t, "added-address") }
 func TestServesAddedLookup(t *testing.T)  { inNetworkNamespace(t, "added-address-udp") }
 
-// host brings the loopback interface up, and adds the addresses to it.
+// addHostAddrs brings the loopback interface up, and adds the addresses to it.
 func addHostAddrs(t *testing.T, addrs ...string) {
 	t.Helper()
 	linkUp(t, "lo")
@@ -60,7 +60,7 @@ func serves(l *cm.ID) map[string]error {
 	return out
 }
 
-// on returns a listener on a wildcard at port 7471.
+// listenWildcard returns a listener on a wildcard at port 7471.
 func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 	s.t.Helper()
 	return s.listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
@@ -99,8 +99,8 @@ func peerServes(t *testing.T, _ string) {
 	require.Equal(t, []cm.ServedAddr{{Path: "local", Addr: l.LocalAddr()}}, l.Serves())
 }
 
-// With Config.ListenOnAll, Listen returns an error if any address can not be served,
-// and then serves none.
+// With Config.ListenOnAll, Listen returns an error if one of the addresses can not be
+// served. Then no address is served.
 func peerListenOnAll(t *testing.T, _ string) {
 	addHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})

@@ -15,16 +15,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// safety is how long a test waits for what must come, before it fails.
+// safety is the timeout of all waits in tests. It is longer than any wait of a test that
+// passes.
 const safety = 30 * time.Second
 
-// A party is one side of a connection under test: a device, and what is needed
-// to connect.
+// A party is one side of a connection in a test: a device with an event channel, a
+// protection domain and a completion queue.
 type party struct {
 	t  *testing.T
 	p  *Provider
 	ch *cm.EventChannel
-	tc *channel // what ch stands on
+	tc *channel // transport channel of ch
 	pd verbs.PD
 	cq verbs.CQ
 }
@@ -53,7 +54,7 @@ func openParty(t *testing.T, cfg *Config) *party {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			return // with whatever is left: its failure is the news
+			return // closing would fail too, and hide the cause of the failure
 		}
 		require.NoError(t, s.cq.Close())
 		require.NoError(t, s.pd.Close())
@@ -63,14 +64,14 @@ func openParty(t *testing.T, cfg *Config) *party {
 	return s
 }
 
-// OpenChannel makes the party a cm.Transport that remembers its channel.
+// OpenChannel makes the party a cm.Transport that stores its last channel in tc.
 func (s *party) OpenChannel() (cm.TransportChannel, error) {
 	tc, err := s.p.OpenChannel()
 	s.tc, _ = tc.(*channel)
 	return tc, err
 }
 
-// id makes an ID that ends with the test.
+// id makes an ID, which is closed at the end of the test.
 func (s *party) id(ps cm.PortSpace) *cm.ID {
 	s.t.Helper()
 	id, err := s.ch.NewID(ps)
@@ -102,7 +103,7 @@ func (s *party) createQP(id *cm.ID) verbs.QP {
 	return id.QP()
 }
 
-// listen makes a listener at an address, port 0 for any.
+// listen makes a listener at an address. Port 0 means any port.
 func (s *party) listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	s.t.Helper()
 	id := s.id(ps)
@@ -111,7 +112,7 @@ func (s *party) listen(ps cm.PortSpace, at string, backlog int) *cm.ID {
 	return id
 }
 
-// resolved makes an ID with address and route to dst.
+// resolved makes an ID with the address and the route to dst resolved.
 func (s *party) resolved(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	s.t.Helper()
 	id := s.id(ps)
@@ -136,8 +137,7 @@ func (s *party) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnPa
 	return id
 }
 
-// next waits for an event, and gives it back at the end of the test at the
-// latest.
+// next waits for an event. The caller acknowledges it.
 func (s *party) next() *cm.Event { s.t.Helper(); return nextEvent(s.t, s.ch) }
 
 func nextEvent(t *testing.T, ch *cm.EventChannel) *cm.Event {
@@ -168,7 +168,8 @@ func awaitReadable(t *testing.T, fd int) {
 	}
 }
 
-// awaitCount waits until a counter of the device has a value, while no event comes.
+// awaitCount waits until a counter of the device has a value. No event may arrive in the
+// meantime.
 func (s *party) awaitCount(name string, value uint64) {
 	s.t.Helper()
 	for countsOf(s.t, s.p.dev)[name] < value {
@@ -177,8 +178,7 @@ func (s *party) awaitCount(name string, value uint64) {
 	}
 }
 
-// want waits for an event of a type, and acknowledges it. What is returned is a
-// copy.
+// want waits for an event of a type about an ID, and acknowledges it. It returns a copy.
 func (s *party) want(typ cm.EventType, id *cm.ID) cm.Event {
 	s.t.Helper()
 	ev := s.next()
@@ -190,7 +190,8 @@ func (s *party) want(typ cm.EventType, id *cm.ID) cm.Event {
 	return out
 }
 
-// request waits for a connect request, whose ID ends with the test.
+// request waits for a request to a listener. It closes the ID of the request at the end
+// of the test.
 func (s *party) request(listener *cm.ID) (*cm.ID, cm.Event) {
 	s.t.Helper()
 	ev := s.next()
@@ -203,7 +204,7 @@ func (s *party) request(listener *cm.ID) (*cm.ID, cm.Event) {
 	return out.ID, out
 }
 
-// quiet requires that no event is there now.
+// quiet requires that no event is queued.
 func (s *party) quiet() {
 	s.t.Helper()
 	ev, err := s.ch.Next()
@@ -213,7 +214,7 @@ func (s *party) quiet() {
 	}
 }
 
-// connected makes a connection with queue pairs from the client to the server.
+// connected makes a listener of the server, and a connection with queue pairs to it.
 func connected(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)

@@ -104,10 +104,10 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// truncationError returns the error for a truncated packet. lacks is true if fewer descriptors
-// arrived than the caller has room for. If the process has no room for the descriptors,
-// the system drops them and sets MSG_CTRUNC, as it does if there are too many
-// (recvmsg(2)).
+// truncationError returns the error for a truncated packet. lacks is true if fewer
+// descriptors arrived than the caller has room for. If the process has no room for the
+// descriptors, the system drops them and sets MSG_CTRUNC, as it does if there are too
+// many (recvmsg(2)).
 func truncationError(lacks bool) error {
 	if lacks {
 		fd, err := eventfd.New()
