@@ -22,8 +22,8 @@ func newAccessLimit() (a *accessLimit, now *time.Time) {
 	return &accessLimit{clock: func() time.Time { return *now }, counts: new(counters)}, now
 }
 
-// After freeAccessErrors errors a source has to wait. Each further wait is twice as
-// long, up to maxAccessWait.
+// After freeAccessErrors errors a source has to wait. Each further wait is twice the
+// last one, up to maxAccessWait.
 func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	a, now := newAccessLimit()
 	bad, good := remoteSource(netip.MustParseAddr("10.0.0.1")), remoteSource(netip.MustParseAddr("10.0.0.2"))
@@ -34,7 +34,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	var waits []time.Duration
 	for range 12 {
 		a.countFailure(bad)
-		a.countFailure(bad) // the connection was open before: the wait stays the same
+		a.countFailure(bad) // during the wait: the wait does not get longer
 		require.False(t, a.refuses(good))
 		begin := *now
 		for a.refuses(bad) {
@@ -52,7 +52,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	require.False(t, a.refuses(bad), "all is forgotten")
 }
 
-// The number of remembered sources is bounded, and the source with the longest wait
+// The number of records is bounded, and the record of the source with the longest wait
 // is kept.
 func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := newAccessLimit()
@@ -71,8 +71,8 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "what is over has gone")
 }
 
-// A peer with an IPv6 prefix of 48 bits waits, although it has more networks than sources
-// are remembered.
+// A peer with an IPv6 prefix of 48 bits has to wait, although the prefix has more
+// networks than there can be records.
 func TestAccessErrorsOfASite(t *testing.T) {
 	a, _ := newAccessLimit()
 	network := func(i int) accessSource {

@@ -41,13 +41,13 @@ func unreadable(t *testing.T, fd int) {
 	require.Zero(t, n)
 }
 
-// dialClosedPort connects to a host on which no process has the UDP port. It requires the
-// error long before the connection manager's timeout.
+// dialClosedPort connects to a host on which no process has the UDP port. It requires
+// that the error comes long before the timeout of the request.
 func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
-	for range 2 { // the second time the socket has had an error before
+	for range 2 { // the second request is sent from a socket that has had an error
 		wantPortUnreachable(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.quiet()
 		unreadable(t, s.tc.FD())
@@ -59,7 +59,7 @@ func TestDialClosedPort(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "127.9.2.1", "127.9.2.2") })
 }
 
-// IPv6 has only one loopback address, which this side uses, so the test needs a
+// IPv6 has only one loopback address, and the test needs two addresses. So it runs in a
 // network namespace.
 func TestDialClosedPortIPv6(t *testing.T) { inNetworkNamespace(t, "closed-port-ipv6") }
 
@@ -68,8 +68,8 @@ func peerClosedPortIPv6(t *testing.T, _ string) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "fd00::1", "fd00::2") })
 }
 
-// An ICMP error for one peer affects no request to another peer and no connection,
-// neither on the same socket nor on another channel of the device.
+// An ICMP error for one peer affects no request to another peer and no connection, even
+// if they use the same socket.
 func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 	client, server := openParty(t, cfg), openParty(t, cfg)
@@ -99,7 +99,7 @@ func TestPortUnreachableAffectsOneRequest(t *testing.T) {
 	server.quiet()
 }
 
-// part disconnects, and waits for the events of both sides.
+// disconnectBoth disconnects, and waits for the events of both sides.
 func disconnectBoth(client *party, active *cm.ID, server *party, passive *cm.ID) {
 	client.t.Helper()
 	require.NoError(client.t, active.Disconnect())
@@ -124,8 +124,8 @@ func TestPortUnreachableAfterMigrate(t *testing.T) {
 	unreadable(t, before.FD())
 }
 
-// The requestSocket receives no datagrams, so datagrams to its port do not wake its
-// owner.
+// The requestSocket receives no datagrams, so a datagram to its port does not make the
+// channel readable.
 func TestRequestSocketReceivesNothing(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	silent, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr("127.9.2.2"), s.p.dev.cfg.WirePort)))
@@ -143,7 +143,7 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 	require.ErrorIs(t, err, unix.EAGAIN, "%d bytes", n)
 }
 
-// refused delivers a port-unreachable error from a host to the client.
+// refused delivers to the client a port-unreachable error from a host.
 func (w *madSim) refused(by netip.Addr, quoted []byte) {
 	x := w.client.p.dev.mux
 	x.mu.Lock()
@@ -152,7 +152,7 @@ func (w *madSim) refused(by netip.Addr, quoted []byte) {
 	w.settle()
 }
 
-// quoted returns the bytes that an ICMP error quotes of a message.
+// quoted returns the part of a message that an ICMP error quotes.
 func quoted(m *wire.MAD) []byte { return madPacket(make([]byte, madBufSize), m, 0).Bytes() }
 
 // An ICMP error affects only the request that it quotes.
@@ -196,8 +196,8 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// An ICMP error may quote only the beginning of a request. It affects the request if
-// the quote has the fields that identify it.
+// An ICMP error may quote only the beginning of a request. The error fails the request
+// if the quoted part has the fields that identify the request.
 func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	var sent wire.MAD
@@ -213,7 +213,8 @@ func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// Only ICMP errors for a port count. Those for a host or a network do not.
+// isPortUnreachable accepts ICMP errors for a port only, and not those for a host or a
+// network.
 func TestPortUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		level, option, origin, kind, code byte

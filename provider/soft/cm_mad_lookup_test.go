@@ -30,7 +30,7 @@ func TestWireCMLookup(t *testing.T) {
 	}
 }
 
-// Only data tells that it was the application who refused.
+// A refusal counts as one of the application if it has private data.
 func TestWireCMRefused(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
@@ -99,7 +99,7 @@ func TestWireCMLookupIgnoresREJ(t *testing.T) {
 	w.want(w.client, cm.Established, active)
 }
 
-// Beyond the backlog lookups are refused at once.
+// Lookups beyond the backlog are refused at once.
 func TestWireCMLookupBacklog(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.UDP, 1)
@@ -108,8 +108,8 @@ func TestWireCMLookupBacklog(t *testing.T) {
 	require.EqualValues(t, cm.SIDRReject, w.want(w.client, cm.Unreachable, second).Status)
 }
 
-// A connection without queue pairs of IDs: the application makes them, and says
-// when it is ready.
+// A connection between queue pairs of the applications, which call Establish when they
+// are ready.
 func TestWireCMExternal(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -121,7 +121,7 @@ func TestWireCMExternal(t *testing.T) {
 	require.NoError(t, passive.Accept(&cm.ConnParam{QPNum: theirs.Num()}))
 	w.want(w.client, cm.ConnectResponse, active)
 
-	// The reply is repeated meanwhile, and answered by the wish for more time.
+	// The client answers the retransmissions of the REP with MRAs.
 	for range 5 {
 		w.advance()
 		w.settle()

@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requests records the REQs that are sent from now on; the returned function lists
-// them.
+// requests records the REQs that are sent from now on. The returned function lists them.
 func (w *madSim) requests() func() []wire.REQ {
 	var seen []wire.REQ
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
@@ -29,8 +28,8 @@ func (w *madSim) requests() func() []wire.REQ {
 	return func() []wire.REQ { return seen }
 }
 
-// When the server's interface has a smaller MTU than the client's, the client sends a
-// second request with the MTU that the server names.
+// If the server's interface has a smaller MTU than the client's, the client sends a
+// second REQ with the MTU in the server's REJ.
 func TestWireCMSmallerMTU(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -58,7 +57,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 	w.quiet()
 }
 
-// A lost second request is repeated like a first one.
+// A lost second REQ is retransmitted like a first one.
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -81,8 +80,8 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 	w.quiet()
 }
 
-// When the peer's REJ names no usable MTU, the client tries each smaller MTU in turn.
-// If the peer refuses them all, the error names the largest and the smallest one.
+// If the peer's REJ has no usable MTU, the client tries each smaller MTU in turn. If the
+// peer refuses them all, the error has the largest and the smallest MTU.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADSim(t)
@@ -110,7 +109,7 @@ func TestWireCMNoMTU(t *testing.T) {
 	}
 }
 
-// refuse sends the client a REJ of its path MTU.
+// refuse sends the client a REJ that refuses its path MTU.
 func (w *madSim) refuse(r *wire.REQ, info []byte) {
 	rej := wire.REJ{RemoteID: r.LocalID, Reason: uint16(cm.RejectInvalidMTU), InfoLength: uint8(len(info))}
 	copy(rej.Info[:], info)

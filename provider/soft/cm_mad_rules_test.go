@@ -16,13 +16,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A stranger speaks to the server from the client's address by hand.
+// A madPeer sends messages to the server from the client's address, and receives the
+// messages that the server sends to that address.
 type madPeer struct {
 	*madSim
 	received []wire.MAD
 }
 
-// newMADPeer gets what the server sends, instead of the client.
+// newMADPeer makes a server, and a madPeer in place of the client.
 func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	t.Helper()
 	s := &madPeer{madSim: newMADSim(t, change...)}
@@ -35,7 +36,7 @@ func newMADPeer(t *testing.T, change ...func(*Config)) *madPeer {
 	return s
 }
 
-// say sends a message, and returns the answers.
+// send sends a message, and returns the answers.
 func (s *madPeer) send(m *wire.MAD) []wire.MAD {
 	s.t.Helper()
 	s.received = nil
@@ -44,10 +45,10 @@ func (s *madPeer) send(m *wire.MAD) []wire.MAD {
 	return s.received
 }
 
-// req is a good request to a port.
+// req returns a valid REQ to a port.
 func (s *madPeer) req(port uint16) *wire.REQ { return s.reqFrom(clientAddr, port) }
 
-// reqFrom returns a valid request from an address.
+// reqFrom returns a valid REQ from an address.
 func (s *madPeer) reqFrom(from netip.Addr, port uint16) *wire.REQ {
 	var m wire.MAD
 	encodeREQ(&m, &reqMsg{
@@ -67,7 +68,7 @@ func (s *madPeer) sendREQ(r *wire.REQ) []wire.MAD {
 	return s.send(&m)
 }
 
-// requireREJ requires that the answer is a reject of a request.
+// requireREJ requires that there is one answer, a REJ of a REQ.
 func (s *madPeer) requireREJ(answers []wire.MAD, reason cm.RejectReason) {
 	s.t.Helper()
 	require.Len(s.t, answers, 1)
@@ -115,19 +116,19 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.p.dev.mux.conns, "nothing is kept of what is refused")
 }
 
-// On a port that somebody listens on at another address, the kernel answers as
-// if the application had refused.
+// If a listener has the port at another address, the kernel answers as if the
+// application had refused.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.listen(cm.TCP, "127.8.0.3:0", 0)
-	// The address itself is in use, by an ID that does not listen.
+	// An ID that does not listen has opened the address.
 	other := s.server.id(cm.TCP)
 	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
 	s.server.want(cm.AddrResolved, other)
 	s.requireREJ(s.sendREQ(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
 }
 
-// The path of the request has to fit the interface it came in by.
+// A REQ is refused if its path MTU is larger than the interface supports.
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -148,8 +149,8 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 	passive, ev := s.server.request(l)
 	require.EqualValues(t, 0x123, ev.Param.QPNum)
 
-	// Before it is answered, more time is asked for; after it, the answer
-	// comes again.
+	// Before the REQ is answered, a copy of it is answered with an MRA. After that, a
+	// copy gets the same answer.
 	answers := s.sendREQ(r)
 	require.Len(t, answers, 1)
 	var mra wire.MRA
@@ -185,7 +186,8 @@ func TestWireCMRepeatedRejected(t *testing.T) {
 	s.server.quiet()
 }
 
-// A refusal for lack of resources is a REJ with reason 3 and without private data.
+// A refusal because of a lack of resources is a REJ with reason 3 and without private
+// data.
 func TestWireCMRejectNoResources(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -201,7 +203,8 @@ func TestWireCMRejectNoResources(t *testing.T) {
 	require.Equal(t, make([]byte, len(rej.PrivateData)), rej.PrivateData[:])
 }
 
-// established accepts a stranger's request, and returns the reply.
+// established accepts a REQ of the madPeer, and confirms the REP. It returns the passive
+// ID, the REQ and the REP.
 func (s *madPeer) established(l *cm.ID) (*cm.ID, *wire.REQ, *wire.REP) {
 	s.t.Helper()
 	r := s.req(l.LocalAddr().Port())
@@ -254,8 +257,8 @@ func TestWireCMUnknownConnection(t *testing.T) {
 	s.server.quiet()
 }
 
-// What comes from another address, under another id, or for another queue pair
-// ends no connection.
+// A DREQ from another address, with another communication ID, or for another queue pair
+// does not end a connection.
 func TestWireCMSpoofed(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -282,7 +285,8 @@ func TestWireCMSpoofed(t *testing.T) {
 	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "and what it said is said again")
 }
 
-// A peer that gives up knows no id of ours, and names itself.
+// A peer that cancels its request does not know the communication ID of this side. Its
+// REJ has its own GUID and communication ID.
 func TestWireCMTimeoutREJ(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -298,8 +302,8 @@ func TestWireCMTimeoutREJ(t *testing.T) {
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 }
 
-// Requests that nobody finishes take no more room than the backlog, and those of
-// others get in when there is room again.
+// The number of unanswered requests is limited by the backlog. A later request is
+// accepted when the backlog has room again.
 func TestWireCMFlood(t *testing.T) {
 	const backlog = 16
 	s := newMADPeer(t)
@@ -334,8 +338,8 @@ func TestWireCMFlood(t *testing.T) {
 	s.server.request(l)
 }
 
-// FuzzWireCM: whatever strangers send, it breaks nothing, and costs nobody else
-// a connection.
+// FuzzWireCM sends an arbitrary message. It causes no panic and no event of another
+// connection.
 func FuzzWireCM(f *testing.F) {
 	for attr := range uint16(12) {
 		f.Add(attr+0x0f, []byte("some bytes"))

@@ -14,19 +14,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A madSim is two parties whose management datagrams go over a network that a
-// test rules, in virtual time. Their data goes over UDP.
+// A madSim has two parties whose management datagrams go through a simulated network, in
+// virtual time. Their data packets go through UDP.
 type madSim struct {
 	t              *testing.T
 	client, server *party
 	clock          *fakeClock
 	inFlight       []simDatagram
 	sent           []wire.Attribute
-	// fate says how often a datagram arrives; nil: once.
+	// copies returns how many copies of a datagram arrive. Nil means one.
 	copies func(m *wire.MAD, to netip.Addr) int
 }
 
-// A flight is a datagram on its way.
+// A simDatagram is a datagram in the simulated network.
 type simDatagram struct {
 	mad      wire.MAD
 	from, to netip.Addr
@@ -51,14 +51,14 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 		s.p.dev.mux.clock = s.tc.clock
 	}
 	t.Cleanup(func() {
-		// When the IDs have gone, until they have told each other.
+		// The closed IDs may still send DREQs: let their timers expire.
 		for w.settle(); !t.Failed() && w.advance(); w.settle() {
 		}
 	})
 	return w
 }
 
-// freePort is a UDP port that nobody has at the moment, on any address.
+// freePort returns a UDP port that is not in use at any address.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
@@ -67,14 +67,14 @@ func freePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// simMADs is the network as a device knows it.
+// simMADs is the madNetwork of a device in a madSim.
 type simMADs struct {
 	w     *madSim
 	ports *udpPorts
 }
 
 func (n *simMADs) open(local netip.Addr) (madSocket, error) {
-	// The address is in use, as the data path has to know.
+	// The data path needs the address too.
 	port, err := n.ports.acquire(local)
 	return &simSocket{n.w, port}, err
 }
@@ -102,7 +102,7 @@ func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	}
 }
 
-// lose has the first n datagrams of a kind lost.
+// lose drops the first n datagrams of a type.
 func (w *madSim) lose(attr wire.Attribute, n int) {
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
 		if m.Attribute() == attr && n > 0 {
@@ -113,7 +113,7 @@ func (w *madSim) lose(attr wire.Attribute, n int) {
 	}
 }
 
-// land has the oldest datagram arrive.
+// deliverOne delivers the oldest datagram. It returns false if there is none.
 func (w *madSim) deliverOne() bool {
 	if len(w.inFlight) == 0 {
 		return false
@@ -124,7 +124,7 @@ func (w *madSim) deliverOne() bool {
 	return true
 }
 
-// inject has a datagram arrive at whom it is for.
+// inject delivers a datagram to the party with the address to.
 func (w *madSim) inject(m *wire.MAD, from, to netip.Addr) {
 	at := w.client
 	if to == serverAddr {
@@ -134,7 +134,7 @@ func (w *madSim) inject(m *wire.MAD, from, to netip.Addr) {
 	at.p.dev.mux.receive(madPacket(b, m, 0), &ipHeader{from: from, to: to})
 }
 
-// settle lets everything happen that does without the passing of time.
+// settle delivers all datagrams and runs all jobs, while the clock does not advance.
 func (w *madSim) settle() {
 	w.drive()
 	for w.deliverOne() {
@@ -150,7 +150,8 @@ func (w *madSim) drive() {
 	}
 }
 
-// pass goes to the next time at which something is due; false if there is none.
+// advance sets the clock to the time of the next timer. It returns false if no timer is
+// running.
 func (w *madSim) advance() bool {
 	var next time.Time
 	for _, s := range []*party{w.client, w.server} {
@@ -165,14 +166,14 @@ func (w *madSim) advance() bool {
 	return true
 }
 
-// want waits for an event, in virtual time.
+// want waits for an event in virtual time; see party.want.
 func (w *madSim) want(s *party, typ cm.EventType, id *cm.ID) cm.Event {
 	w.t.Helper()
 	w.await(s)
 	return s.want(typ, id)
 }
 
-// await goes on until a party has an event to fetch.
+// await advances until an event of a party is queued.
 func (w *madSim) await(s *party) {
 	w.t.Helper()
 	for range 10_000 {
@@ -184,7 +185,7 @@ func (w *madSim) await(s *party) {
 	require.Fail(w.t, "no event")
 }
 
-// quiet requires that nothing more happens, whatever time passes.
+// quiet requires that no event occurs until no timer is running.
 func (w *madSim) quiet() {
 	w.t.Helper()
 	for range 1000 {
@@ -203,7 +204,7 @@ func (w *madSim) listen(ps cm.PortSpace, backlog int) *cm.ID {
 	return w.server.listen(ps, netip.AddrPortFrom(serverAddr, 0).String(), backlog)
 }
 
-// connecting sends a request from the client's address.
+// connecting makes an ID with the client's address, and sends the request.
 func (w *madSim) connecting(ps cm.PortSpace, dst netip.AddrPort, param *cm.ConnParam) *cm.ID {
 	w.t.Helper()
 	id := w.resolving(ps, dst)
@@ -238,7 +239,8 @@ func (w *madSim) accept(passive *cm.ID, param *cm.ConnParam) {
 	require.NoError(w.t, passive.Accept(param))
 }
 
-// connected makes a connection, whatever gets lost.
+// connected makes a connection, and waits until both sides are established. Datagrams
+// may be lost.
 func (w *madSim) connected() (active, passive *cm.ID) {
 	w.t.Helper()
 	l := w.listen(cm.TCP, 0)
@@ -250,7 +252,8 @@ func (w *madSim) connected() (active, passive *cm.ID) {
 	return active, passive
 }
 
-// disconnected ends it, from the client's side.
+// disconnected disconnects from the client's side, and waits for the events of both
+// sides.
 func (w *madSim) disconnected(active, passive *cm.ID) {
 	w.t.Helper()
 	require.NoError(w.t, active.Disconnect())

@@ -15,8 +15,8 @@ import (
 // otherAddr is the address of a third host.
 var otherAddr = netip.MustParseAddr("127.8.0.9")
 
-// resendREQ sends a request with the queue pair of r and a new communication ID, and
-// returns the reason for which it was refused, or 0.
+// resendREQ sends a REQ with the queue pair of r and a new communication ID. It returns
+// the reason for which the REQ was refused, or 0.
 func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	s.t.Helper()
 	again := *r
@@ -31,9 +31,9 @@ func (s *madPeer) resendREQ(r *wire.REQ) cm.RejectReason {
 	return cm.RejectReason(rej.Reason)
 }
 
-// A peer that requests a new connection with a queue pair has forgotten the old
-// connection. Its first request is refused. When the old connection has ended, its
-// request is accepted.
+// A peer that requests a new connection with a queue pair does not know the old
+// connection any more. Its first request is refused. When the old connection has ended,
+// its next request is accepted.
 func TestWireCMStale(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -48,8 +48,8 @@ func TestWireCMStale(t *testing.T) {
 	s.server.request(l)
 }
 
-// A request from a third host that names the GUID and the queue pair of a peer does
-// not end the peer's connection.
+// A request from a third host with the GUID and the queue pair of a peer does not end
+// the peer's connection.
 func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -58,7 +58,7 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.Equal(t, r.CAGUID, forged.CAGUID)
 	require.Equal(t, r.QPN, forged.QPN)
 	var m wire.MAD
-	// The first is a request of another peer, the second is its copy.
+	// The first is a request of another peer, the second is a copy of it.
 	for range 2 {
 		forged.Encode(&m, 1)
 		s.inject(&m, otherAddr, serverAddr)
@@ -72,8 +72,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.NoError(t, s.server.want(cm.Disconnected, passive).Err)
 }
 
-// A stale request ends the DREQs of a closed ID, because the peer would not answer
-// them.
+// A request with the same queue pair ends the retransmission of the DREQ of a closed ID,
+// because the peer would not answer the DREQ.
 func TestWireCMStaleOrphan(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -86,8 +86,8 @@ func TestWireCMStaleOrphan(t *testing.T) {
 	s.server.request(l)
 }
 
-// An unanswered request is stale too, when the peer requests another connection with
-// the same queue pair.
+// An unanswered request becomes stale when the peer requests another connection with the
+// same queue pair.
 func TestWireCMStaleRequest(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -100,8 +100,8 @@ func TestWireCMStaleRequest(t *testing.T) {
 	s.server.request(l)
 }
 
-// The queue pair of an ended connection can be used for the next one, although the ID
-// of the old connection is still open.
+// The queue pair of an ended connection can be used for the next connection, although
+// the ID of the ended one is still open.
 func TestWireCMSameQueuePairAgain(t *testing.T) {
 	for name, end := range map[string]func(s *madPeer, l *cm.ID){
 		"disconnected by the peer": func(s *madPeer, l *cm.ID) {
@@ -146,9 +146,9 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// A REP names the peer's GUID, communication ID and queue pair. These numbers affect
-// no connection to another address. At the same address they affect only a connection
-// with the same queue pair.
+// The GUID, communication ID and queue pair in a REP do not affect a connection to
+// another address. At the same address they affect only a connection with the same queue
+// pair.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }

@@ -59,8 +59,7 @@ func TestWireCMConnect(t *testing.T) {
 
 func padded(s string, n int) []byte { return append([]byte(s), make([]byte, n-len(s))...) }
 
-// Whatever is lost once or a few times, the connection comes and goes as if it
-// had not been.
+// A connection opens and closes although one or a few messages of a type are lost.
 func TestWireCMLoss(t *testing.T) {
 	for _, attr := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU, wire.AttrDREQ, wire.AttrDREP} {
 		for _, n := range []int{1, 4} {
@@ -74,7 +73,7 @@ func TestWireCMLoss(t *testing.T) {
 	}
 }
 
-// Each datagram comes twice, the second time late.
+// Each datagram arrives twice, the copy later.
 func TestWireCMDuplicates(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 2 }
@@ -82,7 +81,8 @@ func TestWireCMDuplicates(t *testing.T) {
 	w.quiet()
 }
 
-// Losses, repetitions and reordering at random. A seed that fails fails again.
+// Datagrams are lost, duplicated and reordered at random. A failure is reproduced by its
+// seed.
 func TestWireCMSeeds(t *testing.T) {
 	w := newMADSim(t)
 	for seed := range uint64(200) {
@@ -98,7 +98,8 @@ func TestWireCMSeeds(t *testing.T) {
 	}
 }
 
-// Nobody answers: the request is repeated, ever more rarely, and given up.
+// If no answer arrives, the REQ is retransmitted at growing intervals, and the request
+// times out.
 func TestWireCMUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
@@ -124,8 +125,8 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
 }
 
-// An application that takes its time is waited for: repetitions of the request
-// are answered by the wish for more of it.
+// A client waits for a slow application of the server. Each copy of the REQ is answered
+// with an MRA.
 func TestWireCMSlowAccept(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -143,8 +144,8 @@ func TestWireCMSlowAccept(t *testing.T) {
 	require.Contains(t, w.sent, wire.AttrMRA)
 }
 
-// A client does not wait without end for an application that never answers. It gives
-// up at the same time as the kernel's CM, and sends a REJ to the server.
+// A client does not wait forever for an application that never answers. It times out
+// after the same time as the kernel's CM, and sends a REJ to the server.
 func TestWireCMNeverAnswered(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -163,8 +164,8 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	w.quiet()
 }
 
-// A server does not wait without end for a client that has the reply and asks for
-// more time again and again.
+// A server does not wait forever for a client that has the REP and sends one MRA after
+// another.
 func TestWireCMRTUNeverSent(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -189,8 +190,7 @@ func TestWireCMRTUNeverSent(t *testing.T) {
 	require.Equal(t, maxServiceTime, s.clock.now.Sub(began))
 }
 
-// The first packet of data stands in for the message that says that the peer is
-// ready.
+// The first data packet of the client confirms the REP if the RTU is lost.
 func TestWireCMDataConfirmsReply(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -205,7 +205,7 @@ func TestWireCMDataConfirmsReply(t *testing.T) {
 	require.Equal(t, began, w.clock.now)
 }
 
-// A client that destroys its ID takes its request back.
+// A client that destroys its ID cancels its request.
 func TestWireCMClientLeaves(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -218,7 +218,7 @@ func TestWireCMClientLeaves(t *testing.T) {
 	w.quiet()
 }
 
-// The type of service of the active side is that of the packets both ways.
+// The packets in both directions have the type of service of the active side.
 func TestWireCMTypeOfService(t *testing.T) {
 	const tos = 0x68
 	w := newMADSim(t)
@@ -245,8 +245,7 @@ func TestWireCMTypeOfService(t *testing.T) {
 	w.disconnected(active, passive)
 }
 
-// Destroying an established ID tells the peer, even if that has to be said more
-// than once.
+// Destroying an established ID sends a DREQ, which is retransmitted if it is lost.
 func TestWireCMDestroyEstablished(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -259,7 +258,7 @@ func TestWireCMDestroyEstablished(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// A peer that is gone for good is not told for ever.
+// The DREQ of a destroyed ID is not retransmitted forever.
 func TestWireCMOrphansEnd(t *testing.T) {
 	w := newMADSim(t)
 	active, _ := w.connected()
@@ -270,7 +269,7 @@ func TestWireCMOrphansEnd(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// Nor for longer than there is the channel, which leaves nothing behind.
+// When a channel is closed, its orphans end, and nothing of them is left.
 func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()

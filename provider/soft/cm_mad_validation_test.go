@@ -14,14 +14,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// another returns request n of the stranger, with its own ID and queue pair.
+// numberedREQ returns REQ number n of the madPeer, with its own communication ID and
+// queue pair.
 func (s *madPeer) numberedREQ(l *cm.ID, n uint32) *wire.REQ {
 	r := s.req(l.LocalAddr().Port())
 	r.LocalID, r.QPN = r.LocalID+n, r.QPN+n
 	return r
 }
 
-// asked sends request number n, and returns the ID that the application gets.
+// requestFrom sends REQ number n, and returns the ID that the application gets.
 func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	s.t.Helper()
 	s.sendREQ(s.numberedREQ(l, n))
@@ -29,8 +30,8 @@ func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 	return passive
 }
 
-// A peer that never confirms the reply gets at most three messages for each of its
-// own, however much time passes. Each further request of the peer is answered.
+// A peer that never confirms the REP gets at most three messages for each message that
+// it sends, however much time passes. Each copy of its REQ is answered.
 func TestWireCMAmplification(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -69,7 +70,8 @@ func TestWireCMAmplification(t *testing.T) {
 	require.LessOrEqual(t, len(s.sent), amplification*5)
 }
 
-// A message is a proof only if it names the random ID that was sent to its sender.
+// A message validates the address only if it has the random communication ID that was
+// sent to the address.
 func TestWireCMGuessedConfirmation(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -115,7 +117,8 @@ func admitted(p *party) map[string]int {
 	return all
 }
 
-// Data is a proof only if it has the sequence number that was sent to its sender.
+// Data validates the address only if it has the packet sequence number that was sent to
+// the address.
 func TestWireCMDataNeedsItsPSN(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrRTU, 1000)
@@ -146,7 +149,7 @@ func TestWireCMDataNeedsItsPSN(t *testing.T) {
 }
 
 // When the table is full, a request of another source evicts the oldest connection in
-// any phase. The application is told, unless it has not seen the request.
+// any state. The application gets an event, unless it has not fetched the request.
 func TestWireCMEvicts(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
@@ -164,7 +167,7 @@ func TestWireCMEvicts(t *testing.T) {
 		s.received = nil
 		s.inject(&m, other, serverAddr)
 		other = other.Next()
-		s.settle() // the server takes the request
+		s.settle() // the server handles the request
 		s.settle() // the server evicts the victim
 	}
 	askOther()
@@ -184,7 +187,7 @@ func TestWireCMEvicts(t *testing.T) {
 	}
 	require.Equal(t, 2, queued())
 
-	// Before Accept no REJ is sent, because the peer may repeat its request.
+	// Before Accept no REJ is sent, because the peer may retransmit its REQ.
 	askOther()
 	require.Empty(t, s.received)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
@@ -204,8 +207,8 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Zero(t, s.listenerOf(l).halfOpen.evicting)
 }
 
-// A withdrawn request counts as half-open until the application closes the ID. When
-// its place is needed for another request, the application gets an event.
+// A withdrawn request counts as half-open until the application closes the ID. If it is
+// evicted before that, the application gets an event.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
@@ -242,13 +245,13 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 
 func (w *madSim) counter(id counterID) uint64 { return w.server.p.dev.mux.counts[id].Load() }
 
-// listenerOf returns the gate of a listener of the server.
+// listenerOf returns the madListener of a listening ID of the server.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {
 	x := w.server.p.dev.mux
 	return x.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
-// A source with MaxConnsPerAddress connections gets no more until one has ended.
+// A source with MaxConnsPerAddress connections is refused until one has ended.
 func TestWireCMAddressFull(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
 	l := s.listen(cm.TCP, 0)
@@ -288,7 +291,8 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.quiet()
 	require.Empty(t, s.server.p.dev.mux.conns)
 
-	for n := range uint32(10 * refusedPerBucket * refusedBuckets) { // these replace the first request
+	// These replace the first request.
+	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
 		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))
 		s.server.end(other)

@@ -50,7 +50,7 @@ func TestMigrateChild(t *testing.T) {
 	require.Empty(t, other.tc.sources)
 }
 
-// What was queued and not fetched goes along.
+// The queued events of an ID move with it.
 func TestMigratePendingEvents(t *testing.T) {
 	s := newParty(t)
 	other := newSibling(s)
@@ -67,8 +67,8 @@ func TestMigratePendingEvents(t *testing.T) {
 	other.quiet()
 }
 
-// A listener takes its requests along, those that wait and those to come, and
-// clients that have not said anything yet.
+// A listener moves with its queued requests and with the clients that have not sent a
+// request. Later requests arrive at the new channel.
 func TestMigrateListener(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)
@@ -97,7 +97,7 @@ func TestMigrateListener(t *testing.T) {
 	server.quiet()
 }
 
-// The timer of what is awaited goes along.
+// The running timer of an ID moves with it.
 func TestMigrateTimer(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(client)
@@ -124,7 +124,7 @@ func TestMigrateRefused(t *testing.T) {
 	require.NoError(t, id.Destroy())
 }
 
-// IDs migrate to and fro between two channels while both are at work.
+// IDs migrate between two channels while both channels are driven.
 func TestMigrateConcurrently(t *testing.T) {
 	s := newParty(t)
 	channels := [2]*party{s, newSibling(s)}

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// accepted makes a passive ID that the listener's client was answered on.
+// accepted accepts the next request to a listener, and returns the passive ID.
 func (s *party) accepted(l *cm.ID) *cm.ID {
 	s.t.Helper()
 	passive, _ := s.request(l)
@@ -20,8 +20,8 @@ func (s *party) accepted(l *cm.ID) *cm.ID {
 	return passive
 }
 
-// notified makes a connection of which the passive side knows before the active
-// one has fetched the answer.
+// notified makes a connection that Notify establishes on the passive side, before the
+// active side has fetched its event.
 func notified(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	t.Helper()
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -38,7 +38,7 @@ func TestNotify(t *testing.T) {
 	active, passive := notified(t, client, server)
 	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState)
 
-	client.want(cm.Established, active) // which confirms
+	client.want(cm.Established, active) // this sends the RTU
 	server.quiet()
 	exchange(t, client, active.QP(), server, passive.QP())
 	exchange(t, server, passive.QP(), client, active.QP())
@@ -46,7 +46,7 @@ func TestNotify(t *testing.T) {
 	server.want(cm.Disconnected, passive)
 }
 
-// The confirmation may come after the passive side has left again.
+// The RTU may arrive after the passive side has disconnected.
 func TestNotifyAndLeave(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := notified(t, client, server)
@@ -58,7 +58,8 @@ func TestNotifyAndLeave(t *testing.T) {
 	require.Zero(t, server.want(cm.Disconnected, passive).Status)
 }
 
-// It may leave before the active side has driven its own queue pair.
+// The passive side may disconnect before the active side has moved its own queue pair to
+// RTS.
 func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -76,7 +77,8 @@ func TestNotifyAndLeaveWithoutQP(t *testing.T) {
 	require.Zero(t, server.want(cm.Disconnected, passive).Status)
 }
 
-// An active side that gives up has disconnected, for one that was told otherwise.
+// If the active side closes its ID without an RTU, and the passive side has called
+// Notify, the passive side gets Disconnected.
 func TestNotifyAfterClientClosed(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -88,7 +90,8 @@ func TestNotifyAfterClientClosed(t *testing.T) {
 	require.Zero(t, server.want(cm.Disconnected, passive).Status)
 }
 
-// That it gave up may be known, and not fetched.
+// If the REJ of the active side has been received, Notify fails, even if the application
+// has not fetched the event.
 func TestNotifyTooLate(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -99,7 +102,7 @@ func TestNotifyTooLate(t *testing.T) {
 	}
 	client.end(actives[0])
 	client.end(actives[1])
-	ev := server.next() // one of two that are there
+	ev := server.next() // one of the two events
 	require.Equal(t, cm.Rejected, ev.Type)
 	late := passives[0]
 	if ev.ID == late {
@@ -110,7 +113,7 @@ func TestNotifyTooLate(t *testing.T) {
 	wantRejected(server, late, cm.RejectTimeout, false, nil)
 }
 
-// One confirmation is ignored, and not a second one.
+// After Notify one RTU is ignored. A second RTU is an error.
 func TestNotifyHostile(t *testing.T) {
 	server := newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// from connects from an address.
+// connectFrom makes an ID with a source address, and sends a request to a listener.
 func (s *party) connectFrom(src string, l *cm.ID) *cm.ID {
 	s.t.Helper()
 	id := s.id(l.PortSpace())
@@ -66,8 +66,9 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Only a device with PathWire connects to a listener with PathWire on the same host. The
-// error of PathAuto, which connects to such listeners on other hosts, says why.
+// Only a device with PathWire connects to a listener with PathWire on the same host.
+// With PathAuto the error has the reason, because PathAuto does connect to such
+// listeners on other hosts.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]error{PathLocal: nil, PathAuto: errLocalOnly} {
 		port := freePort(t)
@@ -86,8 +87,8 @@ func TestPathWireOnThisHost(t *testing.T) {
 	}
 }
 
-// Two devices can not speak RoCE on one address: it is an error of the one that
-// comes second, before anything is sent.
+// Two devices can not use the wire path at one address. The second one gets an error
+// before it sends anything.
 func TestPathWireTaken(t *testing.T) {
 	port := freePort(t)
 	first := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: port})
@@ -102,12 +103,13 @@ func TestPathWireTaken(t *testing.T) {
 	require.NoError(t, other.Bind(netip.MustParseAddrPort("127.9.1.1:0")))
 	require.ErrorIs(t, other.Listen(0), cm.ErrAddrInUse)
 
-	// Where it may use the local path, a listener makes do with that.
+	// A listener that may use the local path listens on that path only.
 	auto := openParty(t, &Config{Vectors: 1, WirePort: port})
 	auto.connecting(cm.TCP, auto.listen(cm.TCP, "127.9.1.1:0", 0).LocalAddr(), nil)
 }
 
-// A wildcard listener on the wire is met on the addresses of all interfaces.
+// A listener on a wildcard accepts requests on the wire path at the addresses of all
+// interfaces.
 func TestPathWireWildcard(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	l := s.listen(cm.TCP, "0.0.0.0:0", 0)

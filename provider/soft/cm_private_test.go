@@ -11,11 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// sizes of private data: none, a little, all that a message can carry.
+// sizes returns lengths of private data to test: none, one byte, and the maximum.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
-// lend has a call made with private data, spoils the memory when it has returned,
-// and returns what the peer must get.
+// lend makes a call with n bytes of private data, and overwrites the caller's memory
+// afterwards. It returns the data that the peer must get.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]
@@ -25,8 +25,8 @@ func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	return want
 }
 
-// Private data of every length arrives as it was when the call was made; the
-// messages without any bring none.
+// Private data of each length arrives as it was at the time of the call. Messages
+// without private data deliver none.
 func TestPrivateData(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for i := range 3 {

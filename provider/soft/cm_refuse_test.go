@@ -43,7 +43,7 @@ func wantUnreachable(s *party, id *cm.ID, status cm.SIDRStatus, byApplication bo
 	}
 }
 
-// wantRefusal requires the event of either port space.
+// wantRefusal requires the event of a refusal in the port space of the ID.
 func wantRefusal(s *party, id *cm.ID, byApplication bool, private []byte) {
 	s.t.Helper()
 	if id.PortSpace() == cm.UDP {
@@ -62,7 +62,7 @@ func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
 func TestNoListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
-		bound := s.id(ps) // bound, but not listening
+		bound := s.id(ps) // this ID does not listen
 		require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 		for _, dst := range []netip.AddrPort{
 			bound.LocalAddr(),
@@ -112,7 +112,8 @@ func TestRejectNoResources(t *testing.T) {
 	})
 }
 
-// A request that is dropped without an answer is not refused by the application.
+// If the application closes the ID of a request without an answer, the refusal does not
+// count as one of the application.
 func TestDestroyUnanswered(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
@@ -124,8 +125,8 @@ func TestDestroyUnanswered(t *testing.T) {
 	})
 }
 
-// What is queued when a listener closes is refused, wherever it is queued: as an
-// event, or in the kernel.
+// When a listener closes, it refuses the requests that were not fetched, and those in
+// the backlog of the socket.
 func TestListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client, server := newParty(t), newParty(t)
@@ -143,7 +144,7 @@ func TestListenerCloses(t *testing.T) {
 		wantRefusal(client, ids[1], false, nil)
 		wantRefusal(client, ids[2], false, nil)
 
-		// The child lives on, and does not hold the port.
+		// The fetched ID still works, and does not hold the port.
 		again := server.id(ps)
 		require.NoError(t, again.Bind(at))
 		server.createQP(fetched)
@@ -160,7 +161,7 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 		passive, _ := server.request(l)
 		server.createQP(passive)
 		client.end(active)
-		// Fact 14: nobody tells the server.
+		// The server gets no event.
 		server.quiet()
 		if answer == "accept" {
 			require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
@@ -172,7 +173,7 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 	}
 }
 
-// The client left, and the server answers before it looked at its channel.
+// The client closes its ID, and the server answers before its channel has noticed that.
 func TestClientLeftUnseen(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -184,7 +185,7 @@ func TestClientLeftUnseen(t *testing.T) {
 	server.quiet()
 }
 
-// The client gives up between accept and its own completion.
+// The client closes its ID after Accept, before it is established.
 func TestClientLeavesAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -241,7 +242,7 @@ func TestLookupListenerVanishes(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
 	active := client.connecting(cm.UDP, l.LocalAddr(), nil)
-	require.NoError(t, l.Close()) // the listener has not looked at the lookup yet
+	require.NoError(t, l.Close()) // the listener has not read the lookup yet
 	wantRefusal(client, active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 }

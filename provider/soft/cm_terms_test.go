@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// C4..C8: nil asks for as much as the device can do; what the other side says is
-// lowered to it.
+// The number of READs and atomics is limited to what the device supports.
 func TestNegotiationLimits(t *testing.T) {
 	limits := &verbs.DeviceAttr{MaxQPRdAtom: 16, MaxQPInitRdAtom: 8}
 	var mine negotiation
@@ -22,7 +21,7 @@ func TestNegotiationLimits(t *testing.T) {
 	require.Equal(t, negotiation{resources: 1, depth: 2}, mine)
 }
 
-// Section 1.6: without responder resources nothing can be read.
+// Without responder resources the peer may not use READ and atomics.
 func TestAccessFollowsResources(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)

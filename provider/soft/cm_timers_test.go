@@ -76,8 +76,8 @@ func TestAckTimeoutFollowsDelay(t *testing.T) {
 // outage is how long the network drops all packets in the tests of outages.
 const outage = 5 * time.Second
 
-// A dial survives an outage that begins with any of its messages, and the connection
-// opens soon after the outage.
+// A dial survives an outage that begins with any of its messages. The connection opens
+// soon after the outage.
 func TestWireCMOutage(t *testing.T) {
 	for _, first := range []wire.Attribute{wire.AttrREQ, wire.AttrREP, wire.AttrRTU} {
 		w := newMADSim(t)
@@ -102,8 +102,8 @@ func TestWireCMOutage(t *testing.T) {
 	}
 }
 
-// Connections with the default timers survive an outage in the middle of their
-// traffic, and lose no message.
+// Connections with the default timers survive an outage during their traffic, and lose
+// no message.
 func TestWireOutage(t *testing.T) {
 	const messages, size = 64, 4096
 	s := newSim(t, 1, quietNet)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// someMessages are one of each kind, with every field set.
+// someMessages returns messages of each type, with every field set.
 func someMessages() []message {
 	fill := func(n int) []byte { return bytes.Repeat([]byte{0xa5}, n) }
 	ends := endpoints{netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.0.0.2:7471")}
@@ -78,8 +78,8 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// FuzzDecode: no packet does harm, and what is taken is the one packet of its
-// message.
+// FuzzDecode decodes random packets. A packet that decode accepts is the only encoding
+// of its message.
 func FuzzDecode(f *testing.F) {
 	for _, m := range someMessages() {
 		f.Add(encode(m))

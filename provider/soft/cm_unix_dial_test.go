@@ -213,7 +213,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 	require.Equal(t, c, again, "they stay when the peer has gone")
 }
 
-// owned lists the descriptors that an ID would close, once for each owner.
+// owned returns the descriptors that an ID would close, once for each owner.
 func owned(i *id) (fds []int) {
 	all := []int{i.port.fd, i.port.marker}
 	if c, ok := i.conn.(*unixConn); ok {
@@ -227,8 +227,8 @@ func owned(i *id) (fds []int) {
 	return fds
 }
 
-// resolvedAlone makes an ID whose listener does not listen yet, and the socket of that
-// listener.
+// resolvedAlone makes an ID with the route to a socket that does not listen yet. It also
+// returns the reservation of that socket.
 func resolvedAlone(t *testing.T) (client *party, i *id, listener reservation) {
 	client = newParty(t)
 	listener, err := client.p.dev.reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false)
@@ -242,7 +242,7 @@ func resolvedAlone(t *testing.T) (client *party, i *id, listener reservation) {
 	return client, i, listener
 }
 
-// wantRaw takes an event of an ID that was made without package cm.
+// wantRaw fetches an event about an ID that was made without package cm.
 func wantRaw(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	t.Helper()
 	var ev cm.TransportEvent
@@ -253,8 +253,8 @@ func wantRaw(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	return ev
 }
 
-// When a dial fails, at once or after waiting for a listener, the ID's socket has exactly
-// one owner, and reserves the port until the ID is destroyed.
+// When a dial fails, at once or later, the socket of the ID has exactly one owner, and
+// reserves the port until the ID is destroyed.
 func TestDialOwnsSocketOnce(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
 		client, i, _ := resolvedAlone(t)

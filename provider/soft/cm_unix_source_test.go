@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialNamed connects to a listener with a socket bound to the name, or not bound if
-// the name is empty. Its requests name the source address src.
+// dialNamed connects to a listener with a socket bound to the name, or not bound if the
+// name is empty. Its requests have the source address src.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
 	fd, err := newSocket()
@@ -66,8 +66,8 @@ func wantForgery(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace) {
 	r.close()
 }
 
-// The listener refuses a client that names a source address which its socket does not
-// hold.
+// The listener refuses a client whose request has a source address that its socket does
+// not hold.
 func TestForgedSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		own, other := "@rdmaloop/1/"+ps.String(), "@rdmaloop/1/udp"
@@ -207,8 +207,8 @@ func TestSharedSourceOfBusyListener(t *testing.T) {
 	})
 }
 
-// peerUncheckedSource is a server with enough descriptors to admit a client, and none to
-// check the source address in the client's request.
+// peerUncheckedSource runs a server with enough descriptors to admit a client, but none
+// to check the source address in the client's request.
 func peerUncheckedSource(t *testing.T, address string) {
 	ps, name, src := cm.TCP, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471"
 	switch address {
@@ -224,7 +224,7 @@ func peerUncheckedSource(t *testing.T, address string) {
 	taken := exhaustDescriptors(t)
 	_, err := nameIsBound("@rdmaloop/test/unknown")
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	closeAll(taken[:2]) // the server needs one for the socket and one for the claim
+	closeAll(taken[:2]) // the server needs one for the socket and one for the admission
 	wantNoRoom(t, server, r, ps, "no_descriptors_err")
 	say("refused")
 	linger()

@@ -59,9 +59,9 @@ func TestListenerRefusesUser(t *testing.T) {
 	require.NoError(t, lookups.Close())
 }
 
-// peerUnmappedServer is a server in a user namespace that does not map the user of
-// the client. It refuses the client, and then dials a server of that user, which it
-// does not accept.
+// peerUnmappedServer runs a server in a user namespace that does not map the user of the
+// client. It refuses the client. Then it dials a server of that user, which it does not
+// accept as a peer.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs/verbstest"
 )
 
-// TestConformanceWire puts the wire path through the suite, on a UDP port that
-// nobody else has.
+// TestConformanceWire runs the conformance suite on the wire path, on an unused UDP
+// port.
 func TestConformanceWire(t *testing.T) {
 	for vectors := 1; vectors <= 2; vectors++ {
 		t.Run(fmt.Sprintf("%d vectors", vectors), func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestConformanceWire(t *testing.T) {
 	}
 }
 
-// freeUDPPort is one that nobody has at the moment, on any address.
+// freeUDPPort returns a UDP port that is not in use at any address.
 func freeUDPPort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
@@ -39,9 +39,9 @@ func freeUDPPort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// TestConformance puts the local path through the suite: with one shard, which
-// both ends of a connection share, and with two, one for each end; the second
-// time with rings so small that every large message wraps around them.
+// TestConformance runs the conformance suite on the local path. With one vector, both
+// ends of a connection share a shard. With two vectors, each end has a shard of its own;
+// then the rings are so small that every large message wraps around.
 func TestConformance(t *testing.T) {
 	for _, cfg := range []soft.Config{
 		{Vectors: 1},

@@ -19,24 +19,23 @@ import (
 )
 
 // limitDescriptors sets the limit of open descriptors of this process. Only peer
-// processes use it.
+// processes call it.
 func limitDescriptors(t *testing.T, n int) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
 }
 
-// askCount is the private data of a request which asks how many requests were
-// refused.
+// askCount is the private data of a request that asks for the number of refused
+// requests.
 const askCount = "how many?"
 
-// exhaustDescriptors opens all descriptors that this process may open, after lowering
-// that number, and returns those that it has opened. Only peers call it.
+// exhaustDescriptors lowers the limit of open descriptors, and opens all that are left.
+// It returns those that it has opened. Only peer processes call it.
 func exhaustDescriptors(t *testing.T) (taken []int) {
 	limitDescriptors(t, openDescriptors(t)+2)
 	return takeDescriptors(t)
 }
 
-// takeDescriptors opens all descriptors that this process may open. It is called after
-// limitDescriptors.
+// takeDescriptors opens descriptors up to the limit that limitDescriptors has set.
 func takeDescriptors(t *testing.T) (taken []int) {
 	// Descriptors below the highest one in use may be free.
 	for {
@@ -105,7 +104,7 @@ func peerFewDescriptors(t *testing.T, _ string) {
 	}
 }
 
-// dialed connects, and returns nil if the peer has no room for a connection.
+// dialed connects. It returns nil if the peer has no room for a connection.
 func dialed(s *party, at netip.AddrPort) *cm.ID {
 	s.t.Helper()
 	id := s.connecting(cm.TCP, at, nil)
@@ -121,9 +120,9 @@ func dialed(s *party, at netip.AddrPort) *cm.ID {
 	return nil
 }
 
-// A listener without free descriptors refuses clients at once. Its connections go on,
-// admitted clients are accepted, and it admits clients again when descriptors are
-// free.
+// A listener without free descriptors refuses clients at once. Its connections still
+// work, admitted clients can be accepted, and it admits clients again when descriptors
+// are free.
 func TestListenerOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := startPeer(t, "few-descriptors", "")
@@ -161,8 +160,8 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// peerNoDescriptors makes a listener look for clients while no descriptor is free and
-// no client waits.
+// peerNoDescriptors calls readable of a listener while no descriptor is free and no
+// client waits.
 func peerNoDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -183,20 +182,21 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	linger()
 }
 
-// A listener without a client to refuse opens its spare descriptors again.
+// A listener that has closed its spare descriptors opens them again even if no client
+// waits.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 	line, kill := startPeer(t, "no-descriptors", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// peerFewToDial dials with fewer and fewer free descriptors.
+// peerFewToDial dials with a decreasing number of free descriptors.
 func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := openDescriptors(t)
 	failed := 0
-	// The limit applies to the numbers of descriptors, and some below the highest one in
-	// use may be free.
+	// The limit applies to the numbers of descriptors. Some numbers below the highest
+	// one in use may be free.
 	for room := 8; room >= -8; room-- {
 		limitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
@@ -213,7 +213,7 @@ func peerFewToDial(t *testing.T, address string) {
 	linger()
 }
 
-// dialOnce tries to connect, and ends the connection again.
+// dialOnce tries to connect. It closes the connection again.
 func dialOnce(s *party, at netip.AddrPort) error {
 	id, err := s.ch.NewID(cm.TCP)
 	if err != nil {

@@ -21,20 +21,20 @@ func limitMappings(s *party, n int) {
 	maps.recount()
 }
 
-// acquireCounted is take, and waits for the end of the count that it has begun.
+// acquireCounted calls acquire, and waits for the end of the count that it has started.
 func (l *mappingLimit) acquireCounted() error {
 	defer l.settle()
 	return l.acquire()
 }
 
-// settle waits for the end of the count that is under way.
+// settle waits for the end of a count in progress.
 func (l *mappingLimit) settle() {
 	for l.busy() {
 		runtime.Gosched()
 	}
 }
 
-// busy reports whether a count is under way.
+// busy reports whether a count is in progress.
 func (l *mappingLimit) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,9 +59,9 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 	require.Fail(t, "the peer does not answer")
 }
 
-// A listener that may map no more segments refuses the next connection, long before
-// the kernel refuses a mapping to the Go runtime. Its other connections go on, and
-// when one of them has ended, a new one is accepted.
+// A listener that may map no more segments refuses the next connection, long before the
+// kernel refuses a mapping to the Go runtime. Its other connections still work. When one
+// of them has ended, a new one is accepted.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)
@@ -86,8 +86,8 @@ func TestListenerOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// A dialing side that may map no more segments fails the dial, and the listener's
-// side is rejected.
+// If the dialing side may map no more segments, the dial fails, and the listening side
+// gets a REJ.
 func TestDialOutOfMappings(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	limitMappings(client, 1)
@@ -117,7 +117,8 @@ func TestPairOutOfMappings(t *testing.T) {
 	require.Zero(t, s.p.dev.maps.mapped)
 }
 
-// Mappings are counted once for many segments, and at the limit once in mappingPause.
+// Mappings are counted once for mappingStep segments. At the limit they are counted once
+// for each mappingPause.
 func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
@@ -144,7 +145,8 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.EqualValues(t, 1002, l.counts[noMappingsErr].Load())
 }
 
-// No caller waits for a count. During it a bounded number of segments may be mapped.
+// No caller waits for a count. A limited number of segments may be mapped during a
+// count.
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	l := newMappingLimit(new(counters))
 	begun, done := make(chan bool, 1), make(chan bool)
@@ -174,7 +176,7 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	require.NoError(t, l.acquire())
 }
 
-// When /proc can not be read, the number of segments is limited nevertheless.
+// If /proc can not be read, the number of segments is limited nevertheless.
 func TestMappingsUnknown(t *testing.T) {
 	l := newMappingLimit(new(counters))
 	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }

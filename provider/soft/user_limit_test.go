@@ -92,20 +92,21 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// The peer does not wait, so it may be refused more often by now, or be admitted
-	// again.
+	// The peer does not wait. So by now it may have been refused more often, or it may
+	// have been admitted again.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "no request of those refused is seen")
 	require.Equal(t, "refused", line())
 	mine := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	acceptAll(func() bool { return requests == userConns+2 }) // mine, and the last one of the peer
+	// One request is of the client, and one is the last request of the peer.
+	acceptAll(func() bool { return requests == userConns+2 })
 	client.want(cm.Established, mine)
 	require.Equal(t, "back", line())
 	kill()
 }
 
-// When there are too many silent clients, a new client replaces the oldest one of the
-// user with the most clients.
+// When there are too many clients that have sent no request, a new client replaces the
+// oldest one of the user with the most clients.
 func TestBusiestUsersOldestIsClosed(t *testing.T) {
 	g := &unixListener{}
 	add := func(uid uint32) *client {
