@@ -201,7 +201,8 @@ func (l *madListener) admitRequest(n *incomingRequest) {
 // acceptsFrom reports whether a request on the wire path may come from an address. With
 // PathAuto, processes of this host use the local path. The filter of the socket does not
 // drop a packet that has left this host and has come back; see udp_far.go. If the system
-// can not tell whose address it is, the request is dropped, and the peer repeats it.
+// can not tell whether the address belongs to this host, the request is dropped, and the
+// peer retransmits it.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if ch.dev.cfg.Path != PathAuto {
 		return true

@@ -363,8 +363,8 @@ func FuzzWireCM(f *testing.F) {
 	})
 }
 
-// If the peer's address moves to this host, a request is not repeated, because processes
-// of other users could receive it.
+// If the peer's address moves to this host, a request is not retransmitted, because
+// processes of other users could receive it.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)

@@ -29,8 +29,8 @@ type localDial struct {
 	// of a user who is not allowed listens on them.
 	skipped     [maxTargets]bool
 	skippedUser *cm.UserError // error for the first skipped process; nil if there is none
-	// denied is the error with which the system has forbidden to connect to a listener, or
-	// nil.
+	// denied is the error with which the system has refused a connection to a listener;
+	// nil if it has not.
 	denied error
 }
 

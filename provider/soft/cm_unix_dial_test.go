@@ -291,8 +291,8 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 	})
 }
 
-// The error of a dial says that a security module of the kernel has forbidden to connect
-// to the listener.
+// If a security module of the kernel has refused the connection to the listener, the
+// dial returns that error.
 func TestDialTellsDenial(t *testing.T) {
 	d := &localDial{c: &unixConn{ch: newParty(t).tc}, denied: unix.EACCES}
 	require.ErrorIs(t, d.cause(), unix.EACCES)
