@@ -8,21 +8,21 @@ import (
 )
 
 const (
-	// initialWindow is how many packets may be under way to a peer that nothing is
-	// known of; minWindow and maxWindow are what losses and answers can make
-	// of that.
+	// initialWindow is the congestion window of a new peer address, in packets.
+	// minWindow and maxWindow are its bounds. The numbers are arbitrary.
 	initialWindow = 32
 	minWindow     = 4
 	maxWindow     = 1024
 )
 
-// A congestion is a host to which queue pairs of a shard are connected. It has the
-// window: how many packets they may have in flight to the host together. RoCEv2 is
-// made for networks without loss. But a full socket drops packets (net.core.rmem_max
-// is 208 KiB by default), and so do routers. So the window shrinks after a loss, and
-// grows with answered packets, like TCP's congestion window (RFC 5681, 3.1).
+// A congestion is the congestion control of a shard for one peer address. It has the
+// congestion window: how many packets the connections to that address may have in flight
+// together. RoCEv2 is made for networks without loss. But a full socket drops packets
+// (net.core.rmem_max is 208 KiB by default), and so do routers. So the window shrinks
+// after a loss, and grows with acknowledged packets, like TCP's congestion window (RFC
+// 5681, 3.1).
 //
-// A peer decides which losses we see: it can leave packets unanswered, or claim that
+// A peer decides which losses we see: it can leave packets unacknowledged, or claim that
 // it did not get them. The connections to one address may belong to several processes
 // and users, and one of them must not slow down the others. So the window is the sum of
 // the parts of the connections and a common part. The common part is the initial window
@@ -36,14 +36,14 @@ const (
 // although they come from the peer.
 type congestion struct {
 	addr       netip.Addr
-	users      int
-	window     uint64 // packets that may be in flight, from minWindow to maxWindow
-	sharedPart int64  // packets: window less the sum of the connections' parts
-	inFlight   uint64 // packets of all connections in flight
-	waiting    []*rcConn
+	users      int       // connections to the address
+	window     uint64    // packets that may be in flight, from minWindow to maxWindow
+	sharedPart int64     // packets: window less the sum of the connections' parts
+	inFlight   uint64    // packets of all connections in flight
+	waiting    []*rcConn // connections that wait for the window, in the order of their arrival
 }
 
-// peer is the one of an address, for one more user.
+// acquireCongestion returns the congestion of an address, and counts one more user.
 func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	p := s.congestions[addr]
 	if p == nil {
@@ -57,20 +57,22 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	return p
 }
 
+// releaseCongestion counts one user less, and removes a congestion without users.
 func (s *qpDemux) releaseCongestion(p *congestion) {
 	if p.users--; p.users == 0 {
 		delete(s.congestions, p.addr)
 	}
 }
 
-// room reports whether n more packets may be under way.
+// allows reports whether n more packets may be in flight.
 func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 
-// full reports whether n more packets are all that may be.
+// fillsWindow reports whether no further packet is allowed after n more packets.
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
-// resume lets a connection go on that waits for room, the one that has waited
-// for longest. When it has sent what it wants, it calls this in its turn.
+// resume schedules the connection that has waited for the window longest, if the window
+// allows a packet. When that connection has sent its packets, it calls resume for the
+// next one.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
@@ -81,37 +83,39 @@ func (g *congestion) resume() {
 	l.schedule()
 }
 
-// A connCongestion is a connection's part of what is under way to the peer.
+// A connCongestion is the congestion control of one connection.
 type connCongestion struct {
 	shared   *congestion
 	inFlight uint64 // packets of this connection in flight
-	waiting  bool   // the connection is listed in peer.waiting
-	// part is how many packets the answers of this connection have added to the peer's
-	// window, less those by which its losses have reduced the window. It is negative when
-	// the losses have reduced the common part.
+	waiting  bool   // the connection is listed in shared.waiting
+	// part is how many packets the acknowledgements of this connection have added to the
+	// shared window, less those by which its losses have reduced the window. It is
+	// negative when the losses have reduced the common part.
 	part int64
-	// threshold is a size of the peer's window in packets. Below it each answered packet of
-	// this connection adds one packet to the window (slow start).
+	// ssthresh is the slow start threshold of this connection (RFC 5681, 3.1): a size of
+	// the shared window in packets. Below it each acknowledged packet of this connection
+	// adds one packet to the window.
 	ssthresh    uint64
-	sinceGrowth uint64 // packets answered since part last grew
-	answered    uint64 // packets answered since the connection was made
-	// recoveryEnd is how many packets have to be answered before another loss counts.
-	// Losses of packets that were in flight together count once (RFC 9002, 7.3.2).
+	sinceGrowth uint64 // above ssthresh: packets acknowledged since the window last grew
+	answered    uint64 // packets acknowledged since the connection was made
+	// recoveryEnd is the value of answered from which on another loss counts. Losses of
+	// packets that were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
 	// ownWindow is how many packets of this connection may be in flight, from minWindow
-	// to window. Its own losses reduce it, even if they do not reduce the peer's window.
+	// to maxConnWindow. The losses of this connection reduce it, even if they do not
+	// reduce the shared window.
 	ownWindow      uint64
-	ownSinceGrowth uint64 // packets answered since ownWindow last grew
+	ownSinceGrowth uint64 // packets acknowledged since ownWindow last grew
 }
 
-// join adds the connection to those of a peer.
+// join adds the connection to a congestion.
 func (f *connCongestion) join(p *congestion) {
 	f.shared, f.ownWindow, f.ssthresh = p, maxConnWindow, maxWindow
 }
 
 // leave adds the part of the connection to the common part. If the part is negative, the
-// window grows by as much first, up to maxWindow: connections that lose packets and
-// close, again and again, must not use up the common part.
+// window first grows by as much, up to maxWindow. Otherwise connections that lose
+// packets and close, again and again, would use up the common part.
 func (f *connCongestion) leave() {
 	p := f.shared
 	if f.part < 0 {
@@ -123,9 +127,9 @@ func (f *connCongestion) leave() {
 	f.part = 0
 }
 
-// grow counts n answered packets, which are not in flight any more. It does not
-// enlarge a window less than half of which was in use, because nothing is known about
-// a larger one.
+// grow counts n acknowledged packets, which are not in flight any more. It does not
+// enlarge the window if less than half of it was in use, because then the
+// acknowledgements do not show that the network can carry more.
 func (f *connCongestion) grow(n uint64) {
 	p := f.shared
 	f.answered += n
@@ -151,7 +155,7 @@ func (f *connCongestion) grow(n uint64) {
 
 // shrink counts a loss among the last packets of the connection, when flight packets
 // were in flight. The connection may then have half as many in flight, and leaves slow
-// start. The peer's window loses that half and its unused part, but no more than the
+// start. The shared window loses that half and its unused part, but no more than the
 // connection's part and its share of the common part.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.answered < f.recoveryEnd {
@@ -178,9 +182,10 @@ func (f *connCongestion) shrink(flight uint64) {
 	f.ssthresh = max(minWindow, used/2)
 }
 
-// open reports whether n more packets may be sent. A connection may always have an
-// equal share of the window in flight, and at least one packet, so that a connection
-// with late answers does not delay the others for long.
+// windowAllows reports whether n more packets of the connection may be sent. A
+// connection may always have an equal share of the shared window in flight, and at least
+// one packet. So a connection with late acknowledgements does not delay the others for
+// long. While a probe is unanswered, no other packet is sent.
 func (c *rcConn) windowAllows(n uint64) bool {
 	if c.seq-c.q.responded+n > maxConnWindow || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
 		return false
@@ -196,15 +201,15 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	return false
 }
 
-// wantsAck reports whether the packet at hand, of n sequences, is to be acknowledged
-// although its message goes on: in time, that the window can move.
+// wantsAck reports whether the next packet, of n sequences, has the AckReq bit although
+// its message continues. The acknowledgement has to arrive before the window is used up.
 func (c *rcConn) wantsAck(n uint64) bool {
 	most := min(c.shared.window, c.ownWindow)
 	return c.probedInFlight > 0 || c.sinceAckRequest >= min(ackEveryPackets, max(1, int(most/4))) || c.shared.fillsWindow(n) || c.inFlight+n >= c.ownWindow
 }
 
-// account follows the place in the sequence. What waits for a receive buffer is
-// not under way.
+// updateInFlight recomputes the packets in flight after c.seq or qp.responded has
+// changed. Requests that wait for the RNR timer are not in flight.
 func (c *rcConn) updateInFlight() {
 	flight := c.seq - c.q.responded
 	if c.q.waitingRNR {
@@ -214,7 +219,7 @@ func (c *rcConn) updateInFlight() {
 	c.inFlight = flight
 }
 
-// ground ends the part of a connection that sends nothing more.
+// leaveCongestion removes the connection, which sends nothing more, from the congestion.
 func (c *rcConn) leaveCongestion() {
 	c.shared.inFlight -= c.inFlight
 	c.inFlight = 0

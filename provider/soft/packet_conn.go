@@ -10,42 +10,43 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A packetConn carries a shard's packets to other hosts. It belongs to the shard,
-// and to the packets' buffers it is the owner. It may lose packets, and tells
-// nobody.
+// A packetConn sends and receives the packets of a shard. It belongs to the shard, and
+// owns the buffers of the packets. It may lose packets without an error. udpConn
+// implements it.
 type packetConn interface {
-	// open makes a route ready for use until close, or tells why it can not be
-	// had.
+	// open prepares a route for use, until close. It returns an error if no packets can
+	// be sent along the route.
 	open(to *route) error
 	close(to *route)
-	// room returns size bytes for one packet along to, or nil when there is no
-	// room before the next drive. They are the caller's until push, or the next
-	// call of room, with which they are dropped.
+	// buffer returns size bytes for one packet along to. It returns nil if there is no
+	// room before the next drive. The caller owns the bytes until push. The next call of
+	// buffer without push discards them.
 	buffer(to *route, size int) []byte
-	// push queues the packet that was built in the last room. Nothing but its
-	// ICRC is missing, which is the link's to fill in.
+	// push queues the packet that was built in the last buffer. The packet is complete
+	// except for its ICRC, which the packetConn computes.
 	push(to *route, p wire.Packet)
-	// flush sends what is queued.
+	// flush sends the queued packets.
 	flush()
-	// doubt tells that a packet along to was not answered in time. What the link
-	// has found out about the way may not be so any more.
+	// onTimeout reports that the peer did not acknowledge a packet along to in time. The
+	// packetConn then discards what it has found out about the network path, because the
+	// network path may have changed.
 	onTimeout(to *route)
 }
 
-// A route is the way to a peer, in the fields of the IP header.
+// A route has the fields of the IP header for packets to a peer.
 type route struct {
 	local, remote netip.Addr
 	trafficClass  uint8
-	hopLimit      uint8
-	wantHeader    bool // its owner wants to know the header of what arrives
+	hopLimit      uint8 // 0 for the default of the system
+	wantHeader    bool  // the receiver needs the IP header of packets that arrive
 
-	// Once the link has opened it:
+	// packetConn.open sets these:
 	socket *udpSocket
 	dest   *udpDest
 }
 
-// routeOf is the route of an address vector, from the address of this host that
-// it names.
+// routeOf returns the route of an address vector. It begins at the address of this host
+// that the vector's source index names.
 func (d *device) routeOf(attr *verbs.AHAttr) (route, error) {
 	local, err := d.gids.at(attr.SourceIndex)
 	if err != nil {
@@ -57,7 +58,7 @@ func (d *device) routeOf(attr *verbs.AHAttr) (route, error) {
 	}, nil
 }
 
-// An arrival is what the IP header said of a packet that came in.
+// An ipHeader has the fields of the IP and UDP headers of a received packet.
 type ipHeader struct {
 	from, to     netip.Addr
 	port         uint16 // UDP port of the sender
@@ -67,21 +68,21 @@ type ipHeader struct {
 
 // A wireQP is a queue pair on the wire path.
 type wireQP interface {
-	// receive takes a packet whose partition key and ICRC are right. It is valid
-	// during the call.
+	// receive processes a packet whose partition key and ICRC are correct. The packet is
+	// valid during the call.
 	receive(p wire.Packet, from *ipHeader)
-	// work sends what became due, and reports whether all of it is out.
+	// sendDue sends what is due, and reports whether nothing is left.
 	sendDue() (done bool)
 }
 
-// nearest is the sequence with the number v that is closest to the sequence
-// near, where base is the number of sequence 0. It returns false for one before
-// that. Sequences count packets from the beginning of the connection and never
-// wrap; numbers have 24 bits and do (IBTA vol. 1, 9.7.1).
+// nearestSeq returns the sequence with the PSN v that is closest to the sequence near.
+// base is the PSN of sequence 0. It returns false if that sequence would be negative.
+// Sequences count packets from the beginning of the connection and do not wrap; PSNs
+// have 24 bits and wrap (IBTA vol. 1, 9.7.1).
 func nearestSeq(v, base psn.Value, near uint64) (uint64, bool) {
 	seq := int64(near) + int64(v.Sub(psnOf(base, near)))
 	return uint64(seq), seq >= 0
 }
 
-// number is the packet sequence number of a sequence.
+// psnOf returns the PSN of a sequence.
 func psnOf(base psn.Value, seq uint64) psn.Value { return base.Add(int(seq)) }

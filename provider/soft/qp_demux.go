@@ -8,24 +8,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// qpDemux is a shard's part of the wire path: the queue pairs that packets are
-// for, and those that have something to send.
+// A qpDemux is a shard's part of the wire path. It delivers packets to queue pairs by
+// number, and lists the queue pairs that have something to send.
 //
-// What comes in changes state, and what goes out is made from the state later,
-// once for all that came in: one acknowledgement for a burst, one flush for all
-// queue pairs.
+// A received packet only changes the state of a queue pair. The queue pair sends its
+// responses later, once for all packets that have arrived. So there is one
+// acknowledgement for a burst, and one flush for all queue pairs.
 type qpDemux struct {
 	conn packetConn
 	qps  map[uint32]wireQP // by queue pair number
-	due  []wireQP
-	// peers are those of reliable connections.
+	due  []wireQP          // queue pairs that have something to send
+	// congestions has the congestion control of the reliable connections, by peer address.
 	congestions map[netip.Addr]*congestion
-	// pressing: nothing is to be put off, the owner may go to sleep.
+	// flushAll is true while acknowledgements must not be delayed, because the owner of
+	// the shard may go to sleep.
 	flushAll bool
 }
 
-// receive hands a packet to the queue pair it is for, and drops what is for none
-// (IBTA vol. 1, 9.6.1). The link has checked the ICRC. See packetSink.
+// receive implements packetSink. It delivers a packet to its queue pair and returns
+// true. It drops a packet for another partition, or for no queue pair (IBTA vol. 1,
+// 9.6.1). The caller has checked the ICRC.
 func (s *qpDemux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
@@ -38,14 +40,14 @@ func (s *qpDemux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 	return end != nil
 }
 
-// work sends what is due. An owner that is busy does it when it comes back, after
-// it has posted its own requests: no reply waits for an acknowledgement.
+// sendDue sends what is due. A busy owner drives the shard again after it has posted its
+// own requests. So no request has to wait for acknowledgements.
 func (s *qpDemux) sendDue() {
 	if len(s.due) == 0 {
 		return
 	}
 	n := 0
-	for i := 0; i < len(s.due); i++ { // one may make another due
+	for i := 0; i < len(s.due); i++ { // sendDue may append to the list
 		if end := s.due[i]; !end.sendDue() {
 			s.due[n] = end
 			n++
@@ -56,8 +58,8 @@ func (s *qpDemux) sendDue() {
 	s.conn.flush()
 }
 
-// settle sends what is due and what was put off, and reports whether that was
-// all.
+// sendAll sends what is due, delayed acknowledgements included. It reports whether
+// nothing is left.
 func (s *qpDemux) sendAll() bool {
 	s.flushAll = true
 	s.sendDue()
@@ -65,7 +67,7 @@ func (s *qpDemux) sendAll() bool {
 	return len(s.due) == 0
 }
 
-// attach makes a queue pair reachable.
+// attach makes packets with the number be delivered to a queue pair.
 func (s *qpDemux) attach(num uint32, end wireQP) {
 	if s.qps == nil {
 		s.qps = make(map[uint32]wireQP)

@@ -3,24 +3,25 @@
 package soft
 
 const (
-	// maxDelayedPackets is how many packets of the peer's are acknowledged at once at
-	// most.
+	// maxDelayedPackets is how many packets of the peer are acknowledged together at
+	// most. It is arbitrary.
 	maxDelayedPackets = 16
-	// maxAckDelays is how often an acknowledgement is put off, in drives: some
-	// ten microseconds of an owner that spins.
+	// maxAckDelays is how many drives delay an acknowledgement. This is some ten
+	// microseconds if the owner of the shard polls without a pause.
 	maxAckDelays = 64
 )
 
-// ackDelay puts acknowledgements off while both sides talk: a peer that has got a
-// reply is not waiting for one, and is spared a packet for each message. A peer
-// that only sends waits for the acknowledgement, and gets it.
+// ackDelay decides how long an acknowledgement is delayed. When both sides send
+// messages, the peer that got a reply does not wait for the acknowledgement of its own
+// message. So one acknowledgement covers several messages. A peer that gets no replies
+// is acknowledged without delay.
 type ackDelay struct {
-	ackedTo     uint64 // what comes before this sequence is acknowledged
-	delayCount  int    // how often the present one was put off
-	sentRequest bool   // a request went the other way since it became due
+	ackedTo     uint64 // sequences below it were acknowledged
+	delayCount  int    // drives in which the due acknowledgement was delayed
+	sentRequest bool   // a request was sent since the acknowledgement became due
 }
 
-// acknowledge makes an acknowledgement due.
+// scheduleAck makes an acknowledgement due.
 func (c *rcConn) scheduleAck() {
 	if !c.ackDue {
 		c.ackDue, c.delayCount, c.sentRequest = true, 0, false
@@ -28,18 +29,18 @@ func (c *rcConn) scheduleAck() {
 	c.schedule()
 }
 
-// ackNow makes one due that is not put off.
+// ackNow makes an acknowledgement due that is not delayed.
 func (c *rcConn) ackNow() {
 	c.scheduleAck()
 	c.delayCount = maxAckDelays
 }
 
-// holds reports whether the acknowledgement is put off once more. An owner that
-// may go to sleep keeps nothing back.
+// delaysAck counts a drive, and reports whether the acknowledgement is delayed further.
+// It is not if the owner of the shard may go to sleep.
 func (c *rcConn) delaysAck() bool {
 	c.delayCount++
 	return c.sentRequest && !c.demux.flushAll && c.delayCount < maxAckDelays && c.dataEnd-c.ackedTo < maxDelayedPackets && c.enoughCredits()
 }
 
-// ackSent: everything that was carried out so far is acknowledged.
+// ackSent records that all executed requests were acknowledged.
 func (c *rcConn) ackSent() { c.ackDue, c.ackedTo = false, c.dataEnd }

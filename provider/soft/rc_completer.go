@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// receiveResponse takes a response to an own request. One about what was never
-// sent is dropped (IBTA vol. 1, 9.7.5.1.1).
+// receiveResponse processes a response packet. It drops a response to a packet that was
+// never sent (IBTA vol. 1, 9.7.5.1.1).
 func (c *rcConn) receiveResponse(p wire.Packet) {
 	seq, ok := nearestSeq(p.BTH().PSN(), c.ownBase(), c.q.responded)
 	if !ok || seq >= c.sentEnd {
@@ -26,13 +26,12 @@ func (c *rcConn) receiveResponse(p wire.Packet) {
 	}
 }
 
-// acknowledgement takes an ACK or a NAK about the packet seq. Reserved syndromes
-// are dropped.
+// receiveAck processes an ACK or NAK for the packet seq. It drops reserved syndromes.
 func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	switch kind := syndrome.Kind(); {
 	case kind == wire.SyndromeAck:
 		c.ackUpTo(seq + 1)
-	case seq < c.q.responded: // a late copy
+	case seq < c.q.responded: // a delayed duplicate
 	case kind == wire.SyndromeRNRNAK:
 		c.receiveRNRNAK(syndrome.RNRTimer(), seq)
 	case kind == wire.SyndromeNAK:
@@ -40,9 +39,10 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	}
 }
 
-// ackUpTo takes that the peer has carried out everything in front of seq, and
-// reports whether that is all there is to it. It is not when a READ or atomic
-// among them has no response: that was lost then (IBTA vol. 1, 9.7.5.1.4).
+// ackUpTo marks the requests below seq as executed by the peer. If one of them is a READ
+// or atomic without a complete response, that response was lost, and ackUpTo starts a
+// retransmission from there (IBTA vol. 1, 9.7.5.1.4). It returns true if nothing was
+// lost and the queue pair is still serving.
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
@@ -58,7 +58,7 @@ func (c *rcConn) ackUpTo(seq uint64) bool {
 	return known >= seq && c.q.isServing()
 }
 
-// progress follows qp.acked, which has moved.
+// onProgress updates the requester after qp.responded has increased.
 func (c *rcConn) onProgress() {
 	before := c.inFlight
 	c.seq = max(c.seq, c.q.responded)
@@ -75,16 +75,16 @@ func (c *rcConn) onProgress() {
 	}
 }
 
-// response takes data for the oldest READ or atomic. Any opcode is right at the
-// sequence that is expected: rxe goes on with MIDDLE where it was asked again
-// from the middle.
+// receiveData processes a response of a READ or atomic, for the oldest request of these
+// kinds. Only the sequence decides which part of a READ response the packet is, not the
+// opcode: rxe sends MIDDLE where a READ was requested again from the middle.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < max(c.q.responded, w.firstSeq) {
-		return // a late copy
+		return // a delayed duplicate
 	}
 	if seq > max(c.q.responded, w.firstSeq) {
-		c.onLoss() // the one before it
+		c.onLoss() // the response packet before it was lost
 		return
 	}
 	if !c.ackUpTo(seq) {
@@ -92,7 +92,7 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	}
 	op, data := frameReadData, p.Payload()
 	if p.Opcode().Kind() == wire.KindAtomicAcknowledge {
-		// It goes to the memory as the processor would have stored it.
+		// The result is stored in the byte order of the processor.
 		binary.NativeEndian.PutUint64(c.atomicResult[:], p.AtomicAckETH().Original())
 		op, data = frameAtomicResult, c.atomicResult[:]
 	}
@@ -108,7 +108,7 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	c.onProgress()
 }
 
-// onRNR takes an RNR NAK about the packet seq.
+// receiveRNRNAK processes an RNR NAK with a timer code for the packet seq.
 func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 	if !c.q.waitingRNR && c.ackUpTo(seq) {
 		c.q.onRNR(code)
@@ -116,13 +116,13 @@ func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 	}
 }
 
-// refused takes a NAK about the packet seq.
+// receiveNAK processes a NAK for the packet seq.
 func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	switch {
 	case code > wire.NAKRemoteOperational:
-		return // reserved, or not of RC
+		return // a reserved code, or one that RC does not use
 	case c.q.waitingRNR && code == wire.NAKSequence:
-		return // about what was in flight behind the packet that has to wait
+		return // for a packet sent after the one that got the RNR NAK
 	case !c.ackUpTo(seq):
 		return
 	case code != wire.NAKSequence:

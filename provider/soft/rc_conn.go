@@ -10,20 +10,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// rcConn is the wire path of an RC queue pair: the reliable connection of the
-// InfiniBand transport over a link that loses, repeats and reorders packets. It
-// reads neither socket nor clock: packets come by receive, time by its timer.
+// rcConn is the wire path of an RC queue pair: the reliable connection of the InfiniBand
+// transport, over a network that loses, duplicates and reorders packets. It belongs to
+// the shard. It reads neither a socket nor a clock: receive gets the packets, and timers
+// call it.
 //
-// A packet's place is told by its sequence: see nearest. Of own requests
-// qp.acked is the oldest that is not answered.
+// Packets are counted by sequences, which have 64 bits and do not wrap; nearestSeq
+// converts a packet sequence number (PSN) to a sequence. Own requests below qp.responded
+// are acknowledged.
 type rcConn struct {
 	q         *qp
 	demux     *qpDemux
 	to        route
 	mtu       uint32 // bytes, a power of two
 	mtuShift  int
-	scheduled bool // in the shard's list
-	peerSent  bool // the peer has sent a request
+	scheduled bool // listed in demux.due
+	peerSent  bool // the first request packet of the peer has arrived
 	closed    bool
 
 	connCongestion
@@ -32,7 +34,7 @@ type rcConn struct {
 	rcCredits
 }
 
-// newRCConn attaches a queue pair that goes to RTR with attr.
+// newRCConn makes the wire path of a queue pair that enters RTR with attr.
 func newRCConn(q *qp, to route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
 	l := &rcConn{q: q, demux: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
@@ -47,8 +49,8 @@ func newRCConn(q *qp, to route, attr *verbs.QPAttr) (*rcConn, error) {
 	return l, nil
 }
 
-// receive: see wireQP. What is not of this connection is dropped (IBTA vol. 1,
-// 9.6.1.1, 9.6.1.2).
+// receive implements wireQP. It drops packets of other addresses and of other transports
+// (IBTA vol. 1, 9.6.1.1, 9.6.1.2).
 func (c *rcConn) receive(p wire.Packet, from *ipHeader) {
 	if !c.q.isServing() || from.from != c.to.remote || p.Opcode().Transport() != wire.RC {
 		return
@@ -63,9 +65,9 @@ func (c *rcConn) receive(p wire.Packet, from *ipHeader) {
 	c.receiveRequest(p)
 }
 
-// listen checks whether a request packet has the first sequence number of the peer.
-// The number was sent to the peer's address only, so the packet shows that the peer
-// received the reply; see proof.
+// checkFirstPacket checks whether a request packet has the first sequence number of the
+// peer. That number was sent in the CM's reply to the peer's address only. So the packet
+// shows that the peer receives packets at its address; see madMux.peerSentData.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == psnOf(c.peerBase, c.expected) {
 		c.peerSent = true
@@ -73,8 +75,8 @@ func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	}
 }
 
-// transmit: see path. What the peer is owed does not hold up the requests: it is
-// scheduled, and comes with the next drive.
+// transmit implements path. It sends requests only. Acknowledgements and responses for
+// the peer are sent by sendDue in the next drive.
 func (c *rcConn) transmit() {
 	if !c.sendRequests() {
 		c.schedule()
@@ -82,22 +84,23 @@ func (c *rcConn) transmit() {
 	c.demux.conn.flush()
 }
 
-// work: see wireQP.
+// sendDue implements wireQP.
 func (c *rcConn) sendDue() (done bool) {
 	done = c.closed || !c.q.isServing() || c.send()
 	c.scheduled = !done
 	return done
 }
 
-// send sends what there is to be sent now, and reports whether all of it is out.
-// Requests go first: the peer's application waits for them, and mostly only its
-// device for an acknowledgement.
+// send sends what can be sent now, and reports whether nothing is left. Requests go
+// before acknowledgements: the peer's application waits for a request, but usually only
+// the peer's device waits for an acknowledgement.
 func (c *rcConn) send() (done bool) {
 	requested := c.sendRequests()
 	return c.sendResponses() && requested
 }
 
-// schedule has work called, at the latest before the shard's owner sleeps.
+// schedule has sendDue called in the next drive, and in any case before the owner of the
+// shard sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
 		c.scheduled = true
@@ -105,17 +108,18 @@ func (c *rcConn) schedule() {
 	}
 }
 
-// resend: see path.
+// resend implements path.
 func (c *rcConn) resend() {
-	c.recovering = true // a late NAK about what was in flight behind is no news
+	c.recovering = true // ignore sequence NAKs for packets sent after the refused one
 	c.goBack()
 }
 
-// collect: see path. What has arrived was taken when it did.
+// takeAcks implements path. It does nothing, because receive processes acknowledgements
+// as they arrive.
 func (c *rcConn) takeAcks() bool { return false }
 
-// silence: see path. What was completed to the owner is acknowledged all the same;
-// of the rest the peer finds out when nobody answers.
+// stopResponding implements path. It sends the acknowledgement for requests that are
+// complete. For later requests the peer gets no acknowledgement, and its retries end.
 func (c *rcConn) stopResponding() {
 	c.retransmitTimer.stop()
 	c.probe.stop()
@@ -126,7 +130,7 @@ func (c *rcConn) stopResponding() {
 	c.demux.conn.flush()
 }
 
-// detach: see path.
+// detach implements path.
 func (c *rcConn) detach() {
 	c.closed = true
 	c.retransmitTimer.stop()
@@ -137,7 +141,8 @@ func (c *rcConn) detach() {
 	c.demux.conn.close(&c.to)
 }
 
-// packet gives the place for a packet to the peer, or false for want of room.
+// newPacket returns a packet to the peer with room for the payload, for push. It returns
+// false if the packetConn has no room.
 func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
 	b := c.demux.conn.buffer(&c.to, op.Size(payload))
 	if b == nil {
@@ -152,8 +157,8 @@ func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Pac
 
 func (c *rcConn) push(p wire.Packet) { c.demux.conn.push(&c.to, p) }
 
-// packets is how many packets a message has, and a READ's response (IBTA vol. 1,
-// 9.7.2): one even if there is nothing in it.
+// packetCount returns how many packets a message of total bytes has, or the response of
+// a READ (IBTA vol. 1, 9.7.2). An empty message has one packet.
 func (c *rcConn) packetCount(total uint32) uint64 {
 	return max(1, (uint64(total)+uint64(c.mtu)-1)>>c.mtuShift)
 }

@@ -10,43 +10,45 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// creditFlow is what connection management has agreed on for end-to-end flow
-// control. A side that says it has none advertises infinite credits (IBTA vol. 1,
-// 12.6.7), and its peer may send as it likes.
+// creditFlow says which side uses end-to-end flow control, as connection management has
+// agreed. A side that does not use it advertises infinite credits (IBTA vol. 1, 12.6.7),
+// and its peer may send without limit.
 type creditFlow struct {
-	sends    bool // this side tells the peer how many receive buffers there are
-	receives bool // the peer has said that it tells
+	sends    bool // this side advertises its receive buffers
+	receives bool // the peer advertises its receive buffers
 }
 
-// probeDelay is how long a requester without credit waits to be told of new
-// buffers before it sends to find out. The word of them may get lost, and not
-// every peer sends one.
+// probeDelay is how long a requester without credits waits for an advertisement before
+// it sends a message as a probe. The acknowledgement with the advertisement may be lost,
+// and not every peer sends one. The time is arbitrary.
 const probeDelay = 500 * time.Microsecond
 
-// rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). A responder tells
-// in each ACK how many buffers there are after the messages that it has completed.
-// A requester that keeps to it meets no RNR NAK.
+// rcCredits is end-to-end flow control (IBTA vol. 1, 9.7.7.2). In each ACK a responder
+// advertises how many receive buffers it has after the messages that it has completed. A
+// requester that respects this gets no RNR NAK.
 //
-// Messages count from 1. All of them count, and not only those that take a buffer.
+// Messages count from 1. READs, WRITEs and atomics count too, although they take no
+// buffer.
 type rcCredits struct {
 	creditFlow
-	messagesSent uint64 // messages sent by this side
-	limit        uint64 // messages up to this one have a buffer
-	probing      bool   // one may go without, to find out
+	messagesSent uint64 // number of the last message that this side has sent
+	limit        uint64 // number of the last message for which the peer has advertised a buffer
+	probing      bool   // one message may be sent without a credit, as a probe
 	probe        timer
-	advertised   psn.Value // the last message that the peer knows to have a buffer
+	advertised   psn.Value // number of the peer's last message for which a buffer was advertised
 }
 
-// init: as long as nobody has said a word, the first message may ask.
+// init prepares the credits of a connection. The first message may be sent without a
+// credit.
 func (c *rcCredits) init(q *qp, fire func()) {
 	c.creditFlow = q.dev.mux.flowTerms(q.num)
-	c.sends = c.sends && q.srq == nil // the buffers there belong to others, too
+	c.sends = c.sends && q.srq == nil // other queue pairs use the buffers of an SRQ too
 	c.probing = true
 	c.probe.init(q.shard, fire)
 }
 
-// messageNumber is the number of a message that begins now. A READ is one message
-// to the peer for each piece that it is asked for.
+// messageNumber returns the number of a message that is about to be sent. Each piece of
+// a READ is a message for the peer; the number is that of the last piece.
 func (c *rcConn) messageNumber(w *wqe) uint64 {
 	if w.op != verbs.OpRead {
 		return c.messagesSent + 1
@@ -54,15 +56,18 @@ func (c *rcConn) messageNumber(w *wqe) uint64 {
 	return c.messagesSent + (c.packetCount(w.total)+readPiece-1)/readPiece
 }
 
-// short reports whether the peer has not told of a buffer for w.
+// lacksCredit reports whether w takes a receive buffer and the peer has not advertised
+// one.
 func (c *rcConn) lacksCredit(w *wqe) bool {
 	return c.receives && w.messageNumber > c.limit && w.op != verbs.OpWrite
 }
 
-// credited reports whether the packet at hand of a SEND or WRITE may be sent. Of a
-// SEND without credit it is the first packet, when all before it is answered, and
-// the rest when the peer has found a buffer for that; of a WRITE with immediate
-// data it is the whole. What was sent before may be sent again.
+// creditAllows reports whether the packet with sequence c.seq, of a SEND or WRITE, may
+// be sent. Without a credit a SEND sends its first packet as a probe, when all packets
+// before it are acknowledged. It sends the rest when the first packet is acknowledged,
+// because the peer has then taken a buffer. A WRITE with immediate data is sent
+// completely as a probe, because it takes the buffer at its last packet. Packets that
+// were sent before may be sent again.
 func (c *rcConn) creditAllows(w *wqe) bool {
 	switch {
 	case !c.lacksCredit(w) || c.seq < c.sentEnd:
@@ -70,29 +75,29 @@ func (c *rcConn) creditAllows(w *wqe) bool {
 	case c.seq > w.firstSeq:
 		return w.op == verbs.OpWriteImm || c.q.responded > w.firstSeq
 	case c.seq > c.q.responded:
-		return false // an answer comes, with news
+		return false // the acknowledgement of an earlier packet will bring an advertisement
 	case !c.probing && !c.probe.running():
 		c.probe.start(probeDelay)
 	}
 	return c.probing
 }
 
-// onProbeTimer: nothing was heard of new buffers.
+// onProbeTimer is called when no advertisement has arrived for probeDelay.
 func (c *rcConn) onProbeTimer() {
 	c.probing = true
 	c.transmit()
 }
 
-// credit takes what an answer of the peer says of its buffers. A NAK has no
-// credits, but what was completed needs none any more.
+// updateCredits processes the advertisement in an AETH. A NAK has no credits, but the
+// messages that it reports as completed need none any more.
 func (c *rcConn) updateCredits(h *wire.AETH) {
 	n, _ := h.Syndrome().Credits()
 	completed, ok := nearestSeq(h.MSN(), 0, c.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
-		c.receives = false // once and for all
+		c.receives = false // infinite credits, for the rest of the connection
 	case !ok || completed > c.messagesSent || completed+uint64(n) <= c.limit:
-		return // untrue, or old
+		return // invalid, or older than an earlier advertisement
 	default:
 		c.limit = completed + uint64(n)
 	}
@@ -100,8 +105,8 @@ func (c *rcConn) updateCredits(h *wire.AETH) {
 	c.schedule()
 }
 
-// ack is the ACK of everything that was carried out. The buffer of a message
-// under way counts: that message is not completed.
+// ack returns the syndrome of an ACK for all executed requests. The buffer of a message
+// that is not complete counts as free, because the MSN does not include that message.
 func (c *rcConn) ack() wire.Syndrome {
 	if !c.sends {
 		return wire.AckNoCredits
@@ -116,13 +121,14 @@ func (c *rcConn) ack() wire.Syndrome {
 	return s
 }
 
-// offer: see path. A peer that knows of no buffer is told (IBTA vol. 1, 9.7.7.2).
+// receivesPosted implements path. If the peer has used up its credits, it sends an
+// advertisement (IBTA vol. 1, 9.7.7.2).
 func (c *rcConn) receivesPosted() {
 	if c.sends && c.dataEnd > 0 && c.advertised.Sub(c.msn) <= 0 && c.q.isServing() {
 		c.ackNow()
 	}
 }
 
-// ample reports whether the peer's credit lasts until an acknowledgement that is
-// put off.
+// enoughCredits reports whether the peer has enough credits to continue until a delayed
+// acknowledgement is sent.
 func (c *rcConn) enoughCredits() bool { return !c.sends || c.advertised.Sub(c.msn) > maxDelayedPackets }

@@ -11,37 +11,37 @@ import (
 )
 
 const (
-	// window is how many sequences of a connection may be unanswered. It is what rxe
-	// allows itself. See congestion for all connections together.
+	// maxConnWindow is how many packets of a connection may be unacknowledged. It is the
+	// limit of rxe (RXE_MAX_UNACKED_PSNS). See congestion for the limit of all
+	// connections.
 	maxConnWindow = 128
-	// ackEveryPackets is after how many packets without it an acknowledgement is
-	// asked for in the middle of a message, at the latest.
+	// ackEveryPackets is the greatest number of packets of a message that are sent without
+	// a request for an acknowledgement. It is arbitrary.
 	ackEveryPackets = 32
-	// readPiece is how many packets of a READ's response are asked for at a time:
-	// the peer sends them in one go, and the socket has to hold them.
+	// readPiece is how many packets of a READ's response are requested at a time. The peer
+	// sends them without a pause, and the socket has to hold them.
 	readPiece = 32
 )
 
-// rcRequester is the sending half of a rcConn: where it stands in the
-// sequence of requests. The position is all there is to know: going back is to
-// set it back.
+// rcRequester has the state of the requester of a rcConn. To send requests again, the
+// requester sets seq back to an earlier sequence; see goBack.
 type rcRequester struct {
-	seq             uint64        // of the next packet to be sent
-	sentEnd         uint64        // nothing was sent from this sequence on
-	sinceAckRequest int           // packets sent since an acknowledgement was asked for
-	readsInFlight   int           // pieces of READs, and atomics, that are asked for
-	blocked         bool          // the link had no room
-	recovering      bool          // sending again what was lost, until there is progress
-	retries         uint8         // in a row without progress
-	progressed      bool          // something was answered, or sent again, since retry looked
-	sinceProgress   time.Duration // without an answer, as far as retry has looked
-	probedInFlight  uint64        // what was under way to the peer when it was asked; 0: it was not
+	seq             uint64        // sequence of the next packet to be sent
+	sentEnd         uint64        // all sequences below it were sent at least once
+	sinceAckRequest int           // packets sent since the last one with the AckReq bit
+	readsInFlight   int           // READ requests and atomics that have no complete response
+	blocked         bool          // the packetConn had no room
+	recovering      bool          // packets are sent again after a loss, without progress so far
+	retries         uint8         // retries since the last acknowledgement of a new packet
+	progressed      bool          // packets were acknowledged or sent again since the last timer check
+	sinceProgress   time.Duration // time without progress until the last timer check
+	probedInFlight  uint64        // packets in flight when the probe was sent; 0 without a probe
 	atomicResult    [8]byte
 	retransmitTimer timer
 }
 
-// request sends requests as far as the window allows, and reports whether the
-// link had room for them.
+// sendRequests sends requests as far as the congestion window and the credits allow. It
+// returns false if the packetConn had no room.
 func (c *rcConn) sendRequests() bool {
 	c.blocked = false
 	for w := c.q.nextToSend(); w != nil; w = c.q.nextToSend() {
@@ -56,8 +56,7 @@ func (c *rcConn) sendRequests() bool {
 	return !c.blocked
 }
 
-// sendRequest sends packets of w from where it stands, and reports whether all of
-// it is out.
+// sendRequest sends the packets of w from c.seq on, and reports whether all were sent.
 func (c *rcConn) sendRequest(w *wqe) bool {
 	if c.q.nextIsNew() {
 		w.firstSeq, w.messageNumber = c.seq, c.messageNumber(w)
@@ -83,8 +82,8 @@ func (c *rcConn) sendRequest(w *wqe) bool {
 	return true
 }
 
-// sendData sends the next packet of a SEND or WRITE. A message that is sent again
-// from the middle goes on with the opcode that the packet had before.
+// sendData sends the next packet of a SEND or WRITE. A packet that is sent again has the
+// same opcode as before.
 func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	if !c.windowAllows(1) || !c.creditAllows(w) {
 		return false
@@ -114,13 +113,13 @@ func (c *rcConn) sendData(w *wqe, last uint64) bool {
 	return true
 }
 
-// dataOpcode is the opcode of a packet of a SEND or WRITE.
+// dataOpcode returns the opcode of a packet of a SEND or WRITE.
 func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 	op := wire.SendFirst
 	if w.op == verbs.OpWrite || w.op == verbs.OpWriteImm {
 		op = wire.WriteFirst
 	}
-	// The opcodes of both are in the same order.
+	// The opcodes of SEND and of WRITE are in the same order.
 	switch {
 	case first && last:
 		op += wire.SendOnly - wire.SendFirst
@@ -135,9 +134,9 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 	return op
 }
 
-// sendReadRequest asks for the next piece of a READ's response. A piece is a READ of its
-// own to the peer, and so is the rest of one that got lost in the middle (IBTA
-// vol. 1, 9.7.5.1.2).
+// sendReadRequest requests the next piece of a READ's response. For the peer each piece
+// is a READ of its own. After a loss in the middle of a piece, the rest of the piece is
+// requested as a further READ (IBTA vol. 1, 9.7.5.1.2).
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.seq-w.firstSeq)%readPiece, last+1-c.seq)
 	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.windowAllows(n) {
@@ -154,6 +153,7 @@ func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	return true
 }
 
+// sendAtomicRequest sends an atomic.
 func (c *rcConn) sendAtomicRequest(w *wqe) bool {
 	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.windowAllows(1) {
 		return false
@@ -172,20 +172,22 @@ func (c *rcConn) sendAtomicRequest(w *wqe) bool {
 	return true
 }
 
-// offset is how many bytes of w come before the packet at hand.
+// offset returns how many bytes of w come before the packet with sequence c.seq.
 func (c *rcConn) offset(w *wqe) uint32 { return uint32(c.seq-w.firstSeq) << c.mtuShift }
 
+// requestPacket returns a packet for the request with sequence c.seq, like newPacket.
 func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) {
 	p, ok := c.newPacket(op, payload, psnOf(c.ownBase(), c.seq))
 	c.blocked = !ok
 	return p, ok
 }
 
-// ownBase is the number of the first own request.
+// ownBase returns the PSN of the first own request.
 func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attr.SQPSN) }
 
-// pushRequest queues a packet that takes n sequences, and asks for an
-// acknowledgement, now or in time.
+// pushRequest queues a request packet that takes n sequences. It sets the AckReq bit if
+// ask is true, or if the acknowledgement of the message would come too late; see
+// wantsAck.
 func (c *rcConn) pushRequest(p wire.Packet, n uint64, ask bool) {
 	if c.sinceAckRequest++; ask || c.wantsAck(n) {
 		p.BTH().SetAckReq(true)

@@ -2,37 +2,37 @@
 
 package soft
 
-// A kept is a READ or an atomic that was carried out, and its response: it stays
-// for as long as the peer may ask for it again.
+// A respResource is a response resource: a READ or an atomic that was executed. It is
+// kept as long as the peer may request its response again.
 type respResource struct {
 	atomic      bool
-	first, last uint64      // sequences
-	source      memoryRange // of a READ, all of it
-	result      uint64      // of an atomic
+	first, last uint64      // sequences of the first and the last response packet
+	source      memoryRange // READ: the whole memory that was read
+	result      uint64      // atomic: the value before it
 
-	pending bool        // a response is due, or under way
+	pending bool        // a response is to be sent, or was sent in part
 	sent    bool        // the whole response was sent at least once
-	start   uint64      // sequence it starts at
-	next    uint64      // sequence of the packet at hand
-	end     uint64      // sequence of the last one
-	unsent  memoryRange // of a READ, what was not yet sent
+	start   uint64      // sequence of the first packet of the pending response
+	next    uint64      // sequence of the next packet of the pending response
+	end     uint64      // sequence of the last packet of the pending response
+	unsent  memoryRange // READ: memory of the pending response that was not yet sent
 }
 
-// respResources holds the last READs and atomics, as many as the peer may have
-// outstanding (IBTA vol. 1, 9.7.4.2). Counters do not wrap.
+// respResources holds the response resources of a connection: the last READs and
+// atomics, as many as the peer may have outstanding (IBTA vol. 1, 9.7.4.2). Indexes
+// count from the first READ or atomic of the connection and do not wrap.
 type respResources struct {
 	entries      []respResource
-	added        uint64
-	firstPending uint64 // nothing before it is pending
+	added        uint64 // resources added so far
+	firstPending uint64 // no resource with a smaller index is pending
 }
 
 func newRespResources(size int) respResources {
 	return respResources{entries: make([]respResource, max(size, 1))}
 }
 
-// add makes an entry for a new READ or atomic, whose response is due. It replaces the
-// oldest entry. The peer has the response of that one, because it may not have more
-// outstanding; see full.
+// add adds a pending resource for a new READ or atomic. It replaces the oldest one. The
+// peer has the response of that one, because it may not have more outstanding; see full.
 func (r *respResources) add() *respResource {
 	k := r.at(r.added)
 	r.added++
@@ -41,14 +41,15 @@ func (r *respResources) add() *respResource {
 	return k
 }
 
-// full reports whether the peer has as many READs and atomics outstanding as it may:
-// the response of the oldest entry, which add would replace, was not yet sent
-// completely.
+// full reports whether the peer has as many READs and atomics outstanding as it may.
+// This is so if the response of the oldest resource, which add would replace, was not
+// yet sent completely.
 func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }
 
-// find returns what was carried out at a sequence, or nil when it is forgotten.
+// find returns the resource of the READ or atomic that has a sequence, and its index. It
+// returns nil if the resource was replaced.
 func (r *respResources) find(seq uint64) (k *respResource, index uint64) {
 	for i := r.added; i > r.oldest(); i-- {
 		if k := r.at(i - 1); k.first <= seq && seq <= k.last {
@@ -58,14 +59,15 @@ func (r *respResources) find(seq uint64) (k *respResource, index uint64) {
 	return nil, 0
 }
 
-// again makes a response due from the sequence start to end.
+// repeatFrom makes the response of a resource pending again, for the sequences start to
+// end.
 func (r *respResources) repeatFrom(index, start, end uint64) {
 	k := r.at(index)
 	k.pending, k.start, k.next, k.end = true, start, start, end
 	r.firstPending = min(r.firstPending, index)
 }
 
-// due is the oldest one with a response to be sent, or nil.
+// nextPending returns the oldest resource with a pending response, or nil.
 func (r *respResources) nextPending() *respResource {
 	for ; r.firstPending < r.added; r.firstPending++ {
 		if k := r.at(r.firstPending); k.pending {
@@ -75,6 +77,7 @@ func (r *respResources) nextPending() *respResource {
 	return nil
 }
 
+// oldest returns the index of the oldest resource that is kept.
 func (r *respResources) oldest() uint64 { return r.added - min(r.added, uint64(len(r.entries))) }
 
 func (r *respResources) at(i uint64) *respResource { return &r.entries[i%uint64(len(r.entries))] }

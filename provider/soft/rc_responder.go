@@ -8,21 +8,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// rcResponder is the receiving half of a rcConn: what was carried out, and
-// what the peer is owed for it.
+// rcResponder has the state of the responder of a rcConn: how far the peer's requests
+// were executed, and which acknowledgements and responses are to be sent.
 type rcResponder struct {
-	peerBase  psn.Value // number of the peer's first request
-	expected  uint64    // sequence of the next request
-	dataEnd   uint64    // sequence after the last SEND or WRITE that was carried out
-	msn       psn.Value // messages completed
+	peerBase  psn.Value // PSN of the peer's first request
+	expected  uint64    // sequence of the next request packet to be executed
+	dataEnd   uint64    // sequence after the last SEND or WRITE packet that was executed
+	msn       psn.Value // message sequence number: number of messages completed
 	resources respResources
 
-	ackDue       bool          // the peer wants to know
-	nak          wire.Syndrome // to be sent when nakDue
+	ackDue       bool          // an acknowledgement is to be sent
+	nak          wire.Syndrome // syndrome to be sent if nakDue is true
 	nakDue       bool
-	nakSent      bool    // a NAK was due for what is expected, and no other is
-	duplicateEnd uint64  // the sequence behind the first that came again, until a new one does
-	fatalOutcome outcome // the request that ends the queue pair, when its answer is out
+	nakSent      bool    // a NAK for the expected packet was scheduled; no other is sent for it
+	duplicateEnd uint64  // sequence after the first duplicate since the last new request; 0 if none
+	fatalOutcome outcome // outcome of the request that ends the queue pair; else outcomeAck
 	ackDelay
 }
 
@@ -31,8 +31,8 @@ func (r *rcResponder) init(attr *verbs.QPAttr) {
 	r.resources = newRespResources(int(attr.MaxDestRdAtomic))
 }
 
-// receiveRequest takes a request packet (IBTA vol. 1, 9.7.4.1). After one that
-// ends the queue pair nothing counts.
+// receiveRequest processes a request packet (IBTA vol. 1, 9.7.4.1). It drops all packets
+// after a request that ends the queue pair.
 func (c *rcConn) receiveRequest(p wire.Packet) {
 	seq, ok := nearestSeq(p.BTH().PSN(), c.peerBase, c.expected)
 	if !ok || c.fatalOutcome != outcomeAck {
@@ -49,7 +49,8 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 	}
 }
 
-// missing: packets in front of this one were lost. The peer is told once.
+// onSequenceGap is called for a packet after the expected one, because packets before it
+// were lost. It sends one sequence error NAK for each gap.
 func (c *rcConn) onSequenceGap() {
 	if !c.nakSent {
 		c.q.shard.counts.inc(outOfSeqRequest)
@@ -57,22 +58,22 @@ func (c *rcConn) onSequenceGap() {
 	}
 }
 
-// refuse makes a NAK due about the packet that is expected.
+// scheduleNAK schedules a NAK or RNR NAK for the expected packet.
 func (c *rcConn) scheduleNAK(s wire.Syndrome) {
 	c.nak, c.nakDue, c.nakSent = s, true, true
 	c.schedule()
 }
 
-// execute executes the request that is expected.
+// execute executes the expected request packet.
 func (c *rcConn) execute(p wire.Packet) {
 	op := p.Opcode()
 	a := outcomeInvalidRequest
 	switch {
 	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
-		p.IETH() != nil: // there are no keys that a peer could invalidate
+		p.IETH() != nil: // SEND with invalidate is not supported
 		a = c.q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resources.full():
-		// The peer has more requests outstanding than the agreed responder resources (IBTA
+		// The peer has more requests outstanding than response resources were agreed (IBTA
 		// vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
 		a = c.q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	case op.Kind() == wire.KindRead:
@@ -92,10 +93,10 @@ func (c *rcConn) execute(p wire.Packet) {
 	}
 }
 
-// source implements path.
+// accessSource implements path.
 func (c *rcConn) accessSource() (accessSource, bool) { return remoteSource(c.to.remote), true }
 
-// requestsPending implements path. It is always false, because sockets are emptied
+// requestsPending implements path. It returns false, because the sockets are drained
 // before a timer fires.
 func (c *rcConn) requestsPending() bool { return false }
 
@@ -105,10 +106,12 @@ func (c *rcConn) abort(a outcome) {
 	c.scheduleNAK(wire.NAK(nakCode(a)))
 }
 
+// nakCode returns the NAK code of an outcome other than outcomeAck and outcomeRNR.
 func nakCode(a outcome) wire.NAKCode {
 	return wire.NAKInvalidRequest + wire.NAKCode(a-outcomeInvalidRequest)
 }
 
+// executeData executes a packet of a SEND or WRITE.
 func (c *rcConn) executeData(p wire.Packet) outcome {
 	bth, op := p.BTH(), p.Opcode()
 	r := inboundRequest{frame: frame{op: frameSend}, payload: p.Payload()}
@@ -133,7 +136,7 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// flagIf is flag if it is set.
+// flagIf returns flag if set is true, else 0.
 func flagIf(flag frameFlags, set bool) frameFlags {
 	if set {
 		return flag
@@ -141,6 +144,7 @@ func flagIf(flag frameFlags, set bool) frameFlags {
 	return 0
 }
 
+// executeRead checks a READ, and schedules its response.
 func (c *rcConn) executeRead(p wire.Packet) outcome {
 	h := p.RETH()
 	r := inboundRequest{frame: frame{op: frameRead, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey(), total: h.Length()}}
@@ -155,6 +159,7 @@ func (c *rcConn) executeRead(p wire.Packet) outcome {
 	return outcomeAck
 }
 
+// executeAtomic executes an atomic, and schedules its response.
 func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	h := p.AtomicETH()
 	const operands = wire.AtomicETHSize - atomicOperands
@@ -172,7 +177,8 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// keep makes the response of n packets due to what is at hand.
+// scheduleResponse schedules the response of n packets for the expected request, which
+// has the resource k.
 func (c *rcConn) scheduleResponse(k *respResource, n uint64) {
 	k.first, k.last = c.expected, c.expected+n-1
 	k.start, k.next, k.end = k.first, k.first, k.last
@@ -180,7 +186,8 @@ func (c *rcConn) scheduleResponse(k *respResource, n uint64) {
 	c.schedule()
 }
 
-// executed moves on past a request of n sequences.
+// advanceExpected records that a request packet of n sequences was executed. ends is
+// true for the last packet of a message.
 func (c *rcConn) advanceExpected(n uint64, ends bool) {
 	c.expected += n
 	if ends {
@@ -188,16 +195,16 @@ func (c *rcConn) advanceExpected(n uint64, ends bool) {
 	}
 }
 
-// duplicate answers a request again that was carried out already (IBTA vol. 1,
-// 9.7.4.2): with a new acknowledgement, with the memory as it is now, or with
-// the result that an atomic had.
+// duplicate responds to a request that was executed before (IBTA vol. 1, 9.7.4.2): to a
+// SEND or WRITE with an acknowledgement, to a READ with the present contents of the
+// memory, and to an atomic with its first result.
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	c.q.shard.counts.inc(duplicateRequest)
 	kind := p.Opcode().Kind()
 	if c.duplicateEnd == 0 {
 		c.duplicateEnd = seq + 1
 	} else if c.duplicateEnd == seq+1 {
-		c.demux.conn.onTimeout(&c.to) // our answers do not arrive
+		c.demux.conn.onTimeout(&c.to) // the peer did not get the first repeated response
 	}
 	if kind == wire.KindSend || kind == wire.KindWrite {
 		if seq < c.dataEnd {
@@ -216,8 +223,8 @@ func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	}
 }
 
-// repeatRead answers a part of a READ again, from seq on. It has to lie within
-// what was asked for the first time.
+// repeatRead schedules a part of a READ's response again, from the sequence seq on. It
+// drops the request if the memory is not within that of the first request.
 func (c *rcConn) repeatRead(h *wire.RETH, k *respResource, index, seq uint64) {
 	offset := uint32(seq-k.first) << c.mtuShift
 	if h.Addr() != k.source.addr+uint64(offset) || h.RKey() != k.source.key || h.Length() > k.source.left-offset {

@@ -4,13 +4,13 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/wire"
 
-// respondBudget is how many packets of responses one link sends at a time: a
-// large READ is not to overrun the peer's socket, or to hold up other links.
+// respondBudget is how many response packets one connection sends in one drive. A large
+// READ must not overflow the peer's socket, or delay other connections. The number is
+// arbitrary.
 const respondBudget = 32
 
-// respond sends what the peer is owed, in the order of its requests, and reports
-// whether all of it is out: responses first, then the acknowledgement of what
-// came after them, or the NAK of what did not.
+// sendResponses sends due responses in the order of the peer's requests. Then it sends a
+// due NAK or acknowledgement. It returns false if something is left to be sent.
 func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
 		k := c.resources.nextPending()
@@ -30,8 +30,8 @@ func (c *rcConn) sendResponses() (done bool) {
 	return true
 }
 
-// sendResponse sends the next packet of a response, or the NAK in its place, and
-// reports whether there was room.
+// sendResponse sends the next packet of a response, or a NAK if the memory is not
+// accessible any more. It returns false if the packetConn has no room.
 func (c *rcConn) sendResponse(k *respResource) bool {
 	if k.atomic {
 		return c.sendAtomicResponse(k)
@@ -41,7 +41,7 @@ func (c *rcConn) sendResponse(k *respResource) bool {
 	if !ok {
 		return false
 	}
-	if !c.q.readInto(p.Payload(), &k.unsent) { // the region was closed meanwhile
+	if !c.q.readInto(p.Payload(), &k.unsent) { // the region was closed in the meantime
 		c.fatalOutcome, c.nak = outcomeAccessError, wire.NAK(wire.NAKRemoteAccess)
 		return c.sendNAK(k.next)
 	}
@@ -53,8 +53,9 @@ func (c *rcConn) sendResponse(k *respResource) bool {
 	return true
 }
 
-// responseOpcode begins with FIRST or ONLY wherever the response starts: that is
-// right by the book, and rxe takes it at the beginning of its newest request.
+// responseOpcode returns the opcode of the next packet of a READ's response. A repeated
+// response that starts in the middle begins with FIRST or ONLY too. rxe accepts that for
+// its newest request.
 func responseOpcode(k *respResource) wire.Opcode {
 	switch first, last := k.next == k.start, k.next == k.end; {
 	case first && last:
@@ -67,6 +68,8 @@ func responseOpcode(k *respResource) wire.Opcode {
 	return wire.ReadResponseMiddle
 }
 
+// sendAtomicResponse sends the response of an atomic. It returns false if the packetConn
+// has no room.
 func (c *rcConn) sendAtomicResponse(k *respResource) bool {
 	p, ok := c.newPacket(wire.AtomicAcknowledge, 0, psnOf(c.peerBase, k.next))
 	if !ok {
@@ -79,8 +82,8 @@ func (c *rcConn) sendAtomicResponse(k *respResource) bool {
 	return true
 }
 
-// responded moves on past a packet of a response, which acknowledges what was
-// requested before it.
+// responseSent records that the next packet of a response was sent. The packet also
+// acknowledges the requests before it.
 func (c *rcConn) responseSent(k *respResource) {
 	if k.next >= c.dataEnd {
 		c.ackSent()
@@ -90,7 +93,7 @@ func (c *rcConn) responseSent(k *respResource) {
 	k.next++
 }
 
-// sendAck acknowledges the last SEND or WRITE, and all before it.
+// sendAck acknowledges the last executed SEND or WRITE, and all requests before it.
 func (c *rcConn) sendAck() bool {
 	sent := c.sendAETH(c.ack(), c.dataEnd-1)
 	if sent {
@@ -99,7 +102,8 @@ func (c *rcConn) sendAck() bool {
 	return sent
 }
 
-// sendNAK refuses the packet seq. If that ends the queue pair, it does now.
+// sendNAK sends a NAK for the packet seq. If the NAK ends the queue pair, the queue pair
+// then enters the error state.
 func (c *rcConn) sendNAK(seq uint64) bool {
 	if !c.sendAETH(c.nak, seq) {
 		return false
@@ -111,6 +115,7 @@ func (c *rcConn) sendNAK(seq uint64) bool {
 	return true
 }
 
+// sendAETH sends an acknowledgement packet with a syndrome for the packet seq.
 func (c *rcConn) sendAETH(s wire.Syndrome, seq uint64) bool {
 	p, ok := c.newPacket(wire.Acknowledge, 0, psnOf(c.peerBase, seq))
 	if !ok {

@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lost goes back to the oldest packet without an answer, at the next occasion:
-// once, until there is progress. Everything that was in flight behind the lost
-// packet tells of the same loss.
+// onLoss starts a retransmission from the oldest unacknowledged packet. It does nothing
+// if a retransmission has started and no packet was acknowledged since: the packets in
+// flight behind the lost one report the same loss.
 func (c *rcConn) onLoss() {
 	if c.recovering || c.q.waitingRNR {
 		return
@@ -20,14 +20,14 @@ func (c *rcConn) onLoss() {
 	c.schedule()
 }
 
-// repeat goes back because something got lost.
+// retransmit counts a loss, and goes back to the oldest unacknowledged packet.
 func (c *rcConn) retransmit() {
 	c.q.shard.counts.inc(completerRetryErr)
 	c.shrink(c.inFlight)
 	c.goBack()
 }
 
-// goBack makes the oldest packet without an answer the next one to be sent.
+// goBack makes the oldest unacknowledged packet the next one to be sent.
 func (c *rcConn) goBack() {
 	c.q.rewind()
 	c.seq = c.q.responded
@@ -36,8 +36,9 @@ func (c *rcConn) goBack() {
 	c.readsInFlight, c.sinceAckRequest, c.progressed, c.probedInFlight = 0, 0, true, 0
 }
 
-// countRetry counts a retry, and gives up when there have been as many as are
-// allowed (IBTA vol. 1, 9.7.6.1.1). Timeouts and sequence NAKs count together.
+// countRetry counts a retry. If the retry count is used up, it fails the oldest request
+// and returns false (IBTA vol. 1, 9.7.6.1.1). Timeouts and sequence NAKs have one common
+// count.
 func (c *rcConn) countRetry() bool {
 	if c.retries >= c.q.attr.RetryCount {
 		c.q.failOldest(verbs.StatusRetryExcErr)
@@ -47,20 +48,21 @@ func (c *rcConn) countRetry() bool {
 	return true
 }
 
-// maxCheckPeriod is how long a look at whether answers come may be away: 16.8 ms, the
-// timeout with the code 12.
+// maxCheckPeriod bounds checkPeriod. It is 16.8 ms, the ACK timeout with the code 12. It
+// is arbitrary.
 const maxCheckPeriod = 4096 * time.Nanosecond << 12
 
-// checkPeriod is how often that is looked, in one timeout.
+// checkPeriod returns the interval at which the retransmission timer checks for
+// progress: a quarter of the ACK timeout, but at most maxCheckPeriod.
 func (c *rcConn) checkPeriod() time.Duration {
 	return min(verbs.AckTimeout(c.q.attr.Timeout)/4, maxCheckPeriod)
 }
 
-// watch makes sure that an answer is missed when it does not come. The timer is
-// not set anew for each packet, and no clock is read: it is left running, and
-// looks now and then whether there was something since it looked last. A loss is
-// so noticed after one to one and a quarter times the timeout; up to four times
-// are allowed (IBTA vol. 1, 9.7.6.1.3).
+// startRetransmitTimer starts the retransmission timer if requests are outstanding and
+// it is not running. The timer is not restarted for each packet, which would need a
+// clock reading. It fires every checkPeriod and compares the progress with the last
+// time. So a loss is noticed after 1 to 1.25 times the ACK timeout; up to four times are
+// allowed (IBTA vol. 1, 9.7.6.1.3).
 func (c *rcConn) startRetransmitTimer() {
 	if c.q.attr.Timeout > 0 && !c.retransmitTimer.running() && c.q.sq.outstanding() {
 		c.progressed, c.sinceProgress = false, 0
@@ -68,6 +70,8 @@ func (c *rcConn) startRetransmitTimer() {
 	}
 }
 
+// onRetransmitTimer checks for progress. Without progress for the ACK timeout it sends
+// the unacknowledged packets again.
 func (c *rcConn) onRetransmitTimer() {
 	if !c.q.sq.outstanding() || !c.q.isServing() {
 		return
@@ -81,12 +85,14 @@ func (c *rcConn) onRetransmitTimer() {
 		c.onAckTimeout()
 		return
 	}
-	// It counts from the time of the last look, so that an owner that comes late
-	// makes up for those that were missed.
+	// The period starts at the time when the timer was due. So after the owner was away,
+	// the checks that were missed follow at once.
 	c.retransmitTimer.again(c.checkPeriod())
 	c.probePeer()
 }
 
+// onAckTimeout sends the unacknowledged packets again, or fails the oldest request if
+// the retry count is used up.
 func (c *rcConn) onAckTimeout() {
 	c.demux.conn.onTimeout(&c.to)
 	if !c.countRetry() {
@@ -98,11 +104,12 @@ func (c *rcConn) onAckTimeout() {
 	c.transmit()
 }
 
-// inquire repeats the oldest unanswered packet, once after a silence that is much
-// shorter than the timeout, a second by default. If only the last packets were lost,
-// or their acknowledgement, there would be no NAK. The peer now acknowledges what it
-// has, and the rest is sent again. The repetition does not count as a retry, because
-// the timeout has not passed. TCP has tail loss probes (RFC 8985, 7).
+// probePeer sends the oldest unacknowledged packet again, once after a check period
+// without progress. The period is much shorter than the ACK timeout, which is one second
+// by default. If only the last packets or their acknowledgement were lost, the peer
+// sends no NAK. The probe makes the peer acknowledge what it has received, and the
+// requester sends the rest again. A probe does not count as a retry, because the timeout
+// has not passed. TCP has tail loss probes for this purpose (RFC 8985, 7).
 func (c *rcConn) probePeer() {
 	if c.probedInFlight > 0 || c.q.attr.RetryCount == 0 {
 		return
