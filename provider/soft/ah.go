@@ -13,10 +13,11 @@ import (
 type ah struct {
 	pd     *pd
 	attr   verbs.AHAttr
-	to     route // on the wire; without addresses for a peer on this host
+	to     route // route of the wire path; zero if the destination is on this host
 	closed atomic.Bool
 }
 
+// CreateAH implements verbs.PD.
 func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	if attr == nil {
 		return nil, verbs.Wrap("create AH", errNilAttr)
@@ -35,7 +36,8 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// findRoute settles how the destination is reached.
+// findRoute decides whether the destination is reached on the local path or on the wire
+// path.
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
 	if path != PathWire {
@@ -50,13 +52,14 @@ func (a *ah) findRoute() (err error) {
 	return err
 }
 
-// overWire reports whether datagrams to the destination go out by the wire.
+// overWire reports whether datagrams to the destination use the wire path.
 func (a *ah) overWire() bool { return a.to.remote.IsValid() }
 
-// checkAH checks what an address vector says of this side.
+// checkAH checks the fields of an address vector that name the local port, the local
+// address and the flow label.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		return nil // the usual case, without asking for the host's addresses
+		return nil // the usual case does not need the host's addresses
 	}
 	port, err := d.Port(attr.Port)
 	if err != nil {
@@ -71,10 +74,12 @@ func (d *device) checkAH(attr *verbs.AHAttr) error {
 	return nil
 }
 
-var errNotThisHost = errors.New("not an address of this host, and the device keeps to the local path")
+var errNotThisHost = errors.New("not an address of this host, and the device has only the local path")
 
+// Attr implements verbs.AH.
 func (a *ah) Attr() verbs.AHAttr { return a.attr }
 
+// Close implements verbs.AH.
 func (a *ah) Close() error {
 	if !a.closed.Swap(true) {
 		a.pd.users.Add(-1)

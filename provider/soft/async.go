@@ -15,7 +15,7 @@ import (
 // An asyncQueue has the asynchronous events of a device that were not fetched. Its
 // methods may be called from any goroutine.
 type asyncQueue struct {
-	fd int
+	fd int // eventfd; readable while there are events
 
 	mu     sync.Mutex
 	events asyncq.Queue
@@ -30,6 +30,7 @@ func newAsyncQueue() (*asyncQueue, error) {
 	return &asyncQueue{fd: fd}, nil
 }
 
+// push adds an event.
 func (a *asyncQueue) push(ev verbs.AsyncEvent) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -47,6 +48,7 @@ func (a *asyncQueue) forget(object any) {
 	a.events.Forget(object)
 }
 
+// next moves the oldest event to ev. It returns false if there is none.
 func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

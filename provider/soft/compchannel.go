@@ -9,20 +9,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// compChannel implements verbs.CompChannel. It belongs to its shard. In manual
-// progress its descriptor is the shard's epoll descriptor, so that whatever
-// gives the shard work wakes the owner directly.
+// compChannel implements verbs.CompChannel. It belongs to its shard. In manual progress
+// its descriptor is the shard's epoll descriptor, so that every event that gives the
+// shard work wakes the owner directly.
 type compChannel struct {
 	dev      *device
 	shard    *shard
 	vector   int
 	progress verbs.Progress
-	fd       int   // the eventfd of a channel in automatic progress, else -1
-	events   []*cq // CQs that fired, in order; each at most once
-	cqs      int
+	fd       int   // eventfd in automatic progress, else -1
+	events   []*cq // CQs with an event, in the order of the events; each at most once
+	cqs      int   // open CQs on the channel
 	closed   bool
 }
 
+// CreateCompChannel implements verbs.Device.
 func (d *device) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
 	if attr == nil {
 		attr = &verbs.CompChannelAttr{}
@@ -55,6 +56,7 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	return c, nil
 }
 
+// FD implements verbs.CompChannel.
 func (c *compChannel) FD() int {
 	if c.progress == verbs.ProgressManual {
 		return c.shard.epfd
@@ -62,7 +64,7 @@ func (c *compChannel) FD() int {
 	return c.fd
 }
 
-// attach puts a new CQ on the channel.
+// attach counts a new CQ of the channel.
 func (c *compChannel) attach(q *cq) error {
 	c.shard.enter()
 	defer c.shard.leave()
@@ -73,7 +75,7 @@ func (c *compChannel) attach(q *cq) error {
 	return nil
 }
 
-// detach takes a closed CQ off, with the event it may have queued.
+// detach removes a closed CQ and its queued event.
 func (c *compChannel) detach(q *cq) {
 	c.cqs--
 	for i, waiting := range c.events {
@@ -85,7 +87,7 @@ func (c *compChannel) detach(q *cq) {
 	}
 }
 
-// push queues the event of a CQ that fired and wakes who waits.
+// push queues the event of a CQ, and makes the channel's descriptor readable.
 func (c *compChannel) push(q *cq) {
 	if q.queued {
 		return
@@ -100,13 +102,15 @@ func (c *compChannel) push(q *cq) {
 	}
 }
 
-// count keeps the shard's descriptor readable while events wait.
+// count changes the number of queued events by n. While a channel in manual progress has
+// queued events, the shard keeps its eventfd readable.
 func (c *compChannel) count(n int) {
 	if c.fd < 0 {
 		c.shard.events += n
 	}
 }
 
+// Next implements verbs.CompChannel.
 func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 	s := c.shard
 	s.enter()
@@ -133,6 +137,7 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 	return q.cookie, true, nil
 }
 
+// Close implements verbs.CompChannel.
 func (c *compChannel) Close() error {
 	c.shard.enter()
 	defer c.shard.leave()

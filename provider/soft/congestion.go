@@ -67,7 +67,7 @@ func (s *qpDemux) releaseCongestion(p *congestion) {
 // allows reports whether n more packets may be in flight.
 func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 
-// fillsWindow reports whether no further packet is allowed after n more packets.
+// fillsWindow reports whether n more packets would fill the window.
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
 // resume schedules the connection that has waited for the window longest, if the window

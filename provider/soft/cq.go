@@ -16,21 +16,22 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	dst        []verbs.WC // where the owner who polls, and so drives, takes completions
-	taken      int        // of dst
-	ring       []cqe      // grows to the depth as it is needed
-	head, tail uint32     // counters; they wrap
+	dst        []verbs.WC // slice of the current Poll, while it drives the shard; else nil
+	taken      int        // completions stored in dst
+	ring       []cqe      // grows up to depth when it is needed
+	head, tail uint32     // counters of completions taken from the ring and added to it; they wrap
 	depth      int
-	// room is the capacity of the ring: depth, less the places of dst while dst is filled.
+	// room is the capacity of the ring: depth, less the part of dst that is filled
+	// directly while Poll drives the shard.
 	room      int
-	fullPolls int  // polls that were satisfied from the ring; see driveIsDue
+	fullPolls int  // polls for which the ring had enough completions; see driveIsDue
 	overrun   bool // the CQ has overrun; see cq_overrun.go
 	failTimer timer
 
 	arming  arming
-	queued  bool // an event waits in the channel
-	unacked int
-	users   int // queue pairs' queues on it
+	queued  bool // an event of the CQ is in the channel's queue
+	unacked int  // events delivered and not yet acknowledged with AckEvents
+	users   int  // send and receive queues that complete on the CQ
 	closed  atomic.Bool
 }
 
@@ -42,7 +43,7 @@ type cqe struct {
 	space *cqSpace // places of the work queue that the completion occupies
 }
 
-// places counts the places of a work queue that are occupied by waiting completions.
+// A cqSpace counts the places of a work queue that are occupied by completions in a CQ.
 type cqSpace struct {
 	held uint32
 	// gone is true once the queue pair is destroyed. Its waiting completions are then
@@ -51,15 +52,16 @@ type cqSpace struct {
 	gone bool
 }
 
-// arming says which completion makes the next event.
+// arming is the state of a CQ that decides which completion raises an event.
 type arming uint8
 
 const (
-	disarmed arming = iota
-	armedSolicited
-	armedAny
+	disarmed       arming = iota // none
+	armedSolicited               // the next solicited or failed completion
+	armedAny                     // the next completion
 )
 
+// CreateCQ implements verbs.Device.
 func (d *device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	c, err := d.createCQ(attr)
 	if err != nil {
@@ -113,12 +115,13 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// initialCQEs is how many completions a queue has room for before it grows. The depth
-// is for all that can ever be outstanding, and is hardly needed: who polls as they
-// come gets most completions without the ring.
+// initialCQEs is how many completions a CQ has room for before it grows. The depth is
+// for all requests that can ever be outstanding. It is rarely needed, because a poll
+// that drives the shard stores completions in dst and not in the ring. The number is
+// arbitrary.
 const initialCQEs = 64
 
-// resize moves what is queued to a ring of size completions, a power of two.
+// resize moves the queued completions to a ring with size places, a power of two.
 func (c *cq) resize(size int) {
 	ring := make([]cqe, size)
 	n := uint32(0)
@@ -129,12 +132,14 @@ func (c *cq) resize(size int) {
 	c.ring, c.head, c.tail = ring, 0, n
 }
 
+// Depth implements verbs.CQ.
 func (c *cq) Depth() int {
 	c.shard.enter()
 	defer c.shard.leave()
 	return c.depth
 }
 
+// Resize implements verbs.CQ.
 func (c *cq) Resize(depth int) error {
 	c.shard.enter()
 	defer c.shard.leave()
@@ -150,17 +155,18 @@ func (c *cq) Resize(depth int) error {
 	return nil
 }
 
-// copyWC copies field by field: what was just written in small pieces can not be
-// read in large ones before it has left the processor's store buffer.
+// copyWC copies a completion field by field. The fields were just written one by one.
+// Copying them with wider loads would stall until the writes have left the processor's
+// store buffer.
 func copyWC(to, from *verbs.WC) {
 	to.ID, to.Opcode, to.ByteLen, to.QPN = from.ID, from.Opcode, from.ByteLen, from.QPN
 	to.Status, to.Imm, to.SrcQPN = from.Status, from.Imm, from.SrcQPN
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds a completion. It occupies a place in from until it is polled. solicited
-// is true for a receive with the solicited event bit; a failed completion always
-// counts as solicited (IBTA vol. 1, 11.4.2.2).
+// push adds a completion. The completion occupies a place of from until it is polled.
+// solicited is true for a receive with the solicited event bit. A failed completion
+// always counts as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch {
 	case c.taken < len(c.dst) && c.head == c.tail:
@@ -184,7 +190,7 @@ func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	}
 }
 
-// fire puts one event on the channel.
+// fire disarms the CQ, and queues an event on its channel.
 func (c *cq) fire() {
 	if c.arming != disarmed {
 		c.arming = disarmed
@@ -195,6 +201,7 @@ func (c *cq) fire() {
 	}
 }
 
+// Poll implements verbs.CQ. It drives the shard unless the ring has enough completions.
 func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	s := c.shard
 	s.enter()
@@ -216,8 +223,9 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	return n, nil
 }
 
-// drivePolls: one in drivePolls polls that are satisfied from the ring drives the
-// shard nevertheless. The number is arbitrary; a drive takes about as long as a poll.
+// drivePolls is how many polls in a row may be satisfied from the ring: the last of them
+// drives the shard nevertheless. The number is arbitrary; a drive takes about as long as
+// a poll.
 const drivePolls = 4
 
 // driveIsDue counts a poll that was satisfied from the ring. It reports whether the
@@ -228,7 +236,7 @@ func (c *cq) driveIsDue() bool {
 	return c.fullPolls%drivePolls == 0
 }
 
-// drain takes what is queued.
+// drain moves completions from the ring to dst, and returns their number.
 func (c *cq) drain(dst []verbs.WC) (n int) {
 	for ; n < len(dst) && c.head != c.tail; c.head++ {
 		e := &c.ring[c.head&uint32(len(c.ring)-1)]
@@ -242,6 +250,7 @@ func (c *cq) drain(dst []verbs.WC) (n int) {
 	return n
 }
 
+// failure returns the error of a call on a CQ that is closed or has overrun.
 func (c *cq) failure() error {
 	if c.closed.Load() {
 		return verbs.ErrClosed
@@ -249,6 +258,7 @@ func (c *cq) failure() error {
 	return verbs.ErrOverrun
 }
 
+// Arm implements verbs.CQ.
 func (c *cq) Arm(solicitedOnly bool) error {
 	c.shard.enter()
 	defer c.shard.leave()
@@ -261,7 +271,7 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	if c.arming == disarmed {
 		c.shard.armed++
 	}
-	// ibv_req_notify_cq(3): asking for any completion takes precedence.
+	// A request for any completion takes precedence (ibv_req_notify_cq(3)).
 	want := armedAny
 	if solicitedOnly {
 		want = armedSolicited
@@ -270,12 +280,14 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	return nil
 }
 
+// AckEvents implements verbs.CQ.
 func (c *cq) AckEvents(n int) {
 	c.shard.enter()
 	defer c.shard.leave()
 	c.unacked = max(c.unacked-max(n, 0), 0)
 }
 
+// Close implements verbs.CQ.
 func (c *cq) Close() error {
 	c.shard.enter()
 	defer c.shard.leave()

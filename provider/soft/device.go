@@ -32,11 +32,11 @@ const (
 	maxMsgSize   = 1 << 31 // IBTA vol. 1, 9.7.2: messages of 0 to 2^31 bytes
 	maxMRSize    = 1 << 46
 	portMTU      = verbs.MTU4096
-	defaultDelay = 15 // local CA ACK delay code, 134 ms
+	defaultDelay = 15 // local CA ACK delay: 4.096 µs << 15 = 134 ms
 )
 
-// device implements verbs.Device. Its methods may be called from any goroutine;
-// mu guards the tables that are not on the data path.
+// device implements verbs.Device. Its methods may be called from any goroutine. mu
+// guards the tables that are not on the data path.
 type device struct {
 	cfg   Config
 	attr  verbs.DeviceAttr
@@ -44,7 +44,7 @@ type device struct {
 	conns *userLimit
 	maps  *mappingLimit
 	spare spareDescriptors
-	start time.Time // zero of the device's clock
+	start time.Time // time at which the device's clock was 0
 	mrs   mrTable
 	async *asyncQueue
 	udp   *udpPorts
@@ -53,17 +53,19 @@ type device struct {
 	// access refuses connections of sources that guess remote keys.
 	access accessLimit
 
-	freePorts func() (portRange, error) // what the system said first
+	// freePorts returns the system's range of ephemeral ports, as it was at the first
+	// call.
+	freePorts func() (portRange, error)
 
 	mu     sync.Mutex
 	closed bool
 	shards map[shardKey]*shard
 	qps    map[uint32]*qp     // by number
-	ends   map[endKey]*shmEnd // offered, not yet taken
+	ends   map[endKey]*shmEnd // ends that were offered and not yet taken
 	counts map[objectKind]int // open objects, for ErrBusy and the limits
 
 	local   counters    // counters of connection management on the local path
-	counted []*counters // of connection management, and of every shard that was ever made
+	counted []*counters // all counters of the device, also those of closed shards
 }
 
 type shardKey struct {
@@ -71,14 +73,15 @@ type shardKey struct {
 	progress verbs.Progress
 }
 
-// slot is the shard's number, below Config.slots.
+// slot returns the number of the shard, which is less than Config.slots.
 func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
 
-// endKey names a connection by the two queue pairs, seen from one of them. The
-// peer is 0 when the offer does not name it.
+// An endKey names the shmEnd that is offered to the queue pair own. peer is the number
+// of the queue pair that offers it, or 0 if connection management does.
 type endKey struct{ own, peer uint32 }
 
-// objectKind counts what keeps a device busy.
+// objectKind is a kind of objects that a device counts. A device with open objects can
+// not be closed.
 type objectKind uint8
 
 const (
@@ -124,8 +127,8 @@ func newDevice(cfg *Config) (*device, error) {
 
 func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	return verbs.DeviceAttr{
-		// A fresh GUID for each start: peers tell an old connection of this
-		// number from a new one by it.
+		// The GUID is new for each device. So a peer can tell a connection to this device
+		// from a connection to an earlier one with the same communication ID.
 		NodeGUID: guid,
 		Vendor:   "rdmaloop",
 		Firmware: "soft",
@@ -151,10 +154,13 @@ func deviceAttr(cfg *Config, guid uint64) verbs.DeviceAttr {
 	}
 }
 
+// Name implements verbs.Device.
 func (d *device) Name() string { return "soft0" }
 
+// Attr implements verbs.Device.
 func (d *device) Attr() verbs.DeviceAttr { return d.attr }
 
+// Caps implements verbs.Device.
 func (d *device) Caps() verbs.Caps {
 	return verbs.Caps{
 		Atomics:          true,
@@ -168,8 +174,8 @@ func (d *device) Caps() verbs.Caps {
 	}
 }
 
-// Port describes the one port. Its GIDs are the addresses of the host at the
-// time of the call, and those of 127.0.0.0/8 that are in use.
+// Port implements verbs.Device. Its only port has number 1. Its GIDs are the addresses
+// of the host at the time of the call, and those of 127.0.0.0/8 that are in use.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if err := checkPort(num); err != nil {
 		return verbs.PortAttr{}, verbs.Wrap("query port", err)
@@ -194,14 +200,17 @@ func checkPort(num uint8) error {
 	return nil
 }
 
+// AsyncFD implements verbs.Device.
 func (d *device) AsyncFD() int { return d.async.fd }
 
+// NextAsync implements verbs.Device.
 func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }
 
-// now is the device's clock: nanoseconds since it was opened.
+// now returns the time of the device's clock: nanoseconds since the device was opened.
 func (d *device) now() int64 { return int64(time.Since(d.start)) }
 
-// add counts a new object of a kind, within its limit.
+// add counts a new object of a kind. It fails if there are limit objects already. name
+// is the kind's name in the error.
 func (d *device) add(kind objectKind, name string, limit int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -221,8 +230,8 @@ func (d *device) remove(kind objectKind) {
 	d.counts[kind]--
 }
 
-// own gives a shard in manual progress to the channel that asks first: two
-// owners would race.
+// claimShard makes a channel the owner of a shard in manual progress. It fails if the
+// shard has an owner, because two owners would race.
 func (d *device) claimShard(s *shard) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -239,7 +248,7 @@ func (d *device) releaseShard(s *shard) {
 	s.owned = false
 }
 
-// shard returns the shard of a vector, made when it is first asked for.
+// shard returns the shard of a completion vector. It makes the shard at the first call.
 func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	if vector < 0 || vector >= d.cfg.Vectors {
 		return nil, &verbs.ParamError{Field: "vector", Value: int64(vector), Limit: int64(d.cfg.Vectors - 1)}
@@ -265,9 +274,9 @@ func (d *device) shard(vector int, progress verbs.Progress) (*shard, error) {
 	return s, nil
 }
 
-// register gives a queue pair its number, which says which shard it is of:
-// random, so that a number is not soon met again, with 0, 1 (the CM's) and
-// 0xffffff (multicast) left out.
+// register gives a queue pair a number that belongs to its shard. The number is random,
+// so that it is not used again soon. It is never 0, 1 (the CM's) or 0xffffff
+// (multicast). reserve is called with the number, and can refuse it by an error.
 func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -275,7 +284,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 		return &verbs.ParamError{Field: "queue pairs", Value: int64(len(d.qps)) + 1, Limit: maxQP}
 	}
 	var err error
-	for range 1000 { // by then the space is full, or reserve fails for good
+	for range 1000 { // arbitrary; after so many, reserve fails for every number
 		num := d.cfg.numberFor(q.shard.udp.slot, randomUint32()&max24)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue
@@ -296,15 +305,16 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// waitForShards returns when every shard in automatic progress has ended what it was
-// doing. One in manual progress belongs to a goroutine, whose own affair it is.
+// waitForShards returns when every shard in automatic progress has ended the call that
+// was running when waitForShards was called. It does not wait for shards in manual
+// progress: their owners must not use memory that they close.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))
 	d.mu.Unlock()
 	for _, s := range shards {
 		s.mu.Lock()
-		//lint:ignore SA2001 to have had it is what matters
+		//lint:ignore SA2001 taking the lock waits for the end of the running call
 		s.mu.Unlock()
 	}
 }
@@ -350,5 +360,5 @@ func randomUint32() uint32 {
 	return binary.LittleEndian.Uint32(b[:])
 }
 
-// clampUint32 is n as a uint32, for counters that can not be larger.
+// clampUint32 converts n to a uint32, and returns the largest uint32 for a larger n.
 func clampUint32(n int) uint32 { return uint32(min(uint64(n), math.MaxUint32)) }

@@ -11,9 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A gidTable numbers the addresses of the host. It is as old as the last question
-// for all of them: asking the system for each connection would be a good part of
-// what it takes to make one. Only an address that it does not have is asked for anew.
+// A gidTable assigns an index to each address of the host. It is a copy that is
+// refreshed when all addresses are wanted, or an address or index that it does not have.
+// Querying the system for each connection would take a considerable part of the time to
+// make a connection.
 type gidTable struct {
 	udp *udpPorts
 
@@ -21,8 +22,8 @@ type gidTable struct {
 	gids []verbs.GID
 }
 
-// all is the table as it is now: the addresses of the host, and those of
-// 127.0.0.0/8 that are in use. It is the caller's.
+// all refreshes the table and returns a copy of it: the addresses of the host, and those
+// of 127.0.0.0/8 that are in use.
 func (t *gidTable) all() ([]verbs.GID, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -30,8 +31,8 @@ func (t *gidTable) all() ([]verbs.GID, error) {
 	return slices.Clone(t.gids), err
 }
 
-// index is the place of an address, or 0 when it has none: most of 127.0.0.0/8 is
-// not listed, and the first stands in.
+// index returns the index of an address. It returns 0 for an address that is not in the
+// table, which most of 127.0.0.0/8 is not.
 func (t *gidTable) index(of netip.Addr) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -43,7 +44,7 @@ func (t *gidTable) index(of netip.Addr) (int, error) {
 	return max(0, slices.Index(t.gids, gid)), err
 }
 
-// at is the address in a place.
+// at returns the address with an index.
 func (t *gidTable) at(index int) (netip.Addr, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,7 +59,7 @@ func (t *gidTable) at(index int) (netip.Addr, error) {
 	return t.gids[index].Addr(), nil
 }
 
-// ask is for the holder of the lock.
+// refresh reads the addresses of the host from the system. The caller holds mu.
 func (t *gidTable) refresh() error {
 	addrs, err := net.InterfaceAddrs()
 	if err != nil {

@@ -16,10 +16,11 @@ import (
 // pd implements verbs.PD.
 type pd struct {
 	dev    *device
-	users  atomic.Int64 // MRs, QPs, SRQs and AHs made from it
+	users  atomic.Int64 // open MRs, QPs, SRQs and AHs of the domain
 	closed atomic.Bool
 }
 
+// AllocPD implements verbs.Device.
 func (d *device) AllocPD() (verbs.PD, error) {
 	if err := d.add(objPD, "protection domains", maxPD); err != nil {
 		return nil, verbs.Wrap("alloc PD", err)
@@ -27,8 +28,10 @@ func (d *device) AllocPD() (verbs.PD, error) {
 	return &pd{dev: d}, nil
 }
 
+// Device implements verbs.PD.
 func (p *pd) Device() verbs.Device { return p.dev }
 
+// Close implements verbs.PD.
 func (p *pd) Close() error {
 	if p.closed.Load() {
 		return nil
@@ -42,11 +45,11 @@ func (p *pd) Close() error {
 	return nil
 }
 
-// errNilAttr is for calls without the attributes that they need.
+// errNilAttr is the error of a call whose attributes are nil.
 var errNilAttr = &verbs.ParamError{Field: "attributes", Reason: "missing"}
 
-// own checks that an object handed in by a caller belongs to this domain's
-// device.
+// checkDevice returns an error if the domain is closed or belongs to another device than
+// an object that the caller has passed.
 func (p *pd) checkDevice(dev *device) error {
 	if p.closed.Load() {
 		return verbs.ErrClosed
@@ -57,20 +60,22 @@ func (p *pd) checkDevice(dev *device) error {
 	return nil
 }
 
-// mr implements verbs.MR. Remote operations on it come from any shard.
+// mr implements verbs.MR. Any goroutine may call its methods, and the shards of all
+// queue pairs of the domain may access buf.
 type mr struct {
 	pd     *pd
 	buf    []byte
 	base   uint64
 	key    uint32
 	access verbs.Access
-	mapped []byte // what is ours to unmap: buf, or more where pages are huge
+	mapped []byte // mapping to be unmapped by Close: buf, or more with huge pages; nil for Register
 	huge   bool   // mapped consists of huge pages
 
 	closed atomic.Bool
 	inUse  atomic.Int32 // remote operations that touch buf at this moment
 }
 
+// Alloc implements verbs.PD.
 func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	if attr == nil {
 		return nil, verbs.Wrap("alloc MR", errNilAttr)
@@ -94,6 +99,7 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	return m, nil
 }
 
+// Register implements verbs.PD.
 func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	if len(b) == 0 {
 		return nil, verbs.Wrap("register MR", &verbs.ParamError{Field: "size", Value: 0, Limit: maxMRSize, Reason: "out of range"})
@@ -120,8 +126,8 @@ func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) 
 	return m, nil
 }
 
-// mapAnonymous maps zeroed memory. It uses huge pages if huge is true and the system
-// has some reserved, and reports whether it did.
+// mapAnonymous maps zeroed memory. If huge is true, it uses huge pages if the system has
+// some reserved. isHuge reports whether it did.
 func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -135,24 +141,36 @@ func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
 	return buf, false, err
 }
 
-func (m *mr) PD() verbs.PD         { return m.pd }
-func (m *mr) Bytes() []byte        { return m.buf }
-func (m *mr) Addr() uint64         { return m.base }
-func (m *mr) LKey() uint32         { return m.key }
-func (m *mr) RKey() uint32         { return m.key }
+// PD implements verbs.MR.
+func (m *mr) PD() verbs.PD { return m.pd }
+
+// Bytes implements verbs.MR.
+func (m *mr) Bytes() []byte { return m.buf }
+
+// Addr implements verbs.MR.
+func (m *mr) Addr() uint64 { return m.base }
+
+// LKey implements verbs.MR.
+func (m *mr) LKey() uint32 { return m.key }
+
+// RKey implements verbs.MR. It is the same number as LKey.
+func (m *mr) RKey() uint32 { return m.key }
+
+// Access implements verbs.MR.
 func (m *mr) Access() verbs.Access { return m.access }
 
+// Close implements verbs.MR.
 func (m *mr) Close() error {
 	if m.closed.Swap(true) {
 		return nil
 	}
 	m.pd.dev.mrs.remove(m)
-	// A remote operation that found the region before it was removed may still
-	// be copying; it is done within one fragment's copy.
+	// A remote operation that found the region before it was removed may still copy. It ends
+	// after one fragment.
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
-	// So may a shard that copies to or from a posted buffer.
+	// A shard in automatic progress may copy to or from a posted buffer.
 	m.pd.dev.waitForShards()
 	m.pd.users.Add(-1)
 	if m.mapped == nil {
@@ -161,8 +179,8 @@ func (m *mr) Close() error {
 	return verbs.Wrap("close MR", unix.Munmap(m.mapped))
 }
 
-// Discard gives whole pages back to the system; see verbs.Discarder. It fails for
-// huge pages, and for memory of the caller.
+// Discard implements verbs.Discarder: it gives the whole pages in a part of the region
+// back to the system. It fails for huge pages, and for memory of the caller.
 func (m *mr) Discard(offset, length int) error {
 	const op = "discard memory"
 	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
@@ -182,10 +200,10 @@ func (m *mr) Discard(offset, length int) error {
 	return verbs.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
 }
 
-// window returns the bytes that address and length name, or false when they
-// are not inside the region.
+// bytesAt returns the bytes that address and length name. It returns false if they are
+// not inside the region.
 func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
-	off := addr - m.base // wraps for addresses in front; the check below catches that
+	off := addr - m.base // wraps for an address below base; the check below fails then
 	size := uint64(len(m.buf))
 	if off > size || uint64(length) > size-off {
 		return nil, false
@@ -193,7 +211,8 @@ func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	return m.buf[off : off+uint64(length) : off+uint64(length)], true
 }
 
-// local finds the memory of an SGE of this domain that allows access.
+// sgeMemory returns the memory of an SGE. It returns false if the key is not of this
+// domain, or does not allow access.
 func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	m := p.dev.mrs.find(sge.LKey)
 	if m == nil || m.pd != p || m.access&access != access {
@@ -202,8 +221,8 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	return m.bytesAt(sge.Addr, sge.Length)
 }
 
-// piece is the memory of sges from offset on, as far as it lies in one region;
-// false when there is none that allows access.
+// sgeBytesFrom returns the memory of sges from offset on, up to the end of the SGE that
+// contains offset. It returns false if there is none that allows access.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
 		if offset < sges[i].Length {
@@ -218,8 +237,8 @@ func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) 
 	return nil, false
 }
 
-// scatter copies data to the memory of sges, from offset on. It returns false,
-// having copied a part, when some of it is not accessible.
+// scatter copies data to the memory of sges, from offset on. It returns false if some of
+// the memory is not accessible; part of the data may be copied then.
 func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	for len(data) > 0 {
 		to, ok := p.sgeBytesFrom(sges, offset, verbs.AccessLocalWrite)
@@ -232,8 +251,8 @@ func (p *pd) scatter(sges []verbs.SGE, offset uint32, data []byte) bool {
 	return true
 }
 
-// gather fills dst from the memory of sges, from offset on, and returns as
-// scatter does.
+// gather fills dst from the memory of sges, from offset on. It returns false if some of
+// the memory is not accessible; part of dst may be filled then.
 func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	for len(dst) > 0 {
 		from, ok := p.sgeBytesFrom(sges, offset, 0)
@@ -246,9 +265,9 @@ func (p *pd) gather(dst []byte, sges []verbs.SGE, offset uint32) bool {
 	return true
 }
 
-// acquireRemote finds the memory that a peer's request names and keeps it from
-// being unmapped until leave. It returns nil when key, bounds or rights do not
-// hold.
+// acquireRemote returns the region and the memory that a peer's request names. The
+// memory is not unmapped until release. acquireRemote returns nil if the key, the bounds
+// or the access rights are wrong.
 func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.Access) (*mr, []byte) {
 	m := p.dev.mrs.find(key)
 	if m == nil || m.pd != p || m.access&access != access {
@@ -266,5 +285,5 @@ func (p *pd) acquireRemote(key uint32, addr uint64, length uint32, access verbs.
 	return m, buf
 }
 
-// leave ends what acquireRemote began.
+// release ends the use of the memory that acquireRemote returned.
 func (m *mr) release() { m.inUse.Add(-1) }

@@ -7,11 +7,11 @@ import (
 	"unsafe"
 )
 
-// addressOf is the virtual address of the first byte of b, which is not empty.
+// addressOf returns the virtual address of the first byte of b, which is not empty.
 func addressOf(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// atomicWord is the 64-bit integer in the first 8 bytes of b, which the caller
-// has checked to be there and aligned (IBTA vol. 1, 9.4.5.1).
+// atomicWord returns the 64-bit integer in the first 8 bytes of b. The caller has
+// checked the length and the alignment (IBTA vol. 1, 9.4.5.1).
 func atomicWord(b []byte) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(b)))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// qp implements verbs.QP. It belongs to its shard: every field below state is
-// touched only between shard.enter and shard.leave.
+// qp implements verbs.QP. It belongs to its shard: the fields below state are accessed
+// only between shard.enter and shard.leave.
 type qp struct {
 	dev       *device
 	pd        *pd
@@ -24,7 +24,8 @@ type qp struct {
 	signalAll bool
 
 	state verbs.QPState
-	// set with the shard held; the queue pair's ID reads it without holding it
+	// closed is written between shard.enter and shard.leave. Connection management reads
+	// it without them.
 	closed  atomic.Bool
 	drained bool // AsyncSQDrained was raised since the state became SQD
 	attr    verbs.QPAttr
@@ -34,11 +35,13 @@ type qp struct {
 	requester
 	responder
 	partial partialMessage
-	path    path // set from RTR on for an RC queue pair, always for a UD queue pair
+	// path is set from RTR on for an RC queue pair, and always for a UD queue pair.
+	path path
 }
 
 var _ verbs.QP = (*qp)(nil)
 
+// CreateQP implements verbs.PD.
 func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	q, err := p.createQP(attr)
 	if err != nil {
@@ -89,7 +92,8 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	return q, nil
 }
 
-// assignNumber registers the queue pair. The path of a UD one has a say in it.
+// assignNumber registers the queue pair under a free number. A UD queue pair also needs
+// the number to be free on the whole host; see udPath.claim.
 func (q *qp) assignNumber() error {
 	if q.typ == verbs.QPTypeRC {
 		return q.dev.register(q, func(uint32) error { return nil })
@@ -99,8 +103,8 @@ func (q *qp) assignNumber() error {
 	return q.dev.register(q, p.claim)
 }
 
-// join makes the queue pair a part of its shard, and keeps what it is made of
-// from being closed.
+// attachToShard attaches the path to the shard, and counts the queue pair as a user of
+// its PD, CQs and SRQ. These can not be closed while they have users.
 func (q *qp) attachToShard() error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -132,6 +136,8 @@ func (q *qp) attachPath() error {
 	return nil
 }
 
+// checkCQ returns a CQ of the caller if it is open and belongs to the device of the
+// protection domain.
 func (p *pd) checkCQ(c verbs.CQ) (*cq, error) {
 	own, ok := c.(*cq)
 	if !ok {
@@ -158,6 +164,8 @@ func (q *qp) attachSRQ(s verbs.SRQ) error {
 	return nil
 }
 
+// checkQPCaps checks the capabilities of a new queue pair, and raises those that are
+// below the least value.
 func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
 	if hasSRQ {
 		caps.MaxRecvWR = 0
@@ -181,17 +189,26 @@ func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
 	return nil
 }
 
-func (q *qp) Num() uint32        { return q.num }
+// Num implements verbs.QP.
+func (q *qp) Num() uint32 { return q.num }
+
+// Type implements verbs.QP.
 func (q *qp) Type() verbs.QPType { return q.typ }
-func (q *qp) PD() verbs.PD       { return q.pd }
+
+// PD implements verbs.QP.
+func (q *qp) PD() verbs.PD { return q.pd }
+
+// Caps implements verbs.QP.
 func (q *qp) Caps() verbs.QPCaps { return q.caps }
 
+// State implements verbs.QP.
 func (q *qp) State() verbs.QPState {
 	q.shard.enter()
 	defer q.shard.leave()
 	return q.state
 }
 
+// Query implements verbs.QP.
 func (q *qp) Query() (verbs.QPAttr, error) {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -205,6 +222,7 @@ func (q *qp) Query() (verbs.QPAttr, error) {
 
 var errNoReceiveQueue = errors.New("the queue pair has a shared receive queue")
 
+// PostRecv implements verbs.QP.
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	q.shard.enter()
 	n, err := q.postRecv(wrs)
@@ -233,6 +251,7 @@ func (q *qp) postRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, err
 }
 
+// PostSend implements verbs.QP.
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	q.shard.enter()
 	n, err := q.postSend(wrs)
@@ -263,7 +282,7 @@ func (q *qp) postSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, err
 }
 
-// enqueue appends one request.
+// enqueue checks a request and appends it to the send queue.
 func (q *qp) enqueue(wr *verbs.SendWR) error {
 	total, err := q.validate(wr)
 	if err != nil {
@@ -276,7 +295,7 @@ func (q *qp) enqueue(wr *verbs.SendWR) error {
 	return nil
 }
 
-// Close destroys the queue pair; see verbs.QP.
+// Close implements verbs.QP.
 func (q *qp) Close() error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -286,7 +305,7 @@ func (q *qp) Close() error {
 	q.closed.Store(true)
 	q.reset()
 	q.sq.gone = true
-	// With an SRQ, rq is not used: the buffers of the SRQ still complete for its owner.
+	// With an SRQ, rq is not used. Completions of SRQ buffers are still returned.
 	q.rq.gone = true
 	if q.path != nil {
 		q.path.detach()

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Modify changes attributes and state; see verbs.QP.
+// Modify implements verbs.QP.
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if attr == nil {
 		return verbs.Wrap("modify QP", errNilAttr)
@@ -48,6 +48,7 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
+// checkDepths checks the attributes of a modification that have limits of this device.
 func checkDepths(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrMaxRdAtomic != 0 && attr.MaxRdAtomic > maxRdAtomic {
 		return &verbs.ParamError{Field: "initiator depth", Value: int64(attr.MaxRdAtomic), Limit: maxRdAtomic}
@@ -61,6 +62,7 @@ func checkDepths(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
+// setAttrs stores the attributes that the mask names.
 func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set := func(bit verbs.QPAttrMask, assign func()) {
 		if mask&bit != 0 {
@@ -84,6 +86,7 @@ func (q *qp) setAttrs(attr *verbs.QPAttr, mask verbs.QPAttrMask) {
 	set(verbs.AttrRNRRetry, func() { a.RNRRetry = attr.RNRRetry; q.rnrLeft = attr.RNRRetry })
 }
 
+// enterState performs a state change, or none if from and to are equal.
 func (q *qp) enterState(from, to verbs.QPState) {
 	switch to {
 	case verbs.StateReset:
@@ -91,14 +94,14 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			q.path.takeAcks() // what is answered already was no failure
+			q.path.takeAcks() // requests that are acknowledged complete with success
 		}
 		q.enterError()
 	case verbs.StateSQD:
 		if from != to {
 			q.state, q.drained = to, false
 			if q.path != nil {
-				q.path.transmit() // nothing new, but it looks for answers from now on
+				q.path.transmit() // it begins no new request, but polls for acknowledgements
 			}
 			q.retire()
 		}
@@ -110,13 +113,14 @@ func (q *qp) enterState(from, to verbs.QPState) {
 	}
 }
 
-// serves reports whether the queue pair answers its peer.
+// isServing reports whether the queue pair is in a state in which it processes the
+// peer's packets.
 func (q *qp) isServing() bool {
 	return q.state == verbs.StateRTR || q.state == verbs.StateRTS || q.state == verbs.StateSQD
 }
 
-// enterError moves to the error state and flushes both queues, in order (IBTA
-// vol. 1, 10.3.1.7). The memory shared with the peer is kept until Close.
+// enterError enters the error state and flushes both queues, in order (IBTA vol. 1,
+// 10.3.1.7). The path keeps its resources until Close or a reset.
 func (q *qp) enterError() {
 	if q.state == verbs.StateError {
 		return
@@ -131,12 +135,13 @@ func (q *qp) enterError() {
 	q.flushSends()
 	q.flushReceives()
 	if q.srq != nil {
-		// ibv_get_async_event(3): after this event no more buffers of the SRQ
-		// are taken by this queue pair.
+		// After this event the queue pair takes no more buffers of the SRQ
+		// (ibv_get_async_event(3)).
 		q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPLastWQE, QP: q})
 	}
 }
 
+// flushSends completes all requests of the send queue with verbs.StatusWRFlushErr.
 func (q *qp) flushSends() {
 	for q.sq.done != q.sq.tail {
 		w := q.sq.at(q.sq.done)
@@ -145,18 +150,21 @@ func (q *qp) flushSends() {
 	q.reads, q.signaledCount = 0, 0
 }
 
+// flushReceives completes all receive buffers of the queue pair with
+// verbs.StatusWRFlushErr.
 func (q *qp) flushReceives() {
 	flushed := verbs.WC{Status: verbs.StatusWRFlushErr}
 	if q.hasBuffer {
 		q.receiveDone(&flushed, false)
 	}
-	// The buffers of an SRQ belong to the others too, and stay.
+	// The buffers of an SRQ stay for the other queue pairs.
 	for q.srq == nil && q.rq.pop(&q.buffer) {
 		q.receiveDone(&flushed, false)
 	}
 }
 
-// forget drops path and queues without completions.
+// reset enters RESET: it detaches the path, and drops the contents of the queues without
+// completions.
 func (q *qp) reset() {
 	q.rnrTimer.stop()
 	q.responseTimer.stop()
@@ -183,8 +191,7 @@ func (q *qp) reset() {
 
 var errSelf = errors.New("a queue pair can not be connected to itself")
 
-// connect finds the way to the peer of an RC queue pair: the end that connection
-// management has offered, or for two queue pairs of this device one made here.
+// connect makes the path to the peer of an RC queue pair that enters RTR.
 func (q *qp) connect(attr *verbs.QPAttr) error {
 	if attr.DestQPN == q.num {
 		return &verbs.FeatureError{Feature: "loopback queue pair", Reason: errSelf}
@@ -209,8 +216,8 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	return nil
 }
 
-// overWire reports whether the way to the peer is the wire: it is when
-// connection management came that way, and to other hosts.
+// overWire reports whether the wire path leads to the peer: if connection management
+// used the wire, or if the peer's address is not one of this host.
 func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	switch {
 	case q.dev.cfg.Path == PathLocal || q.dev.hasOfferedEnd(q.num):

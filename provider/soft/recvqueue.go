@@ -4,9 +4,9 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A recvQueue holds posted receive buffers in order, for a queue pair or an SRQ.
-// Counters wrap. A buffer that a message has taken occupies its place until its
-// completion is polled.
+// A recvQueue is the receive queue of a queue pair or an SRQ. It holds posted buffers in
+// order. head and tail wrap. A buffer that was taken for a message occupies a place of
+// the queue until its completion is polled; see cqSpace.
 type recvQueue struct {
 	entries    []rqe
 	head, tail uint32
@@ -16,9 +16,10 @@ type recvQueue struct {
 	sges   []verbs.SGE
 }
 
+// An rqe is a posted receive buffer.
 type rqe struct {
 	id   uint64
-	sges []verbs.SGE // on storage of the queue
+	sges []verbs.SGE // in recvQueue.sges
 }
 
 func newRecvQueue(maxWR, maxSGE int) recvQueue {
@@ -35,6 +36,7 @@ func newRecvQueue(maxWR, maxSGE int) recvQueue {
 	return q
 }
 
+// len returns how many buffers are posted and not taken.
 func (q *recvQueue) len() int { return int(q.tail - q.head) }
 
 // post appends buffers and returns how many were accepted.
@@ -47,6 +49,7 @@ func (q *recvQueue) post(wrs []verbs.RecvWR) (int, error) {
 	return len(wrs), nil
 }
 
+// push appends one buffer.
 func (q *recvQueue) push(wr *verbs.RecvWR) error {
 	if len(wr.SGEs) > q.maxSGE {
 		return &verbs.ParamError{Field: "receive SGEs", Value: int64(len(wr.SGEs)), Limit: int64(q.maxSGE)}
@@ -61,7 +64,7 @@ func (q *recvQueue) push(wr *verbs.RecvWR) error {
 	return nil
 }
 
-// peek shows the oldest buffer, or nil.
+// peek returns the oldest buffer without taking it, or nil.
 func (q *recvQueue) peek() *rqe {
 	if q.head == q.tail {
 		return nil
@@ -69,8 +72,8 @@ func (q *recvQueue) peek() *rqe {
 	return &q.entries[q.head&uint32(len(q.entries)-1)]
 }
 
-// pop takes the oldest buffer, copied into into, whose storage fits maxSGE
-// entries.
+// pop takes the oldest buffer and copies it to into, whose sges have a capacity of at
+// least maxSGE. It returns false if there is none.
 func (q *recvQueue) pop(into *rqe) bool {
 	e := q.peek()
 	if e == nil {
@@ -83,7 +86,7 @@ func (q *recvQueue) pop(into *rqe) bool {
 	return true
 }
 
-// capacity is how many bytes a buffer holds.
+// capacity returns the size of the buffer in bytes.
 func (e *rqe) capacity() uint64 {
 	var n uint64
 	for i := range e.sges {

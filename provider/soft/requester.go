@@ -8,20 +8,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requester is the sending half of a queue pair: what is to be sent next, what
-// the answers mean, when to give up.
+// requester is the sending half of a queue pair. It decides which request may be sent,
+// completes acknowledged requests, and fails requests after too many RNR retries or
+// without a response.
 type requester struct {
-	responded     uint64 // path sequences below are answered
+	responded     uint64 // path sequences below it are acknowledged
 	reads         int    // READs and atomics outstanding
-	nextRead      uint32 // position in the send queue from which the next response's request is looked for
-	waitingRNR    bool   // until rnrTimer fires
-	rnrLeft       uint8
-	signaledCount int // signaled requests outstanding
+	nextRead      uint32 // position in the send queue: no READ or atomic before it waits for a response
+	waitingRNR    bool   // an RNR NAK was received, and rnrTimer runs
+	rnrLeft       uint8  // RNR retries left; verbs.RNRRetryForever means no limit
+	signaledCount int    // signaled requests, READs and atomics outstanding
 	rnrTimer      timer
-	responseTimer timer // the peer does not answer
+	responseTimer timer // runs while the peer does not respond; local path only
 }
 
-// validate checks a request before it is queued and returns its length.
+// validate checks a request before it is queued, and returns its length in bytes.
 func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	if len(wr.SGEs) > q.caps.MaxSendSGE {
 		return 0, &verbs.ParamError{Field: "send SGEs", Value: int64(len(wr.SGEs)), Limit: int64(q.caps.MaxSendSGE)}
@@ -61,15 +62,15 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	return uint32(sum), nil
 }
 
-// nextToSend is the next request that may go out now, or nil. It stays the same
-// until sent is called.
+// nextToSend returns the next request of which packets may be sent now, or nil. It
+// returns the same request until markSent is called.
 func (q *qp) nextToSend() *wqe {
 	if q.sq.next == q.sq.tail || q.waitingRNR {
 		return nil
 	}
 	w := q.sq.at(q.sq.next)
 	if !q.nextIsNew() {
-		// The rest of a message, which SQD lets end, or one that is sent again.
+		// The request was begun before. It is completed or sent again in SQD too.
 		if w.status != verbs.StatusSuccess {
 			return nil
 		}
@@ -85,9 +86,10 @@ func (q *qp) nextToSend() *wqe {
 	return w
 }
 
-// fresh reports whether nothing of the request at hand was ever sent.
+// nextIsNew reports whether no part of the request sq.next was ever sent.
 func (q *qp) nextIsNew() bool { return q.sq.next == q.sq.begun }
 
+// mayStart reports whether a new request may be sent now.
 func (q *qp) mayStart(w *wqe) bool {
 	switch {
 	case q.state != verbs.StateRTS:
@@ -98,8 +100,8 @@ func (q *qp) mayStart(w *wqe) bool {
 	return !w.expectsResponse() || q.reads < int(q.attr.MaxRdAtomic) || q.attr.MaxRdAtomic == 0
 }
 
-// spoil ends the request at hand with a local error as soon as those before it
-// are answered. Nothing behind it is sent.
+// failRequest fails the request sq.next with a local error, as soon as the requests
+// before it are acknowledged. No request after it is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	if q.nextIsNew() {
 		q.sq.begun++
@@ -108,8 +110,7 @@ func (q *qp) failRequest(w *wqe, status verbs.Status) {
 	q.retire()
 }
 
-// checkLocalMemory finds what is wrong with a request's own memory, before any of it
-// is sent.
+// checkLocalMemory checks the memory of a request before it is sent.
 func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 	var access verbs.Access
 	if w.expectsResponse() {
@@ -129,8 +130,8 @@ func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// begin records that the first fragment of the request that nextToSend returned is
-// out. It may be told so for every fragment.
+// markBegun records that the first fragment of the request that nextToSend returned was
+// sent. It may be called again for further fragments.
 func (q *qp) markBegun(w *wqe) {
 	if !q.nextIsNew() {
 		return
@@ -144,7 +145,7 @@ func (q *qp) markBegun(w *wqe) {
 	}
 }
 
-// sent records that all of the request that nextToSend returned is out, with seq as
+// markSent records that the request that nextToSend returned was sent completely. seq is
 // the sequence of its last fragment.
 func (q *qp) markSent(w *wqe, seq uint64) {
 	q.markBegun(w)
@@ -152,13 +153,14 @@ func (q *qp) markSent(w *wqe, seq uint64) {
 	q.sq.next++
 }
 
+// signaled reports whether the request has a completion when it succeeds.
 func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSignaled != 0 }
 
-// rewind goes back to the oldest unanswered request, for all to be sent again
-// from there on.
+// rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.next = q.sq.done }
 
-// resetSent forgets that anything was sent, where nobody will read it.
+// resetSent makes all requests as if they had never been sent. It is used when the queue
+// pair moves to another connection, and the peer has not received anything.
 func (q *qp) resetSent() {
 	for i := q.sq.done; i != q.sq.begun; i++ {
 		w := q.sq.at(i)
@@ -169,7 +171,8 @@ func (q *qp) resetSent() {
 	q.responded, q.reads, q.signaledCount = 0, 0, 0
 }
 
-// gather copies the message from offset on into dst.
+// gather copies bytes of the message, from offset on, to dst. It returns false if the
+// memory of the request is not accessible.
 func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 	if w.flags&verbs.SendInline != 0 {
 		copy(dst, w.inline[offset:])
@@ -178,7 +181,7 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 	return q.pd.gather(dst, w.sges, offset)
 }
 
-// acknowledged takes a positive answer: all path sequences below seq.
+// acknowledged processes an acknowledgement of all path sequences below seq.
 func (q *qp) acknowledged(seq uint64) {
 	if seq > q.responded {
 		q.responded = seq
@@ -188,7 +191,9 @@ func (q *qp) acknowledged(seq uint64) {
 	q.retire()
 }
 
-// retire completes, in order, what is answered.
+// retire completes acknowledged requests in order. If the oldest request has a failure,
+// it enters the error state. In SQD it raises the event verbs.AsyncSQDrained once
+// nothing is outstanding.
 func (q *qp) retire() {
 	for q.sq.outstanding() && q.state != verbs.StateError {
 		w := q.sq.at(q.sq.done)
@@ -207,7 +212,8 @@ func (q *qp) retire() {
 	}
 }
 
-// completeSend retires the oldest request with success.
+// completeSend completes the oldest request with success. Only a signaled request takes
+// a place on the CQ.
 func (q *qp) completeSend(w *wqe) {
 	if q.signaled(w) || w.expectsResponse() {
 		q.requester.signaledCount--
@@ -223,6 +229,7 @@ func (q *qp) completeSend(w *wqe) {
 	q.sq.retire()
 }
 
+// sendWCOpcode maps the opcode of a request to that of its completion.
 var sendWCOpcode = [...]verbs.WCOpcode{
 	verbs.OpWrite:       verbs.WCWrite,
 	verbs.OpWriteImm:    verbs.WCWrite,
@@ -233,7 +240,8 @@ var sendWCOpcode = [...]verbs.WCOpcode{
 	verbs.OpFetchAdd:    verbs.WCFetchAdd,
 }
 
-// awaited is the oldest READ or atomic without a complete response, or nil.
+// expectedResponse returns the oldest READ or atomic without a complete response, or
+// nil.
 func (q *qp) expectedResponse() *wqe {
 	r := &q.requester
 	if r.reads == 0 {
@@ -250,15 +258,15 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response takes data that answers the oldest READ or atomic, and reports
-// whether it can be true.
+// response stores response data of the oldest READ or atomic. It returns false if the
+// data does not fit the request. last is true for the last data of the response.
 func (q *qp) response(op frameOp, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == frameReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
 		return false
 	}
 	if !q.pd.scatter(w.sges, w.received, data) {
-		w.status = verbs.StatusLocProtErr // the memory was closed under the request
+		w.status = verbs.StatusLocProtErr // the region was closed after the request was checked
 	}
 	w.received += uint32(len(data))
 	if !last {
@@ -273,7 +281,7 @@ func (q *qp) response(op frameOp, data []byte, last bool) bool {
 	return true
 }
 
-// negative takes a NAK about the oldest unanswered request.
+// onNAK processes a NAK for the oldest unacknowledged request: it fails the request.
 func (q *qp) onNAK(a outcome) {
 	status := verbs.StatusRemOpErr
 	switch a {
@@ -285,8 +293,9 @@ func (q *qp) onNAK(a outcome) {
 	q.failOldest(status)
 }
 
-// onRNR takes an RNR NAK with its timer code: wait, repeat, and give up when
-// the count has run out (IBTA vol. 1, 9.7.5.2.8).
+// onRNR processes an RNR NAK with a timer code. The requests are sent again after the
+// time of the code. If the RNR retry count is used up, the oldest request fails (IBTA
+// vol. 1, 9.7.5.2.8).
 func (q *qp) onRNR(code uint8) {
 	q.shard.counts.inc(rcvdRNRErr)
 	r := &q.requester
@@ -301,6 +310,7 @@ func (q *qp) onRNR(code uint8) {
 	r.rnrTimer.start(verbs.RNRDelay(code))
 }
 
+// onRNRTimer sends the refused request again.
 func (q *qp) onRNRTimer() {
 	q.requester.waitingRNR = false
 	if q.path != nil && (q.state == verbs.StateRTS || q.state == verbs.StateSQD) {
@@ -309,9 +319,10 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// unanswered says that the peer has stopped answering although requests are
-// outstanding. The path loses nothing, so the retries come to one wait of their
-// total length.
+// onNoResponse is called by the local path when requests are outstanding and the peer
+// does not process them. It starts the response timer, unless it is running. The local
+// path does not lose requests, so nothing is sent again. The time is that of all retries
+// together.
 func (q *qp) onNoResponse() {
 	r := &q.requester
 	if r.responseTimer.running() || q.attr.Timeout == 0 {
@@ -321,14 +332,15 @@ func (q *qp) onNoResponse() {
 	r.responseTimer.start(wait)
 }
 
+// onResponseTimer fails the oldest request with verbs.StatusRetryExcErr.
 func (q *qp) onResponseTimer() {
 	if q.sq.outstanding() {
 		q.failOldest(verbs.StatusRetryExcErr)
 	}
 }
 
-// failOldest completes the oldest outstanding request with an error, which
-// takes the queue pair to the error state.
+// failOldest completes the oldest outstanding request with an error, if there is one,
+// and enters the error state.
 func (q *qp) failOldest(status verbs.Status) {
 	if q.sq.outstanding() {
 		q.shard.counts.failed(status)

@@ -8,28 +8,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// responder is the receiving half of a queue pair: it carries out the peer's
-// requests, in order, against the receive queue and the memory regions.
+// responder is the receiving half of a queue pair. It executes the peer's requests in
+// order, on the receive queue and the memory regions.
 type responder struct {
-	buffer      rqe  // the buffer of the message under way
-	hasBuffer   bool // current is taken
-	offset      uint32
-	writeLeft   memoryRange // what is left of the WRITE under way
-	writeLength uint32      // bytes of all of it
-	inWrite     bool
+	buffer      rqe         // receive buffer of the current message
+	hasBuffer   bool        // a buffer was taken, and is not completed
+	offset      uint32      // bytes of the current SEND that are in buffer
+	writeLeft   memoryRange // memory of the current WRITE that was not yet written
+	writeLength uint32      // bytes of the current WRITE
+	inWrite     bool        // a WRITE has begun, and its last fragment has not arrived
 }
 
-// A memoryRange is a stretch of local memory as a peer named it, less what was
-// moved of it already. It is looked up again for each fragment, so that the region
-// may be closed in between.
+// A memoryRange is the memory that a READ or WRITE of the peer names, without the part
+// that was accessed already. The region is looked up again for each fragment, because
+// the application may close it at any time.
 type memoryRange struct {
 	addr uint64
 	key  uint32
 	left uint32
 }
 
-// deliver carries out one fragment of a SEND or WRITE. With any answer but
-// outcomeAck nothing was changed that repeating the fragment would change again.
+// deliver executes one fragment of a SEND or WRITE. If it returns outcomeRNR, it has
+// changed nothing, and the fragment may be delivered again.
 func (q *qp) deliver(r *inboundRequest) outcome {
 	switch r.op {
 	case frameSend:
@@ -40,8 +40,8 @@ func (q *qp) deliver(r *inboundRequest) outcome {
 	return outcomeInvalidRequest
 }
 
-// takeBuffer gets a receive buffer for the message that begins, or that ends
-// with immediate data.
+// takeBuffer takes a receive buffer for a message that begins, or for a WRITE that ends
+// with immediate data. It returns false if there is none.
 func (q *qp) takeBuffer() bool {
 	if !q.hasBuffer {
 		q.hasBuffer, q.offset = q.popReceive(&q.buffer), 0
@@ -49,7 +49,8 @@ func (q *qp) takeBuffer() bool {
 	return q.hasBuffer
 }
 
-// receives is where the queue pair's buffers come from.
+// receiveQueue returns the queue of the SRQ if there is one, else that of the queue
+// pair.
 func (q *qp) receiveQueue() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.rq
@@ -57,6 +58,7 @@ func (q *qp) receiveQueue() *recvQueue {
 	return &q.rq
 }
 
+// popReceive takes the oldest buffer of the receive queue; see recvQueue.pop.
 func (q *qp) popReceive(into *rqe) bool {
 	if q.srq != nil {
 		return q.srq.pop(into)
@@ -64,9 +66,11 @@ func (q *qp) popReceive(into *rqe) bool {
 	return q.rq.pop(into)
 }
 
+// deliverSend executes one fragment of a SEND.
 func (q *qp) deliverSend(r *inboundRequest) outcome {
 	rs := &q.responder
-	// A message is FIRST, MIDDLE.. and LAST, with nothing between them.
+	// A message has a FIRST, any number of MIDDLE and a LAST fragment. Fragments of
+	// other messages between them are invalid.
 	if r.first() == rs.hasBuffer || rs.inWrite {
 		return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
@@ -88,11 +92,12 @@ func (q *qp) deliverSend(r *inboundRequest) outcome {
 	return outcomeAck
 }
 
-// scatter copies data into the receive buffer at hand, from offset on.
+// scatter copies data to the current receive buffer, from offset on.
 func (q *qp) scatter(data []byte, offset uint32) bool {
 	return q.pd.scatter(q.buffer.sges, offset, data)
 }
 
+// completeReceive completes the receive buffer of a message. r is the last fragment.
 func (q *qp) completeReceive(r *inboundRequest, op verbs.WCOpcode, length uint32) {
 	wc := verbs.WC{Opcode: op, ByteLen: length}
 	if r.flags&flagImm != 0 {
@@ -101,16 +106,15 @@ func (q *qp) completeReceive(r *inboundRequest, op verbs.WCOpcode, length uint32
 	q.receiveDone(&wc, r.flags&flagSolicited != 0)
 }
 
-// receiveDone completes the buffer that was taken.
+// receiveDone completes the receive buffer that was taken.
 func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	wc.ID, wc.QPN = q.buffer.id, q.num
 	q.hasBuffer = false
 	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 
-// refuse completes a receive buffer that was taken already with an error, and
-// returns the answer for the peer. The caller's path sends it and then calls
-// requestFailed.
+// failReceive completes the receive buffer with an error if one was taken, and returns
+// a. The path then sends the NAK and calls requestFailed.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.hasBuffer {
 		q.receiveDone(&verbs.WC{Status: status}, false)
@@ -118,15 +122,16 @@ func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	return a
 }
 
+// deliverWrite executes one fragment of a WRITE.
 func (q *qp) deliverWrite(r *inboundRequest) outcome {
 	rs := &q.responder
 	if r.first() == rs.inWrite || rs.hasBuffer {
 		return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
 	if r.first() {
-		// IBTA vol. 1, 9.7.4.1.3: an operation that the QP does not allow is an
-		// invalid request; keys, bounds and rights of the memory are an access
-		// error, and do not count for zero bytes.
+		// An operation that the queue pair does not allow is an invalid request. A wrong key,
+		// address or access right is an access error. Key and address of a request for zero
+		// bytes are not checked (IBTA vol. 1, 9.7.4.1.3).
 		if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 			return outcomeInvalidRequest
 		}
@@ -159,7 +164,8 @@ func (q *qp) deliverWrite(r *inboundRequest) outcome {
 	return outcomeAck
 }
 
-// allowed checks the whole of the memory a request names.
+// accessAllowed checks key, bounds and access rights for the whole memory that a request
+// names.
 func (q *qp) accessAllowed(r *inboundRequest, access verbs.Access) bool {
 	m, _ := q.pd.acquireRemote(r.key, r.addr, r.total, access)
 	if m == nil {
@@ -169,8 +175,8 @@ func (q *qp) accessAllowed(r *inboundRequest, access verbs.Access) bool {
 	return true
 }
 
-// deliverRead checks a READ, and returns the memory that the path answers it
-// with, by readInto.
+// deliverRead checks a READ, and returns the memory to be sent. The path sends it with
+// readInto.
 func (q *qp) deliverRead(r *inboundRequest) (memoryRange, outcome) {
 	rs := &q.responder
 	if rs.hasBuffer || rs.inWrite || !r.first() || !r.last() || q.attr.MaxDestRdAtomic == 0 ||
@@ -183,8 +189,8 @@ func (q *qp) deliverRead(r *inboundRequest) (memoryRange, outcome) {
 	return memoryRange{r.addr, r.key, r.total}, outcomeAck
 }
 
-// readInto fills dst from the beginning of w, and moves w on. It returns false
-// when the memory is not accessible any more.
+// readInto fills dst from the beginning of w, and removes that part from w. It returns
+// false if the memory is not accessible any more.
 func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	if len(dst) > 0 {
 		m, src := q.pd.acquireRemote(w.key, w.addr, uint32(len(dst)), verbs.AccessRemoteRead)
@@ -199,9 +205,9 @@ func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 	return true
 }
 
-// deliverAtomic carries out an atomic, whose operands are in the payload, and
-// returns the value before it. The operands are in the order of the AtomicETH
-// (IBTA vol. 1, 9.2.3): swap or add, then compare.
+// deliverAtomic executes an atomic, and returns the value before it. The payload has the
+// operands in the order of the AtomicETH (IBTA vol. 1, 9.2.3): the swap or add operand,
+// then the compare operand.
 func (q *qp) deliverAtomic(r *inboundRequest) (old uint64, a outcome) {
 	rs := &q.responder
 	if rs.hasBuffer || rs.inWrite || len(r.payload) != 16 || r.addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
@@ -227,7 +233,8 @@ func (q *qp) deliverAtomic(r *inboundRequest) (old uint64, a outcome) {
 	}
 }
 
-// requestFailed ends the queue pair after a negative answer was sent.
+// requestFailed is called by the path after it has sent the NAK for a request with the
+// outcome a. It enters the error state.
 func (q *qp) requestFailed(a outcome) {
 	event := verbs.AsyncQPRequestError
 	if a == outcomeAccessError {

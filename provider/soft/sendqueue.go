@@ -8,52 +8,54 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A wqe is a send work request on the queue.
+// A wqe is a work request of the send queue.
 type wqe struct {
 	id               uint64
 	op               verbs.Opcode
 	flags            verbs.SendFlags
-	status           verbs.Status // a failure found before anything was sent
-	responseComplete bool         // READ and atomics: the response is complete
+	status           verbs.Status // failure found by this side, with which the request will complete
+	responseComplete bool         // READ and atomics: the whole response has arrived
 	imm              uint32
 	total            uint32 // bytes of the message
-	sent             uint32 // bytes sent, where the path counts them
+	sent             uint32 // bytes sent; local path only
 	received         uint32 // bytes of the response received
-	firstSeq         uint64 // path sequence of its first fragment, where the path needs it
-	messageNumber    uint64 // its number among the messages of the path, where that counts them
-	lastSeq          uint64 // path sequence of its last fragment; unsent until that is out
+	firstSeq         uint64 // path sequence of the first packet; wire path only
+	messageNumber    uint64 // number of the message, see rcCredits; wire path only
+	lastSeq          uint64 // path sequence of the last fragment; unsent until it was sent
 	addr             uint64
 	key              uint32
 	compare          uint64
 	swap             uint64
-	sges             []verbs.SGE // on storage of the queue
-	inline           []byte      // on storage of the queue
+	sges             []verbs.SGE // in storage of the queue
+	inline           []byte      // in storage of the queue
 
-	to     verbs.AH // UD
+	to     verbs.AH // UD only, and the two below
 	toQPN  uint32
 	toQKey uint32
 }
 
-// expectsResponse reports whether the peer answers with data.
+// expectsResponse reports whether the peer responds with data: to READs and atomics.
 func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomic() }
 
-// unsent is the last sequence of a request that is not completely out.
+// unsent is the value of lastSeq before the last fragment was sent.
 const unsent = math.MaxUint64
 
-// A sendQueue holds requests in the order posted, from done, the oldest unanswered
-// one, to tail. Requests from begun on were never sent. next is the request to be
-// sent now; it is before begun while requests are sent again. Counters wrap. A
-// request that is done occupies its place until it is polled.
+// A sendQueue holds requests in the order in which they were posted, from done to tail.
+// The request at done is the oldest one that has not completed. The request at next is
+// to be sent next. Requests from begun on were never sent. next is before begun while
+// requests are sent again. All four wrap. A completed request occupies a place of the
+// queue until its completion is polled; see cqSpace.
 type sendQueue struct {
-	entries                 []wqe // grows to the depth as it is needed
+	entries                 []wqe // grows up to depth when it is needed
 	done, next, begun, tail uint32
 	cqSpace
 	depth             uint32
 	maxSGE, maxInline int
 }
 
-// initialSendEntries is how many requests a queue has room for before it grows: few, for
-// there are many connections on which there is never more than one or two.
+// initialSendEntries is how many requests a queue has room for before it grows. It is
+// small, because a program may have many connections with never more than one or two
+// requests. The number is arbitrary.
 const initialSendEntries = 8
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
@@ -62,7 +64,7 @@ func newSendQueue(caps *verbs.QPCaps) sendQueue {
 	return q
 }
 
-// resize makes room for size requests, a power of two.
+// resize makes room for size requests, a power of two, and keeps the queued ones.
 func (q *sendQueue) resize(size int) {
 	old := *q
 	q.entries = make([]wqe, size)
@@ -82,12 +84,12 @@ func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries
 
 func (q *sendQueue) full() bool { return q.tail-q.done+q.held >= q.depth }
 
-// outstanding reports whether a request was sent, or a part of one, and is not
-// answered.
+// outstanding reports whether a request was sent, at least in part, and has not
+// completed.
 func (q *sendQueue) outstanding() bool { return q.done != q.begun }
 
-// retire ends the oldest request, which may be answered before all of it was
-// sent again, or flushed before any was sent.
+// retire removes the oldest request. It may be retired before it was sent again
+// completely, or flushed before it was ever sent.
 func (q *sendQueue) retire() {
 	if q.next == q.done {
 		q.next++
@@ -98,14 +100,15 @@ func (q *sendQueue) retire() {
 	q.done++
 }
 
-// complete ends the oldest request with a completion on c.
+// complete removes the oldest request, and adds its completion to c.
 func (q *sendQueue) complete(c *cq, wc *verbs.WC) {
 	q.retire()
 	q.held++
 	c.push(wc, &q.cqSpace, false)
 }
 
-// push copies a checked request, for which there is room.
+// push appends a copy of a request that was checked. The caller has checked that the
+// queue is not full.
 func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	if int(q.tail-q.done) == len(q.entries) {
 		q.resize(2 * len(q.entries))
@@ -123,10 +126,10 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 	q.tail++
 }
 
-// reset forgets everything.
+// reset drops all requests.
 func (q *sendQueue) reset() { q.done, q.next, q.begun, q.tail = 0, 0, 0, 0 }
 
-// ceilPow2 is the smallest power of two that is at least n, and at least 1.
+// ceilPow2 returns the smallest power of two that is at least n and at least 1.
 func ceilPow2(n int) int {
 	size := 1
 	for size < n {

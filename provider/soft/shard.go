@@ -14,73 +14,78 @@ import (
 )
 
 const (
-	// epollEvery is after how many drives the descriptors are looked at: the
-	// owner may spin, or be busy with other links, and hears of them in no other
-	// way.
+	// epollEvery is the number of drives after which a shard polls its epoll descriptor.
+	// An owner that never sleeps learns of ready descriptors in no other way. It is
+	// arbitrary.
 	epollEvery = 1024
-	// epollEveryUD replaces epollEvery on a shard that has UD queue pairs on the
-	// local path, or sockets of overflowSockets, because their messages arrive by descriptors
-	// only. Whenever the shard has polled the wire's sockets, it looks at the descriptors
-	// too.
+	// epollEveryUD replaces epollEvery on a shard that has UD queue pairs on the local
+	// path, or sockets of overflowSockets, because their messages arrive at descriptors
+	// that only epoll reports. Such a shard also polls epoll whenever it has polled the
+	// wire's sockets. The number is arbitrary.
 	epollEveryUD = 16
-	// clockEvery is after how many drives running timers are checked.
+	// clockEvery is the number of drives after which running timers are checked. It is
+	// arbitrary.
 	clockEvery = 16
-	// idleAfter is after how many drives without traffic a link dozes.
+	// idleAfter is the number of drives without work after which a connection moves to
+	// the idle list. It is arbitrary.
 	idleAfter = 256
-	// maxPolledIdle is how many links are polled however idle they are, and
-	// parkAfter after how many drives without traffic one beyond that
-	// number is left to its doorbell, so that those that doze are asked often.
+	// maxPolledIdle is how many connections are polled even if they are idle for long. A
+	// further one that was idle for parkAfter drives is parked, so that those on the
+	// idle list are polled often. Both are arbitrary.
 	maxPolledIdle = 8
 	parkAfter     = 4096
-	// maxReady is how many descriptors one look handles.
+	// maxReady is how many ready descriptors one poll of epoll handles.
 	maxReady = 64
 )
 
-// A shard owns what completes on the CQs of one completion vector: queue pairs,
-// their paths, timers. In manual progress one goroutine calls and nothing is
-// locked; in automatic progress a goroutine of the shard's own drives it too,
-// and mu is taken by every call.
+// A shard owns what completes on the CQs of one completion vector: queue pairs, their
+// paths and their timers. To drive a shard is to do all work that is possible without
+// waiting; see drive. In manual progress one goroutine, the owner, calls the shard, and
+// drives it by polling a CQ; nothing is locked. In automatic progress a goroutine of the
+// shard drives it too, and every call takes mu.
 //
-// A link is hot while it is polled at each drive. One that has been idle for a
-// while dozes: each drive asks one of those, so that a busy link is as fast among
-// idle ones as alone. What is on neither list is parked: the peer rings its doorbell,
-// which the epoll descriptor watches. While the owner may go to sleep (some CQ is
-// armed, or progress is automatic) the others are parked as well.
+// A connection on the local path is in one of three states. Active: each drive polls it.
+// Idle: it had no work for a while, and each drive polls only one of the idle
+// connections, so that they do not slow down the active ones. Parked, and on neither
+// list: the peer rings its doorbell, which the epoll descriptor watches. Before the
+// owner may go to sleep, which is so if a CQ is armed or progress is automatic, the
+// connections on the lists are parked too; up to maxPolledIdle of them stay on the
+// lists.
 type shard struct {
 	dev   *device
 	auto  bool
 	clock func() int64
 	mu    sync.Mutex
-	owned bool // manual progress: a channel has it; the device's lock guards this
+	owned bool // manual progress: a channel owns the shard; guarded by device.mu
 
 	epfd     int
-	eventfd  int  // eventfd: an event waits in a channel, or the goroutine has to look
-	signaled bool // soft is readable, so the owner can not sleep before it looks
+	eventfd  int  // readable while a channel has an event, or the owner has to drive the shard
+	signaled bool // eventfd is readable, so the owner does not sleep before it drives the shard
 	timerfd  int
-	sources  map[int32]readySource // by descriptor, what epoll watches
+	sources  map[int32]readySource // receivers of the events of epoll, by descriptor
 
 	wire qpDemux
 	udp  udpConn
 
-	active        []*shmConn // polled at each drive
-	idle          []*shmConn // asked in turn
-	nextIdle      int        // index of the one that was asked last
-	armed         int        // CQs that are armed and have not fired
-	events        int        // events that wait in channels without a descriptor of their own
+	active        []*shmConn // connections that each drive polls
+	idle          []*shmConn // connections of which each drive polls one, in turn
+	nextIdle      int        // index in idle of the connection that was polled last
+	armed         int        // CQs that are armed
+	events        int        // queued events of channels in manual progress
 	datagrams     int        // number of UD queue pairs on the local path and sockets of overflowSockets
-	udQueuedBytes int        // bytes of datagrams that wait for room in a socket, see maxShardQueue
+	udQueuedBytes int        // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
 	timers        timerHeap
-	alarmAt       int64 // what timerfd is set to; 0 when it is not
-	drives        uint32
+	alarmAt       int64  // time to which timerfd is set, on the device's clock; 0 if not set
+	drives        uint32 // number of drives so far; wraps
 	ready         [maxReady]unix.EpollEvent
-	doorbellBuf   [64]byte // where rings of bells are read to
+	doorbellBuf   [64]byte // buffer for bytes read from doorbells
 	counts        *counters
 
 	closed bool
 	done   chan struct{} // closed when the goroutine has ended
 }
 
-// A watcher is told when a descriptor of its own is ready.
+// A readySource handles the events of a descriptor that the shard watches.
 type readySource interface {
 	onReady(fd int, events uint32)
 }
@@ -119,7 +124,8 @@ func (s *shard) open() (err error) {
 	return nil
 }
 
-// enter and leave bracket every call into the shard.
+// enter begins a call into the shard, and leave ends it. In manual progress only the
+// owner may call them.
 func (s *shard) enter() {
 	if s.auto {
 		s.mu.Lock()
@@ -132,9 +138,9 @@ func (s *shard) leave() {
 	}
 }
 
-// settle ends a call after which the owner may go to sleep. While soft is readable
-// there is nothing to prepare: the owner looks before it can sleep, and the end of
-// that call calls settle again.
+// beforeSleep ends a call after which the owner may go to sleep. While eventfd is
+// readable there is nothing to prepare: the owner drives the shard before it can sleep,
+// and that call ends with beforeSleep again.
 func (s *shard) beforeSleep() {
 	done := s.wire.sendAll()
 	if !s.signaled {
@@ -145,12 +151,12 @@ func (s *shard) beforeSleep() {
 	}
 }
 
-// prepareSleep makes sure that the owner is woken: by the peers' doorbells, by a
+// prepareSleep makes sure that the owner is woken: by a doorbell, by a descriptor, by a
 // timer, or at once if there is work. It stops at the first work that it finds, which
-// includes unfinished work of the wire. So between two looks of the owner few links
-// are visited more than once, however many calls there are. Parked links have left
-// the lists, except for maxPolledIdle of them; and after a link that can not be parked,
-// soft is readable and settle does not call prepareSleep.
+// includes unfinished work of the wire path. So few connections are visited more than
+// once between two drives, however many calls there are. Connections that were parked
+// have left the lists, except for maxPolledIdle of them. After a connection that can not
+// be parked, eventfd is readable, and beforeSleep does not call prepareSleep.
 func (s *shard) prepareSleep(wireDone bool) {
 	if !wireDone || !s.parkConns(s.idle) || !s.parkConns(s.active) {
 		s.signal()
@@ -160,20 +166,21 @@ func (s *shard) prepareSleep(wireDone bool) {
 	s.setAlarm()
 }
 
-// parkConns parks the links, and returns false at the first link that has work.
+// parkConns parks connections, and returns false at the first one that has work.
 func (s *shard) parkConns(links []*shmConn) bool {
 	for _, l := range slices.Backward(links) {
 		if !l.park() {
 			return false
 		}
 		if s.polledCount() > maxPolledIdle {
-			s.setPollList(l, nil) // its bell is enough
+			s.setPollList(l, nil) // the doorbell is enough
 		}
 	}
 	return true
 }
 
-// watch adds a descriptor to those that wake the owner.
+// watch makes events of a descriptor wake the owner. They are passed to w when the shard
+// is driven.
 func (s *shard) watch(fd int, events uint32, w readySource) error {
 	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
 	if err := unix.EpollCtl(s.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
@@ -197,11 +204,11 @@ func (s *shard) rewatch(fd int, events uint32) {
 	_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, fd, &ev)
 }
 
-// drive moves what can be moved, without blocking. It is what polling a CQ does
-// first.
+// drive does all work that is possible without waiting: it sends what is due, polls
+// sockets and connections, and checks the timers and epoll every few calls.
 func (s *shard) drive() {
 	s.drives++
-	// First what is to be sent: the peer may wait for it.
+	// Sending comes first, because the peer may wait for it.
 	s.wire.sendDue()
 	if len(s.udp.sockets) > 0 && (len(s.active) == 0 || s.drives%epollEveryUD == 0) {
 		s.udp.poll(len(s.active) == 0 && s.armed == 0 && !s.auto)
@@ -221,21 +228,21 @@ func (s *shard) drive() {
 	}
 }
 
-// look handles the descriptors that are ready.
+// handleReady handles the events of descriptors that are ready.
 func (s *shard) handleReady() {
 	n, err := epollNow(s.epfd, s.ready[:])
 	if err != nil {
-		return // EINTR: the next look sees it
+		return // EINTR; the next call sees the events
 	}
 	for i := range n {
-		// An earlier one may have taken the owner away.
+		// The handler of an earlier event may have closed the descriptor.
 		if w := s.sources[s.ready[i].Fd]; w != nil {
 			w.onReady(int(s.ready[i].Fd), s.ready[i].Events)
 		}
 	}
 }
 
-// onReady is for the shard's own descriptors.
+// onReady handles the events of the shard's own descriptors, timerfd and eventfd.
 func (s *shard) onReady(fd int, _ uint32) {
 	switch {
 	case fd == s.timerfd:
@@ -248,10 +255,11 @@ func (s *shard) onReady(fd int, _ uint32) {
 	}
 }
 
+// fireTimers calls the functions of the timers that are due.
 func (s *shard) fireTimers() {
 	now := s.clock()
 	if len(s.timers) > 0 && s.timers[0].when <= now {
-		s.udp.drain() // what has arrived may be what the timer waits for
+		s.udp.drain() // a timer must not fire if the packet it waits for has arrived
 	}
 	for len(s.timers) > 0 && s.timers[0].when <= now {
 		t := s.timers[0]
@@ -260,14 +268,14 @@ func (s *shard) fireTimers() {
 	}
 }
 
-// setAlarm sets timerfd to the next timer, if it is not yet.
+// setAlarm sets timerfd to the time of the first timer, if it is not set to it already.
 func (s *shard) setAlarm() {
 	var when int64
 	if len(s.timers) > 0 {
 		when = s.timers[0].when
 	}
 	if when == s.alarmAt || when == 0 {
-		return // an alarm that comes for nothing does no harm
+		return // timerfd may fire without a timer, which does no harm
 	}
 	s.alarmAt = when
 	wait := max(time.Duration(when-s.clock()), 1)
@@ -275,7 +283,7 @@ func (s *shard) setAlarm() {
 	_ = unix.TimerfdSettime(s.timerfd, 0, &spec, nil)
 }
 
-// glance asks one of the links that doze, each in its turn.
+// pollOneIdle polls one connection of the idle list, each in its turn.
 func (s *shard) pollOneIdle() {
 	if s.nextIdle++; s.nextIdle >= len(s.idle) {
 		s.nextIdle = 0
@@ -286,7 +294,7 @@ func (s *shard) pollOneIdle() {
 	}
 }
 
-// heat makes a link one that is polled at each drive.
+// makeActive moves a connection to the active list.
 func (s *shard) makeActive(l *shmConn) {
 	l.lastWork = s.drives
 	if l.pollList != &s.active {
@@ -294,7 +302,7 @@ func (s *shard) makeActive(l *shmConn) {
 	}
 }
 
-// move takes a link from the list that it is on, if any, to another one, or to none.
+// setPollList moves a connection from its list, if any, to another list, or to none.
 func (s *shard) setPollList(l *shmConn, to *[]*shmConn) {
 	if from := l.pollList; from != nil {
 		last := len(*from) - 1
@@ -309,11 +317,11 @@ func (s *shard) setPollList(l *shmConn, to *[]*shmConn) {
 	}
 }
 
-// polled is how many links are not left to their doorbells.
+// polledCount returns how many connections are active or idle.
 func (s *shard) polledCount() int { return len(s.active) + len(s.idle) }
 
-// cool leaves idle links to their doorbells, beyond a number that is polled
-// anyway.
+// demoteIdle parks connections that were idle for long, if there are more than
+// maxPolledIdle.
 func (s *shard) demoteIdle() {
 	if s.polledCount() > maxPolledIdle {
 		s.parkIdle(s.idle)
@@ -321,6 +329,8 @@ func (s *shard) demoteIdle() {
 	}
 }
 
+// parkIdle removes connections without work for parkAfter drives from a list and parks
+// them, until maxPolledIdle are left.
 func (s *shard) parkIdle(links []*shmConn) {
 	for _, l := range slices.Backward(links) {
 		if s.polledCount() > maxPolledIdle && s.drives-l.lastWork > parkAfter && l.park() {
@@ -329,8 +339,8 @@ func (s *shard) parkIdle(links []*shmConn) {
 	}
 }
 
-// signal makes the descriptors of the shard's channels readable until the owner
-// looks.
+// signal makes eventfd, and with it the descriptors of the shard's channels, readable
+// until the owner drives the shard.
 func (s *shard) signal() {
 	if !s.signaled {
 		s.signaled = true
@@ -338,7 +348,7 @@ func (s *shard) signal() {
 	}
 }
 
-// run drives a shard in automatic progress.
+// run drives a shard in automatic progress until close.
 func (s *shard) run() {
 	defer close(s.done)
 	for {
@@ -354,7 +364,7 @@ func (s *shard) run() {
 	}
 }
 
-// close ends the shard, whose objects are closed.
+// close ends the shard. All its objects are closed already.
 func (s *shard) close() {
 	s.enter()
 	s.closed = true

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epollNow is epoll_wait(2) with a timeout of zero. It can not block, so it
-// does not tell the scheduler: that costs more than the call.
+// epollNow is epoll_wait(2) with a timeout of zero. It can not block, so it uses a raw
+// system call, which does not inform the Go scheduler. Informing the scheduler would
+// cost more than the call itself.
 func epollNow(epfd int, events []unix.EpollEvent) (int, error) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(events))), uintptr(len(events)), 0, 0, 0)
@@ -19,7 +20,7 @@ func epollNow(epfd int, events []unix.EpollEvent) (int, error) {
 	return int(n), nil
 }
 
-// waitReadable blocks until the epoll descriptor has something ready.
+// waitReadable blocks until an event of the epoll descriptor is ready.
 func waitReadable(epfd int) {
 	fds := []unix.PollFd{{Fd: int32(epfd), Events: unix.POLLIN}}
 	for {

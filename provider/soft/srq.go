@@ -13,11 +13,12 @@ type srq struct {
 	shard  *shard
 	rq     recvQueue
 	caps   verbs.SRQCaps
-	limit  int // an event is due below so many buffers; 0 when disarmed
-	users  int
+	limit  int // AsyncSRQLimit is raised below so many buffers; 0 if not armed
+	users  int // queue pairs with this SRQ
 	closed bool
 }
 
+// CreateSRQ implements verbs.PD.
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
 	s, err := p.createSRQ(attr)
 	if err != nil {
@@ -45,8 +46,10 @@ func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
 	return &srq{pd: p, cq: c, shard: c.shard, caps: caps, rq: newRecvQueue(caps.MaxWR, caps.MaxSGE)}, nil
 }
 
+// Caps implements verbs.SRQ.
 func (s *srq) Caps() verbs.SRQCaps { return s.caps }
 
+// PostRecv implements verbs.SRQ.
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	s.shard.enter()
 	defer s.shard.leave()
@@ -57,6 +60,7 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, verbs.Wrap("post SRQ receive", err)
 }
 
+// Arm implements verbs.SRQ.
 func (s *srq) Arm(limit int) error {
 	s.shard.enter()
 	defer s.shard.leave()
@@ -71,6 +75,7 @@ func (s *srq) Arm(limit int) error {
 	return nil
 }
 
+// pop takes the oldest buffer; see recvQueue.pop.
 func (s *srq) pop(into *rqe) bool {
 	if !s.rq.pop(into) {
 		return false
@@ -79,6 +84,8 @@ func (s *srq) pop(into *rqe) bool {
 	return true
 }
 
+// checkLimit raises AsyncSRQLimit if the SRQ is armed and has fewer buffers than the
+// limit. Then it disarms the SRQ.
 func (s *srq) checkLimit() {
 	if s.limit > 0 && s.rq.len() < s.limit {
 		s.limit = 0
@@ -86,6 +93,7 @@ func (s *srq) checkLimit() {
 	}
 }
 
+// Close implements verbs.SRQ.
 func (s *srq) Close() error {
 	s.shard.enter()
 	defer s.shard.leave()
