@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Limits of the device. They bound what one caller can make it allocate; the
-// fields of the wire allow more.
+// Limits of the device. They bound how much memory one caller can make it allocate. Those
+// without a source are arbitrary, and smaller than the fields of the wire format allow.
 const (
 	maxQP        = 1 << 20
 	maxWR        = 1 << 15

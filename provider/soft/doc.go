@@ -5,29 +5,31 @@
 // # Paths
 //
 // The path to the peer is chosen when a queue pair is connected. On the local path
-// both ends are on this host, in one process or in two: they share sealed memory with a
-// ring for each direction (segment.go, ring.go, link.go), set up over an abstract Unix
-// socket. The queue-pair engine (qp.go, requester.go, responder.go) does not depend on
-// the path; it uses the interface in path.go.
+// both ends are on this host, in one process or in two. They share sealed memory with
+// rings for each direction (shm_conn.go), which is set up over an abstract Unix socket.
+// The queue-pair engine (qp.go, requester.go, responder.go) does not depend on the path;
+// it uses the interface in path.go.
 //
-// A datagram to a queue pair of this host goes over a Unix socket (datagram.go).
+// A datagram to a queue pair of this host goes over a Unix socket (ud_local.go).
 // When the receiver is slow, up to 1 MiB waits for each destination and 16 MiB for
 // all destinations of a shard; further datagrams are dropped and counted. Datagrams in
 // the socket of a process that ends are lost without being counted.
 //
-// On the wire path packets carry the transport of InfiniBand (RoCEv2): rcConn is the
-// reliable connection, udWire the datagrams. They get packets and the shard's timers,
-// and pass packets to a packetConn (packet_conn.go). A requester numbers its packets in
-// a sequence that never wraps, and after a loss continues from an earlier number
-// (rc_request.go, rc_completer.go, rc_retransmit.go). The responder executes requests in
-// sequence, and keeps the results that the peer may ask for again (rc_responder.go,
+// On the wire path packets carry the InfiniBand transport (RoCEv2). rcConn is the
+// reliable connection, udWire the unreliable datagram. They receive packets and the
+// timer events of the shard, and send packets through a packetConn (packet_conn.go). A
+// requester counts its packets by a sequence that does not wrap. After a loss it goes
+// back to an earlier sequence (rc_request.go, rc_completer.go, rc_retransmit.go). The
+// responder executes requests in sequence, and keeps response resources for READs and
+// atomics, whose responses the peer may request again (rc_responder.go,
 // rc_resp_resources.go, rc_response.go). A long READ is requested in pieces, so that
-// each response fits the socket. If both sides have agreed on flow control, they count
-// receive buffers (rc_credits.go); otherwise a receiver without a buffer sends an RNR
-// NAK. All connections to one peer share a congestion window, which answers grow and
-// losses shrink. The losses of a connection shrink it by no more than the answers of
-// that connection have grown it (congestion.go). The device does not have DCQCN, path
-// migration, memory windows, and SEND with invalidate.
+// each response fits the socket. If both sides have agreed on end-to-end flow control,
+// they count receive buffers (rc_credits.go). Otherwise a receiver without a buffer
+// sends an RNR NAK. All connections of a shard to one address share a congestion window.
+// Acknowledged packets enlarge it, and losses shrink it. The losses of one connection
+// shrink it by no more than that connection has enlarged it, and an equal share of the
+// initial window (congestion.go). The device does not have DCQCN, path migration, memory
+// windows, and SEND with invalidate.
 //
 // # Interoperation
 //
@@ -37,8 +39,8 @@
 // retries, wrong keys; datagrams and their lookup; with packets lost, repeated, reordered
 // and damaged. That device has these limits:
 //
-//   - Its retry count of 7 means that it retries without end: a request waits for ever
-//     if the peer has gone before its last acknowledgement arrived.
+//   - Its retry count of 7 means that it retries without end. So a request never
+//     completes if the peer has ended before its last acknowledgement arrived.
 //   - When a process ends without waiting, it sends one DREQ, which may be lost.
 //   - Its connection manager sets an ACK timeout of 2.1 s, so it and its peer notice a
 //     loss that late. cm.ID.SetAckTimeout sets a shorter one.
@@ -47,7 +49,7 @@
 //
 // Connection management sets two timers of a queue pair that rdma_accept(3) leaves to
 // the provider. The local ACK timeout is computed from the packet lifetime of the
-// path and the ACK delay of the answering device. The lifetime is 0.54 s, where the
+// path and the ACK delay of the responding device. The lifetime is 0.54 s, where the
 // kernel assumes 0.27 s or 1.07 s. The timeout is then 1.07 s, and with a retry count of
 // 7 a connection survives an outage of 5 s. The minimum RNR timer is 0.64 ms, where the
 // manual page has 655 ms. cm.ID.SetAckTimeout and cm.ID.SetMinRNRTimer set others.
@@ -55,10 +57,10 @@
 // # Progress
 //
 // A shard (shard.go) owns queue pairs, completion queues and timers. In manual
-// progress polling a CQ drives its shard, with no other goroutine and no lock; a
+// progress polling a CQ drives its shard, with no other goroutine and no lock. A
 // sleeping owner waits on the shard's epoll descriptor, which the peer's doorbell
-// makes readable. In automatic progress a goroutine of the shard does the same,
-// under a lock that the owner's calls share.
+// makes readable. In automatic progress a goroutine of the shard drives it too. It and
+// all calls of the application then take a lock.
 //
 // # Counters
 //
@@ -70,7 +72,8 @@
 //	out_of_seq_request      gaps in the sequence of requests for which a NAK was sent
 //	rcvd_seq_err            sequence error NAKs received
 //	completer_retry_err     times that requests were sent again, after a sequence error
-//	                        NAK, a timeout, or an answer that skipped a READ or atomic
+//	                        NAK, a timeout, or an acknowledgement that skipped the
+//	                        response of a READ or atomic
 //	retry_exceeded_err      requests that failed because the retry count was used up
 //	send_rnr_err            RNR NAKs sent: a message found no receive buffer
 //	rcvd_rnr_err            RNR NAKs received
@@ -81,7 +84,7 @@
 //
 //	local_ack_timeout_err   timeouts after which requests were sent again
 //	out_of_buffer           messages and datagrams for which there was no receive buffer
-//	rx_icrc_encapsulated    packets with a wrong ICRC: they were damaged on the way
+//	rx_icrc_encapsulated    packets with a wrong ICRC: they were damaged in the network
 //
 // These have names of their own, because no driver has such counters:
 //
@@ -89,7 +92,7 @@
 //	                        connections of the same source ended with access errors
 //	cm_address_full         connection requests that were refused because their source
 //	                        address has Config.MaxConnsPerAddress connections
-//	cm_answer_dropped       answers of connection management that were not sent, because
+//	cm_answer_dropped       replies of connection management that were not sent, because
 //	                        of the rate limit for unknown peers, or of the limit for a
 //	                        peer that has not proven yet that it receives messages
 //	cm_request_dropped      requests that were dropped because there was no room for them;
@@ -97,10 +100,10 @@
 //	cm_request_evicted      half-open connections that were ended to make room for the
 //	                        requests of others; see Config.MaxHalfOpen
 //	datagram_unsent         UD sends to this host that completed and were then dropped,
-//	                        because the destination queue pair did not exist, its user is
-//	                        not allowed, it accepted no connection for 10 s, the queue of
-//	                        datagrams for it was full, no file descriptor was free for a
-//	                        connection to it, or the sender was closed
+//	                        because the destination queue pair did not exist, its user
+//	                        is not allowed, it accepted no connection for 10 s, the queue
+//	                        of datagrams for it was full, no file descriptor was free for
+//	                        a connection to it, or the sender was closed
 //	datagram_user_refused   connections for UD from, and sends to, processes of users
 //	                        who are not allowed; see Config.AllowedUsers
 //	no_descriptors_err      connections on the local path that were refused because no
@@ -120,14 +123,15 @@
 //	rcvd_overrun_err        datagrams that the system dropped before they were read,
 //	                        usually because the socket was full. With PathAuto also
 //	                        those that processes of this host have sent. A socket has
-//	                        net.core.rmem_max, 208 KiB by default, or 4 MiB if the process
-//	                        has CAP_NET_ADMIN. When a socket has dropped packets, up to 63
-//	                        further sockets are opened. If the counter grows nevertheless,
-//	                        set sysctl net.core.rmem_max=4194304; more is not used
-//	rcvd_address_err        requests on the local path that were refused because they named
-//	                        addresses that the process does not hold, or because the
-//	                        backlog of the listener on these addresses was full, so that the
-//	                        kernel did not return its user
+//	                        net.core.rmem_max, 208 KiB by default, or 4 MiB if the
+//	                        process has CAP_NET_ADMIN. When a socket has dropped packets,
+//	                        up to 63 further sockets are opened. If the counter grows
+//	                        nevertheless, set sysctl net.core.rmem_max=4194304; more is
+//	                        not used
+//	rcvd_address_err        requests on the local path that were refused because they
+//	                        named addresses that the process does not hold, or because
+//	                        the backlog of the listener on these addresses was full, so
+//	                        that the kernel did not return its user
 //	rcvd_user_err           requests from this host that were refused, because
 //	                        Config.AllowedUsers does not allow the user of the process.
 //	                        With PathAuto also requests and UD packets on the wire path
@@ -166,12 +170,12 @@
 // Datagrams to this host go over Unix sockets too. So they neither reach nor come
 // from processes of users who are not allowed, whatever queue pair number an address
 // handle or a lookup named. The sender of a datagram chooses the source queue pair and
-// the source address of this host itself, as on a wire.
+// the source address of this host itself, as on the wire path.
 //
-// RoCEv2 has no authentication. Whoever can send packets from the address of a
+// RoCEv2 has no authentication. A host that can send packets from the address of a
 // connection's peer can end the connection. A host that forges its address does not
-// receive what is sent there, and what it costs this host is bounded: the half-open
-// connections of a listener and of each source (Config.MaxHalfOpen,
-// MaxHalfOpenPerAddress), three messages sent for each one received (RFC 9000, 8.1),
-// and a rate of refusals in total and for each source.
+// receive the packets that are sent to the forged address. The resources that it can use
+// here are bounded: the half-open connections of a listener and of each source
+// (Config.MaxHalfOpen, MaxHalfOpenPerAddress), three messages sent for each one received
+// (RFC 9000, 8.1), and a rate of refusals in total and for each source.
 package soft

@@ -31,17 +31,17 @@ const (
 	datagramMTU    = 4096
 	datagramImm    = 1 // flags
 	datagramSol    = 2
-	datagramHops   = 64 // the hop limit that receivers are told
+	datagramHops   = 64 // hop limit in the GRH of a received datagram
 )
 
-// udLocal is the local path of a UD queue pair. It belongs to the shard.
+// A udLocal is the local path of a UD queue pair. It belongs to the shard.
 type udLocal struct {
 	q        *qp
-	listener int
-	out      []byte
-	in       []byte
+	listener int    // descriptor of the listening socket
+	out      []byte // buffer for the packet to be sent
+	in       []byte // buffer for received packets, one byte longer than the longest packet
 
-	dests       map[uint32]*udLocalDest // connections to other queue pairs, by queue pair number
+	dests       map[uint32]*udLocalDest // destinations, by queue pair number
 	sources     map[int]*udLocalSource  // connections from other queue pairs, by descriptor
 	uses        uint64                  // number of sends and receives so far; see lastUse
 	acceptTimer timer                   // runs while no descriptor is free to accept a connection
@@ -55,6 +55,7 @@ const datagramName = "@rdmaloop/1/qp/" // '@' stands for the NUL of an abstract 
 // exceeds it tries again later. The number is arbitrary.
 const datagramBacklog = 128
 
+// datagramBindAddr returns the name of the socket of a queue pair number.
 func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatUint(uint64(num), 10) }
 
 // newUDLocal binds the name of a queue pair number. It fails if another queue
@@ -77,7 +78,7 @@ func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 	return p, nil
 }
 
-// attach lets the shard take what arrives.
+// attach makes the shard accept connections, and deliver their datagrams.
 func (u *udLocal) attach() error {
 	if err := u.q.shard.watch(u.listener, unix.EPOLLIN, u); err != nil {
 		return err
@@ -118,12 +119,12 @@ func (u *udLocal) clear() {
 	}
 }
 
-// drop counts datagrams that were completed, or will be, and are not sent.
+// countDropped counts n datagrams that complete with success and are not sent.
 func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.add(datagramUnsent, n) }
 
-// sendOne sends a datagram, or queues it until the receiver's socket has room. It
-// drops and counts the datagram if there is no such receiver or the queue is full:
-// the sender of a datagram does not learn whether it arrives.
+// sendOne sends a datagram, or queues it until the receiver's socket has room. It drops
+// and counts the datagram if there is no such receiver or the queue is full. The sender
+// of a datagram does not learn whether it arrives.
 func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	b := u.out[:datagramHeader+int(w.total)]
 	clear(b[:datagramHeader])
@@ -150,8 +151,8 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// sourceGID is the sender's address towards a destination on this host: a host
-// reaches each of its addresses from that same address.
+// sourceGID returns the sender's address for a destination on this host. Each address of
+// a host is reached from that same address.
 func sourceGID(dst verbs.GID) verbs.GID { return dst }
 
 // receive handles one packet, and reports whether it was a datagram.

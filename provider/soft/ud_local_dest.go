@@ -45,10 +45,11 @@ type udLocalDest struct {
 	fd      int // connected socket; -1 in state refused
 	queue   packetQueue
 	retry   timer
-	tries   int
+	tries   int    // attempts to connect since the last success
 	lastUse uint64 // value of udLocal.uses at the last use
 }
 
+// errPeerUser is returned by connectSocket if the peer's user is not allowed.
 var errPeerUser = errors.New("the queue pair number is held by a user who is not allowed")
 
 // dest returns the destination with the number, or nil if no allowed queue pair has
@@ -72,9 +73,9 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 }
 
 // removeLeastRecentlyUsed removes the destination, other than keep, that was used least
-// recently. It prefers destinations for which nothing waits, neither in the queue nor
-// in the socket: datagrams of a later connection could overtake those in the socket.
-// It reports whether there was a destination to remove.
+// recently. It prefers destinations for which nothing waits, neither in the queue nor in
+// the socket: datagrams of a later connection could overtake those in the socket. It
+// reports whether there was a destination to remove.
 func (u *udLocal) removeLeastRecentlyUsed(keep *udLocalDest) bool {
 	var idle, any *udLocalDest
 	for _, d := range u.dests {
@@ -226,6 +227,7 @@ func (d *udLocalDest) onReady(_ int, events uint32) {
 	d.flush()
 }
 
+// disconnect closes the connection, if there is one, and keeps the queue.
 func (d *udLocalDest) disconnect() {
 	if d.fd >= 0 {
 		d.p.q.shard.unwatch(d.fd)

@@ -9,12 +9,13 @@ import "encoding/binary"
 type packetQueue struct {
 	buf   []byte // length (32 bits), packet, length (32 bits), packet, ...
 	head  int    // offset of the first packet's length
-	count int
+	count int    // packets in the queue
 }
 
 // packetLength is the size of the length before each packet.
 const packetLength = 4
 
+// queuedSize returns the size of a packet in the queue.
 func queuedSize(b []byte) int { return packetLength + len(b) }
 
 func (q *packetQueue) empty() bool { return q.count == 0 }

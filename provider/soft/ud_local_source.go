@@ -86,10 +86,10 @@ func (u *udLocal) admit(fd int) {
 	src.onReady(fd, unix.EPOLLIN)
 }
 
-// enter adds a connection to those of the port. If the user has as many connections as
-// allowed, enter closes one of that user. If the port or the process has no room, enter
-// closes the connection that evictionCandidate returns. If there is still no room, enter
-// returns the counter for the reason.
+// enter adds a connection to those of the queue pair. If the user has as many
+// connections as allowed, enter closes one of that user. If the queue pair or the
+// process has no room, enter closes the connection that evictionCandidate returns. If
+// there is still no room, enter returns the counter for the reason.
 func (src *udLocalSource) enter() (refused counterID, ok bool) {
 	p, conns := src.p, src.p.q.dev.conns
 	if !conns.acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.acquire(src.uid)) {
@@ -107,8 +107,9 @@ func (src *udLocalSource) enter() (refused counterID, ok bool) {
 }
 
 // fillSpare opens the spare descriptors that were closed to accept a connection of a
-// user. If no descriptor is free, it closes connections of the port, at most as many as
-// there are spare descriptors, because other goroutines may take what it frees.
+// user. If no descriptor is free, it closes connections of the queue pair. It closes at
+// most as many as there are spare descriptors, because other goroutines may take the
+// descriptors that it frees.
 func (u *udLocal) fillSpare(newcomer uint32) bool {
 	for range spareCount {
 		if u.q.dev.spare.fill() {
@@ -123,7 +124,7 @@ func (u *udLocal) fillSpare(newcomer uint32) bool {
 	return u.q.dev.spare.fill()
 }
 
-// closeLeastRecentlyUsed closes the connection of a user that was idle for longest, and
+// closeLeastRecentlyUsed closes the connection of a user that was idle for longest. It
 // reports whether there was one.
 func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *udLocalSource
@@ -139,10 +140,10 @@ func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 }
 
 // evictionCandidate returns the connection to close for a new connection of a user. It
-// chooses the user who has the most connections to the port, including the new one, and
-// of that user's connections the one that was idle for longest. So a user who opens many
-// connections replaces only connections of the same user. It returns nil if there is no
-// connection.
+// chooses the user who has the most connections to the queue pair, including the new
+// one, and of that user's connections the one that was idle for longest. So a user who
+// opens many connections replaces only connections of the same user. It returns nil if
+// there is no connection.
 func (u *udLocal) evictionCandidate(newcomer uint32) *udLocalSource {
 	count := map[uint32]int{newcomer: 1}
 	for _, src := range u.sources {
@@ -187,8 +188,8 @@ func (src *udLocalSource) readOne() bool {
 	return true
 }
 
-// finish reads the datagrams that the peer has sent, and closes the connection. It
-// first stops the peer from sending more, so that it comes to an end.
+// finish reads the datagrams that the peer has sent, and closes the connection. It first
+// shuts the connection down for reading, so that the peer can not send more.
 func (src *udLocalSource) finish() {
 	_ = unix.Shutdown(src.fd, unix.SHUT_RD)
 	for src.readOne() {
@@ -196,7 +197,7 @@ func (src *udLocalSource) finish() {
 	src.close()
 }
 
-// close closes the connection, and removes it from the port if enter has added it.
+// close closes the connection, and removes it from the queue pair if enter has added it.
 func (src *udLocalSource) close() {
 	if src.fd < 0 {
 		return

@@ -7,19 +7,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// udPath is the path of a UD queue pair: which way a datagram goes, its
-// address handle says. It belongs to the shard.
+// udPath is the path of a UD queue pair. Each datagram goes over the local path or the
+// wire path, as its address handle says. It belongs to the shard.
 type udPath struct {
 	q     *qp
-	seq   uint64   // datagrams sent
-	local *udLocal // to peers on this host; nil on a device that speaks RoCEv2 only
-	wire  *udWire  // to others; nil on a device that keeps to this host
+	seq   uint64   // datagrams sent, which the sequences of the queue pair count
+	local *udLocal // local path; nil with PathWire
+	wire  *udWire  // wire path; nil with PathLocal
 
-	scheduled, closed bool
+	scheduled bool // listed in qpDemux.due
+	closed    bool // detach was called
 }
 
-// claim makes the number the queue pair's on the whole host, where peers use it to
-// find the queue pair.
+// claim binds the name of the queue pair number on this host, where senders find the
+// queue pair. It fails if another queue pair of the host has the number.
 func (p *udPath) claim(num uint32) (err error) {
 	if p.q.dev.cfg.Path != PathWire {
 		p.local, err = newUDLocal(p.q, num)
@@ -27,7 +28,7 @@ func (p *udPath) claim(num uint32) (err error) {
 	return err
 }
 
-// attach lets the shard take what arrives.
+// attach makes the shard deliver datagrams that arrive.
 func (p *udPath) attach() error {
 	if p.q.dev.cfg.Path != PathLocal {
 		p.wire = newUDWire(p.q)
@@ -39,7 +40,7 @@ func (p *udPath) attach() error {
 	return nil
 }
 
-// ready: the queue pair goes to RTR.
+// ready is called when the queue pair enters RTR.
 func (p *udPath) ready() error {
 	if p.wire == nil {
 		return nil
@@ -47,7 +48,7 @@ func (p *udPath) ready() error {
 	return p.wire.listenAtAll()
 }
 
-// transmit: see path.
+// transmit implements path.
 func (p *udPath) transmit() {
 	if !p.send() && !p.scheduled {
 		p.scheduled = true
@@ -58,18 +59,18 @@ func (p *udPath) transmit() {
 	}
 }
 
-// work: see wireQP.
+// sendDue implements wireQP.
 func (p *udPath) sendDue() (done bool) {
 	done = p.closed || p.send()
 	p.scheduled = !done
 	return done
 }
 
-// receive: see wireQP.
+// receive implements wireQP.
 func (p *udPath) receive(pkt wire.Packet, from *ipHeader) { p.wire.receive(pkt, from) }
 
-// send sends what is queued, and reports whether there was room for it. A
-// datagram completes when it is out: nobody answers.
+// send sends the queued requests. It returns false if the wire path has no room. A
+// datagram completes when it was sent, because it is not acknowledged.
 func (p *udPath) send() (done bool) {
 	q := p.q
 	for w := q.nextToSend(); w != nil; w = q.nextToSend() {
@@ -88,6 +89,8 @@ func (p *udPath) send() (done bool) {
 	return true
 }
 
+// sendOne sends the datagram of one request. It returns false if the wire path has no
+// room.
 func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	if flaw := p.q.checkQueuedDatagram(w); flaw != verbs.StatusSuccess {
 		return flaw, true
@@ -99,25 +102,35 @@ func (p *udPath) sendOne(w *wqe) (status verbs.Status, room bool) {
 	return p.local.sendOne(w, to), true
 }
 
-func (p *udPath) resend()        {}
-func (p *udPath) takeAcks() bool { return false }
-func (p *udPath) abort(outcome)  {}
+// resend implements path. UD has no RNR NAKs.
+func (p *udPath) resend() {}
 
+// takeAcks implements path. UD has no acknowledgements.
+func (p *udPath) takeAcks() bool { return false }
+
+// abort implements path. UD has no messages of several fragments.
+func (p *udPath) abort(outcome) {}
+
+// requestsPending implements path.
 func (p *udPath) requestsPending() bool { return false }
 
+// accessSource implements path. UD has no remote keys.
 func (p *udPath) accessSource() (accessSource, bool) { return accessSource{}, false }
 
+// stopResponding implements path.
 func (p *udPath) stopResponding() {}
+
+// receivesPosted implements path.
 func (p *udPath) receivesPosted() {}
 
-// clear drops the completed datagrams that still wait to be sent.
+// clear drops and counts datagrams that have completed and still wait to be sent.
 func (p *udPath) clear() {
 	if p.local != nil {
 		p.local.clear()
 	}
 }
 
-// detach: see path.
+// detach implements path.
 func (p *udPath) detach() {
 	p.closed = true
 	if p.local != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// What UD asks of requests and of what arrives, on either path.
+// This file has the checks of UD requests and datagrams, for both paths.
 
-// checkDatagram checks what only UD asks of a request.
+// checkDatagram checks the fields of a request that have other rules for UD than for RC.
 func checkDatagram(wr *verbs.SendWR) error {
 	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
 		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs only send"}
@@ -23,8 +23,9 @@ func checkDatagram(wr *verbs.SendWR) error {
 	return nil
 }
 
-// checkQueuedDatagram finds what is wrong with a request that was queued: more than one
-// packet's payload (IBTA vol. 1, 9.8.2.2), a handle of another domain (10.2.2.2).
+// checkQueuedDatagram checks a queued request. It fails a request for more than one
+// packet (IBTA vol. 1, 9.8.2.2), and one with an address handle of another protection
+// domain (10.2.2.2).
 func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:
@@ -35,7 +36,7 @@ func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// A datagram is what arrived for a UD queue pair.
+// A datagram is a received UD message.
 type datagram struct {
 	qkey      uint32
 	src       uint32 // the sender's queue pair number

@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxUDRoutes is how many routes a UD queue pair keeps open. A program that
-// talks to more peers than that pays for opening them again.
+// maxUDRoutes is how many routes a UD queue pair keeps open. When it needs a further
+// one, it closes them all, and opens each again at its next use. The number is
+// arbitrary.
 const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair.
@@ -21,16 +22,16 @@ type udWire struct {
 	q           *qp
 	demux       *qpDemux
 	routes      map[route]*route
-	reachableAt []*route // of the addresses that it can be reached at
-	hasAddress  bool     // connection management knows where it is to be reached
+	reachableAt []*route // one for each address of this host at which the queue pair receives
+	hasAddress  bool     // connection management sets the addresses; see listenAtAll
 }
 
 func newUDWire(q *qp) *udWire {
 	return &udWire{q: q, demux: &q.shard.wire, routes: make(map[route]*route)}
 }
 
-// sendOne sends a datagram with the number of a sequence, or reports that there is
-// no room for it now.
+// sendOne sends a datagram with the PSN of a sequence. It returns false for room if the
+// packetConn has none; then nothing was sent.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -60,7 +61,8 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	return verbs.StatusSuccess, true
 }
 
-// route is the opened route of an address handle, or nil.
+// route returns the open route of an address handle. It returns nil if the route can not
+// be opened.
 func (u *udWire) route(of *route) *route {
 	if to := u.routes[*of]; to != nil {
 		return to
@@ -85,7 +87,7 @@ func (u *udWire) closeRoutes() {
 	clear(u.routes)
 }
 
-// reach makes the queue pair reachable at an address of this host.
+// listenAt makes the queue pair receive datagrams to an address of this host.
 func (u *udWire) listenAt(local netip.Addr) error {
 	home := &route{local: local, remote: local, wantHeader: true}
 	if err := u.demux.conn.open(home); err != nil {
@@ -95,12 +97,12 @@ func (u *udWire) listenAt(local netip.Addr) error {
 	return nil
 }
 
-// listenAtAll makes a queue pair without a given address reachable at every address
-// whose UDP port the device can open. If the device has the local path, it leaves
-// loopback addresses to that, and does not fail if it can open none. It does not
-// serve addresses that the host is given later. A queue pair that was made on an ID
-// is reachable at the address of the ID instead, and a listener follows the
-// addresses.
+// listenAtAll makes a queue pair without a given address receive datagrams at every
+// address whose UDP port the device can open. If the device has the local path, loopback
+// addresses are left to it, and it is no error if no port can be opened. Addresses that
+// the host is given later are not served. A queue pair that was made on an ID receives
+// at the address of the ID instead, and that of a listener follows the addresses of the
+// host.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil
@@ -125,7 +127,7 @@ func (u *udWire) listenAtAll() error {
 	return err
 }
 
-// receive: see wireQP. A sender may be anywhere.
+// receive implements wireQP. It accepts packets from any address.
 func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {
@@ -150,7 +152,7 @@ func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 	u.q.deliverDatagram(&d)
 }
 
-// detach gives up the routes.
+// detach closes the routes.
 func (u *udWire) detach() {
 	u.demux.detach(u.q.num)
 	u.closeRoutes()
