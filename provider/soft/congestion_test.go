@@ -14,14 +14,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newTestCongestion returns a peer without connections.
+// newTestCongestion returns a congestion without connections.
 func newTestCongestion() *congestion {
 	p := (&qpDemux{}).acquireCongestion(scriptAddr)
 	p.users = 0
 	return p
 }
 
-// newTestConn returns the flight of another connection to the peer.
+// newTestConn adds a connection to a congestion.
 func newTestConn(p *congestion) *connCongestion {
 	f := &connCongestion{}
 	p.users++
@@ -35,14 +35,14 @@ func (f *connCongestion) send(n uint64) {
 	f.shared.inFlight += n
 }
 
-// answer is that n packets which were under way are answered.
+// ack acknowledges n packets in flight.
 func (f *connCongestion) ack(n uint64) {
 	f.inFlight -= n
 	f.shared.inFlight -= n
 	f.grow(n)
 }
 
-// trip fills the window, and then answers all packets of the connection.
+// roundTrip fills the window, and then acknowledges all packets of the connection.
 func (f *connCongestion) roundTrip() {
 	f.send(f.shared.window - f.shared.inFlight)
 	f.ack(f.inFlight)
@@ -91,7 +91,7 @@ func TestCongestionGrowsAndShrinks(t *testing.T) {
 	require.EqualValues(t, maxWindow, p.window)
 }
 
-// A flight that is small because the window was not used is what gets halved.
+// When the window was not fully used, a loss halves the part that was used.
 func TestCongestionShrinksUsedWindow(t *testing.T) {
 	p := &congestion{window: maxWindow, sharedPart: maxWindow}
 	f := newTestConn(p)
@@ -199,8 +199,8 @@ func TestCongestionParts(t *testing.T) {
 	}
 }
 
-// A window that is small lets through what it says, and asks for an answer in
-// time.
+// A small window allows as many packets as it has, and an acknowledgement is requested
+// early enough.
 func TestWireSmallWindow(t *testing.T) {
 	p := newScript(t)
 	p.l.shared.window = 6
@@ -222,8 +222,8 @@ func TestWireSmallWindow(t *testing.T) {
 	require.EqualValues(t, p.l.inFlight, p.l.shared.inFlight)
 }
 
-// Connections to one peer share the window, in turn, and one that fails gives its
-// part back.
+// Connections to one address share the window, in turn. A connection that fails releases
+// its part.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
 	peer := p.l.shared
@@ -260,7 +260,7 @@ func TestWireSharedWindow(t *testing.T) {
 	require.Equal(t, 1, peer.users)
 }
 
-// What waits for a receive buffer leaves its part to the others.
+// Requests that wait for the RNR timer do not use the window.
 func TestWireWindowDuringRNR(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -269,7 +269,7 @@ func TestWireWindowDuringRNR(t *testing.T) {
 	require.Zero(t, p.l.shared.inFlight)
 }
 
-// A long stream over a network that holds few packets fills it, and loses few.
+// A long stream over a network that holds few packets fills it, and loses few packets.
 func TestWireStreamOverANarrowNetwork(t *testing.T) {
 	const room, messages, size = 40, 60, endSize / 2
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {

@@ -16,10 +16,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// counted is what a device has counted, without zeros.
+// counted is the values of a device's counters that are not zero.
 type counted map[string]uint64
 
-// countsOf reads the counters of a device.
+// countsOf returns the counters of a device that are not zero.
 func countsOf(t testing.TB, d *device) counted {
 	list, err := d.Counters(devicePort)
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func TestCountersOfTheResponder(t *testing.T) {
 	}
 }
 
-// What a network does to packets is found in the counters of the two ends.
+// Losses and duplicates in a network are counted by the two ends.
 func TestCountersOfANetwork(t *testing.T) {
 	const packets = 10
 	s := newSim(t, 1, netsim.Config{})
@@ -162,8 +162,8 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 }
 
-// The local path loses nothing, but it waits for buffers, and for a peer that has
-// gone.
+// The local path loses nothing, but it counts missing receive buffers and a peer that
+// does not respond.
 func TestCountersOfTheLocalPath(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
@@ -184,18 +184,18 @@ func TestCountersOfTheLocalPath(t *testing.T) {
 	require.Equal(t, want, countsOf(t, d))
 }
 
-// A taker is a queue pair that takes all that it gets.
+// A countingQP is a wireQP that counts the packets that it receives.
 type countingQP struct{ got int }
 
 func (e *countingQP) receive(wire.Packet, *ipHeader) { e.got++ }
 func (e *countingQP) sendDue() bool                  { return true }
 
-// A counterRig is a shard with a socket, and a stranger who sends to it.
+// A counterRig is a shard with a socket, and a sender of raw datagrams to it.
 type counterRig struct {
 	*udpRig
 	dev   *device
 	shard *shard
-	route route // keeps the socket
+	route route // keeps the shard's socket open
 	qpn   uint32
 	end   countingQP
 }
@@ -215,7 +215,7 @@ func newCounterRig(t *testing.T) *counterRig {
 	return c
 }
 
-// packet makes a packet for a queue pair, with the right ICRC.
+// packet makes a packet for a queue pair with the correct ICRC.
 func (c *counterRig) packet(qpn uint32) []byte {
 	p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
 	p.BTH().SetDestQP(qpn)
@@ -224,7 +224,7 @@ func (c *counterRig) packet(qpn uint32) []byte {
 	return p.Bytes()
 }
 
-// throw sends datagrams to the shard.
+// sendRaw sends datagrams to the shard.
 func (c *counterRig) sendRaw(datagrams ...[]byte) {
 	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.route.local.As4()}
 	for _, b := range datagrams {
@@ -232,7 +232,7 @@ func (c *counterRig) sendRaw(datagrams ...[]byte) {
 	}
 }
 
-// settle takes what was thrown, until so many datagrams are counted.
+// waitCounted receives what was sent until so many datagrams are counted.
 func (c *counterRig) waitCounted(datagrams uint64) counted {
 	for range pollLimit {
 		c.shard.udp.drain()
@@ -267,9 +267,9 @@ func TestCountersOfASocket(t *testing.T) {
 	c.shard.udp.close(&c.route)
 }
 
-// What the system drops, because nobody comes to fetch it, is counted by the
-// system, and kept when the socket is gone; and so is all the rest when the device
-// is closed.
+// Datagrams that the system drops from a full socket are counted by the system. The
+// count is kept after the socket was closed, and all counts are kept after the device
+// was closed.
 func TestCountersOutliveWhatTheyCount(t *testing.T) {
 	const sent = 1000
 	c := newCounterRig(t)

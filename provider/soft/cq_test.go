@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A CQ that lives on does not keep the queue pairs that were closed.
+// An open CQ does not keep closed queue pairs from being garbage collected.
 func TestClosedQueuePairsAreCollected(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	keep := newEnd(t, d, 0, verbs.ProgressManual)
@@ -41,7 +41,7 @@ func TestClosedQueuePairsAreCollected(t *testing.T) {
 	require.FailNow(t, "the queue pair is still reachable")
 }
 
-// copyWC names the fields one by one: it must not forget one that is added.
+// copyWC copies every field of verbs.WC.
 func TestCopyWCIsWhole(t *testing.T) {
 	var from, to verbs.WC
 	v := reflect.ValueOf(&from).Elem()
@@ -52,8 +52,8 @@ func TestCopyWCIsWhole(t *testing.T) {
 	require.Equal(t, from, to)
 }
 
-// Completions that were waiting come before those that the same poll brings, and
-// what the caller has no room for waits.
+// Completions in the ring are returned before those that the same poll adds. Completions
+// for which the caller has no room stay in the ring.
 func TestPollKeepsTheOrder(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -78,8 +78,7 @@ func TestPollKeepsTheOrder(t *testing.T) {
 	require.EqualValues(t, messages, next)
 }
 
-// A queue takes as many completions as it is deep, in order, although it begins
-// with room for few.
+// A CQ holds as many completions as its depth, in order, although its ring begins small.
 func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*initialCQEs + 1
 	c := &cq{depth: depth, room: depth}
@@ -108,7 +107,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// flushed makes a queue pair on the end's CQ, and adds n flushed completions of it.
+// flushed makes a queue pair on the end's CQ, and adds n flushed completions of it to
+// the CQ.
 func (e *end) flushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
 	require.NoError(e.t, err)

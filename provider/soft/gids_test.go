@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The table is asked for when it does not have what is looked for, and else stays
-// as it is: whoever has a place in it finds the same address there.
+// The table is refreshed when it lacks an address or index, and otherwise stays as it
+// is. So an index keeps its address.
 func TestGIDTable(t *testing.T) {
 	ports := &udpPorts{ports: make(map[netip.Addr]*udpPort)}
 	table := gidTable{udp: ports}

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A key that was given back does not fit what has its place now.
+// A new region does not have the key of a region that was closed.
 func TestKeysAreNotReused(t *testing.T) {
 	d := openDevice(t, nil)
 	pd, err := d.AllocPD()
@@ -27,8 +27,7 @@ func TestKeysAreNotReused(t *testing.T) {
 	require.NoError(t, pd.Close())
 }
 
-// Memory that is closed under traffic is an error of the requests, in whatever
-// goroutine they are carried out.
+// Requests that use memory of a closed region fail, in any goroutine that executes them.
 func TestMRClosedUnderTraffic(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	for range 30 {

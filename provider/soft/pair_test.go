@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// end is one side of a connection made without connection management.
+// end is one side of a connection that was made without connection management.
 type end struct {
 	t  testing.TB
 	pd verbs.PD
@@ -20,7 +20,7 @@ type end struct {
 	wc []verbs.WC
 }
 
-// endSize is the memory of an end.
+// endSize is the size of an end's memory region in bytes.
 const endSize = 1 << 21
 
 func openDevice(t testing.TB, cfg *Config) *device {
@@ -57,7 +57,8 @@ func (e *end) close() {
 	}
 }
 
-// connect brings an end's queue pair to RTS towards peer.
+// connect moves an end's queue pair to RTS, connected to peer. change may change the
+// attributes first.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,
@@ -81,6 +82,7 @@ func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	}
 }
 
+// newPair makes two connected ends in different shards.
 func newPair(t testing.TB, d *device, progress verbs.Progress) (a, b *end) {
 	a, b = newEnd(t, d, 0, progress), newEnd(t, d, 1, progress)
 	a.connect(b, nil)
@@ -98,10 +100,11 @@ func (e *end) post(wr verbs.SendWR) {
 	require.NoError(e.t, err)
 }
 
-// pollLimit ends a wait for what never comes.
+// pollLimit is the number of polls after which a test fails because something has not
+// happened.
 const pollLimit = 10_000_000
 
-// wait polls this end and others until this one has n completions.
+// wait polls this end and others until this end has n completions.
 func (e *end) wait(n int, others ...*end) []verbs.WC {
 	e.t.Helper()
 	var got []verbs.WC

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// talk takes a message that asks for an acknowledgement, and replies, which goes
-// out at once.
+// exchangeMessage delivers a message with the AckReq bit, and sends a message in reply.
+// The reply is sent without delay, the acknowledgement is not.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)
@@ -21,7 +21,7 @@ func (p *script) exchangeMessage(seq uint64) {
 	p.deliver(p.ack(seq))
 }
 
-// A peer that only sends is answered in the next drive.
+// A peer that gets no reply is acknowledged in the next drive.
 func TestWireAckWithoutReply(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -29,7 +29,8 @@ func TestWireAckWithoutReply(t *testing.T) {
 	p.wantSyndrome("at once", wire.AckNoCredits, 0)
 }
 
-// One that gets a reply can wait for the acknowledgement, but not for ever.
+// For a peer that gets a reply the acknowledgement is delayed, but not longer than
+// maxAckDelays drives.
 func TestWireAckIsDelayed(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
@@ -43,7 +44,7 @@ func TestWireAckIsDelayed(t *testing.T) {
 	p.wantQuiet("once")
 }
 
-// One acknowledgement does for many messages.
+// One acknowledgement covers many messages.
 func TestWireAckBurst(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(maxDelayedPackets - 1) {
@@ -56,7 +57,7 @@ func TestWireAckBurst(t *testing.T) {
 	p.wantSyndrome("all of them", wire.AckNoCredits, maxDelayedPackets-1)
 }
 
-// Nothing is kept back by an owner that may go to sleep.
+// The acknowledgement is sent before the owner goes to sleep.
 func TestWireAckBeforeSleep(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
@@ -64,7 +65,8 @@ func TestWireAckBeforeSleep(t *testing.T) {
 	p.wantSyndrome("before sleep", wire.AckNoCredits, 0)
 }
 
-// A message that comes again means that the acknowledgement is missed.
+// A duplicate of a message is acknowledged without delay, because the peer misses the
+// acknowledgement.
 func TestWireAckOfDuplicate(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// memoryConn is a packet link that hands packets from one shard to another, with
-// memory of its own.
+// memoryConn is a packetConn that delivers packets to another shard in memory, and does
+// not allocate.
 type memoryConn struct {
 	peer    *qpDemux
 	from    ipHeader
@@ -34,7 +34,7 @@ func (w *memoryConn) buffer(_ *route, size int) []byte {
 
 func (w *memoryConn) push(_ *route, p wire.Packet) { w.queued = append(w.queued, p) }
 
-// carry delivers what is queued.
+// deliver delivers the queued packets.
 func (w *memoryConn) deliver() {
 	for _, p := range w.queued {
 		w.peer.receive(p, &w.from)
@@ -42,7 +42,7 @@ func (w *memoryConn) deliver() {
 	w.queued = w.queued[:0]
 }
 
-// newMemoryPair connects two ends that way.
+// newMemoryPair connects two ends by memoryConns. turn delivers the packets of both.
 func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	s := newSim(t, 1, quietNet)
 	a, b = s.newEnd(), s.newEnd()

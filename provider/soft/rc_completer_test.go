@@ -73,8 +73,8 @@ func TestWireResponsesAcknowledgeWhatIsInFront(t *testing.T) {
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
-// An acknowledgement of what comes after a READ says that its response is lost. It
-// does not complete the READ, and neither does one of the READ itself.
+// An acknowledgement of a request after a READ shows that the READ's response was lost.
+// It does not complete the READ. Neither does an acknowledgement of the READ itself.
 func TestWireAckBehindAnUnansweredRead(t *testing.T) {
 	for name, seq := range map[string]uint64{"of the READ's last packet": 3, "of what follows": 4} {
 		p := newScript(t)
@@ -107,8 +107,8 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	p.wantRequest("and all behind it", wire.SendOnly, 4)
 	p.send(p.answer(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantQuiet("once")
-	// rxe goes on with MIDDLE, network cards begin anew with FIRST; a late copy
-	// of what was there already is nothing.
+	// rxe continues with MIDDLE, network cards begin again with FIRST. A delayed duplicate
+	// of an earlier response is ignored.
 	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU), p.answer(wire.ReadResponseMiddle, 1, scriptMTU),
 		p.answer(wire.ReadResponseOnly, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantDone("complete", verbs.StatusSuccess, 1)
@@ -117,8 +117,8 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	}
 }
 
-// A late response to what is about to be asked for again leaves the count of what
-// is outstanding right.
+// A late response to a READ that is about to be requested again does not change the
+// count of outstanding READs and atomics.
 func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
 	p.post(1, verbs.OpRead, 1)

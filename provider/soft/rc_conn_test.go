@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// quietNet is a network that loses nothing.
+// quietNet is a network that loses no packets.
 var quietNet = netsim.Config{Delay: 10 * time.Microsecond}
 
 func TestWireEverySizeAndOperation(t *testing.T) {
@@ -22,7 +22,7 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 	a, b := s.newEnd(), s.newEnd()
 	s.join(a, b, func(attr *verbs.QPAttr) {
 		attr.PathMTU = verbs.MTU1024
-		attr.RQPSN, attr.SQPSN = 0xffffe0, 0xffffe0 // the numbers wrap on the way
+		attr.RQPSN, attr.SQPSN = 0xffffe0, 0xffffe0 // the PSNs wrap during the test
 	})
 	for _, size := range []int{0, 1, 3, 1023, 1024, 1025, 31 * 1024, 32 * 1024, 33*1024 + 1, 128 * 1024, 129 * 1024, 1 << 20} {
 		for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead} {
@@ -54,12 +54,12 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// What WRITE and READ left over.
+		// Drop the receive buffers that WRITE and READ have not used.
 		b.qp.rq.head = b.qp.rq.tail
 	}
 }
 
-// What was due before a reset is not sent by the connection after it.
+// A response that was due before a reset is not sent by the connection after the reset.
 func TestWireResetForgets(t *testing.T) {
 	p := newScript(t)
 	p.deliver(p.read(0, 0, 10))
@@ -73,8 +73,8 @@ func TestWireResetForgets(t *testing.T) {
 	p.wantSyndrome("the new one counts from the beginning", wire.AckNoCredits, 0)
 }
 
-// Whoever has taken a message may close the connection at once: its sender is
-// told that it was delivered.
+// A receiver may close the connection right after a message has completed. The sender
+// still gets the acknowledgement.
 func TestWireClosedAfterTheLastMessage(t *testing.T) {
 	for name, end := range map[string]func(*end) error{
 		"error": func(e *end) error { return e.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState) },

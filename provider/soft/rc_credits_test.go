@@ -13,14 +13,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// counting is a script whose both sides tell their buffers.
+// newCreditScript makes a script in which both sides advertise their receive buffers.
 func newCreditScript(t *testing.T) *script {
 	p := newScript(t)
 	p.l.sends, p.l.receives = true, true
 	return p
 }
 
-// credits is an ACK that grants n messages after the first msn.
+// credits makes an ACK that grants n messages after the first msn messages.
 func (p *script) credits(seq, msn uint64, n int) wire.Packet {
 	pkt := p.syndrome(wire.Ack(n), seq)
 	pkt.AETH().Set(wire.Ack(n), psnOf(0, msn))
@@ -93,7 +93,7 @@ func TestWireCreditsLimit(t *testing.T) {
 	p.wantDone("", verbs.StatusSuccess, 3, 4, 5)
 }
 
-// Only the beginning of a long message asks.
+// Without a credit only the first packet of a long SEND is sent as a probe.
 func TestWireCreditsOfALongMessage(t *testing.T) {
 	p := newCreditScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -110,12 +110,12 @@ func TestWireCreditsOfALongMessage(t *testing.T) {
 	p.out = nil
 	p.advance(verbs.AckTimeout(14))
 	p.advance(verbs.AckTimeout(14))
-	p.wantCount(1 + 3) // what was sent before may be sent again: to ask, and all of it
+	p.wantCount(1 + 3) // the probe, then all three packets, which were sent before
 	p.send(p.credits(5, 2, 0))
 	p.wantDone("", verbs.StatusSuccess, 1, 2)
 }
 
-// WRITEs and READs need no buffer, but count.
+// WRITEs and READs take no buffer, but they count as messages.
 func TestWireCreditsCountAllMessages(t *testing.T) {
 	p := newCreditScript(t)
 	p.send(p.credits(0, 0, 0))
@@ -130,7 +130,8 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	require.EqualValues(t, 3, p.l.messagesSent, "a WRITE, and two pieces of a READ")
 }
 
-// Where the terms come from: what a side says binds the other.
+// Connection management sets the terms: each side respects the credits of the other if
+// that side has agreed to advertise them.
 func TestWireCMFlowControl(t *testing.T) {
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
 		w := newMADSim(t)
@@ -147,8 +148,8 @@ func TestWireCMFlowControl(t *testing.T) {
 	}
 }
 
-// A sender that outruns the receiver meets no RNR NAK, and nothing is left to
-// wait for ever, whatever gets lost.
+// A sender that is faster than the receiver gets no RNR NAK, and no message waits
+// without end, whatever packets get lost.
 func TestWireCreditsKeepRNRAway(t *testing.T) {
 	const messages = 200
 	for seed := range uint64(20) {

@@ -11,9 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzWirePeer plays a peer that sends whatever it likes. Four bytes are a step:
-// what to do, a sequence near the one that is expected, a length and a syndrome,
-// and how the packet is spoiled.
+// FuzzWirePeer plays a peer that sends any packets. Four bytes are one step: the opcode
+// or another action, a sequence near the expected one, a length and syndrome, and flags.
 func FuzzWirePeer(f *testing.F) {
 	f.Add([]byte{byte(wire.SendOnly), 128, 4, 0, byte(wire.SendOnly), 129, 4, 1})
 	f.Add([]byte{byte(wire.ReadRequest), 128, 200, 0, byte(wire.ReadRequest), 129, 100, 0, 0xfe, 0, 0, 0})
@@ -37,7 +36,7 @@ func FuzzWirePeer(f *testing.F) {
 	})
 }
 
-// fuzzStep does one thing, and returns how many requests it has posted.
+// fuzzStep performs one step, and returns how many requests it has posted.
 func (p *script) fuzzStep(what, where, size, how byte) (posted int) {
 	switch op := wire.Opcode(what); {
 	case what >= 0xf0 && what < 0xfd:
@@ -83,7 +82,7 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	return pkt
 }
 
-// checkInvariants holds whatever the peer does.
+// checkInvariants checks the conditions that hold whatever the peer sends.
 func (p *script) checkInvariants() {
 	sq, l := &p.e.qp.sq, p.l
 	require.LessOrEqual(p.t, int32(sq.done-sq.next), int32(0))

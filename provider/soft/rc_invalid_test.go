@@ -19,7 +19,7 @@ const (
 	none  = verbs.StatusWRFlushErr
 )
 
-// invalidRequests break a rule with their last packet.
+// invalidRequests are sequences of packets of which the last one breaks a rule.
 var invalidRequests = []struct {
 	name    string
 	packets func(p *script) []wire.Packet
@@ -77,8 +77,8 @@ var invalidRequests = []struct {
 	}, wire.NAKRemoteAccess, none},
 }
 
-// Requests that break a rule end the queue pair: the peer hears why, and its other
-// requests nothing more.
+// A request that breaks a rule ends the queue pair. The peer gets a NAK for it, and no
+// response to its later requests.
 func TestWireInvalidRequests(t *testing.T) {
 	for _, c := range invalidRequests {
 		t.Run(c.name, func(t *testing.T) {

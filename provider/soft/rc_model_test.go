@@ -12,10 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A talker is one end of a simulated connection under a random load, and knows what
-// has to come of each of its requests. Request i uses stretch i modulo modelSlots
-// of every area of memory, so that a packet that is carried out twice, or out of
-// order, damages what another left there.
+// A modelEnd is one end of a simulated connection that posts random requests, and knows
+// the result that each must have. Request i uses slot i modulo modelSlots of every area
+// of memory. So a packet that is executed twice, or out of order, overwrites the data of
+// another request.
 type modelEnd struct {
 	e    *end
 	peer *modelEnd
@@ -23,22 +23,22 @@ type modelEnd struct {
 	mtu  int
 	todo int // requests to be posted in all
 
-	ops      []modelOp // posted
-	done     int       // completed, in the order posted
+	ops      []modelOp // requests posted
+	done     int       // requests completed, in the order in which they were posted
 	failed   bool
-	received int // messages
-	expected []int
-	posted   int // receives
-	adds     uint64
-	swaps    uint64
+	received int    // messages received
+	expected []int  // indexes of the requests that the peer receives as messages
+	posted   int    // receive buffers posted
+	adds     uint64 // present value of the peer's counter
+	swaps    uint64 // present value of the peer's word for compare-and-swap
 }
 
-// A modelOp is a request.
+// A modelOp is a request of a modelEnd.
 type modelOp struct {
 	op       verbs.Opcode
 	size     int
 	signaled bool
-	before   uint64 // an atomic's result
+	before   uint64 // result of an atomic
 }
 
 const (
@@ -60,7 +60,7 @@ func newModelEnd(e *end, seed uint64, todo int, mtu verbs.MTU) *modelEnd {
 	return s
 }
 
-// fill writes bytes that depend on a number.
+// fill writes bytes that are derived from a number.
 func fill(b []byte, number uint64) {
 	x := number*0x9e3779b97f4a7c15 + 1
 	for ; len(b) >= 8; b = b[8:] {
@@ -76,10 +76,10 @@ func fill(b []byte, number uint64) {
 
 func slotOf(area, i int) int { return area + i%modelSlots*slotBytes }
 
-// idle reports whether nothing is left to do at this side.
+// finished reports whether all requests have completed, or one has failed.
 func (s *modelEnd) finished() bool { return s.failed || s.done == s.todo }
 
-// act posts some of what is left to post.
+// postSome posts some receive buffers and requests.
 func (s *modelEnd) postSome() {
 	for s.posted < len(s.peer.expected)+4 && s.posted-s.received < modelSlots && s.rng.IntN(3) > 0 && !s.failed {
 		s.e.recv(uint64(s.posted), slotOf(receiveArea, s.posted), slotBytes)
@@ -127,7 +127,7 @@ func (s *modelEnd) post() {
 	s.e.post(wr)
 }
 
-// size is around a multiple of the path MTU.
+// size returns a random size near a multiple of the path MTU.
 func (s *modelEnd) size() int {
 	n := s.mtu*s.rng.IntN(6) + s.rng.IntN(3) - 1
 	if s.rng.IntN(8) == 0 {
@@ -136,7 +136,7 @@ func (s *modelEnd) size() int {
 	return min(max(n, 0), slotBytes)
 }
 
-// pieces cuts a buffer in up to three.
+// pieces divides a buffer into up to three SGEs.
 func (s *modelEnd) pieces(offset, size int) []verbs.SGE {
 	var sges []verbs.SGE
 	for len(sges) < 2 && size > 1 && s.rng.IntN(2) == 0 {
@@ -147,8 +147,8 @@ func (s *modelEnd) pieces(offset, size int) []verbs.SGE {
 	return append(sges, verbs.SGEOf(s.e.mr, offset, size))
 }
 
-// take checks what has completed. A failure is the first of its kind, and
-// everything after it is flushed.
+// checkCompletions checks the requests that have completed. After a failure all further
+// requests are flushed.
 func (s *modelEnd) checkCompletions() {
 	for _, wc := range s.e.drainCQ() {
 		t := s.e.t
@@ -174,7 +174,7 @@ func (s *modelEnd) checkCompletions() {
 	}
 }
 
-// checkMessage checks a message that arrived: the next one, complete and intact.
+// checkMessage checks that a message is the next expected one, complete and intact.
 func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	t := s.e.t
 	require.EqualValues(t, s.received, wc.ID)
@@ -193,7 +193,7 @@ func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	s.received++
 }
 
-// check looks at what a request has done, now that it is complete.
+// check checks the effect of a request that has completed.
 func (s *modelEnd) check(i int) {
 	switch o := s.ops[i]; o.op {
 	case verbs.OpWrite, verbs.OpWriteImm:
@@ -207,7 +207,7 @@ func (s *modelEnd) check(i int) {
 	}
 }
 
-// compare compares memory of this side with what request i of the peer carried.
+// compare compares memory of this side with the data of request i of the peer.
 func (s *modelEnd) compare(offset, size, i int) {
 	want := make([]byte, size)
 	fill(want, uint64(i))

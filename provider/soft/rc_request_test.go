@@ -164,7 +164,7 @@ func TestWireMemoryClosedInTheMiddleOfAMessage(t *testing.T) {
 	p.wantQuiet("nothing goes out behind the failure")
 }
 
-// A queue pair that is drained still repeats what was lost, and nothing else.
+// A queue pair in SQD still sends lost packets again, but begins no new request.
 func TestWireDrainedQueueRepeats(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 2*scriptMTU)

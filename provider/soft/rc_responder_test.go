@@ -78,7 +78,8 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
 }
 
-// A plain acknowledgement of a READ's sequence would complete it without its data.
+// An ACK with the sequence of a READ would complete the READ without its data. So none
+// is sent.
 func TestWireReadIsNeverAcknowledged(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -115,7 +116,7 @@ func TestWireReceiverWithoutBuffer(t *testing.T) {
 	}
 }
 
-// IBTA vol. 1, 9.7.4.1.3: for zero bytes neither key nor address counts.
+// Key and address of a request for zero bytes are not checked (IBTA vol. 1, 9.7.4.1.3).
 func TestWireZeroBytesNeedNoKey(t *testing.T) {
 	p := newScript(t)
 	p.send(withAckReq(p.request(wire.WriteOnly, 0, 0)), p.request(wire.ReadRequest, 1, 0))
@@ -184,8 +185,8 @@ func TestNearestSequence(t *testing.T) {
 	}
 }
 
-// A peer that repeats the same request twice has not got the answer to the first
-// repetition.
+// A peer that sends the same request three times did not get the response to the second
+// one. This is reported to the packetConn.
 func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {

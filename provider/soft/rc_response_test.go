@@ -52,7 +52,8 @@ func TestWireReadIsAnsweredAgain(t *testing.T) {
 	p.wantAnswer("", wire.ReadResponseOnly, 6)
 }
 
-// A READ that is asked for again while its response is under way begins anew.
+// A READ that is requested again before its response is complete gets a new response
+// from the requested packet on.
 func TestWireReadIsAskedForAgainTooEarly(t *testing.T) {
 	p := newScript(t)
 	p.send(p.read(0, 0, (respondBudget+2)*scriptMTU))
@@ -82,7 +83,8 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 	require.Empty(t, p.e.qp.shard.wire.due)
 }
 
-// A request that ends the queue pair waits for the responses in front of it.
+// The NAK for a request that ends the queue pair is sent after the responses of the
+// requests before it.
 func TestWireRefusalComesAfterTheResponses(t *testing.T) {
 	p := newScript(t)
 	const n = respondBudget + 1

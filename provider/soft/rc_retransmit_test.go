@@ -34,8 +34,8 @@ func TestWireSequenceNAK(t *testing.T) {
 	p.wantDone("all", verbs.StatusSuccess, 2, 3)
 }
 
-// An answer to the first attempt that comes while it is repeated ends the
-// repetition where it may.
+// An acknowledgement of the first transmission that arrives during the retransmission
+// ends it early.
 func TestWireAnswerDuringARepetition(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 8*scriptMTU)
@@ -101,7 +101,8 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	require.Empty(t, p.e.qp.shard.timers, "nothing is left to be waited for")
 }
 
-// What was sent again a short time ago is not sent a third time.
+// Packets that were sent again a short time ago are not sent a third time when the
+// retransmission timer fires.
 func TestWireTimeoutAfterARepetition(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -115,7 +116,8 @@ func TestWireTimeoutAfterARepetition(t *testing.T) {
 	p.wantRequest("the third", wire.SendOnly, 0)
 }
 
-// A timer that was started for an earlier request does not cut a later one short.
+// The retransmission timer that runs for an earlier request does not shorten the timeout
+// of a later one.
 func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -132,8 +134,8 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p.wantRequest("its own time is over", wire.SendOnly, 1)
 }
 
-// The end of what was sent is lost: that is noticed soon after the timeout, counted
-// from the last answer.
+// The loss of the last packets is noticed soon after the ACK timeout, counted from the
+// last acknowledgement.
 func TestWireTailLoss(t *testing.T) {
 	const look = scriptTimeout / 4
 	for answered := time.Duration(1); answered < scriptTimeout; answered += look / 3 {
@@ -153,7 +155,7 @@ func TestWireTailLoss(t *testing.T) {
 
 const ownerTurn = scriptTimeout / 100
 
-// pass lets time pass as an owner does who is never away for long.
+// pass advances the clock in steps of ownerTurn.
 func (p *script) pass(d time.Duration) {
 	for ; d > ownerTurn; d -= ownerTurn {
 		p.advance(ownerTurn)
@@ -161,7 +163,7 @@ func (p *script) pass(d time.Duration) {
 	p.advance(d)
 }
 
-// An owner that was away makes up for it at once.
+// When the owner was away, the timer checks that it has missed follow at once.
 func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -201,8 +203,8 @@ func TestWireReceiverNotReady(t *testing.T) {
 	for range 2 {
 		p.send(p.syndrome(wire.RNRNAK(code), 1))
 		p.post(3, verbs.OpSend, 1)
-		// What was in flight behind it arrives out of sequence: that is no second
-		// failure, and does not end the wait.
+		// The packets after it arrive out of sequence, for which the peer sends a NAK. This is
+		// no second failure, and does not end the wait.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
 		p.wantQuiet("it is not time yet")
@@ -230,7 +232,7 @@ func TestWireReceiverNeverReady(t *testing.T) {
 	require.Empty(t, p.e.drainCQ())
 }
 
-// A long wait that the receiver asks for is not the receiver's silence.
+// The time of the RNR timer does not count towards the ACK timeout.
 func TestWireWaitIsNotATimeout(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 0 })
 	p.post(1, verbs.OpSend, 1)
@@ -243,8 +245,8 @@ func TestWireWaitIsNotATimeout(t *testing.T) {
 	require.Empty(t, p.e.drainCQ())
 }
 
-// The end of a message is lost, and the peer knows nothing of it: it is asked with the
-// oldest packet, and the rest goes on from what it has.
+// When the end of a message is lost, the oldest packet is sent as a probe. The requester
+// then continues after the last packet that the peer acknowledges.
 func TestWireAsksBeforeTheTimeout(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
@@ -263,7 +265,7 @@ func TestWireAsksBeforeTheTimeout(t *testing.T) {
 	require.Zero(t, p.timeouts)
 }
 
-// Only the acknowledgement was lost: nothing else is repeated.
+// When only the acknowledgement was lost, only the probe is sent again.
 func TestWireAsksForTheAcknowledgement(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
@@ -275,7 +277,7 @@ func TestWireAsksForTheAcknowledgement(t *testing.T) {
 	p.wantDone("it was there", verbs.StatusSuccess, 1)
 }
 
-// Who may not retry does not ask either.
+// A requester that may not retry sends no probe either.
 func TestWireAsksNothingWithoutRetries(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 0 })
 	p.post(1, verbs.OpSend, 1)

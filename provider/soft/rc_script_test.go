@@ -15,23 +15,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// script is a peer that speaks in packets, to one queue pair of ours. Sequences
-// count from 0 on both sides; the numbers of both wrap soon.
+// script is a peer that exchanges packets with one queue pair. It plays the packetConn
+// of that queue pair's shard. Sequences count from 0 on both sides. The PSNs of both
+// sides wrap after few packets.
 type script struct {
 	t        testing.TB
 	e        *end
 	l        *rcConn
 	now      int64
-	out      []wire.Packet // what the queue pair has sent
-	timeouts int
-	room     int // packets that the link has room for; negative means any number
+	out      []wire.Packet // packets that the queue pair has sent
+	timeouts int           // calls of onTimeout
+	room     int           // packets for which there is room; negative means any number
 }
 
 const (
 	scriptQPN  = 0x123456
 	scriptMTU  = 256
-	ourBase    = psn.Value(0xfffffe) // of our requests
-	theirBase  = psn.Value(0xffffff) // of the script's
+	ourBase    = psn.Value(0xfffffe) // first PSN of the queue pair's requests
+	theirBase  = psn.Value(0xffffff) // first PSN of the script's requests
 	scriptHops = 64
 )
 
@@ -40,7 +41,7 @@ var (
 	ownAddr    = netip.MustParseAddr("fd00::1")
 )
 
-// scriptAttr is how the queue pair is set up, but for what a test changes.
+// scriptAttr sets the attributes of the queue pair, which a test may change.
 func scriptAttr(attr *verbs.QPAttr) {
 	attr.AH.DestGID, attr.DestQPN = verbs.GIDFromAddr(scriptAddr), scriptQPN
 	attr.PathMTU, attr.RQPSN, attr.SQPSN = verbs.MTU256, uint32(theirBase), uint32(ourBase)
@@ -64,7 +65,7 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 		}
 	})
 	p.l = p.e.qp.path.(*rcConn)
-	// The window has room, whatever is lost.
+	// The congestion window has room, and losses do not reduce it.
 	p.l.shared.window, p.l.recoveryEnd = maxWindow, math.MaxUint64
 	return p
 }
@@ -100,31 +101,32 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 	return pkt
 }
 
-// give delivers packets that arrive together.
+// deliver delivers packets that arrive together.
 func (p *script) deliver(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
 		p.e.qp.shard.wire.receive(pkt, &ipHeader{from: scriptAddr, to: ownAddr, hopLimit: scriptHops})
 	}
 }
 
-// send delivers packets that arrive together, and lets the queue pair answer.
+// send delivers packets that arrive together, and lets the queue pair send its
+// responses.
 func (p *script) send(pkts ...wire.Packet) {
 	p.deliver(pkts...)
 	p.e.qp.shard.wire.sendDue()
 }
 
-// request is a packet of a request of the script.
+// request makes a packet of a request of the script.
 func (p *script) request(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	return p.packet(op, psnOf(theirBase, seq), payload)
 }
 
-// asking sets the request for an acknowledgement.
+// withAckReq sets the AckReq bit of a packet.
 func withAckReq(pkt wire.Packet) wire.Packet {
 	pkt.BTH().SetAckReq(true)
 	return pkt
 }
 
-// about names memory of the queue pair's side in the RETH.
+// setRETH sets the RETH to a part of the queue pair's memory region.
 func (p *script) setRETH(pkt wire.Packet, offset int, length uint32) wire.Packet {
 	pkt.RETH().Set(p.e.mr.Addr()+uint64(offset), p.e.mr.RKey(), length)
 	return pkt
@@ -134,7 +136,7 @@ func (p *script) read(seq uint64, offset int, length uint32) wire.Packet {
 	return p.setRETH(p.request(wire.ReadRequest, seq, 0), offset, length)
 }
 
-// answer is a response to a packet of the queue pair.
+// answer makes a response to a packet of the queue pair.
 func (p *script) answer(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	pkt := p.packet(op, psnOf(ourBase, seq), payload)
 	if h := pkt.AETH(); h != nil {
@@ -155,7 +157,7 @@ func (p *script) nak(code wire.NAKCode, seq uint64) wire.Packet {
 	return p.syndrome(wire.NAK(code), seq)
 }
 
-// next takes the oldest packet that the queue pair has sent.
+// next removes and checks the oldest packet that the queue pair has sent.
 func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet {
 	p.t.Helper()
 	require.NotEmpty(p.t, p.out, "%s: nothing was sent", why)
@@ -166,37 +168,37 @@ func (p *script) next(why string, op wire.Opcode, number psn.Value) wire.Packet 
 	return pkt
 }
 
-// wantRequest takes a request of the queue pair.
+// wantRequest removes and checks a request packet of the queue pair.
 func (p *script) wantRequest(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(ourBase, seq))
 }
 
-// wantAnswer takes a response of the queue pair.
+// wantAnswer removes and checks a response packet of the queue pair.
 func (p *script) wantAnswer(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(theirBase, seq))
 }
 
-// wantSyndrome takes an ACK or NAK of the queue pair.
+// wantSyndrome removes and checks an ACK or NAK of the queue pair.
 func (p *script) wantSyndrome(why string, s wire.Syndrome, seq uint64) {
 	p.t.Helper()
 	require.Equal(p.t, s, p.wantAnswer(why, wire.Acknowledge, seq).AETH().Syndrome(), why)
 }
 
-// wantQuiet: the queue pair has sent nothing more.
+// wantQuiet requires that the queue pair has sent no further packet.
 func (p *script) wantQuiet(why string) {
 	p.t.Helper()
 	require.Zero(p.t, len(p.out), why)
 }
 
-// wantCount: the queue pair has sent so many packets.
+// wantCount requires that the queue pair has sent n packets.
 func (p *script) wantCount(n int) {
 	p.t.Helper()
 	require.Equal(p.t, n, len(p.out)) // without the packets themselves in the message
 }
 
-// advance lets time pass.
+// advance moves the clock forward, and drives the timers and the wire path.
 func (p *script) advance(d time.Duration) {
 	p.now += int64(d)
 	p.e.qp.shard.fireTimers()
@@ -213,7 +215,8 @@ func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlag
 	p.e.post(wr)
 }
 
-// wantDone: these requests have completed, and nothing else.
+// wantDone requires that the requests with these ids have completed, the first with the
+// status and the others with it or flushed, and no others.
 func (p *script) wantDone(why string, status verbs.Status, ids ...uint64) {
 	p.t.Helper()
 	got := p.e.drainCQ()

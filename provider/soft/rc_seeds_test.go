@@ -17,13 +17,14 @@ import (
 
 var seedFlag = goflag.Uint64("seed", 0, "run only this seed of the simulated network")
 
-// A climate is a kind of network, and how patient the queue pairs are with it.
+// A simCase is a kind of simulated network, with the retry parameters of the queue
+// pairs.
 type simCase struct {
 	name  string
 	seeds int
 	net   func(*rand.Rand) netsim.Config
 	attr  func(*rand.Rand, *verbs.QPAttr)
-	fails bool // requests may fail
+	fails bool // some connections fail
 }
 
 func fraction(r *rand.Rand, most float64) float64 { return r.Float64() * most }
@@ -48,7 +49,7 @@ var simCases = []simCase{{
 }, {
 	name: "late duplicates", seeds: 500,
 	net: func(r *rand.Rand) netsim.Config {
-		// A copy may come after the timeout, and answers what was sent since.
+		// A duplicate may arrive after the timeout, when the requests were sent again.
 		return netsim.Config{Drop: 0.02, Duplicate: 0.5, Reorder: 0.02, Delay: 20 * time.Microsecond, Jitter: 20 * time.Millisecond}
 	},
 	attr: func(_ *rand.Rand, attr *verbs.QPAttr) { attr.Timeout = 10 },
@@ -60,8 +61,8 @@ var simCases = []simCase{{
 	attr: func(*rand.Rand, *verbs.QPAttr) {},
 }}
 
-// Every request is carried out exactly once and in order, or one error is
-// reported, whatever the network does.
+// Every request is executed exactly once and in order, or one error is reported,
+// whatever the network does.
 func TestWireSeeds(t *testing.T) {
 	for _, c := range simCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -81,7 +82,7 @@ func TestWireSeeds(t *testing.T) {
 	}
 }
 
-// run lets two sides talk, and returns how many of them failed.
+// run exchanges messages between two ends, and returns how many ends failed.
 func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := newSim(t, seed, c.net(r))
@@ -97,7 +98,7 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	})
 	for i, side := range sides {
 		l, peer := side.e.qp.path.(*rcConn), sides[1-i].e.qp.path.(*rcConn)
-		// The peer may say that it counts and then not do so, as rxe does.
+		// A peer may agree to flow control and then advertise no credits, as rxe does.
 		peer.receives = seed>>i&1 != 0
 		l.sends = peer.receives && seed>>(2+i)&1 == 0
 	}
@@ -126,8 +127,7 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 	return failures
 }
 
-// Messages of a mebibyte, over a network that loses some of their thousands of
-// packets.
+// Messages of one mebibyte arrive over a network that loses some of their packets.
 func TestWireBulkSeeds(t *testing.T) {
 	const size = 1 << 20
 	for seed := uint64(1); seed <= 6; seed++ {

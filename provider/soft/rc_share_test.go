@@ -97,8 +97,8 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	require.Less(t, beside, fair*3/2, "it keeps two thirds of its throughput")
 }
 
-// A peer that acknowledges late slows down its own connection. Another connection to
-// the same address gets its share of a small window.
+// A peer that acknowledges late slows down its own connection. Another connection to the
+// same address keeps its share of a small window.
 func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 	narrow := func() *neighbours {
 		n := newNeighbours(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sim joins the shards of one device by a simulated network, in virtual time.
+// sim connects the shards of one device by a simulated network, in virtual time.
 type sim struct {
 	t     testing.TB
 	dev   *device
@@ -25,16 +25,16 @@ type sim struct {
 	late  func(p wire.Packet) time.Duration // returns the additional delay of a packet; nil for none
 }
 
-// simHost is the packet link of a shard, which has an address of its own. It
-// seals packets and checks them as the real one does. The addresses are those of
-// IPv6, where the ICRC covers all that is known, and for documentation (RFC 3849):
-// no host has them.
+// simHost is the packetConn of a shard, with an address of its own. It computes and
+// checks the ICRC as udpConn does. The addresses are IPv6 addresses for documentation
+// (RFC 3849), so no host has them. With IPv6 the ICRC does not depend on fields that are
+// unknown to the sender, as the identification of IPv4 is.
 type simHost struct {
 	sim   *sim
 	addr  netip.Addr
 	shard *shard
 	buf   [wire.MaxPacket]byte
-	sent  []netsim.Packet // until flush
+	sent  []netsim.Packet // packets queued for flush
 	spare [][]byte
 	room  int // packets that may be queued before flush; 0 means any number
 }
@@ -45,7 +45,7 @@ func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim {
 	return &sim{t: t, dev: d, net: netsim.New(seed, cfg)}
 }
 
-// newEnd makes an end on a host of its own.
+// newEnd makes an end on a new host.
 func (s *sim) newEnd() *end {
 	vector := len(s.hosts)
 	shard, err := s.dev.shard(vector, verbs.ProgressManual)
@@ -57,7 +57,7 @@ func (s *sim) newEnd() *end {
 	return newEnd(s.t, s.dev, vector, verbs.ProgressManual)
 }
 
-// join connects two ends, the attributes of each changed by its function.
+// join connects two ends. Each function in change may change the attributes of both.
 func (s *sim) join(a, b *end, change ...func(*verbs.QPAttr)) {
 	s.connect(a, b, change...)
 	s.connect(b, a, change...)
@@ -81,8 +81,8 @@ func (s *sim) host(e *end) *simHost {
 	panic("an end without a host")
 }
 
-// step goes to the next moment at which something happens, and reports whether
-// there is one.
+// step advances the time to the next event and processes it. It returns false if there
+// is none.
 func (s *sim) step() bool {
 	next, ok := s.net.Next()
 	for _, h := range s.hosts {
@@ -124,7 +124,7 @@ func (s *sim) deliver(p netsim.Packet) {
 	}
 }
 
-// settle lets everything happen that is going to.
+// settle processes events until none is left.
 func (s *sim) settle() {
 	for range simLimit {
 		if !s.step() {
@@ -134,7 +134,8 @@ func (s *sim) settle() {
 	require.FailNow(s.t, "it does not come to rest")
 }
 
-// simLimit ends a simulation that goes on and on.
+// simLimit is the number of events after which a simulation fails because it does not
+// end.
 const simLimit = 1_000_000
 
 func simPort(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, wire.UDPPort) }
@@ -176,7 +177,7 @@ func (h *simHost) flush() {
 	h.sent = h.sent[:0]
 }
 
-// taken returns what has completed at an end, without driving it.
+// drainCQ polls an end until its CQ is empty.
 func (e *end) drainCQ() []verbs.WC {
 	e.t.Helper()
 	var got []verbs.WC

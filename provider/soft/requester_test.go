@@ -18,14 +18,14 @@ func dup(t *testing.T, fd int) int {
 	return n
 }
 
-// stopClock makes an end's time stand still until advance is called.
+// stopClock stops the clock of an end's shard. advance moves it forward.
 func (e *end) stopClock() (advance func(time.Duration)) {
 	now := e.qp.shard.clock()
 	e.qp.shard.clock = func() int64 { return now }
 	return func(d time.Duration) { now += int64(d) }
 }
 
-// turn polls an end often enough for its timers to be looked at.
+// pollForTimers polls an end until its shard has checked the timers.
 func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
 
 func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
@@ -119,8 +119,8 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
 }
 
-// What was sent to nobody, before connection management came with the way to the
-// peer, is sent again.
+// Requests that were sent on a provisional end are sent again, when connection
+// management offers the end that leads to the peer.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
@@ -157,7 +157,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}))
 }
 
-// What was answered before the queue pair went to the error state was done.
+// Requests that were acknowledged before the queue pair goes to the error state complete
+// with success.
 func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -178,7 +179,7 @@ func sqd(t *testing.T, e *end) {
 	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
 }
 
-// What was begun before SQD goes on, RNR retries among it.
+// Requests that were begun before SQD are continued in SQD, RNR retries included.
 func TestRNRInSQD(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -196,7 +197,7 @@ func TestRNRInSQD(t *testing.T) {
 	require.True(t, a.qp.drained)
 }
 
-// A link that was left to its bell looks for its answers in SQD.
+// A parked connection polls for its acknowledgements in SQD.
 func TestParkedConnDrains(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

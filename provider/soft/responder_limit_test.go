@@ -12,10 +12,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newSharedEnds returns a shared receive queue, and as many ends with it as it has
-// buffers.
+// sharedBuffers is how many buffers the shared receive queue of newSharedEnds has.
 const sharedBuffers = 64
 
+// newSharedEnds returns a full shared receive queue, and as many ends with it as it has
+// buffers.
 func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	first := newEnd(t, d, 0, verbs.ProgressManual)
 	s, err := first.pd.CreateSRQ(&verbs.SRQAttr{CQ: first.cq, MaxWR: sharedBuffers, MaxSGE: 1})

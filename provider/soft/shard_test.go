@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While the completion queue is armed, every call prepares for the owner's sleep.
-// When many connections have work at once, as when all are closed together, the total
-// cost of that must not be quadratic in their number.
+// While a CQ is armed, every call prepares for the owner's sleep. When many connections
+// have work at once, for example because all are closed together, the total cost of the
+// preparations must not be quadratic in their number.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -23,9 +23,9 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 	}
 }
 
-// prepareForSleep makes n connections that each have a waiting answer, arms the
-// completion queue, and makes n calls. It returns how often a link was visited for
-// parking, and how often the eventfd of the shard was written.
+// prepareForSleep makes n connections that each have an acknowledgement to process, arms
+// the CQ, and makes n calls. It returns how often a connection was visited for parking,
+// and how often the eventfd of the shard was written.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

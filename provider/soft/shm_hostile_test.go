@@ -13,11 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sharedMemory is what the peer of an end can write.
+// sharedMemory returns the memory that the end shares with its peer.
 func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.seg.mem }
 
-// outcome drives an end against whatever the peer wrote, and returns its
-// completions.
+// pollN polls an end a number of times, and returns its completions.
 func (e *end) pollN(drives int) []verbs.WC {
 	var got []verbs.WC
 	for range drives {
@@ -28,9 +27,8 @@ func (e *end) pollN(drives int) []verbs.WC {
 	return got
 }
 
-// FuzzHostilePeer lets a peer write anything anywhere into the shared memory.
-// The victim may lose this connection, and nothing else: each of its requests
-// completes at most once, and another connection on the same CQ goes on.
+// FuzzHostilePeer lets a peer write random bytes into the shared memory. The victim may
+// lose this connection, but each of its requests completes at most once.
 func FuzzHostilePeer(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(seed*13))
@@ -69,8 +67,8 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 	return wr
 }
 
-// scribble writes random words; half of them where they hurt, into headers and
-// counters.
+// scribble writes random bytes to the memory. Half of them go to control blocks and slot
+// headers.
 func scribble(r *rand.Rand, mem []byte, writes int) {
 	for range writes {
 		at := r.IntN(len(mem))
@@ -87,8 +85,8 @@ func scribble(r *rand.Rand, mem []byte, writes int) {
 	}
 }
 
-// Each lie of a peer, one at a time, ends in an error of the victim's queue
-// pair.
+// Each kind of invalid value that a peer can write ends the victim's queue pair. Another
+// connection on the same CQ is not affected.
 func TestInvalidPeerWrites(t *testing.T) {
 	lies := map[string]func(ctl *controlBlock, out *producer){
 		"more acknowledged than sent": func(c *controlBlock, _ *producer) { c.ack.Store(1000) },
@@ -152,8 +150,8 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 	good.close()
 }
 
-// A peer that never takes its rings, and has made our end of the bells blocking,
-// can not make us wait.
+// A peer can fill its doorbell by never reading it, and can make our end of the doorbell
+// blocking. Ringing the doorbell does not block nevertheless.
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -179,7 +177,8 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 	}
 }
 
-// rests requires that an end has nothing to wake up for, once it has looked.
+// requireAsleep polls and arms the CQ of an end, and requires that its descriptor is
+// then not readable.
 func (s *sleeper) requireAsleep() {
 	s.t.Helper()
 	for range 4 {
@@ -200,8 +199,8 @@ func (s *sleeper) requireAsleep() {
 	require.False(s.t, readable(s.t, s.ch.FD()))
 }
 
-// A peer that never takes the results of its atomics leaves the ring full; the
-// victim waits for room, asleep.
+// A peer that does not consume the results of its atomics leaves the response ring full.
+// The victim waits for room, and its owner can sleep.
 func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)

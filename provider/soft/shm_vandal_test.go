@@ -14,11 +14,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// vandalWrites is how many writes a vandal makes into the shared memory.
+// vandalWrites is how many random bytes the vandal writes to the shared memory.
 const vandalWrites = 200_000
 
-// peerVandal connects, and then writes whatever it likes into the memory that it
-// shares with the server. Its seed comes with the address.
+// peerVandal is a process that connects to an address, and then writes random bytes to
+// the shared memory. The port of the address is its seed.
 func peerVandal(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)
@@ -35,9 +35,9 @@ func peerVandal(t *testing.T, address string) {
 	linger()
 }
 
-// Another process lies about indices, lengths and counts in the rings. The
-// victim may lose that connection; the honest ones beside it, on the same CQ,
-// lose nothing.
+// Another process writes invalid indexes, lengths and counts to the rings. The victim
+// may lose that connection. A connection between honest queue pairs, on the same CQ, is
+// not affected.
 func TestVandalProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)
@@ -61,7 +61,7 @@ func TestVandalProcess(t *testing.T) {
 		if round == 2000 {
 			require.Equal(t, "ready", line()) // all its writes are made by now
 		}
-		// What the vandal is owed is offered, while the honest pair works.
+		// This side sends to the vandal and posts receive buffers for it.
 		_, _ = bullied.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the vandal")}})
 		_ = post(bullied.QP(), 1, 4096)
 		require.NoError(t, post(victim.QP(), 100, 0))

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sleeper is an end whose CQ has a channel.
+// sleeper is an end whose CQ has a completion channel.
 type sleeper struct {
 	*end
 	ch verbs.CompChannel
@@ -25,7 +25,8 @@ func newSleeper(t *testing.T, d *device, vector int, progress verbs.Progress) *s
 	return &sleeper{e, ch}
 }
 
-// sleep waits for the descriptor, with a limit that only a lost wake-up meets.
+// sleep waits until the channel's descriptor is readable. After 30 s it fails, which
+// happens only if a wake-up was lost.
 func (s *sleeper) sleep() {
 	s.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
@@ -68,7 +69,8 @@ func TestParkedEndIsWoken(t *testing.T) {
 	}
 }
 
-// A sender that waits for its completion only is woken by the acknowledgement.
+// A sleeping sender that has only a signaled request outstanding is woken by the
+// acknowledgement.
 func TestAckWakesWaitingSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -90,7 +92,8 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.Equal(t, verbs.StatusSuccess, a.wait(1)[0].Status)
 }
 
-// An RNR NAK wakes a sender that waits for nothing, or its message would stay.
+// A sleeping sender without signaled requests is woken by an RNR NAK, because it has to
+// send the message again.
 func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -115,7 +118,8 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	}
 }
 
-// Two sleeping ends in two goroutines, nothing but wake-ups between them.
+// Two ends in two goroutines exchange messages and sleep while they wait. Only wake-ups
+// connect them.
 func TestPingPongAsleep(t *testing.T) {
 	for _, progress := range []verbs.Progress{verbs.ProgressManual, verbs.ProgressAuto} {
 		t.Run(progress.String(), func(t *testing.T) {
@@ -138,7 +142,7 @@ func TestPingPongAsleep(t *testing.T) {
 	}
 }
 
-// bounce answers each message, sleeping in between.
+// bounce sends a reply to each message, and sleeps in between.
 func (s *sleeper) bounce(rounds int) {
 	for got := 0; got < rounds; {
 		n, err := s.cq.Poll(s.wc)
@@ -191,8 +195,8 @@ func TestIdleConnsAreParked(t *testing.T) {
 	}
 }
 
-// Links that doze are asked one at each drive, and no more: what a busy link costs
-// does not depend on them.
+// Of the idle connections each drive polls one. So the cost of an active connection does
+// not depend on their number.
 func TestIdleConnsArePolledInTurn(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	var as, bs [maxPolledIdle]*end
@@ -215,8 +219,8 @@ func TestIdleConnsArePolledInTurn(t *testing.T) {
 	require.Empty(t, s.active)
 }
 
-// A link with a request that is not answered does not doze, for the answer comes
-// without a sign.
+// A connection with an unacknowledged request stays active, because the peer does not
+// ring the doorbell for the acknowledgement of an unsignaled request.
 func TestUnansweredConnStaysActive(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -232,7 +236,7 @@ func TestUnansweredConnStaysActive(t *testing.T) {
 	require.False(t, a.qp.sq.outstanding())
 }
 
-// The bell of an end that polls is not rung: that is what makes sending cheap.
+// The doorbell of an end that polls is not rung, because each ring costs a system call.
 func TestPollingEndIsNotRung(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -38,7 +38,7 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 	}
 }
 
-// nonReadingQP listens at a queue pair number and never reads. The returned function
+// nonReadingQP listens on the name of a queue pair number, and never reads. accept
 // accepts one connection.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := bindSocket(datagramBindAddr(num))
@@ -84,7 +84,7 @@ func TestDatagramBurst(t *testing.T) {
 }
 
 // The queue of a destination that does not read is bounded. Datagrams that do not fit
-// are counted, and other destinations get theirs meanwhile.
+// are counted. Other destinations get their datagrams in the meantime.
 func TestDatagramQueueBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -174,10 +174,10 @@ func TestDatagramsWithoutReceiver(t *testing.T) {
 	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "a queue pair that was closed before it looked")
 }
 
-// drive polls until the descriptors have been looked at.
+// drive polls until the shard has polled epoll.
 func (e *end) drive() { e.pollN(4 * epollEveryUD) }
 
-// A destination that was closed and bound again gets datagrams again.
+// A destination that was closed and bound again receives datagrams again.
 func TestDatagramDestComesBack(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// handle makes an address handle.
+// handle makes an address handle for an address.
 func (e *end) handle(addr string) verbs.AH {
 	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr(addr)), Port: 1, HopLimit: 64})
 	require.NoError(e.t, err)
@@ -21,15 +21,15 @@ func (e *end) handle(addr string) verbs.AH {
 	return a
 }
 
-// sendTo sends a datagram of so many bytes.
+// sendTo sends a datagram of size bytes to peer.
 func (e *end) sendTo(to verbs.AH, peer *end, size int) {
 	e.post(verbs.SendWR{ID: uint64(size), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: peer.qp.num, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, size)}})
 }
 
-// One queue pair reaches its peers by either way, as the handle says, and its
-// requests complete in the order that they were posted in. The peer is one that
-// can be reached by both.
+// One queue pair reaches its peers over the local path and over the wire path, as the
+// address handle says. Its requests complete in the order in which they were posted. The
+// peer can be reached over both paths.
 func TestDatagramsBothWays(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -65,12 +65,12 @@ func TestDatagramsBothWays(t *testing.T) {
 	require.Equal(t, []uint32{1, 3, 5}, odd)
 }
 
-// fullConn has no room.
+// fullConn is a packetConn that has no room.
 type fullConn struct{ packetConn }
 
 func (fullConn) buffer(*route, int) []byte { return nil }
 
-// A wire without room keeps back what comes behind, on either way.
+// When the wire path has no room, later datagrams wait too, on either path.
 func TestDatagramsWaitForRoom(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -104,7 +104,7 @@ func TestDatagramsKeepToThePath(t *testing.T) {
 	}
 }
 
-// homes are the addresses that an ID's queue pair can be reached at by the wire.
+// homes returns the addresses at which an ID's queue pair receives on the wire path.
 func homes(id *cm.ID) (at []netip.Addr) {
 	for _, home := range id.QP().(*qp).path.(*udPath).wire.reachableAt {
 		at = append(at, home.local)
@@ -112,7 +112,8 @@ func homes(id *cm.ID) (at []netip.Addr) {
 	return at
 }
 
-// An ID's queue pair has the UDP port where a peer needs it, and nowhere else.
+// The queue pair of an ID opens the UDP port only at the address at which a peer needs
+// it.
 func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: freePort(t)})
 	l := s.listen(cm.UDP, "127.9.1.1:0", 1)

@@ -14,7 +14,7 @@ import (
 
 const simQKey = 0x11111111
 
-// newUDEnd makes an end whose queue pair is a UD one, ready to send.
+// newUDEnd makes an end whose queue pair is a UD queue pair, ready to send.
 func (s *sim) newUDEnd() *end {
 	e := s.newEnd()
 	e.makeUD(16)
@@ -39,7 +39,7 @@ func (e *end) makeUD(places int) {
 	}
 }
 
-// to makes an address handle.
+// to makes an address handle for the host of peer.
 func (s *sim) to(e, peer *end) verbs.AH {
 	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(s.host(peer).addr), Port: 1, HopLimit: 64})
 	require.NoError(s.t, err)
@@ -96,7 +96,7 @@ func TestWireDatagramsThatAreDropped(t *testing.T) {
 	require.Equal(t, verbs.StatusLocLenErr, a.drainCQ()[0].Status)
 }
 
-// A queue pair of the other type drops a packet.
+// A queue pair drops packets of the other transport.
 func TestWireDatagramForAConnection(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newEnd()
