@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// DefaultBacklog is what a backlog of 0 means: that of the kernel.
+// DefaultBacklog is the backlog that Listen uses for 0. It is the default of the Linux
+// kernel's rdma_ucm.
 const DefaultBacklog = 1024
 
-// Bind binds the ID to a local address: one of the host, which also binds it to the
-// device that has it, or a wildcard. Port 0 means any free one; LocalAddr has the
-// choice. An IPv4-mapped IPv6 address counts as IPv4. The errors are
-// *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable, ErrNoRoute for an address
-// that no device has, and the system's error for a port that the caller may not use.
-// Where the transport knows the holder of the address, the error has a *HolderError.
+// Bind binds the ID to a local address. The address is one of the host, which also binds
+// the ID to the device of the address, or a wildcard. Port 0 means any free port;
+// LocalAddr returns the port. An IPv4-mapped IPv6 address counts as IPv4. The errors are
+// *verbs.ParamError, ErrAddrInUse, ErrAddrNotAvailable, ErrNoRoute for an address that
+// no device has, and the system's error for a port that the caller may not use. If the
+// transport knows the holder of the address, the error has a *HolderError in its chain.
 // Source: rdma_bind_addr(3).
 func (id *ID) Bind(addr netip.AddrPort) error {
 	return id.do(callBind, func() error {
@@ -25,13 +26,14 @@ func (id *ID) Bind(addr netip.AddrPort) error {
 	})
 }
 
-// Listen starts taking requests for the address the ID was bound to. An ID bound to a
-// wildcard takes requests for the addresses of all devices. Requests arrive as
-// ConnectRequest events. backlog is how many requests may wait to be fetched, 0 or
-// less meaning DefaultBacklog; the transport may have a lower limit. Further requests
-// are dropped in the TCP port space, where the peer repeats them, and refused in the
-// UDP port space. Serves returns the addresses at which requests are taken; these may
-// be fewer than the caller asked for. Source: rdma_listen(3).
+// Listen starts to accept requests at the address to which the ID is bound. An ID bound
+// to a wildcard accepts requests for the addresses of all devices. Requests arrive as
+// ConnectRequest events. The backlog is the number of requests that may wait to be
+// fetched with EventChannel.Next. A backlog of 0 or less means DefaultBacklog, and the
+// transport may have a lower limit. Requests beyond the backlog are dropped in the TCP
+// port space, where the peer repeats them, and refused in the UDP port space. Serves
+// returns the addresses at which the ID accepts requests; these may be fewer than the
+// caller asked for. Source: rdma_listen(3).
 func (id *ID) Listen(backlog int) error {
 	return id.do(callListen, func() error {
 		if backlog <= 0 {
@@ -41,11 +43,11 @@ func (id *ID) Listen(backlog int) error {
 	})
 }
 
-// ResolveAddr starts finding the device, and the way, that leads to dst. The
-// result is AddrResolved, or AddrError, after which the call may be repeated.
-// An ID that is not bound is bound to src, or where that is the zero value to
-// an address that suits dst; on a bound one src is ignored. timeout is more than
-// 0 and at most 2^31-1 ms. Source: rdma_resolve_addr(3).
+// ResolveAddr starts to find the device and the next hop for dst. The result is the
+// event AddrResolved, or AddrError, after which the call may be repeated. An ID that is
+// not bound is bound to src, or, if src is the zero value, to a local address from which
+// dst can be reached. On a bound ID src is ignored. The timeout is positive and at most
+// 2^31-1 ms. Source: rdma_resolve_addr(3).
 func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	return id.do(callResolveAddr, func() error {
 		src, dst := unmap(src), unmap(dst)
@@ -62,9 +64,9 @@ func (id *ID) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error 
 	})
 }
 
-// ResolveRoute starts finding the route to the resolved address. The result is
-// RouteResolved, or RouteError, after which the call may be repeated. timeout is
-// as for ResolveAddr. Source: rdma_resolve_route(3).
+// ResolveRoute starts to find the route to the resolved address. The result is the event
+// RouteResolved, or RouteError, after which the call may be repeated. The timeout is
+// positive and at most 2^31-1 ms. Source: rdma_resolve_route(3).
 func (id *ID) ResolveRoute(timeout time.Duration) error {
 	return id.do(callResolveRoute, func() error {
 		if err := checkTimeout(timeout); err != nil {

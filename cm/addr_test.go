@@ -34,7 +34,8 @@ func TestBindChecks(t *testing.T) {
 	require.NoError(t, p.id.Bind(local))
 }
 
-// TestListen has what this layer shows of rdma_listen(3).
+// TestListen has the statements of rdma_listen(3) that can be tested in this package;
+// see statements.
 func TestListen(t *testing.T) {
 	t.Run("L1: requests come after listen", func(t *testing.T) {
 		l := listening(t, cm.TCP)
@@ -64,8 +65,8 @@ func TestResolveAddr(t *testing.T) {
 	require.Equal(t, addr("192.0.2.2:7471"), p.fake.dst)
 	require.Equal(t, time.Second, p.fake.timeout)
 
-	// After an error it may be repeated; the ID is bound by now.
-	p.happen(cm.AddrError)
+	// After an error the call may be repeated. The ID is bound now.
+	p.deliver(cm.AddrError)
 	require.Equal(t, cm.StateBound, p.id.State())
 	require.NoError(t, p.id.ResolveAddr(local, remote, time.Second))
 	require.Equal(t, netip.AddrPort{}, p.fake.src)

@@ -6,28 +6,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An EventChannel is a queue of the events of its IDs. See the package for who
-// may call. Source: rdma_create_event_channel(3).
+// An EventChannel is a queue of the events of its IDs. The package comment says which
+// goroutines may call its methods. Source: rdma_create_event_channel(3).
 //
-// Locks are taken in this order: EventChannel.fetch, ID.mu, EventChannel.mu.
-// All of them may be held while the transport is called, for it never blocks
-// and never calls back.
+// Locks are taken in this order: EventChannel.fetch, ID.mu, EventChannel.mu. All of them
+// may be held during a call of the transport, because the transport never blocks and has
+// no callbacks.
 type EventChannel struct {
 	transport Transport
 	t         TransportChannel
 
-	// fetch is held while an event is on its way from the transport to its ID.
-	fetch sync.Mutex
-	raw   TransportEvent // scratch of Next
+	// fetch is held while an event is taken from the transport and delivered to its ID.
+	fetch   sync.Mutex
+	scratch TransportEvent // buffer for the event that Next takes from the transport
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	ids    map[TransportID]*ID
-	free   []*Event // acknowledged, to be used again
+	free   []*Event // acknowledged events, for reuse
 	closed bool
 }
 
-// OpenChannel opens an event channel of t.
+// OpenChannel opens an event channel of t. The error is a *verbs.OpError. Source:
+// rdma_create_event_channel(3).
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {
 		return nil, verbs.Wrap("cm open channel", invalid("transport", 0, "missing"))
@@ -39,13 +40,13 @@ func OpenChannel(t Transport) (*EventChannel, error) {
 	return &EventChannel{transport: t, t: tc, ids: make(map[TransportID]*ID)}, nil
 }
 
-// FD is a descriptor to wait on for input, level-triggered: readable when Next
-// is due, although there may then be no event. It belongs to the channel, and
-// ends with it.
+// FD returns the descriptor to wait on, for input, level-triggered. When it is readable,
+// the caller calls Next; there may be no event then. The channel owns the descriptor and
+// closes it.
 func (c *EventChannel) FD() int { return c.t.FD() }
 
-// NewID makes an ID whose events come here. After Close it returns ErrClosed.
-// Source: rdma_create_id(3).
+// NewID creates an ID whose events arrive on this channel. The error is a
+// *verbs.OpError; after Close it matches verbs.ErrClosed. Source: rdma_create_id(3).
 func (c *EventChannel) NewID(ps PortSpace) (*ID, error) {
 	id, err := c.newID(ps)
 	return id, verbs.Wrap("cm create ID", err)
@@ -69,9 +70,9 @@ func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
 	return id, nil
 }
 
-// Close closes the channel, or returns ErrBusy while it has IDs; an event that
-// was not acknowledged keeps its ID. It is idempotent.
-// Source: rdma_destroy_event_channel(3).
+// Close closes the channel. It returns verbs.ErrBusy while the channel has IDs. An ID
+// with an event that is not acknowledged can not be closed, so such an event keeps the
+// channel open too. Close is idempotent. Source: rdma_destroy_event_channel(3).
 func (c *EventChannel) Close() error {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -93,14 +94,14 @@ func (c *EventChannel) isClosed() bool {
 	return c.closed
 }
 
-// find returns the ID that t stands for, or nil when it was closed.
+// find returns the ID of t, or nil if the ID was closed.
 func (c *EventChannel) find(t TransportID) *ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.ids[t]
 }
 
-// adopt makes events of id find it here.
+// adopt registers id, so that its events can be delivered on this channel.
 func (c *EventChannel) adopt(id *ID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,7 +112,7 @@ func (c *EventChannel) adopt(id *ID) error {
 	return nil
 }
 
-// forget undoes adopt.
+// forget reverts adopt.
 func (c *EventChannel) forget(id *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -45,11 +45,11 @@ func TestNewID(t *testing.T) {
 func TestChannelClose(t *testing.T) {
 	p := newPeer(t, cm.TCP)
 	require.ErrorIs(t, p.channel.Close(), verbs.ErrBusy)
-	require.Zero(t, p.under.closed)
+	require.Zero(t, p.transportChannel.closed)
 	require.NoError(t, p.id.Close())
 	require.NoError(t, p.channel.Close())
 	require.NoError(t, p.channel.Close())
-	require.Equal(t, 1, p.under.closed)
+	require.Equal(t, 1, p.transportChannel.closed)
 
 	_, err := p.channel.NewID(cm.TCP)
 	require.ErrorIs(t, err, verbs.ErrClosed)
@@ -58,11 +58,11 @@ func TestChannelClose(t *testing.T) {
 	require.Nil(t, ev)
 }
 
-// TestChannelCloseUnacked: an event that is out keeps the channel open, for it
-// keeps its ID.
+// TestChannelCloseUnacked checks that an event that is not acknowledged keeps the
+// channel open.
 func TestChannelCloseUnacked(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateResolvingAddr)
-	p.under.push(cm.TransportEvent{Type: cm.AddrResolved, ID: p.fake})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.AddrResolved, ID: p.fake})
 	ev := p.next()
 	require.ErrorIs(t, p.id.Close(), verbs.ErrBusy)
 	require.ErrorIs(t, p.channel.Close(), verbs.ErrBusy)

@@ -8,11 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxTimeout is the longest time that rdma_cm can express: milliseconds in an
-// int.
+// maxTimeout is the longest timeout of rdma_cm, which uses milliseconds in an int.
 const maxTimeout = math.MaxInt32 * time.Millisecond
 
-// atMost is a *verbs.ParamError when value is above limit.
+// atMost returns a *verbs.ParamError if value is above limit.
 func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T) error {
 	if value > limit {
 		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(limit)}
@@ -20,7 +19,7 @@ func atMost[T int | uint8 | uint32 | time.Duration](field string, value, limit T
 	return nil
 }
 
-// invalid is a *verbs.ParamError with a reason other than a limit.
+// invalid returns a *verbs.ParamError with a reason.
 func invalid(field string, value int, reason string) error {
 	return &verbs.ParamError{Field: field, Value: int64(value), Reason: reason}
 }
@@ -43,7 +42,7 @@ func checkTimeout(d time.Duration) error {
 	return atMost("timeout", d, maxTimeout)
 }
 
-// family is the IP version of an address, or 0 when it is not valid.
+// family returns the IP version of an address, 4 or 6, or 0 for the zero Addr.
 func family(a netip.Addr) int {
 	switch {
 	case a.Is4():
@@ -54,42 +53,41 @@ func family(a netip.Addr) int {
 	return 0
 }
 
-// unmap turns an IPv4 address in IPv6 clothes into the IPv4 address it is.
+// unmap converts an IPv4-mapped IPv6 address to IPv4.
 func unmap(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 }
 
-// checkLocal checks an address to bind to; the wildcards are fine.
+// checkLocal checks an address for Bind. Wildcards are allowed.
 func checkLocal(addr netip.AddrPort) error {
 	if !addr.Addr().IsValid() {
 		return invalid("address family", 0, "not an address")
 	}
 	if addr.Addr().IsMulticast() {
-		return invalid("address family", family(addr.Addr()), "a multicast address can not be bound to")
+		return invalid("address family", family(addr.Addr()), "an ID can not be bound to a multicast address")
 	}
 	return nil
 }
 
-// checkRemote checks the addresses of ResolveAddr; the zero src is fine.
+// checkRemote checks the addresses of ResolveAddr. src may be the zero value.
 func checkRemote(ps PortSpace, src, dst netip.AddrPort) error {
 	want := family(dst.Addr())
 	switch {
 	case want == 0:
 		return invalid("destination family", 0, "not an address")
 	case dst.Addr().IsUnspecified():
-		return invalid("destination family", want, "the wildcard address leads nowhere")
+		return invalid("destination family", want, "the wildcard address is not a destination")
 	case ps == TCP && dst.Addr().IsMulticast():
-		return invalid("destination family", want, "a multicast address can not be connected to")
+		return invalid("destination family", want, "a connection to a multicast address is not possible")
 	case src == netip.AddrPort{}:
 		return nil
 	case family(src.Addr()) != want:
-		return &verbs.ParamError{Field: "source family", Value: int64(family(src.Addr())), Limit: int64(want), Reason: "not that of the destination"}
+		return &verbs.ParamError{Field: "source family", Value: int64(family(src.Addr())), Limit: int64(want), Reason: "not the family of the destination"}
 	}
 	return checkLocal(src)
 }
 
-// checkQP checks what a queue pair on an ID is to be made with. Its sizes are
-// for the device to judge.
+// checkQP checks the arguments of CreateQP. The device checks the sizes.
 func checkQP(ps PortSpace, dev verbs.Device, pd verbs.PD, attr *verbs.QPInitAttr) error {
 	switch {
 	case pd == nil:
@@ -101,7 +99,7 @@ func checkQP(ps PortSpace, dev verbs.Device, pd verbs.PD, attr *verbs.QPInitAttr
 	case attr.RecvCQ == nil:
 		return invalid("receive CQ", 0, "missing")
 	case attr.Type != ps.QPType():
-		return &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(ps.QPType()), Reason: "not that of the port space"}
+		return &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(ps.QPType()), Reason: "not the type of the port space"}
 	case pd.Device() != dev:
 		return verbs.ErrForeign
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// tally counts the events that several goroutines fetch.
+// tally counts the events of each ID that several goroutines fetch.
 type tally struct {
 	mu     sync.Mutex
 	counts map[*cm.ID]int
@@ -27,9 +27,9 @@ func (c *tally) drain(from *cm.EventChannel) {
 	}
 }
 
-// TestConcurrentMigrate moves IDs about while their events are fetched: each
-// event arrives once, on one channel or another, and no channel keeps an ID
-// that has left.
+// TestConcurrentMigrate migrates IDs while their events are fetched. Each event must
+// arrive once, on any of the channels, and a channel must not keep an ID that was
+// migrated away.
 func TestConcurrentMigrate(t *testing.T) {
 	for range 20 {
 		transport := &fakeTransport{}
@@ -69,12 +69,12 @@ func TestConcurrentMigrate(t *testing.T) {
 	}
 }
 
-// TestConcurrentClose: whatever Next and Close find, they do not meet inside
-// the transport.
+// TestConcurrentClose checks that the transport's Close does not run during its Next.
+// The fake transport panics if it does.
 func TestConcurrentClose(t *testing.T) {
 	for range 200 {
 		p := reach(t, cm.TCP, cm.StateConnecting)
-		p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+		p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
 		var wg sync.WaitGroup
 		started := make(chan struct{})
 		wg.Go(func() {
@@ -86,7 +86,7 @@ func TestConcurrentClose(t *testing.T) {
 			}
 		})
 		<-started
-		// ErrBusy is an answer that passes: the event is out just then.
+		// Close returns ErrBusy until the other goroutine has acknowledged the event.
 		for err := verbs.ErrBusy; err != nil; err = p.id.Close() {
 			require.ErrorIs(t, err, verbs.ErrBusy)
 		}

@@ -10,11 +10,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The labels of the cases number the statements of the manual pages: A is
-// rdma_accept(3) of 2014, C rdma_connect(3), R rdma_reject(3). The fake device
-// serves 16 READs and issues 8.
+// The labels of the cases are rows of statements: A is rdma_accept(3) of 2014, C
+// rdma_connect(3), R rdma_reject(3). The fake device can serve 16 READs and can have 8
+// outstanding.
 
-// withQP is an ID like p that has its queue pair.
+// withQP creates the queue pair of p and returns p.
 func withQP(p *peer) *peer {
 	p.createQP()
 	return p
@@ -28,7 +28,7 @@ func TestConnect(t *testing.T) {
 			require.Equal(t, cm.StateConnecting, p.id.State())
 		}
 	})
-	t.Run("C1: nil means as much as possible", func(t *testing.T) {
+	t.Run("C1: nil means the largest values", func(t *testing.T) {
 		p := withQP(routed(t, cm.TCP))
 		require.NoError(t, p.id.Connect(nil))
 		require.Equal(t, cm.ConnParam{
@@ -84,7 +84,7 @@ func TestConnectNumbers(t *testing.T) {
 }
 
 func TestConnectQueuePair(t *testing.T) {
-	t.Run("C12: the queue pair of the ID counts", func(t *testing.T) {
+	t.Run("C12: the queue pair of the ID is used", func(t *testing.T) {
 		p := routed(t, cm.TCP)
 		attr := qpAttr(cm.TCP)
 		attr.SRQ = &fakeSRQ{}
@@ -92,7 +92,7 @@ func TestConnectQueuePair(t *testing.T) {
 		require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 1 << 31, QKey: 5}))
 		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, SRQ: true}, p.fake.param)
 	})
-	t.Run("C12: without one it must be named", func(t *testing.T) {
+	t.Run("C12: without a queue pair the number is required", func(t *testing.T) {
 		p := routed(t, cm.TCP)
 		requireParam(t, p.id.Connect(nil), "QP number", 0, 0)
 		requireParam(t, p.id.Connect(&cm.ConnParam{}), "QP number", 0, 0)
@@ -104,7 +104,7 @@ func TestConnectQueuePair(t *testing.T) {
 	})
 }
 
-// asked are the parameters of a request as they arrive.
+// asked has the parameters of a request as they arrive.
 var asked = cm.ConnParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
 
 func TestAccept(t *testing.T) {
@@ -116,7 +116,7 @@ func TestAccept(t *testing.T) {
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, cm.StateEstablished, p.id.State())
 	})
-	t.Run("A2: never the listener", func(t *testing.T) {
+	t.Run("A2: not on the listener", func(t *testing.T) {
 		p := listening(t, cm.TCP)
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
 	})
@@ -131,7 +131,7 @@ func TestAccept(t *testing.T) {
 		require.NotNil(t, p.id.Device())
 		require.ErrorIs(t, p.id.Bind(local), verbs.ErrState)
 	})
-	t.Run("A32: the peer may have left", func(t *testing.T) {
+	t.Run("A32: the peer may be gone", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		p.fake.fail = verbs.ErrPeerGone
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrPeerGone)
@@ -154,7 +154,7 @@ func TestAcceptNil(t *testing.T) {
 		require.Equal(t, uint8(16), p.fake.param.ResponderResources)
 		require.Equal(t, uint8(8), p.fake.param.InitiatorDepth)
 	})
-	t.Run("A8: a peer's impossible count becomes 7", func(t *testing.T) {
+	t.Run("A8: a count of the peer above 7 becomes 7", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, cm.ConnParam{RNRRetryCount: 200}))
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, uint8(7), p.fake.param.RNRRetryCount)
@@ -169,7 +169,7 @@ func TestAcceptNil(t *testing.T) {
 }
 
 func TestAcceptPrivateData(t *testing.T) {
-	t.Run("A6 A7: the event's own parameters will do until Ack", func(t *testing.T) {
+	t.Run("A6 A7: the parameters of the event are valid until Ack", func(t *testing.T) {
 		ev, p := listening(t, cm.TCP).request(asked, []byte("echo"))
 		p.createQP()
 		require.NoError(t, p.id.Accept(&ev.Param))
@@ -178,14 +178,14 @@ func TestAcceptPrivateData(t *testing.T) {
 		require.Equal(t, uint32(fakeQPNum), p.fake.param.QPNum)
 		require.Equal(t, uint8(4), p.fake.param.ResponderResources)
 	})
-	t.Run("A10 A11 A12: private data is optional and the caller's", func(t *testing.T) {
+	t.Run("A10 A11 A12: private data is optional and copied", func(t *testing.T) {
 		data := []byte("hello")
 		p := withQP(requested(t, cm.TCP, asked))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{PrivateData: data}))
 		clear(data)
 		require.Equal(t, []byte("hello"), p.fake.param.PrivateData)
 	})
-	t.Run("A31: private data is limited, and the request not lost", func(t *testing.T) {
+	t.Run("A31: private data is limited, and the request is not lost", func(t *testing.T) {
 		for ps, limit := range map[cm.PortSpace]int{cm.TCP: 196, cm.UDP: 136} {
 			p := withQP(requested(t, ps, asked))
 			p.fake.calls = nil
@@ -203,17 +203,17 @@ func TestAcceptDepths(t *testing.T) {
 		requireParam(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 9}), "initiator depth", 9, 8)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: 16, InitiatorDepth: 8}))
 	})
-	t.Run("A15 A18: the maximum is that of nil", func(t *testing.T) {
+	t.Run("A15 A18: DepthMax means the same as nil", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: cm.DepthMax, InitiatorDepth: cm.DepthMax}))
 		require.Equal(t, asked.ResponderResources, p.fake.param.ResponderResources)
 		require.Equal(t, asked.InitiatorDepth, p.fake.param.InitiatorDepth)
 	})
-	t.Run("A16: serving more than asked for is allowed", func(t *testing.T) {
+	t.Run("A16: larger responder resources than the peer's depth are allowed", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: 16}))
 	})
-	t.Run("A19: issuing more than the peer serves is not", func(t *testing.T) {
+	t.Run("A19: a larger initiator depth than the peer serves is not allowed", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		requireParam(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 4}), "initiator depth", 4, 3)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 3}))
@@ -239,7 +239,7 @@ func TestAcceptCounts(t *testing.T) {
 }
 
 func TestAcceptQueuePair(t *testing.T) {
-	t.Run("A26 A27: without a queue pair it must be named", func(t *testing.T) {
+	t.Run("A26 A27: without a queue pair the number is required", func(t *testing.T) {
 		p := requested(t, cm.UDP, asked)
 		requireParam(t, p.id.Accept(&cm.ConnParam{QPNum: 1 << 24}), "QP number", 1<<24, 1<<24-1)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8}))
@@ -248,7 +248,7 @@ func TestAcceptQueuePair(t *testing.T) {
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7}))
 		require.Equal(t, uint32(cm.DefaultQKey), p.fake.param.QKey)
 	})
-	t.Run("A26: with one it tells of the shared receive queue", func(t *testing.T) {
+	t.Run("A26: SRQ follows the queue pair of the ID", func(t *testing.T) {
 		p := requested(t, cm.TCP, cm.ConnParam{})
 		attr := qpAttr(cm.TCP)
 		attr.SRQ = &fakeSRQ{}
@@ -256,7 +256,7 @@ func TestAcceptQueuePair(t *testing.T) {
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8}))
 		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, SRQ: true}, p.fake.param)
 	})
-	t.Run("A26 A27: with one they are ignored", func(t *testing.T) {
+	t.Run("A26 A27: with a queue pair SRQ and QPNum are ignored", func(t *testing.T) {
 		p := withQP(requested(t, cm.UDP, asked))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8, SRQ: true, RNRRetryCount: 99, InitiatorDepth: 99}))
 		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, QKey: cm.DefaultQKey}, p.fake.param)
@@ -287,7 +287,7 @@ func TestReject(t *testing.T) {
 			require.Len(t, p.fake.data, limit)
 		}
 	})
-	t.Run("the reason is the application's, or that there is no room", func(t *testing.T) {
+	t.Run("the reason is RejectConsumer or RejectNoResources", func(t *testing.T) {
 		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 			p := requested(t, ps, asked)
 			require.NoError(t, p.id.Reject([]byte("no")))
@@ -299,7 +299,7 @@ func TestReject(t *testing.T) {
 			require.ErrorIs(t, p.id.RejectNoResources(), verbs.ErrState)
 		}
 	})
-	t.Run("R5: once, and never a listener", func(t *testing.T) {
+	t.Run("R5: once, and not on a listener", func(t *testing.T) {
 		p := requested(t, cm.TCP, asked)
 		require.NoError(t, p.id.Reject(nil))
 		require.ErrorIs(t, p.id.Reject(nil), verbs.ErrState)
@@ -308,8 +308,8 @@ func TestReject(t *testing.T) {
 	})
 }
 
-// TestLengthsBeyondAByte: what rdma_cm has eight bits for is refused when it does
-// not fit, not cut.
+// TestLengthsBeyondAByte checks that private data that is too long is refused. The
+// length has eight bits in rdma_cm and must not be truncated.
 func TestLengthsBeyondAByte(t *testing.T) {
 	for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 		for _, n := range []int{255, 256, 257, 1 << 16} {
@@ -328,11 +328,11 @@ func TestLengthsBeyondAByte(t *testing.T) {
 	}
 }
 
-// TestExternalQP: the active side without a queue pair on the ID.
+// TestExternalQP connects an active ID without a queue pair.
 func TestExternalQP(t *testing.T) {
 	p := routed(t, cm.TCP)
 	require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 7}))
-	p.under.push(cm.TransportEvent{Type: cm.ConnectResponse, ID: p.fake, Param: asked, PrivateData: []byte("hi")})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.ConnectResponse, ID: p.fake, Param: asked, PrivateData: []byte("hi")})
 	ev := p.next()
 	require.Equal(t, uint32(99), ev.Param.QPNum)
 	require.Equal(t, []byte("hi"), ev.Param.PrivateData)
@@ -341,11 +341,11 @@ func TestExternalQP(t *testing.T) {
 	require.Equal(t, cm.StateEstablished, p.id.State())
 	require.ErrorIs(t, p.id.Establish(), verbs.ErrState)
 	require.NoError(t, p.id.Disconnect())
-	p.happen(cm.Disconnected)
+	p.deliver(cm.Disconnected)
 }
 
 func TestDisconnect(t *testing.T) {
-	t.Run("it does not cancel", func(t *testing.T) {
+	t.Run("Disconnect does not cancel Connect", func(t *testing.T) {
 		for _, state := range []cm.State{cm.StateConnecting, cm.StateResponded, cm.StateRequested, cm.StateAccepted} {
 			p := reach(t, cm.TCP, state)
 			require.ErrorIs(t, p.id.Disconnect(), verbs.ErrState)
@@ -353,30 +353,30 @@ func TestDisconnect(t *testing.T) {
 			require.NoError(t, p.id.Close())
 		}
 	})
-	t.Run("the event does not answer", func(t *testing.T) {
+	t.Run("Disconnect after Disconnected answers the peer", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateEstablished)
-		p.happen(cm.Disconnected)
+		p.deliver(cm.Disconnected)
 		require.Empty(t, p.fake.calls)
 		require.NoError(t, p.id.Disconnect())
 		require.Equal(t, []string{"disconnect"}, p.fake.calls)
-		p.happen(cm.TimewaitExit)
+		p.deliver(cm.TimewaitExit)
 	})
-	t.Run("both at once", func(t *testing.T) {
+	t.Run("both sides disconnect at once", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateEstablished)
 		require.NoError(t, p.id.Disconnect())
 		require.ErrorIs(t, p.id.Disconnect(), verbs.ErrState)
-		p.happen(cm.Disconnected)
+		p.deliver(cm.Disconnected)
 		require.NoError(t, p.id.Disconnect())
 	})
-	t.Run("before it was established", func(t *testing.T) {
+	t.Run("the peer disconnects before Established", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateAccepted)
-		p.happen(cm.Disconnected)
+		p.deliver(cm.Disconnected)
 		require.NoError(t, p.id.Disconnect())
 	})
 	t.Run("once per ID", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateDisconnected)
-		p.under.push(cm.TransportEvent{Type: cm.Disconnected, ID: p.fake})
-		p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
-		p.idle()
+		p.transportChannel.push(cm.TransportEvent{Type: cm.Disconnected, ID: p.fake})
+		p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+		p.requireNoEvent()
 	})
 }

@@ -2,14 +2,15 @@ package cm
 
 import "fmt"
 
-// Credentials are the process and the user at the other end of a connection on one
-// host, as the kernel reports them. The process had these credentials when it made
-// its end of the connection. It may have changed its user since, or handed the
-// connection to another process. A process ID is used again after the process has
-// ended, so only the user ID is fit for deciding what a peer may do. Source: unix(7),
-// SO_PEERCRED.
+// Credentials are the process and the user at the other end of a connection within one
+// host, as the kernel reports them. The process had these credentials when it created
+// its end of the connection. Since then it may have changed its user, or passed the
+// connection to another process. A process ID may be used again after the process has
+// ended, so decisions on what a peer may do should use the user ID only. Source:
+// unix(7), SO_PEERCRED.
 type Credentials struct {
-	// PID is the process, or 0 when it is not in the PID namespace of this one.
+	// PID is the process ID, or 0 if the process is not in the PID namespace of this
+	// one.
 	PID int32
 	// UID and GID are the effective user and group. A user or group that is not mapped
 	// into this user namespace has the number in /proc/sys/kernel/overflowuid or
@@ -17,11 +18,11 @@ type Credentials struct {
 	UID, GID uint32
 }
 
-// Credentials returns the process and the user at the other end. It returns false
-// where the transport does not know them: on the wire path, with librdmacm, for a
-// listener, and for an ID that has not sent its request yet. For the ID of a
-// ConnectRequest the other end is the process that connects; for an ID that connects
-// it is the process that listens.
+// Credentials returns the process and the user at the other end. It returns false if the
+// transport does not know them: on the wire path, with librdmacm, for a listener, and
+// for an ID that has not sent its request yet. For the ID of a ConnectRequest the other
+// end is the process that connects. For an ID that connects it is the process that
+// listens.
 func (id *ID) Credentials() (Credentials, bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -35,13 +36,12 @@ func (id *ID) Credentials() (Credentials, bool) {
 // different users and one process does not allow the user of the other. It is the
 // cause of a RejectError, or in the UDP port space of an UnreachableError.
 type UserError struct {
-	// UID is the user who was not allowed. It is the user of this process when the
-	// listener refused the request, and the user of the process that holds Name
-	// otherwise.
+	// UID is the user who was not allowed. If the listener refused the request, it is
+	// the user of this process. Otherwise it is the user of the process that holds Name.
 	UID uint32
 	// Name is the name of the Unix socket on which a process of another user listens
-	// instead of the peer. Nothing was sent to that process. Name is empty when the
-	// listener refused this process.
+	// instead of the peer. Nothing was sent to that process. Name is empty if the listener
+	// refused this process.
 	Name string
 }
 
@@ -59,8 +59,8 @@ type HolderError struct {
 	// Name is the name of the Unix socket that holds the address.
 	Name string
 	// UID is the user of the process that holds the socket, if Known is true. Known is
-	// false where the system does not tell the user: the socket is closed by now, or it
-	// does not listen and the kernel has no unix_diag (sock_diag(7)).
+	// false if the system does not report the user: the socket is closed meanwhile, or
+	// it does not listen and the kernel has no unix_diag (sock_diag(7)).
 	UID   uint32
 	Known bool
 }

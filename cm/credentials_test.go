@@ -55,8 +55,8 @@ func TestCauseOfRefusal(t *testing.T) {
 		cause cm.UserError
 		text  string
 	}{
-		{cm.TCP, cm.Rejected, cm.UserError{UID: 7}, "connection refused: nobody listens: the listener does not allow user 7 of this process"},
-		{cm.TCP, cm.Rejected, cm.UserError{UID: 7, Name: "@x"}, "connection refused: nobody listens: @x belongs to user 7, who is not allowed"},
+		{cm.TCP, cm.Rejected, cm.UserError{UID: 7}, "connection refused: no listener: the listener does not allow user 7 of this process"},
+		{cm.TCP, cm.Rejected, cm.UserError{UID: 7, Name: "@x"}, "connection refused: no listener: @x belongs to user 7, who is not allowed"},
 		{cm.UDP, cm.Unreachable, cm.UserError{UID: 7}, "datagram lookup: no queue pair: the listener does not allow user 7 of this process"},
 		{cm.TCP, cm.Unreachable, cm.UserError{UID: 7}, "unreachable: the listener does not allow user 7 of this process"},
 	} {

@@ -11,30 +11,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Causes of errors besides those of verbs; test with errors.Is.
+// Causes of errors in addition to those of package verbs. Test for them with errors.Is.
 var (
-	// ErrRefused matches every *RejectError and every refused datagram lookup.
+	// ErrRefused matches every *RejectError and the error of a refused datagram lookup.
 	ErrRefused = errors.New("connection refused")
-	// ErrTimedOut: nobody answered in time.
+	// ErrTimedOut reports that the peer did not answer in time.
 	ErrTimedOut = errors.New("timed out")
-	// ErrStale: the peer has forgotten the connection. The peer has requested another
-	// connection with the same queue pair, as it does after a restart (IBTA vol. 1,
-	// 12.9.8.3.1).
+	// ErrStale reports that the peer does not have the connection any more: it has
+	// requested another connection with the same queue pair, as it does after a restart
+	// (IBTA vol. 1, 12.9.8.3.1).
 	ErrStale = errors.New("stale connection: the peer has forgotten it")
-	// ErrNoRoute: no device leads to the address.
+	// ErrNoRoute reports that no device can reach the address.
 	ErrNoRoute = errors.New("no route to the address")
-	// ErrAddrInUse: the address and port are taken (EADDRINUSE).
+	// ErrAddrInUse reports that the address and port are in use (EADDRINUSE).
 	ErrAddrInUse = errors.New("address in use")
-	// ErrAddrNotAvailable: the address is not one of this host, or the port
-	// clashes with a wildcard (EADDRNOTAVAIL).
+	// ErrAddrNotAvailable reports that the host does not have the address, or that the
+	// port conflicts with a wildcard (EADDRNOTAVAIL).
 	ErrAddrNotAvailable = errors.New("address not available")
 )
 
-// RejectReason is why a connection request was turned away (IBTA vol. 1,
-// 12.6.7.2). Values without a name are passed through.
+// RejectReason is the reason of a refused connection request (IBTA vol. 1, 12.6.7.2). A
+// peer may send values that have no name here.
 type RejectReason uint16
 
-// Reasons that occur; the numbers are those of the wire.
+// Reject reasons, with the numbers of the REJ message.
 const (
 	RejectNoQP             RejectReason = 1
 	RejectNoResources      RejectReason = 3
@@ -70,7 +70,7 @@ func (r RejectReason) String() string {
 	case RejectInvalidInstance:
 		return "invalid communication instance"
 	case RejectInvalidServiceID:
-		return "nobody listens"
+		return "no listener"
 	case RejectInvalidTransport:
 		return "invalid transport type"
 	case RejectStale:
@@ -95,23 +95,23 @@ func (r RejectReason) String() string {
 	return unknown("reject reason", uint64(r))
 }
 
-// A RejectError says that the other side turned the connection away.
+// A RejectError reports that the other side refused the connection.
 type RejectError struct {
 	Reason RejectReason
-	// PrivateData is what the peer sent along, with ByApplication the reason in
-	// its own words: a copy, the holder's. It may be padded with zeros to 148
-	// bytes, see ConnParam.PrivateData.
+	// PrivateData is the private data of the refusal. With ByApplication it is the
+	// application's explanation. The slice is a copy that belongs to the holder of the
+	// error. It may be padded with zeros to 148 bytes; see ConnParam.PrivateData.
 	PrivateData []byte
-	// ByApplication is true when the peer's application refused. It is false when the
-	// peer's host refused without the application: no listener, a listener that closed, a
+	// ByApplication is true if the peer's application refused. It is false if the peer's
+	// host refused without the application: no listener, a listener that closed, a
 	// request that was dropped without an answer, no room for the connection
-	// (RejectNoResources). Where the transport can not tell the two apart, it is true for
-	// RejectConsumer with private data.
+	// (RejectNoResources). If the transport can not distinguish the two cases, it is
+	// true for RejectConsumer with private data.
 	ByApplication bool
-	// Cause is the cause of the refusal, where the transport knows more than Reason: a
-	// *UserError when one process does not allow the user of the other, a *MTUError when
-	// the peer takes no path MTU that this side has asked for. Nil means that only Reason
-	// is known.
+	// Cause is the cause of the refusal, if the transport knows more than Reason: a
+	// *UserError if one process does not allow the user of the other, a *MTUError if the
+	// peer accepts none of the path MTUs that this side has asked for. Nil means that
+	// only Reason is known.
 	Cause error
 }
 
@@ -125,8 +125,8 @@ func (e *RejectError) Error() string {
 	return "connection refused by the application"
 }
 
-// Is reports true for ErrRefused, and for verbs.ErrNoResources when the peer had no
-// room for the connection.
+// Is reports whether target is ErrRefused, or verbs.ErrNoResources for a peer that has
+// no room for the connection.
 func (e *RejectError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.Reason == RejectNoResources
 }
@@ -142,11 +142,11 @@ func because(what string, cause error) string {
 	return fmt.Sprintf("%s: %v", what, cause)
 }
 
-// An MTUError is the cause of a refusal with RejectInvalidMTU. The device has
-// repeated the request with smaller and smaller path MTUs, and the peer has refused
-// each.
+// An MTUError is the cause of a refusal with RejectInvalidMTU. The device has repeated
+// the request with smaller path MTUs, and the peer has refused each of them.
 type MTUError struct {
-	// Largest is the path MTU of the first request: the MTU of the path from this side.
+	// Largest is the path MTU of the first request. It is the MTU of the path from this
+	// side.
 	Largest verbs.MTU
 	// Smallest is the path MTU of the last request.
 	Smallest verbs.MTU
@@ -156,14 +156,13 @@ func (e *MTUError) Error() string {
 	return fmt.Sprintf("the peer takes no path MTU from %d down to %d bytes", e.Largest.Bytes(), e.Smallest.Bytes())
 }
 
-// SIDRStatus is the status of a reply to a datagram lookup (IBTA vol. 1,
-// 12.11.2).
+// SIDRStatus is the status in the answer to a datagram lookup (IBTA vol. 1, 12.11.2).
 type SIDRStatus uint8
 
 // Statuses of a datagram lookup.
 const (
 	SIDROK          SIDRStatus = 0
-	SIDRUnsupported SIDRStatus = 1 // nobody listens
+	SIDRUnsupported SIDRStatus = 1 // no listener
 	SIDRReject      SIDRStatus = 2
 	SIDRNoQP        SIDRStatus = 3
 	SIDRRedirect    SIDRStatus = 4
@@ -171,27 +170,28 @@ const (
 )
 
 func (s SIDRStatus) String() string {
-	names := [...]string{"ok", "nobody listens", "refused", "no queue pair", "redirected", "unsupported version"}
+	names := [...]string{"ok", "no listener", "refused", "no queue pair", "redirected", "unsupported version"}
 	if int(s) < len(names) {
 		return names[s]
 	}
 	return unknown("lookup status", uint64(s))
 }
 
-// An UnreachableError says that a peer did not answer, or that a datagram lookup was
-// refused. It matches ErrTimedOut when nobody answered in time, and ErrRefused
+// An UnreachableError reports that the peer did not answer, or that it refused a
+// datagram lookup. It matches ErrTimedOut if no answer came in time, and ErrRefused
 // otherwise.
 type UnreachableError struct {
-	// SIDR is the status of a refused datagram lookup, or SIDROK when nobody
-	// answered.
+	// SIDR is the status of a refused datagram lookup, or SIDROK if there was no answer.
 	SIDR SIDRStatus
-	// PrivateData is what a refusing peer sent along: a copy, the holder's.
+	// PrivateData is the private data of the refusal. The slice is a copy that belongs
+	// to the holder of the error.
 	PrivateData []byte
-	// ByApplication is as in RejectError.
+	// ByApplication is true if the peer's application refused; see RejectError.
 	ByApplication bool
-	// Cause is as in RejectError. With SIDROK it says why no answer will come: it matches
-	// syscall.ECONNREFUSED when the peer's host has reported by ICMP that no process has
-	// the UDP port of the requests. Nil means that nobody has answered in time.
+	// Cause is the cause, if the transport knows it; see RejectError. With SIDROK it
+	// says why no answer will come: it matches syscall.ECONNREFUSED if the peer's host
+	// has reported by ICMP that no process has the UDP port of the requests. Nil with
+	// SIDROK means that no answer came in time.
 	Cause error
 }
 
@@ -208,9 +208,9 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns Cause, which may be nil.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Is reports true for ErrTimedOut when nobody answered in time, and for ErrRefused
-// otherwise. It also reports true for verbs.ErrNoResources when the peer had no queue
-// pair to name.
+// Is reports whether target is ErrTimedOut, if no answer came in time, or else whether
+// target is ErrRefused. verbs.ErrNoResources matches too if the peer had no queue pair
+// for the lookup.
 func (e *UnreachableError) Is(target error) bool {
 	if e.SIDR == SIDROK && e.Cause == nil {
 		return target == ErrTimedOut
@@ -218,8 +218,7 @@ func (e *UnreachableError) Is(target error) bool {
 	return target == ErrRefused || target == verbs.ErrNoResources && e.SIDR == SIDRNoQP
 }
 
-// A StatusError is the cause of a failure of which nothing but the event's
-// status is known.
+// A StatusError is the error of a failed event if only the status of the event is known.
 type StatusError struct {
 	Type   EventType
 	Status int // a negated errno of Linux, or a number of the transport
@@ -229,16 +228,16 @@ func (e *StatusError) Error() string {
 	return e.Type.String() + ": status " + strconv.Itoa(e.Status)
 }
 
-// Is makes errors.Is(err, ErrTimedOut) hold for -ETIMEDOUT.
+// Is reports whether target is ErrTimedOut and the status is -ETIMEDOUT.
 func (e *StatusError) Is(target error) bool {
 	return target == ErrTimedOut && e.Status == statusTimedOut
 }
 
-// statusTimedOut is -ETIMEDOUT as Linux numbers it, on whatever system.
+// statusTimedOut is -ETIMEDOUT of Linux, on all systems.
 const statusTimedOut = -110
 
-// cause makes an error of an event that reports a failure. A status that does
-// not fit its type becomes 0, which has no name.
+// cause returns the error of an event that reports a failure, and nil for other events.
+// A status that does not fit its type becomes 0, which has no name.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:
@@ -263,8 +262,8 @@ func cause(raw *TransportEvent, ps PortSpace) error {
 	return nil
 }
 
-// unknown names a value that has no name; peers newer than this package may
-// send such, and they are passed through.
+// unknown returns the text of a value that has no name. Such values come from peers that
+// are newer than this package.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

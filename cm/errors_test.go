@@ -9,16 +9,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// failing fetches an event that happens to an ID in state from.
+// failing delivers an event to an ID in state from and returns it.
 func failing(t *testing.T, ps cm.PortSpace, from cm.State, raw cm.TransportEvent) *cm.Event {
 	t.Helper()
 	p := reach(t, ps, from)
 	raw.ID = p.fake
-	p.under.push(raw)
+	p.transportChannel.push(raw)
 	return p.next()
 }
 
-// TestRejected tells the application's word from that of its stack.
+// TestRejected checks the errors of refusals by the application and by its host.
 func TestRejected(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -28,7 +28,7 @@ func TestRejected(t *testing.T) {
 	}{
 		{28, true, cm.RejectConsumer, `connection refused by the application: "busy"`},
 		{28, false, cm.RejectConsumer, "connection refused: refused by the consumer"},
-		{8, false, cm.RejectInvalidServiceID, "connection refused: nobody listens"},
+		{8, false, cm.RejectInvalidServiceID, "connection refused: no listener"},
 		{10, false, cm.RejectStale, "connection refused: stale connection"},
 		{34, false, 34, "connection refused: reject reason 34"},
 		{-111, false, 0, "connection refused: reject reason 0"},
@@ -50,7 +50,7 @@ func TestRejected(t *testing.T) {
 		require.NotErrorIs(t, err, cm.ErrTimedOut)
 		require.Equal(t, tt.reason, rejected.Reason)
 		require.Equal(t, tt.app, rejected.ByApplication)
-		require.Equal(t, []byte("busy"), rejected.PrivateData, "it outlives the event")
+		require.Equal(t, []byte("busy"), rejected.PrivateData, "the error stays valid after Ack")
 		require.EqualError(t, err, tt.text)
 	}
 }
@@ -80,7 +80,7 @@ func TestUnreachable(t *testing.T) {
 		{cm.TCP, -110, cm.SIDROK, cm.ErrTimedOut, "unreachable: no answer"},
 		{cm.TCP, 2, cm.SIDROK, cm.ErrTimedOut, "unreachable: no answer"},
 		{cm.UDP, -110, cm.SIDROK, cm.ErrTimedOut, "unreachable: no answer"},
-		{cm.UDP, 1, cm.SIDRUnsupported, cm.ErrRefused, "datagram lookup: nobody listens"},
+		{cm.UDP, 1, cm.SIDRUnsupported, cm.ErrRefused, "datagram lookup: no listener"},
 		{cm.UDP, 2, cm.SIDRReject, cm.ErrRefused, "datagram lookup: refused"},
 		{cm.UDP, 200, 200, cm.ErrRefused, "datagram lookup: lookup status 200"},
 	} {
@@ -97,7 +97,7 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestCause: the transport's own cause comes first, the number second.
+// TestCause checks that the transport's own error takes precedence over the status.
 func TestCause(t *testing.T) {
 	ev := failing(t, cm.TCP, cm.StateResolvingAddr, cm.TransportEvent{Type: cm.AddrError, Status: -19, Err: cm.ErrNoRoute})
 	require.ErrorIs(t, ev.Err, cm.ErrNoRoute)

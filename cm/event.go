@@ -4,10 +4,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// EventType names what happened.
+// EventType is the type of an event.
 type EventType uint8
 
-// Events, numbered as enum rdma_cm_event_type. Source: rdma_get_cm_event(3).
+// Event types, numbered as enum rdma_cm_event_type. Source: rdma_get_cm_event(3).
 const (
 	AddrResolved    EventType = 0
 	AddrError       EventType = 1
@@ -59,55 +59,56 @@ func (t EventType) String() string {
 	return unknown("event", uint64(t))
 }
 
-// maxPrivateData bounds the private data of any message (RDMA_MAX_PRIVATE_DATA).
+// maxPrivateData is the largest length of private data in any message
+// (RDMA_MAX_PRIVATE_DATA).
 const maxPrivateData = 256
 
-// An Event is something that happened to an ID. It belongs to the caller of
-// EventChannel.Next until Ack, which empties it: what is to be kept longer is
-// copied before.
+// An Event reports a change of an ID. It belongs to the caller of EventChannel.Next
+// until Ack. Ack clears it, so the caller copies what it needs longer.
 type Event struct {
 	Type EventType
-	// ID is whom it happened to; for ConnectRequest the new ID, on which to
-	// call Accept or Reject.
+	// ID is the ID whose event this is. For ConnectRequest it is the new ID, on which
+	// the caller calls Accept or Reject.
 	ID *ID
-	// Listener is, for ConnectRequest, the ID that listens; else nil.
+	// Listener is the ID that listens, for ConnectRequest; else nil.
 	Listener *ID
 
-	// Status is the number that rdma_cm would give: 0, a negated errno, a
-	// RejectReason, or for a UD refusal the status of the reply.
+	// Status is the number that rdma_cm would report: 0, a negated errno, a
+	// RejectReason, or for a refused lookup a SIDRStatus.
 	Status int
-	// Err is nil for events that report success, and the cause of failure for the others:
-	// a *RejectError, *UnreachableError, the transport's cause, or a *StatusError. It
-	// stays valid after Ack. For Disconnected it is verbs.ErrPeerGone where the transport
-	// knows that the peer's process ended without a disconnect request, and ErrStale
-	// where the peer has forgotten the connection.
+	// Err is nil for events that report success. For failures it is the cause: a
+	// *RejectError, *UnreachableError, the transport's cause, or a *StatusError. It
+	// stays valid after Ack. For Disconnected it is verbs.ErrPeerGone if the transport
+	// knows that the peer's process ended without a disconnect request, and ErrStale if
+	// the peer does not have the connection any more.
 	Err error
 
-	// Param is what the peer sent, from this side's point of view, for
-	// ConnectRequest, ConnectResponse and Established of an active RC ID;
-	// QPNum and SRQ in it are the peer's. Its PrivateData is a copy, valid until
-	// Ack. In other events only PrivateData may be set.
+	// Param has the peer's parameters from this side's point of view, for
+	// ConnectRequest, ConnectResponse and Established of an active RC ID. QPNum and SRQ
+	// are those of the peer. PrivateData is a copy, valid until Ack. In other events
+	// only PrivateData may be set.
 	Param ConnParam
-	// UD is where to send datagrams, for Established in the UDP port space.
+	// UD is the destination for datagrams, for Established in the UDP port space.
 	UD UDParam
 
-	channel *EventChannel // whose event it is, for all its lives
-	owner   *ID           // whom Ack is counted for; nil after Ack
+	channel *EventChannel // the channel that created the event; never changes
+	owner   *ID           // the ID on which Ack is counted; nil after Ack
 	storage [maxPrivateData]byte
 }
 
-// UDParam is the peer of a datagram lookup.
+// UDParam is the result of a datagram lookup: the peer's address, queue pair number and
+// Q_Key.
 type UDParam struct {
 	AH   verbs.AHAttr
 	QPN  uint32
 	QKey uint32
 }
 
-// Ack gives the event back; the channel will use it again. An ID can not be
-// closed or migrated before its events are acknowledged, a ConnectRequest being
-// one of the listener. A second Ack returns an error that matches
-// verbs.ErrState, unless the event has come back from Next meanwhile. Any
-// goroutine may call. Source: rdma_ack_cm_event(3).
+// Ack returns the event to its channel, which will reuse it. An ID can not be closed or
+// migrated before its events are acknowledged. A ConnectRequest counts as an event of
+// the listener. A second Ack returns an error that matches verbs.ErrState, unless Next
+// has returned the event again meanwhile. Any goroutine may call. Source:
+// rdma_ack_cm_event(3).
 func (e *Event) Ack() error {
 	if e.channel == nil {
 		return verbs.Wrap("cm ack event", verbs.ErrState)
@@ -120,7 +121,8 @@ func (e *Event) Ack() error {
 	return nil
 }
 
-// fill takes over what the transport reports of an ID that was in state before.
+// fill sets the fields from the transport's event. before is the state that the ID had
+// before the event.
 func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
 	e.Type, e.Status, e.Err = raw.Type, raw.Status, cause(raw, ps)
 	if ps == TCP && hasParam(raw.Type, before) {
@@ -133,8 +135,8 @@ func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
 	e.Param.PrivateData = e.storage[:n:n]
 }
 
-// hasParam tells whether the message behind an event carries parameters: a
-// request does, and the answer to one, but not the confirmation of the answer.
+// hasParam reports whether the message behind an event carries parameters. A request and
+// the answer to a request do; the confirmation of an answer does not.
 func hasParam(t EventType, before State) bool {
 	return t == ConnectRequest || t == ConnectResponse || t == Established && before == StateConnecting
 }

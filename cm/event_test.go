@@ -11,7 +11,7 @@ import (
 
 func TestAckTwice(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateEstablished)
-	p.under.push(cm.TransportEvent{Type: cm.AddrChange, ID: p.fake})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.AddrChange, ID: p.fake})
 	ev := p.next()
 	require.NoError(t, ev.Ack())
 	require.ErrorIs(t, ev.Ack(), verbs.ErrState)

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The life of a connection, with both sides on one event channel. Each event
-// says what is to be done next. Package cq has the messages.
+// A connection from request to disconnect, with both sides on one event channel. Each
+// event determines the next call. The example of package cq sends messages.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -31,13 +31,13 @@ func Example() {
 	check(listener.Listen(0))
 	client, err := channel.NewID(cm.TCP)
 	check(err)
-	check(client.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), patience))
+	check(client.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), timeout))
 
 	both := pair{client: client}
 	for client.State() != cm.StateDisconnected {
 		ev, err := channel.Next()
 		check(err)
-		if ev == nil { // sleep until there may be one
+		if ev == nil { // sleep until there may be an event
 			_, err = epoll.Wait(-1)
 			check(err)
 			continue
@@ -57,22 +57,22 @@ func Example() {
 	// client: disconnected
 }
 
-// patience is how long the way to the peer may be looked for.
-const patience = 10 * time.Second
+// timeout is the timeout of address and route resolution.
+const timeout = 10 * time.Second
 
-// A pair is the two sides, and what their queue pairs are made from.
+// A pair has both sides of the connection and the objects for their queue pairs.
 type pair struct {
 	client, server *cm.ID
 	pd             verbs.PD
 	queue          verbs.CQ
 }
 
-// step answers an event. Disconnected at the server is the client's doing, and
-// Disconnect the answer; at the client it is that answer, and needs none.
+// step reacts to an event. At the server Disconnected is the request of the client, and
+// Disconnect answers it. At the client it is the answer, and Disconnect has no effect.
 func (p *pair) step(ev *cm.Event) {
 	switch ev.Type {
 	case cm.AddrResolved:
-		check(ev.ID.ResolveRoute(patience))
+		check(ev.ID.ResolveRoute(timeout))
 	case cm.RouteResolved:
 		p.createQP(ev.ID)
 		check(ev.ID.Connect(&cm.ConnParam{PrivateData: []byte("let me in"), RetryCount: 7, RNRRetryCount: 7}))
@@ -87,16 +87,16 @@ func (p *pair) step(ev *cm.Event) {
 	case cm.Disconnected:
 		check(ev.ID.Disconnect())
 	case cm.TimewaitExit:
-		return // asks for nothing
+		return // needs no reaction
 	default:
 		panic(ev.Err)
 	}
 	p.print(ev)
 }
 
-// createQP makes the queue pair of an ID, and before the first what it needs of
-// the device, which is known when the address is resolved. Receives would be
-// posted here too.
+// createQP creates the queue pair of an ID. Before the first one it creates the
+// protection domain and the CQ, because the device is known once the address is
+// resolved. An application would post receive buffers here too.
 func (p *pair) createQP(id *cm.ID) {
 	if p.pd == nil {
 		var err error
@@ -117,7 +117,7 @@ func (p *pair) close() {
 	check(p.pd.Close())
 }
 
-// print tells what happened. Most devices pad private data with zeros.
+// print prints the event. Most devices pad private data with zeros.
 func (p *pair) print(ev *cm.Event) {
 	who := "client"
 	if ev.ID == p.server {

@@ -13,10 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fakeTransport is a transport whose events the test writes. Its channels and
-// IDs record what they are asked to do and hold the caller to the contract.
+// fakeTransport is a transport whose events the test provides. Its channels and IDs
+// record their calls and check that the caller keeps the contract.
 type fakeTransport struct {
-	fail error // what OpenChannel returns
+	fail error // result of OpenChannel
 
 	mu       sync.Mutex // guards all channels and IDs
 	channels []*fakeChannel
@@ -35,7 +35,7 @@ type fakeChannel struct {
 	transport *fakeTransport
 	events    []cm.TransportEvent
 	ids       []*fakeID
-	fail      error // what Next, NewID and Close return
+	fail      error // result of Next, NewID and Close
 	closed    int
 }
 
@@ -43,12 +43,12 @@ func (c *fakeChannel) FD() int { return 42 }
 
 func (c *fakeChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	ok, err := c.pop(ev)
-	// The time for others to come in between.
+	// Give other goroutines a chance to run in between.
 	runtime.Gosched()
 	c.transport.mu.Lock()
 	defer c.transport.mu.Unlock()
 	if c.closed > 0 {
-		panic("the channel was closed under Next")
+		panic("the channel was closed during Next")
 	}
 	return ok, err
 }
@@ -93,21 +93,21 @@ func (c *fakeChannel) push(ev cm.TransportEvent) {
 	c.events = append(c.events, ev)
 }
 
-// fakeID records the calls that reach it.
+// fakeID records the calls that it gets.
 type fakeID struct {
 	channel   *fakeChannel
-	device    verbs.Device // nil: not bound to one
-	fail      error        // what the next calls return
+	device    verbs.Device // nil: the ID has no device
+	fail      error        // result of all calls
 	calls     []string
-	param     cm.ConnParam // of the last Connect or Accept; private data copied
-	data      []byte       // of the last Reject
+	param     cm.ConnParam // of the last Connect or Accept; PrivateData is copied
+	data      []byte       // private data of the last Reject
 	reason    cm.RejectReason
 	src, dst  netip.AddrPort
 	timeout   time.Duration
 	backlog   int
 	option    cm.Option
-	value     int             // the value of the last option or event that was set
-	peer      *cm.Credentials // the credentials of the peer; nil means that they are not known
+	value     int             // value of the last option or event
+	peer      *cm.Credentials // credentials of the peer; nil means not known
 	serves    []cm.ServedAddr
 	destroyed bool
 }
@@ -229,7 +229,7 @@ func (f *fakeID) Destroy() error {
 	return err
 }
 
-// fakeDevice has limits and nothing else.
+// fakeDevice is a device that only has limits.
 type fakeDevice struct{ verbs.Device }
 
 func (*fakeDevice) Attr() verbs.DeviceAttr {
@@ -264,20 +264,20 @@ var (
 	thePD     = &fakePD{device: theDevice}
 )
 
-// qpAttr is what a queue pair of the port space is made with.
+// qpAttr returns valid attributes for a queue pair of the port space.
 func qpAttr(ps cm.PortSpace) *verbs.QPInitAttr {
 	cq := &fakeCQ{}
 	return &verbs.QPInitAttr{Type: ps.QPType(), SendCQ: cq, RecvCQ: cq}
 }
 
-// peer is an ID with what stands behind it.
+// peer is an ID with its channel and the fake objects below them.
 type peer struct {
-	t       testing.TB
-	ps      cm.PortSpace
-	channel *cm.EventChannel
-	id      *cm.ID
-	fake    *fakeID // behind id
-	under   *fakeChannel
+	t                testing.TB
+	ps               cm.PortSpace
+	channel          *cm.EventChannel
+	id               *cm.ID
+	fake             *fakeID // the transport's ID of id
+	transportChannel *fakeChannel
 }
 
 func open(t testing.TB) (*cm.EventChannel, *fakeChannel) {
@@ -293,10 +293,10 @@ func newPeer(t testing.TB, ps cm.PortSpace) *peer {
 	c, under := open(t)
 	id, err := c.NewID(ps)
 	require.NoError(t, err)
-	return &peer{t: t, ps: ps, channel: c, id: id, fake: under.ids[0], under: under}
+	return &peer{t: t, ps: ps, channel: c, id: id, fake: under.ids[0], transportChannel: under}
 }
 
-// next fetches the event that must be there.
+// next fetches an event, which must be there.
 func (p *peer) next() *cm.Event {
 	p.t.Helper()
 	ev, err := p.channel.Next()
@@ -305,34 +305,35 @@ func (p *peer) next() *cm.Event {
 	return ev
 }
 
-// idle says that no event is there.
-func (p *peer) idle() {
+// requireNoEvent requires that there is no event.
+func (p *peer) requireNoEvent() {
 	p.t.Helper()
 	ev, err := p.channel.Next()
 	require.NoError(p.t, err)
 	require.Nil(p.t, ev)
 }
 
-// happen lets an event happen to the ID, fetches and acknowledges it.
-func (p *peer) happen(typ cm.EventType) {
+// deliver queues an event for the ID, fetches it and acknowledges it.
+func (p *peer) deliver(typ cm.EventType) {
 	p.t.Helper()
-	p.under.push(cm.TransportEvent{Type: typ, ID: p.fake})
+	p.transportChannel.push(cm.TransportEvent{Type: typ, ID: p.fake})
 	ev := p.next()
 	require.Equal(p.t, typ, ev.Type)
 	require.Same(p.t, p.id, ev.ID)
 	require.NoError(p.t, ev.Ack())
 }
 
-// request lets a request arrive at the listening ID and returns its event.
+// request queues a request for the listening ID. It returns the fetched event and the
+// new ID.
 func (p *peer) request(param cm.ConnParam, data []byte) (*cm.Event, *peer) {
 	p.t.Helper()
-	child := p.under.newID()
-	p.under.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: child, Listener: p.fake, Param: param, PrivateData: data})
+	child := p.transportChannel.newID()
+	p.transportChannel.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: child, Listener: p.fake, Param: param, PrivateData: data})
 	ev := p.next()
-	return ev, &peer{t: p.t, ps: p.ps, channel: p.channel, id: ev.ID, fake: child, under: p.under}
+	return ev, &peer{t: p.t, ps: p.ps, channel: p.channel, id: ev.ID, fake: child, transportChannel: p.transportChannel}
 }
 
-// listening is an ID that listens.
+// listening returns an ID that listens.
 func listening(t testing.TB, ps cm.PortSpace) *peer {
 	t.Helper()
 	p := newPeer(t, ps)
@@ -341,7 +342,7 @@ func listening(t testing.TB, ps cm.PortSpace) *peer {
 	return p
 }
 
-// requested is the new ID of a request with these parameters.
+// requested returns the new ID of a request with these parameters.
 func requested(t testing.TB, ps cm.PortSpace, param cm.ConnParam) *peer {
 	t.Helper()
 	ev, p := listening(t, ps).request(param, nil)
@@ -349,14 +350,14 @@ func requested(t testing.TB, ps cm.PortSpace, param cm.ConnParam) *peer {
 	return p
 }
 
-// routed is an active ID that can connect.
+// routed returns an active ID that can connect.
 func routed(t testing.TB, ps cm.PortSpace) *peer {
 	t.Helper()
 	p := newPeer(t, ps)
 	require.NoError(t, p.id.ResolveAddr(netip.AddrPort{}, remote, time.Second))
-	p.happen(cm.AddrResolved)
+	p.deliver(cm.AddrResolved)
 	require.NoError(t, p.id.ResolveRoute(time.Second))
-	p.happen(cm.RouteResolved)
+	p.deliver(cm.RouteResolved)
 	return p
 }
 
@@ -365,7 +366,8 @@ func (p *peer) createQP() {
 	require.NoError(p.t, p.id.CreateQP(thePD, qpAttr(p.ps)))
 }
 
-// requireParam says that err is a *verbs.ParamError of this shape.
+// requireParam requires that err is a *verbs.ParamError with these values, in an
+// *OpError of this package.
 func requireParam(t testing.TB, err error, field string, value, limit int64) {
 	t.Helper()
 	var param *verbs.ParamError

@@ -2,11 +2,11 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Next takes the oldest event off the channel, or returns nil, nil when there
-// is none. It never blocks. Fetching is part of the work: it moves the queue
-// pair of a connecting ID through its states and confirms the connection to the
-// peer, so a channel that is not drained holds up connections. After Close it
-// returns ErrClosed. Source: rdma_get_cm_event(3).
+// Next takes the oldest event from the channel, or returns nil, nil if there is none. It
+// never blocks. Next also moves the queue pair of a connecting ID through its states and
+// sends the confirmation to the peer, so connections make no progress while the channel
+// is not drained. The error is a *verbs.OpError; after Close it matches verbs.ErrClosed.
+// Source: rdma_get_cm_event(3).
 func (c *EventChannel) Next() (*Event, error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
@@ -14,19 +14,19 @@ func (c *EventChannel) Next() (*Event, error) {
 		return nil, verbs.Wrap("cm next event", verbs.ErrClosed)
 	}
 	for {
-		c.raw = TransportEvent{}
-		ok, err := c.t.Next(&c.raw)
+		c.scratch = TransportEvent{}
+		ok, err := c.t.Next(&c.scratch)
 		if err != nil || !ok {
 			return nil, verbs.Wrap("cm next event", err)
 		}
-		if e := c.deliver(&c.raw); e != nil {
+		if e := c.deliver(&c.scratch); e != nil {
 			return e, nil
 		}
 	}
 }
 
-// deliver brings an event to its ID, and makes of it what the caller sees; nil
-// when it came too late for the ID, or does not fit its state.
+// deliver applies an event to its ID and returns the event for the caller. It returns
+// nil if the ID is closed or if the event does not fit its state.
 func (c *EventChannel) deliver(raw *TransportEvent) *Event {
 	if raw.Type == ConnectRequest {
 		return c.deliverRequest(raw)
@@ -35,7 +35,7 @@ func (c *EventChannel) deliver(raw *TransportEvent) *Event {
 	if id == nil {
 		return nil
 	}
-	before, ok := id.happen(raw.Type)
+	before, ok := id.applyEvent(raw.Type)
 	if !ok {
 		return nil
 	}
@@ -45,8 +45,8 @@ func (c *EventChannel) deliver(raw *TransportEvent) *Event {
 	return e
 }
 
-// deliverRequest makes the new ID that a request arrives on. When the listener
-// has gone meanwhile, the request is refused.
+// deliverRequest creates the ID for a connection request. If the listener is closed, it
+// refuses the request.
 func (c *EventChannel) deliverRequest(raw *TransportEvent) *Event {
 	if raw.ID == nil {
 		return nil
@@ -55,7 +55,7 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent) *Event {
 	if listener == nil {
 		return c.refuse(raw)
 	}
-	if _, ok := listener.happen(ConnectRequest); !ok {
+	if _, ok := listener.applyEvent(ConnectRequest); !ok {
 		return c.refuse(raw)
 	}
 	e := c.newEvent()
@@ -71,14 +71,14 @@ func (c *EventChannel) deliverRequest(raw *TransportEvent) *Event {
 	return e
 }
 
-// refuse destroys a new ID that nobody will see.
+// refuse destroys the transport's ID of a request that is not delivered.
 func (c *EventChannel) refuse(raw *TransportEvent) *Event {
-	// There is nobody to tell that this failed, and nothing more to do.
+	// There is no caller to report an error to.
 	_ = raw.ID.Destroy()
 	return nil
 }
 
-// newEvent takes an event from the free list, or makes one.
+// newEvent returns an event from the free list, or a new one.
 func (c *EventChannel) newEvent() *Event {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +91,8 @@ func (c *EventChannel) newEvent() *Event {
 	return e
 }
 
-// recycle takes an event back and returns whose it was; nil when it was given
-// back before.
+// recycle puts an event on the free list and returns its owner. It returns nil if the
+// event is already there.
 func (c *EventChannel) recycle(e *Event) *ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()

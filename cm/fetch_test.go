@@ -12,50 +12,50 @@ import (
 
 func TestNextOrder(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
-	p.idle()
-	p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
-	p.under.push(cm.TransportEvent{Type: cm.Disconnected, ID: p.fake, Status: -110})
+	p.requireNoEvent()
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Disconnected, ID: p.fake, Status: -110})
 	require.Equal(t, cm.Established, p.next().Type)
 	require.Equal(t, cm.StateEstablished, p.id.State())
 	ev := p.next()
 	require.Equal(t, cm.Disconnected, ev.Type)
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
-	p.idle()
+	p.requireNoEvent()
 }
 
 func TestNextError(t *testing.T) {
 	p := newPeer(t, cm.TCP)
-	p.under.fail = errBroken
+	p.transportChannel.fail = errBroken
 	ev, err := p.channel.Next()
 	require.Nil(t, ev)
 	require.ErrorIs(t, err, errBroken)
 }
 
-// TestNextStrangers: events of IDs that are gone, or were never ours, are
-// skipped, and a request that finds no listener is refused.
-func TestNextStrangers(t *testing.T) {
+// TestNextUnknownIDs checks that events of closed or unknown IDs are dropped, and that a
+// request without an open listener is refused.
+func TestNextUnknownIDs(t *testing.T) {
 	p := newPeer(t, cm.TCP)
-	stranger, orphan, misled := p.under.newID(), p.under.newID(), p.under.newID()
-	p.under.push(cm.TransportEvent{Type: cm.Established, ID: stranger})
-	p.under.push(cm.TransportEvent{Type: cm.Established})
-	p.under.push(cm.TransportEvent{Type: cm.ConnectRequest})
-	p.under.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: orphan})
-	p.under.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: misled, Listener: p.fake})
-	p.idle()
-	require.Empty(t, stranger.calls)
-	require.True(t, orphan.destroyed)
-	require.True(t, misled.destroyed)
+	closed, noListener, notListening := p.transportChannel.newID(), p.transportChannel.newID(), p.transportChannel.newID()
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: closed})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Established})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.ConnectRequest})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: noListener})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: notListening, Listener: p.fake})
+	p.requireNoEvent()
+	require.Empty(t, closed.calls)
+	require.True(t, noListener.destroyed)
+	require.True(t, notListening.destroyed)
 	require.NoError(t, p.id.Close())
 }
 
-// TestRequestEvent: the new ID and what the peer sent.
+// TestRequestEvent checks the new ID of a request and the values of its event.
 func TestRequestEvent(t *testing.T) {
 	l := listening(t, cm.TCP)
 	l.id.SetContext("listener")
 	sent := []byte("hello")
 	param := cm.ConnParam{ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3, RNRRetryCount: 4, SRQ: true, QPNum: 5}
 	ev, child := l.request(param, sent)
-	copy(sent, "jello") // the transport uses its memory again
+	copy(sent, "jello") // the transport reuses its memory
 
 	require.Same(t, l.id, ev.Listener)
 	require.NotSame(t, l.id, ev.ID)
@@ -72,15 +72,15 @@ func TestRequestEvent(t *testing.T) {
 	require.Equal(t, local, child.id.LocalAddr())
 	require.Equal(t, remote, child.id.RemoteAddr())
 
-	// The event is one of the listener, so that the new ID can be closed.
+	// The event counts as one of the listener, so the new ID can be closed before Ack.
 	require.ErrorIs(t, l.id.Close(), verbs.ErrBusy)
 	require.NoError(t, child.id.Close())
 	require.NoError(t, ev.Ack())
 	require.NoError(t, l.id.Close())
 }
 
-// TestLongPrivateData: a transport that delivers more than any message has is
-// cut short.
+// TestLongPrivateData checks that private data longer than any message can carry is
+// truncated.
 func TestLongPrivateData(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, _ := l.request(cm.ConnParam{}, make([]byte, 1000))
@@ -88,8 +88,8 @@ func TestLongPrivateData(t *testing.T) {
 	require.Equal(t, 256, cap(ev.Param.PrivateData))
 }
 
-// TestParamOnlyWhereSent: parameters come with requests and answers, and with
-// nothing else.
+// TestParamOnlyWhereSent checks that only events of requests and answers have
+// parameters.
 func TestParamOnlyWhereSent(t *testing.T) {
 	full := cm.TransportEvent{
 		Param: cm.ConnParam{ResponderResources: 9}, UD: cm.UDParam{QPN: 7}, PrivateData: []byte("data"),
@@ -111,7 +111,7 @@ func TestParamOnlyWhereSent(t *testing.T) {
 		p := reach(t, tt.ps, tt.from)
 		raw := full
 		raw.Type, raw.ID = tt.typ, p.fake
-		p.under.push(raw)
+		p.transportChannel.push(raw)
 		ev := p.next()
 		require.Equal(t, tt.param, ev.Param.ResponderResources == 9, tt.typ)
 		require.Equal(t, tt.ud, ev.UD.QPN == 7, tt.typ)
@@ -124,7 +124,7 @@ func TestParamOnlyWhereSent(t *testing.T) {
 	require.Equal(t, []byte("data"), ev.Param.PrivateData)
 }
 
-// TestEventReuse: the next event does not see the last one's values.
+// TestEventReuse checks that a reused event does not keep the values of its last use.
 func TestEventReuse(t *testing.T) {
 	l := listening(t, cm.TCP)
 	first, _ := l.request(cm.ConnParam{QPNum: 5}, bytes.Repeat([]byte{1}, 56))
@@ -137,12 +137,13 @@ func TestEventReuse(t *testing.T) {
 	require.Empty(t, second.Param.PrivateData)
 }
 
-// TestNextAllocates nothing once events have been given back.
+// TestNextAllocates checks that Next does not allocate if acknowledged events can be
+// reused.
 func TestNextAllocates(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateEstablished)
 	one := []cm.TransportEvent{{Type: cm.AddrChange, ID: p.fake, PrivateData: make([]byte, 56)}}
 	n := testing.AllocsPerRun(100, func() {
-		p.under.events = one
+		p.transportChannel.events = one
 		ev, err := p.channel.Next()
 		if err != nil || ev == nil || ev.Ack() != nil {
 			t.Error("no event")

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// names are the calls in an order that does not change.
+// names has the names of the calls in sorted order.
 var names = func() []string {
 	var list []string
 	for name := range calls {
@@ -19,9 +19,9 @@ var names = func() []string {
 	return list
 }()
 
-// FuzzStates throws calls and events at an ID in any order: an even byte is a
-// call, an odd one an event. Whatever comes, nothing panics, only what the
-// states allow has an effect, and all that was made can be closed.
+// FuzzStates makes calls and delivers events in the order of a script: an even byte is a
+// call, an odd byte an event. Nothing may panic, only calls and events that the states
+// allow may have an effect, and all objects can be closed at the end.
 func FuzzStates(f *testing.F) {
 	f.Add(true, []byte{0, 1, 2, 3})
 	f.Add(true, sequence("resolve address", cm.AddrResolved, "resolve route", cm.RouteResolved, "create QP", "connect", cm.Established, "disconnect", cm.Disconnected, cm.TimewaitExit))
@@ -50,7 +50,7 @@ func FuzzStates(f *testing.F) {
 	})
 }
 
-// sequence writes a script for FuzzStates.
+// sequence returns the script for these calls and events.
 func sequence(steps ...any) []byte {
 	var script []byte
 	for _, s := range steps {
@@ -70,7 +70,7 @@ func (p *peer) fuzzCall(name string) {
 	to, ok := allowed(before, p.ps, name)
 	if err != nil {
 		require.Equal(p.t, before, p.id.State(), name)
-		require.Len(p.t, p.fake.calls, reached, "%s failed and yet reached the transport", name)
+		require.Len(p.t, p.fake.calls, reached, "%s failed but reached the transport", name)
 		return
 	}
 	require.True(p.t, ok, "%s in state %v", name, before)
@@ -80,10 +80,10 @@ func (p *peer) fuzzCall(name string) {
 func (p *peer) fuzzEvent(typ cm.EventType) {
 	raw := cm.TransportEvent{Type: typ, ID: p.fake, Status: int(typ), PrivateData: []byte{1}}
 	if typ == cm.ConnectRequest {
-		raw.ID, raw.Listener = p.under.newID(), p.fake
+		raw.ID, raw.Listener = p.transportChannel.newID(), p.fake
 	}
 	before := p.id.State()
-	p.under.push(raw)
+	p.transportChannel.push(raw)
 	ev, err := p.channel.Next()
 	require.NoError(p.t, err)
 	if ev == nil {

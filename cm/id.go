@@ -7,27 +7,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An ID is one end of a connection, a listener, or a datagram lookup. It is
-// used for one connection only. See the package for who may call. After Close
-// every call returns ErrClosed, and every getter the zero value. No call waits
-// for the peer: nil means that the thing was begun. Source: rdma_cm(7).
+// An ID is one end of a connection, a listener, or a datagram lookup. It can be used for
+// one connection only. The package comment says which goroutines may call its methods.
+// After Close every call returns verbs.ErrClosed, and every getter returns the zero
+// value. No call waits for the peer: a nil error means that the operation has started.
+// Source: rdma_cm(7).
 type ID struct {
 	ps PortSpace
 	t  TransportID
 
-	// mu guards what follows. See EventChannel for the order of locks.
+	// mu guards the fields below. EventChannel has the order of the locks.
 	mu      sync.Mutex
 	state   State
 	channel *EventChannel
 	context any
 	qp      verbs.QP
-	srq     bool      // qp receives from a shared queue
-	request ConnParam // passive: what the peer asked for
+	srq     bool      // qp uses a shared receive queue
+	request ConnParam // passive side: the parameters of the peer's request
 	unacked int       // events fetched and not acknowledged
 }
 
-// do carries out one call: the state must allow it, then step must succeed,
-// then the state moves on.
+// do executes one call. It checks that the state allows the call, then runs step, and
+// then changes the state.
 func (id *ID) do(c call, step func() error) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -42,7 +43,8 @@ func (id *ID) do(c call, step func() error) error {
 	return nil
 }
 
-// allows returns the state that the call leads to, or why it must not be made.
+// allows returns the state after the call, or an error if the state does not allow the
+// call.
 func (id *ID) allows(c call) (State, error) {
 	if id.state == StateClosed {
 		return 0, verbs.ErrClosed
@@ -57,9 +59,9 @@ func (id *ID) allows(c call) (State, error) {
 	return to, nil
 }
 
-// happen moves the state on for an event that is about to be delivered and
-// returns the one before; false when the event does not fit.
-func (id *ID) happen(t EventType) (before State, ok bool) {
+// applyEvent changes the state for an event that is about to be delivered. It returns the
+// state before, and false if the event does not fit the state.
+func (id *ID) applyEvent(t EventType) (before State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	before = id.state
@@ -69,20 +71,19 @@ func (id *ID) happen(t EventType) (before State, ok bool) {
 	return before, ok
 }
 
-// acked counts an event that was given back.
+// acked counts an acknowledged event.
 func (id *ID) acked() {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.unacked--
 }
 
-// Close ends the ID. What is under way is cancelled, a connection is
-// disconnected, an unanswered request refused with RejectConsumer; requests of
-// a listener that were not fetched are refused too, those that were live on.
-// Events not yet fetched vanish. It returns ErrBusy, and changes nothing, while
-// the ID has a queue pair or events that were not acknowledged. It never blocks
-// and is idempotent. Source: rdma_destroy_id(3), which waits for the
-// acknowledgements instead.
+// Close ends the ID. A pending operation is cancelled, a connection is disconnected, and
+// an unanswered request is refused with RejectConsumer. A listener refuses the requests
+// that were not fetched; IDs of fetched requests continue to work. Events that were not
+// fetched are dropped. Close returns verbs.ErrBusy, and changes nothing, while the ID
+// has a queue pair or events that are not acknowledged. It never blocks and is
+// idempotent. Source: rdma_destroy_id(3), which waits for the acknowledgements instead.
 func (id *ID) Close() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -97,53 +98,55 @@ func (id *ID) Close() error {
 	return verbs.Wrap("cm close ID", id.t.Destroy())
 }
 
-// State is where the ID stands.
+// State returns the state of the ID.
 func (id *ID) State() State {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.state
 }
 
-// PortSpace is the one given to NewID, or the listener's.
+// PortSpace returns the port space that was passed to NewID, or that of the listener.
 func (id *ID) PortSpace() PortSpace { return id.ps }
 
-// Channel is where the events of the ID come.
+// Channel returns the channel on which the events of the ID arrive.
 func (id *ID) Channel() *EventChannel {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.channel
 }
 
-// Context returns what SetContext stored. A new ID of a ConnectRequest starts
-// with the listener's.
+// Context returns the value that SetContext stored. A new ID of a ConnectRequest starts
+// with the value of its listener.
 func (id *ID) Context() any {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.context
 }
 
-// SetContext stores a value of the caller's with the ID.
+// SetContext stores a value of the caller with the ID.
 func (id *ID) SetContext(v any) {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	id.context = v
 }
 
-// Device is the device the ID is bound to, or nil: wildcards have none.
+// Device returns the device to which the ID is bound, or nil. An ID that is bound to a
+// wildcard has no device.
 func (id *ID) Device() verbs.Device { return ask(id, TransportID.Device) }
 
-// Port is the port of the device, from 1.
+// Port returns the port of the device, from 1.
 func (id *ID) Port() uint8 { return ask(id, TransportID.Port) }
 
-// LocalAddr is the address of this side, as far as it is known. Source:
-// rdma_get_local_addr(3).
+// LocalAddr returns the address of this side, or the zero value while it is not known.
+// Source: rdma_get_local_addr(3).
 func (id *ID) LocalAddr() netip.AddrPort { return ask(id, TransportID.LocalAddr) }
 
-// RemoteAddr is the address of the peer, as far as it is known. Source:
-// rdma_get_peer_addr(3).
+// RemoteAddr returns the address of the peer, or the zero value while it is not known.
+// Source: rdma_get_peer_addr(3).
 func (id *ID) RemoteAddr() netip.AddrPort { return ask(id, TransportID.RemoteAddr) }
 
-// ask asks the transport, unless the ID was closed.
+// ask returns the result of the transport's getter, or the zero value if the ID is
+// closed.
 func ask[T any](id *ID, getter func(TransportID) T) (answer T) {
 	id.mu.Lock()
 	defer id.mu.Unlock()

@@ -23,13 +23,14 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestCloseBusy: the queue pair goes first, and so do the events that are out.
+// TestCloseBusy checks that an ID can not be closed before its queue pair is closed and
+// its events are acknowledged.
 func TestCloseBusy(t *testing.T) {
 	p := routed(t, cm.TCP)
 	p.createQP()
 	require.ErrorIs(t, p.id.Close(), verbs.ErrBusy)
 	require.NoError(t, p.id.Connect(nil))
-	p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
 	ev := p.next()
 
 	require.ErrorIs(t, p.id.Close(), verbs.ErrBusy)
@@ -41,22 +42,22 @@ func TestCloseBusy(t *testing.T) {
 	require.Nil(t, p.id.QP())
 }
 
-// TestCloseDropsEvents: what was not fetched vanishes.
+// TestCloseDropsEvents checks that events that were not fetched are dropped.
 func TestCloseDropsEvents(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
-	p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
 	require.NoError(t, p.id.Close())
-	p.idle()
+	p.requireNoEvent()
 }
 
-// TestCloseListener: the IDs of requests that were fetched live on.
+// TestCloseListener checks that the IDs of fetched requests survive the listener.
 func TestCloseListener(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.ConnParam{}, nil)
 	require.NoError(t, ev.Ack())
 	require.NoError(t, l.id.Close())
 	require.NoError(t, child.id.Accept(&cm.ConnParam{QPNum: 7}))
-	child.happen(cm.Established)
+	child.deliver(cm.Established)
 	require.Equal(t, cm.StateEstablished, child.id.State())
 }
 

@@ -13,116 +13,116 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A statement is what a manual page promises or demands, and the tests that show
-// it as "package.Function", or why none can, or what else there is to say.
+// A statement is a promise or a demand of a manual page. It lists the tests for it, as
+// "package.Function". The field why has the reason if no test exists, or a remark.
 type statement struct {
 	row, says string
 	tests     []string
 	why       string
 }
 
-// statements are those of the manual pages: A rdma_accept(3) of 2014, unless it
-// says 2007; C rdma_connect(3); L rdma_listen(3); R rdma_reject(3); P what the
-// pages and IBTA vol. 1, 12.6 and annex A11 say of private data; N where each
-// number goes.
+// statements has the statements of the manual pages: A for rdma_accept(3) of 2014 (of
+// 2007 where noted), C for rdma_connect(3), L for rdma_listen(3), R for rdma_reject(3).
+// P has the statements of the pages and of IBTA vol. 1, 12.6 and annex A11 on private
+// data. N says which value of one side becomes which value of the other.
 var statements = []statement{
 	{"A1", "accept answers a request, or a datagram lookup", []string{"cm.TestAccept", "soft.TestConnect", "soft.TestLookup"}, ""},
-	{"A2", "it takes the new ID, never the listener", []string{"cm.TestAccept"}, ""},
+	{"A2", "accept takes the new ID of the request, not the listener", []string{"cm.TestAccept"}, ""},
 	{"A3", "first listen, then wait for the request, then accept", []string{"cm.TestCalls", "soft.TestConnect"}, ""},
 	{"A4", "the new ID is bound to one device", []string{"cm.TestAccept", "cm.TestRequestEvent", "soft.TestConnect"}, ""},
 	{"A5", "the parameters should come from those of the request", []string{"cm.TestAcceptNil"}, "advice: Accept(nil) follows it"},
-	{"A6", "those of the event may be handed in", []string{"cm.TestAcceptPrivateData"}, ""},
-	{"A7", "until the event is acknowledged", []string{"cm.TestAcceptPrivateData", "cm.TestEventReuse"}, ""},
+	{"A6", "the parameters of the event may be passed to accept", []string{"cm.TestAcceptPrivateData"}, ""},
+	{"A7", "the parameters of the event are valid until the event is acknowledged", []string{"cm.TestAcceptPrivateData", "cm.TestEventReuse"}, ""},
 	{"A8", "nil means the values of the request, lowered to the device", []string{"cm.TestAcceptNil"}, ""},
-	{"A9", "nil is allowed", []string{"cm.TestAcceptNil"}, "on an ID with queue pair: there is no number to tell the peer without"},
+	{"A9", "nil is allowed", []string{"cm.TestAcceptNil"}, "on an ID with a queue pair; otherwise there is no QP number to send"},
 	{"A10", "private data is optional", []string{"cm.TestAcceptPrivateData", "soft.TestPrivateData"}, ""},
-	{"A11", "it is copied by the call", []string{"cm.TestAcceptPrivateData", "soft.TestPrivateData"}, ""},
-	{"A12", "it reaches the peer unchanged", []string{"cm.TestAcceptPrivateData", "soft.TestPrivateData"}, ""},
-	{"A13", "the peer may see more of it than was sent", []string{"cm.TestLongPrivateData", "rdmacore.TestConnectionParameters"}, "the soft device keeps the length: Caps.ExactPrivateData"},
-	{"A14", "responder resources are what this side serves; RC only", []string{"cm.TestAcceptQueuePair", "soft.TestConnect"}, ""},
-	{"A15", "they are at most the device's maximum", []string{"cm.TestAcceptDepths"}, ""},
-	{"A16", "they should not be below those of the request", []string{"cm.TestAcceptDepths"}, "advice: not held against the caller"},
-	{"A17", "the initiator depth is what this side has outstanding; RC only", []string{"cm.TestAcceptQueuePair", "soft.TestConnect", "verbstest.readMany"}, ""},
-	{"A18", "it is at most the device's maximum", []string{"cm.TestAcceptDepths"}, ""},
-	{"A19", "it is at most that of the request", []string{"cm.TestAcceptDepths"}, ""},
-	{"A20", "flow control is told to the peer, and configures nothing", []string{"cm.TestAcceptCounts", "soft.TestConnect"}, ""},
+	{"A11", "accept copies the private data", []string{"cm.TestAcceptPrivateData", "soft.TestPrivateData"}, ""},
+	{"A12", "the private data reaches the peer unchanged", []string{"cm.TestAcceptPrivateData", "soft.TestPrivateData"}, ""},
+	{"A13", "the peer may get longer private data than was sent", []string{"cm.TestLongPrivateData", "rdmacore.TestConnectionParameters"}, "the soft device keeps the length: Caps.ExactPrivateData"},
+	{"A14", "responder resources are the READs and atomics that this side serves; RC only", []string{"cm.TestAcceptQueuePair", "soft.TestConnect"}, ""},
+	{"A15", "responder resources are at most the device's maximum", []string{"cm.TestAcceptDepths"}, ""},
+	{"A16", "responder resources should not be below those of the request", []string{"cm.TestAcceptDepths"}, "advice: smaller ones are accepted"},
+	{"A17", "the initiator depth is the number of READs and atomics that this side has outstanding; RC only", []string{"cm.TestAcceptQueuePair", "soft.TestConnect", "verbstest.readMany"}, ""},
+	{"A18", "the initiator depth is at most the device's maximum", []string{"cm.TestAcceptDepths"}, ""},
+	{"A19", "the initiator depth is at most that of the request", []string{"cm.TestAcceptDepths"}, ""},
+	{"A20", "flow control is announced to the peer and configures nothing", []string{"cm.TestAcceptCounts", "soft.TestConnect"}, ""},
 	{"A21", "2007: flow control is used", nil, "A20 has replaced it"},
 	{"A22", "the retry count is ignored", []string{"cm.TestAcceptCounts", "soft.TestConnect"}, ""},
 	{"A23", "2007: the retry count limits the retries", nil, "A22 has replaced it"},
 	{"A24", "the RNR retry count is for the peer's sends", []string{"cm.TestAcceptCounts", "soft.TestConnect"}, ""},
-	{"A25", "a send that finds no receive posted is not ready", []string{"verbstest.rnrZero", "verbstest.rnrForever"}, ""},
+	{"A25", "a send for which no receive buffer is posted gets an RNR NAK", []string{"verbstest.rnrZero", "verbstest.rnrForever"}, ""},
 	{"A26", "SRQ is ignored on an ID with queue pair", []string{"cm.TestAcceptQueuePair"}, ""},
 	{"A27", "the QP number is ignored on an ID with queue pair", []string{"cm.TestAcceptQueuePair"}, ""},
-	{"A28", "the least RNR timer is code 0, 655 ms", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, "on purpose otherwise, for latency: 0.64 ms; SetMinRNRTimer sets any code"},
-	{"A29", "the ACK timeout follows from path and device", []string{"soft.TestAckTimeoutCode", "soft.TestAckTimeoutFollowsDelay", "soft.TestToldAckTimeout"}, "with a longer lifetime than the kernel assumes, for outages of 5 s"},
-	{"A30", "the RNR retry count has three bits", []string{"cm.TestAcceptCounts"}, "more is an error, where librdmacm takes 7"},
+	{"A28", "the least RNR timer is code 0, 655 ms", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, "deliberately different, for latency: 0.64 ms; SetMinRNRTimer sets any code"},
+	{"A29", "the ACK timeout follows from the path and the device", []string{"soft.TestAckTimeoutCode", "soft.TestAckTimeoutFollowsDelay", "soft.TestToldAckTimeout"}, "with a longer packet lifetime than the kernel assumes, for outages of 5 s"},
+	{"A30", "the RNR retry count has three bits", []string{"cm.TestAcceptCounts"}, "a larger count is an error; librdmacm uses 7"},
 	{"A31", "private data is at most 196 bytes, for datagrams 136", []string{"cm.TestAcceptPrivateData", "cm.TestMaxPrivateData", "soft.TestPrivateData"}, ""},
-	{"A32", "it fails with a reason", []string{"cm.TestAccept", "cm.TestTransportRefuses", "soft.TestClientLeavesBeforeAccept"}, ""},
+	{"A32", "accept fails with a reason", []string{"cm.TestAccept", "cm.TestTransportRefuses", "soft.TestClientLeavesBeforeAccept"}, ""},
 
 	{"C1", "connect starts a request, or a datagram lookup", []string{"cm.TestConnect", "soft.TestConnect", "soft.TestLookup"}, ""},
 	{"C2", "private data is optional, copied, and passed on", []string{"cm.TestConnect", "soft.TestPrivateData", "soft.TestSystemBacklog"}, ""},
-	{"C3", "the peer may see more of it than was sent", []string{"cm.TestLongPrivateData", "rdmacore.TestConnectionParameters"}, ""},
+	{"C3", "the peer may get longer private data than was sent", []string{"cm.TestLongPrivateData", "rdmacore.TestConnectionParameters"}, ""},
 	{"C4", "responder resources are at most the device's maximum", []string{"cm.TestConnectNumbers"}, ""},
-	{"C5", "and at most what the peer may have outstanding", []string{"cm.TestAcceptNil", "soft.TestTermsAreLimited"}, "nobody knows before the peer answers, which lowers them"},
+	{"C5", "responder resources are at most what the peer may have outstanding", []string{"cm.TestAcceptNil", "soft.TestTermsAreLimited"}, "not known before the peer answers; the answer lowers them"},
 	{"C6", "the initiator depth is at most the device's maximum", []string{"cm.TestConnectNumbers"}, ""},
-	{"C7", "and at most what the peer serves", []string{"cm.TestAcceptNil", "soft.TestTermsAreLimited"}, "as C5"},
+	{"C7", "the initiator depth is at most what the peer serves", []string{"cm.TestAcceptNil", "soft.TestTermsAreLimited"}, "as C5"},
 	{"C8", "the peer may change both", []string{"soft.TestConnect"}, ""},
-	{"C9", "flow control is told to the peer, and no more", []string{"cm.TestConnectNumbers", "soft.TestConnect"}, ""},
+	{"C9", "flow control is only announced to the peer", []string{"cm.TestConnectNumbers", "soft.TestConnect"}, ""},
 	{"C10", "the retry count limits retries without an answer", []string{"cm.TestConnectNumbers", "soft.TestConnect", "soft.TestSilentPeerEndsTheRetries"}, ""},
 	{"C11", "the RNR retry count is for the peer's sends", []string{"cm.TestConnectNumbers", "soft.TestConnect", "verbstest.rnrFinite"}, ""},
 	{"C12", "SRQ and QP number are ignored on an ID with queue pair", []string{"cm.TestConnectQueuePair"}, ""},
-	{"C13", "both counts have three bits", []string{"cm.TestConnectNumbers"}, "more is an error, where librdmacm takes 7"},
+	{"C13", "both counts have three bits", []string{"cm.TestConnectNumbers"}, "a larger count is an error; librdmacm uses 7"},
 	{"C14", "private data is at most 56 bytes, for datagrams 180", []string{"cm.TestConnect", "cm.TestMaxPrivateData", "soft.TestPrivateData"}, ""},
-	{"C15", "the numbers are for connections only", []string{"cm.TestConnect", "soft.TestLookup"}, ""},
+	{"C15", "depths and counts are for connections only", []string{"cm.TestConnect", "soft.TestLookup"}, ""},
 
-	{"L1", "requests and lookups come after listen", []string{"cm.TestListen", "soft.TestConnect", "soft.TestLookup", "soft.TestNobodyListens"}, ""},
-	{"L2", "only those for the address that the ID is bound to", []string{"soft.TestListenOnAddresses"}, ""},
+	{"L1", "requests and lookups arrive after listen", []string{"cm.TestListen", "soft.TestConnect", "soft.TestLookup", "soft.TestNobodyListens"}, ""},
+	{"L2", "only requests for the address of the ID arrive", []string{"soft.TestListenOnAddresses"}, ""},
 	{"L3", "the ID must have been bound", []string{"cm.TestListen"}, ""},
-	{"L4", "an address means that address and its device", []string{"soft.TestListenOnAddresses"}, ""},
-	{"L5", "a wildcard means all devices, later ones too", []string{"soft.TestListenOnWildcard"}, "of devices the soft provider has one; devices that come later are the kernel's"},
+	{"L4", "an ID bound to an address listens on that address and its device", []string{"soft.TestListenOnAddresses"}, ""},
+	{"L5", "an ID bound to a wildcard listens on all devices, including later ones", []string{"soft.TestListenOnWildcard"}, "the soft provider has one device; later devices are the kernel's"},
 	{"L6", "the backlog bounds the requests that wait", []string{"cm.TestListen", "soft.TestBacklogWaits", "soft.TestBacklogCountsUnfetched", "soft.TestBacklogRefusesLookups"}, ""},
-	{"L7", "it fails with a reason", []string{"cm.TestCalls", "cm.TestTransportRefuses"}, ""},
+	{"L7", "listen fails with a reason", []string{"cm.TestCalls", "cm.TestTransportRefuses"}, ""},
 
 	{"R1", "reject refuses a request, a lookup, and on the active side a response", []string{"cm.TestReject", "soft.TestReject", "soft.TestRejectResponse"}, ""},
-	{"R2", "private data goes along", []string{"cm.TestReject", "soft.TestReject"}, ""},
-	{"R3", "the peer may see more of it than was sent", []string{"cm.TestLongPrivateData", "rdmacore.TestRefusals"}, ""},
-	{"R4", "its length has eight bits", []string{"cm.TestLengthsBeyondAByte"}, ""},
-	{"R5", "it fails with a reason", []string{"cm.TestReject", "soft.TestClientLeavesBeforeAccept"}, ""},
+	{"R2", "the refusal carries private data", []string{"cm.TestReject", "soft.TestReject"}, ""},
+	{"R3", "the peer may get longer private data than was sent", []string{"cm.TestLongPrivateData", "rdmacore.TestRefusals"}, ""},
+	{"R4", "the length of the private data has eight bits", []string{"cm.TestLengthsBeyondAByte"}, ""},
+	{"R5", "reject fails with a reason", []string{"cm.TestReject", "soft.TestClientLeavesBeforeAccept"}, ""},
 
 	{"P1", "a REQ has 56 bytes for the caller", []string{"cm.TestConnect", "soft.TestPrivateData", "rdmacore.TestConnectionParameters"}, ""},
 	{"P2", "a REP has 196", []string{"cm.TestAcceptPrivateData", "soft.TestPrivateData", "rdmacore.TestConnectionParameters"}, ""},
 	{"P3", "a REJ has 148", []string{"cm.TestReject", "soft.TestReject", "rdmacore.TestRefusals"}, ""},
-	{"P4", "RTU, DREQ and DREP bring none", []string{"soft.TestPrivateData"}, ""},
+	{"P4", "RTU, DREQ and DREP carry no private data", []string{"soft.TestPrivateData"}, ""},
 	{"P5", "a SIDR_REQ has 180", []string{"cm.TestConnect", "soft.TestPrivateData"}, ""},
 	{"P6", "a SIDR_REP has 136, accepting or refusing", []string{"cm.TestAcceptPrivateData", "cm.TestReject", "soft.TestPrivateData", "soft.TestReject"}, ""},
-	{"P7", "with InfiniBand addresses a REQ has 92, a SIDR_REQ 216", nil, "there are no such addresses here: see the package"},
-	{"P8", "36 bytes in front of REQ and SIDR_REQ name the addresses", []string{"wire.TestCMAHeader"}, "on a wire; the soft device's own messages name them too"},
-	{"P9", "too much in connect fails at once, and it may be repeated", []string{"cm.TestConnect"}, ""},
-	{"P10", "also beyond what fits a byte", []string{"cm.TestLengthsBeyondAByte"}, ""},
-	{"P11", "likewise in a lookup", []string{"cm.TestConnect"}, ""},
-	{"P12", "too much in accept loses the request", []string{"cm.TestAcceptPrivateData"}, "on purpose otherwise: found before the kernel sees it, so the request is not lost"},
-	{"P13", "likewise for a lookup", []string{"cm.TestAcceptPrivateData"}, "as P12"},
-	{"P14", "too much in reject fails at once, and it may be repeated", []string{"cm.TestReject"}, ""},
+	{"P7", "with InfiniBand addresses a REQ has 92, a SIDR_REQ 216", nil, "this package has no such addresses: see its comment"},
+	{"P8", "36 bytes in front of REQ and SIDR_REQ name the addresses", []string{"wire.TestCMAHeader"}, "on the wire; the messages of the soft device's local path have them too"},
+	{"P9", "connect with too much private data fails at once and may be repeated", []string{"cm.TestConnect"}, ""},
+	{"P10", "also for a length that does not fit a byte", []string{"cm.TestLengthsBeyondAByte"}, ""},
+	{"P11", "the same in a lookup", []string{"cm.TestConnect"}, ""},
+	{"P12", "accept with too much private data loses the request", []string{"cm.TestAcceptPrivateData"}, "deliberately different: the length is checked before the kernel sees it, so the request is not lost"},
+	{"P13", "the same for a lookup", []string{"cm.TestAcceptPrivateData"}, "as P12"},
+	{"P14", "reject with too much private data fails at once and may be repeated", []string{"cm.TestReject"}, ""},
 
-	{"N1", "connect's initiator depth is what the passive side is to serve", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
-	{"N2", "its responder resources are what that side may have outstanding", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
-	{"N3", "accept's responder resources bound what the active side has outstanding", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
-	{"N4", "its initiator depth is what the active side is to serve", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
-	{"N5", "connect's retry count is for both queue pairs", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
-	{"N6", "its RNR retry count is for the passive one", []string{"soft.TestConnect"}, ""},
-	{"N7", "accept's RNR retry count is for the active one", []string{"soft.TestConnect"}, ""},
+	{"N1", "the initiator depth of connect is what the passive side serves", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
+	{"N2", "the responder resources of connect are what the passive side may have outstanding", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
+	{"N3", "the responder resources of accept limit what the active side has outstanding", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
+	{"N4", "the initiator depth of accept is what the active side serves", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
+	{"N5", "the retry count of connect applies to both queue pairs", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, ""},
+	{"N6", "the RNR retry count of connect applies to the passive queue pair", []string{"soft.TestConnect"}, ""},
+	{"N7", "the RNR retry count of accept applies to the active queue pair", []string{"soft.TestConnect"}, ""},
 	{"N8", "the peer may always write; read, and use atomics, only where they are served", []string{"soft.TestConnect", "soft.TestAccessFollowsResources"}, ""},
 	{"N9", "nil in connect means the device's maximum, and 7 retries of either kind", []string{"cm.TestConnect"}, ""},
 }
 
-// packages are where the tests are.
+// packages has the directories of the tests.
 var packages = map[string]string{
 	"cm": ".", "soft": "../provider/soft", "rdmacore": "../provider/rdmacore",
 	"verbstest": "../verbs/verbstest", "wire": "../internal/wire",
 }
 
-// TestStatements: no statement is without a test or a reason, and every test that
-// is named exists.
+// TestStatements checks that every statement has a test or a reason, and that the tests
+// exist.
 func TestStatements(t *testing.T) {
 	functions := make(map[string]map[string]*ast.FuncDecl)
 	for name, dir := range packages {
@@ -139,7 +139,8 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// TestStatementsAreComplete: the rows of a page are numbered from 1.
+// TestStatementsAreComplete checks that the rows of a page are numbered from 1 without
+// gaps.
 func TestStatementsAreComplete(t *testing.T) {
 	var want []string
 	for _, page := range []struct {
@@ -157,8 +158,8 @@ func TestStatementsAreComplete(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestStatementsKnowTheirTests: a test of this package that has rows in its label
-// is named by them.
+// TestStatementsKnowTheirTests checks the opposite direction: a test of this package
+// with rows in its label is listed in the statements of these rows.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {
@@ -182,8 +183,8 @@ func TestStatementsKnowTheirTests(t *testing.T) {
 	require.Greater(t, labels, 40, "the labels are not found")
 }
 
-// readFunctions parses a package, whatever the build tags of its files, and
-// returns its functions by name, without methods.
+// readFunctions parses a package, including files that are excluded by build tags, and
+// returns its functions by name. Methods are not included.
 func readFunctions(t *testing.T, dir string) map[string]*ast.FuncDecl {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))

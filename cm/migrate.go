@@ -2,28 +2,28 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Migrate moves the ID, with its events that were not fetched, to another
-// channel of the same transport. It returns ErrBusy while events of the ID are
-// not acknowledged (the ConnectRequest that brought it is the listener's), and
-// verbs.ErrForeign when the transports differ. Source: rdma_migrate_id(3),
-// which waits instead of ErrBusy.
+// Migrate moves the ID, with its events that were not fetched, to another channel of the
+// same transport. It returns verbs.ErrBusy while events of the ID are not acknowledged;
+// a ConnectRequest counts as an event of the listener. It returns verbs.ErrForeign if
+// the transports differ. Source: rdma_migrate_id(3), which waits instead of returning
+// ErrBusy.
 func (id *ID) Migrate(to *EventChannel) error {
 	from := id.Channel()
-	// No event may be between the old channel and the ID meanwhile.
+	// Next must not deliver an event of the ID during the move.
 	from.fetch.Lock()
 	defer from.fetch.Unlock()
 	return id.do(callMigrate, func() error {
 		switch {
 		case to == nil:
 			return invalid("channel", 0, "missing")
-		case id.unacked > 0, id.channel != from: // the latter: another Migrate was quicker
+		case id.unacked > 0, id.channel != from: // the latter: another Migrate was faster
 			return verbs.ErrBusy
 		case to == from:
 			return nil
 		case to.transport != from.transport:
 			return verbs.ErrForeign
 		}
-		// First adopted, so that no event arrives at to before it knows the ID.
+		// The new channel must know the ID before an event of the ID can arrive there.
 		if err := to.adopt(id); err != nil {
 			return err
 		}

@@ -12,34 +12,35 @@ import (
 // second opens another channel on the transport of p.
 func second(p *peer) *peer {
 	p.t.Helper()
-	c, err := cm.OpenChannel(p.under.transport)
+	c, err := cm.OpenChannel(p.transportChannel.transport)
 	require.NoError(p.t, err)
-	channels := p.under.transport.channels
-	return &peer{t: p.t, ps: p.ps, channel: c, id: p.id, fake: p.fake, under: channels[len(channels)-1]}
+	channels := p.transportChannel.transport.channels
+	return &peer{t: p.t, ps: p.ps, channel: c, id: p.id, fake: p.fake, transportChannel: channels[len(channels)-1]}
 }
 
-// TestMigrate: the ID and its events move, those of others stay.
+// TestMigrate checks that an ID moves with its events, and that events of other IDs
+// stay.
 func TestMigrate(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateConnecting)
 	q := second(p)
-	p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
 	require.NoError(t, p.id.Migrate(q.channel))
 	require.Same(t, q.channel, p.id.Channel())
 
-	p.idle()
+	p.requireNoEvent()
 	ev := q.next()
 	require.Same(t, p.id, ev.ID)
 	require.NoError(t, ev.Ack())
-	q.happen(cm.Disconnected)
+	q.deliver(cm.Disconnected)
 
-	require.NoError(t, p.channel.Close(), "it has no IDs left")
+	require.NoError(t, p.channel.Close(), "the channel has no IDs left")
 	require.ErrorIs(t, q.channel.Close(), verbs.ErrBusy)
 	require.NoError(t, p.id.Close())
 	require.NoError(t, q.channel.Close())
 }
 
-// TestMigrateRequest: the new ID can go while its request is not acknowledged,
-// the listener can not.
+// TestMigrateRequest checks that the new ID of a request can be migrated before the
+// request is acknowledged, and that the listener can not.
 func TestMigrateRequest(t *testing.T) {
 	l := listening(t, cm.TCP)
 	ev, child := l.request(cm.ConnParam{}, nil)
@@ -48,10 +49,10 @@ func TestMigrateRequest(t *testing.T) {
 	require.NoError(t, child.id.Migrate(to.channel))
 	require.NoError(t, ev.Ack())
 	require.NoError(t, child.id.Accept(&cm.ConnParam{QPNum: 7}))
-	to.happen(cm.Established)
+	to.deliver(cm.Established)
 
 	require.NoError(t, l.id.Migrate(to.channel))
-	l.channel, l.under = to.channel, to.under
+	l.channel, l.transportChannel = to.channel, to.transportChannel
 	ev, child = l.request(cm.ConnParam{}, nil)
 	require.Same(t, to.channel, child.id.Channel())
 	require.NoError(t, ev.Ack())
@@ -65,9 +66,9 @@ func TestMigrateChecks(t *testing.T) {
 	closed := second(p)
 	require.NoError(t, closed.channel.Close())
 	require.ErrorIs(t, p.id.Migrate(closed.channel), verbs.ErrClosed)
-	require.NoError(t, p.id.Migrate(p.channel), "it is there already")
+	require.NoError(t, p.id.Migrate(p.channel), "the ID is already on this channel")
 
-	p.under.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
+	p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})
 	ev := p.next()
 	to := second(p)
 	require.ErrorIs(t, p.id.Migrate(to.channel), verbs.ErrBusy)
@@ -77,6 +78,6 @@ func TestMigrateChecks(t *testing.T) {
 	p.fake.fail = errBroken
 	require.ErrorIs(t, p.id.Migrate(to.channel), errBroken)
 	require.Same(t, p.channel, p.id.Channel())
-	require.NoError(t, to.channel.Close(), "the ID never got there")
-	p.happen(cm.Disconnected)
+	require.NoError(t, to.channel.Close(), "the ID was not moved")
+	p.deliver(cm.Disconnected)
 }

@@ -2,21 +2,21 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// maxQPNum is the largest queue pair number: it has 24 bits.
+// maxQPNum is the largest queue pair number. It has 24 bits.
 const maxQPNum = 1<<24 - 1
 
-// An endpoint is what this side brings into a connection.
+// An endpoint has the properties of this side that the negotiation needs.
 type endpoint struct {
 	ps     PortSpace
-	hasQP  bool // qpNum and srq are those of the ID's queue pair
+	hasQP  bool // the ID has a queue pair; qpNum and srq describe it
 	qpNum  uint32
 	srq    bool
-	serves uint8 // READs and atomics its device can serve at a time
-	issues uint8 // READs and atomics its device can have outstanding
+	serves uint8 // READs and atomics that the device can serve at a time
+	issues uint8 // READs and atomics that the device can have outstanding
 }
 
-// connectParam checks the caller's parameters and completes them for the
-// transport. Nil asks for as much as the device can do, and all the retries.
+// connectParam checks the parameters of Connect and returns them completed for the
+// transport. Nil means the largest depths of the device and the largest retry counts.
 // Source: rdma_connect(3).
 func (e *endpoint) connectParam(p *ConnParam) (*ConnParam, error) {
 	if p == nil {
@@ -31,7 +31,7 @@ func (e *endpoint) connectParam(p *ConnParam) (*ConnParam, error) {
 		return nil, err
 	}
 	if e.ps == UDP {
-		// A lookup asks for the peer's queue pair and does not tell ours.
+		// A lookup asks for the peer's queue pair and does not send ours.
 		return &ConnParam{PrivateData: p.PrivateData}, nil
 	}
 	out := *p
@@ -45,9 +45,10 @@ func (e *endpoint) connectParam(p *ConnParam) (*ConnParam, error) {
 	return &out, checkCounts(&out, e.serves, e.issues)
 }
 
-// acceptParam checks the caller's parameters against the request and completes
-// them. Nil takes over the request's values, as far as the device can follow.
-// The retry count is the active side's, for both ends. Source: rdma_accept(3).
+// acceptParam checks the parameters of Accept against the request and returns them
+// completed for the transport. Nil means the values of the request, lowered to the
+// limits of the device. The active side's retry count applies to both sides. Source:
+// rdma_accept(3).
 func (e *endpoint) acceptParam(p, request *ConnParam) (*ConnParam, error) {
 	if p == nil {
 		p = &ConnParam{
@@ -68,15 +69,15 @@ func (e *endpoint) acceptParam(p, request *ConnParam) (*ConnParam, error) {
 		return &ConnParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
-	// rdma_accept(3): the initiator depth must not exceed the request's, for
-	// the peer refuses what it did not prepare to serve. To serve more than the
-	// peer will ask for is allowed.
+	// The initiator depth must not exceed the request's, because the peer serves no more
+	// than that (rdma_accept(3)). Larger responder resources than the peer will use are
+	// allowed.
 	issues := min(e.issues, request.InitiatorDepth)
 	replaceMax(&out, min(e.serves, request.ResponderResources), issues)
 	return &out, checkCounts(&out, e.serves, issues)
 }
 
-// replaceMax puts what DepthMax stands for in its place.
+// replaceMax replaces DepthMax by the given values.
 func replaceMax(p *ConnParam, resources, depth uint8) {
 	if p.ResponderResources == DepthMax {
 		p.ResponderResources = resources
@@ -86,8 +87,8 @@ func replaceMax(p *ConnParam, resources, depth uint8) {
 	}
 }
 
-// checkCounts checks the numbers that both sides send. A retry count has three
-// bits; librdmacm makes a 7 of larger ones without a word.
+// checkCounts checks the numbers that both sides send. A retry count has three bits;
+// librdmacm silently uses 7 for a larger one.
 func checkCounts(p *ConnParam, resources, depth uint8) error {
 	if err := atMost("responder resources", p.ResponderResources, resources); err != nil {
 		return err
@@ -98,14 +99,14 @@ func checkCounts(p *ConnParam, resources, depth uint8) error {
 	return atMost("RNR retry count", p.RNRRetryCount, verbs.MaxRetry)
 }
 
-// describeQP sets the queue pair that the peer will be told: the ID's, or else
-// the one the caller names.
+// describeQP sets the queue pair that the peer is told: the queue pair of the ID, or
+// else the one that the caller names.
 func (e *endpoint) describeQP(p *ConnParam) error {
 	if e.hasQP {
 		p.QPNum, p.SRQ, p.QKey = e.qpNum, e.srq, 0
 	}
 	if p.QPNum == 0 {
-		return invalid("QP number", 0, "needed on an ID without queue pair")
+		return invalid("QP number", 0, "required for an ID without queue pair")
 	}
 	if e.ps == TCP {
 		p.QKey = 0

@@ -2,16 +2,17 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Notify tells the ID of an asynchronous event of its queue pair. Only
-// verbs.AsyncCommEst has an effect: a message came in before the peer's
-// confirmation of Accept, which may be late or lost. It makes the ID as good as
-// confirmed: Established follows, and a confirmation after that is ignored.
-// Whoever has polled such a message may say so with it too.
+// Notify reports an asynchronous event of the queue pair to the ID. Only
+// verbs.AsyncCommEst is allowed. It means that a message arrived before the peer's
+// confirmation of Accept, which may be late or lost. Notify takes the place of the
+// confirmation: the event Established follows, and a confirmation that arrives later is
+// ignored. A caller that has polled such a message may call Notify without an
+// asynchronous event.
 //
-// Other events are a *verbs.ParamError. On an ID that is established already the
-// error matches verbs.ErrState, also while Established is not fetched yet; that
-// does no harm, since the confirmation may always be quicker. TCP only.
-// Source: rdma_notify(3).
+// Another event returns a *verbs.ParamError. If the ID is already established, even if
+// the event Established is not fetched yet, the error matches verbs.ErrState. A caller
+// may ignore that error, because the confirmation can always be faster. TCP port space
+// only. Source: rdma_notify(3).
 func (id *ID) Notify(event verbs.AsyncEventType) error {
 	return id.do(callNotify, func() error {
 		if event != verbs.AsyncCommEst {

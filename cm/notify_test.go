@@ -16,7 +16,7 @@ func TestNotify(t *testing.T) {
 		require.Equal(t, []string{"notify"}, p.fake.calls)
 		require.Equal(t, int(verbs.AsyncCommEst), p.fake.value)
 		require.Equal(t, cm.StateAccepted, p.id.State())
-		p.happen(cm.Established)
+		p.deliver(cm.Established)
 		require.ErrorIs(t, p.id.Notify(verbs.AsyncCommEst), verbs.ErrState)
 	})
 	t.Run("with and without a queue pair", func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestNotify(t *testing.T) {
 		p.fake.fail = verbs.ErrState
 		require.ErrorIs(t, p.id.Notify(verbs.AsyncCommEst), verbs.ErrState)
 		require.Equal(t, cm.StateAccepted, p.id.State())
-		p.happen(cm.Established)
+		p.deliver(cm.Established)
 	})
 	t.Run("no other event", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateAccepted)

@@ -10,18 +10,17 @@ import (
 // Both fields have five bits.
 const maxTimerCode = 31
 
-// SetTOS sets the type of service of the ID's packets. It must come before
-// ResolveRoute, which builds it in. Source: rdma_set_option(3).
+// SetTOS sets the type of service of the ID's packets. It must be called before
+// ResolveRoute, which uses the value. Source: rdma_set_option(3).
 func (id *ID) SetTOS(tos uint8) error {
 	return id.setOption(callSetTOS, OptionTOS, int(tos))
 }
 
-// SetReuseAddr allows several IDs that all set it to be bound to one address and
-// port, as long as at most one listens. The option can be set on any ID that does not
-// listen, and cleared before Bind. An ID that sets it after Bind lets other IDs share
-// its port from then on. Where the port can not be shared any more, as on the local
-// path of the soft device after Connect, the error is a *verbs.FeatureError. Source:
-// rdma_set_option(3).
+// SetReuseAddr allows several IDs that all set the option to be bound to one address and
+// port, of which at most one listens. The option can be set on any ID that does not
+// listen, and cleared before Bind. If it is set after Bind, other IDs can share the port
+// from then on. If the port can not be shared any more, as on the local path of the soft
+// device after Connect, the error is a *verbs.FeatureError. Source: rdma_set_option(3).
 func (id *ID) SetReuseAddr(on bool) error {
 	if on {
 		return id.setOption(callSetReuseAddr, OptionReuseAddr, 1)
@@ -29,11 +28,11 @@ func (id *ID) SetReuseAddr(on bool) error {
 	return id.setOption(callClearReuseAddr, OptionReuseAddr, 0)
 }
 
-// SetAFOnly makes an ID bound to the IPv6 wildcard take no IPv4 requests. The option
-// can be set and cleared before Listen. When it is cleared after Bind and another ID
-// has bound the port on IPv4 meanwhile, SetAFOnly returns ErrAddrNotAvailable and
-// changes nothing; with librdmacm, Listen returns that error instead. Source:
-// rdma_set_option(3).
+// SetAFOnly decides whether an ID bound to the IPv6 wildcard accepts IPv6 requests only
+// (true), or IPv4 requests too. It can be called before Listen. If the option is cleared
+// after Bind and another ID has bound the port on IPv4 meanwhile, SetAFOnly returns
+// ErrAddrNotAvailable and changes nothing; with librdmacm, Listen returns that error
+// instead. Source: rdma_set_option(3).
 func (id *ID) SetAFOnly(on bool) error {
 	value := 0
 	if on {
@@ -42,21 +41,21 @@ func (id *ID) SetAFOnly(on bool) error {
 	return id.setOption(callSetAFOnly, OptionAFOnly, value)
 }
 
-// SetAckTimeout sets the local ACK timeout of the ID's queue pair: code c, at
-// most 31, means 4.096 µs * 2^c, and 0 none at all. Set before ResolveRoute it
-// also governs the repetition of connection messages; it must come before
-// Connect or Accept. In the UDP port space the error is a *verbs.FeatureError.
-// Source: rdma_set_option(3).
+// SetAckTimeout sets the local ACK timeout of the ID's queue pair, as a code from 0 to
+// 31; see verbs.AckTimeout. It must be called before Connect or Accept. If it is called
+// before ResolveRoute, it also sets the time between retransmissions of connection
+// messages. In the UDP port space the error is a *verbs.FeatureError. Source:
+// rdma_set_option(3).
 func (id *ID) SetAckTimeout(code uint8) error {
 	return id.setOption(callSetAckTimeout, OptionAckTimeout, int(code))
 }
 
-// SetMinRNRTimer sets the code of the minimum RNR timer of the ID's queue pair, from
-// 0 to 31. The timer is how long the peer waits before it repeats a message for which
-// this side had no receive buffer. verbs.RNRDelay returns the time of a code. Without
-// this call the code is DefaultMinRNRTimer, 0.64 ms. The manual page, rdma_accept(3)
-// of 2014, sets code 0, the longest wait (655 ms). This package sets a shorter one,
-// for latency. The call must come before Connect or Accept. In the UDP port space the
+// SetMinRNRTimer sets the code of the minimum RNR timer of the ID's queue pair, from 0
+// to 31. The timer is the time that the peer waits before it repeats a message for which
+// this side had no receive buffer; see verbs.RNRDelay. Without this call the code is
+// DefaultMinRNRTimer, 0.64 ms. The manual page, rdma_accept(3) of 2014, specifies code
+// 0, the longest time (655 ms); this package uses a shorter one, for latency.
+// SetMinRNRTimer must be called before Connect or Accept. In the UDP port space the
 // error is a *verbs.FeatureError.
 func (id *ID) SetMinRNRTimer(code uint8) error {
 	return id.setOption(callSetMinRNRTimer, OptionMinRNRTimer, int(code))

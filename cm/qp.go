@@ -2,12 +2,12 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// CreateQP makes the queue pair of the ID. An RC one is in INIT, where receives
-// can be posted, and follows the connection from there by itself; a UD one is
-// in RTS with DefaultQKey. pd must belong to the device of the ID, else the
-// error is verbs.ErrForeign; attr.Type must be that of the port space, and both
-// CQs must be given. The queue pair belongs to the ID: it is closed with
-// CloseQP. Source: rdma_create_qp(3).
+// CreateQP creates the queue pair of the ID. An RC queue pair starts in INIT, where
+// receive buffers can be posted, and then changes its state with the connection by
+// itself. A UD queue pair starts in RTS with DefaultQKey. pd must belong to the device
+// of the ID, or the error is verbs.ErrForeign. attr.Type must be the type of the port
+// space, and both CQs must be set. The queue pair belongs to the ID: the caller closes
+// it with CloseQP. Source: rdma_create_qp(3).
 func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	return id.do(callCreateQP, func() error {
 		dev, err := id.device(callCreateQP)
@@ -26,16 +26,15 @@ func (id *ID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) error {
 	})
 }
 
-// QP is the queue pair of the ID, or nil.
+// QP returns the queue pair of the ID, or nil.
 func (id *ID) QP() verbs.QP {
 	id.mu.Lock()
 	defer id.mu.Unlock()
 	return id.qp
 }
 
-// CloseQP closes the queue pair of the ID; without one it does nothing. What is
-// outstanding on it is forgotten: see verbs.QP.Close.
-// Source: rdma_destroy_qp(3).
+// CloseQP closes the queue pair of the ID. Without a queue pair it does nothing.
+// Outstanding requests are dropped; see verbs.QP.Close. Source: rdma_destroy_qp(3).
 func (id *ID) CloseQP() error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -49,10 +48,10 @@ func (id *ID) CloseQP() error {
 	return nil
 }
 
-// InitQPAttr returns the attributes, and their mask, that bring a queue pair
-// which was not made on the ID to INIT, RTR or RTS. In the TCP port space RTR
-// and RTS need the peer's numbers, so they can be had from ConnectRequest or
-// ConnectResponse on. Source: rdma_init_qp_attr(3).
+// InitQPAttr returns the attributes, and their mask, with which the caller moves a queue
+// pair that was not created on the ID to INIT, RTR or RTS. In the TCP port space RTR and
+// RTS need the peer's parameters and are available after ConnectRequest or
+// ConnectResponse. Source: rdma_init_qp_attr(3).
 func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPAttrMask, err error) {
 	c := callInitQPAttr
 	if state == verbs.StateRTR || state == verbs.StateRTS {
@@ -60,7 +59,7 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 	}
 	err = id.do(c, func() error {
 		if state < verbs.StateInit || state > verbs.StateRTS {
-			return &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "only INIT, RTR and RTS can be asked for"}
+			return &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "only INIT, RTR and RTS are allowed"}
 		}
 		if _, err := id.device(c); err != nil {
 			return err
@@ -71,7 +70,7 @@ func (id *ID) InitQPAttr(state verbs.QPState) (attr verbs.QPAttr, mask verbs.QPA
 	return attr, mask, err
 }
 
-// device is the device of the ID, which some calls can not do without.
+// device returns the device of the ID, or a *StateError if it has none.
 func (id *ID) device(c call) (verbs.Device, error) {
 	if dev := id.t.Device(); dev != nil {
 		return dev, nil

@@ -46,7 +46,8 @@ func TestCreateQPChecks(t *testing.T) {
 	p.createQP()
 }
 
-// TestNoDevice: an ID bound to a wildcard has no device yet.
+// TestNoDevice checks calls on an ID without a device: one bound to a wildcard, or one
+// whose device was removed.
 func TestNoDevice(t *testing.T) {
 	p := reach(t, cm.TCP, cm.StateBound)
 	p.fake.device = nil
@@ -57,7 +58,7 @@ func TestNoDevice(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrState)
 
 	p = routed(t, cm.TCP)
-	p.fake.device = nil // as after its removal
+	p.fake.device = nil // as after the removal of the device
 	require.ErrorIs(t, p.id.Connect(&cm.ConnParam{QPNum: 7}), verbs.ErrState)
 	p = requested(t, cm.TCP, cm.ConnParam{})
 	p.fake.device = nil

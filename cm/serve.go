@@ -2,34 +2,36 @@ package cm
 
 import "net/netip"
 
-// A ServedAddr is an address at which a listener takes requests, or should take
-// requests and can not (see Err).
+// A ServedAddr is an address of a listener. The listener accepts requests there, or it
+// should and can not; see Err.
 type ServedAddr struct {
-	// Path is the path by which requests arrive: "local" for processes of this host,
-	// "wire" for RoCEv2 over UDP on the soft device. It is empty if the device has one
-	// path only.
+	// Path is the path on which requests arrive. On the soft device it is "local" for
+	// requests of processes of this host, or "wire" for RoCEv2 over UDP. It is empty if
+	// the device has one path only.
 	Path string
 	// Addr is the address and port. It is unspecified (0.0.0.0 or ::) if the listener
-	// takes requests to every address of the host, including addresses that are added
+	// accepts requests to every address of the host, including addresses that are added
 	// later.
 	Addr netip.AddrPort
-	// Err is nil if requests are taken at the address. Otherwise it says why they are
-	// not.
+	// Err is nil if requests are accepted at the address. Otherwise it is the reason why
+	// they are not.
 	Err error
 }
 
-// A ServesReader is a TransportID that knows at which addresses it takes requests.
+// A ServesReader is a TransportID that can report the addresses at which it accepts
+// requests.
 type ServesReader interface {
 	// Serves implements ID.Serves for an ID that listens. Nil means that the transport
-	// does not know; ID.Serves then returns the address that the ID is bound to.
+	// does not know the addresses; ID.Serves then returns the address to which the ID is
+	// bound. The caller owns the slice.
 	Serves() []ServedAddr
 }
 
-// Serves returns the addresses at which a listener takes requests. It includes the
-// addresses at which the listener should take requests and can not, for example
+// Serves returns the addresses at which a listener accepts requests. It includes the
+// addresses at which the listener should accept requests and can not, for example
 // because another process has the UDP port. It returns nil for an ID that does not
-// listen. A listener on a wildcard follows the addresses of the host: when the result
-// of Serves changes, the ID gets AddrChange. The caller owns the slice.
+// listen. A listener on a wildcard follows the addresses of the host: when the result of
+// Serves changes, the ID gets AddrChange. The caller owns the slice.
 func (id *ID) Serves() []ServedAddr {
 	id.mu.Lock()
 	defer id.mu.Unlock()

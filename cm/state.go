@@ -2,28 +2,28 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// State is where an ID stands, as far as its events have been fetched. An ID
-// connects once in its life: from StateFailed and StateDisconnected nothing
-// leads back.
+// State is the state of an ID. An event changes the state when it is fetched. An ID
+// connects once: no transition leads back from StateFailed and StateDisconnected.
 type State uint8
 
-// States. The names in brackets are those of the kernel where they differ.
+// States of an ID. The names in brackets are the states of the Linux kernel, where they
+// differ.
 const (
-	StateIdle           State = iota // made by NewID
+	StateIdle           State = iota // created by NewID
 	StateBound                       // has a local address
-	StateListening                   // takes requests
-	StateResolvingAddr               // ResolveAddr is under way (ADDR_QUERY)
-	StateAddrResolved                // has a device
-	StateResolvingRoute              // ResolveRoute is under way (ROUTE_QUERY)
-	StateRouteResolved               // Connect is due
-	StateConnecting                  // active: asked, not yet answered (REQ_SENT)
-	StateResponded                   // active without QP: Establish or Reject is due (REP_RCVD)
-	StateRequested                   // passive: Accept or Reject is due (REQ_RCVD)
-	StateAccepted                    // passive: accepted, not yet confirmed (REP_SENT)
-	StateEstablished                 // in the UDP port space: the lookup was answered
-	StateDisconnecting               // Disconnect was called, Disconnected is due (DREQ_SENT)
+	StateListening                   // accepts requests
+	StateResolvingAddr               // ResolveAddr was called (ADDR_QUERY)
+	StateAddrResolved                // bound to a device; ResolveRoute is next
+	StateResolvingRoute              // ResolveRoute was called (ROUTE_QUERY)
+	StateRouteResolved               // Connect is next
+	StateConnecting                  // active: Connect was called, no answer yet (REQ_SENT)
+	StateResponded                   // active, without QP: Establish or Reject is next (REP_RCVD)
+	StateRequested                   // passive: Accept or Reject is next (REQ_RCVD)
+	StateAccepted                    // passive: Accept was called, no confirmation yet (REP_SENT)
+	StateEstablished                 // connected; in the UDP port space: the lookup was answered
+	StateDisconnecting               // Disconnect was called, no Disconnected yet (DREQ_SENT)
 	StateDisconnected                // Disconnected was fetched
-	StateFailed                      // refused, unreachable or without device: Close is all that is left
+	StateFailed                      // refused, unreachable or without device: only Close is useful
 	StateClosed                      // Close was called
 )
 
@@ -39,12 +39,12 @@ func (s State) String() string {
 	return unknown("state", uint64(s))
 }
 
-// A StateError says that an ID does not allow a call now. It matches
+// A StateError reports a call that the state of the ID does not allow. It matches
 // verbs.ErrState.
 type StateError struct {
-	Call   string // "accept"
+	Call   string // the call, such as "accept"
 	State  State
-	Reason string // empty: the state is the reason
+	Reason string // the reason; empty if the state is the reason
 }
 
 func (e *StateError) Error() string {
@@ -54,10 +54,10 @@ func (e *StateError) Error() string {
 	return "not allowed in state " + e.State.String()
 }
 
-// Is makes errors.Is(err, verbs.ErrState) hold.
+// Is reports whether target is verbs.ErrState.
 func (e *StateError) Is(target error) bool { return target == verbs.ErrState }
 
-// call names a method that depends on the state of its ID.
+// call is a method whose use depends on the state of the ID.
 type call uint8
 
 const (
@@ -91,9 +91,9 @@ var callNames = [...]string{
 
 func (c call) String() string { return callNames[c] }
 
-// withoutQP tells whether the call is for IDs that have no queue pair:
-// rdma_create_qp(3) makes one at most, and with one rdma_establish(3) and
-// rdma_init_qp_attr(3) are the library's business.
+// withoutQP reports whether the call is only allowed for an ID without a queue pair. An
+// ID has at most one queue pair (rdma_create_qp(3)), and for the queue pair of an ID the
+// library itself does the work of rdma_establish(3) and rdma_init_qp_attr(3).
 func (c call) withoutQP() bool {
 	switch c {
 	case callListen, callCreateQP, callInitQPAttr, callReadyQPAttr, callEstablish:
@@ -120,11 +120,12 @@ var (
 	waiting    = in(StateConnecting, StateResponded, StateAccepted)
 )
 
-// stays as target leaves the state as it is. Nothing leads back to StateIdle.
+// stays, as the target of a rule, means that the state does not change. StateIdle can be
+// used for it because no rule leads to StateIdle.
 const stays = StateIdle
 
-// A rule says that a call is legal, or an event possible, in some states of IDs
-// of one port space (zero: of both), and where it leads.
+// A rule says in which states of an ID a call is legal, or an event possible, and which
+// state follows. The rule is for one port space, or, if ps is zero, for both.
 type rule[T call | EventType] struct {
 	what T
 	from states
@@ -132,7 +133,7 @@ type rule[T call | EventType] struct {
 	to   State
 }
 
-// follow finds the rule that applies and returns the state it leads to.
+// follow returns the next state and true, or false if no rule applies.
 func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from State) (State, bool) {
 	for _, r := range rules {
 		if r.what != what || r.from&(1<<from) == 0 || r.ps != 0 && r.ps != ps {
@@ -146,11 +147,11 @@ func follow[T call | EventType](rules []rule[T], what T, ps PortSpace, from Stat
 	return from, false
 }
 
-// callRules are what the manual pages allow. Where librdmacm lets a call pass
-// that has no effect, it is not here, and so an error: a second Disconnect, or
-// one that was meant to cancel Connect (Close does); an option set too late;
-// Listen without Bind, which the kernel would bind anywhere (rdma_listen(3)
-// wants it bound).
+// callRules has the calls that the manual pages allow. Some calls that librdmacm accepts
+// although they have no effect are errors here and therefore missing: a second
+// Disconnect; a Disconnect to cancel Connect (Close does that); an option that is set
+// too late; Listen without Bind (rdma_listen(3) demands a bound ID, the kernel would
+// choose an address).
 var callRules = []rule[call]{
 	{what: callBind, from: in(StateIdle), to: StateBound},
 	{what: callListen, from: in(StateBound), to: StateListening},
@@ -167,7 +168,7 @@ var callRules = []rule[call]{
 	{what: callAccept, from: in(StateRequested), ps: UDP, to: StateEstablished},
 	{what: callReject, from: in(StateRequested, StateResponded), to: StateFailed},
 	{what: callEstablish, from: in(StateResponded), to: StateEstablished},
-	{what: callNotify, from: in(StateAccepted), to: stays}, // its event leads on
+	{what: callNotify, from: in(StateAccepted), to: stays}, // Established follows and changes the state
 	{what: callDisconnect, from: in(StateEstablished), ps: TCP, to: StateDisconnecting},
 	{what: callDisconnect, from: in(StateEstablished), ps: UDP, to: StateDisconnected},
 	{what: callDisconnect, from: in(StateDisconnected), to: stays},
@@ -181,11 +182,11 @@ var callRules = []rule[call]{
 	{what: callSetMinRNRTimer, from: addressing | located, to: stays},
 }
 
-// eventRules are what can happen to an ID. DISCONNECTED answers nobody and leaves the
-// queue pair alone: Disconnect or Close does that. Unreachable on an established ID
-// says that a neighbour's address changed, and does not end the connection. On the ID
-// of an unanswered request it says that the transport has dropped the request to make
-// room for others. Source: rdma_get_cm_event(3).
+// eventRules has the events that an ID can get. Disconnected does not answer the peer
+// and does not change the queue pair; Disconnect or Close does. Unreachable on an
+// established ID reports a changed address of a neighbour and does not end the
+// connection. Unreachable on the ID of an unanswered request reports that the transport
+// has dropped the request to make room for others. Source: rdma_get_cm_event(3).
 var eventRules = []rule[EventType]{
 	{what: AddrResolved, from: in(StateResolvingAddr), to: StateAddrResolved},
 	{what: AddrError, from: in(StateResolvingAddr), to: StateBound},

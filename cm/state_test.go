@@ -14,10 +14,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// legal lists per state which calls an ID without queue pair allows and which
-// events it can get, with the state each leads to where that is another. It is
-// the state machine of the manual pages turned by a quarter against that of the
-// package, so that one checks the other.
+// legal lists for each state the calls that an ID without a queue pair allows and the
+// events that it can get, with the next state if it changes. It is the state machine of
+// the manual pages, ordered by state; the package orders it by call and event. The two
+// are written independently, so that one checks the other.
 var legal = map[cm.State]string{
 	cm.StateIdle: `bind=bound, resolve address=resolving address, migrate, set TOS,
 		set REUSEADDR, clear REUSEADDR, set AFONLY, set ACK_TIMEOUT, set MIN_RNR_TIMER`,
@@ -47,7 +47,7 @@ var legal = map[cm.State]string{
 	cm.StateClosed:        ``,
 }
 
-// allowed looks up where a call or event leads, and whether it is legal.
+// allowed returns the state after a call or event, and whether it is legal.
 func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) {
 	for entry := range strings.SplitSeq(legal[state], ",") {
 		name, target, _ := strings.Cut(strings.TrimSpace(entry), "=")
@@ -63,7 +63,7 @@ func allowed(state cm.State, ps cm.PortSpace, what string) (to string, ok bool) 
 	return state.String(), false
 }
 
-// calls makes each call with arguments that are fine.
+// calls makes each call with valid arguments.
 var calls = map[string]func(p *peer) error{
 	"bind":              func(p *peer) error { return p.id.Bind(local) },
 	"listen":            func(p *peer) error { return p.id.Listen(1) },
@@ -87,16 +87,16 @@ var calls = map[string]func(p *peer) error{
 	"set MIN_RNR_TIMER": func(p *peer) error { return p.id.SetMinRNRTimer(14) },
 }
 
-// reach brings a new ID to a state.
+// reach returns a new ID in the given state.
 func reach(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	t.Helper()
-	p := walk(t, ps, state)
+	p := bringTo(t, ps, state)
 	require.Equal(t, state, p.id.State())
 	p.fake.calls = nil
 	return p
 }
 
-func walk(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
+func bringTo(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	switch state {
 	case cm.StateListening:
 		return listening(t, ps)
@@ -110,7 +110,7 @@ func walk(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	return step(t, ps, state)
 }
 
-// step reaches the states that are one call or event behind another.
+// step reaches a state that is one call or event after another state.
 func step(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	last := map[cm.State]struct {
 		from cm.State
@@ -137,16 +137,16 @@ func step(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	if state == cm.StateDisconnected && ps == cm.UDP {
 		last.call = "disconnect"
 	}
-	p := walk(t, ps, last.from)
+	p := bringTo(t, ps, last.from)
 	if last.call == "" {
-		p.happen(last.ev)
+		p.deliver(last.ev)
 		return p
 	}
 	require.NoError(t, calls[last.call](p))
 	return p
 }
 
-// states lists the states that exist in a port space.
+// states returns the states that occur in a port space.
 func states(ps cm.PortSpace) []cm.State {
 	var list []cm.State
 	for s := cm.StateIdle; s <= cm.StateClosed; s++ {
@@ -167,7 +167,7 @@ func everyState(t *testing.T, f func(t *testing.T, ps cm.PortSpace, state cm.Sta
 }
 
 // onlyTCP reports whether a call sets an option that the UDP port space does not
-// have.
+// support.
 func onlyTCP(name string) bool { return name == "set ACK_TIMEOUT" || name == "set MIN_RNR_TIMER" }
 
 // TestCalls makes every call in every state.
@@ -201,17 +201,17 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestEvents lets every event happen in every state. What does not fit is not
-// delivered.
+// TestEvents delivers every event in every state. An event that does not fit the state
+// must be dropped.
 func TestEvents(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for typ := range cm.EventType(20) {
 			p := reach(t, ps, state)
 			raw := cm.TransportEvent{Type: typ, ID: p.fake}
 			if typ == cm.ConnectRequest {
-				raw.Listener, raw.ID = p.fake, p.under.newID()
+				raw.Listener, raw.ID = p.fake, p.transportChannel.newID()
 			}
-			p.under.push(raw)
+			p.transportChannel.push(raw)
 			to, ok := allowed(state, ps, typ.String())
 			if state != cm.StateClosed {
 				switch typ {
@@ -224,13 +224,13 @@ func TestEvents(t *testing.T) {
 			if ok {
 				require.Equal(t, typ, p.next().Type)
 			}
-			p.idle()
+			p.requireNoEvent()
 			require.Equal(t, to, p.id.State().String(), typ)
 		}
 	})
 }
 
-// TestQueuePairRules: the calls that are for IDs without queue pair.
+// TestQueuePairRules checks the calls that are only allowed without a queue pair.
 func TestQueuePairRules(t *testing.T) {
 	for state, names := range map[cm.State][]string{
 		cm.StateBound:         {"listen", "create QP", "init QP"},
@@ -250,18 +250,18 @@ func TestQueuePairRules(t *testing.T) {
 	}
 }
 
-// TestEstablishWithQP: an ID with a queue pair is confirmed by itself.
+// TestEstablishWithQP checks that Establish is refused for an ID with a queue pair.
 func TestEstablishWithQP(t *testing.T) {
 	p := routed(t, cm.TCP)
 	p.createQP()
 	require.NoError(t, p.id.Connect(nil))
-	p.happen(cm.ConnectResponse)
+	p.deliver(cm.ConnectResponse)
 	require.ErrorIs(t, p.id.Establish(), verbs.ErrState)
 	require.Equal(t, cm.StateResponded, p.id.State())
 }
 
-// TestTransportRefuses: a call that the transport refuses changes nothing and
-// may be repeated; only a failed accept loses the request.
+// TestTransportRefuses checks that a call that the transport refuses changes nothing and
+// may be repeated. The exception is Accept, after which the request is lost.
 func TestTransportRefuses(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for name, call := range calls {

@@ -20,11 +20,11 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 		_, _ = g.Consume()
 		_, _ = q.Poll()
 	}
-	turn() // the device's own queues grow
+	turn() // the queues of the simulated device grow to their size
 	before := g.Stats()
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
 
-	// The turns did what they were to do: AllocsPerRun adds one.
+	// The turns did their work. AllocsPerRun runs one turn more than it is asked for.
 	after := g.Stats()
 	require.EqualValues(t, 1001, after.Arms-before.Arms)
 	require.EqualValues(t, 1001, after.Events-before.Events)
@@ -42,8 +42,8 @@ func BenchmarkPollEmpty(b *testing.B) {
 	}
 }
 
-// BenchmarkDevicePollEmpty is the part of BenchmarkPollEmpty that is the
-// device's.
+// BenchmarkDevicePollEmpty measures the share of the simulated device in
+// BenchmarkPollEmpty.
 func BenchmarkDevicePollEmpty(b *testing.B) {
 	g, _ := newGroup(b, nil, nil)
 	q, err := g.NewQueue(64)

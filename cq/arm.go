@@ -7,19 +7,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// maxTake bounds the events that one Consume takes, so that a channel gone mad
-// can not hold the owner. FD stays readable for the rest.
-const maxTake = 1024
+// maxEvents is the largest number of events that one Consume takes. It bounds the time of
+// a call if a defective channel returns events without end. FD stays readable, so the
+// next Consume takes the rest. The number is arbitrary.
+const maxEvents = 1024
 
-// Arm prepares for a sleep: it arms every CQ that is not armed, and then polls
-// every CQ again. Busy means not to sleep: a poll found something, which the
-// next Queue.Poll returns, or a CQ could not be armed. After false the owner has
-// to wait for FD at once, with a limit.
+// Arm prepares for a sleep. It arms every CQ that is not armed and then polls every CQ
+// again. If busy is true, the owner must not sleep: a poll found completions or an
+// error, which the next Queue.Poll returns, or a CQ could not be armed. If busy is
+// false, the owner waits for FD at once, with a time limit.
 //
-// The error joins the *verbs.OpErrors of the CQs that could not be armed; they
-// are tried again by the next Arm. A CQ whose poll fails makes the group busy
-// until Queue.Poll has returned the error, and then no more. A failure of one CQ
-// is no hindrance to the others. Arm does not allocate unless something fails.
+// The error joins the *verbs.OpErrors of the CQs that could not be armed. The next Arm
+// tries them again. A CQ whose poll fails makes the group busy until Queue.Poll has
+// returned the error. A failure of one CQ does not affect the others. Arm does not
+// allocate unless something fails. Source: ibv_req_notify_cq(3).
 func (g *Group) Arm() (busy bool, err error) {
 	if g.closed {
 		return true, verbs.Wrap("arm CQ", verbs.ErrClosed)
@@ -30,7 +31,7 @@ func (g *Group) Arm() (busy bool, err error) {
 		}
 	}
 	for _, q := range g.queues {
-		if q.news() {
+		if q.hasResult() {
 			busy = true
 		}
 	}
@@ -49,35 +50,35 @@ func (q *Queue) arm() error {
 	return nil
 }
 
-// Consume takes the events from the channel and returns how many there were. It
-// is due when FD is readable; to call it at other times does no harm. It never
-// blocks, and does not allocate. With an error, a *verbs.OpError, the events
-// before it are counted and dealt with.
+// Consume takes the events from the channel and returns their number. It is needed when
+// FD is readable; at other times it finds no events. It never blocks and does not
+// allocate. The error is a *verbs.OpError. The events that were taken before the error
+// are counted and handled. Source: ibv_get_cq_event(3).
 func (g *Group) Consume() (events int, err error) {
-	for events < maxTake {
+	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()
 		if err != nil || !ok {
 			return events, verbs.Wrap("get CQ event", err)
 		}
-		g.take(slots.Handle(cookie))
+		g.handleEvent(slots.Handle(cookie))
 		events++
 	}
 	return events, nil
 }
 
-// take deals with one event. That of a queue which was closed, or never was,
-// has nobody to be given back to.
-func (g *Group) take(cookie slots.Handle) {
+// handleEvent handles one event. An event of a closed or unknown queue is only counted:
+// there is no CQ to acknowledge it to.
+func (g *Group) handleEvent(cookie slots.Handle) {
 	g.stats.Events++
 	q, ok := g.byCookie.Get(cookie)
 	if !ok {
 		g.stats.StaleEvents++
 		return
 	}
-	(*q).fired()
+	(*q).eventArrived()
 }
 
-func (q *Queue) fired() {
+func (q *Queue) eventArrived() {
 	if !q.armed {
 		q.group.stats.UnaskedEvents++
 	}
@@ -88,7 +89,7 @@ func (q *Queue) fired() {
 	}
 }
 
-// ack gives back all events of the CQ. See ibv_ack_cq_events(3).
+// ack acknowledges all events of the CQ that were taken. Source: ibv_ack_cq_events(3).
 func (q *Queue) ack() {
 	if q.unacked == 0 {
 		return
@@ -99,12 +100,12 @@ func (q *Queue) ack() {
 	q.unacked = 0
 }
 
-// Rescued is to be called when the safety timeout has ended a sleep, Consume
-// found no event, and the polls after that found completions: an event was
-// lost, and since a CQ counts as armed until its event comes, that CQ would
-// never be armed again. Rescued has every CQ armed anew by the next Arm, and
-// counts the loss; with Config.SolicitedOnly, where completions without an
-// event are in order, it does not count.
+// Rescued repairs the group after a lost event. The owner calls it if the safety timeout
+// ended a sleep, Consume found no event, and the polls after that found completions. A
+// CQ counts as armed until its event is consumed, so without this call the CQ whose
+// event was lost would never be armed again. After Rescued the next Arm arms every CQ.
+// Rescued counts the loss in Stats.Rescues. It does not count with Config.SolicitedOnly,
+// where completions without an event are normal.
 func (g *Group) Rescued() {
 	for _, q := range g.queues {
 		q.armed = false

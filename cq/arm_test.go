@@ -11,29 +11,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func TestArmFindsWhatCameBefore(t *testing.T) {
+func TestArmFindsEarlierCompletions(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{Batch: 2})
 	q, c := newQueue(t, g, 8)
 	other, _ := newQueue(t, g, 8)
 	complete(c, 1, 2, 3)
 
-	for range 2 { // the second finds what the first still holds
+	for range 2 { // the second Arm finds the completions that the first Arm still holds
 		busy, err := g.Arm()
 		require.NoError(t, err)
 		require.True(t, busy)
 	}
-	require.EqualValues(t, 1+2, g.Stats().Polls, "what is held is not polled for")
+	require.EqualValues(t, 1+2, g.Stats().Polls, "a queue that holds completions is not polled")
 	require.Equal(t, []uint64{1, 2}, polled(t, q))
 	require.Empty(t, polled(t, other))
 	require.Equal(t, []uint64{3}, polled(t, q))
 	requireIdle(t, g)
 }
 
-func TestArmSeesWhatComesWhileItArms(t *testing.T) {
+func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// Both were armed, and the first was polled again.
+		// Between runs before and after each call. At its sixth run both CQs were armed
+		// and the first was polled again.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -43,7 +44,7 @@ func TestArmSeesWhatComesWhileItArms(t *testing.T) {
 	_, c[1] = newQueue(t, g, 8)
 	requireIdle(t, g)
 	require.Equal(t, 8, calls)
-	require.Equal(t, 1, dev.Counts().Raised, "the poll missed it, the event tells")
+	require.Equal(t, 1, dev.Counts().Raised, "the poll missed the completion, and an event reports it")
 	requireConsumed(t, g, 1)
 }
 
@@ -107,7 +108,7 @@ func TestPollFailureOfOneDoesNotStopTheOthers(t *testing.T) {
 
 	busy, err = g.Arm()
 	require.NoError(t, err)
-	require.True(t, busy, "nobody has been told yet")
+	require.True(t, busy, "Queue.Poll has not returned the error yet")
 	_, err = broken.Poll()
 	requireDeviceError(t, err, "poll CQ")
 
@@ -117,7 +118,7 @@ func TestPollFailureOfOneDoesNotStopTheOthers(t *testing.T) {
 	require.Equal(t, []uint64{6}, polled(t, works))
 }
 
-func TestArmLeavesABrokenQueueAlone(t *testing.T) {
+func TestArmSkipsBrokenQueue(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	broken, c := newQueue(t, g, 8)
 	c.FailPoll(errDevice)
@@ -127,7 +128,7 @@ func TestArmLeavesABrokenQueueAlone(t *testing.T) {
 	requireIdle(t, g)
 }
 
-func TestConsumeGivesBackInBulk(t *testing.T) {
+func TestConsumeAcksInBulk(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{AckEvery: 3})
 	q, c := newQueue(t, g, 8)
 	for i := range 7 {
@@ -143,7 +144,7 @@ func TestConsumeGivesBackInBulk(t *testing.T) {
 	require.EqualValues(t, 7, g.Stats().Events)
 }
 
-func TestConsumeCountsEventsNobodyAskedFor(t *testing.T) {
+func TestConsumeCountsUnaskedEvents(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{Duplicate: 100}, nil)
 	q, c := newQueue(t, g, 8)
 	requireIdle(t, g)
@@ -163,18 +164,18 @@ func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
 	complete(c, 1)
 	require.NoError(t, old.Close())
 
-	_, heir := newQueue(t, g, 8) // in the slot of the old one
+	_, successor := newQueue(t, g, 8) // uses the slot of the closed queue
 	requireIdle(t, g)
 	dev.Advance()
 	requireConsumed(t, g, 1)
 	require.EqualValues(t, 1, g.Stats().StaleEvents)
 	requireIdle(t, g)
-	require.EqualValues(t, 2, g.Stats().Arms, "the event was not taken for the heir's")
-	require.True(t, heir.Armed())
+	require.EqualValues(t, 2, g.Stats().Arms, "the stale event was not taken for one of the new queue")
+	require.True(t, successor.Armed())
 }
 
-func TestConsumeEndsOnAChannelGoneMad(t *testing.T) {
-	dev := endless{faultcq.New(&faultcq.Script{})}
+func TestConsumeIsBounded(t *testing.T) {
+	dev := endlessEvents{faultcq.New(&faultcq.Script{})}
 	g, err := cq.NewGroup(dev, nil)
 	require.NoError(t, err)
 	n, err := g.Consume()
@@ -182,17 +183,17 @@ func TestConsumeEndsOnAChannelGoneMad(t *testing.T) {
 	require.Positive(t, n)
 }
 
-// endless is a device whose channels never run out of events.
-type endless struct{ *faultcq.Device }
+// endlessEvents is a device whose channels never run out of events.
+type endlessEvents struct{ *faultcq.Device }
 
-type endlessChannel struct{ verbs.CompChannel }
+type endlessEventsChannel struct{ verbs.CompChannel }
 
-func (d endless) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
+func (d endlessEvents) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
 	c, err := d.Device.CreateCompChannel(attr)
-	return endlessChannel{c}, err
+	return endlessEventsChannel{c}, err
 }
 
-func (endlessChannel) Next() (uint64, bool, error) { return 12345, true, nil }
+func (endlessEventsChannel) Next() (uint64, bool, error) { return 12345, true, nil }
 
 func TestConsumeReportsAChannelThatFails(t *testing.T) {
 	dev := &failing{Device: faultcq.New(&faultcq.Script{})}
@@ -204,7 +205,7 @@ func TestConsumeReportsAChannelThatFails(t *testing.T) {
 	requireDeviceError(t, err, "get CQ event")
 }
 
-// failing keeps the last channel, for the test to break.
+// failing keeps the channel that was created last, so that the test can make it fail.
 type failing struct {
 	*faultcq.Device
 	channel *faultcq.Channel
@@ -219,16 +220,16 @@ func (d *failing) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChan
 	return c, nil
 }
 
-func TestRescuedArmsAnew(t *testing.T) {
+func TestRescuedArmsAgain(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{Drop: 100}, nil)
 	q, c := newQueue(t, g, 8)
 	requireIdle(t, g)
-	complete(c, 1) // and the event is lost
+	complete(c, 1) // its event is lost
 
 	requireConsumed(t, g, 0)
 	require.Equal(t, []uint64{1}, polled(t, q))
 	requireIdle(t, g)
-	require.False(t, c.Armed(), "the queue waits for the event that was lost")
+	require.False(t, c.Armed(), "the queue still counts as armed")
 
 	g.Rescued()
 	requireIdle(t, g)
@@ -248,8 +249,8 @@ func TestSolicitedOnly(t *testing.T) {
 
 	requireIdle(t, g)
 	c.Complete(verbs.WC{ID: 3, Status: verbs.StatusWRFlushErr})
-	require.Equal(t, 2, dev.Counts().Raised, "a failure counts")
+	require.Equal(t, 2, dev.Counts().Raised, "a failed completion raises an event")
 
 	g.Rescued()
-	require.Zero(t, g.Stats().Rescues, "not a fault of the device")
+	require.Zero(t, g.Stats().Rescues, "no event was lost")
 }

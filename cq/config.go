@@ -2,34 +2,35 @@ package cq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Config is how a Group works. Nil, and the zero value, stand for the defaults.
+// Config has the parameters of a Group. Nil and the zero value mean the defaults.
 type Config struct {
-	// Vector is the completion vector of the channel and its CQs, from 0, less
-	// than the device's NumCompVectors.
+	// Vector is the completion vector of the channel and its CQs, from 0 to
+	// NumCompVectors-1 of verbs.DeviceAttr.
 	Vector int
-	// Progress says who moves the data: see verbs.Progress.
+	// Progress decides who moves the data; see verbs.Progress.
 	Progress verbs.Progress
-	// Batch is the most completions that one Queue.Poll returns, up to
+	// Batch is the largest number of completions that one Queue.Poll returns, from 1 to
 	// MaxBatch. Zero means 64.
 	Batch int
-	// AckEvery is how many events of a CQ are gathered before they are given
-	// back together. Zero means 64; 1 gives back each at once.
+	// AckEvery is the number of events of a CQ that are acknowledged with one call. Zero
+	// means 64. 1 acknowledges each event at once.
 	AckEvery int
-	// SolicitedOnly lets only failures, and receives whose sender asked for
-	// it, end a sleep. Other completions wait until something else does, at
-	// the latest the safety timeout.
+	// SolicitedOnly lets a sleep end only for failed completions and for receives whose
+	// sender set verbs.SendSolicited. Other completions wait until the sleep ends for
+	// another reason, at the latest by the safety timeout.
 	SolicitedOnly bool
 }
 
-// MaxBatch is the limit of Config.Batch.
+// MaxBatch is the largest Config.Batch. The number is arbitrary.
 const MaxBatch = 1 << 16
 
+// Arbitrary: large enough that the cost of a call is small beside the work.
 const (
 	defaultBatch    = 64
 	defaultAckEvery = 64
 )
 
-// resolve returns c with defaults in place of zeros, or a *verbs.ParamError.
+// resolve returns c with zeros replaced by defaults, or a *verbs.ParamError.
 func (c *Config) resolve(vectors int) (Config, error) {
 	var r Config
 	if c != nil {

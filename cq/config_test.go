@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func TestConfigRefusesWhatIsOutOfRange(t *testing.T) {
+func TestConfigRange(t *testing.T) {
 	for _, c := range []struct {
 		cfg          cq.Config
 		field        string

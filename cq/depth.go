@@ -7,35 +7,36 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// room counts the places of a CQ that are spoken for.
-type room struct {
-	taken   int // reserved, and those leaving
-	leaving int // released, but completions may still lie there
+// reservations counts the reserved places of a CQ. A place holds one completion.
+type reservations struct {
+	total    int // reserved places, including draining
+	draining int // released places that may still hold completions
 }
 
-// release takes back n places; they are free once the CQ has been seen empty.
-func (r *room) release(n int) {
-	if n > 0 && n <= r.taken-r.leaving {
-		r.leaving += n
+// release starts to release n places. They become free when the CQ has been seen empty.
+func (r *reservations) release(n int) {
+	if n > 0 && n <= r.total-r.draining {
+		r.draining += n
 	}
 }
 
-// settle frees what is leaving. The CQ is empty now.
-func (r *room) settle() {
-	r.taken -= r.leaving
-	r.leaving = 0
+// settle frees the released places. The caller has seen the CQ empty.
+func (r *reservations) settle() {
+	r.total -= r.draining
+	r.draining = 0
 }
 
-// Reserve sets aside n places, for the completions that a QP about to be made
-// can have outstanding at a time: its MaxSendWR, if it sends on this CQ, plus
-// its MaxRecvWR, if it receives here; an SRQ counts once, with its MaxWR. When
-// the CQ is too small it is resized. What is reserved never exceeds its depth,
-// so it can not be overrun.
+// Reserve sets aside n places for the completions that a new QP can have outstanding at
+// a time, and is called before the QP is created. For a QP that sends on this CQ, n
+// includes its MaxSendWR; for one that receives on it, its MaxRecvWR. An SRQ counts
+// once, with its MaxWR. If the CQ is too small, it is resized. The reserved places never
+// exceed the depth of the CQ, so that it can not be overrun.
 //
-// The error is a *verbs.OpError. It wraps a *verbs.ParamError with field
-// "completions" when the places can not be had; Value is what the CQ would have
-// to hold, Limit what it can. An error of the device is wrapped beside it.
-// Nothing is reserved then, and the CQ works on.
+// The error is a *verbs.OpError. If there are not enough places, it wraps a
+// *verbs.ParamError with field "completions". Value is then the number of completions
+// that the CQ would have to hold, and Limit the number that it can hold. An error of the
+// device is wrapped in addition. After an error nothing is reserved and the CQ continues
+// to work.
 func (q *Queue) Reserve(n int) error {
 	const op = "reserve completions"
 	if q.err != nil {
@@ -45,60 +46,60 @@ func (q *Queue) Reserve(n int) error {
 		return verbs.Wrap(op, negative("completions", n))
 	}
 	depth := q.cq.Depth()
-	if n > depth-q.room.taken {
+	if n > depth-q.reserved.total {
 		if err := q.grow(n, depth); err != nil {
 			q.group.stats.Refusals++
 			return verbs.Wrap(op, err)
 		}
 	}
-	q.room.taken += n
+	q.reserved.total += n
 	return nil
 }
 
-// Release gives back n places of a QP that has been closed. They are free for
-// others once a Poll has seen the CQ empty, for completions of the QP may still
-// lie in it. A number that is not reserved is ignored: a CQ refused is better
-// than one overrun.
-func (q *Queue) Release(n int) { q.room.release(n) }
+// Release returns n places after a QP has been closed. Completions of the QP may still
+// be in the CQ, so the places become free when a Poll has seen the CQ empty. An n that
+// is negative or larger than the number of reserved places is ignored: a place that
+// stays reserved is harmless, a place that is free too early can overrun the CQ.
+func (q *Queue) Release(n int) { q.reserved.release(n) }
 
-// Room returns how many places Reserve can set aside now, including the places that
-// Reserve gains by resizing the CQ to the device's limit. It is 0 once the CQ has
-// failed or is closed.
+// Room returns the number of places that Reserve can set aside now. It includes the
+// places that Reserve gains by resizing the CQ to the device's limit. It is 0 after the
+// CQ has failed or is closed.
 func (q *Queue) Room() int {
 	if q.err != nil {
 		return 0
 	}
-	return q.most() - q.room.taken
+	return q.maxDepth() - q.reserved.total
 }
 
-// most returns how many completions the CQ can hold at most, after a resize where the
-// device supports resizing.
-func (q *Queue) most() int {
+// maxDepth returns the largest possible depth of the CQ. It is the device's limit if the
+// device can resize CQs.
+func (q *Queue) maxDepth() int {
 	if q.group.dev.Caps().ResizeCQ {
 		return q.group.dev.Attr().MaxCQE
 	}
 	return q.cq.Depth()
 }
 
-// grow makes place for n more completions, doubling the depth where it can, so
-// that many small reservations make few resizes.
+// grow resizes the CQ so that n more completions fit. It doubles the depth if the device
+// allows that, so that many small reservations need few resizes.
 func (q *Queue) grow(n, depth int) error {
-	most := q.most()
-	if n > most-q.room.taken {
-		return noRoom(q.room.taken, n, most)
+	most := q.maxDepth()
+	if n > most-q.reserved.total {
+		return tooDeep(q.reserved.total, n, most)
 	}
-	need := q.room.taken + n
+	need := q.reserved.total + n
 	if err := q.cq.Resize(min(max(need, 2*depth), most)); err != nil {
-		return fmt.Errorf("%w: %w", noRoom(q.room.taken, n, depth), err)
+		return fmt.Errorf("%w: %w", tooDeep(q.reserved.total, n, depth), err)
 	}
 	q.group.stats.Resizes++
 	if depth = q.cq.Depth(); depth < need {
-		return noRoom(q.room.taken, n, depth)
+		return tooDeep(q.reserved.total, n, depth)
 	}
 	return nil
 }
 
-func noRoom(taken, n, limit int) error {
+func tooDeep(taken, n, limit int) error {
 	total := taken + min(n, math.MaxInt-taken)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}
 }

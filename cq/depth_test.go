@@ -19,7 +19,7 @@ func TestReserveUpToTheDepth(t *testing.T) {
 	requireParam(t, q.Reserve(5), "completions", 11, 10)
 	requireParam(t, q.Reserve(-1), "completions", -1, 0)
 	requireParam(t, q.Reserve(math.MaxInt), "completions", math.MaxInt, 10)
-	require.NoError(t, q.Reserve(4), "what was refused took nothing")
+	require.NoError(t, q.Reserve(4), "a refused reservation reserves nothing")
 	requireParam(t, q.Reserve(1), "completions", 11, 10)
 	require.EqualValues(t, 3, g.Stats().Refusals)
 }
@@ -51,8 +51,8 @@ func TestReserveWhenTheDeviceRefuses(t *testing.T) {
 	require.NoError(t, q.Reserve(10))
 }
 
-func TestReserveDoesNotBelieveTheDevice(t *testing.T) {
-	g, err := cq.NewGroup(stingy{faultcq.New(&faultcq.Script{})}, nil)
+func TestReserveChecksResize(t *testing.T) {
+	g, err := cq.NewGroup(resizeIgnored{faultcq.New(&faultcq.Script{})}, nil)
 	require.NoError(t, err)
 	q, err := g.NewQueue(10)
 	require.NoError(t, err)
@@ -60,25 +60,25 @@ func TestReserveDoesNotBelieveTheDevice(t *testing.T) {
 	require.NoError(t, q.Reserve(10))
 }
 
-// stingy is a device that resizes CQs only in words.
-type stingy struct{ *faultcq.Device }
+// resizeIgnored is a device whose CQs report success for Resize and keep their depth.
+type resizeIgnored struct{ *faultcq.Device }
 
-type stingyCQ struct{ verbs.CQ }
+type resizeIgnoredCQ struct{ verbs.CQ }
 
-func (d stingy) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+func (d resizeIgnored) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	c, err := d.Device.CreateCQ(attr)
-	return stingyCQ{c}, err
+	return resizeIgnoredCQ{c}, err
 }
 
-func (stingyCQ) Resize(int) error { return nil }
+func (resizeIgnoredCQ) Resize(int) error { return nil }
 
-func TestReleaseIsFreeOnceTheCQWasEmpty(t *testing.T) {
+func TestReleaseFreesAfterEmptyPoll(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{NoResize: true}, nil)
 	q, c := newQueue(t, g, 10)
 	require.NoError(t, q.Reserve(10))
 	complete(c, 1, 2, 3)
 	q.Release(4)
-	require.Error(t, q.Reserve(1), "three completions may be of the QP that left")
+	require.Error(t, q.Reserve(1), "the three completions may belong to the closed QP")
 
 	require.Len(t, polled(t, q), 3)
 	require.NoError(t, q.Reserve(4))
@@ -86,7 +86,7 @@ func TestReleaseIsFreeOnceTheCQWasEmpty(t *testing.T) {
 
 	q.Release(4)
 	require.Empty(t, polled(t, q))
-	require.NoError(t, q.Reserve(4), "an empty poll will do")
+	require.NoError(t, q.Reserve(4), "an empty poll frees released places")
 }
 
 func TestReleaseWaitsForAShortPoll(t *testing.T) {
@@ -103,7 +103,7 @@ func TestReleaseWaitsForAShortPoll(t *testing.T) {
 	require.NoError(t, q.Reserve(1))
 }
 
-func TestReleaseIgnoresWhatWasNotReserved(t *testing.T) {
+func TestReleaseIgnoresTooMany(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{NoResize: true}, nil)
 	q, _ := newQueue(t, g, 10)
 	require.NoError(t, q.Reserve(10))
@@ -131,7 +131,7 @@ func TestRoom(t *testing.T) {
 			require.NoError(t, q.Reserve(c.most))
 			require.Zero(t, q.Room())
 			q.Release(4)
-			require.Zero(t, q.Room(), "completions may be left of what was released")
+			require.Zero(t, q.Room(), "released places may still hold completions")
 			require.Empty(t, polled(t, q))
 			require.Equal(t, 4, q.Room())
 			require.NoError(t, q.Reserve(4))
@@ -141,7 +141,7 @@ func TestRoom(t *testing.T) {
 			device.FailPoll(errDevice)
 			_, err := q.Poll()
 			require.ErrorIs(t, err, errDevice)
-			require.Zero(t, q.Room(), "it has failed")
+			require.Zero(t, q.Room(), "the CQ has failed")
 		})
 	}
 }

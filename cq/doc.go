@@ -1,9 +1,9 @@
-// Package cq takes completions from completion queues without ever sleeping
-// past one.
+// Package cq takes completions from completion queues. It arranges polling and sleeping
+// so that the owner never sleeps while a completion waits.
 //
-// A Group is a completion channel of one device with the Queues on it. One
-// goroutine owns a Group and its Queues; only it may call their methods. It
-// takes turns:
+// A Group is a completion channel of one device with the Queues on it. One goroutine
+// owns a Group and its Queues, and only it may call their methods. The owner repeats
+// these steps:
 //
 //	        ┌──────────────────────────────────────────────┐
 //	        ▼                                              │
@@ -18,42 +18,44 @@
 //	sleep until FD is readable, or the safety timeout      │
 //	        │                                              │
 //	        ▼                                              │
-//	Group.Consume: take the events, give them back in bulk ┘
+//	Group.Consume: take the events and acknowledge them ───┘
 //
-// # Why in this order
+// # Why this order
 //
-// Arming asks for one event, for the first completion that is added after it
-// (ibv_req_notify_cq(3)). A completion that came before raises none, and
-// nothing tells that it came. So the second poll follows the arming, and covers
-// every CQ: each of them may have been the one.
+// Arming a CQ requests one event, for the first completion that is added after the call
+// (ibv_req_notify_cq(3)). A completion that was added before raises no event. The second
+// poll therefore follows the arming. It covers every CQ, because each of them may hold
+// such a completion.
 //
-// A CQ is armed from Arm until an event of it is consumed; meanwhile either the
-// device is armed or an event waits in the channel. Arming such a CQ again would
-// cost a doorbell, on some devices a system call, and would change nothing; on
-// others it has no effect until the event has been taken. It is left out, so an
-// owner that finds work again and again in its second poll arms once.
+// A CQ counts as armed from Arm until its event is consumed. During that time either the
+// device is armed or an event waits in the channel. Arming again would change nothing
+// and would cost a doorbell, on some devices a system call. On other devices it has no
+// effect until the event has been taken. Arm therefore skips a CQ that counts as armed,
+// and an owner whose second poll finds work many times in a row arms once.
 //
-// Giving an event back takes a lock in the device's library, and a CQ can not be
-// destroyed while one is missing (ibv_get_cq_event(3)). Events are counted and
-// given back many at a time, and the rest before the CQ is closed.
+// To acknowledge an event takes a lock in the device's library, and a CQ can not be
+// destroyed before all its events are acknowledged (ibv_get_cq_event(3)). Events are
+// therefore counted and acknowledged many at a time; the rest are acknowledged before
+// the CQ is closed.
 //
-// An event says that there may be completions, not that there are: the polls
-// of an earlier turn may have taken them. No meaning is given to which CQ an
-// event names, beyond that this one has to be armed again.
+// An event says that there may be completions. Polls before it may have taken them
+// already. The CQ that an event names is only used to mark that CQ as not armed.
 //
 // # Spinning
 //
-// An owner that polls on instead of sleeping may let the provider do so:
-// Queue.Spin waits a little inside a CQ that can. Poll is as good for others.
+// An owner that polls again instead of sleeping may use Queue.Spin. If the CQ can wait
+// inside the provider, Spin waits there for a short time. Otherwise it is the same as
+// Poll.
 //
 // # The safety timeout
 //
-// Devices and their drivers have lost events. Never sleep without a limit: when
-// the limit ends a sleep and the polls then find completions, call
-// Group.Rescued. It counts the loss and has every CQ armed anew.
+// Some devices and drivers lose events. An owner must never sleep without a time limit.
+// If the limit ends a sleep and the polls after it find completions, the owner calls
+// Group.Rescued. It counts the loss, and the next Arm arms every CQ.
 //
 // # Overruns
 //
-// A completion that finds its CQ full breaks the CQ for good. Reserve room for
-// all that a QP can have outstanding before the QP is made: see Queue.Reserve.
+// A completion that does not fit into its CQ makes the CQ unusable. The owner reserves
+// places for all completions that a QP can have outstanding before it creates the QP;
+// see Queue.Reserve.
 package cq

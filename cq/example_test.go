@@ -13,9 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// One message over one connection, with packages cm, cq and poller and without
-// the reactor. The program polls for completions, and where there are none it
-// sleeps, but never past one.
+// The program sends one message over one connection with packages cm, cq and poller,
+// without the reactor. It polls for completions and sleeps while there are none.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -48,8 +47,8 @@ func Example() {
 	// Output: request 1 received "hello"
 }
 
-// next returns the next completions, for which it may have to sleep. The sleep
-// has a limit because devices have lost events.
+// next returns the next completions and sleeps until there are some. The sleep has a
+// time limit because some devices lose events.
 func next(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	for lost := false; ; {
 		wcs, err := queue.Poll()
@@ -73,8 +72,9 @@ func next(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	}
 }
 
-// connect makes a connection, both sides here, and returns their queue pairs.
-// Package cm has the same with events in whatever order they come.
+// connect creates a connection of which both sides are in this process, and returns
+// their queue pairs. The events come in a known order here; the example of package cm
+// handles them in any order.
 func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) (client, server verbs.QP, disconnect func()) {
 	channel, err := cm.OpenChannel(p)
 	check(err)
@@ -106,7 +106,7 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) 
 	}
 }
 
-// await sleeps until there is the event that has to be the next one.
+// await sleeps until the next event, which must be of type want, and returns its id.
 func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *cm.ID {
 	for {
 		ev, err := channel.Next()
@@ -125,7 +125,8 @@ func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *c
 	}
 }
 
-// createQP makes the queue pair of an ID, once there is room for its completions.
+// createQP creates the queue pair of an id. It first reserves places for its
+// completions.
 func createQP(id *cm.ID, pd verbs.PD, queue *cq.Queue) {
 	check(queue.Reserve(2))
 	check(id.CreateQP(pd, &verbs.QPInitAttr{

@@ -7,23 +7,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Group is a completion channel and the queues on it, of one device. One
-// goroutine owns it and its queues; only it may call.
+// A Group is a completion channel of one device and the queues on it. One goroutine owns
+// the group and its queues, and only it may call their methods.
 type Group struct {
 	dev     verbs.Device
 	config  Config
 	channel verbs.CompChannel
 	fd      int
-
-	queues   []*Queue            // in the order they were made
+	// in the order of creation
+	queues   []*Queue            // an event's cookie is a handle of this table
 	byCookie slots.Table[*Queue] // the cookie of an event is a handle
 	stats    Stats
 	closed   bool
 }
 
-// NewGroup makes a completion channel on dev. A cfg of nil means the defaults;
-// it is copied. The error is a *verbs.OpError: a *verbs.ParamError that names
-// the field, or what the device said.
+// NewGroup creates a completion channel on dev. Nil cfg means the defaults; cfg is
+// copied. The error is a *verbs.OpError. It wraps a *verbs.ParamError that names the
+// field, or the error of the device.
 func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	config, err := cfg.resolve(dev.Attr().NumCompVectors)
 	if err != nil {
@@ -36,14 +36,15 @@ func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	return &Group{dev: dev, config: config, channel: channel, fd: channel.FD()}, nil
 }
 
-// FD is the descriptor to sleep on, for input, level-triggered; -1 after Close.
-// When it is readable Consume is due. It belongs to the group: never read,
-// write or close it.
+// FD returns the descriptor to sleep on, for input, level-triggered; -1 after Close.
+// When it is readable, the owner calls Consume. The group owns the descriptor: callers
+// never read, write or close it.
 func (g *Group) FD() int { return g.fd }
 
-// NewQueue makes a CQ that can hold at least depth completions, none of them
-// reserved. The error is a *verbs.OpError: a *verbs.ParamError when depth is out
-// of the device's range, verbs.ErrClosed, or what the device said.
+// NewQueue creates a CQ that can hold at least depth completions. No place of it is
+// reserved. The error is a *verbs.OpError. It wraps a *verbs.ParamError if depth is not
+// in the device's range, verbs.ErrClosed, or the error of the device. Source:
+// ibv_create_cq(3).
 func (g *Group) NewQueue(depth int) (*Queue, error) {
 	const op = "create CQ"
 	if g.closed {
@@ -66,7 +67,7 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 		return nil, verbs.Wrap(op, err)
 	}
 	q.cq = cq
-	q.spins, _ = cq.(verbs.SpinPoller)
+	q.spinner, _ = cq.(verbs.SpinPoller)
 	g.queues = append(g.queues, q)
 	return q, nil
 }
@@ -79,14 +80,14 @@ func depthError(depth, limit int) error {
 	return e
 }
 
-func (g *Group) forget(q *Queue) {
+func (g *Group) remove(q *Queue) {
 	g.byCookie.Remove(q.cookie)
 	g.queues = slices.DeleteFunc(g.queues, func(o *Queue) bool { return o == q })
 }
 
-// Close closes the channel. It returns verbs.ErrBusy, and changes nothing, as
-// long as a queue is open. A second Close does nothing. Afterwards every call
-// that can fail returns verbs.ErrClosed.
+// Close closes the channel. It returns verbs.ErrBusy, and changes nothing, while a queue
+// of the group is open. A second Close does nothing. After Close, NewQueue, Arm and
+// Consume return verbs.ErrClosed.
 func (g *Group) Close() error {
 	const op = "close completion channel"
 	if g.closed {

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-var errDevice = errors.New("the device said no")
+var errDevice = errors.New("the device refused")
 
 func TestGroupCloseNeedsItsQueuesClosed(t *testing.T) {
 	g, dev := newGroup(t, nil, nil)
@@ -38,10 +38,10 @@ func TestGroupAfterClose(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrClosed)
 	busy, err := g.Arm()
 	require.ErrorIs(t, err, verbs.ErrClosed)
-	require.True(t, busy, "nobody is to sleep on a closed group")
+	require.True(t, busy, "a closed group never permits a sleep")
 }
 
-func TestGroupPassesOnWhatTheDeviceRefuses(t *testing.T) {
+func TestGroupReturnsDeviceErrors(t *testing.T) {
 	dev := faultcq.New(&faultcq.Script{})
 	dev.FailNext(errDevice)
 	_, err := cq.NewGroup(dev, nil)
@@ -52,7 +52,7 @@ func TestGroupPassesOnWhatTheDeviceRefuses(t *testing.T) {
 	dev.FailNext(errDevice)
 	_, err = g.NewQueue(1)
 	requireDeviceError(t, err, "create CQ")
-	require.NoError(t, g.Close(), "a queue that was not made is not in the way")
+	require.NoError(t, g.Close(), "the failed queue does not count as open")
 	require.Zero(t, dev.Open())
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newGroup makes a group on a device that follows the script, nil for none.
+// newGroup creates a group on a simulated device that follows the script; nil means no
+// faults.
 func newGroup(t testing.TB, script *faultcq.Script, cfg *cq.Config) (*cq.Group, *faultcq.Device) {
 	t.Helper()
 	if script == nil {
@@ -22,7 +23,7 @@ func newGroup(t testing.TB, script *faultcq.Script, cfg *cq.Config) (*cq.Group, 
 	return g, dev
 }
 
-// newQueue makes a queue and returns the CQ below it too.
+// newQueue creates a queue and returns its CQ of the simulated device too.
 func newQueue(t testing.TB, g *cq.Group, depth int) (*cq.Queue, *faultcq.CQ) {
 	t.Helper()
 	q, err := g.NewQueue(depth)
@@ -32,14 +33,14 @@ func newQueue(t testing.TB, g *cq.Group, depth int) (*cq.Queue, *faultcq.CQ) {
 
 func deviceCQ(q *cq.Queue) *faultcq.CQ { return q.CQ().(*faultcq.CQ) }
 
-// complete adds completions with these ids.
+// complete adds completions with these ids to the CQ.
 func complete(c *faultcq.CQ, ids ...uint64) {
 	for _, id := range ids {
 		c.Complete(verbs.WC{ID: id})
 	}
 }
 
-// polled polls once and returns the ids.
+// polled polls once and returns the ids of the completions.
 func polled(t testing.TB, q *cq.Queue) []uint64 {
 	t.Helper()
 	wcs, err := q.Poll()
@@ -51,7 +52,7 @@ func polled(t testing.TB, q *cq.Queue) []uint64 {
 	return ids
 }
 
-// requireIdle arms and requires that nothing was found.
+// requireIdle arms the group and requires that it is not busy.
 func requireIdle(t testing.TB, g *cq.Group) {
 	t.Helper()
 	busy, err := g.Arm()

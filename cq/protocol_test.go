@@ -14,18 +14,18 @@ import (
 var seedFlag = flag.Uint64("seed", 0, "run TestProtocol with this seed only")
 
 const (
-	seeds         = 4000
-	completions   = 150 // of one run
-	maxDelay      = 10  // ticks
-	safetyTimeout = 25  // ticks; longer than any delay
-	maxTurns      = 100 * completions
+	seeds         = 4000              // arbitrary; takes less than a second
+	completions   = 150               // completions of one run
+	maxDelay      = 10                // ticks
+	safetyTimeout = 25                // ticks; longer than any delay of an event
+	maxTurns      = 100 * completions // turns of the loop; arbitrary, far more than a run needs
 )
 
-// TestProtocol runs the owner's loop in virtual time against a device that
-// completes work requests at any point between two steps of the protocol, and
-// loses, repeats, delays, merges and invents events. It looks into the device
-// whenever the loop sleeps: a completion that waits must have an event to come,
-// unless the script lost that event.
+// TestProtocol runs the owner's loop in virtual time against a simulated device. The
+// device adds completions between any two steps of the protocol, and loses, duplicates,
+// delays, merges and invents events. Whenever the loop sleeps, the test inspects the
+// device: for a waiting completion there must be a pending event, unless the device lost
+// that event.
 func TestProtocol(t *testing.T) {
 	first, last := uint64(1), uint64(seeds)
 	if *seedFlag != 0 {
@@ -34,12 +34,12 @@ func TestProtocol(t *testing.T) {
 	sum := tally{}
 	for seed := first; seed <= last; seed++ {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			w := newWorld(t, seed)
+			w := newSimulation(t, seed)
 			w.run()
 			sum.add(w)
 		})
 		if !ok {
-			t.Fatalf("to see it again: go test -run TestProtocol -seed %d", seed)
+			t.Fatalf("repeat with: go test -run TestProtocol -seed %d", seed)
 		}
 	}
 	if *seedFlag == 0 {
@@ -47,32 +47,33 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// A world is one run: the device, the loop, and what the loop is owed.
-type world struct {
+// A simulation is one run: the simulated device, the group, and the completions that are
+// still to be delivered.
+type simulation struct {
 	t      *testing.T
 	rng    *rand.Rand
 	script *faultcq.Script
 	dev    *faultcq.Device
 	group  *cq.Group
-	queues []*lane
+	queues []*testQueue
 
-	rate    int  // percent of the steps between which completions are made
-	left    int  // completions still to be made
-	calm    bool // the device does nothing on its own
-	sleeps  int
-	rescues int // as the test counts them
-	churned int // queues closed on the way
+	rate     int  // percent: how often completions are added between two steps
+	toAdd    int  // completions that are not added yet
+	quiet    bool // the device does nothing between steps
+	sleeps   int  // times that the loop slept
+	rescues  int  // calls of Group.Rescued
+	replaced int  // queues that were closed during the run
 }
 
-// A lane is a queue; its completions carry the numbers from 0.
-type lane struct {
-	queue     *cq.Queue
-	cq        *faultcq.CQ
-	made, got uint64
+// A testQueue is a queue with its CQ. Its completions are numbered from 0.
+type testQueue struct {
+	queue            *cq.Queue
+	cq               *faultcq.CQ
+	added, delivered uint64 // next number to add, next number expected
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 1)), left: completions}
+func newSimulation(t *testing.T, seed uint64) *simulation {
+	w := &simulation{t: t, rng: rand.New(rand.NewPCG(seed, 1)), toAdd: completions}
 	w.rate = 1 + w.rng.IntN(30)
 	w.script = &faultcq.Script{
 		Seed:         seed,
@@ -92,217 +93,221 @@ func newWorld(t *testing.T, seed uint64) *world {
 		AckEvery: 1 + w.rng.IntN(5),
 	})
 	for range 1 + w.rng.IntN(4) {
-		w.queues = append(w.queues, w.newLane())
+		w.queues = append(w.queues, w.newQueue())
 	}
 	return w
 }
 
-// chance is 0 half of the time, else up to 60 percent.
-func (w *world) chance() int { return max(0, w.rng.IntN(120)-60) }
+// chance returns a percentage: 0 half of the time, else at most 60.
+func (sim *simulation) chance() int { return max(0, sim.rng.IntN(120)-60) }
 
-func (w *world) in(percent int) bool { return w.rng.IntN(100) < percent }
+func (sim *simulation) in(percent int) bool { return sim.rng.IntN(100) < percent }
 
-func (w *world) newLane() *lane {
-	depth := 1 + w.rng.IntN(16)
-	q, err := w.group.NewQueue(depth)
-	w.ok(err)
-	w.ok(q.Reserve(depth))
-	return &lane{queue: q, cq: deviceCQ(q)}
+func (sim *simulation) newQueue() *testQueue {
+	depth := 1 + sim.rng.IntN(16)
+	q, err := sim.group.NewQueue(depth)
+	sim.ok(err)
+	sim.ok(q.Reserve(depth))
+	return &testQueue{queue: q, cq: deviceCQ(q)}
 }
 
-// between is what happens while the loop goes from one step to the next.
-func (w *world) between() {
-	if w.calm {
+// between is called by the simulated device between two steps of the loop.
+func (sim *simulation) between() {
+	if sim.quiet {
 		return
 	}
-	if w.in(w.rate) {
-		w.complete()
+	if sim.in(sim.rate) {
+		sim.complete()
 	}
-	if w.in(20) {
-		w.dev.Advance()
+	if sim.in(20) {
+		sim.dev.Advance()
 	}
 }
 
-// complete makes a few completions on one queue, as many as were reserved.
-func (w *world) complete() {
-	if len(w.queues) == 0 {
+// complete adds up to 3 completions to one queue, never more than its depth.
+func (sim *simulation) complete() {
+	if len(sim.queues) == 0 {
 		return
 	}
-	l := w.queues[w.rng.IntN(len(w.queues))]
-	for range 1 + w.rng.IntN(3) {
-		if w.left == 0 || l.cq.Waiting() == l.cq.Depth() {
+	l := sim.queues[sim.rng.IntN(len(sim.queues))]
+	for range 1 + sim.rng.IntN(3) {
+		if sim.toAdd == 0 || l.cq.Waiting() == l.cq.Depth() {
 			return
 		}
-		l.cq.Complete(verbs.WC{ID: l.made})
-		l.made++
-		w.left--
+		l.cq.Complete(verbs.WC{ID: l.added})
+		l.added++
+		sim.toAdd--
 	}
 }
 
-// run is the owner's loop, as the package comment draws it.
-func (w *world) run() {
+// run is the owner's loop as in the package comment.
+func (sim *simulation) run() {
 	timedOut := false
-	for turn := 0; !w.done(); turn++ {
+	for turn := 0; !sim.done(); turn++ {
 		if turn == maxTurns {
-			w.t.Fatalf("%d completions are still not delivered", w.owed())
+			sim.t.Fatalf("%d completions are still not delivered", sim.undelivered())
 		}
-		found := w.poll()
-		w.calm = false
+		found := sim.poll()
+		sim.quiet = false
 		if found && timedOut {
-			w.group.Rescued()
-			w.rescues++
+			sim.group.Rescued()
+			sim.rescues++
 		}
 		timedOut = false
-		if found || w.in(30) { // or it spins
-			w.churn()
+		if found || sim.in(30) { // some turns spin instead of sleeping
+			sim.replaceQueue()
 			continue
 		}
-		busy, err := w.group.Arm()
-		w.ok(err)
+		busy, err := sim.group.Arm()
+		sim.ok(err)
 		if !busy {
-			timedOut = w.sleep()
+			timedOut = sim.sleep()
 		}
 	}
-	w.close()
+	sim.close()
 }
 
-// poll takes a batch from each queue and checks that it is the next one.
-func (w *world) poll() (found bool) {
-	for i, l := range w.queues {
+// poll takes a batch from each queue and checks the order of the completions.
+func (sim *simulation) poll() (found bool) {
+	for i, l := range sim.queues {
 		wcs, err := l.queue.Poll()
-		w.ok(err)
+		sim.ok(err)
 		for _, wc := range wcs {
-			if wc.ID != l.got {
-				w.t.Fatalf("queue %d: completion %d came when %d was next", i, wc.ID, l.got)
+			if wc.ID != l.delivered {
+				sim.t.Fatalf("queue %d: completion %d came when %d was next", i, wc.ID, l.delivered)
 			}
-			l.got++
+			l.delivered++
 		}
 		found = found || len(wcs) > 0
 	}
 	return found
 }
 
-// sleep waits for the descriptor, and consumes. It reports whether the safety
-// timeout ended it. Near the timeout nothing new happens until the polls after
-// it are over: it would look like a lost event.
-func (w *world) sleep() (timedOut bool) {
-	w.sleeps++
+// sleep waits for the descriptor and then consumes. It reports whether the safety
+// timeout ended the sleep. In the last maxDelay ticks, and until the polls after the
+// sleep, the device adds no completion: the event of a new completion could be late,
+// which would look like a lost event.
+func (sim *simulation) sleep() (timedOut bool) {
+	sim.sleeps++
 	for tick := range safetyTimeout {
-		if w.readable() {
-			w.consume()
+		if sim.readable() {
+			sim.consume()
 			return false
 		}
-		w.mustHaveReason()
-		w.dev.Advance()
+		sim.requireEventPending()
+		sim.dev.Advance()
 		if tick < safetyTimeout-maxDelay {
-			w.between()
+			sim.between()
 		}
 	}
-	timedOut = !w.readable()
-	w.calm = timedOut
-	w.consume()
+	timedOut = !sim.readable()
+	sim.quiet = timedOut
+	sim.consume()
 	return timedOut
 }
 
-// mustHaveReason fails when a completion waits that no event will tell of.
-func (w *world) mustHaveReason() {
-	for i, l := range w.queues {
+// requireEventPending fails the test if a completion waits for which no event is pending
+// or was lost.
+func (sim *simulation) requireEventPending() {
+	for i, l := range sim.queues {
 		if n := l.cq.Waiting(); n > 0 && !l.cq.EventDue() && !l.cq.EventLost() {
-			w.t.Fatalf("asleep with %d completions on queue %d and no event to come", n, i)
+			sim.t.Fatalf("asleep with %d completions on queue %d and no event to come", n, i)
 		}
 	}
 }
 
-func (w *world) readable() bool {
-	yes, err := w.dev.Readable()
-	w.ok(err)
+func (sim *simulation) readable() bool {
+	yes, err := sim.dev.Readable()
+	sim.ok(err)
 	return yes
 }
 
-func (w *world) consume() {
-	_, err := w.group.Consume()
-	w.ok(err)
-	if w.in(50) { // at other times it does no harm
-		_, err = w.group.Consume()
-		w.ok(err)
+func (sim *simulation) consume() {
+	_, err := sim.group.Consume()
+	sim.ok(err)
+	if sim.in(50) { // a second call finds no events and is harmless
+		_, err = sim.group.Consume()
+		sim.ok(err)
 	}
 }
 
-// churn now and then closes a queue that has delivered all, for a new one.
-func (w *world) churn() {
-	i := w.rng.IntN(len(w.queues))
-	l := w.queues[i]
-	if !w.in(5) || l.got != l.made {
+// replaceQueue sometimes replaces a queue that has delivered all completions by a new
+// one.
+func (sim *simulation) replaceQueue() {
+	i := sim.rng.IntN(len(sim.queues))
+	l := sim.queues[i]
+	if !sim.in(5) || l.delivered != l.added {
 		return
 	}
-	w.calm = true // its QP is gone
-	w.closeLane(l)
-	w.queues[i] = w.newLane()
-	w.churned++
-	w.calm = false
+	sim.quiet = true // the QP of the queue is closed and adds no completions
+	sim.closeQueue(l)
+	sim.queues[i] = sim.newQueue()
+	sim.replaced++
+	sim.quiet = false
 }
 
-func (w *world) closeLane(l *lane) {
-	w.ok(l.queue.Close())
+func (sim *simulation) closeQueue(l *testQueue) {
+	sim.ok(l.queue.Close())
 	if taken, acked := l.cq.Events(); taken != acked {
-		w.t.Fatalf("%d events taken, %d given back", taken, acked)
+		sim.t.Fatalf("%d events taken, %d given back", taken, acked)
 	}
 }
 
-func (w *world) owed() (n uint64) {
-	for _, l := range w.queues {
-		n += l.made - l.got
+func (sim *simulation) undelivered() (n uint64) {
+	for _, l := range sim.queues {
+		n += l.added - l.delivered
 	}
 	return n
 }
 
-func (w *world) done() bool { return w.left == 0 && w.owed() == 0 }
+func (sim *simulation) done() bool { return sim.toAdd == 0 && sim.undelivered() == 0 }
 
-// close ends the run and compares the counters with what was seen.
-func (w *world) close() {
-	for _, l := range w.queues {
-		w.closeLane(l)
+// close ends the run and compares the group's counters with the counts of the test.
+func (sim *simulation) close() {
+	for _, l := range sim.queues {
+		sim.closeQueue(l)
 	}
-	w.ok(w.group.Close())
-	if n := w.dev.Open(); n != 0 {
-		w.t.Fatalf("%d objects are still open", n)
+	sim.ok(sim.group.Close())
+	if n := sim.dev.Open(); n != 0 {
+		sim.t.Fatalf("%d objects are still open", n)
 	}
-	s, c := w.group.Stats(), w.dev.Counts()
-	w.equal("completions", s.Completions, completions)
-	w.equal("events not stale", s.Events-s.StaleEvents, s.AckedEvents)
-	w.equal("rescues", s.Rescues, uint64(w.rescues))
-	w.equal("refusals", s.Refusals, 0)
+	s, c := sim.group.Stats(), sim.dev.Counts()
+	sim.equal("completions", s.Completions, completions)
+	sim.equal("events not stale", s.Events-s.StaleEvents, s.AckedEvents)
+	sim.equal("rescues", s.Rescues, uint64(sim.rescues))
+	sim.equal("refusals", s.Refusals, 0)
 	if c.Dropped == 0 && s.Rescues > 0 {
-		w.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
+		sim.t.Fatalf("%d rescues, but no event was lost", s.Rescues)
 	}
-	// An arm needs a new queue, an event or a rescue before it.
-	made := uint64(len(w.queues) + w.churned)
-	if most := made + s.Events + s.Rescues*uint64(len(w.queues)); s.Arms > most {
-		w.t.Fatalf("armed %d times, where %d would do", s.Arms, most)
+	// A CQ is armed only if it is new, after an event, or after Rescued.
+	made := uint64(len(sim.queues) + sim.replaced)
+	if most := made + s.Events + s.Rescues*uint64(len(sim.queues)); s.Arms > most {
+		sim.t.Fatalf("armed %d times, more than %d", s.Arms, most)
 	}
 }
 
-func (w *world) ok(err error) {
+func (sim *simulation) ok(err error) {
 	if err != nil {
-		w.t.Helper()
-		w.t.Fatal(err)
+		sim.t.Helper()
+		sim.t.Fatal(err)
 	}
 }
 
-func (w *world) equal(what string, got, want uint64) {
+func (sim *simulation) equal(what string, got, want uint64) {
 	if got != want {
-		w.t.Helper()
-		w.t.Fatalf("%s: %d, not %d", what, got, want)
+		sim.t.Helper()
+		sim.t.Fatalf("%s: %d, not %d", what, got, want)
 	}
 }
 
-// A tally shows that the runs met what they are there to meet.
+// A tally sums up the runs, so that the test can check that every kind of fault
+// occurred.
 type tally map[string]uint64
 
-func (s tally) add(w *world) {
+func (s tally) add(w *simulation) {
 	c, g := w.dev.Counts(), w.group.Stats()
 	s["sleeps"] += uint64(w.sleeps)
-	s["queues closed"] += uint64(w.churned)
+	s["queues closed"] += uint64(w.replaced)
 	s["rescues"] += g.Rescues
 	s["unasked"] += g.UnaskedEvents
 	s["stale"] += g.StaleEvents

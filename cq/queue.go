@@ -7,78 +7,80 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Queue is one CQ of a Group, and the only one to poll it. The owner of the
-// Group owns it.
+// A Queue is one CQ of a Group. All polls of the CQ go through the Queue. The owner of
+// the Group owns it.
 type Queue struct {
-	group *Group
-	cq    verbs.CQ
-	spins verbs.SpinPoller // cq, if it is one
+	group   *Group
+	cq      verbs.CQ
+	spinner verbs.SpinPoller // cq, if it has the ability, else nil
 
-	batch []verbs.WC // what the device writes into
-	held  int        // completions in batch that Poll has still to return
-	err   error      // the CQ failed, for good
-	told  bool       // Poll has returned err
+	batch       []verbs.WC // buffer for the device's completions
+	held        int        // completions in batch that Poll has not returned yet
+	err         error      // first failure of the CQ; it is permanent
+	errReturned bool       // Poll has returned err
 
-	armed   bool // until an event of this CQ is consumed
-	unacked int  // events taken and not yet given back
+	armed   bool // Arm has armed the CQ and no event of it was consumed since
+	unacked int  // events that were taken and not acknowledged
 
-	room   room
-	cookie slots.Handle
-	closed bool
+	reserved reservations
+	cookie   slots.Handle
+	closed   bool
 }
 
-// CQ is the completion queue, for making QPs and SRQs on it. It must not be
-// polled, armed, resized or closed but by the Queue.
+// CQ returns the completion queue, for creating QPs and SRQs that use it. Only the Queue
+// may poll, arm, resize and close it.
 func (q *Queue) CQ() verbs.CQ { return q.cq }
 
-// Poll returns the oldest completions, at most Config.Batch of them; as many
-// mean that there may be more. The slice is the queue's, and valid until the
-// next Poll of it or Arm of the group. After an error, which is a
-// *verbs.OpError, the CQ is broken: Poll returns the error for good, once the
-// completions before it are delivered. Other queues are not affected.
+// Poll returns the oldest completions, at most Config.Batch of them. Exactly
+// Config.Batch completions mean that there may be more. The queue owns the slice, which
+// is valid until the next Poll or Spin of the queue or Arm of the group.
+//
+// The error is a *verbs.OpError. It means that the CQ is unusable; completions that came
+// with it are returned first, and from then on Poll returns the error. Other queues are
+// not affected. Source: ibv_poll_cq(3).
 //
 // Poll does not allocate.
 func (q *Queue) Poll() ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill(0)
 	}
-	return q.take()
+	return q.takeHeld()
 }
 
-// Spin is Poll, except that a CQ which CanSpin waits up to limit for the first
-// completion, as verbs.SpinPoller says. It is for owners that would poll again
-// at once, and have no other queue to poll meanwhile.
+// Spin does the same as Poll, but if CanSpin is true and there is no completion, it
+// waits for one up to limit, as verbs.SpinPoller does. It is for an owner that would
+// poll again at once and has no other queue to poll.
 func (q *Queue) Spin(limit time.Duration) ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill(limit)
 	}
-	return q.take()
+	return q.takeHeld()
 }
 
-// CanSpin reports whether Spin waits. The answer does not change.
-func (q *Queue) CanSpin() bool { return q.spins != nil }
+// CanSpin reports whether the CQ can wait in Spin. The result never changes.
+func (q *Queue) CanSpin() bool { return q.spinner != nil }
 
-// take hands out what is held, or else the error.
-func (q *Queue) take() ([]verbs.WC, error) {
+// takeHeld returns the completions that are held, or else the error.
+func (q *Queue) takeHeld() ([]verbs.WC, error) {
 	n := q.held
 	if n == 0 && q.err != nil {
-		q.told = true
+		q.errReturned = true
 		return nil, q.err
 	}
 	q.held = 0
 	return q.batch[:n], nil
 }
 
-// fill asks the device for completions, when none are held, and waits for them
-// up to limit if the CQ can.
+// fill polls the device. It requires that no completion is held. If limit is positive
+// and the CQ can spin, it waits up to limit.
 func (q *Queue) fill(limit time.Duration) {
 	if q.err != nil {
 		return
 	}
 	var n int
 	var err error
-	if limit > 0 && q.spins != nil {
-		n, err = q.spins.PollSpin(q.batch, limit)
+	if limit > 0 && q.spinner != nil {
+		n, err = q.spinner.PollSpin(q.batch, limit)
 	} else {
 		n, err = q.cq.Poll(q.batch)
 	}
@@ -86,7 +88,7 @@ func (q *Queue) fill(limit time.Duration) {
 	stats.Polls++
 	if n == 0 && err == nil {
 		stats.EmptyPolls++
-		q.room.settle()
+		q.reserved.settle()
 		return
 	}
 	q.filled(n, err)
@@ -94,44 +96,46 @@ func (q *Queue) fill(limit time.Duration) {
 
 func (q *Queue) filled(n int, err error) {
 	if uint(n) > uint(len(q.batch)) {
-		// A device that breaks the contract of Poll may have put anything there.
+		// The device broke the contract of Poll; the entries may have any content.
 		n, err = 0, &verbs.ParamError{Field: "polled completions", Value: int64(n), Limit: int64(len(q.batch))}
 	}
 	if n < len(q.batch) {
-		// ibv_poll_cq(3): fewer than asked for means that the CQ was emptied.
-		q.room.settle()
+		// Fewer than asked for means that the CQ was empty (ibv_poll_cq(3)).
+		q.reserved.settle()
 	}
 	q.held = n
 	q.err = verbs.Wrap("poll CQ", err)
 	q.group.stats.Completions += uint64(n)
 }
 
-// news reports whether the next Poll returns something, asking the device if
-// need be.
-func (q *Queue) news() bool {
+// hasResult reports whether the next Poll returns a completion or a new error. It polls
+// the device if no completion is held.
+func (q *Queue) hasResult() bool {
 	if q.held == 0 {
 		q.fill(0)
 	}
-	return q.held > 0 || q.err != nil && !q.told
+	return q.held > 0 || q.err != nil && !q.errReturned
 }
 
-// Close destroys the CQ; completions not polled are lost. It returns
-// verbs.ErrBusy as long as a QP or SRQ uses the CQ, and the queue works on. A
-// second Close does nothing. Afterwards Poll and Reserve return verbs.ErrClosed.
+// Close destroys the CQ. Completions that were not polled are lost. It returns
+// verbs.ErrBusy while a QP or SRQ uses the CQ, and the queue continues to work. A second
+// Close does nothing. After Close, Poll and Reserve return verbs.ErrClosed. Source:
+// ibv_destroy_cq(3).
 func (q *Queue) Close() error {
 	const op = "close CQ"
 	g := q.group
 	if q.closed {
 		return nil
 	}
-	// Events still in the channel are taken while there is a CQ to give them
-	// back to. If the channel fails its owner hears of it from Consume.
+	// The CQ can only be destroyed after all its events are acknowledged, so the events
+	// that are still in the channel are taken first. An error of the channel is returned
+	// again by the owner's next Consume.
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {
 		return verbs.Wrap(op, err)
 	}
-	g.forget(q)
+	g.remove(q)
 	q.closed, q.held, q.err = true, 0, verbs.Wrap("poll CQ", verbs.ErrClosed)
 	return nil
 }

@@ -22,7 +22,7 @@ func TestQueueFullBatchMeansMore(t *testing.T) {
 	require.Equal(t, cq.Stats{Polls: 4, EmptyPolls: 1, Completions: 5}, g.Stats())
 }
 
-func TestQueueErrorIsForGood(t *testing.T) {
+func TestQueueErrorIsPermanent(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 1)
 	c.FailPoll(errDevice)
@@ -36,32 +36,32 @@ func TestQueueErrorIsForGood(t *testing.T) {
 	require.NoError(t, q.Close())
 }
 
-func TestQueueDeliversWhatCameWithTheError(t *testing.T) {
-	g, err := cq.NewGroup(dying{faultcq.New(&faultcq.Script{})}, nil)
+func TestQueueDeliversCompletionsBeforeError(t *testing.T) {
+	g, err := cq.NewGroup(pollFails{faultcq.New(&faultcq.Script{})}, nil)
 	require.NoError(t, err)
 	q, err := g.NewQueue(4)
 	require.NoError(t, err)
 	require.Equal(t, []uint64{3}, polled(t, q))
 	busy, err := g.Arm()
 	require.NoError(t, err)
-	require.True(t, busy, "the error is still to be told")
+	require.True(t, busy, "Queue.Poll has not returned the error yet")
 	_, err = q.Poll()
 	requireDeviceError(t, err, "poll CQ")
 	require.EqualValues(t, 1, g.Stats().Polls)
 	requireIdle(t, g)
 }
 
-// dying is a device whose CQs return one completion together with an error.
-type dying struct{ *faultcq.Device }
+// pollFails is a device whose CQs return one completion together with an error.
+type pollFails struct{ *faultcq.Device }
 
-type dyingCQ struct{ verbs.CQ }
+type pollFailsCQ struct{ verbs.CQ }
 
-func (d dying) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+func (d pollFails) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	c, err := d.Device.CreateCQ(attr)
-	return dyingCQ{c}, err
+	return pollFailsCQ{c}, err
 }
 
-func (dyingCQ) Poll(dst []verbs.WC) (int, error) {
+func (pollFailsCQ) Poll(dst []verbs.WC) (int, error) {
 	dst[0] = verbs.WC{ID: 3}
 	return 1, errDevice
 }
@@ -74,7 +74,7 @@ func TestQueueOverrunIsReported(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrOverrun)
 }
 
-func TestQueueDoesNotBelieveTheDevice(t *testing.T) {
+func TestQueueChecksPollResult(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{Batch: 4})
 	q, c := newQueue(t, g, 8)
 	c.LieBy(1)
@@ -90,19 +90,19 @@ func TestQueueCloseWhileInUse(t *testing.T) {
 	require.ErrorIs(t, q.Close(), verbs.ErrBusy)
 
 	complete(c, 7)
-	require.Equal(t, []uint64{7}, polled(t, q), "the queue works on")
+	require.Equal(t, []uint64{7}, polled(t, q), "the queue continues to work")
 
 	c.Use(-1)
 	require.NoError(t, q.Close())
 	require.NoError(t, q.Close(), "a second Close does nothing")
-	require.Equal(t, 1, dev.Open(), "the channel")
+	require.Equal(t, 1, dev.Open(), "only the channel is open")
 }
 
 func TestQueueAfterClose(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 4)
 	complete(c, 1)
-	busy, err := g.Arm() // holds a completion
+	busy, err := g.Arm() // the queue holds a completion
 	require.NoError(t, err)
 	require.True(t, busy)
 	require.NoError(t, q.Close())
@@ -115,7 +115,7 @@ func TestQueueAfterClose(t *testing.T) {
 	requireIdle(t, g)
 }
 
-func TestQueueCloseGivesBackEvents(t *testing.T) {
+func TestQueueCloseAcksEvents(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 4)
 	for range 3 {
@@ -131,6 +131,6 @@ func TestQueueCloseGivesBackEvents(t *testing.T) {
 	taken, acked := c.Events()
 	require.Equal(t, 4, taken)
 	require.Equal(t, 4, acked)
-	require.EqualValues(t, 1, g.Stats().Acks, "one call for all")
+	require.EqualValues(t, 1, g.Stats().Acks, "one call acknowledges all events")
 	require.EqualValues(t, 4, g.Stats().AckedEvents)
 }

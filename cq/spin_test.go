@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// spinning is a device whose CQs are verbs.SpinPollers. They note how long they
-// were to wait, and do not.
+// spinning is a device whose CQs are verbs.SpinPollers. Their PollSpin records the limit
+// and does not wait.
 type spinning struct {
 	*faultcq.Device
 	waits *[]time.Duration
@@ -74,21 +74,21 @@ func TestOnlySpinWaits(t *testing.T) {
 	require.True(t, busy)
 	wcs, err := q.Spin(time.Hour)
 	require.NoError(t, err)
-	require.Len(t, wcs, 1, "what is held is not waited for")
+	require.Len(t, wcs, 1, "Spin does not wait if a completion is held")
 	require.Empty(t, *waits)
 }
 
-func TestSpinReportsWhatPollWould(t *testing.T) {
+func TestSpinReturnsPollErrors(t *testing.T) {
 	_, q, c, waits := newSpinning(t)
 	c.FailPoll(errDevice)
 	for range 2 {
 		_, err := q.Spin(time.Microsecond)
 		requireDeviceError(t, err, "poll CQ")
 	}
-	require.Len(t, *waits, 1, "the error is for good")
+	require.Len(t, *waits, 1, "the error is permanent and the CQ is not polled again")
 }
 
-// A CQ without the ability is polled.
+// A CQ that is not a SpinPoller is polled once.
 func TestSpinWithoutTheAbility(t *testing.T) {
 	g, _ := newGroup(t, nil, nil)
 	q, c := newQueue(t, g, 8)
@@ -110,6 +110,6 @@ func TestSpinDoesNotAllocate(t *testing.T) {
 		_, _ = q.Spin(time.Microsecond)
 		_, _ = q.Spin(time.Microsecond)
 	}
-	turn() // the device's own queues grow
+	turn() // the queues of the simulated device grow to their size
 	require.Zero(t, testing.AllocsPerRun(100, turn))
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cq"
 )
 
-func TestIDsLateCompletionFindsNoStranger(t *testing.T) {
+func TestIDsLateCompletion(t *testing.T) {
 	var ids cq.IDs[string]
 	first := ids.Put("first")
 	require.NotZero(t, first)
@@ -16,22 +16,22 @@ func TestIDsLateCompletionFindsNoStranger(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, "first", v)
 
-	heir := ids.Put("heir") // in the same place
-	require.NotEqual(t, first, heir)
+	successor := ids.Put("successor") // in the same slot
+	require.NotEqual(t, first, successor)
 	_, ok = ids.Take(first)
-	require.False(t, ok, "a completion that comes twice")
+	require.False(t, ok, "a duplicate completion")
 	_, ok = ids.Get(first)
 	require.False(t, ok)
 
-	p, ok := ids.Get(heir)
+	p, ok := ids.Get(successor)
 	require.True(t, ok)
 	*p = "changed"
-	v, _ = ids.Take(heir)
+	v, _ = ids.Take(successor)
 	require.Equal(t, "changed", v)
 	require.Zero(t, ids.Len())
 }
 
-func TestIDsTakesAnyNumber(t *testing.T) {
+func TestIDsUnknownNumbers(t *testing.T) {
 	var ids cq.IDs[int]
 	id := ids.Put(1)
 	for _, other := range []uint64{0, 1, id + 1, id + 1<<32, id - 1<<32, 1<<64 - 1} {

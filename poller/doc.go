@@ -1,6 +1,6 @@
-// Package poller waits for file descriptors to become ready. It is a thin layer
-// over epoll for event loops that also spin: it knows nothing of RDMA, calls
-// nobody back and, once descriptors are registered, allocates nothing.
+// Package poller waits for file descriptors to become ready. It is a thin layer over
+// epoll(7) for event loops that also spin. It knows nothing of RDMA and has no
+// callbacks. Once descriptors are registered, it does not allocate.
 //
 //	n, err := p.Wait(timeout)
 //	for i := range n {
@@ -11,28 +11,26 @@
 //
 // # What an event means
 //
-// Readiness is level-triggered: a descriptor is reported by every Wait for as
-// long as it is ready. An event is a hint, and may be spurious: whoever reads
-// after one must be content with EAGAIN.
+// Readiness is level-triggered: every Wait reports a descriptor that is ready. An event
+// may be spurious, so a read after an event may fail with EAGAIN.
 //
-// A batch of events can outlive what it tells of: handling one event may remove
-// the registration of a later one, and a new registration may get the same slot
-// and the same descriptor number. Tokens are therefore an index plus a
-// generation, and Event reports such a leftover as gone, not as an event of the
-// newcomer.
+// An event of a batch can be stale when it is handled: the handler of an earlier event
+// may have removed the registration, and a new registration may have the same slot and
+// the same descriptor number. A token therefore consists of an index and a generation.
+// Event returns false for the event of a removed registration.
 //
 // # Who may call
 //
-// One goroutine owns a Poller: only it may call, except for Wake, which any
-// goroutine may call at any time, even after Close. The owner may change, but
-// not while a call is under way.
+// One goroutine owns a Poller. Only the owner may call its methods, except for Wake,
+// which any goroutine may call at any time, even after Close. The ownership may pass to
+// another goroutine between two calls.
 //
 // # Inside another loop
 //
-// FD is an epoll descriptor, which is itself readable while the poller has
-// something to report. A program with a loop of its own registers it there and
-// calls Wait(0) when it is readable.
+// FD returns an epoll descriptor. It is itself readable while the poller has an event. A
+// program with its own event loop registers FD there, and calls Wait(0) when it is
+// readable.
 //
-// Linux only. On other systems the package builds, and New returns an error
+// The package works on Linux only. On other systems it builds, and New returns an error
 // that matches errors.ErrUnsupported.
 package poller

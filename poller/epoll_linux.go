@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epoll is the instance and the events that its last wait found. Each event
-// carries a token, never a pointer: the kernel's copy keeps nothing alive.
+// epoll is an epoll instance and the events of its last wait. Each event carries a
+// token, not a pointer, because a pointer in the kernel's memory does not keep its
+// object alive.
 type epoll struct {
-	fd     int
-	fine   bool // epoll_pwait2 is there
-	events []unix.EpollEvent
+	fd        int
+	hasPwait2 bool // the kernel has epoll_pwait2
+	events    []unix.EpollEvent
 }
 
 func (e *epoll) open(maxEvents int) error {
@@ -22,12 +23,13 @@ func (e *epoll) open(maxEvents int) error {
 		return os.NewSyscallError("epoll_create1", err)
 	}
 	*e = epoll{fd: fd, events: make([]unix.EpollEvent, maxEvents)}
-	e.fine = e.probe()
+	e.hasPwait2 = e.probe()
 	return nil
 }
 
-// probe reports whether the kernel has epoll_pwait2, from 5.11 on. Any refusal
-// counts, as sandboxes answer EPERM for calls they do not know.
+// probe reports whether the kernel has epoll_pwait2, which Linux has since 5.11. Every
+// error counts as a no, because some sandboxes answer an unknown system call with EPERM
+// instead of ENOSYS.
 func (e *epoll) probe() bool {
 	_, errno := epollPwait2(e.fd, e.events, &timespec{})
 	return errno == 0
@@ -51,8 +53,8 @@ func (e *epoll) remove(fd int) error {
 	return e.control(unix.EPOLL_CTL_DEL, fd, 0, 0)
 }
 
-// control puts the token into the 64 bits of data that epoll hands back, which
-// x/sys/unix declares as two words.
+// control calls epoll_ctl. The token goes into the 64 bits of data that the kernel
+// returns with each event; x/sys/unix declares them as two 32-bit fields.
 func (e *epoll) control(op, fd int, interest Interest, t Token) error {
 	ev := unix.EpollEvent{Fd: int32(t), Pad: int32(t >> 32)}
 	if interest&Readable != 0 {
@@ -86,11 +88,12 @@ func (e *epoll) ready(i int) (r Readiness) {
 	return r
 }
 
-// copy puts event from in the place of event to.
+// copy copies event from over event to.
 func (e *epoll) copy(to, from int) { e.events[to] = e.events[from] }
 
 // wait retries when a signal interrupts it, with the time that is left: the Go
-// runtime preempts by signal, and epoll_wait is never restarted. See signal(7).
+// sends signals to preempt goroutines, and the kernel never restarts epoll_wait
+// (signal(7)).
 func (e *epoll) wait(timeout time.Duration) (int, error) {
 	if timeout == 0 {
 		return result(epollPeek(e.fd, e.events))
@@ -109,7 +112,7 @@ func (e *epoll) wait(timeout time.Duration) (int, error) {
 
 func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	switch {
-	case !e.fine:
+	case !e.hasPwait2:
 		return epollPwait(e.fd, e.events, milliseconds(timeout))
 	case timeout < 0:
 		return epollPwait2(e.fd, e.events, nil)
@@ -120,8 +123,8 @@ func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	})
 }
 
-// milliseconds rounds up, so that a short wait does not become a spin. What is
-// too long for epoll_pwait is cut to 24 days.
+// milliseconds rounds up, so that a short wait does not become a spin. The result is at
+// most 2^31-1 ms, 24 days, because epoll_pwait takes an int.
 func milliseconds(d time.Duration) int {
 	if d < 0 {
 		return -1

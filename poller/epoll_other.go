@@ -11,7 +11,7 @@ import (
 
 type epoll struct{ fd int }
 
-// errUnsupported is the one error of every other system.
+// errUnsupported returns the error of all functions on systems other than Linux.
 func errUnsupported() error {
 	return fmt.Errorf("poller: %w on %s", errors.ErrUnsupported, runtime.GOOS)
 }

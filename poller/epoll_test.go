@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// eachResolution runs a test with epoll_pwait2, where the kernel has it, and
-// with what stands in for it.
+// eachResolution runs a test with epoll_pwait2, if the kernel has it, and with
+// epoll_pwait.
 func eachResolution(t *testing.T, test func(t *testing.T, p *poller.Poller)) {
 	t.Run("best", func(t *testing.T) { test(t, newPoller(t, 8)) })
 	t.Run("milliseconds", func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestTimeoutIsNotCutShort(t *testing.T) {
 func TestLongTimeouts(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		add(t, p, newReady(t), poller.Readable, 1)
-		for _, timeout := range []time.Duration{math.MinInt64, forever, time.Hour, math.MaxInt64} {
+		for _, timeout := range []time.Duration{math.MinInt64, noLimit, time.Hour, math.MaxInt64} {
 			require.Len(t, wait(t, p, timeout), 1, "%d", timeout)
 		}
 	})
@@ -61,12 +61,12 @@ func TestMilliseconds(t *testing.T) {
 	}
 }
 
-// SIGURG is what the Go runtime preempts with, so its handler is harmless.
+// The test sends SIGURG, which the Go runtime uses for preemption and handles.
 func TestSignalsDoNotEndTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		var n int
 		var err error
-		tid, done := onThread(func() { n, err = p.Wait(forever) })
+		tid, done := onThread(func() { n, err = p.Wait(noLimit) })
 		for range 10 {
 			awaitEpoll(t, tid)
 			require.NoError(t, unix.Tgkill(unix.Getpid(), tid, unix.SIGURG))
@@ -80,7 +80,7 @@ func TestSignalsDoNotEndTheWait(t *testing.T) {
 	})
 }
 
-// A wait that began anew with each signal would never end here.
+// A wait that started again with the full timeout after each signal would never end.
 func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		const timeout = 20 * time.Millisecond
@@ -97,12 +97,12 @@ func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	})
 }
 
-// signalUntil sends a signal every millisecond or so until done.
+// signalUntil sends a signal about every millisecond until done is closed.
 func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	limit := time.After(safety)
+	limit := time.After(testTimeout)
 	for {
 		select {
 		case <-done:
@@ -110,7 +110,7 @@ func signalUntil(t *testing.T, tid int, done <-chan struct{}) {
 		case <-limit:
 			require.FailNow(t, "the wait never ended")
 		case <-tick.C:
-			// The thread may be gone, or another's, by now: only ESRCH is expected.
+			// The thread may have ended, and then ESRCH is expected.
 			if err := unix.Tgkill(unix.Getpid(), tid, unix.SIGURG); err != unix.ESRCH {
 				require.NoError(t, err)
 			}

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timespec is the kernel's struct __kernel_timespec, of 64 bits on every
-// architecture, as unix.Timespec is not.
+// timespec is the kernel's struct __kernel_timespec. It has 64-bit fields on every
+// architecture; unix.Timespec does not.
 type timespec struct{ sec, nsec int64 }
 
-// epollPwait2 blocks for ts, or without limit when it is nil. See epoll_pwait2(2).
+// epollPwait2 blocks for ts, or without limit if ts is nil. Source: epoll_pwait2(2).
 func epollPwait2(fd int, events []unix.EpollEvent, ts *timespec) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT2, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),
@@ -20,7 +20,7 @@ func epollPwait2(fd int, events []unix.EpollEvent, ts *timespec) (int, unix.Errn
 	return int(n), errno
 }
 
-// epollPwait blocks for ms milliseconds, or without limit when negative. See
+// epollPwait blocks for ms milliseconds, or without limit if ms is negative. Source:
 // epoll_pwait(2).
 func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 	n, _, errno := unix.Syscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
@@ -29,8 +29,8 @@ func epollPwait(fd int, events []unix.EpollEvent, ms int) (int, unix.Errno) {
 	return int(n), errno
 }
 
-// epollPeek does not block, which is why it may be a raw call: the scheduler is
-// not told, and does not give the processor away.
+// epollPeek returns the events without blocking. Because the call never blocks, it is
+// made without telling the scheduler of the Go runtime, which costs less.
 func epollPeek(fd int, events []unix.EpollEvent) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(fd),
 		uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)),

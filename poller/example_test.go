@@ -10,7 +10,7 @@ import (
 )
 
 func Example() {
-	fd, err := unix.Eventfd(1, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC) // ready at once
+	fd, err := unix.Eventfd(1, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC) // readable at once
 	if err != nil {
 		panic(err)
 	}
@@ -37,7 +37,7 @@ func Example() {
 	// Output: readable: 7
 }
 
-// Other goroutines leave what they have to say somewhere, and wake the owner.
+// Other goroutines pass a task to the owner and then wake it.
 func ExamplePoller_Wake() {
 	p, err := poller.New(64)
 	if err != nil {

@@ -2,34 +2,33 @@
 
 package poller
 
-// Milliseconds is the rounding for kernels without epoll_pwait2.
+// Milliseconds converts a timeout for kernels without epoll_pwait2.
 var Milliseconds = milliseconds
 
-// Coarsen makes p do without epoll_pwait2, as on kernels that lack it.
-func (p *Poller) Coarsen() { p.epoll.fine = false }
+// Coarsen makes p work as on kernels without epoll_pwait2.
+func (p *Poller) Coarsen() { p.epoll.hasPwait2 = false }
 
-// Waker is the waker alone.
+// Waker is a waker without a poller.
 type Waker struct{ waker }
 
-// NewWaker returns a waker that no poller watches.
+// NewWaker returns a waker that is not registered in a poller.
 func NewWaker() (*Waker, error) {
 	w := &Waker{}
-	return w, w.bell.open()
+	return w, w.eventfd.open()
 }
 
 // FD returns the descriptor that Wake makes readable.
-func (w *Waker) FD() int { return w.bell.fd }
+func (w *Waker) FD() int { return w.eventfd.fd }
 
-// Wake, Consume and Close are the three that a Poller calls.
+// Wake, Consume and Close are the methods that a Poller uses.
 func (w *Waker) Wake()        { w.wake() }
 func (w *Waker) Consume()     { w.consume() }
 func (w *Waker) Close() error { return w.close() }
 
-// BeginWake does the first half of a wake, up to the ring, and returns the
-// second half.
+// BeginWake does the first half of a wake, without the signal, and returns the signal.
 func (w *Waker) BeginWake() (finish func()) {
 	if w.state.Or(wakePending) != 0 {
 		return func() {}
 	}
-	return w.bell.ring
+	return w.eventfd.signal
 }

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// safety ends a wait that should have ended by itself.
-	safety = 30 * time.Second
-	// forever is not a limit, so that only a wake can end the wait.
-	forever time.Duration = -1
+	// testTimeout is a limit for waits that end by themselves if the code is right.
+	testTimeout = 30 * time.Second
+	// noLimit means no timeout, so that only a wake can end the wait.
+	noLimit time.Duration = -1
 )
 
 func newPoller(t testing.TB, maxEvents int) *poller.Poller {
@@ -32,7 +32,7 @@ func newPoller(t testing.TB, maxEvents int) *poller.Poller {
 	return p
 }
 
-// newPair returns two connected sockets, closed at the end of the test.
+// newPair returns two connected sockets. They are closed at the end of the test.
 func newPair(t *testing.T) (near, far int) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -41,7 +41,7 @@ func newPair(t *testing.T) (near, far int) {
 	return fds[0], fds[1]
 }
 
-// newReady returns a socket with a byte to read.
+// newReady returns a socket that has a byte to read.
 func newReady(t *testing.T) int {
 	t.Helper()
 	near, far := newPair(t)
@@ -69,7 +69,7 @@ func add(t *testing.T, p *poller.Poller, fd int, interest poller.Interest, data 
 	return token
 }
 
-// wait returns the live events of one Wait.
+// wait returns the events of one Wait, without the events of removed registrations.
 func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event {
 	t.Helper()
 	n, err := p.Wait(timeout)
@@ -83,8 +83,8 @@ func wait(t *testing.T, p *poller.Poller, timeout time.Duration) []poller.Event 
 	return events
 }
 
-// onThread runs f on a thread of its own. It returns the id of the thread, and
-// a channel that is closed when f has returned.
+// onThread runs f on its own thread. It returns the id of the thread and a channel that
+// is closed when f has returned.
 func onThread(f func()) (tid int, done <-chan struct{}) {
 	ids, end := make(chan int), make(chan struct{})
 	go func() {
@@ -97,12 +97,12 @@ func onThread(f func()) (tid int, done <-chan struct{}) {
 	return <-ids, end
 }
 
-// awaitBlocked returns when the kernel says that the thread is blocked in one
-// of the system calls. See proc_pid_syscall(5).
+// awaitBlocked returns when the thread is blocked in one of the system calls
+// (proc_pid_syscall(5)).
 func awaitBlocked(t *testing.T, tid int, calls ...int) {
 	t.Helper()
 	path := fmt.Sprintf("/proc/self/task/%d/syscall", tid)
-	deadline := time.Now().Add(safety)
+	deadline := time.Now().Add(testTimeout)
 	for time.Now().Before(deadline) {
 		line, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -124,7 +124,7 @@ func awaitDone(t *testing.T, done <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-done:
-	case <-time.After(safety):
+	case <-time.After(testTimeout):
 		require.FailNow(t, "the wait never ended")
 	}
 }

@@ -8,55 +8,57 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 )
 
-// Causes of errors; test with errors.Is.
+// Causes of errors. Test for them with errors.Is.
 var (
-	// ErrClosed: the poller was closed.
+	// ErrClosed reports a call on a closed poller.
 	ErrClosed = errors.New("poller: closed")
-	// ErrToken: the token names no registration, or one that was removed.
+	// ErrToken reports a token whose registration was removed, or that never existed.
 	ErrToken = errors.New("poller: no such registration")
 )
 
-// What a registration asks for and what an event tells. The constants have no
-// type, so that they serve both as Interest and as Readiness.
+// Kinds of readiness, for Interest and for Readiness. The constants are untyped so that
+// both types can use them. Source: epoll_ctl(2).
 const (
-	// Readable: a read would not block. The end of the stream is readable.
+	// Readable means that a read would not block, also at the end of the stream.
 	Readable = 1 << iota
-	// Writable: a write would not block.
+	// Writable means that a write would not block.
 	Writable
-	// Hangup: both directions are shut. Always reported, never asked for.
+	// Hangup means that both directions are shut down. It is always reported and can not
+	// be part of an Interest.
 	Hangup
-	// Error: the descriptor has an error pending, or is the writing end of a
-	// pipe that nobody reads. Always reported, never asked for.
+	// Error means that the descriptor has a pending error, or is the write end of a pipe
+	// without readers. It is always reported and can not be part of an Interest.
 	Error
 )
 
-// Interest is what a registration asks for: Readable, Writable, both, or
-// neither, which leaves Hangup and Error.
+// Interest is the readiness that a registration asks for: Readable, Writable, both, or
+// neither. Hangup and Error are reported in all cases.
 type Interest uint8
 
-// Readiness is what an event tells: any of Readable, Writable, Hangup, Error.
+// Readiness is the state of a descriptor in an event: a set of Readable, Writable,
+// Hangup and Error.
 type Readiness uint8
 
-// A Token names a registration from Add until Remove. Zero is never one, nor
-// does the token of a removed registration come to name another.
+// A Token names a registration, from Add until Remove. Zero is never a token. The token
+// of a removed registration is never used for another one.
 type Token uint64
 
-// An Event says that a registered descriptor is ready, or was a moment ago.
+// An Event reports that a registered descriptor was ready at the time of Wait.
 type Event struct {
-	Token Token
-	Data  uint64 // as given to Add
+	Token Token  // the registration
+	Data  uint64 // the argument data of Add
 	Ready Readiness
 }
 
-// A Poller waits for descriptors. It belongs to one goroutine; only Wake may be
-// called from others.
+// A Poller waits for descriptors. It belongs to one goroutine; only Wake may be called
+// from others.
 type Poller struct {
 	epoll  epoll
 	regs   slots.Table[registration]
-	n      int // events of the last Wait
-	woken  bool
+	n      int  // number of events of the last Wait
+	woken  bool // the last Wait ended, or could have ended, by Wake
 	closed bool
-	waker  waker // last: others write to it
+	waker  waker // last, because other goroutines write to it
 }
 
 type registration struct {
@@ -64,41 +66,43 @@ type registration struct {
 	data uint64
 }
 
-// wakeToken is the token of the waker: zero, which no registration has.
+// wakeToken is the token of the waker. No registration has it.
 const wakeToken Token = 0
 
-// New returns a poller whose Wait reports up to maxEvents events, at least 1, at
-// a time. The error is an *os.SyscallError when the system refuses, such as EMFILE.
+// New returns a poller whose Wait reports up to maxEvents events at a time; maxEvents is
+// at least 1. The error is an *os.SyscallError if a system call fails, for example with
+// EMFILE. On systems other than Linux it matches errors.ErrUnsupported.
 func New(maxEvents int) (*Poller, error) {
 	if maxEvents < 1 {
-		return nil, fmt.Errorf("poller: room for %d events: at least 1 is needed", maxEvents)
+		return nil, fmt.Errorf("poller: %d events per Wait: at least 1 is needed", maxEvents)
 	}
 	p := &Poller{}
 	if err := p.epoll.open(maxEvents); err != nil {
 		return nil, err
 	}
-	if err := p.waker.bell.open(); err != nil {
+	if err := p.waker.eventfd.open(); err != nil {
 		return nil, errors.Join(err, p.epoll.close())
 	}
-	if err := p.epoll.add(p.waker.bell.fd, Readable, wakeToken); err != nil {
+	if err := p.epoll.add(p.waker.eventfd.fd, Readable, wakeToken); err != nil {
 		return nil, errors.Join(err, p.waker.close(), p.epoll.close())
 	}
 	return p, nil
 }
 
-// FD returns the epoll descriptor, for registration in another loop: it is
-// readable while Wait(0) would report an event or a wake-up. It stays the
-// poller's, and is -1 after Close.
+// FD returns the epoll descriptor, for registration in another event loop. It is
+// readable while Wait(0) would report an event or a wake-up. The poller owns it. FD
+// returns -1 after Close.
 func (p *Poller) FD() int { return p.epoll.fd }
 
-// Add registers fd, level-triggered. The descriptor stays the caller's, who
-// must Remove it before closing it: a closed descriptor that has a duplicate,
-// in this process or another, would go on being reported with no way to stop it.
-// Data comes back in every Event.
+// Add registers fd, level-triggered. The caller keeps the descriptor and must Remove the
+// registration before closing it. If a registered descriptor is closed while a duplicate
+// of it is open, in this process or another, the kernel continues to report it and the
+// registration can not be removed. Each Event of the registration has data in its Data
+// field.
 //
-// The error is ErrClosed or an *os.SyscallError: EEXIST when fd is registered
-// already, EPERM when it can not be waited for, as a regular file, ELOOP when
-// pollers would be nested in a circle. See epoll_ctl(2).
+// The error is ErrClosed or an *os.SyscallError: EEXIST if fd is already registered,
+// EPERM if fd can not be waited for, such as a regular file, ELOOP if the pollers would
+// form a cycle. Source: epoll_ctl(2).
 func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	if err := p.check(interest); err != nil {
 		return 0, err
@@ -111,9 +115,8 @@ func (p *Poller) Add(fd int, interest Interest, data uint64) (Token, error) {
 	return Token(h), nil
 }
 
-// Modify replaces what the registration asks for. Events that the last Wait
-// found are not taken back. The error is ErrClosed, ErrToken or an
-// *os.SyscallError.
+// Modify replaces the interest of the registration. Events of the last Wait stay as they
+// are. The error is ErrClosed, ErrToken or an *os.SyscallError.
 func (p *Poller) Modify(t Token, interest Interest) error {
 	if err := p.check(interest); err != nil {
 		return err
@@ -125,9 +128,10 @@ func (p *Poller) Modify(t Token, interest Interest) error {
 	return p.epoll.modify(r.fd, interest, t)
 }
 
-// Remove ends a registration: no event has its token any more, not even those
-// that the last Wait found. It is gone also when an error is returned: ErrClosed,
-// ErrToken, or an *os.SyscallError, which means that the descriptor was closed first.
+// Remove ends a registration. Event does not return events of it any more, including
+// those of the last Wait. The registration is removed even if Remove returns an error:
+// ErrClosed, ErrToken, or an *os.SyscallError, which means that the descriptor was
+// closed before.
 func (p *Poller) Remove(t Token) error {
 	if p.closed {
 		return ErrClosed
@@ -139,16 +143,16 @@ func (p *Poller) Remove(t Token) error {
 	return p.epoll.remove(r.fd)
 }
 
-// Wait waits until a descriptor is ready, Wake is called, or the timeout has
-// passed, and returns the number of events. A negative timeout is none. Zero
-// looks and never waits: it does not enter the scheduler of the runtime, and so
-// is cheap enough to be called between spins. Otherwise the resolution is a
-// nanosecond, or a millisecond, rounded up, on kernels before 5.11; the kernel
-// adds the timer slack of the thread, 50 µs unless changed by prctl(2).
+// Wait waits until a descriptor is ready, Wake is called, or the timeout has passed. It
+// returns the number of events. A negative timeout means no limit. A timeout of zero
+// never blocks: such a call does not enter the scheduler of the Go runtime, and is cheap
+// enough for a spinning loop. Other timeouts have a resolution of 1 ns, or on kernels
+// before 5.11 of 1 ms, rounded up. The kernel adds the timer slack of the thread, 50 µs
+// by default (PR_SET_TIMERSLACK of prctl(2)).
 //
-// Signals do not end the wait. No events and no error mean that the timeout
-// passed or that Wake was called, but may also mean nothing. The error is
-// ErrClosed or an *os.SyscallError. See epoll_wait(2).
+// Signals do not end the wait. If Wait returns 0 and no error, the timeout passed or
+// Wake was called, but a caller must not rely on that: such a return may also be
+// spurious. The error is ErrClosed or an *os.SyscallError. Source: epoll_wait(2).
 func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	p.n, p.woken = 0, false
 	if p.closed {
@@ -161,8 +165,8 @@ func (p *Poller) Wait(timeout time.Duration) (n int, err error) {
 	return p.n, nil
 }
 
-// takeWake takes the waker's event out of the n events, if it is among them,
-// and returns how many are left.
+// takeWake removes the waker's event from the n events of the last wait, and returns the
+// number of the others.
 func (p *Poller) takeWake(n int) int {
 	for i := range n {
 		if p.epoll.token(i) == wakeToken {
@@ -175,8 +179,8 @@ func (p *Poller) takeWake(n int) int {
 	return n
 }
 
-// Event returns the i-th event of the last Wait, and false when there is none:
-// i is not below Wait's result, or the registration was removed since.
+// Event returns the i-th event of the last Wait, counted from 0. It returns false if i
+// is not less than the result of Wait, or if the registration was removed since.
 func (p *Poller) Event(i int) (ev Event, ok bool) {
 	if uint(i) >= uint(p.n) {
 		return Event{}, false
@@ -189,19 +193,19 @@ func (p *Poller) Event(i int) (ev Event, ok bool) {
 	return Event{Token: t, Data: r.data, Ready: p.epoll.ready(i)}, true
 }
 
-// Wake ends the present Wait, or else the next one. Any goroutine may call.
-// Wakes coalesce: until the owner has seen the first, the others cost one atomic
-// operation. What the caller did before Wake is visible to the owner after the
-// Wait that saw it. After Close, Wake does nothing.
+// Wake ends the current Wait, or else the next one. Any goroutine may call. Calls of
+// Wake coalesce: until the owner has returned from Wait, all calls but the first cost
+// one atomic operation. What the caller did before Wake is visible to the owner after
+// that Wait. After Close, Wake does nothing.
 func (p *Poller) Wake() { p.waker.wake() }
 
-// Woken reports whether Wake was called for the last Wait to see.
+// Woken reports whether the last Wait saw a call of Wake.
 func (p *Poller) Woken() bool { return p.woken }
 
-// Close releases the poller's own descriptors; the registered ones stay open.
-// Later calls return ErrClosed, Event finds nothing, Wake does nothing, and
-// Close returns nil. Nobody can be in Wait but the owner: to close a poller
-// from elsewhere, Wake the owner and let it call.
+// Close closes the descriptors of the poller; registered descriptors stay open.
+// Afterwards Add, Modify, Remove and Wait return ErrClosed, Event returns false, Wake
+// does nothing, and Close returns nil. Only the owner may call Close. Another goroutine
+// that wants to close the poller wakes the owner, which then calls Close.
 func (p *Poller) Close() error {
 	if p.closed {
 		return nil
@@ -210,13 +214,13 @@ func (p *Poller) Close() error {
 	return errors.Join(p.waker.close(), p.epoll.close())
 }
 
-// check refuses what no registration may ask for, and a closed poller.
+// check refuses a call on a closed poller and an interest that is not allowed.
 func (p *Poller) check(interest Interest) error {
 	if p.closed {
 		return ErrClosed
 	}
 	if interest&^(Readable|Writable) != 0 {
-		return fmt.Errorf("poller: interest %#x: only Readable and Writable can be asked for", uint8(interest))
+		return fmt.Errorf("poller: interest %#x: only Readable and Writable are allowed", uint8(interest))
 	}
 	return nil
 }

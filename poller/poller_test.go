@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestNewNeedsRoom(t *testing.T) {
+func TestNewNeedsOneEvent(t *testing.T) {
 	for _, n := range []int{0, -1, math.MinInt} {
 		_, err := poller.New(n)
 		require.ErrorContains(t, err, "at least 1")
@@ -27,7 +27,7 @@ func TestLevelTriggered(t *testing.T) {
 
 	send(t, far)
 	want := []poller.Event{{Token: token, Data: 42, Ready: poller.Readable}}
-	require.Equal(t, want, wait(t, p, safety))
+	require.Equal(t, want, wait(t, p, testTimeout))
 	require.Equal(t, want, wait(t, p, 0), "still readable, so reported again")
 
 	receive(t, near)
@@ -42,7 +42,7 @@ func TestInterest(t *testing.T) {
 	} {
 		p := newPoller(t, 8)
 		token := add(t, p, newReady(t), interest, 7)
-		require.Equal(t, []poller.Event{{Token: token, Data: 7, Ready: want}}, wait(t, p, safety))
+		require.Equal(t, []poller.Event{{Token: token, Data: 7, Ready: want}}, wait(t, p, testTimeout))
 	}
 }
 
@@ -54,12 +54,12 @@ func TestNoInterest(t *testing.T) {
 	require.Empty(t, wait(t, p, 0))
 
 	require.NoError(t, unix.Shutdown(far, unix.SHUT_RDWR))
-	events := wait(t, p, safety)
+	events := wait(t, p, testTimeout)
 	require.Len(t, events, 1)
 	require.Equal(t, poller.Readiness(poller.Hangup), events[0].Ready)
 }
 
-func TestInterestThatCanNotBeAskedFor(t *testing.T) {
+func TestInterestNotAllowed(t *testing.T) {
 	p := newPoller(t, 8)
 	near, _ := newPair(t)
 	_, err := p.Add(near, poller.Hangup, 0)
@@ -73,7 +73,7 @@ func TestModify(t *testing.T) {
 	p := newPoller(t, 8)
 	token := add(t, p, newReady(t), poller.Readable, 9)
 	require.NoError(t, p.Modify(token, poller.Writable))
-	require.Equal(t, []poller.Event{{Token: token, Data: 9, Ready: poller.Writable}}, wait(t, p, safety))
+	require.Equal(t, []poller.Event{{Token: token, Data: 9, Ready: poller.Writable}}, wait(t, p, testTimeout))
 
 	require.NoError(t, p.Modify(token, 0))
 	require.Empty(t, wait(t, p, 0))
@@ -84,12 +84,12 @@ func TestHangup(t *testing.T) {
 	near, far := newPair(t)
 	add(t, p, near, poller.Readable, 0)
 	require.NoError(t, unix.Shutdown(far, unix.SHUT_WR))
-	half := wait(t, p, safety)
+	half := wait(t, p, testTimeout)
 	require.Len(t, half, 1)
-	require.Equal(t, poller.Readiness(poller.Readable), half[0].Ready, "the end of the stream is readable, not a hangup")
+	require.Equal(t, poller.Readiness(poller.Readable), half[0].Ready, "the end of the stream is readable and not a hangup")
 
 	require.NoError(t, unix.Shutdown(far, unix.SHUT_RD))
-	full := wait(t, p, safety)
+	full := wait(t, p, testTimeout)
 	require.Len(t, full, 1)
 	require.Equal(t, poller.Readiness(poller.Readable|poller.Hangup), full[0].Ready)
 }
@@ -102,7 +102,7 @@ func TestErrorIsReported(t *testing.T) {
 	add(t, p, fds[1], 0, 0)
 	require.NoError(t, unix.Close(fds[0]))
 
-	events := wait(t, p, safety)
+	events := wait(t, p, testTimeout)
 	require.Len(t, events, 1)
 	require.Equal(t, poller.Readiness(poller.Error), events[0].Ready)
 }
@@ -113,8 +113,8 @@ func TestBatchIsBounded(t *testing.T) {
 	for i := range uint64(5) {
 		add(t, p, newReady(t), poller.Readable, i)
 	}
-	for range 5 { // the kernel takes turns among the ready
-		events := wait(t, p, safety)
+	for range 5 { // the kernel reports the ready descriptors in rotation
+		events := wait(t, p, testTimeout)
 		require.Len(t, events, 2)
 		for _, ev := range events {
 			seen[ev.Data] = true
@@ -129,15 +129,15 @@ func TestEventOutOfRange(t *testing.T) {
 	_, ok := p.Event(0)
 	require.False(t, ok, "no Wait yet")
 
-	require.Len(t, wait(t, p, safety), 1)
+	require.Len(t, wait(t, p, testTimeout), 1)
 	for _, i := range []int{-1, 1, 8, math.MaxInt} {
 		_, ok := p.Event(i)
 		require.False(t, ok, "event %d", i)
 	}
 }
 
-// While the first event of a batch is handled, the registration of the second
-// goes away, and another takes its slot and even its descriptor number.
+// While the first event of a batch is handled, the registration of the second event is
+// removed. A new registration gets its slot and its descriptor number.
 func TestStaleEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	data := map[uint64]poller.Token{}
@@ -145,7 +145,7 @@ func TestStaleEvents(t *testing.T) {
 	for d, fd := range fds {
 		data[d] = add(t, p, fd, poller.Readable, d)
 	}
-	n, err := p.Wait(safety)
+	n, err := p.Wait(testTimeout)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 	first, ok := p.Event(0)
@@ -157,15 +157,15 @@ func TestStaleEvents(t *testing.T) {
 	require.False(t, ok, "removed")
 
 	newcomer := add(t, p, fds[other], poller.Readable, 99)
-	require.Equal(t, uint32(data[other]), uint32(newcomer), "the slot was to be used again")
+	require.Equal(t, uint32(data[other]), uint32(newcomer), "the new registration has the slot of the removed one")
 	_, ok = p.Event(1)
-	require.False(t, ok, "the event is not the newcomer's")
+	require.False(t, ok, "the event is not one of the new registration")
 	again, ok := p.Event(0)
 	require.True(t, ok)
 	require.Equal(t, first, again)
 
 	seen := map[poller.Token]uint64{}
-	for _, ev := range wait(t, p, safety) {
+	for _, ev := range wait(t, p, testTimeout) {
 		seen[ev.Token] = ev.Data
 	}
 	require.Equal(t, map[poller.Token]uint64{first.Token: first.Data, newcomer: 99}, seen)
@@ -202,7 +202,7 @@ func TestAddRefused(t *testing.T) {
 	require.ErrorAs(t, err, &syscallErr)
 
 	next := add(t, p, far, poller.Readable, 0)
-	require.Equal(t, uint32(first)+1, uint32(next), "a refused one keeps no slot")
+	require.Equal(t, uint32(first)+1, uint32(next), "a refused registration keeps no slot")
 }
 
 func TestRemoveAfterTheDescriptorWasClosed(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRemoveAfterTheDescriptorWasClosed(t *testing.T) {
 	require.NoError(t, unix.Close(fd))
 
 	require.ErrorIs(t, p.Remove(token), unix.EBADF)
-	require.ErrorIs(t, p.Remove(token), poller.ErrToken, "gone all the same")
+	require.ErrorIs(t, p.Remove(token), poller.ErrToken, "the registration is removed in spite of the error")
 }
 
 func TestNesting(t *testing.T) {
@@ -224,13 +224,13 @@ func TestNesting(t *testing.T) {
 	require.Empty(t, wait(t, outer, 0))
 
 	send(t, far)
-	require.Len(t, wait(t, outer, safety), 1)
+	require.Len(t, wait(t, outer, testTimeout), 1)
 	require.Len(t, wait(t, inner, 0), 1)
 	receive(t, near)
 	require.Empty(t, wait(t, outer, 0))
 
 	inner.Wake()
-	require.Len(t, wait(t, outer, safety), 1, "a wake of the inner one is readable too")
+	require.Len(t, wait(t, outer, testTimeout), 1, "a wake of the inner poller makes its descriptor readable")
 	require.Empty(t, wait(t, inner, 0))
 	require.True(t, inner.Woken())
 	require.Empty(t, wait(t, outer, 0))
@@ -245,7 +245,7 @@ func TestClose(t *testing.T) {
 	near := newReady(t)
 	token := add(t, p, near, poller.Readable, 0)
 	p.Wake()
-	require.Len(t, wait(t, p, safety), 1)
+	require.Len(t, wait(t, p, testTimeout), 1)
 
 	require.NoError(t, p.Close())
 	require.NoError(t, p.Close(), "idempotent")
@@ -260,11 +260,11 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, poller.ErrClosed)
 	require.ErrorIs(t, p.Modify(token, 0), poller.ErrClosed)
 	require.ErrorIs(t, p.Remove(token), poller.ErrClosed)
-	_, err = p.Wait(safety)
+	_, err = p.Wait(testTimeout)
 	require.ErrorIs(t, err, poller.ErrClosed)
 	require.False(t, p.Woken())
 
-	receive(t, near) // stayed open
+	receive(t, near) // the registered descriptor is still open
 }
 
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
@@ -277,7 +277,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 		if !ok || err != nil || n != 1 || ev.Data != 5 || !p.Woken() {
 			return false
 		}
-		n, err = p.Wait(safety)
+		n, err = p.Wait(testTimeout)
 		return n == 1 && err == nil && p.Modify(token, poller.Readable) == nil
 	}
 	ok := true
@@ -287,7 +287,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	require.True(t, ok)
 }
 
-// BenchmarkLook is a look at epoll when there is nothing.
+// BenchmarkLook measures a Wait(0) that finds no event.
 func BenchmarkLook(b *testing.B) {
 	p := newPoller(b, 64)
 	b.ReportAllocs()
@@ -296,7 +296,7 @@ func BenchmarkLook(b *testing.B) {
 	}
 }
 
-// BenchmarkWake wakes a poller that then finds it has been.
+// BenchmarkWake measures a Wake and the Wait that consumes it.
 func BenchmarkWake(b *testing.B) {
 	p := newPoller(b, 64)
 	b.ReportAllocs()

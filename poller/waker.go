@@ -2,15 +2,15 @@ package poller
 
 import "sync/atomic"
 
-// A waker makes its bell's descriptor readable on behalf of any goroutine, with
-// one system call for however many wakes the owner sees at once.
+// A waker lets any goroutine make the descriptor of its eventfd readable. All wakes that
+// happen before the owner reacts cost one system call together.
 //
-// Whoever turns wakePending on rings, and nobody else until the owner has
-// silenced the bell and turned it off again. So there is at most one ring under
-// way, and a pending wake always ends in a readable descriptor.
+// The goroutine that sets wakePending signals the eventfd. No other goroutine signals it
+// until the owner has reset it and then cleared wakePending. There is therefore at most
+// one signal at a time, and a set wakePending always leads to a readable descriptor.
 type waker struct {
-	state atomic.Uint32
-	bell  bell
+	state   atomic.Uint32
+	eventfd eventfd
 }
 
 const (
@@ -20,23 +20,23 @@ const (
 
 func (w *waker) wake() {
 	if w.state.Or(wakePending) == 0 {
-		w.bell.ring()
+		w.eventfd.signal()
 	}
 }
 
-// consume is called by the owner when the bell has rung. Silencing comes first:
-// in the other order, a ring between the two would be silenced while it stays
-// pending, and no wake would ring ever after.
+// consume is called by the owner when the descriptor is readable. It resets the eventfd
+// before it clears wakePending. In the other order a signal between the two steps would
+// be lost while wakePending stays set, and no later wake would signal.
 func (w *waker) consume() {
-	w.bell.silence()
+	w.eventfd.reset()
 	w.state.And(^wakePending)
 }
 
-// close waits for a ring that is under way: after that nobody will write to the
-// descriptor, whose number may soon be a stranger's.
+// close waits for a signal that has been decided and has not been sent yet. After that no
+// goroutine writes to the descriptor, whose number may soon belong to another file.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
-		w.bell.awaitRing()
+		w.eventfd.awaitSignal()
 	}
-	return w.bell.close()
+	return w.eventfd.close()
 }

@@ -16,25 +16,25 @@ func TestWakeEndsTheNextWait(t *testing.T) {
 	p := newPoller(t, 8)
 	p.Wake()
 	p.Wake()
-	n, err := p.Wait(safety)
+	n, err := p.Wait(testTimeout)
 	require.NoError(t, err)
-	require.Zero(t, n, "a wake is no event")
+	require.Zero(t, n, "Wait does not count a wake as an event")
 	require.True(t, p.Woken())
 
 	require.Empty(t, wait(t, p, 0))
-	require.False(t, p.Woken(), "consumed by the Wait before")
+	require.False(t, p.Woken(), "the Wait before consumed the wake")
 
 	p.Wake()
 	require.Empty(t, wait(t, p, 0))
 	require.True(t, p.Woken())
 }
 
-func TestWakeEndsTheWaitUnderWay(t *testing.T) {
+func TestWakeEndsTheCurrentWait(t *testing.T) {
 	p := newPoller(t, 8)
 	for range 100 {
 		var n int
 		var err error
-		tid, done := onThread(func() { n, err = p.Wait(forever) })
+		tid, done := onThread(func() { n, err = p.Wait(noLimit) })
 		awaitEpoll(t, tid)
 		p.Wake()
 		awaitDone(t, done)
@@ -44,7 +44,7 @@ func TestWakeEndsTheWaitUnderWay(t *testing.T) {
 	}
 }
 
-// Wherever the wake stands in the batch, the events around it stay.
+// The wake may be at any place in the batch; the other events are still reported.
 func TestWakeAmongEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	want := map[uint64]bool{}
@@ -56,20 +56,20 @@ func TestWakeAmongEvents(t *testing.T) {
 		want[i] = true
 	}
 	got := map[uint64]bool{}
-	for _, ev := range wait(t, p, safety) {
+	for _, ev := range wait(t, p, testTimeout) {
 		got[ev.Data] = true
 	}
 	require.Equal(t, want, got)
 	require.True(t, p.Woken())
 }
 
-func TestWakeWithRoomForOneEvent(t *testing.T) {
+func TestWakeWithMaxOneEvent(t *testing.T) {
 	p := newPoller(t, 1)
 	add(t, p, newReady(t), poller.Readable, 3)
 	p.Wake()
 	woken, events := 0, 0
-	for range 4 { // the kernel takes turns among the ready
-		events += len(wait(t, p, safety))
+	for range 4 { // the kernel reports the ready descriptors in rotation
+		events += len(wait(t, p, testTimeout))
 		if p.Woken() {
 			woken++
 		}
@@ -78,8 +78,8 @@ func TestWakeWithRoomForOneEvent(t *testing.T) {
 	require.Equal(t, 3, events)
 }
 
-// Every goroutine writes its cell without a lock and wakes: the owner must get
-// to see every cell, and with -race that it may.
+// Each goroutine sends values and wakes the owner after each one. The owner must see a
+// wake for every value.
 func TestWakeFromManyGoroutines(t *testing.T) {
 	const wakers, rounds = 8, 500
 	p := newPoller(t, 8)
@@ -95,7 +95,7 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 	}
 	seen, wakes := 0, 0
 	for seen < wakers*rounds {
-		n, err := p.Wait(safety)
+		n, err := p.Wait(testTimeout)
 		require.NoError(t, err)
 		require.Zero(t, n)
 		require.True(t, p.Woken(), "a wake was lost")
@@ -111,13 +111,13 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	var plain int // guarded by nothing but the wake
+	var plain int // ordered only by Wake and Wait
 	for i := range 1000 {
 		go func() {
 			plain = i
 			p.Wake()
 		}()
-		_, err := p.Wait(safety)
+		_, err := p.Wait(testTimeout)
 		require.NoError(t, err)
 		require.True(t, p.Woken())
 		require.Equal(t, i, plain)
@@ -131,22 +131,22 @@ func TestWakesCoalesce(t *testing.T) {
 		for range 10 {
 			w.Wake()
 		}
-		require.Equal(t, uint64(1), rings(t, w.FD()))
+		require.Equal(t, uint64(1), eventfdCounter(t, w.FD()))
 		w.Consume()
 	}
 	require.NoError(t, w.Close())
 }
 
-// A wake that lost its way between deciding to ring and ringing must not ring
-// at a descriptor that has become a stranger's.
-func TestCloseWaitsForTheRingUnderWay(t *testing.T) {
+// A wake that has been decided must not write to the descriptor after it was closed,
+// when its number may belong to another file.
+func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)
 	finish := w.BeginWake()
 	tid, closed := onThread(func() { err = w.Close() })
 	awaitBlocked(t, tid, unix.SYS_PPOLL)
 	var stat unix.Stat_t
-	require.NoError(t, unix.Fstat(w.FD(), &stat), "closed before it was rung")
+	require.NoError(t, unix.Fstat(w.FD(), &stat), "the descriptor was closed before the signal")
 	finish()
 	awaitDone(t, closed)
 	require.NoError(t, err)
@@ -154,7 +154,7 @@ func TestCloseWaitsForTheRingUnderWay(t *testing.T) {
 	w.Wake()
 }
 
-// Run with -race: Wake may be called while the owner closes.
+// Wake may be called while the owner closes the poller. The race detector checks this.
 func TestWakeDuringClose(t *testing.T) {
 	for range 200 {
 		p, err := poller.New(1)
@@ -169,8 +169,8 @@ func TestWakeDuringClose(t *testing.T) {
 	}
 }
 
-// rings returns the counter of the eventfd. Reading sets it to zero.
-func rings(t *testing.T, fd int) uint64 {
+// eventfdCounter returns the counter of the eventfd and sets it to zero.
+func eventfdCounter(t *testing.T, fd int) uint64 {
 	t.Helper()
 	var count [8]byte
 	_, err := unix.Read(fd, count[:])

@@ -1,27 +1,28 @@
 package verbs
 
-// A Counter is one of the numbers that a device keeps about a port: how often
-// something has happened since its driver made it, or for a device in software since
-// it was opened. It never decreases.
+// A Counter is one event counter of a port. Value is the number of times that the event
+// has happened since the driver created the device; for a device in software, since it
+// was opened. The value never decreases.
 type Counter struct {
 	Name  string
 	Value uint64
 }
 
-// A CounterReader is a Device that tells what it has counted. The ability is
-// optional: look for it by type assertion.
+// A CounterReader is a Device that can report counters of its ports. The ability is
+// optional: test for it with a type assertion.
 type CounterReader interface {
-	// Counters returns what was counted at a port, sorted by name; ports count
-	// from 1. The slice is the caller's. Any goroutine may call. It is no snapshot:
-	// while packets come and go one counter may be ahead of another.
+	// Counters returns the counters of a port, sorted by name. Ports are numbered from
+	// 1. The caller owns the slice. Any goroutine may call. The values are read one
+	// after another and are not a consistent snapshot: one counter may already include a
+	// packet that another does not.
 	//
 	// The names are those under ports/N/hw_counters of a device in Linux's sysfs
-	// (Documentation/ABI/stable/sysfs-class-infiniband): every driver has its own,
-	// and names that two of them share mean the same. The counters of a
-	// provider's own devices take the names of rxe, else those of mlx5, where there
-	// is one.
+	// (Documentation/ABI/stable/sysfs-class-infiniband). Each driver has its own set; a
+	// name that two drivers share has the same meaning in both. The devices of
+	// provider/soft use the name of rxe where it has one for the event, or else the name
+	// of mlx5.
 	//
-	// An error is a *ParamError for a port that does not exist, and matches
-	// ErrNotSupported where the driver counts nothing.
+	// The error is a *ParamError for a port that does not exist, and matches
+	// ErrNotSupported if the driver has no counters.
 	Counters(port uint8) ([]Counter, error)
 }

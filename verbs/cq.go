@@ -2,91 +2,96 @@ package verbs
 
 import "time"
 
-// A CQ is a completion queue. See CQAttr.Progress for who may call.
+// A CQ is a completion queue. CQAttr.Progress decides which goroutines may call.
 type CQ interface {
-	// Poll moves up to len(dst) completions, oldest first, into dst, which
-	// stays the caller's, and returns how many. Fewer than len(dst), with a
-	// nil error, means that the queue was empty then. Completions of closed
-	// QPs may still come, as far as they were generated. After an overrun, and
-	// after Close, Poll returns an error for good. Source: ibv_poll_cq(3).
+	// Poll moves up to len(dst) completions, oldest first, into dst and returns their
+	// number. The caller owns dst. A return of fewer than len(dst) with a nil error
+	// means that the queue was empty at that moment. Completions of a closed QP that
+	// were generated before QP.Close may still be returned. After an overrun
+	// (ErrOverrun) and after Close (ErrClosed) every Poll returns that error. Source:
+	// ibv_poll_cq(3).
 	Poll(dst []WC) (n int, err error)
 
-	// Arm asks for one event on the channel, for the first completion that is
-	// added after the call; with solicitedOnly only a receive whose sender set
-	// SendSolicited, or a failed completion, counts. Completions that were
-	// there before raise none, so poll again after arming and before
-	// sleeping. Source: ibv_req_notify_cq(3).
+	// Arm requests one event on the channel, for the first completion that is added
+	// after the call. With solicitedOnly, only a receive whose sender set SendSolicited,
+	// or a failed completion, raises the event. Completions that were in the queue
+	// before the call raise no event, so a caller polls again after Arm and before it
+	// sleeps. Source: ibv_req_notify_cq(3).
 	Arm(solicitedOnly bool) error
 
-	// AckEvents gives back n events taken from the channel by Next. Close
-	// needs all of them back. Source: ibv_ack_cq_events(3).
+	// AckEvents acknowledges n events that CompChannel.Next returned for this CQ. Close
+	// requires that all of them are acknowledged. Source: ibv_ack_cq_events(3).
 	AckEvents(n int)
 
-	// Depth is how many completions the queue can hold.
+	// Depth returns the number of completions that the queue can hold.
 	Depth() int
-	// Resize changes the depth, keeping what is queued. It returns a
-	// *FeatureError where Caps.ResizeCQ is false. Source: ibv_resize_cq(3).
+	// Resize changes the depth, in completions, and keeps the completions that are
+	// queued. It returns a *FeatureError if Caps.ResizeCQ is false. Source:
+	// ibv_resize_cq(3).
 	Resize(depth int) error
 
-	// Close destroys the queue, or returns ErrBusy while a QP uses it or
-	// events are not given back. Source: ibv_destroy_cq(3).
+	// Close destroys the queue. It returns ErrBusy while a QP uses the queue or while
+	// events are not acknowledged. Source: ibv_destroy_cq(3).
 	Close() error
 }
 
-// A SpinPoller is a CQ that can wait for completions by polling inside the
-// provider. The ability is optional: a CQ whose Poll is dear, because it crosses
-// into another language or runtime, has it; one whose Poll is a load from memory
-// has no use for it. Look for it once, when the CQ has been made.
+// A SpinPoller is a CQ that can busy-wait for completions inside the provider. The
+// ability is optional. A CQ has it if a call of Poll is expensive because it crosses
+// into another language, such as C. A CQ whose Poll only reads memory does not need it.
+// Test for it once, with a type assertion, after the CQ has been created.
 type SpinPoller interface {
-	// PollSpin is CQ.Poll, except that while the queue is empty it goes on
-	// polling for up to limit, at least once. It keeps its processor busy and
-	// does not see anything else, so a limit is a few microseconds. It returns
-	// with the first completions, and with none and a nil error when limit has
-	// passed. An empty dst is not waited for. Calls and errors are those of
-	// Poll.
+	// PollSpin does the same as CQ.Poll, but while the queue is empty it polls again
+	// until limit has passed, at least once. It occupies its processor and the caller
+	// can do nothing else meanwhile, so limit should be a few microseconds. It returns
+	// as soon as there are completions, or 0 and a nil error when limit has passed. If
+	// dst is empty, it returns at once. The same goroutines may call as for Poll, and
+	// the errors are the same.
 	PollSpin(dst []WC, limit time.Duration) (n int, err error)
 }
 
-// CQAttr is what a CQ is made with.
+// CQAttr has the parameters of Device.CreateCQ.
 type CQAttr struct {
-	Depth int // completions it must be able to hold; may be rounded up
+	Depth int // completions that the queue must be able to hold; may be rounded up
 
-	// Channel receives the events; nil means that the CQ is only polled.
+	// Channel receives the events. Nil means that the CQ has no events and is only
+	// polled.
 	Channel CompChannel
-	// Cookie is what Channel.Next returns for this CQ.
+	// Cookie is the value that Channel.Next returns for an event of this CQ.
 	Cookie uint64
 
-	// Vector is the completion vector, from 0, less than
-	// DeviceAttr.NumCompVectors. All CQs of one QP and their channel must
-	// share vector and progress. With ProgressManual, all CQs of one vector
-	// must have the same owner.
+	// Vector is the completion vector, from 0 to DeviceAttr.NumCompVectors-1. The CQs of
+	// one QP and their channel must have the same vector and the same progress. With
+	// ProgressManual, one goroutine must own all CQs of a vector.
 	Vector int
-	// Progress: see the constants.
+	// Progress decides who moves the data, and which goroutines may call.
 	Progress Progress
 }
 
-// A CompChannel is a descriptor that becomes readable when an armed CQ gets a
-// completion. Calls as for the CQs on it.
+// A CompChannel is a completion channel: a descriptor that becomes readable when an
+// armed CQ gets a completion. The same goroutines may call as for the CQs on the
+// channel.
 type CompChannel interface {
-	// FD is the descriptor to wait on, for input, level-triggered. It belongs
-	// to the channel: never read, write or close it. With ProgressManual it
-	// also becomes readable when there is work to be driven, so that Next is
-	// due although there may be no event.
+	// FD returns the descriptor to wait on, for input, level-triggered. The channel owns
+	// the descriptor: callers never read, write or close it. With ProgressManual the
+	// descriptor is also readable while the device has work to do, such as a received
+	// packet. The owner then calls Next although there may be no event.
 	FD() int
 
-	// Next takes one event: the cookie of the CQ that fired, and true; or
-	// false when there is none. It never blocks. Each event is given back
-	// with CQ.AckEvents. An event may be spurious: the CQ may be empty. CQs
-	// fire in no particular order. Source: ibv_get_cq_event(3).
+	// Next takes one event from the channel and returns the cookie of its CQ and true,
+	// or false if there is no event. It never blocks. The caller acknowledges each event
+	// with CQ.AckEvents. An event may be spurious: the CQ may be empty. Events of
+	// different CQs come in no particular order. Source: ibv_get_cq_event(3).
 	Next() (cookie uint64, ok bool, err error)
 
-	// Close destroys the channel, or returns ErrBusy while a CQ is on it.
+	// Close destroys the channel. It returns ErrBusy while a CQ uses the channel.
+	// Source: ibv_destroy_comp_channel(3).
 	Close() error
 }
 
-// CompChannelAttr is what a completion channel is made with. The zero value is
-// vector 0 with automatic progress. A vector in manual progress has one channel
-// at a time: a second is refused with ErrBusy.
+// CompChannelAttr has the parameters of Device.CreateCompChannel. Vector and Progress
+// are those of CQAttr. The zero value means vector 0 with automatic progress. A vector
+// in manual progress has at most one channel at a time; creating a second one fails with
+// ErrBusy.
 type CompChannelAttr struct {
 	Vector   int
 	Progress Progress

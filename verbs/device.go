@@ -5,29 +5,32 @@ import (
 	"net/netip"
 )
 
-// A Device is one RDMA device, opened. Its methods may be called from any
-// goroutine. One that counts what happens to it is a CounterReader, too.
+// A Device is one open RDMA device. Any goroutine may call its methods. A device that
+// has counters is a CounterReader too.
 type Device interface {
-	// Name is the device's name, unique within its provider ("soft0", "mlx5_0").
+	// Name returns the device's name, which is unique within its provider ("soft0",
+	// "mlx5_0").
 	Name() string
-	// Caps tells what the device can do. The answer does not change.
+	// Caps returns the optional abilities of the device. The result never changes.
 	Caps() Caps
-	// Attr returns identity and limits. The answer does not change.
+	// Attr returns the identity and the limits of the device. The result never changes.
+	// Source: ibv_query_device(3).
 	Attr() DeviceAttr
-	// Port returns the present state of a port; ports count from 1. The slice
-	// in it is the caller's. Source: ibv_query_port(3).
+	// Port returns the current state of a port. Ports are numbered from 1; for another
+	// number the error is a *ParamError. The caller owns the slice in the result.
+	// Source: ibv_query_port(3).
 	Port(num uint8) (PortAttr, error)
 
-	// AllocPD makes a protection domain. Source: ibv_alloc_pd(3).
+	// AllocPD creates a protection domain. Source: ibv_alloc_pd(3).
 	AllocPD() (PD, error)
-	// CreateCompChannel makes a completion channel; nil attr means defaults.
+	// CreateCompChannel creates a completion channel. A nil attr means the zero value.
 	// Source: ibv_create_comp_channel(3).
 	CreateCompChannel(attr *CompChannelAttr) (CompChannel, error)
-	// CreateCQ makes a completion queue. Source: ibv_create_cq(3).
+	// CreateCQ creates a completion queue. Source: ibv_create_cq(3).
 	CreateCQ(attr *CQAttr) (CQ, error)
 
-	// AsyncFD is a descriptor that is readable while NextAsync has an event.
-	// It belongs to the device: never read, write or close it.
+	// AsyncFD returns a descriptor that is readable while NextAsync has an event. The
+	// device owns the descriptor: callers never read, write or close it.
 	AsyncFD() int
 	// NextAsync stores the oldest asynchronous event in ev and reports true, or reports
 	// false when there is none. It never blocks. No event is lost, but waiting events of
@@ -36,14 +39,15 @@ type Device interface {
 	NextAsync(ev *AsyncEvent) (ok bool, err error)
 }
 
-// DeviceAttr is a device's identity and its limits. Source: ibv_query_device(3).
+// DeviceAttr has the identity and the limits of a device. A limit without a unit of its
+// own is a number of objects. Source: ibv_query_device(3).
 type DeviceAttr struct {
-	NodeGUID uint64
+	NodeGUID uint64 // EUI-64 of the device, in host order
 	Vendor   string
 	Firmware string
 
 	NumPorts       int
-	NumCompVectors int // completion vectors; the soft device has a shard for each
+	NumCompVectors int // completion vectors; a device of provider/soft has one shard for each
 
 	MaxQP           int
 	MaxQPWR         int // work requests on one queue
@@ -54,25 +58,25 @@ type DeviceAttr struct {
 	MaxMR           int
 	MaxMRSize       uint64 // bytes
 	MaxPD           int
-	MaxAH           int
-	MaxSRQ          int
-	MaxSRQWR        int
-	MaxSRQSGE       int
-	MaxQPRdAtom     uint8 // READs and atomics a QP can serve at a time (responder resources)
-	MaxQPInitRdAtom uint8 // READs and atomics a QP can have outstanding (initiator depth)
+	MaxAH           int   // address handles
+	MaxSRQ          int   // shared receive queues
+	MaxSRQWR        int   // receive buffers on one SRQ
+	MaxSRQSGE       int   // scatter/gather entries of one receive buffer on an SRQ
+	MaxQPRdAtom     uint8 // READs and atomics that a QP can serve at a time (responder resources)
+	MaxQPInitRdAtom uint8 // READs and atomics that a QP can have outstanding (initiator depth)
 
-	// LocalCAAckDelay is the code c of the time a device may take to answer:
-	// 4.096 µs * 2^c.
+	// LocalCAAckDelay is a code c for the longest time between the arrival of a packet
+	// and its acknowledgement: 4.096 µs * 2^c. The code has 5 bits.
 	LocalCAAckDelay uint8
 }
 
-// PortAttr is the state of one port. Source: ibv_query_port(3).
+// PortAttr has the state of one port. Source: ibv_query_port(3).
 type PortAttr struct {
 	State      PortState
 	MaxMTU     MTU
 	ActiveMTU  MTU
-	MaxMsgSize uint32 // bytes of one message
-	GIDs       []GID  // the addresses of the port; an address handle names its source by index
+	MaxMsgSize uint32 // bytes of the longest message
+	GIDs       []GID  // the addresses of the port; AHAttr.SourceIndex is an index into GIDs
 }
 
 // PortState is the logical state of a port.
@@ -95,7 +99,7 @@ func (s PortState) String() string {
 	return unknown("port state", uint64(s))
 }
 
-// MTU is the code of a path MTU, as it travels in connection requests.
+// MTU is the code of a path MTU, with the values that connection requests carry.
 type MTU uint8
 
 // MTU codes, numbered as enum ibv_mtu.
@@ -107,7 +111,7 @@ const (
 	MTU4096
 )
 
-// Bytes is the size in bytes, or 0 for a code that does not exist.
+// Bytes returns the size in bytes, or 0 for a code that does not exist.
 func (m MTU) Bytes() int {
 	if m < MTU256 || m > MTU4096 {
 		return 0
@@ -115,14 +119,14 @@ func (m MTU) Bytes() int {
 	return 128 << m
 }
 
-// A GID is a port's address. On RoCEv2 it is the IPv6 address, or the IPv4
-// address mapped as ::ffff:a.b.c.d (IBTA annex A17).
+// A GID is the address of a port. On RoCEv2 it is an IPv6 address, or an IPv4 address
+// mapped as ::ffff:a.b.c.d (IBTA annex A17).
 type GID [16]byte
 
-// GIDFromAddr is the GID of an IP address; a zone is dropped.
+// GIDFromAddr returns the GID of an IP address. A zone is dropped.
 func GIDFromAddr(a netip.Addr) GID { return a.As16() }
 
-// Addr is the IP address of a RoCEv2 GID; a mapped IPv4 address is unmapped.
+// Addr returns the IP address of a RoCEv2 GID. A mapped IPv4 address is unmapped.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
 func (g GID) String() string {
@@ -136,21 +140,21 @@ func (g GID) String() string {
 	return string(dst[:])
 }
 
-// An AsyncEvent is something that happened to a device or to one of its
-// objects without being asked for. Source: ibv_get_async_event(3).
+// An AsyncEvent reports a change of a device or of one of its objects that no call asked
+// for. Source: ibv_get_async_event(3).
 type AsyncEvent struct {
 	Type AsyncEventType
-	Port uint8 // for port events
+	Port uint8 // for port events, else 0
 	QP   QP    // for QP events, else nil
 	CQ   CQ    // for CQ events, else nil
 	SRQ  SRQ   // for SRQ events, else nil
 }
 
-// AsyncEventType names an asynchronous event.
+// AsyncEventType is the type of an asynchronous event.
 type AsyncEventType uint8
 
-// Asynchronous events, numbered as enum ibv_event_type. Values not named here
-// are passed through.
+// Types of asynchronous events, numbered as enum ibv_event_type. A provider may report
+// other values of that enum; they have no name here.
 const (
 	AsyncCQError        AsyncEventType = 0
 	AsyncQPFatal        AsyncEventType = 1

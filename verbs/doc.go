@@ -1,35 +1,34 @@
-// Package verbs is the vocabulary of RDMA and the seam behind which a
-// provider stands: data types and interfaces, no behaviour of its own.
+// Package verbs defines the terms of RDMA and the interfaces that a provider implements.
+// It has data types, interfaces and checks, and no behaviour of its own.
 //
-// # Objects, from the bottom up
+// # Objects
 //
 //	Provider      one implementation: soft, rdmacore
 //	└ Device      one RDMA device, with one or more ports
-//	  ├ CompChannel   a descriptor that becomes readable when an armed CQ fires
+//	  ├ CompChannel   a descriptor that becomes readable when an armed CQ has an event
 //	  ├ CQ            completion queue, at most one channel
 //	  └ PD            protection domain
 //	    ├ MR          registered memory, with a local and a remote key
 //	    ├ SRQ         receive queue shared by several QPs
-//	    ├ AH          address handle: where a datagram goes
+//	    ├ AH          address handle: the destination of datagrams
 //	    └ QP          queue pair, RC or UD, on a send CQ and a receive CQ
 //
-// An object is closed before those it was made from: QP before SRQ, CQ, AH and
-// PD; CQ before its CompChannel; MR before PD. Closing one that is still in use
-// returns ErrBusy and changes nothing. Close is idempotent; every other call on
-// a closed object returns an error that matches ErrClosed.
+// An object is closed before the objects that it was created from: a QP before its SRQ,
+// CQs, AHs and PD, a CQ before its CompChannel, an MR before its PD. Closing an object
+// that is still in use returns ErrBusy and changes nothing. Close is idempotent. Every
+// other call on a closed object returns an error that matches ErrClosed.
 //
 // # Who may call
 //
-// With ProgressAuto, the default, every method may be called from any
-// goroutine. With ProgressManual one goroutine owns a CQ and all that completes
-// on it (its QPs, their SRQs, the CompChannel, the connection-manager ids of
-// those QPs); only it may call, and polling the CQ is what moves the data. The
-// reactor works that way. A device in hardware makes progress by itself and
-// treats both alike.
+// With ProgressAuto, the default, any goroutine may call any method. With ProgressManual
+// one goroutine owns a CQ and everything that completes on it: its QPs, their SRQs, the
+// CompChannel and the connection-manager ids of those QPs. Only the owner may call their
+// methods, and data moves only while the owner polls the CQ. The reactor uses manual
+// progress. A device in hardware moves data by itself in both cases.
 //
 // # Errors
 //
-// Calls return *OpError, which names the operation and wraps the cause. What
-// goes wrong after a call has returned arrives as a WC whose Status is not
-// StatusSuccess; CompletionError turns one into an error.
+// A failed call returns an *OpError, which names the operation and wraps the cause. A
+// failure after the call has returned is reported by a WC whose Status is not
+// StatusSuccess; WC.Err returns it as a *CompletionError.
 package verbs

@@ -6,48 +6,53 @@ import (
 	"strconv"
 )
 
-// Causes that OpError wraps; test with errors.Is.
+// Causes that an OpError wraps. Test for them with errors.Is.
 var (
-	// ErrClosed: the object was closed.
+	// ErrClosed reports a call on a closed object.
 	ErrClosed = errors.New("closed")
-	// ErrBusy: the object is still in use by others, or has events that were
-	// not given back.
+	// ErrBusy reports that the object can not be closed yet: other objects use it, or it
+	// has events that are not acknowledged.
 	ErrBusy = errors.New("still in use")
-	// ErrQueueFull: no room on the queue until completions are polled.
+	// ErrQueueFull reports that a work queue is full. It has room again after
+	// completions have been polled.
 	ErrQueueFull = errors.New("queue full")
-	// ErrState: the object's state does not allow the call.
+	// ErrState reports that the object's state does not allow the call.
 	ErrState = errors.New("wrong state")
-	// ErrForeign: an object belongs to another device, domain or provider.
+	// ErrForeign reports an argument that belongs to another device, protection domain
+	// or provider than the object.
 	ErrForeign = errors.New("object of another device or domain")
-	// ErrNotSupported: see FeatureError.
+	// ErrNotSupported reports a missing feature. The error is a *FeatureError, which
+	// names the feature and the reason.
 	ErrNotSupported = errors.New("not supported")
-	// ErrOverrun: the CQ got more completions than it can hold.
+	// ErrOverrun reports that the CQ received more completions than it can hold.
 	ErrOverrun = errors.New("completion queue overrun")
-	// ErrPeerGone: the process at the other end went away without a word.
+	// ErrPeerGone reports that the peer's process ended, or closed its end, without
+	// disconnecting first.
 	ErrPeerGone = errors.New("peer gone")
 	// ErrNoResources: this side has no room for another object, because a limit of the
 	// device, the process or the system is reached. A refusal by a peer without room
 	// matches both this error and cm.ErrRefused.
 	ErrNoResources = errors.New("no resources")
-	// ErrProtocol: the peer broke the protocol.
+	// ErrProtocol reports that the peer violated the protocol.
 	ErrProtocol = errors.New("protocol violation by the peer")
 )
 
-// An OpError names the operation that failed. Err is one of the sentinels of
-// this package, a *ParamError, *TransitionError, *FeatureError or
-// *CompletionError, or an error of the system.
+// An OpError names the operation that failed. Err is one of the Err variables of this
+// package, a *ParamError, *TransitionError, *FeatureError or *CompletionError, or an
+// error of the operating system.
 type OpError struct {
-	Op  string // "create QP", "post send"
+	Op  string // the operation, such as "create QP" or "post send"
 	Err error
 }
 
 func (e *OpError) Error() string { return "rdma: " + e.Op + ": " + e.Err.Error() }
 
-// Unwrap returns the cause.
+// Unwrap returns Err.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Wrap returns err as an *OpError. nil stays nil, and an error with an *OpError
-// in its chain stays as it is: the innermost operation's name says most.
+// Wrap returns err as an *OpError for the operation op. It returns nil for a nil err. An
+// err that already has an *OpError in its chain is returned unchanged, so that the
+// innermost operation is the one named.
 func Wrap(op string, err error) error {
 	if err == nil {
 		return nil
@@ -59,13 +64,13 @@ func Wrap(op string, err error) error {
 	return &OpError{Op: op, Err: err}
 }
 
-// A ParamError says that an argument is out of range: which, its value, and the
-// limit it breaks.
+// A ParamError reports an argument that is out of range: its name, its value, and the
+// limit or the reason.
 type ParamError struct {
-	Field  string
+	Field  string // the name of the argument, such as "retry count"
 	Value  int64
-	Limit  int64
-	Reason string // empty: Value is above Limit
+	Limit  int64  // the largest allowed value; no meaning for some errors with a Reason
+	Reason string // the rule that Value breaks; empty means that Value is above Limit
 }
 
 func (e *ParamError) Error() string {
@@ -75,30 +80,31 @@ func (e *ParamError) Error() string {
 	return fmt.Sprintf("%s %d: the limit is %d", e.Field, e.Value, e.Limit)
 }
 
-// A FeatureError says that something can not be had here, and why. It matches
+// A FeatureError reports that a feature is not available, and why. It matches
 // ErrNotSupported.
 type FeatureError struct {
-	Feature string
-	Reason  error
+	Feature string // the name of the feature, such as "UDP_SEGMENT"
+	Reason  error  // why it is not available; errors.Is sees it
 }
 
 func (e *FeatureError) Error() string {
 	return fmt.Sprintf("%s: %v: %v", e.Feature, ErrNotSupported, e.Reason)
 }
 
-// Is makes errors.Is(err, ErrNotSupported) hold.
+// Is reports whether target is ErrNotSupported.
 func (e *FeatureError) Is(target error) bool { return target == ErrNotSupported }
 
-// Unwrap returns the reason.
+// Unwrap returns Reason.
 func (e *FeatureError) Unwrap() error { return e.Reason }
 
-// A TransitionError says that a QP can not go from one state to another, or
-// not with these attributes. It matches ErrState.
+// A TransitionError reports that a QP can not go from one state to another, or not with
+// these attributes. It matches ErrState. If both masks are zero, there is no such
+// transition. Source: ibv_modify_qp(3).
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
-	Missing  QPAttrMask // needed, but not given
-	Extra    QPAttrMask // given, but not allowed
+	Missing  QPAttrMask // required by the transition, but not in the mask
+	Extra    QPAttrMask // in the mask, but not allowed by the transition
 }
 
 func (e *TransitionError) Error() string {
@@ -113,15 +119,15 @@ func (e *TransitionError) Error() string {
 	return fmt.Sprintf("%v QP from %v to %v: no such transition", e.Type, e.From, e.To)
 }
 
-// Is makes errors.Is(err, ErrState) hold.
+// Is reports whether target is ErrState.
 func (e *TransitionError) Is(target error) bool { return target == ErrState }
 
-// A CompletionError is a work request that failed after it was posted.
-// Status.Fault tells local, remote and flushed apart.
+// A CompletionError reports a work request that failed after it was posted. Status.Fault
+// says whether the cause is local, remote or a flush.
 type CompletionError struct {
-	Status    Status
-	QPN       uint32
-	VendorErr uint32
+	Status    Status // how the work request ended
+	QPN       uint32 // number of the local QP
+	VendorErr uint32 // code that only the device's vendor defines; 0 means none
 }
 
 func (e *CompletionError) Error() string {
@@ -131,8 +137,8 @@ func (e *CompletionError) Error() string {
 	return fmt.Sprintf("QP %#06x: %v", e.QPN, e.Status)
 }
 
-// unknown names a value that has no name: devices and libraries newer than
-// this package may send such, and they are passed through.
+// unknown returns the text of a value that has no name. Such values come from devices
+// and libraries that are newer than this package.
 func unknown(what string, value uint64) string {
 	return what + " " + strconv.FormatUint(value, 10)
 }

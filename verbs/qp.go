@@ -2,45 +2,47 @@ package verbs
 
 import "time"
 
-// A QP is a queue pair. See CQAttr.Progress for who may call.
+// A QP is a queue pair. The progress of its CQs (CQAttr.Progress) decides which
+// goroutines may call.
 type QP interface {
-	// Num is the queue pair number, 24 bits.
+	// Num returns the queue pair number, 24 bits.
 	Num() uint32
-	// Type is RC or UD.
+	// Type returns the transport service.
 	Type() QPType
-	// PD is the domain of the queue pair.
+	// PD returns the domain of the queue pair.
 	PD() PD
-	// State is the present state.
+	// State returns the current state.
 	State() QPState
-	// Caps returns the sizes that were given, at least those asked for.
+	// Caps returns the actual sizes, which are at least those asked for.
 	Caps() QPCaps
 
-	// Modify changes the attributes that mask names; AttrState moves the QP to
-	// attr.State. CheckTransition has the rules. Moving to StateError flushes
-	// both queues; moving to StateReset forgets what is on them, without
-	// completions. It never blocks. Source: ibv_modify_qp(3).
+	// Modify changes the attributes that mask names. With AttrState in the mask the QP
+	// moves to attr.State. CheckTransition has the rules. A move to StateError flushes
+	// both queues. A move to StateReset removes all work requests without completions.
+	// Modify never blocks. Source: ibv_modify_qp(3).
 	Modify(attr *QPAttr, mask QPAttrMask) error
-	// Query returns the present attributes. Source: ibv_query_qp(3).
+	// Query returns the current attributes. Source: ibv_query_qp(3).
 	Query() (QPAttr, error)
 
-	// PostSend appends work requests to the send queue, with one doorbell for
-	// all, and returns how many were accepted. With an error the request at
-	// index n is the first that was not, and those behind it were not looked
-	// at; ErrQueueFull means that there is room again after completions have
-	// been polled. The slice and what it points to are the caller's again when
-	// the call returns; the memory that SGEs name is the device's until the
-	// completion, except with SendInline. Posting needs state RTS or SQD; in
-	// StateError every request is accepted and flushed.
-	// Source: ibv_post_send(3).
+	// PostSend appends work requests to the send queue, with one doorbell for all of
+	// them, and returns the number that was accepted. If err is not nil, the request at
+	// index n is the first that was not accepted, and the requests after it were not
+	// examined. ErrQueueFull means that the queue has room again after completions have
+	// been polled.
+	//
+	// The caller owns wrs and what it points to again when the call returns. The device
+	// owns the memory that SGEs name until the completion, except with SendInline.
+	// PostSend needs state RTS or SQD; in StateError every request is accepted and
+	// flushed. Source: ibv_post_send(3).
 	PostSend(wrs []SendWR) (n int, err error)
 
-	// PostRecv appends buffers to the receive queue; the contract is that of
-	// PostSend. It is allowed from StateInit on, and never on a QP with an
+	// PostRecv appends buffers to the receive queue. Its result and the ownership are
+	// those of PostSend. It needs StateInit or a later state, and fails on a QP with an
 	// SRQ. Source: ibv_post_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
 
 	// Close destroys the queue pair. Outstanding requests are dropped without
-	// completions, and completions that were not polled yet may be dropped too. Source:
+	// completions. Completions that were not polled yet may be dropped too. Source:
 	// ibv_destroy_qp(3).
 	Close() error
 }
@@ -64,23 +66,24 @@ func (t QPType) String() string {
 	return unknown("QP type", uint64(t))
 }
 
-// QPCaps are the sizes of a queue pair. Source: ibv_create_qp(3).
+// QPCaps has the sizes of a queue pair. Source: ibv_create_qp(3).
 type QPCaps struct {
 	MaxSendWR  int // work requests outstanding on the send queue
 	MaxRecvWR  int // buffers on the receive queue; 0 with an SRQ
-	MaxSendSGE int // entries of one send request
-	MaxRecvSGE int // entries of one receive request
-	MaxInline  int // bytes of inline data
+	MaxSendSGE int // scatter/gather entries of one send request
+	MaxRecvSGE int // scatter/gather entries of one receive request
+	MaxInline  int // bytes of inline data of one send request
 }
 
-// QPInitAttr is what a queue pair is made with.
+// QPInitAttr has the parameters of PD.CreateQP.
 type QPInitAttr struct {
 	Type   QPType
 	SendCQ CQ
-	RecvCQ CQ  // may be SendCQ
-	SRQ    SRQ // nil: a receive queue of its own
+	RecvCQ CQ  // may be the same as SendCQ
+	SRQ    SRQ // nil means that the QP has its own receive queue
 	Caps   QPCaps
-	// SignalAll makes every send request signaled (sq_sig_all).
+	// SignalAll makes every send request signaled, as if it had SendSignaled (sq_sig_all
+	// of struct ibv_qp_init_attr).
 	SignalAll bool
 }
 
@@ -90,7 +93,7 @@ type QPState uint8
 // Queue pair states, numbered as enum ibv_qp_state.
 const (
 	StateReset QPState = iota
-	StateInit          // receives may be posted
+	StateInit          // receive buffers may be posted
 	StateRTR           // ready to receive
 	StateRTS           // ready to send
 	StateSQD           // send queue drained
@@ -106,29 +109,29 @@ func (s QPState) String() string {
 	return unknown("QP state", uint64(s))
 }
 
-// QPAttr holds the attributes of a queue pair. Source: ibv_modify_qp(3).
+// QPAttr has the attributes of a queue pair. Source: ibv_modify_qp(3).
 type QPAttr struct {
 	State  QPState
-	Access Access // what the peer may do; AccessLocalWrite is implied
-	Port   uint8  // from 1
-	QKey   uint32 // UD
-	AH     AHAttr // RC: where the peer is
+	Access Access // the peer's rights; AccessLocalWrite is implied
+	Port   uint8  // device port, from 1
+	QKey   uint32 // UD: key that an arriving datagram must carry
+	AH     AHAttr // RC: address of the peer
 
 	PathMTU MTU
 	DestQPN uint32 // RC: the peer's QP number
-	RQPSN   uint32 // first PSN expected from the peer, 24 bits
-	SQPSN   uint32 // first PSN sent, 24 bits
+	RQPSN   uint32 // first packet sequence number expected from the peer, 24 bits
+	SQPSN   uint32 // first packet sequence number sent, 24 bits
 
-	MaxDestRdAtomic uint8 // READs and atomics served at a time (responder resources)
-	MaxRdAtomic     uint8 // READs and atomics outstanding (initiator depth)
+	MaxDestRdAtomic uint8 // READs and atomics that this QP serves at a time (responder resources)
+	MaxRdAtomic     uint8 // READs and atomics that this QP has outstanding (initiator depth)
 
-	MinRNRTimer uint8 // code told to a peer that finds no receive buffer: see RNRDelay
-	Timeout     uint8 // code c of the local ACK timeout: 4.096 µs * 2^c; 0 means none
-	RetryCount  uint8 // 0..7 retries without an answer
-	RNRRetry    uint8 // 0..7 retries after "receiver not ready"; 7 means without end
+	MinRNRTimer uint8 // RNR NAK timer code, 0..31, for a peer that finds no receive buffer; see RNRDelay
+	Timeout     uint8 // local ACK timeout code, 0..31; see AckTimeout
+	RetryCount  uint8 // 0..7 retries of a request that was not acknowledged
+	RNRRetry    uint8 // 0..7 retries after an RNR NAK; 7 means no limit
 }
 
-// QPAttrMask names fields of QPAttr.
+// QPAttrMask is a set of fields of QPAttr.
 type QPAttrMask uint32
 
 // Attribute masks, with the bits of enum ibv_qp_attr_mask.
@@ -150,28 +153,28 @@ const (
 	AttrDestQPN         QPAttrMask = 1 << 20
 )
 
-// RNRRetryForever is the RNRRetry count that never runs out.
+// RNRRetryForever is the value of QPAttr.RNRRetry that means no limit.
 const RNRRetryForever = 7
 
-// MaxRetry is the largest retry count: the fields have three bits.
+// MaxRetry is the largest retry count. The fields have three bits.
 const MaxRetry = 7
 
-// rnrDelays are the RNR NAK timer codes in units of 10 µs (IBTA vol. 1, table
-// 45). Code 0 is the longest.
+// rnrDelays has the delays of the RNR NAK timer codes, in units of 10 µs (IBTA vol. 1,
+// table 45). Code 0 is the longest.
 var rnrDelays = [32]uint32{
 	65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192,
 	256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 }
 
-// RNRDelay is how long a sender waits after an RNR NAK with this timer code;
-// only the low five bits count. Code 0 is 655.36 ms, code 1 10 µs, code 12
-// 0.64 ms, code 31 491.52 ms.
+// RNRDelay returns how long a sender waits after an RNR NAK with this timer code. Only
+// the low five bits of code count. Code 0 is 655.36 ms, code 1 is 10 µs, code 12 is 0.64
+// ms, code 31 is 491.52 ms.
 func RNRDelay(code uint8) time.Duration {
 	return time.Duration(rnrDelays[code&31]) * 10 * time.Microsecond
 }
 
-// AckTimeout is the time that a local ACK timeout code stands for, 4.096 µs *
-// 2^code; code 0 means no timeout and gives 0. Only the low five bits count.
+// AckTimeout returns the time of a local ACK timeout code: 4.096 µs * 2^code. Code 0
+// means no timeout and gives 0. Only the low five bits of code count.
 func AckTimeout(code uint8) time.Duration {
 	if code&31 == 0 {
 		return 0
@@ -179,32 +182,33 @@ func AckTimeout(code uint8) time.Duration {
 	return 4096 * time.Nanosecond << (code & 31)
 }
 
-// An SRQ is a receive queue shared by QPs of one domain. See CQAttr.Progress
-// for who may call.
+// An SRQ is a receive queue shared by QPs of one domain. The progress of the CQs
+// (CQAttr.Progress) decides which goroutines may call.
 type SRQ interface {
-	// PostRecv appends buffers; the contract is that of QP.PostRecv.
+	// PostRecv appends buffers. Its result and the ownership are those of QP.PostRecv.
 	// Source: ibv_post_srq_recv(3).
 	PostRecv(wrs []RecvWR) (n int, err error)
-	// Arm asks for one AsyncSRQLimit event when fewer than limit buffers are
-	// left; 0 disarms. Source: ibv_modify_srq(3).
+	// Arm requests one AsyncSRQLimit event for when fewer than limit buffers are left. A
+	// limit of 0 cancels the request. Source: ibv_modify_srq(3).
 	Arm(limit int) error
-	// Caps returns the sizes that were given.
+	// Caps returns the actual sizes, which are at least those asked for.
 	Caps() SRQCaps
-	// Close destroys the queue, or returns ErrBusy while a QP uses it.
+	// Close destroys the queue. It returns ErrBusy while a QP uses the queue. Source:
+	// ibv_destroy_srq(3).
 	Close() error
 }
 
-// SRQAttr is what a shared receive queue is made with.
+// SRQAttr has the parameters of PD.CreateSRQ. Source: ibv_create_srq(3).
 type SRQAttr struct {
-	MaxWR  int
-	MaxSGE int
-	// CQ names the queue the receives will complete on. A device that moves
-	// its data while that is polled needs to know; others ignore it.
+	MaxWR  int // receive buffers
+	MaxSGE int // scatter/gather entries of one buffer
+	// CQ is the queue on which the receives will complete. A device with manual progress
+	// needs it, because the owner of that CQ owns the SRQ. Other devices ignore it.
 	CQ CQ
 }
 
-// SRQCaps are the sizes of a shared receive queue.
+// SRQCaps has the sizes of a shared receive queue.
 type SRQCaps struct {
-	MaxWR  int
-	MaxSGE int
+	MaxWR  int // receive buffers
+	MaxSGE int // scatter/gather entries of one buffer
 }

@@ -1,8 +1,8 @@
 package verbs
 
-// A transition lists the attributes that a change of state needs and those it
-// allows besides, AttrState aside. Source: ibv_modify_qp(3); IBTA vol. 1,
-// 11.2.5.2.
+// A transition is a change of state with the attributes that it needs and the attributes
+// that it allows in addition. AttrState is in neither. Source: ibv_modify_qp(3); IBTA
+// vol. 1, 11.2.5.2.
 type transition struct {
 	from, to QPState
 	needs    QPAttrMask
@@ -38,14 +38,13 @@ var udTransitions = []transition{
 	{StateSQE, StateRTS, 0, AttrQKey},
 }
 
-// transitions has the table of each type. It is never changed.
+// transitions has the table of each QP type. It is never changed.
 var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
 
-// CheckTransition reports whether a QP of type t in state from may be modified
-// with attr and mask: whether the step is one of the state machine, whether
-// mask has what the step needs and nothing that it forbids, and whether the
-// values are in range. It returns nil, a *TransitionError or a *ParamError. attr
-// is not nil.
+// CheckTransition checks whether a QP of type t in state from may be modified with attr
+// and mask. It checks that the transition exists, that mask has the attributes that the
+// transition needs and no attribute that it forbids, and that the values are in range.
+// It returns nil, a *TransitionError or a *ParamError. attr must not be nil.
 func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) error {
 	to := from
 	if mask&AttrState != 0 {
@@ -58,7 +57,7 @@ func CheckTransition(t QPType, from QPState, attr *QPAttr, mask QPAttrMask) erro
 }
 
 func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
-	// Every state may be left for RESET and ERROR; no attributes go with it.
+	// Every state may change to RESET and ERROR, without attributes.
 	if to == StateReset || to == StateError {
 		if mask != 0 {
 			return &TransitionError{Type: t, From: from, To: to, Extra: mask}
@@ -78,7 +77,7 @@ func checkStep(t QPType, from, to QPState, mask QPAttrMask) error {
 	return &TransitionError{Type: t, From: from, To: to}
 }
 
-// check looks at the values that mask names.
+// check checks the range of the values that mask names.
 func (a *QPAttr) check(mask QPAttrMask) error {
 	for _, field := range []struct {
 		bit          QPAttrMask

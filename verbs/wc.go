@@ -1,24 +1,24 @@
 package verbs
 
-// A WC is a work completion. When Status is not StatusSuccess only ID, Status,
-// QPN and VendorErr are valid (ibv_poll_cq(3)).
+// A WC is a work completion. If Status is not StatusSuccess, only ID, Status, QPN and
+// VendorErr are valid. Source: ibv_poll_cq(3).
 type WC struct {
-	ID        uint64
+	ID        uint64 // SendWR.ID or RecvWR.ID of the work request
 	Status    Status
-	Opcode    WCOpcode
+	Opcode    WCOpcode // the operation that completed
 	Flags     WCFlags
-	ByteLen   uint32 // bytes received, or read; on UD including the 40 of the header
-	Imm       uint32 // with WCWithImm, in host order
-	QPN       uint32 // the local QP
-	SrcQPN    uint32 // UD: the sender
-	VendorErr uint32
+	ByteLen   uint32 // bytes received or read; on UD including the 40 bytes of GRHSize
+	Imm       uint32 // immediate data in host order; valid with WCWithImm
+	QPN       uint32 // number of the local QP
+	SrcQPN    uint32 // UD: QP number of the sender
+	VendorErr uint32 // code that only the device's vendor defines
 }
 
-// WCOpcode tells what completed.
+// WCOpcode is the operation that completed.
 type WCOpcode uint8
 
-// Completion opcodes, numbered as enum ibv_wc_opcode except that the two
-// receives follow directly.
+// Completion opcodes, numbered as enum ibv_wc_opcode. The two receive opcodes are an
+// exception: here they follow the others without a gap.
 const (
 	WCSend WCOpcode = iota
 	WCWrite
@@ -37,15 +37,15 @@ func (o WCOpcode) String() string {
 	return unknown("completion opcode", uint64(o))
 }
 
-// Receive reports whether the completion is that of a receive buffer.
+// Receive reports whether the completion belongs to a receive buffer.
 func (o WCOpcode) Receive() bool { return o == WCRecv || o == WCRecvWriteImm }
 
-// WCFlags tell which optional fields of a WC are valid.
+// WCFlags says which optional parts of a completion are valid.
 type WCFlags uint8
 
 // Completion flags, with the bits of enum ibv_wc_flags.
 const (
-	WCWithGRH WCFlags = 1 << 0 // the first 40 bytes of the buffer are a header
+	WCWithGRH WCFlags = 1 << 0 // the first GRHSize bytes of the buffer hold a routing header
 	WCWithImm WCFlags = 1 << 1 // Imm is valid
 )
 
@@ -55,27 +55,27 @@ type Status uint8
 // Statuses, numbered as enum ibv_wc_status.
 const (
 	StatusSuccess        Status = iota
-	StatusLocLenErr             // message longer than the local buffer, or than the device allows
-	StatusLocQPOpErr            // inconsistency inside the local QP
-	StatusLocEECOpErr           // RD only
-	StatusLocProtErr            // an SGE's key, bounds or rights do not hold
-	StatusWRFlushErr            // the QP went to the error state before
-	StatusMWBindErr             // memory window
-	StatusBadRespErr            // the peer answered out of turn
-	StatusLocAccessErr          // the local buffer of a WRITE with immediate
-	StatusRemInvReqErr          // the peer found the request invalid
-	StatusRemAccessErr          // the peer refused the remote key, bounds or rights
-	StatusRemOpErr              // the peer could not carry out the request
-	StatusRetryExcErr           // no answer, and the retries ran out
-	StatusRNRRetryExcErr        // the peer had no receive buffer, and the retries ran out
-	StatusLocRDDViolErr         // RD only
-	StatusRemInvRDReqErr        // RD only
-	StatusRemAbortErr           // aborted by the peer
-	StatusInvEECNErr            // RD only
-	StatusInvEECStateErr        // RD only
+	StatusLocLenErr             // the message is longer than the local buffer, or than the device allows
+	StatusLocQPOpErr            // the device found the local QP inconsistent
+	StatusLocEECOpErr           // reliable datagrams only, which this package does not have
+	StatusLocProtErr            // key, bounds or rights of an SGE are wrong
+	StatusWRFlushErr            // the QP was in the error state; the request was not executed, or not to its end
+	StatusMWBindErr             // memory windows only, which this package does not have
+	StatusBadRespErr            // the peer sent an unexpected response
+	StatusLocAccessErr          // the local buffer for a WRITE with immediate can not be used
+	StatusRemInvReqErr          // the peer reported an invalid request
+	StatusRemAccessErr          // the peer reported a remote key, bounds or rights that are wrong
+	StatusRemOpErr              // the peer could not execute the request
+	StatusRetryExcErr           // no acknowledgement, and QPAttr.RetryCount retries are used up
+	StatusRNRRetryExcErr        // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
+	StatusLocRDDViolErr         // reliable datagrams only
+	StatusRemInvRDReqErr        // reliable datagrams only
+	StatusRemAbortErr           // the peer aborted the request
+	StatusInvEECNErr            // reliable datagrams only
+	StatusInvEECStateErr        // reliable datagrams only
 	StatusFatalErr              // the device failed
-	StatusRespTimeoutErr        // response timeout
-	StatusGeneralErr            // anything else
+	StatusRespTimeoutErr        // no response in time
+	StatusGeneralErr            // any other error
 )
 
 var statusNames = [...]string{
@@ -94,15 +94,15 @@ func (s Status) String() string {
 	return unknown("completion status", uint64(s))
 }
 
-// Fault tells on whose side a failed completion has its cause.
+// Fault says on which side a failed completion has its cause.
 type Fault uint8
 
-// Whose fault it was.
+// Sides of a fault.
 const (
-	FaultNone    Fault = iota // success
-	FaultLocal                // the request, its memory or the local device
-	FaultRemote               // the peer refused, did not answer, or was not ready
-	FaultFlushed              // an earlier failure or a disconnect took this request with it
+	FaultNone    Fault = iota // the request succeeded
+	FaultLocal                // the cause is the request, its memory or the local device
+	FaultRemote               // the peer refused the request, did not acknowledge it, or was not ready
+	FaultFlushed              // an earlier failure or a disconnect ended this request
 )
 
 func (f Fault) String() string {
@@ -113,7 +113,7 @@ func (f Fault) String() string {
 	return unknown("fault", uint64(f))
 }
 
-// Fault classifies the status.
+// Fault returns the side on which the status has its cause.
 func (s Status) Fault() Fault {
 	switch s {
 	case StatusSuccess:
@@ -127,8 +127,7 @@ func (s Status) Fault() Fault {
 	return FaultLocal
 }
 
-// Err is nil for a successful completion and else a *CompletionError. It
-// allocates.
+// Err returns nil for a successful completion and else a new *CompletionError.
 func (w *WC) Err() error {
 	if w.Status == StatusSuccess {
 		return nil

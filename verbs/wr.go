@@ -6,7 +6,7 @@ type Opcode uint8
 // Operations, numbered as enum ibv_wr_opcode.
 const (
 	OpWrite       Opcode = 0 // RDMA WRITE
-	OpWriteImm    Opcode = 1 // RDMA WRITE that also consumes a receive buffer
+	OpWriteImm    Opcode = 1 // RDMA WRITE that also consumes a receive buffer of the peer
 	OpSend        Opcode = 2
 	OpSendImm     Opcode = 3
 	OpRead        Opcode = 4 // RDMA READ
@@ -22,21 +22,22 @@ func (o Opcode) String() string {
 	return unknown("opcode", uint64(o))
 }
 
-// Atomic reports whether the operation is one of the two atomics.
+// Atomic reports whether the operation is compare-and-swap or fetch-and-add.
 func (o Opcode) Atomic() bool { return o == OpCompareSwap || o == OpFetchAdd }
 
-// SendFlags modify a send work request.
+// SendFlags is a set of options of a send work request.
 type SendFlags uint8
 
-// Flags, with the bits of enum ibv_send_flags.
+// Options of a send work request, with the bits of enum ibv_send_flags.
 const (
-	// SendFence starts the request only when the READs and atomics before it
-	// have completed.
+	// SendFence delays the request until the READs and atomics that were posted before
+	// it have completed.
 	SendFence SendFlags = 1 << 0
-	// SendSignaled asks for a completion on success. A failure always has one.
+	// SendSignaled requests a completion on success. A failed request always has a
+	// completion.
 	SendSignaled SendFlags = 1 << 1
-	// SendSolicited makes the receive completion count for a CQ armed for
-	// solicited ones only.
+	// SendSolicited makes the peer's receive completion raise an event of a CQ that was
+	// armed with solicitedOnly.
 	SendSolicited SendFlags = 1 << 2
 	// SendInline takes the payload from SendWR.Inline, not from SGEs.
 	SendInline SendFlags = 1 << 3
@@ -44,26 +45,26 @@ const (
 
 // A SendWR is a work request for the send queue. Source: ibv_post_send(3).
 type SendWR struct {
-	ID     uint64 // comes back in WC.ID
+	ID     uint64 // returned in WC.ID
 	Opcode Opcode
 	Flags  SendFlags
 
-	// SGEs name the payload of SEND and WRITE in order, and the place for the
-	// result of READ (local write needed) and of the atomics (8 bytes). There
-	// may be none: a message of zero bytes.
+	// SGEs name the payload of SEND and WRITE in order. For READ they name the memory
+	// for the data, and for atomics the 8 bytes for the old value; that memory needs
+	// AccessLocalWrite. An empty list means a message of zero bytes.
 	SGEs []SGE
-	// Inline is the payload when SendInline is set: any memory, copied before
-	// the call returns; at most QPCaps.MaxInline bytes. SEND and WRITE only.
+	// Inline is the payload if SendInline is set, for SEND and WRITE only. It may be any
+	// memory, at most QPCaps.MaxInline bytes. PostSend copies it before it returns.
 	Inline []byte
 
-	Imm uint32 // immediate data, in host order, for the operations that have it
+	Imm uint32 // immediate data, in host order, for OpSendImm and OpWriteImm
 
-	RemoteAddr uint64 // WRITE, READ, atomics; the latter 8-byte aligned
-	RKey       uint32
-	CompareAdd uint64 // compare value, or the addend
+	RemoteAddr uint64 // for WRITE, READ and atomics; a multiple of 8 for atomics
+	RKey       uint32 // MR.RKey of the peer's region
+	CompareAdd uint64 // value to compare with, or value to add
 	Swap       uint64 // new value of a compare-and-swap
 
-	// UD only.
+	// The destination, for UD only.
 	AH         AH
 	RemoteQPN  uint32
 	RemoteQKey uint32
@@ -71,13 +72,14 @@ type SendWR struct {
 
 // A RecvWR is a buffer for the receive queue. Source: ibv_post_recv(3).
 type RecvWR struct {
-	ID uint64 // comes back in WC.ID
-	// SGEs name the buffer, local write needed. On UD the first 40 bytes are
-	// taken by the routing header. An empty list takes messages of zero bytes
-	// and immediate data.
+	ID uint64 // returned in WC.ID
+	// SGEs name the buffer, which needs AccessLocalWrite. On UD the first GRHSize bytes
+	// of it are for the routing header. An empty list is a buffer for messages of zero
+	// bytes and for immediate data.
 	SGEs []SGE
 }
 
-// GRHSize is how many bytes in front of the payload a UD receive buffer has for
-// the routing header. Over IPv4 the last 20 of them hold the IPv4 header.
+// GRHSize is the number of bytes in a UD receive buffer, before the payload, that are
+// for the global routing header. Over IPv4 the last 20 of them hold the IPv4 header.
+// Source: ibv_post_recv(3).
 const GRHSize = 40
