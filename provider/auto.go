@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// openAuto takes real devices if one of them leads to the address.
+// openAuto opens rdmacore if one of its devices is the one for cfg.Addr, and else soft.
 func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	if path != soft.PathAuto {
 		return openSoft(cfg, path)
@@ -33,22 +33,22 @@ func openAuto(cfg *Config, path soft.Path) (cm.Provider, error) {
 	return openSoft(cfg, path)
 }
 
-// leadsTo reports whether a device of p is the one for addr: see Config.Addr.
+// leadsTo reports whether a device of p is the one for addr; see Config.Addr.
 func leadsTo(p verbs.Provider, addr netip.Addr) (bool, error) {
 	switch {
 	case !addr.IsValid() || addr.IsUnspecified():
 		return true, nil
-	case addr.Unmap().IsLoopback(): // whatever device a kernel may put there
+	case addr.Unmap().IsLoopback(): // the soft device, even if a kernel device has loopback addresses
 		return false, nil
 	}
 	return owns(p, addr, sourceFor(addr))
 }
 
-// sourceFor is the address that this host sends from to reach addr, which for one
-// of its own is usually the same; addr if there is no way.
+// sourceFor returns the local address from which this host sends to addr. For an address
+// of this host that is usually addr itself. If addr can not be reached, it returns addr.
 func sourceFor(addr netip.Addr) netip.Addr {
-	// Connecting a datagram socket looks for the route and sends nothing. Any
-	// port will do.
+	// Connecting a datagram socket looks up the route and sends nothing. The port does
+	// not matter.
 	conn, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 1)))
 	if err != nil {
 		return addr
@@ -57,7 +57,7 @@ func sourceFor(addr netip.Addr) netip.Addr {
 	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr()
 }
 
-// owns reports whether a port of p's devices has one of the addresses.
+// owns reports whether a port of p's devices has one of the addresses among its GIDs.
 func owns(p verbs.Provider, addrs ...netip.Addr) (bool, error) {
 	devices, err := p.Devices()
 	if err != nil {

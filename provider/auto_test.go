@@ -11,8 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fakeProvider has devices that have nothing but addresses: one list for each
-// port.
+// A fakeProvider has devices that only have addresses.
 type fakeProvider struct {
 	verbs.Provider
 	devices []verbs.Device
@@ -30,14 +29,15 @@ type fakeDevice struct {
 func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{NumPorts: len(d.ports)} }
 
 func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
-	attr.GIDs = []verbs.GID{{}} // an entry that is not set
+	attr.GIDs = []verbs.GID{{}} // an empty entry of the table
 	for _, addr := range d.ports[num-1] {
 		attr.GIDs = append(attr.GIDs, verbs.GIDFromAddr(netip.MustParseAddr(addr)))
 	}
 	return attr, d.err
 }
 
-// Documentation addresses are nobody's, and this host does not send from them.
+// The addresses are for documentation (RFC 5737, RFC 3849), so this host does not have
+// them and does not send from them.
 func TestLeadsTo(t *testing.T) {
 	p := &fakeProvider{devices: []verbs.Device{
 		&fakeDevice{},
@@ -55,10 +55,11 @@ func TestLeadsTo(t *testing.T) {
 	}
 	got, err := provider.LeadsTo(p, netip.Addr{})
 	require.NoError(t, err)
-	require.True(t, got, "any will do")
+	require.True(t, got, "no address means any device")
 }
 
-// What a device has is the address this host sends from, when the peer is another.
+// For the address of another host, the device must have the local address from which
+// this host sends.
 func TestLeadsToThePeer(t *testing.T) {
 	peer := netip.MustParseAddr("192.0.2.1")
 	source := provider.SourceFor(peer)

@@ -1,6 +1,6 @@
 package provider
 
-// What Open("auto") chooses by.
+// LeadsTo and SourceFor decide what Open("auto") opens.
 var (
 	LeadsTo   = leadsTo
 	SourceFor = sourceFor

@@ -7,7 +7,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// hasRDMACore says whether provider/rdmacore is compiled in.
+// hasRDMACore reports whether provider/rdmacore is compiled in.
 const hasRDMACore = true
 
 func openRDMACore(*Config) (cm.Provider, error) {

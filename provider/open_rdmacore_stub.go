@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// hasRDMACore says whether provider/rdmacore is compiled in.
+// hasRDMACore reports whether provider/rdmacore is compiled in.
 const hasRDMACore = false
 
 func openRDMACore(*Config) (cm.Provider, error) {

@@ -1,7 +1,7 @@
-// Package provider opens a provider by name, for programs that let the user
-// choose. A program that knows what it wants may call provider/soft directly;
-// the library below never chooses. There is no registry: what is compiled in is
-// what this package imports.
+// Package provider opens a provider by name, for programs that let the user choose. A
+// program that always uses the same provider may call provider/soft directly. The
+// packages below this one never choose. There is no registry: this package imports all
+// providers of the build.
 package provider
 
 import (
@@ -14,30 +14,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Config is what can be said about a provider before it is opened. nil means
-// the zero value. It is not kept.
+// Config has the parameters of Open. Nil means the zero value. Open does not keep it.
 type Config struct {
-	// Path is how the soft device reaches a peer: "local" through shared memory
-	// on this host, "wire" over RoCEv2, "auto" or empty by what fits the peer.
-	// Naming one of the two rules out every other provider.
+	// Path is the path of the soft device to its peers: "local" for shared memory on
+	// this host, "wire" for RoCEv2. "auto" or an empty string chooses for each peer.
+	// With "local" or "wire", Open("auto") opens the soft device.
 	Path string
-	// Vectors is the number of completion vectors of a soft device: one for each
-	// loop is right. Zero means GOMAXPROCS. Real devices have what they have.
+	// Vectors is the number of completion vectors of a soft device; one for each loop is
+	// best. Zero means GOMAXPROCS. Devices of provider rdmacore have a fixed number.
 	Vectors int
-	// Addr is the address that the program is going to listen on or to connect
-	// to; "auto" chooses by it. It takes real devices if one of them has, among
-	// the GIDs of its ports, Addr or the local address that leads there. Loopback
-	// addresses belong to no device. GIDs are IP addresses on RoCE only; devices
-	// of other kinds are opened by name. Zero, and the wildcards, mean any: real
-	// devices where there are some.
+	// Addr is the address on which the program will listen or to which it will connect.
+	// Open("auto") uses it: it opens rdmacore if one of its devices has Addr, or the
+	// local address from which Addr is reached, among the GIDs of its ports. Loopback
+	// addresses belong to no device of rdmacore. GIDs are IP addresses on RoCE only;
+	// devices of other kinds must be opened by name. The zero value and the wildcards
+	// mean rdmacore if it has any device.
 	Addr netip.Addr
 }
 
-// Open opens a provider: "soft", "rdmacore", or "auto" for real devices where
-// there are some for Config.Addr, and else the soft one. The caller closes it after
-// all that was made from it. A name or path that is unknown, or not part of this
-// build, is a *verbs.FeatureError that says which there are; other errors are the
-// provider's.
+// Open opens a provider: "soft", "rdmacore", or "auto". "auto" means rdmacore if it has
+// a device for Config.Addr, and else soft. The caller closes the provider after all
+// objects that were created from it. A name or path that is unknown, or not part of this
+// build, is a *verbs.FeatureError that lists the available ones. Other errors are those
+// of the provider. Any goroutine may call.
 func Open(name string, cfg *Config) (cm.Provider, error) {
 	if cfg == nil {
 		cfg = &Config{}
@@ -49,8 +48,8 @@ func Open(name string, cfg *Config) (cm.Provider, error) {
 	return p, nil
 }
 
-// Names lists the providers of this build, which are what Open takes beside
-// "auto". The slice is the caller's.
+// Names returns the names of the providers of this build. Open takes these and "auto".
+// The caller owns the slice.
 func Names() []string {
 	names := []string{"soft"}
 	if hasRDMACore {
@@ -98,6 +97,6 @@ func parsePath(name string) (soft.Path, error) {
 func unknown(what, name string, have []string) error {
 	return &verbs.FeatureError{
 		Feature: fmt.Sprintf("%s %q", what, name),
-		Reason:  fmt.Errorf("there are %s", strings.Join(have, ", ")),
+		Reason:  fmt.Errorf("available are %s", strings.Join(have, ", ")),
 	}
 }

@@ -17,7 +17,7 @@ func TestOpen(t *testing.T) {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{
 				Path: test.path, Vectors: 2,
-				Addr: netip.MustParseAddr("127.0.0.1"), // no device's, whatever there is
+				Addr: netip.MustParseAddr("127.0.0.1"), // belongs to no device of rdmacore
 			})
 			require.NoError(t, err)
 			require.Equal(t, "soft", p.Name())
@@ -36,12 +36,12 @@ func TestOpenWithoutConfig(t *testing.T) {
 	require.NoError(t, p.Close())
 }
 
-// What can not be had is one kind of error, which says what can.
+// An unknown name or path is a *verbs.FeatureError that lists the available ones.
 func TestOpenRefuses(t *testing.T) {
 	for _, test := range []struct{ name, path, want string }{
-		{"verbs5", "", "there are auto, soft"},
+		{"verbs5", "", "available are auto, soft"},
 		{"", "", `provider ""`},
-		{"soft", "scenic", "there are auto, local, wire"},
+		{"soft", "scenic", "available are auto, local, wire"},
 	} {
 		t.Run(test.name+" "+test.path, func(t *testing.T) {
 			p, err := provider.Open(test.name, &provider.Config{Path: test.path})
@@ -54,7 +54,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A build, or a machine, without RDMA hardware says so.
+// A build without rdmacore, or a machine without devices, returns a *verbs.FeatureError.
 func TestOpenRDMACore(t *testing.T) {
 	p, err := provider.Open("rdmacore", nil)
 	if err == nil {
@@ -80,5 +80,5 @@ func TestBadVectors(t *testing.T) {
 func TestNames(t *testing.T) {
 	require.Contains(t, provider.Names(), "soft")
 	provider.Names()[0] = "changed"
-	require.Contains(t, provider.Names(), "soft", "the slice is the caller's")
+	require.Contains(t, provider.Names(), "soft", "the caller owns the slice")
 }

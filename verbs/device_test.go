@@ -30,7 +30,7 @@ func TestGID(t *testing.T) {
 	}
 }
 
-// The text is one that the net/netip parser reads back, whatever the bytes.
+// Package net/netip must be able to parse the text of every GID.
 func FuzzGIDString(f *testing.F) {
 	f.Add([]byte("0123456789abcdef"))
 	f.Add(make([]byte, 16))

@@ -66,7 +66,7 @@ func TestCompletionError(t *testing.T) {
 	require.EqualError(t, err, "QP 0x000011: RNR retry count exceeded (vendor error 0x81)")
 }
 
-// The sentinels must not match one another.
+// No error variable matches another one.
 func TestSentinelsDiffer(t *testing.T) {
 	sentinels := []error{
 		verbs.ErrClosed, verbs.ErrBusy, verbs.ErrQueueFull, verbs.ErrState, verbs.ErrForeign,

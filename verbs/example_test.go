@@ -8,8 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Two queue pairs, connected by hand; one writes into the memory of the other.
-// Package cm connects across hosts, package cq sleeps where this example spins.
+// Two queue pairs of one device are connected without package cm, and one writes into
+// the memory of the other. Package cm connects across hosts. Package cq sleeps where
+// this example polls.
 func Example() {
 	provider, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -49,15 +50,15 @@ func Example() {
 	// Output: request 7 wrote "hello"
 }
 
-// connect takes a queue pair through the states that lead to peer, which is on
-// the same device. What it sets is for sending and receiving; READs and atomics
-// would need depths too.
+// connect moves a queue pair through its states so that it is connected to peer, which
+// is on the same device. The attributes are for sending and receiving; READs and atomics
+// need depths in addition.
 func connect(qp, peer verbs.QP) {
 	const port = 1
 	attr, err := qp.PD().Device().Port(port)
 	check(err)
 	q := verbs.QPAttr{
-		Port: port, Access: verbs.AccessRemoteWrite, // what the peer may do
+		Port: port, Access: verbs.AccessRemoteWrite, // the peer's rights
 		AH: verbs.AHAttr{Port: port, DestGID: attr.GIDs[0]}, DestQPN: peer.Num(), PathMTU: attr.ActiveMTU,
 		MinRNRTimer: 12, Timeout: 14, RetryCount: verbs.MaxRetry, RNRRetry: verbs.RNRRetryForever,
 	}

@@ -32,7 +32,7 @@ func requireAccessError(t *testing.T, access verbs.Access, err error) {
 	require.NotEmpty(t, param.Reason)
 }
 
-// The bits are those of enum ibv_access_flags, and AccessAll has each of them.
+// The bits are those of enum ibv_access_flags, and AccessAll has all of them.
 func TestAccessBits(t *testing.T) {
 	require.Equal(t, verbs.Access(0xf), verbs.AccessAll)
 	require.Equal(t, []verbs.Access{1, 2, 4, 8}, []verbs.Access{
@@ -40,7 +40,7 @@ func TestAccessBits(t *testing.T) {
 	})
 }
 
-// region is an MR of which only address and key are asked.
+// region is an MR with an address and a key only.
 type region struct {
 	verbs.MR
 	addr uint64
@@ -53,5 +53,5 @@ func (r region) LKey() uint32 { return r.lkey }
 func TestSGEOf(t *testing.T) {
 	mr := region{addr: 0x7f0000001000, lkey: 0xabcd}
 	require.Equal(t, verbs.SGE{Addr: 0x7f0000001040, Length: 64, LKey: 0xabcd}, verbs.SGEOf(mr, 64, 64))
-	require.Equal(t, verbs.SGE{Addr: 0x7f0000000ff8, Length: 8, LKey: 0xabcd}, verbs.SGEOf(mr, -8, 8), "bounds are the device's matter")
+	require.Equal(t, verbs.SGE{Addr: 0x7f0000000ff8, Length: 8, LKey: 0xabcd}, verbs.SGEOf(mr, -8, 8), "SGEOf does not check bounds")
 }

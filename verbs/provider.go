@@ -24,8 +24,8 @@ type Caps struct {
 	SRQ           bool // shared receive queues
 	UD            bool // unreliable datagram queue pairs
 	ResizeCQ      bool // CQ.Resize
-	LoopbackAddrs bool // 127.0.0.0/8 and ::1 can be bound and connected to, and a peer sees which of them was used
-	// 127.0.0.0/8 and ::1 can be bound, connected to and told apart
+	LoopbackAddrs bool // 127.0.0.0/8 and ::1 can be bound, connected to and told apart
+
 	// ExactPrivateData is true if private data arrives with the length that was sent.
 	// Otherwise it arrives padded with zeros to the size of the message's field. Source:
 	// rdma_accept(3).

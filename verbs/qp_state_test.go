@@ -9,13 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// states are all states, and one that does not exist.
+// states has all states, and a value that is no state.
 var states = []verbs.QPState{
 	verbs.StateReset, verbs.StateInit, verbs.StateRTR, verbs.StateRTS,
 	verbs.StateSQD, verbs.StateSQE, verbs.StateError, verbs.StateError + 1,
 }
 
-// attributes are all mask bits besides AttrState.
+// attributes has all mask bits except AttrState.
 var attributes = []verbs.QPAttrMask{
 	verbs.AttrAccess, verbs.AttrPort, verbs.AttrQKey, verbs.AttrAV, verbs.AttrPathMTU,
 	verbs.AttrTimeout, verbs.AttrRetryCount, verbs.AttrRNRRetry, verbs.AttrRQPSN,
@@ -23,14 +23,15 @@ var attributes = []verbs.QPAttrMask{
 	verbs.AttrDestQPN,
 }
 
-// A rule says whether an attribute goes with a step: 'r' it is required, 'o' it
-// is optional.
+// A rule lists the attributes of a transition: 'r' for a required and 'o' for an
+// optional one.
 type rule map[verbs.QPAttrMask]rune
 
 type step struct{ from, to verbs.QPState }
 
-// rcRules is written from ibv_modify_qp(3) and IBTA vol. 1, 11.2.5.2, one
-// attribute at a time, so that it shares nothing with the table under test.
+// rcRules has the transitions of RC queue pairs, written from ibv_modify_qp(3) and IBTA
+// vol. 1, 11.2.5.2. It is written attribute by attribute, independently of the table
+// under test.
 func rcRules() map[step]rule {
 	return map[step]rule{
 		{verbs.StateReset, verbs.StateInit}: {verbs.AttrPort: 'r', verbs.AttrAccess: 'r'},
@@ -70,8 +71,8 @@ func udRules() map[step]rule {
 	}
 }
 
-// expectation is the rule of a step, and whether there is such a step. Every
-// state can be left for RESET and ERROR, without attributes.
+// expectation returns the rule of a transition, and whether the transition exists. Every
+// state may change to RESET and ERROR, without attributes.
 func expectation(rules map[step]rule, from, to verbs.QPState) (rule, bool) {
 	if to == verbs.StateReset || to == verbs.StateError {
 		return rule{}, true
@@ -89,7 +90,7 @@ func (r rule) required() (mask verbs.QPAttrMask) {
 	return mask
 }
 
-// legal are values that are in range for every attribute.
+// legal returns values that are in range for every attribute.
 func legal(to verbs.QPState) *verbs.QPAttr {
 	return &verbs.QPAttr{State: to, Port: 1, PathMTU: verbs.MTU1024}
 }
@@ -109,8 +110,8 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep tries one step with exactly what it needs, with each required
-// attribute missing, and with each other attribute besides.
+// checkStep checks one transition: with exactly the attributes that it needs, without
+// each required attribute, and with each other attribute in addition.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()
@@ -199,7 +200,7 @@ func TestCheckTransitionRefusesMTUZero(t *testing.T) {
 	require.Equal(t, "path MTU code", param.Field)
 }
 
-// Values that the mask does not name are not looked at.
+// Values that the mask does not name are not checked.
 func TestCheckTransitionIgnoresUnnamedValues(t *testing.T) {
 	attr := &verbs.QPAttr{PathMTU: 99, DestQPN: 1 << 31, RetryCount: 200, MinRNRTimer: 12}
 	require.NoError(t, verbs.CheckTransition(verbs.QPTypeRC, verbs.StateRTS, attr, verbs.AttrMinRNRTimer))

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The table in milliseconds, as IBTA vol. 1, table 45 prints it.
+// The delays in milliseconds are those of IBTA vol. 1, table 45.
 func TestRNRDelay(t *testing.T) {
 	milliseconds := []float64{
 		655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12,
@@ -43,8 +43,8 @@ func TestQPStrings(t *testing.T) {
 	require.Equal(t, "QP state 255", verbs.QPState(255).String())
 }
 
-// The bits are those of enum ibv_qp_attr_mask; the holes are attributes that
-// this package does not have.
+// The bits are those of enum ibv_qp_attr_mask. Bits that are not used belong to
+// attributes that this package does not have.
 func TestAttrMaskBits(t *testing.T) {
 	var all verbs.QPAttrMask
 	for _, bit := range attributes {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// requireNames checks the names of consecutive values from first on.
+// requireNames checks the names of consecutive values, beginning with first.
 func requireNames[T interface {
 	~uint8
 	fmt.Stringer

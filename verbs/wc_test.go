@@ -15,8 +15,7 @@ func TestWCOpcode(t *testing.T) {
 	}
 }
 
-// Every status that has a name belongs to one side; the numbers are those of
-// enum ibv_wc_status.
+// Every status with a name has a fault. The numbers are those of enum ibv_wc_status.
 func TestStatus(t *testing.T) {
 	want := []verbs.Fault{
 		verbs.StatusSuccess:        verbs.FaultNone,

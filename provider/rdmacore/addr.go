@@ -11,12 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sockaddr is an address as the kernel has it: a struct sockaddr_in or
-// sockaddr_in6.
+// A sockaddr is an address in the kernel's format: a struct sockaddr_in or sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// Where the parts are. The port and the IPv4 address lie at the same place in
-// both.
+// Offsets of the fields. The port is at the same place in both structs.
 const (
 	familyAt = 0
 	portAt   = 2
@@ -25,7 +23,7 @@ const (
 	scopeAt  = 24
 )
 
-// toSockaddr is all zero for the zero value.
+// toSockaddr converts an address. The zero value becomes all zeros.
 func toSockaddr(a netip.AddrPort) (s sockaddr) {
 	switch {
 	case a.Addr().Is4():
@@ -42,7 +40,8 @@ func toSockaddr(a netip.AddrPort) (s sockaddr) {
 	return s
 }
 
-// fromSockaddr is the zero value for an address that is not set.
+// fromSockaddr converts an address. An address of an unknown family becomes the zero
+// value.
 func fromSockaddr(s *sockaddr) netip.AddrPort {
 	port := binary.BigEndian.Uint16(s[portAt:])
 	switch binary.NativeEndian.Uint16(s[familyAt:]) {
@@ -55,7 +54,7 @@ func fromSockaddr(s *sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// scopeOf is the interface that a zone names, or 0.
+// scopeOf returns the index of the interface that a zone names, or 0.
 func scopeOf(zone string) uint32 {
 	if zone == "" {
 		return 0

@@ -19,13 +19,14 @@ func TestSockaddr(t *testing.T) {
 		addr := netip.MustParseAddrPort(text)
 		require.Equal(t, addr, rdmacore.FromSockaddr(rdmacore.ToSockaddr(addr)))
 	}
-	// An interface that does not exist can not be named to the kernel.
+	// A zone that is not an interface of this host is dropped, because the kernel needs
+	// its index.
 	gone := netip.MustParseAddrPort("[fe80::1%nosuch]:80")
 	require.Equal(t, "[fe80::1]:80", rdmacore.FromSockaddr(rdmacore.ToSockaddr(gone)).String())
 	require.Zero(t, rdmacore.FromSockaddr(rdmacore.Sockaddr{}))
 }
 
-// What is taken for an address is one, and comes back.
+// Every address that is converted from bytes converts back to the same address.
 func FuzzFromSockaddr(f *testing.F) {
 	v4 := rdmacore.ToSockaddr(netip.MustParseAddrPort("192.0.2.1:7000"))
 	v6 := rdmacore.ToSockaddr(netip.MustParseAddrPort("[fe80::1%1]:7000"))

@@ -14,13 +14,13 @@ import (
 
 // ah implements verbs.AH.
 type ah struct {
-	pd   *pd
-	attr verbs.AHAttr
-	c    atomic.Pointer[C.struct_ibv_ah] // nil after Close
-	life life
+	pd    *pd
+	attr  verbs.AHAttr
+	c     atomic.Pointer[C.struct_ibv_ah] // nil after Close
+	users users
 }
 
-// CreateAH makes an address handle.
+// CreateAH creates an address handle.
 //
 // Implements: ibv_create_ah(3).
 func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
@@ -28,13 +28,13 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	if err := p.dev.checkAH(attr); err != nil {
 		return nil, verbs.Wrap(op, err)
 	}
-	if err := p.life.join(); err != nil {
+	if err := p.users.add(); err != nil {
 		return nil, verbs.Wrap(op, err)
 	}
 	raw := toAHAttr(attr)
 	c, err := C.ibv_create_ah(p.c, &raw)
 	if c == nil {
-		p.life.leave()
+		p.users.remove()
 		return nil, createError(op, err)
 	}
 	a := &ah{pd: p, attr: *attr}
@@ -42,7 +42,7 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// checkAH checks what the device is not sure to.
+// checkAH checks the fields that not every device checks.
 func (d *device) checkAH(a *verbs.AHAttr) error {
 	if err := d.checkPort(a.Port); err != nil {
 		return err
@@ -52,7 +52,7 @@ func (d *device) checkAH(a *verbs.AHAttr) error {
 
 func (a *ah) Attr() verbs.AHAttr { return a.attr }
 
-// address is what send requests name the handle by.
+// address returns the address of the struct ibv_ah, as send requests use it.
 func (a *ah) address() (uint64, error) {
 	c := a.c.Load()
 	if c == nil {
@@ -61,17 +61,17 @@ func (a *ah) address() (uint64, error) {
 	return uint64(uintptr(unsafe.Pointer(c))), nil
 }
 
-// Close ends the handle.
+// Close destroys the handle.
 //
 // Implements: ibv_destroy_ah(3).
 func (a *ah) Close() error {
-	return verbs.Wrap("close AH", a.life.end(func() error {
+	return verbs.Wrap("close AH", a.users.close(func() error {
 		c := a.c.Swap(nil)
 		if err := verbsError("close AH", int32(C.ibv_destroy_ah(c))); err != nil {
 			a.c.Store(c)
 			return err
 		}
-		a.pd.life.leave()
+		a.pd.users.remove()
 		return nil
 	}))
 }

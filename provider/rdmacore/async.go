@@ -14,8 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// objectTable finds the Go side of an object by its address in C. Any goroutine
-// may call.
+// objectTable maps the address of a C object to its Go object. Any goroutine may call.
 type objectTable struct {
 	mu    sync.Mutex
 	table map[uintptr]any
@@ -50,18 +49,18 @@ type rawAsync struct {
 	port   uint32
 }
 
-// asyncQueue holds asynchronous events between the device and NextAsync. There
-// are two who look for them: NextAsync, and a CQ that has long been empty and
-// may have been overrun. So that the descriptor stays readable for the first
-// when the second has fetched an event, it is an epoll descriptor over the
-// device's own and an eventfd.
+// asyncQueue holds asynchronous events between the device and NextAsync. Events are
+// fetched by NextAsync, and by a CQ that has been empty for a long time and may have
+// been overrun. If the CQ fetches an event, the device's descriptor is not readable any
+// more. The queue's descriptor is therefore an epoll descriptor over the device's
+// descriptor and an eventfd, which is readable while the queue has events.
 type asyncQueue struct {
-	epoll, bell int
-	// take fetches an event of the device. It returns 1, 0 when there is none, or a
+	epoll, eventfd int
+	// take fetches an event of the device. It returns 1, or 0 if there is none, or a
 	// negated errno.
 	take func(*rawAsync) int32
-	// identify finds the object of an event. It returns false when the object is closed
-	// or was not made by this package.
+	// identify finds the object of an event. It returns false if the object is closed or
+	// was not created by this package.
 	identify func(*rawAsync) (verbs.AsyncEvent, bool)
 
 	mu     sync.Mutex
@@ -69,12 +68,12 @@ type asyncQueue struct {
 	closed bool
 }
 
-// newAsyncQueue makes the event queue of a device. fd becomes readable when the
-// device has an event.
+// newAsyncQueue creates the event queue of a device. fd becomes readable when the device
+// has an event.
 func newAsyncQueue(
 	fd int, take func(*rawAsync) int32, identify func(*rawAsync) (verbs.AsyncEvent, bool),
 ) (*asyncQueue, error) {
-	a := &asyncQueue{epoll: -1, bell: -1, take: take, identify: identify}
+	a := &asyncQueue{epoll: -1, eventfd: -1, take: take, identify: identify}
 	if err := a.open(fd); err != nil {
 		a.close()
 		return nil, err
@@ -82,7 +81,7 @@ func newAsyncQueue(
 	return a, nil
 }
 
-// openAsync makes the event queue of the device.
+// openAsync creates the event queue of the device.
 func (d *device) openAsync() (*asyncQueue, error) {
 	if err := verbsError("watch for asynchronous events", int32(C.rl_nonblock(d.ctx.async_fd))); err != nil {
 		return nil, err
@@ -94,10 +93,10 @@ func (a *asyncQueue) open(fd int) (err error) {
 	if a.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if a.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	if a.eventfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return err
 	}
-	for _, fd := range []int{fd, a.bell} {
+	for _, fd := range []int{fd, a.eventfd} {
 		if err := unix.EpollCtl(a.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN}); err != nil {
 			return err
 		}
@@ -112,17 +111,17 @@ func (a *asyncQueue) close() {
 		return
 	}
 	a.closed = true
-	for _, fd := range []int{a.epoll, a.bell} {
+	for _, fd := range []int{a.epoll, a.eventfd} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
 }
 
-// AsyncFD is the queue's descriptor.
+// AsyncFD returns the queue's descriptor.
 func (d *device) AsyncFD() int { return d.async.epoll }
 
-// NextAsync takes the oldest event.
+// NextAsync takes the oldest event from the queue.
 func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }
 
 func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
@@ -134,38 +133,38 @@ func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	err := a.fetch()
 	var ok bool
 	*ev, ok = a.events.Pop()
-	a.ring()
+	a.signal()
 	if !ok {
 		return false, verbs.Wrap("next asynchronous event", err)
 	}
 	return true, nil
 }
 
-// forget drops the events about a closed QP, CQ or SRQ.
-func (a *asyncQueue) forget(object any) {
+// dropEvents drops the events of a closed QP, CQ or SRQ.
+func (a *asyncQueue) dropEvents(object any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.events.Forget(object)
 	if !a.closed {
-		a.ring()
+		a.signal()
 	}
 }
 
-// look fetches what there is, for those whom it concerns.
-func (a *asyncQueue) look() {
+// fetchAll fetches the events of the device, so that a CQ learns of its overrun.
+func (a *asyncQueue) fetchAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return
 	}
-	// What can not be fetched now is left for NextAsync to report.
+	// NextAsync will report the error.
 	_ = a.fetch()
-	a.ring()
+	a.signal()
 }
 
-// fetch takes all events from the device. It acknowledges them at once, so that
-// closing an object never waits. A call that a signal has interrupted is repeated,
-// because EINTR is no error of the device.
+// fetch takes all events from the device. It acknowledges them at once, so that closing
+// an object never waits for an event. It repeats a call that a signal has interrupted
+// (EINTR).
 func (a *asyncQueue) fetch() error {
 	for {
 		var raw rawAsync
@@ -192,8 +191,8 @@ func (d *device) takeAsync(raw *rawAsync) int32 {
 	return int32(n)
 }
 
-// asyncEvent makes an event of what the shim fetched, and tells a CQ that it was
-// overrun. It reports false when the object is not ours, or not any more.
+// asyncEvent converts an event of the shim, and marks a CQ as overrun. It returns false
+// if the object is closed or was not created by this package.
 func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), Port: uint8(raw.port)}
 	if raw.object == 0 {
@@ -213,13 +212,13 @@ func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	return ev, true
 }
 
-// ring makes the bell readable while there are events, and else not.
-func (a *asyncQueue) ring() {
+// signal makes the eventfd readable if the queue has events, and else not readable.
+func (a *asyncQueue) signal() {
 	var b [8]byte
 	if a.events.Len() == 0 {
-		_, _ = unix.Read(a.bell, b[:]) // EAGAIN: it was not
+		_, _ = unix.Read(a.eventfd, b[:]) // EAGAIN: it was not readable
 		return
 	}
 	b[0] = 1
-	_, _ = unix.Write(a.bell, b[:]) // EAGAIN: it has been rung 2^64 times
+	_, _ = unix.Write(a.eventfd, b[:]) // EAGAIN: the counter is at its limit, so it is readable
 }

@@ -14,8 +14,7 @@ import (
 
 type fakeQP struct{ verbs.QP }
 
-// A source replaces the device. It holds what successive calls of rl_next_async
-// return.
+// A source replaces the device. It has the results of successive calls of rl_next_async.
 type source struct {
 	events []rdmacore.RawAsync
 	errors []unix.Errno // errors that take returns before the next event
@@ -72,8 +71,8 @@ func TestAsyncInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EIO)
 }
 
-// The event of a dead queue pair is kept, however many events arrive before NextAsync
-// is called.
+// The event of a failed queue pair is kept, however many other events arrive before
+// NextAsync is called.
 func TestAsyncLosesNothing(t *testing.T) {
 	const noisy = 5000
 	dead := &fakeQP{}

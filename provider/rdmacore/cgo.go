@@ -2,7 +2,7 @@
 
 package rdmacore
 
-// The libraries, for every file of the package.
+// The C libraries and compiler flags of the package.
 
 // #cgo CFLAGS: -O2 -Wall -Wextra -Werror
 // #cgo LDFLAGS: -lrdmacm -libverbs

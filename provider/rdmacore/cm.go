@@ -13,28 +13,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// channel implements cm.TransportChannel. Its lock is held over every call into
-// librdmacm for the channel and its IDs; see the package.
+// channel implements cm.TransportChannel. Its lock is held during every call of
+// librdmacm for the channel and its IDs; the package comment says why.
 type channel struct {
 	provider *Provider
 	fd       int
 
 	mu  sync.Mutex
 	c   *C.struct_rdma_event_channel // nil after Close
-	raw C.struct_rl_event            // the last event, for its private data
+	raw C.struct_rl_event            // the last event; the caller of Next reads its private data
 }
 
-// OpenChannel opens an event channel; see cm.Transport.
+// OpenChannel opens an event channel. It implements cm.Transport.
 //
 // Implements: rdma_create_event_channel(3).
 func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 	const op = "open event channel"
-	if err := p.life.join(); err != nil {
+	if err := p.users.add(); err != nil {
 		return nil, verbs.Wrap(op, err)
 	}
 	c, err := C.rdma_create_event_channel()
 	if c == nil {
-		p.life.leave()
+		p.users.remove()
 		return nil, createError(op, err)
 	}
 	ch := &channel{provider: p, c: c, fd: int(c.fd)}
@@ -45,10 +45,10 @@ func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 	return ch, nil
 }
 
-// FD is the channel's descriptor.
+// FD returns the channel's descriptor.
 func (ch *channel) FD() int { return ch.fd }
 
-// NewID makes an ID.
+// NewID creates an ID on the channel.
 //
 // Implements: rdma_create_id(3).
 func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
@@ -64,7 +64,7 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	return ch.adopt(c), nil
 }
 
-// adopt makes the Go side of an ID that exists, on the channel.
+// adopt creates the Go object of an existing struct rdma_cm_id on the channel.
 func (ch *channel) adopt(c *C.struct_rdma_cm_id) *id {
 	i := &id{provider: ch.provider, c: c, minRNRTimer: cm.DefaultMinRNRTimer}
 	i.channel.Store(ch)
@@ -83,7 +83,7 @@ func (ch *channel) Close() error {
 	}
 	C.rdma_destroy_event_channel(ch.c)
 	ch.c = nil
-	ch.provider.life.leave()
+	ch.provider.users.remove()
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (p *Provider) removeID(i *id) {
 	delete(p.ids, i.address())
 }
 
-// id finds an ID by the address of its struct rdma_cm_id, or returns nil.
+// id returns the ID with the given address of its struct rdma_cm_id, or nil.
 func (p *Provider) id(address uint64) *id {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next takes one event. In fetching it the library moves the queue pair of an
-// active ID to RTS and answers the peer, which may take it a few system calls.
+// Next takes one event. Meanwhile the library moves the queue pair of an active ID to
+// RTS and answers the peer, which may take several system calls.
 //
 // Implements: rdma_get_cm_event(3), rdma_ack_cm_event(3).
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
@@ -35,8 +35,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	}
 }
 
-// translate makes an event of ch.raw; false when it is for an ID that was
-// destroyed meanwhile.
+// translate converts ch.raw. It returns false if the ID of the event was destroyed
+// meanwhile.
 func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	raw := &ch.raw
 	*ev = cm.TransportEvent{Type: cm.EventType(raw._type), Status: int(raw.status)}
@@ -55,12 +55,12 @@ func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	if raw.status < 0 {
 		ev.Err = cmError(ev.Type.String(), int32(raw.status))
 	}
-	i.happened(ev.Type)
+	i.trackState(ev.Type)
 	return true
 }
 
-// request makes the ID of a connection request. One that nobody waits for any
-// more is refused, which destroying its ID does.
+// request creates the ID of a connection request. If the listener is gone, it destroys
+// the ID, which refuses the request.
 func (ch *channel) request(ev *cm.TransportEvent) *id {
 	c := (*C.struct_rdma_cm_id)(pointer(uint64(ch.raw.id)))
 	listener := ch.provider.id(uint64(ch.raw.listener))
@@ -72,8 +72,10 @@ func (ch *channel) request(ev *cm.TransportEvent) *id {
 	return ch.adopt(c)
 }
 
-// byApplication: librdmacm does not tell an application's refusal from others of
-// the same number. The kernel's own have no private data, which is to say zeros.
+// byApplication reports whether an application refused. librdmacm does not distinguish a
+// refusal by the application from others with the same number. The refusals of the
+// kernel have no private data, so private data that is not all zero comes from an
+// application.
 func byApplication(ev *cm.TransportEvent) bool {
 	refused := ev.Type == cm.Rejected && ev.Status == int(cm.RejectConsumer) ||
 		ev.Type == cm.Unreachable && ev.Status == int(cm.SIDRReject)
@@ -88,22 +90,23 @@ func byApplication(ev *cm.TransportEvent) bool {
 	return false
 }
 
-// happened follows what the library has done to the queue pair of the ID. The
+// trackState records a state change of the ID's queue pair that the library has made. The
 // channel is locked.
-func (i *id) happened(t cm.EventType) {
+func (i *id) trackState(t cm.EventType) {
 	if i.qp == nil {
 		return
 	}
 	switch t {
 	case cm.Established:
-		i.ready()
+		i.reachedRTS()
 	case cm.Rejected, cm.ConnectError:
 		i.qp.setLast(verbs.StateError)
 	}
 }
 
-// ready is what there is to do when the library has moved the queue pair to RTS.
-func (i *id) ready() {
+// reachedRTS records that the library has moved the queue pair to RTS, and sets its RNR
+// timer.
+func (i *id) reachedRTS() {
 	if i.qp.lastState() < verbs.StateRTS {
 		i.qp.setLast(verbs.StateRTS)
 		i.qp.setRNRTimer(i.minRNRTimer)
@@ -122,7 +125,8 @@ func fromParam(p *C.struct_rl_param) cm.ConnParam {
 	}
 }
 
-// toParam: the private data fits, package cm has checked.
+// toParam converts connection parameters. Package cm has checked that the private data
+// fits.
 func toParam(p *cm.ConnParam) (out C.struct_rl_param) {
 	out.responder_resources = C.uint8_t(p.ResponderResources)
 	out.initiator_depth = C.uint8_t(p.InitiatorDepth)
@@ -140,8 +144,8 @@ func toParam(p *cm.ConnParam) (out C.struct_rl_param) {
 	return out
 }
 
-// pointer is an address in C's memory as a pointer, by a way that go vet knows
-// not to mistake for arithmetic.
+// pointer converts an address in C memory to a pointer. go vet would report a direct
+// conversion as possible misuse.
 func pointer(address uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

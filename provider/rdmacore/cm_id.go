@@ -16,19 +16,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// id implements cm.TransportID. The lock of its channel covers it.
+// id implements cm.TransportID. The lock of its channel protects it.
 type id struct {
 	provider *Provider
-	channel  atomic.Pointer[channel] // changes with the locks of both channels held
+	channel  atomic.Pointer[channel] // written with the locks of both channels held
 	c        *C.struct_rdma_cm_id
-	qp       *qp // made on the ID, or nil
+	qp       *qp // created on the ID, or nil
 
-	// minRNRTimer is the timer code for the queue pair. It changes with the channel's
-	// lock held.
+	// minRNRTimer is the RNR timer code for the queue pair. The lock of the channel
+	// protects it.
 	minRNRTimer uint8
 }
 
-// lock locks the channel the ID is on; the caller unlocks what it returns.
+// lock locks the channel of the ID and returns it. The caller unlocks it.
 func (i *id) lock() *channel {
 	for {
 		ch := i.channel.Load()
@@ -40,15 +40,15 @@ func (i *id) lock() *channel {
 	}
 }
 
-// do makes one call into librdmacm.
+// do makes one call of librdmacm with the channel locked.
 func (i *id) do(op string, call func() C.int) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
 	return cmError(op, int32(call()))
 }
 
-// Bind binds to a local address. Loopback addresses are refused: librdmacm takes
-// them for the wildcard.
+// Bind binds the ID to a local address. Loopback addresses are refused because librdmacm
+// treats them as the wildcard.
 //
 // Implements: rdma_bind_addr(3).
 func (i *id) Bind(addr netip.AddrPort) error {
@@ -59,14 +59,14 @@ func (i *id) Bind(addr netip.AddrPort) error {
 	return i.do("bind", func() C.int { return C.rl_bind(i.c, raw.c()) })
 }
 
-// Listen starts listening.
+// Listen starts to listen.
 //
 // Implements: rdma_listen(3).
 func (i *id) Listen(backlog int) error {
 	return i.do("listen", func() C.int { return C.rl_listen(i.c, C.int(min(backlog, 1<<30))) })
 }
 
-// ResolveAddr starts finding the device.
+// ResolveAddr starts to find the device.
 //
 // Implements: rdma_resolve_addr(3).
 func (i *id) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
@@ -82,22 +82,22 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	})
 }
 
-// ResolveRoute starts finding the route.
+// ResolveRoute starts to find the route.
 //
 // Implements: rdma_resolve_route(3).
 func (i *id) ResolveRoute(timeout time.Duration) error {
 	return i.do("resolve route", func() C.int { return C.rl_resolve_route(i.c, milliseconds(timeout)) })
 }
 
-// errLoopback: see Caps.LoopbackAddrs.
-var errLoopback = errors.Join(cm.ErrAddrNotAvailable, errors.New("a loopback address leads to no RDMA device"))
+// errLoopback reports a loopback address; see verbs.Caps.LoopbackAddrs.
+var errLoopback = errors.Join(cm.ErrAddrNotAvailable, errors.New("no RDMA device has a loopback address"))
 
-// milliseconds rounds up: 0 is not allowed.
+// milliseconds rounds up, because librdmacm does not accept 0.
 func milliseconds(d time.Duration) C.int {
 	return C.int((d + time.Millisecond - 1) / time.Millisecond)
 }
 
-// Connect starts a connection.
+// Connect sends a connection request.
 //
 // Implements: rdma_connect(3).
 func (i *id) Connect(param *cm.ConnParam) error {
@@ -105,8 +105,8 @@ func (i *id) Connect(param *cm.ConnParam) error {
 	return i.do("connect", func() C.int { return C.rl_connect(i.c, &raw) })
 }
 
-// Accept answers a request. The library moves the queue pair to RTS before the
-// peer hears of it.
+// Accept accepts a request. The library moves the queue pair to RTS before it answers
+// the peer.
 //
 // Implements: rdma_accept(3).
 func (i *id) Accept(param *cm.ConnParam) error {
@@ -115,7 +115,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	if i.qp == nil && i.c.ps == C.RDMA_PS_UDP && param.QKey != cm.DefaultQKey {
 		return verbs.Wrap("accept", &verbs.FeatureError{
 			Feature: "Q_Key of a queue pair without ID",
-			Reason:  errors.New("librdmacm tells the peer its own"),
+			Reason:  errors.New("librdmacm sends its own Q_Key to the peer"),
 		})
 	}
 	raw := toParam(param)
@@ -123,7 +123,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 		return err
 	}
 	if i.qp != nil {
-		i.ready()
+		i.reachedRTS()
 	}
 	return nil
 }
@@ -137,22 +137,22 @@ func (i *id) Reject(_ cm.RejectReason, data []byte) error {
 	return i.do("reject", func() C.int { return C.rl_reject(i.c, &raw.data[0], raw.data_len) })
 }
 
-// Establish completes a connection without queue pair.
+// Establish completes a connection without a queue pair.
 //
 // Implements: rdma_establish(3).
 func (i *id) Establish() error {
 	return i.do("establish", func() C.int { return C.rl_establish(i.c) })
 }
 
-// Notify tells the kernel of an event of the queue pair.
+// Notify reports an event of the queue pair to the kernel.
 //
 // Implements: rdma_notify(3).
 func (i *id) Notify(event verbs.AsyncEventType) error {
 	return i.do("notify", func() C.int { return C.rl_notify(i.c, C.int(event)) })
 }
 
-// Disconnect moves the queue pair to ERROR and tells the peer. EINVAL means that
-// there is nobody to tell, which is no harm.
+// Disconnect moves the queue pair to ERROR and sends a disconnect request. EINVAL means
+// that there is no peer to notify; it is not an error here.
 //
 // Implements: rdma_disconnect(3).
 func (i *id) Disconnect() error {
@@ -167,8 +167,8 @@ func (i *id) Disconnect() error {
 	return nil
 }
 
-// SetOption sets an option. The option numbers are those of librdmacm, which has no
-// option for the RNR timer.
+// SetOption sets an option. The numbers are those of librdmacm. It has no option for the
+// RNR timer, which is set when the queue pair reaches RTS.
 //
 // Implements: rdma_set_option(3).
 func (i *id) SetOption(option cm.Option, value int) error {
@@ -181,8 +181,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return i.do("set option", func() C.int { return C.rl_set_option(i.c, C.int(option), C.int(value)) })
 }
 
-// Migrate moves the ID. It waits for nothing, since events are acknowledged as
-// soon as they are fetched.
+// Migrate moves the ID to another channel. It does not wait, because events are
+// acknowledged when they are fetched.
 //
 // Implements: rdma_migrate_id(3).
 func (i *id) Migrate(to cm.TransportChannel) error {
@@ -190,7 +190,8 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	if !ok || target.provider != i.provider {
 		return verbs.ErrForeign
 	}
-	// Two locks, which two goroutines might want in different orders.
+	// Only one Migrate at a time locks two channels; two of them could lock the channels
+	// in opposite orders and deadlock.
 	i.provider.migrating.Lock()
 	defer i.provider.migrating.Unlock()
 	from := i.lock()
@@ -210,7 +211,7 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	return nil
 }
 
-// Device is the device the ID is bound to, or nil.
+// Device returns the device to which the ID is bound, or nil.
 func (i *id) Device() verbs.Device {
 	ch := i.lock()
 	defer ch.mu.Unlock()
@@ -219,24 +220,24 @@ func (i *id) Device() verbs.Device {
 	}
 	d := i.provider.device(i.c.verbs)
 	if d == nil {
-		return nil // not a *device in an interface
+		return nil // return d would be an interface that is not nil
 	}
 	return d
 }
 
-// Port is the port of the device.
+// Port returns the port of the device.
 func (i *id) Port() uint8 {
 	ch := i.lock()
 	defer ch.mu.Unlock()
 	return uint8(i.c.port_num)
 }
 
-// LocalAddr is the address of this side.
+// LocalAddr returns the address of this side.
 //
 // Implements: rdma_get_local_addr(3).
 func (i *id) LocalAddr() netip.AddrPort { return i.addr(0) }
 
-// RemoteAddr is the address of the peer.
+// RemoteAddr returns the address of the peer.
 //
 // Implements: rdma_get_peer_addr(3).
 func (i *id) RemoteAddr() netip.AddrPort { return i.addr(1) }
@@ -249,16 +250,16 @@ func (i *id) addr(peer C.int) netip.AddrPort {
 	return fromSockaddr(&raw)
 }
 
-// c is the address as the shim takes it.
+// c returns the address in the form that the shim takes.
 func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 
-// Destroy ends the ID.
+// Destroy destroys the ID.
 //
 // Implements: rdma_destroy_id(3).
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
-	// First the Go side: the next ID may get the same address.
+	// The Go object is removed first, because the next ID may get the same address.
 	i.provider.removeID(i)
 	return cmError("destroy ID", int32(C.rl_destroy_id(i.c)))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// CreateQP makes the queue pair of the ID.
+// CreateQP creates the queue pair of the ID.
 //
 // Implements: rdma_create_qp(3).
 func (i *id) CreateQP(domain verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
@@ -24,7 +24,8 @@ func (i *id) CreateQP(domain verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error)
 	return q, nil
 }
 
-// createQP makes the C side of q. An RC one is in INIT then, a UD one in RTS.
+// createQP creates the C object of q. An RC queue pair is in INIT then, a UD queue pair
+// in RTS.
 func (i *id) createQP(q *qp, init *C.struct_ibv_qp_init_attr) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
@@ -39,7 +40,7 @@ func (i *id) createQP(q *qp, init *C.struct_ibv_qp_init_attr) error {
 	return nil
 }
 
-// destroyQP ends the C side of the queue pair.
+// destroyQP destroys the C object of the queue pair.
 //
 // Implements: rdma_destroy_qp(3).
 func (i *id) destroyQP() {
@@ -49,7 +50,7 @@ func (i *id) destroyQP() {
 	i.qp = nil
 }
 
-// InitQPAttr returns what a queue pair that is not the ID's needs.
+// InitQPAttr returns the attributes for a queue pair that was not created on the ID.
 //
 // Implements: rdma_init_qp_attr(3).
 func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {

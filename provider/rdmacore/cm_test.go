@@ -35,7 +35,7 @@ func TestByApplication(t *testing.T) {
 	}
 }
 
-// padded is private data as it arrives: with zeros up to the size of its field.
+// padded returns private data as it arrives: padded with zeros to the size of its field.
 func padded(data []byte, field int) []byte {
 	return append(bytes.Clone(data), make([]byte, field-len(data))...)
 }
@@ -125,7 +125,8 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// A queue pair without ID has the Q_Key that librdmacm tells the peer.
+// For a queue pair without an ID, librdmacm sends its own Q_Key to the peer, so another
+// one is refused.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)
@@ -184,8 +185,8 @@ func TestOptions(t *testing.T) {
 	r.NoError(b.id.CloseQP())
 }
 
-// The passive side is told that the connection is there while the active one has
-// not fetched the answer, and so not confirmed it.
+// Notify establishes the passive side while the active side has not fetched the answer
+// and therefore not confirmed it.
 func TestNotify(t *testing.T) {
 	r := newRig(t)
 	listener, slow := r.listen(cm.TCP, r.addr), r.channel()
@@ -209,7 +210,7 @@ func TestNotify(t *testing.T) {
 	r.NoError(a.id.Close())
 }
 
-// A request moves to another channel before it is accepted.
+// A request is migrated to another channel before it is accepted.
 func TestMigrate(t *testing.T) {
 	r := newRig(t)
 	other := r.channel()
@@ -227,7 +228,7 @@ func TestMigrate(t *testing.T) {
 	r.NoError(b.id.Close())
 }
 
-// Closing takes back what is under way, and never waits.
+// Close cancels a pending connection and never waits.
 func TestCloseWhileConnecting(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)
@@ -238,11 +239,11 @@ func TestCloseWhileConnecting(t *testing.T) {
 	r.NoError(request.id.Close())
 }
 
-// One goroutine fetches events while another ends the queue pairs they are for.
+// One goroutine fetches events while another closes the queue pairs of their IDs.
 func TestCloseWhileFetching(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)
-	side := r.channel() // of the IDs that are closed too early
+	side := r.channel() // the channel of the IDs that are closed too early
 	for range 20 {
 		a := r.equip(r.resolve(cm.TCP, listener.LocalAddr().Port()), verbs.ProgressAuto)
 		r.NoError(a.id.Migrate(side))

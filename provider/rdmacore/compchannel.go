@@ -16,18 +16,18 @@ import (
 
 // compChannel implements verbs.CompChannel.
 type compChannel struct {
-	dev  *device
-	life life // its users are CQs
+	dev   *device
+	users users // counts the CQs of the channel
 
-	arms atomic.Int64 // of its CQs, less the events taken: how many events there can be
+	arms atomic.Int64 // arms of its CQs less events taken: the number of events that can still come
 
-	guard        // over what follows
-	drained bool // the last event of those arms has been taken just now
+	guard        // protects the fields below
+	drained bool // the last of these events was taken by the previous Next
 	c       *C.struct_ibv_comp_channel
 	fd      int
 }
 
-// CreateCompChannel makes a completion channel.
+// CreateCompChannel creates a completion channel.
 //
 // Implements: ibv_create_comp_channel(3).
 func (d *device) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChannel, error) {
@@ -45,12 +45,12 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	if err := d.checkVector(attr.Vector, attr.Progress); err != nil {
 		return nil, err
 	}
-	if err := d.provider.life.join(); err != nil {
+	if err := d.provider.users.add(); err != nil {
 		return nil, err
 	}
 	c, err := C.ibv_create_comp_channel(d.ctx)
 	if c == nil {
-		d.provider.life.leave()
+		d.provider.users.remove()
 		return nil, createError("create completion channel", err)
 	}
 	ch := &compChannel{dev: d, c: c, fd: int(c.fd), guard: newGuard(attr.Progress)}
@@ -61,11 +61,12 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 	return ch, nil
 }
 
-// FD is the channel's descriptor.
+// FD returns the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
-// Next takes one event. To hear that there is none would cost a system call with
-// every wake-up; it is known without, since an armed CQ fires once.
+// Next takes one event. A caller calls it until it returns false. The last of these
+// calls would cost a system call for each wake-up. It is saved: an armed CQ has one
+// event, so the number of arms says whether another event can come.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -74,7 +75,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, verbs.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// Once only: asked again it looks, for a device may do what it should not.
+	// The system call is saved once. The next call asks the device, in case it has sent
+	// more events than it should.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil
@@ -84,8 +86,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if n <= 0 {
 		return 0, false, verbsError("next completion event", int32(n))
 	}
-	// The queue is there: its end takes the events that were not fetched along,
-	// and holds the guard.
+	// The CQ is still in the table: cq.destroy holds the guard of the channel and takes
+	// its events away.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
 	q.arms.Add(-1)
@@ -97,14 +99,14 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 //
 // Implements: ibv_destroy_comp_channel(3).
 func (ch *compChannel) Close() error {
-	return verbs.Wrap("close completion channel", ch.life.end(func() error {
+	return verbs.Wrap("close completion channel", ch.users.close(func() error {
 		ch.enter()
 		defer ch.leave()
 		if err := verbsError("close completion channel", int32(C.ibv_destroy_comp_channel(ch.c))); err != nil {
 			return err
 		}
 		ch.c = nil
-		ch.dev.provider.life.leave()
+		ch.dev.provider.users.remove()
 		return nil
 	}))
 }

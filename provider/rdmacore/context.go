@@ -17,20 +17,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Provider is the RDMA devices that the kernel has. It implements cm.Provider.
+// A Provider has the RDMA devices of the kernel. It implements cm.Provider.
 type Provider struct {
-	life    life // its users are what was made from the devices, and the event channels
+	users   users // counts the objects of the devices and the event channels
 	list    **C.struct_ibv_context
 	devices []*device
 
-	mu  sync.Mutex
+	mu  sync.Mutex      // protects ids
 	ids map[uintptr]*id // by the address of the struct rdma_cm_id
 
-	migrating sync.Mutex
+	migrating sync.Mutex // held during Migrate
 }
 
-// Open opens the devices that librdmacm finds. Where there are none, or the
-// kernel lacks the modules, it returns a *verbs.FeatureError.
+// Open opens the devices that librdmacm finds. If there are none, or if the kernel has
+// no RDMA modules, it returns a *verbs.FeatureError.
 //
 // Implements: rdma_get_devices(3).
 func Open() (*Provider, error) {
@@ -56,13 +56,12 @@ func Open() (*Provider, error) {
 	return p, nil
 }
 
-// Name is "rdmacore".
+// Name returns "rdmacore".
 func (p *Provider) Name() string { return "rdmacore" }
 
-// Devices lists the devices; see verbs.Provider. Those plugged in after Open are
-// not among them.
+// Devices implements verbs.Provider. Devices that were connected after Open are missing.
 func (p *Provider) Devices() ([]verbs.Device, error) {
-	if err := p.life.whileOpen(func() error { return nil }); err != nil {
+	if err := p.users.whileOpen(func() error { return nil }); err != nil {
 		return nil, verbs.Wrap("list devices", err)
 	}
 	list := make([]verbs.Device, len(p.devices))
@@ -72,46 +71,46 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close ends the devices; see verbs.Provider. librdmacm keeps its contexts for as
-// long as the process lives. Close releases the contexts of removed devices, so that
-// Open can open such a device when it is connected again.
+// Close implements verbs.Provider. librdmacm keeps its contexts until the process ends.
+// Close releases the contexts of removed devices, so that Open can open such a device
+// when it is connected again.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
 	var kept error
-	err := p.life.end(func() error {
+	err := p.users.close(func() error {
 		for _, d := range p.devices {
 			d.async.close()
 		}
-		kept = p.letGo()
+		kept = p.releaseRemoved()
 		C.rdma_free_devices(p.list)
 		return nil
 	})
 	return verbs.Wrap("close rdmacore", errors.Join(err, kept))
 }
 
-// letGo closes the descriptors of removed devices.
+// releaseRemoved closes the descriptors of removed devices.
 //
 // Implements: ibv_get_device_list(3), ibv_free_device_list(3).
-func (p *Provider) letGo() (err error) {
+func (p *Provider) releaseRemoved() (err error) {
 	var n C.int
-	list := C.ibv_get_device_list(&n) // nil or empty when there is no device any more
+	list := C.ibv_get_device_list(&n) // nil or empty if there is no device any more
 	var present []*C.struct_ibv_device
 	if list != nil {
 		defer C.ibv_free_device_list(list)
 		present = unsafe.Slice(list, n)
 	}
 	for _, d := range p.devices {
-		// libibverbs keeps the struct of a device for as long as the device exists, and
-		// makes a new struct when the device returns.
+		// libibverbs keeps the struct of a device while the device exists, and creates a
+		// new struct when the device returns.
 		if !slices.Contains(present, d.ctx.device) {
-			err = errors.Join(err, verbsError("let go of "+d.name, int32(C.rl_let_go(d.ctx))))
+			err = errors.Join(err, verbsError("release "+d.name, int32(C.rl_release_device(d.ctx))))
 		}
 	}
 	return err
 }
 
-// device finds the device of a context, or nil.
+// device returns the device of a context, or nil.
 func (p *Provider) device(ctx *C.struct_ibv_context) *device {
 	i := slices.IndexFunc(p.devices, func(d *device) bool { return d.ctx == ctx })
 	if i < 0 {
@@ -127,8 +126,8 @@ type device struct {
 	name     string
 	attr     verbs.DeviceAttr
 	caps     verbs.Caps
-	rxe      bool // see rxe.go
-	gidTable int  // entries of all ports
+	rxe      bool // the device is Soft-RoCE; see rxe.go
+	gidTable int  // entries of the GID tables of all ports
 
 	queues  registry
 	objects objectTable
@@ -148,13 +147,13 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 	return d, nil
 }
 
-// maxInline bounds the search for the device's limit.
+// maxInline bounds the search for the device's limit, in bytes. The number is arbitrary.
 const maxInline = 4096
 
-// maxRdAtomic is the largest depth that is not a magic number (RDMA_MAX_RESP_RES).
+// maxRdAtomic is the largest depth; 255 has a special meaning (RDMA_MAX_RESP_RES).
 const maxRdAtomic = 254
 
-// describe asks for what does not change.
+// describe queries the attributes that do not change.
 //
 // Implements: ibv_query_device(3).
 func (d *device) describe() error {
@@ -199,8 +198,8 @@ func (d *device) describe() error {
 		Atomics:  a.atomic_cap != C.IBV_ATOMIC_NONE,
 		WriteImm: !iWARP,
 		SRQ:      a.max_srq > 0,
-		// The address handles of verbs have no local identifiers (LID), which
-		// the link layer of InfiniBand routes by.
+		// On the link layer of InfiniBand, address handles need local identifiers (LID),
+		// which package verbs does not have.
 		UD:       !iWARP && port.link_layer == C.IBV_LINK_LAYER_ETHERNET,
 		ResizeCQ: C.rl_can_resize(d.ctx) != 0,
 	}
@@ -211,7 +210,7 @@ func (d *device) Name() string           { return d.name }
 func (d *device) Caps() verbs.Caps       { return d.caps }
 func (d *device) Attr() verbs.DeviceAttr { return d.attr }
 
-// Port asks for the state of a port.
+// Port returns the state of a port.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	out, err := d.port(num)
 	return out, verbs.Wrap("query port", err)
@@ -221,10 +220,10 @@ func (d *device) port(num uint8) (out verbs.PortAttr, err error) {
 	if err := d.checkPort(num); err != nil {
 		return out, err
 	}
-	if err := d.provider.life.join(); err != nil {
+	if err := d.provider.users.add(); err != nil {
 		return out, err
 	}
-	defer d.provider.life.leave()
+	defer d.provider.users.remove()
 	var a C.struct_ibv_port_attr
 	if err := d.queryPort(num, &a); err != nil {
 		return out, err
@@ -243,15 +242,15 @@ func (d *device) checkPort(num uint8) error {
 	return within("port", int(num), 1, d.attr.NumPorts)
 }
 
-// queryPort asks for a port that exists.
+// queryPort queries a port. The caller has checked that it exists.
 //
 // Implements: ibv_query_port(3).
 func (d *device) queryPort(num uint8, a *C.struct_ibv_port_attr) error {
 	return verbsError("query port", int32(C.rl_query_port(d.ctx, C.uint8_t(num), a)))
 }
 
-// gids lists the GIDs of a port up to the last that is set. Those of RoCE version
-// 1, which this library does not speak, are left zero.
+// gids returns the GIDs of a port up to the last one that is set. GIDs of RoCE version
+// 1, which this library does not support, are zero.
 //
 // Implements: ibv_query_gid_table(3).
 func (d *device) gids(num uint8) ([]verbs.GID, error) {
@@ -276,7 +275,7 @@ func (d *device) gids(num uint8) ([]verbs.GID, error) {
 	return list, nil
 }
 
-// within is a *verbs.ParamError when value is not in the range.
+// within returns a *verbs.ParamError if value is not in the range.
 func within(field string, value, low, high int) error {
 	if value < low || value > high {
 		return &verbs.ParamError{
@@ -287,7 +286,7 @@ func within(field string, value, low, high int) error {
 	return nil
 }
 
-// fromWire turns a number in network byte order into one in the host's.
+// fromWire converts a number from network byte order to that of the host.
 func fromWire(n uint64) uint64 {
 	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
 		return n

@@ -13,10 +13,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Counters implements verbs.CounterReader: it reads what the kernel shows in sysfs.
-// The counters are of everybody who uses the port. What is read again within a few
-// milliseconds may be the answer that was given before.
-// Source: Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
+// Counters implements verbs.CounterReader. It reads the counters that the kernel has in
+// sysfs. They count for all users of the port. A value that is read again within a few
+// milliseconds may be unchanged, because the kernel caches it. Source:
+// Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	list, err := d.counters(port)
 	return list, verbs.Wrap("read counters", err)
@@ -29,11 +29,11 @@ func (d *device) counters(port uint8) ([]verbs.Counter, error) {
 	return readCounters(filepath.Join("/sys/class/infiniband", d.name, "ports", strconv.Itoa(int(port)), "hw_counters"))
 }
 
-// readCounters reads a directory that has one file for each counter, and one that
-// says for how many milliseconds an answer is good. Drivers that count nothing have
-// none.
+// readCounters reads a directory with one file for each counter. The file "lifespan" has
+// the time, in milliseconds, for which the kernel caches the values. Drivers without
+// counters have no such directory.
 func readCounters(dir string) ([]verbs.Counter, error) {
-	files, err := os.ReadDir(dir) // in order of their names
+	files, err := os.ReadDir(dir) // sorted by name
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &verbs.FeatureError{Feature: "counters", Reason: err}
 	}
@@ -49,7 +49,7 @@ func readCounters(dir string) ([]verbs.Counter, error) {
 		if err != nil {
 			return nil, err
 		}
-		// What is no number is nothing that was counted.
+		// A file without a number is not a counter.
 		if value, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
 			list = append(list, verbs.Counter{Name: file.Name(), Value: value})
 		}

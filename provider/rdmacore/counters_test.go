@@ -47,11 +47,11 @@ func TestReadCounters(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The software device of every kernel counts packets.
+// rxe has counters of packets.
 func TestCountersOfRXE(t *testing.T) {
 	dev := newRig(t).dev
 	if dev.Attr().Vendor != rxeVendor {
-		t.Skip("the device is another one than rxe")
+		t.Skip("the device is not rxe")
 	}
 	list, err := dev.(verbs.CounterReader).Counters(1)
 	require.NoError(t, err)

@@ -18,18 +18,18 @@ type cq struct {
 	channel  *compChannel // or nil
 	cookie   uint64
 	progress verbs.Progress
-	life     life // its users are queue pairs, one for each of their queues
+	users    users // counts the queues of queue pairs that use the CQ
 
-	unacked atomic.Int64 // events taken from the channel and not given back
-	arms    atomic.Int64 // number of arms of this CQ whose event was not taken yet
-	broken  atomic.Bool  // overrun: the device said so
+	unacked atomic.Int64 // events taken from the channel and not acknowledged
+	arms    atomic.Int64 // arms whose event was not taken yet
+	broken  atomic.Bool  // the device has reported an overrun
 
-	guard // over what follows
+	guard // protects the fields below
 	c     *C.struct_ibv_cq
-	idle  uint // polls that found nothing
+	idle  uint // polls that found no completion
 }
 
-// CreateCQ makes a completion queue.
+// CreateCQ creates a completion queue.
 //
 // Implements: ibv_create_cq(3).
 func (d *device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
@@ -55,11 +55,11 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 		}
 		q.channel = ch
 	}
-	if err := joinAll(q.needs()); err != nil {
+	if err := addUsers(q.dependencies()); err != nil {
 		return nil, err
 	}
 	if err := q.create(attr); err != nil {
-		leaveAll(q.needs())
+		removeUsers(q.dependencies())
 		return nil, err
 	}
 	return q, nil
@@ -86,18 +86,18 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// needs is what the queue is made from.
-func (q *cq) needs() []*life {
+// needs returns the counters of the objects that the queue uses.
+func (q *cq) dependencies() []*users {
 	if q.channel == nil {
-		return []*life{&q.dev.provider.life}
+		return []*users{&q.dev.provider.users}
 	}
-	return []*life{&q.dev.provider.life, &q.channel.life}
+	return []*users{&q.dev.provider.users, &q.channel.users}
 }
 
 func (q *cq) address() uintptr    { return uintptr(unsafe.Pointer(q.c)) }
 func (q *cq) handle() C.uintptr_t { return C.uintptr_t(q.address()) }
 
-// Arm asks for an event.
+// Arm requests an event.
 //
 // Implements: ibv_req_notify_cq(3).
 func (q *cq) Arm(solicitedOnly bool) error {
@@ -108,7 +108,7 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	}
 	if q.channel != nil {
 		q.arms.Add(1)
-		q.channel.arms.Add(1) // before the event can come
+		q.channel.arms.Add(1) // before the event can arrive
 	}
 	only := C.int(0)
 	if solicitedOnly {
@@ -117,13 +117,14 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	return verbsError("arm CQ", int32(C.rl_arm(q.handle(), only)))
 }
 
-// AckEvents gives events back.
+// AckEvents acknowledges events.
 //
 // Implements: ibv_ack_cq_events(3).
 func (q *cq) AckEvents(n int) {
 	q.enter()
 	defer q.leave()
-	// More than were taken would have Close wait for events that never come.
+	// With a larger n than events were taken, ibv_destroy_cq would wait for events that
+	// never come.
 	if n = min(n, int(q.unacked.Load())); q.c == nil || n <= 0 {
 		return
 	}
@@ -131,7 +132,7 @@ func (q *cq) AckEvents(n int) {
 	q.unacked.Add(-int64(n))
 }
 
-// Depth is how many completions the queue can hold; 0 after Close.
+// Depth returns the number of completions that the queue can hold; 0 after Close.
 func (q *cq) Depth() int {
 	q.enter()
 	defer q.leave()
@@ -156,11 +157,11 @@ func (q *cq) Resize(depth int) error {
 	return verbsError("resize CQ", int32(C.ibv_resize_cq(q.c, C.int(depth))))
 }
 
-// Close destroys the queue. What the library does when events are missing, to
-// wait for them, is ErrBusy here.
+// Close destroys the queue. If events are not acknowledged, it returns ErrBusy; the
+// library would wait for them.
 //
 // Implements: ibv_destroy_cq(3).
-func (q *cq) Close() error { return verbs.Wrap("close CQ", q.life.end(q.destroy)) }
+func (q *cq) Close() error { return verbs.Wrap("close CQ", q.users.close(q.destroy)) }
 
 func (q *cq) destroy() error {
 	q.enter()
@@ -170,7 +171,7 @@ func (q *cq) destroy() error {
 	}
 	address := q.address()
 	if q.channel != nil {
-		// No event may be taken between here and the end of the queue.
+		// No event may be taken until the queue is destroyed.
 		q.channel.enter()
 		defer q.channel.leave()
 		if q.unacked.Load() > 0 {
@@ -182,16 +183,16 @@ func (q *cq) destroy() error {
 	}
 	q.c = nil
 	if q.channel != nil {
-		q.channel.arms.Add(-q.arms.Load()) // the events of these arms do not arrive any more
+		q.channel.arms.Add(-q.arms.Load()) // the events of these arms will not arrive
 	}
 	q.dev.objects.remove(address)
-	q.dev.async.forget(q)
-	leaveAll(q.needs())
+	q.dev.async.dropEvents(q)
+	removeUsers(q.dependencies())
 	return nil
 }
 
-// own finds the CQ behind the interface, which must be the device's.
-func (d *device) own(c verbs.CQ, field string) (*cq, error) {
+// ownCQ returns the CQ behind the interface. It must belong to the device.
+func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
 		return nil, &verbs.ParamError{Field: field, Reason: "missing"}
 	}

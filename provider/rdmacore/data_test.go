@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A turn of an echo allocates nothing: posting both kinds, polling, arming,
-// fetching and giving back the event.
+// An echo does not allocate: posting sends and buffers, polling, arming, taking and
+// acknowledging the event.
 func TestTurnDoesNotAllocate(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -42,7 +42,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 			note(e.cq.(verbs.SpinPoller).PollSpin(wcs, time.Microsecond))
 		}
 	}
-	turn() // the batches grow
+	turn() // the batches grow to their size
 	require.Zero(t, testing.AllocsPerRun(200, turn))
 	r.NoError(failed)
 }
@@ -79,7 +79,7 @@ func TestPollSpin(t *testing.T) {
 	r.Equal(uint64(9), wcs[0].ID)
 }
 
-// Memory of the Go heap is pinned: it can be sent from and received into.
+// Memory of the Go heap is pinned and can be used for sends and receives.
 func TestGoMemory(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -103,7 +103,7 @@ func TestGoMemory(t *testing.T) {
 	r.Equal(from, to)
 }
 
-// More requests than fit in one chain of the shim.
+// The batch has more requests than fit in one chain of the shim.
 func TestLongBatch(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -130,7 +130,7 @@ func TestLongBatch(t *testing.T) {
 	}
 }
 
-// A receive that is posted after the queue pair has failed by itself is flushed,
+// A buffer that is posted after the device has moved the queue pair to ERROR is flushed
 // too.
 func TestFlushAfterSilentFailure(t *testing.T) {
 	r := newRig(t)
@@ -162,8 +162,8 @@ func TestFlushAfterSilentFailure(t *testing.T) {
 	}, got)
 }
 
-// An asynchronous event that a CQ has fetched, to know about itself, still
-// reaches NextAsync, and its descriptor.
+// An asynchronous event that a CQ has fetched is still returned by NextAsync, and its
+// descriptor is readable.
 func TestOverrunIsReported(t *testing.T) {
 	r := newRig(t)
 	small, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 1})

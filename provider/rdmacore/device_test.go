@@ -15,13 +15,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs/verbstest"
 )
 
-// testAddr is the address of a device, from RDMA_TEST_ADDR. Without it tests of
-// devices are left out; with it, a device that is not there is a failure.
+// testAddr returns the address of a device, from RDMA_TEST_ADDR. Without that variable
+// the tests of devices are skipped. With it, a missing device is a failure.
 func testAddr(t *testing.T) netip.Addr {
 	t.Helper()
 	text := os.Getenv("RDMA_TEST_ADDR")
 	if text == "" {
-		t.Skip("RDMA_TEST_ADDR names no address of an RDMA device")
+		t.Skip("RDMA_TEST_ADDR is not set to the address of an RDMA device")
 	}
 	addr, err := netip.ParseAddr(text)
 	require.NoError(t, err)
@@ -35,11 +35,11 @@ func open(t *testing.T) cm.Provider {
 	return p
 }
 
-// rxe is how the kernel's software device deviates from the standard: a message
-// that does not fit is an error of the responder's own, on both ends, and a
-// WRITE with immediate has taken its buffer before its key is looked at. A
-// payload's key that is wrong is an error of the queue pair, and librxe does not
-// post atomics that are misaligned.
+// rxe returns the outcomes in which the kernel's software device deviates from the
+// standard. A receive buffer that is too short or not accessible is a local QP operation
+// error at the responder and a remote operation error at the requester. A WRITE with
+// immediate consumes a buffer before its key is checked. A wrong key of a payload is a
+// local QP operation error. librxe refuses to post misaligned atomics.
 func rxe() map[verbstest.Violation]verbstest.Outcome {
 	return map[verbstest.Violation]verbstest.Outcome{
 		verbstest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
@@ -50,7 +50,7 @@ func rxe() map[verbstest.Violation]verbstest.Outcome {
 	}
 }
 
-// rxeVendor is the vendor id of that device.
+// rxeVendor is the vendor id of rxe.
 const rxeVendor = "0xffffff"
 
 func TestConformance(t *testing.T) {
@@ -61,16 +61,16 @@ func TestConformance(t *testing.T) {
 	verbstest.Run(t, open, opts)
 }
 
-// The device that RDMA_TEST_DEVICE names is the one that owns the address.
+// The device that RDMA_TEST_DEVICE names must own the address.
 func TestNamedDevice(t *testing.T) {
 	name := os.Getenv("RDMA_TEST_DEVICE")
 	if name == "" {
-		t.Skip("RDMA_TEST_DEVICE names no RDMA device")
+		t.Skip("RDMA_TEST_DEVICE is not set to the name of an RDMA device")
 	}
 	require.Equal(t, name, newRig(t).dev.Name())
 }
 
-// Without a device there is one kind of error, and it says why.
+// Without a device Open returns a *verbs.FeatureError with the reason.
 func TestOpenWithoutDevice(t *testing.T) {
 	p, err := rdmacore.Open()
 	if err == nil {

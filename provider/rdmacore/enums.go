@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Most numbers of verbs and cm are those of the C enumerations, and pass
-// unchanged, unknown ones included. Each line is a constant that exists only if
-// the two agree: if not, the build fails here.
+// Most numbers of packages verbs and cm are those of the C enumerations and are passed
+// unchanged, including unknown ones. Each line is a constant that can only be compiled
+// if the two numbers are equal.
 const (
 	_ = -uint(verbs.OpWrite ^ C.IBV_WR_RDMA_WRITE)
 	_ = -uint(verbs.OpWriteImm ^ C.IBV_WR_RDMA_WRITE_WITH_IMM)
@@ -39,8 +39,8 @@ const (
 	_ = -uint(verbs.WCRead ^ C.IBV_WC_RDMA_READ)
 	_ = -uint(verbs.WCCompareSwap ^ C.IBV_WC_COMP_SWAP)
 	_ = -uint(verbs.WCFetchAdd ^ C.IBV_WC_FETCH_ADD)
-	_ = -uint(verbs.WCRecv ^ 5)         // as shim_data.c has it
-	_ = -uint(verbs.WCRecvWriteImm ^ 6) // likewise
+	_ = -uint(verbs.WCRecv ^ 5)         // as in shim_data.c
+	_ = -uint(verbs.WCRecvWriteImm ^ 6) // as in shim_data.c
 	_ = -uint(verbs.WCWithGRH ^ C.IBV_WC_GRH)
 	_ = -uint(verbs.WCWithImm ^ C.IBV_WC_WITH_IMM)
 
@@ -124,13 +124,13 @@ const (
 	_ = -uint(cm.OptionAckTimeout ^ C.RDMA_OPTION_ID_ACK_TIMEOUT)
 )
 
-// knownAttrs are the attributes of a queue pair that verbs has.
+// knownAttrs has the attributes of a queue pair that package verbs has.
 const knownAttrs = verbs.AttrState | verbs.AttrAccess | verbs.AttrPort | verbs.AttrQKey | verbs.AttrAV |
 	verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRQPSN |
 	verbs.AttrMaxRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrSQPSN | verbs.AttrMaxDestRdAtomic | verbs.AttrDestQPN
 
-// Structures that Go and C share lie the same way in memory; likewise checked by
-// the build.
+// Structs that Go and C share have the same memory layout. The build fails if they
+// differ.
 const (
 	_ = -(unsafe.Sizeof(verbs.SGE{}) ^ C.sizeof_struct_ibv_sge)
 	_ = -(unsafe.Offsetof(verbs.SGE{}.Length) ^ unsafe.Offsetof(C.struct_ibv_sge{}.length))

@@ -13,17 +13,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// verbsError makes an error of what a call of libibverbs returned: 0, which is
-// success and gives nil, or an errno, which may be negated.
+// verbsError returns the error for the result of a call of libibverbs. The result is 0
+// for success, or an errno, which may be negated.
 func verbsError(op string, code int32) error { return failure(op, code, verbsMeaning) }
 
-// postError is verbsError for posting.
+// postError is verbsError for posting requests.
 func postError(op string, code int32) error { return failure(op, code, postMeaning) }
 
 // cmError is verbsError for librdmacm.
 func cmError(op string, code int32) error { return failure(op, code, cmMeaning) }
 
-// createError makes an error of the errno that cgo brings with a nil pointer.
+// createError returns the error for the errno that cgo returns with a nil pointer.
 func createError(op string, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -32,7 +32,8 @@ func createError(op string, err error) error {
 	return failure(op, int32(errno), verbsMeaning)
 }
 
-// failure makes an error of an errno: the errno, beside what it means.
+// failure returns the error for an errno. It wraps the errno and the error of this
+// module that has the same meaning.
 func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	if code == 0 {
 		return nil
@@ -54,8 +55,8 @@ func verbsMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// postMeaning: ibv_post_send(3) has ENOMEM for a full queue; some devices say
-// EAGAIN.
+// postMeaning returns ErrQueueFull for ENOMEM (ibv_post_send(3)), and for EAGAIN, which
+// some devices return instead.
 func postMeaning(errno syscall.Errno) error {
 	if errno == unix.ENOMEM || errno == unix.EAGAIN {
 		return verbs.ErrQueueFull
@@ -63,9 +64,9 @@ func postMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// cmMeaning: see rdma_bind_addr(3) and rdma_resolve_addr(3). ENODEV is an
-// address that no device has; EISCONN is what rdma_notify(3) says of a connection
-// that is established.
+// cmMeaning returns the error of package cm for an errno of rdma_bind_addr(3) and
+// rdma_resolve_addr(3). ENODEV means an address that no device has. EISCONN means that
+// the connection is already established (rdma_notify(3)).
 func cmMeaning(errno syscall.Errno) error {
 	switch errno {
 	case unix.EADDRINUSE:

@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An errno keeps its identity, and gains a meaning, whichever sign it comes
-// with.
+// The error wraps the errno and the error with the same meaning, for positive and
+// negated errnos.
 func TestErrnoMeanings(t *testing.T) {
 	for _, c := range []struct {
 		make  func(op string, code int32) error

@@ -9,14 +9,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The internals that unit tests look at.
+// Internal types for the unit tests.
 type (
 	Registry      = registry
 	OrderedPlaces = orderedPlaces
 	PoolPlaces    = poolPlaces
 	SendReq       = sendReq
 	RecvReq       = recvReq
-	Life          = life
+	Users         = users
 	Sockaddr      = sockaddr
 )
 
@@ -39,10 +39,10 @@ var (
 // An AsyncQueue is a queue of asynchronous events without a device.
 type AsyncQueue struct{ *asyncQueue }
 
-// RawAsync is an event as it arrives from C.
+// RawAsync is an event of the shim.
 type RawAsync = rawAsync
 
-// NewAsyncQueue makes a queue over the descriptor fd. take fetches the events, in
+// NewAsyncQueue creates a queue over the descriptor fd. take fetches the events, in
 // which an object is a number; objects maps that number to the queue pair.
 func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
@@ -52,15 +52,15 @@ func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.
 	return AsyncQueue{a}, err
 }
 
-// Raw returns an event of the type about the object at the address.
+// Raw returns an event of the type for the object with the address.
 func Raw(typ verbs.AsyncEventType, address uint64) RawAsync {
 	return rawAsync{object: address, typ: uint32(typ)}
 }
 
 func (a AsyncQueue) FD() int                                 { return a.epoll }
 func (a AsyncQueue) Next(ev *verbs.AsyncEvent) (bool, error) { return a.next(ev) }
-func (a AsyncQueue) Look()                                   { a.look() }
-func (a AsyncQueue) Forget(qp verbs.QP)                      { a.forget(qp) }
+func (a AsyncQueue) Look()                                   { a.fetchAll() }
+func (a AsyncQueue) Forget(qp verbs.QP)                      { a.dropEvents(qp) }
 func (a AsyncQueue) Close()                                  { a.close() }
 
 func FromSockaddr(s Sockaddr) netip.AddrPort { return fromSockaddr(&s) }
@@ -76,31 +76,31 @@ func (r *registry) Find(tag uint64) any {
 
 func (p *orderedPlaces) Room() int                          { return p.room() }
 func (p *orderedPlaces) Take(id uint64) uint32              { return p.take(id) }
-func (p *orderedPlaces) Untake(n int)                       { p.untake(n) }
+func (p *orderedPlaces) Untake(n int)                       { p.returnLast(n) }
 func (p *orderedPlaces) Settle(place uint32) (uint64, bool) { return p.settle(place) }
-func (p *orderedPlaces) Forget()                            { p.forget() }
+func (p *orderedPlaces) Forget()                            { p.reset() }
 
 func (p *poolPlaces) Room() int                          { return p.room() }
 func (p *poolPlaces) Take(id uint64) uint32              { return p.take(id) }
 func (p *poolPlaces) Settle(place uint32) (uint64, bool) { return p.settle(place) }
-func (p *poolPlaces) Forget()                            { p.forget() }
+func (p *poolPlaces) Forget()                            { p.reset() }
 
-func (l *life) Join() error                    { return l.join() }
-func (l *life) Leave()                         { l.leave() }
-func (l *life) End(destroy func() error) error { return l.end(destroy) }
+func (u *users) Add() error                       { return u.add() }
+func (u *users) Remove()                          { u.remove() }
+func (u *users) Close(destroy func() error) error { return u.close(destroy) }
 
-// A Queue is a settler that nothing happens to.
+// A Queue is a settler that does nothing.
 type Queue struct{ number int }
 
 func NewQueue(number int) *Queue             { return &Queue{number} }
 func (*Queue) settle(uint32, *verbs.WC) bool { return true }
 func (*Queue) failed()                       {}
 
-// A SendQueue is a send queue that no device is behind.
+// A SendQueue is a send queue without a device.
 type SendQueue struct{ q sendQueue }
 
-// NewSendQueue makes one of the size that caps has, and for datagrams of up to
-// mtu bytes.
+// NewSendQueue creates a send queue of the size in caps, for datagrams of up to mtu
+// bytes.
 func NewSendQueue(kind verbs.QPType, caps verbs.QPCaps, mtu int) *SendQueue {
 	return &SendQueue{q: sendQueue{
 		qp: &qp{pd: &pd{}, kind: kind, caps: caps}, mtu: mtu, places: newOrderedPlaces(caps.MaxSendWR),
@@ -118,7 +118,7 @@ func (s *SendQueue) Settle(id uint64) bool {
 	return s.q.settle(place, &verbs.WC{})
 }
 
-// A RecvQueue is a receive queue that no device is behind.
+// A RecvQueue is a receive queue without a device.
 type RecvQueue struct{ q recvQueue }
 
 func NewRecvQueue(maxWR, maxSGE int) *RecvQueue {
@@ -138,7 +138,7 @@ func (r *RecvQueue) Settle(place uint32, wc *verbs.WC) bool {
 	return r.q.settle(place, wc)
 }
 
-// The fields of a request, for comparison.
+// Fields returns the fields of a request, for comparison.
 func (r SendReq) Fields() map[string]uint64 {
 	return map[string]uint64{
 		"addr": r.remoteAddr, "compare": r.compareAdd, "swap": r.swap, "rkey": uint64(r.rkey), "imm": uint64(r.imm),

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// TestMain looks for leaks. What librdmacm itself keeps for as long as it is
-// loaded, a context for each device, is opened before.
+// TestMain checks for leaks. librdmacm keeps a context for each device until the process
+// ends; the first Open creates these contexts before the check.
 func TestMain(m *testing.M) {
 	if os.Getenv("RDMA_TEST_ADDR") != "" {
 		if p, err := rdmacore.Open(); err == nil {

@@ -18,22 +18,22 @@ import (
 
 // pd implements verbs.PD.
 type pd struct {
-	dev  *device
-	c    *C.struct_ibv_pd
-	life life // its users are MRs, QPs, SRQs and AHs
+	dev   *device
+	c     *C.struct_ibv_pd
+	users users // counts the MRs, QPs, SRQs and AHs of the domain
 }
 
-// AllocPD makes a protection domain.
+// AllocPD creates a protection domain.
 //
 // Implements: ibv_alloc_pd(3).
 func (d *device) AllocPD() (verbs.PD, error) {
 	const op = "alloc PD"
-	if err := d.provider.life.join(); err != nil {
+	if err := d.provider.users.add(); err != nil {
 		return nil, verbs.Wrap(op, err)
 	}
 	c, err := C.ibv_alloc_pd(d.ctx)
 	if c == nil {
-		d.provider.life.leave()
+		d.provider.users.remove()
 		return nil, createError(op, err)
 	}
 	return &pd{dev: d, c: c}, nil
@@ -41,15 +41,15 @@ func (d *device) AllocPD() (verbs.PD, error) {
 
 func (p *pd) Device() verbs.Device { return p.dev }
 
-// Close ends the domain.
+// Close destroys the domain.
 //
 // Implements: ibv_dealloc_pd(3).
 func (p *pd) Close() error {
-	return verbs.Wrap("close PD", p.life.end(func() error {
+	return verbs.Wrap("close PD", p.users.close(func() error {
 		if err := verbsError("close PD", int32(C.ibv_dealloc_pd(p.c))); err != nil {
 			return err
 		}
-		p.dev.provider.life.leave()
+		p.dev.provider.users.remove()
 		return nil
 	}))
 }
@@ -62,9 +62,9 @@ type mr struct {
 	lkey    uint32
 	rkey    uint32
 	access  verbs.Access
-	mapping []byte         // what Alloc mapped, or nil
-	pin     runtime.Pinner // of memory that Register was given
-	life    life
+	mapping []byte         // memory that Alloc mapped, else nil
+	pin     runtime.Pinner // pins memory that was passed to Register
+	users   users
 }
 
 // Alloc maps memory and registers it.
@@ -84,8 +84,8 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	return m, nil
 }
 
-// Register registers memory of the caller's. Memory of the Go heap is pinned
-// until Close, so that any will do.
+// Register registers memory of the caller. Memory of the Go heap is pinned until Close,
+// so that any memory can be registered.
 func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	const op = "register MR"
 	if err := p.checkMR(len(b), access); err != nil {
@@ -110,8 +110,7 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 
 const hugePage = 2 << 20
 
-// mmap maps zeroed memory, of huge pages if the caller likes and the system has
-// some reserved.
+// mmap maps zeroed memory. With huge it uses huge pages if the system has reserved ones.
 func (m *mr) mmap(size int, huge bool) (err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -128,25 +127,25 @@ func (m *mr) mmap(size int, huge bool) (err error) {
 	return nil
 }
 
-// register makes the region. The address crosses as a number: the memory is
-// pinned, or not Go's.
+// register creates the memory region. The address is passed to C as a number; the memory
+// is pinned, or not Go memory.
 //
 // Implements: ibv_reg_mr(3).
 func (m *mr) register(op string) error {
-	if err := m.pd.life.join(); err != nil {
+	if err := m.pd.users.add(); err != nil {
 		return verbs.Wrap(op, err)
 	}
 	c, err := C.rl_reg_mr(m.pd.c, C.uint64_t(m.Addr()), C.uint64_t(len(m.buf)), C.int(m.access))
 	if c == nil {
-		m.pd.life.leave()
+		m.pd.users.remove()
 		return memoryError(op, err)
 	}
 	m.c, m.lkey, m.rkey = c, uint32(c.lkey), uint32(c.rkey)
 	return nil
 }
 
-// memoryError adds what ENOMEM nearly always means here: see getrlimit(2),
-// RLIMIT_MEMLOCK.
+// memoryError adds the usual cause of ENOMEM to the error: the limit on locked memory
+// (getrlimit(2), RLIMIT_MEMLOCK).
 func memoryError(op string, err error) error {
 	if errors.Is(err, unix.ENOMEM) {
 		return verbs.Wrap(op, fmt.Errorf("%w (the limit on locked memory, ulimit -l, may be too low)", err))
@@ -165,14 +164,14 @@ func (m *mr) Access() verbs.Access { return m.access }
 //
 // Implements: ibv_dereg_mr(3).
 func (m *mr) Close() error {
-	return verbs.Wrap("close MR", m.life.end(func() error {
+	return verbs.Wrap("close MR", m.users.close(func() error {
 		if err := verbsError("close MR", int32(C.ibv_dereg_mr(m.c))); err != nil {
 			return err
 		}
-		m.pd.life.leave()
+		m.pd.users.remove()
 		m.pin.Unpin()
 		if m.mapping != nil {
-			_ = unix.Munmap(m.mapping) // which was mapped as a whole: it can not fail
+			_ = unix.Munmap(m.mapping) // can not fail: the whole mapping is unmapped
 		}
 		return nil
 	}))

@@ -2,19 +2,20 @@
 
 package rdmacore
 
-// orderedPlaces are those of a send queue: they are given back in the order in
-// which they were taken, and the completion of one gives back all before it,
-// which were not signaled (IBTA vol. 1, 10.8.5.1).
+// orderedPlaces are the places of a send queue. They are returned in the order in which
+// they were taken. The completion of a request also returns the places of the unsignaled
+// requests before it (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
-	ids        []uint64
-	head, tail uint64 // how many were ever taken, and given back
+	ids        []uint64 // the caller's ID of the request at each place
+	head, tail uint64   // numbers of places ever taken and ever returned
 }
 
 func newOrderedPlaces(n int) orderedPlaces { return orderedPlaces{ids: make([]uint64, n)} }
 
+// room returns the number of free places.
 func (p *orderedPlaces) room() int { return len(p.ids) - int(p.head-p.tail) }
 
-// take takes the next place; there is room.
+// take takes the next place, of which there must be one.
 func (p *orderedPlaces) take(id uint64) uint32 {
 	i := p.head % uint64(len(p.ids))
 	p.ids[i] = id
@@ -22,9 +23,11 @@ func (p *orderedPlaces) take(id uint64) uint32 {
 	return uint32(i)
 }
 
-// untake gives back the n places taken last.
-func (p *orderedPlaces) untake(n int) { p.head -= uint64(n) }
+// returnLast returns the n places that were taken last.
+func (p *orderedPlaces) returnLast(n int) { p.head -= uint64(n) }
 
+// settle returns a place and the places before it. It returns the caller's ID of the
+// request, or false for a place that is not taken.
 func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 	n := uint64(len(p.ids))
 	if uint64(place) >= n {
@@ -38,10 +41,11 @@ func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 	return p.ids[place], true
 }
 
-func (p *orderedPlaces) forget() { p.tail = p.head }
+// reset returns all places.
+func (p *orderedPlaces) reset() { p.tail = p.head }
 
-// poolPlaces are those of receive queues. Queue pairs that share one complete
-// out of order.
+// poolPlaces are the places of a receive queue. They may be returned in any order,
+// because queue pairs that share the queue complete independently.
 type poolPlaces struct {
 	ids  []uint64
 	used []bool
@@ -50,13 +54,14 @@ type poolPlaces struct {
 
 func newPoolPlaces(n int) poolPlaces {
 	p := poolPlaces{ids: make([]uint64, n), used: make([]bool, n), free: make([]uint32, 0, n)}
-	p.forget()
+	p.reset()
 	return p
 }
 
+// room returns the number of free places.
 func (p *poolPlaces) room() int { return len(p.free) }
 
-// take takes any place; there is room.
+// take takes any free place, of which there must be one.
 func (p *poolPlaces) take(id uint64) uint32 {
 	last := len(p.free) - 1
 	i := p.free[last]
@@ -65,6 +70,8 @@ func (p *poolPlaces) take(id uint64) uint32 {
 	return i
 }
 
+// settle returns a place. It returns the caller's ID of the request, or false for a
+// place that is not taken.
 func (p *poolPlaces) settle(place uint32) (id uint64, ok bool) {
 	if int(place) >= len(p.used) || !p.used[place] {
 		return 0, false
@@ -74,7 +81,8 @@ func (p *poolPlaces) settle(place uint32) (id uint64, ok bool) {
 	return p.ids[place], true
 }
 
-func (p *poolPlaces) forget() {
+// reset returns all places.
+func (p *poolPlaces) reset() {
 	p.free = p.free[:0]
 	for i := len(p.used) - 1; i >= 0; i-- {
 		p.used[i] = false

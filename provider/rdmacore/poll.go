@@ -18,10 +18,11 @@ import (
 
 var _ verbs.SpinPoller = (*cq)(nil)
 
-// idlePolls is after how many polls in vain a CQ asks whether it was overrun.
+// idlePolls is the number of polls without a completion after which a CQ asks the device
+// whether it was overrun. The number is arbitrary.
 const idlePolls = 1024
 
-// Poll fetches completions, as many as fit in one crossing.
+// Poll fetches completions, as many as fit into dst, with one call into C.
 //
 // Implements: ibv_poll_cq(3).
 func (q *cq) Poll(dst []verbs.WC) (int, error) {
@@ -33,23 +34,22 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	return q.poll(dst)
 }
 
-// poll goes on as long as the queue is full of completions that nobody wants.
+// poll polls again while all completions that it got were dropped and there may be more.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for {
 		raw := 0
 		if len(dst) > 0 {
 			raw = int(C.rl_poll(q.handle(), (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst))))
 		}
-		if n, err = q.found(dst, raw); n > 0 || raw < len(dst) || raw == 0 {
+		if n, err = q.afterPoll(dst, raw); n > 0 || raw < len(dst) || raw == 0 {
 			return n, err
 		}
 	}
 }
 
-// PollSpin is Poll, except that it waits up to limit for the first completion,
-// without giving up the processor. The waiting is done in C, where it is no
-// hindrance to the Go scheduler or to garbage collection; a limit of some ten
-// microseconds is right.
+// PollSpin does the same as Poll, but waits up to limit for the first completion without
+// giving up the processor. The wait is in C, where it does not delay the Go scheduler or
+// garbage collection. The limit should be about ten microseconds.
 //
 // Implements: ibv_poll_cq(3).
 func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {
@@ -59,16 +59,16 @@ func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {
 		return 0, verbs.Wrap("poll CQ", err)
 	}
 	if len(dst) == 0 {
-		return q.found(dst, 0)
+		return q.afterPoll(dst, 0)
 	}
 	raw := C.rl_poll_spin(q.handle(), (*C.struct_rl_wc)(unsafe.Pointer(&dst[0])), C.int(len(dst)), C.int64_t(limit))
-	if n, err := q.found(dst, int(raw)); n > 0 || int(raw) < len(dst) {
+	if n, err := q.afterPoll(dst, int(raw)); n > 0 || int(raw) < len(dst) {
 		return n, err
 	}
 	return q.poll(dst)
 }
 
-// usable returns why the queue can not be polled.
+// usable returns nil, or the reason why the queue can not be polled.
 func (q *cq) usable() error {
 	if q.c == nil {
 		return verbs.ErrClosed
@@ -79,9 +79,9 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// found settles what came, or notes that nothing did. A queue that was overrun
-// may look empty for ever, so that from time to time somebody has to ask.
-func (q *cq) found(dst []verbs.WC, n int) (int, error) {
+// afterPoll handles the result of a poll. A queue that was overrun may look empty for
+// ever, so after every idlePolls empty polls it fetches the asynchronous events.
+func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	if n < 0 {
 		return 0, verbsError("poll CQ", int32(n))
 	}
@@ -89,13 +89,13 @@ func (q *cq) found(dst []verbs.WC, n int) (int, error) {
 		return q.settle(dst[:n]), nil
 	}
 	if q.idle++; q.idle%idlePolls == 0 {
-		q.dev.async.look()
+		q.dev.async.fetchAll()
 	}
 	return 0, nil
 }
 
-// settle gives the places of completed requests back, and the completions the
-// ids that the caller knows. Completions of queues that are gone are left out.
+// settle returns the places of completed requests and sets the caller's IDs in the
+// completions. It removes completions of closed queues.
 func (q *cq) settle(wcs []verbs.WC) int {
 	n := 0
 	for i := range wcs {

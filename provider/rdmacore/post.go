@@ -17,7 +17,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// PostSend posts all that is right and fits with one crossing.
+// PostSend posts all requests that are valid and fit with one call into C.
 //
 // Implements: ibv_post_send(3).
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -36,14 +36,14 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 			(*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(s.sges))),
 			(*C.uint8_t)(unsafe.SliceData(s.inline)))
 		if done.err != 0 {
-			s.places.untake(n - int(done.n))
+			s.places.returnLast(n - int(done.n))
 			n, err = int(done.n), postError("post send", int32(done.err))
 		}
 	}
 	return n, verbs.Wrap("post send", err)
 }
 
-// PostRecv posts all that is right and fits with one crossing.
+// PostRecv posts all buffers that are valid and fit with one call into C.
 //
 // Implements: ibv_post_recv(3).
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -59,12 +59,12 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	n, err := r.gather(wrs)
 	if n > 0 {
 		n, err = r.posted(n, err, C.rl_post_recv(q.handle(), r.cReqs(), C.int(n), r.cSGEs()))
-		q.pushRecvs()
+		q.flushLateRecvs()
 	}
 	return n, verbs.Wrap("post receive", err)
 }
 
-// PostRecv posts all that is right and fits with one crossing.
+// PostRecv posts all buffers that are valid and fit with one call into C.
 //
 // Implements: ibv_post_srq_recv(3).
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -89,7 +89,7 @@ func (r *recvQueue) cSGEs() *C.struct_ibv_sge {
 	return (*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(r.sges)))
 }
 
-// posted takes the places back of those requests that the device did not take.
+// posted returns the places of the requests that the device did not accept.
 func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, error) {
 	if done.err == 0 {
 		return n, err
@@ -101,8 +101,8 @@ func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, erro
 	return int(done.n), postError("post receive", int32(done.err))
 }
 
-// The requests of queues.go lie in memory as the shim has them; checked by the
-// build, as in enums.go.
+// The request structs of queues.go have the memory layout of the shim. The build fails
+// if they differ.
 const (
 	_ = -(unsafe.Sizeof(sendReq{}) ^ C.sizeof_struct_rl_send)
 	_ = -(unsafe.Offsetof(sendReq{}.remoteAddr) ^ unsafe.Offsetof(C.struct_rl_send{}.remote_addr))

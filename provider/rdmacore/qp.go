@@ -22,16 +22,16 @@ type qp struct {
 	sendCQ *cq
 	recvCQ *cq
 	srq    *srq // or nil
-	id     *id  // that made it, or nil
-	life   life
-	last   atomic.Uint32 // the state this side last moved it to
+	id     *id  // the ID on which it was created, or nil
+	users  users
+	last   atomic.Uint32 // the last known state
 	sends  sendQueue
 	recvs  recvQueue
 
-	registered bool // its queues have tags
+	registered bool // its queues have tags in the registry
 }
 
-// CreateQP makes a queue pair.
+// CreateQP creates a queue pair.
 //
 // Implements: ibv_create_qp(3).
 func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
@@ -42,7 +42,7 @@ func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return q, nil
 }
 
-// createQP makes a queue pair, on an ID if there is one.
+// createQP creates a queue pair, on an ID if on is not nil.
 func (p *pd) createQP(attr *verbs.QPInitAttr, on *id) (*qp, error) {
 	q := &qp{pd: p, kind: attr.Type, id: on}
 	if err := q.gather(attr); err != nil {
@@ -52,12 +52,12 @@ func (p *pd) createQP(attr *verbs.QPInitAttr, on *id) (*qp, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := joinAll(q.needs()); err != nil {
+	if err := addUsers(q.dependencies()); err != nil {
 		return nil, err
 	}
 	init := q.initAttr(attr, caps)
 	if err := q.create(init); err != nil {
-		leaveAll(q.needs())
+		removeUsers(q.dependencies())
 		return nil, err
 	}
 	if err := q.start(init); err != nil {
@@ -67,16 +67,16 @@ func (p *pd) createQP(attr *verbs.QPInitAttr, on *id) (*qp, error) {
 	return q, nil
 }
 
-// gather finds what the queue pair is to be made from.
+// gather checks the type and finds the CQs and the SRQ of the queue pair.
 func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	d := q.pd.dev
 	if attr.Type != verbs.QPTypeRC && (attr.Type != verbs.QPTypeUD || !d.caps.UD) {
-		return &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Reason: "not one that the device has"}
+		return &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Reason: "not supported by the device"}
 	}
-	if q.sendCQ, err = d.own(attr.SendCQ, "send CQ"); err != nil {
+	if q.sendCQ, err = d.ownCQ(attr.SendCQ, "send CQ"); err != nil {
 		return err
 	}
-	if q.recvCQ, err = d.own(attr.RecvCQ, "receive CQ"); err != nil {
+	if q.recvCQ, err = d.ownCQ(attr.RecvCQ, "receive CQ"); err != nil {
 		return err
 	}
 	if attr.SRQ != nil {
@@ -89,22 +89,23 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// needs is what the queue pair is made from.
-func (q *qp) needs() []*life {
-	lives := []*life{&q.pd.life, &q.sendCQ.life, &q.recvCQ.life}
+// needs returns the counters of the objects that the queue pair uses.
+func (q *qp) dependencies() []*users {
+	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {
-		lives = append(lives, &q.srq.life)
+		list = append(list, &q.srq.users)
 	}
-	return lives
+	return list
 }
 
-// prepareCaps checks the sizes. A queue has one request of one piece at least.
+// prepareCaps checks the sizes and converts them. A queue has at least one request with
+// one SGE.
 func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error) {
 	limits := q.pd.dev.attr
 	for _, size := range []struct {
 		field        string
 		value, limit int
-		least        int
+		least        int // the smallest size passed to the library
 		out          *C.uint32_t
 	}{
 		{"send WRs", caps.MaxSendWR, limits.MaxQPWR, 1, &out.max_send_wr},
@@ -124,8 +125,8 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	return out, nil
 }
 
-// initAttr is what the library wants to know. What the queue pair is made from
-// has been joined, and stays.
+// initAttr returns the parameters for the library. The caller is a user of the objects
+// that the queue pair uses.
 func (q *qp) initAttr(attr *verbs.QPInitAttr, caps C.struct_ibv_qp_cap) *C.struct_ibv_qp_init_attr {
 	init := &C.struct_ibv_qp_init_attr{
 		send_cq: q.sendCQ.c, recv_cq: q.recvCQ.c, cap: caps, qp_type: uint32(q.kind),
@@ -151,7 +152,7 @@ func (q *qp) create(init *C.struct_ibv_qp_init_attr) error {
 	return nil
 }
 
-// start makes the Go side of a queue pair that exists.
+// start sets the Go fields of a queue pair whose C object exists.
 func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	d := q.pd.dev
 	q.num = uint32(q.c.qp_num)
@@ -181,8 +182,8 @@ func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	return q.register()
 }
 
-// findMTU: a datagram queue pair is not yet bound to a port, so that the widest
-// one counts.
+// findMTU sets the limit for datagrams. A new datagram queue pair is not bound to a
+// port, so the largest MTU of all ports is used.
 func (q *qp) findMTU() error {
 	d := q.pd.dev
 	for num := 1; num <= d.attr.NumPorts; num++ {
@@ -195,7 +196,8 @@ func (q *qp) findMTU() error {
 	return nil
 }
 
-// register gives the queues tags, under which no completion is outstanding.
+// register adds the queues to the registry. It gives them tags for which no completion
+// is outstanding.
 func (q *qp) register() error {
 	queues := &q.pd.dev.queues
 	var sends, recvs bool
@@ -211,7 +213,7 @@ func (q *qp) register() error {
 	return &verbs.ParamError{Field: "work queues", Value: maxQueues + 1, Limit: maxQueues}
 }
 
-// receiver is where the queue pair takes its buffers from.
+// receiver returns the queue from which the queue pair takes its buffers.
 func (q *qp) receiver() *recvQueue {
 	if q.srq != nil {
 		return &q.srq.recvs
@@ -237,34 +239,34 @@ func (q *qp) PD() verbs.PD            { return q.pd }
 func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
-// lastState is the state that this side knows of: what posting goes by. A queue
-// pair that has failed since flushes what is posted.
+// lastState returns the last state that is known without asking the device. Posting uses
+// it. If the queue pair has failed since, the device flushes the posted requests.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 
 // Close destroys the queue pair.
 //
 // Implements: ibv_destroy_qp(3), rdma_destroy_qp(3).
 func (q *qp) Close() error {
-	return verbs.Wrap("close QP", q.life.end(func() error {
+	return verbs.Wrap("close QP", q.users.close(func() error {
 		q.sends.enter()
 		defer q.sends.leave()
 		q.recvs.enter()
 		defer q.recvs.leave()
 		address := q.address()
-		// First the Go side: what a new queue pair at the same address, or with
-		// the same queues, adds must stay.
+		// The object is removed from the table first, because a new queue pair may get
+		// the same address.
 		q.pd.dev.objects.remove(address)
 		if err := q.destroy(); err != nil {
 			q.pd.dev.objects.add(address, q)
 			return err
 		}
-		q.pd.dev.async.forget(q)
+		q.pd.dev.async.dropEvents(q)
 		q.unregister()
 		if q.kind == verbs.QPTypeUD {
 			q.receiver().datagrams.Add(-1)
 		}
 		q.sends.closed, q.recvs.closed = true, true
-		leaveAll(q.needs())
+		removeUsers(q.dependencies())
 		return nil
 	}))
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// State asks the device; when that fails, or after Close, it is the last known.
+// State queries the device. If that fails, or after Close, it returns the last known
+// state.
 func (q *qp) State() verbs.QPState {
 	attr, err := q.Query()
 	if err != nil {
@@ -18,11 +19,11 @@ func (q *qp) State() verbs.QPState {
 	return attr.State
 }
 
-// Query returns the attributes.
+// Query returns the current attributes.
 //
 // Implements: ibv_query_qp(3).
 func (q *qp) Query() (attr verbs.QPAttr, err error) {
-	err = q.life.whileOpen(func() error {
+	err = q.users.whileOpen(func() error {
 		attr, err = q.query(knownAttrs)
 		return err
 	})
@@ -42,7 +43,7 @@ func (q *qp) query(mask verbs.QPAttrMask) (verbs.QPAttr, error) {
 //
 // Implements: ibv_modify_qp(3).
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
-	return verbs.Wrap("modify QP", q.life.whileOpen(func() error {
+	return verbs.Wrap("modify QP", q.users.whileOpen(func() error {
 		now, err := q.query(verbs.AttrState)
 		if err != nil {
 			return err
@@ -70,19 +71,19 @@ func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAt
 	return nil
 }
 
-// move carries out a change that is legal.
+// move executes a change that has been checked.
 func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
-	resumes := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
-	if resumes {
-		if err := q.resume(); err != nil {
+	sqdToRTS := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
+	if sqdToRTS {
+		if err := q.awaitDrained(); err != nil {
 			return err
 		}
 	}
 	if err := q.modify(attr, mask); err != nil {
 		return err
 	}
-	if resumes {
-		q.pushSends()
+	if sqdToRTS {
+		q.startSends()
 	}
 	return nil
 }
@@ -90,7 +91,7 @@ func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask)
 func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	raw, bits := toQPAttr(attr), C.int(mask)
 	if mask&verbs.AttrState != 0 && attr.State == verbs.StateInit {
-		bits |= C.IBV_QP_PKEY_INDEX // RoCE has one partition key
+		bits |= C.IBV_QP_PKEY_INDEX // RoCE has one partition key, at index 0
 	}
 	if err := verbsError("modify QP", int32(C.ibv_modify_qp(q.c, &raw, bits))); err != nil {
 		return err
@@ -101,8 +102,8 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved notes a new state. RESET forgets what is on the queues, and new tags
-// make strangers of its completions.
+// moved records a new state. RESET removes all requests of the queues. The queues get
+// new tags, so that late completions of these requests are dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {
@@ -112,15 +113,15 @@ func (q *qp) moved(to verbs.QPState) error {
 	defer q.sends.leave()
 	q.recvs.enter()
 	defer q.recvs.leave()
-	q.sends.places.forget()
-	q.recvs.places.forget()
+	q.sends.places.reset()
+	q.recvs.places.reset()
 	q.unregister()
 	return q.register()
 }
 
-// setRNRTimer replaces the timer that librdmacm sets. The queue pair is in RTR or
-// RTS, where ibv_modify_qp(3) allows the change. An error is ignored: the queue pair
-// then works with the longer wait.
+// setRNRTimer replaces the RNR timer that librdmacm has set. The queue pair is in RTR or
+// RTS, where ibv_modify_qp(3) allows the change. An error is ignored; the queue pair
+// then uses the longer timer.
 func (q *qp) setRNRTimer(code uint8) {
 	if q.kind == verbs.QPTypeRC {
 		raw := C.struct_ibv_qp_attr{min_rnr_timer: C.uint8_t(code)}

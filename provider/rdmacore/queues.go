@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A sendReq is a send request as the shim takes it: without pointers.
+// A sendReq is a send request in the form that the shim takes, without pointers.
 type sendReq struct {
 	id         uint64
 	remoteAddr uint64
@@ -19,35 +19,35 @@ type sendReq struct {
 	imm        uint32
 	qpn        uint32
 	qkey       uint32
-	sges       uint32 // how many of the batch's entries
+	sges       uint32 // number of its entries in the array of the batch
 	opcode     uint8
 	flags      uint8
 }
 
-// A recvReq is a receive request as the shim takes it.
+// A recvReq is a receive request in the form that the shim takes.
 type recvReq struct {
 	id   uint64
 	sges uint64
 }
 
-// A sendQueue checks send requests and makes a batch of them.
+// A sendQueue checks send requests and collects them in a batch for the shim.
 type sendQueue struct {
 	qp  *qp
-	mtu int // bytes; the limit of a datagram
+	mtu int // largest datagram in bytes
 
-	guard  // over what follows
+	guard  // protects the fields below
 	closed bool
 	tag    uint64
 	places orderedPlaces
 
-	// The batch. The memory is kept for the next one.
+	// The batch. Its memory is reused for the next one.
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte
 }
 
-// gather makes a batch of the requests up to the first that is wrong, or does
-// not fit, and returns how many it has.
+// gather fills the batch with the requests up to the first one that is invalid or does
+// not fit, and returns their number.
 func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
 	s.reqs, s.sges, s.inline = s.reqs[:0], s.sges[:0], s.inline[:0]
 	for i := range wrs {
@@ -95,12 +95,12 @@ func (s *sendQueue) add(wr *verbs.SendWR) error {
 
 const sendFlags = verbs.SendFence | verbs.SendSignaled | verbs.SendSolicited | verbs.SendInline
 
-// check refuses what a device might take for something else, or not look at.
+// check refuses a request that the device might misinterpret or not check.
 func (s *sendQueue) check(wr *verbs.SendWR) error {
 	sends := wr.Opcode == verbs.OpSend || wr.Opcode == verbs.OpSendImm
 	switch {
 	case wr.Opcode > verbs.OpFetchAdd, s.qp.kind == verbs.QPTypeUD && !sends:
-		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "not an operation of the queue pair"}
+		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "not supported by the queue pair"}
 	case wr.Flags&^sendFlags != 0:
 		return &verbs.ParamError{Field: "send flags", Value: int64(wr.Flags), Limit: int64(sendFlags), Reason: "unknown flag"}
 	case wr.Flags&verbs.SendInline != 0:
@@ -114,14 +114,15 @@ func (s *sendQueue) check(wr *verbs.SendWR) error {
 func (s *sendQueue) checkInline(wr *verbs.SendWR) error {
 	switch {
 	case wr.Opcode == verbs.OpRead || wr.Opcode.Atomic():
-		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "has no payload that could be inline"}
+		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "has no payload"}
 	case len(wr.Inline) > s.qp.caps.MaxInline:
 		return &verbs.ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Limit: int64(s.qp.caps.MaxInline)}
 	}
 	return nil
 }
 
-// route returns the address handle of a datagram, which must fit in one packet.
+// route returns the address handle of a datagram and checks that the datagram fits into
+// one packet.
 func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 	if s.qp.kind != verbs.QPTypeUD {
 		return 0, nil
@@ -147,7 +148,7 @@ func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 	return a.address()
 }
 
-// settle: see settler.
+// settle implements settler.
 func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	s.enter()
 	defer s.leave()
@@ -157,13 +158,14 @@ func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 
 func (s *sendQueue) failed() { s.qp.failed() }
 
-// A recvQueue does the same for receive requests, of a queue pair or shared.
+// A recvQueue checks receive requests and collects them in a batch. It belongs to a
+// queue pair or is an SRQ.
 type recvQueue struct {
-	qp        *qp // nil: it is shared
+	qp        *qp // nil for an SRQ
 	maxSGE    int
-	datagrams atomic.Int32 // how many UD queue pairs receive from it
+	datagrams atomic.Int32 // number of UD queue pairs that receive from it
 
-	guard  // over what follows
+	guard  // protects the fields below
 	closed bool
 	tag    uint64
 	places poolPlaces
@@ -172,7 +174,7 @@ type recvQueue struct {
 	sges []verbs.SGE
 }
 
-// gather is as that of sendQueue.
+// gather fills the batch like sendQueue.gather.
 func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
 	for i := range wrs {
@@ -189,8 +191,9 @@ func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	return len(wrs), nil
 }
 
-// settle: see settler. Only datagrams have the routing header in the buffer,
-// whatever the device says (ibv_poll_cq(3)).
+// settle implements settler. It clears the flag for the routing header if no UD queue
+// pair receives from the queue. Only datagrams have that header (ibv_poll_cq(3)), but
+// some devices set the flag for other messages too.
 func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	r.enter()
 	defer r.leave()
@@ -201,7 +204,7 @@ func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	return ok
 }
 
-// failed: buffers of a shared queue outlive the queue pair that failed.
+// failed does nothing for an SRQ, whose buffers are not flushed when a queue pair fails.
 func (r *recvQueue) failed() {
 	if r.qp != nil {
 		r.qp.failed()

@@ -15,8 +15,8 @@ var caps = verbs.QPCaps{MaxSendWR: 8, MaxSendSGE: 2, MaxInline: 16}
 
 func sge(addr uint64) verbs.SGE { return verbs.SGE{Addr: addr, Length: 8, LKey: 7} }
 
-// A batch has the pieces of its requests in one array, and inline data in
-// another, where the pieces are offsets.
+// A batch has the SGEs of all requests in one array and the inline data in another. The
+// SGE of an inline request is an offset into the inline data.
 func TestGatherSends(t *testing.T) {
 	q := rdmacore.NewSendQueue(verbs.QPTypeRC, caps, 0)
 	n, err := q.Gather([]verbs.SendWR{
@@ -45,7 +45,7 @@ func TestGatherSends(t *testing.T) {
 	}
 }
 
-// A wrong request ends the batch, and takes no place.
+// An invalid request ends the batch and takes no place.
 func TestGatherRefuses(t *testing.T) {
 	good := verbs.SendWR{Opcode: verbs.OpSend}
 	for name, c := range map[string]struct {
@@ -59,7 +59,7 @@ func TestGatherRefuses(t *testing.T) {
 		"inline READ":         {verbs.QPTypeRC, verbs.SendWR{Opcode: verbs.OpRead, Flags: verbs.SendInline}},
 		"datagram WRITE":      {verbs.QPTypeUD, verbs.SendWR{Opcode: verbs.OpWrite}},
 		"datagram to nowhere": {verbs.QPTypeUD, verbs.SendWR{Opcode: verbs.OpSend}},
-		"foreign handle":      {verbs.QPTypeUD, verbs.SendWR{Opcode: verbs.OpSend, AH: strangeAH{}}},
+		"foreign handle":      {verbs.QPTypeUD, verbs.SendWR{Opcode: verbs.OpSend, AH: wrappedAH{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := rdmacore.NewSendQueue(c.kind, caps, 1024)
@@ -77,7 +77,7 @@ func TestGatherRefuses(t *testing.T) {
 	}
 }
 
-type strangeAH struct{ verbs.AH }
+type wrappedAH struct{ verbs.AH }
 
 func TestGatherUntilFull(t *testing.T) {
 	q := rdmacore.NewSendQueue(verbs.QPTypeRC, caps, 0)
@@ -111,7 +111,7 @@ func TestGatherRecvs(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// The flag for a routing header means nothing where no datagrams arrive.
+// The flag for a routing header is cleared if no UD queue pair receives from the queue.
 func TestSettleRecv(t *testing.T) {
 	q := rdmacore.NewRecvQueue(1, 1)
 	for _, c := range []struct {
@@ -140,6 +140,6 @@ func TestGatherDoesNotAllocate(t *testing.T) {
 		reqs, _, _ := q.Batch()
 		q.Settle(reqs[1].ID())
 	}
-	turn() // the batch grows
+	turn() // the batch grows to its size
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
 }

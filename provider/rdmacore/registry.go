@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The wr_id that a device is given: the tag of a queue, which is never used
-// again for long, and a place on it.
+// A wr_id consists of the tag of a queue and a place on the queue. The tag is an index
+// in the registry and a generation.
 const (
 	placeBits  = 24
 	indexBits  = 20
@@ -22,32 +22,31 @@ const (
 	maxGen    = 1 << (64 - genShift)
 )
 
-// wrID names a place on a tagged queue.
+// wrID returns the wr_id of a place on the queue with the tag.
 func wrID(tag uint64, place uint32) uint64 { return tag | uint64(place) }
 
 func splitWRID(id uint64) (tag uint64, place uint32) {
 	return id &^ (maxPlaces - 1), uint32(id & (maxPlaces - 1))
 }
 
-// settler is a queue that completions come from.
+// settler is a send or receive queue, to which completions belong.
 type settler interface {
-	// settle takes back the place of a completed request, and makes of its
-	// completion what the caller expects. It reports false for a place where
-	// nothing is.
+	// settle returns the place of a completed request and changes the completion to what
+	// the caller expects. It returns false for a place that is not taken.
 	settle(place uint32, wc *verbs.WC) bool
-	// failed is called for a completion that is none of success, after settle.
+	// failed is called after settle for a completion that is not successful.
 	failed()
 }
 
-// A registry finds the queue that a completion belongs to. Finding takes no lock
-// and goes on while other goroutines add and remove. A tag that was removed is
-// not met again until its slot has been used 2^20 times.
+// A registry finds the queue of a completion. find takes no lock and may run while other
+// goroutines add and remove. A removed tag is not used again until its slot has been
+// used 2^20 times.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
 	mu   sync.Mutex
-	free []uint32 // unused slots
-	gens []uint32 // of the next use of each slot
+	free []uint32 // indices of unused slots
+	gens []uint32 // generation for the next use of each slot
 }
 
 type tagged struct {
@@ -55,7 +54,7 @@ type tagged struct {
 	queue settler
 }
 
-// add gives a queue its tag, or reports false when there are too many.
+// add returns a new tag for a queue, or false if there are too many queues.
 func (r *registry) add(q settler) (tag uint64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,7 +78,7 @@ func (r *registry) remove(tag uint64) {
 	r.free = append(r.free, i)
 }
 
-// find returns the queue that has the tag, or nil.
+// find returns the queue with the tag, or nil.
 func (r *registry) find(tag uint64) settler {
 	slots := r.slots.Load()
 	i := tag >> indexShift & (maxQueues - 1)
@@ -92,8 +91,8 @@ func (r *registry) find(tag uint64) settler {
 	return nil
 }
 
-// grow doubles the slots. Those who still look at the old ones find what was
-// there before.
+// grow doubles the number of slots. A concurrent find may use the old slots, which still
+// have the old entries.
 func (r *registry) grow() bool {
 	old := len(r.gens)
 	if old == maxQueues {

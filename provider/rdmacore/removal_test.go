@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// link runs the link command of the rdma tool. The channel gets its result.
+// link runs the link command of the rdma tool and sends its result on the channel.
 func link(args string) (done chan error) {
 	done = make(chan error, 1)
 	go func() {
@@ -33,9 +33,9 @@ func finished(t *testing.T, what string, done chan error) {
 	}
 }
 
-// A device is removed while it has a listener and a connection, and returns. The
-// removal of rxe ends only when the process has closed everything. The process can
-// then use the device as if it were a new one.
+// A device is removed while it has a listener and a connection, and is added again. The
+// removal of rxe finishes only when the process has closed everything. The process can
+// then use the device like a new one.
 func TestDeviceReturns(t *testing.T) {
 	dev, netdev := os.Getenv("RDMA_TEST_REMOVE"), os.Getenv("RDMA_TEST_NETDEV")
 	if dev == "" {

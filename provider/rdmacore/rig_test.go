@@ -15,11 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// patience is how long a wait may last before it counts as a hang.
+// patience is the time after which a wait counts as a hang.
 const patience = 30 * time.Second
 
-// A rig is a device and an event channel on it. It belongs to the goroutine of
-// its test, which closes everything in the end.
+// A rig is a device with an event channel. It belongs to the goroutine of its test. At
+// the end of the test everything is closed.
 type rig struct {
 	*require.Assertions
 	t        *testing.T
@@ -31,7 +31,7 @@ type rig struct {
 	seen     []seen
 }
 
-// seen is what is kept of an event.
+// seen is a copy of an event.
 type seen struct {
 	owner, id *cm.ID
 	typ       cm.EventType
@@ -53,7 +53,7 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// owner is the device that has the address.
+// owner returns the device that has the address.
 func (r *rig) owner() verbs.Device {
 	r.t.Helper()
 	devices, err := r.provider.Devices()
@@ -98,7 +98,7 @@ func (r *rig) listen(ps cm.PortSpace, addr netip.Addr) *cm.ID {
 	return id
 }
 
-// resolve makes an ID that is ready to connect to a port of the address.
+// resolve returns an ID that is ready to connect to a port of the address.
 func (r *rig) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	r.t.Helper()
 	id := r.newID(ps)
@@ -110,7 +110,7 @@ func (r *rig) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	return id
 }
 
-// until drives the event channels given until done says so.
+// until drives the given event channels until done returns true.
 func (r *rig) until(done func() bool, channels ...*cm.EventChannel) {
 	r.t.Helper()
 	for deadline := time.Now().Add(patience); !done(); {
@@ -140,7 +140,7 @@ func (r *rig) fetch(c *cm.EventChannel) {
 	r.seen = append(r.seen, s)
 }
 
-// await waits for the next event of an ID.
+// await waits for the next event of an ID, which must be of the given type.
 func (r *rig) await(id *cm.ID, typ cm.EventType) seen {
 	r.t.Helper()
 	return r.awaitOn(r.events, id, typ)
@@ -157,7 +157,7 @@ func (r *rig) awaitOn(c *cm.EventChannel, id *cm.ID, typ cm.EventType) seen {
 	return s
 }
 
-// An end is one side of a connection, with everything on one CQ.
+// An end is one side of a connection, with one CQ for both queues.
 type end struct {
 	r  *rig
 	id *cm.ID
@@ -171,7 +171,7 @@ const (
 	memSize = 64 << 10
 )
 
-// equip gives an ID a CQ, memory, and a queue pair.
+// equip creates a CQ, memory and a queue pair for an ID.
 func (r *rig) equip(id *cm.ID, progress verbs.Progress) *end {
 	r.t.Helper()
 	e := &end{r: r, id: id}
@@ -189,8 +189,8 @@ func (r *rig) equip(id *cm.ID, progress verbs.Progress) *end {
 	return e
 }
 
-// request connects to a listener, and returns both IDs, the passive one with its
-// request not yet answered.
+// request connects to a listener. It returns the active end and the event of the
+// request, which is not answered yet.
 func (r *rig) request(listener *cm.ID, param *cm.ConnParam) (active *end, request seen) {
 	r.t.Helper()
 	active = r.equip(r.resolve(listener.PortSpace(), listener.LocalAddr().Port()), verbs.ProgressManual)
@@ -200,7 +200,7 @@ func (r *rig) request(listener *cm.ID, param *cm.ConnParam) (active *end, reques
 	return active, request
 }
 
-// pair connects two ends.
+// pair returns two connected ends.
 func (r *rig) pair() (a, b *end) {
 	r.t.Helper()
 	a, request := r.request(r.listen(cm.TCP, r.addr), nil)
@@ -211,7 +211,7 @@ func (r *rig) pair() (a, b *end) {
 	return a, b
 }
 
-// take polls n completions, all good.
+// take polls n completions, which must be successful.
 func (e *end) take(n int) []verbs.WC {
 	e.r.t.Helper()
 	wcs := make([]verbs.WC, n)

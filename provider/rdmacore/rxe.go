@@ -11,43 +11,43 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// What the kernel's software device, rxe, does only when it is pushed. The
-// queues are memory that it shares with the process, and it looks at them on
-// some occasions only.
+// The functions of this file make the kernel's software device, rxe, process requests.
+// The queues are memory that the process shares with the kernel, and rxe looks at them
+// on certain occasions only.
 
-// rxeVendor is the vendor id by which rxe is known.
+// rxeVendor is the vendor id of rxe.
 const rxeVendor = 0xffffff
 
-// pushRecvs makes rxe flush the receive queue of a failed queue pair: it does so
-// when the state changes, and not for what is posted later. The guard of the
-// queue is held.
-func (q *qp) pushRecvs() {
+// flushLateRecvs makes rxe flush the receive queue of a failed queue pair. rxe flushes it
+// when the state changes, but not when buffers are posted later. The caller holds the
+// guard of the queue.
+func (q *qp) flushLateRecvs() {
 	if q.pd.dev.rxe && q.lastState() == verbs.StateError && !q.recvs.closed {
 		raw := C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_ERR}
 		C.ibv_modify_qp(q.c, &raw, C.IBV_QP_STATE)
 	}
 }
 
-// failed is told of every failed completion. The first shows that the queue pair
-// has gone to ERROR by itself; what was posted since has to be flushed.
+// failed is called for every failed completion. The first one shows that the device has
+// moved the queue pair to ERROR. Buffers that were posted since must be flushed.
 func (q *qp) failed() {
 	if !q.pd.dev.rxe || verbs.QPState(q.last.Swap(uint32(verbs.StateError))) == verbs.StateError {
 		return
 	}
 	q.recvs.enter()
 	defer q.recvs.leave()
-	q.pushRecvs()
+	q.flushLateRecvs()
 }
 
-// drainLooks is how often resume looks whether the send queue is drained.
-const drainLooks = 1000
+// drainPolls is the number of times that awaitDrained checks whether the send queue is
+// drained. The number is arbitrary.
+const drainPolls = 1000
 
-// resume prepares for the way back from SQD to RTS, which rxe refuses while the
-// send queue is draining. An idle queue is drained in next to no time; where
-// requests wait for the peer, the caller gets ErrBusy, and may wait for
-// AsyncSQDrained.
-func (q *qp) resume() error {
-	for range drainLooks {
+// awaitDrained waits until the send queue is drained, because rxe refuses the transition
+// from SQD to RTS before. An idle queue is drained almost at once. If requests wait for
+// the peer, awaitDrained returns ErrBusy, and the caller may wait for AsyncSQDrained.
+func (q *qp) awaitDrained() error {
+	for range drainPolls {
 		var raw C.struct_ibv_qp_attr
 		var init C.struct_ibv_qp_init_attr
 		if err := verbsError("query QP", int32(C.ibv_query_qp(q.c, &raw, C.IBV_QP_STATE, &init))); err != nil {
@@ -61,6 +61,6 @@ func (q *qp) resume() error {
 	return verbs.ErrBusy
 }
 
-// pushSends makes rxe start what was posted in SQD: it does so at the next
-// doorbell.
-func (q *qp) pushSends() { C.rl_ring(q.handle()) }
+// startSends makes rxe start the requests that were posted in SQD. rxe starts them at the
+// next doorbell.
+func (q *qp) startSends() { C.rl_ring_doorbell(q.handle()) }

@@ -1,6 +1,6 @@
-/* What Go asks of libibverbs and librdmacm. Calls return 0 or a negated errno,
- * unless said otherwise, whatever the library's own custom is. Structures that
- * cross the border have no pointers in them. */
+/* The functions through which Go calls libibverbs and librdmacm. They return 0 or a
+ * negated errno, unless their comment says otherwise. Structs that pass between C and
+ * Go have no pointers. */
 #ifndef RDMALOOP_SHIM_H
 #define RDMALOOP_SHIM_H
 
@@ -9,15 +9,15 @@
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
 
-/* How many requests were posted, and why not more. */
+/* The number of requests that were posted, and the errno of the first that was not. */
 struct rl_posted {
 	int n;
 	int err;
 };
 
-/* One send request. The scatter/gather entries of a batch lie in one array, in
- * order. Those of an inline request have offsets into the batch's inline data
- * for addresses. */
+/* One send request. The scatter/gather entries of a batch are in one array, in
+ * order. The address in an entry of an inline request is an offset into the inline
+ * data of the batch. */
 struct rl_send {
 	uint64_t id;
 	uint64_t remote_addr;
@@ -38,7 +38,7 @@ struct rl_recv {
 	uint64_t sges;
 };
 
-/* One completion, laid out as verbs.WC. */
+/* One completion, with the memory layout of verbs.WC. */
 struct rl_wc {
 	uint64_t id;
 	uint8_t status;
@@ -51,7 +51,7 @@ struct rl_wc {
 	uint32_t vendor_err;
 };
 
-/* Connection parameters, with the private data in place. */
+/* Connection parameters with their private data. */
 struct rl_param {
 	uint32_t qp_num;
 	uint8_t responder_resources;
@@ -81,7 +81,7 @@ struct rl_async {
 	uint32_t port;
 };
 
-/* libibverbs returns an errno, or in places -1 and sets errno. */
+/* Most functions of libibverbs return an errno; some return -1 and set errno. */
 static inline int verbs_result(int ret)
 {
 	return ret < 0 ? -errno : -ret;
@@ -94,15 +94,15 @@ int rl_can_resize(struct ibv_context *ctx);
 struct ibv_mr *rl_reg_mr(struct ibv_pd *pd, uint64_t addr, uint64_t length, int access);
 int rl_nonblock(int fd);
 int rl_next_async(struct ibv_context *ctx, struct rl_async *ev);
-int rl_let_go(struct ibv_context *ctx);
+int rl_release_device(struct ibv_context *ctx);
 
-/* The data path: shim_data.c. Objects cross as their addresses: for a pointer cgo
- * would look, with every call, whether it leads to memory of Go's. */
+/* The data path: shim_data.c. Objects are passed as integers with their addresses,
+ * because cgo checks for each pointer argument whether it points to Go memory. */
 struct rl_posted rl_post_send(uintptr_t qp, const struct rl_send *reqs, int n,
 			      struct ibv_sge *sges, const uint8_t *inline_data);
 struct rl_posted rl_post_recv(uintptr_t qp, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
 struct rl_posted rl_post_srq_recv(uintptr_t srq, const struct rl_recv *reqs, int n, struct ibv_sge *sges);
-void rl_ring(uintptr_t qp);
+void rl_ring_doorbell(uintptr_t qp);
 int rl_poll(uintptr_t cq, struct rl_wc *dst, int n);
 int rl_poll_spin(uintptr_t cq, struct rl_wc *dst, int n, int64_t limit_ns);
 int rl_arm(uintptr_t cq, int solicited_only);

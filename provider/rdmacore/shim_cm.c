@@ -37,7 +37,7 @@ static void copy_ud(struct rl_event *out, const struct rdma_ud_param *p)
 	copy_data(&out->param, p->private_data, p->private_data_len);
 }
 
-/* Which events have parameters: those of a message from the peer. */
+/* Reports whether an event has parameters: events of a message from the peer do. */
 static int has_param(enum rdma_cm_event_type type)
 {
 	switch (type) {
@@ -52,7 +52,7 @@ static int has_param(enum rdma_cm_event_type type)
 	}
 }
 
-/* Takes one event, copies it and acknowledges it: 1, or 0 when there is none. */
+/* Takes one event, copies it and acknowledges it. Returns 1, or 0 if there is none. */
 int rl_next_event(struct rdma_event_channel *channel, struct rl_event *out)
 {
 	struct rdma_cm_event *ev;
@@ -128,8 +128,8 @@ int rl_connect(struct rdma_cm_id *id, const struct rl_param *p)
 	return cm_result(rdma_connect(id, &param));
 }
 
-/* Never without parameters: librdmacm would read the number of a queue pair out
- * of nothing. */
+/* The parameters are always passed: without them librdmacm would read the number of
+ * the queue pair through a null pointer. */
 int rl_accept(struct rdma_cm_id *id, const struct rl_param *p)
 {
 	struct rdma_conn_param param = conn_param(p);
@@ -176,7 +176,8 @@ int rl_set_option(struct rdma_cm_id *id, int option, int value)
 	return cm_result(rdma_set_option(id, RDMA_OPTION_ID, option, &value, sizeof(value)));
 }
 
-/* Copies an address, which may be all zero, as a struct sockaddr_in6. */
+/* Copies the address of this side or of the peer into a struct sockaddr_in6. It may be
+ * all zero. */
 void rl_addr(struct rdma_cm_id *id, int peer, uint8_t *out)
 {
 	struct sockaddr *addr = peer ? rdma_get_peer_addr(id) : rdma_get_local_addr(id);

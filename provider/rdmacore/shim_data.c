@@ -7,11 +7,11 @@
 #include <string.h>
 #include <time.h>
 
-/* How many requests are linked into one chain, and so share a doorbell. */
+/* The number of requests that are linked into one chain and share a doorbell. */
 enum { CHAIN = 64 };
 
-/* How many completions are asked for at a time, and how many empty polls lie
- * between two looks at the clock. */
+/* The number of completions that one poll asks for, and the number of empty polls
+ * between two readings of the clock. */
 enum { POLL = 32, LOOK = 64 };
 
 static void fill_send(struct ibv_send_wr *wr, const struct rl_send *r, struct ibv_sge *sges)
@@ -73,7 +73,7 @@ static void fill_recv(struct ibv_recv_wr *wr, const struct rl_recv *reqs, int n,
 	}
 }
 
-/* Posts to the shared queue if there is one, else to that of the queue pair. */
+/* Posts to the shared receive queue if srq is set, else to the queue pair's own. */
 static struct rl_posted post_recv(struct ibv_qp *qp, struct ibv_srq *srq, const struct rl_recv *reqs, int n,
 				  struct ibv_sge *sges)
 {
@@ -101,17 +101,18 @@ struct rl_posted rl_post_srq_recv(uintptr_t srq, const struct rl_recv *reqs, int
 	return post_recv(NULL, (struct ibv_srq *)srq, reqs, n, sges);
 }
 
-/* Rings the doorbell of one of rxe's send queues without posting: an atomic
- * without room for its result is refused, and the bell is rung all the same. */
-void rl_ring(uintptr_t qp)
+/* Rings the doorbell of a send queue of rxe without posting a request. It posts an
+ * atomic without memory for the result. librxe refuses that request and rings the
+ * doorbell nevertheless. */
+void rl_ring_doorbell(uintptr_t qp)
 {
 	struct ibv_send_wr wr = { .opcode = IBV_WR_ATOMIC_FETCH_AND_ADD }, *bad;
 
 	ibv_post_send((struct ibv_qp *)qp, &wr, &bad);
 }
 
-/* The opcodes of verbs.WCOpcode: the receives follow at once, and 255 is one
- * that nobody here has asked for. */
+/* Returns the opcode as verbs.WCOpcode, in which the receive opcodes follow the others
+ * without a gap. 255 stands for an operation that this package does not use. */
 static uint8_t wc_opcode(enum ibv_wc_opcode op)
 {
 	if (op == IBV_WC_RECV)
@@ -138,7 +139,7 @@ static void fill_wc(struct rl_wc *out, const struct ibv_wc *wc)
 		out->imm = ntohl(wc->imm_data);
 }
 
-/* How many completions came; EIO when the queue is broken. */
+/* Returns the number of completions, or -EIO if the queue is unusable. */
 int rl_poll(uintptr_t cq, struct rl_wc *dst, int n)
 {
 	struct ibv_wc wc[POLL];
@@ -166,9 +167,10 @@ static int64_t now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* The clock is read after a number of polls, and not before the first: what has
- * come already costs no more than with rl_poll. Nor is there a pause between
- * polls, which on many processors lasts longer than one of them. */
+/* Polls until there are completions or limit_ns has passed. The clock is not read before
+ * the first polls, so completions that are already there cost the same as with rl_poll.
+ * There is no pause instruction between polls, because on many processors it takes
+ * longer than a poll. */
 int rl_poll_spin(uintptr_t cq, struct rl_wc *dst, int n, int64_t limit_ns)
 {
 	int64_t now, end = 0;
@@ -192,7 +194,7 @@ int rl_arm(uintptr_t cq, int solicited_only)
 	return verbs_result(ibv_req_notify_cq((struct ibv_cq *)cq, solicited_only));
 }
 
-/* Takes one event: 1, or 0 when there is none. */
+/* Takes one event. Returns 1, or 0 if there is none. */
 int rl_next_cq_event(uintptr_t channel, uint64_t *cq)
 {
 	struct ibv_cq *fired;

@@ -28,21 +28,20 @@ int rl_nonblock(int fd)
 	return fcntl(fd, F_SETFL, flags | O_NONBLOCK) ? -errno : 0;
 }
 
-/* Closes the descriptors of a removed device, but keeps their numbers in use, because the
- * library closes them again when it next finds a device, which may never happen. While
- * they are open, the kernel can not finish the removal of a device whose driver has no
- * disassociate_ucontext, such as rxe. The descriptors that replace them can be neither
- * read, written nor controlled. */
-int rl_let_go(struct ibv_context *ctx)
+/* Closes the descriptors of a removed device. While they are open, the kernel can not
+ * finish the removal of a device whose driver has no disassociate_ucontext, such as rxe.
+ * The library closes the same numbers again when it next finds a device, so the numbers
+ * are kept in use: by descriptors that can be neither read, written nor controlled. */
+int rl_release_device(struct ibv_context *ctx)
 {
-	int nothing = open("/dev/null", O_PATH | O_CLOEXEC);
+	int null_fd = open("/dev/null", O_PATH | O_CLOEXEC);
 	int ret = 0;
 
-	if (nothing < 0)
+	if (null_fd < 0)
 		return -errno;
-	if (dup3(nothing, ctx->async_fd, O_CLOEXEC) < 0 || dup3(nothing, ctx->cmd_fd, O_CLOEXEC) < 0)
+	if (dup3(null_fd, ctx->async_fd, O_CLOEXEC) < 0 || dup3(null_fd, ctx->cmd_fd, O_CLOEXEC) < 0)
 		ret = -errno;
-	close(nothing);
+	close(null_fd);
 	return ret;
 }
 
@@ -62,8 +61,8 @@ static int takes_inline(struct ibv_pd *pd, struct ibv_cq *cq, int bytes)
 	return qp != NULL;
 }
 
-/* The most inline data, up to a limit, that a queue pair can be made with. No
- * attribute of a device tells. */
+/* Returns the largest size of inline data, up to limit, with which a queue pair can be
+ * created. No attribute of a device has that number. */
 int rl_max_inline(struct ibv_context *ctx, int limit)
 {
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
@@ -97,7 +96,7 @@ int rl_can_resize(struct ibv_context *ctx)
 	return can;
 }
 
-/* Takes one event and acknowledges it. Returns 1, 0 when there is none, or -EINTR when a
+/* Takes one event and acknowledges it. Returns 1, or 0 if there is none, or -EINTR if a
  * signal has interrupted the call. */
 int rl_next_async(struct ibv_context *ctx, struct rl_async *out)
 {

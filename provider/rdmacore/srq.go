@@ -16,12 +16,12 @@ type srq struct {
 	pd    *pd
 	c     *C.struct_ibv_srq
 	caps  verbs.SRQCaps
-	life  life // its users are queue pairs
+	users users // counts the queue pairs that use the queue
 	recvs recvQueue
 }
 
-// CreateSRQ makes a shared receive queue. The CQ in attr is not needed; where it
-// is one with manual progress, so is the queue.
+// CreateSRQ creates a shared receive queue. The library does not need the CQ in attr. If
+// that CQ has manual progress, the queue is not locked.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
@@ -42,17 +42,17 @@ func (p *pd) createSRQ(attr *verbs.SRQAttr) (*srq, error) {
 	}
 	s := &srq{pd: p}
 	if attr.CQ != nil {
-		q, err := p.dev.own(attr.CQ, "CQ")
+		q, err := p.dev.ownCQ(attr.CQ, "CQ")
 		if err != nil {
 			return nil, err
 		}
 		s.recvs.owned = q.owned
 	}
-	if err := p.life.join(); err != nil {
+	if err := p.users.add(); err != nil {
 		return nil, err
 	}
 	if err := s.create(attr); err != nil {
-		p.life.leave()
+		p.users.remove()
 		return nil, err
 	}
 	return s, nil
@@ -84,11 +84,11 @@ func (s *srq) address() uintptr { return uintptr(unsafe.Pointer(s.c)) }
 
 func (s *srq) Caps() verbs.SRQCaps { return s.caps }
 
-// Arm sets the limit.
+// Arm sets the limit for the AsyncSRQLimit event.
 //
 // Implements: ibv_modify_srq(3).
 func (s *srq) Arm(limit int) error {
-	return verbs.Wrap("arm SRQ", s.life.whileOpen(func() error {
+	return verbs.Wrap("arm SRQ", s.users.whileOpen(func() error {
 		if err := within("SRQ limit", limit, 0, s.caps.MaxWR); err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (s *srq) Arm(limit int) error {
 //
 // Implements: ibv_destroy_srq(3).
 func (s *srq) Close() error {
-	return verbs.Wrap("close SRQ", s.life.end(func() error {
+	return verbs.Wrap("close SRQ", s.users.close(func() error {
 		s.recvs.enter()
 		defer s.recvs.leave()
 		address := s.address()
@@ -110,10 +110,10 @@ func (s *srq) Close() error {
 			s.pd.dev.objects.add(address, s)
 			return err
 		}
-		s.pd.dev.async.forget(s)
+		s.pd.dev.async.dropEvents(s)
 		s.pd.dev.queues.remove(s.recvs.tag)
 		s.recvs.closed = true
-		s.pd.life.leave()
+		s.pd.users.remove()
 		return nil
 	}))
 }

@@ -16,8 +16,8 @@ func atomicCases() []testCase {
 	}
 }
 
-// cas and faa are atomics on the peer's word at offset; the old value comes
-// back to offset into.
+// cas and faa return requests for atomics on the word of the peer at offset. The old
+// value is stored at offset into of this end's memory.
 func (e *end) cas(id uint64, peer *end, offset, into int, compare, swap uint64) verbs.SendWR {
 	wr := e.remote(verbs.OpCompareSwap, id, peer, offset, e.sge(into, 8))
 	wr.CompareAdd, wr.Swap = compare, swap
@@ -46,8 +46,8 @@ func compareSwap(r *rig) {
 		r.Equal(c.after, p.b.word(64))
 	}
 	for _, e := range []*end{p.a, p.b} {
-		e.untouched(0, 64)
-		e.untouched(136, 64)
+		e.requireZero(0, 64)
+		e.requireZero(136, 64)
 	}
 }
 
@@ -62,8 +62,8 @@ func fetchAdd(r *rig) {
 		want += add
 		r.Equal(want, p.b.word(64), "sums wrap around")
 	}
-	p.b.untouched(0, 64)
-	p.b.untouched(72, 64)
+	p.b.requireZero(0, 64)
+	p.b.requireZero(72, 64)
 }
 
 func atomicScatter(r *rig) {
@@ -74,7 +74,7 @@ func atomicScatter(r *rig) {
 	p.a.sends.one()
 	r.Equal(p.b.bytes(0, 3), p.a.bytes(0, 3))
 	r.Equal(p.b.bytes(3, 5), p.a.bytes(100, 5))
-	p.a.untouched(3, 97)
+	p.a.requireZero(3, 97)
 }
 
 func atomicMany(r *rig) {
@@ -89,8 +89,8 @@ func atomicMany(r *rig) {
 	r.Equal(uint64(32), p.b.word(0))
 }
 
-// atomicContention adds to one word over two connections, whose targets may be
-// driven by different threads. No two additions see the same old value.
+// atomicContention adds to one word over two connections. The responding ends may be
+// driven by different threads. No two additions may return the same old value.
 func atomicContention(r *rig) {
 	const rounds, batch = 25, 16
 	p, q := r.pair(nil), r.pair(func(a, b *plan) { a.vector, b.vector = b.vector, a.vector })

@@ -18,7 +18,7 @@ func queueCases() []testCase {
 	}
 }
 
-// manySends makes n signaled SENDs of 8 bytes, with ids from first on.
+// manySends returns n signaled SENDs of 8 bytes, with ids from first on.
 func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	wrs := make([]verbs.SendWR, n)
 	for i := range wrs {
@@ -27,7 +27,7 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs makes n buffers of 8 bytes, with ids from first on.
+// manyRecvs returns n buffers of 8 bytes, with ids from first on.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -36,7 +36,7 @@ func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	return wrs
 }
 
-// mustRecv posts n buffers of 8 bytes.
+// mustRecv posts n buffers of 8 bytes, with ids from first on.
 func (e *end) mustRecv(first uint64, n int) {
 	e.r.t.Helper()
 	got, err := e.qp.PostRecv(e.manyRecvs(first, n))
@@ -44,7 +44,7 @@ func (e *end) mustRecv(first uint64, n int) {
 	e.r.Equal(n, got)
 }
 
-// inOrder takes good completions with these ids.
+// inOrder takes successful completions with these ids.
 func (q *queue) inOrder(ids ...uint64) {
 	q.r.t.Helper()
 	for i, wc := range q.succeed(len(ids)) {
@@ -52,7 +52,7 @@ func (q *queue) inOrder(ids ...uint64) {
 	}
 }
 
-// batches posts many with one call, and reuses the slices at once.
+// batches posts many requests with one call, and overwrites the slices at once.
 func batches(r *rig) {
 	p := r.pair(nil)
 	n := 20
@@ -72,12 +72,12 @@ func batches(r *rig) {
 	p.b.recvs.inOrder(sequence(100, n)...)
 }
 
-// fullSendQueue fills the queue while b has no buffer, so that nothing can
-// complete. There is room again after completions have been polled.
+// fullSendQueue fills the send queue while b has no buffer, so that no request can
+// complete. The queue has room again after completions have been polled.
 func fullSendQueue(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
-	r.LessOrEqual(depth, 32, "a plan for 4")
+	r.LessOrEqual(depth, 32, "the queue is not much deeper than the 4 asked for")
 	for round := range 3 {
 		p.a.post(p.a.manySends(0, depth)...)
 		n, err := p.a.qp.PostSend(p.a.manySends(99, 1))
@@ -91,42 +91,44 @@ func fullSendQueue(r *rig) {
 	}
 }
 
-// sendsNeedPolling: a request has its place until its completion is polled, so
-// that a CQ as deep as the queues on it can not be overrun (IBTA vol. 1, 10.8.5.1).
+// sendsNeedPolling checks that a request occupies its place in the queue until its
+// completion is polled. A CQ that is as deep as its queues together can therefore not be
+// overrun (IBTA vol. 1, 10.8.5.1).
 func sendsNeedPolling(r *rig) {
 	p := r.pair(func(a, _ *plan) { a.caps.MaxSendWR = 4 })
 	depth := p.a.qp.Caps().MaxSendWR
-	r.Less(depth, 32, "a plan for 4")
-	p.a.sends.held = true
+	r.Less(depth, 32, "the queue is not much deeper than the 4 asked for")
+	p.a.sends.paused = true
 	p.b.mustRecv(0, depth)
 	p.a.post(p.a.manySends(0, depth)...)
 	p.b.recvs.inOrder(sequence(0, depth)...)
-	p.answer()
+	p.pong()
 	_, err := p.a.qp.PostSend(p.a.manySends(99, 1))
 	r.ErrorIs(err, verbs.ErrQueueFull, "all have completed, none was polled")
-	p.a.sends.held = false
+	p.a.sends.paused = false
 	p.a.sends.inOrder(sequence(0, depth)...)
-	p.works()
+	p.ping()
 }
 
-// recvsNeedPolling is the same for receive buffers.
+// recvsNeedPolling checks the same for receive buffers.
 func recvsNeedPolling(r *rig) {
 	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
 	depth := p.b.qp.Caps().MaxRecvWR
-	r.Less(depth, 32, "a plan for 4")
-	p.b.recvs.held = true
+	r.Less(depth, 32, "the queue is not much deeper than the 4 asked for")
+	p.b.recvs.paused = true
 	p.b.mustRecv(0, depth)
 	p.a.post(p.a.manySends(0, depth)...)
 	p.a.sends.inOrder(sequence(0, depth)...)
 	_, err := p.b.qp.PostRecv(p.b.manyRecvs(99, 1))
 	r.ErrorIs(err, verbs.ErrQueueFull, "all have completed, none was polled")
-	p.b.recvs.held = false
+	p.b.recvs.paused = false
 	p.b.recvs.inOrder(sequence(0, depth)...)
-	p.works()
+	p.ping()
 }
 
-// answer sends from b to a, so that a has by then heard of what b received.
-func (p *pair) answer() {
+// pong sends a message from b to a. When it arrives, a has processed all
+// acknowledgements that b sent before.
+func (p *pair) pong() {
 	p.t.Helper()
 	p.a.recv(1, p.a.sge(0, 8))
 	p.b.post(send(2, p.b.sge(0, 8)))
@@ -137,7 +139,7 @@ func (p *pair) answer() {
 func fullRecvQueue(r *rig) {
 	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
 	depth := p.b.qp.Caps().MaxRecvWR
-	r.LessOrEqual(depth, 32, "a plan for 4")
+	r.LessOrEqual(depth, 32, "the queue is not much deeper than the 4 asked for")
 	n, err := p.b.qp.PostRecv(p.b.manyRecvs(0, depth+3))
 	r.ErrorIs(err, verbs.ErrQueueFull)
 	r.Equal(depth, n)
@@ -152,11 +154,12 @@ func fullRecvQueue(r *rig) {
 	p.b.recvs.inOrder(append(sequence(1, depth-1), 90)...)
 }
 
-// batchTooLong is taken as far as there is room, and the rest later.
+// batchTooLong posts a batch that is longer than the queue. The part that fits is
+// accepted, and the rest is posted later.
 func batchTooLong(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
-	r.LessOrEqual(depth, 32, "a plan for 8")
+	r.LessOrEqual(depth, 32, "the queue is not much deeper than the 8 asked for")
 	wrs := p.a.manySends(0, depth+5)
 	n, err := p.a.qp.PostSend(wrs)
 	r.ErrorIs(err, verbs.ErrQueueFull)
@@ -168,12 +171,12 @@ func batchTooLong(r *rig) {
 	p.b.recvs.inOrder(sequence(0, depth+5)...)
 }
 
-// fullOfUnsignaled has no completion to wait for but the last one's, which
-// gives back all places at once.
+// fullOfUnsignaled fills the queue with unsignaled requests and one signaled request at
+// the end. Its completion frees all places at once.
 func fullOfUnsignaled(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
-	r.LessOrEqual(depth, 32, "a plan for 8")
+	r.LessOrEqual(depth, 32, "the queue is not much deeper than the 8 asked for")
 	for range 3 {
 		wrs := p.a.manySends(0, depth)
 		for i := range depth - 1 {
@@ -188,8 +191,8 @@ func fullOfUnsignaled(r *rig) {
 	}
 }
 
-// badInBatch is refused at its index; those before it are carried out, those
-// behind it are not looked at.
+// badInBatch posts a batch with a bad request. The call returns its index; the requests
+// before it are executed, and the requests after it are not examined.
 func badInBatch(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 5)
@@ -206,14 +209,14 @@ func badInBatch(r *rig) {
 	recvs := p.b.manyRecvs(10, 3)
 	recvs[1].SGEs = make([]verbs.SGE, p.b.qp.Caps().MaxRecvSGE+1)
 	n, err = p.b.qp.PostRecv(recvs)
-	r.refused(err, "too many SGEs")
+	r.requireParamError(err, "too many SGEs")
 	r.Equal(1, n)
 	p.a.post(p.a.manySends(10, 4)...)
 	p.a.sends.inOrder(sequence(10, 4)...)
 	p.b.recvs.inOrder(2, 3, 4, 10)
 }
 
-// impossibleRequests are refused when they are posted, and do no harm.
+// impossibleRequests posts requests that must be refused by the call and change nothing.
 func impossibleRequests(r *rig) {
 	p := r.pair(nil)
 	tooMany := make([]verbs.SGE, p.a.qp.Caps().MaxSendSGE+1)
@@ -227,5 +230,5 @@ func impossibleRequests(r *rig) {
 		r.Error(err, what)
 		r.Zero(n, what)
 	}
-	p.works()
+	p.ping()
 }

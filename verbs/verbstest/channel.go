@@ -24,10 +24,11 @@ func channelCases() []testCase {
 	}
 }
 
-// Cookies of the queues of an end; see plan.channel.
+// Cookies of the two queues of an end; see plan.channel.
 const sendsCookie, recvsCookie = 1, 2
 
-// watched is a pair whose b has a channel, and queues that only its case polls.
+// watched is a pair whose b has a completion channel. Only the case itself polls the
+// queues of b.
 type watched struct {
 	*pair
 	channel verbs.CompChannel
@@ -47,14 +48,15 @@ func (r *rig) watched() *watched {
 	b.channel = r.newChannel(b.vector)
 	w := &watched{r.connect(&a, &b), b.channel}
 	w.b.mustRecv(0, 8)
-	// The receives left over at the end are of no interest.
-	w.b.recvs.held = true
+	// Buffers that are left at the end of the case are flushed; these completions are
+	// not checked.
+	w.b.recvs.paused = true
 	return w
 }
 
-// fired waits for the descriptor and takes one event. While it is readable
-// without an event there is work to be driven, which Next has done by then.
-func (w *watched) fired() uint64 {
+// awaitEvent waits until the descriptor is readable and takes one event. A readable
+// descriptor without an event means that the device had work, which Next has done.
+func (w *watched) awaitEvent() uint64 {
 	w.t.Helper()
 	var cookie uint64
 	w.until("an event", func() bool {
@@ -71,8 +73,8 @@ func (w *watched) fired() uint64 {
 	return cookie
 }
 
-// silent checks that there is no event.
-func (w *watched) silent() {
+// requireNoEvent checks that there is no event.
+func (w *watched) requireNoEvent() {
 	w.t.Helper()
 	for range 10 {
 		_, ok, err := w.channel.Next()
@@ -82,7 +84,7 @@ func (w *watched) silent() {
 	}
 }
 
-// deliver sends n messages and waits until they have been acknowledged.
+// deliver sends n messages from a and waits for their completions.
 func (w *watched) deliver(n int, flags verbs.SendFlags) {
 	w.t.Helper()
 	wrs := w.a.manySends(0, n)
@@ -96,9 +98,9 @@ func (w *watched) deliver(n int, flags verbs.SendFlags) {
 // received polls n completions of b.
 func (w *watched) received(n int) {
 	w.t.Helper()
-	w.b.recvs.held = false
+	w.b.recvs.paused = false
 	w.b.recvs.succeed(n)
-	w.b.recvs.held = true
+	w.b.recvs.paused = true
 }
 
 func armAndFire(r *rig) {
@@ -106,17 +108,17 @@ func armAndFire(r *rig) {
 	for range 3 {
 		r.NoError(w.b.recvs.cq.Arm(false))
 		w.deliver(1, 0)
-		r.Equal(uint64(recvsCookie), w.fired())
+		r.Equal(uint64(recvsCookie), w.awaitEvent())
 		w.received(1)
 		w.b.recvs.cq.AckEvents(1)
-		w.silent()
+		w.requireNoEvent()
 	}
 }
 
 func unarmed(r *rig) {
 	w := r.watched()
 	w.deliver(3, verbs.SendSolicited)
-	w.silent()
+	w.requireNoEvent()
 	w.received(3)
 }
 
@@ -124,8 +126,8 @@ func oneEvent(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(false))
 	w.deliver(3, 0)
-	w.fired()
-	w.silent()
+	w.awaitEvent()
+	w.requireNoEvent()
 	w.received(3)
 	w.b.recvs.cq.AckEvents(1)
 }
@@ -135,20 +137,21 @@ func armTwice(r *rig) {
 	r.NoError(w.b.recvs.cq.Arm(false))
 	r.NoError(w.b.recvs.cq.Arm(false))
 	w.deliver(2, 0)
-	w.fired()
-	w.silent()
+	w.awaitEvent()
+	w.requireNoEvent()
 	w.received(2)
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// armTooLate is why one polls again after arming (ibv_req_notify_cq(3)).
+// armTooLate arms after the completion. This is the reason to poll again after arming
+// (ibv_req_notify_cq(3)).
 func armTooLate(r *rig) {
 	w := r.watched()
 	w.deliver(1, 0)
 	r.NoError(w.b.recvs.cq.Arm(false))
-	w.silent()
+	w.requireNoEvent()
 	w.deliver(1, 0)
-	w.fired()
+	w.awaitEvent()
 	w.received(2)
 	w.b.recvs.cq.AckEvents(1)
 }
@@ -157,9 +160,9 @@ func solicitedOnly(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(true))
 	w.deliver(2, 0)
-	w.silent()
+	w.requireNoEvent()
 	w.deliver(1, verbs.SendSolicited)
-	r.Equal(uint64(recvsCookie), w.fired())
+	r.Equal(uint64(recvsCookie), w.awaitEvent())
 	w.received(3)
 	w.b.recvs.cq.AckEvents(1)
 }
@@ -168,31 +171,31 @@ func solicitedFailure(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(true))
 	w.b.toState(verbs.StateError)
-	r.Equal(uint64(recvsCookie), w.fired())
+	r.Equal(uint64(recvsCookie), w.awaitEvent())
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// severalCQs arms both queues of b; each fires under its own cookie.
+// severalCQs arms both queues of b. Each event has the cookie of its queue.
 func severalCQs(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(false))
 	r.NoError(w.b.sends.cq.Arm(false))
 	w.deliver(1, 0)
 	w.a.recv(1, w.a.sge(0, 64))
-	w.b.sends.held = true
+	w.b.sends.paused = true
 	w.b.post(send(1, w.b.sge(0, 64)))
-	cookies := []uint64{w.fired(), w.fired()}
+	cookies := []uint64{w.awaitEvent(), w.awaitEvent()}
 	r.ElementsMatch([]uint64{sendsCookie, recvsCookie}, cookies)
 	w.received(1)
-	w.b.sends.held = false
+	w.b.sends.paused = false
 	w.b.sends.one()
 	w.a.recvs.one()
 	w.b.recvs.cq.AckEvents(1)
 	w.b.sends.cq.AckEvents(1)
 }
 
-// eventsTakeTurns arms one queue again as soon as its event was fetched. The event of
-// another queue, which has waited longer, is fetched first.
+// eventsTakeTurns arms one queue again as soon as its event has been fetched. The event
+// of the other queue has waited longer and must be fetched first.
 func eventsTakeTurns(r *rig) {
 	const rounds = 4
 	w := r.watched()
@@ -204,30 +207,31 @@ func eventsTakeTurns(r *rig) {
 		w.b.post(send(i, w.b.sge(0, 64)))
 		w.a.recvs.one()
 		w.b.sends.one()
-		r.Equal(uint64(recvsCookie), w.fired())
+		r.Equal(uint64(recvsCookie), w.awaitEvent())
 		r.NoError(w.b.recvs.cq.Arm(false))
 		w.deliver(1, 0)
-		r.Equal(uint64(sendsCookie), w.fired(), "it waits for longer")
+		r.Equal(uint64(sendsCookie), w.awaitEvent(), "its event has waited longer")
 	}
-	r.Equal(uint64(recvsCookie), w.fired())
+	r.Equal(uint64(recvsCookie), w.awaitEvent())
 	w.received(rounds + 1)
 	w.b.recvs.cq.AckEvents(rounds + 1)
 	w.b.sends.cq.AckEvents(rounds)
 }
 
-// unacknowledged: see ibv_get_cq_event(3).
+// unacknowledged checks that a CQ can not be closed before its events are acknowledged
+// (ibv_get_cq_event(3)).
 func unacknowledged(r *rig) {
 	w := r.watched()
 	r.NoError(w.b.recvs.cq.Arm(false))
 	w.deliver(1, 0)
-	w.fired()
+	w.awaitEvent()
 	r.NoError(w.b.closeQP())
 	r.ErrorIs(w.b.recvs.cq.Close(), verbs.ErrBusy)
 	w.b.recvs.cq.AckEvents(1)
 	r.NoError(w.b.recvs.cq.Close())
 }
 
-// oneOwner opens a second channel on a vector.
+// oneOwner creates a second channel on a vector. With manual progress that must fail.
 func oneOwner(r *rig) {
 	first := r.newChannel(0)
 	attr := &verbs.CompChannelAttr{Progress: r.progress}
@@ -241,19 +245,19 @@ func oneOwner(r *rig) {
 	r.NoError(second.Close())
 }
 
-// A sleeper is an end that sleeps on its channel whenever there is nothing to
-// do. One goroutine owns it.
+// A sleeper is an end that sleeps on its channel while it has no message. One goroutine
+// owns it.
 type sleeper struct {
 	end     *end
 	channel verbs.CompChannel
 	sleeps  int
 }
 
-// sleepers sends a message to and fro between two goroutines that sleep in
-// turn. A wake-up that is lost ends it.
+// sleepers sends a message back and forth between two goroutines that sleep while they
+// wait. A lost wake-up makes the case fail.
 func sleepers(r *rig) {
 	if r.progress == verbs.ProgressManual && r.attr.NumCompVectors < 2 {
-		r.t.Skip("with manual progress and one completion vector there can be but one owner")
+		r.t.Skip("with manual progress and one completion vector only one goroutine can be the owner")
 	}
 	const rounds = 300
 	a, b := r.plans()
@@ -262,7 +266,7 @@ func sleepers(r *rig) {
 	b.recvs = r.newQueue(verbs.CQAttr{Depth: 128, Vector: b.vector, Channel: b.channel})
 	a.sends, b.sends = a.recvs, b.recvs
 	p := r.connect(&a, &b)
-	p.a.recvs.held, p.b.recvs.held = true, true
+	p.a.recvs.paused, p.b.recvs.paused = true, true
 	p.b.recv(recvID, p.b.sge(0, 64))
 
 	ends := []*sleeper{{end: p.a, channel: a.channel}, {end: p.b, channel: b.channel}}
@@ -278,7 +282,7 @@ func sleepers(r *rig) {
 	}
 }
 
-// run sends and awaits messages in turn; the end that starts sends first.
+// run alternates between send and await. The end with starts sends first.
 func (s *sleeper) run(rounds int, starts bool) error {
 	steps := []func() error{s.await, s.send}
 	if starts {
@@ -294,7 +298,7 @@ func (s *sleeper) run(rounds int, starts bool) error {
 	return nil
 }
 
-// send posts a message, and before it the buffer for the answer.
+// send posts a buffer for the answer and then sends a message.
 func (s *sleeper) send() error {
 	if _, err := s.end.qp.PostRecv([]verbs.RecvWR{{ID: recvID, SGEs: []verbs.SGE{s.end.sge(0, 64)}}}); err != nil {
 		return err
@@ -321,7 +325,7 @@ func (s *sleeper) await() error {
 	}
 }
 
-// poll takes completions until one is a message's.
+// poll takes completions until one of them is a received message.
 func (s *sleeper) poll() (message bool, err error) {
 	var wcs [1]verbs.WC
 	for {
@@ -340,7 +344,7 @@ func (s *sleeper) poll() (message bool, err error) {
 
 func (s *sleeper) sleep() error {
 	s.sleeps++
-	woken, err := readable(s.channel.FD(), patience)
+	woken, err := readable(s.channel.FD(), waitLimit)
 	if err != nil {
 		return err
 	}

@@ -15,8 +15,8 @@ func counterCases() []testCase {
 	}
 }
 
-// counters reads those of the rig's port. A device that counts nothing leaves the
-// case out.
+// counters returns the counters of the rig's port. It skips the case if the device has
+// no counters.
 func (r *rig) counters() []verbs.Counter {
 	r.t.Helper()
 	reader, ok := r.dev.(verbs.CounterReader)
@@ -47,11 +47,11 @@ func counterNames(r *rig) {
 
 	for _, port := range []int{0, r.attr.NumPorts + 1} {
 		_, err := r.dev.(verbs.CounterReader).Counters(uint8(port))
-		r.refused(err, "a port that does not exist")
+		r.requireParamError(err, "a port that does not exist")
 	}
 }
 
-// counterTraffic has messages sent, while another goroutine reads along.
+// counterTraffic sends messages while another goroutine reads the counters.
 func counterTraffic(r *rig) {
 	const messages = 16
 	before := r.counters()
@@ -72,7 +72,7 @@ func counterTraffic(r *rig) {
 	r.notLess(meanwhile, r.counters())
 }
 
-// notLess checks that no counter has decreased, come, or gone.
+// notLess checks that the counters are the same ones and that none has decreased.
 func (r *rig) notLess(before, after []verbs.Counter) {
 	r.t.Helper()
 	r.Len(after, len(before))

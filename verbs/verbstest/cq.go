@@ -11,14 +11,14 @@ func cqCases() []testCase {
 		{"resize keeps what is queued", resizeKeeps},
 		{"resize that does not fit", resizeTooSmall},
 		{"overrun", overrun},
-		{"a busy queue holds up no other", busyNeighbour},
+		{"a busy queue does not delay another", busyQueue},
 	}
 }
 
-// busyNeighbour keeps one connection as busy as possible, while another connection
-// gets a message now and then. The completions of the other connection must still
+// busyQueue keeps one connection as busy as possible, while another connection gets
+// a message from time to time. The completions of the other connection must still
 // arrive.
-func busyNeighbour(r *rig) {
+func busyQueue(r *rig) {
 	busy, quiet := r.pair(nil), r.pair(nil)
 	const window, messages, enough = 8, 20, 4000
 	busy.b.mustRecv(0, window)
@@ -33,7 +33,7 @@ func busyNeighbour(r *rig) {
 			busy.b.mustRecv(0, n)
 			busy.a.post(busy.a.manySends(0, n)...)
 			done += n
-			r.Less(done, enough, "messages of the busy connection, and none of the other")
+			r.Less(done, enough, "too many messages of the busy connection before one of the other")
 			r.turn()
 		}
 		quiet.a.sends.one()
@@ -43,11 +43,11 @@ func busyNeighbour(r *rig) {
 	busy.b.recvs.succeed(window)
 }
 
-// pollSteps takes completions one at a time, and none when asked for none.
+// pollSteps polls with room for one completion, and with no room.
 func pollSteps(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 8)
-	p.b.recvs.held = true
+	p.b.recvs.paused = true
 	p.a.post(p.a.manySends(0, 8)...)
 	p.a.sends.inOrder(sequence(0, 8)...)
 
@@ -65,10 +65,10 @@ func pollSteps(r *rig) {
 		r.Equal(uint64(i), wcs[0].ID)
 		r.Equal(verbs.WC{ID: 99}, wcs[1], "only dst is written")
 	}
-	p.b.recvs.held = false
+	p.b.recvs.paused = false
 }
 
-// oneQueue puts both queues of both ends on one CQ.
+// oneQueue uses one CQ for both queues of both ends.
 func oneQueue(r *rig) {
 	shared := r.newQueue(verbs.CQAttr{Depth: 256})
 	a, b := r.plans()
@@ -96,16 +96,16 @@ func resizeKeeps(r *rig) {
 		return
 	}
 	p.b.mustRecv(0, 10)
-	p.b.recvs.held = true
+	p.b.recvs.paused = true
 	p.a.post(p.a.manySends(0, 10)...)
 	p.a.sends.inOrder(sequence(0, 10)...)
 	r.NoError(cq.Resize(512))
 	r.GreaterOrEqual(cq.Depth(), 512)
 	r.NoError(cq.Resize(64))
 	r.GreaterOrEqual(cq.Depth(), 64)
-	p.b.recvs.held = false
+	p.b.recvs.paused = false
 	p.b.recvs.inOrder(sequence(0, 10)...)
-	p.works()
+	p.ping()
 }
 
 func resizeTooSmall(r *rig) {
@@ -115,20 +115,20 @@ func resizeTooSmall(r *rig) {
 		r.t.Skip("the device does not have the capability: resizing a CQ")
 	}
 	depth := cq.Depth()
-	r.refused(cq.Resize(0), "nothing")
-	r.refused(cq.Resize(r.attr.MaxCQE+1), "too deep")
+	r.requireParamError(cq.Resize(0), "nothing")
+	r.requireParamError(cq.Resize(r.attr.MaxCQE+1), "too deep")
 	p.b.mustRecv(0, 10)
-	p.b.recvs.held = true
+	p.b.recvs.paused = true
 	p.a.post(p.a.manySends(0, 10)...)
 	p.a.sends.inOrder(sequence(0, 10)...)
 	r.Error(cq.Resize(5), "ten are queued")
 	r.Equal(depth, cq.Depth())
-	p.b.recvs.held = false
+	p.b.recvs.paused = false
 	p.b.recvs.inOrder(sequence(0, 10)...)
 }
 
-// overrun leaves a CQ alone until it can hold no more. It is broken from then
-// on, for good, and says so; nothing else is.
+// overrun does not poll a CQ until it has more completions than it can hold. The CQ must
+// report the overrun from then on. Other CQs must not be affected.
 func overrun(r *rig) {
 	bystander := r.pair(nil)
 	p := r.pair(func(_, b *plan) {
@@ -136,7 +136,7 @@ func overrun(r *rig) {
 		b.caps.MaxRecvWR = min(256, r.attr.MaxQPWR)
 	})
 	broken := p.b.recvs
-	broken.held = true
+	broken.paused = true
 	messages := broken.cq.Depth() + 1
 	r.LessOrEqual(messages, p.b.qp.Caps().MaxRecvWR, "a plan for 4")
 	p.b.mustRecv(0, messages)
@@ -144,15 +144,15 @@ func overrun(r *rig) {
 		p.a.post(p.a.manySends(id, 1)...)
 		p.a.sends.inOrder(id)
 	}
-	p.a.sends.held = true // what becomes of the last one is left open
+	p.a.sends.paused = true // the result of the last request is not specified
 	p.a.post(p.a.manySends(99, 1)...)
 	var err error
 	r.until("the overrun", func() bool {
-		_, err = broken.cq.Poll(nil) // takes nothing, so that there is no room before
+		_, err = broken.cq.Poll(nil) // takes no completion, so that the CQ stays full
 		return err != nil
 	})
 	r.ErrorIs(err, verbs.ErrOverrun)
 	_, err = broken.cq.Poll(make([]verbs.WC, 16))
-	r.ErrorIs(err, verbs.ErrOverrun, "for good")
-	bystander.works()
+	r.ErrorIs(err, verbs.ErrOverrun, "the error is permanent")
+	bystander.ping()
 }

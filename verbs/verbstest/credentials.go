@@ -13,8 +13,8 @@ func credentialsCases() []testCase {
 	}
 }
 
-// wantPeer requires that the credentials of the ID are those of this process, or
-// unknown where the options say so.
+// wantPeer requires that the credentials of the ID are those of this process, or unknown
+// if the options say so.
 func (r *rig) wantPeer(id *cm.ID) {
 	r.t.Helper()
 	c, known := id.Credentials()
@@ -45,7 +45,7 @@ func connectionCredentials(r *rig) {
 }
 
 func lookupCredentials(r *rig) {
-	r.needs(lacksUD)
+	r.requires(lacksUD)
 	listener := r.listen(cm.UDP)
 	r.wantNoPeer(listener)
 	id := r.resolve(cm.UDP, listener.LocalAddr())

@@ -62,7 +62,7 @@ func ports(r *rig) {
 		r.NotEmpty(port.GIDs)
 
 		before := port.GIDs[0]
-		port.GIDs[0] = verbs.GID{0xff} // the slice is the caller's
+		port.GIDs[0] = verbs.GID{0xff} // the caller owns the slice
 		again, err := r.dev.Port(uint8(num))
 		r.NoError(err)
 		r.Equal(before, again.GIDs[0])
@@ -82,7 +82,7 @@ func sameDevices(r *rig) {
 	second, err := r.provider.Devices()
 	r.NoError(err)
 	r.Equal(first, second)
-	first[0] = nil // the slice is the caller's
+	first[0] = nil // the caller owns the slice
 	third, err := r.provider.Devices()
 	r.NoError(err)
 	r.Equal(second, third)
@@ -96,8 +96,9 @@ func noAsyncEvent(r *rig) {
 	r.False(ok)
 }
 
-// refused checks that an argument was named as the cause.
-func (r *rig) refused(err error, what string) {
+// requireParamError requires that err is a *verbs.ParamError with a field name, in an
+// *OpError.
+func (r *rig) requireParamError(err error, what string) {
 	r.t.Helper()
 	var param *verbs.ParamError
 	r.ErrorAs(err, &param, what)
@@ -116,10 +117,10 @@ func cqParameters(r *rig) {
 		"unknown progress": {Depth: 1, Progress: 99},
 	} {
 		_, err := r.dev.CreateCQ(&attr)
-		r.refused(err, what)
+		r.requireParamError(err, what)
 	}
 	_, err := r.dev.CreateCompChannel(&verbs.CompChannelAttr{Vector: r.attr.NumCompVectors})
-	r.refused(err, "vector of a channel")
+	r.requireParamError(err, "vector of a channel")
 }
 
 func qpParameters(r *rig) {
@@ -134,7 +135,7 @@ func qpParameters(r *rig) {
 		"negative inline":     {MaxInline: -1},
 	} {
 		_, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq, Caps: caps})
-		r.refused(err, what)
+		r.requireParamError(err, what)
 	}
 	_, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: 77, SendCQ: cq, RecvCQ: cq})
 	r.Error(err, "unknown type")
@@ -145,7 +146,7 @@ func qpParameters(r *rig) {
 }
 
 func srqParameters(r *rig) {
-	r.needs(lacksSRQ)
+	r.requires(lacksSRQ)
 	cq := r.newCQ(verbs.CQAttr{Depth: 8})
 	for what, attr := range map[string]verbs.SRQAttr{
 		"too long":      {MaxWR: r.attr.MaxSRQWR + 1, MaxSGE: 1},
@@ -154,12 +155,12 @@ func srqParameters(r *rig) {
 	} {
 		attr.CQ = cq
 		_, err := r.pd.CreateSRQ(&attr)
-		r.refused(err, what)
+		r.requireParamError(err, what)
 	}
 }
 
 func ahParameters(r *rig) {
-	r.needs(lacksUD)
+	r.requires(lacksUD)
 	good := verbs.AHAttr{DestGID: verbs.GIDFromAddr(r.opts.Addr), Port: r.port, SourceIndex: r.gid}
 	ah, err := r.pd.CreateAH(&good)
 	r.NoError(err)
@@ -174,47 +175,47 @@ func ahParameters(r *rig) {
 		attr := good
 		change(&attr)
 		_, err := r.pd.CreateAH(&attr)
-		r.refused(err, what)
+		r.requireParamError(err, what)
 	}
 }
 
 func memoryParameters(r *rig) {
 	for what, size := range map[string]int{"nothing": 0, "negative": -1} {
 		_, err := r.pd.Alloc(&verbs.AllocAttr{Size: size, Access: verbs.AccessLocalWrite})
-		r.refused(err, what)
+		r.requireParamError(err, what)
 	}
 	if r.attr.MaxMRSize < math.MaxInt {
 		_, err := r.pd.Alloc(&verbs.AllocAttr{Size: int(r.attr.MaxMRSize) + 1, Access: verbs.AccessLocalWrite})
-		r.refused(err, "too large")
+		r.requireParamError(err, "too large")
 	}
 	_, err := r.pd.Register(nil, verbs.AccessLocalWrite)
-	r.refused(err, "no memory")
+	r.requireParamError(err, "no memory")
 }
 
-// A stranger wraps an object, and so is not one of the provider's own.
+// These types wrap an object, so that it is not an object of the provider.
 type (
-	strangeCQ      struct{ verbs.CQ }
-	strangeSRQ     struct{ verbs.SRQ }
-	strangeChannel struct{ verbs.CompChannel }
+	wrappedCQ      struct{ verbs.CQ }
+	wrappedSRQ     struct{ verbs.SRQ }
+	wrappedChannel struct{ verbs.CompChannel }
 )
 
 func foreignObjects(r *rig) {
 	cq := r.newCQ(verbs.CQAttr{Depth: 8})
 	for what, attr := range map[string]verbs.QPInitAttr{
-		"send CQ":    {Type: verbs.QPTypeRC, SendCQ: strangeCQ{cq}, RecvCQ: cq},
-		"receive CQ": {Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: strangeCQ{cq}},
-		"SRQ":        {Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq, SRQ: strangeSRQ{}},
+		"send CQ":    {Type: verbs.QPTypeRC, SendCQ: wrappedCQ{cq}, RecvCQ: cq},
+		"receive CQ": {Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: wrappedCQ{cq}},
+		"SRQ":        {Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq, SRQ: wrappedSRQ{}},
 	} {
 		_, err := r.pd.CreateQP(&attr)
 		r.ErrorIs(err, verbs.ErrForeign, what)
 	}
-	_, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 8, Channel: strangeChannel{}, Progress: r.progress})
+	_, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 8, Channel: wrappedChannel{}, Progress: r.progress})
 	r.ErrorIs(err, verbs.ErrForeign)
 }
 
-// foreignDomain gives a QP of one domain the SRQ of another.
+// foreignDomain passes a QP of one domain the SRQ of another domain.
 func foreignDomain(r *rig) {
-	r.needs(lacksSRQ)
+	r.requires(lacksSRQ)
 	cq := r.newCQ(verbs.CQAttr{Depth: 8})
 	srq := r.newSRQ(r.newPD(), &verbs.SRQAttr{MaxWR: 4, MaxSGE: 1, CQ: cq})
 	_, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq, SRQ: srq})

@@ -1,25 +1,25 @@
-// Package verbstest is the conformance suite for providers: what package verbs
-// promises, tried on a real device object through connections made with package
-// cm. Any provider can be put through it:
+// Package verbstest is the conformance suite for providers. It checks the contracts of
+// package verbs on a real device, through connections made with package cm. A provider's
+// test calls Run:
 //
 //	func TestConformance(t *testing.T) {
 //		open := func(t *testing.T) cm.Provider { ... }
 //		verbstest.Run(t, open, verbstest.Options{Addr: addr})
 //	}
 //
-// Every case opens a provider of its own, does its work from the goroutine of
-// the test, and closes all it made, bottom up; that the provider then closes
-// without ErrBusy is part of each case, as is that no completion is left over.
-// Where the device has ProgressManual everything runs under both progress modes.
+// Every case opens its own provider, works from the goroutine of the test, and closes
+// all objects in the reverse order of their creation. Each case also checks that the
+// provider closes without ErrBusy and that no completion is left over. If the device has
+// ProgressManual, all cases run in both progress modes.
 //
-// No case waits for time to pass. Waits end with the event that is waited for,
-// or fail after a limit that only a hang reaches. Cases are left out only by a
-// capability that the device says it lacks.
+// No case waits for time to pass. A wait ends with the expected event, or fails after a
+// limit that only a hang reaches. A case is skipped only if the device reports that it
+// does not have the capability.
 //
-// # Reading a case
+// # Terms
 //
-// A rig is the device under test with what one test process needs around it. A
-// pair is two connected ends on it, a and b; a connected, b listened. Each end
-// has memory of its own, a CQ for its sends and one for its receives. Whatever
-// waits calls rig.until, which drives all of them.
+// A rig is the device under test with the objects that all cases need. A pair is two
+// connected ends on it, a and b; a called Connect and b accepted. Each end has its own
+// memory, a CQ for its sends and a CQ for its receives. All waits use rig.until, which
+// polls everything on the rig.
 package verbstest

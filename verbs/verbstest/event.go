@@ -7,7 +7,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// An event is what is kept of a cm.Event, which is acknowledged at once.
+// An event is a copy of a cm.Event, which is acknowledged at once.
 type event struct {
 	typ    cm.EventType
 	id     *cm.ID
@@ -18,7 +18,7 @@ type event struct {
 	ud     cm.UDParam
 }
 
-// nextEvent fetches one event, if there is one.
+// nextEvent fetches one event and returns whether there was one.
 func (r *rig) nextEvent() bool {
 	r.t.Helper()
 	ev, err := r.cms.Next()
@@ -32,14 +32,14 @@ func (r *rig) nextEvent() bool {
 	}
 	kept.param.PrivateData = slices.Clone(ev.Param.PrivateData)
 	r.NoError(ev.Ack())
-	// That a queue pair number may be used again changes nothing for a test.
+	// TimewaitExit is dropped: no case depends on it.
 	if kept.typ != cm.TimewaitExit {
 		r.events = append(r.events, kept)
 	}
 	return true
 }
 
-// await waits for the next event of an id, which must be of the given type.
+// await waits for the next event of an id. The event must be of the given type.
 func (r *rig) await(owner *cm.ID, typ cm.EventType) event {
 	r.t.Helper()
 	mine := func(ev event) bool { return ev.owner == owner }

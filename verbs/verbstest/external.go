@@ -5,41 +5,41 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A walk brings queue pairs that no id owns through their states, with the
-// attributes that the ids negotiate. Source: rdma_init_qp_attr(3),
-// rdma_establish(3).
-type walk struct {
-	late   bool                             // the passive side goes to RTR after Accept, not before
-	adjust func(e *end, attr *verbs.QPAttr) // before a step; nil: as negotiated
-	visit  func(e *end)                     // after it; nil: nothing
+// stateSteps moves queue pairs that no id owns through their states, with the attributes
+// that the ids negotiate. Source: rdma_init_qp_attr(3), rdma_establish(3).
+type stateSteps struct {
+	rtrAfterAccept bool                             // the passive side goes to RTR after Accept instead of before
+	beforeStep     func(e *end, attr *verbs.QPAttr) // changes the attributes before a step; nil: no change
+	afterStep      func(e *end)                     // called after a step; nil: not called
 }
 
-// step moves an end to state.
-func (w *walk) step(e *end, state verbs.QPState) {
+// step moves an end to state with the attributes of its id.
+func (w *stateSteps) step(e *end, state verbs.QPState) {
 	e.r.t.Helper()
 	attr, mask, err := e.id.InitQPAttr(state)
 	e.r.NoError(err, "attributes for %v", state)
 	e.r.Equal(state, attr.State)
 	e.r.NotZero(mask & verbs.AttrState)
-	if w.adjust != nil {
-		w.adjust(e, &attr)
+	if w.beforeStep != nil {
+		w.beforeStep(e, &attr)
 	}
 	e.r.NoError(e.qp.Modify(&attr, mask))
 	e.r.Equal(state, e.qp.State())
-	if w.visit != nil {
-		w.visit(e)
+	if w.afterStep != nil {
+		w.afterStep(e)
 	}
 }
 
-// ready brings an end that is in INIT to RTS.
-func (w *walk) ready(e *end) {
+// ready moves an end from INIT to RTS.
+func (w *stateSteps) ready(e *end) {
 	e.r.t.Helper()
 	w.step(e, verbs.StateRTR)
 	w.step(e, verbs.StateRTS)
 }
 
-// connectExternal is rig.connect for queue pairs that the test drives.
-func (r *rig) connectExternal(w *walk) *pair {
+// connectExternal connects a pair like rig.connect, but with queue pairs that the test
+// moves through their states.
+func (r *rig) connectExternal(w *stateSteps) *pair {
 	r.t.Helper()
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -53,11 +53,11 @@ func (r *rig) connectExternal(w *walk) *pair {
 	r.closing("passive id", p.b.id.Close)
 	p.b.createExternal(&b)
 	w.step(p.b, verbs.StateInit)
-	if !w.late {
+	if !w.rtrAfterAccept {
 		w.ready(p.b)
 	}
 	r.NoError(p.b.id.Accept(&b.param))
-	if w.late {
+	if w.rtrAfterAccept {
 		w.ready(p.b)
 	}
 	r.await(p.a.id, cm.ConnectResponse)
@@ -65,11 +65,11 @@ func (r *rig) connectExternal(w *walk) *pair {
 	r.NoError(p.a.id.Establish())
 	r.await(p.b.id, cm.Established)
 	r.NoError(listener.Close())
-	r.t.Cleanup(r.nothingLeft)
+	r.t.Cleanup(r.noCompletionsLeft)
 	return p
 }
 
-// createExternal makes a queue pair beside the end's id, and names it in the
+// createExternal creates a queue pair without the end's id and stores its number in the
 // parameters.
 func (e *end) createExternal(pl *plan) {
 	e.r.t.Helper()
@@ -77,7 +77,7 @@ func (e *end) createExternal(pl *plan) {
 	pl.param.QPNum = e.qp.Num()
 }
 
-// createBare makes a queue pair without an id.
+// createBare creates a queue pair without an id.
 func (e *end) createBare(pl *plan, qpType verbs.QPType) {
 	e.r.t.Helper()
 	qp, err := e.r.pd.CreateQP(e.initAttr(pl, qpType))
@@ -86,7 +86,7 @@ func (e *end) createBare(pl *plan, qpType verbs.QPType) {
 	e.qp = qp
 }
 
-// bare is an end with a queue pair in RESET that is connected to nothing.
+// bare returns an end whose queue pair is in RESET and not connected.
 func (r *rig) bare(qpType verbs.QPType) *end {
 	r.t.Helper()
 	pl, _ := r.plans()

@@ -9,31 +9,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fault is one request of a that is wrong in one way. The zero fields stand
-// for what is right.
+// A fault is a request of a that violates one rule. Nil functions mean the defaults.
 type fault struct {
-	name string
-	kind Violation
-	plan func(a, b *plan)
-	prep func(p *pair)              // before anything is posted
-	recv func(p *pair) []verbs.SGE  // the buffer the request meets
-	make func(p *pair) verbs.SendWR // the request
+	name    string
+	kind    Violation
+	plan    func(a, b *plan)
+	prepare func(p *pair)              // called before anything is posted
+	recv    func(p *pair) []verbs.SGE  // returns the buffer for the request; nil: a valid buffer
+	make    func(p *pair) verbs.SendWR // returns the request
 }
 
-// Ids of a fault: the request and the one behind it, the receive that the
-// request meets and the one behind it.
+// Ids: the wrong request and the request after it, the receive buffer for the wrong
+// request and the buffer after it.
 const (
 	wrongID, behindID         = 1, 2
 	recvID, recvBehindID      = 3, 4
 	faultRecvAt, faultRecvLen = 200 << 10, 4096
 )
 
-// test posts the wrong request with a good one behind it, and looks at both
-// ends.
+// test posts the wrong request and a correct request after it, and checks the
+// completions of both ends.
 func (f fault) test(r *rig) {
 	p := r.pair(f.plan)
-	if f.prep != nil {
-		f.prep(p)
+	if f.prepare != nil {
+		f.prepare(p)
 	}
 	f.post(p)
 }
@@ -55,7 +54,7 @@ func (f fault) post(p *pair) {
 		p.a.post(send(behindID))
 		p.a.sends.inOrder(behindID)
 		p.b.recvs.inOrder(recvID)
-		p.b.recvs.forget()
+		p.b.recvs.drop()
 		return
 	}
 	before := slices.Clone(p.b.mr.Bytes())
@@ -94,7 +93,7 @@ func faultCases() []testCase {
 	)
 }
 
-// message is a SEND of size bytes.
+// message returns a function that makes a SEND of size bytes.
 func message(size int) func(p *pair) verbs.SendWR {
 	return func(p *pair) verbs.SendWR {
 		fill(p.a.bytes(0, size), 1)
@@ -127,12 +126,12 @@ func recvFaults() []fault {
 	return faults
 }
 
-// A badSGE names 64 bytes that an end may not write.
+// A badSGE names 64 bytes of memory that the end may not write.
 type badSGE struct {
 	name string
 	sge  func(e *end) verbs.SGE
-	read bool // may be read, though
-	key  bool // the key is what is wrong
+	read bool // reading the memory is allowed
+	key  bool // the key is wrong
 }
 
 func badMemory() []badSGE {
@@ -160,7 +159,8 @@ func badMemory() []badSGE {
 	}
 }
 
-// localFaults use bad memory at the requester, as source and as destination.
+// localFaults returns the faults with bad memory of the requester, as source and as
+// destination.
 func localFaults() []fault {
 	var faults []fault
 	for _, bad := range badMemory() {
@@ -185,11 +185,11 @@ func localFaults() []fault {
 	return faults
 }
 
-// A badTarget changes a good request so that it names memory of b that it must
-// not touch.
+// A badTarget changes a correct request so that it names memory of b that it may not
+// access.
 type badTarget struct {
-	name string
-	aim  func(p *pair, wr *verbs.SendWR)
+	name  string
+	apply func(p *pair, wr *verbs.SendWR)
 }
 
 func badTargets() []badTarget {
@@ -210,8 +210,9 @@ func badTargets() []badTarget {
 	}
 }
 
-// right is what memory needs for an operation to be carried out on it.
-func right(op verbs.Opcode) verbs.Access {
+// requiredAccess returns the access right that memory of the responder needs for the
+// operation.
+func requiredAccess(op verbs.Opcode) verbs.Access {
 	switch {
 	case op.Atomic():
 		return verbs.AccessRemoteAtomic
@@ -221,8 +222,8 @@ func right(op verbs.Opcode) verbs.Access {
 	return verbs.AccessRemoteWrite
 }
 
-// aimed are the faults that one operation can have at the far end.
-func aimed(op verbs.Opcode, kind Violation) []fault {
+// faultsOf returns the faults of one operation that the responder detects.
+func faultsOf(op verbs.Opcode, kind Violation) []fault {
 	request := func(p *pair) verbs.SendWR {
 		wr := p.a.remote(op, wrongID, p.b, 0, p.a.sge(64, 8))
 		p.a.setWord(64, math.MaxUint64)
@@ -233,26 +234,26 @@ func aimed(op verbs.Opcode, kind Violation) []fault {
 	for _, bad := range badTargets() {
 		faults = append(faults, fault{name: op.String() + ", " + bad.name, kind: kind, make: func(p *pair) verbs.SendWR {
 			wr := request(p)
-			bad.aim(p, &wr)
+			bad.apply(p, &wr)
 			return wr
 		}})
 	}
 	return append(faults, fault{
 		name: op.String() + ", right missing on the memory", kind: kind, make: request,
-		plan: func(_, b *plan) { b.access &^= right(op) },
+		plan: func(_, b *plan) { b.access &^= requiredAccess(op) },
 	}, fault{
 		name: op.String(), kind: NotEnabled, make: request,
-		prep: func(p *pair) {
+		prepare: func(p *pair) {
 			all := verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
-			p.b.modify(verbs.AttrAccess, verbs.QPAttr{Access: all &^ right(op)})
+			p.b.modify(verbs.AttrAccess, verbs.QPAttr{Access: all &^ requiredAccess(op)})
 		},
 	})
 }
 
 func remoteFaults() []fault {
-	faults := slices.Concat(aimed(verbs.OpWrite, RemoteAccess), aimed(verbs.OpRead, RemoteAccess))
-	// A range that starts well, and is checked as a whole before its first byte
-	// moves (IBTA vol. 1, 9.7.4.1).
+	faults := slices.Concat(faultsOf(verbs.OpWrite, RemoteAccess), faultsOf(verbs.OpRead, RemoteAccess))
+	// The responder checks the whole range before it transfers the first byte (IBTA vol.
+	// 1, 9.7.4.1).
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
 		faults = append(faults, fault{
 			name: op.String() + ", last byte of many outside", kind: RemoteAccess,
@@ -266,7 +267,7 @@ func remoteFaults() []fault {
 }
 
 func atomicFaultCases() []testCase {
-	faults := slices.Concat(aimed(verbs.OpCompareSwap, RemoteAccess), aimed(verbs.OpFetchAdd, RemoteAccess))
+	faults := slices.Concat(faultsOf(verbs.OpCompareSwap, RemoteAccess), faultsOf(verbs.OpFetchAdd, RemoteAccess))
 	for _, off := range []int{1, 4, 7} {
 		faults = append(faults, fault{
 			name: fmt.Sprintf("by %d", off), kind: Misaligned,
@@ -276,10 +277,10 @@ func atomicFaultCases() []testCase {
 	return cases(faults)
 }
 
-// noResponderResources asks a queue pair that allows reading, and has nothing
-// to keep track of READs with.
+// noResponderResources sends a READ to a queue pair that allows READs and has no
+// responder resources.
 func noResponderResources(r *rig) {
-	p := r.connectExternal(&walk{late: true, adjust: func(e *end, attr *verbs.QPAttr) {
+	p := r.connectExternal(&stateSteps{rtrAfterAccept: true, beforeStep: func(e *end, attr *verbs.QPAttr) {
 		switch attr.State {
 		case verbs.StateRTR:
 			attr.MaxDestRdAtomic = 0
@@ -292,7 +293,7 @@ func noResponderResources(r *rig) {
 	}}.post(p)
 }
 
-// goodBeforeWrong: what was posted before the wrong request is not harmed by it.
+// goodBeforeWrong checks that requests before the wrong request succeed.
 func goodBeforeWrong(r *rig) {
 	p := r.pair(nil)
 	for i := range 5 {
@@ -313,5 +314,5 @@ func faultIsolated(r *rig) {
 	p := r.pair(nil)
 	p.a.post(p.a.remote(verbs.OpWrite, 1, p.b, memorySize, p.a.sge(0, 8)))
 	p.a.sends.fail(r.outcome(RemoteAccess).Requester, p.a.qp, 1)
-	bystander.works()
+	bystander.ping()
 }

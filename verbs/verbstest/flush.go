@@ -18,8 +18,8 @@ func flushCases() []testCase {
 	}
 }
 
-// flushOutstanding has requests of both kinds on the send queue: unsignaled
-// ones complete too when they fail. b has no buffer, so none gets through.
+// flushOutstanding flushes signaled and unsignaled requests; unsignaled requests have a
+// completion too if they fail. b has no buffer, so no request succeeds.
 func flushOutstanding(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -36,11 +36,11 @@ func flushOutstanding(r *rig) {
 	p.a.toState(verbs.StateError)
 }
 
-// flushLatePosts: in the error state every request is taken and flushed.
+// flushLatePosts checks that the error state accepts and flushes every request.
 func flushLatePosts(r *rig) {
 	p := r.pair(nil)
 	p.a.toState(verbs.StateError)
-	for range 3 { // more than one queue's worth
+	for range 3 { // more requests than the queue holds
 		n := p.a.qp.Caps().MaxSendWR
 		wrs := p.a.manySends(0, n)
 		for i := range wrs {
@@ -63,10 +63,10 @@ func flushUnconnected(r *rig) {
 	e.toState(verbs.StateError)
 	e.recv(3, e.sge(0, 64))
 	e.recvs.fail(verbs.StatusWRFlushErr, e.qp, 1, 2, 3)
-	r.t.Cleanup(r.nothingLeft)
+	r.t.Cleanup(r.noCompletionsLeft)
 }
 
-// flushOneSided queues one-sided requests behind a message that waits.
+// flushOneSided posts one-sided requests after a SEND that waits for a buffer.
 func flushOneSided(r *rig) {
 	p := r.pair(nil)
 	p.a.post(
@@ -79,26 +79,27 @@ func flushOneSided(r *rig) {
 	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(1, 4)...)
 }
 
-// outstanding posts what only the end of the connection will complete.
-func (e *end) outstanding() {
+// postFlushed posts buffers that stay unused until the connection ends.
+func (e *end) postFlushed() {
 	e.r.t.Helper()
 	for i := range 4 {
 		e.recv(uint64(i), e.sge(0, 64))
 	}
 }
 
+// flushed takes the completions of these buffers.
 func (e *end) flushed() {
 	e.r.t.Helper()
 	e.recvs.fail(verbs.StatusWRFlushErr, e.qp, sequence(0, 4)...)
 	e.r.Equal(verbs.StateError, e.qp.State())
 }
 
-// flushDisconnect: the side that disconnects flushes at once, the other when
-// it answers. See rdma_disconnect(3).
+// flushDisconnect checks that the side that disconnects is flushed at once, and the
+// other side when it answers. Source: rdma_disconnect(3).
 func flushDisconnect(r *rig) {
 	p := r.pair(nil)
-	p.a.outstanding()
-	p.b.outstanding()
+	p.a.postFlushed()
+	p.b.postFlushed()
 	r.NoError(p.a.id.Disconnect())
 	p.a.flushed()
 	r.await(p.b.id, cm.Disconnected)
@@ -107,10 +108,11 @@ func flushDisconnect(r *rig) {
 	r.await(p.a.id, cm.Disconnected)
 }
 
-// flushPeerClosed: the id that is closed says goodbye for its queue pair.
+// flushPeerClosed closes the queue pair and the id of b without Disconnect. a must get
+// Disconnected.
 func flushPeerClosed(r *rig) {
 	p := r.pair(nil)
-	p.a.outstanding()
+	p.a.postFlushed()
 	r.NoError(p.b.closeQP())
 	r.NoError(p.b.id.Close())
 	r.await(p.a.id, cm.Disconnected)
@@ -120,8 +122,8 @@ func flushPeerClosed(r *rig) {
 
 func flushBothDisconnect(r *rig) {
 	p := r.pair(nil)
-	p.a.outstanding()
-	p.b.outstanding()
+	p.a.postFlushed()
+	p.b.postFlushed()
 	r.NoError(p.a.id.Disconnect())
 	r.NoError(p.b.id.Disconnect())
 	p.a.flushed()
@@ -130,12 +132,13 @@ func flushBothDisconnect(r *rig) {
 	r.await(p.b.id, cm.Disconnected)
 }
 
-// flushKeepsCompletions: what had completed and was not polled yet comes first.
+// flushKeepsCompletions checks that successful completions that were not polled come
+// before the flushed ones.
 func flushKeepsCompletions(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 6)
 	p.a.post(p.a.manySends(0, 3)...)
-	p.a.sends.inOrder(0, 1, 2) // so b has received them, and may not have been asked
+	p.a.sends.inOrder(0, 1, 2) // b has received them and may not have polled them
 	p.b.toState(verbs.StateError)
 	p.b.recvs.inOrder(0, 1, 2)
 	p.b.recvs.fail(verbs.StatusWRFlushErr, p.b.qp, 3, 4, 5)

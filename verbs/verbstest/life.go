@@ -7,9 +7,9 @@ import (
 
 func lifeCases() []testCase {
 	return []testCase{
-		{"what a domain is needed for", domainBusy},
-		{"what a CQ is needed for", cqBusy},
-		{"what a channel is needed for", channelBusy},
+		{"a domain that is in use", domainBusy},
+		{"a CQ that is in use", cqBusy},
+		{"a channel that is in use", channelBusy},
 		{"a provider with open objects", providerBusy},
 		{"closed PD", closedPD},
 		{"closed CQ", closedCQ},
@@ -26,9 +26,9 @@ func lifeCases() []testCase {
 
 type closer interface{ Close() error }
 
-// needed checks that what is under an object can not be closed before it, and
-// that a refused Close changed nothing.
-func (r *rig) needed(under, upper closer) {
+// closeOrder checks that under can not be closed before upper, and that a refused Close
+// changes nothing.
+func (r *rig) closeOrder(under, upper closer) {
 	r.t.Helper()
 	r.ErrorIs(under.Close(), verbs.ErrBusy)
 	r.ErrorIs(under.Close(), verbs.ErrBusy)
@@ -43,21 +43,21 @@ func domainBusy(r *rig) {
 
 	mr, err := pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
 	r.NoError(err)
-	r.needed(pd, mr)
+	r.closeOrder(pd, mr)
 
 	qp, err := pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq})
 	r.NoError(err)
-	r.needed(pd, qp)
+	r.closeOrder(pd, qp)
 
 	if r.dev.Caps().SRQ {
 		srq, err := pd.CreateSRQ(&verbs.SRQAttr{MaxWR: 4, MaxSGE: 1, CQ: cq})
 		r.NoError(err)
-		r.needed(pd, srq)
+		r.closeOrder(pd, srq)
 	}
 	if r.dev.Caps().UD {
 		ah, err := pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(r.opts.Addr), Port: r.port, SourceIndex: r.gid})
 		r.NoError(err)
-		r.needed(pd, ah)
+		r.closeOrder(pd, ah)
 	}
 	r.NoError(pd.Close())
 	r.NoError(pd.Close())
@@ -72,7 +72,7 @@ func cqBusy(r *rig) {
 	qp, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: sends, RecvCQ: recvs})
 	r.NoError(err)
 	r.ErrorIs(recvs.Close(), verbs.ErrBusy)
-	r.needed(sends, qp)
+	r.closeOrder(sends, qp)
 	r.NoError(sends.Close())
 	r.NoError(recvs.Close())
 }
@@ -82,7 +82,7 @@ func channelBusy(r *rig) {
 	r.NoError(err)
 	cq, err := r.dev.CreateCQ(&verbs.CQAttr{Depth: 8, Channel: channel, Progress: r.progress})
 	r.NoError(err)
-	r.needed(channel, cq)
+	r.closeOrder(channel, cq)
 	r.NoError(channel.Close())
 	r.NoError(channel.Close())
 }
@@ -94,8 +94,8 @@ func providerBusy(r *rig) {
 	r.newCQ(verbs.CQAttr{Depth: 8})
 }
 
-// closed checks that every call says so.
-func (r *rig) closed(errs ...error) {
+// requireClosed requires that every error matches verbs.ErrClosed.
+func (r *rig) requireClosed(errs ...error) {
 	r.t.Helper()
 	for i, err := range errs {
 		r.ErrorIs(err, verbs.ErrClosed, "call %d", i)
@@ -112,14 +112,14 @@ func closedPD(r *rig) {
 	_, alloc := pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: verbs.AccessLocalWrite})
 	_, register := pd.Register(make([]byte, 64), verbs.AccessLocalWrite)
 	_, qp := pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq})
-	r.closed(alloc, register, qp)
+	r.requireClosed(alloc, register, qp)
 	if r.dev.Caps().SRQ {
 		_, err := pd.CreateSRQ(&verbs.SRQAttr{MaxWR: 4, MaxSGE: 1, CQ: cq})
-		r.closed(err)
+		r.requireClosed(err)
 	}
 	if r.dev.Caps().UD {
 		_, err := pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(r.opts.Addr), Port: r.port, SourceIndex: r.gid})
-		r.closed(err)
+		r.requireClosed(err)
 	}
 }
 
@@ -131,11 +131,11 @@ func closedCQ(r *rig) {
 	var wcs [1]verbs.WC
 	n, poll := cq.Poll(wcs[:])
 	r.Zero(n)
-	r.closed(poll, cq.Arm(false))
+	r.requireClosed(poll, cq.Arm(false))
 	_, err = r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq})
-	r.closed(err)
+	r.requireClosed(err)
 	if r.dev.Caps().ResizeCQ {
-		r.closed(cq.Resize(16))
+		r.requireClosed(cq.Resize(16))
 	}
 }
 
@@ -146,7 +146,7 @@ func closedChannel(r *rig) {
 	_, ok, next := channel.Next()
 	r.False(ok)
 	_, create := r.dev.CreateCQ(&verbs.CQAttr{Depth: 8, Channel: channel, Progress: r.progress})
-	r.closed(next, create)
+	r.requireClosed(next, create)
 }
 
 func closedQP(r *rig) {
@@ -158,11 +158,11 @@ func closedQP(r *rig) {
 	_, postRecv := qp.PostRecv([]verbs.RecvWR{{ID: 1}})
 	_, query := qp.Query()
 	modify := qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState)
-	r.closed(postSend, postRecv, query, modify)
+	r.requireClosed(postSend, postRecv, query, modify)
 }
 
 func closedSRQ(r *rig) {
-	r.needs(lacksSRQ)
+	r.requires(lacksSRQ)
 	cq := r.newCQ(verbs.CQAttr{Depth: 8})
 	srq, err := r.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: 4, MaxSGE: 1, CQ: cq})
 	r.NoError(err)
@@ -170,7 +170,7 @@ func closedSRQ(r *rig) {
 	r.NoError(srq.Close())
 	_, post := srq.PostRecv([]verbs.RecvWR{{ID: 1}})
 	_, create := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq, SRQ: srq})
-	r.closed(post, srq.Arm(1), create)
+	r.requireClosed(post, srq.Arm(1), create)
 }
 
 func closedProvider(r *rig) {
@@ -184,11 +184,11 @@ func closedProvider(r *rig) {
 	_, channel := r.dev.CreateCompChannel(nil)
 	_, events := cm.OpenChannel(r.provider)
 	_, async := r.dev.NextAsync(&verbs.AsyncEvent{})
-	r.closed(devices, pd, cq, channel, events, async)
+	r.requireClosed(devices, pd, cq, channel, events, async)
 }
 
-// closedQPForgets closes a QP with requests on both queues. The CQs stay empty,
-// as ibv_destroy_qp(3) has it for requests that had not completed.
+// closedQPForgets closes a QP with requests on both queues. Requests that had not
+// completed must have no completions (ibv_destroy_qp(3)).
 func closedQPForgets(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {

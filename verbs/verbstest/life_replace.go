@@ -5,7 +5,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// replaceQP closes the queue pair that the end made on its ID and creates another
+// replaceQP closes the queue pair that was created on the end's ID and creates another
 // one. Source: rdma_destroy_qp(3), rdma_create_qp(3).
 func (e *end) replaceQP(pl *plan) {
 	e.r.t.Helper()
@@ -14,8 +14,8 @@ func (e *end) replaceQP(pl *plan) {
 	e.createQP(pl)
 }
 
-// replacedQP replaces the queue pair on both sides before they connect. Both sides
-// name and use the new queue pair.
+// replacedQP replaces the queue pair on both sides before they connect. The messages
+// must carry the numbers of the new queue pairs.
 func replacedQP(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -35,11 +35,11 @@ func replacedQP(r *rig) {
 	established := r.await(p.a.id, cm.Established)
 	r.Equal(p.b.qp.Num(), established.param.QPNum, "the queue pair that the reply names")
 	r.await(p.b.id, cm.Established)
-	p.works()
+	p.ping()
 }
 
-// replacedByExternal closes the queue pair of the ID, and then connects with a queue
-// pair that was not made on the ID.
+// replacedByExternal closes the queue pair of the ID and then connects with a queue pair
+// that was not created on the ID.
 func replacedByExternal(r *rig) {
 	a, b := r.plans()
 	listener := r.listen(cm.TCP)
@@ -48,7 +48,7 @@ func replacedByExternal(r *rig) {
 	p.a.createQP(&a)
 	r.NoError(p.a.id.CloseQP())
 
-	w := &walk{}
+	w := &stateSteps{}
 	p.a.createExternal(&a)
 	w.step(p.a, verbs.StateInit)
 	r.NoError(p.a.id.Connect(&a.param))
@@ -62,13 +62,13 @@ func replacedByExternal(r *rig) {
 	w.ready(p.a)
 	r.NoError(p.a.id.Establish())
 	r.await(p.b.id, cm.Established)
-	p.works()
+	p.ping()
 }
 
 // replacedDatagramQP replaces the queue pairs of both sides of a datagram lookup. The
-// answer names the new queue pair of the ID that accepts.
+// answer must carry the number of the new queue pair.
 func replacedDatagramQP(r *rig) {
-	r.needs(lacksUD)
+	r.requires(lacksUD)
 	a, b := r.plans()
 	listener := r.listen(cm.UDP)
 	from, to := r.newEnd(&a), r.newEnd(&b)

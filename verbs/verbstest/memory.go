@@ -9,7 +9,7 @@ import (
 func memoryCases() []testCase {
 	return []testCase{
 		{"alloc", allocMemory},
-		{"huge pages are a wish", allocHuge},
+		{"huge pages are optional", allocHuge},
 		{"register", registerMemory},
 		{"access rights", accessRights},
 		{"keys", memoryKeys},
@@ -24,7 +24,7 @@ func allocMemory(r *rig) {
 		r.Equal(verbs.AccessAll, mr.Access())
 		r.Equal(r.pd, mr.PD())
 		r.True(bytes.Equal(make([]byte, size), mr.Bytes()), "zeroed")
-		fill(mr.Bytes(), 1) // writable to the last byte
+		fill(mr.Bytes(), 1) // the last byte is writable too
 		r.NoError(mr.Close())
 		r.NoError(mr.Close())
 	}
@@ -38,8 +38,8 @@ func allocHuge(r *rig) {
 	r.NoError(mr.Close())
 }
 
-// registerMemory registers a part of memory that is registered already, which
-// any device can do: the addresses are those of the memory.
+// registerMemory registers a part of memory that is already registered. Every device can
+// do that. The addresses are those of the memory.
 func registerMemory(r *rig) {
 	outer := r.alloc(r.pd, 8192, verbs.AccessAll)
 	inner, err := r.pd.Register(outer.Bytes()[100:300], verbs.AccessLocalWrite)
@@ -51,7 +51,7 @@ func registerMemory(r *rig) {
 	r.Equal(byte(42), outer.Bytes()[100])
 }
 
-// accessRights tries every combination. See ibv_reg_mr(3).
+// accessRights tries every combination. Source: ibv_reg_mr(3).
 func accessRights(r *rig) {
 	buf := r.alloc(r.pd, 4096, verbs.AccessLocalWrite).Bytes()
 	for access := range (verbs.AccessAll + 1) << 1 {
@@ -59,8 +59,8 @@ func accessRights(r *rig) {
 		mapped, allocErr := r.pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: access})
 		registered, err := r.pd.Register(buf, access)
 		if want != nil {
-			r.refused(allocErr, "alloc")
-			r.refused(err, "register")
+			r.requireParamError(allocErr, "alloc")
+			r.requireParamError(err, "register")
 			continue
 		}
 		r.NoError(allocErr)
@@ -72,7 +72,7 @@ func accessRights(r *rig) {
 	}
 }
 
-// memoryKeys checks that no two regions have a key in common.
+// memoryKeys checks that no two regions have the same key.
 func memoryKeys(r *rig) {
 	lkeys, rkeys := map[uint32]bool{}, map[uint32]bool{}
 	for range 100 {

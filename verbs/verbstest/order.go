@@ -9,19 +9,19 @@ import (
 
 func orderCases() []testCase {
 	return []testCase{
-		{"thousands both ways", thousands},
+		{"thousands of messages in both directions", thousands},
 		{"mixed operations complete in order", mixedOrder},
 		{"several connections", severalConnections},
 		{"posted from several goroutines", concurrentPosts},
 	}
 }
 
-// A stream sends numbered messages of changing length from one end to the
-// other, in a window of as many as the queues hold.
+// A stream sends numbered messages of different lengths from one end to the other. At
+// most window messages are outstanding.
 type stream struct {
 	from, to             *end
 	total                int
-	window               int
+	window               int // messages that may be outstanding; the receiver has as many buffers
 	sent, acked, arrived int
 }
 
@@ -35,14 +35,15 @@ func newStream(from, to *end, total int) *stream {
 	return s
 }
 
-// Each end sends from the first half of its memory and receives into the other.
+// recvSlot returns the receive buffer of message i. Each end sends from the first half
+// of its memory and receives into the second half.
 func (s *stream) recvSlot(i int) verbs.SGE {
 	return s.to.sge(memorySize/2+i%s.window*slotSize, slotSize)
 }
 
 func (s *stream) length(i int) int { return 8 + i*7919%(slotSize-8) }
 
-// turn posts what the window allows and checks what came.
+// turn posts the messages that the window allows and checks the completions.
 func (s *stream) turn() {
 	for s.sent < s.total && s.sent-s.acked < s.window {
 		off := s.sent % s.window * slotSize
@@ -56,11 +57,11 @@ func (s *stream) turn() {
 		s.from.r.Equal(uint64(s.acked), wc.ID)
 		s.acked++
 	}
-	s.from.sends.forget()
+	s.from.sends.drop()
 	for _, wc := range s.to.recvs.wcs {
 		s.check(&wc)
 	}
-	s.to.recvs.forget()
+	s.to.recvs.drop()
 }
 
 func (s *stream) check(wc *verbs.WC) {
@@ -81,7 +82,7 @@ func (s *stream) check(wc *verbs.WC) {
 
 func (s *stream) done() bool { return s.acked == s.total && s.arrived == s.total }
 
-// run drives streams until all are done.
+// run drives the streams until all are done.
 func (r *rig) run(streams ...*stream) {
 	r.t.Helper()
 	r.until("all messages", func() bool {
@@ -112,8 +113,8 @@ func severalConnections(r *rig) {
 	r.run(streams...)
 }
 
-// mixedOrder posts every operation in turn. Send completions have the order of
-// posting whatever the operation (IBTA vol. 1, 10.8.5).
+// mixedOrder posts every operation in turn. Send completions come in the order of
+// posting, for all operations (IBTA vol. 1, 10.8.5).
 func mixedOrder(r *rig) {
 	p := r.pair(nil)
 	for range 20 {
@@ -138,8 +139,8 @@ func mixedOrder(r *rig) {
 	}
 }
 
-// concurrentPosts shares a queue pair between goroutines, which automatic
-// progress allows: every message arrives once.
+// concurrentPosts posts to one queue pair from several goroutines, which automatic
+// progress allows. Every message must arrive once.
 func concurrentPosts(r *rig) {
 	if r.progress == verbs.ProgressManual {
 		r.t.Skip("with manual progress one goroutine owns a queue pair")

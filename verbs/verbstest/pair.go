@@ -7,25 +7,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// memorySize is the memory of an end unless its plan says otherwise.
+// memorySize is the size of an end's memory, in bytes, unless its plan has another.
 const memorySize = 256 << 10
 
-// A plan says how one end is to be made; rig.plans has the standard ones.
+// A plan has the parameters of one end; rig.plans returns the defaults.
 type plan struct {
 	caps      verbs.QPCaps
-	access    verbs.Access // of the end's memory
-	memory    int          // bytes of it
+	access    verbs.Access // rights of the end's memory
+	memory    int          // size of the end's memory in bytes
 	signalAll bool
 	srq       verbs.SRQ
-	sends     *queue            // where sends complete; nil: a queue of the end's own
-	recvs     *queue            // where receives complete; likewise
+	sends     *queue            // queue for send completions; nil: a new queue
+	recvs     *queue            // queue for receive completions; nil: a new queue
 	channel   verbs.CompChannel // for both queues, with the cookies 1 (sends) and 2 (receives)
 	vector    int
 	param     cm.ConnParam // for Connect or Accept
 }
 
-// plans are the standard ones. The ends lie on different completion vectors
-// where the device has some.
+// plans returns the default plans. The ends are on different completion vectors if the
+// device has several.
 func (r *rig) plans() (a, b plan) {
 	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4)
 	standard := plan{
@@ -42,20 +42,20 @@ func (r *rig) plans() (a, b plan) {
 // An end is one side of a connection, or a datagram queue pair.
 type end struct {
 	r     *rig
-	id    *cm.ID // nil when no id made the queue pair
+	id    *cm.ID // nil if the queue pair was created without an id
 	qp    verbs.QP
 	mr    verbs.MR
 	sends *queue
 	recvs *queue
 }
 
-// A pair is two connected ends: a connected, b listened.
+// A pair is two connected ends: a called Connect, b accepted.
 type pair struct {
 	*rig
 	a, b *end
 }
 
-// pair connects two ends, after change, if there is one, has changed the plans.
+// pair connects two ends. change, if not nil, changes their plans before.
 func (r *rig) pair(change func(a, b *plan)) *pair {
 	r.t.Helper()
 	a, b := r.plans()
@@ -81,7 +81,7 @@ func (r *rig) connect(a, b *plan) *pair {
 	r.await(p.a.id, cm.Established)
 	r.await(p.b.id, cm.Established)
 	r.NoError(listener.Close())
-	r.t.Cleanup(r.nothingLeft)
+	r.t.Cleanup(r.noCompletionsLeft)
 	return p
 }
 
@@ -93,7 +93,7 @@ func (r *rig) newID(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// listen makes a listener on a free port of the address.
+// listen returns a listener on a free port of the rig's address.
 func (r *rig) listen(ps cm.PortSpace) *cm.ID {
 	r.t.Helper()
 	id := r.newID(ps)
@@ -102,24 +102,24 @@ func (r *rig) listen(ps cm.PortSpace) *cm.ID {
 	return id
 }
 
-// resolve makes an id that is ready for Connect to dst.
+// resolve returns an id that is ready to call Connect to dst.
 func (r *rig) resolve(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
 	r.t.Helper()
 	id := r.newID(ps)
-	r.NoError(id.ResolveAddr(netip.AddrPort{}, dst, patience))
+	r.NoError(id.ResolveAddr(netip.AddrPort{}, dst, waitLimit))
 	r.await(id, cm.AddrResolved)
-	r.NoError(id.ResolveRoute(patience))
+	r.NoError(id.ResolveRoute(waitLimit))
 	r.await(id, cm.RouteResolved)
 	r.Equal(r.dev, id.Device(), "the device that owns the address")
 	return id
 }
 
-// newEnd makes the memory and the queues of an end.
+// newEnd creates the memory and the queues of an end.
 func (r *rig) newEnd(pl *plan) *end {
 	r.t.Helper()
 	e := &end{r: r, sends: pl.sends, recvs: pl.recvs}
 	e.mr = r.alloc(r.pd, pl.memory, pl.access)
-	// Devices may round queues up.
+	// The depth has a reserve, because devices may round the sizes of a QP up.
 	attr := verbs.CQAttr{Depth: 2*pl.caps.MaxSendWR + 32, Vector: pl.vector, Channel: pl.channel, Cookie: 1}
 	if e.sends == nil {
 		e.sends = r.newQueue(attr)
@@ -131,14 +131,14 @@ func (r *rig) newEnd(pl *plan) *end {
 	return e
 }
 
-// initAttr is what the end's queue pair is made with.
+// initAttr returns the attributes for the end's queue pair.
 func (e *end) initAttr(pl *plan, qpType verbs.QPType) *verbs.QPInitAttr {
 	return &verbs.QPInitAttr{
 		Type: qpType, SendCQ: e.sends.cq, RecvCQ: e.recvs.cq, SRQ: pl.srq, Caps: pl.caps, SignalAll: pl.signalAll,
 	}
 }
 
-// createQP makes the queue pair on the end's id.
+// createQP creates the queue pair of the end's id.
 func (e *end) createQP(pl *plan) {
 	e.r.t.Helper()
 	e.r.NoError(e.id.CreateQP(e.r.pd, e.initAttr(pl, e.id.PortSpace().QPType())))
@@ -146,7 +146,7 @@ func (e *end) createQP(pl *plan) {
 	e.r.closing("QP", e.closeQP)
 }
 
-// closeQP destroys the queue pair of the end, once.
+// closeQP closes the queue pair of the end; a second call does nothing.
 func (e *end) closeQP() error {
 	if e.id.QP() == nil {
 		return nil

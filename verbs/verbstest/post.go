@@ -6,18 +6,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sge names length bytes of the end's memory from offset on.
+// sge returns the SGE of length bytes of the end's memory at offset.
 func (e *end) sge(offset, length int) verbs.SGE { return verbs.SGEOf(e.mr, offset, length) }
 
-// bytes is that memory itself.
+// bytes returns length bytes of the end's memory at offset.
 func (e *end) bytes(offset, length int) []byte { return e.mr.Bytes()[offset : offset+length] }
 
-// word is the 64-bit integer at offset, as the atomics see it.
+// word returns the 64-bit integer at offset, in the byte order of the atomics.
 func (e *end) word(offset int) uint64 { return binary.NativeEndian.Uint64(e.bytes(offset, 8)) }
 
 func (e *end) setWord(offset int, v uint64) { binary.NativeEndian.PutUint64(e.bytes(offset, 8), v) }
 
-// post posts send requests, all of which must be taken.
+// post posts send requests, which must all be accepted.
 func (e *end) post(wrs ...verbs.SendWR) {
 	e.r.t.Helper()
 	n, err := e.qp.PostSend(wrs)
@@ -33,12 +33,12 @@ func (e *end) recv(id uint64, sges ...verbs.SGE) {
 	e.r.Equal(1, n)
 }
 
-// send is a signaled SEND.
+// send returns a signaled SEND.
 func send(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{ID: id, Opcode: verbs.OpSend, Flags: verbs.SendSignaled, SGEs: sges}
 }
 
-// remote is a signaled operation on the peer's memory from offset on.
+// remote returns a signaled operation on the peer's memory at offset.
 func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...verbs.SGE) verbs.SendWR {
 	return verbs.SendWR{
 		ID: id, Opcode: op, Flags: verbs.SendSignaled, SGEs: sges,
@@ -46,8 +46,8 @@ func (e *end) remote(op verbs.Opcode, id uint64, peer *end, offset int, sges ...
 	}
 }
 
-// fill writes bytes that depend on seed and position, so that a byte in the
-// wrong place is noticed.
+// fill writes bytes that depend on seed and position, so that a comparison detects
+// misplaced bytes.
 func fill(b []byte, seed uint64) {
 	x := seed*0x9e3779b97f4a7c15 + 1
 	for i := range b {
@@ -58,15 +58,15 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// filled is a new slice of n such bytes.
+// filled returns a new slice of n such bytes.
 func filled(n int, seed uint64) []byte {
 	b := make([]byte, n)
 	fill(b, seed)
 	return b
 }
 
-// untouched fails if memory that was zero is not any more.
-func (e *end) untouched(offset, length int) {
+// requireZero requires that the memory is still zero.
+func (e *end) requireZero(offset, length int) {
 	e.r.t.Helper()
 	for i, b := range e.bytes(offset, length) {
 		if b != 0 {

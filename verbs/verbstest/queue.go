@@ -7,16 +7,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A queue is a CQ and what came out of it.
+// A queue is a CQ and the completions that were polled from it.
 type queue struct {
 	r      *rig
 	cq     verbs.CQ
 	vector int
-	wcs    []verbs.WC // not yet taken by the test, oldest first
-	held   bool       // left alone by rig.turn
+	wcs    []verbs.WC // polled and not taken by the case, oldest first
+	paused bool       // rig.turn does not poll it
 }
 
-// newCQ makes a CQ that nobody polls.
+// newCQ creates a CQ that rig.turn does not poll.
 func (r *rig) newCQ(attr verbs.CQAttr) verbs.CQ {
 	r.t.Helper()
 	attr.Progress = r.progress
@@ -27,7 +27,7 @@ func (r *rig) newCQ(attr verbs.CQAttr) verbs.CQ {
 	return cq
 }
 
-// newQueue makes a CQ that rig.turn polls.
+// newQueue creates a CQ that rig.turn polls.
 func (r *rig) newQueue(attr verbs.CQAttr) *queue {
 	r.t.Helper()
 	q := &queue{r: r, cq: r.newCQ(attr), vector: attr.Vector}
@@ -36,10 +36,10 @@ func (r *rig) newQueue(attr verbs.CQAttr) *queue {
 	return q
 }
 
-// poll takes what a few calls of Poll bring, and checks what holds for every
-// completion.
+// poll calls Poll once, unless the queue is held, and returns whether it returned
+// completions.
 func (r *rig) poll(q *queue) bool {
-	if q.held {
+	if q.paused {
 		return false
 	}
 	r.t.Helper()
@@ -51,7 +51,7 @@ func (r *rig) poll(q *queue) bool {
 	return n > 0
 }
 
-// take waits for n completions and hands them over, oldest first.
+// take waits for n completions and returns them, oldest first.
 func (q *queue) take(n int) []verbs.WC {
 	q.r.t.Helper()
 	q.r.until(fmt.Sprintf("%d completions", n), func() bool { return len(q.wcs) >= n })
@@ -60,7 +60,7 @@ func (q *queue) take(n int) []verbs.WC {
 	return got
 }
 
-// succeed takes n completions that are all good.
+// succeed takes n completions, which must be successful.
 func (q *queue) succeed(n int) []verbs.WC {
 	q.r.t.Helper()
 	wcs := q.take(n)
@@ -70,27 +70,28 @@ func (q *queue) succeed(n int) []verbs.WC {
 	return wcs
 }
 
-// one takes one good completion.
+// one takes one completion, which must be successful.
 func (q *queue) one() verbs.WC {
 	q.r.t.Helper()
 	return q.succeed(1)[0]
 }
 
-// fail takes one completion for each id, in this order, all with one status.
+// fail takes one completion for each id, in this order. All must have the given status.
 func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 	q.r.t.Helper()
 	for _, wc := range q.take(len(ids)) {
-		// Only these fields are valid; see ibv_poll_cq(3).
+		// Only these fields are valid (ibv_poll_cq(3)).
 		want := verbs.WC{ID: ids[0], Status: status, QPN: qp.Num()}
 		q.r.Equal(want, verbs.WC{ID: wc.ID, Status: wc.Status, QPN: wc.QPN}, "%v instead of %v", wc.Status, status)
 		ids = ids[1:]
 	}
 }
 
-// forget drops what is there; for cases that end with requests of unknown fate.
-func (q *queue) forget() { q.wcs = nil }
+// drop drops the polled completions. Cases use it after requests whose result is not
+// specified.
+func (q *queue) drop() { q.wcs = nil }
 
-// sequence is the ids from first on.
+// sequence returns n ids from first on.
 func sequence(first uint64, n int) []uint64 {
 	ids := make([]uint64, n)
 	for i := range ids {

@@ -25,8 +25,8 @@ func readSize(r *rig, size int) {
 	r.Equal(verbs.WC{ID: 3, Opcode: verbs.WCRead, ByteLen: uint32(size), QPN: p.a.qp.Num()},
 		verbs.WC{ID: done.ID, Opcode: done.Opcode, ByteLen: done.ByteLen, QPN: done.QPN})
 	r.True(bytes.Equal(p.b.bytes(100, size), p.a.bytes(64, size)), "content")
-	p.a.untouched(0, 64)
-	p.a.untouched(64+size, 4096)
+	p.a.requireZero(0, 64)
+	p.a.requireZero(64+size, 4096)
 }
 
 func readScatter(r *rig) {
@@ -36,9 +36,9 @@ func readScatter(r *rig) {
 	r.Equal(uint32(10003), p.a.sends.one().ByteLen)
 	got := bytes.Join([][]byte{p.a.bytes(0, 3), p.a.bytes(200, 9000), p.a.bytes(30000, 1000)}, nil)
 	r.True(bytes.Equal(p.b.bytes(50, 10003), got))
-	p.a.untouched(3, 197)
-	p.a.untouched(9200, 4096)
-	p.a.untouched(31000, 4096)
+	p.a.requireZero(3, 197)
+	p.a.requireZero(9200, 4096)
+	p.a.requireZero(31000, 4096)
 }
 
 func readNothing(r *rig) {
@@ -47,11 +47,11 @@ func readNothing(r *rig) {
 	done := p.a.sends.one()
 	r.Equal(verbs.WCRead, done.Opcode)
 	r.Zero(done.ByteLen)
-	p.works()
+	p.ping()
 }
 
-// readMany has far more READs posted than may be outstanding. The device holds
-// the others back; all complete, in order.
+// readMany posts many more READs than may be outstanding. The device delays the others.
+// All must complete, in order.
 func readMany(r *rig) {
 	p := r.pair(func(a, b *plan) { a.param.InitiatorDepth, b.param.ResponderResources = 1, 1 })
 	fill(p.b.bytes(0, 32*5000), 6)
@@ -80,8 +80,8 @@ func readBothWays(r *rig) {
 	}
 }
 
-// readFence sends on what it reads. Without the fence the SEND might carry the
-// old content of the buffer (ibv_post_send(3), IBV_SEND_FENCE).
+// readFence sends the data of a READ. Without the fence the SEND might carry the old
+// content of the buffer (ibv_post_send(3), IBV_SEND_FENCE).
 func readFence(r *rig) {
 	p := r.pair(nil)
 	for i := range 20 {
@@ -98,8 +98,8 @@ func readFence(r *rig) {
 	}
 }
 
-// readAfterWrite relies on the responder's order: a READ behind a WRITE returns
-// what was written (IBTA vol. 1, 10.8.3.3, table 79).
+// readAfterWrite checks the order at the responder: a READ after a WRITE returns the
+// written data (IBTA vol. 1, 10.8.3.3, table 79).
 func readAfterWrite(r *rig) {
 	p := r.pair(nil)
 	for i := range 20 {

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// readable is only there on Linux, as the providers are.
+// readable is implemented on Linux only, like the providers.
 func readable(int, time.Duration) (bool, error) {
 	return false, &verbs.FeatureError{Feature: "waiting for a descriptor", Reason: errors.New("not on " + runtime.GOOS)}
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// patience is how long a wait may last before it counts as a hang.
-const patience = 30 * time.Second
+// waitLimit is the time after which a wait counts as a hang.
+const waitLimit = 30 * time.Second
 
-// A rig is the device under test and what one test process has on it. It
-// belongs to the goroutine of its test, which closes everything in the end, in
-// the reverse order of its making.
+// A rig is the device under test with the objects that all cases need. It belongs to the
+// goroutine of its test. At the end of the test all objects are closed, in the reverse
+// order of their creation.
 type rig struct {
 	*require.Assertions
 	t        *testing.T
@@ -29,8 +29,8 @@ type rig struct {
 	provider cm.Provider
 	dev      verbs.Device
 	attr     verbs.DeviceAttr
-	port     uint8 // of dev, the one that owns opts.Addr
-	gid      int   // index of opts.Addr on it
+	port     uint8 // port of dev that owns opts.Addr
+	gid      int   // index of opts.Addr in the GIDs of port
 	pd       verbs.PD
 
 	cms    *cm.EventChannel
@@ -52,8 +52,8 @@ func newRig(t *testing.T, open func(t *testing.T) cm.Provider, opts Options, pro
 	return r
 }
 
-// findDevice takes the device and port that own the address. A loopback address
-// need not be among the GIDs; the first device serves it then.
+// findDevice finds the device and port that own the address. A loopback address may be
+// missing in the GIDs; then the first device is used.
 func (r *rig) findDevice() {
 	devices, err := r.provider.Devices()
 	r.NoError(err)
@@ -73,14 +73,14 @@ func (r *rig) findDevice() {
 	r.True(r.dev.Caps().LoopbackAddrs && r.opts.Addr.IsLoopback(), "no device owns %v", r.opts.Addr)
 }
 
-// closing registers the end of something. A close that fails does not keep the
-// others from being tried.
+// closing registers a function that closes an object at the end of the test. If one
+// function fails, the others are still called.
 func (r *rig) closing(what string, close func() error) {
 	r.t.Cleanup(func() { assert.NoError(r.t, close(), "close %s", what) })
 }
 
-// needs leaves the case out when the device says that it lacks something.
-func (r *rig) needs(lacks func(verbs.Caps) string) { skipUnless(r.t, r.dev.Caps(), lacks) }
+// requires skips the case if the device does not have a capability.
+func (r *rig) requires(lacks func(verbs.Caps) string) { skipUnless(r.t, r.dev.Caps(), lacks) }
 
 func (r *rig) newPD() verbs.PD {
 	r.t.Helper()
@@ -90,7 +90,7 @@ func (r *rig) newPD() verbs.PD {
 	return pd
 }
 
-// alloc makes memory in pd, all zero.
+// alloc returns new memory of pd, zeroed.
 func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
 	r.t.Helper()
 	mr, err := pd.Alloc(&verbs.AllocAttr{Size: size, Access: access})
@@ -99,23 +99,23 @@ func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
 	return mr
 }
 
-// until drives everything on the rig until done says so.
+// until drives the rig until done returns true.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(waitLimit)
 	for turns := 1; !done(); turns++ {
 		if r.turn() {
 			continue
 		}
 		runtime.Gosched()
 		if turns%1024 == 0 && time.Now().After(deadline) {
-			r.FailNow("gave up waiting for "+what, "%s", r.describe())
+			r.FailNow("no progress while waiting for "+what, "%s", r.describe())
 		}
 	}
 }
 
-// turn polls every queue and the event channel once, and reports whether
-// anything came.
+// turn polls every queue and the event channel once, and reports whether there was a
+// completion or an event.
 func (r *rig) turn() bool {
 	r.t.Helper()
 	progress := false
@@ -125,7 +125,8 @@ func (r *rig) turn() bool {
 	return r.nextEvent() || progress
 }
 
-// describe tells a failed wait's reader what there was instead.
+// describe returns the completions and events that were not taken, for the message of a
+// failed wait.
 func (r *rig) describe() string {
 	s := ""
 	for i, q := range r.queues {
@@ -137,8 +138,8 @@ func (r *rig) describe() string {
 	return s
 }
 
-// nothingLeft checks that no completion came that a case did not ask for.
-func (r *rig) nothingLeft() {
+// noCompletionsLeft checks that there is no completion that the case did not take.
+func (r *rig) noCompletionsLeft() {
 	if r.t.Failed() {
 		return
 	}

@@ -15,22 +15,22 @@ func rnrCases() []testCase {
 	}
 }
 
-// rnrTimer is the delay that b asks for: code 12, 0.64 ms. Shorter ones starve
-// software devices.
+// rnrTimer is the RNR timer code of b: 0.64 ms. With shorter delays, software devices
+// use up the processor.
 const rnrTimer = 12
 
-// rnrPair has a retry count for a's sends, and the timer on b.
+// rnrPair connects a pair with an RNR retry count for a's sends and with rnrTimer on b.
 func (r *rig) rnrPair(retries uint8) *pair {
 	r.t.Helper()
-	// What b says about its readiness rules a (rdma_accept(3)).
+	// The count that b passes to Accept applies to a (rdma_accept(3)).
 	p := r.pair(func(_, b *plan) { b.param.RNRRetryCount = retries })
 	p.b.modify(verbs.AttrMinRNRTimer, verbs.QPAttr{MinRNRTimer: rnrTimer})
 	return p
 }
 
-// exhausted is what the requester sees; the responder sees nothing, and stays
-// usable as far as its state goes.
-func (p *pair) exhausted() {
+// rnrExhausted sends without a receive buffer until the retries are used up. The
+// requester fails. The responder has no completion and stays in RTS.
+func (p *pair) rnrExhausted() {
 	p.t.Helper()
 	p.a.post(send(1, p.a.sge(0, 8)), send(2, p.a.sge(0, 8)))
 	p.a.sends.fail(verbs.StatusRNRRetryExcErr, p.a.qp, 1)
@@ -39,39 +39,40 @@ func (p *pair) exhausted() {
 	p.Equal(verbs.StateRTS, p.b.qp.State())
 }
 
-func rnrZero(r *rig) { r.rnrPair(0).exhausted() }
+func rnrZero(r *rig) { r.rnrPair(0).rnrExhausted() }
 
-// rnrFinite can not fail before every retry has waited its time.
+// rnrFinite checks that a request does not fail before all its retries have waited for
+// the RNR delay.
 func rnrFinite(r *rig) {
 	for _, retries := range []uint8{1, 6} {
 		p := r.rnrPair(retries)
 		start := time.Now()
-		p.exhausted()
+		p.rnrExhausted()
 		r.GreaterOrEqual(time.Since(start), time.Duration(retries)*verbs.RNRDelay(rnrTimer))
 	}
 }
 
-// rnrForever uses pairs that do run out as its clock: when they have failed one
-// after the other, the patient request has been refused more than seven times.
+// rnrForever measures time with pairs that use up their retries: after three of them,
+// the request without a limit has been refused more than seven times.
 func rnrForever(r *rig) {
 	patient := r.rnrPair(verbs.RNRRetryForever)
 	patient.a.post(send(1, patient.a.sge(0, 8)))
 	for range 3 {
-		r.rnrPair(6).exhausted()
+		r.rnrPair(6).rnrExhausted()
 	}
 	r.Empty(patient.a.sends.wcs)
 	patient.b.recv(2, patient.b.sge(0, 8))
 	patient.a.sends.inOrder(1)
 	patient.b.recvs.inOrder(2)
-	patient.works()
+	patient.ping()
 }
 
-// rnrBlocksOrder: a request behind one that waits is not carried out before it.
+// rnrBlocksOrder checks that a request after one that waits is not executed before it.
 func rnrBlocksOrder(r *rig) {
 	p := r.rnrPair(verbs.RNRRetryForever)
 	p.a.setWord(64, 42)
 	p.a.post(send(1, p.a.sge(0, 8)), p.a.remote(verbs.OpWrite, 2, p.b, 64, p.a.sge(64, 8)))
-	r.rnrPair(1).exhausted()
+	r.rnrPair(1).rnrExhausted()
 	r.Zero(p.b.word(64))
 	p.b.recv(1, p.b.sge(0, 8))
 	p.a.sends.inOrder(1, 2)

@@ -7,10 +7,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sizes are those at which a path MTU, a page, or a ring ends.
+// sizes returns message sizes around the boundaries of the path MTU, of pages and of
+// rings.
 func sizes() []int { return []int{0, 1, 64, 4095, 4096, 4097, 64 << 10, 1 << 20} }
 
-// sized makes one case for each size.
+// sized returns one case for each size.
 func sized(run func(r *rig, size int)) []testCase {
 	var cases []testCase
 	for _, size := range sizes() {
@@ -33,7 +34,7 @@ func sendCases() []testCase {
 	)
 }
 
-// roomFor is a change of plans for messages of a size.
+// roomFor returns a change of the plans for messages of the given size.
 func roomFor(size int) func(a, b *plan) {
 	return func(a, b *plan) { a.memory, b.memory = size+8192, size+8192 }
 }
@@ -49,8 +50,8 @@ func sendSize(r *rig, size int) {
 	r.Equal(verbs.WC{ID: 5, Opcode: verbs.WCRecv, QPN: p.b.qp.Num(), ByteLen: uint32(size)},
 		verbs.WC{ID: got.ID, Opcode: got.Opcode, Flags: got.Flags, QPN: got.QPN, ByteLen: got.ByteLen})
 	r.True(bytes.Equal(filled(size, 1), p.b.bytes(offset, size)), "content")
-	p.b.untouched(0, offset)
-	p.b.untouched(offset+size, 4096)
+	p.b.requireZero(0, offset)
+	p.b.requireZero(offset+size, 4096)
 }
 
 func sendImmediate(r *rig) {
@@ -72,8 +73,7 @@ func sendImmediate(r *rig) {
 	}
 }
 
-// gatherScatter sends three pieces into three pieces of other lengths, an empty
-// one among them.
+// gatherScatter sends three pieces and an empty one into three pieces of other lengths.
 func gatherScatter(r *rig) {
 	p := r.pair(nil)
 	fill(p.a.bytes(0, 65536), 3)
@@ -85,9 +85,9 @@ func gatherScatter(r *rig) {
 	sent := bytes.Join([][]byte{p.a.bytes(100, 7000), p.a.bytes(30000, 1), p.a.bytes(40000, 6000)}, nil)
 	got := bytes.Join([][]byte{p.b.bytes(10, 5), p.b.bytes(1000, 9000), p.b.bytes(20000, 7000)}, nil)
 	r.True(bytes.Equal(sent, got[:13001]))
-	p.b.untouched(0, 10)
-	p.b.untouched(15, 985)
-	p.b.untouched(20000+3996, 4096)
+	p.b.requireZero(0, 10)
+	p.b.requireZero(15, 985)
+	p.b.requireZero(20000+3996, 4096)
 }
 
 // sendInline overwrites the payload as soon as the call returns.
@@ -112,8 +112,8 @@ func inlineTooLong(r *rig) {
 		Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, p.a.qp.Caps().MaxInline+1),
 	}})
 	r.Zero(n)
-	r.refused(err, "inline")
-	p.works()
+	r.requireParamError(err, "inline")
+	p.ping()
 }
 
 func sendIntoLarger(r *rig) {
@@ -125,10 +125,11 @@ func sendIntoLarger(r *rig) {
 	r.Equal(uint32(100), p.b.recvs.one().ByteLen)
 	r.True(bytes.Equal(p.a.bytes(0, 50), p.b.bytes(0, 50)))
 	r.True(bytes.Equal(p.a.bytes(50, 50), p.b.bytes(100, 50)))
-	p.b.untouched(150, 4950)
+	p.b.requireZero(150, 4950)
 }
 
-// sendUnsignaled signals the last of ten; the one completion stands for all.
+// sendUnsignaled signals the last of ten requests. Its completion stands for all of
+// them.
 func sendUnsignaled(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -155,8 +156,8 @@ func sendAllSignaled(r *rig) {
 	p.b.recvs.one()
 }
 
-// works sends one message each way.
-func (p *pair) works() {
+// ping sends one message in each direction.
+func (p *pair) ping() {
 	p.t.Helper()
 	for _, way := range [][2]*end{{p.a, p.b}, {p.b, p.a}} {
 		from, to := way[0], way[1]
@@ -170,7 +171,7 @@ func (p *pair) works() {
 	}
 }
 
-// sendBothWays has both directions under way at once.
+// sendBothWays sends in both directions at the same time.
 func sendBothWays(r *rig) {
 	p := r.pair(nil)
 	for _, e := range []*end{p.a, p.b} {
@@ -187,8 +188,8 @@ func sendBothWays(r *rig) {
 	r.True(bytes.Equal(p.b.bytes(0, 32768), p.a.bytes(65536, 32768)))
 }
 
-// sendReuse overwrites the buffer after the send completion, before the
-// receiver has looked.
+// sendReuse overwrites the buffer after the send completion and before the receiver
+// polls.
 func sendReuse(r *rig) {
 	p := r.pair(nil)
 	for i := range 8 {

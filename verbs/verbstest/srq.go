@@ -17,7 +17,7 @@ func srqCases() []testCase {
 	}
 }
 
-// newSRQ makes a shared receive queue in pd.
+// newSRQ creates a shared receive queue in pd.
 func (r *rig) newSRQ(pd verbs.PD, attr *verbs.SRQAttr) verbs.SRQ {
 	r.t.Helper()
 	srq, err := pd.CreateSRQ(attr)
@@ -26,12 +26,12 @@ func (r *rig) newSRQ(pd verbs.PD, attr *verbs.SRQAttr) verbs.SRQ {
 	return srq
 }
 
-// A shared is two pairs whose b ends receive from one queue.
+// A shared is two pairs whose b ends receive from one SRQ.
 type shared struct {
 	*rig
 	srq    verbs.SRQ
 	recvs  *queue
-	mr     verbs.MR // where the buffers are
+	mr     verbs.MR // memory of the buffers
 	p1, p2 *pair
 }
 
@@ -70,12 +70,12 @@ func srqSizes(r *rig) {
 	r.GreaterOrEqual(srq.Caps().MaxWR, 5)
 	r.GreaterOrEqual(srq.Caps().MaxSGE, 2)
 	n, err := srq.PostRecv([]verbs.RecvWR{{SGEs: make([]verbs.SGE, srq.Caps().MaxSGE+1)}})
-	r.refused(err, "too many SGEs")
+	r.requireParamError(err, "too many SGEs")
 	r.Zero(n)
 }
 
-// srqShared sends over both connections. Each buffer is used once, in the order
-// of posting, and the completion tells whose message is in it.
+// srqShared sends over both connections. Each buffer must be used once, in the order of
+// posting, and the completion must name the queue pair of its message.
 func srqShared(r *rig) {
 	s := r.shared(64)
 	s.mustPost(0, 20)
@@ -117,7 +117,7 @@ func srqFull(r *rig) {
 	r.Equal(1, n)
 }
 
-// asyncEvent drives until the device has an event.
+// asyncEvent drives the rig until the device has an asynchronous event.
 func (r *rig) asyncEvent() verbs.AsyncEvent {
 	r.t.Helper()
 	var ev verbs.AsyncEvent
@@ -141,8 +141,8 @@ func (r *rig) noAsync() {
 	r.False(ok, "an asynchronous event")
 }
 
-// srqLimit: the event comes when fewer than the limit are left, once for each
-// arming. See ibv_modify_srq(3).
+// srqLimit checks that the event comes when fewer buffers than the limit are left, once
+// for each arming (ibv_modify_srq(3)).
 func srqLimit(r *rig) {
 	s := r.shared(64)
 	consume := func(n int) {
@@ -167,8 +167,8 @@ func srqLimit(r *rig) {
 	r.NoError(s.srq.Arm(0))
 	consume(8)
 	r.noAsync()
-	r.refused(s.srq.Arm(s.srq.Caps().MaxWR+1), "limit")
-	r.refused(s.srq.Arm(-1), "limit")
+	r.requireParamError(s.srq.Arm(s.srq.Caps().MaxWR+1), "limit")
+	r.requireParamError(s.srq.Arm(-1), "limit")
 }
 
 func srqClose(r *rig) {
@@ -193,7 +193,7 @@ func srqOnly(r *rig) {
 	s.recvs.one()
 }
 
-// srqSurvives: buffers on the shared queue belong to nobody, and are not flushed.
+// srqSurvives checks that a failed queue pair does not flush the buffers of the SRQ.
 func srqSurvives(r *rig) {
 	s := r.shared(8)
 	s.mustPost(0, 4)
@@ -205,12 +205,12 @@ func srqSurvives(r *rig) {
 	}
 }
 
-// srqEmpty: the senders of both connections wait for the same queue.
+// srqEmpty checks that senders of both connections can wait for a buffer of the SRQ.
 func srqEmpty(r *rig) {
 	s := r.shared(8)
 	s.p1.a.post(send(1, s.p1.a.sge(0, 8)))
 	s.p2.a.post(send(2, s.p2.a.sge(0, 8)))
-	r.rnrPair(1).exhausted()
+	r.rnrPair(1).rnrExhausted()
 	s.mustPost(0, 2)
 	s.p1.a.sends.inOrder(1)
 	s.p2.a.sends.inOrder(2)

@@ -11,9 +11,9 @@ func stateCases() []testCase {
 		{"a new queue pair", newQueuePair},
 		{"numbers differ", queuePairNumbers},
 		{"steps without a connection", unconnectedSteps},
-		{"walk of a connection, ready before accept", func(r *rig) { connectedWalk(r, false) }},
-		{"walk of a connection, ready after accept", func(r *rig) { connectedWalk(r, true) }},
-		{"walk of a datagram queue pair", datagramWalk},
+		{"states of a connection, ready before accept", func(r *rig) { connectedStates(r, false) }},
+		{"states of a connection, ready after accept", func(r *rig) { connectedStates(r, true) }},
+		{"states of a datagram queue pair", datagramStates},
 		{"wrong attributes", wrongAttributes},
 		{"query", queryAttributes},
 		{"change while connected", changeConnected},
@@ -50,15 +50,15 @@ func queuePairNumbers(r *rig) {
 		qp, err := r.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: cq, RecvCQ: cq})
 		r.NoError(err)
 		r.closing("QP", qp.Close)
-		// 0 and 1 belong to the port, 0xffffff means multicast.
+		// Numbers 0 and 1 belong to the port, and 0xffffff means multicast.
 		r.True(qp.Num() > 1 && qp.Num() < 0xffffff, "number %#x", qp.Num())
 		r.False(seen[qp.Num()], "number %#x twice", qp.Num())
 		seen[qp.Num()] = true
 	}
 }
 
-// legalSteps is the state diagram of IBTA vol. 1, 10.3.1, without RESET and
-// ERROR, to which a way leads from everywhere.
+// legalSteps returns the next states in the state diagram of IBTA vol. 1, 10.3.1. RESET
+// and ERROR are left out; every state may change to them.
 func legalSteps(from verbs.QPState) []verbs.QPState {
 	switch from {
 	case verbs.StateReset:
@@ -75,8 +75,7 @@ func legalSteps(from verbs.QPState) []verbs.QPState {
 	return nil
 }
 
-// noOtherStep tries every step that does not exist, and checks that the state
-// stays.
+// noOtherStep tries every transition that does not exist. The state must not change.
 func (e *end) noOtherStep() {
 	e.r.t.Helper()
 	from := e.qp.State()
@@ -94,7 +93,7 @@ func (e *end) noOtherStep() {
 	}
 }
 
-// posting checks which queues take requests in the present state.
+// posting checks which queues accept requests in the current state.
 func (e *end) posting() {
 	e.r.t.Helper()
 	state := e.qp.State()
@@ -112,7 +111,7 @@ func (e *end) posting() {
 	e.recv(uint64(state), e.sge(0, 64))
 }
 
-func (e *end) visit() {
+func (e *end) checkState() {
 	e.r.t.Helper()
 	attr, err := e.qp.Query()
 	e.r.NoError(err)
@@ -121,7 +120,7 @@ func (e *end) visit() {
 	e.posting()
 }
 
-// toInit takes a queue pair that was reset.
+// toInit moves a queue pair from RESET to INIT.
 func (e *end) toInit() {
 	e.r.t.Helper()
 	attr := verbs.QPAttr{State: verbs.StateInit, Port: e.r.port, Access: verbs.AccessRemoteWrite}
@@ -136,27 +135,27 @@ func (e *end) toInit() {
 
 func unconnectedSteps(r *rig) {
 	e := r.bare(verbs.QPTypeRC)
-	e.visit()
+	e.checkState()
 	e.toState(verbs.StateReset)
 	e.toInit()
-	e.visit()
+	e.checkState()
 	e.toInit()
 	e.toState(verbs.StateError)
 	e.noOtherStep()
 	e.recvs.fail(verbs.StatusWRFlushErr, e.qp, uint64(verbs.StateInit))
 	e.toState(verbs.StateError)
 	e.toState(verbs.StateReset)
-	e.visit()
+	e.checkState()
 	e.toInit()
 	e.toState(verbs.StateReset)
 }
 
-// connectedWalk visits every state on the way of a connection and back. In INIT
-// and RTR receives are posted; they are there when the connection is.
-func connectedWalk(r *rig, late bool) {
+// connectedStates checks every state of a connection, from RESET to RTS and back. Buffers
+// are posted in INIT and RTR, and must be usable in RTS.
+func connectedStates(r *rig, late bool) {
 	var visited []verbs.QPState
-	p := r.connectExternal(&walk{late: late, visit: func(e *end) {
-		e.visit()
+	p := r.connectExternal(&stateSteps{rtrAfterAccept: late, afterStep: func(e *end) {
+		e.checkState()
 		visited = append(visited, e.qp.State())
 	}})
 	r.Len(visited, 6)
@@ -169,26 +168,26 @@ func connectedWalk(r *rig, late bool) {
 	}
 	for _, e := range []*end{p.a, p.b} {
 		e.toState(verbs.StateSQD)
-		e.visit()
+		e.checkState()
 		e.toState(verbs.StateRTS)
 		e.toState(verbs.StateError)
 		e.noOtherStep()
 		e.recvs.fail(verbs.StatusWRFlushErr, e.qp, uint64(verbs.StateRTR), uint64(verbs.StateRTS), uint64(verbs.StateSQD))
 		e.toState(verbs.StateReset)
-		e.visit()
+		e.checkState()
 	}
 }
 
-func datagramWalk(r *rig) {
-	r.needs(lacksUD)
+func datagramStates(r *rig) {
+	r.requires(lacksUD)
 	e := r.bare(verbs.QPTypeUD)
-	e.visit()
+	e.checkState()
 	e.toInit()
-	e.visit()
+	e.checkState()
 	e.toState(verbs.StateRTR)
-	e.visit()
+	e.checkState()
 	e.modify(verbs.AttrState|verbs.AttrSQPSN, verbs.QPAttr{State: verbs.StateRTS, SQPSN: 0x123456})
-	e.visit()
+	e.checkState()
 	e.modify(verbs.AttrQKey, verbs.QPAttr{QKey: qkey + 1})
 	attr, err := e.qp.Query()
 	r.NoError(err)
@@ -196,7 +195,7 @@ func datagramWalk(r *rig) {
 	e.toState(verbs.StateSQD)
 	e.toState(verbs.StateRTS)
 	e.toState(verbs.StateReset)
-	e.visit()
+	e.checkState()
 }
 
 func wrongAttributes(r *rig) {
@@ -250,8 +249,8 @@ func changeConnected(r *rig) {
 	r.Error(p.a.qp.Modify(&verbs.QPAttr{RetryCount: 3}, verbs.AttrRetryCount), "not in RTS")
 }
 
-// drainedSendQueue posts in SQD. The request starts when the queue pair is back
-// in RTS; receiving goes on all the while (IBTA vol. 1, 10.3.1.5).
+// drainedSendQueue posts in SQD. The request must start when the queue pair is in RTS
+// again. Receiving continues in SQD (IBTA vol. 1, 10.3.1.5).
 func drainedSendQueue(r *rig) {
 	p := r.pair(nil)
 	p.a.recv(1, p.a.sge(0, 64))
@@ -268,7 +267,7 @@ func drainedSendQueue(r *rig) {
 	p.b.recvs.one()
 }
 
-// resetQueuePair forgets what was posted, without completions.
+// resetQueuePair checks that a move to RESET removes all requests without completions.
 func resetQueuePair(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {

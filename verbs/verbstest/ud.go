@@ -24,19 +24,20 @@ func udCases() []testCase {
 	}
 }
 
-// qkey is the Q_Key of datagram queue pairs that no id makes.
+// qkey is the Q_Key of datagram queue pairs that are created without an id.
 const qkey = 0x11223344
 
-// A datagrams is two datagram queue pairs; a knows the way to b.
+// A datagrams is two datagram queue pairs; a knows the address of b.
 type datagrams struct {
 	*pair
 	ah   verbs.AH
 	to   cm.UDParam
 	mtu  int
-	slot int // room in b's memory for a header and the largest datagram
+	slot int // bytes in b's memory for the header and the largest datagram
 }
 
-// lookup finds b's queue pair by its port. Source: rdma_connect(3), RDMA_PS_UDP.
+// lookup creates both queue pairs on ids and looks up b's queue pair by its port.
+// Source: rdma_connect(3), RDMA_PS_UDP.
 func (r *rig) lookup() *datagrams {
 	r.t.Helper()
 	a, b := r.plans()
@@ -57,7 +58,7 @@ func (r *rig) lookup() *datagrams {
 	r.Equal(verbs.StateRTS, d.b.qp.State())
 	d.ah = r.newAH(r.pd, d.to.AH)
 	d.measure()
-	r.t.Cleanup(r.nothingLeft)
+	r.t.Cleanup(r.noCompletionsLeft)
 	return d
 }
 
@@ -76,14 +77,14 @@ func (r *rig) newAH(pd verbs.PD, attr verbs.AHAttr) verbs.AH {
 	return ah
 }
 
-// datagram is a signaled SEND from a to b.
+// datagram returns a signaled SEND from a to b.
 func (d *datagrams) datagram(id uint64, sges ...verbs.SGE) verbs.SendWR {
 	wr := send(id, sges...)
 	wr.AH, wr.RemoteQPN, wr.RemoteQKey = d.ah, d.to.QPN, d.to.QKey
 	return wr
 }
 
-// arrived takes one datagram of n bytes at b.
+// arrived takes the completion of one datagram of n bytes at b.
 func (d *datagrams) arrived(id uint64, n int) verbs.WC {
 	d.t.Helper()
 	got := d.b.recvs.one()
@@ -102,7 +103,7 @@ func udSend(r *rig) {
 		r.Equal(verbs.WCSend, d.a.sends.one().Opcode)
 		d.arrived(7, size)
 		r.True(bytes.Equal(d.a.bytes(0, size), d.b.bytes(verbs.GRHSize, size)))
-		d.b.untouched(d.slot, 64)
+		d.b.requireZero(d.slot, 64)
 	}
 }
 
@@ -118,7 +119,8 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply needs only what the datagram brought, and the client's address.
+// udReply sends to the sender of a datagram, with the values of the completion and the
+// client's address.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -137,7 +139,7 @@ func udReply(r *rig) {
 	r.Equal(d.b.qp.Num(), back.SrcQPN)
 }
 
-// bareDatagrams makes both queue pairs without the connection manager.
+// bareDatagrams creates both queue pairs without ids.
 func (r *rig) bareDatagrams() *datagrams {
 	r.t.Helper()
 	d := &datagrams{pair: &pair{rig: r, a: r.bare(verbs.QPTypeUD), b: r.bare(verbs.QPTypeUD)}}
@@ -149,7 +151,7 @@ func (r *rig) bareDatagrams() *datagrams {
 	d.to = cm.UDParam{QPN: d.b.qp.Num(), QKey: qkey}
 	d.ah = r.newAH(r.pd, verbs.AHAttr{DestGID: verbs.GIDFromAddr(r.opts.Addr), Port: r.port, SourceIndex: r.gid, HopLimit: 64})
 	d.measure()
-	r.t.Cleanup(r.nothingLeft)
+	r.t.Cleanup(r.noCompletionsLeft)
 	return d
 }
 
@@ -165,9 +167,9 @@ func udBare(r *rig) {
 	}
 }
 
-// landmark sends a good datagram, which shows that what was sent before it has
-// come or never will: there is one way between two queue pairs.
-func (d *datagrams) landmark(recvID uint64) {
+// marker sends a datagram and waits until it arrives. Datagrams between two queue
+// pairs are not reordered, so a datagram that was sent before has arrived or is lost.
+func (d *datagrams) marker(recvID uint64) {
 	d.t.Helper()
 	d.a.post(d.datagram(99, d.a.sge(0, 8)))
 	d.Equal(uint64(99), d.a.sends.one().ID)
@@ -175,8 +177,8 @@ func (d *datagrams) landmark(recvID uint64) {
 	d.Empty(d.b.recvs.wcs)
 }
 
-// udWrongQKey: the receiver drops it; the sender can not know (IBTA vol. 1,
-// 10.2.5).
+// udWrongQKey checks that the receiver drops a datagram with a wrong Q_Key. The sender
+// gets no error (IBTA vol. 1, 10.2.5).
 func udWrongQKey(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
@@ -184,12 +186,12 @@ func udWrongQKey(r *rig) {
 	wr.RemoteQKey++
 	d.a.post(wr)
 	r.Equal(uint64(5), d.a.sends.one().ID)
-	d.landmark(1)
+	d.marker(1)
 }
 
-// udNoBuffer: datagrams that find no buffer are lost, and hold up nothing. One
-// that is late may still find a buffer that was posted after it was sent; none
-// comes twice, or after a younger one.
+// udNoBuffer checks that datagrams without a receive buffer are lost and do not delay
+// others. A datagram that is still in transit may use a buffer that was posted after it
+// was sent. No datagram may arrive twice or after a later one.
 func udNoBuffer(r *rig) {
 	const last = 3
 	d := r.lookup()
@@ -219,11 +221,11 @@ func udNobody(r *rig) {
 	wr.RemoteQPN ^= 1
 	d.a.post(wr)
 	r.Equal(uint64(5), d.a.sends.one().ID, "the sender can not know")
-	d.landmark(1)
+	d.marker(1)
 }
 
-// udTooLong is refused when it is posted, or fails at the sender; nothing
-// leaves.
+// udTooLong checks that a datagram longer than the path MTU is refused when it is
+// posted, or fails at the sender. It must not be sent.
 func udTooLong(r *rig) {
 	d := r.lookup()
 	n, err := d.a.qp.PostSend([]verbs.SendWR{d.datagram(5, d.a.sge(0, d.mtu+1))})
@@ -234,7 +236,7 @@ func udTooLong(r *rig) {
 	}
 	r.Zero(n)
 	d.b.recv(1, d.b.sge(0, d.slot))
-	d.landmark(1)
+	d.marker(1)
 }
 
 func udPieces(r *rig) {
@@ -274,7 +276,7 @@ func udImpossible(r *rig) {
 	_, err := d.a.qp.PostSend([]verbs.SendWR{wr})
 	r.Error(err, "no address handle")
 	d.b.recv(1, d.b.sge(0, d.slot))
-	d.landmark(1)
+	d.marker(1)
 }
 
 func udForeignHandle(r *rig) {
@@ -283,14 +285,15 @@ func udForeignHandle(r *rig) {
 	wr.AH = r.newAH(r.newPD(), d.to.AH)
 	n, err := d.a.qp.PostSend([]verbs.SendWR{wr})
 	if err == nil {
-		// A device may find out only when it uses the handle (IBTA vol. 1, 10.2.2.2).
+		// Some devices detect the error when they use the handle (IBTA vol. 1,
+		// 10.2.2.2).
 		r.Equal(1, n)
 		d.a.sends.fail(verbs.StatusLocQPOpErr, d.a.qp, 1)
 		return
 	}
 	r.ErrorIs(err, verbs.ErrForeign)
 	d.b.recv(1, d.b.sge(0, d.slot))
-	d.landmark(1)
+	d.marker(1)
 }
 
 func udFlush(r *rig) {

@@ -10,23 +10,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Options say how a provider is to be tried.
+// Options has the parameters of Run.
 type Options struct {
-	// Addr is an address of this host that belongs to the device: both ends of
-	// every connection use it. The soft device takes 127.0.0.1.
+	// Addr is an address of this host that belongs to the device. Both ends of every
+	// connection use it. The soft device supports 127.0.0.1.
 	Addr netip.Addr
 
-	// Credentials is true if an ID knows the process at the other end: see
+	// Credentials is true if the device's IDs know the process at the other end; see
 	// cm.ID.Credentials.
 	Credentials bool
 
-	// Deviations are the outcomes that a device is known to give instead of
-	// those that Violation documents; nil means none.
+	// Deviations has the known outcomes of a device that differ from the standard
+	// outcomes of Violation. Nil means none.
 	Deviations map[Violation]Outcome
 }
 
-// Run puts the provider that open opens through the suite. It calls open once
-// for each case and closes what it gets; open reports its own failures to t.
+// Run runs the suite against a provider. It calls open once for each case and closes the
+// provider that open returns. open reports its own failures to t.
 func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	t.Helper()
 	caps := capabilities(t, open)
@@ -41,7 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
 	}
 }
 
-// capabilities asks the first device.
+// capabilities returns the capabilities of the first device.
 func capabilities(t *testing.T, open func(t *testing.T) cm.Provider) verbs.Caps {
 	t.Helper()
 	provider := open(t)
@@ -60,14 +60,14 @@ func modes(caps verbs.Caps) []verbs.Progress {
 	return []verbs.Progress{verbs.ProgressAuto}
 }
 
-// A topic is a group of cases, and the capability that they need.
+// A topic is a group of cases and the capability that they need.
 type topic struct {
 	name  string
-	lacks func(verbs.Caps) string // names a missing capability, or ""; nil needs none
+	lacks func(verbs.Caps) string // name of the missing capability, or ""; nil: none needed
 	cases []testCase
 }
 
-// A testCase is one test on a fresh rig.
+// A testCase is one test. It gets its own rig.
 type testCase struct {
 	name string
 	run  func(r *rig)
@@ -108,7 +108,7 @@ func topics() []topic {
 	}
 }
 
-// skipUnless leaves a test out when the device says that it lacks something.
+// skipUnless skips a test if the device does not have a capability.
 func skipUnless(t *testing.T, caps verbs.Caps, lacks func(verbs.Caps) string) {
 	t.Helper()
 	if what := lacks(caps); what != "" {

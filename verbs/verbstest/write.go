@@ -16,18 +16,18 @@ func writeCases() []testCase {
 	)
 }
 
-// writeSize leaves no trace at the target but the bytes.
+// writeSize checks that a WRITE changes only the target memory and consumes no buffer.
 func writeSize(r *rig, size int) {
 	p := r.pair(roomFor(size))
 	fill(p.a.bytes(0, size), 9)
-	p.b.recv(1, p.b.sge(0, 0)) // must stay
+	p.b.recv(1, p.b.sge(0, 0)) // must not be consumed
 	p.a.post(p.a.remote(verbs.OpWrite, 3, p.b, 100, p.a.sge(0, size)))
 	done := p.a.sends.one()
 	r.Equal(uint64(3), done.ID)
 	r.Equal(verbs.WCWrite, done.Opcode)
 	r.True(bytes.Equal(p.a.bytes(0, size), p.b.bytes(100, size)), "content")
-	p.b.untouched(0, 100)
-	p.b.untouched(100+size, 4096)
+	p.b.requireZero(0, 100)
+	p.b.requireZero(100+size, 4096)
 	p.a.post(send(4))
 	p.a.sends.one()
 	r.Equal(uint64(1), p.b.recvs.one().ID)
@@ -40,8 +40,8 @@ func writeGather(r *rig) {
 	p.a.sends.one()
 	want := bytes.Join([][]byte{p.a.bytes(1, 5000), p.a.bytes(7000, 3), p.a.bytes(9000, 4000)}, nil)
 	r.True(bytes.Equal(want, p.b.bytes(7, len(want))))
-	p.b.untouched(0, 7)
-	p.b.untouched(7+len(want), 4096)
+	p.b.requireZero(0, 7)
+	p.b.requireZero(7+len(want), 4096)
 }
 
 func writeInline(r *rig) {
@@ -54,17 +54,17 @@ func writeInline(r *rig) {
 	clear(payload)
 	p.a.sends.one()
 	r.True(bytes.Equal(filled(len(payload), 5), p.b.bytes(64, len(payload))))
-	p.b.untouched(0, 64)
-	p.b.untouched(64+len(payload), 64)
+	p.b.requireZero(0, 64)
+	p.b.requireZero(64+len(payload), 64)
 }
 
-// writeNothing names no memory: for zero bytes, key and address are not checked
-// (IBTA vol. 1, C9-88).
+// writeNothing writes zero bytes with an invalid key and address, which are not checked
+// then (IBTA vol. 1, C9-88).
 func writeNothing(r *rig) {
 	p := r.pair(nil)
 	p.a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpWrite, Flags: verbs.SendSignaled, RemoteAddr: 1, RKey: 2})
 	r.Equal(verbs.WCWrite, p.a.sends.one().Opcode)
-	p.works()
+	p.ping()
 }
 
 func writeWholeRegion(r *rig) {
@@ -75,8 +75,8 @@ func writeWholeRegion(r *rig) {
 	r.True(bytes.Equal(p.a.mr.Bytes(), p.b.mr.Bytes()))
 }
 
-// writeBeforeSend looks at the memory when the message arrives, not when the
-// writer knows (IBTA vol. 1, 9.5).
+// writeBeforeSend checks the written memory when the SEND after the WRITE arrives,
+// before the completion of the WRITE (IBTA vol. 1, 9.5).
 func writeBeforeSend(r *rig) {
 	p := r.pair(nil)
 	for i := range 50 {
@@ -92,13 +92,13 @@ func writeBeforeSend(r *rig) {
 }
 
 func writeImmCases() []testCase {
-	return append(cases(aimed(verbs.OpWriteImm, WriteImmAccess)),
+	return append(cases(faultsOf(verbs.OpWriteImm, WriteImmAccess)),
 		testCase{"takes a receive buffer", writeImm},
 		testCase{"without payload", writeImmNothing},
 	)
 }
 
-// writeImm consumes a buffer, and leaves what is in it alone.
+// writeImm consumes a receive buffer and does not change its memory.
 func writeImm(r *rig) {
 	p := r.pair(nil)
 	for i, size := range []int{1, 4096, 20000} {
@@ -112,7 +112,7 @@ func writeImm(r *rig) {
 		r.Equal(verbs.WC{ID: 8, Opcode: verbs.WCRecvWriteImm, Flags: verbs.WCWithImm, Imm: 0xfeedf00d, ByteLen: uint32(size), QPN: p.b.qp.Num()},
 			verbs.WC{ID: got.ID, Opcode: got.Opcode, Flags: got.Flags, Imm: got.Imm, ByteLen: got.ByteLen, QPN: got.QPN})
 		r.True(bytes.Equal(p.a.bytes(0, size), p.b.bytes(64, size)))
-		p.b.untouched(100000, 64)
+		p.b.requireZero(100000, 64)
 	}
 }
 
