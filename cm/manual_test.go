@@ -54,7 +54,7 @@ var statements = []statement{
 	{"A26", "SRQ is ignored on an ID with queue pair", []string{"cm.TestAcceptQueuePair"}, ""},
 	{"A27", "the QP number is ignored on an ID with queue pair", []string{"cm.TestAcceptQueuePair"}, ""},
 	{"A28", "the least RNR timer is code 0, 655 ms", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, "deliberately different, for latency: 0.64 ms; SetMinRNRTimer sets any code"},
-	{"A29", "the ACK timeout follows from the path and the device", []string{"soft.TestAckTimeoutCode", "soft.TestAckTimeoutFollowsDelay", "soft.TestToldAckTimeout"}, "with a longer packet lifetime than the kernel assumes, for outages of 5 s"},
+	{"A29", "the ACK timeout follows from the path and the device", []string{"soft.TestAckTimeoutCode", "soft.TestAckTimeoutFollowsDelay", "soft.TestAckTimeoutReceived"}, "with a longer packet lifetime than the kernel assumes, for outages of 5 s"},
 	{"A30", "the RNR retry count has three bits", []string{"cm.TestAcceptCounts"}, "a larger count is an error; librdmacm uses 7"},
 	{"A31", "private data is at most 196 bytes, for datagrams 136", []string{"cm.TestAcceptPrivateData", "cm.TestMaxPrivateData", "soft.TestPrivateData"}, ""},
 	{"A32", "accept fails with a reason", []string{"cm.TestAccept", "cm.TestTransportRefuses", "soft.TestClientLeavesBeforeAccept"}, ""},
