@@ -49,7 +49,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 
 	*now = now.Add(accessRecordTTL)
 	a.countFailure(bad)
-	require.False(t, a.refuses(bad), "all is forgotten")
+	require.False(t, a.refuses(bad), "the record has expired")
 }
 
 // The number of records is bounded, and the record of the source with the longest wait
@@ -68,7 +68,7 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.True(t, a.refuses(bad))
 	*now = now.Add(2 * accessRecordTTL)
 	a.countFailure(bad)
-	require.Len(t, a.sources, 1, "what is over has gone")
+	require.Len(t, a.sources, 1, "the expired records are removed")
 }
 
 // A peer with an IPv6 prefix of 48 bits has to wait, although the prefix has more

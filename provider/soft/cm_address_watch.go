@@ -39,7 +39,7 @@ func watchAddresses(ch *channel, to interface{ addressesChanged() }) (*addressWa
 }
 
 func addressWatchError(err error) error {
-	return fmt.Errorf("addresses that are added later are not noticed: %w", err)
+	return fmt.Errorf("later address changes are not noticed: %w", err)
 }
 
 // addressBatch is the largest number of messages that one call of readable receives;

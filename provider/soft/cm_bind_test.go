@@ -115,7 +115,7 @@ func TestReuseAddr(t *testing.T) {
 	require.NoError(t, third.Bind(at("0.0.0.0", first)))
 
 	// An ID without REUSEADDR can not bind the address.
-	require.ErrorIs(t, s.id(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third is a wildcard")
+	require.ErrorIs(t, s.id(cm.TCP).Bind(first.LocalAddr()), cm.ErrAddrNotAvailable, "the third ID is bound to a wildcard")
 
 	// Only one of the IDs that share a port can listen.
 	require.NoError(t, first.Listen(1))
@@ -151,7 +151,7 @@ func TestScanBound(t *testing.T) {
 
 	bad := errors.New("bad")
 	_, err = scanBound(strings.NewReader(table), cm.TCP, 7, func(string) (bool, error) { return false, bad })
-	require.ErrorIs(t, err, bad, "a name may be bound")
+	require.ErrorIs(t, err, bad, "the name may be bound")
 	_, err = scanBound(io.MultiReader(strings.NewReader(table), failing{bad}), cm.TCP, 7, connected)
 	require.ErrorIs(t, err, bad)
 }

@@ -128,5 +128,5 @@ func TestEventQueueDrop(t *testing.T) {
 	q.drop(ids[2])
 	require.True(t, q.empty())
 	require.Empty(t, q.events)
-	require.Equal(t, cm.TransportEvent{}, q.events[:1][0], "nothing holds the IDs")
+	require.Equal(t, cm.TransportEvent{}, q.events[:1][0], "the queue has no reference to the IDs")
 }

@@ -81,7 +81,7 @@ func TestHostileClients(t *testing.T) {
 		"garbage":    func(r *rawPeer, _ *cm.ID) { r.send([]byte("GET / HTTP/1.0\r\n\r\n")) },
 		"empty":      func(r *rawPeer, _ *cm.ID) { r.send(nil) },
 		"too long":   func(r *rawPeer, l *cm.ID) { r.send(append(good(r, l), make([]byte, maxMessage)...)) },
-		"hangs up":   func(r *rawPeer, _ *cm.ID) { _ = unix.Shutdown(r.fd, unix.SHUT_WR) },
+		"closes":     func(r *rawPeer, _ *cm.ID) { _ = unix.Shutdown(r.fd, unix.SHUT_WR) },
 		"descriptor": func(r *rawPeer, l *cm.ID) { r.send(good(r, l), pipe[0]) },
 		"reply":      func(r *rawPeer, _ *cm.ID) { r.send(encode(&repMsg{})) },
 		"disconnect": func(r *rawPeer, _ *cm.ID) { r.send(encode(&dreqMsg{})) },
@@ -123,7 +123,7 @@ func TestSilentClients(t *testing.T) {
 	}
 	server.quiet() // the server accepts the clients, up to the maximum
 	server.quiet()
-	require.True(t, silent[0].closedByPeer(), "the oldest had to go")
+	require.True(t, silent[0].closedByPeer(), "the oldest client is closed")
 	require.False(t, silent[1].closedByPeer())
 	reaches(client, server, l, l.LocalAddr())
 	require.True(t, silent[1].closedByPeer())
@@ -195,7 +195,7 @@ func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer)
 }
 
 // replyDescriptors returns the two descriptors that a REP has.
-func replyDescriptors(t *testing.T) (segment, bell int) {
+func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
@@ -223,18 +223,18 @@ func TestHostileServers(t *testing.T) {
 			r.send(encode(&repMsg{}), seg)
 		},
 		"too many": func(t *testing.T, r *rawPeer) {
-			seg, bell := replyDescriptors(t)
-			r.send(encode(&repMsg{}), seg, bell, bell)
+			seg, doorbell := replyDescriptors(t)
+			r.send(encode(&repMsg{}), seg, doorbell, doorbell)
 		},
 		"far too many": func(t *testing.T, r *rawPeer) {
-			seg, bell := replyDescriptors(t)
-			r.send(encode(&repMsg{}), seg, bell, bell, bell, bell, bell, bell)
+			seg, doorbell := replyDescriptors(t)
+			r.send(encode(&repMsg{}), seg, doorbell, doorbell, doorbell, doorbell, doorbell, doorbell)
 		},
 		"wrong order": func(t *testing.T, r *rawPeer) {
-			seg, bell := replyDescriptors(t)
-			r.send(encode(&repMsg{}), bell, seg)
+			seg, doorbell := replyDescriptors(t)
+			r.send(encode(&repMsg{}), doorbell, seg)
 		},
-		"another kind of bell": func(t *testing.T, r *rawPeer) {
+		"another kind of doorbell": func(t *testing.T, r *rawPeer) {
 			seg, _ := replyDescriptors(t)
 			eventfd, err := eventfd.New()
 			require.NoError(t, err)
@@ -242,8 +242,8 @@ func TestHostileServers(t *testing.T) {
 			r.send(encode(&repMsg{}), seg, eventfd)
 		},
 		"descriptors with a reject": func(t *testing.T, r *rawPeer) {
-			_, bell := replyDescriptors(t)
-			r.send(encode(&rejMsg{reason: cm.RejectConsumer, byApplication: true}), bell)
+			_, doorbell := replyDescriptors(t)
+			r.send(encode(&rejMsg{reason: cm.RejectConsumer, byApplication: true}), doorbell)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -269,11 +269,11 @@ func TestHostileSegment(t *testing.T) {
 		port, accept := hostileServer(t)
 		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.addr.addr, port.addr.port), nil)
 		attacker := accept()
-		_, bell := replyDescriptors(t)
+		_, doorbell := replyDescriptors(t)
 		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
 		require.NoError(t, err)
 		defer unix.Close(memory)
-		attacker.send(encode(&repMsg{private: []byte("trust me")}), memory, bell)
+		attacker.send(encode(&repMsg{private: []byte("trust me")}), memory, doorbell)
 		ev := client.want(cm.ConnectError, id)
 		require.Equal(t, statusSetupFailed, ev.Status)
 		require.ErrorIs(t, ev.Err, errSegment)

@@ -13,10 +13,10 @@ import (
 // The jobs of connections run before requests, and are not dropped when there are too
 // many requests.
 func TestInboxPriorities(t *testing.T) {
-	bell, err := eventfd.New()
+	fd, err := eventfd.New()
 	require.NoError(t, err)
-	b := inbox{eventfd: bell}
-	defer closeAll([]int{bell})
+	b := inbox{eventfd: fd}
+	defer closeAll([]int{fd})
 	var done []jobKind
 	job := func(kind jobKind) func() { return func() { done = append(done, kind) } }
 	taken := 0

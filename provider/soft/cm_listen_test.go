@@ -240,9 +240,9 @@ func TestOutOfDescriptors(t *testing.T) {
 	none.Cur = 0
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	server.quiet()
-	resting := unixListenerOf(server) == nil
+	paused := unixListenerOf(server) == nil
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
-	require.True(t, resting, "the gate is not watched")
+	require.True(t, paused, "the listener does not watch its socket")
 
 	clock.advance(pauseTime)
 	server.quiet() // the listener watches its socket again

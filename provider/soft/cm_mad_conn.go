@@ -19,7 +19,7 @@ import (
 // written with the multiplexer's lock held too.
 type madConn struct {
 	mux    *madMux
-	ch     *channel // written with the multiplexer's lock held
+	ch     *channel // channel of the ID; written with the multiplexer's lock held
 	port   *madPort
 	remote netip.Addr
 	id     *id // nil after close, while the last DREQ is retransmitted
@@ -29,7 +29,7 @@ type madConn struct {
 	service  wire.ServiceID // of a lookup
 	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32
-	flow     creditFlow // written with the multiplexer's lock held
+	flow     creditFlow // negotiated flow control; written with the multiplexer's lock held
 	qpn      uint32
 	lastTID  uint64 // transaction ID of the peer's DREQ
 
@@ -39,7 +39,7 @@ type madConn struct {
 	retransmit      retransmitter
 	rtuSent         bool
 	deliveryStopped bool
-	closed          bool // written with the multiplexer's lock held
+	closed          bool // release was called; written with the multiplexer's lock held
 }
 
 // dialMAD sends a request to the remote address of the ID.

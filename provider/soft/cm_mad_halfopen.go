@@ -25,7 +25,7 @@ type halfOpen struct {
 type halfOpenSource struct {
 	key   netip.Addr
 	count int
-	byAge list.List // of *halfOpen, oldest first; not empty
+	byAge list.List // the elements are *halfOpen, the oldest first; never empty
 	index int       // position in halfOpenTable.busiest
 }
 
@@ -40,7 +40,7 @@ type halfOpenTable struct {
 	// evicting is the number of connections that were removed from the table for
 	// eviction and have not ended yet.
 	evicting int
-	byAge    list.List // of *halfOpen, oldest first
+	byAge    list.List // the elements are *halfOpen, the oldest first
 }
 
 // A peer that requests several connections at once may be the source with the most

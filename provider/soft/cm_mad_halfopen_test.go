@@ -112,7 +112,7 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	s.ask(1)
 	s.ask(1)
 	taken, _ := s.ask(1)
-	require.Nil(t, taken, "as many as one source may have")
+	require.Nil(t, taken, "the source has reached its limit")
 	s.now = s.now.Add(graceTime)
 	taken, victim := s.ask(1)
 	require.NotNil(t, taken)
@@ -122,7 +122,7 @@ func TestHalfOpenOwnSource(t *testing.T) {
 	full.ask(1)
 	full.ask(2)
 	taken, _ = full.ask(2)
-	require.Nil(t, taken, "the table is full, and nobody has more")
+	require.Nil(t, taken, "the table is full, and no source has more")
 	taken, _ = full.ask(3)
 	require.NotNil(t, taken)
 }

@@ -97,8 +97,8 @@ type requestPort struct {
 	socket *requestSocket
 }
 
-// isRequest reports whether a message is a request. Only requests are sent to hosts on
-// which no process may have the UDP port.
+// isRequest reports whether a message is a request. A request may be sent to a host on
+// which no process has the UDP port. Every other message answers one of the peer.
 func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }

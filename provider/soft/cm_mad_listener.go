@@ -22,7 +22,7 @@ type madListener struct {
 	watch     *addressWatch // watch of the addresses of a wildcard; nil for an address
 	watchErr  error         // error because of which later address changes are not noticed, or nil
 	accepting bool
-	closed    bool // written with the multiplexer's lock held
+	closed    bool // close was called; written with the multiplexer's lock held
 	// waiting has the requests in the inbox of the channel. The multiplexer's lock
 	// guards it.
 	waiting  map[*incomingRequest]struct{}

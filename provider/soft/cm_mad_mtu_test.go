@@ -45,7 +45,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 	first, second := requests()[0], requests()[1]
 	require.Equal(t, verbs.MTU4096, verbs.MTU(first.MTU))
 	require.Equal(t, verbs.MTU512, verbs.MTU(second.MTU))
-	require.NotEqual(t, first.LocalID, second.LocalID, "the refused request is over")
+	require.NotEqual(t, first.LocalID, second.LocalID, "the second request has an ID of its own")
 	for _, id := range []*cm.ID{active, passive} {
 		attr, err := id.QP().Query()
 		require.NoError(t, err)
@@ -85,22 +85,22 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADSim(t)
-		var asked []verbs.MTU
+		var mtus []verbs.MTU
 		var ids []uint32
 		w.copies = func(m *wire.MAD, to netip.Addr) int {
 			if m.Attribute() == wire.AttrREQ && to == serverAddr {
 				var r wire.REQ
 				r.Decode(m)
-				asked, ids = append(asked, verbs.MTU(r.MTU)), append(ids, r.LocalID)
+				mtus, ids = append(mtus, verbs.MTU(r.MTU)), append(ids, r.LocalID)
 				w.refuse(&r, info)
 			}
 			return 0
 		}
 		active := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
 		ev := w.want(w.client, cm.Rejected, active)
-		require.Equal(t, []verbs.MTU{verbs.MTU4096, verbs.MTU2048, verbs.MTU1024, verbs.MTU512, verbs.MTU256}, asked)
+		require.Equal(t, []verbs.MTU{verbs.MTU4096, verbs.MTU2048, verbs.MTU1024, verbs.MTU512, verbs.MTU256}, mtus)
 		slices.Sort(ids)
-		require.Len(t, slices.Compact(ids), len(asked), "each request has an id of its own")
+		require.Len(t, slices.Compact(ids), len(mtus), "each request has an ID of its own")
 		var wrong *cm.MTUError
 		require.ErrorAs(t, ev.Err, &wrong)
 		require.EqualError(t, ev.Err, "connection refused: invalid path MTU: the peer takes no path MTU from 4096 down to 256 bytes")

@@ -101,7 +101,7 @@ func (x *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
 	return p, nil
 }
 
-// close undoes open.
+// close removes a user of the port, and makes the channel stop watching it.
 func (p *madPort) close(ch *channel) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()

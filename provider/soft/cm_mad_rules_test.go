@@ -90,21 +90,21 @@ func TestWireCMRefusals(t *testing.T) {
 		change func(*wire.REQ)
 		reason cm.RejectReason
 	}{
-		"nobody listens":    {func(r *wire.REQ) { r.ServiceID++ }, cm.RejectInvalidServiceID},
-		"not an IP service": {func(r *wire.REQ) { r.ServiceID = 7 }, cm.RejectInvalidServiceID},
-		"lookup port space": {func(r *wire.REQ) { r.ServiceID = wire.NewServiceID(uint16(cm.UDP), port) }, cm.RejectInvalidServiceID},
-		"transport":         {func(r *wire.REQ) { r.Transport = 1 }, cm.RejectInvalidTransport},
-		"local GID":         {func(r *wire.REQ) { r.Primary.LocalGID[15]++ }, cm.RejectInvalidGID},
-		"remote GID":        {func(r *wire.REQ) { r.Primary.RemoteGID[15]++ }, cm.RejectInvalidGID},
-		"no MTU":            {func(r *wire.REQ) { r.MTU = 0 }, cm.RejectInvalidMTU},
-		"large MTU":         {func(r *wire.REQ) { r.MTU = 6 }, cm.RejectInvalidMTU},
-		"no queue pair":     {func(r *wire.REQ) { r.QPN = 0 }, cm.RejectNoQP},
-		"queue pair 1":      {func(r *wire.REQ) { r.QPN = 1 }, cm.RejectNoQP},
-		"multicast":         {func(r *wire.REQ) { r.QPN = wire.MulticastQPN }, cm.RejectNoQP},
-		"header version":    {func(r *wire.REQ) { r.PrivateData[0] = 1 }, cm.RejectConsumer},
-		"IP version":        {func(r *wire.REQ) { r.PrivateData[1] = 0x50 }, cm.RejectConsumer},
-		"somebody's name":   {func(r *wire.REQ) { r.PrivateData[19]++ }, cm.RejectConsumer},
-		"another's address": {func(r *wire.REQ) { r.PrivateData[35]++ }, cm.RejectConsumer},
+		"no listener":        {func(r *wire.REQ) { r.ServiceID++ }, cm.RejectInvalidServiceID},
+		"not an IP service":  {func(r *wire.REQ) { r.ServiceID = 7 }, cm.RejectInvalidServiceID},
+		"lookup port space":  {func(r *wire.REQ) { r.ServiceID = wire.NewServiceID(uint16(cm.UDP), port) }, cm.RejectInvalidServiceID},
+		"transport":          {func(r *wire.REQ) { r.Transport = 1 }, cm.RejectInvalidTransport},
+		"local GID":          {func(r *wire.REQ) { r.Primary.LocalGID[15]++ }, cm.RejectInvalidGID},
+		"remote GID":         {func(r *wire.REQ) { r.Primary.RemoteGID[15]++ }, cm.RejectInvalidGID},
+		"no MTU":             {func(r *wire.REQ) { r.MTU = 0 }, cm.RejectInvalidMTU},
+		"large MTU":          {func(r *wire.REQ) { r.MTU = 6 }, cm.RejectInvalidMTU},
+		"no queue pair":      {func(r *wire.REQ) { r.QPN = 0 }, cm.RejectNoQP},
+		"queue pair 1":       {func(r *wire.REQ) { r.QPN = 1 }, cm.RejectNoQP},
+		"multicast":          {func(r *wire.REQ) { r.QPN = wire.MulticastQPN }, cm.RejectNoQP},
+		"header version":     {func(r *wire.REQ) { r.PrivateData[0] = 1 }, cm.RejectConsumer},
+		"IP version":         {func(r *wire.REQ) { r.PrivateData[1] = 0x50 }, cm.RejectConsumer},
+		"header source":      {func(r *wire.REQ) { r.PrivateData[19]++ }, cm.RejectConsumer},
+		"header destination": {func(r *wire.REQ) { r.PrivateData[35]++ }, cm.RejectConsumer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := s.req(port)
@@ -113,7 +113,7 @@ func TestWireCMRefusals(t *testing.T) {
 			s.server.quiet()
 		})
 	}
-	require.Empty(t, s.server.p.dev.mux.conns, "nothing is kept of what is refused")
+	require.Empty(t, s.server.p.dev.mux.conns, "refused requests leave no connection")
 }
 
 // If a listener has the port at another address, the kernel answers as if the
@@ -168,7 +168,7 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 
 	attr, err := passive.QP().Query()
 	require.NoError(t, err)
-	require.EqualValues(t, 0xabcdef, attr.SQPSN, "what the peer expects")
+	require.EqualValues(t, 0xabcdef, attr.SQPSN, "the first PSN that the peer expects")
 	require.Equal(t, verbs.MTU1024, attr.PathMTU)
 	require.EqualValues(t, 19, attr.Timeout)
 }
@@ -278,11 +278,11 @@ func TestWireCMSpoofed(t *testing.T) {
 	}
 	s.server.quiet()
 	good.Encode(&m, 1)
-	require.Empty(t, s.send(&m), "the application is to answer")
+	require.Empty(t, s.send(&m), "the application has not answered yet")
 	s.server.want(cm.Disconnected, passive)
 	require.NoError(t, passive.Disconnect())
 	require.Equal(t, wire.AttrDREP, s.received[0].Attribute())
-	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "and what it said is said again")
+	require.Equal(t, wire.AttrDREP, s.send(&m)[0].Attribute(), "a copy of the DREQ gets the same answer")
 }
 
 // A peer that cancels its request does not know the communication ID of this side. Its

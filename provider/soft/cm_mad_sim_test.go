@@ -180,7 +180,7 @@ func (w *madSim) await(s *party) {
 		if w.settle(); !s.tc.queue.empty() {
 			return
 		}
-		require.True(w.t, w.advance(), "nothing will happen any more")
+		require.True(w.t, w.advance(), "no timer is running")
 	}
 	require.Fail(w.t, "no event")
 }
@@ -196,7 +196,7 @@ func (w *madSim) quiet() {
 			return
 		}
 	}
-	require.Fail(w.t, "no end of it")
+	require.Fail(w.t, "timers are still running")
 }
 
 func (w *madSim) listen(ps cm.PortSpace, backlog int) *cm.ID {

@@ -46,7 +46,7 @@ func TestWireCMConnect(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, mine.SQPSN, theirs.RQPSN)
 	require.Equal(t, mine.RQPSN, theirs.SQPSN)
-	require.Equal(t, verbs.MTU4096, mine.PathMTU, "loopback carries the largest")
+	require.Equal(t, verbs.MTU4096, mine.PathMTU, "the loopback interface supports the largest MTU")
 	require.Equal(t, verbs.GIDFromAddr(serverAddr), mine.AH.DestGID)
 	require.Equal(t, verbs.GIDFromAddr(clientAddr), theirs.AH.DestGID)
 
@@ -109,7 +109,7 @@ func TestWireCMUnreachable(t *testing.T) {
 	require.ErrorIs(t, ev.Err, cm.ErrTimedOut)
 	require.Equal(t, requestTimeout, w.clock.now.Sub(began))
 	require.Less(t, len(w.sent), 40)
-	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1], "the peer is told that nobody waits any more")
+	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1], "the request is cancelled")
 	w.quiet()
 }
 

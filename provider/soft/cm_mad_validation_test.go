@@ -52,7 +52,7 @@ func TestWireCMAmplification(t *testing.T) {
 	}
 	s.clock.now = s.clock.now.Add(4 * time.Second)
 	s.settle()
-	require.Equal(t, 2, sent(), "the third is for a refusal")
+	require.Equal(t, 2, sent(), "one message is reserved for a refusal")
 
 	for copies := 1; copies < 5; copies++ {
 		before := sent()
@@ -61,7 +61,7 @@ func TestWireCMAmplification(t *testing.T) {
 			s.clock.now = s.clock.now.Add(time.Second)
 			s.settle()
 		}
-		require.Greater(t, sent(), before+1, "and the answer is repeated")
+		require.Greater(t, sent(), before+1, "the answer is retransmitted")
 		require.Less(t, sent(), amplification*(1+copies))
 	}
 	s.server.end(passive)
@@ -93,7 +93,7 @@ func TestWireCMGuessedConfirmation(t *testing.T) {
 	(&wire.RTU{LocalID: r.LocalID, RemoteID: rep.LocalID}).Encode(&m, 1)
 	s.inject(&m, otherAddr, serverAddr)
 	s.settle()
-	require.False(t, c.validated, "it came from another address")
+	require.False(t, c.validated, "the message came from another address")
 	s.server.quiet()
 	s.send(&m)
 	s.server.want(cm.Established, passive)
@@ -214,7 +214,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
 	l := s.listen(cm.TCP, 0)
 	x := s.server.p.dev.mux
-	told := 0
+	events := 0
 	for n := range uint32(requests) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
 		r := s.numberedREQ(l, n)
@@ -225,7 +225,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 			id, typ := ev.ID, ev.Type
 			require.NoError(t, ev.Ack())
 			if typ == cm.Unreachable {
-				told++
+				events++
 				require.NoError(t, id.Close())
 				continue
 			}
@@ -240,7 +240,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		require.LessOrEqual(t, len(x.conns), most)
 		require.Equal(t, len(x.conns), s.listenerOf(l).halfOpen.total)
 	}
-	require.Equal(t, requests-most, told)
+	require.Equal(t, requests-most, events)
 }
 
 func (w *madSim) counter(id counterID) uint64 { return w.server.p.dev.mux.counts[id].Load() }
@@ -301,9 +301,9 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	for i := range s.server.p.dev.mux.refused.buckets {
 		kept += len(s.server.p.dev.mux.refused.buckets[i].requests)
 	}
-	require.Equal(t, refusedPerBucket, kept, "one source has one place")
+	require.Equal(t, refusedPerBucket, kept, "one source has one bucket")
 	s.clock.now = s.clock.now.Add(2 * requestTimeout)
-	require.Empty(t, s.sendREQ(s.numberedREQ(l, 10*refusedPerBucket*refusedBuckets)), "it does not remember for ever")
+	require.Empty(t, s.sendREQ(s.numberedREQ(l, 10*refusedPerBucket*refusedBuckets)), "the entry has expired")
 	s.server.request(l)
 }
 

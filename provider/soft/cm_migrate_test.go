@@ -78,7 +78,7 @@ func TestMigrateListener(t *testing.T) {
 	first := client.connecting(cm.TCP, l.LocalAddr(), nil)
 	second := client.connecting(cm.TCP, l.LocalAddr(), nil)
 	kept, _ := server.request(l)
-	require.False(t, server.tc.queue.empty(), "one waits to be fetched")
+	require.False(t, server.tc.queue.empty(), "one request waits to be fetched")
 
 	require.NoError(t, l.Migrate(other.ch))
 	moved, _ := other.request(l)

@@ -28,7 +28,7 @@ func notified(t *testing.T, client, server *party) (active, passive *cm.ID) {
 	active = client.connecting(cm.TCP, l.LocalAddr(), nil)
 	passive = server.accepted(l)
 	require.NoError(t, passive.Notify(verbs.AsyncCommEst))
-	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState, "the event is on its way")
+	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState, "the event is queued")
 	server.want(cm.Established, passive)
 	return active, passive
 }

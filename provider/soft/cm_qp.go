@@ -19,7 +19,7 @@ func (i *id) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
 		return nil, verbs.ErrForeign
 	}
 	if attr.Type != i.ps.QPType() {
-		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(i.ps.QPType()), Reason: "does not go with the port space"}
+		return nil, &verbs.ParamError{Field: "QP type", Value: int64(attr.Type), Limit: int64(i.ps.QPType()), Reason: "does not match the port space"}
 	}
 	created, err := pd.CreateQP(attr)
 	if err != nil {

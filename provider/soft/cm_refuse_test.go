@@ -39,7 +39,7 @@ func wantUnreachable(s *party, id *cm.ID, status cm.SIDRStatus, byApplication bo
 	require.Equal(s.t, byApplication, refused.ByApplication)
 	require.Equal(s.t, string(private), string(refused.PrivateData))
 	if id.QP() != nil {
-		require.Equal(s.t, verbs.StateRTS, id.QP().State(), "a refused lookup leaves the queue pair as it is")
+		require.Equal(s.t, verbs.StateRTS, id.QP().State(), "a refused lookup does not change the queue pair")
 	}
 }
 

@@ -119,7 +119,7 @@ func peerListenOnAll(t *testing.T, _ string) {
 			wantRejected(client, client.connecting(cm.TCP, netip.MustParseAddrPort("10.77.0.2:7471"), nil), cm.RejectInvalidServiceID, false, nil)
 			require.NoError(t, l.Close())
 		}
-		require.NoError(t, all.listen(cm.TCP, "10.77.0.1:7471", 0).Close(), "what can be served is")
+		require.NoError(t, all.listen(cm.TCP, "10.77.0.1:7471", 0).Close(), "this address can be served")
 	}
 	require.NoError(t, taken.Close())
 }

@@ -74,7 +74,7 @@ func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 	var err error
 	switch {
 	case state < verbs.StateInit || state > verbs.StateRTS:
-		err = &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "not one that leads to a connection"}
+		err = &verbs.ParamError{Field: "QP state", Value: int64(state), Limit: int64(verbs.StateRTS), Reason: "not INIT, RTR or RTS"}
 	case i.ps == cm.UDP:
 		mask = udAttr(&attr)
 	case state == verbs.StateInit:

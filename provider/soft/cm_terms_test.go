@@ -59,7 +59,7 @@ func TestOptionsReachQP(t *testing.T) {
 	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), attr.AH.DestGID)
 	theirs, err := passive.QP().Query()
 	require.NoError(t, err)
-	require.Zero(t, theirs.Timeout, "0 means none")
+	require.Zero(t, theirs.Timeout, "0 means no timeout")
 	require.EqualValues(t, 31, theirs.MinRNRTimer)
 	require.Equal(t, attr.SQPSN, theirs.RQPSN)
 	require.Equal(t, theirs.SQPSN, attr.RQPSN)

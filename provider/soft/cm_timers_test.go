@@ -132,7 +132,7 @@ func TestWireOutage(t *testing.T) {
 	}
 	s.net.Config.Drop = 0
 	s.settle()
-	require.Less(t, s.now-over, int64(2*verbs.AckTimeout(packetLifetime+1)), "it goes on within one timeout")
+	require.Less(t, s.now-over, int64(2*verbs.AckTimeout(packetLifetime+1)), "the transfer continues within one timeout")
 	for n, e := range []*end{a, b} {
 		received := 0
 		for _, wc := range e.wait(2 * messages) {

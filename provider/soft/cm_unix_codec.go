@@ -109,7 +109,7 @@ func decode(b []byte) (message, error) {
 	// Each message has exactly one encoding. So this comparison checks the length of the
 	// private data, the unknown flags, and the fields that have to be zero.
 	if !bytes.Equal(encode(m), b) {
-		return nil, malformed("layout of kind", uint64(b[1]))
+		return nil, malformed("wrong layout for kind", uint64(b[1]))
 	}
 	return m, nil
 }

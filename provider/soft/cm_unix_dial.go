@@ -200,7 +200,7 @@ func (d *localDial) sendRequest() error {
 
 // errLocalOnly is the cause of a failed dial when a listener with PathWire may exist on
 // this host.
-var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not take the wire path to an address of this host")
+var errLocalOnly = errors.New("no process listens on the local path, and PathAuto does not use the wire path to an address of this host")
 
 // cause returns additional information for the application, or nil.
 func (d *localDial) cause() error {

@@ -210,7 +210,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 	kill()
 	wantRejected(s, id, cm.RejectConsumer, false, nil)
 	again, _ := id.Credentials()
-	require.Equal(t, c, again, "they stay when the peer has gone")
+	require.Equal(t, c, again, "the credentials stay after the peer has ended")
 }
 
 // owned returns the descriptors that an ID would close, once for each owner.

@@ -61,7 +61,7 @@ func (c *client) checkSource(m message) error {
 	name, _ := peerName(c.fd)
 	s, ok := parseBindAddr(c.listener.id.ps, name)
 	if !ok || !s.covers(e.src) {
-		return fmt.Errorf("%w: request from %v by the socket %q", verbs.ErrProtocol, e.src, name)
+		return fmt.Errorf("%w: request with the source address %v from the socket %q", verbs.ErrProtocol, e.src, name)
 	}
 	if s.shared == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (c *client) checkSource(m message) error {
 	case err != nil:
 		return fmt.Errorf("the holder of %v is not known: %w", e.src, err)
 	case held:
-		return fmt.Errorf("%w: request from %v, which another process holds", verbs.ErrProtocol, e.src)
+		return fmt.Errorf("%w: request with the source address %v, which another process holds", verbs.ErrProtocol, e.src)
 	}
 	return nil
 }

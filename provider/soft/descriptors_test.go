@@ -97,7 +97,7 @@ func peerFewDescriptors(t *testing.T, _ string) {
 			require.NoError(t, id.Close())
 		case typ == cm.ConnectRequest:
 			s.createQP(id)
-			require.NoError(t, id.Accept(nil), "who was admitted can be accepted")
+			require.NoError(t, id.Accept(nil), "an admitted client can be accepted")
 		case typ == cm.Disconnected:
 			s.end(id)
 		}
@@ -177,7 +177,7 @@ func peerNoDescriptors(t *testing.T, _ string) {
 		}
 	}
 	require.Equal(t, 1, looked)
-	require.ElementsMatch(t, before, spare.fds, "all are there again")
+	require.ElementsMatch(t, before, spare.fds, "all spare descriptors are open again")
 	say("done")
 	linger()
 }

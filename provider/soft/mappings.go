@@ -78,7 +78,7 @@ func (l *mappingLimit) acquire() error {
 	}
 	if most := min(l.maxSegments, l.nextCount+mappingStep); l.mapped >= most {
 		l.counts.inc(noMappingsErr)
-		return fmt.Errorf("%w: %d shared segments are mapped, of %d that vm.max_map_count leaves room for",
+		return fmt.Errorf("%w: %d shared segments are mapped, and vm.max_map_count allows %d",
 			verbs.ErrNoResources, l.mapped, most)
 	}
 	l.mapped++

@@ -139,7 +139,7 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	others = 0
 	now = now.Add(mappingPause)
 	require.Error(t, l.acquireCounted(), "the last count holds until the next one is done")
-	require.NoError(t, l.acquireCounted(), "others have given theirs back")
+	require.NoError(t, l.acquireCounted(), "other parts have released their mappings")
 	l.mmapFailed(unix.ENOMEM)
 	require.Equal(t, room, l.mapped)
 	require.EqualValues(t, 1002, l.counts[noMappingsErr].Load())
@@ -169,7 +169,7 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	for l.mapped < first+mappingStep {
 		require.NoError(t, l.acquire())
 	}
-	require.ErrorIs(t, l.acquire(), verbs.ErrNoResources, "the last count says nothing of so many")
+	require.ErrorIs(t, l.acquire(), verbs.ErrNoResources, "the last count does not allow more")
 	require.Empty(t, begun, "one count at a time")
 	close(done)
 	l.settle()

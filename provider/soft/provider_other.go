@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Provider does not exist on this system: Open always fails.
+// A Provider can not be made on this system. Open always returns an error.
 type Provider struct{}
 
 func unsupported() error {

@@ -116,7 +116,7 @@ func truncationError(lacks bool) error {
 		}
 		closeAll([]int{fd})
 	}
-	return fmt.Errorf("%w: packet cut off", verbs.ErrProtocol)
+	return fmt.Errorf("%w: truncated packet", verbs.ErrProtocol)
 }
 
 // parseRights returns every descriptor in the control messages of a packet.

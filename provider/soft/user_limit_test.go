@@ -27,11 +27,11 @@ func TestUserLimitCounts(t *testing.T) {
 	}
 	l.release(other)
 	l.release(other)
-	require.NotContains(t, l.conns, uint32(other), "users who have left are forgotten")
+	require.NotContains(t, l.conns, uint32(other), "users without connections are removed")
 
 	l = newUserLimit(&Config{MaxConnsPerUser: 1}, userPolicy{own: unmapped, unmapped: unmapped})
 	require.True(t, l.acquire(unmapped))
-	require.False(t, l.acquire(unmapped), "it may be another user")
+	require.False(t, l.acquire(unmapped), "the number may stand for another user")
 	l = newUserLimit(&Config{MaxConnsPerUser: -1}, userPolicy{own: own})
 	for range 100 {
 		require.True(t, l.acquire(other))
@@ -95,7 +95,7 @@ func TestUserOverLimit(t *testing.T) {
 	// The peer does not wait. So by now it may have been refused more often, or it may
 	// have been admitted again.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
-	require.LessOrEqual(t, requests, userConns+1, "no request of those refused is seen")
+	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.connecting(cm.TCP, l.LocalAddr(), nil)
 	// One request is of the client, and one is the last request of the peer.
@@ -117,10 +117,10 @@ func TestBusiestUsersOldestIsClosed(t *testing.T) {
 	first := add(1)
 	busy := add(2)
 	add(3)
-	require.Same(t, first, g.oldestOfBusiest(4), "all have as many")
+	require.Same(t, first, g.oldestOfBusiest(4), "all users have one client")
 	add(2)
 	require.Same(t, busy, g.oldestOfBusiest(4))
-	require.Same(t, first, g.oldestOfBusiest(1), "now both have two, the new one included")
+	require.Same(t, first, g.oldestOfBusiest(1), "both users have two clients with the new one")
 	add(3)
 	require.Same(t, g.clients[2], g.oldestOfBusiest(3))
 }
