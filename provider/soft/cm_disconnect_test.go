@@ -101,7 +101,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 }
 
 // A passive side that is destroyed before it has received the RTU sends a REJ. The
-// active side is connected already and disconnects. The REJ confirms its DREQ.
+// active side is connected already and disconnects. The REJ counts as the confirmation
+// of that DREQ.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)

@@ -14,7 +14,7 @@ import (
 // room for a request, it drops the request, and the peer retransmits it.
 type madListener struct {
 	mux       *madMux
-	ch        *channel // written with the multiplexer's lock held
+	ch        *channel // channel of the ID; written with the multiplexer's lock held
 	id        *id
 	addr      bindAddr
 	service   wire.ServiceID
@@ -141,9 +141,9 @@ type incomingRequest struct {
 	m      message
 	id     uint32         // communication ID of the peer, or request ID of a lookup
 	tid    uint64         // transaction ID of the message
-	guid   uint64         // of a connection request
-	qpn    uint32         // of a connection request
-	answer wire.ServiceID // of a lookup
+	guid   uint64         // node GUID of the peer; not set for a lookup
+	qpn    uint32         // queue pair of the peer; not set for a lookup
+	answer wire.ServiceID // service ID for the answer to a lookup
 }
 
 func (n *incomingRequest) isLookup() bool { return n.m.kind() == kindSIDRREQ }

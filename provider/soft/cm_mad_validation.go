@@ -25,8 +25,8 @@ type addrValidation struct {
 	evicted   bool // the connection was chosen for eviction, and has not ended
 }
 
-// maySend reports whether a message may be sent to the peer now, with more further
-// messages still allowed after it.
+// maySend reports whether one message and more further messages may be sent to the peer
+// now. The caller holds the multiplexer's lock.
 func (c *madConn) maySend(more int) bool {
 	return c.listener == nil || c.validated || c.sent+more < amplification*c.received
 }
@@ -78,7 +78,7 @@ func (c *madConn) addHalfOpen() bool {
 
 // evict ends a connection that was chosen for eviction. It does nothing if the address
 // was validated since, if the application has confirmed the connection, or if the
-// connection has ended and only the application has not closed its ID.
+// connection has ended and the application only has to close its ID.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	proven := c.validated

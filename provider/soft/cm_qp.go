@@ -110,9 +110,9 @@ func (i *id) InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, er
 }
 
 // placeDatagramQP opens the wire path of a UD queue pair at the local address of the ID.
-// That is required if the peer was reached or has sent its request on the wire path.
-// Otherwise, on an ID without a remote address, it is attempted, because peers may use
-// either path.
+// That is required if ResolveAddr has chosen the wire path, or if the request has
+// arrived on it. Otherwise, on an ID without a remote address, it is attempted, because
+// peers may use either path.
 func (i *id) placeDatagramQP(q *qp) error {
 	q.shard.enter()
 	defer q.shard.leave()

@@ -15,7 +15,7 @@ import (
 
 // A unixConn exchanges the messages of one ID over a Unix socket. A REP comes with two
 // descriptors: the shared segment, and the doorbell of the connecting side. The socket
-// is open as long as the ID. The kernel closes it when the peer's process ends.
+// is open as long as the ID exists. The kernel closes it when the peer's process ends.
 type unixConn struct {
 	ch *channel
 	id *id // nil until the request has arrived, on the accepting side

@@ -94,9 +94,9 @@
 //	                        address has Config.MaxConnsPerAddress connections
 //	cm_answer_dropped       replies of connection management that were not sent, because
 //	                        of the rate limit for unknown peers, or of the limit for a
-//	                        peer that has not proven yet that it receives messages
+//	                        peer whose address is not validated
 //	cm_request_dropped      requests that were dropped because there was no room for them;
-//	                        the peer repeats them
+//	                        the peer retransmits them
 //	cm_request_evicted      half-open connections that were ended to make room for the
 //	                        requests of others; see Config.MaxHalfOpen
 //	datagram_unsent         UD sends to this host that completed and were then dropped,
