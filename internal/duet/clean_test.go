@@ -2,28 +2,28 @@ package duet_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// cleanPieces are for links that lose nothing: what an end drops because it finds
-// it wrong is not sent again, and so ends the connection.
-func cleanPieces() []piece {
-	return []piece{
-		bothLead("without a retry", impatient(), undamaged(chatter), undamaged(hearken)),
-		bothLead("READs without a retry", impatient(), undamaged(readers), undamaged(read)),
+// cleanScenarios require a network that loses no packet. They connect without retries,
+// so a packet that the receiver drops as damaged ends the connection.
+func cleanScenarios() []scenario {
+	return []scenario{
+		bothLead("without retries", noRetryParams(), requireNoDamage(sendMessages), requireNoDamage(receiveMessages)),
+		bothLead("READs without retries", noRetryParams(), requireNoDamage(sendReads), requireNoDamage(waitForReads)),
 	}
 }
 
-// undamaged wraps do. It requires that the soft device counts no packet as damaged
-// while do runs.
-func undamaged(do func(*conn)) func(*conn) {
+// requireNoDamage wraps do. It requires that the soft device counts no packet as
+// damaged while do runs.
+func requireNoDamage(do func(*conn)) func(*conn) {
 	return func(c *conn) {
-		before := c.p.damaged()
+		before := c.p.damagedPackets()
 		do(c)
-		c.p.Equal(before, c.p.damaged(), "packets that are right were dropped")
+		c.p.Equal(before, c.p.damagedPackets(), "the device dropped packets as damaged")
 	}
 }
 
-// damaged counts the packets whose ICRC the device has found wrong. It is 0 if the
-// device is not the soft device.
-func (p *player) damaged() (sum uint64) {
+// damagedPackets counts the packets whose ICRC the device has found wrong. It is 0 if
+// the device is not the soft device.
+func (p *peer) damagedPackets() (sum uint64) {
 	reader, ok := p.device.(verbs.CounterReader)
 	if !ok {
 		return 0
@@ -38,39 +38,40 @@ func (p *player) damaged() (sum uint64) {
 	return sum
 }
 
-// impatient ones do not retry, but wait for long: for four seconds.
-func impatient() manners {
+// noRetryParams sets no retries and a local ACK timeout of four seconds (code 20).
+func noRetryParams() connParams {
 	const ackTimeout = 20
-	return manners{letters: letters, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
+	return connParams{recvBuffers: recvBuffers, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
 const (
-	// words is how many messages there are, more than an end sends before it takes
-	// a peer for one that it talks to often.
-	words = 300
-	// wordSize is how long every fourth is: several packets.
-	wordSize = 16 << 10
+	// messageCount is more messages than the soft device sends before it opens a
+	// connected UDP socket to the peer.
+	messageCount = 300
+	// longMessage is the length of every fourth message in bytes: several packets.
+	longMessage = 16 << 10
 )
 
-func wordLength(i int) int {
+func messageLength(i int) int {
 	if i%4 == 3 {
-		return wordSize
+		return longMessage
 	}
 	return i
 }
 
-// chatter sends many messages, one after the other.
-func chatter(c *conn) {
-	for i := range words {
-		c.post(c.request(verbs.OpSend, source, wordLength(i)))
-		c.sends.one()
+// sendMessages sends the messages one after the other.
+func sendMessages(c *conn) {
+	for i := range messageCount {
+		c.post(c.newWR(verbs.OpSend, source, messageLength(i)))
+		c.sends.takeOne()
 	}
 }
 
-func hearken(c *conn) {
-	for i := range words {
-		c.p.EqualValues(wordLength(i), c.recvs.one().ByteLen)
-		c.recv()
+// receiveMessages requires the messages of sendMessages in their order.
+func receiveMessages(c *conn) {
+	for i := range messageCount {
+		c.p.EqualValues(messageLength(i), c.recvs.takeOne().ByteLen)
+		c.postRecv()
 	}
 }
 
@@ -81,14 +82,14 @@ const (
 	readSize = 32 << 10
 )
 
-// readers sends the READs one after the other.
-func readers(c *conn) {
+// sendReads sends the READs one after the other, and signals their end to the peer.
+func sendReads(c *conn) {
 	for range reads {
-		c.post(c.to(c.request(verbs.OpRead, sink, readSize), 0))
-		c.sends.one()
+		c.post(c.withRemote(c.newWR(verbs.OpRead, sink, readSize), 0))
+		c.sends.takeOne()
 	}
-	c.tell()
+	c.signal()
 }
 
-// read waits until the peer has finished its READs.
-func read(c *conn) { c.hear() }
+// waitForReads waits until the peer has finished its READs.
+func waitForReads(c *conn) { c.waitForSignal() }

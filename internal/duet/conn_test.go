@@ -10,54 +10,63 @@ import (
 
 const (
 	mebibyte = 1 << 20
-	// A connection's memory has parts: what is sent from, what the peer works on,
-	// what is read into, and what is received into.
-	source, shared, sink, mailbox = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
+	// Offsets of the parts of a connection's memory: messages and WRITEs are sent from
+	// source, the peer accesses shared, READs and atomics return into sink, and
+	// receives go to recvArea.
+	source, shared, sink, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
 
-	letterSize = 64 << 10
-	memorySize = mailbox + letters*letterSize
-	letters    = 8 // receive buffers
-	depth      = 32
+	recvBufferSize = 64 << 10
+	memorySize     = recvArea + recvBuffers*recvBufferSize
+	recvBuffers    = 8 // receive buffers of a connection
+	depth          = 32
 )
 
-// A conn is a player's end of a connection, or its datagram queue pair.
+// A conn is a peer's end of a connection, or its datagram queue pair.
 type conn struct {
-	p      *player
-	id     *cm.ID
-	qp     verbs.QP
-	mr     verbs.MR
-	sends  *queue
-	recvs  *queue
-	posted int // receives, and so the place of the next
+	p     *peer
+	id    *cm.ID
+	qp    verbs.QP
+	mr    verbs.MR
+	sends *queue
+	recvs *queue
+	// Number of receives posted. It gives the buffer of the next one.
+	posted int
 
-	remote uint64 // what the peer shares
+	// Address and key of the peer's shared memory.
+	remote uint64
 	rkey   uint32
 }
 
-// manners are how an end behaves.
-type manners struct {
-	letters    int   // receive buffers that it posts before it is connected
-	retries    uint8 // of the transport, at both ends; for who connects
-	rnrRetries uint8 // of the peer, when there is no receive buffer here
-	ackTimeout uint8 // of the transport, as a code; for who connects
+// connParams are the parameters of one side of a connection. The CM takes the retry
+// count and the ACK timeout of both sides from the side that connects.
+type connParams struct {
+	// Receive buffers to post before the connection is established.
+	recvBuffers int
+	// Transport retries (7 at most).
+	retries uint8
+	// RNR retries of the peer when this side has no receive buffer posted.
+	rnrRetries uint8
+	// Local ACK timeout as a code: 4.096 µs times 2 to its power.
+	ackTimeout uint8
 }
 
-// usual are patient ones. In rxe 7 retries have no end.
-func usual() manners {
-	return manners{letters: letters, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
+// defaultParams retries as often as possible. The kernel's rxe retries without end when
+// the count is 7.
+func defaultParams() connParams {
+	return connParams{recvBuffers: recvBuffers, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
-// ackTimeout is the code of 134 ms.
+// ackTimeout is the local ACK timeout code of 134 ms.
 const ackTimeout = 15
 
-// equip gives an ID queues, memory and a queue pair.
-func (p *player) equip(id *cm.ID, recvs int) *conn {
+// newConn gives an ID queues, memory and a queue pair, and posts recvs receives.
+func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	p.t.Helper()
 	c := &conn{p: p, id: id, sends: p.newQueue(2 * depth), recvs: p.newQueue(2 * depth)}
 	var err error
 	c.mr, err = p.pd.Alloc(&verbs.AllocAttr{Size: memorySize, Access: verbs.AccessAll})
 	p.NoError(err)
-	closing(p.t, c.mr)
+	closeAtCleanup(p.t, c.mr)
 	p.NoError(id.CreateQP(p.pd, &verbs.QPInitAttr{
 		Type: id.PortSpace().QPType(), SendCQ: c.sends.cq, RecvCQ: c.recvs.cq,
 		Caps: verbs.QPCaps{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1},
@@ -65,46 +74,49 @@ func (p *player) equip(id *cm.ID, recvs int) *conn {
 	p.t.Cleanup(func() { p.NoError(id.CloseQP()) })
 	c.qp = id.QP()
 	for range recvs {
-		c.recv()
+		c.postRecv()
 	}
 	return c
 }
 
-// connect is the first player's way to a connection.
-func (p *player) connect(m manners) *conn {
+// connect resolves the peer's address, connects, and waits until the connection is
+// established.
+func (p *peer) connect(params connParams) *conn {
 	p.t.Helper()
-	c := p.equip(p.resolve(cm.TCP, p.peer.Port(), m.ackTimeout), m.letters)
+	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), params.ackTimeout), params.recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{
-		PrivateData: c.card(), ResponderResources: 4, InitiatorDepth: 4, RetryCount: m.retries, RNRRetryCount: m.rnrRetries,
+		PrivateData: c.memoryDescriptor(), ResponderResources: 4, InitiatorDepth: 4, RetryCount: params.retries, RNRRetryCount: params.rnrRetries,
 	}))
-	c.meet(p.await(c.id, cm.Established))
+	c.readDescriptor(p.await(c.id, cm.Established))
 	return c
 }
 
-// accept is the second player's.
-func (p *player) accept(m manners) *conn {
+// accept waits for a request of connect, accepts it, and waits until the connection is
+// established.
+func (p *peer) accept(params connParams) *conn {
 	p.t.Helper()
-	ev := p.requestFor(cardMark)
-	c := p.equip(ev.id, m.letters)
-	c.meet(ev)
+	ev := p.awaitMarkedRequest(descriptorMark)
+	c := p.newConn(ev.id, params.recvBuffers)
+	c.readDescriptor(ev)
 	p.NoError(c.id.Accept(&cm.ConnParam{
-		PrivateData: c.card(), ResponderResources: 4, InitiatorDepth: 4, RNRRetryCount: m.rnrRetries,
+		PrivateData: c.memoryDescriptor(), ResponderResources: 4, InitiatorDepth: 4, RNRRetryCount: params.rnrRetries,
 	}))
 	p.await(c.id, cm.Established)
 	return c
 }
 
-// cardMark is the first byte of a card.
-const cardMark = 0xca
+// descriptorMark is the first byte of a memory descriptor.
+const descriptorMark = 0xca
 
-// card is what an end tells of itself: where the memory is that it shares.
-func (c *conn) card() []byte {
-	b := binary.BigEndian.AppendUint64([]byte{cardMark}, c.mr.Addr()+shared)
+// memoryDescriptor encodes the address and the key of the shared memory. It is the
+// private data of the request and of the reply.
+func (c *conn) memoryDescriptor() []byte {
+	b := binary.BigEndian.AppendUint64([]byte{descriptorMark}, c.mr.Addr()+shared)
 	return binary.BigEndian.AppendUint32(b, c.mr.RKey())
 }
 
-// meet reads the peer's.
-func (c *conn) meet(ev event) {
+// readDescriptor stores the peer's memory descriptor from an event.
+func (c *conn) readDescriptor(ev event) {
 	b := ev.param.PrivateData
 	c.p.GreaterOrEqual(len(b), 13)
 	c.remote, c.rkey = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint32(b[9:])
@@ -112,28 +124,28 @@ func (c *conn) meet(ev event) {
 
 func (c *conn) bytes(offset, length int) []byte { return c.mr.Bytes()[offset : offset+length] }
 
-func (c *conn) word(offset int) uint64 { return binary.NativeEndian.Uint64(c.bytes(offset, 8)) }
+func (c *conn) uint64At(offset int) uint64 { return binary.NativeEndian.Uint64(c.bytes(offset, 8)) }
 
-// letter is where the i-th receive puts what comes.
-func letter(i int) int { return mailbox + i%letters*letterSize }
+// recvOffset is the offset of the buffer of the i-th receive.
+func recvOffset(i int) int { return recvArea + i%recvBuffers*recvBufferSize }
 
-// recv posts the next receive. Its id is its number.
-func (c *conn) recv() {
+// postRecv posts the next receive. Its id is its number, counted from 0.
+func (c *conn) postRecv() {
 	c.p.t.Helper()
 	_, err := c.qp.PostRecv([]verbs.RecvWR{{
-		ID: uint64(c.posted), SGEs: []verbs.SGE{verbs.SGEOf(c.mr, letter(c.posted), letterSize)},
+		ID: uint64(c.posted), SGEs: []verbs.SGE{verbs.SGEOf(c.mr, recvOffset(c.posted), recvBufferSize)},
 	}})
 	c.p.NoError(err)
 	c.posted++
 }
 
-// request is a signaled one, from or to own memory.
-func (c *conn) request(op verbs.Opcode, offset, length int) verbs.SendWR {
+// newWR returns a signaled send work request with one piece of the conn's own memory.
+func (c *conn) newWR(op verbs.Opcode, offset, length int) verbs.SendWR {
 	return verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(c.mr, offset, length)}}
 }
 
-// to makes it one on what the peer shares.
-func (c *conn) to(wr verbs.SendWR, offset int) verbs.SendWR {
+// withRemote adds the remote address to wr: offset bytes into the peer's shared memory.
+func (c *conn) withRemote(wr verbs.SendWR, offset int) verbs.SendWR {
 	wr.RemoteAddr, wr.RKey = c.remote+uint64(offset), c.rkey
 	return wr
 }
@@ -148,39 +160,41 @@ func (c *conn) post(wrs ...verbs.SendWR) {
 	c.p.Equal(len(wrs), n)
 }
 
-// tell gives the peer its turn.
-func (c *conn) tell() {
+// signal sends an empty message, which waitForSignal on the other side waits for.
+func (c *conn) signal() {
 	c.p.t.Helper()
-	c.post(c.request(verbs.OpSend, source, 0))
-	c.sends.one()
+	c.post(c.newWR(verbs.OpSend, source, 0))
+	c.sends.takeOne()
 }
 
-// hear waits for that.
-func (c *conn) hear() {
+// waitForSignal waits for the empty message that signal sends.
+func (c *conn) waitForSignal() {
 	c.p.t.Helper()
-	c.p.Zero(c.recvs.one().ByteLen)
+	c.p.Zero(c.recvs.takeOne().ByteLen)
 }
 
-// lastWord gives the peer its turn, which is to leave. It may have left when an
-// acknowledgement gets lost.
-func (c *conn) lastWord() {
+// signalAndAwaitDisconnect sends an empty message, at which the peer disconnects. The
+// send may end with a flush error: if the acknowledgement is lost, the peer may have
+// disconnected before the retransmission.
+func (c *conn) signalAndAwaitDisconnect() {
 	c.p.t.Helper()
-	c.post(c.request(verbs.OpSend, source, 0))
-	c.left()
-	c.p.until("the fate of the last word", func() bool { return len(c.sends.wcs) > 0 })
+	c.post(c.newWR(verbs.OpSend, source, 0))
+	c.awaitDisconnect()
+	c.p.waitUntil("the completion of the last message", func() bool { return len(c.sends.wcs) > 0 })
 	c.p.Contains([]verbs.Status{verbs.StatusSuccess, verbs.StatusWRFlushErr}, c.sends.wcs[0].Status)
 }
 
-// leave ends the connection: the queue pair fails, and the peer is told.
-func (c *conn) leave() {
+// disconnect ends the connection. The queue pair enters the error state, and the peer
+// gets a Disconnected event.
+func (c *conn) disconnect() {
 	c.p.t.Helper()
 	c.p.NoError(c.id.Disconnect())
 	c.p.await(c.id, cm.Disconnected)
 	c.p.Equal(verbs.StateError, c.qp.State())
 }
 
-// left is what the other end does then.
-func (c *conn) left() {
+// awaitDisconnect waits until the peer has called disconnect, and then disconnects too.
+func (c *conn) awaitDisconnect() {
 	c.p.t.Helper()
 	c.p.await(c.id, cm.Disconnected)
 	c.p.NoError(c.id.Disconnect())

@@ -7,17 +7,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func connectionPieces() []piece {
-	return []piece{
-		{"private data and parameters", offer, answer},
-		{"refused", beRefused, refuse},
-		{"nobody listens", findNobody, func(*player) {}},
-		{"first hangs up", hangUp, beHungUp},
-		{"second hangs up", waitForEnd, endIt},
+func connectionScenarios() []scenario {
+	return []scenario{
+		{"private data and parameters", connectWithParams, acceptWithParams},
+		{"rejected", expectRejects, rejectTwo},
+		{"no listener", connectUnboundPort, func(*peer) {}},
+		{"active side disconnects", disconnectActive, awaitDisconnectPassive},
+		{"passive side disconnects", awaitDisconnectActive, disconnectPassive},
 	}
 }
 
-// text is n bytes of private data, none of them 0, different for each start.
+// text is n bytes of private data, none of them 0. Each start gives other bytes.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -26,14 +26,16 @@ func text(start byte, n int) []byte {
 	return b
 }
 
-func offer(p *player) {
-	c := p.equip(p.resolve(cm.TCP, p.peer.Port(), ackTimeout), letters)
+// connectWithParams and acceptWithParams check that each parameter arrives at the other
+// side and is negotiated.
+func connectWithParams(p *peer) {
+	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), ackTimeout), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{
 		PrivateData: text(1, 56), ResponderResources: 3, InitiatorDepth: 2, FlowControl: true, RetryCount: 5, RNRRetryCount: 4,
 	}))
 	ev := p.await(c.id, cm.Established)
 	p.Equal(text(2, 196), ev.param.PrivateData)
-	p.EqualValues(1, ev.param.ResponderResources, "what the peer has outstanding")
+	p.EqualValues(1, ev.param.ResponderResources, "READs and atomics that the peer may have outstanding")
 	p.EqualValues(2, ev.param.InitiatorDepth)
 	attr, err := c.qp.Query()
 	p.NoError(err)
@@ -41,19 +43,19 @@ func offer(p *player) {
 	p.EqualValues(5, attr.RetryCount)
 	p.EqualValues(6, attr.RNRRetry)
 	p.EqualValues(2, attr.MaxRdAtomic)
-	c.hear()
-	c.leave()
+	c.waitForSignal()
+	c.disconnect()
 }
 
-func answer(p *player) {
-	ev := p.request(p.connections)
+func acceptWithParams(p *peer) {
+	ev := p.awaitRequest(p.tcpListener)
 	p.Equal(text(1, 56), ev.param.PrivateData)
 	p.EqualValues(2, ev.param.ResponderResources)
 	p.EqualValues(3, ev.param.InitiatorDepth)
 	p.True(ev.param.FlowControl)
 	p.EqualValues(5, ev.param.RetryCount)
 	p.EqualValues(4, ev.param.RNRRetryCount)
-	c := p.equip(ev.id, 0)
+	c := p.newConn(ev.id, 0)
 	p.NoError(c.id.Accept(&cm.ConnParam{PrivateData: text(2, 196), ResponderResources: 2, InitiatorDepth: 1, RNRRetryCount: 6}))
 	p.await(c.id, cm.Established)
 	attr, err := c.qp.Query()
@@ -62,16 +64,17 @@ func answer(p *player) {
 	p.EqualValues(5, attr.RetryCount)
 	p.EqualValues(4, attr.RNRRetry)
 	p.EqualValues(1, attr.MaxRdAtomic)
-	p.GreaterOrEqual(attr.Timeout, uint8(ackTimeout), "a kernel adds what devices take")
-	c.lastWord()
+	p.GreaterOrEqual(attr.Timeout, uint8(ackTimeout), "the kernel adds the devices' delay")
+	c.signalAndAwaitDisconnect()
 }
 
-func beRefused(p *player) {
+// expectRejects connects twice: one reject carries private data, one carries none.
+func expectRejects(p *peer) {
 	for i, want := range []struct {
 		data          []byte
 		byApplication bool
 	}{{text(3, 148), true}, {make([]byte, 148), false}} {
-		c := p.equip(p.resolve(cm.TCP, p.peer.Port(), ackTimeout), 0)
+		c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), ackTimeout), 0)
 		p.NoError(c.id.Connect(&cm.ConnParam{PrivateData: []byte{byte(i + 1)}}))
 		var refused *cm.RejectError
 		p.ErrorAs(p.await(c.id, cm.Rejected).err, &refused)
@@ -81,13 +84,14 @@ func beRefused(p *player) {
 	}
 }
 
-func refuse(p *player) {
-	p.NoError(p.requestFor(1).id.Reject(text(3, 148)))
-	p.NoError(p.requestFor(2).id.Reject(nil))
+func rejectTwo(p *peer) {
+	p.NoError(p.awaitMarkedRequest(1).id.Reject(text(3, 148)))
+	p.NoError(p.awaitMarkedRequest(2).id.Reject(nil))
 }
 
-func findNobody(p *player) {
-	c := p.equip(p.resolve(cm.TCP, p.peer.Port()+1, ackTimeout), 0)
+// connectUnboundPort connects to a port without a listener.
+func connectUnboundPort(p *peer) {
+	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port()+1, ackTimeout), 0)
 	p.NoError(c.id.Connect(nil))
 	var refused *cm.RejectError
 	p.ErrorAs(p.await(c.id, cm.Rejected).err, &refused)
@@ -95,30 +99,31 @@ func findNobody(p *player) {
 	p.False(refused.ByApplication)
 }
 
-// Whoever disconnects, what is outstanding is flushed at both ends. The first waits
-// for a word, because its goodbye may overtake what establishes the connection.
+// A disconnect of either side flushes the outstanding work requests of both. The active
+// side waits for a message before it disconnects, because its DREQ may overtake the RTU
+// that establishes the connection.
 
-func hangUp(p *player) {
-	c := p.connect(usual())
-	c.hear()
-	c.leave()
-	c.recvs.take(letters-1, verbs.StatusWRFlushErr)
+func disconnectActive(p *peer) {
+	c := p.connect(defaultParams())
+	c.waitForSignal()
+	c.disconnect()
+	c.recvs.take(recvBuffers-1, verbs.StatusWRFlushErr)
 }
 
-func beHungUp(p *player) {
-	c := p.accept(usual())
-	c.lastWord()
-	c.recvs.take(letters, verbs.StatusWRFlushErr)
+func awaitDisconnectPassive(p *peer) {
+	c := p.accept(defaultParams())
+	c.signalAndAwaitDisconnect()
+	c.recvs.take(recvBuffers, verbs.StatusWRFlushErr)
 }
 
-func waitForEnd(p *player) {
-	c := p.connect(usual())
-	c.left()
-	c.recvs.take(letters, verbs.StatusWRFlushErr)
+func awaitDisconnectActive(p *peer) {
+	c := p.connect(defaultParams())
+	c.awaitDisconnect()
+	c.recvs.take(recvBuffers, verbs.StatusWRFlushErr)
 }
 
-func endIt(p *player) {
-	c := p.accept(usual())
-	c.leave()
-	c.recvs.take(letters, verbs.StatusWRFlushErr)
+func disconnectPassive(p *peer) {
+	c := p.accept(defaultParams())
+	c.disconnect()
+	c.recvs.take(recvBuffers, verbs.StatusWRFlushErr)
 }

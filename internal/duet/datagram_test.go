@@ -8,67 +8,72 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func datagramPieces() []piece {
-	return []piece{
-		{"nobody to look up", lookUpNobody, func(*player) {}},
-		{"lookup refused", beTurnedAway, turnAway},
-		{"datagrams", lookUp, beFound},
+func datagramScenarios() []scenario {
+	return []scenario{
+		{"lookup of an unknown service", lookUpUnknownService, func(*peer) {}},
+		{"lookup rejected", expectSIDRReject, rejectSIDR},
+		{"datagrams", lookUp, answerLookup},
 	}
 }
 
-// datagramSize is the payload of one: as much as the path can take.
+// datagramSize is the payload of a datagram in bytes: the path MTU.
 const datagramSize = 1024
 
-// datagram is one to a queue pair, with immediate data.
+// datagram returns a work request that sends a datagram with immediate data to a queue
+// pair.
 func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	c.p.t.Helper()
 	ah, err := c.p.pd.CreateAH(&to)
 	c.p.NoError(err)
-	closing(c.p.t, ah)
-	wr := c.request(verbs.OpSendImm, source, datagramSize)
+	closeAtCleanup(c.p.t, ah)
+	wr := c.newWR(verbs.OpSendImm, source, datagramSize)
 	wr.Imm, wr.AH, wr.RemoteQPN, wr.RemoteQKey = imm, ah, qpn, cm.DefaultQKey
 	return wr
 }
 
-// got takes a datagram.
-func (c *conn) got(seed uint64, imm uint32) verbs.WC {
+// recvDatagram takes a received datagram and checks its payload, which fill wrote from
+// seed.
+func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	c.p.t.Helper()
-	wc := c.recvs.one()
+	wc := c.recvs.takeOne()
 	c.p.Equal(verbs.WCWithGRH|verbs.WCWithImm, wc.Flags)
 	c.p.Equal(imm, wc.Imm)
 	c.p.EqualValues(verbs.GRHSize+datagramSize, wc.ByteLen)
 	want := make([]byte, datagramSize)
 	fill(want, seed)
-	c.p.True(bytes.Equal(want, c.bytes(letter(int(wc.ID))+verbs.GRHSize, datagramSize)))
+	c.p.True(bytes.Equal(want, c.bytes(recvOffset(int(wc.ID))+verbs.GRHSize, datagramSize)))
 	return wc
 }
 
-func lookUp(p *player) {
-	c := p.equip(p.resolve(cm.UDP, p.peer.Port(), 0), letters)
+// lookUp finds the peer's queue pair by a SIDR request, sends it a datagram, and
+// receives the answer.
+func lookUp(p *peer) {
+	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port(), 0), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{PrivateData: text(4, 180)}))
 	ev := p.await(c.id, cm.Established)
 	p.Equal(text(5, 136), ev.param.PrivateData)
 	p.EqualValues(cm.DefaultQKey, ev.ud.QKey)
 	fill(c.bytes(source, datagramSize), 1)
 	c.post(c.datagram(ev.ud.AH, ev.ud.QPN, 0xfeed))
-	c.sends.one()
-	p.Equal(ev.ud.QPN, c.got(2, 0xbeef).SrcQPN)
+	c.sends.takeOne()
+	p.Equal(ev.ud.QPN, c.recvDatagram(2, 0xbeef).SrcQPN)
 }
 
-// beFound answers to the address that the lookup came from.
-func beFound(p *player) {
-	ev := p.request(p.lookups)
+// answerLookup accepts the SIDR request, receives a datagram, and sends one back to the
+// address that the request came from.
+func answerLookup(p *peer) {
+	ev := p.awaitRequest(p.udpListener)
 	p.Equal(text(4, 180), ev.param.PrivateData)
-	c := p.equip(ev.id, letters)
+	c := p.newConn(ev.id, recvBuffers)
 	p.NoError(c.id.Accept(&cm.ConnParam{PrivateData: text(5, 136)}))
-	from := c.got(1, 0xfeed).SrcQPN
+	from := c.recvDatagram(1, 0xfeed).SrcQPN
 	fill(c.bytes(source, datagramSize), 2)
-	c.post(c.datagram(c.wayBack(), from, 0xbeef))
-	c.sends.one()
+	c.post(c.datagram(c.remoteAH(), from, 0xbeef))
+	c.sends.takeOne()
 }
 
-// wayBack leads to the peer's address.
-func (c *conn) wayBack() verbs.AHAttr {
+// remoteAH returns the address attributes of the ID's remote address.
+func (c *conn) remoteAH() verbs.AHAttr {
 	c.p.t.Helper()
 	port, err := c.p.device.Port(c.id.Port())
 	c.p.NoError(err)
@@ -79,8 +84,8 @@ func (c *conn) wayBack() verbs.AHAttr {
 	}
 }
 
-func beTurnedAway(p *player) {
-	c := p.equip(p.resolve(cm.UDP, p.peer.Port(), 0), 0)
+func expectSIDRReject(p *peer) {
+	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port(), 0), 0)
 	p.NoError(c.id.Connect(nil))
 	var refused *cm.UnreachableError
 	p.ErrorAs(p.await(c.id, cm.Unreachable).err, &refused)
@@ -89,10 +94,10 @@ func beTurnedAway(p *player) {
 	p.True(refused.ByApplication)
 }
 
-func turnAway(p *player) { p.NoError(p.request(p.lookups).id.Reject(text(6, 136))) }
+func rejectSIDR(p *peer) { p.NoError(p.awaitRequest(p.udpListener).id.Reject(text(6, 136))) }
 
-func lookUpNobody(p *player) {
-	c := p.equip(p.resolve(cm.UDP, p.peer.Port()+1, 0), 0)
+func lookUpUnknownService(p *peer) {
+	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port()+1, 0), 0)
 	p.NoError(c.id.Connect(nil))
 	var refused *cm.UnreachableError
 	p.ErrorAs(p.await(c.id, cm.Unreachable).err, &refused)

@@ -1,6 +1,6 @@
-// Package duet has tests with two players, one at each end of a link, who play
-// the same pieces from their own side: one connects, the other listens. Mostly the
-// players are two processes with different devices, such as the kernel's
-// Soft-RoCE and the soft device of this module, in a virtual machine. In go test
-// both are in one process.
+// Package duet tests two devices against each other. Each scenario of the tests has an
+// active side, which connects, and a passive side, which listens. In the virtual
+// machine of internal/vm the sides are two processes with different devices: the
+// kernel's Soft-RoCE and the soft device of this module. In an ordinary go test both
+// sides are in one process and use the soft device.
 package duet

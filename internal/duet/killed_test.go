@@ -10,61 +10,62 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// What becomes of the two players of TestKilled.
+// Roles of the two processes of TestKilled.
 const (
-	envFate = "DUET_FATE"
-	// dies: the process is killed in the middle of a connection, while the other
-	// writes to its memory.
-	dies = "dies"
-	// mourns: the other one dies, and there is a kernel to say so.
-	mourns = "mourns"
-	// wonders: nobody says so, but there are no answers.
-	wonders = "wonders"
+	envRole = "DUET_ROLE"
+	// roleKilled means that the process kills itself while the peer writes to its memory.
+	roleKilled = "killed"
+	// roleDisconnected means that the peer is killed, and its kernel disconnects for it.
+	roleDisconnected = "disconnected"
+	// roleTimeout means that the peer is killed, and nothing answers for it.
+	roleTimeout = "timeout"
 )
 
-// TestKilled is one of two players, of which one dies.
+// TestKilled is one of two processes. One is killed while connected, and the other must
+// see its requests fail.
 func TestKilled(t *testing.T) {
-	p := ownStage(t).enter(t)
-	m := manners{letters, fewRetries, verbs.RNRRetryForever, ackTimeout}
-	c := p.meetPeer(m)
-	switch fate := os.Getenv(envFate); fate {
-	case dies:
-		c.hear()
+	p := fixtureFromEnv(t).newPeer(t)
+	params := connParams{recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
+	c := p.connectOrAccept(params)
+	switch role := os.Getenv(envRole); role {
+	case roleKilled:
+		c.waitForSignal()
 		self, err := os.FindProcess(os.Getpid())
 		require.NoError(t, err)
 		require.NoError(t, self.Kill())
 		select {}
-	case mourns, wonders:
-		c.outlive()
-		if fate == mourns {
+	case roleDisconnected, roleTimeout:
+		c.writeUntilTimeout()
+		if role == roleDisconnected {
 			p.await(c.id, cm.Disconnected)
 		}
-		p.Empty(p.seen)
+		p.Empty(p.events)
 	default:
-		require.Fail(t, "no such fate", fate)
+		require.Fail(t, "no such role", role)
 	}
 }
 
-// meetPeer makes the connection, from whichever side.
-func (p *player) meetPeer(m manners) *conn {
-	if p.connections != nil {
-		return p.accept(m)
+// connectOrAccept makes the connection, according to the side of this process.
+func (p *peer) connectOrAccept(params connParams) *conn {
+	if p.tcpListener != nil {
+		return p.accept(params)
 	}
-	return p.connect(m)
+	return p.connect(params)
 }
 
-// outlive gives the peer its word, and writes until nobody answers.
-func (c *conn) outlive() {
-	wr := c.request(verbs.OpSend, source, 0)
+// writeUntilTimeout signals the peer, and writes to its memory until the requests time
+// out.
+func (c *conn) writeUntilTimeout() {
+	wr := c.newWR(verbs.OpSend, source, 0)
 	for {
 		c.post(wr)
-		c.p.until("an answer, or that there is none", func() bool { return len(c.sends.wcs) > 0 })
+		c.p.waitUntil("a completion", func() bool { return len(c.sends.wcs) > 0 })
 		if c.sends.wcs[0].Status != verbs.StatusSuccess {
 			break
 		}
-		c.sends.one()
-		wr = c.to(c.request(verbs.OpWrite, source, mebibyte), 0)
+		c.sends.takeOne()
+		wr = c.withRemote(c.newWR(verbs.OpWrite, source, mebibyte), 0)
 	}
 	c.sends.take(1, verbs.StatusRetryExcErr)
-	c.recvs.take(letters, verbs.StatusWRFlushErr)
+	c.recvs.take(recvBuffers, verbs.StatusWRFlushErr)
 }

@@ -7,90 +7,93 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func trafficPieces() []piece {
-	return []piece{
-		bothLead("messages", usual(), speak, listen),
-		bothLead("a mebibyte", usual(), writeAndRead, (*conn).hear),
-		bothLead("READs among WRITEs", usual(), readAmongWrites, (*conn).hear),
-		bothLead("atomics", usual(), count, counted),
+func trafficScenarios() []scenario {
+	return []scenario{
+		bothLead("messages", defaultParams(), sendLengths, recvLengths),
+		bothLead("a mebibyte", defaultParams(), writeAndRead, (*conn).waitForSignal),
+		bothLead("READs among WRITEs", defaultParams(), readAmongWrites, (*conn).waitForSignal),
+		bothLead("atomics", defaultParams(), addAndSwap, checkAtomics),
 	}
 }
 
-// bothLead is a piece in which the players change their parts: first who connected
-// leads, then who listened.
-func bothLead(name string, m manners, lead, follow func(*conn)) piece {
-	return piece{
+// bothLead is a scenario in which the sides change roles: first the active side leads
+// and the passive side follows, then the reverse.
+func bothLead(name string, params connParams, lead, follow func(*conn)) scenario {
+	return scenario{
 		name: name,
-		first: func(p *player) {
-			c := p.connect(m)
+		active: func(p *peer) {
+			c := p.connect(params)
 			lead(c)
-			c.tell()
+			c.signal()
 			follow(c)
-			c.hear()
-			c.leave()
+			c.waitForSignal()
+			c.disconnect()
 		},
-		second: func(p *player) {
-			c := p.accept(m)
+		passive: func(p *peer) {
+			c := p.accept(params)
 			follow(c)
-			c.hear()
+			c.waitForSignal()
 			lead(c)
-			c.lastWord()
+			c.signalAndAwaitDisconnect()
 		},
 	}
 }
 
-// fill writes bytes that tell seed and place.
+// fill writes a pattern that depends on the seed and on the offset.
 func fill(b []byte, seed uint64) {
 	for i := 0; i+8 <= len(b); i += 8 {
 		binary.NativeEndian.PutUint64(b[i:], (seed<<32+uint64(i)+1)*0x9e3779b97f4a7c15)
 	}
 }
 
-// lengths are those around the path MTU, and some that take many packets.
-func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, letterSize} }
+// lengths are message lengths around the path MTU, and some that need many packets.
+func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize} }
 
-func speak(c *conn) {
-	fill(c.bytes(source, letterSize), 1)
+// sendLengths sends a message of each length, every other one with immediate data.
+func sendLengths(c *conn) {
+	fill(c.bytes(source, recvBufferSize), 1)
 	for i, n := range lengths() {
-		wr := c.request(verbs.OpSend, source, n)
+		wr := c.newWR(verbs.OpSend, source, n)
 		if i%2 == 1 {
 			wr.Opcode, wr.Imm = verbs.OpSendImm, 0xcafe0000+uint32(n)
 		}
 		c.post(wr)
-		c.sends.one()
+		c.sends.takeOne()
 	}
 }
 
-func listen(c *conn) {
-	want := make([]byte, letterSize)
+// recvLengths requires the messages of sendLengths.
+func recvLengths(c *conn) {
+	want := make([]byte, recvBufferSize)
 	fill(want, 1)
 	for i, n := range lengths() {
-		wc := c.recvs.one()
+		wc := c.recvs.takeOne()
 		c.p.EqualValues(n, wc.ByteLen)
-		c.p.True(bytes.Equal(want[:n], c.bytes(letter(int(wc.ID)), n)))
+		c.p.True(bytes.Equal(want[:n], c.bytes(recvOffset(int(wc.ID)), n)))
 		if i%2 == 1 {
 			c.p.NotZero(wc.Flags & verbs.WCWithImm)
 			c.p.Equal(0xcafe0000+uint32(n), wc.Imm)
 		}
-		c.recv()
+		c.postRecv()
 	}
 }
 
-// writeAndRead ends with a WRITE of no bytes that the peer hears of.
+// writeAndRead writes a mebibyte to the peer's memory and reads it back. It ends with
+// an empty WRITE with immediate data, which the peer receives as a signal.
 func writeAndRead(c *conn) {
 	fill(c.bytes(source, mebibyte), 2)
 	clear(c.bytes(sink, mebibyte))
-	c.post(c.to(c.request(verbs.OpWrite, source, mebibyte), 0))
-	c.sends.one()
-	c.post(c.to(c.request(verbs.OpRead, sink, mebibyte), 0))
-	c.sends.one()
+	c.post(c.withRemote(c.newWR(verbs.OpWrite, source, mebibyte), 0))
+	c.sends.takeOne()
+	c.post(c.withRemote(c.newWR(verbs.OpRead, sink, mebibyte), 0))
+	c.sends.takeOne()
 	c.p.True(bytes.Equal(c.bytes(source, mebibyte), c.bytes(sink, mebibyte)))
-	c.post(c.to(c.request(verbs.OpWriteImm, source, 0), 0))
-	c.sends.one()
+	c.post(c.withRemote(c.newWR(verbs.OpWriteImm, source, 0), 0))
+	c.sends.takeOne()
 }
 
-// readAmongWrites posts READs and WRITEs in turn, more than may be outstanding:
-// each READ finds what the WRITE in front of it wrote.
+// readAmongWrites posts WRITEs and READs alternately, more than may be outstanding.
+// Each READ must return the data of the WRITE before it.
 func readAmongWrites(c *conn) {
 	const rounds, size = 8, 32 << 10
 	var wrs []verbs.SendWR
@@ -98,44 +101,46 @@ func readAmongWrites(c *conn) {
 	for i := range rounds {
 		fill(c.bytes(source+i*size, size), uint64(i))
 		wrs = append(wrs,
-			c.to(c.request(verbs.OpWrite, source+i*size, size), i*size),
-			c.to(c.request(verbs.OpRead, sink+i*size, size), i*size))
+			c.withRemote(c.newWR(verbs.OpWrite, source+i*size, size), i*size),
+			c.withRemote(c.newWR(verbs.OpRead, sink+i*size, size), i*size))
 	}
 	c.post(wrs...)
 	for i, wc := range c.sends.take(len(wrs), verbs.StatusSuccess) {
 		c.p.EqualValues(i, wc.ID)
 	}
 	c.p.True(bytes.Equal(c.bytes(source, rounds*size), c.bytes(sink, rounds*size)))
-	c.tell()
+	c.signal()
 }
 
 const (
-	counter, lock = 64, 72 // places in what is shared
+	counter, lock = 64, 72 // Offsets in the shared memory.
 	additions     = 10
 	step          = 3
 )
 
-// count adds to one word, and tries twice to take the other.
-func count(c *conn) {
+// addAndSwap adds to the word at counter, and tries twice to change the word at lock
+// from 0. Only the first try succeeds.
+func addAndSwap(c *conn) {
 	for i := range uint64(additions) {
-		wr := c.to(c.request(verbs.OpFetchAdd, sink, 8), counter)
+		wr := c.withRemote(c.newWR(verbs.OpFetchAdd, sink, 8), counter)
 		wr.CompareAdd = step
 		c.post(wr)
-		c.sends.one()
-		c.p.Equal(i*step, c.word(sink))
+		c.sends.takeOne()
+		c.p.Equal(i*step, c.uint64At(sink))
 	}
 	for _, found := range []uint64{0, 42} {
-		wr := c.to(c.request(verbs.OpCompareSwap, sink, 8), lock)
+		wr := c.withRemote(c.newWR(verbs.OpCompareSwap, sink, 8), lock)
 		wr.CompareAdd, wr.Swap = 0, 42+found
 		c.post(wr)
-		c.sends.one()
-		c.p.Equal(found, c.word(sink))
+		c.sends.takeOne()
+		c.p.Equal(found, c.uint64At(sink))
 	}
-	c.tell()
+	c.signal()
 }
 
-func counted(c *conn) {
-	c.hear()
-	c.p.EqualValues(additions*step, c.word(shared+counter))
-	c.p.EqualValues(42, c.word(shared+lock))
+// checkAtomics requires the results of the peer's addAndSwap.
+func checkAtomics(c *conn) {
+	c.waitForSignal()
+	c.p.EqualValues(additions*step, c.uint64At(shared+counter))
+	c.p.EqualValues(42, c.uint64At(shared+lock))
 }

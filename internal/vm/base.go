@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 )
 
-// A base is the part of a guest that comes from packages: a directory with the
-// kernel, and an archive of modules, programs and their libraries.
+// A base is the part of a guest that comes from packages. It is a directory with the
+// kernel and an archive of modules, programs and their libraries.
 type base string
 
 func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
 func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
 
-// prepareBase returns the base that fits the packages of today. It is made anew
-// when the cache has none.
+// prepareBase returns the base of the current versions of the packages. It makes the
+// base if the cache has none.
 func prepareBase(ctx context.Context) (base, error) {
 	selected, err := selectPackages(ctx)
 	if err != nil {
@@ -31,7 +31,7 @@ func prepareBase(ctx context.Context) (base, error) {
 	if _, err := os.Stat(string(b)); err == nil {
 		return b, nil
 	}
-	// Bases of older packages are of no use any more.
+	// Bases of older package versions are not needed any more.
 	if err := os.RemoveAll(cache); err != nil {
 		return "", err
 	}
@@ -41,8 +41,8 @@ func prepareBase(ctx context.Context) (base, error) {
 	return b, b.make(ctx, selected, cache)
 }
 
-// make makes the base next to where it will be: it is there as a whole or not
-// at all.
+// make makes the base in a temporary directory in the cache and then renames it, so
+// that an incomplete base never has the final name.
 func (b base) make(ctx context.Context, selected *selection, cache string) error {
 	root, err := os.MkdirTemp(cache, "root-")
 	if err != nil {
@@ -68,7 +68,7 @@ func (b base) fill(root sysroot) error {
 		return err
 	}
 	if len(kernels) != 1 {
-		return fmt.Errorf("packages have %d kernels, not one", len(kernels))
+		return fmt.Errorf("the packages contain %d kernels, want 1", len(kernels))
 	}
 	if err := os.Rename(kernels[0], b.kernel()); err != nil {
 		return err

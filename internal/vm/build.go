@@ -9,9 +9,9 @@ import (
 
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// ours are the programs of this module that run in the guest, by their names
-// there, in the directory /go, and how each is made.
-var ours = []struct {
+// goPrograms are the programs of this module that run in the guest: the file name in
+// the guest's directory /go, and the go command that builds each.
+var goPrograms = []struct {
 	name string
 	make []string
 }{
@@ -23,15 +23,15 @@ var ours = []struct {
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
 }
 
-// buildPrograms builds the programs of this module, in dir.
+// buildPrograms builds the programs of this module in dir.
 func buildPrograms(ctx context.Context, dir string) (tree, error) {
 	files := tree{}
-	for _, program := range ours {
+	for _, program := range goPrograms {
 		out := filepath.Join(dir, program.name)
 		last := len(program.make) - 1
 		args := append(program.make[:last:last],
 			"-tags=rdmacore",
-			"-ldflags=-s -w", // no symbols: the guest's files take its memory
+			"-ldflags=-s -w", // No symbols: the guest's files are in its memory.
 			"-o", out, program.make[last])
 		if err := command(ctx, "", "go", args...); err != nil {
 			return nil, err

@@ -8,19 +8,20 @@ import (
 	"slices"
 )
 
-// Types of an entry, as in stat(2).
+// File types of an entry: see inode(7).
 const (
 	typeDirectory = 0o040000
 	typeFile      = 0o100000
 )
 
-// A tree is what goes into an archive: the contents of files by path, without a
-// leading slash. All of them may be executed. Directories are made as needed.
+// A tree is the contents of an archive: the contents of each file by its path, without
+// a leading slash. All files are executable. writeTo adds the directories that they
+// need.
 type tree map[string][]byte
 
-// writeTo writes the tree as a cpio archive of the kind the kernel unpacks at
-// boot, several of which may follow one another. Source: the kernel's
-// Documentation/driver-api/early-userspace/buffer-format.rst.
+// writeTo writes the tree as a cpio archive that the kernel unpacks at boot. Several
+// archives may follow one another in an initrd. See
+// Documentation/driver-api/early-userspace/buffer-format.rst in the kernel's source.
 func (t tree) writeTo(w io.Writer) error {
 	archive := &cpio{w: w}
 	for _, dir := range t.directories() {
@@ -44,7 +45,8 @@ func (t tree) directories() []string {
 	return slices.Sorted(maps.Keys(need))
 }
 
-// A cpio writes entries in the "newc" format. It remembers the first error.
+// A cpio writes entries in the "newc" format. It keeps the first error and writes
+// nothing after it.
 type cpio struct {
 	w     io.Writer
 	inode int
@@ -55,10 +57,10 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.inode++
 	header := "070701"
 	for _, field := range []int{
-		c.inode, mode, 0, 0, // owner and group: root
-		1, 0, // links, time
-		len(data), 0, 0, 0, 0, // size, device numbers
-		len(name) + 1, 0, // with the final zero; checksum
+		c.inode, mode, 0, 0, // Owner and group: root.
+		1, 0, // Links and time of modification.
+		len(data), 0, 0, 0, 0, // Size and device numbers.
+		len(name) + 1, 0, // Size of the name with its final zero, and checksum.
 	} {
 		header += fmt.Sprintf("%08x", field)
 	}
@@ -66,7 +68,7 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.padded(data)
 }
 
-// padded writes b and zeros up to a multiple of four bytes.
+// padded writes b, followed by zeros up to a multiple of four bytes.
 func (c *cpio) padded(b []byte) {
 	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
 		if c.err == nil {

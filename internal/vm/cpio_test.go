@@ -10,15 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An entry is what a reader of the archive finds.
+// An entry is one entry of an archive that was read back.
 type entry struct {
 	name string
 	mode fs.FileMode
 	data string
 }
 
-// readArchive reads an archive by the format's own description: a header of
-// fourteen numbers, the name, the data, each filled up to four bytes.
+// readArchive reads an archive according to the kernel's description of the format.
+// Each entry is a header of a magic number and thirteen numbers, the name and the data.
+// The name and the data are padded to a multiple of four bytes.
 func readArchive(t *testing.T, archive []byte) (entries []entry) {
 	take := func(n int) string {
 		require.LessOrEqual(t, n, len(archive))
@@ -56,7 +57,7 @@ func TestArchive(t *testing.T) {
 		"usr/bin/ip":   []byte("12345"),
 		"usr/lib/a.so": nil,
 	}.writeTo(&out))
-	require.Zero(t, out.Len()%4, "another archive may follow")
+	require.Zero(t, out.Len()%4, "the size of an archive is a multiple of four")
 	require.Equal(t, []entry{
 		{"usr", typeDirectory | 0o755, ""},
 		{"usr/bin", typeDirectory | 0o755, ""},

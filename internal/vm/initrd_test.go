@@ -13,7 +13,7 @@ func TestCaseNames(t *testing.T) {
 	require.Empty(t, caseNames(regexp.MustCompile("no such case")))
 }
 
-// Only the cases that are asked for go into the guest.
+// addGuest adds the requested cases and no others.
 func TestGuestFiles(t *testing.T) {
 	files := tree{}
 	require.NoError(t, addGuest(files, []string{"rping"}))

@@ -1,13 +1,13 @@
-// Command vm runs what needs the kernel's RDMA stack: it boots a Debian kernel
-// under qemu, brings up Soft-RoCE there, and runs the cases of guest/cases with
-// the programs of this module and with programs that others wrote. No device, no
-// module on the host and no hardware virtualisation is needed.
+// Command vm runs the tests that need the kernel's RDMA stack. It boots a Debian kernel
+// in qemu, creates a Soft-RoCE device in it, and runs the cases of guest/cases, which
+// use programs of this module and programs of Debian packages. It needs no RDMA device,
+// no kernel module on the host and no hardware virtualisation.
 //
-// It prints PASS vm/NAME or FAIL vm/NAME for each case, and its exit status is 0
-// when every case passed. The guest is made from Debian packages and from what
-// is built here; what was downloaded is kept in the user's cache directory.
+// Command vm prints PASS vm/NAME or FAIL vm/NAME for each case. Its exit status is 0 if
+// every case passed. It keeps the files of downloaded packages in the user's cache
+// directory.
 //
-// A case is a shell script: a new file in guest/cases is a new case.
+// A case is a shell script in guest/cases. A new file there is a new case.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// test makes a guest and runs in it the cases that pattern matches.
+// test makes a guest and runs in it the cases whose names match pattern.
 func test(ctx context.Context, pattern string, limit time.Duration, accel string, out io.Writer) error {
 	match, err := regexp.Compile(pattern)
 	if err != nil {

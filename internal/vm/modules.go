@@ -11,15 +11,14 @@ import (
 	"strings"
 )
 
-// modules are the parts of the kernel that the guest loads, besides those that
-// they depend on.
+// modules are the kernel modules that the guest loads, besides their dependencies.
 var modules = []string{
-	"crc32_generic", // rdma_rxe looks for it by another name
+	"crc32_generic", // Not listed as a dependency: rdma_rxe requests it by its alias crc32.
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem",
 }
 
-// A loadOrder gathers modules so that each comes after those it depends on.
+// A loadOrder collects modules, each after its dependencies.
 type loadOrder struct {
 	found map[string]string // every module of the kernel, by name
 	done  map[string]bool
@@ -27,8 +26,8 @@ type loadOrder struct {
 	files tree
 }
 
-// addModules adds the modules to modules/, and to modules/order their names in
-// the order in which they can be loaded.
+// addModules adds the modules to the directory modules/. The file modules/order lists
+// their names in the order in which the guest must load them.
 func (r sysroot) addModules(files tree) error {
 	found, err := r.findModules()
 	if err != nil {
@@ -62,11 +61,12 @@ func (r sysroot) findModules() (map[string]string, error) {
 	return found, err
 }
 
-// moduleName makes one of the two spellings that a module's name has.
+// moduleName replaces hyphens by underscores: file names and dependency lists use both
+// for the same module.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// add adds a module after those it depends on. One that is not found is built
-// into the kernel.
+// add adds a module after its dependencies. A module without a file is built into the
+// kernel and is skipped.
 func (o *loadOrder) add(name string) error {
 	file := o.found[name]
 	if file == "" || o.done[name] {
@@ -91,8 +91,8 @@ func (o *loadOrder) add(name string) error {
 	return nil
 }
 
-// moduleDepends reads from a module which others it depends on: the section
-// .modinfo is a list of key=value, each ended by a zero.
+// moduleDepends returns the names of the modules that a module depends on. The section
+// .modinfo is a list of key=value entries, each terminated by a zero byte.
 func moduleDepends(module []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeModule is an ELF file with a section .modinfo and nothing else.
+// fakeModule returns an ELF file with a section .modinfo and no code.
 func fakeModule(t *testing.T, modinfo string) []byte {
 	const names = "\x00.modinfo\x00.shstrtab\x00"
 	const header, section = 64, 64
@@ -32,8 +32,8 @@ func fakeModule(t *testing.T, modinfo string) []byte {
 	return out.Bytes()
 }
 
-// fakeKernel is a directory with the modules that are wanted, and two that they
-// need, one of them by way of the other.
+// fakeKernel returns a directory with the modules of the list modules and two more, on
+// which rdma_rxe depends directly and indirectly.
 func fakeKernel(t *testing.T) sysroot {
 	root := t.TempDir()
 	dir := filepath.Join(root, "usr", "lib", "modules", "6.1", "kernel", "drivers")

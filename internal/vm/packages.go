@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// kernelPackage is there for what it depends on: the present kernel.
+// kernelPackage is an empty package that depends on the current kernel's package.
 const kernelPackage = "linux-image-amd64"
 
-// programPackages have the programs of others that run in the guest.
+// programPackages have the programs that run in the guest besides those of this module.
 var programPackages = []string{
 	"busybox-static", "iproute2", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "util-linux",
 }
 
-// A selection is the packages that a guest is made of.
+// A selection is the set of packages that a guest is made of.
 type selection struct {
 	packages []string
-	files    string // address, size and checksum of each
+	files    string // Output of apt-get download --print-uris: URL, file name, size and checksum of each.
 }
 
-// selectPackages chooses the packages, as the system's lists have them.
+// selectPackages chooses the package versions according to the system's package lists.
 func selectPackages(ctx context.Context) (*selection, error) {
 	s, err := readLists(ctx)
 	if err == nil || os.Geteuid() != 0 {
 		return s, err
 	}
-	// A fresh machine has no lists yet.
+	// A new installation has no package lists yet.
 	if err := command(ctx, "", "apt-get", "update", "-q"); err != nil {
 		return nil, err
 	}
@@ -54,9 +54,9 @@ func depends(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, "", "apt-cache", append([]string{"depends", "--important"}, args...)...)
 }
 
-// packagesNamed returns the packages that the output of apt-cache depends is
-// about. Below each of them, indented, are those it names; in <> are those that
-// do not exist but are provided by others.
+// packagesNamed returns the packages at the beginning of lines of the output of
+// apt-cache depends. Indented lines name the dependencies of the package above. Names
+// in angle brackets are virtual packages, which have no file.
 func packagesNamed(listing string) (packages []string) {
 	for line := range strings.Lines(listing) {
 		if name := strings.TrimRight(line, "\n"); !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "<") {
@@ -73,14 +73,14 @@ func dependencyNamed(listing string) string {
 	return name
 }
 
-// key names the base that a selection gives: another version of a package gives
-// another one, and so does another choice of what is taken from them.
+// key is the name of the base directory of a selection. It changes with the version of
+// any package and with the lists of files that are copied from the packages.
 func (s *selection) key() string {
-	sum := sha256.Sum256(fmt.Append(nil, s.files, programs, loaded, modules))
+	sum := sha256.Sum256(fmt.Append(nil, s.files, packagedPrograms, runtimeFiles, modules))
 	return fmt.Sprintf("%x", sum[:8])
 }
 
-// unpack downloads the packages and unpacks them into dir, on top of each other.
+// unpack downloads the packages and unpacks all of them into dir.
 func (s *selection) unpack(ctx context.Context, dir string) error {
 	debs, err := os.MkdirTemp(dir, "debs-")
 	if err != nil {

@@ -8,19 +8,20 @@ import (
 	"slices"
 )
 
-// results reads from the guest's console how the cases went.
+// results finds the results of the cases in the guest's console output.
 type results struct {
-	missing []string // cases of which nothing is known yet
+	missing []string // Cases without a result so far.
 	failed  []string
-	line    []byte // the part of a line that has come so far
+	line    []byte // Output after the last end of line.
 }
 
 func newResults(cases []string) *results { return &results{missing: slices.Clone(cases)} }
 
-// What a program wrote may stand in front, without an end of line.
-var verdict = regexp.MustCompile(`(PASS|FAIL) vm/([\w.-]+)`)
+// resultLine matches a result anywhere in a line, because a program may have written to
+// the line before it.
+var resultLine = regexp.MustCompile(`(PASS|FAIL) vm/([\w.-]+)`)
 
-// Write takes the console's output in pieces of any size.
+// Write takes the next part of the console's output. It implements io.Writer.
 func (r *results) Write(b []byte) (int, error) {
 	r.line = append(r.line, b...)
 	for {
@@ -34,7 +35,7 @@ func (r *results) Write(b []byte) (int, error) {
 }
 
 func (r *results) read(line []byte) {
-	found := verdict.FindSubmatch(line)
+	found := resultLine.FindSubmatch(line)
 	if found == nil {
 		return
 	}
@@ -49,10 +50,11 @@ func (r *results) read(line []byte) {
 	}
 }
 
-// finish reports as failed what the guest said nothing about.
+// finish prints FAIL for each case without a result. It returns an error if a case
+// failed or had no result.
 func (r *results) finish(out io.Writer) error {
 	for _, name := range r.missing {
-		fmt.Fprintf(out, "FAIL vm/%s (did not run to its end)\n", name)
+		fmt.Fprintf(out, "FAIL vm/%s (no result)\n", name)
 	}
 	failed := len(r.failed) + len(r.missing)
 	if failed > 0 {

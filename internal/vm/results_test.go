@@ -11,16 +11,16 @@ import (
 )
 
 func TestResults(t *testing.T) {
-	for _, test := range []struct{ name, console, failed, said string }{
-		{"all well", "PASS vm/a\nPASS vm/b\n", "", ""},
+	for _, test := range []struct{ name, console, failed, printed string }{
+		{"all passed", "PASS vm/a\nPASS vm/b\n", "", ""},
 		{"one failed", "PASS vm/a\r\nFAIL vm/b\r\n", `1 of the cases failed: ["b"]`, ""},
 		{"behind other output", "ping dataPASS vm/a\n[ 1.0] kernel: PASS vm/b\n", "", ""},
 		{"guest died", "PASS vm/a\n==== vm/b\nKernel panic\n", `["b"]`, "FAIL vm/b"},
-		{"said nothing", "", `2 of the cases failed: ["a" "b"]`, "FAIL vm/a (did not run to its end)\nFAIL vm/b"},
+		{"no output", "", `2 of the cases failed: ["a" "b"]`, "FAIL vm/a (no result)\nFAIL vm/b"},
 		{"cut off", "PASS vm/a\nPASS vm/b", `["b"]`, "FAIL vm/b"},
-		{"first word counts", "FAIL vm/a\nPASS vm/a\nPASS vm/b\n", `["a"]`, ""},
+		{"first result counts", "FAIL vm/a\nPASS vm/a\nPASS vm/b\n", `["a"]`, ""},
 		{"longer name", "PASS vm/a\nPASS vm/b2\n", `["b"]`, "FAIL vm/b"},
-		{"stranger", "PASS vm/a\nPASS vm/b\nFAIL vm/c\n", "", ""},
+		{"unknown name", "PASS vm/a\nPASS vm/b\nFAIL vm/c\n", "", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newResults([]string{"a", "b"})
@@ -33,7 +33,7 @@ func TestResults(t *testing.T) {
 			} else {
 				require.ErrorContains(t, err, test.failed)
 			}
-			require.Contains(t, out.String(), test.said)
+			require.Contains(t, out.String(), test.printed)
 		})
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// programs are what the guest has of others; they go to usr/bin.
-var programs = []string{
+// packagedPrograms are the programs of packages that the guest has in usr/bin.
+var packagedPrograms = []string{
 	"busybox",          // busybox-static
 	"ip", "rdma", "tc", // iproute2
 	"ibv_devinfo",       // ibverbs-utils
@@ -19,22 +19,23 @@ var programs = []string{
 	"setpriv", // util-linux
 }
 
-// loaded are files that the programs open at run time, at the places where they
-// look for them; no program names them as its libraries.
-var loaded = []string{
+// runtimeFiles are files that the programs open at run time. They are not in the
+// programs' lists of needed libraries. The guest has them at the same paths.
+var runtimeFiles = []string{
 	"etc/libibverbs.d/rxe.driver",
 	"lib/*/libibverbs/librxe-*.so",
-	"lib/*/libgcc_s.so.1", // ends threads
+	"lib/*/libgcc_s.so.1", // Needed by pthread_exit.
 }
 
-// loader is the one file whose place the programs themselves prescribe.
+// loader is the path of the dynamic loader, as it stands in the programs (PT_INTERP).
 const loader = "lib64/ld-linux-x86-64.so.2"
 
-// A sysroot is a directory with packages unpacked.
+// A sysroot is a directory into which packages have been unpacked.
 type sysroot string
 
-// find returns the path, inside the sysroot, of the file that a pattern means.
-// It may also be below usr: not all packages have followed that move.
+// find returns the path, relative to the sysroot, of the first file that matches one of
+// the patterns. It looks at the root and below usr, because some packages still install
+// their files outside usr.
 func (r sysroot) find(patterns ...string) (string, error) {
 	for _, pattern := range patterns {
 		for _, usr := range []string{"", "usr"} {
@@ -50,9 +51,9 @@ func (r sysroot) find(patterns ...string) (string, error) {
 	return "", fmt.Errorf("no package has %s", patterns[0])
 }
 
-// addPrograms adds the programs, and what they need to run.
+// addPrograms adds the programs, their libraries, the runtime files and the loader.
 func (r sysroot) addPrograms(files tree) error {
-	for _, name := range programs {
+	for _, name := range packagedPrograms {
 		file, err := r.find("bin/"+name, "sbin/"+name)
 		if err != nil {
 			return err
@@ -61,7 +62,7 @@ func (r sysroot) addPrograms(files tree) error {
 			return err
 		}
 	}
-	for _, pattern := range loaded {
+	for _, pattern := range runtimeFiles {
 		file, err := r.find(pattern)
 		if err != nil {
 			return err
@@ -77,7 +78,7 @@ func (r sysroot) addPrograms(files tree) error {
 	return r.add(files, loader, file)
 }
 
-// add adds a file, and the libraries that it names.
+// add adds a file, and the libraries that it needs.
 func (r sysroot) add(files tree, target, file string) (err error) {
 	if _, have := files[target]; have {
 		return nil
@@ -104,8 +105,8 @@ func (r sysroot) add(files tree, target, file string) (err error) {
 	return nil
 }
 
-// neededBy lists the libraries that a program or library names; another file
-// names none.
+// neededBy lists the libraries that a program or library needs. For other files the
+// list is empty.
 func neededBy(data []byte) ([]string, error) {
 	if !bytes.HasPrefix(data, []byte(elf.ELFMAG)) {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tools are what the host needs, with the Debian packages that have it.
+// tools are files that the host needs, each with its Debian package.
 var tools = []struct{ pkg, probe string }{
 	{"qemu-system-x86", "qemu-system-x86_64"},
 	{"gcc", "gcc"},
@@ -19,8 +19,8 @@ var tools = []struct{ pkg, probe string }{
 	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
 }
 
-// needTools sees to it that the host has its tools: it installs what is missing
-// when it may, and else says what that is.
+// needTools makes sure that the host has its tools. It installs missing packages when
+// it runs as root, and else returns an error that names them.
 func needTools(ctx context.Context) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the guest is made on linux/amd64 only, this is %s/%s", runtime.GOOS, runtime.GOARCH)
@@ -34,7 +34,7 @@ func needTools(ctx context.Context) error {
 	}
 	install := append([]string{"install", "-q", "-y", "--no-install-recommends"}, missing...)
 	if os.Geteuid() != 0 {
-		return fmt.Errorf("packages are missing, please run: apt-get %s", strings.Join(install, " "))
+		return fmt.Errorf("packages are missing; run: apt-get %s", strings.Join(install, " "))
 	}
 	if err := command(ctx, "", "apt-get", "update", "-q"); err != nil {
 		return err
@@ -43,7 +43,7 @@ func needTools(ctx context.Context) error {
 		return err
 	}
 	if missing := missingTools(); len(missing) > 0 {
-		return fmt.Errorf("installed, and still not there: %s", strings.Join(missing, " "))
+		return fmt.Errorf("missing after the installation: %s", strings.Join(missing, " "))
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func missingTools() (packages []string) {
 	return packages
 }
 
-// command runs a program in dir. What it prints is shown when it fails.
+// command runs a program in dir. If it fails, the error contains its output.
 func command(ctx context.Context, dir, name string, args ...string) error {
 	_, err := output(ctx, dir, name, args...)
 	return err

@@ -1,4 +1,4 @@
-# What the cases have in common. A case fails when a command of it fails.
+# Functions and variables of all cases. A case fails when one of its commands fails.
 set -o pipefail
 
 go=/go/interop
@@ -19,29 +19,29 @@ serve() {
 	done
 }
 
-# served waits for the server to end. It must end well.
+# served waits until the server has exited. Its exit status must be 0.
 served() {
 	wait $server
 }
 
-# stopped tells the server to end. It must end well.
+# stopped interrupts the server and waits until it has exited. Its exit status must be 0.
 stopped() {
 	kill -INT $server
 	wait $server
 }
 
-# echo_over MODE runs the echo example between two processes.
+# echo_over MODE runs the echo example as a server process and a client process.
 echo_over() {
 	serve /go/echo $rdmacore -mode $1 -listen $ADDR:7471
 	/go/echo $rdmacore -mode $1 -connect $ADDR:7471 -count 1000 -duration 500ms -conns 2 2>&1 | cat
 	stopped
 }
 
-# with_itself PROGRAM... runs a program of perftest with itself. At least in release
-# 6.06 the client crashes when it asks for its second connection before the server
-# listens for that, and with -e it may wait for ever; so it has three chances.
+# with_itself PROGRAM... runs a program of perftest as server and as client. In release
+# 6.06 the client crashes when it requests its second connection before the server
+# listens for it, and with -e the client may hang. So with_itself tries up to three times.
 with_itself() {
-	for chance in 1 2 3; do
+	for attempt in 1 2 3; do
 		serve "$@" >/dev/null
 		if timeout -s KILL 20 "$@" $ADDR; then
 			served
@@ -53,15 +53,15 @@ with_itself() {
 	return 1
 }
 
-# What follows is for the other end of the link, and for what is behind that, where
-# programs of ours speak RoCEv2 without privileges.
+# Commands for the network namespaces peer and far, in which programs of this module send
+# RoCEv2 packets without privileges. See init for the links.
 nobody='setpriv --reuid 65534 --regid 65534 --clear-groups'
 there="/usr/bin/ip netns exec peer $nobody"
 behind="/usr/bin/ip netns exec far $nobody"
 soft='-provider soft -path wire'
 
-# serve_there COMMAND... starts a server there and waits until it says that it
-# listens.
+# serve_there COMMAND... starts a server in the namespace peer and waits until it prints
+# that it listens.
 serve_there() {
 	$there "$@" >/tmp/there 2>&1 &
 	server=$!
@@ -71,22 +71,22 @@ serve_there() {
 	done
 }
 
-# duet TOPIC lets two players of internal/duet play the pieces of a topic, both ways
-# round: one has the kernel's device, the other ours.
+# duet GROUP runs a group of the scenarios of internal/duet twice. The soft device is
+# first the passive side and then the active side; the kernel's device is the other.
 theirs='env DUET_PROVIDER=rdmacore'
 ours='env DUET_PROVIDER=soft DUET_PATH=wire'
 duet() {
-	play="/go/duet.test -test.run TestPlayer/$1"
-	serve_there $ours DUET_LISTEN=$PEER:7471 $play
-	$theirs DUET_CONNECT=$PEER:7471 $play -test.v
+	side="/go/duet.test -test.run TestPeer/$1"
+	serve_there $ours DUET_LISTEN=$PEER:7471 $side
+	$theirs DUET_CONNECT=$PEER:7471 $side -test.v
 	stopped
-	serve $theirs DUET_LISTEN=$ADDR:7471 $play
-	$there $ours DUET_CONNECT=$ADDR:7471 $play -test.v
+	serve $theirs DUET_LISTEN=$ADDR:7471 $side
+	$there $ours DUET_CONNECT=$ADDR:7471 $side -test.v
 	stopped
 }
 
-# rping_both and send_both PROGRAM SIZE play their protocols with our device at the
-# other end, both ways round.
+# rping_both and send_both PROGRAM SIZE run rping and a program of perftest against the
+# soft device, which is first the server and then the client.
 rping_both() {
 	serve_there $go rping $soft -listen $PEER:7174
 	rping -c -a $PEER -C 10 -V
@@ -104,14 +104,14 @@ send_both() {
 	served
 }
 
-# impair HOW... makes the links worse, both ways: see tc-netem(8). init mends it after
-# the case.
+# impair OPTION... adds a netem queue with these options at every end of the links: see
+# tc-netem(8). init removes it after the case.
 impair() {
 	links replace netem "$@"
 	counted=$(counters)
 }
 
-# links VERB HOW... changes what happens to packets at every end of the links.
+# links VERB OPTION... calls tc qdisc VERB at every end of the links.
 links() {
 	verb=$1
 	shift
@@ -121,8 +121,8 @@ links() {
 	/usr/bin/tc -n far qdisc $verb dev v3 root "$@"
 }
 
-# felt COUNTER... is true when counters of the kernel's device have grown since.
-felt() {
+# grown COUNTER... succeeds if every COUNTER of the kernel's device has grown since impair.
+grown() {
 	counters | grep -vxF "$counted" >/tmp/grown
 	cat /tmp/grown
 	for counter in "$@"; do grep -q "^$counter " /tmp/grown; done

@@ -1,4 +1,5 @@
-# The address chooses the provider: that of the device on both sides, and loopback.
+# The address chooses the provider: rdmacore for the address of the kernel's device, soft
+# for loopback.
 provider_of() {
 	grep -o '"provider": *"[a-z]*"'
 }

@@ -1,6 +1,5 @@
-# How long a message takes: ib_send_lat with itself and the echo example with
-# itself, three times in turn; of each the best typical time, one way, in
-# microseconds.
+# Compares the latency of ib_send_lat with that of the echo example, each at both ends, in
+# three rounds. For each it prints the smallest median one-way latency in microseconds.
 theirs() {
 	with_itself ib_send_lat -R -F -d rxe0 -n 1000 -s 64 $flags >/tmp/report
 	awk '$1 == 64 && $5 > 0 { print $5 }' /tmp/report >>/tmp/theirs

@@ -1,4 +1,4 @@
-# The device goes away under a server that listens, which ends and says why.
+# The device is removed while a server listens. The server must exit and print the reason.
 serve /go/echo $rdmacore -listen $ADDR:7471 2>/tmp/errors
 rdma link delete rxe0
 status=0

@@ -1,3 +1,3 @@
-# A device is removed and returns, three times, while a process uses it.
+# A device is removed and added again, three times, while a process uses it.
 RDMA_TEST_ADDR=$ADDR RDMA_TEST_REMOVE=rxe0 RDMA_TEST_NETDEV=v0 \
 	/go/rdmacore.test -test.run 'TestDeviceReturns$' -test.v

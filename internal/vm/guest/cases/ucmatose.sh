@@ -1,4 +1,4 @@
-# The package's ucmatose with itself.
+# ucmatose of rdmacm-utils at both ends.
 serve ucmatose -b $ADDR -c 3
 ucmatose -s $ADDR -c 3
 served

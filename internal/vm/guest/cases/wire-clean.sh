@@ -1,2 +1,2 @@
-# Nothing that our device sends is dropped by the kernel's, and the other way round.
+# No packet of the soft device is dropped by the kernel's device, nor the reverse.
 duet clean

@@ -1,2 +1,2 @@
-# Private data, requests that are refused, and ends of connections.
+# Private data, rejected requests and disconnects.
 duet connection

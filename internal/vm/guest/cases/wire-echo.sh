@@ -1,4 +1,4 @@
-# Our device with itself, over a link that is good, and one that is not.
+# The soft device at both ends, over a good link and over links with loss or reordering.
 echo_behind() {
 	serve_there /go/echo $soft -mode adaptive -listen $NEAR:7471 -size 3000
 	$behind /go/echo $soft -mode adaptive -connect $NEAR:7471 -from $FAR -size 3000 -conns 2 -duration 500ms "$@" 2>&1 | cat

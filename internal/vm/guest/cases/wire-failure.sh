@@ -1,2 +1,2 @@
-# What does not work, as it is seen from both ends.
+# Requests that fail, as both ends see them.
 duet failure

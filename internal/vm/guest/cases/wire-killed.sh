@@ -1,7 +1,8 @@
-# A process is killed in the middle of a connection: theirs and ours, the one that
-# listens and the one that connects. The kernel says goodbye for its own; that ours
-# is gone shows when nothing is acknowledged.
-play='/go/duet.test -test.run TestKilled'
+# One of two connected processes is killed: the one with the kernel's device or the one
+# with the soft device, each as the passive and as the active side. The kernel disconnects
+# for a killed process. When the process with the soft device is killed, nothing answers
+# any more, and the requests of the other end in retry errors.
+side='/go/duet.test -test.run TestKilled'
 
 killed() {
 	status=0
@@ -9,15 +10,15 @@ killed() {
 	[ $status = 137 ]
 }
 
-serve_there $ours DUET_FATE=mourns DUET_LISTEN=$PEER:7471 $play
-killed $theirs DUET_FATE=dies DUET_CONNECT=$PEER:7471 $play
+serve_there $ours DUET_ROLE=disconnected DUET_LISTEN=$PEER:7471 $side
+killed $theirs DUET_ROLE=killed DUET_CONNECT=$PEER:7471 $side
 served
-serve $theirs DUET_FATE=dies DUET_LISTEN=$ADDR:7471 $play
-$there $ours DUET_FATE=mourns DUET_CONNECT=$ADDR:7471 $play
+serve $theirs DUET_ROLE=killed DUET_LISTEN=$ADDR:7471 $side
+$there $ours DUET_ROLE=disconnected DUET_CONNECT=$ADDR:7471 $side
 killed served
-serve_there $ours DUET_FATE=dies DUET_LISTEN=$PEER:7471 $play
-$theirs DUET_FATE=wonders DUET_CONNECT=$PEER:7471 $play
+serve_there $ours DUET_ROLE=killed DUET_LISTEN=$PEER:7471 $side
+$theirs DUET_ROLE=timeout DUET_CONNECT=$PEER:7471 $side
 killed served
-serve $theirs DUET_FATE=wonders DUET_LISTEN=$ADDR:7471 $play
-killed $there $ours DUET_FATE=dies DUET_CONNECT=$ADDR:7471 $play
+serve $theirs DUET_ROLE=timeout DUET_LISTEN=$ADDR:7471 $side
+killed $there $ours DUET_ROLE=killed DUET_CONNECT=$ADDR:7471 $side
 served

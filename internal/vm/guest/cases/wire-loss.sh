@@ -1,9 +1,10 @@
-# Nobody is waited for at the end: the kernel says goodbye only once for a process that
-# does not stay for the answer, and where the last acknowledgement of one of ours is
-# lost, Soft-RoCE retries without end. Refusals are left out: the request that is
-# repeated when one was lost is another to who listens.
+# The servers are killed instead of waited for, for two reasons. When a process exits, the
+# kernel sends its DREQ once and does not repeat it. And if the last acknowledgement of a
+# soft device that has exited is lost, Soft-RoCE retries without end.
+# The scenario of rejects is left out: a listener takes a retransmitted REQ, which follows
+# a lost REJ, for a new connection request.
 impair loss 1%
-duet 'connection/(private|nobody|hangs)'
+duet 'connection/(private|no_listener|disconnects)'
 duet traffic
 serve_there $go send_bw $soft -listen $PEER:18515 -count 200 -size 4096
 ib_send_bw -R -F -d rxe0 -n 200 -s 4096 $PEER
@@ -17,4 +18,4 @@ rping -c -a $PEER -C 10 -V
 kill $server || true
 serve rping -s -a $ADDR -C 10 -V
 $there $go rping $soft -connect $ADDR:7174
-felt rcvd_seq_err completer_retry_err
+grown rcvd_seq_err completer_retry_err

@@ -2,4 +2,4 @@ impair delay 1ms reorder 98%
 duet connection
 duet traffic
 send_both bw 4096
-felt rcvd_seq_err duplicate_request
+grown rcvd_seq_err duplicate_request

@@ -1,2 +1,2 @@
-# rping at the kernel's end, our device at the other.
+# rping on the kernel's device against the soft device.
 rping_both

@@ -1,4 +1,4 @@
-# ucmatose at the kernel's end: several connections, and one that is refused.
+# ucmatose on the kernel's device: several connections, and one that is rejected.
 serve_there $go cmatose $soft -listen $PEER:7471 -conns 3
 ucmatose -s $PEER -c 3
 served
@@ -8,6 +8,6 @@ served
 serve_there $go cmatose $soft -listen $PEER:7471 -conns 0 -refused 1
 { ucmatose -s $PEER || true; } | grep 'REJECTED, error: 28'
 served
-# It takes the refusal for a failure of its own.
+# ucmatose -b counts a rejected connection as a failure and exits.
 serve ucmatose -b $ADDR -c 2
 $there $go cmatose $soft -connect $ADDR:7471 -conns 2 -refused 1

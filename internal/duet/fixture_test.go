@@ -1,0 +1,181 @@
+package duet_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A fixture is what one side keeps for all scenarios.
+type fixture struct {
+	device  verbs.Device
+	vector  int // Completion vector of the completion queues.
+	channel *cm.EventChannel
+	pd      verbs.PD
+	// Address of the passive side's listeners. Set on the active side.
+	remoteAddr netip.AddrPort
+	// Listeners of the passive side, and the events of the channel that no wait has
+	// taken.
+	tcpListener, udpListener *cm.ID
+	events                   []event
+}
+
+// An event is a copy of a cm.Event, which must not be used after its acknowledgement.
+type event struct {
+	typ   cm.EventType
+	id    *cm.ID
+	owner *cm.ID // The listener if the event is a request, else id.
+	err   error
+	param cm.ConnParam
+	ud    cm.UDParam
+}
+
+// TestDuet runs both sides in this process.
+func TestDuet(t *testing.T) {
+	p, err := soft.Open(&soft.Config{Vectors: 2, Path: soft.PathWire, WirePort: freeUDPPort(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	passive := newFixture(t, p, 0)
+	passive.listen(t, netip.MustParseAddrPort("127.0.0.1:0"))
+	active := newFixture(t, p, 1)
+	active.remoteAddr = passive.tcpListener.LocalAddr()
+	runScenarios(t, func(t *testing.T, sc scenario) {
+		t.Run("active", func(t *testing.T) {
+			t.Parallel()
+			sc.active(active.newPeer(t))
+		})
+		t.Run("passive", func(t *testing.T) {
+			t.Parallel()
+			sc.passive(passive.newPeer(t))
+		})
+	})
+}
+
+// freeUDPPort is a UDP port that is not in use at the moment.
+func freeUDPPort(t *testing.T) uint16 {
+	c, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
+// Environment variables that choose the device and the side of a process.
+const (
+	envProvider = "DUET_PROVIDER" // Name of the provider.
+	envPath     = "DUET_PATH"
+	envListen   = "DUET_LISTEN"  // Address to listen at: the process is the passive side.
+	envConnect  = "DUET_CONNECT" // Address to connect to: the process is the active side.
+)
+
+// TestPeer runs one side. Another process runs the other side of the same scenarios.
+func TestPeer(t *testing.T) {
+	f := fixtureFromEnv(t)
+	stopped, cancel := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer cancel()
+	runScenarios(t, func(t *testing.T, sc scenario) { f.run(f.newPeer(t), sc) })
+	if f.tcpListener != nil {
+		f.serveRetransmissions(t, stopped)
+	}
+}
+
+// serveRetransmissions handles events until ctx is done, because the active side may
+// retransmit a message whose answer was lost.
+func (f *fixture) serveRetransmissions(t *testing.T, ctx context.Context) {
+	for ; ctx.Err() == nil; runtime.Gosched() {
+		f.takeEvent(t)
+	}
+}
+
+// fixtureFromEnv makes the fixture that the environment asks for.
+func fixtureFromEnv(t *testing.T) *fixture {
+	listen, connect := os.Getenv(envListen), os.Getenv(envConnect)
+	if listen+connect == "" {
+		t.Skipf("needs two processes: one with %s, one with %s", envListen, envConnect)
+	}
+	addr, err := netip.ParseAddrPort(listen + connect)
+	require.NoError(t, err)
+	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Vectors: 1, Addr: addr.Addr()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	f := newFixture(t, p, 0)
+	if listen != "" {
+		f.listen(t, addr)
+	} else {
+		f.remoteAddr = addr
+	}
+	return f
+}
+
+func newFixture(t *testing.T, p cm.Provider, vector int) *fixture {
+	devices, err := p.Devices()
+	require.NoError(t, err)
+	require.NotEmpty(t, devices)
+	f := &fixture{device: devices[0], vector: vector}
+	f.channel, err = cm.OpenChannel(p)
+	require.NoError(t, err)
+	closeAtCleanup(t, f.channel)
+	f.pd, err = f.device.AllocPD()
+	require.NoError(t, err)
+	closeAtCleanup(t, f.pd)
+	return f
+}
+
+// listen makes this the passive side. Both listeners have the same port, each in its
+// port space.
+func (f *fixture) listen(t *testing.T, addr netip.AddrPort) {
+	for _, l := range []struct {
+		ps cm.PortSpace
+		id **cm.ID
+	}{{cm.TCP, &f.tcpListener}, {cm.UDP, &f.udpListener}} {
+		id, err := f.channel.NewID(l.ps)
+		require.NoError(t, err)
+		closeAtCleanup(t, id)
+		require.NoError(t, id.Bind(addr))
+		require.NoError(t, id.Listen(8))
+		*l.id, addr = id, id.LocalAddr()
+	}
+	os.Stdout.WriteString("listening on " + addr.String() + "\n")
+}
+
+// run runs this side of a scenario.
+func (f *fixture) run(p *peer, sc scenario) {
+	if f.tcpListener != nil {
+		sc.passive(p)
+	} else {
+		sc.active(p)
+	}
+}
+
+// takeEvent takes the next event from the channel, if there is one.
+func (f *fixture) takeEvent(t *testing.T) {
+	ev, err := f.channel.Next()
+	require.NoError(t, err)
+	if ev == nil {
+		return
+	}
+	copied := event{ev.Type, ev.ID, ev.ID, ev.Err, ev.Param, ev.UD}
+	if ev.Listener != nil {
+		copied.owner = ev.Listener
+	}
+	copied.param.PrivateData = slices.Clone(ev.Param.PrivateData)
+	require.NoError(t, ev.Ack())
+	if copied.typ != cm.TimewaitExit {
+		f.events = append(f.events, copied)
+	}
+}
+
+func closeAtCleanup(t *testing.T, c interface{ Close() error }) {
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+}
