@@ -77,7 +77,7 @@ func TestQueueOverrunIsReported(t *testing.T) {
 func TestQueueChecksPollResult(t *testing.T) {
 	g, _ := newGroup(t, nil, &cq.Config{Batch: 4})
 	q, c := newQueue(t, g, 8)
-	c.LieBy(1)
+	c.OverReport(1)
 	_, err := q.Poll()
 	requireParam(t, err, "polled completions", 5, 4)
 	require.Zero(t, g.Stats().Completions)

@@ -1,37 +1,38 @@
-// Package asyncq holds asynchronous events of a device until somebody fetches them.
+// Package asyncq holds asynchronous events of a device until the application fetches
+// them.
 //
-// An event may be the only sign that a queue pair or a completion queue is dead, so
-// no event may be lost. A device may report the same event without end, so not all
-// events can be kept. A Queue keeps one event of each type for each object: a caller
-// that has fetched all events knows the same as if none had been merged. The number
-// of waiting events is therefore bounded by the number of open objects and by the few
-// types that each object can have.
+// An event may be the only sign that a queue pair or a completion queue has failed, so
+// none may be lost. But a device may report the same event any number of times, so not
+// all events can be kept. A Queue keeps one event of each type for each object. A
+// caller that has fetched all events then knows as much as if none had been merged. The
+// number of waiting events is bounded by the number of open objects times the few event
+// types of an object.
 package asyncq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A Queue holds events in the order in which they arrived, oldest first. The zero
-// value is an empty queue. A Queue has no lock; the caller serializes its calls.
+// A Queue holds events in the order in which they arrived, oldest first. The zero value
+// is an empty queue. A Queue has no lock: the caller serializes its calls.
 type Queue struct {
 	head, tail *entry
 	count      int
-	// objects has the entries by subject; those of one subject are linked by sibling.
+	// objects maps a subject to its entries, which sibling links.
 	objects map[any]*entry
 }
 
 // An entry is one waiting event.
 type entry struct {
 	ev         verbs.AsyncEvent
-	prev, next *entry // links of the queue's list
-	sibling    *entry // next entry with the same subject
+	prev, next *entry // Links of the list of all entries.
+	sibling    *entry // Next entry with the same subject, or nil.
 }
 
-// port is the subject of an event that is about no object: the number of a port of
-// the device, or 0 for the device itself.
+// port is the subject of an event without an object: the number of a device port, or 0
+// for the device itself.
 type port uint8
 
-// subject returns what the event is about: the queue pair, the CQ, the SRQ, or the
-// port.
+// subject returns the object that the event is about: the queue pair, the CQ, the SRQ,
+// or the port.
 func subject(ev *verbs.AsyncEvent) any {
 	switch {
 	case ev.QP != nil:
@@ -48,8 +49,7 @@ func subject(ev *verbs.AsyncEvent) any {
 func (q *Queue) Len() int { return q.count }
 
 // Push appends an event. It replaces a waiting event of the same type about the same
-// object. So of two types that exclude each other, such as port up and port down, the
-// one that happened last is fetched last.
+// object. So when port up and port down alternate, the latest is fetched last.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {
@@ -78,8 +78,7 @@ func (q *Queue) Pop() (ev verbs.AsyncEvent, ok bool) {
 	return e.ev, true
 }
 
-// Forget drops the events about an object: a verbs.QP, verbs.CQ or verbs.SRQ that is
-// closed.
+// Forget drops the events about a verbs.QP, verbs.CQ or verbs.SRQ that has been closed.
 func (q *Queue) Forget(object any) {
 	for e := q.objects[object]; e != nil; e = e.sibling {
 		q.unlink(e)

@@ -29,7 +29,7 @@ func drained(q *asyncq.Queue) (all []verbs.AsyncEvent) {
 
 // The event of a dead queue pair stays in the queue, however many other events are
 // pushed.
-func TestNothingThatMattersIsLost(t *testing.T) {
+func TestNoTypeIsLost(t *testing.T) {
 	var q asyncq.Queue
 	dead, noisy := &qp{}, &srq{}
 	q.Push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: dead})
@@ -44,11 +44,11 @@ func TestNothingThatMattersIsLost(t *testing.T) {
 		{Type: verbs.AsyncSRQLimit, SRQ: noisy},
 		{Type: verbs.AsyncPortError, Port: 1},
 		{Type: verbs.AsyncPortActive, Port: 1},
-	}, drained(&q), "the port is active now")
+	}, drained(&q), "the latest port event is last")
 	require.Zero(t, q.Len())
 }
 
-func TestObjectsAndTypesAreToldApart(t *testing.T) {
+func TestObjectsAndTypesAreSeparate(t *testing.T) {
 	var q asyncq.Queue
 	events := []verbs.AsyncEvent{
 		{Type: verbs.AsyncQPFatal, QP: &qp{}},

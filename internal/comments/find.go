@@ -14,13 +14,13 @@ import (
 type comment struct {
 	file  string
 	line  int
-	about string // what is declared after the comment, or where the comment stands
-	text  string // without comment markers and directives, ending in a newline
+	about string // Declaration that the comment belongs to, or where the comment is.
+	text  string // Text without comment markers and directives. It ends in a newline.
 }
 
-// find returns the comments of all Go files below a directory. Directives, such as
-// //go:build, are no comments. Directories that begin with a dot are left out, and so
-// is testdata.
+// find returns the comments of all Go files below a directory. It leaves out directives
+// such as //go:build, directories whose names begin with a dot, and directories named
+// testdata.
 func find(dir fs.FS) (all []comment, err error) {
 	err = fs.WalkDir(dir, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -59,7 +59,8 @@ func inFile(name string, source []byte) (found []comment, err error) {
 	return found, nil
 }
 
-// declarations says for each comment that belongs to a declaration what that declares.
+// declarations returns a description of the declaration for each comment that belongs
+// to one.
 func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	about := make(map[*ast.CommentGroup]string)
 	note := func(what string, groups ...*ast.CommentGroup) {
@@ -89,7 +90,8 @@ func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	return about
 }
 
-// declaredName is the name in a declaration of one thing, after a space.
+// declaredName returns a space and the name of the declaration, if it declares one
+// name.
 func declaredName(specs []ast.Spec) string {
 	if len(specs) != 1 {
 		return ""
@@ -103,8 +105,8 @@ func declaredName(specs []ast.Spec) string {
 	return ""
 }
 
-// fieldName is the name of a field or method of an interface, after a space; an
-// embedded one has none.
+// fieldName returns a space and the name of a struct field or interface method. It is
+// empty for an embedded one.
 func fieldName(f *ast.Field) string {
 	if len(f.Names) == 0 {
 		return ""

@@ -1,6 +1,6 @@
 // Command comments prints random comments of this module without their code, for a
-// reader who has not seen that code. A comment that has to be read twice has to be
-// written again.
+// reader who has not seen that code. A comment that the reader must read twice needs to
+// be rewritten.
 //
 //	go run ./internal/comments -seed 1
 package main

@@ -52,12 +52,12 @@ func TestFind(t *testing.T) {
 	}, all)
 }
 
-func TestFindReportsWhatIsNoGo(t *testing.T) {
+func TestFindReportsInvalidGo(t *testing.T) {
 	_, err := find(fstest.MapFS{"a.go": {Data: []byte("not Go")}})
 	require.Error(t, err)
 }
 
-// The same seed gives the same comments, and another one others.
+// The same seed gives the same comments. Another seed gives others.
 func TestSeeds(t *testing.T) {
 	printed := func(args ...string) string {
 		var out, messages strings.Builder

@@ -6,26 +6,27 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Channel is a completion channel whose events suffer the script's faults.
+// A Channel is a completion channel. The script decides which of its events are lost,
+// delayed, merged or duplicated.
 type Channel struct {
-	dev    *Device
-	bell   *bell
-	cqs    []*CQ // open ones
-	ready  []*CQ // events that Next will return, oldest first
-	late   []lateEvent
-	fail   error // of Next
-	closed bool
+	dev      *Device
+	notifier *notifier
+	cqs      []*CQ // Open completion queues.
+	ready    []*CQ // Events that Next will return, oldest first.
+	late     []lateEvent
+	fail     error // If not nil, Next returns it.
+	closed   bool
 }
 
 type lateEvent struct {
 	cq    *CQ
-	ticks int // until it comes
+	ticks int // Ticks until the event arrives.
 }
 
 // FD implements verbs.CompChannel.
-func (c *Channel) FD() int { return c.bell.fd }
+func (c *Channel) FD() int { return c.notifier.fd }
 
-// Fail makes Next return err, until called with nil.
+// Fail makes Next return err until Fail is called with nil.
 func (c *Channel) Fail(err error) {
 	c.dev.mu.Lock()
 	defer c.dev.mu.Unlock()
@@ -47,7 +48,7 @@ func (c *Channel) Next() (cookie uint64, ok bool, err error) {
 	q := c.ready[0]
 	c.ready = slices.Delete(c.ready, 0, 1)
 	q.taken++
-	c.ring()
+	c.updateReadable()
 	return q.cookie, true, nil
 }
 
@@ -63,67 +64,67 @@ func (c *Channel) Close() error {
 	}
 	c.closed = true
 	c.dev.channels = slices.DeleteFunc(c.dev.channels, func(o *Channel) bool { return o == c })
-	return c.bell.close()
+	return c.notifier.close()
 }
 
-// raise makes an event of q, with whatever fault befalls it.
+// raise generates an event of q and applies the script's faults to it.
 func (c *Channel) raise(q *CQ) {
 	d := c.dev
 	d.counts.Raised++
 	switch {
-	case d.dice.roll(d.script.Merge) && slices.Contains(c.ready, q):
+	case d.random.happens(d.script.Merge) && slices.Contains(c.ready, q):
 		d.counts.Merged++
-	case d.dice.roll(d.script.Drop):
+	case d.random.happens(d.script.Drop):
 		d.counts.Dropped++
 		q.lost = true
 	default:
 		c.send(q)
-		if d.dice.roll(d.script.Duplicate) {
+		if d.random.happens(d.script.Duplicate) {
 			d.counts.Duplicated++
 			c.send(q)
 		}
 	}
-	c.ring()
+	c.updateReadable()
 }
 
-// send puts an event into the channel, now or late.
+// send adds an event to the channel, at once or after a delay.
 func (c *Channel) send(q *CQ) {
 	d := c.dev
-	if d.dice.roll(d.script.Delay) {
+	if d.random.happens(d.script.Delay) {
 		d.counts.Delayed++
-		c.late = append(c.late, lateEvent{q, d.dice.ticks(d.script.MaxDelay)})
+		c.late = append(c.late, lateEvent{q, d.random.ticks(d.script.MaxDelay)})
 		return
 	}
 	c.ready = append(c.ready, q)
 }
 
-// tick moves time on by one.
+// tick advances the virtual time by one.
 func (c *Channel) tick() {
-	coming := c.late[:0]
+	remaining := c.late[:0]
 	for _, e := range c.late {
 		e.ticks--
 		if e.ticks > 0 {
-			coming = append(coming, e)
+			remaining = append(remaining, e)
 			continue
 		}
 		c.ready = append(c.ready, e.cq)
 	}
-	c.late = coming
+	c.late = remaining
 	d := c.dev
-	if len(c.cqs) > 0 && d.dice.roll(d.script.Spurious) {
+	if len(c.cqs) > 0 && d.random.happens(d.script.Spurious) {
 		d.counts.Spurious++
-		c.ready = append(c.ready, c.cqs[d.dice.rng.IntN(len(c.cqs))])
+		c.ready = append(c.ready, c.cqs[d.random.rng.IntN(len(c.cqs))])
 	}
-	c.ring()
+	c.updateReadable()
 }
 
-// due reports whether an event of q waits, or is still to come.
+// due reports whether an event of q is in the channel or delayed.
 func (c *Channel) due(q *CQ) bool {
 	return slices.Contains(c.ready, q) ||
 		slices.ContainsFunc(c.late, func(e lateEvent) bool { return e.cq == q })
 }
 
-// drop forgets a CQ that is closed, and its events.
+// drop removes a closed CQ and its events from the channel.
 func (c *Channel) drop(q *CQ) {
 	c.cqs = slices.DeleteFunc(c.cqs, func(o *CQ) bool { return o == q })
 	if c.dev.script.KeepStale {
@@ -131,8 +132,8 @@ func (c *Channel) drop(q *CQ) {
 	}
 	c.ready = slices.DeleteFunc(c.ready, func(o *CQ) bool { return o == q })
 	c.late = slices.DeleteFunc(c.late, func(e lateEvent) bool { return e.cq == q })
-	c.ring()
+	c.updateReadable()
 }
 
-// ring makes the descriptor readable if and only if an event waits.
-func (c *Channel) ring() { c.bell.set(len(c.ready) > 0) }
+// updateReadable makes the descriptor readable if and only if the channel has an event.
+func (c *Channel) updateReadable() { c.notifier.set(len(c.ready) > 0) }

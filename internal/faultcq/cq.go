@@ -2,33 +2,34 @@ package faultcq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ is a completion queue filled by Complete.
+// A CQ is a completion queue. Tests add completions with Complete.
 type CQ struct {
 	dev     *Device
 	channel *Channel
 	cookie  uint64
 	depth   int
-	queue   []verbs.WC // oldest first
+	queue   []verbs.WC // Oldest first.
 
 	armed     bool
-	solicited bool // armed for solicited completions only
-	lost      bool // an event was dropped since the CQ was last armed
+	solicited bool // Armed for solicited completions only.
+	lost      bool // An event was dropped since the CQ was last armed.
 
-	taken, acked int // events
-	users        int
+	taken, acked int // Events taken with Next, and events acknowledged.
+	users        int // queue pairs, as counted by Use
 
+	// Errors for Poll, Arm and Resize to return, or nil.
 	failPoll, failArm, failResize error
 
-	lie    int // completions Poll claims beyond len(dst)
-	closed bool
+	overReport int // Completions that Poll reports beyond len(dst).
+	closed     bool
 }
 
-// Complete adds a completion. One too many breaks the CQ: Poll returns
+// Complete adds a completion. If the CQ is full, it is broken: Poll returns
 // verbs.ErrOverrun from then on.
 func (q *CQ) Complete(wc verbs.WC) { q.add(wc, false) }
 
-// CompleteSolicited adds the completion of a receive whose sender asked for
-// an event.
+// CompleteSolicited adds the completion of a receive for a message with the solicited
+// event flag.
 func (q *CQ) CompleteSolicited(wc verbs.WC) { q.add(wc, true) }
 
 func (q *CQ) add(wc verbs.WC, solicited bool) {
@@ -44,19 +45,19 @@ func (q *CQ) add(wc verbs.WC, solicited bool) {
 	}
 }
 
-// fire spends the arm.
+// fire raises the event for which the CQ is armed, and disarms the CQ.
 func (q *CQ) fire() {
 	q.armed = false
 	q.channel.raise(q)
 }
 
-// FailPoll makes Poll return err, until called with nil.
+// FailPoll makes Poll return err until FailPoll is called with nil.
 func (q *CQ) FailPoll(err error) { q.setFailure(&q.failPoll, err) }
 
-// FailArm makes Arm return err, until called with nil.
+// FailArm makes Arm return err until FailArm is called with nil.
 func (q *CQ) FailArm(err error) { q.setFailure(&q.failArm, err) }
 
-// FailResize makes Resize return err, until called with nil.
+// FailResize makes Resize return err until FailResize is called with nil.
 func (q *CQ) FailResize(err error) { q.setFailure(&q.failResize, err) }
 
 func (q *CQ) setFailure(which *error, err error) {
@@ -65,21 +66,22 @@ func (q *CQ) setFailure(which *error, err error) {
 	*which = err
 }
 
-// LieBy makes Poll claim n completions more than it was asked for.
-func (q *CQ) LieBy(n int) {
+// OverReport makes Poll report n more completions than fit into its argument.
+func (q *CQ) OverReport(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
-	q.lie = n
+	q.overReport = n
 }
 
-// Use counts a queue pair on the CQ, with n of 1, or takes it off, with -1.
+// Use adds n to the number of queue pairs on the CQ. A CQ with queue pairs cannot be
+// closed.
 func (q *CQ) Use(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	q.users += n
 }
 
-// Waiting is the number of completions that were not polled.
+// Waiting returns the number of completions that have not been polled.
 func (q *CQ) Waiting() int {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
@@ -93,7 +95,7 @@ func (q *CQ) Armed() bool {
 	return q.armed
 }
 
-// EventDue reports whether an event of the CQ waits, or is delayed.
+// EventDue reports whether an event of the CQ is in the channel or delayed.
 func (q *CQ) EventDue() bool {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
@@ -107,8 +109,8 @@ func (q *CQ) EventLost() bool {
 	return q.lost
 }
 
-// Events returns how many events of the CQ were taken, and how many of those
-// were given back.
+// Events returns how many events of the CQ were taken, and how many of them were
+// acknowledged.
 func (q *CQ) Events() (taken, acked int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
@@ -124,8 +126,8 @@ func (q *CQ) Poll(dst []verbs.WC) (int, error) {
 		return 0, verbs.ErrClosed
 	case q.failPoll != nil:
 		return 0, q.failPoll
-	case q.lie > 0:
-		return len(dst) + q.lie, nil
+	case q.overReport > 0:
+		return len(dst) + q.overReport, nil
 	}
 	n := copy(dst, q.queue)
 	q.queue = append(q.queue[:0], q.queue[n:]...)
@@ -145,7 +147,7 @@ func (q *CQ) Arm(solicitedOnly bool) error {
 		return nil
 	}
 	q.armed, q.solicited, q.lost = true, solicitedOnly, false
-	if len(q.queue) > 0 && q.dev.dice.roll(q.dev.script.Eager) {
+	if len(q.queue) > 0 && q.dev.random.happens(q.dev.script.Eager) {
 		q.fire()
 	}
 	return nil

@@ -14,20 +14,20 @@ var (
 	_ verbs.CQ          = (*CQ)(nil)
 )
 
-// A Device has completion channels and queues, and nothing else of a device.
+// A Device has completion channels and completion queues only.
 type Device struct {
 	script Script
 
 	mu       sync.Mutex
-	dice     dice
-	channels []*Channel // open ones
+	random   random
+	channels []*Channel // Open channels.
 	counts   Counts
-	fail     error // of the next creation
+	fail     error // If not nil, the next creation returns it.
 }
 
-// Counts tells what a Device did, over all of its channels.
+// Counts is the number of events and of faults, over all channels of a Device.
 type Counts struct {
-	Raised     int // events, before any fault
+	Raised     int // Events generated, before any fault.
 	Dropped    int
 	Duplicated int
 	Delayed    int
@@ -35,22 +35,22 @@ type Counts struct {
 	Spurious   int
 }
 
-// New makes a device that follows the script.
+// New makes a device with the faults of the script.
 func New(script *Script) *Device {
-	d := &Device{script: *script, dice: newDice(script.Seed)}
+	d := &Device{script: *script, random: newRandom(script.Seed)}
 	d.script.MaxCQE = cmp.Or(script.MaxCQE, 1024)
 	d.script.Vectors = cmp.Or(script.Vectors, 1)
 	return d
 }
 
-// Counts returns what the device did so far.
+// Counts returns the numbers so far.
 func (d *Device) Counts() Counts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.counts
 }
 
-// Open is the number of channels and CQs that are open.
+// Open returns the number of open channels and CQs.
 func (d *Device) Open() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,20 +68,20 @@ func (d *Device) FailNext(err error) {
 	d.fail = err
 }
 
-// Readable asks the system whether the descriptor of any channel is readable.
+// Readable polls the descriptors of the channels and reports whether any is readable.
 func (d *Device) Readable() (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, c := range d.channels {
-		if yes, err := c.bell.readable(); yes || err != nil {
+		if yes, err := c.notifier.readable(); yes || err != nil {
 			return yes, err
 		}
 	}
 	return false, nil
 }
 
-// Advance moves time on by one tick: events whose delay is over come, and
-// spurious ones.
+// Advance advances the virtual time by one tick. Delayed events whose time has come
+// arrive, and so may spurious ones.
 func (d *Device) Advance() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,14 +90,14 @@ func (d *Device) Advance() {
 	}
 }
 
-// between lets the world move on. The lock is not held.
+// between calls the script's Between. The lock must not be held.
 func (d *Device) between() {
 	if d.script.Between != nil {
 		d.script.Between()
 	}
 }
 
-// enter begins a call of a CQ or channel; leave ends it.
+// enter begins a method of a CQ or channel, and leave ends it.
 func (d *Device) enter() {
 	d.between()
 	d.mu.Lock()
@@ -121,16 +121,16 @@ func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, e
 	if err := d.takeFailure(); err != nil {
 		return nil, err
 	}
-	bell, err := newBell()
+	bell, err := newNotifier()
 	if err != nil {
 		return nil, err
 	}
-	c := &Channel{dev: d, bell: bell}
+	c := &Channel{dev: d, notifier: bell}
 	d.channels = append(d.channels, c)
 	return c, nil
 }
 
-// CreateCQ implements verbs.Device. attr.Channel is a *Channel.
+// CreateCQ implements verbs.Device. attr.Channel must be a *Channel of this device.
 func (d *Device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -157,18 +157,18 @@ func (d *Device) Attr() verbs.DeviceAttr {
 	return verbs.DeviceAttr{NumCompVectors: d.script.Vectors, MaxCQE: d.script.MaxCQE}
 }
 
-// Port implements verbs.Device; there is none.
+// Port implements verbs.Device. The device has no ports.
 func (d *Device) Port(uint8) (verbs.PortAttr, error) { return verbs.PortAttr{}, unsupported("port") }
 
-// AllocPD implements verbs.Device; there is none.
+// AllocPD implements verbs.Device. The device has no protection domains.
 func (d *Device) AllocPD() (verbs.PD, error) { return nil, unsupported("protection domain") }
 
-// AsyncFD implements verbs.Device; there is none.
+// AsyncFD implements verbs.Device. The device has no asynchronous events.
 func (d *Device) AsyncFD() int { return -1 }
 
-// NextAsync implements verbs.Device; there is never one.
+// NextAsync implements verbs.Device. It never returns an event.
 func (d *Device) NextAsync(*verbs.AsyncEvent) (bool, error) { return false, nil }
 
 func unsupported(feature string) error {
-	return &verbs.FeatureError{Feature: feature, Reason: errors.New("the device has completion queues only")}
+	return &verbs.FeatureError{Feature: feature, Reason: errors.New("faultcq has completion queues only")}
 }

@@ -1,11 +1,10 @@
-// Package faultcq is an RDMA device in memory for tests: it has completion
-// queues and channels, no queue pairs, and does to events what devices and
-// drivers have been seen to do. It drops, duplicates, delays and merges them
-// and raises some for nothing, by the roll of a seeded die, so that a run can
-// be repeated.
+// Package faultcq is an RDMA device in memory, for tests of completion events. It has
+// completion queues and channels, but no queue pairs. It drops, duplicates, delays and
+// merges events and raises spurious ones, as real devices and drivers do. The faults
+// are random, and the same seed gives the same faults.
 //
-// Time is virtual: Device.Advance moves it. The descriptor of a channel is
-// real, and readable as long as an event waits in the channel.
+// Time is virtual: Device.Advance moves it. The descriptor of a channel is a real one,
+// and is readable as long as the channel has an event.
 //
 // Methods may be called from any goroutine.
 package faultcq

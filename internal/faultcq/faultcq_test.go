@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// rig is a device with one CQ.
+// A rig is a device with one channel and one CQ.
 type rig struct {
 	t       *testing.T
 	dev     *faultcq.Device
@@ -22,7 +22,8 @@ func newRig(t *testing.T, script faultcq.Script) *rig {
 	channel, err := dev.CreateCompChannel(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		// What a test leaves open is of no use to others.
+		// The channel cannot be closed if the test has not closed its CQs. That harms
+		// no other test.
 		_ = channel.Close()
 	})
 	r := &rig{t: t, dev: dev, channel: channel}
@@ -36,13 +37,14 @@ func (r *rig) newCQ(cookie uint64) *faultcq.CQ {
 	return c.(*faultcq.CQ)
 }
 
-// fire arms, and completes one.
+// fire arms the CQ and adds a completion.
 func (r *rig) fire() {
 	require.NoError(r.t, r.cq.Arm(false))
 	r.cq.Complete(verbs.WC{})
 }
 
-// wantEvents takes n events, and requires that the descriptor agrees.
+// wantEvents takes n events, and requires that the descriptor is readable before each
+// and not after the last.
 func (r *rig) wantEvents(n int) {
 	r.t.Helper()
 	for range n {
@@ -65,7 +67,7 @@ func (r *rig) wantReadable(want bool) {
 	require.Equal(r.t, want, got)
 }
 
-func TestArmIsForOneCompletionAfterIt(t *testing.T) {
+func TestArmRaisesOneEventForALaterCompletion(t *testing.T) {
 	r := newRig(t, faultcq.Script{})
 	r.cq.Complete(verbs.WC{})
 	require.NoError(t, r.cq.Arm(false))
@@ -94,7 +96,7 @@ func TestFaults(t *testing.T) {
 			r.wantEvents(c.events)
 			require.Equal(t, c.counts, r.dev.Counts())
 			require.Equal(t, c.script.Drop > 0, r.cq.EventLost())
-			require.Equal(t, 1, r.cq.Waiting(), "the completion itself suffers nothing")
+			require.Equal(t, 1, r.cq.Waiting(), "faults apply to the event, not to the completion")
 		})
 	}
 }
@@ -170,7 +172,7 @@ func TestOverrunBreaksTheCQ(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrOverrun)
 }
 
-func TestCloseNeedsEventsBackAndQueuePairsGone(t *testing.T) {
+func TestCloseNeedsAcknowledgedEventsAndNoQueuePairs(t *testing.T) {
 	r := newRig(t, faultcq.Script{})
 	require.ErrorIs(t, r.channel.Close(), verbs.ErrBusy)
 	r.fire()
@@ -204,7 +206,7 @@ func TestEventsOfAClosedCQ(t *testing.T) {
 	}
 }
 
-func TestResizeKeepsWhatIsQueued(t *testing.T) {
+func TestResizeKeepsQueuedCompletions(t *testing.T) {
 	r := newRig(t, faultcq.Script{MaxCQE: 8})
 	for id := range uint64(3) {
 		r.cq.Complete(verbs.WC{ID: id})
@@ -223,7 +225,7 @@ func TestResizeKeepsWhatIsQueued(t *testing.T) {
 	require.ErrorIs(t, fixed.cq.Resize(5), verbs.ErrNotSupported)
 }
 
-func TestWhatTheDeviceDoesNotHave(t *testing.T) {
+func TestUnsupported(t *testing.T) {
 	r := newRig(t, faultcq.Script{})
 	_, err := r.dev.AllocPD()
 	require.ErrorIs(t, err, verbs.ErrNotSupported)

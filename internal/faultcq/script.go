@@ -2,46 +2,45 @@ package faultcq
 
 import "math/rand/v2"
 
-// A Script says what a Device is like and what it does to events. The zero
-// value is a device without faults.
+// A Script describes a Device and its faults. The zero value is a device without
+// faults.
 type Script struct {
 	Seed uint64
 
-	// Chances in percent.
-	Drop      int // an event never comes
-	Duplicate int // an event comes twice
-	Delay     int // an event comes MaxDelay ticks later at most
-	Merge     int // an event joins one of the same CQ that still waits
-	Spurious  int // an event comes for nothing, at each tick
-	Eager     int // arming a CQ that is not empty raises an event at once
+	// Probabilities in percent.
+	Drop      int // An event is lost.
+	Duplicate int // An event arrives twice.
+	Delay     int // An event arrives 1 to MaxDelay ticks later.
+	Merge     int // An event is merged with a waiting event of the same CQ.
+	Spurious  int // A spurious event arrives in a tick.
+	Eager     int // Arm of a CQ that is not empty raises an event at once.
 
-	// MaxDelay is in ticks of Device.Advance; zero means 1.
+	// MaxDelay is the largest delay in ticks of Device.Advance. Zero means 1.
 	MaxDelay int
-	// ArmAfterTake leaves an arm without effect as long as an earlier event
-	// of the CQ has not been taken, as mlx5 does.
+	// ArmAfterTake makes Arm have no effect while an event of the CQ has not been
+	// taken. mlx5 behaves so.
 	ArmAfterTake bool
-	// KeepStale leaves the events of a closed CQ in the channel.
+	// KeepStale keeps the events of a closed CQ in the channel.
 	KeepStale bool
 
-	MaxCQE   int  // completions of one CQ; zero means 1024
-	Vectors  int  // completion vectors; zero means 1
-	NoResize bool // CQs can not be resized
+	MaxCQE   int  // Largest depth of a CQ. Zero means 1024.
+	Vectors  int  // Completion vectors. Zero means 1.
+	NoResize bool // CQs cannot be resized.
 
-	// Between, if not nil, runs before and after each call of a CQ's or
-	// channel's methods, so that the world can move on at any point of the
-	// caller's protocol.
+	// Between, if not nil, runs before and after each method of a CQ or channel. A test
+	// uses it to add completions or to advance the time at any step of its caller.
 	Between func()
 }
 
-// dice decide what happens; they are rolled under the device's lock.
-type dice struct {
+// A random source decides which faults happen. The device's lock guards it.
+type random struct {
 	rng *rand.Rand
 }
 
-func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 0))} }
+func newRandom(seed uint64) random { return random{rand.New(rand.NewPCG(seed, 0))} }
 
-// roll is true in percent of 100 cases.
-func (d dice) roll(percent int) bool { return percent > 0 && d.rng.IntN(100) < percent }
+// happens returns true with a probability of percent.
+func (d random) happens(percent int) bool { return percent > 0 && d.rng.IntN(100) < percent }
 
-// ticks is from 1 to limit.
-func (d dice) ticks(limit int) int { return 1 + d.rng.IntN(max(limit, 1)) }
+// ticks returns a random delay from 1 to limit.
+func (d random) ticks(limit int) int { return 1 + d.rng.IntN(max(limit, 1)) }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Run is what Main does, with a limit of its own.
+// Run is Main with its own limit, and without the exit.
 func Run(m interface{ Run() int }, w io.Writer, limit time.Duration) int { return run(m, w, limit) }
 
-// Settle returns what Check would report, within a limit of its own.
+// Settle returns the text that Check would report after a wait of at most limit.
 func (b *Baseline) Settle(limit time.Duration) string { return b.settle(limit) }

@@ -1,16 +1,15 @@
-// Package leak makes a test run fail when it leaves something behind:
-// goroutines, open descriptors, or mappings of shared memory (memfd). Only tests
-// import it.
+// Package leak fails a test run that leaves resources behind: goroutines, open
+// descriptors, or mappings of shared memory (memfd). Only tests import it.
 //
-// A package is watched as a whole by one line:
+// One line checks all tests of a package together:
 //
 //	func TestMain(m *testing.M) { leak.Main(m) }
 //
-// and a single test, which must not run beside others, by:
+// Another checks a single test, which must not run in parallel with others:
 //
 //	defer leak.Snapshot().Check(t)
 //
-// On systems without /proc only goroutines are watched.
+// On systems without /proc it checks goroutines only.
 package leak
 
 import (
@@ -25,40 +24,41 @@ import (
 	"go.uber.org/goleak"
 )
 
-// What ends in the background, as goroutines do after their last act, has
-// settleLimit to do so. It is looked at every settleStep.
+// A resource counts as leaked if it still exists after settleLimit. Until then the
+// check is repeated every settleStep. The limit leaves time for goroutines that are
+// about to end. Both numbers are arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
 )
 
-// Main runs the tests of m, and ends the process with the code of the run. When
-// the tests passed but left something behind, it lists it on standard error,
-// and the code is 1.
+// Main runs the tests of m and exits the process with the exit code of the run. If the
+// tests passed but left resources behind, Main lists them on standard error and exits
+// with 1.
 func Main(m *testing.M) { os.Exit(run(m, os.Stderr, settleLimit)) }
 
 func run(m interface{ Run() int }, w io.Writer, limit time.Duration) int {
 	before := Snapshot()
 	code := m.Run()
 	if code != 0 {
-		return code // a failed test may leave anything behind: its failure is the news
+		return code // A failed test may leave resources behind. Only the failure is of interest.
 	}
 	leaked := before.settle(limit)
 	if leaked == "" {
 		return 0
 	}
-	fmt.Fprintf(w, "leak: the tests passed, but left behind\n%s", leaked)
+	fmt.Fprintf(w, "leak: the tests passed but left behind:\n%s", leaked)
 	return 1
 }
 
-// A Baseline is what the process held at one moment.
+// A Baseline is a list of the resources that the process had at one moment.
 type Baseline struct {
 	goroutines  goleak.Option
 	descriptors []string
 	mappings    []string
 }
 
-// Snapshot returns what the process holds now.
+// Snapshot returns a list of the resources that the process has now.
 func Snapshot() *Baseline {
 	startNetpoll()
 	return &Baseline{
@@ -68,9 +68,8 @@ func Snapshot() *Baseline {
 	}
 }
 
-// Check fails the test when the process holds more than at the time of the
-// snapshot, and goes on doing so for five seconds. It must be called from the
-// goroutine of the test.
+// Check fails the test if, for five seconds, the process has resources that it did not
+// have at the time of the snapshot. It must be called from the goroutine of the test.
 func (b *Baseline) Check(t testing.TB) {
 	t.Helper()
 	if leaked := b.settle(settleLimit); leaked != "" {
@@ -78,9 +77,9 @@ func (b *Baseline) Check(t testing.TB) {
 	}
 }
 
-// settle waits until nothing is left behind, or the limit has passed, and
-// returns the list of what is. The garbage collector is not asked to help:
-// what is closed by a finalizer is a leak.
+// settle waits until no resource is left behind or the limit has passed, and returns
+// the list of those that are. It does not run the garbage collector: a resource that
+// only a finalizer closes counts as leaked.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {
@@ -106,7 +105,7 @@ func (b *Baseline) leaked() string {
 	return list.String()
 }
 
-// added returns what is in now and not in before.
+// added returns the elements of now that are not in before.
 func added(before, now []string) []string {
 	return slices.DeleteFunc(now, func(s string) bool { return slices.Contains(before, s) })
 }

@@ -15,11 +15,11 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// Limits of the wait: atOnce is for what is there for good, safety for what
-// goes away while it is waited for.
+// Limits of the wait: noWait when the result cannot change, and maxWait when a
+// goroutine releases the resource during the wait.
 const (
-	atOnce = 0
-	safety = 30 * time.Second
+	noWait  = 0
+	maxWait = 30 * time.Second
 )
 
 func TestNothingLeft(t *testing.T) {
@@ -28,7 +28,7 @@ func TestNothingLeft(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Close())
 	require.NoError(t, w.Close())
-	require.Empty(t, before.Settle(atOnce))
+	require.Empty(t, before.Settle(noWait))
 	before.Check(t)
 }
 
@@ -36,29 +36,29 @@ func TestDescriptorLeft(t *testing.T) {
 	before := leak.Snapshot()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	require.NoError(t, err)
-	require.Regexp(t, `^descriptor \d+ -> anon_inode:\[eventfd\]\n$`, before.Settle(atOnce))
+	require.Regexp(t, `^descriptor \d+ -> anon_inode:\[eventfd\]\n$`, before.Settle(noWait))
 
 	require.NoError(t, unix.Close(fd))
-	require.Empty(t, before.Settle(atOnce))
+	require.Empty(t, before.Settle(noWait))
 }
 
 func TestMappingLeft(t *testing.T) {
 	before := leak.Snapshot()
 	mem := mapMemfd(t)
-	require.Regexp(t, `^mapping \S+ rw-s .*/memfd:left-behind \(deleted\)\n$`, before.Settle(atOnce))
+	require.Regexp(t, `^mapping \S+ rw-s .*/memfd:left-behind \(deleted\)\n$`, before.Settle(noWait))
 
 	require.NoError(t, unix.Munmap(mem))
-	require.Empty(t, before.Settle(atOnce))
+	require.Empty(t, before.Settle(noWait))
 }
 
 func TestGoroutineLeft(t *testing.T) {
 	before := leak.Snapshot()
 	stop := make(chan struct{})
 	go func() { <-stop }()
-	require.Contains(t, before.Settle(atOnce), "TestGoroutineLeft")
+	require.Contains(t, before.Settle(noWait), "TestGoroutineLeft")
 
 	close(stop)
-	require.Empty(t, before.Settle(safety))
+	require.Empty(t, before.Settle(maxWait))
 }
 
 func TestWaitsUntilSettled(t *testing.T) {
@@ -68,14 +68,14 @@ func TestWaitsUntilSettled(t *testing.T) {
 	go func() {
 		_, _ = r.Close(), w.Close()
 	}()
-	require.Empty(t, before.Settle(safety))
+	require.Empty(t, before.Settle(maxWait))
 }
 
-func TestWhatWasThereIsNoLeak(t *testing.T) {
+func TestExistingResourceIsNoLeak(t *testing.T) {
 	mem := mapMemfd(t)
 	defer unix.Munmap(mem)
 	before := leak.Snapshot()
-	require.Empty(t, before.Settle(atOnce))
+	require.Empty(t, before.Settle(noWait))
 }
 
 func TestExitCode(t *testing.T) {
@@ -84,19 +84,19 @@ func TestExitCode(t *testing.T) {
 	for name, c := range map[string]struct {
 		do         func()
 		code, want int
-		says       string
+		output     string
 	}{
-		"clean":                 {do: func() {}, want: 0},
-		"failed":                {do: func() {}, code: 2, want: 2},
-		"leaking":               {do: open, want: 1, says: "eventfd"},
-		"failed and so leaking": {do: open, code: 2, want: 2},
+		"clean":              {do: func() {}, want: 0},
+		"failed":             {do: func() {}, code: 2, want: 2},
+		"leaking":            {do: open, want: 1, output: "eventfd"},
+		"failed and leaking": {do: open, code: 2, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fd = -1
 			var out strings.Builder
-			require.Equal(t, c.want, leak.Run(runner{c.do, c.code}, &out, atOnce))
-			require.Contains(t, out.String(), c.says)
-			require.Equal(t, c.says == "", out.Len() == 0, out.String())
+			require.Equal(t, c.want, leak.Run(runner{c.do, c.code}, &out, noWait))
+			require.Contains(t, out.String(), c.output)
+			require.Equal(t, c.output == "", out.Len() == 0, out.String())
 			if fd >= 0 {
 				require.NoError(t, unix.Close(fd))
 			}
@@ -104,7 +104,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// runner stands in for *testing.M.
+// runner replaces *testing.M.
 type runner struct {
 	do   func()
 	code int

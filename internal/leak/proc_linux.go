@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// descriptors lists the open descriptors as "number -> target", the target
-// telling kind and inode. See proc_pid_fd(5).
+// descriptors lists the open descriptors as "number -> target". The target contains the
+// kind and the inode. See proc_pid_fd(5).
 func descriptors() []string {
 	const dir = "/proc/self/fd"
 	entries, err := os.ReadDir(dir)
@@ -16,7 +16,8 @@ func descriptors() []string {
 	}
 	var list []string
 	for _, e := range entries {
-		// Without a target it is gone: so is the one that read the directory.
+		// Readlink fails for a descriptor that has been closed since, such as the one
+		// that ReadDir used.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			list = append(list, e.Name()+" -> "+target)
 		}
@@ -24,8 +25,8 @@ func descriptors() []string {
 	return list
 }
 
-// mappings lists the mappings of memory files, by the lines of the kernel. See
-// proc_pid_maps(5) and memfd_create(2).
+// mappings returns the lines of /proc/self/maps for memory files. See proc_pid_maps(5)
+// and memfd_create(2).
 func mappings() []string {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -40,8 +41,8 @@ func mappings() []string {
 	return list
 }
 
-// startNetpoll makes the runtime open the descriptors of its own poller, which
-// it keeps, before they are counted.
+// startNetpoll makes the runtime open the descriptors of its network poller, so that
+// they are in the first snapshot. The runtime never closes them.
 func startNetpoll() {
 	r, w, err := os.Pipe()
 	if err != nil {

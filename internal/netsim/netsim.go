@@ -1,6 +1,6 @@
-// Package netsim is a network for tests: it drops, duplicates, delays, reorders
-// and damages packets, by chance, and the same way again for the same seed. It
-// lives in virtual time, which its user keeps: nothing in it waits.
+// Package netsim simulates a network for tests. It drops, duplicates, delays, reorders
+// and corrupts packets at random. The same seed and the same calls give the same
+// result. Time is virtual: the caller passes the current time, and no call waits.
 package netsim
 
 import (
@@ -10,54 +10,53 @@ import (
 	"time"
 )
 
-// A Config says what a network does to packets. The fractions are from 0, never,
-// to 1, always. The zero value is a network that does nothing to them, and takes
-// no time.
+// A Config describes a network. The fractions are probabilities from 0 to 1. The zero
+// value is a network without faults and without delay.
 type Config struct {
-	Drop      float64       // packets that do not arrive
-	Duplicate float64       // packets that arrive twice
-	Corrupt   float64       // packets that arrive with one bit changed
-	Reorder   float64       // packets that others may overtake
-	Delay     time.Duration // what every packet takes
-	Jitter    time.Duration // what those take in addition, at most, that are overtaken or come twice
-	Room      int           // packets that may be on their way; what is beyond does not arrive; 0 is any number
+	Drop      float64       // Packets that do not arrive.
+	Duplicate float64       // Packets that arrive twice.
+	Corrupt   float64       // Packets that arrive with one flipped bit.
+	Reorder   float64       // Packets with extra delay, so that others may overtake them.
+	Delay     time.Duration // Delay of every packet.
+	Jitter    time.Duration // Limit of the extra delay of reordered packets and of duplicates.
+	Limit     int           // Limit of packets in flight. Packets beyond it are dropped. 0 means no limit.
 }
 
-// A Packet is what travels. The addresses have no meaning to the network.
+// A Packet is a packet. Its addresses have no meaning to the network.
 type Packet struct {
 	From, To netip.Addr
 	Data     []byte
 }
 
-// Stats count what became of packets.
+// Stats counts packets. A duplicate counts in Delivered, but not in Sent.
 type Stats struct {
 	Sent, Dropped, Duplicated, Corrupted, Reordered, Delivered int
 }
 
 // A Net is a network. It belongs to one goroutine.
 type Net struct {
-	// Config may be changed at any time; it counts for what is sent from then
-	// on.
+	// Config may be changed at any time. A change affects packets that are sent after
+	// it.
 	Config Config
 	Stats  Stats
 
 	rng   *rand.Rand
-	queue flights
+	queue packetHeap
 	sent  uint64
-	spare [][]byte // storage of delivered packets
-	last  []byte   // storage of the packet that was delivered last
+	spare [][]byte // Buffers of delivered packets, for reuse.
+	last  []byte   // Buffer of the packet that was delivered last.
 }
 
-// New makes a network whose chances depend on seed only.
+// New makes a network whose random decisions depend only on seed and on the calls.
 func New(seed uint64, cfg Config) *Net {
-	const stream = 0x6e657473696d // any constant does
+	const stream = 0x6e657473696d // Arbitrary.
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
-// Send sends a packet at a time, in nanoseconds. The data is copied.
+// Send sends a packet at the time now, in nanoseconds. It copies the data.
 func (n *Net) Send(now int64, p Packet) {
 	n.Stats.Sent++
-	if n.happens(n.Config.Drop) || n.Config.Room > 0 && len(n.queue) >= n.Config.Room {
+	if n.happens(n.Config.Drop) || n.Config.Limit > 0 && len(n.queue) >= n.Config.Limit {
 		n.Stats.Dropped++
 		return
 	}
@@ -80,11 +79,11 @@ func (n *Net) queueAt(at int64, p Packet) {
 		p.Data[n.rng.IntN(len(p.Data))] ^= 1 << n.rng.IntN(8)
 	}
 	n.sent++
-	heap.Push(&n.queue, flight{at: at, order: n.sent, packet: p})
+	heap.Push(&n.queue, packetInFlight{at: at, order: n.sent, packet: p})
 }
 
-// Next is the time at which the next packet arrives, or false when none is on
-// its way.
+// Next returns the time at which the next packet arrives. It reports false if no packet
+// is in flight.
 func (n *Net) Next() (at int64, ok bool) {
 	if len(n.queue) == 0 {
 		return 0, false
@@ -92,8 +91,8 @@ func (n *Net) Next() (at int64, ok bool) {
 	return n.queue[0].at, true
 }
 
-// Receive takes the next packet that has arrived by now. Its data is valid until
-// the next call.
+// Receive returns the next packet that has arrived by now. Its data is valid until the
+// next call of Receive.
 func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	if n.last != nil {
 		n.spare = append(n.spare, n.last)
@@ -103,12 +102,13 @@ func (n *Net) Receive(now int64) (p Packet, ok bool) {
 		return Packet{}, false
 	}
 	n.Stats.Delivered++
-	p = heap.Pop(&n.queue).(flight).packet
+	p = heap.Pop(&n.queue).(packetInFlight).packet
 	n.last = p.Data
 	return p, true
 }
 
-// happens decides by chance. What never happens uses up no chance.
+// happens returns true with a probability of fraction. It uses no random number if
+// fraction is 0.
 func (n *Net) happens(fraction float64) bool { return fraction > 0 && n.rng.Float64() < fraction }
 
 func (n *Net) jitter() int64 {
@@ -127,30 +127,30 @@ func (n *Net) buffer() []byte {
 	return nil
 }
 
-// A flight is a packet on its way.
-type flight struct {
+// A packetInFlight is a sent packet that has not arrived.
+type packetInFlight struct {
 	at     int64
-	order  uint64 // of sending, among those that arrive at the same time
+	order  uint64 // Number of the packet in the order of sending. It orders packets with equal times.
 	packet Packet
 }
 
-// flights is a heap, the next arrival first.
-type flights []flight
+// packetHeap is a heap of packets, ordered by arrival.
+type packetHeap []packetInFlight
 
-func (f flights) Len() int { return len(f) }
-func (f flights) Less(i, j int) bool {
+func (f packetHeap) Len() int { return len(f) }
+func (f packetHeap) Less(i, j int) bool {
 	return f[i].at < f[j].at || f[i].at == f[j].at && f[i].order < f[j].order
 }
-func (f flights) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
+func (f packetHeap) Swap(i, j int) { f[i], f[j] = f[j], f[i] }
 
-// Push is part of heap.Interface.
-func (f *flights) Push(x any) { *f = append(*f, x.(flight)) }
+// Push implements heap.Interface.
+func (f *packetHeap) Push(x any) { *f = append(*f, x.(packetInFlight)) }
 
-// Pop is part of heap.Interface.
-func (f *flights) Pop() any {
+// Pop implements heap.Interface.
+func (f *packetHeap) Pop() any {
 	last := len(*f) - 1
 	x := (*f)[last]
-	(*f)[last] = flight{}
+	(*f)[last] = packetInFlight{}
 	*f = (*f)[:last]
 	return x
 }

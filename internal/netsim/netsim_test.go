@@ -13,7 +13,7 @@ import (
 
 const packets = 1000
 
-// run sends numbered packets, a microsecond apart, and returns what arrives.
+// run sends numbered packets, one a microsecond, and returns the numbers that arrive.
 func run(seed uint64, cfg netsim.Config) (got []uint32, net *netsim.Net) {
 	net = netsim.New(seed, cfg)
 	a, b := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
@@ -25,17 +25,17 @@ func run(seed uint64, cfg netsim.Config) (got []uint32, net *netsim.Net) {
 	for at, ok := net.Next(); ok; at, ok = net.Next() {
 		p, ok := net.Receive(at - 1)
 		if ok {
-			panic("it arrived before its time")
+			panic("a packet arrived before its time")
 		}
 		if p, ok = net.Receive(at); !ok || p.From != a || p.To != b {
-			panic("it is not the packet that was announced")
+			panic("Receive does not return the packet that Next announced")
 		}
 		got = append(got, binary.BigEndian.Uint32(p.Data))
 	}
 	return got, net
 }
 
-func TestQuietNetworkIsFaithful(t *testing.T) {
+func TestNoFaults(t *testing.T) {
 	got, net := run(1, netsim.Config{Delay: time.Millisecond})
 	require.Len(t, got, packets)
 	for i, v := range got {
@@ -44,16 +44,16 @@ func TestQuietNetworkIsFaithful(t *testing.T) {
 	require.Equal(t, netsim.Stats{Sent: packets, Delivered: packets}, net.Stats)
 }
 
-// What there is no room for is dropped, until something has arrived.
-func TestNarrowNetwork(t *testing.T) {
-	got, net := run(1, netsim.Config{Delay: time.Millisecond, Room: 10})
-	require.Len(t, got, 10, "all were sent before the first arrived")
+// Packets beyond the limit are dropped.
+func TestLimit(t *testing.T) {
+	got, net := run(1, netsim.Config{Delay: time.Millisecond, Limit: 10})
+	require.Len(t, got, 10, "all packets are sent before the first arrives")
 	require.Equal(t, netsim.Stats{Sent: packets, Dropped: packets - 10, Delivered: 10}, net.Stats)
 	net.Send(0, netsim.Packet{})
 	require.Equal(t, packets-10, net.Stats.Dropped)
 }
 
-func TestSameSeedSameFate(t *testing.T) {
+func TestSameSeedSameResult(t *testing.T) {
 	cfg := netsim.Config{Drop: 0.1, Duplicate: 0.1, Corrupt: 0.1, Reorder: 0.1, Jitter: time.Millisecond}
 	first, _ := run(7, cfg)
 	second, _ := run(7, cfg)
@@ -62,7 +62,7 @@ func TestSameSeedSameFate(t *testing.T) {
 	require.NotEqual(t, first, other)
 }
 
-func TestEachFate(t *testing.T) {
+func TestEachFault(t *testing.T) {
 	const often = packets / 4
 	for _, c := range []struct {
 		name  string
@@ -86,7 +86,7 @@ func TestEachFate(t *testing.T) {
 					inOrder++
 				}
 			}
-			require.Less(t, inOrder, packets-often, "nothing happened to them")
+			require.Less(t, inOrder, packets-often, "too few packets were affected")
 		})
 	}
 }

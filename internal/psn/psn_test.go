@@ -91,7 +91,8 @@ func TestIn(t *testing.T) {
 	}
 }
 
-// What holds for any two values, at any place on the circle.
+// FuzzValue checks the relations between Add, Sub, Before, After and In for any two
+// values.
 func FuzzValue(f *testing.F) {
 	f.Add(uint32(last), 1)
 	f.Add(uint32(0), -1)

@@ -1,7 +1,7 @@
 package slots
 
-// SetGeneration moves the slot of h on to gen, as many reuses would have, and
-// returns the handle that its value has then.
+// SetGeneration sets the generation of the slot of h to gen, as many reuses of the slot
+// would. It returns the new handle of the slot's value.
 func (t *Table[T]) SetGeneration(h Handle, gen uint32) Handle {
 	i := int(uint32(h))
 	t.slots[i].gen = gen

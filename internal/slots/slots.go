@@ -1,6 +1,7 @@
-// Package slots is a table of values reached by handles that go stale: each
-// handle is an index plus the generation of the slot, so what comes late for a
-// value that was removed never finds the value that took its place.
+// Package slots provides a table of values with handles that become invalid on removal.
+// A handle is the index of a slot plus the slot's generation. Each reuse of a slot
+// changes its generation, so the handle of a removed value never finds the value that
+// is stored in the slot later.
 package slots
 
 import (
@@ -8,36 +9,37 @@ import (
 	"math"
 )
 
-// A Handle names one value from Put until Remove. The low 32 bits are the index
-// of the slot, the high 32 bits its generation. Zero is never valid. Any number
-// may be looked up: one that names nothing is refused.
+// A Handle identifies one value from Put until Remove. The low 32 bits are the index of
+// the slot, the high 32 bits its generation. Zero is never a valid handle. Get and
+// Remove accept any number and report false if it is not a valid handle.
 type Handle uint64
 
 func newHandle(index int, gen uint32) Handle {
 	return Handle(gen)<<32 | Handle(uint32(index))
 }
 
-// A Table holds values of type T. The zero value is an empty table. One
-// goroutine owns a table; only it may call.
+// A Table holds values of type T. The zero value is an empty table. One goroutine owns
+// a table, and only that goroutine may call its methods.
 //
-// A freed slot is the next to be used, because it is the one still in the
-// cache. Each use has the next generation. Generations wrap around and leave
-// out zero: a removed handle stays invalid for the 1<<32 - 2 next uses of its slot.
+// Put uses the slot that was freed last, because it is the most likely one to be in the
+// processor's cache. Each use of a slot has the next generation. Generations wrap
+// around and leave out zero, so a removed handle stays invalid for the next 1<<32 - 2
+// uses of its slot.
 type Table[T any] struct {
 	slots []slot[T]
-	free  uint32 // 1 + index of the first free slot; 0: none
+	free  uint32 // 1 + index of the first free slot, or 0 if no slot is free.
 	live  int
 }
 
 type slot[T any] struct {
-	gen   uint32 // of the value that is here, or else of the next one; never 0
-	next  uint32 // 1 + index of the free slot after this one; 0: none
+	gen   uint32 // Generation of the value here, or of the next one if the slot is free. Never 0.
+	next  uint32 // 1 + index of the next free slot, or 0.
 	used  bool
 	value T
 }
 
-// Put stores v and returns its handle. It allocates only when more values are
-// held than ever before. The limit is 1<<32 - 1 values.
+// Put stores v and returns its handle. It allocates only when the number of values
+// exceeds its previous maximum. It panics if the table holds 1<<32 - 1 values.
 func (t *Table[T]) Put(v T) Handle {
 	if t.free == 0 {
 		t.grow()
@@ -50,8 +52,8 @@ func (t *Table[T]) Put(v T) Handle {
 	return newHandle(i, s.gen)
 }
 
-// Get returns the value that h names, and false when there is none. The pointer
-// is valid until the next Put or Remove.
+// Get returns a pointer to the value of h. It reports false if h is not valid. The
+// pointer is valid until the next Put or Remove.
 func (t *Table[T]) Get(h Handle) (*T, bool) {
 	s := t.find(h)
 	if s == nil {
@@ -60,8 +62,7 @@ func (t *Table[T]) Get(h Handle) (*T, bool) {
 	return &s.value, true
 }
 
-// Remove takes out the value that h names and returns it, and false when there
-// is none.
+// Remove removes the value of h and returns it. It reports false if h is not valid.
 func (t *Table[T]) Remove(h Handle) (T, bool) {
 	var zero T
 	s := t.find(h)
@@ -69,7 +70,7 @@ func (t *Table[T]) Remove(h Handle) (T, bool) {
 		return zero, false
 	}
 	v := s.value
-	s.used, s.value = false, zero // let go of what the value pointed to
+	s.used, s.value = false, zero // Release what the value refers to.
 	s.gen = nextGen(s.gen)
 	s.next, t.free = t.free, uint32(h)+1
 	t.live--
@@ -79,8 +80,8 @@ func (t *Table[T]) Remove(h Handle) (T, bool) {
 // Len returns the number of values held.
 func (t *Table[T]) Len() int { return t.live }
 
-// All iterates over the values in the order of their slots. The body may Put
-// and Remove; a value put meanwhile may or may not be seen.
+// All iterates over the values in the order of their slots. The body of the loop may
+// call Put and Remove. A value that it puts may or may not be visited.
 func (t *Table[T]) All() iter.Seq2[Handle, *T] {
 	return func(yield func(Handle, *T) bool) {
 		for i := 0; i < len(t.slots); i++ {

@@ -39,7 +39,7 @@ func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
 	table.Remove(removed)
-	next := removed + 1<<32 // what the slot's next value will have
+	next := removed + 1<<32 // Handle of the slot's next value.
 
 	for _, h := range []slots.Handle{0, 1, removed, next, 1<<32 | 1, math.MaxUint32, math.MaxUint64} {
 		requireStale(t, &table, h)
@@ -47,12 +47,12 @@ func TestUnknownHandles(t *testing.T) {
 	require.Zero(t, table.Len())
 }
 
-func TestStaleHandleNeverReachesAStranger(t *testing.T) {
+func TestStaleHandleFindsNoValue(t *testing.T) {
 	var table slots.Table[int]
 	first := table.Put(1)
 	table.Remove(first)
 	second := table.Put(2)
-	require.Equal(t, uint32(first), uint32(second), "the slot was to be used again")
+	require.Equal(t, uint32(first), uint32(second), "Put must reuse the slot")
 
 	requireStale(t, &table, first)
 	v, ok := table.Get(second)
@@ -81,7 +81,7 @@ func TestTheSlotFreedLastIsUsedFirst(t *testing.T) {
 
 	require.Equal(t, uint32(2), uint32(table.Put(3)))
 	require.Equal(t, uint32(0), uint32(table.Put(4)))
-	require.Equal(t, uint32(3), uint32(table.Put(5)), "no slot is free: the table grows")
+	require.Equal(t, uint32(3), uint32(table.Put(5)), "the table grows when no slot is free")
 }
 
 func TestAll(t *testing.T) {
@@ -109,19 +109,19 @@ func TestAllAllowsRemoveAndPut(t *testing.T) {
 	for h := range table.All() {
 		table.Remove(h)
 		if seen++; seen == 3 {
-			table.Put(100) // lands in the slot just freed, which has been passed
+			table.Put(100) // Put into the slot that was just freed, which the loop has passed.
 		}
 	}
 	require.Equal(t, 8, seen)
 	require.Equal(t, 1, table.Len())
 }
 
-func TestRemoveLetsGoOfTheValue(t *testing.T) {
+func TestRemoveClearsTheSlot(t *testing.T) {
 	var table slots.Table[*int]
 	h := table.Put(new(int))
 	v, _ := table.Get(h)
 	table.Remove(h)
-	require.Nil(t, *v, "the slot still holds what its value pointed to")
+	require.Nil(t, *v, "the slot still refers to the value")
 }
 
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
@@ -146,7 +146,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	require.NotZero(t, sum)
 }
 
-// FuzzTable compares a table with a map under any sequence of calls.
+// FuzzTable compares a table with a map after any sequence of calls.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 2, 0, 4, 0})
 	f.Add([]byte{0, 1, 0, 1, 1, 0, 0, 3, 5, 7, 9})

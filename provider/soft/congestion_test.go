@@ -273,7 +273,7 @@ func TestWireWindowDuringRNR(t *testing.T) {
 func TestWireStreamOverANarrowNetwork(t *testing.T) {
 	const room, messages, size = 40, 60, endSize / 2
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {
-		s := newSim(t, 1, netsim.Config{Room: room, Delay: 10 * time.Microsecond})
+		s := newSim(t, 1, netsim.Config{Limit: room, Delay: 10 * time.Microsecond})
 		a, b := s.newEnd(), s.newEnd()
 		s.join(a, b)
 		for i := range uint64(messages) {

@@ -56,7 +56,7 @@ var simCases = []simCase{{
 }, {
 	name: "narrow", seeds: 300,
 	net: func(r *rand.Rand) netsim.Config {
-		return netsim.Config{Room: 8 + r.IntN(60), Delay: time.Duration(r.IntN(50)) * time.Microsecond}
+		return netsim.Config{Limit: 8 + r.IntN(60), Delay: time.Duration(r.IntN(50)) * time.Microsecond}
 	},
 	attr: func(*rand.Rand, *verbs.QPAttr) {},
 }}
