@@ -10,51 +10,51 @@ import (
 // AETHSize is the length of an AETH in bytes.
 const AETHSize = 4
 
-// An AETH is the ACK extended transport header. Source: IBTA vol. 1, 9.3, 9.7.5.
+// An AETH is the ACK extended transport header. Source: IBTA vol. 1, 9.3 and 9.7.5.
 //
 //	0   syndrome (8) | MSN (24)
 type AETH [AETHSize]byte
 
-// Syndrome says whether this is an ACK or a NAK, and of what.
+// Syndrome returns the syndrome: an ACK, an RNR NAK or a NAK with its reason.
 func (h *AETH) Syndrome() Syndrome { return Syndrome(h[0]) }
 
-// MSN is the number of messages that the responder has completed.
+// MSN returns the message sequence number: the number of messages that the responder
+// has completed, modulo 1<<24.
 func (h *AETH) MSN() psn.Value { return psn.Value(uint24(h[1:4])) }
 
-// Set fills the header.
+// Set sets all fields.
 func (h *AETH) Set(s Syndrome, msn psn.Value) {
 	h[0] = byte(s)
 	putUint24(h[1:4], uint32(msn))
 }
 
-// A Syndrome is the answer of a responder: its kind in the top three bits, and
-// a code below. Make one with Ack, RNRNAK or NAK.
+// A Syndrome is the answer of a responder. Its kind is in the top three bits, and a
+// value that depends on the kind is in the others. Ack, RNRNAK and NAK make one.
 type Syndrome uint8
 
-// A SyndromeKind is the kind of an answer. Others than these are reserved.
+// A SyndromeKind is the kind of an answer. Values without a name are reserved.
 type SyndromeKind uint8
 
 // Kinds of answers.
 const (
 	SyndromeAck    SyndromeKind = 0b000
-	SyndromeRNRNAK SyndromeKind = 0b001 // no receive buffer: try again later
+	SyndromeRNRNAK SyndromeKind = 0b001 // Receiver not ready: the requester must retry after a delay.
 	SyndromeNAK    SyndromeKind = 0b011
 )
 
-// A NAKCode is why a request was turned down. Values without a name are reserved.
+// A NAKCode is the reason of a NAK. Values without a name are reserved.
 type NAKCode uint8
 
 // Reasons of a NAK.
 const (
-	NAKSequence          NAKCode = 0 // a packet is missing before this one
+	NAKSequence          NAKCode = 0 // A packet before this one is missing.
 	NAKInvalidRequest    NAKCode = 1
 	NAKRemoteAccess      NAKCode = 2
 	NAKRemoteOperational NAKCode = 3
-	NAKInvalidRD         NAKCode = 4 // of reliable datagrams, so never on RC
+	NAKInvalidRD         NAKCode = 4 // For reliable datagrams only, so never on RC.
 )
 
-// AckNoCredits is the ACK of a responder that does not use end-to-end flow
-// control.
+// AckNoCredits is the ACK of a responder that does not use end-to-end flow control.
 const AckNoCredits Syndrome = noCredits
 
 const (
@@ -63,14 +63,15 @@ const (
 	noCredits = codeMask
 )
 
-// creditCounts are the credits that codes stand for (IBTA vol. 1, 9.7.7.2).
+// creditCounts are the numbers of credits that the codes stand for (IBTA vol. 1,
+// 9.7.7.2).
 var creditCounts = [noCredits]uint16{
 	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack is the ACK that grants so many credits, or the next smaller number that
-// there is a code for.
+// Ack returns the ACK that grants this number of credits, or the largest smaller number
+// that has a code.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -79,20 +80,21 @@ func Ack(credits int) Syndrome {
 	return Syndrome(code)
 }
 
-// RNRNAK is the answer of a responder without a receive buffer; timer is the
-// code of the time to wait, 0 to 31.
+// RNRNAK returns the answer of a responder without a receive buffer. timer is the code
+// of the time that the requester must wait, 0 to 31.
 func RNRNAK(timer uint8) Syndrome {
 	return Syndrome(SyndromeRNRNAK<<codeBits) | Syndrome(timer&codeMask)
 }
 
-// NAK is the answer to a request that was turned down.
+// NAK returns the answer to a request that the responder rejects.
 func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndrome(code&codeMask) }
 
-// Kind is the kind of the answer.
+// Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
-// Credits is how many requests that need a receive buffer an ACK grants; false
-// means that the responder does not count, or that this is no ACK.
+// Credits returns the number of credits that an ACK grants: how many requests that need
+// a receive buffer the requester may send. It reports false if the responder does not
+// use flow control or the answer is no ACK.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {
@@ -101,10 +103,10 @@ func (s Syndrome) Credits() (n int, ok bool) {
 	return int(creditCounts[code]), true
 }
 
-// RNRTimer is the code of the time to wait, of an RNR NAK.
+// RNRTimer returns the code of the time to wait after an RNR NAK.
 func (s Syndrome) RNRTimer() uint8 { return uint8(s & codeMask) }
 
-// NAKCode is the reason, of a NAK.
+// NAKCode returns the reason of a NAK.
 func (s Syndrome) NAKCode() NAKCode { return NAKCode(s & codeMask) }
 
 func (s Syndrome) String() string {

@@ -67,7 +67,7 @@ func TestCredits(t *testing.T) {
 		require.Equal(t, count, n)
 		require.Equal(t, wire.Syndrome(code), wire.Ack(count))
 		if code > 0 {
-			require.Equal(t, wire.Syndrome(code-1), wire.Ack(count-1), "never more than there are")
+			require.Equal(t, wire.Syndrome(code-1), wire.Ack(count-1), "Ack never grants more credits than given")
 		}
 	}
 	require.Equal(t, wire.Ack(32768), wire.Ack(math.MaxInt))

@@ -16,19 +16,21 @@ const (
 //	20  value to compare with, or 0 (64)
 type AtomicETH [AtomicETHSize]byte
 
-// Addr is the virtual address of the eight bytes, which it must be a multiple of.
+// Addr returns the virtual address of the eight bytes. It must be a multiple of eight.
 func (h *AtomicETH) Addr() uint64 { return binary.BigEndian.Uint64(h[0:]) }
 
-// RKey is the key that gives access.
+// RKey returns the key of the memory region.
 func (h *AtomicETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 
-// SwapAdd is the new value of a compare-and-swap, or the addend.
+// SwapAdd returns the new value of a compare-and-swap, or the addend of a
+// fetch-and-add.
 func (h *AtomicETH) SwapAdd() uint64 { return binary.BigEndian.Uint64(h[12:]) }
 
-// Compare is what a compare-and-swap expects to find; a fetch-and-add ignores it.
+// Compare returns the value with which a compare-and-swap compares. A fetch-and-add
+// ignores it.
 func (h *AtomicETH) Compare() uint64 { return binary.BigEndian.Uint64(h[20:]) }
 
-// Set fills the header.
+// Set sets all fields.
 func (h *AtomicETH) Set(addr uint64, rkey uint32, swapAdd, compare uint64) {
 	binary.BigEndian.PutUint64(h[0:], addr)
 	binary.BigEndian.PutUint32(h[8:], rkey)
@@ -36,12 +38,12 @@ func (h *AtomicETH) Set(addr uint64, rkey uint32, swapAdd, compare uint64) {
 	binary.BigEndian.PutUint64(h[20:], compare)
 }
 
-// An AtomicAckETH follows the AETH in the answer to an atomic request. Source:
-// IBTA vol. 1, 9.3.
+// An AtomicAckETH follows the AETH in the response to an atomic request. Source: IBTA
+// vol. 1, 9.3.
 type AtomicAckETH [AtomicAckETHSize]byte
 
-// Original is the value that was there before the operation.
+// Original returns the value before the operation.
 func (h *AtomicAckETH) Original() uint64 { return binary.BigEndian.Uint64(h[:]) }
 
-// Set fills the header.
+// Set sets all fields.
 func (h *AtomicAckETH) Set(original uint64) { binary.BigEndian.PutUint64(h[:], original) }

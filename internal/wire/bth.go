@@ -6,25 +6,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 )
 
-// UDPPort is the destination port of every RoCEv2 packet, in both directions;
-// the source port is the sender's choice (IBTA annex A17.3.2).
+// UDPPort is the destination port of every RoCEv2 packet, in both directions. The
+// sender chooses the source port (IBTA annex A17.3.2).
 const UDPPort = 4791
 
-// Queue pair numbers that are fixed (IBTA vol. 1, 3.5.3 and 10.5.2).
+// Reserved queue pair numbers (IBTA vol. 1, 3.5.3 and 10.5.2).
 const (
-	GSIQPN       = 1        // the general services interface, where MADs go
-	MulticastQPN = 0xffffff // whoever has joined the group
+	GSIQPN       = 1        // The general services interface, which receives MADs.
+	MulticastQPN = 0xffffff // All members of a multicast group.
 )
 
-// DefaultPKey is the partition key that every port has, as a full member (IBTA
+// DefaultPKey is the partition key that every port has, with full membership (IBTA
 // annex A17.4.7).
 const DefaultPKey = 0xffff
 
 // BTHSize is the length of a BTH in bytes.
 const BTHSize = 12
 
-// A BTH is the base transport header, which every packet begins with. Source:
-// IBTA vol. 1, 9.2.
+// A BTH is the base transport header, with which every packet begins. Source: IBTA vol.
+// 1, 9.2.
 //
 //	0   opcode (8)
 //	1   solicited event (1) | MigReq (1) | pad count (2) | version (4)
@@ -35,56 +35,56 @@ const BTHSize = 12
 //	9   PSN (24)
 type BTH [BTHSize]byte
 
-// Opcode says what the packet is.
+// Opcode returns the operation code.
 func (h *BTH) Opcode() Opcode { return Opcode(h[0]) }
 
-// Solicited reports whether the receiver is asked to raise an event for the
-// message; it counts in the last packet only.
+// Solicited reports whether the sender requests an event at the receiver for the
+// message. Only the last packet's bit counts.
 func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 
-// SetSolicited sets what Solicited reports.
+// SetSolicited sets the solicited event bit.
 func (h *BTH) SetSolicited(on bool) { setBit(&h[1], 0x80, on) }
 
-// MigReq is the migration bit, which means nothing without path migration.
-// Network cards set it, the kernel's Soft-RoCE does not, and each takes both.
+// MigReq returns the migration bit. It has no meaning without path migration. Network
+// cards set it and the kernel's Soft-RoCE does not. Both accept either value.
 func (h *BTH) MigReq() bool { return h[1]&0x40 != 0 }
 
-// SetMigReq sets what MigReq reports.
+// SetMigReq sets the migration bit.
 func (h *BTH) SetMigReq(on bool) { setBit(&h[1], 0x40, on) }
 
-// PadCount is how many bytes stand between payload and ICRC, 0 to 3.
+// PadCount returns the number of bytes between payload and ICRC, 0 to 3.
 func (h *BTH) PadCount() int { return int(h[1] >> 4 & 3) }
 
-// Version is the version of the transport header, which is 0.
+// Version returns the version of the transport header, which must be 0.
 func (h *BTH) Version() uint8 { return h[1] & 0x0f }
 
-// PKey is the partition key.
+// PKey returns the partition key.
 func (h *BTH) PKey() uint16 { return binary.BigEndian.Uint16(h[2:]) }
 
 // SetPKey sets the partition key.
 func (h *BTH) SetPKey(key uint16) { binary.BigEndian.PutUint16(h[2:], key) }
 
-// DestQP is the number of the queue pair the packet is for, 24 bits.
+// DestQP returns the number of the destination queue pair, 24 bits.
 func (h *BTH) DestQP() uint32 { return uint24(h[5:8]) }
 
-// SetDestQP sets the destination.
+// SetDestQP sets the number of the destination queue pair.
 func (h *BTH) SetDestQP(num uint32) { putUint24(h[5:8], num) }
 
-// AckReq reports whether the responder is asked for an acknowledgement now.
+// AckReq reports whether the requester asks for an acknowledgement of this packet.
 func (h *BTH) AckReq() bool { return h[8]&0x80 != 0 }
 
-// SetAckReq sets what AckReq reports.
+// SetAckReq sets the acknowledge request bit.
 func (h *BTH) SetAckReq(on bool) { setBit(&h[8], 0x80, on) }
 
-// PSN is the packet sequence number.
+// PSN returns the packet sequence number.
 func (h *BTH) PSN() psn.Value { return psn.Value(uint24(h[9:12])) }
 
 // SetPSN sets the packet sequence number.
 func (h *BTH) SetPSN(v psn.Value) { putUint24(h[9:12], uint32(v)) }
 
-// PKeysMatch reports whether the holders of two partition keys may talk: the
-// partition is the same, and at least one of the two is a full member, which
-// the top bit says (IBTA vol. 1, 10.9.3).
+// PKeysMatch reports whether ports with these two partition keys may communicate. The
+// partition must be the same, and at least one port must be a full member, which the
+// top bit indicates (IBTA vol. 1, 10.9.3).
 func PKeysMatch(a, b uint16) bool {
 	const full = 0x8000
 	return (a^b)&^full == 0 && (a|b)&full != 0 && a&^full != 0

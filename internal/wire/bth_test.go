@@ -22,7 +22,7 @@ func TestBTH(t *testing.T) {
 	require.Equal(t, psn.Value(0xabcdef), h.PSN())
 }
 
-// Each setter changes the bits of its field, whatever was in them, and no others.
+// Each setter changes the bits of its field, whatever their value was, and no others.
 func TestBTHSetters(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -75,10 +75,10 @@ func TestPKeysMatch(t *testing.T) {
 		{0xffff, 0xffff, true},
 		{0xffff, 0x7fff, true},
 		{0x7fff, 0xffff, true},
-		{0x7fff, 0x7fff, false}, // two limited members
+		{0x7fff, 0x7fff, false}, // Two limited members.
 		{0xffff, 0xfffe, false},
 		{0x8001, 0x0001, true},
-		{0x8000, 0x8000, false}, // no partition has the number 0
+		{0x8000, 0x8000, false}, // No partition has the number 0.
 		{0, 0, false},
 	} {
 		require.Equal(t, c.want, wire.PKeysMatch(c.a, c.b), "%#04x and %#04x", c.a, c.b)

@@ -9,26 +9,26 @@ import (
 // CMAHeaderSize is the length in bytes of a CMAHeader.
 const CMAHeaderSize = 36
 
-// A CMAHeader is the IP side of a connection request, at the beginning of the
-// private data of a REQ or SIDRREQ. The destination's port is in the service
-// id. Source: IBTA annex A11.4.
+// A CMAHeader has the IP addresses of a connection request. It is at the beginning of
+// the private data of a REQ or SIDRREQ. The destination's port is in the service id.
+// Source: IBTA annex A11.4.
 //
 //	0   version, 0 (8)
 //	1   IP version (4) | zero (4)
 //	2   source port (16)
-//	4   source address (128), where IPv4 has the last 32 bits and zeros before them
+//	4   source address (128); an IPv4 address is in the last 32 bits, after zeros
 //	20  destination address (128)
 type CMAHeader struct {
 	SrcPort  uint16
 	Src, Dst netip.Addr
 }
 
-// ErrCMAHeader: the private data does not begin with such a header.
-var ErrCMAHeader = errors.New("wire: not a header of the RDMA IP CM service")
+// ErrCMAHeader means that the private data does not begin with a valid CMAHeader.
+var ErrCMAHeader = errors.New("wire: no header of the RDMA IP CM service")
 
-// Encode writes the header at the beginning of private, which is at least
-// CMAHeaderSize long, and returns what is behind it: the user's part. Both
-// addresses are of the same family; zones are dropped.
+// Encode writes the header at the beginning of private and returns the rest of private,
+// which is the user's part. private must be at least CMAHeaderSize bytes long. Both
+// addresses must be of the same family. Encode ignores zones.
 func (h *CMAHeader) Encode(private []byte) []byte {
 	head := (*[CMAHeaderSize]byte)(private)
 	*head = [CMAHeaderSize]byte{}
@@ -43,9 +43,9 @@ func (h *CMAHeader) Encode(private []byte) []byte {
 	return private[CMAHeaderSize:]
 }
 
-// Decode takes the header from private, which is at least CMAHeaderSize long,
-// and returns what is behind it; or ErrCMAHeader. Whether the addresses make
-// sense is the caller's to judge.
+// Decode reads the header from the beginning of private and returns the rest of
+// private, or ErrCMAHeader. private must be at least CMAHeaderSize bytes long. The
+// caller checks the addresses.
 func (h *CMAHeader) Decode(private []byte) ([]byte, error) {
 	head := (*[CMAHeaderSize]byte)(private)
 	if head[0] != 0 {

@@ -20,7 +20,7 @@ func TestCMAHeader(t *testing.T) {
 		rest := h.Encode(private)
 		require.Equal(t, unhex(t, c.want), private[:wire.CMAHeaderSize])
 		require.Equal(t, private[wire.CMAHeaderSize:], rest)
-		require.Equal(t, bytes.Repeat([]byte{0xee}, 56), rest, "the user's part is the user's")
+		require.Equal(t, bytes.Repeat([]byte{0xee}, 56), rest, "Encode must not change the user's part")
 
 		var back wire.CMAHeader
 		rest, err := back.Decode(private)

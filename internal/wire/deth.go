@@ -2,8 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// GSIQKey is the Q_Key of everything that goes to and comes from GSIQPN (IBTA
-// vol. 1, 3.5.3).
+// GSIQKey is the Q_Key of all datagrams to and from GSIQPN (IBTA vol. 1, 3.5.3).
 const GSIQKey = 0x80010000
 
 // DETHSize is the length of a DETH in bytes.
@@ -15,13 +14,13 @@ const DETHSize = 8
 //	4   reserved (8) | source QP number (24)
 type DETH [DETHSize]byte
 
-// QKey is the key that the receiving queue pair must have.
+// QKey returns the key, which must be equal to that of the receiving queue pair.
 func (h *DETH) QKey() uint32 { return binary.BigEndian.Uint32(h[0:]) }
 
-// SrcQP is the number of the queue pair that sent the datagram, 24 bits.
+// SrcQP returns the number of the queue pair that sent the datagram, 24 bits.
 func (h *DETH) SrcQP() uint32 { return uint24(h[5:8]) }
 
-// Set fills the header.
+// Set sets all fields.
 func (h *DETH) Set(qkey, srcQP uint32) {
 	binary.BigEndian.PutUint32(h[0:], qkey)
 	h[4] = 0

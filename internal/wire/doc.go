@@ -1,24 +1,24 @@
-// Package wire has the formats of RoCEv2: the headers of the InfiniBand
-// transport, its opcodes, the invariant CRC, management datagrams and the
-// messages of the connection manager. It knows formats only, no protocol: what
-// is legal when is the business of the layers above.
+// Package wire encodes and decodes RoCEv2 packets: the headers of the InfiniBand
+// transport, their opcodes, the invariant CRC, management datagrams (MADs) and the
+// messages of the connection manager. It knows the formats only. The protocol, which
+// says when a packet is valid, is in other packages.
 //
-// A packet here is what UDP carries:
+// A packet here is the payload of a UDP datagram:
 //
 //	BTH (12) | extended headers | payload | pad (0 to 3) | ICRC (4)
 //
-// Decode checks one that came in, Build lays out one to be sent, and both give
-// a Packet, whose headers are views into the caller's bytes. A view is a
-// pointer to an array of the header's size, so the length is checked once, when
-// the view is made, and never again. Numbers are big-endian, all but the ICRC.
+// Decode checks a received packet. Build lays out a packet to be sent. Both return a
+// Packet, whose headers are views of the caller's bytes. A view is a pointer to an
+// array of the header's size, so the length is checked only once, when the view is
+// made. All numbers are big-endian except the ICRC.
 //
-// Setters keep the low bits that a field has room for. What is out of range is
-// to be refused where it enters the program, not here.
+// A setter keeps the low bits of its argument that fit into the field. It does not
+// check the range: the caller must do so where the value enters the program.
 //
-// Nothing here allocates, and nothing keeps what it is given. Values have no
-// locks: one goroutine at a time.
+// No function here allocates memory or keeps a reference to its arguments. Values have
+// no locks: only one goroutine at a time may use one.
 //
-// Source: InfiniBand Architecture Specification (IBTA), volume 1, chapters 5
-// (packets), 9 (transport), 12 (communication management), 13 (management
-// datagrams); its annexes A11 (RDMA IP CM service) and A17 (RoCEv2).
+// Source: InfiniBand Architecture Specification (IBTA), volume 1, chapters 5 (packets),
+// 9 (transport), 12 (communication management) and 13 (management datagrams), and its
+// annexes A11 (RDMA IP CM service) and A17 (RoCEv2).
 package wire

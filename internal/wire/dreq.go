@@ -1,18 +1,18 @@
 package wire
 
-// A DREQ ends a connection. Source: IBTA vol. 1, 12.6.10.
+// A DREQ disconnects. Source: IBTA vol. 1, 12.6.10.
 type DREQ struct {
 	LocalID, RemoteID uint32
-	RemoteQPN         uint32 // 24 bits: the receiver's
+	RemoteQPN         uint32 // 24 bits: queue pair of the receiver.
 
 	PrivateData [220]byte
 }
 
-// Encode makes m this message, with a transaction id.
-func (r *DREQ) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrDREQ, tid)) }
+// Encode writes the message, with the transaction id tid, to m.
+func (r *DREQ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrDREQ, tid)) }
 
-// Decode takes the message from m, of which it copies everything.
-func (r *DREQ) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m.
+func (r *DREQ) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *DREQ) layout(l layout) {
 	number(l, 0, 32, &r.LocalID)
@@ -27,11 +27,11 @@ type DREP struct {
 	PrivateData       [224]byte
 }
 
-// Encode makes m this message, with the transaction id of the DREQ.
-func (r *DREP) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrDREP, tid)) }
+// Encode writes the message to m. tid is the transaction id of the DREQ.
+func (r *DREP) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrDREP, tid)) }
 
-// Decode takes the message from m, of which it copies everything.
-func (r *DREP) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m.
+func (r *DREP) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *DREP) layout(l layout) {
 	number(l, 0, 32, &r.LocalID)

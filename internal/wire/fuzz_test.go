@@ -8,9 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// FuzzDecode takes any bytes for a packet. What is one consists of its headers
-// and its payload: built anew from those it is the same again, pad and ICRC
-// aside.
+// FuzzDecode decodes any bytes. If Decode accepts them, a packet that is built from the
+// decoded headers and payload must be equal to the original, except for pad and ICRC.
 func FuzzDecode(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(captured(f, v.name).packet)
@@ -64,8 +63,8 @@ func copyFields(dst, src wire.Packet) {
 	}
 }
 
-// FuzzVerify seals any packet with any identification, for any pair of
-// addresses, and wants that identification found.
+// FuzzVerify seals any packet with any identification for any pair of addresses, and
+// requires that Verify returns that identification.
 func FuzzVerify(f *testing.F) {
 	for _, v := range vectors {
 		c := captured(f, v.name)
@@ -81,7 +80,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		flow := c.flow()
-		flow.Verify(p) // whatever the ICRC was
+		flow.Verify(p) // Any ICRC must not matter to the calls below.
 		flow.Seal(p, id)
 		found, ok := flow.Verify(p)
 		require.True(t, ok)
@@ -91,21 +90,21 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzMessages takes any data for each message. What it decodes to is encoded
-// as the same, the reserved bits aside, which a message of ones shows.
+// FuzzMessages decodes any data as each message. Encoding the result must give the same
+// data, except for the reserved bits, which fieldsOf finds.
 func FuzzMessages(f *testing.F) {
 	f.Add(captured(f, vectorREQ).decoded(f).Payload())
-	for attr := range empty {
+	for attr := range newMessage {
 		seed := append(cmSeed(attr), letters(wire.MADDataSize)...)
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := wire.DecodeMAD(b)
-		if err != nil || empty[m.Attribute()] == nil {
+		if err != nil || newMessage[m.Attribute()] == nil {
 			return
 		}
 		fields := fieldsOf(m.Attribute())
-		msg, again := empty[m.Attribute()](), empty[m.Attribute()]()
+		msg, again := newMessage[m.Attribute()](), newMessage[m.Attribute()]()
 		msg.Decode(m)
 		var out wire.MAD
 		msg.Encode(&out, m.TID())
@@ -117,7 +116,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// FuzzCMAHeader takes any private data for a header.
+// FuzzCMAHeader decodes any private data, and encodes and decodes the result.
 func FuzzCMAHeader(f *testing.F) {
 	request := vectorRequest()
 	f.Add(request.PrivateData[:])

@@ -8,16 +8,16 @@ import (
 // GRHSize is the length of a GRH in bytes.
 const GRHSize = 40
 
-// A GRH is what the receiver of a datagram finds in front of the payload: an
-// IPv6 header, or 20 bytes of zeros and an IPv4 header. The receiver tells them
-// apart by the versions and by the checksum of the latter. Source: IBTA vol. 1,
+// A GRH is the header that the receiver of a datagram finds before the payload: an IPv6
+// header, or 20 bytes of zeros and an IPv4 header. The receiver distinguishes the two
+// by the version fields and by the checksum of the IPv4 header. Source: IBTA vol. 1,
 // 11.4.1.2; annex A17.4.5.2.
 type GRH [GRHSize]byte
 
-// Set writes the header that a packet of so many bytes, from the BTH to the ICRC,
-// came with, as far as a socket lets one know: tos is the type of service or
-// traffic class, ttl the time to live or hop limit; the identification is taken
-// for 0 and the flow label too. An IPv4 address may be mapped.
+// Set writes the IP header with which a packet arrived. packet is the packet's length
+// from the BTH to the ICRC in bytes, tos the type of service or traffic class, and ttl
+// the time to live or hop limit. A socket does not report the identification and the
+// flow label, so they are 0. IPv4 addresses may be IPv4-mapped IPv6 addresses.
 func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*h = GRH{}
 	from, to := src.Unmap(), dst.Unmap()
@@ -31,18 +31,18 @@ func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*(*[16]byte)(h[8:]), *(*[16]byte)(h[24:]) = from.As16(), to.As16()
 }
 
-// setIP4 fills a header of zeros.
+// setIP4 writes an IPv4 header to h, which must be zero.
 func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	h[0], h[1] = 0x45, tos
 	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))
-	h[6] = 0x40 // must not be fragmented (A17.3.1.1.5)
+	h[6] = 0x40 // Do not fragment (A17.3.1.1.5).
 	h[8], h[9] = ttl, protoUDP
 	*(*[4]byte)(h[12:]), *(*[4]byte)(h[16:]) = src, dst
 	binary.BigEndian.PutUint16(h[10:], checksum(h))
 }
 
-// checksum is the Internet checksum of a header whose checksum field is zero
-// (RFC 1071).
+// checksum returns the Internet checksum of a header whose checksum field is zero (RFC
+// 1071).
 func checksum(h *[ip4Size]byte) uint16 {
 	var sum uint32
 	for i := 0; i < len(h); i += 2 {

@@ -32,14 +32,16 @@ func TestVerifyFindsTheIdentificationOfTheVectors(t *testing.T) {
 	require.Equal(t, uint16(7), captured(t, vectorSend).id)
 }
 
-// The network card's packet, had its identification been zero.
+// The expected ICRC was computed from the network card's packet with the identification
+// 0.
 func TestSealWithAnotherIdentification(t *testing.T) {
 	c := captured(t, vectorCNP)
 	c.flow().Seal(c.decoded(t), 0)
 	require.Equal(t, unhex(t, "af515342"), c.packet[len(c.packet)-wire.ICRCSize:])
 }
 
-// What routers change must not count, and what they do not must.
+// The ICRC must not depend on the byte of the BTH that routers may change, and must
+// depend on all others.
 func TestICRCMasks(t *testing.T) {
 	for _, name := range []string{vectorSend, vectorAck6} {
 		c := captured(t, name)
@@ -74,7 +76,7 @@ func TestICRCCoversTheFlow(t *testing.T) {
 	}
 }
 
-// A Flow that was set for one family must not remember anything of it.
+// Set must replace all state of the earlier address family.
 func TestFlowCanBeSetAgain(t *testing.T) {
 	var f wire.Flow
 	for _, name := range []string{vectorAck6, vectorSend, vectorAck6, vectorREQ} {
@@ -86,7 +88,7 @@ func TestFlowCanBeSetAgain(t *testing.T) {
 	}
 }
 
-// What a Flow remembers of one packet must not be taken for another's.
+// A Flow must not use the cached ICRC of its headers for another length.
 func TestFlowRemembersOneLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -102,18 +104,18 @@ func TestFlowRemembersOneLength(t *testing.T) {
 	}
 }
 
-// A Flow guesses how the sender counts; whatever the guess, it finds what is there.
-func TestVerifyFollowsEverySender(t *testing.T) {
+// Verify must find the identification, whatever identification the Flow predicts.
+func TestVerifyFindsEveryIdentification(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	sender, receiver := captured(t, vectorSend).flow(), captured(t, vectorSend).flow()
 	p := wire.Build(make([]byte, wire.MaxPacket), wire.SendOnly, 64)
 	id := uint16(0xfff0)
 	for i := range 10_000 {
 		switch i / 100 % 4 {
-		case 0: // always the same
+		case 0: // Always the same number.
 		case 1:
 			id++
-		case 2: // trains of segments
+		case 2: // Steps of several numbers.
 			id += uint16(i) % 5
 		case 3:
 			id = uint16(random.Uint32())
@@ -125,7 +127,7 @@ func TestVerifyFollowsEverySender(t *testing.T) {
 	}
 }
 
-func TestFlowTakesMappedAddresses(t *testing.T) {
+func TestFlowAcceptsMappedAddresses(t *testing.T) {
 	c := captured(t, vectorSend)
 	var f wire.Flow
 	f.Set(netip.AddrPortFrom(netip.AddrFrom16(c.src.Addr().As16()), c.src.Port()), c.dst)
@@ -133,7 +135,7 @@ func TestFlowTakesMappedAddresses(t *testing.T) {
 	require.True(t, ok)
 }
 
-// Every length there is, so that every entry of the table is used.
+// All payload lengths are tried, so that every entry of inversePowers is used.
 func TestVerifyEveryLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -147,7 +149,7 @@ func TestVerifyEveryLength(t *testing.T) {
 	}
 }
 
-// Damage goes unnoticed as often as Verify says, one in 1<<16, and not more.
+// Verify must accept damaged packets as seldom as its comment says: one in 1<<16.
 func TestVerifyNoticesDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))
@@ -166,7 +168,7 @@ func TestVerifyNoticesDamage(t *testing.T) {
 	}
 	require.Less(t, passed, 4*rounds>>16)
 	_, ok := f.Verify(p)
-	require.True(t, ok, "the packet was to be whole again")
+	require.True(t, ok, "the packet has been restored")
 }
 
 func TestVerify6NoticesEveryBit(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 // packet was sent.
 type countingSender func() (id uint16, at time.Duration)
 
-// ownSender is an unconnected socket of the soft device: it sends messages of one
-// packet, and messages that the system segments.
-func ownSender(rng *rand.Rand) countingSender {
+// unconnectedSender is an unconnected socket of the soft device. It sends messages of
+// one packet and messages that the kernel segments.
+func unconnectedSender(rng *rand.Rand) countingSender {
 	left, next, now := 0, uint16(0), time.Duration(0)
 	return func() (uint16, time.Duration) {
 		if left == 0 {
@@ -31,7 +31,7 @@ func ownSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender is a connected socket of the soft device: each message has the next
+// connectedSender is a connected socket of the soft device. Each message has the next
 // number, and its segments count on from there.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
@@ -50,8 +50,9 @@ func connectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// sharedCounter is the counter of a Linux host. One flow gets some of its numbers,
-// other flows get the rest; pause returns how long the flow is idle before a packet.
+// sharedCounter is a counter of a Linux host that several flows share. One flow gets
+// some of its numbers and other flows get the rest. pause returns how long the flow is
+// idle before a packet.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -72,30 +73,32 @@ func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() 
 	}
 }
 
-func steady(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+// constantly returns pauses of length d.
+func constantly(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-func about(rng *rand.Rand, d time.Duration) func() time.Duration {
+// randomly returns pauses with an exponential distribution of mean d.
+func randomly(rng *rand.Rand, d time.Duration) func() time.Duration {
 	return func() time.Duration { return time.Duration(rng.ExpFloat64() * float64(d)) }
 }
 
-// senders returns the senders whose every packet has to fit.
+// senders returns the senders whose packets must all fit.
 func senders() map[string]countingSender {
 	seed := uint64(0)
 	rng := func() *rand.Rand { seed++; return rand.New(rand.NewPCG(seed, 2)) }
 	return map[string]countingSender{
-		"own":               ownSender(rng()),
+		"own":               unconnectedSender(rng()),
 		"own, connected":    connectedSender(rng()),
-		"rxe, 250 ticks":    sharedCounter(rng(), 4*time.Millisecond, 0, steady(10*time.Microsecond)),
-		"rxe, 1000 ticks":   sharedCounter(rng(), time.Millisecond, 0, steady(10*time.Microsecond)),
-		"rxe, many flows":   sharedCounter(rng(), time.Millisecond, 190, steady(20*time.Microsecond)),
-		"rxe, slow":         sharedCounter(rng(), time.Millisecond, 1, steady(700*time.Microsecond)),
-		"rxe, with pauses":  sharedCounter(rng(), time.Millisecond, 3, about(rng(), 20*time.Millisecond)),
-		"rxe, with minutes": sharedCounter(rng(), 10*time.Millisecond, 0, about(rng(), time.Minute)),
+		"rxe, 250 ticks":    sharedCounter(rng(), 4*time.Millisecond, 0, constantly(10*time.Microsecond)),
+		"rxe, 1000 ticks":   sharedCounter(rng(), time.Millisecond, 0, constantly(10*time.Microsecond)),
+		"rxe, many flows":   sharedCounter(rng(), time.Millisecond, 190, constantly(20*time.Microsecond)),
+		"rxe, slow":         sharedCounter(rng(), time.Millisecond, 1, constantly(700*time.Microsecond)),
+		"rxe, with pauses":  sharedCounter(rng(), time.Millisecond, 3, randomly(rng(), 20*time.Millisecond)),
+		"rxe, with minutes": sharedCounter(rng(), 10*time.Millisecond, 0, randomly(rng(), time.Minute)),
 	}
 }
 
-// is returns a clock that always shows now.
-func is(now time.Duration) func() time.Duration { return func() time.Duration { return now } }
+// clockAt returns a clock that always shows now.
+func clockAt(now time.Duration) func() time.Duration { return func() time.Duration { return now } }
 
 func TestIdentWindowFitsSenders(t *testing.T) {
 	for name, next := range senders() {
@@ -103,14 +106,14 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 		before := time.Duration(0)
 		for i := range 200_000 {
 			id, at := next()
-			require.True(t, w.Fits(id, before, is(at)), "%s: packet %d", name, i)
+			require.True(t, w.Fits(id, before, clockAt(at)), "%s: packet %d", name, i)
 			before = at
 		}
-		require.Zero(t, w.more, name)
+		require.Zero(t, w.extraWidth, name)
 	}
 }
 
-// damage sets each byte that the ICRC covers to each other value in turn, and calls
+// damage changes each byte that the ICRC covers to each other value in turn, and calls
 // try for each.
 func damage(p Packet, try func()) {
 	for i := range p.bytes {
@@ -141,7 +144,7 @@ func TestNoDamagedBytePasses(t *testing.T) {
 			for range 1000 {
 				since = now
 				id, now = next()
-				require.True(t, w.Fits(id, since, is(now)))
+				require.True(t, w.Fits(id, since, clockAt(now)))
 			}
 			tried, solved, passed := 0, 0, 0
 			id, now = next()
@@ -150,21 +153,21 @@ func TestNoDamagedBytePasses(t *testing.T) {
 				tried++
 				if id, ok := f.Verify(p); ok {
 					solved++
-					if before := w; before.Fits(id, since, is(now)) {
+					if before := w; before.Fits(id, since, clockAt(now)) {
 						passed++
 					}
 				}
 			})
 			require.Equal(t, 255*(len(p.bytes)-1), tried)
-			require.Zero(t, passed, "%s: %d bytes, %d of %d errors are some identification", name, size, solved, tried)
+			require.Zero(t, passed, "%s: %d bytes; Verify accepts %d of %d errors", name, size, solved, tried)
 			if size >= 1024 {
-				require.GreaterOrEqual(t, solved, 15, "without the window these pass")
+				require.GreaterOrEqual(t, solved, 15, "Verify alone accepts these")
 			}
 		}
 	}
 }
 
-// The identification that solves the ICRC of a packet with one wrong byte is farther
+// The identification that Verify computes for a packet with one wrong byte is farther
 // from the sent one than identSlack, whatever the sent one is.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
@@ -189,28 +192,28 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	require.Less(t, identSlack, nearest)
 }
 
-// A sender whose counter jumps once loses one packet. A sender whose counter jumps
-// for every packet loses a few, and then none.
+// A sender whose counter jumps once loses one packet. A sender whose counter jumps at
+// every packet loses a few at first, and then none.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
 	fits := func(id uint16) bool {
 		now += time.Microsecond
-		return w.Fits(id, now-time.Microsecond, is(now))
+		return w.Fits(id, now-time.Microsecond, clockAt(now))
 	}
 	for id := range uint16(100) {
 		require.True(t, fits(1000+id))
 	}
-	require.False(t, fits(30_000), "it has jumped")
+	require.False(t, fits(30_000), "the counter has jumped")
 	require.True(t, fits(30_003))
 	require.True(t, fits(30_004))
-	require.False(t, fits(50_000), "a wrong packet")
+	require.False(t, fits(50_000), "a damaged packet")
 	require.True(t, fits(30_005))
 	require.False(t, fits(50_000))
 	require.True(t, fits(30_006))
 	require.False(t, fits(10))
 	require.False(t, fits(20_000))
-	require.True(t, fits(60_000), "never a third in a row")
+	require.True(t, fits(60_000), "the third packet in a row is accepted")
 
 	rng := rand.New(rand.NewPCG(1, 2))
 	w = IdentWindow{}
@@ -223,25 +226,25 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 			}
 		}
 	}
-	require.LessOrEqual(t, dropped, 10*identMisfits)
+	require.LessOrEqual(t, dropped, 10*maxMisfits)
 	require.Zero(t, late)
 
-	// Now the sender on the address counts its identifications up by one.
-	for i := range 20 * identCalm {
+	// From here on the sender counts up by one.
+	for i := range 20 * narrowAfter {
 		require.True(t, fits(uint16(i)))
 	}
-	require.Zero(t, w.more)
+	require.Zero(t, w.extraWidth)
 	require.False(t, fits(40_000))
 }
 
-// After identification 0 has come three times, no identification above identTrain
-// fits, however long the sender was idle.
-func TestIdentWindowKnowsUnconnectedSockets(t *testing.T) {
+// After identification 0 has arrived three times, no identification of maxSegments or
+// more fits, even after a long idle time.
+func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
 	fits := func(id uint16) bool {
 		now += time.Hour
-		return w.Fits(id, now-time.Hour, is(now))
+		return w.Fits(id, now-time.Hour, clockAt(now))
 	}
 	for _, id := range []uint16{0, 1, 2, 0, 63, 0, 127, 5} {
 		require.True(t, fits(id))
@@ -249,19 +252,19 @@ func TestIdentWindowKnowsUnconnectedSockets(t *testing.T) {
 	require.False(t, fits(128))
 	require.True(t, fits(0))
 	require.False(t, fits(20_000))
-	require.True(t, fits(20_001), "another sender has the address now")
-	require.True(t, fits(50_000), "and may count anything after an hour")
+	require.True(t, fits(20_001), "the address belongs to another sender now")
+	require.True(t, fits(50_000), "any number fits after an hour")
 }
 
 // After idle time the window for a shared counter is wider, so some damaged packets
-// fit: at most those whose ICRC some identification solves.
-func TestDamagedBytesAfterSilence(t *testing.T) {
+// fit. At most those fit for which Verify finds an identification.
+func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	errors, changes := 0, []uint16{} // changes has the differences of the identification
+	errors, changes := 0, []uint16{} // Differences of the identification.
 	damage(p, func() {
 		errors++
 		if change, ok := f.Verify(p); ok {
@@ -269,21 +272,21 @@ func TestDamagedBytesAfterSilence(t *testing.T) {
 		}
 	})
 	before := 0
-	for _, silence := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
+	for _, idle := range []time.Duration{0, time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond, time.Second} {
 		passed := 0
 		for id := range 1 << 16 {
 			for _, change := range changes {
 				w := IdentWindow{started: true, last: identMark{id: uint16(id)}}
-				if w.Fits(uint16(id+1)^change, 0, is(silence)) {
+				if w.Fits(uint16(id+1)^change, 0, clockAt(idle)) {
 					passed++
 				}
 			}
 		}
 		rate := float64(passed) / (1 << 16)
-		t.Logf("after %v: %.2f of %d errors of one byte pass", silence, rate, errors)
+		t.Logf("after %v: %.2f of %d errors of one byte pass", idle, rate, errors)
 		require.GreaterOrEqual(t, passed, before)
 		require.LessOrEqual(t, rate, float64(len(changes)))
-		if silence <= time.Millisecond {
+		if idle <= time.Millisecond {
 			require.Zero(t, passed)
 		}
 		before = passed
@@ -291,15 +294,15 @@ func TestDamagedBytesAfterSilence(t *testing.T) {
 	require.Len(t, changes, 15)
 }
 
-// A connected socket whose counter wraps around sends 0 twice, and its packets still
-// fit.
-func TestIdentWindowOfASocketThatWrapsAround(t *testing.T) {
+// A connected socket sends 0 twice when its counter wraps around. Its packets must
+// still fit.
+func TestIdentWindowOfWrappingSocket(t *testing.T) {
 	const segments = 64
 	var w IdentWindow
 	for message := range uint16(400) {
 		for segment := range uint16(segments) {
 			id := message - 200 + segment
-			require.True(t, w.Fits(id, 0, is(0)), "message %d", message)
+			require.True(t, w.Fits(id, 0, clockAt(0)), "message %d", message)
 		}
 	}
 }

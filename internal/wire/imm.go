@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Lengths in bytes of the headers behind the others.
+// Lengths in bytes of the headers that come last.
 const (
 	ImmDtSize = 4
 	IETHSize  = 4
@@ -11,18 +11,18 @@ const (
 // An ImmDt is the immediate data of a SEND or WRITE. Source: IBTA vol. 1, 9.3.
 type ImmDt [ImmDtSize]byte
 
-// Value is the data as a number.
+// Value returns the data as a number.
 func (h *ImmDt) Value() uint32 { return binary.BigEndian.Uint32(h[:]) }
 
-// Set fills the header.
+// Set sets all fields.
 func (h *ImmDt) Set(value uint32) { binary.BigEndian.PutUint32(h[:], value) }
 
-// An IETH names the memory that a SEND with invalidate makes inaccessible.
+// An IETH names the memory region that a SEND with invalidate makes inaccessible.
 // Source: IBTA vol. 1, 9.3.
 type IETH [IETHSize]byte
 
-// RKey is the key that is to be invalidated.
+// RKey returns the key to be invalidated.
 func (h *IETH) RKey() uint32 { return binary.BigEndian.Uint32(h[:]) }
 
-// Set fills the header.
+// Set sets all fields.
 func (h *IETH) Set(rkey uint32) { binary.BigEndian.PutUint32(h[:], rkey) }

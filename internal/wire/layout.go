@@ -1,8 +1,8 @@
 package wire
 
-// A layout moves the fields of a message between its struct and its bytes, one
-// way or the other. So each message says once where its fields are, and reading
-// and writing can not disagree.
+// A layout copies the fields of a message from its struct to its bytes or the reverse.
+// A message lists its fields in one method for both directions, so encoding and
+// decoding always agree.
 type layout struct {
 	data  *[MADDataSize]byte
 	write bool
@@ -12,11 +12,11 @@ type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number is a field of so many bits that begins with the byte at offset off.
+// number is a field of width bits that begins with the byte at offset off.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field is one of so many bits that begins at a bit of the byte at offset off;
-// bit 0 is the most significant. What v has beyond them is not written.
+// field is a field of width bits that begins with a bit of the byte at offset off. Bit
+// 0 is the most significant bit. Encoding keeps the low width bits of v.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]
@@ -40,7 +40,7 @@ func flag(l layout, off, bit int, v *bool) {
 	*v = n == 1
 }
 
-// raw is a field of bytes.
+// raw is a field of len(v) bytes.
 func raw(l layout, off int, v []byte) {
 	if l.write {
 		copy(l.data[off:], v)

@@ -5,7 +5,8 @@ import (
 	"errors"
 )
 
-// Lengths in bytes of a management datagram: a header, and data.
+// Lengths in bytes of a management datagram and of its data, and the offset of the
+// data.
 const (
 	MADSize     = MADDataOffset + MADDataSize
 	MADDataSize = 232
@@ -13,25 +14,24 @@ const (
 	MADDataOffset = 24
 )
 
-// A MAD is a management datagram, which is the payload of a datagram from
-// GSIQPN to GSIQPN with GSIQKey. Never send one of another length: to a kernel
-// that is as old as 6.1 it is the end of its connection management. Source: IBTA
-// vol. 1, 13.4.
+// A MAD is a management datagram. It is the payload of a datagram from GSIQPN to GSIQPN
+// with GSIQKey. A sender must never send one of another length: it stops the connection
+// management of kernels up to 6.1. Source: IBTA vol. 1, 13.4.
 //
 //	0   base version (8) | class (8) | class version (8) | method (8)
-//	4   status (16) | for the class (16)
+//	4   status (16) | class specific (16)
 //	8   transaction id (64)
 //	16  attribute id (16) | reserved (16)
 //	20  attribute modifier (32)
 //	24  data
 type MAD [MADSize]byte
 
-// An Attribute is what a MAD is about: here, which message of the communication
-// manager it is.
+// An Attribute is the attribute id of a MAD. In communication management it is the type
+// of the message.
 type Attribute uint16
 
-// Attributes of communication management (IBTA vol. 1, 16.7.2). Load alternate
-// path, 0x19 and 0x1a, does not occur on RoCE.
+// Attributes of communication management (IBTA vol. 1, 16.7.2). The messages that load
+// an alternate path, 0x19 and 0x1a, do not occur on RoCE.
 const (
 	AttrREQ     Attribute = 0x10
 	AttrMRA     Attribute = 0x11
@@ -44,16 +44,16 @@ const (
 	AttrSIDRREP Attribute = 0x18
 )
 
-// ErrMAD: not a management datagram of communication management.
+// ErrMAD means that a datagram is not a MAD of communication management.
 var ErrMAD = errors.New("wire: not a MAD of communication management")
 
-// cmHeader is what all such MADs begin with: base version 1, class 7, class
-// version 2, method Send, in both directions.
+// cmHeader is the beginning of all MADs of communication management: base version 1,
+// class 7, class version 2, method Send.
 var cmHeader = [4]byte{1, 7, 2, 3}
 
-// DecodeMAD returns the payload of a datagram as a MAD of communication
-// management, a view into the same bytes; or ErrMAD, on which it is to be dropped
-// without an answer.
+// DecodeMAD returns the payload of a datagram as a MAD of communication management,
+// which is a view of the same bytes. If the error is ErrMAD, the caller drops the
+// datagram without an answer.
 func DecodeMAD(payload []byte) (*MAD, error) {
 	if len(payload) != MADSize || [4]byte(payload) != cmHeader {
 		return nil, ErrMAD
@@ -61,16 +61,16 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 	return (*MAD)(payload), nil
 }
 
-// Attribute says which message it is. Others than those listed may come.
+// Attribute returns the type of the message. It may have a value that has no name here.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
-// TID is the transaction id. An answer has that of the request: REP, MRA, REJ
-// and RTU that of the REQ, DREP that of the DREQ.
+// TID returns the transaction id. The REP, MRA, REJ and RTU of a connection request
+// have the transaction id of the REQ, and a DREP that of the DREQ.
 func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[8:]) }
 
-// writing empties m but for its header, and returns the layout to write the
-// rest with.
-func (m *MAD) writing(attr Attribute, tid uint64) layout {
+// encoding writes the header of a message to m, clears the rest, and returns the layout
+// that writes the fields.
+func (m *MAD) encoding(attr Attribute, tid uint64) layout {
 	*m = MAD{}
 	copy(m[:], cmHeader[:])
 	binary.BigEndian.PutUint64(m[8:], tid)
@@ -78,6 +78,7 @@ func (m *MAD) writing(attr Attribute, tid uint64) layout {
 	return layout{data: m.data(), write: true}
 }
 
-func (m *MAD) reading() layout { return layout{data: m.data()} }
+// decoding returns the layout that reads the fields.
+func (m *MAD) decoding() layout { return layout{data: m.data()} }
 
 func (m *MAD) data() *[MADDataSize]byte { return (*[MADDataSize]byte)(m[MADDataOffset:]) }

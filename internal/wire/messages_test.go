@@ -10,14 +10,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A message is any message of the connection manager.
+// A message is a message of the connection manager.
 type message interface {
 	Encode(m *wire.MAD, tid uint64)
 	Decode(m *wire.MAD)
 }
 
-// empty makes a message of each attribute.
-var empty = map[wire.Attribute]func() message{
+// newMessage makes an empty message for each attribute.
+var newMessage = map[wire.Attribute]func() message{
 	wire.AttrREQ:     func() message { return new(wire.REQ) },
 	wire.AttrMRA:     func() message { return new(wire.MRA) },
 	wire.AttrREJ:     func() message { return new(wire.REJ) },
@@ -31,8 +31,8 @@ var empty = map[wire.Attribute]func() message{
 
 const tid = 0x0123456789abcdef
 
-// requireLayout holds a message to its data, given as what is at each offset in
-// hex, with zeros between, and wants it back from there.
+// requireLayout requires that Encode writes m as data, and that Decode restores m. data
+// maps offsets to bytes in hex; all other bytes are zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -41,18 +41,18 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	for off, text := range data {
 		copy(want[wire.MADDataOffset+off:], unhex(t, text))
 	}
-	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize)) // Encode leaves nothing of it
+	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize)) // Encode must overwrite all of it.
 	m.Encode(&got, tid)
 	require.Equal(t, want, got[:])
 
-	back := empty[attr]()
+	back := newMessage[attr]()
 	back.Decode(&got)
 	require.Equal(t, m, back)
 	require.Equal(t, uint64(tid), got.TID())
 	require.Equal(t, attr, got.Attribute())
 }
 
-// letters are n bytes that tell where private data begins and ends.
+// letters returns n bytes that show where private data begins and ends.
 func letters(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -61,7 +61,7 @@ func letters(n int) []byte {
 	return b
 }
 
-// What is reserved is written as zero and read by nobody.
+// Reserved bits are written as zero and ignored on receipt.
 func TestReservedBits(t *testing.T) {
 	for attr, reserved := range map[wire.Attribute][]byteRange{
 		wire.AttrREQ:     {{4, 8}, {24, 28}, {36, 39}, {40, 43}, {96, 140}},
@@ -76,7 +76,7 @@ func TestReservedBits(t *testing.T) {
 	} {
 		fields := fieldsOf(attr)
 		for i, b := range fields[wire.MADDataOffset:] {
-			want, some := partly[attr][i]
+			want, some := partlyReserved[attr][i]
 			switch {
 			case some:
 				require.Equal(t, want, b, "attribute %#x, byte %d", attr, i)
@@ -91,8 +91,9 @@ func TestReservedBits(t *testing.T) {
 
 type byteRange struct{ from, to int }
 
-// partly has the bytes of which some bits are reserved.
-var partly = map[wire.Attribute]map[int]byte{
+// partlyReserved maps the offsets of bytes with some reserved bits to a mask of the
+// others.
+var partlyReserved = map[wire.Attribute]map[int]byte{
 	wire.AttrREQ: {50: 0xf7, 51: 0xf8, 90: 0xf0, 91: 0x3f, 94: 0xf8, 95: 0xf8},
 	wire.AttrREP: {27: 0xf0},
 	wire.AttrREJ: {8: 0xc0, 9: 0xfe},
@@ -118,27 +119,27 @@ func TestMessagesDoNotAllocate(t *testing.T) {
 func TestEveryAttributeHasAMessage(t *testing.T) {
 	require.Equal(t,
 		[]wire.Attribute{0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18},
-		slices.Sorted(maps.Keys(empty)))
+		slices.Sorted(maps.Keys(newMessage)))
 }
 
-// fieldsOf has ones where a message has fields.
+// fieldsOf returns a MAD that has ones in all fields of a message.
 func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	ones := wire.MAD(slices.Repeat([]byte{0xff}, wire.MADSize))
-	m := empty[attr]()
+	m := newMessage[attr]()
 	m.Decode(&ones)
 	m.Encode(&fields, 0)
 	return fields
 }
 
-// cmSeed is the header of a message.
+// cmSeed returns the header of a message.
 func cmSeed(attr wire.Attribute) []byte {
 	var m wire.MAD
-	empty[attr]().Encode(&m, tid)
+	newMessage[attr]().Encode(&m, tid)
 	return m[:wire.MADDataOffset]
 }
 
-// A value that is wider than its field is cut, and its neighbours are left alone.
-func TestValuesAreCut(t *testing.T) {
+// A value that is wider than its field is truncated and does not change other fields.
+func TestValuesAreTruncated(t *testing.T) {
 	var m wire.MAD
 	(&wire.REQ{QPN: 0xffffffff, RetryCount: 0xff, MTU: 0xff, Primary: wire.Path{FlowLabel: 0xffffffff}}).Encode(&m, tid)
 	data := m[wire.MADDataOffset:]

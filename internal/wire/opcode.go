@@ -2,8 +2,8 @@ package wire
 
 import "fmt"
 
-// An Opcode is the operation code of a packet: the transport service in the top
-// three bits and the kind of packet below. It rules which headers follow the
+// An Opcode is the operation code of a packet: the transport service in the top three
+// bits, and the kind of packet in the others. It determines which headers follow the
 // BTH and how long the payload may be. Source: IBTA vol. 1, 9.2.
 type Opcode uint8
 
@@ -30,13 +30,13 @@ const (
 	AtomicAcknowledge
 	CompareSwap
 	FetchAdd
-	_ // 0x15 is reserved
+	_ // 0x15 is reserved.
 	SendLastInv
 	SendOnlyInv
 )
 
-// Opcodes of unreliable datagrams, and of congestion notification (IBTA annex
-// A17.9.3), which is for those who have congestion control.
+// Opcodes of unreliable datagrams and of congestion notification (IBTA annex A17.9.3).
+// This package decodes a CNP so that the caller can ignore it.
 const (
 	UDSendOnly    Opcode = 0x64
 	UDSendOnlyImm Opcode = 0x65
@@ -46,29 +46,29 @@ const (
 // A Transport is the transport service of an opcode.
 type Transport uint8
 
-// Transport services; others exist and are not spoken here.
+// Transport services that this package supports.
 const (
-	RC Transport = 0b000 // reliable connection
-	UD Transport = 0b011 // unreliable datagram
+	RC Transport = 0b000 // Reliable connection.
+	UD Transport = 0b011 // Unreliable datagram.
 )
 
-// A Kind is what a packet does, whichever part of a message it is.
+// A Kind is the kind of operation that a packet belongs to, for any part of a message.
 type Kind uint8
 
 // Kinds of packets.
 const (
-	KindUnknown Kind = iota // not an opcode we speak
+	KindUnknown Kind = iota // The package does not support the opcode.
 	KindSend
 	KindWrite
 	KindRead
 	KindAtomic
 	KindReadResponse
-	KindAcknowledge // ACK, NAK, or RNR NAK: the AETH tells
+	KindAcknowledge // ACK, NAK or RNR NAK: the AETH says which.
 	KindAtomicAcknowledge
 	KindCongestion
 )
 
-// A payloadRule is how long the payload of an opcode may be, the path MTU being
+// A payloadRule says how long the payload of an opcode may be, in terms of the path MTU
 // p (IBTA vol. 1, 9.7.4.1).
 type payloadRule uint8
 
@@ -79,18 +79,18 @@ const (
 	payloadAny                     // 0 to p
 )
 
-// A format is what an opcode stands for.
+// A format describes the packets of an opcode.
 type format struct {
 	name        string
 	kind        Kind
-	first, last bool // part of the message
+	first, last bool // Whether the packet begins or ends a message.
 	headers     headerSet
-	extended    uint8 // bytes of the headers
+	extended    uint8 // Sum of the sizes of the extended headers, in bytes.
 	payload     payloadRule
 }
 
-// formats is indexed by opcode. It is never changed.
-var formats = measured([256]format{
+// formats is indexed by opcode. The array is constant.
+var formats = withSizes([256]format{
 	SendFirst:          {name: "SEND_FIRST", kind: KindSend, first: true, payload: payloadFull},
 	SendMiddle:         {name: "SEND_MIDDLE", kind: KindSend, payload: payloadFull},
 	SendLast:           {name: "SEND_LAST", kind: KindSend, last: true, payload: payloadSome},
@@ -119,25 +119,25 @@ var formats = measured([256]format{
 	CNP:                {name: "CNP", kind: KindCongestion, first: true, last: true, headers: hasCNP},
 })
 
-// measured fills in the size of the extended headers.
-func measured(table [256]format) [256]format {
+// withSizes sets the size of the extended headers in each format.
+func withSizes(table [256]format) [256]format {
 	for i := range table {
 		table[i].extended = uint8(table[i].headers.size())
 	}
 	return table
 }
 
-// Transport is the transport service.
+// Transport returns the transport service.
 func (o Opcode) Transport() Transport { return Transport(o >> 5) }
 
-// Kind is what the packet does, KindUnknown for opcodes that are not in this
-// package's list.
+// Kind returns the kind of operation. It is KindUnknown for opcodes that this package
+// does not define.
 func (o Opcode) Kind() Kind { return formats[o].kind }
 
-// First reports whether the packet begins a message; FIRST and ONLY do.
+// First reports whether the packet begins a message, as FIRST and ONLY packets do.
 func (o Opcode) First() bool { return formats[o].first }
 
-// Last reports whether the packet ends a message; LAST and ONLY do.
+// Last reports whether the packet ends a message, as LAST and ONLY packets do.
 func (o Opcode) Last() bool { return formats[o].last }
 
 // Response reports whether the packet goes from the responder to the requester.
@@ -149,13 +149,13 @@ func (o Opcode) Response() bool {
 // HasImm reports whether the packet carries immediate data.
 func (o Opcode) HasImm() bool { return formats[o].headers&hasImm != 0 }
 
-// Size is the length in bytes of a packet with so many bytes of payload, from
-// the BTH to the ICRC.
+// Size returns the length of a packet from the BTH to the ICRC in bytes. payload is the
+// length of its payload in bytes.
 func (o Opcode) Size(payload int) int { return o.headerSize() + payload + pad(payload) + ICRCSize }
 
-// FitsPayload reports whether a payload of n bytes is one that the packet may
-// have on a path with this MTU, in bytes. Decode does not ask it: the responder
-// answers a wrong length with a NAK (IBTA vol. 1, 9.7.4.1).
+// FitsPayload reports whether the opcode allows a payload of n bytes for a path MTU of
+// mtu bytes. Decode does not check this, because the responder must answer a wrong
+// length with a NAK (IBTA vol. 1, 9.7.4.1).
 func (o Opcode) FitsPayload(n, mtu int) bool {
 	switch formats[o].payload {
 	case payloadFull:
@@ -175,8 +175,8 @@ func (o Opcode) String() string {
 	return fmt.Sprintf("opcode %#02x", uint8(o))
 }
 
-// headerSize is the length of the BTH and the extended headers.
+// headerSize returns the length of the BTH and the extended headers in bytes.
 func (o Opcode) headerSize() int { return BTHSize + int(formats[o].extended) }
 
-// pad is how many bytes bring a payload to a multiple of four.
+// pad returns the number of bytes that pad a payload to a multiple of four.
 func pad(payload int) int { return -payload & 3 }

@@ -10,13 +10,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// An expectation is a line of the table of opcodes, written from IBTA vol. 1,
-// 9.2 and 9.3, so that it shares nothing with the table under test.
+// An expectation is a line of the table of opcodes. The table was written from IBTA
+// vol. 1, 9.2 and 9.3, independently of the table under test.
 type expectation struct {
 	code     uint8
 	name     string
-	headers  string // after the BTH, in the order of the wire
-	payload  string // "0", "p" for the path MTU, "1..p", "0..p"
+	headers  string // Extended headers in the order of the packet.
+	payload  string // Lengths: "0", "p" for the path MTU, "1..p" or "0..p".
 	kind     wire.Kind
 	response bool
 }
@@ -50,8 +50,8 @@ var expectations = []expectation{
 	{0x81, "CNP", "Reserved", "0", wire.KindCongestion, false},
 }
 
-// sizes are those of the headers, from IBTA vol. 1, 9.2 and 9.3, and of what a
-// CNP has.
+// sizes are the sizes of the headers (IBTA vol. 1, 9.2 and 9.3), and of the reserved
+// bytes of a CNP.
 var sizes = map[string]int{
 	"DETH": 8, "RETH": 16, "AtomicETH": 28, "AETH": 4, "AtomicAckETH": 8, "ImmDt": 4, "IETH": 4, "Reserved": 16,
 }
@@ -67,7 +67,7 @@ func (e expectation) extended() (n int) {
 	return n
 }
 
-// offset is where a header is in the packet, from the BTH on.
+// offset returns the offset of a header in the packet, counted from the BTH.
 func (e expectation) offset(header string) int {
 	at := wire.BTHSize
 	for _, h := range strings.Fields(e.headers) {
@@ -79,7 +79,7 @@ func (e expectation) offset(header string) int {
 	return -1
 }
 
-// length is one that the payload of the opcode may have.
+// length returns a payload length that the opcode allows.
 func (e expectation) length() int {
 	if e.payload == "0" {
 		return 0
@@ -112,7 +112,7 @@ func TestUnknownOpcodes(t *testing.T) {
 	require.Equal(t, "opcode 0x15", wire.Opcode(0x15).String())
 }
 
-// The name says which part of a message the packet is.
+// First and Last must agree with the opcode's name.
 func TestOpcodeParts(t *testing.T) {
 	parts := map[bool]map[bool]string{ // first, last
 		true:  {true: "only", false: "first"},

@@ -8,37 +8,40 @@ const MaxPayload = 4096
 // ICRCSize is the length of the ICRC in bytes.
 const ICRCSize = 4
 
-// MaxPacket is the length in bytes of the longest packet there is, from the BTH
-// to the ICRC: a WRITE_ONLY_IMM.
+// MaxPacket is the length of the longest packet from the BTH to the ICRC in bytes: a
+// WRITE_ONLY_IMM.
 const MaxPacket = BTHSize + RETHSize + ImmDtSize + MaxPayload + ICRCSize
 
 // Errors of Decode.
 var (
-	// ErrLength: the packet is too short for its headers, too long for any
-	// path, or has a payload where there is none.
-	ErrLength = errors.New("wire: packet of a wrong length")
-	// ErrVersion: the version of the transport header is not 0.
-	ErrVersion = errors.New("wire: packet of an unknown version")
-	// ErrOpcode: the opcode is none of those in this package.
-	ErrOpcode = errors.New("wire: packet with an unknown opcode")
+	// ErrLength means that the packet is too short for its headers, longer than any
+	// path MTU allows, or has a payload that its opcode does not allow.
+	ErrLength = errors.New("wire: invalid packet length")
+	// ErrVersion means that the version of the transport header is not 0.
+	ErrVersion = errors.New("wire: unknown transport header version")
+	// ErrOpcode means that this package does not define the opcode.
+	ErrOpcode = errors.New("wire: unknown opcode")
 )
 
-// A Packet is a packet whose lengths are known to be right: a view into bytes
-// that belong to whoever gave them to Decode or Build.
+// A Packet is a packet whose length has been checked. It is a view of the bytes that
+// were passed to Decode or Build, and is valid as long as these.
 //
-// Asked for a header that its opcode does not have, it returns nil.
+// A method that returns a header returns nil if the opcode does not have that header.
 //
-// It goes through many hands, and is a slice and no more: the compiler keeps what
-// has more than four words in memory, and copies it there for each of them.
+// A Packet is a single slice because it is passed through many calls: the compiler
+// passes values of up to four words in registers, and copies larger ones through
+// memory.
 type Packet struct {
-	bytes []byte // from the BTH to the ICRC
+	bytes []byte // From the BTH to the ICRC.
 }
 
-// Decode returns a view of the packet that b is, the payload of one UDP
-// datagram; or ErrLength, ErrVersion or ErrOpcode, on which it is to be dropped
-// without an answer (IBTA vol. 1, 9.6). It does not look at the ICRC, for which
-// see Flow.Verify, nor at what needs the queue pair to judge: the keys, and
-// whether the payload suits the path MTU, see Opcode.FitsPayload.
+// Decode returns a view of the packet in b, the payload of a UDP datagram. The error is
+// ErrLength, ErrVersion or ErrOpcode. The caller then drops the packet without an
+// answer (IBTA vol. 1, 9.6).
+//
+// Decode does not check the ICRC (see Flow.Verify) nor anything that depends on the
+// queue pair: the keys, and whether the path MTU allows the length of the payload (see
+// Opcode.FitsPayload).
 func Decode(b []byte) (Packet, error) {
 	if len(b) < BTHSize+ICRCSize || len(b)%4 != 0 {
 		return Packet{}, ErrLength
@@ -57,16 +60,16 @@ func Decode(b []byte) (Packet, error) {
 	return Packet{b}, nil
 }
 
-// Build lays out a packet with so many bytes of payload at the beginning of b:
-// opcode, pad count and DefaultPKey are set, the other fields of the headers
-// and the pad are zero. The caller fills in the headers and Payload, which holds
-// what was there before, and ends with Flow.Seal.
+// Build lays out a packet at the beginning of b. payload is the length of its payload
+// in bytes. Build sets the opcode, the pad count and DefaultPKey. The other fields of
+// the headers and the pad are zero. Build does not change the bytes of the payload. The
+// caller fills in the headers and the payload, and then calls Flow.Seal.
 //
-// The opcode must be one of this package's, the payload not longer than
-// MaxPayload, and b not shorter than Opcode.Size; Build panics otherwise.
+// Build panics if the package does not define the opcode, if the opcode does not allow
+// the length or it exceeds MaxPayload, or if b is shorter than Opcode.Size.
 func Build(b []byte, op Opcode, payload int) Packet {
 	if op.Kind() == KindUnknown || !op.allows(payload) {
-		panic("wire: no such packet")
+		panic("wire: invalid opcode or payload length")
 	}
 	pad := pad(payload)
 	p := Packet{b[:op.Size(payload):len(b)]}
@@ -78,21 +81,21 @@ func Build(b []byte, op Opcode, payload int) Packet {
 	return p
 }
 
-// Bytes is the whole packet, from the BTH to the ICRC.
+// Bytes returns the whole packet, from the BTH to the ICRC.
 func (p Packet) Bytes() []byte { return p.bytes }
 
-// BTH is the base transport header.
+// BTH returns the base transport header.
 func (p Packet) BTH() *BTH { return (*BTH)(p.bytes) }
 
-// Opcode says what the packet is.
+// Opcode returns the operation code.
 func (p Packet) Opcode() Opcode { return Opcode(p.bytes[0]) }
 
-// Payload is what the packet carries, without the pad.
+// Payload returns the payload without the pad.
 func (p Packet) Payload() []byte {
 	return p.bytes[p.Opcode().headerSize() : len(p.bytes)-ICRCSize-p.BTH().PadCount()]
 }
 
-// DETH is the header of datagrams.
+// DETH returns the header of datagrams.
 func (p Packet) DETH() *DETH {
 	if !p.has(hasDETH) {
 		return nil
@@ -100,7 +103,7 @@ func (p Packet) DETH() *DETH {
 	return (*DETH)(p.bytes[BTHSize:])
 }
 
-// RETH is the header of READ requests, and of the first packet of a WRITE.
+// RETH returns the header of READ requests and of the first packet of a WRITE.
 func (p Packet) RETH() *RETH {
 	if !p.has(hasRETH) {
 		return nil
@@ -108,7 +111,7 @@ func (p Packet) RETH() *RETH {
 	return (*RETH)(p.bytes[BTHSize:])
 }
 
-// AtomicETH is the header of atomic requests.
+// AtomicETH returns the header of atomic requests.
 func (p Packet) AtomicETH() *AtomicETH {
 	if !p.has(hasAtomicETH) {
 		return nil
@@ -116,7 +119,7 @@ func (p Packet) AtomicETH() *AtomicETH {
 	return (*AtomicETH)(p.bytes[BTHSize:])
 }
 
-// AETH is the header of responses, but for those in the middle of a READ.
+// AETH returns the header of responses. READ_RESPONSE_MIDDLE does not have it.
 func (p Packet) AETH() *AETH {
 	if !p.has(hasAETH) {
 		return nil
@@ -124,7 +127,7 @@ func (p Packet) AETH() *AETH {
 	return (*AETH)(p.bytes[BTHSize:])
 }
 
-// AtomicAckETH is what the responses to atomic requests have besides.
+// AtomicAckETH returns the second header of the responses to atomic requests.
 func (p Packet) AtomicAckETH() *AtomicAckETH {
 	if !p.has(hasAtomicAckETH) {
 		return nil
@@ -132,7 +135,7 @@ func (p Packet) AtomicAckETH() *AtomicAckETH {
 	return (*AtomicAckETH)(p.bytes[BTHSize+AETHSize:])
 }
 
-// ImmDt is the immediate data.
+// ImmDt returns the immediate data.
 func (p Packet) ImmDt() *ImmDt {
 	if !p.has(hasImm) {
 		return nil
@@ -140,7 +143,7 @@ func (p Packet) ImmDt() *ImmDt {
 	return (*ImmDt)(p.bytes[p.Opcode().headerSize()-ImmDtSize:])
 }
 
-// IETH is the header of a SEND with invalidate.
+// IETH returns the header of a SEND with invalidate.
 func (p Packet) IETH() *IETH {
 	if !p.has(hasIETH) {
 		return nil
@@ -148,7 +151,7 @@ func (p Packet) IETH() *IETH {
 	return (*IETH)(p.bytes[p.Opcode().headerSize()-IETHSize:])
 }
 
-// allows reports whether the payload can be that long on any path.
+// allows reports whether the payload may have this length for the largest path MTU.
 func (o Opcode) allows(payload int) bool {
 	return payload == 0 || payload > 0 && payload <= MaxPayload && formats[o].payload != payloadNone
 }

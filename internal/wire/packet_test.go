@@ -24,7 +24,7 @@ func TestBuild(t *testing.T) {
 		}
 		want = append(want, 0, 0, 0, 0)
 		require.Equal(t, want, p.Bytes(), e.name)
-		require.Equal(t, byte(0xee), b[len(want)], "what is behind the packet is not its business")
+		require.Equal(t, byte(0xee), b[len(want)], "Build must not write behind the packet")
 		require.Equal(t, wire.Opcode(e.code), p.Opcode())
 	}
 }
@@ -38,7 +38,8 @@ func TestBuildPanicsOnImpossiblePackets(t *testing.T) {
 	require.Panics(t, func() { wire.Build(b[:19], wire.SendOnly, 1) })
 }
 
-// Each header is where it belongs, and is nil where it does not.
+// Each header method returns the right part of the packet, or nil if the opcode does
+// not have the header.
 func TestHeaders(t *testing.T) {
 	for _, e := range expectations {
 		b := make([]byte, 100)
@@ -59,8 +60,9 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// firstBytes has the first byte of each header of a packet whose bytes count
-// from 0 up, which is the header's offset; or -1.
+// firstBytes returns the first byte of each header, or -1 if the opcode does not have
+// it. The bytes of the packet count up from 0, so the first byte is the offset of the
+// header.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {
@@ -95,7 +97,7 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// The self-made vectors, built anew from nothing but their meaning.
+// The vectors that were not captured are built again from the values of their fields.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {
@@ -148,7 +150,7 @@ func TestBuildVectors(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	send := func(n int, edit ...byte) []byte { // edit has pairs of offset and value
+	send := func(n int, edit ...byte) []byte { // Edit has pairs of offset and value.
 		b := wire.Build(make([]byte, wire.MaxPacket+8), wire.SendOnly, n).Bytes()
 		for i := 0; i < len(edit); i += 2 {
 			b[edit[i]] = edit[i+1]
@@ -181,6 +183,6 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	_, err := wire.Decode(send(wire.MaxPayload))
 	require.NoError(t, err)
-	_, err = wire.Decode(send(4, 1, 0x30)) // a payload of one byte
+	_, err = wire.Decode(send(4, 1, 0x30)) // A payload of one byte.
 	require.NoError(t, err)
 }

@@ -1,34 +1,35 @@
 package wire
 
-// An Answered is the message that an MRA or REJ answers.
+// An Answered says which message an MRA or REJ answers.
 type Answered uint8
 
-// Messages that are answered so.
+// Messages that an MRA or REJ answers.
 const (
 	AnsweredREQ   Answered = 0
 	AnsweredREP   Answered = 1
-	AnsweredOther Answered = 2 // for an MRA a LAP; for a REJ none, as when time is up
+	AnsweredOther Answered = 2 // For an MRA: a LAP. For a REJ: no message, as after a timeout.
 )
 
-// A REJ turns a connection down. Source: IBTA vol. 1, 12.6.7.
+// A REJ rejects a connection. Source: IBTA vol. 1, 12.6.7.
 type REJ struct {
-	LocalID  uint32 // 0 where the sender has none
+	LocalID  uint32 // 0 if the sender has none.
 	RemoteID uint32
 	Rejected Answered // 2 bits
-	Reason   uint16   // IBTA vol. 1, 12.6.7.2
-	// Info is additional information, InfoLength bytes of it (7 bits; no
-	// promise that there are so many). What it is depends on the reason.
+	Reason   uint16   // See IBTA vol. 1, 12.6.7.2.
+	// Info is additional rejection information. Its meaning depends on the reason.
+	// InfoLength (7 bits) is its length in bytes as the sender states it, and may
+	// exceed len(Info).
 	Info       [72]byte
 	InfoLength uint8
 
 	PrivateData [148]byte
 }
 
-// Encode makes m this message, with the transaction id of the REQ.
-func (r *REJ) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrREJ, tid)) }
+// Encode writes the message to m. tid is the transaction id of the REQ.
+func (r *REJ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrREJ, tid)) }
 
-// Decode takes the message from m, of which it copies everything.
-func (r *REJ) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m.
+func (r *REJ) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *REJ) layout(l layout) {
 	number(l, 0, 32, &r.LocalID)
@@ -40,21 +41,21 @@ func (r *REJ) layout(l layout) {
 	raw(l, 84, r.PrivateData[:])
 }
 
-// An MRA says that a message was received and its answer will take time. Source:
-// IBTA vol. 1, 12.6.6.
+// An MRA says that its sender has received a message and that the answer will take some
+// time. Source: IBTA vol. 1, 12.6.6.
 type MRA struct {
 	LocalID, RemoteID uint32
 	Received          Answered // 2 bits
-	ServiceTimeout    uint8    // 5 bits: code of the time, as in REQ
+	ServiceTimeout    uint8    // 5 bits: code of the time until the answer, as in REQ.
 
 	PrivateData [222]byte
 }
 
-// Encode makes m this message, with the transaction id of the REQ.
-func (r *MRA) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrMRA, tid)) }
+// Encode writes the message to m. tid is the transaction id of the REQ.
+func (r *MRA) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrMRA, tid)) }
 
-// Decode takes the message from m, of which it copies everything.
-func (r *MRA) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m.
+func (r *MRA) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *MRA) layout(l layout) {
 	number(l, 0, 32, &r.LocalID)

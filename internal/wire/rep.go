@@ -7,27 +7,27 @@ type REP struct {
 	LocalID, RemoteID uint32
 	QKey              uint32
 	QPN               uint32 // 24 bits
-	// StartPSN is what the receiver's first request has for a PSN.
+	// StartPSN is the PSN of the first request that the receiver sends.
 	StartPSN psn.Value
 
-	ResponderResources uint8 // READs and atomics that the sender serves at a time
-	InitiatorDepth     uint8 // READs and atomics that it will have outstanding
+	ResponderResources uint8 // READs and atomics that the sender serves at a time.
+	InitiatorDepth     uint8 // READs and atomics that the sender will have outstanding.
 
-	TargetAckDelay uint8 // 5 bits: code of the time it takes to answer, as in REQ
-	Failover       uint8 // 2 bits: of path migration, 0
-	FlowControl    bool  // end to end
-	RNRRetry       uint8 // 3 bits: for the queue pair of the receiver
+	TargetAckDelay uint8 // 5 bits: code of the delay of the sender's ACKs, as in REQ.
+	Failover       uint8 // 2 bits: 0, because there is no path migration.
+	FlowControl    bool  // End-to-end flow control.
+	RNRRetry       uint8 // 3 bits: RNR retry count for the receiver's queue pair.
 	SRQ            bool
 	CAGUID         uint64
 
 	PrivateData [196]byte
 }
 
-// Encode makes m this message, with the transaction id of the REQ.
-func (r *REP) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrREP, tid)) }
+// Encode writes the message to m. tid is the transaction id of the REQ.
+func (r *REP) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrREP, tid)) }
 
-// Decode takes the message from m, of which it copies everything.
-func (r *REP) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m.
+func (r *REP) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *REP) layout(l layout) {
 	number(l, 0, 32, &r.LocalID)
@@ -46,18 +46,18 @@ func (r *REP) layout(l layout) {
 	raw(l, 36, r.PrivateData[:])
 }
 
-// An RTU says that the REP has come, and the connection is open. Source: IBTA
+// An RTU confirms the REP: the connection is established at its sender. Source: IBTA
 // vol. 1, 12.6.9.
 type RTU struct {
 	LocalID, RemoteID uint32
 	PrivateData       [224]byte
 }
 
-// Encode makes m this message, with the transaction id of the REQ.
-func (r *RTU) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrRTU, tid)) }
+// Encode writes the message to m. tid is the transaction id of the REQ.
+func (r *RTU) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrRTU, tid)) }
 
-// Decode takes the message from m, of which it copies everything.
-func (r *RTU) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m.
+func (r *RTU) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *RTU) layout(l layout) {
 	number(l, 0, 32, &r.LocalID)

@@ -2,58 +2,58 @@ package wire
 
 import "github.com/rdmaloop/rdmaloop/internal/psn"
 
-// A REQ asks for a connection. "Local" and "remote" are as its sender sees them.
-// Timeouts are codes: c stands for 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
+// A REQ requests a connection. "Local" and "remote" are from the view of its sender. A
+// timeout is a code c, which stands for 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
 type REQ struct {
-	LocalID   uint32 // communication id, the sender's choice
+	LocalID   uint32 // Communication id, chosen by the sender.
 	ServiceID ServiceID
-	CAGUID    uint64 // with LocalID, and with QPN, unique for all time
+	CAGUID    uint64 // GUID of the sender's channel adapter.
 	QKey      uint32
 	QPN       uint32 // 24 bits
 
-	ResponderResources uint8 // READs and atomics that the sender serves at a time
-	InitiatorDepth     uint8 // READs and atomics that it wants to have outstanding
+	ResponderResources uint8 // READs and atomics that the sender serves at a time.
+	InitiatorDepth     uint8 // READs and atomics that the sender wants to have outstanding.
 
-	RemoteTimeout uint8 // 5 bits: in which the receiver is to answer
-	Transport     uint8 // 2 bits: 0 is RC
-	FlowControl   bool  // end to end
-	// StartPSN is what the receiver's first request has for a PSN.
+	RemoteTimeout uint8 // 5 bits: within which the receiver must answer.
+	Transport     uint8 // 2 bits: 0 is RC.
+	FlowControl   bool  // End-to-end flow control.
+	// StartPSN is the PSN of the first request that the receiver sends.
 	StartPSN     psn.Value
-	LocalTimeout uint8 // 5 bits: in which the sender will answer
+	LocalTimeout uint8 // 5 bits: within which the sender will answer.
 	RetryCount   uint8 // 3 bits: for the queue pair of the receiver
 	PKey         uint16
-	MTU          uint8 // 4 bits: code of the path MTU, 1 for 256 bytes to 5 for 4096
+	MTU          uint8 // 4 bits: code of the path MTU, 1 for 256 bytes to 5 for 4096.
 	RNRRetry     uint8 // 3 bits: for the queue pair of the receiver
-	MaxCMRetries uint8 // 4 bits: how often either side sends a message again
+	MaxCMRetries uint8 // 4 bits: how often either side retransmits a CM message.
 	SRQ          bool
 
 	Primary Path
 
-	// PrivateData begins with a CMAHeader where the service is RDMA IP CM. How
-	// much of it is in use is not told, here and in the other messages.
+	// PrivateData begins with a CMAHeader if the service is an RDMA IP CM service. No
+	// message says how much of its private data is in use.
 	PrivateData [92]byte
 }
 
-// A Path is the way that a connection request proposes. An alternate path is
-// never written, and not looked at: there is no path migration on RoCE.
+// A Path is the network path that a connection request proposes. The alternate path is
+// neither written nor read, because RoCE has no path migration.
 type Path struct {
-	LocalLID, RemoteLID uint16 // 0xffff on RoCE
+	LocalLID, RemoteLID uint16 // 0xffff on RoCE.
 	LocalGID, RemoteGID GID
 	FlowLabel           uint32 // 20 bits
 	PacketRate          uint8  // 6 bits
 	TrafficClass        uint8
 	HopLimit            uint8
-	SL                  uint8 // 4 bits: service level
+	SL                  uint8 // 4 bits: service level.
 	SubnetLocal         bool
-	AckTimeout          uint8 // 5 bits: code of the local ACK timeout
+	AckTimeout          uint8 // 5 bits: code of the local ACK timeout.
 }
 
-// Encode makes m this message, with a transaction id.
-func (r *REQ) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrREQ, tid)) }
+// Encode writes the message, with the transaction id tid, to m.
+func (r *REQ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrREQ, tid)) }
 
-// Decode takes the message from m, of which it copies everything. Any data is a
-// REQ of some sort: what the values mean is the caller's to judge.
-func (r *REQ) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m. It accepts any data: the
+// caller checks the values.
+func (r *REQ) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *REQ) layout(l layout) {
 	number(l, 0, 32, &r.LocalID)

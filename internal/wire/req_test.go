@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// vectorRequest is what the REQ vector says.
+// vectorRequest is the decoded REQ vector.
 func vectorRequest() *wire.REQ {
 	r := &wire.REQ{
 		LocalID:            0x11223344,
@@ -64,7 +64,7 @@ func TestEncodeVectorREQ(t *testing.T) {
 	require.Equal(t, c.packet, p.Bytes())
 }
 
-// The fields that the vector leaves at zero.
+// TestREQLayout checks the fields that are zero in the vector.
 func TestREQLayout(t *testing.T) {
 	r := &wire.REQ{
 		LocalID:   0xa1a2a3a4,

@@ -5,25 +5,25 @@ import "encoding/binary"
 // RETHSize is the length of a RETH in bytes.
 const RETHSize = 16
 
-// A RETH is the RDMA extended transport header: which memory of the responder a
-// WRITE or READ is about. Source: IBTA vol. 1, 9.3.
+// A RETH is the RDMA extended transport header. It describes the memory of the
+// responder that a WRITE or READ accesses. Source: IBTA vol. 1, 9.3.
 //
 //	0   virtual address (64)
 //	8   R_Key (32)
 //	12  DMA length (32)
 type RETH [RETHSize]byte
 
-// Addr is the virtual address of the first byte.
+// Addr returns the virtual address of the first byte.
 func (h *RETH) Addr() uint64 { return binary.BigEndian.Uint64(h[0:]) }
 
-// RKey is the key that gives access.
+// RKey returns the key of the memory region.
 func (h *RETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 
-// Length is the length in bytes of the whole message, or of what is left of it
-// where a READ is asked for again from the middle on.
+// Length returns the length of the whole message in bytes. For a READ that the
+// requester repeats from the middle, it is the length of the rest.
 func (h *RETH) Length() uint32 { return binary.BigEndian.Uint32(h[12:]) }
 
-// Set fills the header.
+// Set sets all fields.
 func (h *RETH) Set(addr uint64, rkey, length uint32) {
 	binary.BigEndian.PutUint64(h[0:], addr)
 	binary.BigEndian.PutUint32(h[8:], rkey)

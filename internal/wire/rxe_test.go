@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// rxeCaptures are the packets of testdata/rxe.txt, by name.
+// rxeCaptures returns the packets of testdata/rxe.txt by name.
 func rxeCaptures(t testing.TB) map[string]capture {
 	text, err := os.ReadFile("testdata/rxe.txt")
 	require.NoError(t, err)
@@ -23,7 +23,7 @@ func rxeCaptures(t testing.TB) map[string]capture {
 	return captures
 }
 
-// The kernel numbers its packets in the IP header, where a socket does not see it.
+// Verify must find the identification that the kernel has put into the IP header.
 func TestRxeICRC(t *testing.T) {
 	for name, c := range rxeCaptures(t) {
 		want := c.decoded(t).ICRC()
@@ -38,7 +38,7 @@ func TestRxeICRC(t *testing.T) {
 	}
 }
 
-// What the kernel's connection manager says has no bit that we do not know.
+// Decoding and encoding a message of the kernel's connection manager loses no bit.
 func TestRxeMADs(t *testing.T) {
 	captures := rxeCaptures(t)
 	for name, r := range map[string]interface {
@@ -68,7 +68,7 @@ func TestRxeConnects(t *testing.T) {
 	require.True(t, ok)
 	require.EqualValues(t, 0x0106, space)
 	require.EqualValues(t, 7174, port)
-	require.EqualValues(t, 17, req.QPN, "its first")
+	require.EqualValues(t, 17, req.QPN, "the first QP number that rxe assigns")
 	require.EqualValues(t, 3, req.MTU, "1024")
 	require.EqualValues(t, 19, req.Primary.AckTimeout)
 	require.Equal(t, captures["REQ"].src.Addr(), req.Primary.LocalGID.Addr())

@@ -1,20 +1,20 @@
 package wire
 
-// A SIDRREQ asks which queue pair a service is on, for datagrams. Source: IBTA
-// vol. 1, 12.11.1.
+// A SIDRREQ asks for the datagram queue pair of a service. Source: IBTA vol. 1,
+// 12.11.1.
 type SIDRREQ struct {
-	RequestID uint32 // random: it alone tells requests apart
+	RequestID uint32 // Random. Only this id distinguishes requests.
 	PKey      uint16
 	ServiceID ServiceID
 
-	PrivateData [216]byte // as in REQ
+	PrivateData [216]byte // As in REQ.
 }
 
-// Encode makes m this message, with a transaction id.
-func (r *SIDRREQ) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrSIDRREQ, tid)) }
+// Encode writes the message, with the transaction id tid, to m.
+func (r *SIDRREQ) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrSIDRREQ, tid)) }
 
-// Decode takes the message from m, of which it copies everything.
-func (r *SIDRREQ) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m.
+func (r *SIDRREQ) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *SIDRREQ) layout(l layout) {
 	number(l, 0, 32, &r.RequestID)
@@ -26,23 +26,23 @@ func (r *SIDRREQ) layout(l layout) {
 // A SIDRREP answers a SIDRREQ. Source: IBTA vol. 1, 12.11.2.
 type SIDRREP struct {
 	RequestID uint32
-	Status    uint8 // 0: found. Else why not, and the rest says nothing
-	// Info is additional information, InfoLength bytes of it, which is no
-	// promise.
+	Status    uint8 // 0 if the service has a queue pair. Else the reason; QPN and QKey are invalid.
+	// Info is additional information. InfoLength is its length in bytes as the sender
+	// states it, and may exceed len(Info).
 	Info       [72]byte
 	InfoLength uint8
 	QPN        uint32 // 24 bits
 	ServiceID  ServiceID
-	QKey       uint32 // of the queue pair
+	QKey       uint32 // Q_Key of the queue pair.
 
 	PrivateData [136]byte
 }
 
-// Encode makes m this message, with the transaction id of the SIDRREQ.
-func (r *SIDRREP) Encode(m *MAD, tid uint64) { r.layout(m.writing(AttrSIDRREP, tid)) }
+// Encode writes the message to m. tid is the transaction id of the SIDRREQ.
+func (r *SIDRREP) Encode(m *MAD, tid uint64) { r.layout(m.encoding(AttrSIDRREP, tid)) }
 
-// Decode takes the message from m, of which it copies everything.
-func (r *SIDRREP) Decode(m *MAD) { r.layout(m.reading()) }
+// Decode reads the message from m. It keeps no reference to m.
+func (r *SIDRREP) Decode(m *MAD) { r.layout(m.decoding()) }
 
 func (r *SIDRREP) layout(l layout) {
 	number(l, 0, 32, &r.RequestID)

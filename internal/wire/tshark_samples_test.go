@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// expected adds to what a sample wants what all of them do.
+// expected returns the values of the sample and those that all samples have in common.
 func (s sample) expected() map[string]string {
 	icrc := s.packet().Bytes()
 	icrc = icrc[len(icrc)-wire.ICRCSize:]
@@ -28,7 +28,7 @@ func (s sample) expected() map[string]string {
 	if s.ip6 {
 		all["ipv6.plen"] = fmt.Sprint(8 + len(s.packet().Bytes()))
 	} else {
-		all["ip.checksum.status"] = "1" // good
+		all["ip.checksum.status"] = "1" // Good.
 	}
 	if s.data != "" && s.want["infiniband.mad.method"] == "" {
 		all["data.data"] = hex.EncodeToString(append([]byte(s.data), make([]byte, -len(s.data)&3)...))
@@ -37,12 +37,12 @@ func (s sample) expected() map[string]string {
 	return all
 }
 
-// packetSamples has a packet of each kind, with all of its headers filled in.
+// packetSamples returns a packet of each kind with values in all of its headers.
 func packetSamples() []sample {
 	samples := []sample{bits}
 	for _, e := range expectations {
 		if wire.Opcode(e.code) == wire.CNP {
-			continue // tshark does not know it
+			continue // tshark has no dissector for it.
 		}
 		s := sample{name: e.name, op: wire.Opcode(e.code), data: "payload"[:e.length()], fill: fillHeaders, want: map[string]string{}}
 		for header, fields := range headerFields {
@@ -55,7 +55,7 @@ func packetSamples() []sample {
 	return samples
 }
 
-// bits is a packet with the bits set that the others leave at zero.
+// bits is a packet with those BTH bits set that are zero in the other samples.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {
@@ -96,7 +96,7 @@ func fillHeaders(p wire.Packet) {
 	}
 }
 
-// headerFields is what tshark has to make of fillHeaders.
+// headerFields are the values that tshark must find after fillHeaders.
 var headerFields = map[string]map[string]string{
 	"DETH": {
 		"infiniband.deth.q_key": "0x00000000a1a2a3a4",
@@ -123,7 +123,7 @@ var headerFields = map[string]map[string]string{
 	"IETH":         {"infiniband.ieth": "61626364"},
 }
 
-// messageSamples has each message of the connection manager.
+// messageSamples returns each message of the connection manager.
 func messageSamples() []sample {
 	var samples []sample
 	for _, m := range []struct {
@@ -150,7 +150,7 @@ func messageSamples() []sample {
 			"infiniband.cm.drsp.remotecommid": "0xb1b2b3b4",
 			"infiniband.cm.drsp.private":      hexOf(letters(224)),
 		}},
-		// Of these tshark knows no more than that they are MADs.
+		// tshark decodes only the MAD header of these.
 		{wire.AttrMRA, testMRA(), nil},
 		{wire.AttrSIDRREQ, testSIDRREQ(), nil},
 		{wire.AttrSIDRREP, testSIDRREP(), nil},
@@ -184,8 +184,8 @@ func messageSample(attr wire.Attribute, m message, fields map[string]string) sam
 	}
 }
 
-// requestFields are those of vectorRequest, but for flow label and packet rate,
-// which tshark reads a byte too early.
+// requestFields are the fields of vectorRequest, without the flow label and the packet
+// rate, which tshark reads from the wrong offset.
 var requestFields = map[string]string{
 	"infiniband.cm.req":                     "0x11223344",
 	"infiniband.cm.req.serviceid.prefix":    "0000000001",
@@ -232,7 +232,7 @@ var requestFields = map[string]string{
 	"infiniband.cm.req.ip_cm.private":       hexOf(append([]byte("hello"), make([]byte, 51)...)),
 }
 
-// replyFields are those of testREP.
+// replyFields are the fields of testREP.
 var replyFields = map[string]string{
 	"infiniband.cm.rep":              "0xa1a2a3a4",
 	"infiniband.cm.rep.remotecommid": "0xb1b2b3b4",
@@ -251,7 +251,7 @@ var replyFields = map[string]string{
 	"infiniband.cm.rep.private":      hexOf(letters(196)),
 }
 
-// rejectFields are those of testREJ.
+// rejectFields are the fields of testREJ.
 var rejectFields = map[string]string{
 	"infiniband.cm.rej.localcommid":  "0xa1a2a3a4",
 	"infiniband.cm.rej.remotecommid": "0xb1b2b3b4",

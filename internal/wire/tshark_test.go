@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A sample is a packet and what tshark has to see in it, by the names of its
-// fields.
+// A sample is a packet and the values that tshark must find in its fields, by tshark's
+// field names.
 type sample struct {
 	name string
 	ip6  bool
@@ -27,13 +27,13 @@ type sample struct {
 	want map[string]string
 }
 
-// TestTshark shows tshark, which has nothing of this package in it, a packet of
-// each kind. It does not check ICRCs; the IPv4 header is that of a GRH, whose
-// checksum it does check.
+// TestTshark compares with tshark's independent decoder, for a packet of each kind.
+// tshark does not check ICRCs. It checks the checksum of the IPv4 header, which comes
+// from a GRH.
 func TestTshark(t *testing.T) {
 	tool, err := exec.LookPath("tshark")
 	if err != nil {
-		t.Skip("there is no tshark: apt-get install tshark")
+		t.Skip("tshark is not installed: apt-get install tshark")
 	}
 
 	samples := slices.Concat(packetSamples(), messageSamples())
@@ -54,13 +54,14 @@ func requireAllKinds(t *testing.T, samples []sample) {
 	}
 }
 
-// dissect returns the fields that tshark finds in each sample, one map each.
+// dissect returns the values of the fields that tshark finds in each sample, one map a
+// sample.
 func dissect(t *testing.T, tool string, samples []sample) []map[string]string {
 	names := fieldNames(samples)
 	file := filepath.Join(t.TempDir(), "samples.pcap")
 	require.NoError(t, os.WriteFile(file, pcap(samples), 0o600))
 	args := []string{"-n", "-r", file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=f", "-o", "ip.check_checksum:TRUE"}
-	// These would take the payload for theirs, whatever it is.
+	// These dissectors would claim the payload, whatever it is.
 	for _, guess := range []string{"rpcordma", "smc", "iser", "nvme-rdma", "smb_direct", "infiniband_sdp"} {
 		args = append(args, "--disable-protocol", guess)
 	}
@@ -90,18 +91,18 @@ func fieldNames(samples []sample) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// pcap is a capture file of raw IP packets.
+// pcap returns a capture file of raw IP packets.
 func pcap(samples []sample) []byte {
 	const linkTypeRaw = 101
 	b := binary.BigEndian.AppendUint32(nil, 0xa1b2c3d4)
 	b = binary.BigEndian.AppendUint16(b, 2)
 	b = binary.BigEndian.AppendUint16(b, 4)
-	b = append(b, make([]byte, 8)...) // time zone, accuracy
+	b = append(b, make([]byte, 8)...) // Time zone and accuracy.
 	b = binary.BigEndian.AppendUint32(b, 65535)
 	b = binary.BigEndian.AppendUint32(b, linkTypeRaw)
 	for i, s := range samples {
 		datagram := s.datagram()
-		b = binary.BigEndian.AppendUint32(b, uint32(i)) // seconds
+		b = binary.BigEndian.AppendUint32(b, uint32(i)) // Seconds.
 		b = binary.BigEndian.AppendUint32(b, 0)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
 		b = binary.BigEndian.AppendUint32(b, uint32(len(datagram)))
@@ -131,7 +132,7 @@ func (s sample) packet() wire.Packet {
 	return p
 }
 
-// datagram is the sample with its IP and UDP headers.
+// datagram returns the sample with its IP and UDP headers.
 func (s sample) datagram() []byte {
 	src, dst := s.endpoints()
 	p := s.packet().Bytes()

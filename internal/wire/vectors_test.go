@@ -15,7 +15,7 @@ import (
 // A vector is a packet with its IP and UDP headers, in hex.
 type vector struct{ name, text string }
 
-// What the vectors are asked about in more than one test.
+// Names of the vectors that more than one test uses.
 const (
 	vectorCNP         = "CNP, captured on a ConnectX-4 Lx"
 	vectorSend        = "SEND_ONLY"
@@ -54,15 +54,14 @@ var vectors = []vector{
 		68656c6c6f000000` + strings.Repeat("00", 48) + `8bd15423`},
 }
 
-// A capture is what a vector says.
+// A capture is a parsed vector.
 type capture struct {
 	src, dst netip.AddrPort
 	id       uint16
 	packet   []byte
 }
 
-// captured takes a vector apart. It knows as little as can be of the package
-// under test.
+// captured parses a vector. It uses as little as possible of the package under test.
 func captured(t testing.TB, name string) capture {
 	for _, v := range vectors {
 		if v.name == name {
@@ -107,7 +106,7 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// endpoint is an address of any bytes: of four, or of the first sixteen.
+// endpoint returns an address from any bytes: four bytes, or the first sixteen.
 func endpoint(b []byte, port uint16) netip.AddrPort {
 	if a, ok := netip.AddrFromSlice(b); ok {
 		return netip.AddrPortFrom(a.Unmap(), port)
