@@ -13,9 +13,9 @@ import (
 // floodBurst is how many requests a flood sends in one round.
 const floodBurst = 100
 
-// flood sends connection requests from many addresses, and never answers the replies.
-// Rounds of floodBurst requests go to the port of Addr. Attack.Received counts the
-// packets that the server sends back.
+// flood sends connection requests from many addresses, and never answers the replies. A
+// round is floodBurst requests to the port of Addr. Attack.Received counts the packets
+// that the server sends back.
 func flood(a *attacker) error {
 	sockets, err := a.openSources()
 	var counting sync.WaitGroup
@@ -45,12 +45,11 @@ func flood(a *attacker) error {
 	if err != nil {
 		return err
 	}
-	a.keep()
+	a.waitForStop()
 	return nil
 }
 
-// openSources opens a socket on From and on each of the following addresses,
-// Spec.Sources in all.
+// openSources opens a socket on each of Spec.Sources addresses, beginning with From.
 func (a *attacker) openSources() (sockets []*wireSocket, err error) {
 	addr := a.spec.From
 	for range max(a.spec.Sources, 1) {
@@ -73,15 +72,15 @@ func (a *attacker) countReplies(s *wireSocket) {
 			return
 		}
 		if err != nil {
-			continue // for example the ICMP error for an earlier packet
+			continue // For example the ICMP error for an earlier packet.
 		}
 		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
 	}
 }
 
-// hoard makes connections from one address and keeps them without sending anything.
-// Attack.Admitted counts the connections.
-func hoard(a *attacker) error {
+// holdConnections opens connections from one address and keeps them open without
+// sending anything. Attack.Admitted counts the connections.
+func holdConnections(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
 		return err
@@ -106,18 +105,18 @@ func hoard(a *attacker) error {
 	if err != nil {
 		return err
 	}
-	a.keep()
+	a.waitForStop()
 	for _, p := range kept {
-		p.leave()
+		p.disconnect()
 	}
 	return nil
 }
 
-// halves makes connections and sends only the first half of a message on each.
-// Attack.Admitted counts the connections. The requests name an ACK timeout of 17 ms
-// and no retries. The server waits for the second half until an honest sender would
-// have given up, and for at least a second.
-func halves(a *attacker) error {
+// sendHalves opens connections and sends only the first half of a message on each.
+// Attack.Admitted counts the connections. The requests name an ACK timeout of 17 ms and
+// no retries. The server waits for the second half until a correct sender would have
+// given up, and for at least a second.
+func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
 		return err
@@ -135,9 +134,9 @@ func halves(a *attacker) error {
 		a.count(func(c *Attack) { c.Admitted++; c.Sent++; c.SentBytes += uint64(sent) })
 	}
 	a.count(func(c *Attack) { c.Rounds++ })
-	a.keep()
+	a.waitForStop()
 	for _, p := range kept {
-		p.leave()
+		p.disconnect()
 	}
 	return nil
 }

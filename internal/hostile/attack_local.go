@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// babble sends malformed packets to the listener. Attack.Refused counts how often the
-// server closed the connection.
-func babble(a *attacker) error {
+// sendMalformed sends malformed packets to the listener. Attack.Refused counts how
+// often the server closed the connection.
+func sendMalformed(a *attacker) error {
 	return a.eachRound(func() error {
 		s, err := newLocalSocket()
 		if err != nil {
@@ -22,8 +22,8 @@ func babble(a *attacker) error {
 		if err := s.connect(localName(dst.Addr().String(), dst.Port())); err != nil {
 			return err
 		}
-		sent := a.nonsense(s)
-		hungUp := s.hungUp()
+		sent := a.malformedPacket(s)
+		hungUp := s.waitForClose()
 		a.count(func(c *Attack) {
 			c.Sent++
 			c.SentBytes += uint64(sent)
@@ -35,30 +35,31 @@ func babble(a *attacker) error {
 	})
 }
 
-// nonsense sends one malformed packet, and returns its length in bytes.
-func (a *attacker) nonsense(s localSocket) int {
+// malformedPacket sends one malformed packet, and returns its length in bytes.
+func (a *attacker) malformedPacket(s localSocket) int {
 	good := localRequest(netip.AddrPortFrom(a.spec.Addr.Addr(), 1), a.spec.Addr)
 	switch a.rand.IntN(7) {
-	case 0: // random bytes
+	case 0: // Random bytes.
 		return s.send(a.bytes(1 + a.rand.IntN(4000)))
-	case 1: // a request with random bytes in it
+	case 1: // A request with random bytes in it.
 		copy(good[1+a.rand.IntN(20):], a.bytes(40))
 		return s.send(good)
-	case 2: // half of a request
+	case 2: // Half of a request.
 		return s.send(good[:1+a.rand.IntN(localHeader-1)])
-	case 3: // a request of another protocol version
+	case 3: // A request of another protocol version.
 		good[0] = byte(2 + a.rand.IntN(250))
 		return s.send(good)
-	case 4: // more private data than the protocol allows
+	case 4: // More private data than the protocol allows.
 		return s.send(append(good, a.bytes(300)...))
-	// a request with as many descriptors as a packet can carry: SCM_MAX_FD of unix(7)
+	// A request with the largest number of descriptors in a packet: SCM_MAX_FD of
+	// unix(7).
 	case 5:
 		var fds [253]int
 		for i := range fds {
 			fds[i] = s.fd
 		}
 		return s.send(good, fds[:]...)
-	default: // another type of message
+	default: // Another type of message.
 		good[1] = byte(1 + a.rand.IntN(255))
 		return s.send(good)
 	}
@@ -72,14 +73,14 @@ func (a *attacker) bytes(n int) []byte {
 	return b
 }
 
-// crowdSize is how many sockets a crowd has at most. The limit of open descriptors
+// maxKept is how many sockets the attacker keeps at most. The limit of open descriptors
 // may be reached earlier.
-const crowdSize = 4000
+const maxKept = 4000
 
-// crowd opens connections without end, and keeps every socket and descriptor that it
-// gets. Each request names an address that the crowd holds. Attack.Admitted counts
-// the accepted requests, Attack.Refused the others.
-func crowd(a *attacker) error {
+// exhaust opens connections until it is stopped, and keeps every socket and descriptor
+// that it gets. Each request names an address that the attacker has. Attack.Admitted
+// counts the accepted requests, Attack.Refused the others.
+func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket
 	defer func() {
@@ -89,23 +90,23 @@ func crowd(a *attacker) error {
 	}()
 	port := uint16(a.rand.Uint32())
 	err := a.eachRound(func() error {
-		if len(kept) == crowdSize {
+		if len(kept) == maxKept {
 			kept[0].close()
 			kept = kept[1:]
 		}
 		s, err := newLocalSocket()
 		if err != nil {
-			return nil // out of descriptors; the open sockets stay open
+			return nil // Out of descriptors. The open sockets stay open.
 		}
 		src := netip.AddrPortFrom(a.spec.Addr.Addr(), s.bindNext(a.spec.Addr.Addr(), &port))
 		kept = append(kept, s)
-		a.join(s, src)
+		a.requestAndKeep(s, src)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	a.keep()
+	a.waitForStop()
 	return nil
 }
 
@@ -119,9 +120,9 @@ func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	return *port
 }
 
-// join sends a request and counts the answer. The process keeps the descriptors of
-// the answer open.
-func (a *attacker) join(s localSocket, src netip.AddrPort) {
+// requestAndKeep sends a request and counts the answer. The process keeps the
+// descriptors of the answer open.
+func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 	limit := unix.NsecToTimeval(int64(time.Second))
 	dst := a.spec.Addr
 	if unix.SetsockoptTimeval(s.fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &limit) != nil ||
@@ -147,7 +148,7 @@ func raiseDescriptors() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
-		// If it fails, the crowd is smaller.
+		// If it fails, the attacker keeps fewer sockets.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	}
 }

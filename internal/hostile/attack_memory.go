@@ -9,33 +9,33 @@ import (
 	"strings"
 )
 
-// scribble runs a client, and writes random bytes into every mapping that it shares
-// with the server while messages are in flight. When that ends a connection, the
+// corruptMemory runs a client, and writes random bytes into every mapping that it
+// shares with the server while messages are in flight. When that ends a connection, the
 // client opens the next one.
-func scribble(a *attacker) error {
+func corruptMemory(a *attacker) error {
 	c := &client{}
 	s := a.spec
 	s.Expendable, s.Messages = true, 0
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	defer func() { _, _ = c.finish() }() // the client's own losses do not matter
-	err := scribbleForever(a)
+	defer func() { _, _ = c.finish() }() // The client's own losses do not matter.
+	err := corruptUntilStopped(a)
 	tally := c.report().Tally
 	a.count(func(n *Attack) { n.Admitted, n.Refused = tally.Opened, tally.Ends })
 	return err
 }
 
-// scribbleOverAll writes into every shared mapping of the process.
-func (a *attacker) scribbleOverAll(memory *os.File) error {
+// corruptAllMappings writes into every shared mapping of the process.
+func (a *attacker) corruptAllMappings(memory *os.File) error {
 	shared, err := sharedMappings()
 	for _, m := range shared {
-		a.scribbleOver(memory, m)
+		a.corruptMapping(memory, m)
 	}
 	return err
 }
 
-// A mapping is memory that this process shares with another.
+// A mapping is a range of memory that this process shares with another.
 type mapping struct{ from, to uint64 }
 
 // sharedMappings returns the mappings of memory files: see proc_pid_maps(5) and
@@ -58,23 +58,23 @@ func sharedMappings() (list []mapping, err error) {
 	return list, nil
 }
 
-// hotBytes is the size of the beginning of a mapping, which has the counters and the
-// first slots of the rings. A random byte does the most harm there.
-const hotBytes = 8 << 10
+// headerBytes is the size of the beginning of a mapping, which has the counters and the
+// first slots of the rings. Random bytes do the most harm there.
+const headerBytes = 8 << 10
 
-// scribbleOver writes up to 64 random bytes at each of a few random places. The
-// client's goroutines and the server read there at the same time, as the attack
-// intends. It writes through /proc/self/mem, so that a mapping that was unmapped
-// meanwhile causes an error and no fault.
-func (a *attacker) scribbleOver(memory *os.File, m mapping) {
+// corruptMapping writes up to 64 random bytes at each of a few random places. The
+// server and this process's own device read there at the same time, which is the
+// purpose of the attack. It writes through /proc/self/mem, because a write to a mapping
+// that was unmapped meanwhile then returns an error instead of causing a fault.
+func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from
 		if a.rand.IntN(4) > 0 {
-			size = min(size, hotBytes)
+			size = min(size, headerBytes)
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			clear(b) // zero is the initial value of the rings' counters
+			clear(b) // Zero is the initial value of the rings' counters.
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))
 		if err != nil {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat binds the name of the exact address, which a client tries before the name of
-// the wildcard. Attack.Received counts the packets that clients send there.
-// Attack.Rounds is 1 once squat listens.
+// squat binds the socket name of the exact address, which a client tries before the
+// name of the wildcard address. Attack.Received counts the packets that clients send
+// there. Attack.Rounds is 1 once squat listens.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -20,7 +20,7 @@ func squat(a *attacker) error {
 	}
 	defer s.close()
 	if err := s.bind(localName(a.spec.Addr.Addr().String(), a.spec.Addr.Port())); err != nil {
-		return fmt.Errorf("the name is not free: %w", err)
+		return fmt.Errorf("the socket name is not free: %w", err)
 	}
 	if err := unix.Listen(s.fd, 64); err != nil {
 		return err
@@ -43,8 +43,8 @@ func squat(a *attacker) error {
 	return nil
 }
 
-// receiveFrom counts what a client sends until it closes the connection, for 50 ms at
-// most. An honest client sends its request right after connecting.
+// receiveFrom counts the packets of a client until it closes the connection, for 50 ms
+// at most. A client sends its request right after connecting.
 func (a *attacker) receiveFrom(s localSocket) {
 	defer s.close()
 	limit := unix.NsecToTimeval(50e6)
@@ -65,22 +65,22 @@ func (a *attacker) receiveFrom(s localSocket) {
 	}
 }
 
-// forge sends requests with a source address that it does not hold. In turn the
-// source is an address of another host, an address of this host whose socket it does
-// not hold, and the address of the server. Attack.Admitted counts the accepted
+// spoof sends requests with a source address that it does not have. In turn the source
+// is an address of another host, an address of this host whose socket belongs to
+// another process, and the address of the server. Attack.Admitted counts the accepted
 // requests.
-func forge(a *attacker) error {
+func spoof(a *attacker) error {
 	dst := a.spec.Addr
 	sources := []netip.AddrPort{
-		netip.MustParseAddrPort("203.0.113.7:22"), // an address reserved for documentation, RFC 5737
+		netip.MustParseAddrPort("203.0.113.7:22"), // An address reserved for documentation (RFC 5737).
 		netip.AddrPortFrom(dst.Addr(), 1),
 		dst,
 		netip.MustParseAddrPort("127.0.0.1:0"),
 	}
 	n := 0
 	return a.eachRound(func() error {
-		if a.spec.Honest {
-			return a.honest()
+		if a.spec.OwnAddress {
+			return a.requestFromOwn()
 		}
 		src := sources[n%len(sources)]
 		n++
@@ -88,15 +88,14 @@ func forge(a *attacker) error {
 	})
 }
 
-// honest sends a request whose source address the sender holds.
-func (a *attacker) honest() error {
+// requestFromOwn sends a request with a source address that the sender has.
+func (a *attacker) requestFromOwn() error {
 	src := netip.AddrPortFrom(a.spec.Addr.Addr(), uint16(10000+a.rand.IntN(50000)))
 	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
 }
 
-// request sends one request, from a socket that is bound to name unless name is
-// empty, and counts whether it was accepted. It closes an accepted connection at
-// once.
+// request sends one request, and counts whether it was accepted. If name is not empty,
+// the socket is bound to it. request closes an accepted connection at once.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -106,7 +105,7 @@ func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	if name != "" {
 		err := s.bind(name)
 		if errors.Is(err, unix.EADDRINUSE) {
-			return nil // the port is taken; the next round tries another
+			return nil // The port is taken. The next round tries another.
 		}
 		if err != nil {
 			return err

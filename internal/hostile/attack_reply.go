@@ -11,11 +11,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// misanswer answers every connection request that arrives at From with wrong replies.
-// The replies are rejects, random bytes, or valid except for random fields. On
-// connections that open nevertheless, it sends packets that violate the protocol.
-// Attack.Rounds counts the requests.
-func misanswer(a *attacker) error {
+// sendWrongReplies answers every connection request that arrives at From with wrong
+// replies. A reply is a reject, has random bytes, or is valid except for random fields.
+// On connections that open nevertheless, sendWrongReplies sends packets that violate
+// the protocol. Attack.Rounds counts the requests.
+func sendWrongReplies(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func misanswer(a *attacker) error {
 			return nil
 		}
 		if err != nil {
-			continue // for example the ICMP error for an earlier packet
+			continue // For example the ICMP error for an earlier packet.
 		}
 		p, err := wire.Decode(s.in[:n])
 		if err != nil || p.Opcode() != wire.UDSendOnly {
@@ -43,12 +43,12 @@ func misanswer(a *attacker) error {
 		}
 		var r wire.REQ
 		r.Decode(m)
-		a.misanswerOnce(s, &r, from.Addr())
+		a.answerWrongly(s, &r, from.Addr())
 	}
 }
 
-// misanswerOnce answers one request with a few wrong replies.
-func (a *attacker) misanswerOnce(s *wireSocket, r *wire.REQ, to netip.Addr) {
+// answerWrongly answers one request with a few wrong replies.
+func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 	sent := 0
 	for range 1 + a.rand.IntN(3) {
 		var m wire.MAD
@@ -57,15 +57,15 @@ func (a *attacker) misanswerOnce(s *wireSocket, r *wire.REQ, to netip.Addr) {
 			StartPSN: psn.New(a.rand.Uint32()), ResponderResources: 255, InitiatorDepth: 255, RNRRetry: 7,
 		}
 		switch a.rand.IntN(5) {
-		case 0: // a reject with a random reason
+		case 0: // A reject with a random reason.
 			j := wire.REJ{RemoteID: r.LocalID, Reason: uint16(a.rand.IntN(40))}
 			copy(j.Info[:], a.bytes(len(j.Info)))
 			j.InfoLength = uint8(a.rand.IntN(128))
 			j.Encode(&m, uint64(r.LocalID))
-		case 1: // a request for more time (MRA)
+		case 1: // A request for more time (MRA).
 			w := wire.MRA{RemoteID: r.LocalID, ServiceTimeout: uint8(a.rand.IntN(8))}
 			w.Encode(&m, uint64(r.LocalID))
-		case 2: // a reply with random bytes in it
+		case 2: // A reply with random bytes in it.
 			reply.Encode(&m, uint64(r.LocalID))
 			for range 8 {
 				m[wire.MADDataOffset+8+a.rand.IntN(100)] = byte(a.rand.Uint32())

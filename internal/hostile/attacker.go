@@ -19,11 +19,11 @@ type attack func(a *attacker) error
 type attacker struct {
 	attack attack
 	spec   Spec
-	rand   *rand.Rand // used by the goroutine of the attack only
+	rand   *rand.Rand // Only the goroutine of the attack uses it.
 	ctx    context.Context
 	stop   context.CancelFunc
-	done   *event // an event: the rounds of the attack are over
-	ended  *event // an event: the attack has returned
+	done   *event // Happens when the rounds of the attack are over.
+	ended  *event // Happens when the attack has returned.
 
 	mu     sync.Mutex
 	counts Attack
@@ -84,9 +84,9 @@ func (a *attacker) eachRound(round func() error) error {
 	return nil
 }
 
-// keep reports that the rounds are over, and waits until the attacker is told to
-// stop. The attack keeps its resources meanwhile.
-func (a *attacker) keep() {
+// waitForStop reports that the rounds are over, and waits until the attacker is told to
+// stop. The attack keeps its resources until then.
+func (a *attacker) waitForStop() {
 	a.done.happen()
 	<-a.ctx.Done()
 }

@@ -14,24 +14,24 @@ import (
 
 // A role is the work of a child process.
 type role interface {
-	// start begins the work, and returns the first note for the parent.
+	// start starts the work, and returns the first note for the parent.
 	start(s *Spec) (Note, error)
 	// report returns the counters.
 	report() Note
 	// await returns when the work is over, for a role whose work ends by itself.
 	await()
-	// finish ends the work in an orderly way, and returns the final counters.
+	// finish ends the work, releases its resources, and returns the final counters.
 	finish() (Note, error)
 }
 
-// IsChild reports whether this process was started by Start. Its main function, or
-// TestMain, must then exit with the result of Child, and do nothing else.
+// IsChild reports whether Start started this process. Its main function, or TestMain,
+// must then exit with the result of Child and do nothing else.
 func IsChild() bool { return os.Getenv(RoleEnv) != "" }
 
-// Child runs the role of a child process. It returns the exit status, which is 0 when
-// the child finished as ordered, or because its parent has ended.
+// Child runs the role of a child process. It returns the exit status. The status is 0
+// if the child finished as ordered, or because its parent has exited.
 func Child() int {
-	err := live(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
+	err := runRole(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "hostile: %s: %v\n", os.Getenv(RoleEnv), err)
 		return 1
@@ -39,7 +39,7 @@ func Child() int {
 	return 0
 }
 
-func live(name string, in io.Reader, out io.Writer) error {
+func runRole(name string, in io.Reader, out io.Writer) error {
 	r, err := newRole(name)
 	if err != nil {
 		return err
@@ -56,11 +56,11 @@ func live(name string, in io.Reader, out io.Writer) error {
 	if err := notes.Encode(note.with(err)); err != nil {
 		return err
 	}
-	return obey(r, orders, notes)
+	return handleOrders(r, orders, notes)
 }
 
-// obey carries out orders until the child has finished, or its input has ended.
-func obey(r role, orders *json.Decoder, notes *json.Encoder) error {
+// handleOrders handles orders until the child has finished or its input has ended.
+func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 	for {
 		var o order
 		if err := orders.Decode(&o); errors.Is(err, io.EOF) {
@@ -81,7 +81,7 @@ func obey(r role, orders *json.Decoder, notes *json.Encoder) error {
 	}
 }
 
-// with returns the note with the text of an error, which may be nil.
+// with returns the note with the text of err, which may be nil.
 func (n Note) with(err error) Note {
 	if err != nil {
 		n.Err = err.Error()

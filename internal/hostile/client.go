@@ -14,26 +14,25 @@ import (
 
 const (
 	defaultWindow = 4
-	defaultPace   = 2 * time.Millisecond
-	// redialAfter is the pause before a client dials again after a failure. It is
-	// arbitrary.
+	defaultPause  = 2 * time.Millisecond
+	// redialAfter is the pause before a client dials again after a failure. Arbitrary.
 	redialAfter = 50 * time.Millisecond
 	// echoLimit bounds how long a finishing client waits for echoes, so that a test does
 	// not hang.
 	echoLimit = time.Minute
 )
 
-// A client sends messages to a server, and compares the echoes. Only its loop uses
-// the fields once the loop runs.
+// A client sends messages to a server and compares the echoes. Only its loop uses the
+// fields once the loop runs.
 type client struct {
 	reactor.BaseHandler
 	node
-	spec  Spec
-	tally Tally
-	lanes []*lane
-	// happens when every lane has opened, or failed to open, a first connection
-	opened *event
-	ending *event // not nil once the client finishes; happens when all echoes have arrived
+	spec    Spec
+	tally   Tally
+	dialers []*dialer
+	// Happens when every dialer's first dial has succeeded or failed.
+	opened    *event
+	finishing *event // Not nil once the client finishes. Happens when all echoes have arrived.
 }
 
 func (c *client) start(s *Spec) (Note, error) {
@@ -42,13 +41,13 @@ func (c *client) start(s *Spec) (Note, error) {
 	if s.Window == 0 {
 		c.spec.Window = defaultWindow
 	}
-	if s.Pace == 0 {
-		c.spec.Pace = defaultPace
+	if s.Pause == 0 {
+		c.spec.Pause = defaultPause
 	}
 	for i := range c.spec.Conns {
-		c.lanes = append(c.lanes, newLane(c, i, s.Addr, s.Expendable))
-		if s.Also.IsValid() {
-			c.lanes = append(c.lanes, newLane(c, c.spec.Conns+i, s.Also, true))
+		c.dialers = append(c.dialers, newDialer(c, i, s.Addr, s.Expendable))
+		if s.SecondAddr.IsValid() {
+			c.dialers = append(c.dialers, newDialer(c, c.spec.Conns+i, s.SecondAddr, true))
 		}
 	}
 	if err := c.open(s, c); err != nil {
@@ -74,16 +73,16 @@ func (c *client) start(s *Spec) (Note, error) {
 }
 
 func (c *client) dialAll() {
-	for _, l := range c.lanes {
-		l.dial()
+	for _, d := range c.dialers {
+		d.dial()
 	}
 }
 
 func (c *client) report() (note Note) {
-	// It fails when the loop has ended, and the tally then has no more to report.
+	// onLoop fails if the loop has ended. There are no counters to report then.
 	_ = c.onLoop(func() {
 		note.Tally = c.tally
-		note.Tally.Took = slices.Clone(c.tally.Took)
+		note.Tally.DialTimes = slices.Clone(c.tally.DialTimes)
 	})
 	return note
 }
@@ -94,7 +93,7 @@ func (c *client) await() {}
 func (c *client) finish() (Note, error) {
 	over := newEvent()
 	err := c.onLoop(func() {
-		c.ending = over
+		c.finishing = over
 		c.check()
 	})
 	if err != nil {
@@ -106,54 +105,55 @@ func (c *client) finish() (Note, error) {
 	}
 	var note Note
 	err = c.onLoop(func() {
-		for _, l := range c.lanes {
-			l.giveUp()
+		for _, d := range c.dialers {
+			d.giveUp()
 		}
 		note.Tally = c.tally
 	})
 	return note, errors.Join(err, c.close())
 }
 
-// check ends the wait of start, and of finish, when its condition holds.
+// check ends the waits of start and of finish when their conditions hold.
 func (c *client) check() {
 	all, idle := true, true
-	for _, l := range c.lanes {
-		all = all && l.tried
+	for _, d := range c.dialers {
+		all = all && d.attempted
 		// An attack may end or block an expendable connection, so finish does not wait for
 		// it.
-		idle = idle && (l.spare || l.sent == l.seen && l.state != laneDialing)
+		idle = idle && (d.expendable || d.sent == d.echoed && d.state != dialerDialing)
 	}
 	if all {
 		c.opened.happen()
 	}
-	if idle && c.ending != nil {
-		c.ending.happen()
+	if idle && c.finishing != nil {
+		c.finishing.happen()
 	}
 }
 
 // OnTick sends as many messages as the windows allow.
 func (c *client) OnTick(*reactor.Loop) time.Duration {
-	for _, l := range c.lanes {
-		l.pump()
+	for _, d := range c.dialers {
+		d.fillWindow()
 	}
-	return c.spec.Pace
+	return c.spec.Pause
 }
 
 // OnOpen starts sending on the connection.
-func (c *client) OnOpen(conn *reactor.Conn) { conn.Context().(*lane).open(conn) }
+func (c *client) OnOpen(conn *reactor.Conn) { conn.Context().(*dialer).onOpen(conn) }
 
 // OnMessage compares an echo.
 func (c *client) OnMessage(conn *reactor.Conn, msg reactor.Message) {
-	conn.Context().(*lane).echo(msg.Data())
+	conn.Context().(*dialer).checkEcho(msg.Data())
 }
 
 // OnClose counts messages without an echo as lost.
-func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*lane).close(err) }
+func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*dialer).onClose(err) }
 
 // OnDialError counts the connection as failed.
-func (c *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*lane).refused(err) }
+func (c *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*dialer).onDialError(err) }
 
-// from returns the address that the client dials from: the one in the spec, or none.
+// from returns the address from which the client dials: the one in the spec, or the
+// zero value.
 func (c *client) from() (from netip.AddrPort) {
 	if c.spec.From.IsValid() {
 		from = netip.AddrPortFrom(c.spec.From, 0)

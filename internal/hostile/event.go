@@ -4,11 +4,10 @@ package hostile
 
 import "sync"
 
-// An event is something that happens at most once. Its methods may be called from any
-// goroutine.
+// An event can happen at most once. Its methods may be called from any goroutine.
 type event struct {
 	once sync.Once
-	done chan struct{} // closed when the event has happened
+	done chan struct{} // Closed when the event has happened.
 }
 
 func newEvent() *event { return &event{done: make(chan struct{})} }

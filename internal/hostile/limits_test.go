@@ -11,45 +11,45 @@ import (
 )
 
 // A server without free descriptors keeps its connections and refuses new ones. It
-// admits clients again when descriptors are free.
+// accepts clients again when descriptors are free.
 func TestDescriptorLimit(t *testing.T) {
-	sc := begin(t, hostile.Spec{Descriptors: 100})
-	crowd, _ := sc.start(hostile.RoleCrowd, sameUser, hostile.Spec{Seed: 1, Rounds: 200})
+	f := newFixture(t, hostile.Spec{Descriptors: 100})
+	crowd, _ := f.start(hostile.RoleExhauster, sameUser, hostile.Spec{Seed: 1, Rounds: 200})
 	note, err := crowd.Await()
 	require.NoError(t, err)
-	t.Logf("%+v; the server has %+v", note.Attack, sc.usage())
+	t.Logf("%+v; the server has %+v", note.Attack, f.usage())
 	require.NotZero(t, note.Attack.Refused)
-	sc.echoes(100)
+	f.waitEchoes(100)
 	_, err = crowd.Finish()
 	require.NoError(t, err)
-	sc.settled()
-	admitted(sc, hostile.Spec{})
-	sc.end()
+	f.waitReleased()
+	requireAdmitted(f, hostile.Spec{})
+	f.finish()
 }
 
-// When one user opens as many connections as the server admits, there is room for
-// other users, and the server has far fewer mappings than vm.max_map_count allows.
-func TestCrowdOfOneUser(t *testing.T) {
+// If one user opens as many connections as the server accepts, other users can still
+// connect, and the server has far fewer mappings than vm.max_map_count allows.
+func TestConnectionsOfOneUser(t *testing.T) {
 	needsRoot(t)
-	sc := begin(t, hostile.Spec{AnyUser: true})
-	crowd, _ := sc.start(hostile.RoleCrowd, otherUser, hostile.Spec{Seed: 2, Rounds: 3000})
+	f := newFixture(t, hostile.Spec{AnyUser: true})
+	crowd, _ := f.start(hostile.RoleExhauster, otherUser, hostile.Spec{Seed: 2, Rounds: 3000})
 	note, err := crowd.Await()
 	require.NoError(t, err)
-	t.Logf("%+v; the server has %+v", note.Attack, sc.usage())
+	t.Logf("%+v; the server has %+v", note.Attack, f.usage())
 	require.NotZero(t, note.Attack.Refused)
-	require.Less(t, sc.usage().Mappings, 16<<10)
-	admitted(sc, hostile.Spec{})
+	require.Less(t, f.usage().Mappings, 16<<10)
+	requireAdmitted(f, hostile.Spec{})
 	crowd.Kill()
-	sc.slack = 200 // mappings for the buffers of 2,500 connections
-	sc.grewBy(256 * mebi)
-	sc.end()
+	f.slack = 200 // Mappings for the buffers of 2,500 connections.
+	f.requireGrowthBelow(256 * mebi)
+	f.finish()
 }
 
-// admitted requires that a client can connect now.
-func admitted(sc *scene, s hostile.Spec) {
-	sc.t.Helper()
+// requireAdmitted requires that a client can connect now.
+func requireAdmitted(f *fixture, s hostile.Spec) {
+	f.t.Helper()
 	s.Conns = 4
-	second, _ := sc.start(hostile.RoleClient, sameUser, s)
+	second, _ := f.start(hostile.RoleClient, sameUser, s)
 	_, err := second.Finish()
-	require.NoError(sc.t, err)
+	require.NoError(f.t, err)
 }

@@ -13,8 +13,7 @@ import (
 )
 
 // The protocol of the local path. A message is one packet of a Unix socket of type
-// SOCK_SEQPACKET, in the layout of provider/soft/cm_unix_codec.go, which attackers
-// can read too.
+// SOCK_SEQPACKET, with the layout of provider/soft/cm_unix_codec.go.
 const (
 	localHeader  = 64
 	localVersion = 1
@@ -33,8 +32,8 @@ func localName(host string, port uint16) string {
 func localRequest(src, dst netip.AddrPort) []byte {
 	b := make([]byte, localHeader)
 	b[0], b[1] = localVersion, localREQ
-	binary.LittleEndian.PutUint32(b[8:], 0x1234) // an arbitrary queue pair number
-	b[20], b[21], b[22], b[23] = 1, 1, 7, 7      // resources, depth, retry counts
+	binary.LittleEndian.PutUint32(b[8:], 0x1234) // An arbitrary queue pair number.
+	b[20], b[21], b[22], b[23] = 1, 1, 7, 7      // Resources, depth and retry counts.
 	binary.LittleEndian.PutUint16(b[24:], src.Port())
 	binary.LittleEndian.PutUint16(b[26:], dst.Port())
 	from, to := src.Addr().As16(), dst.Addr().As16()
@@ -47,7 +46,7 @@ func localRequest(src, dst netip.AddrPort) []byte {
 type localSocket struct{ fd int }
 
 // localTimeout bounds the wait for an answer: SO_RCVTIMEO of socket(7). The server
-// closes the connection of a silent client earlier.
+// closes the connection of a client that sends nothing earlier.
 const localTimeout = 20 * time.Second
 
 func newLocalSocket() (localSocket, error) {
@@ -67,9 +66,9 @@ func newLocalSocket() (localSocket, error) {
 
 func (s localSocket) close() { _ = unix.Close(s.fd) }
 
-// uninterrupted calls fn again when a signal has interrupted it. The Go runtime sends
-// signals to its threads, and a call on a socket with a timeout is not restarted:
-// signal(7).
+// uninterrupted calls fn again if a signal has interrupted it. The Go runtime sends
+// signals to its threads, and the kernel does not restart calls on a socket with a
+// timeout: signal(7).
 func uninterrupted(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, unix.EINTR) {
@@ -93,7 +92,7 @@ func (s localSocket) connect(names ...string) (err error) {
 	return err
 }
 
-// send sends a packet, and returns its length, or 0 when the peer has closed the
+// send sends a packet and returns its length, or 0 if the peer has closed the
 // connection.
 func (s localSocket) send(packet []byte, fds ...int) int {
 	var rights []byte
@@ -113,8 +112,8 @@ type answer struct {
 	fds  []int
 }
 
-// receive waits for one packet. It reports false when the peer has closed the
-// connection, or after localTimeout.
+// receive waits for one packet. It reports false if the peer has closed the connection,
+// or after localTimeout.
 func (s localSocket) receive() (a answer, ok bool) {
 	packet, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*8))
 	n, nRights := 0, 0
@@ -145,8 +144,8 @@ func (a answer) close() {
 	}
 }
 
-// hungUp waits until the peer closes the connection, and reports whether it did.
-func (s localSocket) hungUp() bool {
+// waitForClose waits until the peer closes the connection, and reports whether it did.
+func (s localSocket) waitForClose() bool {
 	var b [1]byte
 	for {
 		n := 0

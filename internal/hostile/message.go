@@ -7,31 +7,31 @@ import (
 	"math/rand/v2"
 )
 
-// Sizes of a client's messages in bytes. The smallest has room for the number of the
-// message; the largest is the default of reactor.Config.MaxMessage.
+// Sizes of a client's messages in bytes. The smallest has enough space for the number
+// of the message. The largest is the default of reactor.Config.MaxMessage.
 const (
 	minMessage = 16
 	maxMessage = 4096
 )
 
-// message writes message number n of a connection into b, and returns its part of b.
-// Size and bytes are pseudo-random, and a function of seed and n. b has room for
-// maxMessage bytes.
+// message writes message number n of a connection into b, and returns the written part
+// of b. Size and bytes are pseudo-random and depend only on seed and n. b must be at
+// least maxMessage bytes long.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
 	if r.Uint64()%2 == 0 {
-		size = minMessage + size%128 // half of the messages are small
+		size = minMessage + size%128 // Half of the messages are small.
 	}
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)
 	binary.LittleEndian.PutUint64(b[8:], n)
-	// All bytes differ between messages. Calling the generator for each word would be
-	// most of the work of a client.
+	// All bytes differ between messages. Only one random number is used for a message,
+	// because the generator would take most of the client's processor time.
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))
-		word += 0x9e3779b97f4a7c15 // arbitrary: the fraction of the golden ratio, an odd number
+		word += 0x9e3779b97f4a7c15 // An arbitrary odd number: the fraction of the golden ratio.
 	}
 	return b
 }

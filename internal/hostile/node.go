@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// shutdownLimit bounds a hanging shutdown. It is far longer than
+// shutdownLimit bounds a shutdown that hangs. It is far longer than
 // reactor.Config.DrainTimeout.
 const shutdownLimit = time.Minute
 

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// patience bounds the wait for an answer of a child, so that the parent does not
+// answerLimit bounds the wait for an answer of a child, so that the parent does not
 // hang. It is long because nine test runs may share two processors.
-const patience = 2 * time.Minute
+const answerLimit = 2 * time.Minute
 
-// A Process is a child process, as its parent uses it. Only one goroutine at a time
-// may call its methods.
+// A Process is a child process as its parent uses it. Only one goroutine at a time may
+// call its methods.
 type Process struct {
 	Role  Role
 	cmd   *exec.Cmd
@@ -27,22 +27,22 @@ type Process struct {
 	ended bool
 }
 
-// Start starts this program again in a role, and waits until the role has started.
-// The child runs as the user uid; a negative number keeps the user. The first note of
-// a server has its address. When the child could not start, the error says why, and
-// the Process is nil.
+// Start starts this program again in a role, and waits until the role has started. The
+// child runs as the user uid, or as the same user if uid is negative. The first note of
+// a server has its address. If the child could not start, the error says why, and the
+// Process is nil.
 func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
-	// The child has its own process group, so that an interrupt from the keyboard goes to
-	// the parent only. PR_SET_PDEATHSIG sends its signal when the thread that forked
-	// ends, see prctl(2). A thread of the Go runtime ends only with a goroutine that is
-	// locked to it.
+	// The child has its own process group, so that an interrupt from the keyboard goes
+	// only to the parent. PR_SET_PDEATHSIG sends its signal when the thread that forked
+	// exits: see prctl(2). A thread of the Go runtime exits only when a goroutine exits
+	// that is locked to it.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
-		p.cmd.Dir = "/" // other users may have no access to the directory of a test
+		p.cmd.Dir = "/" // Other users may have no access to the directory of a test.
 	}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -74,7 +74,7 @@ func (p *Process) Report() (Note, error) { return p.ask(orderReport) }
 // Await waits until an attacker has finished its rounds, and returns its counters.
 func (p *Process) Await() (Note, error) { return p.ask(orderAwait) }
 
-// Finish makes the child finish, and waits until it has ended. A client first waits
+// Finish makes the child finish, and waits until it has exited. A client first waits
 // for its outstanding echoes.
 func (p *Process) Finish() (Note, error) {
 	if p.ended {
@@ -93,14 +93,14 @@ func (p *Process) Finish() (Note, error) {
 	return note, nil
 }
 
-// Kill ends the child with SIGKILL, and waits until it has ended. It does nothing
-// when the child has ended already.
+// Kill kills the child with SIGKILL, and waits until it has exited. It does nothing if
+// the child has exited already.
 func (p *Process) Kill() {
 	if p.ended {
 		return
 	}
 	p.ended = true
-	// The signal fails if the process has ended by itself.
+	// The signal fails if the process has exited by itself.
 	_ = p.cmd.Process.Kill()
 	p.stdin.Close()
 	_ = p.cmd.Wait()
@@ -112,17 +112,17 @@ func (p *Process) Stop() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 // Continue continues a stopped child with SIGCONT.
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// ask sends the spec or an order to the child, and returns its answer. A child that
-// does not answer in time is killed.
+// ask sends the spec or an order to the child, and returns its answer. It kills a child
+// that does not answer in time.
 func (p *Process) ask(what any) (note Note, err error) {
-	overdue := time.AfterFunc(patience, func() { _ = p.cmd.Process.Kill() })
+	overdue := time.AfterFunc(answerLimit, func() { _ = p.cmd.Process.Kill() })
 	err = json.NewEncoder(p.stdin).Encode(what)
 	if err == nil {
 		err = p.notes.Decode(&note)
 	}
 	switch {
 	case !overdue.Stop():
-		err = fmt.Errorf("%s: no answer within %v", p.Role, patience)
+		err = fmt.Errorf("%s: no answer within %v", p.Role, answerLimit)
 	case err != nil:
 		err = fmt.Errorf("%s: the process has ended: %w", p.Role, err)
 	case note.Err != "":

@@ -9,13 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// maxBacklog is how many echoes a server keeps for a client that does not take them.
+// maxBacklog is how many echoes a server keeps for a client that does not receive them.
 // No client has so many messages in flight.
 const maxBacklog = 256
 
-var errBacklog = errors.New("the client does not take its echoes")
+var errBacklog = errors.New("the client does not receive its echoes")
 
-// A server sends every message back.
+// A server is an echo server: it sends every message back.
 type server struct {
 	reactor.BaseHandler
 	node
@@ -47,7 +47,7 @@ func (s *server) finish() (Note, error) {
 	return note, s.close()
 }
 
-// A backlog holds, in order, the echoes that found the send queue full.
+// A backlog is the echoes that did not fit into the send queue, in order.
 type backlog struct{ held []*reactor.Buffer }
 
 // OnOpen gives the connection an empty backlog.
@@ -56,23 +56,23 @@ func (s *server) OnOpen(c *reactor.Conn) { c.SetContext(&backlog{}) }
 // OnMessage sends the message back, or puts it into the backlog when the send queue
 // is full.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	late := c.Context().(*backlog)
-	if len(late.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
+	waiting := c.Context().(*backlog)
+	if len(waiting.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
 		return
 	}
-	if len(late.held) == maxBacklog {
+	if len(waiting.held) == maxBacklog {
 		// Abort fails if the connection is ending already.
 		_ = c.Abort(errBacklog)
 		return
 	}
-	late.held = append(late.held, msg.Keep())
+	waiting.held = append(waiting.held, msg.Keep())
 }
 
 // OnWritable sends the backlog.
 func (s *server) OnWritable(c *reactor.Conn) {
-	late := c.Context().(*backlog)
-	for len(late.held) > 0 && c.SendBuffer(late.held[0]) == nil {
-		late.held = late.held[1:]
+	waiting := c.Context().(*backlog)
+	for len(waiting.held) > 0 && c.SendBuffer(waiting.held[0]) == nil {
+		waiting.held = waiting.held[1:]
 	}
 }
 

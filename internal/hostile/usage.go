@@ -13,10 +13,10 @@ import (
 
 // A Usage is the resource use of a process.
 type Usage struct {
-	Resident    uint64 // bytes of memory now: VmRSS of proc_pid_status(5)
-	Peak        uint64 // largest value of Resident up to now: VmHWM
-	Descriptors int    // entries of /proc/pid/fd
-	Mappings    int    // lines of /proc/pid/maps, which vm.max_map_count limits
+	Resident    uint64 // Bytes of memory now: VmRSS of proc_pid_status(5).
+	Peak        uint64 // Largest value of Resident so far: VmHWM.
+	Descriptors int    // Entries of /proc/pid/fd.
+	Mappings    int    // Lines of /proc/pid/maps, which vm.max_map_count limits.
 }
 
 // UsageOf reads the resource use of a process from /proc.
@@ -39,8 +39,8 @@ func UsageOf(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// kilobytes returns a value of a status file, in bytes. It is zero for a process
-// that has ended.
+// kilobytes returns a value of a status file in bytes. It is zero for a process that
+// has exited.
 func kilobytes(status []byte, name string) uint64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {

@@ -14,35 +14,35 @@ import (
 // A client on the wire path that is stopped for a short time loses nothing, and does
 // not delay others.
 func TestStoppedClientOnWire(t *testing.T) {
-	sc := onWire(t, hostile.Spec{})
-	other, _ := sc.start(hostile.RoleClient, sameUser, wired(hostile.Spec{Conns: 10, Seed: 3}))
+	f := newWireFixture(t, hostile.Spec{})
+	other, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 10, Seed: 3}))
 	require.NoError(t, other.Stop())
-	sc.echoes(1000)
+	f.waitEchoes(1000)
 	require.NoError(t, other.Continue())
 	note, err := other.Finish()
 	require.NoError(t, err)
 	require.Zero(t, note.Tally.Failed+note.Tally.Lost+note.Tally.Damaged, "%+v", note.Tally)
-	sc.end()
+	f.finish()
 }
 
 // The keepalive ends the connections of killed clients, and the server then releases
 // all their resources.
 func TestKilledClientsOnWire(t *testing.T) {
-	sc := onWire(t, hostile.Spec{Keepalive: 5 * time.Second})
+	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {
-		victim, _ := sc.start(hostile.RoleClient, sameUser, wired(hostile.Spec{Conns: 20, Seed: 10 + seed}))
+		victim, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 20, Seed: 10 + seed}))
 		victim.Kill()
 	}
-	sc.eventually(func() bool { return sc.report(sc.server).Server.Opened >= 64 }, "the server has had them")
-	sc.grewBy(64 * mebi)
-	sc.end()
+	f.eventually(func() bool { return f.report(f.server).Server.Opened >= 64 }, "the server did not see the killed clients")
+	f.requireGrowthBelow(64 * mebi)
+	f.finish()
 }
 
 // When a server on the wire path is killed, its clients notice after all retries.
 func TestKilledServerOnWire(t *testing.T) {
-	sc := onWire(t, hostile.Spec{})
-	sc.server.Kill()
-	sc.eventually(func() bool { return sc.report(sc.client).Tally.Failed >= 4 }, "clients notice")
-	_, err := sc.client.Finish()
+	f := newWireFixture(t, hostile.Spec{})
+	f.server.Kill()
+	f.eventually(func() bool { return f.report(f.client).Tally.Failed >= 4 }, "the client does not notice")
+	_, err := f.client.Finish()
 	require.NoError(t, err)
 }

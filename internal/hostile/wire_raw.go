@@ -18,8 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A wireSocket is a UDP socket of an attacker, bound to the port of RoCEv2 on one
-// address.
+// A wireSocket is a UDP socket of an attacker, bound to the RoCEv2 port of one address.
 type wireSocket struct {
 	conn  *net.UDPConn
 	local netip.AddrPort
@@ -49,13 +48,13 @@ func openWire(local netip.Addr) (*wireSocket, error) {
 
 func (s *wireSocket) close() { _ = s.conn.Close() }
 
-// build starts a packet in the socket's buffer.
+// build lays out a packet in the socket's buffer.
 func (s *wireSocket) build(op wire.Opcode, payload int) wire.Packet {
 	return wire.Build(s.out, op, payload)
 }
 
 // send seals and sends a packet, and returns its length in bytes. A packet that the
-// system refuses to send counts as sent, like one that is lost on the way.
+// kernel refuses to send counts as sent, as if the network had lost it.
 func (s *wireSocket) send(p wire.Packet, to netip.Addr) int {
 	dst := netip.AddrPortFrom(to, wire.UDPPort)
 	var f wire.Flow
@@ -94,27 +93,27 @@ func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	}
 }
 
-// A wirePeer is one end of a connection, made of single packets by an attacker.
+// A wirePeer is an attacker's end of a connection. It builds every packet itself.
 type wirePeer struct {
 	*wireSocket
 	server netip.AddrPort
 	guid   uint64
-	id     uint32 // communication ID of the peer
+	id     uint32 // Communication ID of the peer.
 	qpn    uint32
-	first  psn.Value // sequence number of the server's first request
+	first  psn.Value // PSN of the server's first request.
 
 	serverID  uint32
 	serverQPN uint32
-	next      psn.Value // sequence number of the next request to the server
+	next      psn.Value // PSN of the next request to the server.
 	mtu       int
 
-	// ackTimeout and retries are the code of the ACK timeout and the retry count that the
-	// request names for both queue pairs.
+	// ackTimeout and retries are the code of the ACK timeout and the retry count that
+	// the connection request names for both queue pairs.
 	ackTimeout, retries uint8
 }
 
-// newWirePeer makes a peer with a random GUID, communication ID, queue pair number
-// and sequence number.
+// newWirePeer makes a peer with a random GUID, communication ID, queue pair number and
+// PSN.
 func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	return &wirePeer{
 		wireSocket: s, server: server, guid: r.Uint64(), id: r.Uint32() | 1,
@@ -123,8 +122,8 @@ func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	}
 }
 
-// request returns the REQ of the peer, with the smallest path MTU. Source: IBTA vol.
-// 1, 12.6.5.
+// request returns the REQ of the peer with the smallest path MTU. Source: IBTA vol. 1,
+// 12.6.5.
 func (p *wirePeer) request() *wire.MAD {
 	const mtu256, timeout = 1, 18
 	r := wire.REQ{
@@ -144,9 +143,9 @@ func (p *wirePeer) request() *wire.MAD {
 	return &m
 }
 
-var errRefused = errors.New("the server refuses the connection")
+var errRefused = errors.New("the server rejected the connection")
 
-// connect opens the connection. It returns errRefused when the server rejects it.
+// connect opens the connection. It returns errRefused if the server rejects it.
 func (p *wirePeer) connect() error {
 	const repeatAfter, attempts = 500 * time.Millisecond, 40
 	for range attempts {
@@ -186,22 +185,22 @@ func (p *wirePeer) onReply(in wire.Packet) (done bool, err error) {
 			return false, nil
 		}
 		p.serverID, p.serverQPN, p.next = r.LocalID, r.QPN, r.StartPSN
-		p.ready()
+		p.sendRTU()
 		return true, nil
 	}
 	return false, nil
 }
 
-func (p *wirePeer) ready() {
+func (p *wirePeer) sendRTU() {
 	r := wire.RTU{LocalID: p.id, RemoteID: p.serverID}
 	var m wire.MAD
 	r.Encode(&m, uint64(p.id))
 	p.sendMAD(&m, p.server.Addr())
 }
 
-// leave disconnects, and waits until the server has confirmed that. After 10 s
+// disconnect sends a DREQ and waits until the server has confirmed it. After 10 s
 // without an answer it gives up.
-func (p *wirePeer) leave() {
+func (p *wirePeer) disconnect() {
 	const repeatAfter, attempts = 250 * time.Millisecond, 40
 	r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
 	var m wire.MAD
@@ -245,7 +244,7 @@ func (p *wirePeer) post(op wire.Opcode, payload []byte) int {
 	return p.send(out, p.server.Addr())
 }
 
-// acknowledge acknowledges the server's request with the sequence number.
+// acknowledge acknowledges the server's request with the PSN num.
 func (p *wirePeer) acknowledge(num psn.Value) {
 	out := p.build(wire.Acknowledge, 0)
 	out.BTH().SetDestQP(p.serverQPN)
@@ -275,5 +274,5 @@ func (p *wirePeer) echo(payload []byte) error {
 			}
 		}
 	}
-	return fmt.Errorf("no echo to %v: the connection does not work any more", p.local)
+	return fmt.Errorf("no echo to %v: the connection is broken", p.local)
 }

@@ -17,29 +17,29 @@ import (
 // floodSpec is the measured flood: 60,000 requests from 250 addresses, 10,000 a
 // second or as many as the machine can send.
 var floodSpec = hostile.Spec{
-	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond, // sending a round takes 3 ms more
+	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond, // Sending a round takes 3 ms more.
 }
 
-// quietTime is how long connections are made before the flood, for comparison.
+// quietTime is how long the client connects before the flood, for comparison.
 const quietTime = 6 * time.Second
 
 // memoryTime is how long after the flood the server's memory is observed.
 const memoryTime = time.Minute
 
 // flood floods a server with default settings, while a client opens one connection
-// after another. It prints how long these connections took to open and how much
-// memory the server used.
+// after another. It prints how long these connections took to open and how much memory
+// the server used.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// With a long duration the server has the default settings: see pace.
+	// With a long duration the server has the default settings: see options.durations.
 	o.duration = time.Hour
 	s := newSite("wire", soft.PathWire, o)
 	defer s.kill()
 	var err error
-	if err = s.beginFlood(); err != nil {
+	if err = s.startForFlood(); err != nil {
 		return err
 	}
 	pause(ctx, quietTime)
-	before, err := s.took(0)
+	before, err := s.dialTimes(0)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func flood(ctx context.Context, o *options, out io.Writer) error {
 		return err
 	}
 	lasted := time.Since(began)
-	during, err := s.took(len(before))
+	during, err := s.dialTimes(len(before))
 	if err != nil {
 		return err
 	}
@@ -73,29 +73,29 @@ func flood(ctx context.Context, o *options, out io.Writer) error {
 	return s.memoryAfter(ctx, usage.Resident, out)
 }
 
-// beginFlood starts a server, and a client that opens one connection after the other.
-func (s *site) beginFlood() (err error) {
+// startForFlood starts a server, and a client that opens one connection after another.
+func (s *site) startForFlood() (err error) {
 	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
-	s.steady, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Messages: 1, Timed: true})
+	s.steady, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Messages: 1, RecordDials: true})
 	return err
 }
 
-// took returns how long each connection of the client took to open, without the first
-// ones, as many as after says.
-func (s *site) took(after int) ([]time.Duration, error) {
+// dialTimes returns how long each connection of the client took to open, without the
+// first after connections.
+func (s *site) dialTimes(after int) ([]time.Duration, error) {
 	note, err := s.steady.Report()
 	if err != nil {
 		return nil, err
 	}
-	return note.Tally.Took[after:], lossOf(note.Tally)
+	return note.Tally.DialTimes[after:], lossOf(note.Tally)
 }
 
 // percentiles returns a description of the distribution of times.
 func percentiles(times []time.Duration) string {
 	if len(times) == 0 {
-		return "nobody connected"
+		return "no connection"
 	}
 	sorted := slices.Sorted(slices.Values(times))
 	at := func(p int) time.Duration {

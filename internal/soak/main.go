@@ -1,15 +1,15 @@
 //go:build linux
 
-// Command soak attacks the library for a given time, on the local path and on the
-// wire path, while clients check every byte of their echoes. It prints how many
-// messages were lost and damaged, the longest round trip, and how much memory and how
-// many descriptors and goroutines the servers have. It fails when a message was lost
-// or damaged, or when a server has more of these at the end than at the beginning.
+// Command soak attacks the library for a given time, on the local path and on the wire
+// path, while clients check every byte of their echoes. It prints how many messages
+// were lost and damaged, the longest round trip, and how much memory and how many
+// descriptors and goroutines the servers have. It fails if a message was lost or
+// damaged, or if a server has more of these at the end than at the beginning.
 //
 //	go run ./internal/soak -duration 10m
 //
-// With -flood it measures what a flood of connection requests costs the server, and
-// how long other clients take to connect meanwhile.
+// With -flood it measures the cost of a flood of connection requests for the server,
+// and how long other clients take to connect during the flood.
 package main
 
 import (
@@ -45,33 +45,33 @@ type options struct {
 	flood    bool
 }
 
-// pace has the durations that depend on the duration of the soak.
-type pace struct {
+// durations has the durations that depend on the duration of the soak.
+type durations struct {
 	// attack is the longest duration of one attack. It is arbitrary: long enough for
-	// thousands of packets, and short enough for every attack to be repeated many times.
+	// thousands of packets, and short enough to repeat every attack many times.
 	attack time.Duration
 	// keepalive and connect are reactor.Config.Keepalive and ConnectTimeout of the
-	// servers; zero means the defaults. A server keeps the connections of a vanished peer
-	// until they have passed.
+	// servers. Zero means the defaults. A server keeps the connections of a vanished
+	// peer for that time.
 	keepalive, connect time.Duration
 }
 
-// pace returns the durations. The servers have default settings, unless the soak is
+// durations returns the durations. The servers have default settings unless the soak is
 // short.
-func (o *options) pace() pace {
+func (o *options) durations() durations {
 	if o.duration < 2*time.Minute {
-		return pace{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}
+		return durations{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}
 	}
-	return pace{attack: 4 * time.Second}
+	return durations{attack: 4 * time.Second}
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.DurationVar(&o.duration, "duration", 10*time.Minute, "how long the attacks last, 20s at least")
-	flags.Uint64Var(&o.seed, "seed", 0, "of the choice of attacks and of what they send; 0 takes one from the clock")
-	flags.DurationVar(&o.every, "every", 0, "how often the state is printed; 0 means ten times in all")
-	flags.BoolVar(&o.flood, "flood", false, "measure one flood of requests instead: what it costs the server, and others who connect; takes 90s")
+	flags.DurationVar(&o.duration, "duration", 10*time.Minute, "duration of the attacks, at least 20s")
+	flags.Uint64Var(&o.seed, "seed", 0, "seed of the attacks; 0 takes one from the clock")
+	flags.DurationVar(&o.every, "every", 0, "time between two printed states; 0 means a tenth of the duration")
+	flags.BoolVar(&o.flood, "flood", false, "measure one flood of requests instead: its cost for the server and for other clients; takes 90s")
 	flags.BoolVar(&o.verbose, "v", false, "print each attack when it begins")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -80,7 +80,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	case flags.NArg() > 0:
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.duration < 20*time.Second:
-		return o, fmt.Errorf("-duration %v: 20s is the least", o.duration)
+		return o, fmt.Errorf("-duration %v is less than 20s", o.duration)
 	}
 	if o.seed == 0 {
 		o.seed = uint64(time.Now().UnixNano())
@@ -100,7 +100,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err == nil && o.flood:
 		err = flood(ctx, &o, stdout)
 	case err == nil:
-		fmt.Fprintf(stdout, "soak: %v; -seed %d has the same attacks again\n", o.duration, o.seed)
+		fmt.Fprintf(stdout, "soak: %v; -seed %d repeats these attacks\n", o.duration, o.seed)
 		err = soak(ctx, &o, stdout)
 	}
 	if err != nil {

@@ -10,45 +10,45 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// A plan is a named attack.
-type plan struct {
-	name     string
-	carryOut func(ctx context.Context, s *site) error
+// A namedAttack is an attack with its name.
+type namedAttack struct {
+	name string
+	run  func(ctx context.Context, s *site) error
 }
 
-// plans returns the attacks that are possible on the path of the site.
-func (s *site) plans() []plan {
-	common := []plan{
+// attacks returns the attacks that are possible on the path of the site.
+func (s *site) attacks() []namedAttack {
+	common := []namedAttack{
 		{"kill clients", killClients},
 		{"stop clients", stopClients},
 		{"kill the server", restartServer},
 	}
 	if s.path == soft.PathWire {
 		return append(common,
-			attacker(hostile.RoleFlood, hostile.Spec{From: hostile.FloodAddr(), Sources: 250, Interval: 10 * time.Millisecond}),
-			attacker(hostile.RoleNoise, hostile.Spec{Interval: 5 * time.Millisecond}),
-			attacker(hostile.RoleVandal, hostile.Spec{Rude: true}),
-			attacker(hostile.RoleHoarder, hostile.Spec{Interval: 10 * time.Millisecond}),
-			attacker(hostile.RoleHalves, hostile.Spec{Conns: 8}),
+			roleAttack(hostile.RoleFlood, hostile.Spec{From: hostile.FloodAddr(), Sources: 250, Interval: 10 * time.Millisecond}),
+			roleAttack(hostile.RoleInvalid, hostile.Spec{Interval: 5 * time.Millisecond}),
+			roleAttack(hostile.RoleViolator, hostile.Spec{NoDisconnect: true}),
+			roleAttack(hostile.RoleIdler, hostile.Spec{Interval: 10 * time.Millisecond}),
+			roleAttack(hostile.RoleHalves, hostile.Spec{Conns: 8}),
 		)
 	}
 	return append(common,
-		attacker(hostile.RoleScribbler, hostile.Spec{Conns: 4}),
-		attacker(hostile.RoleBabbler, hostile.Spec{}),
-		attacker(hostile.RoleForger, hostile.Spec{Interval: time.Millisecond}),
+		roleAttack(hostile.RoleCorrupter, hostile.Spec{Conns: 4}),
+		roleAttack(hostile.RoleMalformed, hostile.Spec{}),
+		roleAttack(hostile.RoleSpoofer, hostile.Spec{Interval: time.Millisecond}),
 	)
 }
 
-// attacker returns the plan that runs a role. It chooses at random whether the
+// roleAttack returns the attack that runs a role. It chooses at random whether the
 // attacker is told to finish or is killed.
-func attacker(r hostile.Role, spec hostile.Spec) plan {
-	return plan{string(r), func(ctx context.Context, s *site) error {
+func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
+	return namedAttack{string(r), func(ctx context.Context, s *site) error {
 		p, err := s.start(r, s.user, spec)
 		if err != nil {
 			return err
 		}
 		defer p.Kill()
-		s.wait(ctx, s.pace.attack)
+		s.wait(ctx, s.durations.attack)
 		if s.rand.IntN(2) == 0 {
 			return nil
 		}
@@ -68,8 +68,8 @@ func killClients(ctx context.Context, s *site) error {
 	return nil
 }
 
-// stopClients stops clients for a while. At random, they are either killed or
-// continued; continued clients must have lost nothing.
+// stopClients stops clients for a while, and then at random kills or continues them.
+// Clients that continue must have lost nothing.
 func stopClients(ctx context.Context, s *site) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
 	if err != nil {
@@ -79,7 +79,7 @@ func stopClients(ctx context.Context, s *site) error {
 	if err := p.Stop(); err != nil {
 		return err
 	}
-	s.wait(ctx, s.pace.attack)
+	s.wait(ctx, s.durations.attack)
 	if s.rand.IntN(2) == 0 {
 		return nil
 	}
@@ -100,24 +100,24 @@ const restartLimit = 90 * time.Second
 // restartServer kills the second server, starts it again, and waits until its client
 // has connected again.
 func restartServer(ctx context.Context, s *site) error {
-	s.mortal.Kill()
+	s.restarted.Kill()
 	s.wait(ctx, time.Second)
 	var err error
-	if s.mortal, _, err = s.listen(s.mortalAddr); err != nil {
+	if s.restarted, _, err = s.listen(s.restartedAddr); err != nil {
 		return err
 	}
-	before, err := s.widow.Report()
+	before, err := s.restartedClient.Report()
 	if err != nil {
 		return err
 	}
 	for deadline := time.Now().Add(restartLimit); time.Now().Before(deadline); pause(ctx, 50*time.Millisecond) {
-		now, err := s.widow.Report()
+		now, err := s.restartedClient.Report()
 		if err != nil || now.Tally.Echoes > before.Tally.Echoes {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // the time of the attacks is over
+			return nil // The time of the attacks is over.
 		}
 	}
-	return errDeaf
+	return errNoEchoes
 }

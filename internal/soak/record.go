@@ -23,15 +23,15 @@ type reading struct {
 
 // A record prints all readings, and keeps those that the verdict compares.
 type record struct {
-	mu    sync.Mutex // guards writes to out
-	out   io.Writer
-	began time.Time
-	sites []*site
-	marks [][]reading // readings of settled, by part of the soak and by site
-	lines int
+	mu              sync.Mutex // Guards writes to out.
+	out             io.Writer
+	began           time.Time
+	sites           []*site
+	settledReadings [][]reading // Readings of waitSettled, by part of the soak and by site.
+	lines           int
 }
 
-func (s *site) read() (r reading, err error) {
+func (s *site) takeReading() (r reading, err error) {
 	note, err := s.server.Report()
 	if err != nil {
 		return r, err
@@ -52,7 +52,7 @@ func (s *site) read() (r reading, err error) {
 // sample takes and prints a reading of every site.
 func (r *record) sample(label string) error {
 	for _, s := range r.sites {
-		now, err := s.read()
+		now, err := s.takeReading()
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
@@ -61,8 +61,8 @@ func (r *record) sample(label string) error {
 	return nil
 }
 
-// say prints a line, from any goroutine.
-func (r *record) say(format string, args ...any) {
+// printf prints a line. Any goroutine may call it.
+func (r *record) printf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	fmt.Fprintf(r.out, format+"\n", args...)
@@ -73,12 +73,12 @@ func (r *record) age() time.Duration { return time.Since(r.began).Round(time.Sec
 
 func (r *record) print(label string, s *site, now *reading) {
 	if r.lines%40 == 0 {
-		r.say("%7s %-6s %10s %6s %6s %6s %9s %9s %9s %8s %5s %5s %5s %6s", "time", "path", "echoes", "lost",
+		r.printf("%7s %-6s %10s %6s %6s %6s %9s %9s %9s %8s %5s %5s %5s %6s", "time", "path", "echoes", "lost",
 			"damag.", "failed", "connects", "longest", "turn", "RSS", "fds", "maps", "conns", "gorout")
 	}
 	r.lines++
 	a, b := &now.steady, &now.churn
-	r.say("%7s %-6s %10d %6d %6d %6d %9d %9v %9v %7.1fM %5d %5d %5d %6d %s",
+	r.printf("%7s %-6s %10d %6d %6d %6d %9d %9v %9v %7.1fM %5d %5d %5d %6d %s",
 		r.age(), s.name, a.Echoes+b.Echoes, a.Lost+b.Lost, a.Damaged+b.Damaged,
 		a.Failed+b.Failed, a.Opened+b.Opened, max(a.Longest, b.Longest).Round(time.Microsecond*100),
 		now.server.Longest.Round(time.Microsecond*100),
@@ -87,20 +87,20 @@ func (r *record) print(label string, s *site, now *reading) {
 
 const mebi = 1 << 20
 
-// settleLimit is how long servers have to release what an attack used. They notice a
-// vanished peer after a minute at most, and return memory to the system within
+// settleLimit is how long servers may take to release what an attack used. They notice
+// a vanished peer after a minute at most, and return memory to the kernel within
 // another minute.
 const settleLimit = 150 * time.Second
 
-// settled waits until no site has grown since the beginning, and records the
-// readings. After settleLimit it records them in any case; verdict then reports what
-// has grown.
-func (r *record) settled(ctx context.Context, label string) error {
+// waitSettled waits until no site has grown since the beginning, and records the
+// readings. After settleLimit it records them in any case, and verdict reports what has
+// grown.
+func (r *record) waitSettled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
 		now = now[:0]
 		for _, s := range r.sites {
-			reading, err := s.read()
+			reading, err := s.takeReading()
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
@@ -115,7 +115,7 @@ func (r *record) settled(ctx context.Context, label string) error {
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
-	r.marks = append(r.marks, now)
+	r.settledReadings = append(r.settledReadings, now)
 	for i, s := range r.sites {
 		r.print(label, s, &now[i])
 	}
@@ -123,47 +123,47 @@ func (r *record) settled(ctx context.Context, label string) error {
 }
 
 // By how much a server may have grown. A client of this program may be between two
-// connections at the time of the reading, so the numbers of connections and
-// descriptors vary by the number of its connections.
+// connections at the time of the reading, so the numbers of connections and descriptors
+// vary by the number of its connections.
 const (
-	moreConns       = 4
-	moreDescriptors = 16
-	moreMappings    = 48
-	moreGoroutines  = 4
-	// moreMemory is the bound of SECURITY.md for a flood, less the memory that goes back
-	// to the system: the Go runtime keeps some of its memory.
-	moreMemory = 48 * mebi * memoryFactor
-	// moreMemoryLater is how much larger memory may be at the end than after the first
-	// third.
-	moreMemoryLater = 16 * mebi * memoryFactor
+	maxMoreConns       = 4
+	maxMoreDescriptors = 16
+	maxMoreMappings    = 48
+	maxMoreGoroutines  = 4
+	// maxMoreMemory is less than the bound for a flood in SECURITY.md, because most of
+	// that memory returns to the kernel. The Go runtime keeps some of it.
+	maxMoreMemory = 48 * mebi * memoryFactor
+	// maxMoreMemoryLater is how much larger memory may be at the end than after the
+	// first third.
+	maxMoreMemoryLater = 16 * mebi * memoryFactor
 )
 
-// grown returns an error that names what has grown since the first reading, or in the
-// case of memory also since the reading after the first third, or nil.
+// grown returns an error that names what has grown since the first reading, and whether
+// memory has grown since the reading after the first third.
 func (r *record) grown(now []reading) (err error) {
-	if len(r.marks) == 0 {
+	if len(r.settledReadings) == 0 {
 		return nil
 	}
 	for i, s := range r.sites {
-		a, b := &r.marks[0][i], &now[i]
+		a, b := &r.settledReadings[0][i], &now[i]
 		for _, f := range []struct {
 			name            string
 			then, now, more uint64
 		}{
-			{"connections", a.server.Conns, b.server.Conns, moreConns},
-			{"descriptors", uint64(a.usage.Descriptors), uint64(b.usage.Descriptors), moreDescriptors},
-			{"mappings", uint64(a.usage.Mappings), uint64(b.usage.Mappings), moreMappings},
-			{"goroutines", uint64(a.server.Goroutines), uint64(b.server.Goroutines), moreGoroutines},
-			{"bytes of memory", a.usage.Resident, b.usage.Resident, moreMemory},
+			{"connections", a.server.Conns, b.server.Conns, maxMoreConns},
+			{"descriptors", uint64(a.usage.Descriptors), uint64(b.usage.Descriptors), maxMoreDescriptors},
+			{"mappings", uint64(a.usage.Mappings), uint64(b.usage.Mappings), maxMoreMappings},
+			{"goroutines", uint64(a.server.Goroutines), uint64(b.server.Goroutines), maxMoreGoroutines},
+			{"bytes of memory", a.usage.Resident, b.usage.Resident, maxMoreMemory},
 		} {
 			if f.now > f.then+f.more {
 				err = errors.Join(err, fmt.Errorf("%s: the server grew from %d to %d %s", s.name, f.then, f.now, f.name))
 			}
 		}
-		if len(r.marks) < 2 {
+		if len(r.settledReadings) < 2 {
 			continue
 		}
-		if then := r.marks[1][i].usage.Resident; b.usage.Resident > then+moreMemoryLater {
+		if then := r.settledReadings[1][i].usage.Resident; b.usage.Resident > then+maxMoreMemoryLater {
 			err = errors.Join(err, fmt.Errorf("%s: the server's memory grew from %d bytes after a third of the time to %d at the end", s.name, then, b.usage.Resident))
 		}
 	}
@@ -172,7 +172,7 @@ func (r *record) grown(now []reading) (err error) {
 
 // verdict returns an error that names everything that is wrong at the end, or nil.
 func (r *record) verdict() error {
-	last := r.marks[len(r.marks)-1]
+	last := r.settledReadings[len(r.settledReadings)-1]
 	err := r.grown(last)
 	for _, s := range r.sites {
 		for _, p := range []*hostile.Process{s.steady, s.churn} {

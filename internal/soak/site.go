@@ -15,49 +15,51 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// sameUser and otherUser are the users of the processes. No account with the number
-// of otherUser has to exist; the number is arbitrary.
+// sameUser and otherUser are the users of the processes. No account with the number of
+// otherUser needs to exist. The number is arbitrary.
 const (
 	sameUser  = -1
 	otherUser = 54321
 )
 
-// A site is one path. It has a server whose clients must lose nothing, and a second
-// server that is killed and started again. Its attacks run one after another.
+// A site is the processes of one path. It has a server whose clients must lose nothing,
+// and a second server that is killed and started again. Its attacks run one after
+// another.
 type site struct {
-	name string
-	path soft.Path
-	rand *rand.Rand // used only by the goroutine of the attacks once that runs
-	user int        // user of the attackers: otherUser if this process is root
-	next int        // number of the next address; see newAddr
-	pace pace
-	// begins is called with the name of each attack, on the goroutine of the attacks.
-	begins func(attack string)
+	name      string
+	path      soft.Path
+	rand      *rand.Rand // Only the goroutine of the attacks uses it once that runs.
+	user      int        // User of the attackers: otherUser if this process is root.
+	next      int        // Number of the next address: see newAddr.
+	durations durations
+	// onAttack is called with the name of each attack, on the goroutine of the attacks.
+	onAttack func(attack string)
 
 	server *hostile.Process
 	addr   netip.AddrPort
-	// steady keeps its connections, and churn closes each after a few messages.
+	// Clients of server. steady keeps its connections, and churn closes each after a
+	// few messages.
 	steady, churn *hostile.Process
 
-	mortal     *hostile.Process // the server that restartServer kills
-	mortalAddr netip.AddrPort
-	widow      *hostile.Process // the client of mortal; it must connect again
+	restarted       *hostile.Process // The server that restartServer kills.
+	restartedAddr   netip.AddrPort
+	restartedClient *hostile.Process // Client of the restarted server. It must connect again.
 }
 
 func newSite(name string, path soft.Path, o *options) *site {
-	s := &site{name: name, path: path, rand: rand.New(rand.NewPCG(o.seed, uint64(path))), user: sameUser, pace: o.pace()}
+	s := &site{name: name, path: path, rand: rand.New(rand.NewPCG(o.seed, uint64(path))), user: sameUser, durations: o.durations()}
 	if os.Geteuid() == 0 {
 		s.user = otherUser
 	}
 	return s
 }
 
-// begin starts the servers and their clients.
-func (s *site) begin() (err error) {
+// startAll starts the servers and their clients.
+func (s *site) startAll() (err error) {
 	if s.server, s.addr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
-	if s.mortal, s.mortalAddr, err = s.listenAnywhere(); err != nil {
+	if s.restarted, s.restartedAddr, err = s.listenAnywhere(); err != nil {
 		return err
 	}
 	if s.steady, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4}); err != nil {
@@ -66,7 +68,7 @@ func (s *site) begin() (err error) {
 	if s.churn, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Messages: 50}); err != nil {
 		return err
 	}
-	s.widow, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Addr: s.mortalAddr, Expendable: true})
+	s.restartedClient, err = s.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 4, Addr: s.restartedAddr, Expendable: true})
 	return err
 }
 
@@ -75,7 +77,7 @@ func (s *site) begin() (err error) {
 // has ended.
 const (
 	fixedAddrs = 30
-	allAddrs   = 254 // number of addresses that hostile.Addr returns
+	allAddrs   = 254 // Number of addresses that hostile.Addr returns.
 )
 
 // newAddr returns an address of the host that no other process of the program has.
@@ -96,7 +98,7 @@ func (s *site) listenAnywhere() (*hostile.Process, netip.AddrPort, error) {
 
 func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, error) {
 	p, note, err := hostile.Start(hostile.RoleServer, sameUser, &hostile.Spec{
-		Path: s.path, Addr: at, AnyUser: true, Keepalive: s.pace.keepalive, ConnectTimeout: s.pace.connect,
+		Path: s.path, Addr: at, AnyUser: true, Keepalive: s.durations.keepalive, ConnectTimeout: s.durations.connect,
 	})
 	return p, note.Addr, err
 }
@@ -109,7 +111,7 @@ func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Proc
 	}
 	if s.path == soft.PathWire && !spec.From.IsValid() {
 		spec.From = s.newAddr()
-		s.newAddr() // some attackers use two addresses
+		s.newAddr() // Some attackers use two addresses.
 	}
 	p, _, err := hostile.Start(r, user, &spec)
 	return p, err
@@ -117,27 +119,27 @@ func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Proc
 
 // kill kills all processes.
 func (s *site) kill() {
-	for _, p := range []*hostile.Process{s.server, s.steady, s.churn, s.mortal, s.widow} {
+	for _, p := range []*hostile.Process{s.server, s.steady, s.churn, s.restarted, s.restartedClient} {
 		if p != nil {
 			p.Kill()
 		}
 	}
 }
 
-// attack carries out random plans until the context ends.
-func (s *site) attack(ctx context.Context) error {
-	plans := s.plans()
+// runAttacks runs random attacks until the context ends.
+func (s *site) runAttacks(ctx context.Context) error {
+	plans := s.attacks()
 	for ctx.Err() == nil {
 		p := plans[s.rand.IntN(len(plans))]
-		s.begins(p.name)
-		if err := p.carryOut(ctx, s); err != nil {
+		s.onAttack(p.name)
+		if err := p.run(ctx, s); err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
 	return nil
 }
 
-// wait waits for a random time of less than most, or until the context ends.
+// wait waits for a random time below most, or until the context ends.
 func (s *site) wait(ctx context.Context, most time.Duration) {
 	pause(ctx, time.Duration(s.rand.Int64N(int64(most))))
 }
@@ -150,4 +152,4 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-var errDeaf = errors.New("the client gets no echoes from a server that was started again")
+var errNoEchoes = errors.New("the client gets no echoes from the restarted server")

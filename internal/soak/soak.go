@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// soak runs the attacks on both paths, and returns an error if something was lost or
-// has grown.
+// soak runs the attacks on both paths. It returns an error if a message was lost or a
+// server has grown.
 func soak(ctx context.Context, o *options, out io.Writer) error {
 	sites := []*site{newSite("local", soft.PathLocal, o), newSite("wire", soft.PathWire, o)}
 	defer func() {
@@ -23,46 +23,46 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 		}
 	}()
 	for _, s := range sites {
-		if err := s.begin(); err != nil {
+		if err := s.startAll(); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 	}
 	r := &record{out: out, began: time.Now(), sites: sites}
 	for _, s := range sites {
-		s.begins = func(attack string) {
+		s.onAttack = func(attack string) {
 			if o.verbose {
-				r.say("%7s %-6s %s", r.age(), s.name, attack)
+				r.printf("%7s %-6s %s", r.age(), s.name, attack)
 			}
 		}
 	}
-	if err := r.settled(ctx, "begin"); err != nil {
+	if err := r.waitSettled(ctx, "begin"); err != nil {
 		return err
 	}
-	// The first third of the time may leave behind what is used again: caches, and memory
-	// that the Go runtime keeps. What is added after that is a leak.
+	// Memory that the first third adds may be used again: caches, and memory that the
+	// Go runtime keeps. Growth after that is a leak.
 	for _, part := range []struct {
 		name string
 		long time.Duration
 	}{{"after a third", o.duration / 3}, {"end", o.duration - o.duration/3}} {
-		if err := r.attacked(ctx, part.long, o.every); err != nil {
+		if err := r.runAttacks(ctx, part.long, o.every); err != nil {
 			return err
 		}
-		if err := r.settled(ctx, part.name); err != nil {
+		if err := r.waitSettled(ctx, part.name); err != nil {
 			return err
 		}
 	}
 	return r.verdict()
 }
 
-// attacked attacks all sites for the given time, and prints their state meanwhile.
-func (r *record) attacked(ctx context.Context, long, every time.Duration) error {
+// runAttacks attacks all sites for the given time, and prints their state meanwhile.
+func (r *record) runAttacks(ctx context.Context, long, every time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()
 	failures := make(chan error, len(r.sites))
 	var attacks sync.WaitGroup
 	for _, s := range r.sites {
 		attacks.Go(func() {
-			if err := s.attack(ctx); err != nil {
+			if err := s.runAttacks(ctx); err != nil {
 				failures <- fmt.Errorf("%s: %w", s.name, err)
 				cancel()
 			}

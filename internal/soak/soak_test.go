@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/leak"
 )
 
-// The soak takes a minute. It runs with the race detector only, because it finds more
-// with it, and the tests of the module run both with and without it.
+// The soak takes a minute. It runs with the race detector only, which makes it find
+// more. The tests of the module run both with and without it.
 
 func TestMain(m *testing.M) {
 	if hostile.IsChild() {

@@ -9,11 +9,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// noise sends invalid packets: random bytes, damaged packets, connection messages
-// with random contents, and packets for random queue pairs. The packets for queue
-// pairs come from the address after From. From From, one of them could by chance be
+// sendInvalidPackets sends random bytes, damaged packets, connection messages with
+// random contents, and packets for random queue pairs. The packets for queue pairs come
+// from the address after From. If they came from From, one of them could by chance be
 // the first packet of a connection that a damaged request has asked for.
-func noise(a *attacker) error {
+func sendInvalidPackets(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
 		return err
@@ -29,31 +29,31 @@ func noise(a *attacker) error {
 	return a.eachRound(func() error {
 		sent := 0
 		for range floodBurst {
-			sent += a.noisePacket(s, other)
+			sent += a.invalidPacket(s, other)
 		}
 		a.count(func(c *Attack) { c.Sent += floodBurst; c.SentBytes += uint64(sent) })
 		return nil
 	})
 }
 
-func (a *attacker) noisePacket(s, other *wireSocket) int {
+func (a *attacker) invalidPacket(s, other *wireSocket) int {
 	to := a.spec.Addr.Addr()
 	switch a.rand.IntN(5) {
-	case 0: // random bytes
+	case 0: // Random bytes.
 		return s.sendRaw(a.bytes(a.rand.IntN(1200)), to)
-	case 1: // a packet with a wrong ICRC
+	case 1: // A packet with a wrong ICRC.
 		p := a.randomPacket(s, a.rand.Uint32N(1<<24))
 		return s.sendRaw(p.Bytes(), to)
-	case 2: // a connection message with a valid header and random contents
+	case 2: // A connection message with a valid header and random contents.
 		return s.sendMAD(a.randomMAD(), to)
-	case 3: // a valid request with a few bytes changed
+	case 3: // A valid request with a few changed bytes.
 		p := newWirePeer(s, a.spec.Addr, a.rand)
 		m := p.request()
 		for range 1 + a.rand.IntN(3) {
 			m[wire.MADDataOffset+a.rand.IntN(wire.MADDataSize)] = byte(a.rand.Uint32())
 		}
 		return s.sendMAD(m, to)
-	default: // a packet for a random queue pair
+	default: // A packet for a random queue pair.
 		return other.send(a.randomPacket(other, a.rand.Uint32N(1<<24)), to)
 	}
 }
@@ -62,8 +62,8 @@ func (a *attacker) noisePacket(s, other *wireSocket) int {
 func (a *attacker) randomMAD() *wire.MAD {
 	var m wire.MAD
 	copy(m[:], a.bytes(len(m)))
-	// the common MAD header: base version, class, class version, method (IBTA vol. 1,
-	// 16.7.1)
+	// The common MAD header: base version, class, class version and method (IBTA vol.
+	// 1, 16.7.1).
 	copy(m[:], []byte{1, 7, 2, 3})
 	binary.BigEndian.PutUint16(m[4:], 0)
 	binary.BigEndian.PutUint16(m[16:], uint16(wire.AttrREQ)+uint16(a.rand.IntN(11)))
@@ -79,8 +79,8 @@ var opcodes = []wire.Opcode{
 	wire.SendLastInv, wire.SendOnlyInv, wire.UDSendOnly, wire.UDSendOnlyImm, wire.CNP,
 }
 
-// randomPacket returns a packet with a random opcode, header and payload, for a queue
-// pair. It is not sealed.
+// randomPacket returns a packet for a queue pair, with a random opcode, random headers
+// and a random payload. It is not sealed.
 func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	op := opcodes[a.rand.IntN(len(opcodes))]
 	payload := 0
@@ -100,10 +100,10 @@ func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	return p
 }
 
-// vandalize makes a connection, and then sends packets on it that violate the
-// protocol, near the expected sequence number. When the server ends the connection,
-// vandalize makes the next one.
-func vandalize(a *attacker) error {
+// violateProtocol opens a connection and sends packets on it that violate the protocol.
+// Most have a sequence number near the expected one. When the server ends the
+// connection, violateProtocol opens the next one.
+func violateProtocol(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
 		return err
@@ -124,8 +124,8 @@ func vandalize(a *attacker) error {
 		}
 		for range floodBurst {
 			out := a.randomPacket(s, p.serverQPN)
-			// Seven of eight packets are near the expected sequence number, half of these
-			// have it.
+			// Seven of eight packets are near the expected sequence number. Half of
+			// these have it.
 			if a.rand.IntN(8) > 0 {
 				out.BTH().SetPSN(p.next.Add(a.rand.IntN(2) * (a.rand.IntN(64) - 32)))
 			}
@@ -135,36 +135,36 @@ func vandalize(a *attacker) error {
 				p.next = p.next.Add(1)
 			}
 		}
-		if !a.spec.Rude || a.rand.IntN(2) == 0 {
-			p.leave()
+		if !a.spec.NoDisconnect || a.rand.IntN(2) == 0 {
+			p.disconnect()
 		}
 		return nil
 	})
 }
 
-// inject makes an honest connection from From, and sends messages from the next
-// address that could end it. These messages have everything that the peer knows: the
-// GUID, the numbers of the queue pairs and the sequence number. Only their source
-// address is wrong. The connection has to stay open.
+// inject opens a valid connection from From, and sends messages from the next address
+// that could end it. These messages contain everything that the peer knows: the GUID,
+// the numbers of the queue pairs and the sequence number. Only their source address is
+// wrong. The connection must stay open.
 func inject(a *attacker) error {
-	honest, err := openWire(a.spec.From)
+	valid, err := openWire(a.spec.From)
 	if err != nil {
 		return err
 	}
-	defer honest.close()
-	thief, err := openWire(a.spec.From.Next())
+	defer valid.close()
+	other, err := openWire(a.spec.From.Next())
 	if err != nil {
 		return err
 	}
-	defer thief.close()
-	p := newWirePeer(honest, a.spec.Addr, a.rand)
+	defer other.close()
+	p := newWirePeer(valid, a.spec.Addr, a.rand)
 	if err := p.connect(); err != nil {
 		return err
 	}
 	a.count(func(c *Attack) { c.Admitted++ })
-	defer p.leave()
+	defer p.disconnect()
 	return a.eachRound(func() error {
-		sent := a.injectOnce(thief, p)
+		sent := a.injectOnce(other, p)
 		a.count(func(c *Attack) { c.Sent++; c.SentBytes += uint64(sent) })
 		err := p.echo(a.bytes(64))
 		if err == nil {
@@ -174,36 +174,36 @@ func inject(a *attacker) error {
 	})
 }
 
-func (a *attacker) injectOnce(thief *wireSocket, p *wirePeer) int {
+func (a *attacker) injectOnce(other *wireSocket, p *wirePeer) int {
 	to := p.server.Addr()
-	posing := *p
-	posing.wireSocket = thief
+	spoofed := *p
+	spoofed.wireSocket = other
 	var m wire.MAD
 	switch a.rand.IntN(6) {
-	case 0: // a new request with the GUID and the queue pair of the honest peer
-		posing.id = a.rand.Uint32()
-		return thief.sendMAD(posing.request(), to)
-	case 1: // a copy of the honest peer's request
-		return thief.sendMAD(posing.request(), to)
-	case 2: // a request to disconnect (DREQ)
+	case 0: // A new request with the GUID and the queue pair of the valid peer.
+		spoofed.id = a.rand.Uint32()
+		return other.sendMAD(spoofed.request(), to)
+	case 1: // A copy of the valid peer's request.
+		return other.sendMAD(spoofed.request(), to)
+	case 2: // A request to disconnect (DREQ).
 		r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
 		r.Encode(&m, uint64(p.id))
-		return thief.sendMAD(&m, to)
-	case 3: // a reject (REJ)
+		return other.sendMAD(&m, to)
+	case 3: // A reject (REJ).
 		r := wire.REJ{LocalID: p.id, RemoteID: p.serverID, Rejected: wire.AnsweredREP, Reason: 28}
 		r.Encode(&m, uint64(p.id))
-		return thief.sendMAD(&m, to)
-	case 4: // the next packet of the connection
-		out := thief.build(wire.SendOnly, 64)
+		return other.sendMAD(&m, to)
+	case 4: // The next packet of the connection.
+		out := other.build(wire.SendOnly, 64)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.next)
 		copy(out.Payload(), a.bytes(64))
-		return thief.send(out, to)
-	default: // a negative acknowledgement
-		out := thief.build(wire.Acknowledge, 0)
+		return other.send(out, to)
+	default: // A NAK.
+		out := other.build(wire.Acknowledge, 0)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.first)
 		out.AETH().Set(wire.NAK(wire.NAKRemoteAccess), 0)
-		return thief.send(out, to)
+		return other.send(out, to)
 	}
 }
