@@ -10,14 +10,15 @@ type caller interface {
 	roundTrip(n uint64) error
 }
 
-// A blockingClient drives callers, one goroutine each, as a driver does sessions.
+// A blockingClient runs a workload with callers, one goroutine each. It is the
+// counterpart of a driver for libraries whose calls block.
 type blockingClient struct {
-	spec    *spec
-	connect func() (caller, error)
-	hangUp  func(caller) error
-	callers []caller
-	clock   stopwatch
-	numbers []uint64 // of the last message of each caller
+	spec      *spec
+	connect   func() (caller, error)
+	closeConn func(caller) error
+	callers   []caller
+	clock     stopwatch
+	numbers   []uint64 // Number of the last message of each caller.
 }
 
 func newBlockingClient(s *spec) *blockingClient {
@@ -26,7 +27,7 @@ func newBlockingClient(s *spec) *blockingClient {
 
 func (b *blockingClient) open() error {
 	if b.spec.Workload == workConnect {
-		return nil // drive does it
+		return nil // drive opens the connections.
 	}
 	for range b.spec.Connections {
 		c, err := b.connect()
@@ -39,8 +40,8 @@ func (b *blockingClient) open() error {
 	return nil
 }
 
-// drive ends with the first message that is over after the time is: there is at
-// least one.
+// drive ends with the first message that completes after the deadline, so there is at
+// least one message.
 func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
 	begin := b.clock.now()
 	deadline := begin + period
@@ -119,7 +120,7 @@ func (b *blockingClient) driveConnect(deadline time.Duration, t *tally) error {
 		now := b.clock.now()
 		t.record(now - start)
 		t.Msgs++
-		if err := b.hangUp(c); err != nil || now >= deadline {
+		if err := b.closeConn(c); err != nil || now >= deadline {
 			return err
 		}
 	}
@@ -146,11 +147,11 @@ func (b *blockingClient) drivePaced(due, deadline time.Duration, t *tally) error
 }
 
 func (b *blockingClient) Close() (err error) {
-	if b.hangUp == nil {
+	if b.closeConn == nil {
 		return nil
 	}
 	for _, c := range b.callers {
-		if e := b.hangUp(c); err == nil {
+		if e := b.closeConn(c); err == nil {
 			err = e
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeCaller counts what it is asked, and fails at some message.
+// A fakeCaller keeps the number of the last message, and fails at message failAt.
 type fakeCaller struct {
 	last   atomic.Uint64
 	failAt uint64
@@ -22,23 +22,23 @@ func (f *fakeCaller) roundTrip(n uint64) error {
 	return nil
 }
 
-func blocking(t *testing.T, c Case, failAt uint64) (b *blockingClient, made *[]*fakeCaller, hungUp *int) {
-	made, hungUp = new([]*fakeCaller), new(int)
+func blocking(t *testing.T, c Case, failAt uint64) (b *blockingClient, made *[]*fakeCaller, closed *int) {
+	made, closed = new([]*fakeCaller), new(int)
 	b = newBlockingClient(&spec{Case: c})
 	b.connect = func() (caller, error) {
 		f := &fakeCaller{failAt: failAt}
 		*made = append(*made, f)
 		return f, nil
 	}
-	b.hangUp = func(caller) error { *hungUp++; return nil }
+	b.closeConn = func(caller) error { *closed++; return nil }
 	require.NoError(t, b.open())
-	return b, made, hungUp
+	return b, made, closed
 }
 
-// Time that is over before it began is enough for one message, and numbers go on
-// from one phase to the next.
+// A duration of 0 is enough for one message, and the numbers continue in the next
+// phase.
 func TestBlockingPingPong(t *testing.T) {
-	b, made, hungUp := blocking(t, Case{Workload: workPingPong, Connections: 1}, 0)
+	b, made, closed := blocking(t, Case{Workload: workPingPong, Connections: 1}, 0)
 	for phase := range uint64(3) {
 		counted := newTally()
 		require.NoError(t, b.drive(0, counted))
@@ -47,7 +47,7 @@ func TestBlockingPingPong(t *testing.T) {
 		require.Equal(t, phase+1, (*made)[0].last.Load())
 	}
 	require.NoError(t, b.Close())
-	require.Equal(t, 1, *hungUp)
+	require.Equal(t, 1, *closed)
 }
 
 func TestBlockingConnections(t *testing.T) {
@@ -59,12 +59,12 @@ func TestBlockingConnections(t *testing.T) {
 }
 
 func TestBlockingConnect(t *testing.T) {
-	b, made, hungUp := blocking(t, Case{Workload: workConnect, Connections: 1}, 0)
+	b, made, closed := blocking(t, Case{Workload: workConnect, Connections: 1}, 0)
 	require.Empty(t, *made)
 	counted := newTally()
 	require.NoError(t, b.drive(0, counted))
 	require.Len(t, *made, 1)
-	require.Equal(t, 1, *hungUp)
+	require.Equal(t, 1, *closed)
 	require.EqualValues(t, 1, counted.Msgs)
 }
 

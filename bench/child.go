@@ -8,29 +8,29 @@ import (
 	"time"
 )
 
-// A measurement is done by two processes of this program, a server and a client.
-// Each gets its spec on the standard input, and then a line whenever it may go on;
-// on the standard output it writes notes. Both end with their input.
+// A measurement uses two processes of this program, a server and a client. Each reads
+// its spec from the standard input, and then a line before each further step. It writes
+// notes to the standard output. It exits when its input ends.
 const (
 	roleEnv    = "RDMALOOP_BENCH_ROLE"
 	roleServer = "server"
 	roleClient = "client"
 )
 
-// A spec tells a process what to do.
+// A spec is the configuration of a process.
 type spec struct {
 	Case
-	Measure time.Duration // how long
-	WarmUp  time.Duration // how long before that, uncounted
-	CPU     int           // processor that the process is on; -1 is any
-	Listen  string        // address of the server, where it matters
-	From    string        // address of the client, where it matters
-	Server  string        // client: what the server's Addr says
+	Measure time.Duration // Duration of the measurement.
+	WarmUp  time.Duration // Duration of the warm-up before the measurement.
+	CPU     int           // Processor of the process, or -1 for any.
+	Listen  string        // Address of the server, if the path needs one.
+	From    string        // Address of the client, if the path needs one.
+	Server  string        // For the client: the server's Addr.
 }
 
-// A note is what a process writes: a server where it can be reached, and then its
-// usage whenever it is asked; a client its usage before it connects, before it
-// measures, and when it has measured.
+// A note is a message of a process to its parent. A server sends its address, and then
+// its usage on each request. A client sends its usage before it connects and before it
+// measures, and its usage and result after it has measured.
 type note struct {
 	Addr   string  `json:",omitempty"`
 	Usage  usage   `json:",omitzero"`
@@ -39,31 +39,32 @@ type note struct {
 
 // A server answers messages until it is closed.
 type server interface {
-	Addr() string // as a client needs it
+	Addr() string // Address in the form that a client needs.
 	Close() error
 }
 
-// A client brings the workload about.
+// A client runs the workload.
 type client interface {
-	// open makes the connections.
+	// open opens the connections.
 	open() error
-	// drive carries on the workload for about so long.
+	// drive runs the workload for about d.
 	drive(d time.Duration, t *tally) error
 	// Close ends the connections.
 	Close() error
 }
 
-// manyConns is from how many connections on their memory can be told from the
-// rest.
+// manyConns is the smallest number of connections whose memory can be measured. Fewer
+// connections use too little, compared with the rest of the process.
 const manyConns = 100
 
-func (s *spec) tidy() bool { return s.Connections >= manyConns }
+// measuresMemory reports whether the memory of the connections is measured.
+func (s *spec) measuresMemory() bool { return s.Connections >= manyConns }
 
-// child is the whole life of such a process.
-func child(role string, in io.Reader, out io.Writer) error {
-	lines, notes := json.NewDecoder(in), json.NewEncoder(out)
+// runChild runs a child process until its input ends.
+func runChild(role string, in io.Reader, out io.Writer) error {
+	orders, notes := json.NewDecoder(in), json.NewEncoder(out)
 	var s spec
-	if err := lines.Decode(&s); err != nil {
+	if err := orders.Decode(&s); err != nil {
 		return fmt.Errorf("spec: %w", err)
 	}
 	p, err := peerNamed(s.Peer)
@@ -71,20 +72,20 @@ func child(role string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	if role == roleServer {
-		return serve(p, &s, lines, notes)
+		return serve(p, &s, orders, notes)
 	}
-	return measure(p, &s, lines, notes)
+	return measure(p, &s, orders, notes)
 }
 
-func serve(p *peer, s *spec, lines *json.Decoder, notes *json.Encoder) error {
+func serve(p *peer, s *spec, orders *json.Decoder, notes *json.Encoder) error {
 	srv, err := p.serve(s)
 	if err != nil {
 		return err
 	}
 	err = notes.Encode(note{Addr: srv.Addr()})
 	for err == nil {
-		var goOn struct{}
-		if err = lines.Decode(&goOn); err == nil {
+		var proceed struct{}
+		if err = orders.Decode(&proceed); err == nil {
 			err = report(s, nil, notes)
 		}
 	}
@@ -94,7 +95,7 @@ func serve(p *peer, s *spec, lines *json.Decoder, notes *json.Encoder) error {
 	return errors.Join(err, srv.Close())
 }
 
-func measure(p *peer, s *spec, lines *json.Decoder, notes *json.Encoder) (err error) {
+func measure(p *peer, s *spec, orders *json.Decoder, notes *json.Encoder) (err error) {
 	cl, err := p.connect(s)
 	if err != nil {
 		return err
@@ -102,14 +103,14 @@ func measure(p *peer, s *spec, lines *json.Decoder, notes *json.Encoder) (err er
 	counted := newTally()
 	for _, step := range []func() error{
 		func() error { return report(s, nil, notes) },
-		func() error { return await(lines) },
+		func() error { return await(orders) },
 		cl.open,
 		func() error { return cl.drive(s.WarmUp, newTally()) },
 		func() error { return report(s, nil, notes) },
-		func() error { return await(lines) },
+		func() error { return await(orders) },
 		func() error { return cl.drive(s.Measure, counted) },
 		func() error { return report(s, counted.result(), notes) },
-		func() error { return await(lines) },
+		func() error { return await(orders) },
 	} {
 		if err = step(); err != nil {
 			break
@@ -119,14 +120,14 @@ func measure(p *peer, s *spec, lines *json.Decoder, notes *json.Encoder) (err er
 }
 
 func report(s *spec, r *result, notes *json.Encoder) error {
-	u, err := used(s.tidy())
+	u, err := used(s.measuresMemory())
 	if err != nil {
 		return err
 	}
 	return notes.Encode(note{Usage: u, Result: r})
 }
 
-func await(lines *json.Decoder) error {
-	var goOn struct{}
-	return lines.Decode(&goOn)
+func await(orders *json.Decoder) error {
+	var proceed struct{}
+	return orders.Decode(&proceed)
 }

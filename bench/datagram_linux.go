@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A datagramSocket is a UDP socket on 127.0.0.1 that never blocks.
+// A datagramSocket is a non-blocking UDP socket on 127.0.0.1.
 type datagramSocket struct {
 	fd   int
 	addr netip.AddrPort
@@ -34,12 +34,12 @@ func openSocket() (*datagramSocket, error) {
 func fromSockaddr(at unix.Sockaddr) (netip.AddrPort, error) {
 	in, ok := at.(*unix.SockaddrInet4)
 	if !ok {
-		return netip.AddrPort{}, fmt.Errorf("an address of type %T", at)
+		return netip.AddrPort{}, fmt.Errorf("unexpected address type %T", at)
 	}
 	return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), uint16(in.Port)), nil
 }
 
-// connect keeps the socket to one peer.
+// connect restricts the socket to one peer.
 func (d *datagramSocket) connect(peer netip.AddrPort) error {
 	at := &unix.SockaddrInet4{Addr: peer.Addr().As4(), Port: int(peer.Port())}
 	return os.NewSyscallError("connect", unix.Connect(d.fd, at))
@@ -50,10 +50,10 @@ func (d *datagramSocket) send(message []byte) error {
 	return os.NewSyscallError("write", err)
 }
 
-// receive takes a datagram, and no bytes if there is none; with ask it also says
-// who sent it.
-func (d *datagramSocket) receive(message []byte, ask bool) (n int, from netip.AddrPort, err error) {
-	if !ask {
+// receive receives a datagram. n is 0 if there is none. With wantSource it also returns
+// the source address.
+func (d *datagramSocket) receive(message []byte, wantSource bool) (n int, from netip.AddrPort, err error) {
+	if !wantSource {
 		n, err = unix.Read(d.fd, message)
 	} else {
 		var at unix.Sockaddr

@@ -7,9 +7,9 @@ import (
 	"net/netip"
 )
 
-var errNoSocket = errors.New("sockets are read over and over on Linux only")
+var errNoSocket = errors.New("polling a socket needs Linux")
 
-// A datagramSocket is for Linux only.
+// A datagramSocket works on Linux only.
 type datagramSocket struct{ addr netip.AddrPort }
 
 func openSocket() (*datagramSocket, error) { return nil, errNoSocket }

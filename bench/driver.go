@@ -6,46 +6,47 @@ import (
 	"time"
 )
 
-// errBlocked is a courier's: there is no room now, writable will be called.
-var errBlocked = errors.New("no room to send")
+// errBlocked is the error of a sender that cannot send now. onWritable follows.
+var errBlocked = errors.New("the send queue is full")
 
-// A transport is what a driver needs of a library with callbacks. All but post
-// are called on the loop.
+// A transport is a client library with callbacks, as a driver uses it. All methods
+// except post and Close are called on the loop.
 type transport interface {
-	post(f func()) error             // call f on the loop, from anywhere
-	after(d time.Duration, f func()) // call f on the loop later
-	dial(s *session) error           // session.opened or driver.fail follows
-	hangUp(s *session)               // session.closed follows
-	Close() error                    // from outside of the loop
+	post(f func()) error             // Calls f on the loop. May be called from any goroutine.
+	after(d time.Duration, f func()) // Calls f on the loop after d.
+	dial(s *session) error           // session.onOpen or driver.fail follows.
+	closeConn(s *session)            // session.onClose follows.
+	Close() error                    // Called from outside of the loop.
 }
 
-// A driver makes the connections of a client whose library calls back, and drives
-// them. All but its methods open, drive and Close belong to the one loop.
+// A driver runs the workload of a client whose library has callbacks. It opens the
+// connections. All fields and methods belong to the one loop, except the methods open,
+// drive and Close.
 type driver struct {
-	spec     *spec
-	lib      transport
-	clock    stopwatch
-	sessions []*session
+	spec      *spec
+	transport transport
+	clock     stopwatch
+	sessions  []*session
 
-	tally    *tally
-	begin    time.Duration
-	deadline time.Duration
-	due      time.Duration // idle: when the last message was
-	over     bool          // no more is to be sent
-	live     int           // sessions that are not done yet
-	err      error         // the first
-	done     chan error    // one value for each open and drive
+	tally          *tally
+	begin          time.Duration
+	deadline       time.Duration
+	nextDue        time.Duration // workIdle: time at which the next message is due.
+	stopping       bool          // Nothing more is to be sent.
+	activeSessions int           // Sessions that have not stopped.
+	err            error         // The first error.
+	done           chan error    // One value for each open and drive.
 }
 
 func newDriver(s *spec) *driver {
 	return &driver{spec: s, clock: newStopwatch(), tally: newTally(), done: make(chan error, 1)}
 }
 
-// open makes the connections, one after the other.
+// open opens the connections one after another.
 func (d *driver) open() error {
 	if d.spec.Workload == workConnect {
 		d.sessions = append(d.sessions, newSession(d))
-		return nil // drive does it
+		return nil // drive opens the connections.
 	}
 	return d.run(func() { d.dialNext() })
 }
@@ -61,71 +62,72 @@ func (d *driver) dialNext() {
 }
 
 func (d *driver) dial(s *session) {
-	if err := d.lib.dial(s); err != nil {
+	if err := d.transport.dial(s); err != nil {
 		d.fail(err)
 	}
 }
 
 func (d *driver) drive(period time.Duration, t *tally) error {
 	return d.run(func() {
-		d.tally, d.over = t, false
+		d.tally, d.stopping = t, false
 		d.begin = d.clock.now()
-		d.due, d.deadline = d.begin, d.begin+period
+		d.nextDue, d.deadline = d.begin, d.begin+period
 		d.start()
 	})
 }
 
 func (d *driver) run(f func()) error {
-	if err := d.lib.post(f); err != nil {
+	if err := d.transport.post(f); err != nil {
 		return err
 	}
 	return <-d.done
 }
 
-func (d *driver) Close() error { return d.lib.Close() }
+func (d *driver) Close() error { return d.transport.Close() }
 
-// start sets the sessions going that have a part in the workload.
+// start starts the sessions that take part in the workload.
 func (d *driver) start() {
 	active := d.sessions
 	if d.spec.Workload != workConnsActive {
 		active = active[:1]
 	}
-	d.live = len(active)
+	d.activeSessions = len(active)
 	for _, s := range active {
 		switch d.spec.Workload {
 		case workConnect:
 			s.start = d.clock.now()
 			d.dial(s)
 		case workIdle:
-			d.tick(s)
+			d.sendPaced(s)
 		default:
-			s.pump()
+			s.fillWindow()
 		}
 	}
 }
 
-// tick sends the message that is due, and waits for the next. A message that is
-// still on its way puts off the others, which recordPaced makes up for.
-func (d *driver) tick(s *session) {
+// sendPaced sends the message that is due, and waits for the next. If a message is
+// still in flight, none is sent until its answer has arrived; recordPaced corrects the
+// times for that.
+func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
-	if d.over = now >= d.deadline && d.tally.Msgs > 0; d.over {
+	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {
 		if s.sent == s.acked {
-			s.rest() // else when the answer is there, for it counts
+			s.stop() // Else it stops when the answer has arrived, which still counts.
 		}
 		return
 	}
-	for d.due <= now {
-		d.due += idleInterval
+	for d.nextDue <= now {
+		d.nextDue += idleInterval
 	}
 	if s.sent == s.acked {
 		s.send()
 	}
-	d.lib.after(d.due-now, func() { d.tick(s) })
+	d.transport.after(d.nextDue-now, func() { d.sendPaced(s) })
 }
 
-// leave is called by each session when it is done.
-func (d *driver) leave() {
-	if d.live--; d.live == 0 {
+// sessionStopped is called by each session when it stops.
+func (d *driver) sessionStopped() {
+	if d.activeSessions--; d.activeSessions == 0 {
 		d.tally.Elapsed = d.clock.now() - d.begin
 		d.finish()
 	}
@@ -134,7 +136,7 @@ func (d *driver) leave() {
 func (d *driver) fail(err error) {
 	if d.err == nil {
 		d.err = err
-		d.over = true
+		d.stopping = true
 		d.done <- err
 	}
 }
@@ -145,5 +147,5 @@ func (d *driver) finish() {
 	}
 }
 
-// lost is the failure of a connection that ended by itself.
-func lost(err error) error { return fmt.Errorf("connection lost: %w", err) }
+// connectionLost returns the error of a connection that ended by itself.
+func connectionLost(err error) error { return fmt.Errorf("connection lost: %w", err) }

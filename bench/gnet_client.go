@@ -8,7 +8,7 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A gnetClient is the transport of a driver.
+// A gnetClient is a transport on gnet.
 type gnetClient struct {
 	gnet.BuiltinEventEngine
 	driver *driver
@@ -18,7 +18,7 @@ type gnetClient struct {
 
 func connectGnet(s *spec) (client, error) {
 	g := &gnetClient{driver: newDriver(s)}
-	g.driver.lib = g
+	g.driver.transport = g
 	var err error
 	if g.client, err = gnet.NewClient(g, gnetOptions()); err != nil {
 		return nil, err
@@ -26,8 +26,8 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the loop, which is known from the first connection on; until
-// then nothing runs that could be disturbed.
+// post runs f on the loop, which is known after the first connection has opened. Before
+// that nothing else runs, so post calls f directly.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()
@@ -47,7 +47,7 @@ func (g *gnetClient) after(d time.Duration, f func()) {
 	})
 }
 
-// dial must not wait on the loop.
+// dial connects on another goroutine, because it must not block the loop.
 func (g *gnetClient) dial(s *session) error {
 	go func() {
 		if _, err := g.client.DialContext("tcp", g.driver.spec.Server, s); err != nil {
@@ -57,25 +57,25 @@ func (g *gnetClient) dial(s *session) error {
 	return nil
 }
 
-// hangUp closes with a reset: the port is free at once.
-func (g *gnetClient) hangUp(s *session) {
-	c := s.out.(*gnetLane).conn
+// closeConn closes with a reset, which frees the port at once.
+func (g *gnetClient) closeConn(s *session) {
+	c := s.sender.(*gnetSender).conn
 	if err := errors.Join(c.SetLinger(0), c.Close()); err != nil {
 		g.driver.fail(err)
 	}
 }
 
-// Close does nothing: the process ends.
+// Close does nothing, because the process exits afterwards.
 func (g *gnetClient) Close() error { return nil }
 
-// OnOpen tells the session.
+// OnOpen starts the session of the connection.
 func (g *gnetClient) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	g.loop = c.EventLoop()
-	c.Context().(*session).opened(&gnetLane{c, make([]byte, g.driver.spec.Size)})
+	c.Context().(*session).onOpen(&gnetSender{c, make([]byte, g.driver.spec.Size)})
 	return nil, gnet.None
 }
 
-// OnTraffic brings answers.
+// OnTraffic passes answers to the session.
 func (g *gnetClient) OnTraffic(c gnet.Conn) gnet.Action {
 	size := g.driver.spec.answer()
 	for c.InboundBuffered() >= size {
@@ -83,7 +83,7 @@ func (g *gnetClient) OnTraffic(c gnet.Conn) gnet.Action {
 		if err != nil {
 			return gnet.Close
 		}
-		c.Context().(*session).answered(answer)
+		c.Context().(*session).onAnswer(answer)
 		if _, err := c.Discard(size); err != nil {
 			return gnet.Close
 		}
@@ -91,20 +91,20 @@ func (g *gnetClient) OnTraffic(c gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// OnClose ends a session.
+// OnClose ends the session's connection.
 func (g *gnetClient) OnClose(c gnet.Conn, err error) gnet.Action {
-	c.Context().(*session).closed(err)
+	c.Context().(*session).onClose(err)
 	return gnet.None
 }
 
-// A gnetLane is the courier of a connection. gnet buffers what the socket does not
-// take, without limit, so there is always room.
-type gnetLane struct {
+// A gnetSender is the sender of a gnet connection. gnet buffers without limit when the
+// socket is full, so send never returns errBlocked.
+type gnetSender struct {
 	conn    gnet.Conn
 	message []byte
 }
 
-func (l *gnetLane) carry(n uint64) error {
+func (l *gnetSender) send(n uint64) error {
 	putNumber(l.message, n)
 	_, err := l.conn.Write(l.message)
 	return err

@@ -8,11 +8,12 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A gnetServer does over TCP what echoServer does. Messages have a known size.
+// A gnetServer answers as echoServer does, over TCP. All messages have the size of the
+// case.
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	spec  *spec
-	ready chan error // nil, or why it can not run; the end of Run is one more
+	ready chan error // Nil or the error of the start, then the result of gnet.Run.
 	addr  string
 }
 
@@ -25,7 +26,7 @@ func serveGnet(s *spec) (server, error) {
 	return g, <-g.ready
 }
 
-// OnBoot finds out which port gnet got.
+// OnBoot stores the address of the listener.
 func (g *gnetServer) OnBoot(engine gnet.Engine) gnet.Action {
 	var err error
 	if g.addr, err = listenerAddress(engine); err != nil {
@@ -51,29 +52,29 @@ func listenerAddress(engine gnet.Engine) (string, error) {
 	return l.Addr().String(), nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address of the listener.
 func (g *gnetServer) Addr() string { return g.addr }
 
-// Close does nothing: the process ends.
+// Close does nothing, because the process exits afterwards.
 func (g *gnetServer) Close() error { return nil }
 
-// OnOpen makes the connection's counter.
+// OnOpen gives the connection its counter.
 func (g *gnetServer) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
-	c.SetContext(&customer{})
+	c.SetContext(&serverConn{})
 	return nil, gnet.None
 }
 
-// OnTraffic answers the last of each group of messages. Peek and Discard make no
-// garbage, as Next does with messages that came in pieces.
+// OnTraffic answers the last message of each group. It uses Peek and Discard, because
+// Next allocates memory for messages that arrive in pieces.
 func (g *gnetServer) OnTraffic(c gnet.Conn) gnet.Action {
-	who := c.Context().(*customer)
+	state := c.Context().(*serverConn)
 	for c.InboundBuffered() >= g.spec.Size {
 		message, err := c.Peek(g.spec.Size)
 		if err != nil {
 			return gnet.Close
 		}
-		if who.seen++; who.seen == g.spec.group() {
-			who.seen = 0
+		if state.unanswered++; state.unanswered == g.spec.group() {
+			state.unanswered = 0
 			_, err = c.Write(message[:g.spec.answer()])
 		}
 		if _, failed := c.Discard(g.spec.Size); err != nil || failed != nil {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// describeMachine says in a line on what the figures were measured.
+// describeMachine returns a line that describes this machine.
 func describeMachine() string { return describe(os.DirFS("/")) }
 
-// describe reads the machine's files: see proc_cpuinfo(5), proc_sys_kernel(5), and
-// the kernel's sysfs documentation of CPU frequencies.
+// describe reads the files below root: see proc_cpuinfo(5), proc_sys_kernel(5), and the
+// kernel's sysfs documentation of CPU frequencies.
 func describe(root fs.FS) string {
 	parts := []string{processor(root), fmt.Sprintf("%d processors for this program", runtime.NumCPU())}
 	if strings.Contains(cpuinfo(root, "flags")+" ", " hypervisor ") {
@@ -37,7 +37,7 @@ func processor(root fs.FS) string {
 	return runtime.GOARCH
 }
 
-// cpuinfo is what the first processor's entry says under a name, if anything.
+// cpuinfo returns the value of a name in the first processor's entry, or "".
 func cpuinfo(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	for l := range strings.Lines(string(text)) {
@@ -49,7 +49,7 @@ func cpuinfo(root fs.FS, name string) string {
 	return ""
 }
 
-// line is the only line of a small file, empty without the file.
+// line returns the only line of a small file, or "" without the file.
 func line(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, name)
 	return strings.TrimSpace(string(text))

@@ -1,5 +1,5 @@
-// Command bench measures rdmaloop beside what one would use instead, and beside
-// what the machine allows. See README.md.
+// Command bench measures rdmaloop, other libraries for the same purpose, and lower
+// bounds of the machine, all with the same workloads. See README.md.
 package main
 
 import (
@@ -16,13 +16,13 @@ import (
 // Exit statuses.
 const (
 	exitOK     = 0
-	exitFailed = 1 // something could not be measured
+	exitFailed = 1 // A case could not be measured.
 )
 
 func main() {
 	if role := os.Getenv(roleEnv); role != "" {
-		signal.Ignore(os.Interrupt) // the process that started this one decides
-		os.Exit(status(os.Stderr, child(role, os.Stdin, os.Stdout)))
+		signal.Ignore(os.Interrupt) // The parent process decides when to stop.
+		os.Exit(status(os.Stderr, runChild(role, os.Stdin, os.Stdout)))
 	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -45,11 +45,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	context.AfterFunc(ctx, cancel) // a second Ctrl-C kills
+	context.AfterFunc(ctx, cancel) // A second Ctrl-C kills the process.
 
-	p := newPlan(present(runners(), o, stderr), o)
+	p := newPlan(available(runners(), o, stderr), o)
 	if p.steps() == 0 {
-		return status(stderr, errors.New("that leaves nothing to measure"))
+		return status(stderr, errors.New("nothing to measure"))
 	}
 	failures := measureAll(ctx, p, stderr)
 	if err := output(p.rows(), o, stdout); err != nil {
@@ -68,8 +68,9 @@ func runners() (all []runner) {
 	return append(all, newUCX())
 }
 
-// present leaves out who was not asked for, and says who can not run here.
-func present(all []runner, o options, stderr io.Writer) (here []runner) {
+// available returns the requested runners. It prints why a requested runner cannot run
+// on this machine, and leaves it out.
+func available(all []runner, o options, stderr io.Writer) (here []runner) {
 	for _, r := range all {
 		if !o.wantsPeer(r.Name()) {
 			continue

@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience only ends a test that hangs.
-const patience = 2 * time.Minute
+// patience bounds a test that hangs.
+const hangLimit = 2 * time.Minute
 
-const asProgram = "RDMALOOP_TEST_RUN_BENCH"
+const runProgramEnv = "RDMALOOP_TEST_RUN_BENCH"
 
 func TestRun(t *testing.T) {
 	var stdout, stderr bytes.Buffer
@@ -44,23 +44,23 @@ func TestRunRefuses(t *testing.T) {
 	require.Equal(t, exitOK, run([]string{"-h"}, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
-// Ctrl-C reports what is complete of what would take hours.
+// Ctrl-C ends a run early, and the complete rows are printed.
 func TestCtrlC(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self, "-peers", "stdlib", "-workloads", "pingpong,stream", "-duration", "5ms",
 		"-rounds", "1000000", "-json", "-")
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Env = append(os.Environ(), runProgramEnv+"=1")
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	stderr, err := cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	hung := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	hung := time.AfterFunc(hangLimit, func() { cmd.Process.Kill() })
 	defer hung.Stop()
 
 	lines := bufio.NewScanner(stderr)
-	for range 3 { // ping-pong, stream, and ping-pong again
+	for range 3 { // Ping-pong, stream, and ping-pong again.
 		require.True(t, lines.Scan())
 	}
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))

@@ -4,7 +4,7 @@ package main
 
 import "errors"
 
-var errNoMemory = errors.New("memory is shared on Linux only")
+var errNoMemory = errors.New("shared memory needs Linux")
 
 func makeShared(int) (*sharedMemory, error) { return nil, errNoMemory }
 

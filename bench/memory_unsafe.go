@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeShared makes memory that openShared finds by the name of its file.
+// makeShared makes shared memory with the name of its file. openShared opens it by that
+// name.
 func makeShared(message int) (*sharedMemory, error) {
 	fd, err := unix.MemfdCreate("rdmaloop-bench", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -39,10 +40,11 @@ func mapShared(f *os.File, message int) (*sharedMemory, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("mmap", err)
 	}
-	return &sharedMemory{file: f, there: cellAt(memory[:size], message), back: cellAt(memory[size:], message)}, nil
+	return &sharedMemory{file: f, request: cellAt(memory[:size], message), response: cellAt(memory[size:], message)}, nil
 }
 
-// cellAt lays a cell over memory, which is aligned: a mapping begins with a page.
+// cellAt returns the cell at the beginning of memory. A mapping begins with a page, so
+// the counter is aligned.
 func cellAt(memory []byte, message int) cell {
 	count := (*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(memory)))
 	return cell{count, memory[unsafe.Sizeof(*count):][:message]}

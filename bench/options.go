@@ -13,21 +13,21 @@ import (
 
 const maxSize = 1 << 20
 
-// options is what the command line asks for.
+// options are the values of the flags.
 type options struct {
-	peers     []string // beginnings of peer/path/mode; empty for all
-	workloads []string // empty for all
-	sizes     []int    // bytes of a message, in workloads that vary it; empty for what is usual
-	quick     bool     // less of everything
+	peers     []string // Prefixes of peer/path/mode. Empty means all.
+	workloads []string // Empty means all.
+	sizes     []int    // Message sizes in bytes. Empty means the default of each workload.
+	quick     bool     // Fewer cases, and shorter.
 	duration  time.Duration
-	rounds    int    // how often each case is measured
-	json      string // file for the rows, "-" for the standard output
-	plots     string // directory for the plots
+	rounds    int    // How often each case is measured.
+	json      string // File for the rows, or "-" for the standard output.
+	plots     string // Directory for the plots.
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
 	f := flag.NewFlagSet("bench", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // the caller prints the error
+	f.SetOutput(io.Discard) // The caller prints the error.
 	f.Func("peers", "`list` of what to measure, as rdmaloop/local,gnet: peer, peer/path or peer/path/mode", func(text string) error {
 		o.peers = strings.Split(text, ",")
 		return nil
@@ -50,13 +50,13 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	if f.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", f.Arg(0))
 	}
-	return o.settled()
+	return o.withDefaults()
 }
 
-// settled fills in the defaults.
-func (o options) settled() (options, error) {
+// withDefaults returns the options with defaults for zero fields.
+func (o options) withDefaults() (options, error) {
 	if o.duration < 0 || o.rounds < 0 {
-		return o, errors.New("-duration and -rounds can not be negative")
+		return o, errors.New("-duration and -rounds must not be negative")
 	}
 	duration, rounds := 500*time.Millisecond, 3
 	if o.quick {
@@ -75,7 +75,7 @@ func (o *options) setWorkloads(text string) error {
 	o.workloads = strings.Split(text, ",")
 	for _, name := range o.workloads {
 		if !slices.Contains(workloads(), name) {
-			return fmt.Errorf("there are %s", strings.Join(workloads(), ", "))
+			return fmt.Errorf("the workloads are %s", strings.Join(workloads(), ", "))
 		}
 	}
 	return nil
@@ -93,12 +93,12 @@ func (o *options) setSizes(text string) error {
 	return nil
 }
 
-// wants reports whether a workload was asked for.
+// wants reports whether a workload was requested.
 func (o options) wants(workload string) bool {
 	return len(o.workloads) == 0 || slices.Contains(o.workloads, workload)
 }
 
-// wantsPeer reports whether a peer, or anything of it, was asked for.
+// wantsPeer reports whether any variant of a peer was requested.
 func (o options) wantsPeer(name string) bool {
 	return len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
 		first, _, _ := strings.Cut(asked, "/")
@@ -106,7 +106,7 @@ func (o options) wantsPeer(name string) bool {
 	})
 }
 
-// wantsCase reports whether a case is one of a peer, path and mode asked for.
+// wantsCase reports whether the workload and the variant of a case were requested.
 func (o options) wantsCase(c Case) bool {
 	whole := c.Peer + "/" + c.Path + "/" + c.Mode + "/"
 	return o.wants(c.Workload) && (len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
@@ -114,8 +114,8 @@ func (o options) wantsCase(c Case) bool {
 	}))
 }
 
-// sizesOr is the sizes asked for, or those that are usual, of which quick takes
-// one.
+// sizesOr returns the requested sizes, or else usual, of which quick uses only
+// smallSize.
 func (o options) sizesOr(usual ...int) []int {
 	switch {
 	case len(o.sizes) > 0:

@@ -55,7 +55,8 @@ func TestRefusedOptions(t *testing.T) {
 	require.Contains(t, help.String(), "-workloads")
 }
 
-// quick takes one of everything, and leaves no workload out.
+// With -quick every workload has at least one case, and together they have fewer than
+// half of the cases.
 func TestQuick(t *testing.T) {
 	quick, whole := 0, 0
 	for _, workload := range workloads() {

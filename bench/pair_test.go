@@ -10,38 +10,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a process has to say when it fails comes with the error.
+// The error contains what the failed process printed.
 func TestFailedProcess(t *testing.T) {
-	_, err := pair(context.Background(), spec{Case: Case{Peer: "nobody"}})
-	require.ErrorContains(t, err, `there is no peer "nobody"`)
+	_, err := measurePair(context.Background(), spec{Case: Case{Peer: "nobody"}})
+	require.ErrorContains(t, err, `no peer "nobody"`)
 }
 
 func TestInterruptedPair(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	_, err := pair(ctx, spec{Case: Case{Peer: "stdlib", Workload: workPingPong, Size: 64, InFlight: 1, Connections: 1}})
+	_, err := measurePair(ctx, spec{Case: Case{Peer: "stdlib", Workload: workPingPong, Size: 64, InFlight: 1, Connections: 1}})
 	require.Error(t, err)
 }
 
-// A client that can not reach its server fails, as a whole.
+// A client that cannot reach its server fails.
 func TestUnreachableServer(t *testing.T) {
 	for _, peer := range []string{"rdmaloop", "gnet", "stdlib"} {
 		t.Run(peer, func(t *testing.T) {
 			var s bytes.Buffer
 			s.WriteString(`{"peer":"` + peer + `","path":"local","mode":"event","workload":"pingpong",` +
 				`"size":64,"inflight":1,"connections":1,"CPU":-1,"Server":"127.0.0.1:1"}{}`)
-			require.Error(t, child(roleClient, &s, &bytes.Buffer{}))
+			require.Error(t, runChild(roleClient, &s, &bytes.Buffer{}))
 		})
 	}
 }
 
 func TestBadSpec(t *testing.T) {
-	require.ErrorContains(t, child(roleServer, bytes.NewBufferString("what"), &bytes.Buffer{}), "spec")
+	require.ErrorContains(t, runChild(roleServer, bytes.NewBufferString("what"), &bytes.Buffer{}), "spec")
 }
 
 func TestRowOf(t *testing.T) {
 	c := Case{Peer: "gnet", Workload: workConnsIdle, Size: 100, InFlight: 1, Connections: 200}
-	stages := [3]stage{
+	snapshots := [3]snapshot{
 		{usage: usage{CPU: 1, RSS: 1000}},
 		{usage: usage{CPU: 10 * time.Second, Switches: 5, Allocs: 7, RSS: 5000}},
 		{
@@ -53,15 +53,16 @@ func TestRowOf(t *testing.T) {
 		Case: c, P50: 1, P99: 2, P999: 3, Max: 4,
 		MsgsPerSec: 1000, BytesPerSec: 100_000,
 		CPU: 2e6, Allocs: 0.001, CtxSwitches: 0.002, RSSPerConn: 20,
-	}, rowOf(c, &stages))
+	}, rowOf(c, &snapshots))
 
-	stages[2].result = nil
-	require.Equal(t, Row{Case: c}, rowOf(c, &stages))
+	snapshots[2].result = nil
+	require.Equal(t, Row{Case: c}, rowOf(c, &snapshots))
 }
 
-// The addresses are of loopback, and not those that others use.
+// The addresses are loopback addresses other than 127.0.0.0/16, which other programs
+// use.
 func TestOwnAddresses(t *testing.T) {
-	server, client := ownAddresses()
+	server, client := loopbackAddresses()
 	require.NotEqual(t, server, client)
 	for _, text := range []string{server, client} {
 		addr, err := netip.ParseAddr(text)

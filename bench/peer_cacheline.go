@@ -5,36 +5,37 @@ import (
 	"sync/atomic"
 )
 
-// cacheLinePeer is the floor of the local path: what it takes two processors to
-// hand a message over in memory that both have, with nothing around it.
+// cacheLinePeer is the lower bound of the local path: two processors pass a message
+// through shared memory, without any library.
 func cacheLinePeer() *peer {
 	return &peer{
-		name:    "cacheline",
-		ways:    []way{{"memory", "busy"}},
-		fits:    func(c Case) bool { return c.Workload == workPingPong },
-		serve:   serveMemory,
-		connect: connectMemory,
+		name:     "cacheline",
+		variants: []variant{{"memory", "busy"}},
+		fits:     func(c Case) bool { return c.Workload == workPingPong },
+		serve:    serveMemory,
+		connect:  connectMemory,
 	}
 }
 
-// A cell carries messages one way: a counter that says which is there, and right
-// behind it, for small ones in the same cache line, the bytes.
+// A cell carries messages in one direction. It has the number of the latest message,
+// followed by its bytes. A small message is in the same cache line as the number.
 type cell struct {
 	count *atomic.Uint64
 	bytes []byte
 }
 
-// cellSize keeps the cells apart, also from what a processor fetches along.
+// cellSize returns the distance of two cells. It is a multiple of 128, because a
+// processor may fetch two adjacent cache lines of 64 bytes at once.
 func cellSize(message int) int {
 	const apart, counter = 128, 8
 	return (counter + message + apart - 1) / apart * apart
 }
 
-// A sharedMemory has two cells, in a file that both processes map.
+// A sharedMemory has two cells in a file that both processes map.
 type sharedMemory struct {
 	file     *os.File
-	there    cell
-	back     cell
+	request  cell
+	response cell
 	stop     atomic.Bool
 	finished chan struct{}
 }
@@ -49,10 +50,10 @@ func serveMemory(s *spec) (server, error) {
 	return m, nil
 }
 
-// Addr is the name of the memory.
+// Addr returns the name of the file.
 func (m *sharedMemory) Addr() string { return m.file.Name() }
 
-// Close ends serve.
+// Close stops serve and waits for it.
 func (m *sharedMemory) Close() error {
 	m.stop.Store(true)
 	<-m.finished
@@ -62,13 +63,13 @@ func (m *sharedMemory) Close() error {
 func (m *sharedMemory) serve() {
 	defer close(m.finished)
 	for n := uint64(1); ; n++ {
-		for m.there.count.Load() != n {
+		for m.request.count.Load() != n {
 			if m.stop.Load() {
 				return
 			}
 		}
-		copy(m.back.bytes, m.there.bytes)
-		m.back.count.Store(n)
+		copy(m.response.bytes, m.request.bytes)
+		m.response.count.Store(n)
 	}
 }
 
@@ -82,17 +83,17 @@ func connectMemory(s *spec) (client, error) {
 	return b, nil
 }
 
-// A memoryCaller is the client's end.
+// A memoryCaller is the client's end of the memory.
 type memoryCaller struct {
 	*sharedMemory
 	message []byte
 }
 
 func (m *memoryCaller) roundTrip(n uint64) error {
-	copy(m.there.bytes, m.message)
-	m.there.count.Store(n)
-	for m.back.count.Load() != n {
+	copy(m.request.bytes, m.message)
+	m.request.count.Store(n)
+	for m.response.count.Load() != n {
 	}
-	copy(m.message, m.back.bytes)
+	copy(m.message, m.response.bytes)
 	return nil
 }

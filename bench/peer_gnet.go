@@ -10,20 +10,21 @@ import (
 
 func gnetPeer() *peer {
 	return &peer{
-		name:    "gnet",
-		ways:    []way{{"tcp", "event"}},
-		fits:    func(c Case) bool { return !c.oneSided() },
-		serve:   serveGnet,
-		connect: connectGnet,
+		name:     "gnet",
+		variants: []variant{{"tcp", "event"}},
+		fits:     func(c Case) bool { return !c.oneSided() },
+		serve:    serveGnet,
+		connect:  connectGnet,
 	}
 }
 
-// gnetOptions are the defaults, with one loop: TCP_NODELAY is among them.
+// gnetOptions are gnet's default options with one loop. TCP_NODELAY is a default.
 func gnetOptions() gnet.Option {
 	return gnet.WithOptions(gnet.Options{NumEventLoop: 1, Logger: errorLog{}})
 }
 
-// An errorLog keeps what gnet says off the standard output, where the notes go.
+// An errorLog writes gnet's errors to the standard error and drops its other messages.
+// The standard output is for the notes.
 type errorLog struct{}
 
 var _ logging.Logger = errorLog{}

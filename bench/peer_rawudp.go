@@ -6,20 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// rawUDPPeer is the floor of the wire path: datagrams over loopback between two
-// sockets that are read over and over, with nothing around it.
+// rawUDPPeer is the lower bound of the wire path: datagrams over loopback between two
+// polled sockets, without any library.
 func rawUDPPeer() *peer {
-	const largest = 65507 // bytes in a datagram: RFC 768, within an IPv4 packet
+	const largest = 65507 // Payload limit of a datagram (RFC 768) in an IPv4 packet.
 	return &peer{
-		name:    "rawudp",
-		ways:    []way{{"udp", "busy"}},
-		fits:    func(c Case) bool { return c.Workload == workPingPong && c.Size <= largest },
-		serve:   serveDatagrams,
-		connect: connectDatagrams,
+		name:     "rawudp",
+		variants: []variant{{"udp", "busy"}},
+		fits:     func(c Case) bool { return c.Workload == workPingPong && c.Size <= largest },
+		serve:    serveDatagrams,
+		connect:  connectDatagrams,
 	}
 }
 
-// A datagramServer returns what it gets.
+// A datagramServer returns every datagram to its sender.
 type datagramServer struct {
 	socket   *datagramSocket
 	stop     atomic.Bool
@@ -36,10 +36,10 @@ func serveDatagrams(s *spec) (server, error) {
 	return d, nil
 }
 
-// Addr is where the server is.
+// Addr returns the address of the socket.
 func (d *datagramServer) Addr() string { return d.socket.addr.String() }
 
-// Close ends serve.
+// Close stops serve and waits for it.
 func (d *datagramServer) Close() error {
 	d.stop.Store(true)
 	return <-d.finished
@@ -53,7 +53,7 @@ func (d *datagramServer) serve(message []byte) error {
 			return err
 		}
 		if n == 0 {
-			continue // nothing there yet
+			continue // No datagram has arrived.
 		}
 		if !known {
 			if err := d.socket.connect(from); err != nil {
@@ -84,7 +84,7 @@ func connectDatagrams(s *spec) (client, error) {
 	return b, nil
 }
 
-// A datagramCaller is the client's end.
+// A datagramCaller is the client's socket.
 type datagramCaller struct {
 	*datagramSocket
 	message []byte

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The paths of rdmaloop: two of the soft device, and that of a real one.
+// The paths of rdmaloop: two of the soft device, and that of a real device.
 const (
 	pathLocal  = "local"
 	pathWire   = "wire"
@@ -21,37 +21,37 @@ const (
 )
 
 func rdmaloopPeer() *peer {
-	return &peer{name: "rdmaloop", ways: inEachMode(pathLocal, pathWire), serve: serveRDMA, connect: connectRDMA}
+	return &peer{name: "rdmaloop", variants: inEachMode(pathLocal, pathWire), serve: serveRDMA, connect: connectRDMA}
 }
 
 // rdmacorePeer is rdmaloop on a real device.
 func rdmacorePeer() *peer {
 	return &peer{
-		name:    "rdmacore",
-		missing: missingDevice,
-		ways:    inEachMode(pathDevice),
-		serve:   serveRDMA,
-		connect: connectRDMA,
+		name:     "rdmacore",
+		missing:  missingDevice,
+		variants: inEachMode(pathDevice),
+		serve:    serveRDMA,
+		connect:  connectRDMA,
 	}
 }
 
 func missingDevice() error {
 	if _, err := deviceAddress(); err != nil {
-		return fmt.Errorf("%w; it takes an RDMA device, apt-get install libibverbs-dev librdmacm-dev, and a build with -tags rdmacore", err)
+		return fmt.Errorf("%w; it needs an RDMA device, apt-get install libibverbs-dev librdmacm-dev, and a build with -tags rdmacore", err)
 	}
 	return nil
 }
 
-func inEachMode(paths ...string) (ways []way) {
+func inEachMode(paths ...string) (variants []variant) {
 	for _, path := range paths {
 		for _, mode := range []string{"event", "adaptive", "busy"} {
-			ways = append(ways, way{path, mode})
+			variants = append(variants, variant{path, mode})
 		}
 	}
-	return ways
+	return variants
 }
 
-// deviceAddress is an address of a real device.
+// deviceAddress returns an address of a real device.
 func deviceAddress() (addr netip.Addr, err error) {
 	p, err := provider.Open("rdmacore", nil)
 	if err != nil {
@@ -72,7 +72,7 @@ func deviceAddress() (addr netip.Addr, err error) {
 	return addr, errors.New("no port of an RDMA device is up and has an IPv4 address")
 }
 
-// portAddress is the IPv4 address among the GIDs of a port that is up.
+// portAddress returns the IPv4 address among the GIDs of a port that is up.
 func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	port, err := dev.Port(num)
 	if err != nil || port.State != verbs.PortActive {
@@ -86,7 +86,7 @@ func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	return none
 }
 
-// A node is an engine of one loop, and its device.
+// A node is a device and an engine with one loop.
 type node struct {
 	provider cm.Provider
 	engine   *reactor.Engine
@@ -115,8 +115,8 @@ func openProvider(s *spec) (cm.Provider, error) {
 	return provider.Open("soft", &provider.Config{Path: s.Path, Vectors: 1})
 }
 
-// engineConfig has the defaults, except where the case needs more. A loop that
-// does not spin is better left to the scheduler: see reactor.Config.CPUs.
+// engineConfig returns the default configuration, changed where the case needs more. A
+// loop that does not spin is not pinned: see reactor.Config.CPUs.
 func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
@@ -129,15 +129,15 @@ func engineConfig(s *spec) *reactor.Config {
 	if s.Size > usualMessage {
 		cfg.MaxMessage = s.Size
 	}
-	// A send keeps its place until it is confirmed, which may be after its
-	// answer is back.
+	// A send keeps its place in the send queue until its completion, which may arrive
+	// after the answer.
 	if 2*s.InFlight > usualInFlight {
 		cfg.MaxInFlight = 2 * s.InFlight
 	}
 	return cfg
 }
 
-// listenAddress and fromAddress keep to loopback, or to the real device.
+// listenAddress and fromAddress return addresses of loopback, or of the real device.
 func listenAddress(s *spec) (netip.AddrPort, error) {
 	switch s.Path {
 	case pathDevice:
@@ -158,7 +158,7 @@ func fromAddress(s *spec) (from netip.AddrPort, err error) {
 	return from, nil
 }
 
-// Close ends the engine with its connections, and the device.
+// Close closes the engine with its connections, and the device.
 func (n *node) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -10,15 +10,15 @@ import (
 
 func stdlibPeer() *peer {
 	return &peer{
-		name:    "stdlib",
-		ways:    []way{{"tcp", "event"}},
-		fits:    func(c Case) bool { return !c.oneSided() },
-		serve:   serveTCP,
-		connect: connectTCP,
+		name:     "stdlib",
+		variants: []variant{{"tcp", "event"}},
+		fits:     func(c Case) bool { return !c.oneSided() },
+		serve:    serveTCP,
+		connect:  connectTCP,
 	}
 }
 
-// A tcpServer has a goroutine for each connection, as is the custom.
+// A tcpServer is the usual server of package net, with a goroutine for each connection.
 type tcpServer struct {
 	net.Listener
 	spec *spec
@@ -34,14 +34,14 @@ func serveTCP(s *spec) (server, error) {
 	return t, nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address of the listener.
 func (t *tcpServer) Addr() string { return t.Listener.Addr().String() }
 
 func (t *tcpServer) accept() {
 	for {
 		c, err := t.Accept()
 		if err != nil {
-			return // closed
+			return // The listener is closed.
 		}
 		go t.answer(c)
 	}
@@ -53,7 +53,7 @@ func (t *tcpServer) answer(c net.Conn) {
 	for {
 		for range t.spec.group() {
 			if _, err := io.ReadFull(c, message); err != nil {
-				return // the client is done
+				return // The client has closed the connection.
 			}
 		}
 		if _, err := c.Write(message[:t.spec.answer()]); err != nil {
@@ -71,8 +71,8 @@ func connectTCP(s *spec) (client, error) {
 		}
 		return &tcpCaller{c.(*net.TCPConn), make([]byte, s.Size)}, nil
 	}
-	// With a reset the port is free at once.
-	b.hangUp = func(c caller) error {
+	// A reset frees the port at once, without TIME-WAIT.
+	b.closeConn = func(c caller) error {
 		conn := c.(*tcpCaller).conn
 		return errors.Join(conn.SetLinger(0), conn.Close())
 	}
@@ -106,8 +106,8 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream writes on one goroutine and reads answers on another. Each answer
-// makes room for a group of messages in the window.
+// A tcpStream writes messages on one goroutine and reads answers on another. Each
+// answer allows another group of messages.
 type tcpStream struct {
 	*blockingClient
 	sent uint64
@@ -116,17 +116,17 @@ type tcpStream struct {
 func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	c := t.callers[0].(*tcpCaller)
 	group := t.spec.group()
-	room := make(chan struct{}, t.spec.InFlight/group)
-	for range cap(room) {
-		room <- struct{}{}
+	tokens := make(chan struct{}, t.spec.InFlight/group)
+	for range cap(tokens) {
+		tokens <- struct{}{}
 	}
 	begin := t.clock.now()
 	failed := make(chan error, 1)
-	groups := make(chan uint64, cap(room)) // the last message of each sent
-	go func() { failed <- t.readAnswers(c.conn, groups, room) }()
+	groups := make(chan uint64, cap(tokens)) // Number of the last message of each sent group.
+	go func() { failed <- t.readAnswers(c.conn, groups, tokens) }()
 	for first := true; first || t.clock.now() < begin+period; first = false {
 		select {
-		case <-room:
+		case <-tokens:
 		case err := <-failed:
 			return err
 		}
@@ -146,7 +146,7 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	return err
 }
 
-func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, room chan<- struct{}) error {
+func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, tokens chan<- struct{}) error {
 	answer := make([]byte, t.spec.answer())
 	for want := range groups {
 		if _, err := io.ReadFull(c, answer); err != nil {
@@ -155,7 +155,7 @@ func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, room chan<- st
 		if err := checkNumber(answer, want); err != nil {
 			return err
 		}
-		room <- struct{}{} // has room for all
+		tokens <- struct{}{} // It has capacity for all tokens.
 	}
 	return nil
 }

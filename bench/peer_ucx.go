@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// A ucx is UCX, measured by its own ucx_perftest: active messages of the protocol
-// layer (UCP), both sides polling. It is a runner.
+// A ucx measures UCX with UCX's own ucx_perftest: active messages of the protocol layer
+// (UCP) with both sides polling. It implements runner.
 type ucx struct {
-	program string
-	least   int              // messages in a test
-	rates   map[Case]float64 // messages a second, about: they decide how many are sent
+	program     string
+	minMessages int              // Smallest number of messages in a test.
+	rates       map[Case]float64 // Estimated messages a second. They determine how many are sent.
 }
 
-func newUCX() *ucx { return &ucx{program: "ucx_perftest", least: ucxLeast, rates: map[Case]float64{}} }
+func newUCX() *ucx {
+	return &ucx{program: "ucx_perftest", minMessages: ucxMinMessages, rates: map[Case]float64{}}
+}
 
 func (u *ucx) Name() string { return "ucx" }
 
@@ -28,12 +30,13 @@ func (u *ucx) Missing() error {
 
 func (u *ucx) Cases(o options) (cases []Case) {
 	if client, _ := processors(); client < 0 {
-		return nil // two that never wait need a processor each
+		return nil // Two processes that never sleep need a processor each.
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// Its window is of sends that it still has to hand over; others have
-			// an answer for each, which makes one in flight another thing.
+			// The window of ucx_perftest counts messages that it still has to hand to
+			// the transport. The other peers count messages without an answer. With a
+			// window of 1 the two cannot be compared.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -48,18 +51,18 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	return cases
 }
 
-// What a test has at least: more messages than its percentiles are of. It is also
-// enough to see how long one takes.
+// Bounds of the number of messages in a test. The lower bound is larger than the 2,048
+// messages of which ucx_perftest computes percentiles, and enough to estimate the rate.
 const (
-	ucxLeast = 2500
-	ucxMost  = 1_000_000_000
+	ucxMinMessages = 2500
+	ucxMaxMessages = 1_000_000_000
 )
 
 func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.For+2*hangTime)
+	ctx, cancel := context.WithTimeout(ctx, c.For+2*hangTimeout)
 	defer cancel()
 	if u.rates[c] == 0 {
-		trial, err := runUCX(ctx, u.program, ucxBatch{c, u.least})
+		trial, err := runUCX(ctx, u.program, ucxBatch{c, u.minMessages})
 		if err != nil {
 			return row, err
 		}
@@ -67,7 +70,7 @@ func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
 	}
 	batch := ucxBatch{Case: c}
 	messages := u.rates[c] * c.For.Seconds() / float64(len(batch.tests()))
-	batch.messages = int(min(max(messages, float64(u.least)), ucxMost))
+	batch.messages = int(min(max(messages, float64(u.minMessages)), ucxMaxMessages))
 	measured, err := runUCX(ctx, u.program, batch)
 	if err != nil {
 		return row, err
@@ -75,8 +78,8 @@ func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
 	return measured.row(c), nil
 }
 
-// A ucxBatch is the tests of a case, of so many messages each. A test of latency
-// reports one percentile, so there is one for each of them.
+// A ucxBatch is the tests of a case with the same number of messages each. A latency
+// test reports only one percentile, so there is a test for each percentile.
 type ucxBatch struct {
 	Case
 	messages int
@@ -96,32 +99,32 @@ func (b ucxBatch) tests() (lines []string) {
 
 func (b ucxBatch) warmUp() int { return b.messages / 4 }
 
-// A ucxRun is what running a batch gave.
+// A ucxRun is the result of a batch.
 type ucxRun struct {
-	figures  []ucxFigure // one for each test
-	sent     int         // messages, with those for warming up
+	figures  []ucxFigure // One for each test.
+	sent     int         // Messages, including those of the warm-up.
 	cpu      time.Duration
 	switches uint64
 }
 
-// rate is that of all tests together.
+// rate returns the mean rate of all tests.
 func (r *ucxRun) rate() float64 {
-	var seconds float64 // of a message in each
+	var seconds float64 // Seconds for one message in each test.
 	for _, f := range r.figures {
 		seconds += 1 / f.Rate
 	}
 	return float64(len(r.figures)) / seconds
 }
 
-// row makes a row of it. In a ping-pong the messages of both sides count, and
-// latency is half a round trip.
+// row converts the result to a row. In a ping-pong ucx_perftest counts the messages of
+// both sides, and reports half of a round trip as the latency.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.Workload == workPingPong {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile)) // they are of other messages
+		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile)) // The percentiles come from different tests.
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}
 	row.BytesPerSec = row.MsgsPerSec * float64(c.Size)

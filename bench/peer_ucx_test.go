@@ -57,7 +57,7 @@ func TestUCXCases(t *testing.T) {
 	require.Equal(t, []int{1, 32, 256}, inFlight, "one ping-pong and two streams")
 }
 
-// A stand-in for ucx_perftest that does what the test wants of it.
+// ucxScript returns a ucx that runs a shell script instead of ucx_perftest.
 func ucxScript(t *testing.T, text string) *ucx {
 	u := newUCX()
 	u.program = filepath.Join(t.TempDir(), "ucx_perftest")
@@ -65,7 +65,8 @@ func ucxScript(t *testing.T, text string) *ucx {
 	return u
 }
 
-// isClient tells the sides apart: the client's last argument is where to connect.
+// isClient is a shell command that succeeds on the client, whose last argument is the
+// server's address.
 const isClient = `for last; do :; done; [ "$last" = 127.0.0.1 ]`
 
 func TestUCXRuns(t *testing.T) {
@@ -78,7 +79,7 @@ if `+isClient+`; then echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,100
 	require.ErrorContains(t, err, "1 results of 3")
 }
 
-// The client tries again while nobody listens.
+// The client tries again while the server does not listen.
 func TestUCXRetries(t *testing.T) {
 	tried := filepath.Join(t.TempDir(), "tried")
 	u := ucxScript(t, isClient+` || exit 0
@@ -101,11 +102,11 @@ func TestUCXFails(t *testing.T) {
 	}
 }
 
-// The program itself, where it is installed. Two that never wait take long beside
-// other tests, so they have few messages.
+// TestUCXItself runs ucx_perftest, if it is installed. Two processes that never sleep
+// take long beside other tests, so they send few messages.
 func TestUCXItself(t *testing.T) {
 	u := newUCX()
-	u.least = 100
+	u.minMessages = 100
 	if err := u.Missing(); err != nil {
 		t.Skip(err)
 	}

@@ -7,19 +7,20 @@ import (
 	"time"
 )
 
-// A peer is a library, or a floor, that this program measures itself, with a
-// server and a client in a process each. It is a runner.
+// A peer is a library or a lower bound that this program measures itself, with a server
+// process and a client process. It implements runner.
 type peer struct {
-	name    string
-	missing func() error // nil: it is always there
-	ways    []way
-	fits    func(Case) bool // nil: it can do everything
-	serve   func(*spec) (server, error)
-	connect func(*spec) (client, error)
+	name     string
+	missing  func() error // Nil if the peer can always run.
+	variants []variant
+	fits     func(Case) bool // Nil if the peer can run every workload.
+	serve    func(*spec) (server, error)
+	connect  func(*spec) (client, error)
 }
 
-// A way is how messages travel, and how the programs wait for them.
-type way struct{ path, mode string }
+// A variant is a path on which messages travel, and a mode in which the programs wait
+// for them.
+type variant struct{ path, mode string }
 
 func ownPeers() []*peer {
 	return []*peer{rdmaloopPeer(), rdmacorePeer(), gnetPeer(), stdlibPeer(), cacheLinePeer(), rawUDPPeer()}
@@ -29,7 +30,7 @@ func peerNamed(name string) (*peer, error) {
 	peers := ownPeers()
 	i := slices.IndexFunc(peers, func(p *peer) bool { return p.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no peer %q", name)
+		return nil, fmt.Errorf("no peer %q", name)
 	}
 	return peers[i], nil
 }
@@ -44,13 +45,13 @@ func (p *peer) Missing() error {
 }
 
 func (p *peer) Cases(o options) (cases []Case) {
-	client, _ := processors()
+	clientCPU, _ := processors()
 	for _, workload := range workloads() {
 		for _, c := range casesOf(workload, o) {
-			for _, w := range p.ways {
-				c.Peer, c.Path, c.Mode = p.name, w.path, w.mode
-				alone := c.Mode == "busy" && client < 0 // two that never wait need a processor each
-				if o.wantsCase(c) && !alone && (p.fits == nil || p.fits(c)) {
+			for _, v := range p.variants {
+				c.Peer, c.Path, c.Mode = p.name, v.path, v.mode
+				oneProcessor := c.Mode == "busy" && clientCPU < 0 // Two processes that never sleep need a processor each.
+				if o.wantsCase(c) && !oneProcessor && (p.fits == nil || p.fits(c)) {
 					cases = append(cases, c)
 				}
 			}
@@ -60,11 +61,12 @@ func (p *peer) Cases(o options) (cases []Case) {
 }
 
 func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
-	return pair(ctx, spec{Case: c, Measure: c.For, WarmUp: c.warmUp()})
+	return measurePair(ctx, spec{Case: c, Measure: c.For, WarmUp: c.warmUp()})
 }
 
-// warmUp is how long to go before measuring. Active connections share that time,
-// and each has memory to touch for the first time.
+// warmUp returns how long the workload runs before the measurement. Active connections
+// share that time, and each has memory to touch for the first time, so it grows with
+// their number.
 func (c Case) warmUp() time.Duration {
 	const most, sharing = 100 * time.Millisecond, 50
 	d := min(c.For/4, most)

@@ -17,12 +17,12 @@ func TestPeerNamed(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 }
 
-// A peer has what it can do, in each of its ways, once.
+// A peer has each workload that it can run, in each variant, once.
 func TestCases(t *testing.T) {
 	for name, workloads := range map[string]int{"rdmaloop": 8, "gnet": 6, "stdlib": 6, "cacheline": 1, "rawudp": 1} {
 		p, err := peerNamed(name)
 		require.NoError(t, err)
-		if needsTwo(p) {
+		if needsTwoProcessors(p) {
 			workloads = 0
 		}
 		seen, kinds := map[Case]bool{}, map[string]bool{}
@@ -35,7 +35,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// What is missing comes with what to do about it.
+// The error of a missing peer says how to install it.
 func TestMissing(t *testing.T) {
 	for _, p := range ownPeers() {
 		if err := p.Missing(); err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors names the two that client and server get: the first two that this
-// process may run on; -1, which is any, where there is only one.
+// processors returns the processors of client and server: the first two on which this
+// process may run. If there is only one, both are -1, which means any.
 func processors() (client, server int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil || set.Count() < 2 {
@@ -26,10 +26,10 @@ func next(set *unix.CPUSet, cpu int) int {
 	return cpu
 }
 
-// startPinned starts a program all threads of which stay on one processor, and
-// whose sleeps end without the 50µs of slack there are otherwise: both are
-// inherited from the thread that forks. See sched_setaffinity(2) and
-// PR_SET_TIMERSLACK(2const). A negative cpu stands for any.
+// startPinned starts a program whose threads all stay on one processor, and whose
+// sleeps end without the default slack of 50µs. The program inherits both settings from
+// the thread that forks. See sched_setaffinity(2) and PR_SET_TIMERSLACK(2const). A
+// negative cpu means any.
 func startPinned(cmd *exec.Cmd, cpu int) error {
 	if cpu < 0 {
 		return cmd.Start()
@@ -45,6 +45,6 @@ func startPinned(cmd *exec.Cmd, cpu int) error {
 	if err == nil {
 		err = cmd.Start()
 	}
-	const asBefore = 0
-	return errors.Join(err, unix.SchedSetaffinity(0, &before), unix.Prctl(unix.PR_SET_TIMERSLACK, asBefore, 0, 0, 0))
+	const defaultSlack = 0
+	return errors.Join(err, unix.SchedSetaffinity(0, &before), unix.Prctl(unix.PR_SET_TIMERSLACK, defaultSlack, 0, 0, 0))
 }

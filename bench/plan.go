@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// A task is a case, who runs it, and the rows of the rounds so far.
+// A task is a case, the runner that measures it, and the rows of the finished rounds.
 type task struct {
 	runner runner
 	Case
 	rounds []Row
 }
 
-// A plan is what is going to be measured, in order: for each kind of case all
-// peers in turn, so that they meet the machine in the same mood; all of that once,
-// and then again for each round.
+// A plan is the list of cases in the order of measurement. All peers measure the same
+// kind of case one after another, so that the state of the machine is about the same
+// for them. A round measures every case once, and the rounds follow one another.
 type plan struct {
 	tasks  []*task
 	rounds int
@@ -40,12 +40,12 @@ func newPlan(runners []runner, o options) *plan {
 	return p
 }
 
-// steps is how many measurements there are.
+// steps returns the number of measurements.
 func (p *plan) steps() int { return p.rounds * len(p.tasks) }
 
-// run measures until all is done or ctx ends. show is called before each
-// measurement. A measurement that fails is reported and left out; the others go
-// on.
+// run measures until all cases are done or ctx ends. It calls show before each
+// measurement. It calls failed for a measurement that fails, and continues with the
+// next.
 func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error)) {
 	for range p.rounds {
 		for _, t := range p.tasks {
@@ -55,7 +55,7 @@ func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error
 			show(t.Case)
 			row, err := t.runner.Run(ctx, t.Case)
 			switch {
-			case ctx.Err() != nil: // whatever it is, it is not whole
+			case ctx.Err() != nil: // The measurement was interrupted and is incomplete.
 				return
 			case err != nil:
 				failed(t.Case, err)
@@ -66,7 +66,7 @@ func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error
 	}
 }
 
-// rows has one row for each case of which a round is complete: the median one.
+// rows returns the median row of each case of which at least one round is complete.
 func (p *plan) rows() (rows []Row) {
 	for _, t := range p.tasks {
 		if len(t.rounds) > 0 {
@@ -76,8 +76,8 @@ func (p *plan) rows() (rows []Row) {
 	return rows
 }
 
-// median is the row in the middle by its p50, or by its rate where single
-// messages are not timed; of two in the middle the better one.
+// median returns the row with the median p50, or with the median rate if single
+// messages are not timed. Of two rows in the middle it returns the better one.
 func median(rounds []Row) Row {
 	sorted := slices.SortedStableFunc(slices.Values(rounds), func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.P50, b.P50), cmp.Compare(b.MsgsPerSec, a.MsgsPerSec))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeRunner has ping-pong and stream.
+// A fakeRunner has two ping-pong cases and a stream.
 type fakeRunner struct {
 	name string
 	run  func(Case) (Row, error)
@@ -33,7 +33,8 @@ func notFailed(t *testing.T) func(Case, error) {
 	return func(_ Case, err error) { require.NoError(t, err) }
 }
 
-// Peers take turns in each case, and cases in each round.
+// All peers measure a case before the next case, and all cases are measured before the
+// next round.
 func TestInterleaved(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", ok}, &fakeRunner{"b", ok}}, options{rounds: 2})
 	require.Equal(t, 12, p.steps())
@@ -47,7 +48,7 @@ func TestInterleaved(t *testing.T) {
 	require.Equal(t, 4096, rows[2].Size)
 }
 
-// Ctrl-C keeps what was measured, and leaves out what was under way.
+// If ctx ends, the complete rows are kept, and the interrupted one is left out.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
@@ -63,7 +64,7 @@ func TestInterrupted(t *testing.T) {
 	require.Len(t, p.rows(), 1)
 }
 
-// One that fails does not hold up the others.
+// A case that fails does not stop the others.
 func TestFailedCase(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", func(c Case) (Row, error) {
 		if c.Size == 4096 {

@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A percentile of the latency plot, and the mark that stands for it.
+// A percentile of the latency plot, with its mark.
 type percentile struct {
 	name  string
 	of    func(Row) float64
@@ -28,17 +28,17 @@ func percentiles() []percentile {
 	}
 }
 
-// latencyPlot has a line for each peer, the fastest on top, from its p50 to its
-// p99.9 on a logarithmic scale.
+// latencyPlot returns a plot with a line for each peer, from its p50 to its p99.9, on a
+// logarithmic scale. The fastest peer is at the top.
 func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err error) {
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	p.Y.Label.Text = " " // room: names may reach to the edge
+	p.Y.Label.Text = " " // An empty label adds space for long names.
 	p.Add(grid())
 	names := make([]string, len(rows))
 	for i, r := range rows {
-		names[i] = r.who()
+		names[i] = r.label()
 		span, err := plotter.NewLine(plotter.XYs{{X: r.P50 / 1e3, Y: float64(i)}, {X: r.P999 / 1e3, Y: float64(i)}})
 		if err != nil {
 			return nil, 0, err
@@ -61,7 +61,7 @@ func lessP50(a, b Row) int { return -bySpeed(a, b) }
 
 func lessP999(a, b Row) int { return cmp.Compare(a.P999, b.P999) }
 
-// add draws the marks of all rows.
+// add adds the marks of all rows to the plot.
 func (m percentile) add(p *plot.Plot, rows []Row) error {
 	points := make(plotter.XYs, len(rows))
 	for i, r := range rows {

@@ -14,15 +14,15 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A curve is the rates of one peer, by messages in flight.
+// A curve is the rates of one variant of a peer, by messages in flight.
 type curve struct {
 	name  string
-	path  string // of the peer: it has a colour
-	mode  string // it has a shape
+	path  string // Peer and path. They determine the colour.
+	mode  string // It determines the shape of the marks.
 	rates plotter.XYs
 }
 
-// shape is the mark of a mode.
+// shape returns the mark of a mode.
 func shape(mode string) draw.GlyphDrawer {
 	switch mode {
 	case "event":
@@ -33,16 +33,16 @@ func shape(mode string) draw.GlyphDrawer {
 	return draw.BoxGlyph{}
 }
 
-// paint is the colour of the nth path.
-func paint(n int) color.Color { return plotutil.DarkColors[n%len(plotutil.DarkColors)] }
+// pathColor returns the colour of the nth path.
+func pathColor(n int) color.Color { return plotutil.DarkColors[n%len(plotutil.DarkColors)] }
 
-// curvesOf sorts rows into curves.
+// curvesOf groups rows into curves.
 func curvesOf(rows []Row) (curves []*curve) {
 	for _, r := range rows {
-		i := slices.IndexFunc(curves, func(c *curve) bool { return c.name == r.who() })
+		i := slices.IndexFunc(curves, func(c *curve) bool { return c.name == r.label() })
 		if i < 0 {
 			i = len(curves)
-			curves = append(curves, &curve{name: r.who(), path: r.Peer + "/" + r.Path, mode: r.Mode})
+			curves = append(curves, &curve{name: r.label(), path: r.Peer + "/" + r.Path, mode: r.Mode})
 		}
 		curves[i].rates = append(curves[i].rates, plotter.XY{X: float64(r.InFlight), Y: r.MsgsPerSec})
 	}
@@ -52,8 +52,8 @@ func curvesOf(rows []Row) (curves []*curve) {
 	return curves
 }
 
-// ratePlot has a line for each peer, path and mode: messages a second against
-// messages in flight, both on logarithmic scales.
+// ratePlot returns a plot with a line for each peer, path and mode: messages a second
+// against messages in flight, both on logarithmic scales.
 func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
 	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"
@@ -67,7 +67,7 @@ func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 		if err != nil {
 			return nil, err
 		}
-		line.Color = paint(slices.Index(paths, c.path))
+		line.Color = pathColor(slices.Index(paths, c.path))
 		line.Width = vg.Points(1.5)
 		points.GlyphStyle = draw.GlyphStyle{Color: line.Color, Radius: vg.Points(3), Shape: shape(c.mode)}
 		p.Add(line, points)
@@ -79,8 +79,8 @@ func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	return p, nil
 }
 
-// inFlightAxis has ticks where something was measured, and room for the legend to
-// the right of that.
+// inFlightAxis puts ticks at the measured values and leaves space for the legend on the
+// right.
 func inFlightAxis(axis *plot.Axis, rows []Row) {
 	const roomForLegend = 20
 	var ticks plot.ConstantTicks

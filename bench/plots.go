@@ -17,9 +17,9 @@ import (
 
 const plotWidth = 8 * vg.Inch
 
-// writePlots writes the plots of a run into a directory, as SVG: the percentiles of
-// the ping-pong, one file for each size of message; and for each size the rate of
-// the stream. What was not measured has no file.
+// writePlots writes the plots of a run into a directory as SVG: the percentiles of the
+// ping-pong and the rates of the stream, one file for each message size. A plot without
+// rows is not written.
 func writePlots(dir string, rows []Row) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -45,8 +45,8 @@ func writePlots(dir string, rows []Row) error {
 	return nil
 }
 
-// save writes a plot. Its texts are laid out for a typeface that not everybody has:
-// the file names others of the same widths.
+// save writes a plot. Its text is laid out for Liberation Sans, which not every reader
+// has, so the file also names typefaces with the same widths.
 func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	drawn, err := p.WriterTo(plotWidth, height, "svg")
 	if err != nil {
@@ -61,7 +61,7 @@ func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)), svg, 0o644)
 }
 
-// sizesOf lists the sizes of a workload that have something to show.
+// sizesOf lists the message sizes of a workload that have rows to plot.
 func sizesOf(rows []Row, workload string) (sizes []int) {
 	for _, r := range rows {
 		if len(rowsOf(rows, workload, r.Size)) > 0 && !slices.Contains(sizes, r.Size) {
@@ -71,7 +71,8 @@ func sizesOf(rows []Row, workload string) (sizes []int) {
 	return sizes
 }
 
-// rowsOf picks the rows of a workload and size. Logarithmic scales have no zero.
+// rowsOf returns the rows of a workload and size that can be plotted. A logarithmic
+// scale has no zero and no infinity.
 func rowsOf(rows []Row, workload string, size int) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		shown := r.MsgsPerSec
@@ -82,7 +83,7 @@ func rowsOf(rows []Row, workload string, size int) []Row {
 	})
 }
 
-// newPlot is an empty plot in the style of all.
+// newPlot returns an empty plot in the common style.
 func newPlot(title string) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = title
@@ -100,7 +101,8 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// logarithmic scales an axis, from the power of ten below least to that above most.
+// logarithmic makes an axis logarithmic, from the power of ten below least to the one
+// above most.
 func logarithmic(axis *plot.Axis, least, most float64) {
 	from := math.Floor(math.Log10(least))
 	to := max(math.Ceil(math.Log10(most)), from+1)
@@ -117,7 +119,7 @@ func logarithmic(axis *plot.Axis, least, most float64) {
 	axis.Tick.Marker = ticks
 }
 
-// plainNumber is a power of ten as one reads it on an axis.
+// plainNumber formats a power of ten for an axis.
 func plainNumber(n float64) string {
 	if n < 1 {
 		return fmt.Sprintf("%.2g", n)
@@ -135,12 +137,12 @@ func plainNumber(n float64) string {
 
 func grey(level uint8) color.Color { return color.Gray{Y: level} }
 
-// grid draws faint lines behind everything.
+// grid returns faint lines in the background.
 func grid() *plotter.Grid {
 	g := plotter.NewGrid()
 	g.Vertical.Color, g.Horizontal.Color = grey(205), grey(205)
 	return g
 }
 
-// bySpeed sorts rows so that the slowest comes first.
+// bySpeed compares rows. The slowest comes first.
 func bySpeed(a, b Row) int { return cmp.Compare(b.P50, a.P50) }

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plotted are the texts in the plots of rows, by file.
-func plotted(t *testing.T, rows []Row) map[string]string {
+// plotted returns the texts in the plots of rows, by file name.
+func plotTexts(t *testing.T, rows []Row) map[string]string {
 	dir := filepath.Join(t.TempDir(), "new", "plots")
 	require.NoError(t, writePlots(dir, rows))
 	entries, err := os.ReadDir(dir)
@@ -29,7 +29,7 @@ func plotted(t *testing.T, rows []Row) map[string]string {
 	return texts
 }
 
-// textOf reads well-formed XML, and keeps what is between tags.
+// textOf requires well-formed XML, and returns the text between its tags.
 func textOf(t *testing.T, r io.Reader) string {
 	var b strings.Builder
 	for d := xml.NewDecoder(r); ; {
@@ -55,7 +55,7 @@ func TestPlots(t *testing.T) {
 		testRow("gnet", "tcp", "event", workIdle, 64, 25_000, 100),
 	}
 	rows[4].InFlight, rows[5].InFlight = 256, 256
-	texts := plotted(t, rows)
+	texts := plotTexts(t, rows)
 	require.Len(t, texts, 3)
 	for _, part := range []string{"64 B", "rdmaloop/local/busy", "gnet/tcp/event", "p50", "p99.9", "µs", "0.1", "100"} {
 		require.Contains(t, texts["latency-64.svg"], part)
@@ -66,21 +66,22 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// What has no place on a logarithmic scale is left out, and so is a plot of nothing.
+// Values that a logarithmic scale cannot show are left out, and so is a plot without
+// values.
 func TestPlotsOfNothing(t *testing.T) {
-	require.Empty(t, plotted(t, nil))
+	require.Empty(t, plotTexts(t, nil))
 	bad := testRow("gnet", "tcp", "event", workPingPong, 64, 0, 0)
 	worse := testRow("gnet", "tcp", "event", workStream, 64, math.NaN(), math.NaN())
 	worst := testRow("gnet", "tcp", "event", workPingPong, 8, math.Inf(1), math.Inf(1))
-	require.Empty(t, plotted(t, []Row{bad, worse, worst}))
+	require.Empty(t, plotTexts(t, []Row{bad, worse, worst}))
 }
 
-// One row, and rows that are all alike, still have an axis.
+// A plot of one row, or of equal rows, still has an axis.
 func TestPlotsOfOne(t *testing.T) {
 	row := testRow("cacheline", "memory", "busy", workPingPong, 8, 1000, 1e6)
 	row.P99, row.P999 = row.P50, row.P50
-	require.Contains(t, plotted(t, []Row{row})["latency-8.svg"], "cacheline")
-	require.Contains(t, plotted(t, []Row{testRow("cacheline", "memory", "busy", workStream, 8, 0, 1e6)})["rate-8.svg"], "1M")
+	require.Contains(t, plotTexts(t, []Row{row})["latency-8.svg"], "cacheline")
+	require.Contains(t, plotTexts(t, []Row{testRow("cacheline", "memory", "busy", workStream, 8, 0, 1e6)})["rate-8.svg"], "1M")
 }
 
 func TestPlainNumbers(t *testing.T) {

@@ -8,12 +8,12 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A progress line says what is being measured, and how much is left. Where there is
-// no terminal it is a line for each workload.
+// A progress shows the current case and how many are left. With a terminal it is a
+// progress bar, otherwise a line for each workload.
 type progress struct {
 	w        io.Writer
-	bar      *progressbar.ProgressBar // nil without a terminal
-	workload string                   // the latest
+	bar      *progressbar.ProgressBar // Nil without a terminal.
+	workload string                   // The workload of the latest case.
 	step     int
 	steps    int
 }
@@ -46,13 +46,13 @@ func newBar(w io.Writer, steps int) *progressbar.ProgressBar {
 	)
 }
 
-// begin shows a case before it is measured. A line that can not be written is no
-// failure of the measurement.
+// begin shows a case before it is measured. An error of the terminal does not fail the
+// measurement.
 func (p *progress) begin(c Case) {
 	p.step++
 	switch {
 	case p.bar != nil:
-		p.bar.Describe(c.who() + " " + c.title())
+		p.bar.Describe(c.label() + " " + c.title())
 		_ = p.bar.Set(p.step - 1)
 	case c.Workload != p.workload:
 		fmt.Fprintf(p.w, "%d/%d %s\n", p.step, p.steps, c.Workload)
@@ -60,7 +60,7 @@ func (p *progress) begin(c Case) {
 	p.workload = c.Workload
 }
 
-// failed reports a case that could not be measured, above the line.
+// failed prints a case that could not be measured, above the bar.
 func (p *progress) failed(c Case, err error) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
@@ -68,7 +68,7 @@ func (p *progress) failed(c Case, err error) {
 	fmt.Fprintf(p.w, "bench: %v: %v\n", c, err)
 }
 
-// finish takes the line away.
+// finish removes the bar.
 func (p *progress) finish() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

@@ -1,11 +1,10 @@
 package main
 
-// baseline is the peer that one would use without RDMA.
+// baseline is the peer that an application would use without RDMA.
 const baseline = "gnet"
 
-// floorOf is the peer that does on a path the least that can be done: memory that
-// two processors share, or datagrams through the kernel. On a real device there is
-// none.
+// floorOf returns the peer that is the lower bound for a path: memory that two
+// processors share, or datagrams through the kernel. There is none for a real device.
 func floorOf(path string) string {
 	switch path {
 	case "local", "posix", "memory":
@@ -16,33 +15,33 @@ func floorOf(path string) string {
 	return ""
 }
 
-// same is a case without the one who carries it out.
-func (c Case) same() Case {
+// withoutPeer returns the case without its peer, path and mode.
+func (c Case) withoutPeer() Case {
 	return Case{Workload: c.Workload, Size: c.Size, InFlight: c.InFlight, Connections: c.Connections}
 }
 
-// compared fills in the ratios of rows that are of one run.
-func compared(rows []Row) []Row {
-	type who struct {
+// withRatios fills in the ratios of the rows of one run.
+func withRatios(rows []Row) []Row {
+	type key struct {
 		peer string
 		Case
 	}
-	index := map[who]Row{}
+	index := map[key]Row{}
 	for _, r := range rows {
-		at := who{r.Peer, r.same()}
-		if _, taken := index[at]; !taken {
-			index[at] = r
+		k := key{r.Peer, r.withoutPeer()}
+		if _, taken := index[k]; !taken {
+			index[k] = r
 		}
 	}
 	for i := range rows {
 		r := &rows[i]
-		r.RatioToGnet = ratio(*r, index[who{baseline, r.same()}])
-		r.RatioToFloor = ratio(*r, index[who{floorOf(r.Path), r.same()}])
+		r.RatioToGnet = ratio(*r, index[key{baseline, r.withoutPeer()}])
+		r.RatioToFloor = ratio(*r, index[key{floorOf(r.Path), r.withoutPeer()}])
 	}
 	return rows
 }
 
-// ratio is a p50 in multiples of another one, or a rate where times are not known.
+// ratio returns a p50 as a multiple of another one, or a rate if times are not known.
 func ratio(r, other Row) float64 {
 	switch {
 	case r.P50 > 0 && other.P50 > 0:

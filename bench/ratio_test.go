@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testRow is a row as a run has them.
+// testRow returns a row with plausible figures.
 func testRow(peer, path, mode, workload string, size int, p50, rate float64) Row {
 	return Row{
 		Case: Case{Peer: peer, Path: path, Mode: mode, Workload: workload, Size: size, InFlight: 1, Connections: 1},
@@ -16,7 +16,7 @@ func testRow(peer, path, mode, workload string, size int, p50, rate float64) Row
 }
 
 func TestRatios(t *testing.T) {
-	rows := compared([]Row{
+	rows := withRatios([]Row{
 		testRow("rdmaloop", "local", "busy", workPingPong, 64, 300, 3e6),
 		testRow("rdmaloop", "wire", "busy", workPingPong, 64, 9000, 1e5),
 		testRow("rdmacore", "device", "busy", workPingPong, 64, 6000, 1e5),
@@ -34,10 +34,10 @@ func TestRatios(t *testing.T) {
 	require.InDeltaSlice(t, []float64{3, 1.5, 0, 5, 1, 1, 0}, floor, 1e-9, "size 8 has nothing to compare with")
 }
 
-// Where single messages are not timed, rates are compared; a rate and a time are
-// not.
+// If single messages are not timed, rates are compared. A rate is not compared with a
+// time.
 func TestRatiosOfRates(t *testing.T) {
-	rows := compared([]Row{
+	rows := withRatios([]Row{
 		testRow("rdmaloop", "local", "busy", workStream, 64, 0, 9e6),
 		testRow("gnet", "tcp", "event", workStream, 64, 0, 3e6),
 		testRow("stdlib", "tcp", "event", workStream, 64, 100, 3e6),

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An rdmaClient is the transport of a driver, and hands the callbacks on to its
+// An rdmaClient is a transport on package reactor. It passes the callbacks to the
 // sessions.
 type rdmaClient struct {
 	reactor.BaseHandler
@@ -18,12 +18,12 @@ type rdmaClient struct {
 	driver *driver
 	server netip.AddrPort
 	from   netip.AddrPort
-	memory verbs.MR // of one-sided operations: one piece for each in flight
+	memory verbs.MR // Memory of one-sided operations: one part for each in flight.
 }
 
 func connectRDMA(s *spec) (client, error) {
 	cl := &rdmaClient{driver: newDriver(s)}
-	cl.driver.lib = cl
+	cl.driver.transport = cl
 	var err1, err2 error
 	cl.server, err1 = netip.ParseAddrPort(s.Server)
 	cl.from, err2 = fromAddress(s)
@@ -45,9 +45,9 @@ func (cl *rdmaClient) dial(s *session) error {
 	return cl.engine.Dial(cl.server, &reactor.Dial{LocalAddr: cl.from, Context: s})
 }
 
-func (cl *rdmaClient) hangUp(s *session) { s.out.(*lane).conn.Close() }
+func (cl *rdmaClient) closeConn(s *session) { s.sender.(*rdmaSender).conn.Close() }
 
-// OnBoot maps the memory for one-sided operations.
+// OnBoot allocates the memory for one-sided operations.
 func (cl *rdmaClient) OnBoot(l *reactor.Loop) (err error) {
 	if s := cl.driver.spec; s.oneSided() {
 		cl.memory, err = l.Alloc(s.Size*s.InFlight, verbs.AccessAll)
@@ -55,97 +55,98 @@ func (cl *rdmaClient) OnBoot(l *reactor.Loop) (err error) {
 	return err
 }
 
-// OnOpen tells the session.
+// OnOpen starts the session of the connection.
 func (cl *rdmaClient) OnOpen(c *reactor.Conn) {
 	s := c.Context().(*session)
-	out, err := cl.newLane(c)
+	out, err := cl.newSender(c)
 	if err != nil {
 		cl.driver.fail(err)
 		return
 	}
-	s.opened(out)
+	s.onOpen(out)
 }
 
-// OnMessage brings an answer.
+// OnMessage passes an answer to the session.
 func (cl *rdmaClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	c.Context().(*session).answered(msg.Data())
+	c.Context().(*session).onAnswer(msg.Data())
 }
 
-// OnCompletion ends a one-sided operation; a failure ends the connection too.
+// OnCompletion completes a one-sided operation. If the operation fails, the connection
+// ends too, and OnClose reports the error.
 func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
-		c.Context().(*session).completed()
+		c.Context().(*session).onComplete()
 	}
 }
 
-// OnWritable follows a message that found no room.
-func (cl *rdmaClient) OnWritable(c *reactor.Conn) { c.Context().(*session).writable() }
+// OnWritable lets the session send again.
+func (cl *rdmaClient) OnWritable(c *reactor.Conn) { c.Context().(*session).onWritable() }
 
-// OnClose ends a session.
-func (cl *rdmaClient) OnClose(c *reactor.Conn, err error) { c.Context().(*session).closed(err) }
+// OnClose ends the session's connection.
+func (cl *rdmaClient) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
-// OnDialError is a failure of the measurement.
+// OnDialError fails the measurement.
 func (cl *rdmaClient) OnDialError(_ *reactor.Dial, err error) { cl.driver.fail(err) }
 
-// A lane is the courier of a connection.
-type lane struct {
-	conn   *reactor.Conn
-	spec   *spec
-	small  []byte // messages that are sent as a copy
-	memory verbs.MR
-	remote reactor.Remote
+// An rdmaSender is the sender of a reactor connection.
+type rdmaSender struct {
+	conn       *reactor.Conn
+	spec       *spec
+	copyBuffer []byte // Buffer of messages that Send copies. Nil for larger messages.
+	memory     verbs.MR
+	remote     reactor.Remote
 }
 
-func (cl *rdmaClient) newLane(c *reactor.Conn) (l *lane, err error) {
+func (cl *rdmaClient) newSender(c *reactor.Conn) (l *rdmaSender, err error) {
 	s := cl.driver.spec
-	l = &lane{conn: c, spec: s, memory: cl.memory}
+	l = &rdmaSender{conn: c, spec: s, memory: cl.memory}
 	if s.oneSided() {
 		return l, l.remote.UnmarshalBinary(c.PeerPrivateData())
 	}
 	if s.Size <= copyLimit {
-		l.small = make([]byte, s.Size)
+		l.copyBuffer = make([]byte, s.Size)
 	}
 	return l, nil
 }
 
-func (l *lane) carry(n uint64) error {
-	err := l.start(n)
+func (r *rdmaSender) send(n uint64) error {
+	err := r.start(n)
 	if errors.Is(err, reactor.ErrWouldBlock) {
 		return errBlocked
 	}
 	return err
 }
 
-func (l *lane) start(n uint64) error {
+func (r *rdmaSender) start(n uint64) error {
 	switch {
-	case l.spec.Workload == workRead:
-		return l.conn.Read(l.local(n), l.remote, reactor.SendOptions{})
-	case l.spec.Workload == workWrite:
-		return l.conn.Write(l.local(n), l.remote, reactor.SendOptions{})
-	case l.small != nil:
-		putNumber(l.small, n)
-		return l.conn.Send(l.small)
+	case r.spec.Workload == workRead:
+		return r.conn.Read(r.local(n), r.remote, reactor.SendOptions{})
+	case r.spec.Workload == workWrite:
+		return r.conn.Write(r.local(n), r.remote, reactor.SendOptions{})
+	case r.copyBuffer != nil:
+		putNumber(r.copyBuffer, n)
+		return r.conn.Send(r.copyBuffer)
 	}
-	return l.sendLarge(n)
+	return r.sendLarge(n)
 }
 
-// local is the memory of operation n, which no other in flight has.
-func (l *lane) local(n uint64) verbs.SGE {
-	at := n % uint64(l.spec.InFlight) * uint64(l.spec.Size)
-	return verbs.SGE{Addr: l.memory.Addr() + at, Length: uint32(l.spec.Size), LKey: l.memory.LKey()}
+// local returns the memory of operation n. No other operation in flight uses it.
+func (r *rdmaSender) local(n uint64) verbs.SGE {
+	at := n % uint64(r.spec.InFlight) * uint64(r.spec.Size)
+	return verbs.SGE{Addr: r.memory.Addr() + at, Length: uint32(r.spec.Size), LKey: r.memory.LKey()}
 }
 
-// sendLarge makes the message where it is sent from.
-func (l *lane) sendLarge(n uint64) error {
-	buf, err := l.conn.Lease()
+// sendLarge writes the message into a leased buffer and sends it without a copy.
+func (r *rdmaSender) sendLarge(n uint64) error {
+	buf, err := r.conn.Lease()
 	if err != nil {
 		return err
 	}
-	if err := buf.SetLen(l.spec.Size); err != nil {
+	if err := buf.SetLen(r.spec.Size); err != nil {
 		return errors.Join(err, buf.Release())
 	}
 	putNumber(buf.Bytes(), n)
-	if err := l.conn.SendBuffer(buf); err != nil {
+	if err := r.conn.SendBuffer(buf); err != nil {
 		if release := buf.Release(); release != nil {
 			return fmt.Errorf("%w; %w", err, release)
 		}

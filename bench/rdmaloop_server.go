@@ -9,18 +9,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// copyLimit is up to how many bytes a message is sent as a copy; it is what the
-// reactor puts into the work request. Longer ones are sent from where they are.
+// copyLimit is the largest message in bytes that is sent as a copy. The reactor puts
+// messages up to this size into the work request. Larger ones are sent from their
+// buffers.
 const copyLimit = 128
 
-// An echoServer returns the last of every so many messages, cut short, and lends
-// memory to one-sided operations.
+// An echoServer answers the last message of each group, truncated to the size of an
+// answer. For one-sided operations it shares memory.
 type echoServer struct {
 	reactor.BaseHandler
 	spec *spec
 	*node
 	addr   string
-	memory verbs.MR // nil for workloads with messages
+	memory verbs.MR // Nil for workloads with messages.
 }
 
 func serveRDMA(s *spec) (server, error) {
@@ -41,10 +42,10 @@ func serveRDMA(s *spec) (server, error) {
 	return e, nil
 }
 
-// Addr is where the server listens.
+// Addr returns the address of the listener.
 func (e *echoServer) Addr() string { return e.addr }
 
-// OnBoot maps the memory for one-sided operations.
+// OnBoot allocates the memory for one-sided operations.
 func (e *echoServer) OnBoot(l *reactor.Loop) (err error) {
 	if e.spec.oneSided() {
 		e.memory, err = l.Alloc(e.spec.Size, verbs.AccessAll)
@@ -52,9 +53,9 @@ func (e *echoServer) OnBoot(l *reactor.Loop) (err error) {
 	return err
 }
 
-// OnConnectRequest lets everybody in, and says where the memory is.
+// OnConnectRequest accepts every client, and sends it the address of the memory.
 func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
-	p := &reactor.AcceptParams{Context: &customer{}}
+	p := &reactor.AcceptParams{Context: &serverConn{}}
 	if e.memory != nil {
 		p.PrivateData, _ = reactor.RemoteOf(e.memory).AppendBinary(nil)
 	}
@@ -63,40 +64,40 @@ func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	}
 }
 
-// A customer is a connection of the server.
-type customer struct {
-	seen  int               // messages since the last answer
-	queue []*reactor.Buffer // answers that found no room, in order
+// A serverConn is the state of a connection of a server.
+type serverConn struct {
+	unanswered int               // Messages since the last answer.
+	queue      []*reactor.Buffer // Answers that did not fit into the send queue, in order.
 }
 
-// OnMessage answers, if it is the last of a group.
+// OnMessage sends an answer if the message is the last of a group.
 func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	who := c.Context().(*customer)
-	if who.seen++; who.seen < e.spec.group() {
+	state := c.Context().(*serverConn)
+	if state.unanswered++; state.unanswered < e.spec.group() {
 		return
 	}
-	who.seen = 0
+	state.unanswered = 0
 	answer := msg.Data()[:min(e.spec.answer(), len(msg.Data()))]
-	if len(answer) <= copyLimit && len(who.queue) == 0 && !errors.Is(c.Send(answer), reactor.ErrWouldBlock) {
-		return // sent; or the connection is failing, and OnClose will say why
+	if len(answer) <= copyLimit && len(state.queue) == 0 && !errors.Is(c.Send(answer), reactor.ErrWouldBlock) {
+		return // Sent, or the connection is failing and OnClose follows.
 	}
 	buf := msg.Keep()
-	if buf.SetLen(len(answer)) != nil || len(who.queue) > 0 || c.SendBuffer(buf) != nil {
-		who.queue = append(who.queue, buf)
+	if buf.SetLen(len(answer)) != nil || len(state.queue) > 0 || c.SendBuffer(buf) != nil {
+		state.queue = append(state.queue, buf)
 	}
 }
 
-// OnWritable sends what had to wait.
+// OnWritable sends the queued answers.
 func (e *echoServer) OnWritable(c *reactor.Conn) {
-	who := c.Context().(*customer)
-	for len(who.queue) > 0 && c.SendBuffer(who.queue[0]) == nil {
-		who.queue = who.queue[1:]
+	state := c.Context().(*serverConn)
+	for len(state.queue) > 0 && c.SendBuffer(state.queue[0]) == nil {
+		state.queue = state.queue[1:]
 	}
 }
 
-// OnClose gives back what can not be sent any more.
+// OnClose releases the queued answers.
 func (e *echoServer) OnClose(c *reactor.Conn, _ error) {
-	for _, buf := range c.Context().(*customer).queue {
+	for _, buf := range c.Context().(*serverConn).queue {
 		buf.Release()
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// output prints and writes what was measured, as far as was asked for.
+// output prints and writes the rows in the requested forms.
 func output(rows []Row, o options, stdout io.Writer) (err error) {
-	rows = compared(rows)
+	rows = withRatios(rows)
 	if o.json != "-" {
 		fmt.Fprintln(stdout, describeMachine())
 		err = printTable(stdout, rows)
@@ -24,9 +24,9 @@ func output(rows []Row, o options, stdout io.Writer) (err error) {
 	return err
 }
 
-// writeJSON writes the rows as an array, to a file or for "-" to w.
+// writeJSON writes the rows as an array to the file name, or to w if name is "-".
 func writeJSON(name string, w io.Writer, rows []Row) error {
-	text, err := json.MarshalIndent(append([]Row{}, rows...), "", "\t") // none is an array too
+	text, err := json.MarshalIndent(append([]Row{}, rows...), "", "\t") // No rows are an empty array, not null.
 	if err != nil {
 		return err
 	}

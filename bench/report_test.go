@@ -38,8 +38,7 @@ func TestOutput(t *testing.T) {
 	require.FileExists(t, filepath.Join(o.plots, "latency-64.svg"))
 }
 
-// With -json - there is nothing but JSON on the standard output, an array also of
-// nothing.
+// With -json - the standard output has nothing but JSON, even without rows.
 func TestOutputJSONOnly(t *testing.T) {
 	var stdout strings.Builder
 	require.NoError(t, output(nil, options{json: "-"}, &stdout))

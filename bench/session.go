@@ -7,60 +7,60 @@ import (
 	"time"
 )
 
-// A courier carries the messages of one connection.
-type courier interface {
-	// carry sends message n, whose first eight bytes say so, or starts operation
-	// n. It returns errBlocked when there is no room.
-	carry(n uint64) error
+// A sender sends the messages of one connection.
+type sender interface {
+	// send sends message n, which contains n in its first eight bytes, or starts
+	// operation n. It returns errBlocked if the connection cannot send now.
+	send(n uint64) error
 }
 
-// A session is one connection of a driver.
+// A session is the work of a driver on one connection.
 type session struct {
 	driver *driver
-	out    courier
+	sender sender
 	window uint64
-	group  uint64 // of so many messages the last is answered
+	group  uint64 // Size of a group of messages, of which the server answers the last.
 
 	sent, acked uint64
-	start       time.Duration // of the message on its way, where that is timed
-	resting     bool
+	start       time.Duration // Send time of the message in flight, if messages are timed.
+	stopped     bool
 }
 
 func newSession(d *driver) *session {
-	return &session{driver: d, window: uint64(d.spec.InFlight), group: uint64(d.spec.group()), resting: true}
+	return &session{driver: d, window: uint64(d.spec.InFlight), group: uint64(d.spec.group()), stopped: true}
 }
 
-// opened is called with the connection.
-func (s *session) opened(out courier) {
-	s.out = out
+// onOpen starts the session with its open connection.
+func (s *session) onOpen(out sender) {
+	s.sender = out
 	if s.driver.spec.Workload == workConnect {
-		s.resting, s.sent, s.acked = false, 0, 0
+		s.stopped, s.sent, s.acked = false, 0, 0
 		s.send()
 		return
 	}
 	s.driver.dialNext()
 }
 
-// pump sends what the window has room for.
-func (s *session) pump() {
-	s.resting = false
-	for !s.driver.over && s.sent-s.acked < s.window && s.send() {
+// fillWindow sends as many messages as the window allows.
+func (s *session) fillWindow() {
+	s.stopped = false
+	for !s.driver.stopping && s.sent-s.acked < s.window && s.send() {
 	}
 }
 
-// writable follows when there was no room.
-func (s *session) writable() {
-	if !s.resting && s.sent-s.acked < s.window {
-		s.pump()
+// onWritable continues after send has returned errBlocked.
+func (s *session) onWritable() {
+	if !s.stopped && s.sent-s.acked < s.window {
+		s.fillWindow()
 	}
 }
 
-// send sends one message, and reports whether there may be room for the next.
+// send sends one message. It reports false if the connection cannot send another now.
 func (s *session) send() bool {
 	if s.driver.spec.timed() && s.driver.spec.Workload != workConnect {
 		s.start = s.driver.clock.now()
 	}
-	switch err := s.out.carry(s.sent + 1); {
+	switch err := s.sender.send(s.sent + 1); {
 	case err == nil:
 		s.sent++
 		return true
@@ -70,27 +70,27 @@ func (s *session) send() bool {
 	return false
 }
 
-// answered takes what the server returned: the last message of a group, cut to
+// onAnswer checks an answer of the server: the last message of a group, truncated to
 // the size of an answer.
-func (s *session) answered(answer []byte) {
+func (s *session) onAnswer(answer []byte) {
 	want := s.acked + s.group
 	if len(answer) != s.driver.spec.answer() || number(answer) != want || want > s.sent {
 		s.driver.fail(fmt.Errorf("the server did not return message %d: %d bytes", want, len(answer)))
 		return
 	}
-	s.completed()
+	s.onComplete()
 }
 
-// completed counts a group of messages, or an operation.
-func (s *session) completed() {
+// onComplete counts a group of messages or an operation.
+func (s *session) onComplete() {
 	d := s.driver
 	now := d.clock.now()
 	s.acked += s.group
 	d.tally.Msgs += s.group
 	if d.spec.Workload == workIdle {
 		d.tally.recordPaced(now-s.start, idleInterval)
-		if d.over {
-			s.rest()
+		if d.stopping {
+			s.stop()
 		}
 		return
 	}
@@ -98,40 +98,41 @@ func (s *session) completed() {
 		d.tally.record(now - s.start)
 	}
 	if now >= d.deadline {
-		d.over = true
+		d.stopping = true
 	}
 	switch {
 	case d.spec.Workload == workConnect:
-		d.lib.hangUp(s)
-	case d.over && s.sent-s.acked < s.group:
-		s.rest()
+		d.transport.closeConn(s)
+	case d.stopping && s.sent-s.acked < s.group:
+		s.stop()
 	default:
-		s.pump()
+		s.fillWindow()
 	}
 }
 
-// closed follows hangUp. For any other reason a connection must not close.
-func (s *session) closed(err error) {
+// onClose follows closeConn. If a connection closes for any other reason, the
+// measurement fails.
+func (s *session) onClose(err error) {
 	d := s.driver
 	switch {
 	case d.spec.Workload != workConnect || err != nil:
-		d.fail(lost(err))
-	case d.over:
-		s.rest()
+		d.fail(connectionLost(err))
+	case d.stopping:
+		s.stop()
 	default:
 		s.start = d.clock.now()
 		d.dial(s)
 	}
 }
 
-// rest ends the session's part of the workload.
-func (s *session) rest() {
-	if s.resting = true; s.driver.err == nil {
-		s.driver.leave()
+// stop ends the session's part of the workload.
+func (s *session) stop() {
+	if s.stopped = true; s.driver.err == nil {
+		s.driver.sessionStopped()
 	}
 }
 
-// putNumber and number write and read which message it is.
+// putNumber writes the number of a message into it, and number reads it.
 func putNumber(message []byte, n uint64) { binary.LittleEndian.PutUint64(message, n) }
 
 func number(message []byte) uint64 { return binary.LittleEndian.Uint64(message) }

@@ -8,15 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeTransport is a loop that runs everything at once, and connections that
-// keep what is sent.
+// A fakeTransport is a loop that runs functions at once, and a sender that records
+// messages.
 type fakeTransport struct {
 	sent    []uint64
-	room    int           // messages that still fit
-	later   []func()      // of after
-	delay   time.Duration // of the last after
+	free    int           // Messages that still fit into the send queue.
+	later   []func()      // Functions passed to after.
+	delay   time.Duration // Delay of the last after.
 	refused error
-	hungUp  int
+	closed  int
 }
 
 func (f *fakeTransport) post(g func()) error { g(); return nil }
@@ -28,29 +28,29 @@ func (f *fakeTransport) after(d time.Duration, g func()) {
 
 func (f *fakeTransport) dial(s *session) error {
 	if f.refused == nil {
-		s.opened(f)
+		s.onOpen(f)
 	}
 	return f.refused
 }
 
-func (f *fakeTransport) hangUp(s *session) { f.hungUp++; s.closed(nil) }
+func (f *fakeTransport) closeConn(s *session) { f.closed++; s.onClose(nil) }
 
 func (f *fakeTransport) Close() error { return nil }
 
-func (f *fakeTransport) carry(n uint64) error {
-	if f.room == 0 {
+func (f *fakeTransport) send(n uint64) error {
+	if f.free == 0 {
 		return errBlocked
 	}
-	f.room--
+	f.free--
 	f.sent = append(f.sent, n)
 	return nil
 }
 
-// started is a driver in the middle of a phase that would take long.
-func started(t *testing.T, c Case) (*driver, *fakeTransport) {
-	f := &fakeTransport{room: 1000}
+// started returns a driver that has started a long phase.
+func startedDriver(t *testing.T, c Case) (*driver, *fakeTransport) {
+	f := &fakeTransport{free: 1000}
 	d := newDriver(&spec{Case: c})
-	d.lib = f
+	d.transport = f
 	require.NoError(t, d.open())
 	d.deadline = time.Hour
 	d.start()
@@ -64,45 +64,45 @@ func answerOf(d *driver, n uint64) []byte {
 }
 
 func TestPingPong(t *testing.T) {
-	d, f := started(t, Case{Workload: workPingPong, Size: 16, InFlight: 1, Connections: 1})
+	d, f := startedDriver(t, Case{Workload: workPingPong, Size: 16, InFlight: 1, Connections: 1})
 	require.Equal(t, []uint64{1}, f.sent)
-	d.sessions[0].answered(answerOf(d, 1))
+	d.sessions[0].onAnswer(answerOf(d, 1))
 	require.Equal(t, []uint64{1, 2}, f.sent)
 	d.deadline = 0
-	d.sessions[0].answered(answerOf(d, 2))
-	require.Len(t, f.sent, 2, "it is over")
+	d.sessions[0].onAnswer(answerOf(d, 2))
+	require.Len(t, f.sent, 2, "no message is sent after the deadline")
 	require.NoError(t, <-d.done)
 	require.EqualValues(t, 2, d.tally.Msgs)
 	require.EqualValues(t, 2, d.tally.Times.TotalCount())
 }
 
-// A stream keeps its window full, and ends when no answer is due.
+// A stream keeps its window full, and ends when no further answer is due.
 func TestStream(t *testing.T) {
-	d, f := started(t, Case{Workload: workStream, Size: 64, InFlight: 32, Connections: 1})
+	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 32, Connections: 1})
 	s := d.sessions[0]
 	require.Len(t, f.sent, 32)
-	s.answered(answerOf(d, 8))
+	s.onAnswer(answerOf(d, 8))
 	require.Len(t, f.sent, 40)
 	d.deadline = 0
 	for n := uint64(16); n <= 40; n += 8 {
 		require.Empty(t, d.done)
-		s.answered(answerOf(d, n))
+		s.onAnswer(answerOf(d, n))
 	}
 	require.NoError(t, <-d.done)
 	require.EqualValues(t, 40, d.tally.Msgs)
 	require.Zero(t, d.tally.Times.TotalCount())
 }
 
-// What found no room is sent when there is some, each message once.
+// A message that was blocked is sent once when the connection is writable.
 func TestBlocked(t *testing.T) {
-	d, f := started(t, Case{Workload: workStream, Size: 64, InFlight: 1, Connections: 1})
+	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 1, Connections: 1})
 	s := d.sessions[0]
-	f.room = 0
-	s.answered(answerOf(d, 1))
+	f.free = 0
+	s.onAnswer(answerOf(d, 1))
 	require.Equal(t, []uint64{1}, f.sent)
-	f.room = 5
-	s.writable()
-	s.writable()
+	f.free = 5
+	s.onWritable()
+	s.onWritable()
 	require.Equal(t, []uint64{1, 2}, f.sent)
 }
 
@@ -112,68 +112,68 @@ func TestWrongAnswers(t *testing.T) {
 		"short":           func(d *driver) []byte { return answerOf(d, 1)[:8] },
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, _ := started(t, Case{Workload: workPingPong, Size: 16, InFlight: 1, Connections: 1})
-			d.sessions[0].answered(answer(d))
+			d, _ := startedDriver(t, Case{Workload: workPingPong, Size: 16, InFlight: 1, Connections: 1})
+			d.sessions[0].onAnswer(answer(d))
 			require.ErrorContains(t, <-d.done, "did not return message 1")
 		})
 	}
 }
 
 func TestLostConnection(t *testing.T) {
-	d, _ := started(t, Case{Workload: workPingPong, Size: 16, InFlight: 1, Connections: 1})
-	d.sessions[0].closed(errors.New("why"))
+	d, _ := startedDriver(t, Case{Workload: workPingPong, Size: 16, InFlight: 1, Connections: 1})
+	d.sessions[0].onClose(errors.New("why"))
 	require.ErrorContains(t, <-d.done, "why")
 }
 
 func TestRefusedConnection(t *testing.T) {
 	d := newDriver(&spec{Case: Case{Workload: workPingPong, Size: 16, InFlight: 1, Connections: 2}})
-	d.lib = &fakeTransport{refused: errors.New("why")}
+	d.transport = &fakeTransport{refused: errors.New("why")}
 	require.ErrorContains(t, d.open(), "why")
 }
 
-// Of many connections one has something to do, or all.
+// Of many connections either one is active, or all are.
 func TestConnections(t *testing.T) {
 	c := Case{Workload: workConnsIdle, Size: 16, InFlight: 1, Connections: 5}
-	_, f := started(t, c)
+	_, f := startedDriver(t, c)
 	require.Len(t, f.sent, 1)
 	c.Workload = workConnsActive
-	d, f := started(t, c)
+	d, f := startedDriver(t, c)
 	require.Len(t, f.sent, 5)
 	d.deadline = 0
 	for _, s := range d.sessions {
 		require.Empty(t, d.done)
-		s.answered(answerOf(d, 1))
+		s.onAnswer(answerOf(d, 1))
 	}
 	require.NoError(t, <-d.done)
 }
 
-// Each connection carries one message; the next one begins anew.
+// Each connection carries one message. The next connection starts with message 1 again.
 func TestConnect(t *testing.T) {
-	d, f := started(t, Case{Workload: workConnect, Size: 16, InFlight: 1, Connections: 1})
-	d.sessions[0].answered(answerOf(d, 1))
+	d, f := startedDriver(t, Case{Workload: workConnect, Size: 16, InFlight: 1, Connections: 1})
+	d.sessions[0].onAnswer(answerOf(d, 1))
 	require.Equal(t, []uint64{1, 1}, f.sent)
 	d.deadline = 0
-	d.sessions[0].answered(answerOf(d, 1))
-	require.Equal(t, 2, f.hungUp)
+	d.sessions[0].onAnswer(answerOf(d, 1))
+	require.Equal(t, 2, f.closed)
 	require.NoError(t, <-d.done)
 	require.EqualValues(t, 2, d.tally.Msgs)
 }
 
-// A message is sent when it is due; one that is late puts off the next, and
-// counts also when time is over.
+// A message is sent when it is due. While one is in flight, no other is sent. Its
+// answer counts even after the deadline.
 func TestIdle(t *testing.T) {
-	d, f := started(t, Case{Workload: workIdle, Size: 16, InFlight: 1, Connections: 1})
+	d, f := startedDriver(t, Case{Workload: workIdle, Size: 16, InFlight: 1, Connections: 1})
 	require.Len(t, f.sent, 1)
 	require.LessOrEqual(t, f.delay, idleInterval)
 	f.later[0]()
-	require.Len(t, f.sent, 1, "the first is still on its way")
-	d.sessions[0].answered(answerOf(d, 1))
+	require.Len(t, f.sent, 1, "the first message is still in flight")
+	d.sessions[0].onAnswer(answerOf(d, 1))
 	f.later[1]()
 	require.Len(t, f.sent, 2)
 	d.deadline = 0
 	f.later[2]()
 	require.Empty(t, d.done)
-	d.sessions[0].answered(answerOf(d, 2))
+	d.sessions[0].onAnswer(answerOf(d, 2))
 	require.NoError(t, <-d.done)
 	require.EqualValues(t, 2, d.tally.Msgs)
 }

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A column of the table. What a peer can not tell is an empty text.
+// A column of the table. The text is empty if a peer cannot report the figure.
 type column struct {
 	name string
 	of   func(Row) string
@@ -15,18 +15,18 @@ type column struct {
 
 func columns() []column {
 	return []column{
-		{"p50 µs", func(r Row) string { return micros(r.P50) }},
-		{"p99 µs", func(r Row) string { return micros(r.P99) }},
-		{"p99.9 µs", func(r Row) string { return micros(r.P999) }},
-		{"max µs", func(r Row) string { return micros(r.Max) }},
-		{"msgs/s", func(r Row) string { return short(r.MsgsPerSec) }},
-		{"B/s", func(r Row) string { return short(r.BytesPerSec) }},
-		{"CPU ns", func(r Row) string { return whole(r.CPU) }},
+		{"p50 µs", func(r Row) string { return formatMicros(r.P50) }},
+		{"p99 µs", func(r Row) string { return formatMicros(r.P99) }},
+		{"p99.9 µs", func(r Row) string { return formatMicros(r.P999) }},
+		{"max µs", func(r Row) string { return formatMicros(r.Max) }},
+		{"msgs/s", func(r Row) string { return formatSI(r.MsgsPerSec) }},
+		{"B/s", func(r Row) string { return formatSI(r.BytesPerSec) }},
+		{"CPU ns", func(r Row) string { return formatInteger(r.CPU) }},
 		{"allocs", func(r Row) string { return perMessage(r, r.Allocs) }},
 		{"switches", func(r Row) string { return perMessage(r, r.CtxSwitches) }},
-		{"B/conn", func(r Row) string { return short(r.RSSPerConn) }},
-		{"× gnet", func(r Row) string { return times(r.RatioToGnet) }},
-		{"× floor", func(r Row) string { return times(r.RatioToFloor) }},
+		{"B/conn", func(r Row) string { return formatSI(r.RSSPerConn) }},
+		{"× gnet", func(r Row) string { return formatRatio(r.RatioToGnet) }},
+		{"× floor", func(r Row) string { return formatRatio(r.RatioToFloor) }},
 	}
 }
 
@@ -53,14 +53,14 @@ func printTable(w io.Writer, rows []Row) error {
 	return err
 }
 
-// groups puts rows together that are of the same case, in their order.
+// groups groups rows of the same workload and parameters. It keeps their order.
 func groups(rows []Row) (all [][]Row) {
 	at := map[Case]int{}
 	for _, r := range rows {
-		i, known := at[r.same()]
+		i, known := at[r.withoutPeer()]
 		if !known {
 			i = len(all)
-			at[r.same()] = i
+			at[r.withoutPeer()] = i
 			all = append(all, nil)
 		}
 		all[i] = append(all[i], r)
@@ -68,11 +68,12 @@ func groups(rows []Row) (all [][]Row) {
 	return all
 }
 
-// printGroup leaves out columns of which nobody can tell anything.
+// printGroup writes the table of one group. It leaves out columns that are empty in all
+// rows.
 func printGroup(b *strings.Builder, rows []Row) {
 	grid := [][]string{{rows[0].title()}}
 	for _, r := range rows {
-		grid = append(grid, []string{"  " + r.who()})
+		grid = append(grid, []string{"  " + r.label()})
 	}
 	for _, col := range columns() {
 		known := false
@@ -93,7 +94,7 @@ func printGroup(b *strings.Builder, rows []Row) {
 	align(b, grid)
 }
 
-// align writes a grid, its first column to the left and the others to the right.
+// align writes a grid. The first column is aligned left, the others right.
 func align(b *strings.Builder, grid [][]string) {
 	widths := make([]int, len(grid[0]))
 	for _, cells := range grid {
@@ -110,7 +111,7 @@ func align(b *strings.Builder, grid [][]string) {
 	}
 }
 
-// title says what the rows of a group have in common.
+// title describes what the rows of a group have in common.
 func (c Case) title() string {
 	text := fmt.Sprintf("%s, %s", c.Workload, bytesOf(c.Size))
 	if c.Workload == workStream {
@@ -122,8 +123,8 @@ func (c Case) title() string {
 	return text
 }
 
-// who is the one who carries a case out, as -peers takes it.
-func (c Case) who() string { return c.Peer + "/" + c.Path + "/" + c.Mode }
+// label names the variant of the case in the form of -peers.
+func (c Case) label() string { return c.Peer + "/" + c.Path + "/" + c.Mode }
 
 func bytesOf(n int) string {
 	if n >= 1<<10 && n%(1<<10) == 0 {
@@ -132,7 +133,7 @@ func bytesOf(n int) string {
 	return fmt.Sprintf("%d B", n)
 }
 
-func micros(ns float64) string {
+func formatMicros(ns float64) string {
 	switch {
 	case ns <= 0:
 		return ""
@@ -142,14 +143,14 @@ func micros(ns float64) string {
 	return fmt.Sprintf("%.0f", ns/1e3)
 }
 
-func whole(n float64) string {
+func formatInteger(n float64) string {
 	if n <= 0 {
 		return ""
 	}
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage shows zero too, of those who know: they know their CPU time.
+// perMessage also prints zero, if the peer reports usage. Such peers report CPU time.
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""
@@ -157,7 +158,7 @@ func perMessage(r Row, n float64) string {
 	return fmt.Sprintf("%.2f", n)
 }
 
-func times(ratio float64) string {
+func formatRatio(ratio float64) string {
 	switch {
 	case ratio <= 0:
 		return ""
@@ -171,8 +172,9 @@ func times(ratio float64) string {
 	return fmt.Sprintf("%.2f", ratio)
 }
 
-// short writes a number with three digits and k, M or G for thousands of it.
-func short(n float64) string {
+// short formats a number with three digits and k, M or G for thousands, millions and
+// thousand millions.
+func formatSI(n float64) string {
 	if n <= 0 {
 		return ""
 	}

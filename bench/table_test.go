@@ -16,7 +16,7 @@ func TestTable(t *testing.T) {
 	}
 	rows[0].CPU = 500
 	var b strings.Builder
-	require.NoError(t, printTable(&b, compared(rows)))
+	require.NoError(t, printTable(&b, withRatios(rows)))
 	table := strings.TrimSuffix(b.String(), tableNotes)
 	require.Equal(t, `
 pingpong, 64 B         p50 µs  p99 µs  p99.9 µs  max µs  msgs/s    B/s  CPU ns  allocs  switches  × gnet
@@ -34,7 +34,7 @@ func TestTableOfNothing(t *testing.T) {
 	require.Equal(t, "nothing was measured\n", b.String())
 }
 
-// failingWriter is a full disk.
+// failingWriter fails every write, as on a full disk.
 type failingWriter struct{}
 
 var errFull = errors.New("full")
@@ -50,13 +50,13 @@ func TestNumbers(t *testing.T) {
 		0: "", 0.125: "0.12", 9.99: "9.99", 9.999: "10.0", 99.96: "100", 999.4: "999", 999.6: "1.00k",
 		12345: "12.3k", 12.58e6: "12.6M", 17.9e9: "17.9G", 5e12: "5000G",
 	} {
-		require.Equal(t, text, short(n), "%v", n)
+		require.Equal(t, text, formatSI(n), "%v", n)
 	}
-	require.Equal(t, "0.003", times(0.0033))
-	require.Equal(t, "1.25", times(1.25))
-	require.Equal(t, "71.1", times(71.06))
-	require.Equal(t, "321", times(321.49))
-	require.Equal(t, "99.99", micros(99_990))
+	require.Equal(t, "0.003", formatRatio(0.0033))
+	require.Equal(t, "1.25", formatRatio(1.25))
+	require.Equal(t, "71.1", formatRatio(71.06))
+	require.Equal(t, "321", formatRatio(321.49))
+	require.Equal(t, "99.99", formatMicros(99_990))
 	require.Equal(t, "1000 B", bytesOf(1000))
 	require.Equal(t, "64 KiB", bytesOf(64<<10))
 }

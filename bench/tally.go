@@ -6,33 +6,35 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longest is the longest time that a histogram tells apart.
-const longest = int64(time.Minute)
+// longest is the largest time that a histogram can hold.
+const maxTime = int64(time.Minute)
 
-// A tally is what a client counts. It belongs to one goroutine.
+// A tally has the counts and times of a client. It belongs to one goroutine.
 type tally struct {
-	Times   *hdrhistogram.Histogram // of single messages, where they are timed
+	Times   *hdrhistogram.Histogram // Times of single messages, if they are timed.
 	Msgs    uint64
 	Elapsed time.Duration
 }
 
-func newTally() *tally { return &tally{Times: hdrhistogram.New(1, longest, 3)} }
+func newTally() *tally { return &tally{Times: hdrhistogram.New(1, maxTime, 3)} }
 
-// record adds the time of one message. It can not fail: the value is in range.
+// record adds the time of one message. Times out of range are changed to the nearest in
+// range, so RecordValue cannot fail.
 func (t *tally) record(took time.Duration) {
-	_ = t.Times.RecordValue(min(max(int64(took), 1), longest))
+	_ = t.Times.RecordValue(min(max(int64(took), 1), maxTime))
 }
 
-// recordPaced adds the time of one message that was due at a fixed time. One
-// that took longer than the interval stands for those as well that would have
-// waited behind it: without them a stall would count once.
+// recordPaced adds the time of one message that was due at a fixed time. If it took
+// longer than the interval, the messages that would have waited behind it are added,
+// too. Without this correction a stall would count as one message (coordinated
+// omission).
 func (t *tally) recordPaced(took, interval time.Duration) {
-	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), longest), int64(interval))
+	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
 }
 
-// A result is a tally as the client's process reports it.
+// A result is a tally as the client process reports it.
 type result struct {
-	P50, P99, P999, Max float64 // ns
+	P50, P99, P999, Max float64 // Nanoseconds.
 	Msgs                uint64
 	Elapsed             time.Duration
 }
@@ -48,8 +50,8 @@ func (t *tally) result() *result {
 	return r
 }
 
-// A stopwatch tells the time since it was made. Reading it costs half of
-// time.Now, which reads two clocks.
+// A stopwatch returns the time since it was made. It reads the monotonic clock only,
+// which takes half of the time of time.Now.
 type stopwatch struct{ origin time.Time }
 
 func newStopwatch() stopwatch { return stopwatch{time.Now()} }

@@ -13,11 +13,11 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	Percentile time.Duration // the one asked for, of the latest 2,048 messages
-	Rate       float64       // messages a second, one way, over the whole test
+	Percentile time.Duration // The requested percentile, of the latest 2,048 messages.
+	Rate       float64       // Messages a second in one direction, over the whole test.
 }
 
-// The columns that matter, by how their names end; that of the percentile begins
+// The ends of the names of the used columns. The name of the percentile's column begins
 // with its number.
 const (
 	ucxPercentile = "percentile_lat"
@@ -26,9 +26,9 @@ const (
 
 var errNoUCXTable = errors.New("no table in the output of ucx_perftest")
 
-// parseUCX reads what ucx_perftest -v -b prints: a header, and a line for each test
-// of the batch, with times in microseconds. Lines of its log and of intermediate
-// results may stand between them.
+// parseUCX parses the output of ucx_perftest -v -b: a header, and a line for each test
+// of the batch, with times in microseconds. Lines of the log and of intermediate
+// results may be between them, and are skipped.
 func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 	var columns []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -39,7 +39,7 @@ func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 				columns = fields
 			}
 		case len(fields) != len(columns) || strings.Contains(lines.Text(), "["):
-			// not a result
+			// This line is not a result.
 		default:
 			f, err := ucxFigureOf(columns, fields)
 			if err != nil {
@@ -68,7 +68,7 @@ func ucxColumn(columns []string, suffix string) int {
 }
 
 func ucxFigureOf(columns, fields []string) (f ucxFigure, err error) {
-	const longest, fastest = float64(hangTime / time.Microsecond), 1e12
+	const longest, fastest = float64(hangTimeout / time.Microsecond), 1e12
 	µs, err := ucxNumber(fields[ucxColumn(columns, ucxPercentile)], longest)
 	if err != nil {
 		return f, err
@@ -81,14 +81,14 @@ func ucxFigureOf(columns, fields []string) (f ucxFigure, err error) {
 	return f, err
 }
 
-// ucxNumber reads a number from 0 to limit.
+// ucxNumber parses a number from 0 to limit.
 func ucxNumber(text string, limit float64) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {
 		return 0, fmt.Errorf("ucx_perftest: %w", err)
 	}
-	if !(n >= 0 && n <= limit) { // nor is NaN
-		return 0, fmt.Errorf("ucx_perftest: %s where 0 to %g may be", text, limit)
+	if !(n >= 0 && n <= limit) { // NaN is out of range, too.
+		return 0, fmt.Errorf("ucx_perftest: %s is not in the range 0 to %g", text, limit)
 	}
 	return n, nil
 }

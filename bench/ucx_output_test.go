@@ -62,7 +62,7 @@ func FuzzParseUCX(f *testing.F) {
 		require.NotEmpty(t, figures)
 		for _, figure := range figures {
 			require.GreaterOrEqual(t, figure.Percentile, time.Duration(0))
-			require.LessOrEqual(t, figure.Percentile, hangTime)
+			require.LessOrEqual(t, figure.Percentile, hangTimeout)
 			require.Positive(t, figure.Rate)
 		}
 	})

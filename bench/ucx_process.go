@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A ucxProgram runs ucx_perftest, as server or client of a batch.
+// A ucxProgram runs ucx_perftest as the server and the client of a batch.
 type ucxProgram struct {
 	name  string
 	batch ucxBatch
@@ -23,7 +23,7 @@ type ucxProgram struct {
 // runUCX runs a batch with two processes.
 func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // of a server whose client failed
+	defer cancel() // Kills the server if the client failed.
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	if err := startPinned(server, serverCPU); err != nil {
 		return nil, err
 	}
-	client, output, err := p.reach(ctx, clientCPU)
+	client, output, err := p.runClient(ctx, clientCPU)
 	if err != nil {
 		cancel()
 	}
@@ -47,8 +47,8 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	return p.result(output, client.ProcessState, server.ProcessState)
 }
 
-// command is one side. Its batch is on the standard input; other sides than the
-// server get their arguments.
+// command returns the command of one side, with the batch on the standard input. args
+// are the additional arguments of the client.
 func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.name, slices.Concat([]string{"-b", "/dev/stdin", "-p", p.port}, args)...)
 	cmd.Stdin = strings.NewReader(strings.Join(p.batch.tests(), "\n") + "\n")
@@ -56,12 +56,13 @@ func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ucxRetry is the time between attempts to reach a server, which does not tell when
-// it listens.
+// ucxRetry is the time between two attempts to connect to the server, which does not
+// report when it listens.
 const ucxRetry = 2 * time.Millisecond
 
-// reach runs clients until one is not refused, and returns it and its output.
-func (p *ucxProgram) reach(ctx context.Context, cpu int) (client *exec.Cmd, output []byte, err error) {
+// runClient runs the client again until the server does not refuse the connection. It
+// returns the last client and its output.
+func (p *ucxProgram) runClient(ctx context.Context, cpu int) (client *exec.Cmd, output []byte, err error) {
 	for {
 		var out bytes.Buffer
 		client = p.command(ctx, "-v", "-f", "127.0.0.1")
@@ -100,7 +101,7 @@ func (p *ucxProgram) result(output []byte, sides ...*os.ProcessState) (*ucxRun, 
 	return run, nil
 }
 
-// freePort is one that nobody listens on.
+// freePort returns a TCP port on which no process listens.
 func freePort() (string, error) {
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

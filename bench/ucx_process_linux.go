@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// switches is how often a process that has ended was switched away from.
+// switches returns the number of context switches of a process that has exited.
 func switches(p *os.ProcessState) uint64 {
 	used, ok := p.SysUsage().(*syscall.Rusage)
 	if !ok {

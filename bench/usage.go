@@ -5,9 +5,9 @@ import "time"
 // A usage is what a process has used of the machine until some moment.
 type usage struct {
 	CPU      time.Duration `json:"cpu"`
-	Switches uint64        `json:"switches"` // of context, voluntary or not
-	Allocs   uint64        `json:"allocs"`   // objects on the Go heap
-	RSS      int64         `json:"rss"`      // bytes present now
+	Switches uint64        `json:"switches"` // Context switches, voluntary or not.
+	Allocs   uint64        `json:"allocs"`   // Objects allocated on the Go heap.
+	RSS      int64         `json:"rss"`      // Resident memory in bytes.
 }
 
 func (u usage) plus(v usage) usage {

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// used reads what this process has used so far. With tidy it gives memory that
-// is not needed back to the system first, so that RSS tells what is.
-func used(tidy bool) (u usage, err error) {
-	if tidy {
+// used returns the usage of this process. With freeMemory it first returns unused
+// memory to the kernel, so that RSS is the memory in use.
+func used(freeMemory bool) (u usage, err error) {
+	if freeMemory {
 		debug.FreeOSMemory()
 	}
 	var r unix.Rusage
@@ -29,7 +29,7 @@ func used(tidy bool) (u usage, err error) {
 	return u, err
 }
 
-// resident is the memory of the process that is present. See proc_pid_statm(5).
+// resident returns the resident memory of the process. See proc_pid_statm(5).
 func resident() (bytes int64, err error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -5,5 +5,5 @@ package main
 import "errors"
 
 func used(bool) (usage, error) {
-	return usage{}, errors.New("what a process uses can be told on Linux only")
+	return usage{}, errors.New("resource usage is measured on Linux only")
 }

@@ -2,17 +2,17 @@ package main
 
 import "time"
 
-// The workloads, in the order in which they are measured. In all but the
-// one-sided ones the server returns every message, or every few, cut short.
+// The workloads, in the order of measurement. Except in one-sided workloads, the server
+// answers every message, or the last of each group of messages.
 const (
-	workPingPong    = "pingpong"     // one message there and back, then the next
-	workStream      = "stream"       // one way, so many in flight
-	workRead        = "read"         // one-sided READ
-	workWrite       = "write"        // one-sided WRITE
-	workConnsIdle   = "conns-idle"   // ping-pong on one connection while the others are idle
-	workConnsActive = "conns-active" // ping-pong on all of them
-	workConnect     = "connect"      // connect, one message there and back, close
-	workIdle        = "idle"         // a message there and back every idleInterval
+	workPingPong    = "pingpong"     // One round trip after another.
+	workStream      = "stream"       // Messages in one direction, InFlight of them at a time.
+	workRead        = "read"         // One-sided READ.
+	workWrite       = "write"        // One-sided WRITE.
+	workConnsIdle   = "conns-idle"   // Ping-pong on one connection while the others are idle.
+	workConnsActive = "conns-active" // Ping-pong on all connections.
+	workConnect     = "connect"      // Connect, one round trip, close.
+	workIdle        = "idle"         // One round trip every idleInterval.
 )
 
 func workloads() []string {
@@ -21,13 +21,12 @@ func workloads() []string {
 
 const (
 	idleInterval = 10 * time.Millisecond
-	idleFactor   = 4 // idle is measured so much longer: it has few messages
+	idleFactor   = 4 // Factor of the duration of workIdle, which has few messages.
 	smallSize    = 64
-	ackSize      = 8 // of the answers of a stream; and of the number in a message
+	ackSize      = 8 // Size of the answers of a stream, and of the number in a message, in bytes.
 )
 
-// casesOf lists what is to be measured of a workload; peer, path and mode are to
-// be filled in.
+// casesOf lists the cases of a workload. The caller fills in peer, path and mode.
 func casesOf(workload string, o options) (cases []Case) {
 	add := func(size, inFlight, conns int) {
 		c := Case{Workload: workload, Size: size, InFlight: inFlight, Connections: conns, For: o.duration}
@@ -63,8 +62,8 @@ func casesOf(workload string, o options) (cases []Case) {
 	return cases
 }
 
-// group is of how many messages one is answered: in a stream so many that the
-// sender always has three quarters of its window on the way.
+// group returns the number of messages to one answer. In a stream it is a quarter of
+// the window, so that three quarters of the window are always in flight.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)
@@ -72,7 +71,7 @@ func (c Case) group() int {
 	return 1
 }
 
-// answer is the size of an answer.
+// answer returns the size of an answer in bytes.
 func (c Case) answer() int {
 	if c.Workload == workStream {
 		return ackSize
@@ -80,8 +79,8 @@ func (c Case) answer() int {
 	return c.Size
 }
 
-// oneSided reports whether the server's program takes no part.
+// oneSided reports whether the workload needs no work of the server's program.
 func (c Case) oneSided() bool { return c.Workload == workRead || c.Workload == workWrite }
 
-// timed reports whether single messages can be timed: there is one on the way.
+// timed reports whether single messages are timed: only one is in flight.
 func (c Case) timed() bool { return c.InFlight == 1 && c.Workload != workStream }

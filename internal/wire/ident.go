@@ -42,12 +42,12 @@ const (
 // which the ICRC of a packet is right. If the prediction includes that identification,
 // the packet is unlikely to be damaged. Linux numbers packets in three ways:
 //
-//   - A socket that is not connected sends 0, and 0, 1, 2 and so on for the segments of one
-//     message. After 0 has arrived three times, no others fit.
+//   - A socket that is not connected sends 0, and 0, 1, 2 and so on for the segments
+//     of one message. After 0 has arrived three times, no others fit.
 //   - A socket that is connected counts its messages.
-//   - Other packets, for example those of rxe, share a counter with all packets of the host
-//     to the same address and with some to other addresses. The counter's steps are
-//     irregular, and larger after idle time.
+//   - Other packets, for example those of rxe, share a counter with all packets of the
+//     host to the same address and with some to other addresses. The counter's steps
+//     are irregular, and larger after idle time.
 //
 // A packet that does not fit is dropped, and the sender retransmits it. The
 // retransmission, or the next packet, fits the dropped packet, so the window follows a
