@@ -13,8 +13,8 @@ const (
 	chartWidth = 40
 )
 
-// chart draws a histogram: rows whose bounds grow by the same factor, from the
-// shortest time to the 99.9th percentile, and one for what is above.
+// chart draws a histogram. The bounds of its rows grow by a constant factor, from the
+// shortest time to the 99.9th percentile. The last row is for longer times.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
 		return ""
@@ -43,7 +43,7 @@ func chart(times *hdrhistogram.Histogram) string {
 
 func rowOf(ns, low, factor float64) int {
 	if factor <= 1 {
-		return 0 // all times are alike
+		return 0 // All times are equal.
 	}
 	row := math.Log(max(ns, low)/low) / math.Log(factor)
 	return min(int(row+1e-9), chartRows)

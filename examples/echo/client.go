@@ -12,31 +12,31 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A client opens its sessions, lets each of them send ping-pong and then stream,
-// and reports. It hands the callbacks on to the session they are about.
+// A client opens its sessions, runs the ping-pong and the stream on them, and reports.
+// It passes each callback to the session of its connection.
 type client struct {
 	reactor.BaseHandler
 	opts     *options
 	engine   *reactor.Engine
-	lanes    []*lane // one for each loop
+	results  []*loopResult // One for each loop.
 	sessions []*session
-	done     chan struct{} // one value from each session in each phase
+	done     chan struct{} // One value from each session in each phase.
 }
 
 func newClient(opts *options) *client {
 	cl := &client{opts: opts, done: make(chan struct{}, opts.conns)}
 	for range opts.loops {
-		cl.lanes = append(cl.lanes, newLane())
+		cl.results = append(cl.results, newLoopResult())
 	}
 	for i := range opts.conns {
-		s := newSession(opts, cl.lanes[i%opts.loops], cl.done)
-		s.share = (opts.count + i) / opts.conns // these add up to count
+		s := newSession(opts, cl.results[i%opts.loops], cl.done)
+		s.share = (opts.count + i) / opts.conns // The shares add up to count.
 		cl.sessions = append(cl.sessions, s)
 	}
 	return cl
 }
 
-// connect is the client, from beginning to end.
+// connect runs the client until it has reported.
 func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	addr, err := resolve("connect", opts.connect, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
@@ -56,26 +56,26 @@ func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (stat
 	if err := start(cl.engine, cpus); err != nil {
 		return exitFailed, err
 	}
-	before := count(p)
+	before := readCounters(p)
 	streamed, err := cl.measure(ctx, addr)
-	counted := count(p).since(before)
+	counted := readCounters(p).since(before)
 	if err = errors.Join(err, shutdown(cl.engine)); err != nil {
 		return exitFailed, err
 	}
-	// The loops have ended, so what was theirs can be read.
-	r := newReport(opts, p.Name(), addr.Addr(), cl.lanes, streamed)
+	// The loops have ended, so this goroutine may read their results.
+	r := newReport(opts, p.Name(), addr.Addr(), cl.results, streamed)
 	r.Counters = counted
 	r.Interrupted = ctx.Err() != nil
 	return r.print(opts.json, stdout, stderr)
 }
 
-// measure goes through the phases and returns how long it streamed.
+// measure runs the phases. It returns the duration of the stream.
 func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed time.Duration, err error) {
 	if err := cl.dial(ctx, addr); err != nil {
 		return 0, err
 	}
-	err = cl.phase(ctx, "ping-pong", cl.opts.count, func(_ *reactor.Loop, l *lane) {
-		for _, s := range l.sessions {
+	err = cl.phase(ctx, "ping-pong", cl.opts.count, func(_ *reactor.Loop, r *loopResult) {
+		for _, s := range r.sessions {
 			s.begin(pingPong, 1, s.share)
 		}
 	})
@@ -83,24 +83,24 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 		return 0, err
 	}
 	begin := time.Now()
-	err = cl.phase(ctx, "streaming", -1, func(loop *reactor.Loop, l *lane) {
-		for _, s := range l.sessions {
+	err = cl.phase(ctx, "streaming", -1, func(loop *reactor.Loop, r *loopResult) {
+		for _, s := range r.sessions {
 			s.begin(stream, cl.opts.inflight, math.MaxInt)
 		}
-		loop.After(cl.opts.duration, l.finish)
+		loop.After(cl.opts.duration, r.finish)
 	})
 	return time.Since(begin), err
 }
 
-// dialing is how many connections open at a time. A connection has a limited time to
-// open, and a server's backlog holds 128 requests on many systems
+// maxDialing is how many connections are dialed at a time. A connection has a limited
+// time to open, and the backlog of a server holds 128 requests on many systems
 // (net.core.somaxconn).
-const dialing = 64
+const maxDialing = 64
 
-// dial opens the sessions, and waits until each session has opened or failed.
+// dial opens the sessions, and waits until each has opened or failed.
 func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
-	for begin := 0; begin < len(cl.sessions) && ctx.Err() == nil; begin += dialing {
-		end := min(begin+dialing, len(cl.sessions))
+	for begin := 0; begin < len(cl.sessions) && ctx.Err() == nil; begin += maxDialing {
+		end := min(begin+maxDialing, len(cl.sessions))
 		for i := begin; i < end; i++ {
 			err := cl.engine.Dial(addr, &reactor.Dial{
 				PrivateData: []byte(cl.opts.privateData),
@@ -119,24 +119,24 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	return nil
 }
 
-// phase runs start on every loop and waits for the sessions.
-func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *lane)) error {
+// phase runs start on every loop and waits until the sessions have finished the phase.
+func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *loopResult)) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	for i, l := range cl.lanes {
+	for i, r := range cl.results {
 		loop := cl.engine.Loop(i)
-		if err := loop.Post(func() { start(loop, l) }); err != nil {
+		if err := loop.Post(func() { start(loop, r) }); err != nil {
 			return err
 		}
 	}
 	return cl.await(ctx, name, total, len(cl.sessions))
 }
 
-// await waits until waiting sessions have finished the phase. When ctx ends, it asks
-// the sessions to finish soon.
+// await waits until waiting sessions have finished the phase. If ctx ends, it asks the
+// sessions to finish early.
 func (cl *client) await(ctx context.Context, name string, total, waiting int) error {
-	bar := newProgress(name, total, cl.lanes)
+	bar := newProgress(name, total, cl.results)
 	defer bar.finish()
 	stop := ctx.Done()
 	for waiting > 0 {
@@ -144,7 +144,7 @@ func (cl *client) await(ctx context.Context, name string, total, waiting int) er
 		case <-cl.done:
 			waiting--
 		case <-bar.ticks:
-			bar.show(cl.lanes)
+			bar.show(cl.results)
 		case <-stop:
 			stop = nil
 			if err := cl.finish(); err != nil {
@@ -156,31 +156,31 @@ func (cl *client) await(ctx context.Context, name string, total, waiting int) er
 }
 
 func (cl *client) finish() (err error) {
-	for i, l := range cl.lanes {
-		err = errors.Join(err, cl.engine.Loop(i).Post(l.finish))
+	for i, r := range cl.results {
+		err = errors.Join(err, cl.engine.Loop(i).Post(r.finish))
 	}
 	return err
 }
 
-// OnTick publishes how far a loop has come.
+// OnTick publishes the progress of a loop.
 func (cl *client) OnTick(loop *reactor.Loop) time.Duration {
-	cl.lanes[loop.Index()].publish()
+	cl.results[loop.Index()].publish()
 	return progressInterval
 }
 
-// OnOpen comes once for each session that the server lets in.
-func (cl *client) OnOpen(c *reactor.Conn) { c.Context().(*session).open(c) }
+// OnOpen is called for each session that the server accepts.
+func (cl *client) OnOpen(c *reactor.Conn) { c.Context().(*session).onOpen(c) }
 
-// OnMessage brings one echo.
+// OnMessage passes an echo to its session.
 func (cl *client) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	c.Context().(*session).echo(msg.Data())
+	c.Context().(*session).checkEcho(msg.Data())
 }
 
-// OnWritable follows a send that found the queue full.
-func (cl *client) OnWritable(c *reactor.Conn) { c.Context().(*session).pump() }
+// OnWritable continues after a send has found the queue full.
+func (cl *client) OnWritable(c *reactor.Conn) { c.Context().(*session).fillWindow() }
 
-// OnClose ends a session: in order, or in the middle of a phase.
-func (cl *client) OnClose(c *reactor.Conn, err error) { c.Context().(*session).close(err) }
+// OnClose ends a session, after a shutdown or because of an error.
+func (cl *client) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
-// OnDialError says why a session did not open.
-func (cl *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*session).close(err) }
+// OnDialError ends a session that did not open.
+func (cl *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*session).onClose(err) }

@@ -9,12 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A tally is what devices have counted, by the counters' names, without zeros.
-type tally map[string]uint64
+// deviceCounters are values of device counters by name, without zeros.
+type deviceCounters map[string]uint64
 
-// count adds up the ports of all devices. Those that count nothing add nothing.
-func count(p verbs.Provider) tally {
-	sum := tally{}
+// readCounters adds up the counters of the ports of all devices. Devices without
+// counters add nothing.
+func readCounters(p verbs.Provider) deviceCounters {
+	sum := deviceCounters{}
 	devices, _ := p.Devices()
 	for _, dev := range devices {
 		reader, ok := dev.(verbs.CounterReader)
@@ -26,7 +27,7 @@ func count(p verbs.Provider) tally {
 	return sum
 }
 
-func (t tally) add(counters []verbs.Counter) {
+func (t deviceCounters) add(counters []verbs.Counter) {
 	for _, c := range counters {
 		if c.Value > 0 {
 			t[c.Name] += c.Value
@@ -34,9 +35,9 @@ func (t tally) add(counters []verbs.Counter) {
 	}
 }
 
-// since is what was counted after before.
-func (t tally) since(before tally) tally {
-	more := tally{}
+// since returns by how much counters have grown after before.
+func (t deviceCounters) since(before deviceCounters) deviceCounters {
+	more := deviceCounters{}
 	for name, n := range t {
 		if n > before[name] {
 			more[name] = n - before[name]
@@ -45,10 +46,10 @@ func (t tally) since(before tally) tally {
 	return more
 }
 
-// trouble names the counters that a quiet network leaves alone, and is empty when it
-// was one. Drivers have names of their own; these words are in those that tell of
-// something lost, damaged, refused or sent again.
-func (t tally) trouble() string {
+// errorCounters lists the counters that do not grow on a network without loss. Drivers
+// choose the names of their counters. The words are parts of the names of counters of
+// lost, damaged, rejected and retransmitted packets.
+func (t deviceCounters) errorCounters() string {
 	words := []string{"err", "duplicate", "out_of", "icrc", "retrans", "drop", "discard", "timeout"}
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(t)) {

@@ -6,10 +6,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// placement gives each loop a processor of its own: the client's loops take the
-// first of the list, the server's those after them. Without -cpus loops are
-// pinned only in busy mode, where two of them on one processor would starve each
-// other, and only when there are two processors or more.
+// placement assigns a processor to each loop: the first processors of the list to the
+// client's loops, and the next to the server's. Without -cpus loops are pinned only in
+// busy mode and only if there are two processors or more, because two busy loops on one
+// processor would delay each other.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -28,11 +28,11 @@ func (o *options) placement() (client, server []int) {
 	return client, server
 }
 
-// crowded warns of busy loops that have to share processors. The demo has two
-// processes of them.
-func (o *options) crowded() string {
+// processorWarning returns a warning if busy loops have to share processors, or "". The
+// demo has two processes with busy loops.
+func (o *options) processorWarning() string {
 	if o.mode != "busy" || o.untilEOF {
-		return "" // a server that belongs to the demo: that has warned
+		return "" // The client of the demo has printed the warning.
 	}
 	loops := o.loops
 	if o.listen == "" && o.connect == "" {
@@ -47,12 +47,13 @@ func (o *options) crowded() string {
 		different[cpu] = true
 	}
 	if len(different) == 0 || loops <= len(different) {
-		return "" // none: they can not be told
+		return "" // If the processors are unknown there is no warning.
 	}
-	return fmt.Sprintf("-mode busy: %d loops share %d processors, so each waits for others to be let in", loops, len(different))
+	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops. It names the processors, as they may be what is wrong.
+// start starts the loops. An error names the processors, because pinning may have
+// failed.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

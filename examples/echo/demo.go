@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// demoAddr is the loopback address of the demo's server, or client. On the wire
-// path one process has the UDP port of an address, so that each has one of its own,
-// which no other demo has.
+// demoAddr returns the loopback address of the demo's server or client. On the wire
+// path only one process can have the UDP port of an address. So each process has its
+// own address, which no other demo uses.
 func demoAddr(path string, client bool) netip.Addr {
 	addr := [4]byte{127, 0, 0, 1}
 	if path == "wire" {
@@ -28,7 +28,7 @@ func demoAddr(path string, client bool) netip.Addr {
 	return netip.AddrFrom4(addr)
 }
 
-// demo starts this program again as a server, and is its client.
+// demo starts this program again as a server and runs the client.
 func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	server, err := startServer(opts, stderr)
 	if err != nil {
@@ -54,7 +54,7 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 type serverProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	addr  string // empty when it does not listen
+	addr  string // Empty if the server does not listen.
 }
 
 func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
@@ -75,14 +75,15 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	line, _ := bufio.NewReader(stdout).ReadString('\n') // the exit status tells more than an error
+	line, _ := bufio.NewReader(stdout).ReadString('\n') // The exit status is reported instead of an error here.
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil
 }
 
-// stop ends the server. One that exits with a failure has said why.
+// stop makes the server exit and waits for it. A server that fails prints the reason
+// itself.
 func (s *serverProcess) stop() (status int, err error) {
-	hung := time.AfterFunc(2*drainTime, func() { s.cmd.Process.Kill() })
+	hung := time.AfterFunc(2*shutdownTime, func() { s.cmd.Process.Kill() })
 	defer hung.Stop()
 	s.stdin.Close()
 	err = s.cmd.Wait()
@@ -96,7 +97,7 @@ func (s *serverProcess) stop() (status int, err error) {
 	return exitFailed, fmt.Errorf("server process: %w", err)
 }
 
-// serverFlags are the flags that make the second process fit this one.
+// serverFlags returns the flags of the server process that match this client.
 func (o *options) serverFlags() []string {
 	return []string{
 		"-until-eof",

@@ -1,6 +1,5 @@
-// Command echo measures how long a message takes to a server and back, over
-// RDMA. Run without flags it starts the server itself, in a second process.
-// See README.md.
+// Command echo measures how long a message takes to a server and back, over RDMA.
+// Without flags it starts the server itself, in a second process. See README.md.
 package main
 
 import (
@@ -16,9 +15,9 @@ import (
 
 // Exit statuses.
 const (
-	exitOK       = 0 // nothing was lost or damaged
+	exitOK       = 0 // No message was lost or damaged.
 	exitFailed   = 1
-	exitRejected = 2 // the server turned the connection away
+	exitRejected = 2 // The server rejected the connection.
 )
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -32,7 +31,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "echo:", err)
 		return exitFailed
 	}
-	if warning := opts.crowded(); warning != "" {
+	if warning := opts.processorWarning(); warning != "" {
 		fmt.Fprintln(stderr, "echo:", warning)
 	}
 	ctx, cancel := stopContext(opts)
@@ -54,20 +53,20 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return status
 }
 
-// stopContext ends with Ctrl-C; for a server that belongs to the demo, with its
-// standard input, which also ends when the demo is killed.
+// stopContext returns a context that ends with Ctrl-C. For the server of the demo it
+// ends with the standard input instead, which also ends when the demo is killed.
 func stopContext(opts *options) (context.Context, context.CancelFunc) {
 	if !opts.untilEOF {
 		ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		context.AfterFunc(ctx, cancel) // a second Ctrl-C kills
+		context.AfterFunc(ctx, cancel) // A second Ctrl-C kills the process.
 		return ctx, cancel
 	}
-	// Ctrl-C at a terminal reaches both processes. The client is the one that
-	// decides when it is over.
+	// Ctrl-C at a terminal reaches both processes. Only the client reacts, and then
+	// stops the server.
 	signal.Ignore(os.Interrupt)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		io.Copy(io.Discard, os.Stdin) // whatever ends it, it is over
+		io.Copy(io.Discard, os.Stdin) // The server stops after the end of the input and after an error.
 		cancel()
 	}()
 	return ctx, cancel

@@ -24,15 +24,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// patience only ends a test that hangs.
-const patience = 2 * time.Minute
+// hangLimit bounds a test that hangs.
+const hangLimit = 2 * time.Minute
 
-const asProgram = "RDMALOOP_TEST_RUN_ECHO"
+const runProgramEnv = "RDMALOOP_TEST_RUN_ECHO"
 
-// TestMain makes the test binary the program under test, for those of its
-// processes that have the variable set: the demo's second process too.
+// TestMain runs the program instead of the tests if the environment variable
+// runProgramEnv is set, as it is for all processes that a test starts.
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(runProgramEnv) != "" {
 		main()
 	}
 	os.Exit(m.Run())
@@ -46,16 +46,18 @@ type process struct {
 func program(t *testing.T, args ...string) *process {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	p := &process{Cmd: exec.CommandContext(ctx, self, args...)}
-	// A process under the race detector lingers for a second without this.
-	p.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+	// Without GORACE, a process with the race detector waits for a second when it
+	// exits.
+	p.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	p.Stdout, p.Stderr = &p.stdout, &p.stderr
 	return p
 }
 
-// exit runs the program, or waits for one that was started.
+// exit waits until the program has exited. It first starts the program if that was not
+// done.
 func (p *process) exit(t *testing.T) (status int) {
 	if p.Process == nil {
 		require.NoError(t, p.Start())
@@ -69,8 +71,8 @@ func (p *process) exit(t *testing.T) (status int) {
 	return 0
 }
 
-// measured is a program's report, which must be all that it printed.
-func (p *process) measured(t *testing.T) (r report) {
+// report parses the program's report, which must be its only output.
+func (p *process) report(t *testing.T) (r report) {
 	decoder := json.NewDecoder(&p.stdout)
 	decoder.DisallowUnknownFields()
 	require.NoError(t, decoder.Decode(&r), "%s%s", &p.stdout, &p.stderr)
@@ -83,7 +85,7 @@ func TestModes(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			p := program(t, "-json", "-mode", mode, "-count", "2000", "-duration", "50ms")
 			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
-			r := p.measured(t)
+			r := p.report(t)
 			require.Equal(t, "soft", r.Provider)
 			require.Equal(t, "local", r.Path)
 			require.Equal(t, mode, r.Mode)
@@ -98,13 +100,13 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestWire is two processes that speak RoCEv2 over UDP.
+// TestWire runs two processes on the wire path.
 func TestWire(t *testing.T) {
 	for _, size := range []string{"64", "100000"} {
 		t.Run(size, func(t *testing.T) {
 			p := program(t, "-json", "-path", "wire", "-size", size, "-count", "1000", "-duration", "50ms")
 			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
-			r := p.measured(t)
+			r := p.report(t)
 			require.Equal(t, "wire", r.Path)
 			require.Zero(t, r.Errors)
 			require.GreaterOrEqual(t, r.Counters["sent_pkts"], uint64(1000))
@@ -119,16 +121,17 @@ func TestSizes(t *testing.T) {
 		t.Run(size, func(t *testing.T) {
 			p := program(t, "-json", "-size", size, "-count", "100", "-duration", "10ms")
 			require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
-			require.Equal(t, 100, p.measured(t).Count)
+			require.Equal(t, 100, p.report(t).Count)
 		})
 	}
 }
 
-// More connections than loops, and a count that they can not share evenly.
+// There are more connections than loops, and count is not a multiple of the
+// connections.
 func TestManyConnections(t *testing.T) {
 	p := program(t, "-json", "-conns", "20", "-loops", "2", "-count", "1000", "-inflight", "3", "-duration", "20ms")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
-	r := p.measured(t)
+	r := p.report(t)
 	require.Equal(t, 1000, r.Count)
 	require.Equal(t, 20, r.Connections)
 	require.Zero(t, r.Errors)
@@ -142,7 +145,7 @@ func TestTable(t *testing.T) {
 	} {
 		require.Contains(t, p.stdout.String(), want)
 	}
-	require.Empty(t, p.stderr.String(), "a progress line without a terminal")
+	require.Empty(t, p.stderr.String(), "no progress line without a terminal")
 }
 
 func TestReject(t *testing.T) {
@@ -150,16 +153,16 @@ func TestReject(t *testing.T) {
 	require.Equal(t, exitRejected, p.exit(t))
 	require.Contains(t, p.stderr.String(), "rejected: refused by the consumer")
 	require.Contains(t, p.stderr.String(), "come back tomorrow")
-	require.Empty(t, p.stdout.String(), "a table of nothing")
+	require.Empty(t, p.stdout.String(), "no table without results")
 
 	p = program(t, "-json", "-reject", "full", "-conns", "3")
 	require.Equal(t, exitRejected, p.exit(t))
-	r := p.measured(t)
+	r := p.report(t)
 	require.Equal(t, &rejection{Reason: "refused by the consumer", PrivateData: "full"}, r.Rejected)
 	require.Equal(t, 3, r.Errors)
 }
 
-// A server and its clients by hand; Ctrl-C ends the server in order.
+// The server and two clients run separately. Ctrl-C ends the server without an error.
 func TestListenAndConnect(t *testing.T) {
 	server := program(t, "-listen", "127.0.0.1:0")
 	server.Stdout = nil
@@ -177,7 +180,7 @@ func TestListenAndConnect(t *testing.T) {
 	for range 2 {
 		client := program(t, "-json", "-connect", addr, "-count", "200", "-duration", "10ms", "-private-data", "who is there")
 		require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
-		r := client.measured(t)
+		r := client.report(t)
 		require.Equal(t, 200, r.Count)
 		require.Equal(t, "who is there", r.PrivateData)
 	}
@@ -185,7 +188,7 @@ func TestListenAndConnect(t *testing.T) {
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
 }
 
-// On the wire path a missing server is reported at once, by ICMP.
+// On the wire path a missing server is reported at once, because of an ICMP error.
 func TestNoServer(t *testing.T) {
 	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
 	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
@@ -193,16 +196,17 @@ func TestNoServer(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
 }
 
-// tellServed prints where the server is reached, and where it is not.
+// printServed prints the addresses of the server, and those that it does not have.
 func TestTellServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")
-	tellServed([]cm.ServedAddr{{Addr: at}, {Path: "local", Addr: at}, {Path: "wire", Addr: at, Err: cm.ErrAddrInUse}}, &stdout, &stderr)
+	printServed([]cm.ServedAddr{{Addr: at}, {Path: "local", Addr: at}, {Path: "wire", Addr: at, Err: cm.ErrAddrInUse}}, &stdout, &stderr)
 	require.Equal(t, "reached by the device at 10.0.0.1:7471\nreached by the local path at 10.0.0.1:7471\n", stdout.String())
 	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
 }
 
-// A countingServer says when it has seen enough to be interrupted.
+// A countingServer closes enough when it has received enough messages for a test to
+// interrupt its client.
 type countingServer struct {
 	server
 	seen   atomic.Int64
@@ -218,7 +222,7 @@ func (s *countingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-// listen runs a handler in this process.
+// listen runs a server with the handler in this process.
 func listen(t *testing.T, h reactor.Handler) (addr string) {
 	p, err := provider.Open("soft", nil)
 	require.NoError(t, err)
@@ -233,7 +237,7 @@ func listen(t *testing.T, h reactor.Handler) (addr string) {
 	return listener.Addr().String()
 }
 
-// Ctrl-C, in either phase, ends with what was measured.
+// After Ctrl-C in either phase the client reports the results so far.
 func TestInterrupt(t *testing.T) {
 	for phase, flags := range map[string][]string{
 		"ping-pong": {"-count", "1000000000"},
@@ -246,7 +250,7 @@ func TestInterrupt(t *testing.T) {
 			<-s.enough
 			require.NoError(t, client.Process.Signal(syscall.SIGINT))
 			require.Equal(t, exitOK, client.exit(t), "%s", &client.stderr)
-			r := client.measured(t)
+			r := client.report(t)
 			require.True(t, r.Interrupted)
 			require.Zero(t, r.Errors)
 			require.GreaterOrEqual(t, r.Count+r.StreamMsgs, enough-1)
@@ -254,8 +258,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A server that can not answer says so. Ctrl-C while the client waits for it is
-// no failure.
+// A server that fails to reject a client prints an error. Ctrl-C while the client waits
+// is no error.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}
@@ -270,7 +274,7 @@ func TestInterruptWhileConnecting(t *testing.T) {
 	require.Equal(t, "\ninterrupted after 0 messages\n", client.stdout.String())
 }
 
-// Either phase can be left out, and then has no place in the table.
+// Either phase can be left out. The table then does not mention it.
 func TestOnePhase(t *testing.T) {
 	p := program(t, "-count", "0", "-duration", "10ms", "-private-data", "hello")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
@@ -284,30 +288,30 @@ func TestOnePhase(t *testing.T) {
 	require.NotContains(t, p.stdout.String(), "messages/s")
 }
 
-// A liar changes one byte of each message.
-type liar struct{ server }
+// A corruptingServer changes one byte of each echo.
+type corruptingServer struct{ server }
 
-func (l *liar) OnMessage(c *reactor.Conn, msg reactor.Message) {
+func (l *corruptingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	msg.Data()[17] ^= 1
 	l.server.OnMessage(c, msg)
 }
 
 func TestDamageIsSeen(t *testing.T) {
-	client := program(t, "-json", "-count", "10", "-duration", "0", "-connect", listen(t, &liar{server{stderr: t.Output()}}))
+	client := program(t, "-json", "-count", "10", "-duration", "0", "-connect", listen(t, &corruptingServer{server{stderr: t.Output()}}))
 	require.Equal(t, exitFailed, client.exit(t))
-	require.Equal(t, 10, client.measured(t).Damaged)
+	require.Equal(t, 10, client.report(t).Damaged)
 	require.Contains(t, client.stderr.String(), "10 damaged")
 }
 
-// A quitter hangs up instead of answering.
-type quitter struct{ server }
+// A closingServer closes the connection instead of sending an echo.
+type closingServer struct{ server }
 
-func (q *quitter) OnMessage(c *reactor.Conn, _ reactor.Message) { c.Close() }
+func (q *closingServer) OnMessage(c *reactor.Conn, _ reactor.Message) { c.Close() }
 
 func TestLossIsSeen(t *testing.T) {
-	client := program(t, "-json", "-count", "10", "-connect", listen(t, &quitter{server{stderr: t.Output()}}))
+	client := program(t, "-json", "-count", "10", "-connect", listen(t, &closingServer{server{stderr: t.Output()}}))
 	require.Equal(t, exitFailed, client.exit(t))
-	r := client.measured(t)
+	r := client.report(t)
 	require.Equal(t, 1, r.Lost)
 	require.Equal(t, 1, r.Failed)
 	require.Contains(t, client.stderr.String(), reactor.ErrPeerClosed.Error())
@@ -337,16 +341,16 @@ func TestErrors(t *testing.T) {
 		{`-listen "localhost"`, []string{"-listen", "localhost"}},
 		{"processors [1000]", []string{"-cpus", "1000"}},
 		{"nothing to measure", []string{"-count", "0", "-duration", "0"}},
-		{"1073741824 at most", []string{"-size", "1048576", "-inflight", "32", "-conns", "33"}},
+		{"at most 1073741824", []string{"-size", "1048576", "-inflight", "32", "-conns", "33"}},
 		{"nobody listens", []string{"-connect", "127.0.0.1:1"}},
-		{"-private-data: it has 57 bytes, the limit is 56", []string{"-private-data", strings.Repeat("x", 57)}},
-		{"-reject: it has 149 bytes, the limit is 148", []string{"-reject", strings.Repeat("x", 149)}},
+		{"-private-data: 57 bytes exceed the limit of 56", []string{"-private-data", strings.Repeat("x", 57)}},
+		{"-reject: 149 bytes exceed the limit of 148", []string{"-reject", strings.Repeat("x", 149)}},
 	} {
 		t.Run(strings.Join(test.args, " "), func(t *testing.T) {
 			p := program(t, test.args...)
 			require.Equal(t, exitFailed, p.exit(t))
-			require.Equal(t, 1, strings.Count(p.stderr.String(), test.want), "said once: %s", &p.stderr)
-			require.NotContains(t, p.stderr.String(), "server process", "it has spoken for itself")
+			require.Equal(t, 1, strings.Count(p.stderr.String(), test.want), "the error must be printed once: %s", &p.stderr)
+			require.NotContains(t, p.stderr.String(), "server process", "the server prints its error itself")
 			require.Empty(t, p.stdout.String())
 		})
 	}

@@ -16,11 +16,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// memoryLimit is how many bytes of messages may be in flight, over all
-// connections.
+// memoryLimit is how many bytes of messages may be in flight, over all connections.
 const memoryLimit = 1 << 30
 
-// options are the flags, checked.
+// options are the checked values of the flags.
 type options struct {
 	listen, connect string
 	from            netip.Addr
@@ -42,9 +41,9 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	var o options
 	var cpus string
 	f := flag.NewFlagSet("echo", flag.ContinueOnError)
-	f.SetOutput(io.Discard) // the caller prints the error
-	f.StringVar(&o.listen, "listen", "", "be the server, on this `host:port`; port 0 is any free one, no host all addresses")
-	f.StringVar(&o.connect, "connect", "", "be the client of a server at this `host:port`; no host is this one")
+	f.SetOutput(io.Discard) // The caller prints the error.
+	f.StringVar(&o.listen, "listen", "", "run the server at this `host:port`; port 0 means any free port, no host means all addresses")
+	f.StringVar(&o.connect, "connect", "", "run the client of a server at this `host:port`; no host means this host")
 	f.Func("from", "client: connect from this `address`", func(text string) (err error) {
 		o.from, err = netip.ParseAddr(text)
 		return err
@@ -52,17 +51,17 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
 	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
 	f.StringVar(&o.mode, "mode", "adaptive", "what an idle loop does: event (sleep), adaptive (spin, then sleep) or busy (spin)")
-	f.IntVar(&o.size, "size", 64, "`bytes` of a message; those that a server takes at most: start it with the client's")
+	f.IntVar(&o.size, "size", 64, "`bytes` of a message; for a server the largest message: use the client's size")
 	f.IntVar(&o.count, "count", 100_000, "`messages` to send ping-pong, over all connections; 0 skips it")
-	f.IntVar(&o.inflight, "inflight", 32, "`messages` in flight on each connection while streaming; size x inflight x conns is 1 GiB at most")
+	f.IntVar(&o.inflight, "inflight", 32, "`messages` in flight on each connection while streaming; size x inflight x conns is at most 1 GiB")
 	f.DurationVar(&o.duration, "duration", 2*time.Second, "how long to stream; 0 skips it")
 	f.IntVar(&o.conns, "conns", 1, "connections")
 	f.IntVar(&o.loops, "loops", 1, "event loops of each process")
 	f.StringVar(&cpus, "cpus", "", "`list` of processors to pin loops to, as 0,2-3: the client's loops first, then the server's")
 	f.StringVar(&o.privateData, "private-data", "", "`text` to send with the connection request; the server returns it")
-	f.StringVar(&o.reject, "reject", "", "server: turn every request away with this `text`")
+	f.StringVar(&o.reject, "reject", "", "server: reject every request with this `text`")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
-	f.BoolVar(&o.untilEOF, "until-eof", false, "server: end with standard input, not with Ctrl-C")
+	f.BoolVar(&o.untilEOF, "until-eof", false, "server: stop at the end of standard input instead of at Ctrl-C")
 	err := f.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		f.SetOutput(stderr)
@@ -86,7 +85,7 @@ func (o *options) check() error {
 	}
 	var known bool
 	if o.idle, known = policies[o.mode]; !known {
-		return fmt.Errorf("-mode %q: it is event, adaptive or busy", o.mode)
+		return fmt.Errorf("-mode %q: must be event, adaptive or busy", o.mode)
 	}
 	if o.listen != "" && o.connect != "" {
 		return errors.New("-listen and -connect exclude each other")
@@ -102,22 +101,22 @@ func (o *options) check() error {
 		{"loops", o.loops, 1, 1 << 10},
 	} {
 		if flag.value < flag.least || flag.value > flag.limit {
-			return fmt.Errorf("-%s %d: it is %d to %d", flag.name, flag.value, flag.least, flag.limit)
+			return fmt.Errorf("-%s %d: must be %d to %d", flag.name, flag.value, flag.least, flag.limit)
 		}
 	}
 	switch {
 	case o.duration < 0:
-		return fmt.Errorf("-duration %v: it can not be negative", o.duration)
+		return fmt.Errorf("-duration %v: must not be negative", o.duration)
 	case o.count == 0 && o.duration == 0:
-		return errors.New("-count 0 -duration 0: that leaves nothing to measure")
+		return errors.New("-count 0 -duration 0: nothing to measure")
 	case int64(o.size)*int64(o.inflight)*int64(o.conns) > memoryLimit:
-		return fmt.Errorf("-size %d -inflight %d -conns %d: multiplied, these are %d at most",
+		return fmt.Errorf("-size %d -inflight %d -conns %d: the product must be at most %d",
 			o.size, o.inflight, o.conns, memoryLimit)
 	}
 	return o.checkTexts()
 }
 
-// checkTexts refuses what does not fit into a message of the connection manager.
+// checkTexts checks that the texts fit into the private data of the connection manager.
 func (o *options) checkTexts() error {
 	for _, flag := range []struct {
 		name, text string
@@ -127,26 +126,26 @@ func (o *options) checkTexts() error {
 		{"reject", o.reject, cm.MessageReject},
 	} {
 		if limit := cm.MaxPrivateData(cm.TCP, flag.message); len(flag.text) > limit {
-			return fmt.Errorf("-%s: it has %d bytes, the limit is %d", flag.name, len(flag.text), limit)
+			return fmt.Errorf("-%s: %d bytes exceed the limit of %d", flag.name, len(flag.text), limit)
 		}
 	}
 	return nil
 }
 
-// resolve finds the address of a host:port; without a host it is nobody's.
-func resolve(flag, hostPort string, nobody netip.Addr) (netip.AddrPort, error) {
+// resolve returns the address of a host:port. defaultHost is used if there is no host.
+func resolve(flag, hostPort string, defaultHost netip.Addr) (netip.AddrPort, error) {
 	found, err := net.ResolveTCPAddr("tcp", hostPort)
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("-%s %q: %w", flag, hostPort, err)
 	}
 	addr := found.AddrPort()
 	if found.IP == nil {
-		return netip.AddrPortFrom(nobody, addr.Port()), nil
+		return netip.AddrPortFrom(defaultHost, addr.Port()), nil
 	}
 	return netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()), nil
 }
 
-// parseCPUs reads a list such as 0,2-3.
+// parseCPUs parses a list such as 0,2-3.
 func parseCPUs(list string) (cpus []int, err error) {
 	if list == "" {
 		return nil, nil
@@ -159,7 +158,7 @@ func parseCPUs(list string) (cpus []int, err error) {
 		from, err1 := strconv.ParseUint(first, 10, 12)
 		to, err2 := strconv.ParseUint(last, 10, 12)
 		if errors.Join(err1, err2) != nil || from > to {
-			return nil, fmt.Errorf("-cpus %q: it is a list such as 0,2-3", list)
+			return nil, fmt.Errorf("-cpus %q: must be a list such as 0,2-3", list)
 		}
 		for cpu := from; cpu <= to; cpu++ {
 			cpus = append(cpus, int(cpu))
@@ -168,19 +167,20 @@ func parseCPUs(list string) (cpus []int, err error) {
 	return cpus, nil
 }
 
-// providerConfig asks for a device that has addr, or leads there.
+// providerConfig returns the configuration for a device that has addr or has a route to
+// it.
 func (o *options) providerConfig(addr netip.AddrPort) *provider.Config {
 	return &provider.Config{Path: o.path, Vectors: o.loops, Addr: addr.Addr()}
 }
 
-// engineConfig is what client and server have in common.
+// engineConfig returns the configuration of the engine, for client and server.
 func (o *options) engineConfig(cpus []int) *reactor.Config {
 	return &reactor.Config{
 		Loops: o.loops,
 		CPUs:  cpus,
 		Idle:  o.idle,
-		// Twice what is in flight: a send keeps its place until it is
-		// confirmed, which may be after its echo is back.
+		// A send keeps its place in the send queue until its completion, which may
+		// arrive after the echo. So the queue has twice the places of the window.
 		MaxInFlight: 2 * o.inflight,
 		MaxMessage:  max(o.size, 1),
 	}

@@ -22,7 +22,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// What -cpus is given arrives at the second process as it was.
+// The list of -cpus reaches the server process unchanged.
 func TestServerFlags(t *testing.T) {
 	cpus := []int{3, 0, 2}
 	server, err := parse((&options{mode: "busy", inflight: 9, loops: 2, cpus: cpus, reject: "a b"}).serverFlags(), t.Output())
@@ -61,7 +61,7 @@ func TestCrowded(t *testing.T) {
 		{options{mode: "busy", loops: 3, cpus: []int{0, 1}, listen: ":1", untilEOF: true}, false},
 		{options{mode: "adaptive", loops: 3, cpus: []int{0, 1}}, false},
 	} {
-		require.Equal(t, test.warn, test.opts.crowded() != "", "%+v", test.opts)
+		require.Equal(t, test.warn, test.opts.processorWarning() != "", "%+v", test.opts)
 	}
 }
 
@@ -95,24 +95,24 @@ func TestPathOf(t *testing.T) {
 	require.Equal(t, "device", pathOf("rdmacore", "auto", here))
 }
 
-// What was counted in a run is shown where something went wrong, and else not.
+// The table shows error counters that have grown, and no others.
 func TestCounters(t *testing.T) {
-	before := tally{"sent_pkts": 7, "send_err": 2}
-	after := tally{"sent_pkts": 9, "send_err": 2, "rcvd_pkts": 3}
-	require.Equal(t, tally{"sent_pkts": 2, "rcvd_pkts": 3}, after.since(before))
+	before := deviceCounters{"sent_pkts": 7, "send_err": 2}
+	after := deviceCounters{"sent_pkts": 9, "send_err": 2, "rcvd_pkts": 3}
+	require.Equal(t, deviceCounters{"sent_pkts": 2, "rcvd_pkts": 3}, after.since(before))
 	r := &report{Counters: after.since(before)}
 	require.Empty(t, r.table())
-	r.Counters = tally{"sent_pkts": 1, "rx_icrc_encapsulated": 1, "completer_retry_err": 3, "RxDiscards": 4}
+	r.Counters = deviceCounters{"sent_pkts": 1, "rx_icrc_encapsulated": 1, "completer_retry_err": 3, "RxDiscards": 4}
 	require.Equal(t, "\ndevice: RxDiscards 4, completer_retry_err 3, rx_icrc_encapsulated 1\n", r.table())
 
 	p, err := provider.Open("soft", nil)
 	require.NoError(t, err)
 	defer p.Close()
-	require.Empty(t, count(p), "nothing has happened yet")
+	require.Empty(t, readCounters(p), "a new device has counted nothing")
 }
 
-// No message looks like another, at any size that leaves room for a difference,
-// nor like itself moved.
+// Messages differ from each other, at any size of two bytes or more, and their words
+// differ.
 func TestFill(t *testing.T) {
 	for _, size := range []int{2, 8, 13, 64} {
 		seen := map[string]bool{}
@@ -130,39 +130,39 @@ func TestFill(t *testing.T) {
 
 func TestChart(t *testing.T) {
 	times := hdrhistogram.New(1, 1e9, 3)
-	require.Empty(t, chart(times), "nothing measured")
+	require.Empty(t, chart(times), "no results")
 	require.NoError(t, times.RecordValues(1000, 5))
 	require.Contains(t, chart(times), "100.000%")
 	require.NoError(t, times.RecordValues(4000, 2000))
 	require.NoError(t, times.RecordValues(900_000, 1))
 	lines := chart(times)
 	require.Contains(t, lines, "from    1.00 µs   0.249%")
-	require.Contains(t, lines, " 0.050% #\n", "what is above the 99.9th percentile has a row")
+	require.Contains(t, lines, " 0.050% #\n", "times above the 99.9th percentile have a row")
 }
 
-// A session counts what is wrong once, and what is missing when it closes.
+// A session counts each wrong echo, and counts missing echoes when it closes.
 func TestSessionCounts(t *testing.T) {
-	l, done := newLane(), make(chan struct{}, 1)
-	s := newSession(&options{size: 16}, l, done)
+	r, done := newLoopResult(), make(chan struct{}, 1)
+	s := newSession(&options{size: 16}, r, done)
 	s.phase, s.sent = stream, 3
 
 	right := make([]byte, 16)
 	fill(right, 0)
-	s.echo(right)
-	require.Zero(t, l.damaged)
+	s.checkEcho(right)
+	require.Zero(t, r.damaged)
 
-	s.echo(right) // the first again, instead of the second
-	require.Equal(t, 1, l.damaged)
-	s.echo(nil) // too short
-	require.Equal(t, 2, l.damaged)
-	require.Len(t, done, 1, "the phase is over: everything is back")
+	s.checkEcho(right) // Message 0 again instead of message 1.
+	require.Equal(t, 1, r.damaged)
+	s.checkEcho(nil) // Too short.
+	require.Equal(t, 2, r.damaged)
+	require.Len(t, done, 1, "the phase ends when all echoes have arrived")
 
 	fill(right, 3)
-	s.echo(right) // nobody sent that
-	require.Equal(t, 3, l.damaged)
+	s.checkEcho(right) // Message 3 was never sent.
+	require.Equal(t, 3, r.damaged)
 
 	s.sent += 5
-	s.close(nil)
-	require.Equal(t, 5, l.lost)
-	require.Len(t, done, 1, "reported once")
+	s.onClose(nil)
+	require.Equal(t, 5, r.lost)
+	require.Len(t, done, 1, "a session reports the end of a phase once")
 }

@@ -9,17 +9,17 @@ import (
 
 const progressInterval = 100 * time.Millisecond
 
-// A progress line shows how far the client has come, when standard error is a
-// terminal.
+// A progress shows a progress bar on standard error if that is a terminal.
 type progress struct {
 	bar    *progressbar.ProgressBar
-	ticks  <-chan time.Time // when to show; nil, so never, without a terminal
+	ticks  <-chan time.Time // When to show. Nil without a terminal.
 	ticker *time.Ticker
-	before int64 // echoes of earlier phases
+	before int64 // Echoes of earlier phases.
 }
 
-// newProgress starts a line for a phase of so many messages; -1 if nobody knows.
-func newProgress(name string, total int, lanes []*lane) *progress {
+// newProgress starts a bar for a phase of total messages. -1 means that the number is
+// unknown.
+func newProgress(name string, total int, results []*loopResult) *progress {
 	info, err := os.Stderr.Stat()
 	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
 		return &progress{}
@@ -31,12 +31,12 @@ func newProgress(name string, total int, lanes []*lane) *progress {
 		progressbar.OptionClearOnFinish(),
 	)
 	ticker := time.NewTicker(progressInterval)
-	return &progress{bar: bar, ticks: ticker.C, ticker: ticker, before: echoes(lanes)}
+	return &progress{bar: bar, ticks: ticker.C, ticker: ticker, before: echoes(results)}
 }
 
-func (p *progress) show(lanes []*lane) {
-	// An error of the line is no error of the measurement.
-	_ = p.bar.Set64(echoes(lanes) - p.before)
+func (p *progress) show(results []*loopResult) {
+	// An error of the progress bar does not fail the measurement.
+	_ = p.bar.Set64(echoes(results) - p.before)
 }
 
 func (p *progress) finish() {
@@ -46,9 +46,9 @@ func (p *progress) finish() {
 	}
 }
 
-func echoes(lanes []*lane) (n int64) {
-	for _, l := range lanes {
-		n += l.progress.Load()
+func echoes(results []*loopResult) (n int64) {
+	for _, r := range results {
+		n += r.progress.Load()
 	}
 	return n
 }

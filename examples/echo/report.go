@@ -16,21 +16,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A report is what the client found out, as -json prints it.
+// A report is the result of the client. -json prints it.
 type report struct {
 	Provider    string `json:"provider"`
 	Path        string `json:"path"`
 	Mode        string `json:"mode"`
-	Size        int    `json:"size"`        // bytes of a message
-	Count       int    `json:"count"`       // round trips measured
-	Connections int    `json:"connections"` // asked for
+	Size        int    `json:"size"`        // Bytes of a message.
+	Count       int    `json:"count"`       // Round trips measured.
+	Connections int    `json:"connections"` // Requested connections.
 	Loops       int    `json:"loops"`
 	InFlight    int    `json:"inflight"`
 
-	Errors  int `json:"errors"` // the sum of the next three
+	Errors  int `json:"errors"` // Sum of the next three.
 	Lost    int `json:"lost"`
 	Damaged int `json:"damaged"`
-	Failed  int `json:"failed"` // connections
+	Failed  int `json:"failed"` // Failed connections.
 
 	P50  int64 `json:"p50_ns"`
 	P90  int64 `json:"p90_ns"`
@@ -42,22 +42,22 @@ type report struct {
 	StreamSeconds float64 `json:"stream_seconds"`
 	StreamRate    float64 `json:"stream_msgs_per_sec"`
 
-	PrivateData string     `json:"private_data,omitempty"` // as it came back
-	Counters    tally      `json:"counters,omitempty"`     // of the device, that have changed meanwhile
-	Interrupted bool       `json:"interrupted,omitempty"`
-	Rejected    *rejection `json:"rejected,omitempty"`
+	PrivateData string         `json:"private_data,omitempty"` // The server's copy of it.
+	Counters    deviceCounters `json:"counters,omitempty"`     // Counters of the device, by how much they have grown.
+	Interrupted bool           `json:"interrupted,omitempty"`
+	Rejected    *rejection     `json:"rejected,omitempty"`
 
 	times *hdrhistogram.Histogram
-	cause error // of the connections that failed
+	cause error // Error of the first failed connection.
 }
 
-// A rejection is what the server said when it turned the client away.
+// A rejection is the server's reject.
 type rejection struct {
 	Reason      string `json:"reason"`
 	PrivateData string `json:"private_data"`
 }
 
-func newReport(opts *options, provider string, server netip.Addr, lanes []*lane, streamed time.Duration) *report {
+func newReport(opts *options, provider string, server netip.Addr, results []*loopResult, streamed time.Duration) *report {
 	r := &report{
 		Provider:    provider,
 		Path:        pathOf(provider, opts.path, server),
@@ -66,21 +66,21 @@ func newReport(opts *options, provider string, server netip.Addr, lanes []*lane,
 		Connections: opts.conns,
 		Loops:       opts.loops,
 		InFlight:    opts.inflight,
-		times:       lanes[0].times,
+		times:       results[0].times,
 	}
-	for i, l := range lanes {
+	for i, result := range results {
 		if i > 0 {
-			r.times.Merge(l.times)
+			r.times.Merge(result.times)
 		}
-		r.StreamMsgs += l.streamed
-		r.Lost += l.lost
-		r.Damaged += l.damaged
-		r.Failed += l.failed
+		r.StreamMsgs += result.streamed
+		r.Lost += result.lost
+		r.Damaged += result.damaged
+		r.Failed += result.failed
 		if r.cause == nil {
-			r.cause = l.cause
+			r.cause = result.cause
 		}
 		if r.PrivateData == "" {
-			r.PrivateData = string(l.hello)
+			r.PrivateData = string(result.privateData)
 		}
 	}
 	r.Errors = r.Lost + r.Damaged + r.Failed
@@ -103,8 +103,8 @@ func newReport(opts *options, provider string, server netip.Addr, lanes []*lane,
 	return r
 }
 
-// pathOf names the way the messages took to the server: the soft device has two,
-// and real devices have their own.
+// pathOf returns the path to the server. The soft device has two, and a real device has
+// one.
 func pathOf(provider, path string, server netip.Addr) string {
 	switch {
 	case provider != "soft":
@@ -117,16 +117,16 @@ func pathOf(provider, path string, server netip.Addr) string {
 	return path
 }
 
-// onThisHost reports whether an address is of this host.
+// onThisHost reports whether an address belongs to this host.
 func onThisHost(server netip.Addr) bool {
-	addrs, _ := net.InterfaceAddrs() // what can not be found out is far away
+	addrs, _ := net.InterfaceAddrs() // If the addresses are unknown, the server is remote.
 	return server.IsLoopback() || slices.ContainsFunc(addrs, func(a net.Addr) bool {
 		prefix, err := netip.ParsePrefix(a.String())
 		return err == nil && prefix.Addr() == server.Unmap()
 	})
 }
 
-// print writes the report to stdout and what went wrong to stderr.
+// print writes the report to stdout and errors to stderr.
 func (r *report) print(asJSON bool, stdout, stderr io.Writer) (status int, err error) {
 	switch {
 	case asJSON:
@@ -148,7 +148,7 @@ func (r *report) print(asJSON bool, stdout, stderr io.Writer) (status int, err e
 	return exitOK, err
 }
 
-// table shows what was measured, and nothing of what was not.
+// table returns the results as text. It leaves out phases that did not run.
 func (r *report) table() string {
 	var b bytes.Buffer
 	if r.Count > 0 || r.StreamMsgs > 0 {
@@ -164,7 +164,7 @@ func (r *report) table() string {
 		fmt.Fprintf(&b, "\nstreaming, %d in flight on each connection, %.1f s\n", r.InFlight, r.StreamSeconds)
 		fmt.Fprintf(&b, "  %-12s %12.0f\n", "messages/s", r.StreamRate)
 	}
-	if trouble := r.Counters.trouble(); trouble != "" {
+	if trouble := r.Counters.errorCounters(); trouble != "" {
 		fmt.Fprintf(&b, "\ndevice: %s\n", trouble)
 	}
 	if r.Interrupted {

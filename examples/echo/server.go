@@ -13,21 +13,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// drainTime is how long either side may take to end in order: more than twice
-// what reactor.Config.DrainTimeout is by default, as a connection may need that to
-// deliver what it has, and once more to part.
-const drainTime = 12 * time.Second
+// shutdownTime is how long a side may take to shut down. It is more than twice the
+// default of reactor.Config.DrainTimeout, because a connection may need that time once
+// to deliver its messages and once to disconnect.
+const shutdownTime = 12 * time.Second
 
-// A server sends back what it receives. All its methods run on the loop of the
-// connection they are about.
+// A server sends back every message. Its methods run on the loop of the connection.
 type server struct {
 	reactor.BaseHandler
-	reject []byte     // when set, why nobody is let in
-	stderr io.Writer  // for what nobody else is told
-	lost   chan error // gets why nobody can connect any more
+	reject []byte     // Private data of the reject. If set, every client is rejected.
+	stderr io.Writer  // For errors that no caller gets.
+	lost   chan error // Receives the error of the listener.
 }
 
-// OnConnectRequest lets the client in and returns its private data, or refuses.
+// OnConnectRequest accepts the client and returns its private data, or rejects it.
 func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	var err error
 	if len(s.reject) > 0 {
@@ -35,35 +34,35 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	} else {
 		err = req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
 	}
-	if err != nil { // the client may have left; the server goes on
+	if err != nil { // The client may have gone. The server continues.
 		fmt.Fprintln(s.stderr, "echo:", err)
 	}
 }
 
-// OnListenError ends the server: it has one listener.
+// OnListenError stops the server, which has only this listener.
 func (s *server) OnListenError(_ *reactor.Listener, err error) { s.lost <- err }
 
-// A backlog holds, in order, messages that found the send queue full.
+// A backlog is the messages that did not fit into the send queue, in order.
 type backlog struct{ held []*reactor.Buffer }
 
-// OnMessage is the whole service.
+// OnMessage sends the message back, or adds it to the backlog.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
-	late := c.Context().(*backlog)
-	if len(late.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
-		return // sent; or the connection is failing, and OnClose will say why
+	b := c.Context().(*backlog)
+	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
+		return // Sent, or the connection is failing and OnClose follows.
 	}
-	late.held = append(late.held, msg.Keep())
+	b.held = append(b.held, msg.Keep())
 }
 
-// OnWritable sends what is held, without copying it.
+// OnWritable sends the backlog without copying it.
 func (s *server) OnWritable(c *reactor.Conn) {
-	late := c.Context().(*backlog)
-	for len(late.held) > 0 && c.SendBuffer(late.held[0]) == nil {
-		late.held = late.held[1:]
+	b := c.Context().(*backlog)
+	for len(b.held) > 0 && c.SendBuffer(b.held[0]) == nil {
+		b.held = b.held[1:]
 	}
 }
 
-// OnClose gives back what could not be sent any more.
+// OnClose releases the backlog.
 func (s *server) OnClose(c *reactor.Conn, _ error) {
 	for _, buf := range c.Context().(*backlog).held {
 		buf.Release()
@@ -94,7 +93,7 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	listener, err := engine.Listen(addr)
 	if err == nil {
 		fmt.Fprintf(stdout, "listening on %v\n", listener.Addr())
-		tellServed(listener.Serves(), stdout, stderr)
+		printServed(listener.Serves(), stdout, stderr)
 		select {
 		case <-ctx.Done():
 		case err = <-handler.lost:
@@ -103,9 +102,9 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	return errors.Join(err, shutdown(engine))
 }
 
-// tellServed prints the addresses at which clients can reach the server, and the
-// reason for each address at which they can not.
-func tellServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
+// printServed prints the addresses at which clients can reach the server, and the
+// reason for each address at which they cannot.
+func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	for _, s := range served {
 		path := "device"
 		if s.Path != "" {
@@ -119,13 +118,13 @@ func tellServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// partTime is what each connection adds to the limit. Under an emulator, with other
-// work on the machine, a connection took 6 ms.
-const partTime = 30 * time.Millisecond
+// closeTime is how much each connection adds to the limit of shutdown. In an emulator
+// on a busy machine, a connection took 6 ms.
+const closeTime = 30 * time.Millisecond
 
-// shutdown ends an engine in order, within a bounded time.
+// shutdown closes the connections and stops the engine, within a bounded time.
 func shutdown(engine *reactor.Engine) error {
-	limit := drainTime + time.Duration(engine.Stats().Conns)*partTime
+	limit := shutdownTime + time.Duration(engine.Stats().Conns)*closeTime
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return engine.Shutdown(ctx)

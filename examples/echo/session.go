@@ -11,114 +11,115 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// stallTime is how long a connection may be silent when echoes are due.
-const stallTime = 10 * time.Second
+// stallTimeout is how long no echo may arrive while echoes are outstanding.
+const stallTimeout = 10 * time.Second
 
-// A lane is what one loop's sessions measure. It belongs to the loop.
-type lane struct {
-	sessions []*session
-	times    *hdrhistogram.Histogram // round trips of the ping-pong, in ns
-	streamed int                     // echoes of the stream
-	lost     int                     // messages without an echo
-	damaged  int                     // echoes unlike their message
-	failed   int                     // sessions that did not open, or broke
-	cause    error                   // of the first that failed
-	hello    []byte                  // private data that came back to the first
+// A loopResult is the results of the sessions of one loop. It belongs to the loop.
+type loopResult struct {
+	sessions    []*session
+	times       *hdrhistogram.Histogram // Round trips of the ping-pong, in nanoseconds.
+	streamed    int                     // Echoes of the stream.
+	lost        int                     // Messages without an echo.
+	damaged     int                     // Echoes that differ from their message.
+	failed      int                     // Sessions that did not open, or that ended early.
+	cause       error                   // Error of the first failed session.
+	privateData []byte                  // Private data that the server returned to the first session.
 
-	progress atomic.Int64 // a copy of echoes of all, for the other goroutine
+	progress atomic.Int64 // Number of echoes, for the progress bar's goroutine.
 }
 
-func newLane() *lane {
-	return &lane{times: hdrhistogram.New(1, int64(time.Minute), 3)}
+func newLoopResult() *loopResult {
+	return &loopResult{times: hdrhistogram.New(1, int64(time.Minute), 3)}
 }
 
-// finish lets the sessions end their phase as soon as what they sent is back.
-func (l *lane) finish() {
-	for _, s := range l.sessions {
+// finish makes the sessions end their phase as soon as their outstanding echoes have
+// arrived.
+func (r *loopResult) finish() {
+	for _, s := range r.sessions {
 		s.left = 0
-		s.report()
+		s.finishPhase()
 	}
 }
 
-func (l *lane) publish() { l.progress.Store(l.times.TotalCount() + int64(l.streamed)) }
+func (r *loopResult) publish() { r.progress.Store(r.times.TotalCount() + int64(r.streamed)) }
 
-// phase is what a session does.
+// A phase is what a session does.
 type phase uint8
 
 const (
 	opening phase = iota
 	pingPong
 	stream
-	resting // until the others are done too
+	waiting // Waits until the other sessions have finished the phase.
 )
 
-// A session is one connection of the client. It belongs to the loop of its lane.
+// A session is one connection of the client. It belongs to the loop of its loopResult.
 type session struct {
-	lane  *lane
-	conn  *reactor.Conn // nil when it is not open
-	phase phase
-	done  chan<- struct{} // gets one value at the end of each phase
+	result *loopResult
+	conn   *reactor.Conn // Nil if it is not open.
+	phase  phase
+	done   chan<- struct{} // Receives one value at the end of each phase.
 
-	hello     []byte // private data to be returned
-	share     int    // messages of the ping-pong
-	window    int    // messages that may be in flight
-	left      int    // messages still to be sent
-	sent      int    // messages sent, since the beginning
-	seen      int    // echoes, since the beginning
-	out, want []byte
-	start     time.Time // of the round trip under way
+	privateData []byte // Private data that the server must return.
+	share       int    // Messages of the ping-pong.
+	window      int    // Messages that may be in flight.
+	left        int    // Messages left to send in this phase.
+	sent        int    // Messages sent, in all phases.
+	echoed      int    // Echoes received, in all phases.
+	out, want   []byte
+	start       time.Time // Start of the current round trip.
 }
 
-func newSession(opts *options, l *lane, done chan<- struct{}) *session {
+func newSession(opts *options, result *loopResult, done chan<- struct{}) *session {
 	s := &session{
-		lane:  l,
-		done:  done,
-		hello: []byte(opts.privateData),
-		out:   make([]byte, opts.size),
-		want:  make([]byte, opts.size),
+		result:      result,
+		done:        done,
+		privateData: []byte(opts.privateData),
+		out:         make([]byte, opts.size),
+		want:        make([]byte, opts.size),
 	}
-	l.sessions = append(l.sessions, s)
+	result.sessions = append(result.sessions, s)
 	return s
 }
 
-func (s *session) open(c *reactor.Conn) {
+func (s *session) onOpen(c *reactor.Conn) {
 	s.conn = c
 	// Some devices pad private data with zeros: rdma_accept(3).
 	hello := bytes.TrimRight(c.PeerPrivateData(), "\x00")
-	if !bytes.Equal(hello, s.hello) {
-		s.lane.damaged++
+	if !bytes.Equal(hello, s.privateData) {
+		s.result.damaged++
 	}
-	if s.lane.hello == nil {
-		s.lane.hello = hello
+	if s.result.privateData == nil {
+		s.result.privateData = hello
 	}
-	s.report()
+	s.finishPhase()
 }
 
-// begin starts a phase in which left messages are sent, window at a time.
+// begin starts a phase, in which left messages are sent with at most window in flight.
 func (s *session) begin(p phase, window, left int) {
 	s.phase, s.window, s.left = p, window, left
 	if s.conn == nil {
 		s.left = 0
 	} else {
-		s.conn.SetIdleTimeout(stallTime)
+		s.conn.SetIdleTimeout(stallTimeout)
 	}
-	s.pump()
-	s.report()
+	s.fillWindow()
+	s.finishPhase()
 }
 
-// pump sends what the window has room for.
-func (s *session) pump() {
-	for s.left > 0 && s.sent-s.seen < s.window {
+// fillWindow sends as many messages as the window allows.
+func (s *session) fillWindow() {
+	for s.left > 0 && s.sent-s.echoed < s.window {
 		fill(s.out, uint64(s.sent))
 		if s.phase == pingPong {
 			s.start = time.Now()
 		}
 		err := s.conn.Send(s.out)
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // OnWritable calls again
+			return // OnWritable calls fillWindow again.
 		}
 		if err != nil {
-			s.conn.Abort(err) // OnClose follows
+			s.conn.Abort(err) // OnClose follows.
 			return
 		}
 		s.sent++
@@ -126,46 +127,47 @@ func (s *session) pump() {
 	}
 }
 
-// echo takes the answer to the oldest message: they come in order.
-func (s *session) echo(got []byte) {
+// checkEcho compares an echo with the oldest outstanding message. Echoes arrive in
+// order.
+func (s *session) checkEcho(got []byte) {
 	switch s.phase {
 	case pingPong:
-		s.lane.times.RecordValue(min(int64(time.Since(s.start)), s.lane.times.HighestTrackableValue()))
+		s.result.times.RecordValue(min(int64(time.Since(s.start)), s.result.times.HighestTrackableValue()))
 	case stream:
-		s.lane.streamed++
+		s.result.streamed++
 	}
-	fill(s.want, uint64(s.seen))
-	if !bytes.Equal(got, s.want) || s.seen == s.sent {
-		s.lane.damaged++
+	fill(s.want, uint64(s.echoed))
+	if !bytes.Equal(got, s.want) || s.echoed == s.sent {
+		s.result.damaged++
 	}
-	s.seen = min(s.seen+1, s.sent)
-	s.pump()
-	s.report()
+	s.echoed = min(s.echoed+1, s.sent)
+	s.fillWindow()
+	s.finishPhase()
 }
 
-// close ends the session; err is nil when that was ours to do, and ErrShutdown
-// when it was so before the session had opened.
-func (s *session) close(err error) {
+// onClose ends the session. err is nil if this side closed the connection, and
+// ErrShutdown if it did so before the session had opened.
+func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
-		s.lane.failed++
-		if s.lane.cause == nil {
-			s.lane.cause = err
+		s.result.failed++
+		if s.result.cause == nil {
+			s.result.cause = err
 		}
 	}
-	s.lane.lost += s.sent - s.seen
-	s.conn, s.left, s.seen = nil, 0, s.sent
-	s.report()
+	s.result.lost += s.sent - s.echoed
+	s.conn, s.left, s.echoed = nil, 0, s.sent
+	s.finishPhase()
 }
 
-// report tells, once in each phase, that the session is done with it.
-func (s *session) report() {
-	over := s.phase == opening || s.left == 0 && s.seen == s.sent
-	if !over || s.phase == resting {
+// finishPhase reports the end of the phase, once, when the session is done with it.
+func (s *session) finishPhase() {
+	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
+	if !over || s.phase == waiting {
 		return
 	}
-	s.phase = resting
+	s.phase = waiting
 	if s.conn != nil {
 		s.conn.SetIdleTimeout(0)
 	}
-	s.done <- struct{}{} // has room for every session
+	s.done <- struct{}{} // The capacity is enough for every session.
 }

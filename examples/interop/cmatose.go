@@ -9,39 +9,39 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ucmatose, of librdmacm's examples. Once all connections are open the server
-// sends count messages on each; the client, when it has them, sends as many
-// back; then the server disconnects. What is in them does not matter. See
+// ucmatose is a program of librdmacm. When all connections are open, the server sends
+// count messages on each. When the client has received them, it sends the same number
+// back. Then the server disconnects. The contents of the messages do not matter. See
 // ucmatose(1).
 
-// A cmatose is either side.
+// A cmatose is the common part of server and client.
 type cmatose struct {
-	*side
-	let     int // server: requests let in
-	open    []*reactor.Conn
-	closed  int
-	refused int
+	*endpoint
+	accepted int // Server: accepted requests.
+	open     []*reactor.Conn
+	closed   int
+	refused  int
 }
 
-// A talk is what happens on one connection.
-type talk struct{ sent, got int }
+// A connState is the state of one connection: messages sent and received.
+type connState struct{ sent, got int }
 
-// opened reports whether all connections are there.
+// opened adds a connection, and reports whether all connections are open.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	c.SetContext(&talk{sent: m.opts.count}) // nothing to send yet
+	c.SetContext(&connState{sent: m.opts.count}) // Nothing is to be sent yet.
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
 }
 
-// speak begins to send.
-func (m *cmatose) speak(c *reactor.Conn) {
-	c.Context().(*talk).sent = 0
+// startSending starts to send the messages.
+func (m *cmatose) startSending(c *reactor.Conn) {
+	c.Context().(*connState).sent = 0
 	m.OnWritable(c)
 }
 
-// OnWritable sends as much as there is room for.
+// OnWritable sends messages until the send queue is full.
 func (m *cmatose) OnWritable(c *reactor.Conn) {
-	for t := c.Context().(*talk); t.sent < m.opts.count; t.sent++ {
+	for t := c.Context().(*connState); t.sent < m.opts.count; t.sent++ {
 		err := c.Send(make([]byte, m.opts.size))
 		if err != nil {
 			if !errors.Is(err, reactor.ErrWouldBlock) {
@@ -52,21 +52,21 @@ func (m *cmatose) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// count counts a message, and reports whether it was the last.
+// count counts a received message, and reports whether it was the last.
 func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	if len(msg.Data()) != m.opts.size {
 		c.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), m.opts.size))
 		return false
 	}
-	t := c.Context().(*talk)
+	t := c.Context().(*connState)
 	t.got++
 	return t.got == m.opts.count
 }
 
-// left counts a connection that is closed, and ends the side with the last.
-func (m *cmatose) left(c *reactor.Conn, err error) {
+// onClosed counts a closed connection, and stops the endpoint after the last.
+func (m *cmatose) onClosed(c *reactor.Conn, err error) {
 	m.must(err)
-	if t := c.Context().(*talk); t.got != m.opts.count {
+	if t := c.Context().(*connState); t.got != m.opts.count {
 		m.must(fmt.Errorf("a connection closed after %d of %d messages", t.got, m.opts.count))
 	}
 	m.closed++
@@ -82,51 +82,51 @@ func (m *cmatose) finish() {
 
 type cmatoseServer struct{ *cmatose }
 
-func newCmatoseServer(s *side) reactor.Handler { return cmatoseServer{&cmatose{side: s}} }
+func newCmatoseServer(s *endpoint) reactor.Handler { return cmatoseServer{&cmatose{endpoint: s}} }
 
-// OnConnectRequest lets in as many as were asked for.
+// OnConnectRequest accepts -conns requests and rejects the others.
 func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
-	if m.let == m.opts.conns {
+	if m.accepted == m.opts.conns {
 		m.must(req.Reject(nil))
 		m.refused++
 		m.finish()
 		return
 	}
-	m.let++
+	m.accepted++
 	m.must(req.Accept(nil))
 }
 
-// OnOpen begins when all are there.
+// OnOpen starts sending when all connections are open.
 func (m cmatoseServer) OnOpen(c *reactor.Conn) {
 	if !m.opened(c) {
 		return
 	}
 	for _, c := range m.open {
-		m.speak(c)
+		m.startSending(c)
 	}
 }
 
-// OnMessage closes the connection after the last.
+// OnMessage closes the connection after the last message.
 func (m cmatoseServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if m.count(c, msg) {
 		c.Close()
 	}
 }
 
-// OnClose follows our own Close.
-func (m cmatoseServer) OnClose(c *reactor.Conn, err error) { m.left(c, err) }
+// OnClose is called after the server's own Close.
+func (m cmatoseServer) OnClose(c *reactor.Conn, err error) { m.onClosed(c, err) }
 
 type cmatoseClient struct{ *cmatose }
 
-func newCmatoseClient(s *side) reactor.Handler { return cmatoseClient{&cmatose{side: s}} }
+func newCmatoseClient(s *endpoint) reactor.Handler { return cmatoseClient{&cmatose{endpoint: s}} }
 
-// OnOpen asks for those that are to be refused, once the others are there.
+// OnOpen dials the connections that the server must reject, when the others are open.
 func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	if !m.opened(c) {
 		return
 	}
 	if len(m.open) > m.opts.conns {
-		m.end(errors.New("a connection was let in that was to be refused"))
+		m.end(errors.New("the server accepted a connection that was to be refused"))
 		return
 	}
 	for range m.opts.refused {
@@ -134,7 +134,7 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnDialError is as it should be when the server refuses what it was expected to.
+// OnDialError counts an expected reject. Any other error fails.
 func (m cmatoseClient) OnDialError(_ *reactor.Dial, err error) {
 	var rejected *cm.RejectError
 	if len(m.open) < m.opts.conns || !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
@@ -146,25 +146,26 @@ func (m cmatoseClient) OnDialError(_ *reactor.Dial, err error) {
 	m.finish()
 }
 
-// headStart is for the requests that are to be refused. A ucmatose server looks at
-// them when it has our messages, and then soon ends.
-const headStart = 500 * time.Millisecond
+// rejectTime is the time for the rejects. A ucmatose server handles the requests after
+// it has received this client's messages, and then exits soon. So the messages are
+// delayed.
+const rejectTime = 500 * time.Millisecond
 
-// OnMessage answers after the last.
+// OnMessage sends the client's messages after the server's last message.
 func (m cmatoseClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	switch {
 	case !m.count(c, msg):
 	case m.opts.refused > 0:
-		c.Loop().After(headStart, func() { m.speak(c) })
+		c.Loop().After(rejectTime, func() { m.startSending(c) })
 	default:
-		m.speak(c)
+		m.startSending(c)
 	}
 }
 
-// OnClose is the server's doing.
+// OnClose is called when the server has disconnected.
 func (m cmatoseClient) OnClose(c *reactor.Conn, err error) {
 	if errors.Is(err, reactor.ErrPeerClosed) {
 		err = nil
 	}
-	m.left(c, err)
+	m.onClosed(c, err)
 }

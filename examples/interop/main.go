@@ -1,6 +1,6 @@
-// Command interop speaks the protocols of well-known RDMA programs, to try this
-// library against something that others wrote: rping, ucmatose, ib_send_lat and
-// ib_send_bw. See README.md.
+// Command interop implements the protocols of well-known RDMA programs, to test this
+// library against other implementations: rping, ucmatose, ib_send_lat and ib_send_bw.
+// See README.md.
 package main
 
 import (
@@ -19,24 +19,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// options are the flags, checked.
+// options are the checked values of the flags.
 type options struct {
 	listen   bool
 	addr     netip.AddrPort
 	provider string
 	path     string
-	size     int // bytes of a message
-	count    int // messages, or rounds
+	size     int // Bytes of a message.
+	count    int // Messages or rounds.
 	conns    int
 	refused  int
 }
 
-// A protocol is one of those programs.
+// A protocol is the protocol of one of the programs.
 type protocol struct {
-	size, count int // what it takes when nothing is said
-	least, most int // limits of the size
-	server      func(*side) reactor.Handler
-	client      func(*side) reactor.Handler
+	size, count int // Defaults of the flags.
+	least, most int // Limits of the size.
+	server      func(*endpoint) reactor.Handler
+	client      func(*endpoint) reactor.Handler
 }
 
 func protocols() map[string]protocol {
@@ -53,7 +53,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 func run(args []string, stdout, stderr io.Writer) (status int) {
 	opts, p, err := parse(args, stderr)
 	if err == nil {
-		err = opts.play(p, stdout)
+		err = opts.run(p, stdout)
 	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -69,31 +69,31 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 	all := protocols()
 	names := strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 	if len(args) == 0 {
-		return nil, protocol{}, fmt.Errorf("say a protocol: %s", names)
+		return nil, protocol{}, fmt.Errorf("missing protocol, one of: %s", names)
 	}
 	p, ok := all[args[0]]
 	if !ok {
-		return nil, p, fmt.Errorf("unknown protocol %q: there are %s", args[0], names)
+		return nil, p, fmt.Errorf("unknown protocol %q, must be one of: %s", args[0], names)
 	}
 	var o options
 	var listen, connect string
 	f := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.StringVar(&listen, "listen", "", "be the server, on this `address`; port 0 is any free one")
-	f.StringVar(&connect, "connect", "", "be the client of a server at this `address`")
+	f.StringVar(&listen, "listen", "", "run the server at this `address`; port 0 means any free port")
+	f.StringVar(&connect, "connect", "", "run the client of a server at this `address`")
 	f.StringVar(&o.provider, "provider", "auto", "auto, soft or rdmacore")
 	f.StringVar(&o.path, "path", "auto", "path of the soft device: auto, local or wire")
 	f.IntVar(&o.size, "size", p.size, "`bytes` of a message")
 	f.IntVar(&o.count, "count", p.count, "messages, or rounds")
-	f.IntVar(&o.conns, "conns", 1, "connections that the server lets in; cmatose only")
-	f.IntVar(&o.refused, "refused", 0, "connections more, which the server refuses; cmatose only")
+	f.IntVar(&o.conns, "conns", 1, "connections that the server accepts; cmatose only")
+	f.IntVar(&o.refused, "refused", 0, "further connections, which the server rejects; cmatose only")
 	if err := f.Parse(args[1:]); err != nil {
 		return nil, p, err
 	}
 	o.listen = listen != ""
 	var err error
 	if o.addr, err = netip.ParseAddrPort(listen + connect); err != nil {
-		return nil, p, fmt.Errorf("say one of -listen and -connect: %w", err)
+		return nil, p, fmt.Errorf("need -listen or -connect: %w", err)
 	}
 	return &o, p, o.check(p)
 }
@@ -101,7 +101,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 func (o *options) check(p protocol) error {
 	fewest := 1
 	if o.listen {
-		fewest = 0 // a server may refuse them all
+		fewest = 0 // A server may reject all connections.
 	}
 	for _, flag := range []struct {
 		name                string
@@ -113,30 +113,30 @@ func (o *options) check(p protocol) error {
 		{"refused", o.refused, 0, 1 << 10},
 	} {
 		if flag.value < flag.least || flag.value > flag.limit {
-			return fmt.Errorf("-%s %d: it is %d to %d", flag.name, flag.value, flag.least, flag.limit)
+			return fmt.Errorf("-%s %d: must be %d to %d", flag.name, flag.value, flag.least, flag.limit)
 		}
 	}
 	return nil
 }
 
-// drainTimeout is how long the sends of a closing connection may take to be
-// confirmed. The other program may be busy with other connections, on a slow machine.
+// drainTimeout is how long the completions of a closing connection may take. The other
+// program may be busy with other connections, on a slow machine.
 const drainTimeout = 30 * time.Second
 
-// play is one side of the protocol, from beginning to end.
-func (o *options) play(p protocol, stdout io.Writer) error {
+// run runs one endpoint of the protocol until it ends.
+func (o *options) run(p protocol, stdout io.Writer) error {
 	device, err := provider.Open(o.provider, &provider.Config{Path: o.path, Addr: o.addr.Addr()})
 	if err != nil {
 		return err
 	}
 	defer device.Close()
 
-	s := &side{opts: o, out: stdout}
+	s := &endpoint{opts: o, out: stdout}
 	handler := p.client(s)
 	if o.listen {
 		handler = p.server(s)
 	}
-	s.engine, err = reactor.New(device, handler, &reactor.Config{MaxMessage: max(o.size, smallest), DrainTimeout: drainTimeout})
+	s.engine, err = reactor.New(device, handler, &reactor.Config{MaxMessage: max(o.size, minMaxMessage), DrainTimeout: drainTimeout})
 	if err != nil {
 		return err
 	}
@@ -145,5 +145,5 @@ func (o *options) play(p protocol, stdout io.Writer) error {
 		return errors.Join(err, s.engine.Wait())
 	}
 	err = s.engine.Wait()
-	return errors.Join(s.err, err) // the loop has ended, so s is ours
+	return errors.Join(s.err, err) // The loop has ended, so this goroutine may read s.
 }

@@ -13,15 +13,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience only ends a test that hangs.
-const patience = 2 * time.Minute
+// hangLimit bounds a test that hangs.
+const hangLimit = 2 * time.Minute
 
-const asProgram = "RDMALOOP_TEST_RUN_INTEROP"
+const runProgramEnv = "RDMALOOP_TEST_RUN_INTEROP"
 
-// TestMain makes the test binary the program under test, for those of its
-// processes that have the variable set.
+// TestMain runs the program instead of the tests if the environment variable
+// runProgramEnv is set.
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
+	if os.Getenv(runProgramEnv) != "" {
 		main()
 	}
 	os.Exit(m.Run())
@@ -30,11 +30,12 @@ func TestMain(m *testing.M) {
 func program(t *testing.T, args ...string) *exec.Cmd {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), hangLimit)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, self, args...)
-	// A process under the race detector lingers for a second without this.
-	cmd.Env = append(os.Environ(), asProgram+"=1", "GORACE=atexit_sleep_ms=0")
+	// Without GORACE, a process with the race detector waits for a second when it
+	// exits.
+	cmd.Env = append(os.Environ(), runProgramEnv+"=1", "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = new(bytes.Buffer)
 	return cmd
 }
@@ -63,7 +64,7 @@ func client(t *testing.T, s *server, args string) *exec.Cmd {
 	return program(t, append(strings.Fields(args), "-provider", "soft", "-connect", s.addr)...)
 }
 
-// Each program with itself, in two processes.
+// Each protocol runs with this program as server and as client, in two processes.
 func TestPairs(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{
 		{"rping", "rping", "rping -count 20", "rdma-ping-19: "},
@@ -86,7 +87,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// Sides that do not fit each other end, and say why.
+// Endpoints that do not match exit with an error.
 func TestMisfits(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{
 		{"buffer too small", "rping", "rping -size 65", "closed by the peer"},
@@ -106,7 +107,7 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
-// A server may let nobody in. Then only the client fails.
+// If a server rejects all connections, only the client fails.
 func TestClientRefused(t *testing.T) {
 	s := startServer(t, "cmatose -conns 0 -refused 1")
 	c := client(t, s, "cmatose")
@@ -118,13 +119,13 @@ func TestClientRefused(t *testing.T) {
 
 func TestFlags(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
-		{"", "say a protocol: cmatose, rping, send_bw, send_lat"},
+		{"", "missing protocol, one of: cmatose, rping, send_bw, send_lat"},
 		{"ping -listen 127.0.0.1:0", `unknown protocol "ping"`},
-		{"rping", "say one of"},
-		{"rping -listen 127.0.0.1:0 -connect 127.0.0.1:1", "say one of"},
-		{"rping -listen somewhere", "say one of"},
-		{"rping -listen 127.0.0.1:0 -size 25", "-size 25: it is 26 to 65535"},
-		{"cmatose -connect 127.0.0.1:1 -conns 0", "-conns 0: it is 1 to 1024"},
+		{"rping", "need -listen or -connect"},
+		{"rping -listen 127.0.0.1:0 -connect 127.0.0.1:1", "need -listen or -connect"},
+		{"rping -listen somewhere", "need -listen or -connect"},
+		{"rping -listen 127.0.0.1:0 -size 25", "-size 25: must be 26 to 65535"},
+		{"cmatose -connect 127.0.0.1:1 -conns 0", "-conns 0: must be 1 to 1024"},
 		{"cmatose -provider verbs5 -listen 127.0.0.1:0", `provider "verbs5"`},
 		{"cmatose -path up -listen 127.0.0.1:0", `path "up"`},
 		{"cmatose -provider soft -listen 192.0.2.1:0", "address"},

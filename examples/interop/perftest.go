@@ -10,32 +10,32 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// ib_send_lat and ib_send_bw with -R, of the perftest package. A first connection
-// carries an exchange of messages in steps, each a message of the client that
-// the server answers in kind. A second connection to the same port, for the
-// data, is opened in between.
+// ib_send_lat and ib_send_bw are programs of the perftest package. With -R, a first
+// connection carries an exchange of messages in steps. In each step the client sends a
+// message and the server answers with a message of the same kind. During the exchange
+// the client opens a second connection to the same port, for the data.
 
-// Steps of the exchange. Those without a name only keep both sides together.
+// Steps of the exchange. Steps without a name only synchronize both sides.
 const (
 	stepVersion = iota
-	stepCycle   // size of the buffers, which is that of a page
+	stepCycle   // Size of the buffers, which is the page size.
 	stepCacheLine
 	stepMTU
-	stepConnect // after it, the data connection is opened
+	stepConnect // The data connection is opened after this step.
 	stepConnected
 	stepQueuePair
 	_
 	_
-	stepRun // after it, the data flows
-	stepEnd // before it, all of it has been delivered
+	stepRun // The data is sent after this step.
+	stepEnd // All data has been delivered before this step.
 	steps
 )
 
-// version claims to be a release whose exchange is the one above: after 5.70,
-// the oldest that others talk to, and before 6.28, which has more steps.
+// version is a release of perftest with the exchange above. Newer programs accept
+// releases from 5.70 on, and releases from 6.28 on have more steps.
 const version = "6.00"
 
-// stepMessage is what either side sends in a step.
+// stepMessage returns the message of either side in a step.
 func stepMessage(step int, data *reactor.Conn) []byte {
 	switch step {
 	case stepVersion:
@@ -45,17 +45,17 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 	case stepCacheLine:
 		return binary.BigEndian.AppendUint32(nil, 64)
 	case stepMTU:
-		return []byte("3\x00") // the code of 1024 bytes; the connection has its own
+		return []byte("3\x00") // Code of an MTU of 1024 bytes. The connection negotiates its own.
 	}
 	return endpointMessage(data)
 }
 
-// endpointSize is the length of what describes a connection. Releases from 2026
-// on send eight bytes more, in front of the GID, and take less.
+// endpointSize is the length of the description of a connection in bytes. Releases from
+// 2026 on send eight bytes more, before the GID, and accept fewer.
 const endpointSize = 56
 
-// endpointMessage describes the data connection, as far as there is one, big
-// endian. The peer only prints it.
+// endpointMessage returns a description of the data connection, if it is open. Numbers
+// are big-endian. The peer only prints it.
 func endpointMessage(data *reactor.Conn) []byte {
 	b := make([]byte, endpointSize)
 	if data != nil {
@@ -66,24 +66,24 @@ func endpointMessage(data *reactor.Conn) []byte {
 	return b
 }
 
-// A perftest is either side of either program.
+// A perftest is the common part of server and client of both programs.
 type perftest struct {
-	*side
+	*endpoint
 	traffic
 	control, data *reactor.Conn
-	step          int // the next one
+	step          int // Next step.
 	closed        int
 }
 
-// traffic is what flows on the data connection.
+// traffic is the use of the data connection.
 type traffic interface {
-	begin(*perftest)   // the client may send
-	message(*perftest) // a message came
-	more(*perftest)    // there is room to send again
-	sent(*perftest)    // the message of which that was asked has arrived
+	begin(*perftest)   // The client may send.
+	message(*perftest) // A message has arrived.
+	more(*perftest)    // The send queue has free places again.
+	sent(*perftest)    // The message sent with Notify has arrived.
 }
 
-// OnOpen tells the connections apart: the first is for control.
+// OnOpen stores the connections: the first is the control connection.
 func (p *perftest) OnOpen(c *reactor.Conn) {
 	if p.control == nil {
 		p.control = c
@@ -92,21 +92,21 @@ func (p *perftest) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// next sends the next step.
+// next sends the message of the next step.
 func (p *perftest) next() { p.must(p.control.Send(stepMessage(p.step, p.data))) }
 
-// takeStep takes a message of the exchange, and returns which step it is of.
+// takeStep checks a message of the exchange, and returns its step.
 func (p *perftest) takeStep(msg reactor.Message) (step int, ok bool) {
 	got, want := len(msg.Data()), len(stepMessage(p.step, p.data))
 	if p.step == steps || got < want || got > want && want != endpointSize {
-		p.control.Abort(fmt.Errorf("step %d: a message of %d bytes, not %d", p.step, got, want))
+		p.control.Abort(fmt.Errorf("step %d: a message of %d bytes, want %d", p.step, got, want))
 		return 0, false
 	}
 	p.step++
 	return p.step - 1, true
 }
 
-// takeData takes a message of the traffic.
+// takeData checks a data message and passes it to the traffic.
 func (p *perftest) takeData(msg reactor.Message) {
 	if len(msg.Data()) != p.opts.size {
 		p.data.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), p.opts.size))
@@ -115,18 +115,18 @@ func (p *perftest) takeData(msg reactor.Message) {
 	p.message(p)
 }
 
-// OnWritable lets the traffic go on.
+// OnWritable lets the traffic send again.
 func (p *perftest) OnWritable(*reactor.Conn) { p.more(p) }
 
-// OnCompletion ends the traffic.
+// OnCompletion reports the completion of the last message to the traffic.
 func (p *perftest) OnCompletion(_ *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		p.sent(p)
 	}
 }
 
-// OnClose ends this side with the second connection. In the last step the peer
-// may close its connections in any order, before or after its last message.
+// OnClose stops the endpoint when both connections have closed. In the last step the
+// peer may close its connections in any order, before or after its last message.
 func (p *perftest) OnClose(_ *reactor.Conn, err error) {
 	if p.step < stepEnd || !errors.Is(err, reactor.ErrPeerClosed) {
 		p.must(err)
@@ -141,43 +141,43 @@ func (p *perftest) OnClose(_ *reactor.Conn, err error) {
 	p.end(err)
 }
 
-// A perftestServer answers, and leaves the closing to the client.
+// A perftestServer answers the client. The client closes the connections.
 type perftestServer struct{ *perftest }
 
-func newPerftestServer(s *side, t traffic) reactor.Handler {
-	return perftestServer{&perftest{side: s, traffic: t}}
+func newPerftestServer(s *endpoint, t traffic) reactor.Handler {
+	return perftestServer{&perftest{endpoint: s, traffic: t}}
 }
 
-// OnMessage answers each step in kind.
+// OnMessage answers each step.
 func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if c == p.data {
 		p.takeData(msg)
 		return
 	}
 	if step, ok := p.takeStep(msg); ok {
-		answer := make([]byte, len(msg.Data())) // a peer counts on its own size
+		answer := make([]byte, len(msg.Data())) // The peer expects an answer of its own message's size.
 		copy(answer, stepMessage(step, p.data))
 		p.must(c.Send(answer))
 	}
 }
 
-// A perftestClient leads.
+// A perftestClient starts each step.
 type perftestClient struct {
 	*perftest
-	refused int // attempts to open the data connection
+	refused int // Rejected attempts to open the data connection.
 }
 
-func newPerftestClient(s *side, t traffic) reactor.Handler {
-	return &perftestClient{perftest: &perftest{side: s, traffic: t}}
+func newPerftestClient(s *endpoint, t traffic) reactor.Handler {
+	return &perftestClient{perftest: &perftest{endpoint: s, traffic: t}}
 }
 
-// OnOpen begins the exchange, or goes on with it.
+// OnOpen starts the exchange, or continues it.
 func (p *perftestClient) OnOpen(c *reactor.Conn) {
 	p.perftest.OnOpen(c)
 	p.next()
 }
 
-// OnMessage goes on after the answer.
+// OnMessage continues with the next step.
 func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if c == p.data {
 		p.takeData(msg)
@@ -189,9 +189,9 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	case step == stepConnect:
 		p.dial()
 	case step == stepRun && p.data == nil:
-		c.Abort(errors.New("the server is ahead of its data connection"))
+		c.Abort(errors.New("the server has started before the data connection is open"))
 	case step == stepRun:
-		p.begin(p.perftest) // which calls next when it is done
+		p.begin(p.perftest) // The traffic calls next when it is done.
 	case step == stepEnd:
 		p.data.Close()
 		p.control.Close()
@@ -202,8 +202,8 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 func (p *perftestClient) dial() { p.must(p.engine.Dial(p.opts.addr, nil)) }
 
-// OnDialError tries again: the server listens for the second connection only
-// after it has answered.
+// OnDialError tries again, because the server listens for the second connection only
+// after its answer.
 func (p *perftestClient) OnDialError(_ *reactor.Dial, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.end(err)

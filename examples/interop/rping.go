@@ -10,36 +10,36 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// rping, of librdmacm's examples. In each round the client names a buffer, which
-// the server READs; then the client names another, to which the server WRITEs
-// what it has read. After each of the two the server sends a message without
-// meaning. See rping(1).
+// rping is a program of librdmacm. In each round the client sends the address of a
+// buffer, which the server READs. Then the client sends the address of another buffer,
+// to which the server WRITEs the data. After each of the two the server sends a message
+// whose contents do not matter. See rping(1).
 
-// rpingMessage is the size of every message: address, key and size of a buffer,
-// big endian.
+// rpingMessage is the size of every message in bytes: address, key and size of a
+// buffer, all big-endian.
 const rpingMessage = 16
 
 // An rpingServer serves one client.
 type rpingServer struct {
-	*side
-	taken bool // the client is there
-	buf   verbs.MR
-	full  bool // buf has been read, and is to be written
+	*endpoint
+	accepted bool // A client has been accepted.
+	buf      verbs.MR
+	read     bool // The client's buffer has been read. The WRITE is next.
 }
 
-func newRpingServer(s *side) reactor.Handler { return &rpingServer{side: s} }
+func newRpingServer(s *endpoint) reactor.Handler { return &rpingServer{endpoint: s} }
 
-// OnConnectRequest lets the first in.
+// OnConnectRequest accepts the first client and rejects others.
 func (r *rpingServer) OnConnectRequest(req *reactor.ConnRequest) {
-	if r.taken {
+	if r.accepted {
 		r.must(req.Reject(nil))
 		return
 	}
-	r.taken = true
+	r.accepted = true
 	r.must(req.Accept(nil))
 }
 
-// OnOpen makes the place for the client's data.
+// OnOpen allocates the memory for the client's data.
 func (r *rpingServer) OnOpen(c *reactor.Conn) {
 	var err error
 	if r.buf, err = c.Loop().Alloc(r.opts.size, verbs.AccessLocalWrite); err != nil {
@@ -47,7 +47,7 @@ func (r *rpingServer) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnMessage gets the name of a buffer.
+// OnMessage receives the address of a buffer and accesses the buffer.
 func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b := msg.Data()
 	if len(b) != rpingMessage {
@@ -58,18 +58,19 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	r.must(remote.UnmarshalBinary(b))
 	size := binary.BigEndian.Uint32(b[12:])
 	if int64(size) > int64(r.opts.size) {
-		c.Abort(fmt.Errorf("a buffer of %d bytes, here are %d", size, r.opts.size))
+		c.Abort(fmt.Errorf("a buffer of %d bytes, the limit is %d", size, r.opts.size))
 		return
 	}
-	if r.full {
+	if r.read {
 		r.must(c.Write(verbs.SGEOf(r.buf, 0, r.textLength(int(size))), remote, reactor.SendOptions{}))
 	} else {
 		r.must(c.Read(verbs.SGEOf(r.buf, 0, int(size)), remote, reactor.SendOptions{}))
 	}
-	r.full = !r.full
+	r.read = !r.read
 }
 
-// textLength is the length of the text in the buffer, with the zero at its end.
+// textLength returns the length of the text in the buffer, including the zero at its
+// end.
 func (r *rpingServer) textLength(size int) int {
 	if end := bytes.IndexByte(r.buf.Bytes()[:size], 0); end >= 0 {
 		return end + 1
@@ -77,14 +78,14 @@ func (r *rpingServer) textLength(size int) int {
 	return size
 }
 
-// OnCompletion lets the client go on.
+// OnCompletion tells the client to continue.
 func (r *rpingServer) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		r.must(c.Send(make([]byte, rpingMessage)))
 	}
 }
 
-// OnClose ends the server: an rping client just disconnects.
+// OnClose stops the server. A client of rping disconnects without a further message.
 func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 	if errors.Is(err, reactor.ErrPeerClosed) {
 		err = nil
@@ -92,17 +93,17 @@ func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 	r.end(err)
 }
 
-// An rpingClient plays count rounds.
+// An rpingClient runs count rounds.
 type rpingClient struct {
-	*side
+	*endpoint
 	source, sink verbs.MR
 	round        int
-	written      bool // the server is about to write to sink
+	sinkSent     bool // The address of sink has been sent.
 }
 
-func newRpingClient(s *side) reactor.Handler { return &rpingClient{side: s} }
+func newRpingClient(s *endpoint) reactor.Handler { return &rpingClient{endpoint: s} }
 
-// OnOpen begins the first round.
+// OnOpen starts the first round.
 func (r *rpingClient) OnOpen(c *reactor.Conn) {
 	var failed [2]error
 	r.source, failed[0] = c.Loop().Alloc(r.opts.size, verbs.AccessRemoteRead)
@@ -121,10 +122,10 @@ func (r *rpingClient) begin(c *reactor.Conn) {
 	}
 	text[len(text)-1] = 0
 	clear(r.sink.Bytes())
-	r.name(c, r.source)
+	r.sendAddress(c, r.source)
 }
 
-func (r *rpingClient) name(c *reactor.Conn, mr verbs.MR) {
+func (r *rpingClient) sendAddress(c *reactor.Conn, mr verbs.MR) {
 	b := make([]byte, 0, rpingMessage)
 	b = binary.BigEndian.AppendUint64(b, mr.Addr())
 	b = binary.BigEndian.AppendUint32(b, mr.RKey())
@@ -132,10 +133,10 @@ func (r *rpingClient) name(c *reactor.Conn, mr verbs.MR) {
 	r.must(c.Send(b))
 }
 
-// OnMessage says that the server has done its part.
+// OnMessage is called when the server has finished a READ or a WRITE.
 func (r *rpingClient) OnMessage(c *reactor.Conn, _ reactor.Message) {
-	if r.written = !r.written; r.written {
-		r.name(c, r.sink)
+	if r.sinkSent = !r.sinkSent; r.sinkSent {
+		r.sendAddress(c, r.sink)
 		return
 	}
 	if !bytes.Equal(r.source.Bytes(), r.sink.Bytes()) {
@@ -150,7 +151,7 @@ func (r *rpingClient) OnMessage(c *reactor.Conn, _ reactor.Message) {
 	r.begin(c)
 }
 
-// OnClose ends the client.
+// OnClose stops the client.
 func (r *rpingClient) OnClose(_ *reactor.Conn, err error) {
 	if err == nil && r.round < r.opts.count {
 		err = reactor.ErrPeerClosed

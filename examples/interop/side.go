@@ -7,53 +7,54 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// smallest is enough for the messages that a protocol sends about itself.
-const smallest = 64
+// minMaxMessage is a message size that is enough for the control messages of all
+// protocols.
+const minMaxMessage = 64
 
-// A side is what the handlers of all protocols have in common. Once the engine
-// has started it belongs to the one loop of that.
-type side struct {
+// An endpoint is the common part of the handlers of all protocols. After the engine has
+// started, it belongs to the engine's one loop.
+type endpoint struct {
 	reactor.BaseHandler
 	opts   *options
 	out    io.Writer
 	engine *reactor.Engine
-	err    error // the first thing that went wrong
+	err    error // The first error.
 }
 
 // start listens, or opens the first connections.
-func (s *side) start() error {
-	if s.opts.listen {
-		listener, err := s.engine.Listen(s.opts.addr)
+func (e *endpoint) start() error {
+	if e.opts.listen {
+		listener, err := e.engine.Listen(e.opts.addr)
 		if err == nil {
-			fmt.Fprintf(s.out, "listening on %v\n", listener.Addr())
+			fmt.Fprintf(e.out, "listening on %v\n", listener.Addr())
 		}
 		return err
 	}
-	for range s.opts.conns {
-		if err := s.engine.Dial(s.opts.addr, nil); err != nil {
+	for range e.opts.conns {
+		if err := e.engine.Dial(e.opts.addr, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// end ends it all: well if err is nil.
-func (s *side) end(err error) {
-	if s.err == nil {
-		s.err = err
+// end stops the engine. err is nil on success.
+func (e *endpoint) end(err error) {
+	if e.err == nil {
+		e.err = err
 	}
-	s.engine.Stop()
+	e.engine.Stop()
 }
 
-// must ends it all if there is an error.
-func (s *side) must(err error) {
+// must stops the engine if err is not nil.
+func (e *endpoint) must(err error) {
 	if err != nil {
-		s.end(err)
+		e.end(err)
 	}
 }
 
-// OnAcceptError and OnDialError: no protocol goes on after them.
-func (s *side) OnAcceptError(_ *reactor.ConnRequest, err error) { s.end(err) }
+// OnAcceptError stops the engine. No protocol can continue after such an error.
+func (e *endpoint) OnAcceptError(_ *reactor.ConnRequest, err error) { e.end(err) }
 
-// OnDialError says that there is no connection.
-func (s *side) OnDialError(_ *reactor.Dial, err error) { s.end(err) }
+// OnDialError stops the engine, because there is no connection.
+func (e *endpoint) OnDialError(_ *reactor.Dial, err error) { e.end(err) }

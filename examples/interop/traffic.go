@@ -9,36 +9,37 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// What ib_send_lat does: one message at a time, there and back.
+// ib_send_lat sends one message at a time in each direction.
 
-func newLatencyServer(s *side) reactor.Handler {
+func newLatencyServer(s *endpoint) reactor.Handler {
 	return newPerftestServer(s, &latencyServer{payload: make([]byte, s.opts.size)})
 }
 
-func newLatencyClient(s *side) reactor.Handler {
+func newLatencyClient(s *endpoint) reactor.Handler {
 	return newPerftestClient(s, &latencyClient{payload: make([]byte, s.opts.size)})
 }
 
-// quiet is traffic that has nothing to do on some occasion.
-type quiet struct{}
+// noTraffic has empty methods. A type that embeds it implements only the methods it
+// needs.
+type noTraffic struct{}
 
-func (quiet) begin(*perftest)   {}
-func (quiet) message(*perftest) {}
-func (quiet) more(*perftest)    {}
-func (quiet) sent(*perftest)    {}
+func (noTraffic) begin(*perftest)   {}
+func (noTraffic) message(*perftest) {}
+func (noTraffic) more(*perftest)    {}
+func (noTraffic) sent(*perftest)    {}
 
 type latencyServer struct {
-	quiet
+	noTraffic
 	payload []byte
 }
 
 func (l *latencyServer) message(p *perftest) { p.must(p.data.Send(l.payload)) }
 
 type latencyClient struct {
-	quiet
+	noTraffic
 	payload []byte
 	start   time.Time
-	times   []time.Duration // there and back
+	times   []time.Duration // Round trip times.
 }
 
 func (l *latencyClient) begin(p *perftest) {
@@ -58,16 +59,16 @@ func (l *latencyClient) message(p *perftest) {
 	p.next()
 }
 
-// What ib_send_bw does: messages in one direction, as many as fit.
+// ib_send_bw sends messages in one direction, with a full send queue.
 
-func newBandwidthServer(s *side) reactor.Handler { return newPerftestServer(s, &bandwidthServer{}) }
+func newBandwidthServer(s *endpoint) reactor.Handler { return newPerftestServer(s, &bandwidthServer{}) }
 
-func newBandwidthClient(s *side) reactor.Handler {
+func newBandwidthClient(s *endpoint) reactor.Handler {
 	return newPerftestClient(s, &bandwidthClient{payload: make([]byte, s.opts.size)})
 }
 
 type bandwidthServer struct {
-	quiet
+	noTraffic
 	got int
 }
 
@@ -78,7 +79,7 @@ func (b *bandwidthServer) message(p *perftest) {
 }
 
 type bandwidthClient struct {
-	quiet
+	noTraffic
 	payload []byte
 	posted  int
 	start   time.Time
