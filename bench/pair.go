@@ -160,8 +160,8 @@ func rowOf(c Case, snapshots *[3]snapshot) Row {
 	return row
 }
 
-// loopbackAddresses returns two loopback addresses that no other run of this program uses.
-// Only one process can have the UDP port of the wire path on an address.
+// loopbackAddresses returns two loopback addresses that no other run of this program
+// uses. Only one process can have the UDP port of the wire path on an address.
 func loopbackAddresses() (server, client string) {
 	pid := os.Getpid()
 	own := func(second byte) string {
