@@ -45,7 +45,7 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 	for work < eventBudget {
 		act, err := a.next()
 		if err != nil {
-			loop.note(loop.unwatch(a))
+			loop.recordError(loop.unwatch(a))
 			a.engine.fail(err)
 			return work
 		}
@@ -74,21 +74,21 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 		req := a.engine.newRequest(ev)
 		ev.ID.SetContext(req)
 		a.pending[req] = struct{}{}
-		act = func(l *Loop) { l.admit(req) }
+		act = func(l *Loop) { l.handleRequest(req) }
 		if a.closing {
-			act = func(*Loop) { a.dismiss(req) }
+			act = func(*Loop) { a.rejectShutdown(req) }
 		}
 	case cm.Unreachable:
 		if req, ok := ev.ID.Context().(*ConnRequest); ok {
-			req.over = byPeer
-			act = func(l *Loop) { l.withdraw(req, byPeer) }
+			req.endedBy = byPeer
+			act = func(l *Loop) { l.cancelRequest(req, byPeer) }
 		}
 	case cm.DeviceRemoval:
 		if req, ok := ev.ID.Context().(*ConnRequest); ok {
-			req.over = byRemoval
-			act = func(l *Loop) { l.withdraw(req, byRemoval) }
+			req.endedBy = byRemoval
+			act = func(l *Loop) { l.cancelRequest(req, byRemoval) }
 		} else if gone := a.removeListener(ev.ID); gone != nil {
-			act = func(l *Loop) { l.lostListener(gone, ErrDeviceRemoved) }
+			act = func(l *Loop) { l.closeListener(gone, ErrDeviceRemoved) }
 		}
 	}
 	return act, ev.Ack()
@@ -106,9 +106,9 @@ func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	return nil
 }
 
-// loseDevice removes the listeners that are bound to an address of dev, and returns
+// removeListenersOf removes the listeners that are bound to an address of dev, and returns
 // them.
-func (a *acceptor) loseDevice(dev verbs.Device) (lost []*Listener) {
+func (a *acceptor) removeListenersOf(dev verbs.Device) (lost []*Listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for ln := range a.listeners {
@@ -126,108 +126,108 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	return &ConnRequest{
 		engine: e, id: ev.ID,
 		local: ev.ID.LocalAddr(), remote: ev.ID.RemoteAddr(), device: ev.ID.Device(),
-		process: processOf(ev.ID), private: slices.Clone(ev.Param.PrivateData), param: param,
+		process: processOf(ev.ID), privateData: slices.Clone(ev.Param.PrivateData), param: param,
 	}
 }
 
 // admit places a request and asks the application. Only a request that is not
 // answered at once needs a timer.
-func (l *Loop) admit(req *ConnRequest) {
-	if req.answered() != nil { // the door was shut meanwhile
+func (l *Loop) handleRequest(req *ConnRequest) {
+	if req.decisionErr() != nil { // the door was shut meanwhile
 		return
 	}
 	index, room := l.engine.place(req, l.clock.time())
 	if !room {
-		l.refuse(req)
+		l.rejectFull(req)
 		return
 	}
 	req.loop.Store(int32(index))
 	l.onConnectRequest(req)
-	if req.answered() != nil {
+	if req.decisionErr() != nil {
 		return
 	}
-	req.expiry.fire = func() { l.expire(req) }
+	req.expiry.fire = func() { l.expireRequest(req) }
 	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
 }
 
 // refuse rejects a request without asking the application, because all loops are
 // known to be full.
-func (l *Loop) refuse(req *ConnRequest) {
+func (l *Loop) rejectFull(req *ConnRequest) {
 	if !req.decide(byEngine) { // the request was decided meanwhile
 		return
 	}
 	l.stats.NoResources++
 	// A peer that has gone meanwhile needs no answer.
-	if err := l.engine.acceptor.refuse(req); !errors.Is(err, verbs.ErrPeerGone) {
-		l.note(err)
+	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {
+		l.recordError(err)
 	}
 }
 
-func (l *Loop) expire(req *ConnRequest) {
+func (l *Loop) expireRequest(req *ConnRequest) {
 	if !req.decide(byDeadline) {
 		return
 	}
 	l.stats.Expired++
 	// A peer that has left meanwhile needs no answer.
 	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
-		l.note(err)
+		l.recordError(err)
 	}
 }
 
 // withdraw closes a request whose peer or device is gone: why is byPeer or byRemoval.
 // It does nothing if the request was decided already: the goroutine that decided it then
 // gets the error.
-func (l *Loop) withdraw(req *ConnRequest, why uint32) {
+func (l *Loop) cancelRequest(req *ConnRequest, why uint32) {
 	if !req.decide(why) {
 		return
 	}
 	l.timers.stop(&req.expiry)
-	l.note(req.id.Close())
-	l.engine.acceptor.requestGone(req)
+	l.recordError(req.id.Close())
+	l.engine.acceptor.removeRequest(req)
 }
 
 // reject refuses a request that was decided on.
 func (a *acceptor) reject(req *ConnRequest, privateData []byte) error {
-	return a.answer(req, func() error { return req.id.Reject(privateData) })
+	return a.rejectWith(req, func() error { return req.id.Reject(privateData) })
 }
 
 // refuse rejects a decided request because this side has no room for it.
-func (a *acceptor) refuse(req *ConnRequest) error {
-	return a.answer(req, req.id.RejectNoResources)
+func (a *acceptor) rejectNoResources(req *ConnRequest) error {
+	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
 // end refuses a request and closes its ID, while no event of the ID is being taken:
 // with one the ID could not be closed.
-func (a *acceptor) answer(req *ConnRequest, refuse func() error) error {
+func (a *acceptor) rejectWith(req *ConnRequest, refuse func() error) error {
 	a.mu.Lock()
-	err := answerError(req.over)
+	err := decisionError(req.endedBy)
 	if err == nil {
 		err = refuse()
 	}
-	err = first(err, req.id.Close())
+	err = firstError(err, req.id.Close())
 	a.mu.Unlock()
-	a.requestGone(req)
+	a.removeRequest(req)
 	return err
 }
 
 // pull moves the ID of an accepted request to the channel of the loop that has the
 // connection, while no event of the ID is being taken.
-func (a *acceptor) takeID(req *ConnRequest, to *cm.EventChannel) error {
+func (a *acceptor) moveID(req *ConnRequest, to *cm.EventChannel) error {
 	a.mu.Lock()
-	err := answerError(req.over) // which was learned after Accept
+	err := decisionError(req.endedBy) // which was learned after Accept
 	if err == nil {
 		err = req.id.Migrate(to)
 	}
 	a.mu.Unlock()
 	if err == nil {
-		a.requestGone(req)
+		a.removeRequest(req)
 	}
 	return err
 }
 
 // left is to be called when the ID of a request has left the channel. The first
 // loop waits for that before it ends.
-func (a *acceptor) requestGone(req *ConnRequest) {
+func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.pending, req)
@@ -237,7 +237,7 @@ func (a *acceptor) requestGone(req *ConnRequest) {
 }
 
 // empty reports whether the door is shut and nobody stands there.
-func (a *acceptor) empty() bool {
+func (a *acceptor) drained() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.closing && len(a.pending) == 0
@@ -251,16 +251,16 @@ func (a *acceptor) close() (err error) {
 	waiting := slices.Collect(maps.Keys(a.pending))
 	a.mu.Unlock()
 	for _, ln := range listeners {
-		err = first(err, ln.Close())
+		err = firstError(err, ln.Close())
 	}
 	for _, req := range waiting {
-		a.dismiss(req)
+		a.rejectShutdown(req)
 	}
 	return err
 }
 
 // dismiss rejects a request because the engine is shutting down.
-func (a *acceptor) dismiss(req *ConnRequest) {
+func (a *acceptor) rejectShutdown(req *ConnRequest) {
 	if req.decide(byEngine) {
 		a.engine.rejects.Add(1)
 		_ = a.reject(req, nil) // the peer may have left

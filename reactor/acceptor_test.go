@@ -25,16 +25,16 @@ func TestAnswerAfterRequestEnded(t *testing.T) {
 
 		require.NoError(t, client.Dial(at, nil))
 		req := receive(t, kept)
-		reactor.EndRequest(req, removed)
+		reactor.EndPendingRequest(req, removed)
 		require.ErrorIs(t, req.Reject(nil), want)
-		require.Zero(t, reactor.Waiting(server))
+		require.Zero(t, reactor.PendingRequests(server))
 
 		require.NoError(t, client.Dial(at, nil))
 		req = receive(t, kept)
-		reactor.EndRequest(req, removed)
+		reactor.EndPendingRequest(req, removed)
 		require.NoError(t, req.Accept(nil))
 		require.ErrorIs(t, receive(t, failed), want)
-		require.Zero(t, reactor.Waiting(server))
+		require.Zero(t, reactor.PendingRequests(server))
 		require.Zero(t, server.Stats().NoResources, "nobody waits for an answer")
 	}
 }
@@ -50,7 +50,7 @@ func TestRequestDuringShutdown(t *testing.T) {
 	client := start(t, &hooks{dialError: func(_ *reactor.Dial, err error) { refused <- err }}, nil)
 	require.NoError(t, client.Dial(listen(t, server), nil))
 	await(t, func() bool {
-		taken, err := reactor.TakeRequestDuringShutdown(server)
+		taken, err := reactor.FetchRequestDuringShutdown(server)
 		require.NoError(t, err)
 		return taken
 	})

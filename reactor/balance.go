@@ -49,7 +49,7 @@ func (e *Engine) balance() int {
 	if e.cfg.Balance == LeastConnections {
 		return e.leastLoaded()
 	}
-	return int((e.turn.Add(1) - 1) % uint64(len(e.loops)))
+	return int((e.roundRobin.Add(1) - 1) % uint64(len(e.loops)))
 }
 
 func (e *Engine) leastLoaded() (index int) {

@@ -18,7 +18,7 @@ type Buffer struct {
 	flags  verbs.WCFlags // of the message in it
 	opcode verbs.WCOpcode
 
-	use   use
+	state bufferState
 	index uint32
 	next  *Buffer // in a list of its keeper
 	// owed is a connection whose receive queue is one short because of this
@@ -27,15 +27,15 @@ type Buffer struct {
 }
 
 // use is who has a buffer.
-type use uint8
+type bufferState uint8
 
 const (
-	free    use = iota // the slab
-	leased             // the application
-	posted             // a receive queue
-	waiting            // a connection that is not open yet, with a message
-	shown              // the application, until OnMessage returns
-	sending            // a send queue
+	bufferFree      bufferState = iota // the slab
+	bufferLeased                       // the application
+	bufferPosted                       // a receive queue
+	bufferHeld                         // a connection that is not open yet, with a message
+	bufferDelivered                    // the application, until OnMessage returns
+	bufferSending                      // a send queue
 )
 
 // Bytes is the message, or the part of the memory that SetLen chose. Its capacity
@@ -48,7 +48,7 @@ func (b *Buffer) Cap() int { return len(b.memory) }
 // SetLen sets the length of Bytes, and so of the message to be sent, to n
 // bytes, at most Cap.
 func (b *Buffer) SetLen(n int) error {
-	if err := within("buffer length", int64(n), 0, int64(len(b.memory))); err != nil {
+	if err := checkRange("buffer length", int64(n), 0, int64(len(b.memory))); err != nil {
 		return verbs.Wrap("set length", err)
 	}
 	b.length = n
@@ -59,7 +59,7 @@ func (b *Buffer) SetLen(n int) error {
 // afterwards, because the loop may unmap them. Release returns an error that matches
 // verbs.ErrState when the caller does not hold the buffer.
 func (b *Buffer) Release() error {
-	if b.use != leased {
+	if b.state != bufferLeased {
 		return verbs.Wrap("release buffer", verbs.ErrState)
 	}
 	b.recycle()
@@ -78,7 +78,7 @@ func (b *Buffer) recycle() {
 
 // fill notes the message that was received into the buffer. Its length is
 // checked, for it comes from a device.
-func (b *Buffer) fill(wc *verbs.WC) {
+func (b *Buffer) setMessage(wc *verbs.WC) {
 	b.length = 0
 	if wc.Opcode == verbs.WCRecv {
 		b.length = int(min(uint64(wc.ByteLen), uint64(len(b.memory))))
@@ -113,12 +113,12 @@ func (m Message) Written() bool { return m.buffer.opcode == verbs.WCRecvWriteImm
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {
-	case b.use == leased && m.conn.loop.current == b:
+	case b.state == bufferLeased && m.conn.loop.currentMessage == b:
 		return b
-	case b.use != shown:
+	case b.state != bufferDelivered:
 		return nil
 	}
 	m.conn.replace(b)
-	b.use = leased
+	b.state = bufferLeased
 	return b
 }

@@ -5,14 +5,14 @@ import "time"
 // All calls of the Handler are here, so that they are timed in one place.
 
 // begin reads the clock if callbacks are to be timed.
-func (l *Loop) begin() time.Duration {
+func (l *Loop) callbackStart() time.Duration {
 	if l.cfg.SlowCallback == 0 {
 		return 0
 	}
 	return l.clock.read()
 }
 
-func (l *Loop) finish(begin time.Duration) {
+func (l *Loop) callbackEnd(begin time.Duration) {
 	if l.cfg.SlowCallback == 0 {
 		return
 	}
@@ -25,9 +25,9 @@ func (l *Loop) finish(begin time.Duration) {
 }
 
 func (l *Loop) onTick() {
-	t := l.begin()
+	t := l.callbackStart()
 	again := l.handler.OnTick(l)
-	l.finish(t)
+	l.callbackEnd(t)
 	if again > 0 {
 		l.setTimer(&l.ticker, again)
 	}
@@ -35,55 +35,55 @@ func (l *Loop) onTick() {
 
 func (l *Loop) onConnectRequest(req *ConnRequest) {
 	l.stats.Requests++
-	t := l.begin()
+	t := l.callbackStart()
 	l.handler.OnConnectRequest(req)
-	l.finish(t)
+	l.callbackEnd(t)
 }
 
 func (l *Loop) onAcceptError(req *ConnRequest, err error) {
 	l.stats.AcceptErrors++
-	t := l.begin()
+	t := l.callbackStart()
 	l.handler.OnAcceptError(req, err)
-	l.finish(t)
+	l.callbackEnd(t)
 }
 
 func (l *Loop) onDialError(d *Dial, err error) {
 	l.stats.DialErrors++
-	t := l.begin()
+	t := l.callbackStart()
 	l.handler.OnDialError(d, err)
-	l.finish(t)
+	l.callbackEnd(t)
 }
 
 func (l *Loop) onOpen(c *Conn) {
 	l.stats.Opened++
-	t := l.begin()
+	t := l.callbackStart()
 	l.handler.OnOpen(c)
-	l.finish(t)
+	l.callbackEnd(t)
 }
 
 func (l *Loop) onMessage(c *Conn, b *Buffer) {
 	l.stats.Messages++
 	l.stats.MessageBytes += uint64(b.length)
-	t := l.begin()
+	t := l.callbackStart()
 	l.handler.OnMessage(c, Message{conn: c, buffer: b})
-	l.finish(t)
+	l.callbackEnd(t)
 }
 
 func (l *Loop) onCompletion(c *Conn, op Op, err error) {
-	t := l.begin()
+	t := l.callbackStart()
 	l.handler.OnCompletion(c, op, err)
-	l.finish(t)
+	l.callbackEnd(t)
 }
 
 func (l *Loop) onWritable(c *Conn) {
-	t := l.begin()
+	t := l.callbackStart()
 	l.handler.OnWritable(c)
-	l.finish(t)
+	l.callbackEnd(t)
 }
 
 func (l *Loop) onClose(c *Conn, err error) {
 	l.stats.Closed++
-	t := l.begin()
+	t := l.callbackStart()
 	l.handler.OnClose(c, err)
-	l.finish(t)
+	l.callbackEnd(t)
 }

@@ -6,8 +6,8 @@ const (
 	// clockEvery is how much may happen between two readings of the clock, in
 	// empty turns: a few microseconds.
 	clockEvery = 64
-	// workWeight is how many empty turns one piece of work counts for.
-	workWeight = 4
+	// workCost is how many empty turns one piece of work counts for.
+	workCost = 4
 )
 
 // A clock is a loop's idea of the time: nanoseconds since the loop was made,
@@ -33,8 +33,8 @@ func (k *clock) tick() {
 }
 
 // spend books n pieces of work.
-func (k *clock) spend(n int) {
-	k.pendingCost += uint32(n) * workWeight
+func (k *clock) addWork(n int) {
+	k.pendingCost += uint32(n) * workCost
 	k.worked = true
 }
 
@@ -60,9 +60,9 @@ func (k *clock) advance(now time.Duration) {
 }
 
 // wake reads the clock after a sleep that began at the last reading.
-func (k *clock) wake() { k.wokeAt(time.Since(k.origin)) }
+func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
-func (k *clock) wokeAt(now time.Duration) {
+func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false
 }

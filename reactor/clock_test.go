@@ -7,13 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestClockBooksTime(t *testing.T) {
+func TestClockAccountsTime(t *testing.T) {
 	var k clock
-	k.spend(1)
+	k.addWork(1)
 	k.advance(10)
 	k.advance(15)
-	k.wokeAt(100)
-	k.spend(1)
+	k.wakeAt(100)
+	k.addWork(1)
 	k.advance(103)
 	require.Equal(t, time.Duration(13), k.busy)
 	require.Equal(t, time.Duration(5), k.spinning)
@@ -35,7 +35,7 @@ func TestClockIsReadSeldom(t *testing.T) {
 	for k.now == 0 {
 		k.tick()
 		turns++
-		k.spend(1)
+		k.addWork(1)
 	}
 	require.Equal(t, 14, turns, "the fourteenth turn begins with 13 turns of five behind it")
 }

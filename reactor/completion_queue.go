@@ -14,11 +14,11 @@ import (
 // completions, which is enough for 258 connections with the default
 // Config.MaxInFlight.
 type completionQueue struct {
-	device *loopDevice
-	queue  *cq.Queue
-	conns  int    // connections with places reserved on this CQ
-	empty  uint64 // how often a poll found the CQ empty
-	unused bool   // no connection had places here when trim last looked
+	device       *loopDevice
+	queue        *cq.Queue
+	conns        int    // connections with places reserved on this CQ
+	emptyPolls   uint64 // how often a poll found the CQ empty
+	unusedAtTrim bool   // no connection had places here when trim last looked
 }
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
@@ -27,23 +27,23 @@ func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
 // begins small and grows. Elsewhere it is as deep as most loops will ever need, and
 // further connections open another CQ. Both numbers are arbitrary.
 const (
-	firstConns = 16
-	fixedConns = 512
+	initialCQConns = 16
+	fixedCQConns   = 512
 )
 
 // depth returns how many completions a new CQ holds.
-func (d *loopDevice) depth() int {
-	cfg, conns := d.loop.cfg, fixedConns
+func (d *loopDevice) cqDepth() int {
+	cfg, conns := d.loop.cfg, fixedCQConns
 	if d.dev.Caps().ResizeCQ {
-		conns = firstConns
+		conns = initialCQConns
 	}
 	conns = min(conns, cfg.MaxConns)
-	return min(conns*d.completions()+cfg.SRQ, d.dev.Attr().MaxCQE)
+	return min(conns*d.completionsPerConn()+cfg.SRQ, d.dev.Attr().MaxCQE)
 }
 
 // completions returns how many completions a connection can have outstanding. After
 // an error every request has a completion.
-func (d *loopDevice) completions() int {
+func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
 	if d.loop.cfg.SRQ > 0 {
 		return sends
@@ -54,17 +54,17 @@ func (d *loopDevice) completions() int {
 // openQueue opens another CQ. All buffers of a shared receive queue may complete on
 // the same CQ, so each CQ has places for all of them.
 func (d *loopDevice) openQueue() (*completionQueue, error) {
-	queue, err := d.group.NewQueue(d.depth())
+	queue, err := d.group.NewQueue(d.cqDepth())
 	if err != nil {
 		return nil, err
 	}
 	if err := queue.Reserve(d.loop.cfg.SRQ); err != nil {
-		return nil, first(err, queue.Close())
+		return nil, firstError(err, queue.Close())
 	}
 	q := &completionQueue{device: d, queue: queue}
 	d.queues = append(d.queues, q)
 	if len(d.queues) > 1 {
-		d.watchUse()
+		d.startTrimTimer()
 	}
 	return q, nil
 }
@@ -72,7 +72,7 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 // reserve sets aside the places of one connection. It takes the oldest CQ with room,
 // so that the later ones become unused, or else a new CQ.
 func (d *loopDevice) reserve() (*completionQueue, error) {
-	need := d.completions()
+	need := d.completionsPerConn()
 	for _, q := range d.queues {
 		// reserve skips a CQ that the device fails to resize.
 		if q.queue.Room() >= need && q.reserve(need) == nil {
@@ -100,7 +100,7 @@ func (q *completionQueue) reserve(places int) error {
 // release gives back the places of a connection whose queue pair is closed.
 func (q *completionQueue) release() {
 	q.conns--
-	q.queue.Release(q.device.completions())
+	q.queue.Release(q.device.completionsPerConn())
 }
 
 // trimQueues closes the CQs, except the first, that no connection has used since the
@@ -110,12 +110,12 @@ func (q *completionQueue) release() {
 func (d *loopDevice) trimQueues() (others bool) {
 	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != d.queues[0]
-		if !idle || !q.unused {
-			q.unused = idle
+		if !idle || !q.unusedAtTrim {
+			q.unusedAtTrim = idle
 			return false
 		}
 		err := q.queue.Close()
-		d.loop.note(err)
+		d.loop.recordError(err)
 		return err == nil
 	})
 	d.next = 0
@@ -163,7 +163,7 @@ func (q *completionQueue) poll(patience time.Duration) int {
 		n.complete(&wcs[i])
 	}
 	if len(wcs) < n.loop.cfg.Batch {
-		q.empty++
+		q.emptyPolls++
 	}
 	return len(wcs)
 }
@@ -175,9 +175,9 @@ func (q *completionQueue) pollAgain() (all bool) {
 	if _, err := q.device.group.Consume(); err != nil {
 		q.device.fail(err)
 	}
-	before := q.empty
+	before := q.emptyPolls
 	if found := q.poll(0); found > 0 {
 		q.device.loop.stats.countBatch(found)
 	}
-	return q.empty != before
+	return q.emptyPolls != before
 }

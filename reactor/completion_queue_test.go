@@ -12,77 +12,77 @@ import (
 )
 
 // perCQ is how many connections fit on a CQ in these tests.
-const perCQ = 3
+const connsPerCQ = 3
 
 // A crowd is a server whose device has small completion queues, and a client with
 // many connections to it.
-type crowd struct {
+type manyConns struct {
 	t              *testing.T
-	device         *narrowDevice
+	device         *strictDevice
 	server, client *reactor.Loop
 	dialed         []*reactor.Conn
 	accepted       []*reactor.Conn
-	refused        []error // errors of dials
-	failed         []error // errors of accepts
-	asked          int     // calls of OnConnectRequest
+	dialErrs       []error // errors of dials
+	acceptErrs     []error // errors of accepts
+	requests       int     // calls of OnConnectRequest
 	echoes         int
 }
 
 // newCrowd makes a loop whose device has at most maxCQ completion queues, each with
 // room for perCQ connections, and a loop that dials it.
-func newCrowd(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Config) *crowd {
-	w := &crowd{t: t}
-	depth := perCQ * (2*cfg.MaxInFlight + 1)
+func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Config) *manyConns {
+	w := &manyConns{t: t}
+	depth := connsPerCQ * (2*cfg.MaxInFlight + 1)
 	if cfg.SRQ > 0 {
-		depth = perCQ*(cfg.MaxInFlight+1) + cfg.SRQ
+		depth = connsPerCQ*(cfg.MaxInFlight+1) + cfg.SRQ
 	}
-	p, err := newNarrow(openSoft(t, 1), func(a *verbs.DeviceAttr) { a.MaxCQ, a.MaxCQE = maxCQ, depth }, caps)
+	p, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) { a.MaxCQ, a.MaxCQE = maxCQ, depth }, caps)
 	require.NoError(t, err)
 	w.device = p.device
 	w.server, err = reactor.NewLoop(p, &hooks{
 		request: func(req *reactor.ConnRequest) {
-			w.asked++
+			w.requests++
 			require.NoError(t, req.Accept(nil))
 		},
 		open:        func(c *reactor.Conn) { w.accepted = append(w.accepted, c) },
 		message:     echo(t),
-		acceptError: func(_ *reactor.ConnRequest, err error) { w.failed = append(w.failed, err) },
+		acceptError: func(_ *reactor.ConnRequest, err error) { w.acceptErrs = append(w.acceptErrs, err) },
 	}, &cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		require.NoError(t, w.server.Close())
-		require.Zero(t, w.device.open(), "every completion queue is closed")
+		require.Zero(t, w.device.openCQs(), "every completion queue is closed")
 	})
 	w.client = newLoop(t, &hooks{
 		open:      func(c *reactor.Conn) { w.dialed = append(w.dialed, c) },
 		message:   func(*reactor.Conn, reactor.Message) { w.echoes++ },
-		dialError: func(_ *reactor.Dial, err error) { w.refused = append(w.refused, err) },
+		dialError: func(_ *reactor.Dial, err error) { w.dialErrs = append(w.dialErrs, err) },
 	}, &reactor.Config{MaxInFlight: cfg.MaxInFlight})
 	return w
 }
 
 // dial dials n more connections, and waits until each is open or refused.
-func (w *crowd) dial(n int) {
+func (w *manyConns) dial(n int) {
 	w.t.Helper()
 	ln, err := w.server.Listen(loopback)
 	require.NoError(w.t, err)
-	want := len(w.dialed) + len(w.refused) + n
+	want := len(w.dialed) + len(w.dialErrs) + n
 	for range n {
 		require.NoError(w.t, w.client.Dial(ln.Addr(), nil))
 	}
 	w.drive(func() bool {
-		return len(w.dialed)+len(w.refused) == want && len(w.accepted) == len(w.dialed)
+		return len(w.dialed)+len(w.dialErrs) == want && len(w.accepted) == len(w.dialed)
 	})
 	require.NoError(w.t, ln.Close())
 }
 
-func (w *crowd) drive(until func() bool) {
+func (w *manyConns) drive(until func() bool) {
 	w.t.Helper()
 	drive(w.t, until, w.client, w.server)
 }
 
 // echo sends a message on every connection, and waits until all have come back.
-func (w *crowd) echo() {
+func (w *manyConns) echo() {
 	w.t.Helper()
 	want := w.echoes + len(w.dialed)
 	for i, c := range w.dialed {
@@ -92,7 +92,7 @@ func (w *crowd) echo() {
 }
 
 // part closes connections, and waits until the server has removed them.
-func (w *crowd) part(conns ...*reactor.Conn) {
+func (w *manyConns) closeConns(conns ...*reactor.Conn) {
 	w.t.Helper()
 	want := w.server.Conns() - len(conns)
 	for _, c := range conns {
@@ -113,10 +113,10 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 		"with a shared receive one": {nil, reactor.Config{MaxInFlight: 7, SRQ: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newCrowd(t, 100, c.caps, c.cfg)
+			w := newManyConns(t, 100, c.caps, c.cfg)
 			w.dial(10)
-			require.Len(t, w.dialed, 10, "%v %v", w.failed, w.refused)
-			require.Equal(t, 4, w.device.open(), "3, 3, 3 and 1")
+			require.Len(t, w.dialed, 10, "%v %v", w.acceptErrs, w.dialErrs)
+			require.Equal(t, 4, w.device.openCQs(), "3, 3, 3 and 1")
 			for range 20 {
 				w.echo()
 			}
@@ -128,67 +128,67 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 
 // A CQ without connections is closed, but not before the second trim.
 func TestUnusedCQIsClosed(t *testing.T) {
-	w := newCrowd(t, 100, nil, reactor.Config{MaxInFlight: 7})
+	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(7)
-	require.Equal(t, 3, w.device.open())
-	w.part(w.dialed[6])
+	require.Equal(t, 3, w.device.openCQs())
+	w.closeConns(w.dialed[6])
 	later := func() {
-		reactor.Skip(w.server, reactor.TrimEvery)
+		reactor.AdvanceClock(w.server, reactor.TrimEvery)
 		for range 200 { // more turns than a round of trim has steps
-			reactor.Skip(w.server, reactor.TrimPause)
+			reactor.AdvanceClock(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
 			require.NoError(t, err)
 		}
 	}
 	later()
-	require.Equal(t, 3, w.device.open(), "a connection may come and use it")
+	require.Equal(t, 3, w.device.openCQs(), "a connection may come and use it")
 	later()
-	require.Equal(t, 2, w.device.open())
-	w.part(w.dialed[:6]...)
+	require.Equal(t, 2, w.device.openCQs())
+	w.closeConns(w.dialed[:6]...)
 	later()
 	later()
-	require.Equal(t, 1, w.device.open(), "the first stays")
+	require.Equal(t, 1, w.device.openCQs(), "the first stays")
 	w.dialed, w.accepted = nil, nil
 	w.dial(7)
 	w.echo()
-	require.Equal(t, 3, w.device.open())
+	require.Equal(t, 3, w.device.openCQs())
 }
 
 // A connection is refused when the device can open no further CQ. The open
 // connections go on. When a connection closes, its room is used again.
 func TestNoMoreCQs(t *testing.T) {
-	w := newCrowd(t, 2, nil, reactor.Config{MaxInFlight: 7})
+	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(6)
-	require.Empty(t, w.refused)
+	require.Empty(t, w.dialErrs)
 	w.dial(1)
 	var param *verbs.ParamError
-	require.ErrorAs(t, w.failed[0], &param)
+	require.ErrorAs(t, w.acceptErrs[0], &param)
 	require.Equal(t, "completion queues", param.Field)
-	require.ErrorIs(t, w.failed[0], verbs.ErrNoResources)
-	asked := w.asked
+	require.ErrorIs(t, w.acceptErrs[0], verbs.ErrNoResources)
+	asked := w.requests
 	w.dial(3)
-	require.Len(t, w.refused, 4)
-	for _, err := range w.refused {
+	require.Len(t, w.dialErrs, 4)
+	for _, err := range w.dialErrs {
 		var refused *cm.RejectError
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, cm.RejectNoResources, refused.Reason)
 	}
-	require.Equal(t, asked, w.asked, "the application is not asked again")
+	require.Equal(t, asked, w.requests, "the application is not asked again")
 	w.echo()
-	w.part(w.dialed[0])
+	w.closeConns(w.dialed[0])
 	w.dialed, w.accepted = w.dialed[1:], w.accepted[1:]
 	w.dial(1)
-	require.Len(t, w.refused, 4)
+	require.Len(t, w.dialErrs, 4)
 	w.echo()
 }
 
 // A connection with more completions than the batch of a turn does not delay the
 // completions on another CQ.
 func TestBusyCQStarvesNoOther(t *testing.T) {
-	w := newCrowd(t, 100, nil, reactor.Config{MaxInFlight: 7, Batch: 1})
-	w.dial(2*perCQ + 1)
-	quiet := w.dialed[2*perCQ]
-	for _, c := range w.dialed[:2*perCQ] {
+	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, Batch: 1})
+	w.dial(2*connsPerCQ + 1)
+	quiet := w.dialed[2*connsPerCQ]
+	for _, c := range w.dialed[:2*connsPerCQ] {
 		for range 7 {
 			require.NoError(t, c.Send(nil))
 		}
@@ -196,7 +196,7 @@ func TestBusyCQStarvesNoOther(t *testing.T) {
 	}
 	require.NoError(t, quiet.Send(nil))
 	quiet.Flush()
-	last := w.accepted[2*perCQ]
+	last := w.accepted[2*connsPerCQ]
 	for range 3 { // as many turns as the loop has CQs
 		_, err := w.server.RunOnce(0)
 		require.NoError(t, err)

@@ -143,7 +143,7 @@ const (
 
 // settled returns a copy with every default filled in, or the first value that
 // is out of range.
-func (c *Config) settled() (*Config, error) {
+func (c *Config) withDefaults() (*Config, error) {
 	var s Config
 	if c != nil {
 		s = *c
@@ -152,7 +152,7 @@ func (c *Config) settled() (*Config, error) {
 		return nil, verbs.Wrap("configure reactor", err)
 	}
 	s.CPUs = slices.Clone(s.CPUs)
-	s.fill()
+	s.setDefaults()
 	return &s, nil
 }
 
@@ -188,45 +188,45 @@ func (c *Config) check() error {
 		{"Keepalive", int64(c.Keepalive), math.MinInt64, maxKeepalive},
 		{"Balance", int64(c.Balance), 0, int64(LeastConnections)},
 	} {
-		if err := within(f.name, f.value, f.low, f.high); err != nil {
+		if err := checkRange(f.name, f.value, f.low, f.high); err != nil {
 			return err
 		}
 	}
 	for _, cpu := range c.CPUs {
-		if err := within("CPUs", int64(cpu), 0, maxCPU); err != nil {
+		if err := checkRange("CPUs", int64(cpu), 0, maxCPU); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Config) fill() {
-	c.Loops = or(c.Loops, 1)
-	c.SpinBudget = or(c.SpinBudget, 50*time.Microsecond)
-	c.SafetyTimeout = or(c.SafetyTimeout, 100*time.Millisecond)
-	c.EpollEvery = or(c.EpollEvery, 1024)
-	c.Batch = or(c.Batch, 64)
-	c.Mailbox = or(c.Mailbox, 4096)
-	c.MaxInFlight = or(c.MaxInFlight, 63)
-	if c.MaxConns = or(c.MaxConns, 8192); c.MaxConns < 0 {
+func (c *Config) setDefaults() {
+	c.Loops = orDefault(c.Loops, 1)
+	c.SpinBudget = orDefault(c.SpinBudget, 50*time.Microsecond)
+	c.SafetyTimeout = orDefault(c.SafetyTimeout, 100*time.Millisecond)
+	c.EpollEvery = orDefault(c.EpollEvery, 1024)
+	c.Batch = orDefault(c.Batch, 64)
+	c.Mailbox = orDefault(c.Mailbox, 4096)
+	c.MaxInFlight = orDefault(c.MaxInFlight, 63)
+	if c.MaxConns = orDefault(c.MaxConns, 8192); c.MaxConns < 0 {
 		c.MaxConns = maxConns
 	}
-	c.MaxMessage = or(c.MaxMessage, 4096)
+	c.MaxMessage = orDefault(c.MaxMessage, 4096)
 	c.MaxInline = orNone(c.MaxInline, 128)
-	c.SignalEvery = or(c.SignalEvery, (c.MaxInFlight+3)/4)
+	c.SignalEvery = orDefault(c.SignalEvery, (c.MaxInFlight+3)/4)
 	c.RetryCount = orNone(c.RetryCount, verbs.MaxRetry)
 	c.RNRRetryCount = orNone(c.RNRRetryCount, verbs.RNRRetryForever)
 	c.MinRNRTimer = orNone(c.MinRNRTimer, cm.DefaultMinRNRTimer)
 	c.ResponderResources = orNone(c.ResponderResources, 16)
 	c.InitiatorDepth = orNone(c.InitiatorDepth, 16)
-	c.DecisionTimeout = or(c.DecisionTimeout, 10*time.Second)
-	c.ConnectTimeout = or(c.ConnectTimeout, 30*time.Second)
-	c.DrainTimeout = or(c.DrainTimeout, 5*time.Second)
-	c.Keepalive = max(0, or(c.Keepalive, 30*time.Second))
+	c.DecisionTimeout = orDefault(c.DecisionTimeout, 10*time.Second)
+	c.ConnectTimeout = orDefault(c.ConnectTimeout, 30*time.Second)
+	c.DrainTimeout = orDefault(c.DrainTimeout, 5*time.Second)
+	c.Keepalive = max(0, orDefault(c.Keepalive, 30*time.Second))
 }
 
 // or is value, or fallback when value is zero.
-func or[T int | time.Duration](value, fallback T) T {
+func orDefault[T int | time.Duration](value, fallback T) T {
 	if value == 0 {
 		return fallback
 	}
@@ -234,9 +234,9 @@ func or[T int | time.Duration](value, fallback T) T {
 }
 
 // orNone is or, with negative values meaning none.
-func orNone(value, fallback int) int { return max(0, or(value, fallback)) }
+func orNone(value, fallback int) int { return max(0, orDefault(value, fallback)) }
 
-func within(field string, value, low, high int64) error {
+func checkRange(field string, value, low, high int64) error {
 	switch {
 	case value < low:
 		return &verbs.ParamError{Field: field, Value: value, Limit: low, Reason: "too small"}

@@ -10,7 +10,7 @@ import (
 )
 
 func TestConfigDefaults(t *testing.T) {
-	c, err := (*Config)(nil).settled()
+	c, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
 	require.Equal(t, 1, c.Loops)
 	require.Equal(t, IdleAdaptive, c.Idle)
@@ -26,7 +26,7 @@ func TestConfigDefaults(t *testing.T) {
 
 	given := &Config{MaxInFlight: 2, Keepalive: -1, MaxConns: -1, RetryCount: -1, MinRNRTimer: -1, InitiatorDepth: -1, MaxInline: -1}
 	before := *given
-	c, err = given.settled()
+	c, err = given.withDefaults()
 	require.NoError(t, err)
 	require.Equal(t, before.MaxInFlight, given.MaxInFlight, "it is never modified")
 	require.Equal(t, 1, c.SignalEvery)
@@ -68,7 +68,7 @@ func TestConfigChecks(t *testing.T) {
 		"Balance":            {Balance: 2},
 		"CPUs":               {CPUs: []int{-1}},
 	} {
-		_, err := c.settled()
+		_, err := c.withDefaults()
 		var param *verbs.ParamError
 		require.ErrorAs(t, err, &param, field)
 		require.Equal(t, field, param.Field)

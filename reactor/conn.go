@@ -22,11 +22,11 @@ type Conn struct {
 	queue *completionQueue
 	key   wrID
 
-	state ConnState
-	end   ending
+	state       ConnState
+	closeReason closeReason
 
 	dirty              bool // in Loop.dirty
-	noMessages         bool // no OnMessage any more
+	discardMessages    bool // no OnMessage any more
 	advanceQueued      bool // in Loop.leaving
 	openFailed         bool // will not open
 	flushing           bool // was disconnected by this side
@@ -34,23 +34,23 @@ type Conn struct {
 	awaitsDisconnect   bool // waits for the peer's goodbye
 	disconnectTimedOut bool // has waited long enough
 
-	flow     sendFlow
-	requests []request // by slot
-	batch    sendBatch
-	inline   int // bytes of a message that may be sent so
-	recvs    recvQueue
-	early    bufferList // messages from before OnOpen
+	flow         sendFlow
+	sendRequests []sendRequest // by slot
+	batch        sendBatch
+	maxInline    int // bytes of a message that may be sent so
+	recvs        recvQueue
+	heldMessages bufferList // messages from before OnOpen
 
-	stateTimer        timer // how long the present state may last
-	deadline          timer
-	keepalive         timer
-	idleFor           time.Duration // SetIdleTimeout; 0: off
-	lastActive        time.Duration // when that was last seen to have been used
-	used              bool          // something was sent or received since
-	lastHeard         time.Duration // when the peer was last heard of
-	lastProbe         time.Duration // when the last probe was posted
-	probedIdle        bool          // no request was outstanding when the last probe was posted
-	emptyAtDisconnect uint64        // value of queue.empty when the peer disconnected
+	stateTimer             timer // how long the present state may last
+	deadline               timer
+	keepalive              timer
+	idleTimeout            time.Duration // SetIdleTimeout; 0: off
+	lastActive             time.Duration // when that was last seen to have been used
+	activeSinceCheck       bool          // something was sent or received since
+	lastFromPeer           time.Duration // when the peer was last heard of
+	lastProbe              time.Duration // when the last probe was posted
+	probeAlone             bool          // no request was outstanding when the last probe was posted
+	emptyPollsAtDisconnect uint64        // value of queue.empty when the peer disconnected
 
 	dial        *Dial        // of the dialing side
 	request     *ConnRequest // of the other
@@ -64,7 +64,7 @@ type Conn struct {
 }
 
 // A request is what has to be known of a send request until it is done.
-type request struct {
+type sendRequest struct {
 	op     Op
 	notify bool
 	probe  bool

@@ -12,7 +12,7 @@ type sendBatch struct {
 }
 
 // next adds a request, which has what an earlier one has left in it.
-func (s *sendBatch) next() *verbs.SendWR {
+func (s *sendBatch) addRequest() *verbs.SendWR {
 	n := len(s.wrs)
 	if n == cap(s.wrs) {
 		s.wrs = append(s.wrs, verbs.SendWR{})
@@ -21,16 +21,16 @@ func (s *sendBatch) next() *verbs.SendWR {
 	return &s.wrs[n]
 }
 
-// copyOf is a copy of b, for the request to carry inline: the caller may change b
+// copyBytes is a copy of b, for the request to carry inline: the caller may change b
 // before the doorbell.
-func (s *sendBatch) copyOf(b []byte) []byte {
+func (s *sendBatch) copyBytes(b []byte) []byte {
 	at := len(s.bytes)
 	s.bytes = append(s.bytes, b...)
 	return s.bytes[at:]
 }
 
 // list is a list of one piece of memory.
-func (s *sendBatch) list(sge verbs.SGE) []verbs.SGE {
+func (s *sendBatch) sgeList(sge verbs.SGE) []verbs.SGE {
 	at := len(s.sges)
 	s.sges = append(s.sges, sge)
 	return s.sges[at:]

@@ -10,7 +10,7 @@ import (
 )
 
 // A scribe takes requests as long as it has room, and notes what is in them.
-type scribe struct {
+type fakeQP struct {
 	verbs.QP
 	room int
 	got  []string
@@ -18,7 +18,7 @@ type scribe struct {
 
 var errNoRoom = errors.New("no room")
 
-func (s *scribe) PostSend(wrs []verbs.SendWR) (n int, err error) {
+func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 	for _, wr := range wrs {
 		if n == s.room {
 			return n, errNoRoom
@@ -37,21 +37,21 @@ func (s *scribe) PostSend(wrs []verbs.SendWR) (n int, err error) {
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {
-		wr := batch.next()
-		wr.Inline, wr.SGEs = batch.copyOf([]byte(text)), batch.list(verbs.SGE{Addr: addr})
+		wr := batch.addRequest()
+		wr.Inline, wr.SGEs = batch.copyBytes([]byte(text)), batch.sgeList(verbs.SGE{Addr: addr})
 	}
 	stage("first", 1)
 	stage("second", 2)
 	stage("third", 3)
 
-	qp := &scribe{room: 1}
+	qp := &fakeQP{room: 1}
 	n, err := batch.post(qp)
 	require.Equal(t, 1, n)
 	require.ErrorIs(t, err, errNoRoom)
 	require.Equal(t, []string{"first", "1"}, qp.got)
 
 	stage("fourth", 4)
-	qp = &scribe{room: 3}
+	qp = &fakeQP{room: 3}
 	n, err = batch.post(qp)
 	require.Equal(t, 3, n)
 	require.NoError(t, err)

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	// flushLimit is how long a device may take to flush a queue pair.
-	flushLimit = time.Second
-	// goodbyeLimit is how long to wait for the connection manager's word when
+	// flushTimeout is how long a device may take to flush a queue pair.
+	flushTimeout = time.Second
+	// disconnectTimeout is how long to wait for the connection manager's word when
 	// requests fail as they do when the peer has left, and after the word for
 	// what came before it.
-	goodbyeLimit = 10 * time.Millisecond
+	disconnectTimeout = 10 * time.Millisecond
 )
 
 // drain waits until every send is confirmed. The last of them may not be
@@ -20,7 +20,7 @@ const (
 func (c *Conn) drain() {
 	switch {
 	case c.flow.outstanding() == 0:
-		c.end.setCause(nil)
+		c.closeReason.setCause(nil)
 		c.state = StateClosing
 		c.close()
 	case c.flow.probes == 0:
@@ -32,7 +32,7 @@ func (c *Conn) drain() {
 // of the peer's (IBTA vol. 1, 9.7.2 and 9.3.3.1), and its completion says that
 // everything before it arrived.
 func (c *Conn) probe() {
-	c.probedIdle = c.flow.outstanding() == 0
+	c.probeAlone = c.flow.outstanding() == 0
 	c.flow.probes++
 	wr, r := c.stage(verbs.OpWrite, true)
 	wr.RemoteAddr, wr.RKey = 0, 0
@@ -45,39 +45,39 @@ func (c *Conn) probe() {
 // has been delivered, with a shared receive queue too. A device that is gone
 // neither disconnects nor flushes.
 func (c *Conn) close() {
-	if !c.device.gone && !c.flushing && c.arrived() {
+	if !c.device.removed && !c.flushing && c.readyToFlush() {
 		c.flushing = true
 		c.disconnect()
-		c.loop.setTimer(&c.stateTimer, flushLimit)
+		c.loop.setTimer(&c.stateTimer, flushTimeout)
 		if c.flow.probes == 0 {
 			c.probe()
 		}
 		c.postSends()
 	}
-	if c.device.broken != nil || c.flushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
-		c.finish()
+	if c.device.failure != nil || c.flushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
+		c.reportClose()
 	}
 }
 
 // arrived reports whether nothing of the peer's is to be expected any more. Its
 // leaving makes requests fail before the connection manager has the word, and
 // the word overtakes confirmations: flushing would turn those into failures.
-func (c *Conn) arrived() bool {
-	if c.disconnectTimedOut || !c.disconnected && !c.end.provisional || c.disconnected && c.completionsTaken() {
+func (c *Conn) readyToFlush() bool {
+	if c.disconnectTimedOut || !c.disconnected && !c.closeReason.provisional || c.disconnected && c.cqDrained() {
 		return true
 	}
 	if !c.awaitsDisconnect {
 		c.awaitsDisconnect = true
-		c.loop.setTimer(&c.stateTimer, goodbyeLimit)
+		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
 		c.loop.epollEvery = 1
 	}
 	return false
 }
 
-// completionsTaken reports whether a poll has found the completion queue empty since the
+// cqDrained reports whether a poll has found the completion queue empty since the
 // peer disconnected.
-func (c *Conn) completionsTaken() bool {
-	if c.queue.empty != c.emptyAtDisconnect {
+func (c *Conn) cqDrained() bool {
+	if c.queue.emptyPolls != c.emptyPollsAtDisconnect {
 		return true
 	}
 	c.device.consume()
@@ -88,7 +88,7 @@ func (c *Conn) completionsTaken() bool {
 // onCloseTimeout goes on without what close waits for.
 func (c *Conn) onCloseTimeout() {
 	if c.flushing {
-		c.finish()
+		c.reportClose()
 		return
 	}
 	c.disconnectTimedOut = true
@@ -99,18 +99,18 @@ func (c *Conn) onCloseTimeout() {
 // there is nobody to tell: the state may already be beyond it.
 func (c *Conn) disconnect() {
 	if c.id.Disconnect() != nil {
-		c.loop.note(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+		c.loop.recordError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
 	}
 }
 
 // finish ends what the application knows of the connection.
-func (c *Conn) finish() {
+func (c *Conn) reportClose() {
 	c.failOutstanding()
-	err := c.end.reason(c.stats.Failed > 0)
+	err := c.closeReason.closeError(c.stats.Failed > 0)
 	c.loop.timers.stop(&c.deadline)
 	c.loop.timers.stop(&c.keepalive)
 	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
-	c.state, c.noMessages = StateParting, true
+	c.state, c.discardMessages = StateParting, true
 	if c.peerDone() {
 		c.scheduleAdvance()
 	}
@@ -118,15 +118,15 @@ func (c *Conn) finish() {
 }
 
 // alone reports whether no goodbye of the peer's is to come any more.
-func (c *Conn) peerDone() bool { return c.disconnected || c.device.gone }
+func (c *Conn) peerDone() bool { return c.disconnected || c.device.removed }
 
 // failOutstanding fails what the device has not flushed. The queue pair goes first, for
 // memory that is given back must not be the device's any more.
 func (c *Conn) failOutstanding() {
 	if c.flow.inFlight() > 0 {
-		c.loop.note(c.id.CloseQP())
+		c.loop.recordError(c.id.CloseQP())
 	}
-	err := first(c.end.cause, first(c.end.peer, ErrPeerClosed))
+	err := firstError(c.closeReason.cause, firstError(c.closeReason.peerErr, ErrPeerClosed))
 	for c.flow.outstanding() > 0 {
 		c.retire(err)
 	}
@@ -148,35 +148,35 @@ func (c *Conn) failOpen(err error) {
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < StateOpen {
-		l.opening--
+		l.openingConns--
 	}
 	c.state = StateClosed
 	l.timers.stop(&c.stateTimer)
 	if c.id != nil {
-		l.note(c.id.CloseQP())
+		l.recordError(c.id.CloseQP())
 	}
 	if c.device != nil {
-		c.returnAll()
+		c.releaseResources()
 	}
 	if c.id != nil {
-		l.note(c.id.Close())
+		l.recordError(c.id.Close())
 	}
 	l.conns.remove(c.key)
-	l.live--
+	l.liveConns--
 	l.load.Add(-1)
 }
 
-// returnAll gives back what was taken from the nic. The queue pair is closed, so
+// releaseResources gives back what was taken from the nic. The queue pair is closed, so
 // the device has forgotten the buffers.
-func (c *Conn) returnAll() {
-	for b := c.early.pop(); b != nil; b = c.early.pop() {
+func (c *Conn) releaseResources() {
+	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
 		c.repost(b)
 	}
 	for b := c.recvs.take(); b != nil; b = c.recvs.take() {
 		c.device.slab.put(b)
 	}
 	for c.flow.outstanding() > 0 {
-		if b := c.requests[c.flow.retire()].buffer; b != nil {
+		if b := c.sendRequests[c.flow.retire()].buffer; b != nil {
 			b.recycle()
 		}
 	}

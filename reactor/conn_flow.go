@@ -6,14 +6,14 @@ package reactor
 //
 //	retired ── tail ── at the device ── posted ── staged ── head
 type sendFlow struct {
-	limit uint32 // requests of the application that may be outstanding
-	every uint32 // of so many requests one is signaled
-	mask  uint32
+	limit       uint32 // requests of the application that may be outstanding
+	signalEvery uint32 // of so many requests one is signaled
+	mask        uint32
 
 	tail, posted, head uint32
 	unsignaled         uint32 // accepted since the last signaled one
 	probes             uint32 // outstanding requests that are not the application's
-	refused            bool   // a send found no room, and OnWritable is due
+	writableDue        bool   // a send found no room, and OnWritable is due
 }
 
 // newSendFlow makes the accounts for limit requests, and a probe beside them.
@@ -22,7 +22,7 @@ func newSendFlow(limit, every int) sendFlow {
 	for size < uint32(limit)+1 {
 		size <<= 1
 	}
-	return sendFlow{limit: uint32(limit), every: uint32(every), mask: size - 1}
+	return sendFlow{limit: uint32(limit), signalEvery: uint32(every), mask: size - 1}
 }
 
 func (f *sendFlow) size() int           { return int(f.mask) + 1 }
@@ -40,7 +40,7 @@ func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	slot = f.head & f.mask
 	f.head++
 	f.unsignaled++
-	if signal || f.unsignaled >= f.every || f.full() {
+	if signal || f.unsignaled >= f.signalEvery || f.full() {
 		f.unsignaled = 0
 		return slot, true
 	}
@@ -69,9 +69,9 @@ func (f *sendFlow) retire() (slot uint32) {
 
 // writable reports once, after a refusal, that half of the room is free again.
 func (f *sendFlow) writable() bool {
-	if !f.refused || f.outstanding()-f.probes > f.limit/2 {
+	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
 		return false
 	}
-	f.refused = false
+	f.writableDue = false
 	return true
 }

@@ -92,7 +92,7 @@ func TestSendFlowWritableOnce(t *testing.T) {
 	}
 	f.posted = f.head
 	require.False(t, f.writable(), "nobody was refused")
-	f.refused = true
+	f.writableDue = true
 	f.retire()
 	require.False(t, f.writable(), "less than half is free")
 	f.retire()

@@ -51,9 +51,9 @@ func TestWirePeerVanishes(t *testing.T) {
 	drive(t, func() bool { return accepted != nil }, client, server)
 
 	// The client makes no turn from here on.
-	late(t, server, 20*time.Second, func() {})
+	runLate(t, server, 20*time.Second, func() {})
 	require.Zero(t, probes(t, server), "too early for a probe")
-	late(t, server, 20*time.Second, func() {})
+	runLate(t, server, 20*time.Second, func() {})
 	drive(t, func() bool { return over > 0 }, server)
 	require.EqualValues(t, 1, probes(t, server))
 	require.ErrorIs(t, end, reactor.ErrKeepalive)
@@ -70,7 +70,7 @@ func TestKeepaliveSparesASlowPeer(t *testing.T) {
 	for ; p.dialed.Send([]byte("x")) == nil; sent++ {
 	}
 	for range 5 {
-		late(t, p.client, 2*time.Hour, func() {}) // only the client makes turns
+		runLate(t, p.client, 2*time.Hour, func() {}) // only the client makes turns
 	}
 	require.EqualValues(t, 1, probes(t, p.client))
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
@@ -80,7 +80,7 @@ func TestKeepaliveSparesASlowPeer(t *testing.T) {
 
 // An idle loop does not wake up for each of its connections, and one wake-up posts a
 // bounded number of probes.
-func TestKeepalivesAreGathered(t *testing.T) {
+func TestKeepalivesAreBatched(t *testing.T) {
 	const conns = 2*reactor.ProbeBudget + 10
 	server := newLoop(t, &hooks{}, nil)
 	client := newLoop(t, &hooks{}, &reactor.Config{Keepalive: 16 * time.Hour, MaxInFlight: 2})
@@ -89,15 +89,15 @@ func TestKeepalivesAreGathered(t *testing.T) {
 	for i := range conns {
 		require.NoError(t, client.Dial(ln.Addr(), nil))
 		drive(t, func() bool { return opened(client) == i+1 }, client, server)
-		reactor.Skip(client, time.Minute)
+		reactor.AdvanceClock(client, time.Minute)
 	}
 	moments := make(map[time.Duration]int)
 	for _, c := range reactor.ConnsOf(client) {
-		moments[reactor.SilenceAt(c)]++
+		moments[reactor.NextKeepaliveTime(c)]++
 	}
 	require.LessOrEqual(t, len(moments), 4, "%d connections within three hours", conns)
 
-	reactor.Skip(client, 24*time.Hour)
+	reactor.AdvanceClock(client, 24*time.Hour)
 	for before := probes(t, client); before < conns; {
 		_, err := client.RunOnce(-1)
 		require.NoError(t, err)

@@ -31,28 +31,28 @@ func (s ConnState) String() string {
 }
 
 // opened lets the application have the connection, and then what came early.
-func (c *Conn) opened() {
+func (c *Conn) enterOpen() {
 	if c.state != StateConnecting || c.openFailed {
 		return
 	}
 	c.loop.timers.stop(&c.stateTimer)
-	if err := c.applyOptions(); err != nil {
+	if err := c.setRNRTimer(); err != nil {
 		c.failOpen(err)
 		return
 	}
 	c.state = StateOpen
-	c.loop.opening--
-	c.lastHeard = c.loop.clock.now
+	c.loop.openingConns--
+	c.lastFromPeer = c.loop.clock.now
 	c.startKeepalive()
 	c.loop.onOpen(c)
-	for b := c.early.pop(); b != nil; b = c.early.pop() {
+	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
 		c.deliver(b)
 	}
 }
 
 // tune sets what the connection manager leaves alone: rdma_accept(3) has code 0
 // for the RNR timer, which is two thirds of a second.
-func (c *Conn) applyOptions() error {
+func (c *Conn) setRNRTimer() error {
 	attr := verbs.QPAttr{MinRNRTimer: uint8(c.loop.cfg.MinRNRTimer)}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)
 	switch {
@@ -72,7 +72,7 @@ func (c *Conn) Close() error {
 	if c.state != StateOpen {
 		return verbs.Wrap("close", ErrClosed)
 	}
-	c.state, c.noMessages = StateDraining, true
+	c.state, c.discardMessages = StateDraining, true
 	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
 	c.scheduleAdvance()
 	return nil
@@ -88,7 +88,7 @@ func (c *Conn) Abort(cause error) error {
 	if cause == nil {
 		cause = ErrAborted
 	}
-	c.noMessages = true
+	c.discardMessages = true
 	c.beginClose(cause)
 	return nil
 }
@@ -96,13 +96,13 @@ func (c *Conn) Abort(cause error) error {
 // leave begins the end of a connection, for a reason. It calls nobody back, and
 // may be called from anywhere on the loop.
 func (c *Conn) beginClose(cause error) {
-	c.end.setCause(cause)
+	c.closeReason.setCause(cause)
 	c.enterClosing()
 }
 
 func (c *Conn) enterClosing() {
 	switch {
-	case c.ending():
+	case c.closing():
 		return
 	case c.state < StateOpen:
 		c.openFailed = true
@@ -112,7 +112,7 @@ func (c *Conn) enterClosing() {
 	c.scheduleAdvance()
 }
 
-func (c *Conn) ending() bool { return c.openFailed || c.state >= StateClosing }
+func (c *Conn) closing() bool { return c.openFailed || c.state >= StateClosing }
 
 // fail records a failed request and ends the connection. If the request is an
 // unanswered keepalive, the error is ErrKeepalive.
@@ -123,11 +123,11 @@ func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	case verbs.StatusRNRRetryExcErr:
 		c.loop.stats.RNRErrors++
 	}
-	err := c.end.completionError(wc)
+	err := c.closeReason.completionError(wc)
 	if keepalive && wc.Status == verbs.StatusRetryExcErr {
 		err = &CloseError{Cause: ErrKeepalive, First: err}
 	}
-	c.end.failed(err, wc.Status)
+	c.closeReason.requestFailed(err, wc.Status)
 	c.enterClosing()
 	return err
 }
@@ -149,7 +149,7 @@ func (c *Conn) advance() {
 	switch c.state {
 	case StateDialing, StateConnecting:
 		if c.openFailed {
-			c.failOpen(c.end.cause)
+			c.failOpen(c.closeReason.cause)
 		}
 	case StateDraining:
 		c.drain()

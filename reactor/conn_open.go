@@ -18,15 +18,15 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c.deadline.fire = func() { c.beginClose(ErrDeadline) }
 	c.keepalive.fire = c.onKeepaliveTimer
 	var ok bool
-	l.live++
-	l.opening++
+	l.liveConns++
+	l.openingConns++
 	l.epollEvery = 1
 	l.setTimer(&c.stateTimer, timeout)
 	if c.key, ok = l.conns.add(c); !ok {
-		err = tooMany(maxConns)
+		err = tooManyConns(maxConns)
 	}
 	if limit := l.cfg.MaxConns; l.conns.count > limit {
-		err = tooMany(limit)
+		err = tooManyConns(limit)
 	}
 	if l.draining {
 		err = ErrShutdown
@@ -34,14 +34,14 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	return c, err
 }
 
-func tooMany(limit int) error {
-	return noRoom(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
+func tooManyConns(limit int) error {
+	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
 
-// noRoom makes an error match verbs.ErrNoResources, which says that this side has no
+// asNoResources makes an error match verbs.ErrNoResources, which says that this side has no
 // room for a connection. An error with a cause at the peer, or in the state of the
 // ID, is returned as it is.
-func noRoom(err error) error {
+func asNoResources(err error) error {
 	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
 		if errors.Is(err, other) {
 			return err
@@ -53,7 +53,7 @@ func noRoom(err error) error {
 // startDial is the first step of the dialing side.
 func (l *Loop) startDial(d *Dial, request dialRequest) {
 	l.stats.Dials++
-	c, err := l.newConn(or(d.Timeout, l.cfg.ConnectTimeout))
+	c, err := l.newConn(orDefault(d.Timeout, l.cfg.ConnectTimeout))
 	c.dial, c.context = d, d.Context
 	c.param = request.param
 	if err == nil {
@@ -77,7 +77,7 @@ func (c *Conn) addrResolved() error {
 	if err := c.setTimers(); err != nil {
 		return err
 	}
-	return c.id.ResolveRoute(or(c.dial.Timeout, c.loop.cfg.ConnectTimeout))
+	return c.id.ResolveRoute(orDefault(c.dial.Timeout, c.loop.cfg.ConnectTimeout))
 }
 
 // setTimers sets the ACK timeout and the RNR timer for the queue pair of the ID.
@@ -103,7 +103,7 @@ func (c *Conn) routeResolved() error {
 }
 
 // established notes what the peer of a dialing side agreed to.
-func (c *Conn) established(ev *cm.Event) {
+func (c *Conn) setNegotiated(ev *cm.Event) {
 	c.param.ResponderResources = ev.Param.ResponderResources
 	c.param.InitiatorDepth = ev.Param.InitiatorDepth
 	c.param.RNRRetryCount = ev.Param.RNRRetryCount
@@ -115,21 +115,21 @@ func (c *Conn) established(ev *cm.Event) {
 // startAccept takes a request over from the door and answers it.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	c, err := l.newConn(l.cfg.ConnectTimeout)
-	c.request, c.peerPrivate, c.process = req, req.private, req.process
+	c.request, c.peerPrivate, c.process = req, req.privateData, req.process
 	if err == nil {
-		err = c.takeID()
+		err = c.moveID()
 	}
 	if err == nil {
-		err = c.answer(p)
+		err = c.acceptRequest(p)
 	}
 	switch {
 	case err == nil:
-		l.noteRoom(req.device, true)
+		l.recordRoom(req.device, true)
 	case errors.Is(err, verbs.ErrNoResources):
-		l.noteRoom(req.device, false)
+		l.recordRoom(req.device, false)
 	}
 	if err != nil {
-		c.refuse(err)
+		c.rejectNoRoom(err)
 		c.failOpen(err)
 	}
 }
@@ -138,23 +138,23 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 // for. It rejects nothing when the engine is shutting down, or when the peer or the
 // device has gone and nobody waits for an answer. If Accept itself failed, the provider
 // has rejected the request already, and RejectNoResources only returns an error.
-func (c *Conn) refuse(cause error) {
+func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {
 		c.loop.stats.NoResources++
 		reject = c.request.id.RejectNoResources
 	}
 	if c.id == nil { // the door still has the ID
-		_ = c.loop.engine.acceptor.answer(c.request, reject)
+		_ = c.loop.engine.acceptor.rejectWith(c.request, reject)
 	} else {
 		_ = reject()
 	}
 }
 
-// takeID takes the ID of the request over from the door while the ID has no queue pair:
+// moveID takes the ID of the request over from the door while the ID has no queue pair:
 // afterwards it belongs to the goroutine that polls its CQ.
-func (c *Conn) takeID() error {
-	if err := c.loop.engine.acceptor.takeID(c.request, c.loop.channel); err != nil {
+func (c *Conn) moveID() error {
+	if err := c.loop.engine.acceptor.moveID(c.request, c.loop.channel); err != nil {
 		return err
 	}
 	c.id = c.request.id
@@ -163,7 +163,7 @@ func (c *Conn) takeID() error {
 }
 
 // answer accepts the request.
-func (c *Conn) answer(p *AcceptParams) error {
+func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.makeQP(); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (c *Conn) answer(p *AcceptParams) error {
 		return err
 	}
 	c.context = p.Context
-	param := c.request.agree(p, c.device.dev.Attr())
+	param := c.request.acceptParam(p, c.device.dev.Attr())
 	if err := c.id.Accept(&param); err != nil {
 		return err
 	}
@@ -188,14 +188,14 @@ func (c *Conn) makeQP() (err error) {
 	if c.device, err = c.loop.device(c.id.Device()); err != nil {
 		return err
 	}
-	if c.device.broken != nil {
-		return c.device.broken
+	if c.device.failure != nil {
+		return c.device.failure
 	}
 	if c.queue, err = c.device.reserve(); err != nil {
-		return noRoom(err)
+		return asNoResources(err)
 	}
 	if err := c.id.CreateQP(c.device.pd, c.device.qpAttr(c.queue)); err != nil {
-		return noRoom(err)
+		return asNoResources(err)
 	}
 	c.qp = c.id.QP()
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
@@ -208,8 +208,8 @@ func (c *Conn) makeQP() (err error) {
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)
-	c.requests = make([]request, c.flow.size())
-	c.inline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
+	c.sendRequests = make([]sendRequest, c.flow.size())
+	c.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
 }
 
 func (c *Conn) makeRecvQueue() error {
@@ -222,7 +222,7 @@ func (c *Conn) makeRecvQueue() error {
 	for range depth {
 		b, err := c.device.slab.get()
 		if err != nil {
-			return noRoom(err)
+			return asNoResources(err)
 		}
 		c.recvs.stage(b)
 	}

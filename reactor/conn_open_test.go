@@ -14,17 +14,17 @@ func TestOpening(t *testing.T) {
 	refused := false
 	client := &hooks{}
 	p := connect(t, client, &hooks{}, nil)
-	require.Zero(t, reactor.Opening(p.client))
-	require.Zero(t, reactor.Opening(p.server))
+	require.Zero(t, reactor.OpeningConns(p.client))
+	require.Zero(t, reactor.OpeningConns(p.server))
 
 	client.dialError = func(*reactor.Dial, error) { refused = true }
 	require.NoError(t, p.client.Dial(netip.MustParseAddrPort("127.0.0.1:1"), nil))
-	drive(t, func() bool { return reactor.Opening(p.client) == 1 }, p.client)
+	drive(t, func() bool { return reactor.OpeningConns(p.client) == 1 }, p.client)
 	drive(t, func() bool { return refused }, p.client)
-	require.Zero(t, reactor.Opening(p.client))
+	require.Zero(t, reactor.OpeningConns(p.client))
 
 	require.NoError(t, p.dialed.Close())
 	p.closed(t)
-	require.Zero(t, reactor.Opening(p.client))
-	require.Zero(t, reactor.Opening(p.server))
+	require.Zero(t, reactor.OpeningConns(p.client))
+	require.Zero(t, reactor.OpeningConns(p.server))
 }

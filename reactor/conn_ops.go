@@ -48,11 +48,11 @@ func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, o *Se
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
-	wr, r := c.accept(code, o, true)
+	wr, r := c.acceptOp(code, o, true)
 	r.op.Bytes = local.Length
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	if local.Length > 0 {
-		wr.SGEs = c.batch.list(local)
+		wr.SGEs = c.batch.sgeList(local)
 	}
 	return nil
 }
@@ -70,12 +70,12 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 	if err != nil {
 		return verbs.Wrap("atomic", err)
 	}
-	wr, r := c.accept(code, o, true)
+	wr, r := c.acceptOp(code, o, true)
 	r.op.Bytes, r.buffer = wordSize, b
-	b.use = sending
+	b.state = bufferSending
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	wr.CompareAdd, wr.Swap = operand, swap
-	wr.SGEs = c.batch.list(verbs.SGE{Addr: b.sge[0].Addr, Length: wordSize, LKey: b.sge[0].LKey})
+	wr.SGEs = c.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: wordSize, LKey: b.sge[0].LKey})
 	return nil
 }
 

@@ -4,7 +4,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 
 // received takes a completed receive buffer; nil stands for a completion that
 // fits none.
-func (c *Conn) received(wc *verbs.WC, b *Buffer) {
+func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	if b == nil {
 		c.beginClose(verbs.Wrap("poll CQ", verbs.ErrProtocol))
 		return
@@ -15,12 +15,12 @@ func (c *Conn) received(wc *verbs.WC, b *Buffer) {
 		c.scheduleAdvance()
 		return
 	}
-	c.lastHeard, c.used = c.loop.clock.now, true
-	b.fill(wc)
+	c.lastFromPeer, c.activeSinceCheck = c.loop.clock.now, true
+	b.setMessage(wc)
 	// The passive side may get data before it hears that it is established.
 	if c.state < StateOpen {
-		b.use = waiting
-		c.early.push(b)
+		b.state = bufferHeld
+		c.heldMessages.push(b)
 		return
 	}
 	c.deliver(b)
@@ -30,17 +30,17 @@ func (c *Conn) received(wc *verbs.WC, b *Buffer) {
 // again.
 func (c *Conn) deliver(b *Buffer) {
 	l := c.loop
-	if c.noMessages {
+	if c.discardMessages {
 		l.stats.Discarded++
 		c.repost(b)
 		return
 	}
 	c.stats.Messages++
 	c.stats.MessageBytes += uint64(b.length)
-	b.use, l.current = shown, b
+	b.state, l.currentMessage = bufferDelivered, b
 	l.onMessage(c, b)
-	l.current = nil
-	if b.use == shown {
+	l.currentMessage = nil
+	if b.state == bufferDelivered {
 		c.repost(b)
 	}
 }
@@ -62,12 +62,12 @@ func (c *Conn) replace(b *Buffer) {
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case c.device.shared != nil:
-		c.device.refill(b)
+		c.device.stageShared(b)
 	case c.state > StateDraining:
 		c.device.slab.put(b)
 	default:
 		c.recvs.stage(b)
-		c.markUsed()
+		c.markDirty()
 		if c.recvs.staged() >= c.recvs.inFlight() {
 			c.postRecvs()
 		}

@@ -25,11 +25,11 @@ func (idleQP) PostRecv(wrs []verbs.RecvWR) (int, error)     { return len(wrs), n
 
 // newTestConn makes a connection without a device, that has receive buffers.
 func newTestConn(t *testing.T, h Handler) *Conn {
-	cfg, err := (*Config)(nil).settled()
+	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
 	l := &Loop{handler: h, cfg: cfg}
 	c := &Conn{loop: l, qp: idleQP{}, state: StateConnecting}
-	c.device = &loopDevice{loop: l, slab: slab{pd: &heap{}, size: 64}}
+	c.device = &loopDevice{loop: l, slab: slab{pd: &fakePD{}, size: 64}}
 	c.key, _ = l.conns.add(c)
 	c.recvs = newRecvQueue(8, c.key)
 	for range 8 {
@@ -56,27 +56,27 @@ func TestEarlyMessagesAreHeld(t *testing.T) {
 	arrive(c, 0, "one", verbs.StatusSuccess)
 	arrive(c, 1, "two", verbs.StatusSuccess)
 	require.Empty(t, r.calls)
-	c.opened()
+	c.enterOpen()
 	arrive(c, 2, "three", verbs.StatusSuccess)
 	require.Equal(t, []string{"open", "one", "two", "three"}, r.calls)
 }
 
 // If the peer has left by the time that it is heard of, what it sent counts.
-func TestEarlyMessagesOfAPeerThatLeft(t *testing.T) {
+func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
 	arrive(c, 0, "one", verbs.StatusSuccess)
-	c.peerLeft(nil)
+	c.onDisconnected(nil)
 	require.Equal(t, []string{"open", "one"}, r.calls)
 	require.Equal(t, StateClosing, c.state)
-	require.Equal(t, ErrPeerClosed, c.end.cause)
+	require.Equal(t, ErrPeerClosed, c.closeReason.cause)
 }
 
 // Completions that fit nothing are the device's fault: they reach nobody.
 func TestStrayCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
-	c.opened()
+	c.enterOpen()
 	c.device.complete(&verbs.WC{ID: uint64(wrID(99) << indexShift)})
 	require.EqualValues(t, 1, c.loop.stats.LateCompletions)
 	require.Equal(t, StateOpen, c.state)
@@ -84,14 +84,14 @@ func TestStrayCompletions(t *testing.T) {
 	arrive(c, 3, "out of order", verbs.StatusSuccess)
 	require.Equal(t, []string{"open"}, r.calls)
 	require.Equal(t, StateClosing, c.state)
-	require.ErrorIs(t, c.end.cause, verbs.ErrProtocol)
+	require.ErrorIs(t, c.closeReason.cause, verbs.ErrProtocol)
 }
 
 // A length beyond the buffer, from a device that errs, is cut.
 func TestReceivedLengthIsChecked(t *testing.T) {
 	b := Buffer{memory: make([]byte, 4)}
-	b.fill(&verbs.WC{Opcode: verbs.WCRecv, ByteLen: 1 << 31})
+	b.setMessage(&verbs.WC{Opcode: verbs.WCRecv, ByteLen: 1 << 31})
 	require.Len(t, b.Bytes(), 4)
-	b.fill(&verbs.WC{Opcode: verbs.WCRecvWriteImm, ByteLen: 4})
+	b.setMessage(&verbs.WC{Opcode: verbs.WCRecvWriteImm, ByteLen: 4})
 	require.Empty(t, b.Bytes())
 }

@@ -18,7 +18,7 @@ func (c *Conn) SendMsg(b []byte, o SendOptions) error {
 	if err := c.checkSend(len(b)); err != nil {
 		return err
 	}
-	if len(b) <= c.inline {
+	if len(b) <= c.maxInline {
 		c.sendInline(b, &o)
 		return nil
 	}
@@ -42,8 +42,8 @@ func (c *Conn) SendBufferMsg(buf *Buffer, o SendOptions) error {
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
-	if buf == nil || buf.chunk.slab != &c.device.slab || buf.use != leased {
-		return errNoBuffer
+	if buf == nil || buf.chunk.slab != &c.device.slab || buf.state != bufferLeased {
+		return errForeignBuffer
 	}
 	c.sendBuffer(buf, &o)
 	return nil
@@ -60,7 +60,7 @@ func (c *Conn) checkSend(size int) error {
 	case size > c.loop.cfg.MaxMessage:
 		return verbs.Wrap("send", &verbs.ParamError{Field: "message", Value: int64(size), Limit: int64(c.loop.cfg.MaxMessage)})
 	case c.flow.full():
-		c.flow.refused = true
+		c.flow.writableDue = true
 		c.stats.QueueFull++
 		c.loop.stats.QueueFull++
 		return ErrWouldBlock
@@ -70,10 +70,10 @@ func (c *Conn) checkSend(size int) error {
 
 // accept makes room for an operation of the application's. The caller fills in
 // the payload.
-func (c *Conn) accept(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *request) {
+func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
-	c.used = true
+	c.activeSinceCheck = true
 	wr, r := c.stage(code, notify)
 	wr.Flags |= o.flags()
 	wr.Imm = o.Imm
@@ -82,22 +82,22 @@ func (c *Conn) accept(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.Se
 }
 
 // stage puts a request without payload at the end of the queue.
-func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *request) {
+func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendRequest) {
 	slot, signaled := c.flow.accept(signal)
-	wr, r := c.batch.next(), &c.requests[slot]
+	wr, r := c.batch.addRequest(), &c.sendRequests[slot]
 	wr.ID = uint64(c.key | sendBit | wrID(slot))
 	wr.Opcode, wr.Flags = code, 0
 	if signaled {
 		wr.Flags = verbs.SendSignaled
 	}
 	wr.SGEs, wr.Inline = nil, nil
-	*r = request{op: Op{Code: code}}
-	c.markUsed()
+	*r = sendRequest{op: Op{Code: code}}
+	c.markDirty()
 	return wr, r
 }
 
 // touch has the connection looked at when the turn ends.
-func (c *Conn) markUsed() {
+func (c *Conn) markDirty() {
 	if !c.dirty {
 		c.dirty = true
 		c.loop.dirty = append(c.loop.dirty, c)
@@ -113,21 +113,21 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 
 // sendInline lets the request carry the message itself.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
-	wr, r := c.accept(o.sendCode(), o, o.Notify)
+	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
 	r.op.Bytes = uint32(len(b))
 	if len(b) == 0 {
 		return
 	}
-	wr.Inline = c.batch.copyOf(b)
+	wr.Inline = c.batch.copyBytes(b)
 	wr.Flags |= verbs.SendInline
 }
 
 func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
-	wr, r := c.accept(o.sendCode(), o, o.Notify)
+	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
 	r.op.Bytes, r.buffer = uint32(b.length), b
-	b.use = sending
+	b.state = bufferSending
 	if b.length > 0 {
-		wr.SGEs = c.batch.list(verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
+		wr.SGEs = c.batch.sgeList(verbs.SGE{Addr: b.sge[0].Addr, Length: uint32(b.length), LKey: b.sge[0].LKey})
 	}
 }
 
@@ -154,20 +154,20 @@ func (c *Conn) postSends() {
 // sent ends the request in slot, and those before it: a completion retires
 // them all, for they are carried out in order and a failure always has a
 // completion of its own (IBTA vol. 1, 10.8.6).
-func (c *Conn) sent(wc *verbs.WC, slot uint32) {
+func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {
 		c.beginClose(verbs.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
-	c.lastHeard = c.loop.clock.now
+	c.lastFromPeer = c.loop.clock.now
 	for range n - 1 {
 		c.retire(nil)
 	}
 	if wc.Status == verbs.StatusSuccess {
 		c.retire(nil)
 	} else {
-		keepalive := c.requests[slot].probe && c.state == StateOpen
+		keepalive := c.sendRequests[slot].probe && c.state == StateOpen
 		c.retire(c.fail(wc, keepalive))
 	}
 	c.afterSent()
@@ -175,12 +175,12 @@ func (c *Conn) sent(wc *verbs.WC, slot uint32) {
 
 // retire ends the oldest request. A callback sees its place free.
 func (c *Conn) retire(err error) {
-	r := &c.requests[c.flow.retire()]
+	r := &c.sendRequests[c.flow.retire()]
 	if r.probe {
 		c.flow.probes--
 		return
 	}
-	c.count(err)
+	c.countResult(err)
 	op, notify := r.op, r.notify
 	if b := r.buffer; b != nil {
 		r.buffer = nil
@@ -194,7 +194,7 @@ func (c *Conn) retire(err error) {
 	}
 }
 
-func (c *Conn) count(err error) {
+func (c *Conn) countResult(err error) {
 	if err == nil {
 		c.stats.Confirmed++
 		c.loop.stats.Confirmed++

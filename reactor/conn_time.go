@@ -17,16 +17,16 @@ func (c *Conn) SetDeadline(t time.Time) {
 // received for d, and before 2d have passed so if the loop is not held up; zero
 // or less means never. Keepalives do not count.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
-	c.idleFor = max(0, d)
-	c.lastActive, c.used = c.loop.clock.read(), false
+	c.idleTimeout = max(0, d)
+	c.lastActive, c.activeSinceCheck = c.loop.clock.read(), false
 	c.startKeepalive()
 }
 
 // silent looks how long it has been silent, and does what is due. A loop that
 // was held up may not have seen yet what came meanwhile.
 func (c *Conn) onKeepaliveTimer() {
-	if c.state == StateOpen && c.onDeadline() != nil && c.queue.pollAgain() && c.state == StateOpen {
-		if err := c.onDeadline(); err != nil {
+	if c.state == StateOpen && c.livenessError() != nil && c.queue.pollAgain() && c.state == StateOpen {
+		if err := c.livenessError(); err != nil {
 			c.beginClose(err)
 			return
 		}
@@ -39,7 +39,7 @@ func (c *Conn) onKeepaliveTimer() {
 			// Unconfirmed sends precede the probe: see Config.Keepalive.
 			c.lastProbe = now
 		}
-	case now-c.lastHeard < keepalive:
+	case now-c.lastFromPeer < keepalive:
 	case !c.loop.mayProbe():
 		c.loop.timers.set(&c.keepalive, now+c.loop.probeWait())
 		return
@@ -77,15 +77,15 @@ func (l *Loop) probeWait() time.Duration {
 
 // overdue is what the silence is a reason for to end the connection, if it is. To
 // send costs no reading of the clock: use is booked when somebody asks.
-func (c *Conn) onDeadline() error {
+func (c *Conn) livenessError() error {
 	now, keepalive := c.loop.clock.read(), c.loop.cfg.Keepalive
-	if c.used {
-		c.lastActive, c.used = now, false
+	if c.activeSinceCheck {
+		c.lastActive, c.activeSinceCheck = now, false
 	}
 	switch {
-	case c.idleFor > 0 && now-c.lastActive >= c.idleFor:
+	case c.idleTimeout > 0 && now-c.lastActive >= c.idleTimeout:
 		return ErrIdle
-	case keepalive > 0 && c.flow.probes > 0 && c.probedIdle && now-c.lastProbe >= keepalive:
+	case keepalive > 0 && c.flow.probes > 0 && c.probeAlone && now-c.lastProbe >= keepalive:
 		return ErrKeepalive
 	}
 	return nil
@@ -103,11 +103,11 @@ func (c *Conn) startKeepalive() {
 
 func (c *Conn) nextKeepalive() (when time.Duration, none bool) {
 	none = true
-	if c.idleFor > 0 {
-		when, none = c.lastActive+c.idleFor, false
+	if c.idleTimeout > 0 {
+		when, none = c.lastActive+c.idleTimeout, false
 	}
 	if keepalive := c.loop.cfg.Keepalive; keepalive > 0 {
-		next := c.lastHeard + keepalive
+		next := c.lastFromPeer + keepalive
 		if c.flow.probes > 0 {
 			next = c.lastProbe + keepalive
 		}

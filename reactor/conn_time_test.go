@@ -47,10 +47,10 @@ func TestKeepaliveNotAnswered(t *testing.T) {
 
 // late lets the loop do something after it was held up for d, and then notice
 // the time at once, before it has looked at its queues again.
-func late(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
+func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	done := false
 	require.NoError(t, l.Post(func() {
-		reactor.Skip(l, d)
+		reactor.AdvanceClock(l, d)
 		fn()
 		l.After(0, func() { done = true }) // reads the clock
 	}))
@@ -62,10 +62,10 @@ func late(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 func TestIdleTimeoutSeesALateSend(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
-	late(t, p.client, 2*time.Hour, func() { require.NoError(t, p.dialed.Send(nil)) })
+	runLate(t, p.client, 2*time.Hour, func() { require.NoError(t, p.dialed.Send(nil)) })
 	p.drive(t, func() bool { return p.accepted.Stats().Messages == 1 })
 	require.Zero(t, p.dialOver)
-	late(t, p.client, 2*time.Hour, func() {})
+	runLate(t, p.client, 2*time.Hour, func() {})
 	p.closed(t)
 	require.ErrorIs(t, p.dialEnd, reactor.ErrIdle)
 }
@@ -74,7 +74,7 @@ func TestIdleTimeoutSeesALateSend(t *testing.T) {
 func TestIdleTimeoutSeesWhatCameMeanwhile(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
-	late(t, p.client, 2*time.Hour, func() {
+	runLate(t, p.client, 2*time.Hour, func() {
 		require.NoError(t, p.accepted.Send(nil))
 		p.accepted.Flush()
 	})
@@ -86,17 +86,17 @@ func TestIdleTimeoutSeesWhatCameMeanwhile(t *testing.T) {
 // A probe that was answered while the loop was held up is answered.
 func TestKeepaliveAnsweredMeanwhile(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour})
-	late(t, p.client, 2*time.Hour, func() {})
+	runLate(t, p.client, 2*time.Hour, func() {})
 	require.EqualValues(t, 1, probes(t, p.client))
-	late(t, p.client, 2*time.Hour, func() {
+	runLate(t, p.client, 2*time.Hour, func() {
 		for range 100 {
 			_, err := p.server.RunOnce(0)
 			require.NoError(t, err)
 		}
 	})
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
-	late(t, p.client, 2*time.Hour, func() {}) // nobody answers this one
-	late(t, p.client, 2*time.Hour, func() {})
+	runLate(t, p.client, 2*time.Hour, func() {}) // nobody answers this one
+	runLate(t, p.client, 2*time.Hour, func() {})
 	drive(t, func() bool { return p.dialOver > 0 }, p.client)
 	require.Equal(t, reactor.ErrKeepalive, p.dialEnd)
 }

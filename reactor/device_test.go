@@ -18,9 +18,9 @@ func TestDeviceEvents(t *testing.T) {
 	} {
 		t.Run(what.String(), func(t *testing.T) {
 			p := connect(t, &hooks{}, &hooks{}, nil)
-			reactor.DeviceEvent(p.dialed, verbs.AsyncPortActive)
+			reactor.InjectDeviceEvent(p.dialed, verbs.AsyncPortActive)
 			require.Equal(t, reactor.StateOpen, p.dialed.State())
-			reactor.DeviceEvent(p.dialed, what)
+			reactor.InjectDeviceEvent(p.dialed, what)
 			p.closed(t)
 			var event *reactor.AsyncError
 			require.ErrorAs(t, p.dialEnd, &event)
@@ -45,7 +45,7 @@ func TestBrokenCompletionQueue(t *testing.T) {
 
 // Requests fail as they do when the peer is not there any more, but the
 // connection manager does not say so: after a moment that is reason enough.
-func TestNoAnswerAndNoGoodbye(t *testing.T) {
+func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)
 	p.closed(t)
@@ -59,30 +59,30 @@ func TestRescue(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { came++ }}, nil)
 	require.NoError(t, p.dialed.Send(nil))
 	p.dialed.Flush()
-	reactor.Oversleep(p.server)
+	reactor.EndSleepByTimeout(p.server)
 	drive(t, func() bool { return came == 1 }, p.server)
 	require.NoError(t, p.server.Close())
 	require.EqualValues(t, 1, p.server.Stats().Rescues)
 }
 
 // A provider that has no more channels is refused in one piece.
-type fewChannels struct {
+type limitedChannels struct {
 	cm.Provider
 	left int
 }
 
 var errNoChannel = errors.New("no channel")
 
-func (p *fewChannels) OpenChannel() (cm.TransportChannel, error) {
+func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
 	if p.left--; p.left < 0 {
 		return nil, errNoChannel
 	}
 	return p.Provider.OpenChannel()
 }
 
-func TestNewGivesEverythingBackWhenItFails(t *testing.T) {
+func TestNewReleasesResourcesOnFailure(t *testing.T) {
 	for channels := range 3 { // the door's, and one for each loop
-		p := &fewChannels{Provider: openSoft(t, 2), left: channels}
+		p := &limitedChannels{Provider: openSoft(t, 2), left: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{Loops: 2})
 		require.ErrorIs(t, err, errNoChannel)
 	}
@@ -91,7 +91,7 @@ func TestNewGivesEverythingBackWhenItFails(t *testing.T) {
 // A peer whose process went away is told from one that closed.
 func TestPeerGone(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
-	reactor.PeerLeft(p.dialed, verbs.ErrPeerGone)
+	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
 	p.closed(t)
 	require.Equal(t, verbs.ErrPeerGone, p.dialEnd)
 }
@@ -101,7 +101,7 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.dialed.Send([]byte("lost")))
 	require.NoError(t, p.dialed.Close())
-	reactor.PeerLeft(p.dialed, verbs.ErrPeerGone)
+	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
 	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
 	require.ErrorIs(t, p.dialEnd, verbs.ErrPeerGone)
 	require.NotErrorIs(t, p.dialEnd, reactor.ErrPeerClosed)

@@ -89,13 +89,13 @@ func (e *Engine) checkDial(addr netip.AddrPort, d *Dial) (r dialRequest, err err
 		{"responder resources", int64(d.ResponderResources), -1, 255},
 		{"initiator depth", int64(d.InitiatorDepth), -1, 255},
 	} {
-		if err := within(f.name, f.value, f.low, f.high); err != nil {
+		if err := checkRange(f.name, f.value, f.low, f.high); err != nil {
 			return r, err
 		}
 	}
 	return dialRequest{
 		addr:    addr,
-		timeout: or(d.Timeout, e.cfg.ConnectTimeout),
+		timeout: orDefault(d.Timeout, e.cfg.ConnectTimeout),
 		param: cm.ConnParam{
 			PrivateData:        d.PrivateData,
 			ResponderResources: uint8(orNone(d.ResponderResources, e.cfg.ResponderResources)),

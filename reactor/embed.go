@@ -39,26 +39,26 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	l := e.loops[0]
 	e.embedded = true
 	if err := l.initEmbedded(); err != nil {
-		return nil, first(err, l.closePoller())
+		return nil, firstError(err, l.closeNow())
 	}
 	return l, nil
 }
 
 func (l *Loop) initEmbedded() (err error) {
-	if l.alarm, err = newAlarm(); err != nil {
+	if l.timerFD, err = newTimerFD(); err != nil {
 		return err
 	}
-	if _, err = l.watch(l.alarm.fd, poller.Readable, l.alarm); err != nil {
+	if _, err = l.watch(l.timerFD.fd, poller.Readable, l.timerFD); err != nil {
 		return err
 	}
 	if err = l.boot(); err != nil {
 		return err
 	}
-	return l.engine.begin()
+	return l.engine.markStarted()
 }
 
 // open makes what a loop has from the beginning.
-func (l *Loop) openPoller() (err error) {
+func (l *Loop) open() (err error) {
 	l.clock.origin = time.Now()
 	l.mailbox.limit = l.cfg.Mailbox
 	l.idle.budget = l.cfg.SpinBudget
@@ -95,41 +95,41 @@ func (l *Loop) boot() error {
 // done. The error is ErrClosed when the loop has ended, and matches verbs.ErrState
 // in a callback, or for a loop that an engine runs.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
-	if err := l.embedded("run"); err != nil {
+	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
 	}
 	l.inRunOnce = true
 	l.beginRunOnce()
 	work = l.turn()
 	if work == 0 && timeout != 0 {
-		work = l.waitEpoll(timeout)
+		work = l.waitForWork(timeout)
 	}
 	l.inRunOnce = false
-	l.settle()
+	l.finishTurn()
 	return work, nil
 }
 
 // enter begins where the last RunOnce left off, or ends the sleep that Arm began.
 func (l *Loop) beginRunOnce() {
 	if !l.mailbox.sleeping.Load() {
-		l.clock.pendingCost += enterWeight
+		l.clock.pendingCost += runOnceCost
 		return
 	}
 	l.afterSleep()
 	l.clock.wake()
 	l.stats.Sleeps++
-	l.wokenBy(l.handleEvents(), CauseLimit)
+	l.countWake(l.fetchEvents(), CauseLimit)
 }
 
-// enterWeight is how many empty turns a call of RunOnce counts for: a caller that
+// runOnceCost is how many empty turns a call of RunOnce counts for: a caller that
 // only polls has its clock read, and its timers looked at, every eighth call.
-const enterWeight = clockEvery/8 - 1
+const runOnceCost = clockEvery/8 - 1
 
 // await waits for work and does it.
-func (l *Loop) waitEpoll(timeout time.Duration) (work int) {
+func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	until := l.clock.read() + timeout
 	for work == 0 && !l.done() {
-		if l.idle.spin(&l.clock) {
+		if l.idle.keepSpinning(&l.clock) {
 			work = l.turn()
 		} else {
 			l.sleep(remaining(timeout, until-l.clock.now))
@@ -139,13 +139,13 @@ func (l *Loop) waitEpoll(timeout time.Duration) (work int) {
 			break
 		}
 	}
-	l.idle.worked()
+	l.idle.stopSpin()
 	return work
 }
 
 func remaining(timeout, left time.Duration) time.Duration {
 	if timeout < 0 {
-		return forever
+		return noLimit
 	}
 	return max(0, left)
 }
@@ -159,15 +159,15 @@ func (l *Loop) FD() int { return l.poller.FD() }
 // RunOnce. After false wait at once, and when FD is readable call RunOnce. FD
 // also becomes readable when a timer is due, and after Config.SafetyTimeout.
 func (l *Loop) Arm() (busy bool, err error) {
-	if err := l.embedded("arm"); err != nil {
+	if err := l.checkRunnable("arm"); err != nil {
 		return false, err
 	}
 	if l.prepareSleep() {
 		return true, nil
 	}
-	timeout, means := l.sleepLimit(forever)
-	l.alarm.reason = means
-	if err := l.alarm.set(timeout); err != nil {
+	timeout, means := l.sleepLimit(noLimit)
+	l.timerFD.wakeCause = means
+	if err := l.timerFD.set(timeout); err != nil {
 		l.afterSleep()
 		return true, verbs.Wrap("arm", err)
 	}
@@ -184,14 +184,14 @@ func (l *Loop) Close() error {
 	if l.ended {
 		return nil
 	}
-	if err := l.embeddable("close"); err != nil {
+	if err := l.checkCaller("close"); err != nil {
 		return err
 	}
-	return l.closePoller()
+	return l.closeNow()
 }
 
 // shut cuts off what the loop still has, and ends it.
-func (l *Loop) closePoller() error {
+func (l *Loop) closeNow() error {
 	l.engine.Stop()
 	l.mailbox.run()
 	l.abortConns()
@@ -204,15 +204,15 @@ func (l *Loop) closePoller() error {
 	return l.engine.Wait()
 }
 
-func (l *Loop) embedded(op string) error {
+func (l *Loop) checkRunnable(op string) error {
 	if l.ended {
 		return verbs.Wrap(op, ErrClosed)
 	}
-	return l.embeddable(op)
+	return l.checkCaller(op)
 }
 
-func (l *Loop) embeddable(op string) error {
-	if l.alarm == nil || l.inRunOnce {
+func (l *Loop) checkCaller(op string) error {
+	if l.timerFD == nil || l.inRunOnce {
 		return verbs.Wrap(op, verbs.ErrState)
 	}
 	return nil

@@ -25,8 +25,8 @@ func TestInsideAForeignEpoll(t *testing.T) {
 				require.NoError(t, c.Send(msg.Data()))
 			}
 		},
-	}, &reactor.Config{SafetyTimeout: safety})
-	server := newLoop(t, &hooks{message: echo(t)}, &reactor.Config{SafetyTimeout: safety})
+	}, &reactor.Config{SafetyTimeout: testTimeout})
+	server := newLoop(t, &hooks{message: echo(t)}, &reactor.Config{SafetyTimeout: testTimeout})
 	ln, err := server.Listen(loopback)
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), nil))
@@ -43,7 +43,7 @@ func TestInsideAForeignEpoll(t *testing.T) {
 		if runAll(t, loops) || back == count {
 			continue
 		}
-		n, err := outer.Wait(safety)
+		n, err := outer.Wait(testTimeout)
 		require.NoError(t, err)
 		require.Positive(t, n, "a sleep that nothing ended")
 	}
@@ -71,8 +71,8 @@ func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 }
 
 // A timer of the loop makes the descriptor readable.
-func TestArmKeepsTimers(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: safety})
+func TestArmedFDSignalsTimers(t *testing.T) {
+	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	fired := false
 	begin := time.Now()
 	loop.After(2*time.Millisecond, func() { fired = true })
@@ -85,15 +85,15 @@ func TestArmKeepsTimers(t *testing.T) {
 		if runAll(t, []*reactor.Loop{loop}) || fired {
 			continue
 		}
-		_, err := outer.Wait(safety)
+		_, err := outer.Wait(testTimeout)
 		require.NoError(t, err)
 	}
 	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
 }
 
 // So does a function posted from another goroutine, once armed.
-func TestArmHearsPosts(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: safety})
+func TestArmedFDSignalsPosts(t *testing.T) {
+	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	outer, err := poller.New(1)
 	require.NoError(t, err)
 	defer outer.Close()
@@ -106,7 +106,7 @@ func TestArmHearsPosts(t *testing.T) {
 			if runAll(t, []*reactor.Loop{loop}) || ran {
 				continue
 			}
-			woken, err := outer.Wait(safety)
+			woken, err := outer.Wait(testTimeout)
 			require.NoError(t, err)
 			require.Positive(t, woken)
 		}
@@ -115,7 +115,7 @@ func TestArmHearsPosts(t *testing.T) {
 
 func TestRunOnceWaits(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive, reactor.IdleBusy} {
-		loop := newLoop(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: safety})
+		loop := newLoop(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
 		begin := time.Now()
 		n, err := loop.RunOnce(3 * time.Millisecond)
 		require.NoError(t, err)
@@ -155,7 +155,7 @@ func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 }
 
 // What an OnBoot that fails has begun ends with it, and is told.
-func TestFailedBootEndsWhatItBegan(t *testing.T) {
+func TestFailedBootEndsDials(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Listen(loopback)
 	require.NoError(t, err)
@@ -181,7 +181,7 @@ func TestLoopOfAnEngineIsNotEmbedded(t *testing.T) {
 
 // Sleeps are booked under what ended them.
 func TestWakesByCause(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: safety})
+	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
@@ -219,7 +219,7 @@ func TestSafetyTimeout(t *testing.T) {
 
 // Whoever waits for an engine that only the application runs would wait for
 // himself.
-func TestEngineOfAnEmbeddedLoopIsNotWaitedFor(t *testing.T) {
+func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	require.ErrorIs(t, loop.Engine().Wait(), verbs.ErrState)
 	require.ErrorIs(t, loop.Engine().Shutdown(t.Context()), verbs.ErrState)

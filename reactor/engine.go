@@ -23,13 +23,13 @@ type Engine struct {
 	acceptor *acceptor
 	embedded bool // its loop is run by the application: see NewLoop
 
-	stopping atomic.Bool
-	turn     atomic.Uint64 // of RoundRobin
-	fullness fullness
-	accepts  atomic.Uint64
-	rejects  atomic.Uint64
-	running  atomic.Int32  // loops that have not ended
-	done     chan struct{} // closed when none is left
+	stopping   atomic.Bool
+	roundRobin atomic.Uint64 // of RoundRobin
+	fullLoops  fullLoops
+	accepts    atomic.Uint64
+	rejects    atomic.Uint64
+	running    atomic.Int32  // loops that have not ended
+	done       chan struct{} // closed when none is left
 
 	mu      sync.Mutex
 	started bool
@@ -46,18 +46,18 @@ type Engine struct {
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil {
-		return nil, verbs.Wrap(op, errNothing)
+		return nil, verbs.Wrap(op, errNilArgument)
 	}
-	c, err := cfg.settled()
+	c, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	if err := c.fitsAll(p); err != nil {
+	if err := c.checkDevices(p); err != nil {
 		return nil, verbs.Wrap(op, err)
 	}
 	e := &Engine{provider: p, handler: h, cfg: c, done: make(chan struct{})}
 	if err := e.open(); err != nil {
-		return nil, verbs.Wrap(op, first(err, e.release()))
+		return nil, verbs.Wrap(op, firstError(err, e.release()))
 	}
 	e.running.Store(int32(len(e.loops)))
 	return e, nil
@@ -70,7 +70,7 @@ func (e *Engine) open() (err error) {
 	for range e.cfg.Loops {
 		l := &Loop{engine: e, handler: e.handler, cfg: e.cfg, index: len(e.loops)}
 		e.loops = append(e.loops, l)
-		if err := l.openPoller(); err != nil {
+		if err := l.open(); err != nil {
 			return err
 		}
 	}
@@ -81,10 +81,10 @@ func (e *Engine) open() (err error) {
 // release undoes open, for an engine that never was.
 func (e *Engine) release() (err error) {
 	for _, l := range e.loops {
-		err = first(err, l.release())
+		err = firstError(err, l.release())
 	}
 	if e.acceptor != nil && len(e.loops) == 0 {
-		err = first(err, e.acceptor.channel.Close())
+		err = firstError(err, e.acceptor.channel.Close())
 	}
 	return err
 }
@@ -92,7 +92,7 @@ func (e *Engine) release() (err error) {
 // Start runs each loop on a goroutine of its own, and returns when every OnBoot
 // has. When one fails the engine is shut down, and the error is OnBoot's.
 func (e *Engine) Start() error {
-	if err := e.begin(); err != nil {
+	if err := e.markStarted(); err != nil {
 		return err
 	}
 	booted := make(chan error, len(e.loops))
@@ -111,7 +111,7 @@ func (e *Engine) Start() error {
 }
 
 // begin notes that the loops are somebody's from now on.
-func (e *Engine) begin() error {
+func (e *Engine) markStarted() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.started || e.stopping.Load() {
@@ -163,7 +163,7 @@ func (e *Engine) Stats() Stats {
 }
 
 // claim reports whether the caller is the first to watch the device.
-func (e *Engine) claimDevice(dev verbs.Device) bool {
+func (e *Engine) claimAsync(dev verbs.Device) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if slices.Contains(e.devices, dev) {
@@ -191,12 +191,12 @@ func (e *Engine) deviceFailed(dev verbs.Device, err error) {
 
 // fail ends the engine because of an error that leaves it unable to work.
 func (e *Engine) fail(err error) {
-	e.note(err)
+	e.recordError(err)
 	e.Stop()
 }
 
-func (e *Engine) note(err error) {
+func (e *Engine) recordError(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.err = first(e.err, err)
+	e.err = firstError(e.err, err)
 }

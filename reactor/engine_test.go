@@ -77,7 +77,7 @@ func TestPinned(t *testing.T) {
 
 func TestPostFromManyGoroutines(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleEvent, reactor.IdleAdaptive, reactor.IdleBusy} {
-		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: safety})
+		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
 		const senders, each = 4, 500
 		done := make(chan struct{})
 		count := 0 // the loop's
@@ -99,7 +99,7 @@ func TestPostFromManyGoroutines(t *testing.T) {
 
 // The policy can be changed while the loop runs, and while it sleeps.
 func TestIdlePolicyChangesAtRunTime(t *testing.T) {
-	engine := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: safety})
+	engine := start(t, &hooks{}, &reactor.Config{Idle: reactor.IdleEvent, SafetyTimeout: testTimeout})
 	loop := engine.Loop(0)
 	await(t, func() bool { return loop.Stats().Turns > 0 })
 	require.NoError(t, loop.SetIdle(reactor.IdleBusy))
@@ -117,7 +117,7 @@ func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
 	cfg := &reactor.Config{
 		Loops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
-		SafetyTimeout: safety, // a lost wake-up would fail the test
+		SafetyTimeout: testTimeout, // a lost wake-up would fail the test
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
 	over := make(chan error, total)

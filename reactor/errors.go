@@ -45,12 +45,12 @@ var (
 // what it must not.
 var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
-var errNothing = errors.New("a provider and a handler are needed")
+var errNilArgument = errors.New("a provider and a handler are needed")
 
 // Refusals of the data path, made once: it does not allocate.
 var (
-	errSendClosed = verbs.Wrap("send", ErrClosed)
-	errNoBuffer   = verbs.Wrap("send", verbs.ErrForeign)
+	errSendClosed    = verbs.Wrap("send", ErrClosed)
+	errForeignBuffer = verbs.Wrap("send", verbs.ErrForeign)
 )
 
 // A CloseError is given to OnClose when a connection ended with work undone:

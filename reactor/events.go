@@ -20,7 +20,7 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 	for work < eventBudget {
 		ev, err := l.channel.Next()
 		if err != nil {
-			l.note(l.unwatch(s))
+			l.recordError(l.unwatch(s))
 			l.engine.fail(err)
 			return work
 		}
@@ -28,70 +28,70 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 			return work
 		}
 		work++
-		l.event(ev)
+		l.handleEvent(ev)
 	}
 	return work
 }
 
 // event acknowledges the event before anything else happens, for an ID with
 // events outstanding can not be closed.
-func (l *Loop) event(ev *cm.Event) {
+func (l *Loop) handleEvent(ev *cm.Event) {
 	c, ok := ev.ID.Context().(*Conn)
 	what, err := ev.Type, ev.Err
 	if ok && what == cm.Established && c.dial != nil {
-		c.established(ev)
+		c.setNegotiated(ev)
 	}
-	l.note(ev.Ack())
+	l.recordError(ev.Ack())
 	if ok && c.state != StateClosed {
-		c.event(what, err)
+		c.handleEvent(what, err)
 	}
 }
 
-func (c *Conn) event(what cm.EventType, err error) {
+func (c *Conn) handleEvent(what cm.EventType, err error) {
 	switch what {
 	case cm.AddrResolved:
-		c.handleEvent(c.addrResolved())
+		c.failOpenOn(c.addrResolved())
 	case cm.RouteResolved:
-		c.handleEvent(c.routeResolved())
+		c.failOpenOn(c.routeResolved())
 	case cm.Established:
-		c.opened()
+		c.enterOpen()
 	case cm.Disconnected:
-		c.peerLeft(err)
+		c.onDisconnected(err)
 	case cm.DeviceRemoval:
 		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
 		// Unreachable may also be news of a neighbour of an open connection,
 		// which lives on.
 		if c.state < StateOpen {
-			c.handleEvent(err)
+			c.failOpenOn(err)
 		}
 	}
 }
 
 // advance gives up a connection that can not open.
-func (c *Conn) handleEvent(err error) {
+func (c *Conn) failOpenOn(err error) {
 	if err != nil && c.state < StateOpen {
 		c.failOpen(err)
 	}
 }
 
-// peerLeft is told that the peer has disconnected, or has confirmed that this
+// onDisconnected is told that the peer has disconnected, or has confirmed that this
 // side did. Messages and confirmations that came before are still to be seen to:
 // see arrived. How is nil if it did so in order.
-func (c *Conn) peerLeft(how error) {
+func (c *Conn) onDisconnected(how error) {
 	c.disconnected = true
 	if c.queue != nil {
-		c.emptyAtDisconnect = c.queue.empty
+		c.emptyPollsAtDisconnect = c.queue.emptyPolls
 	}
-	if c.state == StateConnecting && c.early.head != nil {
-		c.opened() // the peer would not have sent if it were not established
+	if c.state == StateConnecting && c.heldMessages.head != nil {
+		c.enterOpen() // the peer would not have sent if it were not established
 	}
-	c.end.peer = first(how, ErrPeerClosed)
+	c.closeReason.peerErr = firstError(how, ErrPeerClosed)
 	if c.state == StateDraining {
-		c.end.setCause(nil)
+		c.closeReason.setCause(nil)
 		c.state = StateClosing // what is not confirmed now fails
 	} else {
-		c.beginClose(c.end.peer)
+		c.beginClose(c.closeReason.peerErr)
 	}
 	c.scheduleAdvance()
 }
@@ -101,14 +101,14 @@ func (c *Conn) peerLeft(how error) {
 func (c *Conn) deviceRemoved() {
 	c.beginClose(ErrDeviceRemoved)
 	if c.device != nil {
-		c.device.lost(ErrDeviceRemoved)
+		c.device.failRemoved(ErrDeviceRemoved)
 	}
 }
 
-// claimAsync lets one loop of the engine watch the events of a device: they can
+// watchAsync lets one loop of the engine watch the events of a device: they can
 // be taken only once.
-func (l *Loop) claimAsync(dev verbs.Device) error {
-	if !l.engine.claimDevice(dev) {
+func (l *Loop) watchAsync(dev verbs.Device) error {
+	if !l.engine.claimAsync(dev) {
 		return nil
 	}
 	_, err := l.watch(dev.AsyncFD(), poller.Readable, &asyncSource{loop: l, dev: dev})
@@ -130,7 +130,7 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		if err != nil {
 			// A device whose asynchronous events can not be read is not reliable any more.
 			// Other devices are not affected.
-			s.loop.note(s.loop.unwatch(s))
+			s.loop.recordError(s.loop.unwatch(s))
 			s.loop.engine.deviceFailed(s.dev, err)
 			return work
 		}
@@ -141,7 +141,7 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 		s.loop.engine.deviceEvent(s.dev, ev)
 		if ev.Type == verbs.AsyncDeviceFatal {
 			// After the last event the descriptor itself may fail.
-			s.loop.note(s.loop.unwatch(s))
+			s.loop.recordError(s.loop.unwatch(s))
 			return work
 		}
 	}
@@ -152,7 +152,7 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	err := verbs.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
 	if ev.Type == verbs.AsyncDeviceFatal {
-		l.deviceLost(dev, err)
+		l.deviceRemoved(dev, err)
 		return
 	}
 	for c := range l.conns.all() {
@@ -176,10 +176,10 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	}
 }
 
-func (l *Loop) deviceLost(dev verbs.Device, err error) {
+func (l *Loop) deviceRemoved(dev verbs.Device, err error) {
 	for _, n := range l.devices {
 		if n.dev == dev {
-			n.lost(err)
+			n.failRemoved(err)
 		}
 	}
 }
@@ -195,8 +195,8 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 	if l.index > 0 {
 		return
 	}
-	for _, ln := range l.engine.acceptor.loseDevice(dev) {
-		l.lostListener(ln, err)
+	for _, ln := range l.engine.acceptor.removeListenersOf(dev) {
+		l.closeListener(ln, err)
 	}
 }
 

@@ -27,13 +27,13 @@ func Chunks(l *Loop) (mrs []verbs.MR) {
 	return mrs
 }
 
-// DeviceEvent lets the loop of c believe that something happened to its device.
-func DeviceEvent(c *Conn, what verbs.AsyncEventType) {
+// InjectDeviceEvent lets the loop of c believe that something happened to its device.
+func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) {
 	c.loop.deviceEvent(c.device.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
 
-// LookAtDevice makes the loop of c fetch the asynchronous events of the device of c.
-func LookAtDevice(c *Conn) { (&asyncSource{loop: c.loop, dev: c.device.dev}).ready(0) }
+// FetchAsyncEvents makes the loop of c fetch the asynchronous events of the device of c.
+func FetchAsyncEvents(c *Conn) { (&asyncSource{loop: c.loop, dev: c.device.dev}).ready(0) }
 
 // FailCQ lets the loop of c believe that its completion queue is broken.
 func FailCQ(c *Conn, err error) { c.device.fail(err) }
@@ -43,28 +43,28 @@ func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}, fal
 
 // Oversleep lets l believe that the safety timeout ended its last sleep, and that
 // no event came.
-func Oversleep(l *Loop) { l.overslept = true }
+func EndSleepByTimeout(l *Loop) { l.safetyWake = true }
 
 // RemoveDevice lets c believe that its device was removed.
-func RemoveDevice(c *Conn) { c.event(cm.DeviceRemoval, nil) }
+func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 
 // ConnsOf lists the connections of l.
 func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 
 // Opening is how many connections of l are to open.
-func Opening(l *Loop) int { return l.opening }
+func OpeningConns(l *Loop) int { return l.openingConns }
 
-// UseDevice has l meet a device.
-func UseDevice(l *Loop, dev verbs.Device) error {
+// OpenDevice has l meet a device.
+func OpenDevice(l *Loop, dev verbs.Device) error {
 	_, err := l.device(dev)
 	return err
 }
 
 // Skip lets l believe that d has passed since it last read its clock.
-func Skip(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
+func AdvanceClock(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
 
-// PeerLeft lets c believe that its peer has left, and how.
-func PeerLeft(c *Conn, how error) { c.peerLeft(how) }
+// InjectDisconnected lets c believe that its peer has left, and how.
+func InjectDisconnected(c *Conn, how error) { c.onDisconnected(how) }
 
 // A ConnQueue is the queue of the connections that have a step to take.
 type ConnQueue = connQueue
@@ -73,13 +73,13 @@ type ConnQueue = connQueue
 func Push(q *ConnQueue, c *Conn) { q.push(c) }
 func Pop(q *ConnQueue) *Conn     { return q.pop() }
 func Len(q *ConnQueue) int       { return q.len() }
-func Room(q *ConnQueue) int      { return cap(q.conns) }
+func Capacity(q *ConnQueue) int  { return cap(q.conns) }
 
-// LeaveBudget is how many closing connections may take a step in one turn.
-const LeaveBudget = closeBudget
+// CloseBudget is how many closing connections may take a step in one turn.
+const CloseBudget = closeBudget
 
 // Waiting returns how many unanswered requests the engine keeps.
-func Waiting(e *Engine) int {
+func PendingRequests(e *Engine) int {
 	e.acceptor.mu.Lock()
 	defer e.acceptor.mu.Unlock()
 	return len(e.acceptor.pending)
@@ -89,29 +89,29 @@ func Waiting(e *Engine) int {
 func Turn(l *Loop) uint64 { return l.stats.Turns }
 
 // Cut ends the connections of l without waiting for their peers.
-func Cut(l *Loop) { l.abortConns() }
+func AbortConns(l *Loop) { l.abortConns() }
 
-// SilenceAt returns the time at which c next checks how long its peer has been
+// NextKeepaliveTime returns the time at which c next checks how long its peer has been
 // silent.
-func SilenceAt(c *Conn) time.Duration { return c.keepalive.when }
+func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.when }
 
 // ProbeBudget is how many keepalive probes one turn posts at most.
 const ProbeBudget = probeBudget
 
-// EndRequest lets the engine of req believe that it has just fetched the event of req's
+// EndPendingRequest lets the engine of req believe that it has just fetched the event of req's
 // peer or device going away, and not told the loop yet.
-func EndRequest(req *ConnRequest, deviceRemoved bool) {
+func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()
-	req.over = byPeer
+	req.endedBy = byPeer
 	if deviceRemoved {
-		req.over = byRemoval
+		req.endedBy = byRemoval
 	}
 }
 
-// TakeRequestDuringShutdown lets an engine that was not started fetch an event after
+// FetchRequestDuringShutdown lets an engine that was not started fetch an event after
 // Shutdown has listed the requests to reject. It reports whether there was an event.
-func TakeRequestDuringShutdown(e *Engine) (taken bool, err error) {
+func FetchRequestDuringShutdown(e *Engine) (taken bool, err error) {
 	e.acceptor.mu.Lock()
 	e.acceptor.closing = true
 	e.acceptor.mu.Unlock()

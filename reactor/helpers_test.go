@@ -14,7 +14,7 @@ import (
 
 // safety is how long a test waits for what must happen, only to fail instead of
 // hanging.
-const safety = 30 * time.Second
+const testTimeout = 30 * time.Second
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
@@ -142,7 +142,7 @@ func start(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Engine
 }
 
 func shutdown(t testing.TB, e *reactor.Engine) {
-	ctx, cancel := context.WithTimeout(context.Background(), safety)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	require.NoError(t, e.Shutdown(ctx))
 }
@@ -164,7 +164,7 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 // drive lets loops make turns, one after the other, until something is so.
 func drive(t testing.TB, until func() bool, loops ...*reactor.Loop) {
 	t.Helper()
-	deadline := time.Now().Add(safety)
+	deadline := time.Now().Add(testTimeout)
 	for turn := 0; !until(); turn++ {
 		if turn%1024 == 0 && time.Now().After(deadline) {
 			require.FailNow(t, "it did not happen")
@@ -178,10 +178,10 @@ func drive(t testing.TB, until func() bool, loops ...*reactor.Loop) {
 
 // A pair is two connected loops that the test drives.
 type pair struct {
-	client, server     *reactor.Loop
-	dialed, accepted   *reactor.Conn
-	dialEnd, acceptEnd error
-	dialOver, accOver  int // OnClose so many times
+	client, server       *reactor.Loop
+	dialed, accepted     *reactor.Conn
+	dialEnd, acceptEnd   error
+	dialOver, acceptOver int // OnClose so many times
 }
 
 func (p *pair) drive(t testing.TB, until func() bool) {
@@ -192,9 +192,9 @@ func (p *pair) drive(t testing.TB, until func() bool) {
 // closed drives until both sides have had OnClose.
 func (p *pair) closed(t testing.TB) {
 	t.Helper()
-	p.drive(t, func() bool { return p.dialOver > 0 && p.accOver > 0 })
+	p.drive(t, func() bool { return p.dialOver > 0 && p.acceptOver > 0 })
 	require.Equal(t, 1, p.dialOver)
-	require.Equal(t, 1, p.accOver)
+	require.Equal(t, 1, p.acceptOver)
 }
 
 // connect connects two loops; the handlers' open and close are called too.
@@ -202,7 +202,7 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
 	watch(client, &p.dialed, &p.dialEnd, &p.dialOver)
-	watch(server, &p.accepted, &p.acceptEnd, &p.accOver)
+	watch(server, &p.accepted, &p.acceptEnd, &p.acceptOver)
 	client.dialError = func(_ *reactor.Dial, err error) { t.Errorf("dial: %v", err) }
 	server.acceptError = func(_ *reactor.ConnRequest, err error) { t.Errorf("accept: %v", err) }
 	p.server = newLoop(t, server, cfg)
@@ -237,7 +237,7 @@ func receive[T any](t testing.TB, ch <-chan T) T {
 	select {
 	case v := <-ch:
 		return v
-	case <-time.After(safety):
+	case <-time.After(testTimeout):
 		require.FailNow(t, "it did not happen")
 		panic("unreachable")
 	}

@@ -38,7 +38,7 @@ func (p IdlePolicy) String() string {
 const spinLimit = 8 * time.Microsecond
 
 // forever is a sleep without a limit of the caller's.
-const forever time.Duration = -1
+const noLimit time.Duration = -1
 
 // yieldEvery is how long a loop that sleeps now and then stays away from the Go
 // scheduler. A goroutine that has not passed through it for 10ms counts as stuck
@@ -48,7 +48,7 @@ const forever time.Duration = -1
 const yieldEvery = 8 * time.Millisecond
 
 // idle decides between polling on and sleeping.
-type idle struct {
+type idleState struct {
 	policy    atomic.Uint32
 	budget    time.Duration
 	spinning  bool          // the last turn had no work, and the loop polls on
@@ -57,10 +57,10 @@ type idle struct {
 }
 
 // worked ends the spin.
-func (i *idle) worked() { i.spinning = false }
+func (i *idleState) stopSpin() { i.spinning = false }
 
 // spin reports whether to poll on after a turn without work.
-func (i *idle) spin(k *clock) bool {
+func (i *idleState) keepSpinning(k *clock) bool {
 	switch IdlePolicy(i.policy.Load()) {
 	case IdleBusy:
 		i.spinning = true
@@ -77,7 +77,7 @@ func (i *idle) spin(k *clock) bool {
 
 // yields reports whether it is time to pass through the scheduler, and counts on
 // it that the caller does.
-func (i *idle) yields(now time.Duration) bool {
+func (i *idleState) yieldDue(now time.Duration) bool {
 	if now-i.lastYield < yieldEvery {
 		return false
 	}
@@ -92,16 +92,16 @@ func (l *Loop) sleep(limit time.Duration) {
 	if l.prepareSleep() {
 		return
 	}
-	if l.idle.yields(l.clock.now) {
+	if l.idle.yieldDue(l.clock.now) {
 		runtime.Gosched() // nothing waits for the loop now
 	}
 	timeout, cause := l.sleepLimit(limit)
 	n, err := l.poller.Wait(timeout)
 	l.afterSleep()
 	l.clock.wake()
-	l.note(err)
+	l.recordError(err)
 	l.stats.Sleeps++
-	l.wokenBy(n, cause)
+	l.countWake(n, cause)
 }
 
 // prepare makes the loop ready to sleep. Its order is what keeps a wake-up from
@@ -111,7 +111,7 @@ func (l *Loop) sleep(limit time.Duration) {
 func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
 	for _, n := range l.devices {
-		if n.gone {
+		if n.removed {
 			continue // it might refuse to be armed, and that for good
 		}
 		found, err := n.group.Arm()
@@ -130,7 +130,7 @@ func (l *Loop) prepareSleep() (busy bool) {
 
 func (l *Loop) afterSleep() {
 	l.mailbox.sleeping.Store(false)
-	l.idle.worked()
+	l.idle.stopSpin()
 }
 
 // sleepLimit is how long to sleep, and what the end of that time means.
@@ -145,27 +145,27 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cau
 	return timeout, cause
 }
 
-// wokenBy books the end of a sleep, and leaves the n events that ended it to
+// countWake books the end of a sleep, and leaves the n events that ended it to
 // the next turn.
-func (l *Loop) wokenBy(n int, timedOut Cause) {
+func (l *Loop) countWake(n int, timedOut Cause) {
 	cause := timedOut
 	switch woken := l.poller.Woken(); {
 	case n > 0:
-		cause = l.mainCause(n)
+		cause = l.wakeCause(n)
 	case woken:
 		cause = CausePost
 	}
 	l.stats.Wakes[cause]++
 	if cause == CauseSafety {
 		// What has come since the timeout was not slept over.
-		n = l.handleEvents()
-		l.overslept = l.mainCause(n) == CauseSafety
+		n = l.fetchEvents()
+		l.safetyWake = l.wakeCause(n) == CauseSafety
 	}
-	l.unhandled = n
+	l.readyEvents = n
 }
 
-// mainCause is the first, in their order, of the causes of n events.
-func (l *Loop) mainCause(n int) Cause {
+// wakeCause is the first, in their order, of the causes of n events.
+func (l *Loop) wakeCause(n int) Cause {
 	cause := CauseSafety
 	for i := range n {
 		if ev, ok := l.poller.Event(i); ok {

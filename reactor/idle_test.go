@@ -9,37 +9,37 @@ import (
 
 func TestAdaptiveSpinsForItsBudget(t *testing.T) {
 	k := clock{origin: time.Now()}
-	i := idle{budget: time.Hour}
-	require.True(t, i.spin(&k))
+	i := idleState{budget: time.Hour}
+	require.True(t, i.keepSpinning(&k))
 	until := i.spinUntil
 	require.GreaterOrEqual(t, until, time.Hour)
 	k.now = until - 1
-	require.True(t, i.spin(&k))
+	require.True(t, i.keepSpinning(&k))
 	k.now = until
-	require.False(t, i.spin(&k))
-	i.worked()
-	require.True(t, i.spin(&k), "work begins it anew")
+	require.False(t, i.keepSpinning(&k))
+	i.stopSpin()
+	require.True(t, i.keepSpinning(&k), "work begins it anew")
 	require.NotEqual(t, until, i.spinUntil)
 }
 
 func TestEventNeverSpinsAndBusyAlways(t *testing.T) {
 	k := clock{origin: time.Now()}
-	i := idle{budget: time.Hour}
+	i := idleState{budget: time.Hour}
 	i.policy.Store(uint32(IdleEvent))
-	require.False(t, i.spin(&k))
+	require.False(t, i.keepSpinning(&k))
 	i.policy.Store(uint32(IdleBusy))
 	k.now = 2 * time.Hour
-	require.True(t, i.spin(&k))
+	require.True(t, i.keepSpinning(&k))
 }
 
-func TestSleepersYieldNowAndThen(t *testing.T) {
+func TestSleepingLoopYields(t *testing.T) {
 	const stuck = 10 * time.Millisecond // forcePreemptNS
 	require.Less(t, yieldEvery, stuck)
-	var i idle
-	require.False(t, i.yields(yieldEvery-1))
-	require.True(t, i.yields(yieldEvery))
-	require.False(t, i.yields(2*yieldEvery-1), "it has just done so")
-	require.True(t, i.yields(2*yieldEvery+1))
+	var i idleState
+	require.False(t, i.yieldDue(yieldEvery-1))
+	require.True(t, i.yieldDue(yieldEvery))
+	require.False(t, i.yieldDue(2*yieldEvery-1), "it has just done so")
+	require.True(t, i.yieldDue(2*yieldEvery+1))
 }
 
 func TestNames(t *testing.T) {

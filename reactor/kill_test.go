@@ -16,10 +16,10 @@ import (
 )
 
 // victimConns is how many connections the process to be killed opens.
-const victimConns = 4
+const killedConns = 4
 
 // victim is the process to be killed. It sends as fast as it can until then.
-func victim(addr string) {
+func killedProcess(addr string) {
 	p, err := soft.Open(&soft.Config{Vectors: 1})
 	if err != nil {
 		panic(err)
@@ -35,7 +35,7 @@ func victim(addr string) {
 	if err := engine.Start(); err != nil {
 		panic(err)
 	}
-	for range victimConns {
+	for range killedConns {
 		if err := engine.Dial(netip.MustParseAddrPort(addr), nil); err != nil {
 			panic(err)
 		}
@@ -49,7 +49,7 @@ func victim(addr string) {
 func TestPeerIsKilled(t *testing.T) {
 	defer leak.Snapshot().Check(t)
 	t.Run("killed", func(t *testing.T) {
-		ends := make(chan error, 2*victimConns)
+		ends := make(chan error, 2*killedConns)
 		var streaming, accepted, ended atomic.Int64
 		send := func(c *reactor.Conn) {
 			for c.SendMsg([]byte("answer"), reactor.SendOptions{Notify: true}) == nil {
@@ -73,7 +73,7 @@ func TestPeerIsKilled(t *testing.T) {
 		await(t, func() bool { return streaming.Load() > 1000 })
 		require.NoError(t, cmd.Process.Kill())
 		require.Error(t, cmd.Wait())
-		for range victimConns {
+		for range killedConns {
 			require.Error(t, receive(t, ends))
 		}
 		shutdown(t, server)

@@ -7,16 +7,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fitsAll checks the configuration against every device of the provider, so that
+// checkDevices checks the configuration against every device of the provider, so that
 // a mistake shows before the first connection. Devices that come later are
 // checked when they are used.
-func (c *Config) fitsAll(p cm.Provider) error {
+func (c *Config) checkDevices(p cm.Provider) error {
 	devices, err := p.Devices()
 	if err != nil {
 		return err
 	}
 	for _, dev := range devices {
-		if err := c.fits(dev); err != nil {
+		if err := c.checkDevice(dev); err != nil {
 			return err
 		}
 	}
@@ -24,7 +24,7 @@ func (c *Config) fitsAll(p cm.Provider) error {
 }
 
 // fits checks what depends on the device.
-func (c *Config) fits(dev verbs.Device) error {
+func (c *Config) checkDevice(dev verbs.Device) error {
 	op := "use " + dev.Name()
 	attr, caps := dev.Attr(), dev.Caps()
 	if caps.ProgressManual && c.Loops > attr.NumCompVectors {
@@ -34,19 +34,19 @@ func (c *Config) fits(dev verbs.Device) error {
 	// for every request of a connection.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
 	if c.SRQ > 0 {
-		if err := c.fitsShared(attr, caps); err != nil {
+		if err := c.checkSRQ(attr, caps); err != nil {
 			return verbs.Wrap(op, err)
 		}
 		inFlight = min(attr.MaxQPWR-1, attr.MaxCQE-1-c.SRQ)
 	}
-	return verbs.Wrap(op, within("MaxInFlight", int64(c.MaxInFlight), 1, int64(inFlight)))
+	return verbs.Wrap(op, checkRange("MaxInFlight", int64(c.MaxInFlight), 1, int64(inFlight)))
 }
 
-func (c *Config) fitsShared(attr verbs.DeviceAttr, caps verbs.Caps) error {
+func (c *Config) checkSRQ(attr verbs.DeviceAttr, caps verbs.Caps) error {
 	if !caps.SRQ {
 		return &verbs.ParamError{Field: "SRQ", Value: int64(c.SRQ), Reason: "the device has no shared receive queues"}
 	}
-	return within("SRQ", int64(c.SRQ), 1, int64(min(attr.MaxSRQWR, attr.MaxCQE)))
+	return checkRange("SRQ", int64(c.SRQ), 1, int64(min(attr.MaxSRQWR, attr.MaxCQE)))
 }
 
 func tooManyLoops(loops, vectors int) error {

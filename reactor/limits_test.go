@@ -11,37 +11,37 @@ import (
 )
 
 // weak is a provider whose devices have other limits.
-type weak struct {
+type limitedProvider struct {
 	cm.Provider
 	attr func(*verbs.DeviceAttr)
 	caps func(*verbs.Caps)
 }
 
-type weakDevice struct {
+type limitedDevice struct {
 	verbs.Device
-	weak weak
+	provider limitedProvider
 }
 
-func (p weak) Devices() ([]verbs.Device, error) {
+func (p limitedProvider) Devices() ([]verbs.Device, error) {
 	devices, err := p.Provider.Devices()
 	for i := range devices {
-		devices[i] = weakDevice{devices[i], p}
+		devices[i] = limitedDevice{devices[i], p}
 	}
 	return devices, err
 }
 
-func (d weakDevice) Attr() verbs.DeviceAttr {
+func (d limitedDevice) Attr() verbs.DeviceAttr {
 	attr := d.Device.Attr()
-	if d.weak.attr != nil {
-		d.weak.attr(&attr)
+	if d.provider.attr != nil {
+		d.provider.attr(&attr)
 	}
 	return attr
 }
 
-func (d weakDevice) Caps() verbs.Caps {
+func (d limitedDevice) Caps() verbs.Caps {
 	caps := d.Device.Caps()
-	if d.weak.caps != nil {
-		d.weak.caps(&caps)
+	if d.provider.caps != nil {
+		d.provider.caps(&caps)
 	}
 	return caps
 }
@@ -52,16 +52,16 @@ func TestConfigBeyondTheDevice(t *testing.T) {
 	noSRQ := func(c *verbs.Caps) { c.SRQ = false }
 	for _, c := range []struct {
 		name, field string
-		weak        weak
+		weak        limitedProvider
 		cfg         reactor.Config
 		limit       int64
 	}{
-		{"vectors", "Loops", weak{}, reactor.Config{Loops: 3}, 2},
-		{"queues", "MaxInFlight", weak{attr: func(a *verbs.DeviceAttr) { a.MaxQPWR = 32 }}, reactor.Config{}, 31},
-		{"completions", "MaxInFlight", weak{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{}, 32},
-		{"completions beside a shared queue", "MaxInFlight", weak{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{SRQ: 10}, 54},
-		{"shared queue", "SRQ", weak{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{SRQ: 9}, 8},
-		{"no shared queue", "SRQ", weak{caps: noSRQ}, reactor.Config{SRQ: 9}, 0},
+		{"vectors", "Loops", limitedProvider{}, reactor.Config{Loops: 3}, 2},
+		{"queues", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxQPWR = 32 }}, reactor.Config{}, 31},
+		{"completions", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{}, 32},
+		{"completions beside a shared queue", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{SRQ: 10}, 54},
+		{"shared queue", "SRQ", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{SRQ: 9}, 8},
+		{"no shared queue", "SRQ", limitedProvider{caps: noSRQ}, reactor.Config{SRQ: 9}, 0},
 	} {
 		c.weak.Provider = soft
 		_, err := reactor.New(c.weak, &hooks{}, &c.cfg)
@@ -76,7 +76,7 @@ func TestConfigBeyondTheDevice(t *testing.T) {
 
 // A device that moves its data itself shares its vectors.
 func TestLoopsShareVectors(t *testing.T) {
-	auto := weak{Provider: openSoft(t, 1), caps: func(c *verbs.Caps) { c.ProgressManual = false }}
+	auto := limitedProvider{Provider: openSoft(t, 1), caps: func(c *verbs.Caps) { c.ProgressManual = false }}
 	engine, err := reactor.New(auto, &hooks{}, &reactor.Config{Loops: 3})
 	require.NoError(t, err)
 	shutdown(t, engine)

@@ -45,10 +45,10 @@ func (ln *Listener) Close() error {
 	return verbs.Wrap("close listener", ln.id.Close())
 }
 
-// lostListener closes a listener whose device can not be used any more, and reports
+// closeListener closes a listener whose device can not be used any more, and reports
 // the reason to the application.
-func (l *Loop) lostListener(ln *Listener, why error) {
-	l.note(ln.Close())
+func (l *Loop) closeListener(ln *Listener, why error) {
+	l.recordError(ln.Close())
 	l.handler.OnListenError(ln, verbs.Wrap("listen", why))
 }
 
@@ -66,7 +66,7 @@ func (a *acceptor) listen(addr netip.AddrPort) (*Listener, error) {
 		err = id.Listen(a.engine.cfg.Backlog)
 	}
 	if err != nil {
-		return nil, first(err, id.Close())
+		return nil, firstError(err, id.Close())
 	}
 	ln := &Listener{acceptor: a, id: id, addr: id.LocalAddr()}
 	a.listeners[ln] = struct{}{}

@@ -15,53 +15,53 @@ import (
 )
 
 // A losing provider's listeners lose their device when they are told to.
-type losing struct {
+type removalProvider struct {
 	*soft.Provider
-	door *losingChannel // where IDs were made
+	door *removalChannel // where IDs were made
 }
 
-func (p *losing) OpenChannel() (cm.TransportChannel, error) {
+func (p *removalProvider) OpenChannel() (cm.TransportChannel, error) {
 	ch, err := p.Provider.OpenChannel()
 	if err != nil {
 		return nil, err
 	}
 	fd, err := unix.Eventfd(1, unix.EFD_CLOEXEC)
-	return &losingChannel{TransportChannel: ch, p: p, fd: fd}, err
+	return &removalChannel{TransportChannel: ch, p: p, fd: fd}, err
 }
 
-type losingChannel struct {
+type removalChannel struct {
 	cm.TransportChannel
-	p  *losing
+	p  *removalProvider
 	fd int // always readable
 
-	ids  []cm.TransportID
-	lost []cm.TransportID // whose event is due
+	ids      []cm.TransportID
+	removals []cm.TransportID // whose event is due
 }
 
-func (c *losingChannel) FD() int { return c.fd }
+func (c *removalChannel) FD() int { return c.fd }
 
-func (c *losingChannel) Close() error {
+func (c *removalChannel) Close() error {
 	return errors.Join(unix.Close(c.fd), c.TransportChannel.Close())
 }
 
-func (c *losingChannel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
+func (c *removalChannel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	id, err := c.TransportChannel.NewID(ps)
 	c.ids, c.p.door = append(c.ids, id), c
 	return id, err
 }
 
-func (c *losingChannel) Next(ev *cm.TransportEvent) (bool, error) {
-	if len(c.lost) == 0 {
+func (c *removalChannel) Next(ev *cm.TransportEvent) (bool, error) {
+	if len(c.removals) == 0 {
 		return c.TransportChannel.Next(ev)
 	}
-	*ev = cm.TransportEvent{Type: cm.DeviceRemoval, ID: c.lost[0]}
-	c.lost = c.lost[1:]
+	*ev = cm.TransportEvent{Type: cm.DeviceRemoval, ID: c.removals[0]}
+	c.removals = c.removals[1:]
 	return true, nil
 }
 
 // Who listens on a device hears that it is gone, once, and may listen again.
-func TestDeviceGoneOfAListener(t *testing.T) {
-	p := &losing{Provider: openSoft(t, 1)}
+func TestListenerOfRemovedDevice(t *testing.T) {
+	p := &removalProvider{Provider: openSoft(t, 1)}
 	var gone []*reactor.Listener
 	loop, err := reactor.NewLoop(p, &hooks{listenError: func(ln *reactor.Listener, err error) {
 		require.ErrorIs(t, err, reactor.ErrDeviceRemoved)
@@ -78,7 +78,7 @@ func TestDeviceGoneOfAListener(t *testing.T) {
 	kept, err := loop.Listen(loopback)
 	require.NoError(t, err)
 
-	p.door.lost = p.door.ids[:1]
+	p.door.removals = p.door.ids[:1]
 	drive(t, func() bool { return len(gone) > 0 }, loop)
 	require.Equal(t, []*reactor.Listener{lost}, gone)
 	require.NoError(t, lost.Close())

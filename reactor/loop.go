@@ -22,39 +22,39 @@ type Loop struct {
 	clock   clock
 	timers  timers
 	ticker  timer
-	idle    idle
+	idle    idleState
 	mailbox mailbox
-	alarm   *alarm // of an embedded loop
+	timerFD *timerFD // of an embedded loop
 
-	poller     *poller.Poller
-	channel    *cm.EventChannel
-	sources    []watched // by the poller's data
-	unhandled  int       // events of the last Wait, not looked at
-	sinceEpoll int       // turns since the last look at epoll
-	epollEvery int
-	lastEpoll  time.Duration // when, in the loop's time
+	poller      *poller.Poller
+	channel     *cm.EventChannel
+	sources     []sourceSlot // by the poller's data
+	readyEvents int          // events of the last Wait, not looked at
+	sinceEpoll  int          // turns since the last look at epoll
+	epollEvery  int
+	lastEpoll   time.Duration // when, in the loop's time
 
-	devices []*loopDevice
-	conns   connTable
-	dirty   []*Conn   // connections with requests to post
-	closing connQueue // closing connections with a step to take
-	live    int       // number of connections, in any state
-	opening int       // number of connections that are not open yet
-	current *Buffer   // the message that OnMessage is handling
-	load    atomic.Int64
+	devices        []*loopDevice
+	conns          connTable
+	dirty          []*Conn   // connections with requests to post
+	closing        connQueue // closing connections with a step to take
+	liveConns      int       // number of connections, in any state
+	openingConns   int       // number of connections that are not open yet
+	currentMessage *Buffer   // the message that OnMessage is handling
+	load           atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
 	probes    int    // number of probes that mayProbe has counted in that turn
 
-	stats     Stats
-	board     board
-	overslept bool // the safety timeout ended the last sleep
-	booted    bool
-	draining  bool
-	aborting  bool // connections end without waiting for their peers
-	ended     bool
-	inRunOnce bool  // RunOnce
-	err       error // the first that nobody else was told of
+	stats      Stats
+	published  publishedStats
+	safetyWake bool // the safety timeout ended the last sleep
+	booted     bool
+	draining   bool
+	aborting   bool // connections end without waiting for their peers
+	ended      bool
+	inRunOnce  bool  // RunOnce
+	err        error // the first that nobody else was told of
 }
 
 // turn is one iteration. What comes first is what is most urgent; each step has
@@ -70,7 +70,7 @@ func (l *Loop) turn() (work int) {
 	work += l.advanceClosing()
 	l.flush()
 	if work > 0 {
-		l.clock.spend(work)
+		l.clock.addWork(work)
 	}
 	l.stats.Turns++
 	return work
@@ -81,11 +81,11 @@ func (l *Loop) run() {
 	for !l.ended {
 		switch {
 		case l.turn() > 0:
-			l.idle.worked()
-		case !l.idle.spin(&l.clock):
-			l.sleep(forever)
+			l.idle.stopSpin()
+		case !l.idle.keepSpinning(&l.clock):
+			l.sleep(noLimit)
 		}
-		l.settle()
+		l.finishTurn()
 	}
 }
 
@@ -97,11 +97,11 @@ func (l *Loop) pollCompletions() (work int) {
 		}
 		work += found
 		l.stats.countBatch(found)
-		if l.overslept {
+		if l.safetyWake {
 			n.group.Rescued()
 		}
 	}
-	l.overslept = false
+	l.safetyWake = false
 	return work
 }
 
@@ -147,7 +147,7 @@ func (l *Loop) advanceClosing() (work int) {
 }
 
 // settle ends a loop that has nothing left to wait for, and publishes counters.
-func (l *Loop) settle() {
+func (l *Loop) finishTurn() {
 	if l.done() && !l.ended {
 		l.end()
 	}
@@ -157,11 +157,11 @@ func (l *Loop) settle() {
 // done reports whether nothing is left to wait for. The first loop has to stay
 // for requests that are being answered.
 func (l *Loop) done() bool {
-	return l.draining && l.live == 0 && (l.index > 0 || l.engine.acceptor.empty())
+	return l.draining && l.liveConns == 0 && (l.index > 0 || l.engine.acceptor.drained())
 }
 
 // note keeps the first error that has nobody else to go to, for Engine.Wait.
-func (l *Loop) note(err error) { l.err = first(l.err, err) }
+func (l *Loop) recordError(err error) { l.err = firstError(l.err, err) }
 
 // Index is the loop's number in its engine, from 0.
 func (l *Loop) Index() int { return l.index }
@@ -180,7 +180,7 @@ func (l *Loop) Conns() int { return int(l.load.Load()) }
 // SetIdle changes what the loop does when there is nothing to do. An unknown
 // policy is refused.
 func (l *Loop) SetIdle(p IdlePolicy) error {
-	if err := within("idle policy", int64(p), 0, int64(IdleBusy)); err != nil {
+	if err := checkRange("idle policy", int64(p), 0, int64(IdleBusy)); err != nil {
 		return verbs.Wrap("set idle policy", err)
 	}
 	l.idle.policy.Store(uint32(p))
@@ -193,7 +193,7 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 // heap and ends with MR.Close, or with the loop. A peer gets at it if access
 // allows that and the peer was told MR.Addr and MR.RKey.
 func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
-	n, err := l.deviceHome()
+	n, err := l.firstDevice()
 	if err != nil {
 		return nil, verbs.Wrap("allocate memory", err)
 	}
@@ -208,7 +208,7 @@ func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 // Lease takes a send buffer for the connections of the loop's first device. Its
 // length is 0: see Buffer.SetLen. It is the caller's until Release, or SendBuffer.
 func (l *Loop) Lease() (*Buffer, error) {
-	n, err := l.deviceHome()
+	n, err := l.firstDevice()
 	if err != nil {
 		return nil, verbs.Wrap("lease buffer", err)
 	}

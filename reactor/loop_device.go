@@ -9,21 +9,21 @@ import (
 // A nic is one device as one loop uses it: what the loop owns there. It is made
 // when the loop meets the device, and ends with the loop.
 type loopDevice struct {
-	loop    *Loop
-	dev     verbs.Device
-	pd      verbs.PD
-	group   *cq.Group
-	queues  []*completionQueue // queues[0] stays open as long as the nic
-	next    int                // index in queues at which the next poll begins
-	slab    slab
-	shared  *sharedRecv // the shared receive queue; nil if each connection has its own
-	mrs     []verbs.MR  // memory regions of Loop.Alloc
-	trimmer timer       // timer that calls trim
-	broken  error       // error for which nothing completes any more, or nil
-	gone    bool        // the device was removed, and nothing completes any more
+	loop      *Loop
+	dev       verbs.Device
+	pd        verbs.PD
+	group     *cq.Group
+	queues    []*completionQueue // queues[0] stays open as long as the nic
+	next      int                // index in queues at which the next poll begins
+	slab      slab
+	shared    *sharedRecv // the shared receive queue; nil if each connection has its own
+	mrs       []verbs.MR  // memory regions of Loop.Alloc
+	trimTimer timer       // timer that calls trim
+	failure   error       // error for which nothing completes any more, or nil
+	removed   bool        // the device was removed, and nothing completes any more
 
 	// consumed is Stats.Turns+1 at the last call of consume; 0 if there was none.
-	consumed uint64
+	consumedTurn uint64
 }
 
 // nic returns the loop's side of a device.
@@ -35,14 +35,14 @@ func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
 	}
 	n := &loopDevice{loop: l, dev: dev}
 	if err := n.open(); err != nil {
-		return nil, first(err, n.close())
+		return nil, firstError(err, n.close())
 	}
 	l.devices = append(l.devices, n)
 	return n, nil
 }
 
 // home is the loop's first device, for memory that is not about a connection.
-func (l *Loop) deviceHome() (*loopDevice, error) {
+func (l *Loop) firstDevice() (*loopDevice, error) {
 	if len(l.devices) > 0 {
 		return l.devices[0], nil
 	}
@@ -58,13 +58,13 @@ func (l *Loop) deviceHome() (*loopDevice, error) {
 
 func (d *loopDevice) open() (err error) {
 	l, cfg, attr := d.loop, d.loop.cfg, d.dev.Attr()
-	if err := cfg.fits(d.dev); err != nil {
+	if err := cfg.checkDevice(d.dev); err != nil {
 		return err
 	}
 	if d.pd, err = d.dev.AllocPD(); err != nil {
 		return err
 	}
-	d.slab = slab{pd: d.pd, size: cfg.MaxMessage, huge: cfg.HugePages, grown: d.watchUse}
+	d.slab = slab{pd: d.pd, size: cfg.MaxMessage, huge: cfg.HugePages, onGrow: d.startTrimTimer}
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
@@ -84,7 +84,7 @@ func (d *loopDevice) open() (err error) {
 			return err
 		}
 	}
-	return l.claimAsync(d.dev)
+	return l.watchAsync(d.dev)
 }
 
 func (d *loopDevice) openShared() error {
@@ -130,37 +130,37 @@ func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 func (d *loopDevice) complete(wc *verbs.WC) {
 	id, l := wrID(wc.ID), d.loop
 	if d.shared != nil && !id.send() {
-		d.received(wc)
+		d.recvShared(wc)
 		return
 	}
 	switch c := l.conns.get(id); {
 	case c == nil:
 		l.stats.LateCompletions++
 	case id.send():
-		c.sent(wc, id.slot())
+		c.sendCompleted(wc, id.slot())
 	default:
-		c.received(wc, c.recvs.complete(id.slot()))
+		c.recvCompleted(wc, c.recvs.complete(id.slot()))
 	}
 }
 
 // received brings a buffer of the shared queue to the connection that the
 // completion names by its queue pair.
-func (d *loopDevice) received(wc *verbs.WC) {
+func (d *loopDevice) recvShared(wc *verbs.WC) {
 	b := d.slab.at(wrID(wc.ID).slot())
-	if b == nil || b.use != posted {
+	if b == nil || b.state != bufferPosted {
 		d.loop.stats.LateCompletions++
 		return
 	}
 	if c := d.shared.conns[wc.QPN]; c != nil {
-		c.received(wc, b)
+		c.recvCompleted(wc, b)
 		return
 	}
 	d.loop.stats.LateCompletions++
-	d.refill(b)
+	d.stageShared(b)
 }
 
 // refill stages a buffer for the shared queue.
-func (d *loopDevice) refill(b *Buffer) {
+func (d *loopDevice) stageShared(b *Buffer) {
 	if err := d.shared.stage(b); err != nil {
 		d.fail(err)
 	}
@@ -168,22 +168,22 @@ func (d *loopDevice) refill(b *Buffer) {
 
 // fail ends every connection of the device, and lets in no new ones.
 func (d *loopDevice) fail(err error) {
-	if d.broken == nil {
-		d.end(err)
+	if d.failure == nil {
+		d.closeConns(err)
 	}
 }
 
 // lost is fail for a device that went away. Neither flushes nor goodbyes are to
 // be waited for, which those who were leaving already have to be told.
-func (d *loopDevice) lost(err error) {
-	if !d.gone {
-		d.gone = true
-		d.end(err)
+func (d *loopDevice) failRemoved(err error) {
+	if !d.removed {
+		d.removed = true
+		d.closeConns(err)
 	}
 }
 
-func (d *loopDevice) end(err error) {
-	d.broken = first(d.broken, err)
+func (d *loopDevice) closeConns(err error) {
+	d.failure = firstError(d.failure, err)
 	for c := range d.loop.conns.all() {
 		if c.device == d {
 			c.beginClose(err)
@@ -194,23 +194,23 @@ func (d *loopDevice) end(err error) {
 
 // close gives everything back, in the order of verbs' package comment.
 func (d *loopDevice) close() (err error) {
-	d.loop.timers.stop(&d.trimmer)
+	d.loop.timers.stop(&d.trimTimer)
 	if d.shared != nil {
-		err = first(err, d.shared.srq.Close())
+		err = firstError(err, d.shared.srq.Close())
 	}
-	err = first(err, d.slab.close())
+	err = firstError(err, d.slab.close())
 	for _, mr := range d.mrs {
-		err = first(err, mr.Close())
+		err = firstError(err, mr.Close())
 	}
 	for _, q := range d.queues {
-		err = first(err, q.queue.Close())
+		err = firstError(err, q.queue.Close())
 	}
 	if d.group != nil {
-		err = first(err, d.loop.unwatch((*cqSource)(d)))
-		err = first(err, d.group.Close())
+		err = firstError(err, d.loop.unwatch((*cqSource)(d)))
+		err = firstError(err, d.group.Close())
 	}
 	if d.pd != nil {
-		err = first(err, d.pd.Close())
+		err = firstError(err, d.pd.Close())
 	}
 	return err
 }
@@ -219,8 +219,8 @@ func (d *loopDevice) close() (err error) {
 // connections whose peers have disconnected. One call in a turn is enough for all of
 // them, because connection events come earlier in the turn.
 func (d *loopDevice) consume() {
-	if turn := d.loop.stats.Turns + 1; d.consumed != turn {
-		d.consumed = turn
+	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
+		d.consumedTurn = turn
 		if _, err := d.group.Consume(); err != nil {
 			d.fail(err)
 		}
@@ -233,7 +233,7 @@ type cqSource loopDevice
 func (s *cqSource) ready(poller.Readiness) (work int) {
 	if _, err := s.group.Consume(); err != nil {
 		(*loopDevice)(s).fail(err)
-		s.loop.note(s.loop.unwatch(s))
+		s.loop.recordError(s.loop.unwatch(s))
 	}
 	return 0 // completions are work, events are not
 }

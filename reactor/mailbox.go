@@ -23,7 +23,7 @@ type mailbox struct {
 	limit  int
 	closed bool
 
-	lastBatch []func() // the loop's: storage of the batch that ran last
+	spare []func() // the loop's: storage of the batch that ran last
 }
 
 // put adds fn. It fails with ErrClosed, or with ErrMailboxFull unless fn is
@@ -58,7 +58,7 @@ func (m *mailbox) run() int {
 		fn()
 		batch[i] = nil
 	}
-	m.lastBatch = batch[:0]
+	m.spare = batch[:0]
 	return len(batch)
 }
 
@@ -66,7 +66,7 @@ func (m *mailbox) take() []func() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	batch := m.queue
-	m.queue, m.lastBatch = m.lastBatch, nil
+	m.queue, m.spare = m.spare, nil
 	m.pending.Store(false)
 	return batch
 }

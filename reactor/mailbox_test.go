@@ -42,7 +42,7 @@ func TestMailboxPutWhileRunning(t *testing.T) {
 	require.Equal(t, 3, n)
 }
 
-func TestMailboxRingsSleepersOnly(t *testing.T) {
+func TestMailboxWakesSleepingLoopOnly(t *testing.T) {
 	m := mailbox{limit: 10}
 	wake, err := m.put(func() {}, false)
 	require.NoError(t, err)

@@ -8,12 +8,12 @@ import (
 )
 
 // victimAddr makes the test binary a peer to be killed: see kill_test.go.
-var victimAddr = flag.String("victim", "", "be a client of the server at this address")
+var killedProcessAddr = flag.String("victim", "", "be a client of the server at this address")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if *victimAddr != "" {
-		victim(*victimAddr)
+	if *killedProcessAddr != "" {
+		killedProcess(*killedProcessAddr)
 		return
 	}
 	leak.Main(m)

@@ -137,7 +137,7 @@ func (s *Stats) counters() []*uint64 {
 const publishEvery = time.Millisecond
 
 // A board is where a loop shows its counters to other goroutines.
-type board struct {
+type publishedStats struct {
 	when time.Duration // of the last publication, in the loop's time
 
 	mu    sync.Mutex
@@ -146,14 +146,14 @@ type board struct {
 
 // publish shows the counters, if it is time or it must be.
 func (l *Loop) publish(now bool) {
-	if !now && l.clock.now-l.board.when < publishEvery {
+	if !now && l.clock.now-l.published.when < publishEvery {
 		return
 	}
-	l.board.when = l.clock.now
+	l.published.when = l.clock.now
 	s := l.snapshot()
-	l.board.mu.Lock()
-	defer l.board.mu.Unlock()
-	l.board.stats = s
+	l.published.mu.Lock()
+	defer l.published.mu.Unlock()
+	l.published.stats = s
 }
 
 func (l *Loop) snapshot() Stats {
@@ -173,7 +173,7 @@ func (l *Loop) snapshot() Stats {
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
 	s.Refused = l.mailbox.refused.Load()
 	s.Timers = uint64(len(l.timers.heap))
-	s.Conns = uint64(l.live)
+	s.Conns = uint64(l.liveConns)
 	if l.index == 0 { // requests are answered anywhere
 		s.Accepts, s.Rejects = l.engine.accepts.Load(), l.engine.rejects.Load()
 	}
@@ -184,7 +184,7 @@ func (l *Loop) snapshot() Stats {
 // sleep, or about a millisecond ago. It may be called from any goroutine, also
 // after the loop has ended.
 func (l *Loop) Stats() Stats {
-	l.board.mu.Lock()
-	defer l.board.mu.Unlock()
-	return l.board.stats
+	l.published.mu.Lock()
+	defer l.published.mu.Unlock()
+	return l.published.stats
 }

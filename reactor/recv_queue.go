@@ -32,7 +32,7 @@ func (q *recvQueue) staged() uint32   { return q.head - q.posted }
 func (q *recvQueue) stage(b *Buffer) {
 	slot := q.head & q.mask
 	q.buffers[slot], q.wrs[slot].SGEs = b, b.sge[:]
-	b.use = posted
+	b.state = bufferPosted
 	q.head++
 }
 

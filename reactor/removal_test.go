@@ -12,10 +12,10 @@ import (
 
 // A device that went away ends its connections by itself: the peer, whose loop
 // makes no turn here, says nothing, and no limit in time is met.
-func TestDeviceGone(t *testing.T) {
+func TestDeviceRemoved(t *testing.T) {
 	removals := map[string]func(*reactor.Conn){
 		"removed": reactor.RemoveDevice,
-		"fatal":   func(c *reactor.Conn) { reactor.DeviceEvent(c, verbs.AsyncDeviceFatal) },
+		"fatal":   func(c *reactor.Conn) { reactor.InjectDeviceEvent(c, verbs.AsyncDeviceFatal) },
 	}
 	before := map[string]func(*testing.T, *pair){
 		"open": func(*testing.T, *pair) {},
@@ -34,7 +34,7 @@ func TestDeviceGone(t *testing.T) {
 			t.Run(state+" "+how, func(t *testing.T) {
 				var ends []error
 				p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{},
-					&reactor.Config{DrainTimeout: 100 * safety})
+					&reactor.Config{DrainTimeout: 100 * testTimeout})
 				require.NoError(t, p.dialed.SendMsg([]byte("lost"), reactor.SendOptions{Notify: true}))
 				prepare(t, p)
 				remove(p.dialed)
@@ -42,8 +42,8 @@ func TestDeviceGone(t *testing.T) {
 				require.Equal(t, 1, p.dialOver)
 				require.Len(t, ends, 1)
 				require.Error(t, ends[0])
-				requireGone(t, state, how, p.dialEnd)
-				p.drive(t, func() bool { return p.accOver > 0 })
+				requireRemovalError(t, state, how, p.dialEnd)
+				p.drive(t, func() bool { return p.acceptOver > 0 })
 				require.NoError(t, p.client.Close())
 				require.Zero(t, p.client.Stats().DrainTimeouts)
 				require.Zero(t, p.client.Stats().SendRequests, "nothing is posted there")
@@ -53,7 +53,7 @@ func TestDeviceGone(t *testing.T) {
 }
 
 // requireGone requires the error of the removal, unless the end was decided before.
-func requireGone(t *testing.T, state, how string, err error) {
+func requireRemovalError(t *testing.T, state, how string, err error) {
 	t.Helper()
 	switch {
 	case state == "flushing" || state == "broken":
@@ -68,8 +68,8 @@ func requireGone(t *testing.T, state, how string, err error) {
 }
 
 // A connection that waits for the peer's goodbye waits no more.
-func TestDeviceGoneWhileParting(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * safety})
+func TestDeviceRemovedWhileParting(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * testTimeout})
 	require.NoError(t, p.dialed.Close())
 	drive(t, func() bool { return p.dialOver > 0 }, p.client)
 	require.Equal(t, reactor.StateParting, p.dialed.State())
@@ -81,7 +81,7 @@ func TestDeviceGoneWhileParting(t *testing.T) {
 
 // One event is enough for all connections of the device, and there are no new
 // ones.
-func TestDeviceGoneForAll(t *testing.T) {
+func TestDeviceRemovedForAllConns(t *testing.T) {
 	var conns []*reactor.Conn
 	var ends []error
 	client, server := &hooks{}, &hooks{}
@@ -106,10 +106,10 @@ func TestDeviceGoneForAll(t *testing.T) {
 }
 
 // A connection that is opening is told, too.
-func TestDeviceGoneWhileConnecting(t *testing.T) {
+func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.Dial, err error) { refused = err }}
-	server, l := newLoop(t, &hooks{}, nil), newLoop(t, client, &reactor.Config{ConnectTimeout: 100 * safety})
+	server, l := newLoop(t, &hooks{}, nil), newLoop(t, client, &reactor.Config{ConnectTimeout: 100 * testTimeout})
 	ln, err := server.Listen(loopback)
 	require.NoError(t, err)
 	require.NoError(t, l.Dial(ln.Addr(), nil))
@@ -126,7 +126,7 @@ func TestDeviceGoneWhileConnecting(t *testing.T) {
 // and listeners end, and the engine goes on.
 func TestDeviceEventsFail(t *testing.T) {
 	broken := errors.New("no more events")
-	p, err := newNarrow(openSoft(t, 1), nil, nil)
+	p, err := newStrictProvider(openSoft(t, 1), nil, nil)
 	require.NoError(t, err)
 	var accepted, dialed *reactor.Conn
 	var lost []*reactor.Listener
@@ -150,7 +150,7 @@ func TestDeviceEventsFail(t *testing.T) {
 	drive(t, func() bool { return accepted != nil && dialed != nil }, client, server)
 
 	p.device.failAsync(broken)
-	reactor.LookAtDevice(accepted)
+	reactor.FetchAsyncEvents(accepted)
 	drive(t, func() bool { return acceptEnd != nil && dialEnd != nil && len(lost) > 0 }, client, server)
 	require.ErrorIs(t, acceptEnd, broken)
 	require.ErrorIs(t, why, broken)

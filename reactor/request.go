@@ -12,26 +12,26 @@ import (
 // any goroutine, but its methods but Accept, Reject and Steer only read. It is
 // answered once, by Accept, Reject, or Config.DecisionTimeout.
 type ConnRequest struct {
-	engine  *Engine
-	id      *cm.ID
-	local   netip.AddrPort
-	remote  netip.AddrPort
-	process peerProcess
-	device  verbs.Device
-	private []byte
-	param   cm.ConnParam
+	engine      *Engine
+	id          *cm.ID
+	local       netip.AddrPort
+	remote      netip.AddrPort
+	process     peerProcess
+	device      verbs.Device
+	privateData []byte
+	param       cm.ConnParam
 
-	loop   atomic.Int32
-	answer atomic.Uint32 // who answered
-	expiry timer
+	loop     atomic.Int32
+	decision atomic.Uint32 // who answered
+	expiry   timer
 	// over is byPeer or byRemoval if the request has ended without an answer, else
 	// nobody. The mutex of the door guards it.
-	over uint32
+	endedBy uint32
 }
 
 // Who answers a request.
 const (
-	nobody uint32 = iota
+	undecided uint32 = iota
 	byApplication
 	byDeadline
 	byEngine
@@ -66,7 +66,7 @@ func (r *ConnRequest) Device() verbs.Device { return r.device }
 
 // PrivateData is what the peer sent along. It is the request's, and valid for
 // good. It may be padded with zeros: see cm.ConnParam.
-func (r *ConnRequest) PrivateData() []byte { return r.private }
+func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 
 // Param is what the peer proposes, from this side's point of view: as
 // ResponderResources what the peer wants served, and the other way round.
@@ -77,10 +77,10 @@ func (r *ConnRequest) Loop() int { return int(r.loop.Load()) }
 
 // Steer gives the connection to another loop, by index.
 func (r *ConnRequest) Steer(loop int) error {
-	if err := within("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
+	if err := checkRange("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
 		return verbs.Wrap("steer", err)
 	}
-	if err := r.answered(); err != nil {
+	if err := r.decisionErr(); err != nil {
 		return verbs.Wrap("steer", err)
 	}
 	r.loop.Store(int32(loop))
@@ -101,7 +101,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 		return verbs.Wrap(op, err)
 	}
 	if !r.decide(byApplication) {
-		return verbs.Wrap(op, r.answered())
+		return verbs.Wrap(op, r.decisionErr())
 	}
 	params.PrivateData = append([]byte(nil), params.PrivateData...)
 	loop := r.engine.loops[r.Loop()]
@@ -119,11 +119,11 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 // copied. The errors are those of Accept, and of the connection manager.
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
-	if err := within("private data", int64(len(privateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageReject))); err != nil {
+	if err := checkRange("private data", int64(len(privateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageReject))); err != nil {
 		return verbs.Wrap(op, err)
 	}
 	if !r.decide(byApplication) {
-		return verbs.Wrap(op, r.answered())
+		return verbs.Wrap(op, r.decisionErr())
 	}
 	if err := r.engine.acceptor.reject(r, privateData); err != nil {
 		return verbs.Wrap(op, err)
@@ -133,13 +133,13 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 }
 
 // decide claims the right to answer.
-func (r *ConnRequest) decide(who uint32) bool { return r.answer.CompareAndSwap(nobody, who) }
+func (r *ConnRequest) decide(who uint32) bool { return r.decision.CompareAndSwap(undecided, who) }
 
 // answered is nil as long as nobody has.
-func (r *ConnRequest) answered() error { return answerError(r.answer.Load()) }
+func (r *ConnRequest) decisionErr() error { return decisionError(r.decision.Load()) }
 
-// answerError is the error of an answer that comes too late.
-func answerError(who uint32) error {
+// decisionError is the error of an answer that comes too late.
+func decisionError(who uint32) error {
 	switch who {
 	case byApplication:
 		return ErrDecided
@@ -156,26 +156,26 @@ func answerError(who uint32) error {
 }
 
 func (p *AcceptParams) check() error {
-	if err := within("private data", int64(len(p.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageAccept))); err != nil {
+	if err := checkRange("private data", int64(len(p.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageAccept))); err != nil {
 		return err
 	}
-	if err := within("responder resources", int64(p.ResponderResources), -1, 255); err != nil {
+	if err := checkRange("responder resources", int64(p.ResponderResources), -1, 255); err != nil {
 		return err
 	}
-	return within("initiator depth", int64(p.InitiatorDepth), -1, 255)
+	return checkRange("initiator depth", int64(p.InitiatorDepth), -1, 255)
 }
 
 // agree is what the answer says: what this side wants, what its device can do,
 // and for the initiator depth what the peer serves (rdma_accept(3)).
-func (r *ConnRequest) agree(p *AcceptParams, attr verbs.DeviceAttr) cm.ConnParam {
+func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.ConnParam {
 	cfg := r.engine.cfg
 	return cm.ConnParam{
 		PrivateData:        p.PrivateData,
-		ResponderResources: depth(orNone(p.ResponderResources, cfg.ResponderResources), attr.MaxQPRdAtom),
-		InitiatorDepth:     depth(orNone(p.InitiatorDepth, cfg.InitiatorDepth), min(attr.MaxQPInitRdAtom, r.param.InitiatorDepth)),
+		ResponderResources: limitDepth(orNone(p.ResponderResources, cfg.ResponderResources), attr.MaxQPRdAtom),
+		InitiatorDepth:     limitDepth(orNone(p.InitiatorDepth, cfg.InitiatorDepth), min(attr.MaxQPInitRdAtom, r.param.InitiatorDepth)),
 		FlowControl:        r.param.FlowControl,
 		RNRRetryCount:      uint8(cfg.RNRRetryCount),
 	}
 }
 
-func depth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }
+func limitDepth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }

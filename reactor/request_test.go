@@ -249,7 +249,7 @@ func TestDialBalances(t *testing.T) {
 
 // The silence of a client that has left before its request expired is nobody's
 // error: shutdown checks that.
-func TestRequestOfAPeerThatLeftExpires(t *testing.T) {
+func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
 	client := newLoop(t, &hooks{}, nil)
@@ -258,7 +258,7 @@ func TestRequestOfAPeerThatLeftExpires(t *testing.T) {
 	require.NoError(t, client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return kept != nil }, client, server)
 	require.NoError(t, client.Close())
-	reactor.Skip(server, 2*time.Hour)
+	reactor.AdvanceClock(server, 2*time.Hour)
 	drive(t, func() bool { return server.Stats().Expired == 1 }, server)
 	require.ErrorIs(t, kept.Accept(nil), reactor.ErrExpired)
 	require.NoError(t, server.Close())
@@ -275,7 +275,7 @@ func TestDialTimesOut(t *testing.T) {
 
 // Nobody tells a server that a client has left before it was accepted; the
 // answer shows it.
-func TestAcceptOfAPeerThatLeft(t *testing.T) {
+func TestAcceptAfterPeerClosed(t *testing.T) {
 	kept, why := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
 	server := start(t, &hooks{
 		request:     func(req *reactor.ConnRequest) { kept <- req },

@@ -34,7 +34,7 @@ func TestRequestWithdrawn(t *testing.T) {
 	first := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, first.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.71.1.2:0")}))
 	old := receive(t, kept)
-	require.Equal(t, 1, reactor.Waiting(server))
+	require.Equal(t, 1, reactor.PendingRequests(server))
 
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
 	require.NoError(t, second.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
@@ -44,5 +44,5 @@ func TestRequestWithdrawn(t *testing.T) {
 	await(t, func() bool { return old.Steer(0) != nil })
 	require.ErrorIs(t, old.Accept(nil), verbs.ErrPeerGone)
 	require.ErrorIs(t, old.Reject(nil), verbs.ErrPeerGone)
-	await(t, func() bool { return reactor.Waiting(server) <= 1 })
+	await(t, func() bool { return reactor.PendingRequests(server) <= 1 })
 }

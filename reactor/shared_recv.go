@@ -16,7 +16,7 @@ type sharedRecv struct {
 
 // stage adds a buffer, and posts when there is a batch.
 func (q *sharedRecv) stage(b *Buffer) error {
-	b.use = posted
+	b.state = bufferPosted
 	q.wrs = append(q.wrs, verbs.RecvWR{ID: uint64(b.index), SGEs: b.sge[:]})
 	if len(q.wrs) < sharedRecvBatch {
 		return nil

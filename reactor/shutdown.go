@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// cutLimit is how long Shutdown waits for loops that are to end at once. Only a
+// abortTimeout is how long Shutdown waits for loops that are to end at once. Only a
 // callback that does not return can hold one.
-const cutLimit = time.Second
+const abortTimeout = time.Second
 
 // Stop begins to shut down, and returns at once: no listening and no dialing any
 // more, requests are turned away, connections closed in order, and then the
@@ -22,13 +22,13 @@ func (e *Engine) Stop() {
 	if again {
 		return
 	}
-	e.note(e.acceptor.close())
+	e.recordError(e.acceptor.close())
 	for _, l := range e.loops {
 		if started {
 			_ = l.post("stop", l.drain, true) // one that has ended needs no telling
 		} else {
 			l.drain()
-			l.settle()
+			l.finishTurn()
 		}
 	}
 }
@@ -42,7 +42,7 @@ func (e *Engine) Stop() {
 // has not ended, Shutdown and Wait do nothing and return an error that matches
 // verbs.ErrState. Use Loop.Stop and Loop.Close.
 func (e *Engine) Shutdown(ctx context.Context) error {
-	if err := e.waitable("shut down"); err != nil {
+	if err := e.checkWaitable("shut down"); err != nil {
 		return err
 	}
 	e.Stop()
@@ -61,7 +61,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	select {
 	case <-e.done:
 		return errors.Join(err, e.Wait())
-	case <-time.After(cutLimit):
+	case <-time.After(abortTimeout):
 		return errors.Join(err, verbs.Wrap("end loops", verbs.ErrBusy))
 	}
 }
@@ -79,7 +79,7 @@ func (e *Engine) hasEnded() bool {
 // nobody else's: one that made it stop, or a resource that could not be given
 // back. See Shutdown for a loop made with NewLoop.
 func (e *Engine) Wait() error {
-	if err := e.waitable("wait for engine"); err != nil {
+	if err := e.checkWaitable("wait for engine"); err != nil {
 		return err
 	}
 	<-e.done
@@ -88,7 +88,7 @@ func (e *Engine) Wait() error {
 	return e.err
 }
 
-func (e *Engine) waitable(op string) error {
+func (e *Engine) checkWaitable(op string) error {
 	if e.embedded && !e.hasEnded() {
 		return verbs.Wrap(op, verbs.ErrState)
 	}
@@ -124,7 +124,7 @@ func (c *Conn) abortNow() {
 		c.failOpen(ErrShutdown)
 		return
 	case c.state == StateClosing:
-		c.finish()
+		c.reportClose()
 	}
 	if c.state == StateParting {
 		c.destroy()
@@ -139,7 +139,7 @@ func (l *Loop) end() {
 	if l.booted {
 		l.handler.OnShutdown(l)
 	}
-	l.note(l.release())
+	l.recordError(l.release())
 	l.publish(true)
 	l.engine.ended(l)
 }
@@ -147,26 +147,26 @@ func (l *Loop) end() {
 // release gives back what open made.
 func (l *Loop) release() (err error) {
 	for _, n := range l.devices {
-		err = first(err, n.close())
+		err = firstError(err, n.close())
 	}
 	if l.index == 0 {
-		err = first(err, l.engine.acceptor.channel.Close())
+		err = firstError(err, l.engine.acceptor.channel.Close())
 	}
 	if l.channel != nil {
-		err = first(err, l.channel.Close())
+		err = firstError(err, l.channel.Close())
 	}
-	if l.alarm != nil {
-		err = first(err, l.alarm.close())
+	if l.timerFD != nil {
+		err = firstError(err, l.timerFD.close())
 	}
 	if l.poller != nil {
-		err = first(err, l.poller.Close())
+		err = firstError(err, l.poller.Close())
 	}
 	return err
 }
 
 // ended counts a loop out.
 func (e *Engine) ended(l *Loop) {
-	e.note(l.err)
+	e.recordError(l.err)
 	if e.running.Add(-1) == 0 {
 		close(e.done)
 	}

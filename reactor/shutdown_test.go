@@ -75,7 +75,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 // await waits until other goroutines have made something so.
 func await(t testing.TB, until func() bool) {
 	t.Helper()
-	require.Eventually(t, until, safety, time.Millisecond)
+	require.Eventually(t, until, testTimeout, time.Millisecond)
 }
 
 // At the end of its time Shutdown cuts off what is left, and says so.
@@ -103,7 +103,7 @@ func TestShutdownDeadline(t *testing.T) {
 }
 
 // Requests that wait for an answer, and connections about to open, are told.
-func TestShutdownAnswersEverybody(t *testing.T) {
+func TestShutdownRejectsPendingRequests(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
 	failed := make(chan error, 2)
@@ -147,7 +147,7 @@ func TestAcceptDuringShutdown(t *testing.T) {
 	}
 }
 
-func TestEngineThatNeverRan(t *testing.T) {
+func TestShutdownBeforeStart(t *testing.T) {
 	engine, err := reactor.New(openSoft(t, 2), &hooks{}, &reactor.Config{Loops: 2})
 	require.NoError(t, err)
 	listen(t, engine)
@@ -170,10 +170,10 @@ func TestStopInCallback(t *testing.T) {
 // When many connections end at once, a bounded number of them takes a step in one
 // turn.
 func TestShutdownInSmallTurns(t *testing.T) {
-	const conns = 3 * reactor.LeaveBudget
+	const conns = 3 * reactor.CloseBudget
 	for name, end := range map[string]func(*reactor.Loop){
 		"closed":  (*reactor.Loop).Stop,
-		"cut off": func(l *reactor.Loop) { reactor.Cut(l) },
+		"cut off": func(l *reactor.Loop) { reactor.AbortConns(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			opened, closed := 0, make(map[uint64]int) // closed counts connections by the turn in which they closed
@@ -192,7 +192,7 @@ func TestShutdownInSmallTurns(t *testing.T) {
 			sum := 0
 			drive(t, func() bool { return server.Conns() == 0 }, server, client)
 			for turn, n := range closed {
-				require.LessOrEqual(t, n, reactor.LeaveBudget, "in turn %d", turn)
+				require.LessOrEqual(t, n, reactor.CloseBudget, "in turn %d", turn)
 				sum += n
 			}
 			require.Equal(t, conns, sum)

@@ -21,19 +21,19 @@ const (
 // A slab is registered memory cut into buffers of one size, for receiving and
 // sending. It grows by chunks, and trim gives unused memory back to the system.
 type slab struct {
-	pd    verbs.PD
-	size  int // size of a buffer in bytes
-	huge  bool
-	grown func() // called after each new chunk; may be nil
+	pd     verbs.PD
+	size   int // size of a buffer in bytes
+	huge   bool
+	onGrow func() // called after each new chunk; may be nil
 
 	chunks []*chunk
 	all    []*Buffer // buffers by index; nil for a buffer whose memory was given back
 	count  int       // number of buffers that have memory
 
-	current *chunk // the chunk that get takes from; nil if pick has to choose one
-	lowest  int    // index before which no chunk has a free buffer
+	current    *chunk // the chunk that get takes from; nil if pick has to choose one
+	searchFrom int    // index before which no chunk has a free buffer
 
-	cursor int // index of the chunk that trim looks at next
+	trimNext int // index of the chunk that trim looks at next
 }
 
 // A chunk is one registered memory region, cut into buffers with consecutive indexes.
@@ -50,9 +50,9 @@ type chunk struct {
 	free *Buffer // list of the chunk's free buffers
 	used int     // number of the chunk's buffers that are not free
 
-	touched bool    // pick has chosen this chunk since the last round of trim
-	cold    *Buffer // head of the free list when memory was last discarded
-	scanned int     // buffers that the current discarding has looked at
+	usedSinceTrim bool    // pick has chosen this chunk since the last round of trim
+	freeAtDiscard *Buffer // head of the free list when memory was last discarded
+	scanned       int     // buffers that the current discarding has looked at
 }
 
 // get takes a buffer, growing the slab when there is none.
@@ -67,36 +67,36 @@ func (s *slab) get() (*Buffer, error) {
 	b := c.free
 	c.free, b.next = b.next, nil
 	c.used++
-	b.use = leased
+	b.state = bufferLeased
 	return b, nil
 }
 
 // put takes a buffer back.
 func (s *slab) put(b *Buffer) {
 	c := b.chunk
-	b.use, b.refillFor = free, nil
+	b.state, b.refillFor = bufferFree, nil
 	b.next, c.free = c.free, b
 	c.used--
-	if c.pos < s.lowest {
-		s.lowest = c.pos
+	if c.pos < s.searchFrom {
+		s.searchFrom = c.pos
 	}
 }
 
 // pick chooses the chunk that get takes from: the first chunk with a free buffer, or
 // else a new chunk. Choosing the first lets the last chunks become unused.
 func (s *slab) pickChunk() (*chunk, error) {
-	for s.lowest < len(s.chunks) && s.chunks[s.lowest].free == nil {
-		s.lowest++
+	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
+		s.searchFrom++
 	}
-	if s.lowest == len(s.chunks) {
+	if s.searchFrom == len(s.chunks) {
 		c, err := s.grow()
 		if err != nil {
 			return nil, err
 		}
-		s.lowest = c.pos
+		s.searchFrom = c.pos
 	}
-	c := s.chunks[s.lowest]
-	c.touched = true
+	c := s.chunks[s.searchFrom]
+	c.usedSinceTrim = true
 	s.current = c
 	return c, nil
 }
@@ -109,21 +109,21 @@ func (s *slab) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1)
 func (s *slab) grow() (*chunk, error) {
 	vacant := slices.IndexFunc(s.chunks, func(c *chunk) bool { return c.mr == nil })
 	if vacant >= 0 {
-		return s.chunks[vacant], s.fill(s.chunks[vacant])
+		return s.chunks[vacant], s.allocChunk(s.chunks[vacant])
 	}
 	count := min(max(minChunk, len(s.all)), maxChunk, max(1, chunkBytes/s.stride()))
 	if len(s.all)+count > 1<<slotBits {
 		return nil, &verbs.ParamError{Field: "buffers", Value: int64(len(s.all) + count), Limit: 1 << slotBits}
 	}
 	c := &chunk{slab: s, pos: len(s.chunks), base: len(s.all), count: count}
-	if err := s.fill(c); err != nil {
+	if err := s.allocChunk(c); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
 // fill allocates the memory of a chunk and adds its buffers to the slab.
-func (s *slab) fill(c *chunk) error {
+func (s *slab) allocChunk(c *chunk) error {
 	stride := s.stride()
 	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: verbs.AccessLocalWrite, HugePages: s.huge})
 	if err != nil {
@@ -143,8 +143,8 @@ func (s *slab) fill(c *chunk) error {
 		s.put(b)
 	}
 	s.count += c.count
-	if s.grown != nil {
-		s.grown()
+	if s.onGrow != nil {
+		s.onGrow()
 	}
 	return nil
 }
@@ -164,15 +164,15 @@ func (s *slab) bytes() uint64 { return uint64(s.count) * uint64(s.size) }
 func (s *slab) close() (err error) {
 	for _, c := range s.chunks {
 		if c.mr != nil {
-			err = first(err, c.mr.Close())
+			err = firstError(err, c.mr.Close())
 		}
 	}
-	s.chunks, s.all, s.count, s.current, s.lowest, s.cursor = nil, nil, 0, nil, 0, 0
+	s.chunks, s.all, s.count, s.current, s.searchFrom, s.trimNext = nil, nil, 0, nil, 0, 0
 	return err
 }
 
 // first is the first error of the two.
-func first(a, b error) error {
+func firstError(a, b error) error {
 	if a != nil {
 		return a
 	}

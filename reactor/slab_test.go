@@ -11,30 +11,30 @@ import (
 
 // heap is a protection domain that takes its memory from the Go heap, as long as
 // it is willing.
-type heap struct {
+type fakePD struct {
 	verbs.PD
 	refuse error
 	open   int
 }
 
-type heapMR struct {
+type fakeMR struct {
 	verbs.MR
-	pd     *heap
+	pd     *fakePD
 	memory []byte
 }
 
-func (h *heap) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
+func (h *fakePD) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	if h.refuse != nil {
 		return nil, h.refuse
 	}
 	h.open++
-	return &heapMR{pd: h, memory: make([]byte, attr.Size)}, nil
+	return &fakeMR{pd: h, memory: make([]byte, attr.Size)}, nil
 }
 
-func (m *heapMR) Bytes() []byte { return m.memory }
-func (m *heapMR) Addr() uint64  { return 1 << 20 }
-func (m *heapMR) LKey() uint32  { return 7 }
-func (m *heapMR) Close() error {
+func (m *fakeMR) Bytes() []byte { return m.memory }
+func (m *fakeMR) Addr() uint64  { return 1 << 20 }
+func (m *fakeMR) LKey() uint32  { return 7 }
+func (m *fakeMR) Close() error {
 	if m.pd.refuse == nil {
 		m.pd.open--
 	}
@@ -42,7 +42,7 @@ func (m *heapMR) Close() error {
 }
 
 func TestSlabGrowsAndReuses(t *testing.T) {
-	pd := &heap{}
+	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
 	var held []*Buffer
 	for range 3 * minChunk {
@@ -77,7 +77,7 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 // time.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
-		s := slab{pd: &heap{}, size: size}
+		s := slab{pd: &fakePD{}, size: size}
 		_, err := s.get()
 		require.NoError(t, err)
 		require.Equal(t, first, s.count, "%d bytes", size)
@@ -85,7 +85,7 @@ func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 }
 
 func TestSlabWithoutMemory(t *testing.T) {
-	pd := &heap{refuse: errors.New("no memory")}
+	pd := &fakePD{refuse: errors.New("no memory")}
 	s := slab{pd: pd, size: 100}
 	_, err := s.get()
 	require.ErrorIs(t, err, pd.refuse)
@@ -94,7 +94,7 @@ func TestSlabWithoutMemory(t *testing.T) {
 // A message that is kept when there is no memory for another buffer leaves the
 // receive queue one short, until it is released.
 func TestKeepWithoutMemory(t *testing.T) {
-	pd := &heap{}
+	pd := &fakePD{}
 	l := &Loop{}
 	c := &Conn{loop: l, state: StateOpen, device: &loopDevice{loop: l, slab: slab{pd: pd, size: 10}}}
 	c.recvs = newRecvQueue(minChunk, 0)
@@ -107,16 +107,16 @@ func TestKeepWithoutMemory(t *testing.T) {
 	pd.refuse = errors.New("no memory")
 
 	b := c.recvs.complete(0)
-	b.use, l.current = shown, b
+	b.state, l.currentMessage = bufferDelivered, b
 	m := Message{conn: c, buffer: b}
 	require.Same(t, b, m.Keep())
 	require.Same(t, b, m.Keep())
-	l.current = nil
+	l.currentMessage = nil
 	require.Nil(t, m.Keep(), "OnMessage has returned")
 	require.EqualValues(t, minChunk-1, c.recvs.head-c.recvs.tail)
 	require.NoError(t, b.Release())
 	require.EqualValues(t, minChunk, c.recvs.head-c.recvs.tail)
-	require.Equal(t, posted, b.use)
+	require.Equal(t, bufferPosted, b.state)
 }
 
 func TestRecvQueueTakesCompletionsInOrder(t *testing.T) {

@@ -20,28 +20,28 @@ const maxDiscards = 64
 // memory of one chunk. It reports whether the round has further steps.
 func (s *slab) trim() (more bool, err error) {
 	s.current = nil // so that the next get calls pick, which sets touched
-	for s.cursor < len(s.chunks) {
-		c := s.chunks[s.cursor]
+	for s.trimNext < len(s.chunks) {
+		c := s.chunks[s.trimNext]
 		switch {
 		case c.mr == nil:
-		case c.touched:
-			c.touched, c.cold, c.scanned = false, nil, 0
+		case c.usedSinceTrim:
+			c.usedSinceTrim, c.freeAtDiscard, c.scanned = false, nil, 0
 		case c.used == 0 && c.pos > 0:
-			s.cursor++
+			s.trimNext++
 			return true, s.freeChunk(c)
-		case c.cold != c.free || c.scanned > 0:
+		case c.freeAtDiscard != c.free || c.scanned > 0:
 			memory, ok := c.mr.(verbs.Discarder)
 			if !ok {
 				break
 			}
 			if c.discard(memory) {
-				s.cursor++
+				s.trimNext++
 			}
 			return true, nil
 		}
-		s.cursor++
+		s.trimNext++
 	}
-	s.cursor = 0
+	s.trimNext = 0
 	s.dropFreedChunks()
 	return false, nil
 }
@@ -50,7 +50,7 @@ func (s *slab) trim() (more bool, err error) {
 // refers to after Release has no bytes.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
-		c.touched = true // so that another attempt is made in a later round
+		c.usedSinceTrim = true // so that another attempt is made in a later round
 		return err
 	}
 	for i := range c.buffers {
@@ -59,7 +59,7 @@ func (s *slab) freeChunk(c *chunk) error {
 		s.all[b.index] = nil
 	}
 	s.count -= c.count
-	c.mr, c.buffers, c.free, c.used, c.cold, c.scanned = nil, nil, nil, 0, nil, 0
+	c.mr, c.buffers, c.free, c.used, c.freeAtDiscard, c.scanned = nil, nil, nil, 0, nil, 0
 	return nil
 }
 
@@ -75,19 +75,19 @@ func (s *slab) dropFreedChunks() {
 	}
 	s.all = slices.Clone(s.all[:s.chunks[last].base])
 	s.chunks = slices.Clone(s.chunks[:last])
-	s.lowest = min(s.lowest, last)
+	s.searchFrom = min(s.searchFrom, last)
 }
 
 // discard takes one step of discarding the pages of the chunk's free buffers, and
 // reports whether it was the last step.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		c.cold = c.free // buffers released later are put in front of this one
+		c.freeAtDiscard = c.free // buffers released later are put in front of this one
 	}
 	stride, calls := c.slab.stride(), 0
 	for c.scanned < c.count && calls < maxDiscards {
 		begin := c.scanned
-		for c.scanned < c.count && c.buffers[c.scanned].use == free {
+		for c.scanned < c.count && c.buffers[c.scanned].state == bufferFree {
 			c.scanned++
 		}
 		if c.scanned > begin {
@@ -98,7 +98,7 @@ func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 				c.scanned = c.count
 			}
 		}
-		for c.scanned < c.count && c.buffers[c.scanned].use != free {
+		for c.scanned < c.count && c.buffers[c.scanned].state != bufferFree {
 			c.scanned++
 		}
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // round calls trim until its round is over, and returns the number of steps.
-func round(t *testing.T, s *slab) (steps int) {
+func trimRound(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {
 		more, err := s.trim()
@@ -26,7 +26,7 @@ func round(t *testing.T, s *slab) (steps int) {
 	}
 }
 
-func taken(t *testing.T, s *slab, n int) (held []*Buffer) {
+func getBuffers(t *testing.T, s *slab, n int) (held []*Buffer) {
 	t.Helper()
 	for range n {
 		b, err := s.get()
@@ -46,16 +46,16 @@ func release(t *testing.T, held []*Buffer) {
 // trim gives back the memory of chunks that were not used between two rounds, except
 // the first chunk.
 func TestSlabGivesMemoryBack(t *testing.T) {
-	pd := &heap{}
+	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
-	held := taken(t, &s, 10_000)
+	held := getBuffers(t, &s, 10_000)
 	most, chunks := s.bytes(), pd.open
-	round(t, &s)
-	round(t, &s)
+	trimRound(t, &s)
+	trimRound(t, &s)
 	require.Equal(t, most, s.bytes(), "it is used")
 
 	release(t, held)
-	steps := round(t, &s)
+	steps := trimRound(t, &s)
 	require.Equal(t, chunks, steps, "a chunk at a time, and not the first")
 	require.Equal(t, 1, pd.open)
 	require.EqualValues(t, minChunk*100, s.bytes())
@@ -71,32 +71,32 @@ func TestSlabGivesMemoryBack(t *testing.T) {
 
 // trim keeps a chunk that was used between two rounds.
 func TestSlabKeepsWhatIsUsed(t *testing.T) {
-	pd := &heap{}
+	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
 	for range 3 {
-		release(t, taken(t, &s, 3*minChunk))
-		round(t, &s)
+		release(t, getBuffers(t, &s, 3*minChunk))
+		trimRound(t, &s)
 		require.Equal(t, 3, pd.open)
 	}
-	round(t, &s)
+	trimRound(t, &s)
 	require.Equal(t, 1, pd.open)
 }
 
 // A new chunk takes the place and the indexes of a chunk whose memory was given back.
 func TestSlabReusesIndexes(t *testing.T) {
-	pd := &heap{}
+	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
-	held := taken(t, &s, 1000)
+	held := getBuffers(t, &s, 1000)
 	last := held[999]
 	release(t, held[:999])
-	round(t, &s)
-	round(t, &s)
+	trimRound(t, &s)
+	trimRound(t, &s)
 	require.Equal(t, 2, pd.open, "the first, and the one in use")
 	require.Same(t, last, s.at(last.index))
 	require.Nil(t, s.at(minChunk))
 
 	total := len(s.all)
-	held = taken(t, &s, total-1)
+	held = getBuffers(t, &s, total-1)
 	require.Len(t, s.all, total, "no more places than before")
 	for _, b := range append(held, last) {
 		require.Same(t, b, s.at(b.index))
@@ -106,9 +106,9 @@ func TestSlabReusesIndexes(t *testing.T) {
 // get prefers the first chunks, so that the last chunks can be given back while
 // others are in use.
 func TestSlabEmptiesTheLastChunks(t *testing.T) {
-	pd := &heap{}
+	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
-	held := taken(t, &s, 4000)
+	held := getBuffers(t, &s, 4000)
 	rng := rand.New(rand.NewPCG(3, 4))
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	release(t, held[100:])
@@ -117,51 +117,51 @@ func TestSlabEmptiesTheLastChunks(t *testing.T) {
 		for i := range held {
 			if rng.IntN(2) == 0 {
 				require.NoError(t, held[i].Release())
-				held[i] = taken(t, &s, 1)[0]
+				held[i] = getBuffers(t, &s, 1)[0]
 			}
 		}
-		round(t, &s)
+		trimRound(t, &s)
 	}
-	round(t, &s)
+	trimRound(t, &s)
 	require.LessOrEqual(t, s.count, 4*minChunk, "100 buffers are in use")
 }
 
-func TestSlabSurvivesARefusalToClose(t *testing.T) {
-	pd := &heap{}
+func TestSlabCloseFails(t *testing.T) {
+	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
-	release(t, taken(t, &s, 2*minChunk))
-	round(t, &s)
+	release(t, getBuffers(t, &s, 2*minChunk))
+	trimRound(t, &s)
 	pd.refuse = errors.New("busy")
 	_, err := s.trim()
 	require.ErrorIs(t, err, pd.refuse)
 	require.Equal(t, 2, pd.open)
-	taken(t, &s, 2*minChunk)
+	getBuffers(t, &s, 2*minChunk)
 	pd.refuse = nil
 	require.NoError(t, s.close())
 	require.Zero(t, pd.open)
 }
 
 // paged is memory that records which of its pages were discarded.
-type paged struct {
-	*heapMR
+type pagedMR struct {
+	*fakeMR
 	absent []bool // whether a page is absent, by its index
 	calls  int
 	refuse error
 }
 
 type pagedPD struct {
-	heap
-	mrs []*paged
+	fakePD
+	mrs []*pagedMR
 }
 
 func (p *pagedPD) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
-	mr, err := p.heap.Alloc(attr)
-	m := &paged{heapMR: mr.(*heapMR), absent: make([]bool, attr.Size/os.Getpagesize())}
+	mr, err := p.fakePD.Alloc(attr)
+	m := &pagedMR{fakeMR: mr.(*fakeMR), absent: make([]bool, attr.Size/os.Getpagesize())}
 	p.mrs = append(p.mrs, m)
 	return m, err
 }
 
-func (m *paged) Discard(offset, length int) error {
+func (m *pagedMR) Discard(offset, length int) error {
 	m.calls++
 	if m.refuse != nil {
 		return m.refuse
@@ -173,7 +173,7 @@ func (m *paged) Discard(offset, length int) error {
 	return nil
 }
 
-func (m *paged) present() (n int) {
+func (m *pagedMR) present() (n int) {
 	for _, absent := range m.absent {
 		if !absent {
 			n++
@@ -190,22 +190,22 @@ func TestSlabDiscardsPages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pd := &pagedPD{}
 			s := slab{pd: pd, size: size}
-			held := taken(t, &s, 2*minChunk)
+			held := getBuffers(t, &s, 2*minChunk)
 			second := pd.mrs[1]
 			pages := len(second.absent)
 			release(t, slices.Concat(held[:minChunk], held[minChunk+1:]))
-			round(t, &s)
+			trimRound(t, &s)
 			require.Equal(t, pages, second.present(), "it was used")
-			round(t, &s)
+			trimRound(t, &s)
 			require.Equal(t, (size+page-1)/page, second.present(), "what the buffer in use has")
 			require.Zero(t, pd.mrs[0].present(), "nobody uses the first chunk, which stays")
 			calls := second.calls
-			round(t, &s)
-			round(t, &s)
+			trimRound(t, &s)
+			trimRound(t, &s)
 			require.Equal(t, calls, second.calls, "nothing has changed")
 
 			require.NoError(t, held[minChunk].Release())
-			round(t, &s)
+			trimRound(t, &s)
 			require.Equal(t, 1, pd.open, "now the chunk is not used at all")
 		})
 	}
@@ -215,13 +215,13 @@ func TestSlabDiscardsPages(t *testing.T) {
 func TestSlabDiscardsWhatIsReleasedLater(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
-	held := taken(t, &s, minChunk)
+	held := getBuffers(t, &s, minChunk)
 	release(t, held[:10])
-	round(t, &s)
-	round(t, &s)
+	trimRound(t, &s)
+	trimRound(t, &s)
 	require.Equal(t, minChunk-10, pd.mrs[0].present())
 	release(t, held[10:20])
-	round(t, &s)
+	trimRound(t, &s)
 	require.Equal(t, minChunk-20, pd.mrs[0].present())
 }
 
@@ -230,7 +230,7 @@ func TestSlabDiscardsWhatIsReleasedLater(t *testing.T) {
 func TestSlabDiscardsInSteps(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
-	held := taken(t, &s, maxChunk+minChunk)
+	held := getBuffers(t, &s, maxChunk+minChunk)
 	biggest := pd.mrs[len(pd.mrs)-2] // all its buffers are taken
 	count := len(biggest.absent)
 	require.Greater(t, count, 4*maxDiscards)
@@ -239,7 +239,7 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 			require.NoError(t, b.Release())
 		}
 	}
-	round(t, &s)
+	trimRound(t, &s)
 	before := biggest.calls
 	for more := true; more; {
 		var err error
@@ -252,12 +252,12 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 
 	release(t, held[1:2])
 	for range 2 {
-		round(t, &s)
+		trimRound(t, &s)
 	}
-	fresh := taken(t, &s, 1)[0]
+	fresh := getBuffers(t, &s, 1)[0]
 	fresh.memory[0] = 1
-	round(t, &s)
-	round(t, &s)
+	trimRound(t, &s)
+	trimRound(t, &s)
 	require.EqualValues(t, 1, fresh.memory[0])
 }
 
@@ -265,22 +265,22 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 func TestSlabDiscardIsRefused(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
-	release(t, taken(t, &s, minChunk))
+	release(t, getBuffers(t, &s, minChunk))
 	pd.mrs[0].refuse = errors.New("huge pages")
 	for range 5 {
-		round(t, &s)
+		trimRound(t, &s)
 	}
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
 // The loop calls trim by itself, by its timer.
 func TestLoopTrims(t *testing.T) {
-	pd := &heap{}
+	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}}
 	n := &loopDevice{loop: l, pd: pd, queues: make([]*completionQueue, 1)}
-	n.slab = slab{pd: pd, size: 100, grown: n.watchUse}
+	n.slab = slab{pd: pd, size: 100, onGrow: n.startTrimTimer}
 	n.queues[0] = &completionQueue{device: n}
-	release(t, taken(t, &n.slab, 1000))
+	release(t, getBuffers(t, &n.slab, 1000))
 	require.Greater(t, pd.open, 1)
 	for l.clock.now = 0; pd.open > 1; l.clock.now += trimPause {
 		require.LessOrEqual(t, l.clock.now, 2*trimEvery+time.Second)

@@ -6,12 +6,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// lookInterval is how long a loop with work in every turn leaves epoll alone.
-const lookInterval = 200 * time.Microsecond
+// maxEpollInterval is how long a loop with work in every turn leaves epoll alone.
+const maxEpollInterval = 200 * time.Microsecond
 
-// lookOpening is after how many turns a loop looks at epoll while one of its
+// openingEpollEvery is after how many turns a loop looks at epoll while one of its
 // connections opens: each of the events that this takes would wait for it.
-const lookOpening = 16
+const openingEpollEvery = 16
 
 // A source is what stands behind a descriptor of the loop's poller.
 type source interface {
@@ -23,7 +23,7 @@ type source interface {
 }
 
 // A watched is a source and its registration.
-type watched struct {
+type sourceSlot struct {
 	source source // nil: free
 	token  poller.Token
 }
@@ -39,9 +39,9 @@ func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, 
 		return 0, err
 	}
 	if index == len(l.sources) {
-		l.sources = append(l.sources, watched{})
+		l.sources = append(l.sources, sourceSlot{})
 	}
-	l.sources[index] = watched{source: s, token: token}
+	l.sources[index] = sourceSlot{source: s, token: token}
 	return token, nil
 }
 
@@ -50,7 +50,7 @@ func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, 
 func (l *Loop) unwatch(s source) error {
 	for i, w := range l.sources {
 		if w.source == s {
-			l.sources[i] = watched{}
+			l.sources[i] = sourceSlot{}
 			return l.poller.Remove(w.token)
 		}
 	}
@@ -61,14 +61,14 @@ func (l *Loop) unwatch(s source) error {
 // or what a look at epoll finds. A loop that does not sleep looks now and then
 // only, and again as long as there was something.
 func (l *Loop) pollEpoll() (work int) {
-	n := l.unhandled
+	n := l.readyEvents
 	if n == 0 {
-		if l.sinceEpoll++; l.sinceEpoll < l.epollEvery && l.clock.now-l.lastEpoll < lookInterval {
+		if l.sinceEpoll++; l.sinceEpoll < l.epollEvery && l.clock.now-l.lastEpoll < maxEpollInterval {
 			return 0
 		}
-		n = l.handleEvents()
+		n = l.fetchEvents()
 	}
-	l.unhandled, l.sinceEpoll, l.epollEvery, l.lastEpoll = 0, 0, l.checkEpoll(), l.clock.now
+	l.readyEvents, l.sinceEpoll, l.epollEvery, l.lastEpoll = 0, 0, l.epollInterval(), l.clock.now
 	for i := range n {
 		if ev, ok := l.poller.Event(i); ok {
 			work += l.sources[ev.Data].source.ready(ev.Ready)
@@ -81,17 +81,17 @@ func (l *Loop) pollEpoll() (work int) {
 }
 
 // pace is after how many turns a loop that does not sleep looks again.
-func (l *Loop) checkEpoll() int {
-	if l.opening > 0 {
-		return min(l.cfg.EpollEvery, lookOpening)
+func (l *Loop) epollInterval() int {
+	if l.openingConns > 0 {
+		return min(l.cfg.EpollEvery, openingEpollEvery)
 	}
 	return l.cfg.EpollEvery
 }
 
 // look asks epoll, without waiting.
-func (l *Loop) handleEvents() (n int) {
+func (l *Loop) fetchEvents() (n int) {
 	n, err := l.poller.Wait(0)
-	l.note(err)
+	l.recordError(err)
 	l.stats.Looks++
 	return n
 }

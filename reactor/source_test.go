@@ -8,11 +8,11 @@ import (
 
 // A loop that does not sleep looks more often while a connection opens, but not
 // less often than it was told to.
-func TestPace(t *testing.T) {
+func TestEpollInterval(t *testing.T) {
 	for _, c := range []struct{ every, opening, want int }{
 		{1024, 0, 1024}, {1024, 1, 16}, {1024, 3, 16}, {4, 0, 4}, {4, 1, 4},
 	} {
-		l := Loop{cfg: &Config{EpollEvery: c.every}, opening: c.opening}
-		require.Equal(t, c.want, l.checkEpoll(), "%+v", c)
+		l := Loop{cfg: &Config{EpollEvery: c.every}, openingConns: c.opening}
+		require.Equal(t, c.want, l.epollInterval(), "%+v", c)
 	}
 }

@@ -109,10 +109,10 @@ func TestIdleLoopSpinsInsideTheProvider(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleBusy, reactor.IdleAdaptive} {
 		t.Run(policy.String(), func(t *testing.T) {
 			dev := &spinDevice{spin: afterThree()}
-			l := newSpinLoop(t, dev, &reactor.Config{Idle: policy, SpinBudget: safety})
+			l := newSpinLoop(t, dev, &reactor.Config{Idle: policy, SpinBudget: testTimeout})
 			for range 2 {
 				dev.polls = nil
-				n, err := l.RunOnce(safety)
+				n, err := l.RunOnce(testTimeout)
 				require.NoError(t, err)
 				require.Equal(t, 1, n)
 				require.Len(t, dev.polls, 1+3)
@@ -175,7 +175,7 @@ func TestLoopThatMustNotSpin(t *testing.T) {
 			dev := &spinDevice{spin: func([]verbs.WC) int { t.Error("it spins"); return 0 }}
 			l := newSpinLoop(t, dev, &test.cfg)
 			if test.other {
-				require.NoError(t, reactor.UseDevice(l, others[0]))
+				require.NoError(t, reactor.OpenDevice(l, others[0]))
 			}
 			for range 10 {
 				_, err := l.RunOnce(test.limit)
@@ -198,14 +198,14 @@ func TestSpinningLoopKeepsTime(t *testing.T) {
 	}}
 	l := newSpinLoop(t, dev, &reactor.Config{Idle: reactor.IdleBusy})
 	l.After(long, func() {})
-	n, err := l.RunOnce(safety)
+	n, err := l.RunOnce(testTimeout)
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
 	require.LessOrEqual(t, spins, 2)
 }
 
 // A device that dies takes neither the engine with it nor the loop's sleep.
-func TestDyingDevice(t *testing.T) {
+func TestFatalDeviceEvent(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()

@@ -12,12 +12,12 @@ const (
 	trimPause = 4 * time.Millisecond
 )
 
-// watchUse sets the timer for trim, unless it is set. It is called when the nic opens
+// startTrimTimer sets the timer for trim, unless it is set. It is called when the nic opens
 // a queue or a chunk that trim can give back.
-func (d *loopDevice) watchUse() {
-	if d.trimmer.pos == 0 {
-		d.trimmer.fire = d.trim
-		d.loop.setTimer(&d.trimmer, trimEvery)
+func (d *loopDevice) startTrimTimer() {
+	if d.trimTimer.pos == 0 {
+		d.trimTimer.fire = d.trim
+		d.loop.setTimer(&d.trimTimer, trimEvery)
 	}
 }
 
@@ -25,12 +25,12 @@ func (d *loopDevice) watchUse() {
 // queues. It sets its timer again for as long as the nic has buffers.
 func (d *loopDevice) trim() {
 	more, err := d.slab.trim()
-	d.loop.note(err)
+	d.loop.recordError(err)
 	if more {
-		d.loop.setTimer(&d.trimmer, trimPause)
+		d.loop.setTimer(&d.trimTimer, trimPause)
 		return
 	}
 	if d.trimQueues() || d.slab.count > 0 {
-		d.watchUse()
+		d.startTrimTimer()
 	}
 }

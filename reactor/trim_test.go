@@ -33,11 +33,11 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 
 // pass advances the clock of l by TrimEvery, and runs enough turns for a round of
 // trim.
-func pass(t *testing.T, l *reactor.Loop) {
+func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	t.Helper()
-	reactor.Skip(l, reactor.TrimEvery)
+	reactor.AdvanceClock(l, reactor.TrimEvery)
 	for range 1000 {
-		reactor.Skip(l, reactor.TrimPause)
+		reactor.AdvanceClock(l, reactor.TrimPause)
 		_, err := l.RunOnce(0)
 		require.NoError(t, err)
 	}
@@ -73,8 +73,8 @@ func TestMemoryFollowsUse(t *testing.T) {
 		}
 	}
 	drive(t, func() bool { return server.Conns() == stay && client.Conns() == stay }, client, server)
-	pass(t, server)
-	pass(t, server)
+	passTrimInterval(t, server)
+	passTrimInterval(t, server)
 	used := stay * messages * 4096 // bytes of the buffers posted for the next messages
 	require.LessOrEqual(t, residentBytes(t, server), used+used/4)
 	require.Less(t, server.Stats().BufferBytes, uint64(conns*messages*4096))
@@ -87,8 +87,8 @@ func TestMemoryFollowsUse(t *testing.T) {
 	}
 	drive(t, func() bool { return server.Conns()+client.Conns() == 0 }, client, server)
 	require.Equal(t, conns+stay, came)
-	pass(t, server)
-	pass(t, server)
+	passTrimInterval(t, server)
+	passTrimInterval(t, server)
 	require.Zero(t, residentBytes(t, server))
 	require.Len(t, reactor.Chunks(server), 1)
 }

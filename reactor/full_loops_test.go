@@ -11,12 +11,12 @@ import (
 
 type namedDevice struct{ verbs.Device }
 
-func TestFullness(t *testing.T) {
-	var f fullness
+func TestFullLoops(t *testing.T) {
+	var f fullLoops
 	now := time.Unix(1, 0)
 	one, other := &namedDevice{}, &namedDevice{}
 	require.False(t, f.full(loopOnDevice{0, one}, 5, now))
-	f.note(loopOnDevice{0, one}, 5, now)
+	f.record(loopOnDevice{0, one}, 5, now)
 	require.True(t, f.full(loopOnDevice{0, one}, 5, now))
 	require.True(t, f.full(loopOnDevice{0, one}, 6, now))
 	require.False(t, f.full(loopOnDevice{1, one}, 5, now), "another loop")
@@ -32,9 +32,9 @@ func TestFullness(t *testing.T) {
 
 // An error with its cause at the peer does not match ErrNoResources, so the loop does
 // not count as full.
-func TestNoRoom(t *testing.T) {
+func TestAsNoResources(t *testing.T) {
 	full := &verbs.ParamError{Field: "queue pairs"}
-	require.ErrorIs(t, noRoom(full), verbs.ErrNoResources)
-	require.ErrorIs(t, noRoom(full), full)
-	require.NotErrorIs(t, noRoom(verbs.Wrap("create QP", verbs.ErrPeerGone)), verbs.ErrNoResources)
+	require.ErrorIs(t, asNoResources(full), verbs.ErrNoResources)
+	require.ErrorIs(t, asNoResources(full), full)
+	require.NotErrorIs(t, asNoResources(verbs.Wrap("create QP", verbs.ErrPeerGone)), verbs.ErrNoResources)
 }

@@ -15,9 +15,9 @@ const fullRetry = time.Second
 // A fullness records which loops had no room for another connection on a device.
 // Requests for these loops are refused without asking the application and without an
 // attempt. The zero value is ready. Any goroutine may call its methods.
-type fullness struct {
+type fullLoops struct {
 	mu      sync.Mutex
-	entries map[loopOnDevice]shortage
+	entries map[loopOnDevice]fullRecord
 }
 
 // A seat is a loop and a device on which a connection may have room.
@@ -27,24 +27,24 @@ type loopOnDevice struct {
 }
 
 // A shortage says when a seat had no room.
-type shortage struct {
+type fullRecord struct {
 	conns int64     // connections of the loop, without the refused one
 	tried time.Time // when a connection was last tried there
 }
 
 // note records that the seat had no room for a connection in addition to conns
 // others.
-func (f *fullness) note(s loopOnDevice, conns int64, now time.Time) {
+func (f *fullLoops) record(s loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.entries == nil {
-		f.entries = make(map[loopOnDevice]shortage)
+		f.entries = make(map[loopOnDevice]fullRecord)
 	}
-	f.entries[s] = shortage{conns: conns, tried: now}
+	f.entries[s] = fullRecord{conns: conns, tried: now}
 }
 
 // clear removes the record of the seat, because a connection found room.
-func (f *fullness) clear(s loopOnDevice) {
+func (f *fullLoops) clear(s loopOnDevice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.entries, s)
@@ -53,7 +53,7 @@ func (f *fullness) clear(s loopOnDevice) {
 // full reports whether the seat is known to have no room for a connection in addition
 // to conns others. After fullRetry it reports false for one connection, which tries
 // again.
-func (f *fullness) full(s loopOnDevice, conns int64, now time.Time) bool {
+func (f *fullLoops) full(s loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	was, ok := f.entries[s]
@@ -75,16 +75,16 @@ func (e *Engine) full(index int, dev verbs.Device, now time.Time) bool {
 	if limit := e.cfg.MaxConns; limit > 0 && conns >= int64(limit) {
 		return true
 	}
-	return e.fullness.full(loopOnDevice{index, dev}, conns, now)
+	return e.fullLoops.full(loopOnDevice{index, dev}, conns, now)
 }
 
-// noteRoom records whether a connection found room. The connection is still counted
+// recordRoom records whether a connection found room. The connection is still counted
 // in the load of the loop.
-func (l *Loop) noteRoom(dev verbs.Device, room bool) {
+func (l *Loop) recordRoom(dev verbs.Device, room bool) {
 	s := loopOnDevice{l.index, dev}
 	if room {
-		l.engine.fullness.clear(s)
+		l.engine.fullLoops.clear(s)
 		return
 	}
-	l.engine.fullness.note(s, l.load.Load()-1, l.clock.time())
+	l.engine.fullLoops.record(s, l.load.Load()-1, l.clock.time())
 }

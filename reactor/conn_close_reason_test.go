@@ -1,0 +1,53 @@
+package reactor
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestCloseReason(t *testing.T) {
+	flushed, access, retries := errors.New("flushed"), errors.New("access"), errors.New("retries")
+	flush := func(e *closeReason) { e.requestFailed(flushed, verbs.StatusWRFlushErr) }
+	refuse := func(e *closeReason) { e.requestFailed(access, verbs.StatusRemAccessErr) }
+	unanswered := func(e *closeReason) { e.requestFailed(retries, verbs.StatusRetryExcErr) }
+	peer := func(e *closeReason) { e.setCause(ErrPeerClosed) }
+	order := func(e *closeReason) { e.setCause(nil) }
+	deadline := func(e *closeReason) { e.setCause(ErrDeadline) }
+	for _, c := range []struct {
+		name  string
+		steps []func(*closeReason)
+		lost  bool
+		want  error
+	}{
+		{"nothing", nil, false, nil},
+		{"closed in order, then flushed", []func(*closeReason){order, flush}, false, nil},
+		{"closed in order, but the peer was quicker", []func(*closeReason){order, flush}, true, &CloseError{ErrPeerClosed, flushed}},
+		{"the first reason counts", []func(*closeReason){deadline, peer}, false, ErrDeadline},
+		{"peer closed", []func(*closeReason){peer, flush}, false, ErrPeerClosed},
+		{"peer closed, sends lost", []func(*closeReason){peer, flush}, true, &CloseError{ErrPeerClosed, flushed}},
+		{"a failure", []func(*closeReason){refuse, flush, peer}, true, access},
+		{"flushed only", []func(*closeReason){flush}, false, flushed},
+		{"a flushed receive before the failure", []func(*closeReason){flush, refuse, flush}, true, access},
+		{"no answer, and then why", []func(*closeReason){unanswered, flush, peer}, true, &CloseError{ErrPeerClosed, retries}},
+		{"flushed, and then no answer", []func(*closeReason){flush, unanswered}, true, retries},
+		{"flushed, and then why", []func(*closeReason){flush, peer, deadline}, false, ErrPeerClosed},
+	} {
+		var e closeReason
+		for _, step := range c.steps {
+			step(&e)
+		}
+		require.Equal(t, c.want, e.closeError(c.lost), c.name)
+	}
+}
+
+func TestCloseReasonSharesFlushError(t *testing.T) {
+	var e closeReason
+	flush, access := verbs.WC{Status: verbs.StatusWRFlushErr, QPN: 7}, verbs.WC{Status: verbs.StatusRemAccessErr}
+	require.Equal(t, flush.Err(), e.completionError(&flush))
+	require.Zero(t, testing.AllocsPerRun(10, func() { _ = e.completionError(&flush) }))
+	require.Equal(t, access.Err(), e.completionError(&access))
+}

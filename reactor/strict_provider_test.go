@@ -1,0 +1,181 @@
+package reactor_test
+
+import (
+	"sync"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// narrow is a provider whose device enforces smaller limits for completion queues:
+// CreateCQ refuses a CQ that is deeper than MaxCQE, and more than MaxCQ of them.
+type strictProvider struct {
+	cm.Provider
+	device *strictDevice
+
+	mu  sync.Mutex
+	ids map[cm.TransportID]*strictID
+}
+
+// newNarrow makes a provider of one device, which wraps the first device of p.
+func newStrictProvider(p cm.Provider, attr func(*verbs.DeviceAttr), caps func(*verbs.Caps)) (*strictProvider, error) {
+	devices, err := p.Devices()
+	if err != nil {
+		return nil, err
+	}
+	weak := limitedProvider{Provider: p, attr: attr, caps: caps}
+	return &strictProvider{
+		Provider: p,
+		device:   &strictDevice{limitedDevice: limitedDevice{devices[0], weak}},
+		ids:      make(map[cm.TransportID]*strictID),
+	}, nil
+}
+
+func (p *strictProvider) Devices() ([]verbs.Device, error) { return []verbs.Device{p.device}, nil }
+
+func (p *strictProvider) OpenChannel() (cm.TransportChannel, error) {
+	ch, err := p.Provider.OpenChannel()
+	return &strictChannel{ch, p}, err
+}
+
+// adopt returns the narrowID that wraps an ID, and nil for nil.
+func (p *strictProvider) wrapID(id cm.TransportID) cm.TransportID {
+	if id == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ids[id] == nil {
+		p.ids[id] = &strictID{id, p}
+	}
+	return p.ids[id]
+}
+
+// narrowDevice wraps a device and counts its open completion queues.
+type strictDevice struct {
+	limitedDevice
+	mu       sync.Mutex
+	cqs      int   // number of open completion queues
+	asyncErr error // error that NextAsync returns, or nil
+}
+
+func (d *strictDevice) NextAsync(ev *verbs.AsyncEvent) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.asyncErr != nil {
+		return false, d.asyncErr
+	}
+	return d.limitedDevice.NextAsync(ev)
+}
+
+// failAsync makes later calls of NextAsync return err.
+func (d *strictDevice) failAsync(err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asyncErr = err
+}
+
+func (d *strictDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	limits := d.Attr()
+	if attr.Depth > limits.MaxCQE {
+		return nil, &verbs.ParamError{Field: "CQ depth", Value: int64(attr.Depth), Limit: int64(limits.MaxCQE)}
+	}
+	if d.cqs == limits.MaxCQ {
+		return nil, &verbs.ParamError{Field: "completion queues", Value: int64(d.cqs) + 1, Limit: int64(limits.MaxCQ)}
+	}
+	cq, err := d.limitedDevice.CreateCQ(attr)
+	if err != nil {
+		return nil, err
+	}
+	d.cqs++
+	return &strictCQ{cq, d}, nil
+}
+
+func (d *strictDevice) openCQs() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cqs
+}
+
+func (d *strictDevice) AllocPD() (verbs.PD, error) {
+	pd, err := d.limitedDevice.AllocPD()
+	return strictPD{pd, d}, err
+}
+
+type strictPD struct {
+	verbs.PD
+	device *strictDevice
+}
+
+func (p strictPD) Device() verbs.Device { return p.device }
+
+func (p strictPD) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
+	own := *attr
+	own.CQ = attr.CQ.(*strictCQ).CQ
+	return p.PD.CreateSRQ(&own)
+}
+
+type strictCQ struct {
+	verbs.CQ
+	device *strictDevice
+}
+
+func (q *strictCQ) Close() error {
+	err := q.CQ.Close()
+	if err == nil {
+		q.device.mu.Lock()
+		defer q.device.mu.Unlock()
+		q.device.cqs--
+	}
+	return err
+}
+
+type strictChannel struct {
+	cm.TransportChannel
+	p *strictProvider
+}
+
+func (ch *strictChannel) Next(ev *cm.TransportEvent) (bool, error) {
+	ok, err := ch.TransportChannel.Next(ev)
+	if ok {
+		ev.ID, ev.Listener = ch.p.wrapID(ev.ID), ch.p.wrapID(ev.Listener)
+	}
+	return ok, err
+}
+
+func (ch *strictChannel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
+	id, err := ch.TransportChannel.NewID(ps)
+	return ch.p.wrapID(id), err
+}
+
+type strictID struct {
+	cm.TransportID
+	p *strictProvider
+}
+
+func (id *strictID) Device() verbs.Device {
+	if id.TransportID.Device() == nil {
+		return nil
+	}
+	return id.p.device
+}
+
+// CreateQP passes the wrapped objects to the provider.
+func (id *strictID) CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error) {
+	own := *attr
+	own.SendCQ, own.RecvCQ = attr.SendCQ.(*strictCQ).CQ, attr.RecvCQ.(*strictCQ).CQ
+	return id.TransportID.CreateQP(pd.(strictPD).PD, &own)
+}
+
+func (id *strictID) Migrate(to cm.TransportChannel) error {
+	return id.TransportID.Migrate(to.(*strictChannel).TransportChannel)
+}
+
+func (id *strictID) Destroy() error {
+	id.p.mu.Lock()
+	delete(id.p.ids, id.TransportID)
+	id.p.mu.Unlock()
+	return id.TransportID.Destroy()
+}
