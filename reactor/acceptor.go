@@ -11,19 +11,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A door is where requests wait for their answer. Its channel has listeners and
-// requests, which have no queue pair, and so belongs to no loop: any goroutine
-// may listen, accept and reject, and the loop that is to have a connection pulls
-// it over to its own channel. The first loop of the engine watches it.
+// An acceptor holds the listeners of an engine and the connection requests that have no
+// answer yet. Their IDs are on one event channel. These IDs have no queue pair, so they
+// belong to no loop: any goroutine may listen, accept and reject. When a request is
+// accepted, the loop that gets the connection moves the ID to its own channel. The first
+// loop of the engine reads the events of the channel.
 type acceptor struct {
 	engine  *Engine
 	channel *cm.EventChannel
 
-	// mu also keeps listeners open while one of their events is being taken.
+	// mu guards the fields below. It is also held while an event is fetched and
+	// acknowledged, because an ID with an unacknowledged event can not be closed.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
-	pending   map[*ConnRequest]struct{} // those whose ID is on channel
-	closing   bool
+	pending   map[*ConnRequest]struct{} // requests whose ID is on channel
+	closing   bool                      // set by close: new requests are rejected
 }
 
 func openAcceptor(e *Engine) (*acceptor, error) {
@@ -39,7 +41,8 @@ func openAcceptor(e *Engine) (*acceptor, error) {
 
 func (a *acceptor) cause() Cause { return CauseConnection }
 
-// ready brings requests to the application, on the first loop.
+// ready handles events of the channel, up to eventBudget of them. It runs on the first
+// loop.
 func (a *acceptor) ready(poller.Readiness) (work int) {
 	loop := a.engine.loops[0]
 	for work < eventBudget {
@@ -58,9 +61,10 @@ func (a *acceptor) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// next takes one event, and returns the action that the first loop has to take. It
-// returns nil if there was no event. There is not always an event when the peer of a
-// request leaves; Accept then fails (see rdma_accept(3)).
+// next fetches and acknowledges one event, and returns the action that the first loop
+// must take. It returns nil if there was no event. When the peer gives up a request,
+// the connection manager does not always report an event; Accept then fails (see
+// rdma_accept(3)).
 func (a *acceptor) next() (act func(*Loop), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -87,15 +91,15 @@ func (a *acceptor) next() (act func(*Loop), err error) {
 		if req, ok := ev.ID.Context().(*ConnRequest); ok {
 			req.endedBy = byRemoval
 			act = func(l *Loop) { l.cancelRequest(req, byRemoval) }
-		} else if gone := a.removeListener(ev.ID); gone != nil {
-			act = func(l *Loop) { l.closeListener(gone, ErrDeviceRemoved) }
+		} else if ln := a.removeListener(ev.ID); ln != nil {
+			act = func(l *Loop) { l.closeListener(ln, ErrDeviceRemoved) }
 		}
 	}
 	return act, ev.Ack()
 }
 
-// lose removes the listener whose device is gone, and returns it. It returns nil if the
-// listener is closed.
+// removeListener removes the listener with the ID, whose device was removed, and returns
+// the listener. It returns nil if the listener was closed before.
 func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	for ln := range a.listeners {
 		if ln.id == id {
@@ -106,20 +110,21 @@ func (a *acceptor) removeListener(id *cm.ID) *Listener {
 	return nil
 }
 
-// removeListenersOf removes the listeners that are bound to an address of dev, and returns
-// them.
-func (a *acceptor) removeListenersOf(dev verbs.Device) (lost []*Listener) {
+// removeListenersOf removes the listeners that are bound to an address of dev, and
+// returns them.
+func (a *acceptor) removeListenersOf(dev verbs.Device) (removed []*Listener) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for ln := range a.listeners {
 		if ln.id.Device() == dev {
 			delete(a.listeners, ln)
-			lost = append(lost, ln)
+			removed = append(removed, ln)
 		}
 	}
-	return lost
+	return removed
 }
 
+// newRequest makes a ConnRequest from an event of type cm.ConnectRequest.
 func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	param := ev.Param
 	param.PrivateData = nil
@@ -130,10 +135,11 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 	}
 }
 
-// admit places a request and asks the application. Only a request that is not
-// answered at once needs a timer.
+// handleRequest chooses a loop for a request and calls OnConnectRequest. If the
+// application has not answered the request when OnConnectRequest returns, handleRequest
+// sets the timer for Config.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
-	if req.decisionErr() != nil { // the door was shut meanwhile
+	if req.decisionErr() != nil { // the engine was stopped meanwhile
 		return
 	}
 	index, room := l.engine.place(req, l.clock.time())
@@ -150,35 +156,36 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
 }
 
-// refuse rejects a request without asking the application, because all loops are
+// rejectFull rejects a request without asking the application, because all loops are
 // known to be full.
 func (l *Loop) rejectFull(req *ConnRequest) {
-	if !req.decide(byEngine) { // the request was decided meanwhile
+	if !req.decide(byEngine) { // the request was answered meanwhile
 		return
 	}
 	l.stats.NoResources++
-	// A peer that has gone meanwhile needs no answer.
+	// If the peer has given up the request meanwhile, the reject fails, which is no fault.
 	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}
 }
 
+// expireRequest rejects a request that was not answered within Config.DecisionTimeout.
 func (l *Loop) expireRequest(req *ConnRequest) {
 	if !req.decide(byDeadline) {
 		return
 	}
 	l.stats.Expired++
-	// A peer that has left meanwhile needs no answer.
+	// If the peer has given up the request meanwhile, the reject fails, which is no fault.
 	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}
 }
 
-// withdraw closes a request whose peer or device is gone: why is byPeer or byRemoval.
-// It does nothing if the request was decided already: the goroutine that decided it then
-// gets the error.
-func (l *Loop) cancelRequest(req *ConnRequest, why uint32) {
-	if !req.decide(why) {
+// cancelRequest closes a request that the peer has given up (by is byPeer) or whose
+// device was removed (by is byRemoval). It does nothing if the request was answered
+// already; then moveID or rejectWith returns the error.
+func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
+	if !req.decide(by) {
 		return
 	}
 	l.timers.stop(&req.expiry)
@@ -186,23 +193,25 @@ func (l *Loop) cancelRequest(req *ConnRequest, why uint32) {
 	l.engine.acceptor.removeRequest(req)
 }
 
-// reject refuses a request that was decided on.
+// reject rejects a request for which the caller has called decide.
 func (a *acceptor) reject(req *ConnRequest, privateData []byte) error {
 	return a.rejectWith(req, func() error { return req.id.Reject(privateData) })
 }
 
-// refuse rejects a decided request because this side has no room for it.
+// rejectNoResources rejects a request because this side has no room for a connection.
+// The caller has called decide.
 func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
-// end refuses a request and closes its ID, while no event of the ID is being taken:
-// with one the ID could not be closed.
-func (a *acceptor) rejectWith(req *ConnRequest, refuse func() error) error {
+// rejectWith calls reject, which rejects the request, and closes the ID of the request.
+// It does not call reject if the request has ended already, but returns the reason. It
+// holds the mutex, so that no event of the ID is unacknowledged: Close would fail then.
+func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
 	if err == nil {
-		err = refuse()
+		err = reject()
 	}
 	err = firstError(err, req.id.Close())
 	a.mu.Unlock()
@@ -210,11 +219,12 @@ func (a *acceptor) rejectWith(req *ConnRequest, refuse func() error) error {
 	return err
 }
 
-// pull moves the ID of an accepted request to the channel of the loop that has the
-// connection, while no event of the ID is being taken.
+// moveID moves the ID of an accepted request to the channel of the loop that has the
+// connection. It holds the mutex, so that no event of the ID is unacknowledged. It
+// returns the reason if the request has ended since Accept.
 func (a *acceptor) moveID(req *ConnRequest, to *cm.EventChannel) error {
 	a.mu.Lock()
-	err := decisionError(req.endedBy) // which was learned after Accept
+	err := decisionError(req.endedBy)
 	if err == nil {
 		err = req.id.Migrate(to)
 	}
@@ -225,8 +235,8 @@ func (a *acceptor) moveID(req *ConnRequest, to *cm.EventChannel) error {
 	return err
 }
 
-// left is to be called when the ID of a request has left the channel. The first
-// loop waits for that before it ends.
+// removeRequest removes a request whose ID was closed or moved to another channel. The
+// first loop does not end before all requests are removed.
 func (a *acceptor) removeRequest(req *ConnRequest) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -236,33 +246,34 @@ func (a *acceptor) removeRequest(req *ConnRequest) {
 	}
 }
 
-// empty reports whether the door is shut and nobody stands there.
+// drained reports whether the acceptor is closed and has no more requests.
 func (a *acceptor) drained() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.closing && len(a.pending) == 0
 }
 
-// close turns everybody away, and lets nobody in any more.
+// close closes the listeners and rejects the requests that have no answer yet. Requests
+// that arrive later are rejected by ready.
 func (a *acceptor) close() (err error) {
 	a.mu.Lock()
 	a.closing = true
 	listeners := slices.Collect(maps.Keys(a.listeners))
-	waiting := slices.Collect(maps.Keys(a.pending))
+	pending := slices.Collect(maps.Keys(a.pending))
 	a.mu.Unlock()
 	for _, ln := range listeners {
 		err = firstError(err, ln.Close())
 	}
-	for _, req := range waiting {
+	for _, req := range pending {
 		a.rejectShutdown(req)
 	}
 	return err
 }
 
-// dismiss rejects a request because the engine is shutting down.
+// rejectShutdown rejects a request because the engine is shutting down.
 func (a *acceptor) rejectShutdown(req *ConnRequest) {
 	if req.decide(byEngine) {
 		a.engine.rejects.Add(1)
-		_ = a.reject(req, nil) // the peer may have left
+		_ = a.reject(req, nil) // fails if the peer has given up the request
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// When the peer or the device of a request has gone, and the loop does not know it yet,
-// an answer returns the reason, and the engine closes the request.
+// A request ends when its peer gives it up or its device is removed. If the application
+// answers a request after that, and the loop has not handled the event yet, the answer
+// returns the reason, and the engine closes the request.
 func TestAnswerAfterRequestEnded(t *testing.T) {
 	for removed, want := range map[bool]error{false: verbs.ErrPeerGone, true: reactor.ErrDeviceRemoved} {
 		kept := make(chan *reactor.ConnRequest, 1)
@@ -35,15 +36,15 @@ func TestAnswerAfterRequestEnded(t *testing.T) {
 		require.NoError(t, req.Accept(nil))
 		require.ErrorIs(t, receive(t, failed), want)
 		require.Zero(t, reactor.PendingRequests(server))
-		require.Zero(t, server.Stats().NoResources, "nobody waits for an answer")
+		require.Zero(t, server.Stats().NoResources, "the peer of an ended request gets no reject")
 	}
 }
 
-// A request that is fetched while the engine shuts down is rejected, and not shown to
-// the application.
+// A request that is fetched while the engine shuts down is rejected without calling
+// OnConnectRequest.
 func TestRequestDuringShutdown(t *testing.T) {
 	server, err := reactor.New(openSoft(t, 1), &hooks{
-		request: func(*reactor.ConnRequest) { t.Error("the application sees the request") },
+		request: func(*reactor.ConnRequest) { t.Error("OnConnectRequest was called") },
 	}, nil)
 	require.NoError(t, err)
 	refused := make(chan error, 1)

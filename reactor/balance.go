@@ -5,12 +5,12 @@ import "time"
 // Balance chooses the loop for a new connection.
 type Balance uint8
 
-// Ways to balance.
+// The values of Balance.
 const (
-	// RoundRobin takes the loops in turn.
+	// RoundRobin chooses the loops one after the other, in the order of their indexes.
 	RoundRobin Balance = iota
-	// LeastConnections takes the loop that has the fewest connections, those
-	// opening and closing included.
+	// LeastConnections chooses the loop that has the fewest connections. Connections
+	// that are opening or closing count too.
 	LeastConnections
 )
 
@@ -22,9 +22,9 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// place chooses the loop for a request: the loop that the balance is due to use, or
-// the next loop that is not known to be full. It reports false when all loops are
-// full.
+// place chooses the loop for a request: the loop that Config.Place or Config.Balance
+// returns, or else the next loop that is not known to be full. It reports false when all
+// loops are known to be full.
 func (e *Engine) place(req *ConnRequest, now time.Time) (index int, room bool) {
 	index = e.choose(req)
 	for range e.loops {
@@ -36,6 +36,7 @@ func (e *Engine) place(req *ConnRequest, now time.Time) (index int, room bool) {
 	return 0, false
 }
 
+// choose returns the loop that Config.Place returns, or else that of Config.Balance.
 func (e *Engine) choose(req *ConnRequest) int {
 	if e.cfg.Place != nil {
 		if i := e.cfg.Place(req); i >= 0 && i < len(e.loops) {

@@ -8,10 +8,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// What a loop costs beyond its device. All of it runs on one goroutine but
-// BenchmarkPost.
+// These benchmarks measure the cost of a loop in addition to that of its device. All
+// except BenchmarkPost run on one goroutine.
 
-// BenchmarkEcho is the work of both sides for one round trip.
+// BenchmarkEcho measures the work of both sides for one round trip.
 func BenchmarkEcho(b *testing.B) {
 	for _, size := range []int{64, 2048} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -31,8 +31,8 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkStream is one message of many that leave with one doorbell: Send, the
-// doorbell's share, and dispatch to OnMessage.
+// BenchmarkStream measures one message of a stream in which one doorbell posts many
+// messages: Send, the share of the doorbell, and the call of OnMessage.
 func BenchmarkStream(b *testing.B) {
 	got := 0
 	p := connect(b, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { got++ }}, nil)
@@ -46,7 +46,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkEmptyTurn is what a spin costs.
+// BenchmarkEmptyTurn measures a turn without work.
 func BenchmarkEmptyTurn(b *testing.B) {
 	p := connect(b, &hooks{}, &hooks{}, nil)
 	b.ReportAllocs()
@@ -55,7 +55,7 @@ func BenchmarkEmptyTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTimer is one timer among a hundred, set again before it fires.
+// BenchmarkTimer measures setting a timer again before it fires, among a hundred timers.
 func BenchmarkTimer(b *testing.B) {
 	l := newLoop(b, &hooks{}, nil)
 	for i := range 99 {
@@ -68,7 +68,8 @@ func BenchmarkTimer(b *testing.B) {
 	}
 }
 
-// BenchmarkPost is a function posted from another goroutine to a loop that spins.
+// BenchmarkPost measures a function posted from another goroutine to a loop that never
+// sleeps.
 func BenchmarkPost(b *testing.B) {
 	e := start(b, &hooks{}, &reactor.Config{Idle: reactor.IdleBusy})
 	l := e.Loop(0)

@@ -2,51 +2,52 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A Buffer is a piece of registered memory of one loop: leased with Lease to
-// send without copying, or a received message kept with Message.Keep. It has
-// Config.MaxMessage bytes, outside the Go heap, and belongs to whoever holds
-// it until Release or a successful SendBuffer. Its methods may be called on its
-// loop only, except that the holder may use the bytes anywhere. The memory ends
-// with the loop: see Handler.OnShutdown.
+// A Buffer is a piece of registered memory of one loop, outside the Go heap, of
+// Config.MaxMessage bytes. The application gets a Buffer from Lease, to send without
+// copying, or from Message.Keep, with a received message. The Buffer belongs to the
+// application until Release or a successful SendBuffer. Its methods may be called only on
+// the goroutine of its loop; the bytes may be used on any goroutine. The memory is
+// unmapped when the loop ends: see Handler.OnShutdown.
 type Buffer struct {
-	chunk  *chunk // chunk that the buffer is cut from
-	memory []byte // nil once the memory was given back to the system
-	length int
-	sge    [1]verbs.SGE // all of memory
+	chunk  *chunk       // chunk that the buffer is cut from
+	memory []byte       // nil once the memory was returned to the system
+	length int          // length of the message in bytes, at most len(memory)
+	sge    [1]verbs.SGE // describes all of memory
 
+	// Immediate data, flags and opcode of the completion of the received message.
 	imm    uint32
-	flags  verbs.WCFlags // of the message in it
+	flags  verbs.WCFlags
 	opcode verbs.WCOpcode
 
 	state bufferState
-	index uint32
-	next  *Buffer // in a list of its keeper
-	// owed is a connection whose receive queue is one short because of this
-	// buffer.
+	index uint32  // index in slab.all
+	next  *Buffer // next buffer in a free list or a bufferList
+	// refillFor is a connection whose receive queue has one buffer too few because the
+	// application keeps this buffer. Release then puts the buffer into that queue.
 	refillFor *Conn
 }
 
-// use is who has a buffer.
+// A bufferState says where a buffer is.
 type bufferState uint8
 
 const (
-	bufferFree      bufferState = iota // the slab
-	bufferLeased                       // the application
-	bufferPosted                       // a receive queue
-	bufferHeld                         // a connection that is not open yet, with a message
-	bufferDelivered                    // the application, until OnMessage returns
-	bufferSending                      // a send queue
+	bufferFree      bufferState = iota // in the free list of its chunk
+	bufferLeased                       // held by the application
+	bufferPosted                       // in a receive queue, or staged for one
+	bufferHeld                         // has a message that waits for OnOpen
+	bufferDelivered                    // passed to OnMessage, which has not returned yet
+	bufferSending                      // in a send queue
 )
 
-// Bytes is the message, or the part of the memory that SetLen chose. Its capacity
-// is Cap, so that what is appended stays in the memory while there is room.
+// Bytes returns the received message, or as many bytes as SetLen has set. The capacity of
+// the slice is Cap, so append writes into the registered memory while there is room.
 func (b *Buffer) Bytes() []byte { return b.memory[:b.length] }
 
-// Cap is the size of the memory in bytes.
+// Cap returns the size of the memory in bytes.
 func (b *Buffer) Cap() int { return len(b.memory) }
 
-// SetLen sets the length of Bytes, and so of the message to be sent, to n
-// bytes, at most Cap.
+// SetLen sets the length of Bytes, which is the length of the message that SendBuffer
+// sends, to n bytes. It returns a *verbs.ParamError if n is negative or more than Cap.
 func (b *Buffer) SetLen(n int) error {
 	if err := checkRange("buffer length", int64(n), 0, int64(len(b.memory))); err != nil {
 		return verbs.Wrap("set length", err)
@@ -55,9 +56,9 @@ func (b *Buffer) SetLen(n int) error {
 	return nil
 }
 
-// Release gives the buffer back to the loop. The caller must not use its bytes
-// afterwards, because the loop may unmap them. Release returns an error that matches
-// verbs.ErrState when the caller does not hold the buffer.
+// Release returns the buffer to the loop. The caller must not use its bytes afterwards,
+// because the loop may unmap them. Release returns an error that matches verbs.ErrState
+// if the buffer does not belong to the application.
 func (b *Buffer) Release() error {
 	if b.state != bufferLeased {
 		return verbs.Wrap("release buffer", verbs.ErrState)
@@ -66,7 +67,7 @@ func (b *Buffer) Release() error {
 	return nil
 }
 
-// recycle brings the buffer to where it is missed.
+// recycle puts the buffer into the receive queue of refillFor, or else into the slab.
 func (b *Buffer) recycle() {
 	if c := b.refillFor; c != nil {
 		b.refillFor = nil
@@ -76,8 +77,8 @@ func (b *Buffer) recycle() {
 	b.chunk.slab.put(b)
 }
 
-// fill notes the message that was received into the buffer. Its length is
-// checked, for it comes from a device.
+// setMessage stores the properties of the message that was received into the buffer. The
+// length comes from the device, so setMessage limits it to the size of the memory.
 func (b *Buffer) setMessage(wc *verbs.WC) {
 	b.length = 0
 	if wc.Opcode == verbs.WCRecv {
@@ -92,24 +93,26 @@ type Message struct {
 	buffer *Buffer
 }
 
-// Data is the message. It is registered memory of the loop, and the handler's
-// until OnMessage returns. A WRITE with immediate has none.
+// Data returns the bytes of the message, which are registered memory of the loop. The
+// handler may read and change them until OnMessage returns. Data is empty for a WRITE
+// with immediate.
 func (m Message) Data() []byte { return m.buffer.Bytes() }
 
-// Imm is the immediate data, if there is any.
+// Imm returns the immediate data. ok is false if the message has none.
 func (m Message) Imm() (imm uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithImm != 0
 }
 
-// Written reports whether the message is the end of a WRITE with immediate:
-// its bytes went where the peer said, and Imm is all there is here.
+// Written reports whether the message announces a WRITE with immediate. The bytes of the
+// WRITE are at the address that the peer has specified; Data is empty.
 func (m Message) Written() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
-// Keep makes the message the caller's beyond OnMessage, without copying, and
-// returns its buffer, to be sent on or released. Another takes its place in
-// the receive queue; if there is no memory for one, the queue stays short until
-// Release. Keep returns the same buffer when it is called again, and nil after
-// OnMessage has returned.
+// Keep returns the buffer of the message, which then belongs to the caller after
+// OnMessage has returned too. Nothing is copied. The caller must pass the buffer to
+// SendBuffer or Release it. Another buffer takes its place in the receive queue. If there
+// is no memory for another buffer, the receive queue has one buffer less until Release.
+// Keep returns the same buffer when it is called again, and nil after OnMessage has
+// returned.
 func (m Message) Keep() *Buffer {
 	b := m.buffer
 	switch {

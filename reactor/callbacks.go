@@ -2,9 +2,9 @@ package reactor
 
 import "time"
 
-// All calls of the Handler are here, so that they are timed in one place.
+// All calls of the Handler that are timed for Config.SlowCallback are in this file.
 
-// begin reads the clock if callbacks are to be timed.
+// callbackStart returns the time if callbacks are timed, and else 0.
 func (l *Loop) callbackStart() time.Duration {
 	if l.cfg.SlowCallback == 0 {
 		return 0
@@ -12,6 +12,7 @@ func (l *Loop) callbackStart() time.Duration {
 	return l.clock.read()
 }
 
+// callbackEnd counts the duration of a callback. begin is the result of callbackStart.
 func (l *Loop) callbackEnd(begin time.Duration) {
 	if l.cfg.SlowCallback == 0 {
 		return
@@ -24,6 +25,7 @@ func (l *Loop) callbackEnd(begin time.Duration) {
 	}
 }
 
+// onTick calls OnTick, and sets the timer for the next call.
 func (l *Loop) onTick() {
 	t := l.callbackStart()
 	again := l.handler.OnTick(l)

@@ -3,51 +3,52 @@ package reactor
 import "time"
 
 const (
-	// clockEvery is how much may happen between two readings of the clock, in
-	// empty turns: a few microseconds.
+	// clockEvery is the number of empty turns after which the clock is read: a few
+	// microseconds. The number is arbitrary.
 	clockEvery = 64
-	// workCost is how many empty turns one piece of work counts for.
+	// workCost is the estimated duration of one piece of work, in empty turns. It is
+	// arbitrary.
 	workCost = 4
 )
 
-// A clock is a loop's idea of the time: nanoseconds since the loop was made,
-// read seldom, because a reading costs as much as a turn. What passed between
-// two readings is booked as work or as spinning.
+// A clock is the time of a loop, as the duration since the loop was made. It is read
+// seldom, because reading the system's clock takes as long as an empty turn. The time
+// between two readings counts as busy if there was work in it, and else as spinning.
 type clock struct {
-	origin      time.Time
-	now         time.Duration // as of the last reading
-	pendingCost uint32        // what happened since, in empty turns
-	worked      bool          // something did
+	origin      time.Time     // time at which the loop was made
+	now         time.Duration // time of the last reading, since origin
+	pendingCost uint32        // estimated time since the last reading, in empty turns
+	worked      bool          // whether there was work since the last reading
 
-	busy     time.Duration // time awake with work
-	spinning time.Duration // time awake without
-	slept    time.Duration
-	longest  time.Duration // between two readings while awake
+	busy     time.Duration // sum of the times with work
+	spinning time.Duration // sum of the times awake without work
+	slept    time.Duration // sum of the times asleep
+	longest  time.Duration // longest time between two readings while awake
 }
 
-// tick starts a turn.
+// tick is called at the beginning of a turn. It reads the clock when that is due.
 func (k *clock) tick() {
 	if k.pendingCost++; k.pendingCost >= clockEvery {
 		k.read()
 	}
 }
 
-// spend books n pieces of work.
+// addWork counts n pieces of work.
 func (k *clock) addWork(n int) {
 	k.pendingCost += uint32(n) * workCost
 	k.worked = true
 }
 
-// lose notes that much time may have passed: the next turn reads the clock.
+// forceRead makes the next turn read the clock, because much time may have passed.
 func (k *clock) forceRead() { k.pendingCost = clockEvery }
 
-// read reads the clock.
+// read reads the system's clock, and returns the time since origin.
 func (k *clock) read() time.Duration {
 	k.advance(time.Since(k.origin))
 	return k.now
 }
 
-// advance moves the clock to now, awake.
+// advance sets the time to now. The loop was awake since the last reading.
 func (k *clock) advance(now time.Duration) {
 	gap := now - k.now
 	if k.worked {
@@ -59,13 +60,14 @@ func (k *clock) advance(now time.Duration) {
 	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
-// wake reads the clock after a sleep that began at the last reading.
+// wake reads the system's clock after a sleep that began at the last reading.
 func (k *clock) wake() { k.wakeAt(time.Since(k.origin)) }
 
+// wakeAt sets the time to now. The loop was asleep since the last reading.
 func (k *clock) wakeAt(now time.Duration) {
 	k.slept += now - k.now
 	k.now, k.pendingCost, k.worked = now, 0, false
 }
 
-// time is the last reading as wall-clock time.
+// time returns the last reading as wall-clock time.
 func (k *clock) time() time.Time { return k.origin.Add(k.now) }

@@ -22,7 +22,7 @@ func TestClockAccountsTime(t *testing.T) {
 	require.Equal(t, time.Duration(103), k.now)
 }
 
-// The clock is read every so many empty turns, and sooner when there is work.
+// The clock is read every clockEvery empty turns, and earlier when there is work.
 func TestClockIsReadSeldom(t *testing.T) {
 	k := clock{origin: time.Now().Add(-time.Hour)}
 	turns := 0
@@ -37,5 +37,5 @@ func TestClockIsReadSeldom(t *testing.T) {
 		turns++
 		k.addWork(1)
 	}
-	require.Equal(t, 14, turns, "the fourteenth turn begins with 13 turns of five behind it")
+	require.Equal(t, 14, turns, "13 turns with work cost 1+workCost each, 65 together")
 }

@@ -8,30 +8,32 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A completionQueue is one CQ of a nic. The queue pair of a connection uses one CQ
-// for all its completions. A nic begins with one CQ, and opens another one when its
-// CQs have no room for a connection. A CQ of rxe, for example, holds 32,767
-// completions, which is enough for 258 connections with the default
-// Config.MaxInFlight.
+// A completionQueue is one CQ of a loopDevice. The queue pair of a connection uses one
+// CQ for all its completions. A loopDevice begins with one CQ, and opens another one
+// when its CQs have no room for a connection. A CQ of rxe, for example, holds 32,767
+// completions, which is enough for 258 connections with the default Config.MaxInFlight.
 type completionQueue struct {
 	device       *loopDevice
 	queue        *cq.Queue
-	conns        int    // connections with places reserved on this CQ
-	emptyPolls   uint64 // how often a poll found the CQ empty
-	unusedAtTrim bool   // no connection had places here when trim last looked
+	conns        int    // number of connections with places reserved on this CQ
+	emptyPolls   uint64 // number of polls that have returned less than a batch
+	unusedAtTrim bool   // at the last call of trimQueues no connection used this CQ
 }
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
 
-// The initial depth of a CQ, in connections. Where the device can resize a CQ, it
-// begins small and grows. Elsewhere it is as deep as most loops will ever need, and
-// further connections open another CQ. Both numbers are arbitrary.
+// The depth of a new CQ, as the number of connections for which it has room. Both
+// numbers are arbitrary.
 const (
+	// initialCQConns applies if the device can resize a CQ. The CQ grows with the number
+	// of connections.
 	initialCQConns = 16
-	fixedCQConns   = 512
+	// fixedCQConns applies if the device can not resize a CQ. It is more than most loops
+	// need. Further connections use another CQ.
+	fixedCQConns = 512
 )
 
-// depth returns how many completions a new CQ holds.
+// cqDepth returns how many completions a new CQ holds.
 func (d *loopDevice) cqDepth() int {
 	cfg, conns := d.loop.cfg, fixedCQConns
 	if d.dev.Caps().ResizeCQ {
@@ -41,8 +43,8 @@ func (d *loopDevice) cqDepth() int {
 	return min(conns*d.completionsPerConn()+cfg.SRQ, d.dev.Attr().MaxCQE)
 }
 
-// completions returns how many completions a connection can have outstanding. After
-// an error every request has a completion.
+// completionsPerConn returns how many completions a connection can have outstanding.
+// After an error every request has a completion.
 func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
 	if d.loop.cfg.SRQ > 0 {
@@ -51,8 +53,8 @@ func (d *loopDevice) completionsPerConn() int {
 	return sends + d.loop.cfg.MaxInFlight
 }
 
-// openQueue opens another CQ. All buffers of a shared receive queue may complete on
-// the same CQ, so each CQ has places for all of them.
+// openQueue opens another CQ. All buffers of a shared receive queue may complete on the
+// same CQ, so each CQ has places for all of them.
 func (d *loopDevice) openQueue() (*completionQueue, error) {
 	queue, err := d.group.NewQueue(d.cqDepth())
 	if err != nil {
@@ -69,8 +71,9 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	return q, nil
 }
 
-// reserve sets aside the places of one connection. It takes the oldest CQ with room,
-// so that the later ones become unused, or else a new CQ.
+// reserve reserves places on a CQ for the completions of one connection, and returns the
+// CQ. It chooses the oldest CQ with room, so that later CQs become unused, or else opens
+// a new CQ.
 func (d *loopDevice) reserve() (*completionQueue, error) {
 	need := d.completionsPerConn()
 	for _, q := range d.queues {
@@ -97,16 +100,16 @@ func (q *completionQueue) reserve(places int) error {
 	return nil
 }
 
-// release gives back the places of a connection whose queue pair is closed.
+// release releases the places of one connection whose queue pair is closed.
 func (q *completionQueue) release() {
 	q.conns--
 	q.queue.Release(q.device.completionsPerConn())
 }
 
-// trimQueues closes the CQs, except the first, that no connection has used since the
-// last call. It reports whether further CQs are left. An unused CQ stays open between
-// two calls because a loop whose number of connections varies around the limit of one
-// CQ would otherwise open and close a second one all the time.
+// trimQueues closes each CQ, except the first, that had no connections at the last call
+// and has none now. It reports whether CQs besides the first are left. A CQ is not closed
+// at once because a loop whose number of connections varies around the limit of one CQ
+// would otherwise open and close a second CQ again and again.
 func (d *loopDevice) trimQueues() (others bool) {
 	d.queues = slices.DeleteFunc(d.queues, func(q *completionQueue) bool {
 		idle := q.conns == 0 && q != d.queues[0]
@@ -122,9 +125,9 @@ func (d *loopDevice) trimQueues() (others bool) {
 	return len(d.queues) > 1
 }
 
-// poll hands out a batch of completions. With several CQs it polls them in turn: it
-// begins with the CQ after the last one that was polled, and stops when it has found
-// a batch. So no CQ waits longer than one round.
+// poll polls the CQs of the device and handles up to a batch of completions. With
+// several CQs it begins with the CQ after the last one that was polled, and stops when it
+// has found a batch. So each CQ is polled once before another one is polled again.
 func (d *loopDevice) poll() (found int) {
 	if len(d.queues) == 1 {
 		return d.queues[0].poll(d.pollWait())
@@ -139,9 +142,9 @@ func (d *loopDevice) poll() (found int) {
 	return found
 }
 
-// patience returns how long a poll may wait inside the provider. It is 0 unless the
-// provider can wait, the last turn had no work, and the loop has no other queue to
-// poll.
+// pollWait returns how long a poll may wait inside the provider for a completion. It is
+// 0 unless the provider can wait, the last turn had no work, and the loop has one device
+// only. The caller has checked that the device has one CQ only.
 func (d *loopDevice) pollWait() time.Duration {
 	l := d.loop
 	if !l.idle.spinning || !d.queues[0].queue.CanSpin() || len(l.devices) > 1 {
@@ -151,25 +154,26 @@ func (d *loopDevice) pollWait() time.Duration {
 	return spinLimit
 }
 
-// poll hands out a batch of completions of one CQ. If the poll fails, the connections
-// of the device end; other devices go on.
-func (q *completionQueue) poll(patience time.Duration) int {
-	n := q.device
-	wcs, err := q.queue.Spin(patience)
+// poll polls one CQ, waits up to wait for a completion, and handles a batch of
+// completions. It returns their number. If the poll fails, the connections of the device
+// end; other devices are not affected.
+func (q *completionQueue) poll(wait time.Duration) int {
+	d := q.device
+	wcs, err := q.queue.Spin(wait)
 	if err != nil {
-		n.fail(err)
+		d.fail(err)
 	}
 	for i := range wcs {
-		n.complete(&wcs[i])
+		d.complete(&wcs[i])
 	}
-	if len(wcs) < n.loop.cfg.Batch {
+	if len(wcs) < d.loop.cfg.Batch {
 		q.emptyPolls++
 	}
 	return len(wcs)
 }
 
-// pollAgain polls the CQ a second time in a turn, and reports whether the poll found
-// all completions. With verbs.ProgressManual, Consume first lets the device process
+// pollAgain polls the CQ a second time in a turn, and reports whether the CQ is empty
+// afterwards. With verbs.ProgressManual, Consume makes the device first process
 // everything that has arrived.
 func (q *completionQueue) pollAgain() (all bool) {
 	if _, err := q.device.group.Consume(); err != nil {

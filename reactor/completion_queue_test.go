@@ -11,10 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// perCQ is how many connections fit on a CQ in these tests.
+// connsPerCQ is the number of connections for which a CQ has room in these tests.
 const connsPerCQ = 3
 
-// A crowd is a server whose device has small completion queues, and a client with
+// manyConns is a server whose device has small completion queues, and a client with
 // many connections to it.
 type manyConns struct {
 	t              *testing.T
@@ -28,8 +28,8 @@ type manyConns struct {
 	echoes         int
 }
 
-// newCrowd makes a loop whose device has at most maxCQ completion queues, each with
-// room for perCQ connections, and a loop that dials it.
+// newManyConns makes a server loop whose device has at most maxCQ completion queues, each
+// with room for connsPerCQ connections, and a client loop.
 func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Config) *manyConns {
 	w := &manyConns{t: t}
 	depth := connsPerCQ * (2*cfg.MaxInFlight + 1)
@@ -61,7 +61,7 @@ func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.C
 	return w
 }
 
-// dial dials n more connections, and waits until each is open or refused.
+// dial dials n more connections, and waits until each is open or has failed.
 func (w *manyConns) dial(n int) {
 	w.t.Helper()
 	ln, err := w.server.Listen(loopback)
@@ -81,7 +81,7 @@ func (w *manyConns) drive(until func() bool) {
 	drive(w.t, until, w.client, w.server)
 }
 
-// echo sends a message on every connection, and waits until all have come back.
+// echo sends a message on every connection, and waits until all answers have arrived.
 func (w *manyConns) echo() {
 	w.t.Helper()
 	want := w.echoes + len(w.dialed)
@@ -91,7 +91,7 @@ func (w *manyConns) echo() {
 	w.drive(func() bool { return w.echoes == want })
 }
 
-// part closes connections, and waits until the server has removed them.
+// closeConns closes connections, and waits until the server has removed them.
 func (w *manyConns) closeConns(conns ...*reactor.Conn) {
 	w.t.Helper()
 	want := w.server.Conns() - len(conns)
@@ -108,15 +108,15 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 		caps func(*verbs.Caps)
 		cfg  reactor.Config
 	}{
-		"a queue that grows":        {nil, reactor.Config{MaxInFlight: 7}},
-		"a queue that does not":     {fixed, reactor.Config{MaxInFlight: 7}},
-		"with a shared receive one": {nil, reactor.Config{MaxInFlight: 7, SRQ: 20}},
+		"CQs that can be resized":     {nil, reactor.Config{MaxInFlight: 7}},
+		"CQs that can not be resized": {fixed, reactor.Config{MaxInFlight: 7}},
+		"shared receive queue":        {nil, reactor.Config{MaxInFlight: 7, SRQ: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newManyConns(t, 100, c.caps, c.cfg)
 			w.dial(10)
 			require.Len(t, w.dialed, 10, "%v %v", w.acceptErrs, w.dialErrs)
-			require.Equal(t, 4, w.device.openCQs(), "3, 3, 3 and 1")
+			require.Equal(t, 4, w.device.openCQs(), "3, 3, 3 and 1 connections")
 			for range 20 {
 				w.echo()
 			}
@@ -141,21 +141,21 @@ func TestUnusedCQIsClosed(t *testing.T) {
 		}
 	}
 	later()
-	require.Equal(t, 3, w.device.openCQs(), "a connection may come and use it")
+	require.Equal(t, 3, w.device.openCQs(), "an unused CQ stays open until the second trim")
 	later()
 	require.Equal(t, 2, w.device.openCQs())
 	w.closeConns(w.dialed[:6]...)
 	later()
 	later()
-	require.Equal(t, 1, w.device.openCQs(), "the first stays")
+	require.Equal(t, 1, w.device.openCQs(), "the first CQ is never closed")
 	w.dialed, w.accepted = nil, nil
 	w.dial(7)
 	w.echo()
 	require.Equal(t, 3, w.device.openCQs())
 }
 
-// A connection is refused when the device can open no further CQ. The open
-// connections go on. When a connection closes, its room is used again.
+// A connection is refused when the device can open no further CQ. The open connections
+// are not affected. When a connection closes, its places on the CQ are used again.
 func TestNoMoreCQs(t *testing.T) {
 	w := newManyConns(t, 2, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(6)
@@ -165,7 +165,7 @@ func TestNoMoreCQs(t *testing.T) {
 	require.ErrorAs(t, w.acceptErrs[0], &param)
 	require.Equal(t, "completion queues", param.Field)
 	require.ErrorIs(t, w.acceptErrs[0], verbs.ErrNoResources)
-	asked := w.requests
+	requests := w.requests
 	w.dial(3)
 	require.Len(t, w.dialErrs, 4)
 	for _, err := range w.dialErrs {
@@ -173,7 +173,7 @@ func TestNoMoreCQs(t *testing.T) {
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, cm.RejectNoResources, refused.Reason)
 	}
-	require.Equal(t, asked, w.requests, "the application is not asked again")
+	require.Equal(t, requests, w.requests, "OnConnectRequest is not called again")
 	w.echo()
 	w.closeConns(w.dialed[0])
 	w.dialed, w.accepted = w.dialed[1:], w.accepted[1:]
@@ -187,15 +187,15 @@ func TestNoMoreCQs(t *testing.T) {
 func TestBusyCQStarvesNoOther(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, Batch: 1})
 	w.dial(2*connsPerCQ + 1)
-	quiet := w.dialed[2*connsPerCQ]
+	other := w.dialed[2*connsPerCQ]
 	for _, c := range w.dialed[:2*connsPerCQ] {
 		for range 7 {
 			require.NoError(t, c.Send(nil))
 		}
 		c.Flush()
 	}
-	require.NoError(t, quiet.Send(nil))
-	quiet.Flush()
+	require.NoError(t, other.Send(nil))
+	other.Flush()
 	last := w.accepted[2*connsPerCQ]
 	for range 3 { // as many turns as the loop has CQs
 		_, err := w.server.RunOnce(0)

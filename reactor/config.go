@@ -9,140 +9,154 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Config configures an engine or a loop. The zero value, and nil, mean the
-// defaults. It is copied, and never modified. A value out of range is refused
-// with a *verbs.ParamError when the engine is made, also if it is beyond what a
-// device of the provider can do.
+// Config configures an engine or a loop. The zero value and nil mean the defaults. New
+// copies the Config and does not modify it. New returns a *verbs.ParamError for a value
+// that is out of range, or that exceeds a limit of a device of the provider.
 type Config struct {
-	// Loops is the number of loops. Zero means 1. Where verbs.Caps.ProgressManual
-	// is true it is at most the device's completion vectors: for the soft
-	// provider soft.Config.Vectors has to cover it.
+	// Loops is the number of loops. Zero means 1. If verbs.Caps.ProgressManual is true,
+	// Loops must not exceed the number of completion vectors of the device. For the soft
+	// provider that number is soft.Config.Vectors.
 	Loops int
-	// CPUs pins loops: loop i locks its goroutine to a thread, and the thread
-	// to CPU CPUs[i mod len]. Empty means neither. It does not apply to a loop
-	// made with NewLoop. It is for loops that spin: one that sleeps has a better
-	// tail when it is not locked. GOMAXPROCS should be more than the number of
-	// busy loops, or the rest of the program stops them for 10ms at a time.
+	// CPUs pins loops to CPUs. Loop i locks its goroutine to a thread, and pins the thread
+	// to CPU CPUs[i mod len(CPUs)]. Empty means neither. CPUs does not apply to a loop
+	// made with NewLoop. It is meant for loops that spin; a loop that sleeps has lower
+	// tail latencies when its goroutine is not locked. GOMAXPROCS should be greater than
+	// the number of loops that spin. Otherwise other goroutines of the program take the
+	// processor of such a loop for 10ms at a time.
 	CPUs []int
 
-	// Idle is what a loop does when there is nothing to do. Zero means
-	// IdleAdaptive. Loop.SetIdle changes it later.
+	// Idle is what a loop does in turns without work. Zero means IdleAdaptive.
+	// Loop.SetIdle changes the policy of a running loop.
 	Idle IdlePolicy
-	// SpinBudget is how long an adaptive loop polls after its last work before
-	// it sleeps. Zero means 50µs.
+	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
+	// sleeps. Zero means 50µs.
 	SpinBudget time.Duration
-	// SafetyTimeout is the longest sleep: it finds completions whose event was
-	// lost, and counts them in Stats.Rescues. Zero means 100ms.
+	// SafetyTimeout is the longest time that a loop sleeps. After this time the loop polls
+	// its completion queues. If it finds completions without an event, the event was lost;
+	// Stats.Rescues counts these cases. Zero means 100ms.
 	SafetyTimeout time.Duration
-	// EpollEvery is how many turns a loop that does not sleep makes between
-	// two looks at its descriptors: connection events, foreign descriptors.
-	// Zero means 1024. While a connection opens there are at most 16.
+	// EpollEvery is the number of turns after which a loop that does not sleep checks its
+	// descriptors for connection events, device events and registered descriptors. Zero
+	// means 1024. While a connection is opening, a loop checks at least every 16 turns.
 	EpollEvery int
-	// Batch is how many completions a device may hand over in one turn. The completion
-	// queues of a device on a loop share this number; a turn may exceed it by less than
-	// another Batch. Zero means 64.
+	// Batch is how many completions of one device a loop handles in a turn. If a loop has
+	// several completion queues on the device, the number applies to their sum, and a turn
+	// may exceed it by up to Batch-1. Zero means 64.
 	Batch int
-	// Mailbox is how many posted functions may wait on one loop. Zero means 4096.
+	// Mailbox is how many functions passed to Loop.Post may wait on one loop. Zero means
+	// 4096.
 	Mailbox int
-	// SlowCallback makes the loop time every callback, at two readings of the
-	// clock each, and count those that took longer. Zero means no timing.
+	// SlowCallback makes the loop measure the duration of every callback, with two
+	// readings of the clock, and count the callbacks that took longer than SlowCallback.
+	// Zero means that callbacks are not measured.
 	SlowCallback time.Duration
 
-	// MaxInFlight is how many operations one connection may have outstanding,
-	// and how many receive buffers it has posted; all queue sizes follow from
-	// it. Zero means 63: a send queue has one place more, for a probe, and its
-	// memory is that of the next power of two.
+	// MaxInFlight is how many operations one connection may have outstanding, and how many
+	// receive buffers a connection has posted. All queue sizes follow from it. Zero means
+	// 63. A send queue has one more place, for a probe, and its memory has the size of the
+	// next power of two.
 	MaxInFlight int
-	// MaxMessage is the size in bytes of a receive buffer, and the largest
-	// message that can be sent. Both sides of a connection should agree. Zero
-	// means 4096.
+	// MaxMessage is the size of a receive buffer in bytes, and the largest message that
+	// can be sent. Both sides of a connection should use the same value. Zero means 4096.
 	MaxMessage int
-	// MaxInline is up to how many bytes a message travels inside its work
-	// request instead of in registered memory; the device may have a lower
-	// limit. Zero means 128, negative none.
+	// MaxInline is the size in bytes of the largest message that is sent inline: its bytes
+	// are in the work request instead of in registered memory. The device may have a lower
+	// limit. Zero means 128. Negative means that no message is sent inline.
 	MaxInline int
-	// MaxConns is how many connections one loop takes. Connections that are opening or
-	// closing count too. A closed connection counts until the peer has disconnected, up
-	// to DrainTimeout after OnClose. Further connections are refused with
-	// cm.RejectNoResources. Zero means 8192: with the other defaults their receive
-	// buffers take at most 2 GiB of memory, and their ends of local connections 16,384
-	// descriptors. Negative means 1,048,576, the most that a loop can number.
+	// MaxConns is the maximum number of connections of one loop. Connections that are
+	// opening or closing count too. A closed connection counts until the peer has
+	// disconnected, up to DrainTimeout after OnClose. Further connections are refused with
+	// cm.RejectNoResources. Zero means 8192: with the other defaults the receive buffers
+	// of so many connections take at most 2 GiB of memory, and their ends of local
+	// connections take 16,384 descriptors. Negative means 1,048,576, the largest number
+	// that the work-request ids of a loop can distinguish.
 	MaxConns int
-	// SRQ makes the connections of a loop share this many receive buffers.
-	// Zero means a receive queue for each connection, whose buffers come to
-	// MaxInFlight times MaxMessage bytes, taken from the system as they are used
-	// for the first time: with many connections it is most of their memory.
+	// SRQ is the number of receive buffers in the shared receive queue of a loop. Zero
+	// means that each connection has a receive queue instead. The buffers of such a queue
+	// have MaxInFlight times MaxMessage bytes, which the system provides page by page when
+	// they are used for the first time. With many connections this is most of the memory
+	// of the loop.
 	SRQ int
-	// SignalEvery asks for a completion of every so many sends; one completion
-	// confirms all sends before it. Zero means a quarter of MaxInFlight, rounded up.
+	// SignalEvery is the number of sends after which a send requests a completion. The
+	// completion confirms all sends before it too. Zero means a quarter of MaxInFlight,
+	// rounded up.
 	SignalEvery int
-	// HugePages puts the receive and send buffers into huge pages where there
-	// are some.
+	// HugePages puts the receive and send buffers into huge pages if the system has free
+	// ones.
 	HugePages bool
 
-	// RetryCount is how often the transport retries without an answer, 1 to 7.
-	// Zero means 7, negative none. The dialing side's value rules both.
+	// RetryCount is how many times the transport retransmits a packet that is not
+	// acknowledged, 1 to 7. Zero means 7. Negative means no retransmission. Both sides use
+	// the value of the dialing side.
 	RetryCount int
-	// RNRRetryCount is how often the peer retries when it found no receive
-	// buffer here, 1 to 7. Zero means 7, which is without end; negative none.
+	// RNRRetryCount is how many times the peer sends a message again if this side has no
+	// receive buffer for it, 1 to 7. Zero means 7, which means without limit. Negative
+	// means none.
 	RNRRetryCount int
-	// MinRNRTimer is the code of the pause between RNR retries, 1 to 31: see
-	// verbs.RNRDelay. Zero means code 12, 0.64ms. Negative means code 0, the longest
-	// pause (655ms), which is what rdma_accept(3) sets.
+	// MinRNRTimer is the code for the delay before the peer sends such a message again, 1
+	// to 31: see verbs.RNRDelay. Zero means code 12, 0.64ms. Negative means code 0, the
+	// longest delay (655ms), which is what rdma_accept(3) sets.
 	MinRNRTimer int
-	// AckTimeout is the code of the transport's timeout, 1 to 31: see verbs.AckTimeout.
-	// Zero means the provider's choice. The soft provider's choice is 18, 1.07s: with a
-	// RetryCount of 7 a connection survives a network outage of 5s and more.
+	// AckTimeout is the code for the transport's retransmission timeout, 1 to 31: see
+	// verbs.AckTimeout. Zero means the provider's choice. The soft provider's choice is
+	// 18, 1.07s: with a RetryCount of 7 a connection survives a network outage of 5s and
+	// more.
 	AckTimeout int
-	// ResponderResources is how many READs and atomics of the peer are served
-	// at a time, per connection. Zero means 16, lowered to the device's limit;
-	// negative none.
+	// ResponderResources is how many READs and atomics of the peer this side handles at a
+	// time, for each connection. Zero means 16, or the device's limit if that is lower.
+	// Negative means none.
 	ResponderResources int
-	// InitiatorDepth is how many READs and atomics a connection has on the way
-	// at a time; others wait behind them. Zero means 16, lowered to the
-	// device's limit; negative none.
+	// InitiatorDepth is how many READs and atomics of a connection may be in flight at a
+	// time; further ones wait in the send queue. Zero means 16, or the device's limit if
+	// that is lower. Negative means none.
 	InitiatorDepth int
 
-	// Backlog is how many requests may wait at a listener to be looked at.
+	// Backlog is how many requests may wait at a listener until the loop fetches them.
 	// Zero means the connection manager's default.
 	Backlog int
-	// DecisionTimeout is how long a request may stay unanswered. Zero means 10s.
+	// DecisionTimeout is the time in which the application must answer a connection
+	// request. After it the request is rejected. Zero means 10s.
 	DecisionTimeout time.Duration
-	// ConnectTimeout is how long a connection may take to open, on either side. Zero
-	// means 30s. It is that long so that a dial survives an outage of 5s: the kernel's
-	// connection manager repeats a lost request after 4.6s or 6.1s, depending on its
-	// version.
+	// ConnectTimeout is how long a connection may take to open, on either side. Zero means
+	// 30s. It is that long so that a dial survives an outage of 5s: the kernel's connection
+	// manager repeats a lost request after 4.6s or 6.1s, depending on its version.
 	ConnectTimeout time.Duration
-	// DrainTimeout is how long a closing connection waits for the peer to
-	// confirm its sends, and then for the peer's goodbye. Zero means 5s.
+	// DrainTimeout is how long a closing connection waits for the peer to confirm its
+	// sends. After OnClose the connection waits for the same time again for the peer to
+	// disconnect. Zero means 5s.
 	DrainTimeout time.Duration
-	// Keepalive is how long the peer may be silent before the loop probes it. The probe
-	// is a WRITE of no bytes, which takes no receive buffer of the peer. It is posted up
+	// Keepalive is the time after which the loop sends a probe if in that time no
+	// message was received from the peer and no send was confirmed by it. The probe is a
+	// WRITE of zero bytes, which consumes no receive buffer of the peer. It is posted up
 	// to a sixteenth of Keepalive later, so that an idle loop wakes up once for many
-	// connections. If the peer has not answered for the same time again, the connection
-	// ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive when the
-	// transport gives up the probe, which is usually earlier. While sends are unconfirmed
-	// only the transport decides, because the peer may merely have no receive buffers.
-	// Zero means 30s, negative no probes.
+	// connections. If the peer does not answer the probe for another Keepalive, the
+	// connection ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive
+	// when the retries of the transport for the probe are exhausted, which is usually
+	// earlier. While sends are unconfirmed, only the transport ends the connection,
+	// because the peer may merely have no receive buffers. Zero means 30s. Negative
+	// means no probes.
 	Keepalive time.Duration
 
-	// Balance places new connections. Zero means RoundRobin.
+	// Balance chooses the loops of new connections. Zero means RoundRobin.
 	Balance Balance
-	// Place, if not nil, places accepted connections instead of Balance: it
-	// returns the index of the loop. Other results mean Balance's choice.
+	// Place, if not nil, chooses the loop of an accepted connection instead of Balance. It
+	// returns the index of the loop. If the index is out of range, Balance chooses.
 	Place func(req *ConnRequest) int
 }
 
 const (
-	maxQueue = 1 << 20 // requests of one queue; a wrID has room for more
-	maxCPU   = 1<<10 - 1
+	// maxQueue is the largest number of requests in one queue. It is arbitrary; the slot
+	// of a wrID could distinguish 8 times as many.
+	maxQueue = 1 << 20
+	// maxCPU is the largest CPU number of a unix.CPUSet.
+	maxCPU = 1<<10 - 1
 	// maxKeepalive is 146 years, half of the largest time.Duration. The loop adds two
 	// such times to its clock, which must not overflow.
 	maxKeepalive = math.MaxInt64 / 2
 )
 
-// settled returns a copy with every default filled in, or the first value that
-// is out of range.
+// withDefaults returns a copy of c in which every default is filled in. It returns an
+// error for the first value that is out of range.
 func (c *Config) withDefaults() (*Config, error) {
 	var s Config
 	if c != nil {
@@ -156,6 +170,7 @@ func (c *Config) withDefaults() (*Config, error) {
 	return &s, nil
 }
 
+// check returns a *verbs.ParamError for the first value that is out of range.
 func (c *Config) check() error {
 	for _, f := range []struct {
 		name             string
@@ -225,7 +240,7 @@ func (c *Config) setDefaults() {
 	c.Keepalive = max(0, orDefault(c.Keepalive, 30*time.Second))
 }
 
-// or is value, or fallback when value is zero.
+// orDefault returns value, or fallback if value is zero.
 func orDefault[T int | time.Duration](value, fallback T) T {
 	if value == 0 {
 		return fallback
@@ -233,9 +248,10 @@ func orDefault[T int | time.Duration](value, fallback T) T {
 	return value
 }
 
-// orNone is or, with negative values meaning none.
+// orNone returns value, fallback if value is zero, and 0 if value is negative.
 func orNone(value, fallback int) int { return max(0, orDefault(value, fallback)) }
 
+// checkRange returns a *verbs.ParamError if value is less than low or more than high.
 func checkRange(field string, value, low, high int64) error {
 	switch {
 	case value < low:

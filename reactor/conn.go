@@ -15,113 +15,121 @@ import (
 type Conn struct {
 	loop   *Loop
 	device *loopDevice // nil until the device is known
-	id     *cm.ID
-	qp     verbs.QP
-	// queue is the CQ of qp, with the places of the connection reserved. It is nil until
-	// then.
+	id     *cm.ID      // nil until the connection has taken over the ID of its request
+	qp     verbs.QP    // nil until makeQP
+	// queue is the CQ of qp. It is nil until places for the completions of the connection
+	// are reserved on it.
 	queue *completionQueue
-	key   wrID
+	key   wrID // index and generation of the connection, for the ids of its work requests
 
 	state       ConnState
 	closeReason closeReason
 
-	dirty              bool // in Loop.dirty
-	discardMessages    bool // no OnMessage any more
-	advanceQueued      bool // in Loop.leaving
-	openFailed         bool // will not open
-	flushing           bool // was disconnected by this side
-	disconnected       bool // the connection manager said so
-	awaitsDisconnect   bool // waits for the peer's goodbye
-	disconnectTimedOut bool // has waited long enough
+	dirty              bool // the connection is in Loop.dirty
+	discardMessages    bool // received messages are discarded instead of calling OnMessage
+	advanceQueued      bool // the connection is in Loop.closing
+	openFailed         bool // the connection ends before it is open
+	flushing           bool // this side has disconnected, which flushes the queues
+	disconnected       bool // the event cm.Disconnected was received
+	awaitsDisconnect   bool // close waits for cm.Disconnected, or for an empty CQ after it
+	disconnectTimedOut bool // close has waited for disconnectTimeout
 
 	flow         sendFlow
-	sendRequests []sendRequest // by slot
+	sendRequests []sendRequest // outstanding send requests, by slot
 	batch        sendBatch
-	maxInline    int // bytes of a message that may be sent so
+	maxInline    int // size in bytes of the largest message that is sent inline
 	recvs        recvQueue
-	heldMessages bufferList // messages from before OnOpen
+	heldMessages bufferList // messages received before OnOpen
 
-	stateTimer             timer // how long the present state may last
-	deadline               timer
-	keepalive              timer
-	idleTimeout            time.Duration // SetIdleTimeout; 0: off
-	lastActive             time.Duration // when that was last seen to have been used
-	activeSinceCheck       bool          // something was sent or received since
-	lastFromPeer           time.Duration // when the peer was last heard of
-	lastProbe              time.Duration // when the last probe was posted
-	probeAlone             bool          // no request was outstanding when the last probe was posted
-	emptyPollsAtDisconnect uint64        // value of queue.empty when the peer disconnected
+	stateTimer timer // ends a state that has a time limit
+	deadline   timer // SetDeadline
+	keepalive  timer // calls onKeepaliveTimer
 
-	dial        *Dial        // of the dialing side
-	request     *ConnRequest // of the other
-	param       cm.ConnParam
-	peerPrivate []byte
+	// The times below are in the loop's time, see clock.now.
+	idleTimeout      time.Duration // set by SetIdleTimeout; 0 means none
+	lastActive       time.Duration // time of the last check that found activeSinceCheck set
+	activeSinceCheck bool          // something was sent or received since the last check
+	lastFromPeer     time.Duration // time of the last receive or confirmed send
+	lastProbe        time.Duration // time at which the last probe was posted
+	probeAlone       bool          // no other request was outstanding when the last probe was posted
+
+	// emptyPollsAtDisconnect is the value of queue.emptyPolls when cm.Disconnected was
+	// received.
+	emptyPollsAtDisconnect uint64
+
+	dial        *Dial        // nil on the accepting side
+	request     *ConnRequest // nil on the dialing side
+	param       cm.ConnParam // negotiated parameters
+	peerPrivate []byte       // private data of the peer
 	local       netip.AddrPort
 	remote      netip.AddrPort
 	process     peerProcess
-	context     any
+	context     any // set by SetContext
 	stats       ConnStats
 }
 
-// A request is what has to be known of a send request until it is done.
+// A sendRequest describes an outstanding send request.
 type sendRequest struct {
 	op     Op
-	notify bool
-	probe  bool
-	buffer *Buffer // nil: none to give back
+	notify bool    // OnCompletion is called
+	probe  bool    // the request was posted by Conn.probe
+	buffer *Buffer // buffer to release after the completion, or nil
 }
 
 // ConnStats are the counters of one connection.
 type ConnStats struct {
-	Messages     uint64 // received and delivered
-	MessageBytes uint64
-	// Accepted operations are those that a call took with a nil error. Each is
-	// later Confirmed or Failed; in between it is outstanding. Because only
-	// every k-th send is signaled, confirmations come in groups.
+	Messages     uint64 // messages received and passed to OnMessage
+	MessageBytes uint64 // bytes of these messages
+	// Accepted counts the operations for which the call returned nil. Each of them is
+	// later counted in Confirmed or in Failed; until then it is outstanding. Because only
+	// every Config.SignalEvery-th send is signaled, several operations are confirmed at a
+	// time.
 	Accepted  uint64
 	Confirmed uint64
 	Failed    uint64
-	QueueFull uint64 // refused with ErrWouldBlock
+	QueueFull uint64 // operations refused with ErrWouldBlock
 }
 
-// Loop is the loop the connection belongs to.
+// Loop returns the loop to which the connection belongs.
 func (c *Conn) Loop() *Loop { return c.loop }
 
-// State tells where the connection is in its life.
+// State returns the state of the connection.
 func (c *Conn) State() ConnState { return c.state }
 
-// LocalAddr is the address of this side.
+// LocalAddr returns the address of this side.
 func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 
-// RemoteAddr is the address of the peer.
+// RemoteAddr returns the address of the peer.
 func (c *Conn) RemoteAddr() netip.AddrPort { return c.remote }
 
-// PeerPrivateData is what the peer sent along when it asked or answered. It
-// may be padded with zeros, see cm.ConnParam. It is the connection's, and valid
-// for good.
+// PeerPrivateData returns the private data that the peer sent with its connection request
+// or its reply. It may be padded with zeros, see cm.ConnParam. It belongs to the
+// connection, and stays valid after OnClose.
 func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
 
-// Param holds what was agreed on, from this side's point of view: the depths,
-// the retry counts.
+// Param returns the negotiated parameters as they apply to this side, such as the number
+// of READs in flight and the retry counts.
 func (c *Conn) Param() cm.ConnParam { return c.param }
 
-// QPNum is the number of this side's queue pair.
+// QPNum returns the number of this side's queue pair.
 func (c *Conn) QPNum() uint32 { return c.param.QPNum }
 
-// Dial is what the connection was dialed with, or nil if the peer dialed.
+// Dial returns the argument of the Dial call that made the connection, or nil if the peer
+// has dialed.
 func (c *Conn) Dial() *Dial { return c.dial }
 
-// Context is what SetContext stored, at first AcceptParams.Context or
-// Dial.Context.
+// Context returns the value that SetContext has stored. Before SetContext it returns
+// AcceptParams.Context or Dial.Context.
 func (c *Conn) Context() any { return c.context }
 
-// SetContext stores a value of the application's.
+// SetContext stores a value for the application.
 func (c *Conn) SetContext(v any) { c.context = v }
 
 // Stats returns the connection's counters.
 func (c *Conn) Stats() ConnStats { return c.stats }
 
-// Lease takes a send buffer of the connection's device: see Loop.Lease.
+// Lease returns a send buffer for the device of the connection: see Loop.Lease. It
+// returns an error that matches ErrClosed after OnClose.
 func (c *Conn) Lease() (*Buffer, error) {
 	if c.state >= StateParting {
 		return nil, verbs.Wrap("lease buffer", ErrClosed)
@@ -129,8 +137,8 @@ func (c *Conn) Lease() (*Buffer, error) {
 	return c.device.lease()
 }
 
-// MaxInFlight is how many operations may be outstanding.
+// MaxInFlight returns how many operations of the application may be outstanding.
 func (c *Conn) MaxInFlight() int { return c.loop.cfg.MaxInFlight }
 
-// InFlight is how many of the application's operations are outstanding.
+// InFlight returns how many operations of the application are outstanding.
 func (c *Conn) InFlight() int { return int(c.flow.outstanding() - c.flow.probes) }

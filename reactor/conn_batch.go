@@ -2,16 +2,17 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A sendBatch is the requests of one connection that are staged, and what they
-// point to. All of it is used again once they are posted, and as large as the most
-// that one turn has sent: on most connections that is a message or two.
+// A sendBatch holds the send requests of one connection that are not posted yet. Its
+// slices are reused after the requests are posted. They grow to the largest number of
+// requests that one turn has posted, which is one or two on most connections.
 type sendBatch struct {
 	wrs   []verbs.SendWR
-	sges  []verbs.SGE
-	bytes []byte
+	sges  []verbs.SGE // memory that wrs refer to
+	bytes []byte      // inline data that wrs refer to
 }
 
-// next adds a request, which has what an earlier one has left in it.
+// addRequest appends a request and returns it. The caller must set all its fields,
+// because it holds the values of an earlier request.
 func (s *sendBatch) addRequest() *verbs.SendWR {
 	n := len(s.wrs)
 	if n == cap(s.wrs) {
@@ -21,23 +22,23 @@ func (s *sendBatch) addRequest() *verbs.SendWR {
 	return &s.wrs[n]
 }
 
-// copyBytes is a copy of b, for the request to carry inline: the caller may change b
-// before the doorbell.
+// copyBytes returns a copy of b, for a request with inline data. A copy is needed because
+// the application may change b before the request is posted.
 func (s *sendBatch) copyBytes(b []byte) []byte {
 	at := len(s.bytes)
 	s.bytes = append(s.bytes, b...)
 	return s.bytes[at:]
 }
 
-// list is a list of one piece of memory.
+// sgeList returns a list of one SGE.
 func (s *sendBatch) sgeList(sge verbs.SGE) []verbs.SGE {
 	at := len(s.sges)
 	s.sges = append(s.sges, sge)
 	return s.sges[at:]
 }
 
-// post hands the requests to qp, and returns how many it took. With an error the
-// others stay.
+// post posts the requests to qp, and returns how many were posted. After an error the
+// other requests stay in the batch.
 func (s *sendBatch) post(qp verbs.QP) (n int, err error) {
 	if n, err = qp.PostSend(s.wrs); err != nil {
 		s.wrs = s.wrs[:copy(s.wrs, s.wrs[n:])]

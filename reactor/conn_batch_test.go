@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A scribe takes requests as long as it has room, and notes what is in them.
+// A fakeQP accepts as many requests as it has room for, and records their contents.
 type fakeQP struct {
 	verbs.QP
 	room int
@@ -32,8 +32,8 @@ func (s *fakeQP) PostSend(wrs []verbs.SendWR) (n int, err error) {
 	return n, nil
 }
 
-// Whatever the lists were before they grew, each request keeps what is its own,
-// and what is not posted stays.
+// Requests keep their contents when the slices of the batch grow. Requests that were not
+// posted stay in the batch.
 func TestSendBatch(t *testing.T) {
 	var batch sendBatch
 	stage := func(text string, addr uint64) {

@@ -7,16 +7,17 @@ import (
 )
 
 const (
-	// flushTimeout is how long a device may take to flush a queue pair.
+	// flushTimeout is how long a device may take to flush a queue pair. Arbitrary.
 	flushTimeout = time.Second
-	// disconnectTimeout is how long to wait for the connection manager's word when
-	// requests fail as they do when the peer has left, and after the word for
-	// what came before it.
+	// disconnectTimeout is how long close waits for cm.Disconnected after requests have
+	// failed in a way that is usual when the peer has disconnected, or, after
+	// cm.Disconnected, for the completions of earlier requests. Arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
 
-// drain waits until every send is confirmed. The last of them may not be
-// signaled, so a probe goes after them.
+// drain is the step of a connection in StateDraining. It begins to close the connection
+// when every send is confirmed. The last sends may not be signaled, so drain posts a
+// probe after them.
 func (c *Conn) drain() {
 	switch {
 	case c.flow.outstanding() == 0:
@@ -28,9 +29,8 @@ func (c *Conn) drain() {
 	}
 }
 
-// probe sends a WRITE of no bytes. It needs neither memory nor a receive buffer
-// of the peer's (IBTA vol. 1, 9.7.2 and 9.3.3.1), and its completion says that
-// everything before it arrived.
+// probe stages a WRITE of zero bytes. It needs neither memory nor a receive buffer of the
+// peer (IBTA vol. 1, 9.7.2 and 9.3.3.1). Its completion confirms all requests before it.
 func (c *Conn) probe() {
 	c.probeAlone = c.flow.outstanding() == 0
 	c.flow.probes++
@@ -40,10 +40,11 @@ func (c *Conn) probe() {
 	c.lastProbe = c.loop.clock.read()
 }
 
-// close disconnects, and then waits until the queues are flushed. The probe
-// stands behind everything: once it is flushed, all that was received before
-// has been delivered, with a shared receive queue too. A device that is gone
-// neither disconnects nor flushes.
+// close is the step of a connection in StateClosing. It disconnects, which flushes the
+// queues, and reports the end of the connection when they are flushed. It posts a probe
+// behind all other requests, so that there is a completion after that of every receive:
+// with a shared receive queue, no other completion says that all received messages were
+// delivered. A removed device neither disconnects nor flushes.
 func (c *Conn) close() {
 	if !c.device.removed && !c.flushing && c.readyToFlush() {
 		c.flushing = true
@@ -59,9 +60,12 @@ func (c *Conn) close() {
 	}
 }
 
-// arrived reports whether nothing of the peer's is to be expected any more. Its
-// leaving makes requests fail before the connection manager has the word, and
-// the word overtakes confirmations: flushing would turn those into failures.
+// readyToFlush reports whether close may flush the queues. Flushing too early would make
+// requests fail that the peer has received. There are two cases. When the peer
+// disconnects, requests may fail before cm.Disconnected is received, and the event says
+// more about the reason than the failure. And the event may be received before the
+// completions of requests that the peer has acknowledged. In both cases readyToFlush
+// waits for up to disconnectTimeout.
 func (c *Conn) readyToFlush() bool {
 	if c.disconnectTimedOut || !c.disconnected && !c.closeReason.provisional || c.disconnected && c.cqDrained() {
 		return true
@@ -74,8 +78,9 @@ func (c *Conn) readyToFlush() bool {
 	return false
 }
 
-// cqDrained reports whether a poll has found the completion queue empty since the
-// peer disconnected.
+// cqDrained reports whether a poll has found the completion queue empty since
+// cm.Disconnected was received. If not, it schedules another step, and makes the device
+// process what has arrived.
 func (c *Conn) cqDrained() bool {
 	if c.queue.emptyPolls != c.emptyPollsAtDisconnect {
 		return true
@@ -85,7 +90,8 @@ func (c *Conn) cqDrained() bool {
 	return false
 }
 
-// onCloseTimeout goes on without what close waits for.
+// onCloseTimeout is called when close has waited for too long. It goes on without the
+// completions or the event for which close waits.
 func (c *Conn) onCloseTimeout() {
 	if c.flushing {
 		c.reportClose()
@@ -95,15 +101,17 @@ func (c *Conn) onCloseTimeout() {
 	c.close()
 }
 
-// disconnect tells the peer, and sees to it that the queues are flushed even if
-// there is nobody to tell: the state may already be beyond it.
+// disconnect disconnects the connection, which flushes its queues. If the connection
+// manager refuses, because the ID is disconnected already, disconnect moves the queue
+// pair to the error state instead.
 func (c *Conn) disconnect() {
 	if c.id.Disconnect() != nil {
 		c.loop.recordError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
 	}
 }
 
-// finish ends what the application knows of the connection.
+// reportClose fails the outstanding requests and calls OnClose. The connection is then in
+// StateParting.
 func (c *Conn) reportClose() {
 	c.failOutstanding()
 	err := c.closeReason.closeError(c.stats.Failed > 0)
@@ -117,11 +125,11 @@ func (c *Conn) reportClose() {
 	c.loop.onClose(c, err)
 }
 
-// alone reports whether no goodbye of the peer's is to come any more.
+// peerDone reports whether no cm.Disconnected is expected any more.
 func (c *Conn) peerDone() bool { return c.disconnected || c.device.removed }
 
-// failOutstanding fails what the device has not flushed. The queue pair goes first, for
-// memory that is given back must not be the device's any more.
+// failOutstanding fails the requests that the device has not flushed. It first closes the
+// queue pair, so that the device does not use their buffers any more.
 func (c *Conn) failOutstanding() {
 	if c.flow.inFlight() > 0 {
 		c.loop.recordError(c.id.CloseQP())
@@ -132,7 +140,7 @@ func (c *Conn) failOutstanding() {
 	}
 }
 
-// abandon ends a connection that never opened.
+// failOpen ends a connection that has not opened, and reports err to the application.
 func (c *Conn) failOpen(err error) {
 	d, req, l := c.dial, c.request, c.loop
 	c.destroy()
@@ -143,8 +151,9 @@ func (c *Conn) failOpen(err error) {
 	}
 }
 
-// bury gives everything back. Completions that are still to come find nobody;
-// the CQ keeps their places until it has been empty.
+// destroy releases all resources of the connection. Completions that are polled later are
+// dropped, because conns has no connection for their id. Their places on the CQ are
+// released when a poll has found the CQ empty.
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < StateOpen {
@@ -166,8 +175,8 @@ func (c *Conn) destroy() {
 	l.load.Add(-1)
 }
 
-// releaseResources gives back what was taken from the nic. The queue pair is closed, so
-// the device has forgotten the buffers.
+// releaseResources returns the buffers and the places on the CQ to the loopDevice. The
+// queue pair is closed, so the device does not use the buffers any more.
 func (c *Conn) releaseResources() {
 	for b := c.heldMessages.pop(); b != nil; b = c.heldMessages.pop() {
 		c.repost(b)

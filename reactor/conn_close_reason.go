@@ -2,21 +2,26 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// An ending is why a connection ends. Reasons come in any order; the first
-// counts, unless it is vague.
+// A closeReason determines the error that OnClose gets. A connection may end for several
+// reasons, which become known in any order. The first one counts, except that a
+// provisional reason is replaced by a later one that says more.
 type closeReason struct {
-	cause       error // nil: this side closed, in order
-	set         bool
-	fromRequest bool // cause is a failed request
-	provisional bool // cause says only that the peer does not answer any more
+	cause       error // reason; nil means that this side has called Close
+	set         bool  // there is a reason
+	fromRequest bool  // cause is the error of a failed request
+	// provisional means that cause is a flush or an exhausted retry count. Such an error
+	// follows also from a disconnect of the peer, which may be reported later.
+	provisional bool
 
-	peerErr      error // how the peer left
-	firstFailed  error // the first request that failed, if possible not just flushed
-	firstFlushed bool  // it was just flushed
-	flushErr     error // with what requests were flushed
+	peerErr error // how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ...
+	// firstFailed is the error of the first failed request. A request that was only
+	// flushed counts if there is no other.
+	firstFailed  error
+	firstFlushed bool  // the request of firstFailed was flushed
+	flushErr     error // error of the first flushed request, see completionError
 }
 
-// because gives a reason.
+// setCause sets the reason, unless there is one that is not provisional.
 func (e *closeReason) setCause(cause error) {
 	if e.set && !e.provisional {
 		return
@@ -24,20 +29,21 @@ func (e *closeReason) setCause(cause error) {
 	e.cause, e.set, e.fromRequest, e.provisional = cause, true, false, false
 }
 
-// failed notes a failed request, which is a reason too.
+// requestFailed records a failed request with completion status s, which may be the
+// reason.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {
 		e.firstFailed, e.firstFlushed = err, flushed
 	}
-	vague := flushed || s == verbs.StatusRetryExcErr
-	if !e.set || e.provisional && !vague {
-		e.cause, e.set, e.fromRequest, e.provisional = err, true, true, vague
+	provisional := flushed || s == verbs.StatusRetryExcErr
+	if !e.set || e.provisional && !provisional {
+		e.cause, e.set, e.fromRequest, e.provisional = err, true, true, provisional
 	}
 }
 
-// completionError is the error of a completion. A full queue of receives is flushed when
-// a connection ends, all of them alike, so those share one.
+// completionError returns the error of a completion. When a connection ends, all its
+// receives are flushed; they share one error, so that only one is allocated.
 func (e *closeReason) completionError(wc *verbs.WC) error {
 	if wc.Status != verbs.StatusWRFlushErr {
 		return wc.Err()
@@ -48,8 +54,8 @@ func (e *closeReason) completionError(wc *verbs.WC) error {
 	return e.flushErr
 }
 
-// reason is what OnClose is told; lost says that the application's operations
-// failed.
+// closeError returns the error for OnClose. lost says that operations of the application
+// have failed.
 func (e *closeReason) closeError(lost bool) error {
 	switch {
 	case e.fromRequest:
@@ -58,7 +64,7 @@ func (e *closeReason) closeError(lost bool) error {
 		return e.cause
 	case e.firstFailed == nil: // the device did not even flush
 		return firstError(e.cause, firstError(e.peerErr, ErrPeerClosed))
-	case e.cause == nil: // the peer was quicker
+	case e.cause == nil: // this side closed, but the peer disconnected before it had all sends
 		return &CloseError{Cause: firstError(e.peerErr, ErrPeerClosed), First: e.firstFailed}
 	}
 	return &CloseError{Cause: e.cause, First: e.firstFailed}

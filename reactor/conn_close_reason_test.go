@@ -23,18 +23,18 @@ func TestCloseReason(t *testing.T) {
 		lost  bool
 		want  error
 	}{
-		{"nothing", nil, false, nil},
+		{"no reason", nil, false, nil},
 		{"closed in order, then flushed", []func(*closeReason){order, flush}, false, nil},
-		{"closed in order, but the peer was quicker", []func(*closeReason){order, flush}, true, &CloseError{ErrPeerClosed, flushed}},
+		{"closed in order, but the peer disconnected first", []func(*closeReason){order, flush}, true, &CloseError{ErrPeerClosed, flushed}},
 		{"the first reason counts", []func(*closeReason){deadline, peer}, false, ErrDeadline},
 		{"peer closed", []func(*closeReason){peer, flush}, false, ErrPeerClosed},
 		{"peer closed, sends lost", []func(*closeReason){peer, flush}, true, &CloseError{ErrPeerClosed, flushed}},
 		{"a failure", []func(*closeReason){refuse, flush, peer}, true, access},
 		{"flushed only", []func(*closeReason){flush}, false, flushed},
 		{"a flushed receive before the failure", []func(*closeReason){flush, refuse, flush}, true, access},
-		{"no answer, and then why", []func(*closeReason){unanswered, flush, peer}, true, &CloseError{ErrPeerClosed, retries}},
-		{"flushed, and then no answer", []func(*closeReason){flush, unanswered}, true, retries},
-		{"flushed, and then why", []func(*closeReason){flush, peer, deadline}, false, ErrPeerClosed},
+		{"no answer, then the reason", []func(*closeReason){unanswered, flush, peer}, true, &CloseError{ErrPeerClosed, retries}},
+		{"flushed, then no answer", []func(*closeReason){flush, unanswered}, true, retries},
+		{"flushed, then the reason", []func(*closeReason){flush, peer, deadline}, false, ErrPeerClosed},
 	} {
 		var e closeReason
 		for _, step := range c.steps {

@@ -1,22 +1,24 @@
 package reactor
 
-// sendFlow does the accounts of a send queue. Requests are numbered as they are
-// accepted; the numbers run freely, and a request's slot is its number modulo
-// the size of the queue, a power of two.
+// A sendFlow counts the requests of a send queue. Requests are numbered in the order in
+// which they are accepted. The numbers wrap around at 32 bits. The slot of a request is
+// its number modulo the size of the queue, which is a power of two.
 //
-//	retired ── tail ── at the device ── posted ── staged ── head
+//	retired ── tail ── in flight ── posted ── staged ── head
 type sendFlow struct {
-	limit       uint32 // requests of the application that may be outstanding
-	signalEvery uint32 // of so many requests one is signaled
-	mask        uint32
+	limit       uint32 // number of requests of the application that may be outstanding
+	signalEvery uint32 // one of so many requests is signaled
+	mask        uint32 // size of the queue minus one
 
-	tail, posted, head uint32
-	unsignaled         uint32 // accepted since the last signaled one
-	probes             uint32 // outstanding requests that are not the application's
-	writableDue        bool   // a send found no room, and OnWritable is due
+	tail        uint32 // number of the oldest outstanding request
+	posted      uint32 // number of the first request that is not posted yet
+	head        uint32 // number of the next request
+	unsignaled  uint32 // requests accepted since the last signaled one
+	probes      uint32 // outstanding requests that are probes
+	writableDue bool   // a send was refused for lack of room; OnWritable must follow
 }
 
-// newSendFlow makes the accounts for limit requests, and a probe beside them.
+// newSendFlow makes a sendFlow for limit requests of the application and one probe.
 func newSendFlow(limit, every int) sendFlow {
 	size := uint32(1)
 	for size < uint32(limit)+1 {
@@ -25,17 +27,24 @@ func newSendFlow(limit, every int) sendFlow {
 	return sendFlow{limit: uint32(limit), signalEvery: uint32(every), mask: size - 1}
 }
 
-func (f *sendFlow) size() int           { return int(f.mask) + 1 }
-func (f *sendFlow) outstanding() uint32 { return f.head - f.tail }
-func (f *sendFlow) inFlight() uint32    { return f.posted - f.tail }
-func (f *sendFlow) staged() uint32      { return f.head - f.posted }
+// size returns the number of slots.
+func (f *sendFlow) size() int { return int(f.mask) + 1 }
 
-// full reports whether the application has to wait.
+// outstanding returns the number of requests accepted and not completed.
+func (f *sendFlow) outstanding() uint32 { return f.head - f.tail }
+
+// inFlight returns the number of requests posted and not completed.
+func (f *sendFlow) inFlight() uint32 { return f.posted - f.tail }
+
+// staged returns the number of requests accepted and not posted.
+func (f *sendFlow) staged() uint32 { return f.head - f.posted }
+
+// full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
 
-// accept numbers a request and returns its slot, and whether it is to be
-// signaled: when asked for, each every-th, and the one that fills the queue,
-// for otherwise nothing would ever make room again.
+// accept numbers a request and returns its slot, and whether it must be signaled. It must
+// be signaled if the caller asks for it, if it is the signalEvery-th, and if it fills the
+// queue: without a completion there would never be room again.
 func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	slot = f.head & f.mask
 	f.head++
@@ -47,8 +56,8 @@ func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	return slot, false
 }
 
-// covers is how many requests are done when the one in slot is: those before
-// it and itself. Zero means that the slot is not at the device.
+// covers returns how many requests a completion of the request in slot completes: that
+// request and all before it. It returns zero if the request in slot is not in flight.
 func (f *sendFlow) covers(slot uint32) uint32 {
 	n := (slot-f.tail)&f.mask + 1
 	if slot > f.mask || n > f.inFlight() {
@@ -57,17 +66,18 @@ func (f *sendFlow) covers(slot uint32) uint32 {
 	return n
 }
 
-// retire ends the oldest request and returns its slot.
+// retire removes the oldest request and returns its slot.
 func (f *sendFlow) retire() (slot uint32) {
 	slot = f.tail & f.mask
 	f.tail++
-	if f.posted-f.tail > f.mask { // it was staged only
+	if f.posted-f.tail > f.mask { // the request was staged and not posted
 		f.posted = f.tail
 	}
 	return slot
 }
 
-// writable reports once, after a refusal, that half of the room is free again.
+// writable reports whether OnWritable must be called: a send was refused, and half of the
+// queue is free now. It reports true once for each time that writableDue was set.
 func (f *sendFlow) writable() bool {
 	if !f.writableDue || f.outstanding()-f.probes > f.limit/2 {
 		return false

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever is accepted, posted and completed, in whatever portions: slots are
-// reused only when free, a full queue has a signaled request in it, and each
-// completion retires what was before it.
+// Requests are accepted, posted and completed in random numbers. A slot is reused only
+// when it is free, a full queue contains a signaled request, and each completion also
+// completes the requests before it.
 func TestSendFlowAgainstAModel(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -44,7 +44,7 @@ func TestSendFlowAgainstAModel(t *testing.T) {
 			require.EqualValues(t, len(device)+len(staged), f.outstanding())
 			if f.full() {
 				all := append(append([]wr(nil), device...), staged...)
-				require.GreaterOrEqual(t, firstSignaled(all, func(w wr) bool { return w.signaled }), 0, "seed %d: full for ever", seed)
+				require.GreaterOrEqual(t, firstSignaled(all, func(w wr) bool { return w.signaled }), 0, "seed %d: a full queue has no signaled request", seed)
 			}
 		}
 	}
@@ -62,13 +62,13 @@ func firstSignaled[T any](list []T, is func(T) bool) int {
 func TestSendFlowRefusesForeignSlots(t *testing.T) {
 	f := newSendFlow(4, 1)
 	slot, _ := f.accept(false)
-	require.Zero(t, f.covers(slot), "staged, not posted")
+	require.Zero(t, f.covers(slot), "the request is staged and not posted")
 	f.posted++
 	require.EqualValues(t, 1, f.covers(slot))
 	require.Zero(t, f.covers(slot+1))
 	require.Zero(t, f.covers(1<<22))
 	f.retire()
-	require.Zero(t, f.covers(slot), "twice")
+	require.Zero(t, f.covers(slot), "the request has completed before")
 }
 
 func TestSendFlowHasPlaceForAProbe(t *testing.T) {
@@ -91,7 +91,7 @@ func TestSendFlowWritableOnce(t *testing.T) {
 		f.accept(false)
 	}
 	f.posted = f.head
-	require.False(t, f.writable(), "nobody was refused")
+	require.False(t, f.writable(), "no send was refused")
 	f.writableDue = true
 	f.retire()
 	require.False(t, f.writable(), "less than half is free")

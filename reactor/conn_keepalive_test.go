@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// freeWirePort returns a UDP port that no process has at the moment, on any address.
+// freeWirePort returns a UDP port that no socket is bound to at the moment.
 func freeWirePort(t *testing.T) uint16 {
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)
@@ -21,14 +21,13 @@ func freeWirePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// wireLoop makes a loop that the test runs turn by turn, on a device with the wire
-// path only.
+// wireLoop makes a loop whose turns the test runs, on a device with the wire path only.
 func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	// AckTimeout 13 is short, so that the transport soon gives up a peer that makes no
-	// turn.
+	// AckTimeout 13 is 33.5 ms, so that the retries to a peer that does not answer are soon
+	// exhausted.
 	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 13})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
@@ -52,7 +51,7 @@ func TestWirePeerVanishes(t *testing.T) {
 
 	// The client makes no turn from here on.
 	runLate(t, server, 20*time.Second, func() {})
-	require.Zero(t, probes(t, server), "too early for a probe")
+	require.Zero(t, probes(t, server), "20 s are less than Config.Keepalive")
 	runLate(t, server, 20*time.Second, func() {})
 	drive(t, func() bool { return over > 0 }, server)
 	require.EqualValues(t, 1, probes(t, server))
@@ -62,8 +61,8 @@ func TestWirePeerVanishes(t *testing.T) {
 	require.Equal(t, verbs.StatusRetryExcErr, failed.Status)
 }
 
-// A peer that takes no messages for a long time is not taken for dead, because it may
-// have no receive buffers. Only one probe is outstanding at a time.
+// While sends are unconfirmed, an unanswered probe does not end the connection, because
+// the peer may have no receive buffers. Only one probe is outstanding at a time.
 func TestKeepaliveSparesASlowPeer(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)
@@ -91,11 +90,11 @@ func TestKeepalivesAreBatched(t *testing.T) {
 		drive(t, func() bool { return opened(client) == i+1 }, client, server)
 		reactor.AdvanceClock(client, time.Minute)
 	}
-	moments := make(map[time.Duration]int)
+	times := make(map[time.Duration]int)
 	for _, c := range reactor.ConnsOf(client) {
-		moments[reactor.NextKeepaliveTime(c)]++
+		times[reactor.NextKeepaliveTime(c)]++
 	}
-	require.LessOrEqual(t, len(moments), 4, "%d connections within three hours", conns)
+	require.LessOrEqual(t, len(times), 4, "%d connections within three hours", conns)
 
 	reactor.AdvanceClock(client, 24*time.Hour)
 	for before := probes(t, client); before < conns; {

@@ -7,19 +7,28 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// ConnState is where a connection is in its life. Package reactor has the
-// picture.
+// ConnState is the state of a connection. The comment of package reactor has a diagram of
+// the states and their transitions.
 type ConnState uint8
 
-// States, in the order of a life. Each but Open and Closed has a limit in time.
+// The states, in the order in which a connection passes through them. Each state except
+// StateOpen and StateClosed has a time limit.
 const (
-	StateDialing    ConnState = iota // looking for the way to the peer
-	StateConnecting                  // has a queue pair, and asked or accepted
-	StateOpen                        // between OnOpen and the first of Close, Abort and a failure
-	StateDraining                    // closed by this side; sends are still to be confirmed
-	StateClosing                     // its end is decided; requests are being flushed
-	StateParting                     // after OnClose; the peer is still to say goodbye
-	StateClosed                      // gone
+	// StateDialing: the address and the route of the peer are being resolved.
+	StateDialing ConnState = iota
+	// StateConnecting: the connection has a queue pair, and this side has sent or accepted
+	// the connection request.
+	StateConnecting
+	// StateOpen: OnOpen was called. The state ends with Close, Abort or a failure.
+	StateOpen
+	// StateDraining: this side has called Close, and not all sends are confirmed.
+	StateDraining
+	// StateClosing: the reason for OnClose is known, and the queues are being flushed.
+	StateClosing
+	// StateParting: OnClose was called, and the peer has not disconnected yet.
+	StateParting
+	// StateClosed: all resources of the connection are released.
+	StateClosed
 )
 
 func (s ConnState) String() string {
@@ -30,7 +39,8 @@ func (s ConnState) String() string {
 	return "unknown connection state"
 }
 
-// opened lets the application have the connection, and then what came early.
+// enterOpen moves a connection that is established to StateOpen. It calls OnOpen, and
+// then OnMessage for the messages that were received before.
 func (c *Conn) enterOpen() {
 	if c.state != StateConnecting || c.openFailed {
 		return
@@ -50,24 +60,24 @@ func (c *Conn) enterOpen() {
 	}
 }
 
-// tune sets what the connection manager leaves alone: rdma_accept(3) has code 0
-// for the RNR timer, which is two thirds of a second.
+// setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. The connection
+// manager sets it to code 0, which is 655 ms (rdma_accept(3)).
 func (c *Conn) setRNRTimer() error {
 	attr := verbs.QPAttr{MinRNRTimer: uint8(c.loop.cfg.MinRNRTimer)}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)
 	switch {
 	case errors.Is(err, verbs.ErrNotSupported):
-		return nil // iWARP knows no such timer
+		return nil // iWARP has no RNR timer
 	case err != nil && c.qp.State() == verbs.StateError:
 		return errFailedEarly
 	}
 	return err
 }
 
-// Close closes the connection in order: what was accepted for sending is still
-// delivered and confirmed, for up to Config.DrainTimeout. After it there are
-// OnCompletion and OnClose only. It returns an error that matches ErrClosed when
-// the connection is closing already.
+// Close closes the connection. The messages and operations that were accepted are still
+// delivered and confirmed, for up to Config.DrainTimeout. After Close only OnCompletion
+// and OnClose are called for the connection. Close returns an error that matches
+// ErrClosed if the connection is closing already.
 func (c *Conn) Close() error {
 	if c.state != StateOpen {
 		return verbs.Wrap("close", ErrClosed)
@@ -78,9 +88,9 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Abort ends the connection without waiting for anything: what is not confirmed
-// fails. OnClose gets cause, or ErrAborted if it is nil. It returns an error
-// that matches ErrClosed when the connection has ended already.
+// Abort ends the connection without waiting for outstanding operations: operations that
+// are not confirmed fail. OnClose gets cause, or ErrAborted if cause is nil. Abort returns
+// an error that matches ErrClosed unless the state is StateOpen or StateDraining.
 func (c *Conn) Abort(cause error) error {
 	if c.state < StateOpen || c.state > StateDraining {
 		return verbs.Wrap("abort", ErrClosed)
@@ -93,13 +103,15 @@ func (c *Conn) Abort(cause error) error {
 	return nil
 }
 
-// leave begins the end of a connection, for a reason. It calls nobody back, and
-// may be called from anywhere on the loop.
+// beginClose begins to close a connection, for a reason. It calls no callback, so it may
+// be called at any place on the loop's goroutine.
 func (c *Conn) beginClose(cause error) {
 	c.closeReason.setCause(cause)
 	c.enterClosing()
 }
 
+// enterClosing moves the connection to StateClosing, or sets openFailed if it is not open
+// yet, and schedules its next step. It does nothing if that was done before.
 func (c *Conn) enterClosing() {
 	switch {
 	case c.closing():
@@ -112,10 +124,12 @@ func (c *Conn) enterClosing() {
 	c.scheduleAdvance()
 }
 
+// closing reports whether enterClosing was called.
 func (c *Conn) closing() bool { return c.openFailed || c.state >= StateClosing }
 
-// fail records a failed request and ends the connection. If the request is an
-// unanswered keepalive, the error is ErrKeepalive.
+// fail records a failed request and begins to close the connection. It returns the error
+// of the request. If the request is a keepalive probe that was not answered, the error
+// matches ErrKeepalive.
 func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	switch wc.Status {
 	case verbs.StatusWRFlushErr:
@@ -132,7 +146,7 @@ func (c *Conn) fail(wc *verbs.WC, keepalive bool) error {
 	return err
 }
 
-// later has step called at the end of this turn.
+// scheduleAdvance makes advanceClosing call advance.
 func (c *Conn) scheduleAdvance() {
 	if !c.advanceQueued {
 		c.advanceQueued = true
@@ -140,7 +154,8 @@ func (c *Conn) scheduleAdvance() {
 	}
 }
 
-// step moves a connection on that is on its way out, if it can.
+// advance takes the next step of a connection that is closing or has failed to open, if
+// the step is possible already.
 func (c *Conn) advance() {
 	if c.loop.aborting && c.state != StateClosed {
 		c.abortNow()
@@ -162,7 +177,7 @@ func (c *Conn) advance() {
 	}
 }
 
-// onStateTimer ends a state that took too long.
+// onStateTimer ends a state whose time limit has passed.
 func (c *Conn) onStateTimer() {
 	switch c.state {
 	case StateDialing, StateConnecting:

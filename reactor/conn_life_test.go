@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// Close delivers everything that was accepted before.
+// After Close, all messages that were accepted before are delivered.
 func TestCloseDrains(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
@@ -37,13 +37,13 @@ func TestBothSidesClose(t *testing.T) {
 	require.NoError(t, p.accepted.Close())
 	p.closed(t)
 	for _, end := range []error{p.dialEnd, p.acceptEnd} {
-		if end != nil { // the other side was quicker
+		if end != nil { // the other side has disconnected first
 			require.ErrorIs(t, end, reactor.ErrPeerClosed)
 		}
 	}
 }
 
-// Messages that came before the peer's goodbye are delivered before OnClose.
+// Messages that the peer has sent before it disconnects are delivered before OnClose.
 func TestPeerCloses(t *testing.T) {
 	var order []string
 	p := connect(t, &hooks{}, &hooks{
@@ -69,10 +69,10 @@ func TestAbort(t *testing.T) {
 	p.closed(t)
 	require.ErrorIs(t, p.dialEnd, mine)
 	require.Error(t, p.acceptEnd)
-	require.Len(t, ends, 1, "exactly once")
+	require.Len(t, ends, 1, "OnCompletion is called once")
 }
 
-// A callback may close its own connection, and any other.
+// Callbacks may close their connection.
 func TestCloseInCallbacks(t *testing.T) {
 	for _, name := range []string{"open", "message", "completion"} {
 		t.Run(name, func(t *testing.T) {
@@ -100,10 +100,10 @@ func TestCloseInCallbacks(t *testing.T) {
 	}
 }
 
-// A peer that does not confirm holds a closing connection for DrainTimeout only.
+// If the peer does not confirm a send, a closing connection ends after DrainTimeout.
 func TestDrainTimeout(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Millisecond})
-	require.NoError(t, p.dialed.Send([]byte("never taken")))
+	require.NoError(t, p.dialed.Send([]byte("never received")))
 	require.NoError(t, p.dialed.Close())
 	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
 	require.ErrorIs(t, p.dialEnd, reactor.ErrDrainTimeout)
@@ -111,8 +111,8 @@ func TestDrainTimeout(t *testing.T) {
 	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
 }
 
-// Data of the dialing side can be there before the accepting side knows that it
-// is established. OnOpen comes first all the same.
+// Data of the dialing side may arrive before the accepting side gets cm.Established.
+// OnOpen is called before OnMessage nevertheless.
 func TestDataNeverPrecedesOpen(t *testing.T) {
 	var order []string
 	client := &hooks{open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("early"))) }}

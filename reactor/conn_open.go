@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newConn makes a connection that has nothing yet but its place in the loop and
-// a limit in time to open.
+// newConn makes a connection and adds it to the loop. It sets the time limit for opening.
+// It returns the connection also if there is an error; the caller must then end the
+// connection with failOpen.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
 	c.stateTimer.fire = c.onStateTimer
@@ -38,9 +39,9 @@ func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
 
-// asNoResources makes an error match verbs.ErrNoResources, which says that this side has no
-// room for a connection. An error with a cause at the peer, or in the state of the
-// ID, is returned as it is.
+// asNoResources makes an error match verbs.ErrNoResources, which says that this side has
+// no room for a connection. It returns the error unchanged if its cause is the peer or
+// the state of the ID.
 func asNoResources(err error) error {
 	for _, other := range []error{verbs.ErrNoResources, verbs.ErrPeerGone, verbs.ErrState, verbs.ErrClosed} {
 		if errors.Is(err, other) {
@@ -50,7 +51,8 @@ func asNoResources(err error) error {
 	return fmt.Errorf("%w: %w", verbs.ErrNoResources, err)
 }
 
-// startDial is the first step of the dialing side.
+// startDial makes the connection for a Dial and begins to resolve the address of the
+// peer.
 func (l *Loop) startDial(d *Dial, request dialRequest) {
 	l.stats.Dials++
 	c, err := l.newConn(orDefault(d.Timeout, l.cfg.ConnectTimeout))
@@ -64,6 +66,7 @@ func (l *Loop) startDial(d *Dial, request dialRequest) {
 	}
 }
 
+// resolve makes the ID of the connection and begins to resolve the address of the peer.
 func (c *Conn) resolve(request dialRequest) (err error) {
 	if c.id, err = c.loop.channel.NewID(cm.TCP); err != nil {
 		return err
@@ -72,7 +75,8 @@ func (c *Conn) resolve(request dialRequest) (err error) {
 	return c.id.ResolveAddr(c.dial.LocalAddr, request.addr, request.timeout)
 }
 
-// addrResolved follows when the device is known.
+// addrResolved handles cm.AddrResolved, after which the device is known: it begins to
+// resolve the route.
 func (c *Conn) addrResolved() error {
 	if err := c.setTimers(); err != nil {
 		return err
@@ -90,7 +94,8 @@ func (c *Conn) setTimers() error {
 	return c.id.SetMinRNRTimer(uint8(c.loop.cfg.MinRNRTimer))
 }
 
-// routeResolved makes the queue pair and asks the peer.
+// routeResolved handles cm.RouteResolved: it makes the queue pair and sends the
+// connection request.
 func (c *Conn) routeResolved() error {
 	if err := c.makeQP(); err != nil {
 		return err
@@ -102,7 +107,8 @@ func (c *Conn) routeResolved() error {
 	return c.id.Connect(&param)
 }
 
-// established notes what the peer of a dialing side agreed to.
+// setNegotiated stores the parameters and the private data of the peer's reply. The
+// dialing side calls it for cm.Established.
 func (c *Conn) setNegotiated(ev *cm.Event) {
 	c.param.ResponderResources = ev.Param.ResponderResources
 	c.param.InitiatorDepth = ev.Param.InitiatorDepth
@@ -112,7 +118,7 @@ func (c *Conn) setNegotiated(ev *cm.Event) {
 	c.process = processOf(c.id)
 }
 
-// startAccept takes a request over from the door and answers it.
+// startAccept makes the connection for a request that the application has accepted.
 func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	c, err := l.newConn(l.cfg.ConnectTimeout)
 	c.request, c.peerPrivate, c.process = req, req.privateData, req.process
@@ -134,25 +140,26 @@ func (l *Loop) startAccept(req *ConnRequest, p *AcceptParams) {
 	}
 }
 
-// refuse rejects a request that the application accepted but this side has no room
-// for. It rejects nothing when the engine is shutting down, or when the peer or the
-// device has gone and nobody waits for an answer. If Accept itself failed, the provider
-// has rejected the request already, and RejectNoResources only returns an error.
+// rejectNoRoom rejects a request that the application has accepted and for which this
+// side has no room. It does not reject the request when the engine is shutting down, or
+// when the peer has given up the request or the device was removed, because then nobody
+// waits for an answer. If Accept of the ID has failed, the provider has rejected the
+// request already, and RejectNoResources only returns an error.
 func (c *Conn) rejectNoRoom(cause error) {
 	reject := func() error { return nil }
 	if !errors.Is(cause, ErrShutdown) && !errors.Is(cause, verbs.ErrPeerGone) && !errors.Is(cause, ErrDeviceRemoved) {
 		c.loop.stats.NoResources++
 		reject = c.request.id.RejectNoResources
 	}
-	if c.id == nil { // the door still has the ID
+	if c.id == nil { // the ID is still on the channel of the acceptor
 		_ = c.loop.engine.acceptor.rejectWith(c.request, reject)
 	} else {
 		_ = reject()
 	}
 }
 
-// moveID takes the ID of the request over from the door while the ID has no queue pair:
-// afterwards it belongs to the goroutine that polls its CQ.
+// moveID moves the ID of the request from the acceptor to the loop. The ID must not have
+// a queue pair yet: a queue pair belongs to the goroutine that polls its CQ.
 func (c *Conn) moveID() error {
 	if err := c.loop.engine.acceptor.moveID(c.request, c.loop.channel); err != nil {
 		return err
@@ -162,7 +169,7 @@ func (c *Conn) moveID() error {
 	return nil
 }
 
-// answer accepts the request.
+// acceptRequest makes the queue pair and accepts the request.
 func (c *Conn) acceptRequest(p *AcceptParams) error {
 	if err := c.makeQP(); err != nil {
 		return err
@@ -181,9 +188,9 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	return nil
 }
 
-// makeQP makes the queue pair, with room on the CQ for all it may have
-// outstanding, and with its receives posted: the peer's first message may be
-// here before anything else.
+// makeQP makes the queue pair. It reserves places on a CQ for all completions that the
+// queue pair may have outstanding. It posts the receive buffers, because the first message
+// of the peer may arrive before cm.Established.
 func (c *Conn) makeQP() (err error) {
 	if c.device, err = c.loop.device(c.id.Device()); err != nil {
 		return err

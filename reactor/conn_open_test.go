@@ -9,7 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A connection is to open until it does, or can not.
+// A loop counts the connections that are opening, until they are open or have failed.
 func TestOpening(t *testing.T) {
 	refused := false
 	client := &hooks{}

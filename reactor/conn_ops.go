@@ -6,44 +6,49 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Write writes local to the peer's memory, and does not involve its application.
-// local is memory of Loop.Alloc of the same loop, and the device's until
-// OnCompletion has the result. What is sent or read after it finds it done
-// (IBTA vol. 1, 10.8.3.3, table 79). The errors are those of Send; what the peer
-// does not allow fails the connection with verbs.StatusRemAccessErr.
+// Write writes the bytes of local to the peer's memory at remote. The peer's application
+// is not involved. local must be memory of Loop.Alloc of the same loop. The application
+// must not change it until OnCompletion has reported the result. A message or a READ after
+// the WRITE is executed after it (IBTA vol. 1, 10.8.3.3, table 79). The errors are those of
+// Send. If the peer does not allow the access, the connection ends with
+// verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, &o)
 }
 
-// WriteImm is Write, except that when it is done the peer gets imm in OnMessage,
-// at the cost of one of its receive buffers.
+// WriteImm is Write, and also sends imm to the peer: when the data is written, the peer's
+// OnMessage is called with a Message that has this immediate data. This consumes one
+// receive buffer of the peer.
 func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOptions) error {
 	o.Imm = imm
 	return c.oneSided(verbs.OpWriteImm, local, remote, &o)
 }
 
-// Read reads local.Length bytes of the peer's memory into local. A message or
-// a WRITE behind it may overtake it, unless that has SendOptions.Fence. For memory
-// and errors see Write.
+// Read reads local.Length bytes of the peer's memory at remote into local. A message or a
+// WRITE after the READ may be executed before the READ has completed, unless it has
+// SendOptions.Fence. For local and for the errors see Write.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, &o)
 }
 
-// CompareSwap stores swap in the peer's eight bytes if compare is there. What
-// was there comes to OnCompletion as Op.Value. The address is a multiple of eight.
-// For errors see Write.
+// CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and stores
+// swap there if they are equal, as one atomic operation. OnCompletion gets the value from
+// before the operation in Op.Value. The address must be a multiple of 8. For the errors
+// see Write.
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }
 
-// FetchAdd adds add to the peer's eight bytes. What was there comes to
-// OnCompletion as Op.Value. The address is a multiple of eight. Memory is of one loop
-// (Loop.Alloc), and so are counters in it: peers on other loops of the server have
-// others. For errors see Write.
+// FetchAdd adds add to the 8 bytes of the peer's memory at remote, as one atomic
+// operation. OnCompletion gets the value from before the operation in Op.Value. The
+// address must be a multiple of 8. Memory of Loop.Alloc belongs to one loop of the peer.
+// Therefore connections to different loops of the peer can not share a counter. For the
+// errors see Write.
 func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 	return c.atomic(verbs.OpFetchAdd, remote, add, 0, &o)
 }
 
+// oneSided stages a WRITE, a WRITE with immediate or a READ.
 func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, o *SendOptions) error {
 	if err := c.checkSend(0); err != nil {
 		return err
@@ -57,6 +62,7 @@ func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, o *Se
 	return nil
 }
 
+// atomic stages an atomic operation, with a buffer of the slab for its result.
 func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o *SendOptions) error {
 	if err := c.checkSend(0); err != nil {
 		return err
@@ -79,8 +85,9 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 	return nil
 }
 
-// wordSize is what an atomic works on, in bytes.
+// wordSize is the size of the operand of an atomic operation in bytes.
 const wordSize = 8
 
-// word is the result of an atomic, which a device leaves in the host's order.
+// word returns the result of an atomic operation, which the device stores in host byte
+// order.
 func (b *Buffer) word() uint64 { return binary.NativeEndian.Uint64(b.memory) }

@@ -69,8 +69,8 @@ func TestOneSidedOperations(t *testing.T) {
 	require.Equal(t, "remote address", param.Field)
 }
 
-// What the peer does not allow ends the connection, and every operation is
-// reported, in order, before that.
+// An operation that the peer does not allow ends the connection. Before OnClose every
+// operation is reported in order.
 func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	var tags []uint64
 	var errs []error
@@ -85,7 +85,7 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 
 	require.NoError(t, p.dialed.SendMsg([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))
 	require.NoError(t, p.dialed.Write(verbs.SGEOf(here, 0, 64), reactor.Remote{Addr: there.Addr(), RKey: there.RKey()}, reactor.SendOptions{Tag: 2}))
-	require.NoError(t, p.dialed.SendMsg([]byte("behind"), reactor.SendOptions{Notify: true, Tag: 3}))
+	require.NoError(t, p.dialed.SendMsg([]byte("after"), reactor.SendOptions{Notify: true, Tag: 3}))
 	p.closed(t)
 	require.Equal(t, []uint64{1, 2, 3}, tags)
 	require.NoError(t, errs[0])
@@ -99,7 +99,7 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	require.EqualValues(t, 2, stats.Failed)
 }
 
-// Neither one-sided operations nor sending without a copy allocate.
+// One-sided operations and SendBuffer do not allocate.
 func TestOperationsDoNotAllocate(t *testing.T) {
 	done := 0
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { done++ }}, &hooks{}, nil)

@@ -27,5 +27,5 @@ func TestConnQueue(t *testing.T) {
 		require.Equal(t, in-out, reactor.Len(&q))
 	}
 	require.Equal(t, len(conns), out)
-	require.LessOrEqual(t, reactor.Capacity(&q), 2*len(conns), "places are used again")
+	require.LessOrEqual(t, reactor.Capacity(&q), 2*len(conns), "the queue reuses its memory")
 }

@@ -2,8 +2,8 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// received takes a completed receive buffer; nil stands for a completion that
-// fits none.
+// recvCompleted handles the completion of a receive into b. b is nil if no posted buffer
+// matches the completion; then the connection ends.
 func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	if b == nil {
 		c.beginClose(verbs.Wrap("poll CQ", verbs.ErrProtocol))
@@ -17,7 +17,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	}
 	c.lastFromPeer, c.activeSinceCheck = c.loop.clock.now, true
 	b.setMessage(wc)
-	// The passive side may get data before it hears that it is established.
+	// The accepting side may receive data before cm.Established.
 	if c.state < StateOpen {
 		b.state = bufferHeld
 		c.heldMessages.push(b)
@@ -26,8 +26,8 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	c.deliver(b)
 }
 
-// deliver shows one message to the application, and lets its buffer be filled
-// again.
+// deliver passes one message to OnMessage, and then stages its buffer to be posted again,
+// unless the application has kept it.
 func (c *Conn) deliver(b *Buffer) {
 	l := c.loop
 	if c.discardMessages {
@@ -45,8 +45,9 @@ func (c *Conn) deliver(b *Buffer) {
 	}
 }
 
-// replace puts another buffer into the receive queue for b, which is kept; or
-// remembers that b is owed to it.
+// replace puts another buffer into the receive queue in the place of b, which the
+// application keeps. If there is no memory for another buffer, Release puts b back into
+// the receive queue.
 func (c *Conn) replace(b *Buffer) {
 	fresh, err := c.device.slab.get()
 	if err != nil {
@@ -56,9 +57,10 @@ func (c *Conn) replace(b *Buffer) {
 	c.repost(fresh)
 }
 
-// repost brings a buffer back to the receive queue, or to the slab when there
-// is nothing more to be received. The queue is filled up at the end of the turn,
-// or sooner if it runs low, so that a peer does not meet an empty one.
+// repost stages a buffer for the receive queue, or returns it to the slab if the
+// connection receives no more messages. The staged buffers are posted at the end of the
+// turn, or earlier if at least half of the buffers are staged, so that the receive queue
+// does not become empty.
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case c.device.shared != nil:
@@ -74,6 +76,7 @@ func (c *Conn) repost(b *Buffer) {
 	}
 }
 
+// postRecvs posts the staged receive buffers.
 func (c *Conn) postRecvs() {
 	if c.recvs.staged() == 0 || c.state > StateDraining {
 		return
@@ -85,7 +88,7 @@ func (c *Conn) postRecvs() {
 	}
 }
 
-// A bufferList is a list of buffers, first in first out.
+// A bufferList is a FIFO list of buffers. The zero value is empty.
 type bufferList struct{ head, tail *Buffer }
 
 func (q *bufferList) push(b *Buffer) {
@@ -98,6 +101,7 @@ func (q *bufferList) push(b *Buffer) {
 	q.tail = b
 }
 
+// pop removes and returns the oldest buffer, or returns nil if the list is empty.
 func (q *bufferList) pop() *Buffer {
 	b := q.head
 	if b != nil {

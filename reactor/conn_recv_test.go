@@ -8,7 +8,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// recorder notes callbacks in their order.
+// A recorder is a Handler that records its OnOpen and OnMessage calls in their order.
 type recorder struct {
 	BaseHandler
 	calls []string
@@ -17,13 +17,13 @@ type recorder struct {
 func (r *recorder) OnOpen(*Conn)                 { r.calls = append(r.calls, "open") }
 func (r *recorder) OnMessage(_ *Conn, m Message) { r.calls = append(r.calls, string(m.Data())) }
 
-// idleQP is a queue pair on which nothing happens.
+// An idleQP is a queue pair whose requests never complete.
 type idleQP struct{ verbs.QP }
 
 func (idleQP) Modify(*verbs.QPAttr, verbs.QPAttrMask) error { return nil }
 func (idleQP) PostRecv(wrs []verbs.RecvWR) (int, error)     { return len(wrs), nil }
 
-// newTestConn makes a connection without a device, that has receive buffers.
+// newTestConn makes a connection with 8 receive buffers and without a device.
 func newTestConn(t *testing.T, h Handler) *Conn {
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	return c
 }
 
-// arrive lets the device complete the next receive buffer.
+// arrive handles a completion of the receive buffer in slot, with text as the message.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.buffers[slot].memory, text)
 	c.device.complete(&verbs.WC{
@@ -49,7 +49,8 @@ func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	})
 }
 
-// What is received before the connection is established waits for OnOpen.
+// A message that is received before the connection is established is delivered after
+// OnOpen.
 func TestEarlyMessagesAreHeld(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -61,7 +62,8 @@ func TestEarlyMessagesAreHeld(t *testing.T) {
 	require.Equal(t, []string{"open", "one", "two", "three"}, r.calls)
 }
 
-// If the peer has left by the time that it is heard of, what it sent counts.
+// If the peer disconnects before this side gets cm.Established, the messages that it has
+// sent are delivered nevertheless.
 func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -72,7 +74,9 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	require.Equal(t, ErrPeerClosed, c.closeReason.cause)
 }
 
-// Completions that fit nothing are the device's fault: they reach nobody.
+// A completion that matches no connection is counted and dropped. A completion that
+// matches no posted buffer of its connection ends the connection. Both are faults of the
+// device.
 func TestStrayCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
@@ -87,7 +91,8 @@ func TestStrayCompletions(t *testing.T) {
 	require.ErrorIs(t, c.closeReason.cause, verbs.ErrProtocol)
 }
 
-// A length beyond the buffer, from a device that errs, is cut.
+// If a faulty device reports a length greater than the buffer, the length of the buffer
+// applies.
 func TestReceivedLengthIsChecked(t *testing.T) {
 	b := Buffer{memory: make([]byte, 4)}
 	b.setMessage(&verbs.WC{Opcode: verbs.WCRecv, ByteLen: 1 << 31})

@@ -9,12 +9,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// An alarm is a timer with a descriptor: it lets an embedded loop, whose waiting
-// is done by others, keep its times. See timerfd_create(2).
+// A timerFD is a timer with a descriptor: see timerfd_create(2). The application of an
+// embedded loop waits for the poller of the loop itself. The timerFD, which the poller
+// watches, ends that wait when the first timer of the loop is due.
 type timerFD struct {
 	fd        int
-	wakeCause Cause // why it was set
-	buf       [8]byte
+	wakeCause Cause   // reason for which the timer was set: CauseTimer or CauseSafety
+	buf       [8]byte // for the number of expirations that read(2) returns
 }
 
 func newTimerFD() (*timerFD, error) {
@@ -25,18 +26,18 @@ func newTimerFD() (*timerFD, error) {
 	return &timerFD{fd: fd}, nil
 }
 
-// set lets the alarm go off after d, and not at an earlier time set before.
-func (a *timerFD) set(d time.Duration) error {
+// set makes the timer expire once, after d. It replaces a time that was set before.
+func (t *timerFD) set(d time.Duration) error {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(1, d)))} // zero would disarm
-	return os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(a.fd, 0, &spec, nil))
+	return os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(t.fd, 0, &spec, nil))
 }
 
-func (a *timerFD) ready(poller.Readiness) (work int) {
-	// Nothing to read means that it was set anew meanwhile.
-	_, _ = unix.Read(a.fd, a.buf[:])
+func (t *timerFD) ready(poller.Readiness) (work int) {
+	// The read fails with EAGAIN if the timer was set again after it had expired.
+	_, _ = unix.Read(t.fd, t.buf[:])
 	return 0
 }
 
-func (a *timerFD) cause() Cause { return a.wakeCause }
+func (t *timerFD) cause() Cause { return t.wakeCause }
 
-func (a *timerFD) close() error { return os.NewSyscallError("close", unix.Close(a.fd)) }
+func (t *timerFD) close() error { return os.NewSyscallError("close", unix.Close(t.fd)) }

@@ -8,18 +8,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// An alarm exists on Linux only.
-type alarm struct {
-	fd     int
-	reason Cause
+// A timerFD exists on Linux only.
+type timerFD struct {
+	fd        int
+	wakeCause Cause
 }
 
-func newAlarm() (*alarm, error) { return nil, errPlatform }
+func newTimerFD() (*timerFD, error) { return nil, errPlatform }
 
-func (a *alarm) set(time.Duration) error { return errPlatform }
+func (t *timerFD) set(time.Duration) error { return errPlatform }
 
-func (a *alarm) ready(poller.Readiness) (work int) { return 0 }
+func (t *timerFD) ready(poller.Readiness) (work int) { return 0 }
 
-func (a *alarm) cause() Cause { return a.reason }
+func (t *timerFD) cause() Cause { return t.wakeCause }
 
-func (a *alarm) close() error { return errPlatform }
+func (t *timerFD) close() error { return errPlatform }
