@@ -2,15 +2,15 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Send sends a copy of b, at most Config.MaxMessage bytes, which the caller may
-// use again at once. It leaves at the end of the turn, together with what else
-// is sent on the connection. nil means accepted: the message is delivered, or
-// the connection ends with an error.
+// Send sends a copy of b, at most Config.MaxMessage bytes. The caller may use b again when
+// Send has returned. The message is posted at the end of the turn, together with the
+// other requests of the connection; see Flush. When Send returns nil, the message is
+// accepted: it is delivered, or the connection ends with an error.
 //
-// The errors are ErrWouldBlock, a *verbs.ParamError, ErrClosed once the
-// connection is closing, or that of the system if there is no memory. Nothing
-// was sent then. Send allocates only when the slab has to grow, or the connection
-// was never sent as much in one turn.
+// When Send returns an error, nothing is sent. The error is ErrWouldBlock, a
+// *verbs.ParamError, ErrClosed if the connection is closing, or an error of the system if
+// there is no memory. Send allocates only when the slab grows, and when more is sent on
+// the connection than in any turn before.
 func (c *Conn) Send(b []byte) error { return c.SendMsg(b, SendOptions{}) }
 
 // SendMsg is Send with options.
@@ -31,10 +31,11 @@ func (c *Conn) SendMsg(b []byte, o SendOptions) error {
 	return nil
 }
 
-// SendBuffer sends buf.Bytes without copying. With a nil error the buffer is
-// the connection's, and released when the message has been sent; otherwise it
-// stays the caller's. The errors are those of Send, and verbs.ErrForeign if the
-// buffer is not the caller's or belongs to another loop or device.
+// SendBuffer sends buf.Bytes without copying. When SendBuffer returns nil, the buffer
+// belongs to the connection, which releases it when the message is confirmed. When it
+// returns an error, the buffer still belongs to the caller. The errors are those of Send,
+// and verbs.ErrForeign if the buffer does not belong to the caller, or belongs to another
+// loop or device.
 func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferMsg(buf, SendOptions{}) }
 
 // SendBufferMsg is SendBuffer with options.
@@ -49,10 +50,12 @@ func (c *Conn) SendBufferMsg(buf *Buffer, o SendOptions) error {
 	return nil
 }
 
-// Flush posts what was sent so far, instead of at the end of the turn.
+// Flush posts the messages and operations that were accepted so far, instead of at the
+// end of the turn.
 func (c *Conn) Flush() { c.postSends() }
 
-// admit checks whether an operation of the application's may be accepted.
+// checkSend returns an error if no operation of the application, with a message of size
+// bytes, can be accepted.
 func (c *Conn) checkSend(size int) error {
 	switch {
 	case c.state != StateOpen:
@@ -68,8 +71,8 @@ func (c *Conn) checkSend(size int) error {
 	return nil
 }
 
-// accept makes room for an operation of the application's. The caller fills in
-// the payload.
+// acceptOp stages and counts an operation of the application. The caller sets the
+// payload.
 func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.SendWR, *sendRequest) {
 	c.stats.Accepted++
 	c.loop.stats.Accepted++
@@ -81,7 +84,7 @@ func (c *Conn) acceptOp(code verbs.Opcode, o *SendOptions, notify bool) (*verbs.
 	return wr, r
 }
 
-// stage puts a request without payload at the end of the queue.
+// stage adds a request without payload to the send queue.
 func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendRequest) {
 	slot, signaled := c.flow.accept(signal)
 	wr, r := c.batch.addRequest(), &c.sendRequests[slot]
@@ -96,7 +99,7 @@ func (c *Conn) stage(code verbs.Opcode, signal bool) (*verbs.SendWR, *sendReques
 	return wr, r
 }
 
-// touch has the connection looked at when the turn ends.
+// markDirty makes the next flush post the requests of the connection.
 func (c *Conn) markDirty() {
 	if !c.dirty {
 		c.dirty = true
@@ -104,6 +107,7 @@ func (c *Conn) markDirty() {
 	}
 }
 
+// sendCode returns the opcode of a SEND with these options.
 func (o *SendOptions) sendCode() verbs.Opcode {
 	if o.HasImm {
 		return verbs.OpSendImm
@@ -111,7 +115,7 @@ func (o *SendOptions) sendCode() verbs.Opcode {
 	return verbs.OpSend
 }
 
-// sendInline lets the request carry the message itself.
+// sendInline stages a message whose bytes are in the request.
 func (c *Conn) sendInline(b []byte, o *SendOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
 	r.op.Bytes = uint32(len(b))
@@ -122,6 +126,7 @@ func (c *Conn) sendInline(b []byte, o *SendOptions) {
 	wr.Flags |= verbs.SendInline
 }
 
+// sendBuffer stages a message that is in b.
 func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
 	wr, r := c.acceptOp(o.sendCode(), o, o.Notify)
 	r.op.Bytes, r.buffer = uint32(b.length), b
@@ -131,13 +136,14 @@ func (c *Conn) sendBuffer(b *Buffer, o *SendOptions) {
 	}
 }
 
-// post posts what the turn has left: first sends, which somebody waits for. Half
-// of the receive buffers at least are posted already: see repost.
+// post posts the staged requests. It posts the sends first, because the peer waits for
+// them. At least half of the receive buffers are posted already: see repost.
 func (c *Conn) post() {
 	c.postSends()
 	c.postRecvs()
 }
 
+// postSends posts the staged send requests.
 func (c *Conn) postSends() {
 	if c.flow.staged() == 0 {
 		return
@@ -151,9 +157,9 @@ func (c *Conn) postSends() {
 	}
 }
 
-// sent ends the request in slot, and those before it: a completion retires
-// them all, for they are carried out in order and a failure always has a
-// completion of its own (IBTA vol. 1, 10.8.6).
+// sendCompleted handles the completion of the send request in slot. The completion also
+// confirms all requests before it: requests are executed in order, and a failed request
+// always has a completion of its own (IBTA vol. 1, 10.8.6).
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {
@@ -173,7 +179,8 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	c.afterSent()
 }
 
-// retire ends the oldest request. A callback sees its place free.
+// retire completes the oldest request, with err or successfully. It frees the place of
+// the request before it calls OnCompletion, so that the callback can use the place.
 func (c *Conn) retire(err error) {
 	r := &c.sendRequests[c.flow.retire()]
 	if r.probe {
@@ -194,6 +201,7 @@ func (c *Conn) retire(err error) {
 	}
 }
 
+// countResult counts an operation that has completed, with err or successfully.
 func (c *Conn) countResult(err error) {
 	if err == nil {
 		c.stats.Confirmed++
@@ -204,7 +212,8 @@ func (c *Conn) countResult(err error) {
 	c.loop.stats.Failed++
 }
 
-// afterSent is what room in the send queue is good for.
+// afterSent is called when places in the send queue have become free. It calls OnWritable
+// if that is due, or schedules the next step of a connection that is closing.
 func (c *Conn) afterSent() {
 	switch {
 	case c.state != StateOpen:

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A full queue refuses, takes nothing, and says once when there is room again.
+// When the send queue is full, a send is refused, and OnWritable is called once when
+// there is room again.
 func TestBackpressure(t *testing.T) {
 	const limit, total = 8, 1000
 	var next, writable, received uint64
@@ -51,7 +52,7 @@ func TestSendBuffer(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{message: func(c *reactor.Conn, msg reactor.Message) {
 		if kept == nil {
 			kept = msg.Keep()
-			require.Same(t, kept, msg.Keep(), "the same when asked again")
+			require.Same(t, kept, msg.Keep(), "a second Keep returns the same buffer")
 		}
 		got = append(got, string(msg.Data()))
 	}}, nil)
@@ -64,24 +65,24 @@ func TestSendBuffer(t *testing.T) {
 	require.NoError(t, buf.SetLen(5))
 	copy(buf.Bytes(), "first")
 	require.NoError(t, p.dialed.SendBuffer(buf))
-	require.ErrorIs(t, p.dialed.SendBuffer(buf), verbs.ErrForeign, "it is not the caller's any more")
+	require.ErrorIs(t, p.dialed.SendBuffer(buf), verbs.ErrForeign, "the buffer belongs to the connection")
 	require.ErrorIs(t, buf.Release(), verbs.ErrState)
 	require.NoError(t, p.dialed.SendMsg([]byte("second"), reactor.SendOptions{Imm: 7, HasImm: true}))
 	p.drive(t, func() bool { return len(got) == 2 })
 	require.Equal(t, []string{"first", "second"}, got)
 
 	require.Equal(t, "first", string(kept.Bytes()), "kept")
-	require.ErrorIs(t, p.dialed.SendBuffer(kept), verbs.ErrForeign, "of another loop")
+	require.ErrorIs(t, p.dialed.SendBuffer(kept), verbs.ErrForeign, "the buffer belongs to another loop")
 	require.NoError(t, kept.Release())
 	require.ErrorIs(t, kept.Release(), verbs.ErrState)
 }
 
 func TestImmediateAndNotify(t *testing.T) {
-	type note struct {
+	type immediate struct {
 		imm uint32
 		ok  bool
 	}
-	var got []note
+	var got []immediate
 	var done []reactor.Op
 	p := connect(t,
 		&hooks{completion: func(_ *reactor.Conn, op reactor.Op, err error) {
@@ -91,12 +92,12 @@ func TestImmediateAndNotify(t *testing.T) {
 		&hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
 			imm, ok := msg.Imm()
 			require.False(t, msg.Written())
-			got = append(got, note{imm, ok})
+			got = append(got, immediate{imm, ok})
 		}}, nil)
 	require.NoError(t, p.dialed.SendMsg([]byte("x"), reactor.SendOptions{Imm: 42, HasImm: true, Notify: true, Tag: 9}))
 	require.NoError(t, p.dialed.SendMsg([]byte("y"), reactor.SendOptions{Imm: 43}))
 	p.drive(t, func() bool { return len(got) == 2 && len(done) == 1 })
-	require.Equal(t, []note{{42, true}, {0, false}}, got)
+	require.Equal(t, []immediate{{42, true}, {0, false}}, got)
 	require.Equal(t, []reactor.Op{{Code: verbs.OpSendImm, Tag: 9, Bytes: 1}}, done)
 }
 
@@ -116,8 +117,8 @@ func TestSendChecks(t *testing.T) {
 	require.ErrorIs(t, err, reactor.ErrClosed)
 }
 
-// What a callback sends leaves with one doorbell, and only every so many
-// requests ask for a completion.
+// The messages that are sent in one turn are posted with one doorbell, and only every
+// SignalEvery-th request is signaled.
 func TestOneDoorbellForATurn(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }},
@@ -131,13 +132,13 @@ func TestOneDoorbellForATurn(t *testing.T) {
 	require.NoError(t, p.client.Close())
 	stats := p.client.Stats()
 	require.EqualValues(t, 16, stats.Accepted)
-	// One for the messages, one for the probe that drains, one for the one that
-	// flushes.
+	// One doorbell for the messages, one for the probe of drain, and one for the probe of
+	// close.
 	require.LessOrEqual(t, stats.SendDoorbells, uint64(3))
 	require.LessOrEqual(t, stats.SendRequests, uint64(18))
 }
 
-// With a shared receive queue everything works as without.
+// Connections with a shared receive queue exchange messages and close as others do.
 func TestSharedReceiveQueue(t *testing.T) {
 	cfg := &reactor.Config{SRQ: 256, MaxInFlight: 16}
 	back := 0

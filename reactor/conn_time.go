@@ -2,8 +2,8 @@ package reactor
 
 import "time"
 
-// SetDeadline ends the connection with ErrDeadline at t; the zero time means
-// never.
+// SetDeadline makes the connection end with ErrDeadline at t. The zero time means that
+// there is no deadline.
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():
@@ -13,17 +13,19 @@ func (c *Conn) SetDeadline(t time.Time) {
 	}
 }
 
-// SetIdleTimeout ends the connection with ErrIdle when nothing was sent or
-// received for d, and before 2d have passed so if the loop is not held up; zero
-// or less means never. Keepalives do not count.
+// SetIdleTimeout makes the connection end with ErrIdle when nothing was sent or received
+// for d. Unless the loop is delayed, the connection ends before 2d have passed without
+// activity. Keepalive probes are not activity. If d is zero or less, there is no timeout.
 func (c *Conn) SetIdleTimeout(d time.Duration) {
 	c.idleTimeout = max(0, d)
 	c.lastActive, c.activeSinceCheck = c.loop.clock.read(), false
 	c.startKeepalive()
 }
 
-// silent looks how long it has been silent, and does what is due. A loop that
-// was held up may not have seen yet what came meanwhile.
+// onKeepaliveTimer is called when a keepalive probe may be due, or when the idle timeout
+// or the timeout of a probe may have passed. Before it ends the connection it polls the
+// CQ again, because a loop that was delayed may not have handled messages that have
+// arrived meanwhile.
 func (c *Conn) onKeepaliveTimer() {
 	if c.state == StateOpen && c.livenessError() != nil && c.queue.pollAgain() && c.state == StateOpen {
 		if err := c.livenessError(); err != nil {
@@ -36,7 +38,8 @@ func (c *Conn) onKeepaliveTimer() {
 	case c.state != StateOpen || keepalive == 0:
 	case c.flow.probes > 0:
 		if now-c.lastProbe >= keepalive {
-			// Unconfirmed sends precede the probe: see Config.Keepalive.
+			// Other requests are before the probe, so only the transport may end the
+			// connection (see Config.Keepalive), or the CQ still has completions.
 			c.lastProbe = now
 		}
 	case now-c.lastFromPeer < keepalive:
@@ -46,15 +49,15 @@ func (c *Conn) onKeepaliveTimer() {
 	default:
 		c.loop.stats.Keepalives++
 		c.probe()
-		c.postSends() // its time runs
+		c.postSends()
 	}
 	c.startKeepalive()
 }
 
-// Many connections may be silent for the same time. One turn posts at most
-// probeBudget probes, which takes less than a millisecond. The other probes wait: the
-// next probeBudget of them for probePause, the probeBudget after that for twice as
-// long, and so on. Both numbers are arbitrary.
+// Probes of many connections may be due at the same time. One turn posts at most
+// probeBudget probes, which takes less than a millisecond. The next probeBudget probes are
+// delayed by probePause, the probeBudget probes after these by twice as long, and so on.
+// Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond
@@ -75,8 +78,10 @@ func (l *Loop) probeWait() time.Duration {
 	return probePause * time.Duration((l.probes-1)/probeBudget)
 }
 
-// overdue is what the silence is a reason for to end the connection, if it is. To
-// send costs no reading of the clock: use is booked when somebody asks.
+// livenessError returns ErrIdle if the idle timeout has passed, ErrKeepalive if the time
+// for the answer to a probe has passed, and else nil. A send or a receive only sets
+// activeSinceCheck, which saves a reading of the clock; livenessError then takes the
+// present time for the time of the activity.
 func (c *Conn) livenessError() error {
 	now, keepalive := c.loop.clock.read(), c.loop.cfg.Keepalive
 	if c.activeSinceCheck {
@@ -91,7 +96,7 @@ func (c *Conn) livenessError() error {
 	return nil
 }
 
-// startKeepalive sets the timer to when silent may have something to do.
+// startKeepalive sets the timer for onKeepaliveTimer.
 func (c *Conn) startKeepalive() {
 	when, none := c.nextKeepalive()
 	if none || c.state != StateOpen {
@@ -101,6 +106,8 @@ func (c *Conn) startKeepalive() {
 	c.loop.timers.set(&c.keepalive, when)
 }
 
+// nextKeepalive returns the time of the next call of onKeepaliveTimer. none is true if
+// the connection has neither an idle timeout nor keepalive probes.
 func (c *Conn) nextKeepalive() (when time.Duration, none bool) {
 	none = true
 	if c.idleTimeout > 0 {
@@ -119,10 +126,10 @@ func (c *Conn) nextKeepalive() (when time.Duration, none bool) {
 	return when, none
 }
 
-// keepaliveSteps is how many times in one Keepalive a loop may wake up to look for
-// silent peers. An idle loop handles all connections of a step in one wake-up. A
-// larger number makes the loop wake up more often; a smaller one makes a dead peer be
-// noticed later. Arbitrary.
+// keepaliveSteps is the number of steps into which Config.Keepalive is divided. The times
+// of keepalive timers are rounded up to a multiple of a step, so that an idle loop handles
+// all connections of a step in one wake-up. With a larger number the loop wakes up more
+// often; with a smaller number a failed peer is detected later. The number is arbitrary.
 const keepaliveSteps = 16
 
 // roundUp returns the smallest multiple of step that is not before when.

@@ -28,7 +28,8 @@ func TestIdleTimeout(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
 }
 
-// A peer that answers probes stays, for as long as it is silent.
+// A connection stays open as long as the peer answers the probes, also if it sends
+// nothing.
 func TestKeepalive(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: 200 * time.Millisecond})
 	p.drive(t, func() bool { return probes(t, p.client) >= 2 })
@@ -38,15 +39,15 @@ func TestKeepalive(t *testing.T) {
 
 func probes(t *testing.T, l *reactor.Loop) uint64 { return l.Stats().Keepalives }
 
-// A peer that does not is taken for dead.
+// A connection ends when the peer does not answer a probe.
 func TestKeepaliveNotAnswered(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Millisecond})
 	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
 	require.Equal(t, reactor.ErrKeepalive, p.dialEnd)
 }
 
-// late lets the loop do something after it was held up for d, and then notice
-// the time at once, before it has looked at its queues again.
+// runLate calls fn on the loop as if the loop had been delayed for d before. Then it makes
+// the loop read its clock before it polls its queues again.
 func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	done := false
 	require.NoError(t, l.Post(func() {
@@ -57,8 +58,8 @@ func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	drive(t, func() bool { return done }, l)
 }
 
-// A send at the end of a long silence is not silence, though the loop has not
-// read its clock since the beginning of it.
+// A send at the end of the idle timeout counts as activity, although the loop has not read
+// its clock since the timeout began.
 func TestIdleTimeoutSeesALateSend(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
@@ -70,7 +71,7 @@ func TestIdleTimeoutSeesALateSend(t *testing.T) {
 	require.ErrorIs(t, p.dialEnd, reactor.ErrIdle)
 }
 
-// Nor is what came while the loop was held up.
+// A message that arrives while the loop is delayed counts as activity.
 func TestIdleTimeoutSeesWhatCameMeanwhile(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
@@ -83,7 +84,7 @@ func TestIdleTimeoutSeesWhatCameMeanwhile(t *testing.T) {
 	require.EqualValues(t, 1, p.dialed.Stats().Messages)
 }
 
-// A probe that was answered while the loop was held up is answered.
+// If the peer answers a probe while the loop is delayed, the connection stays open.
 func TestKeepaliveAnsweredMeanwhile(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour})
 	runLate(t, p.client, 2*time.Hour, func() {})
@@ -95,7 +96,7 @@ func TestKeepaliveAnsweredMeanwhile(t *testing.T) {
 		}
 	})
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
-	runLate(t, p.client, 2*time.Hour, func() {}) // nobody answers this one
+	runLate(t, p.client, 2*time.Hour, func() {}) // the server does not answer this probe
 	runLate(t, p.client, 2*time.Hour, func() {})
 	drive(t, func() bool { return p.dialOver > 0 }, p.client)
 	require.Equal(t, reactor.ErrKeepalive, p.dialEnd)

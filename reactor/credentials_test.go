@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// On the local path both sides know the process at the other end, also after the
-// connection has closed.
+// On the local path both sides get the credentials of the peer, also after the connection
+// has closed.
 func TestCredentials(t *testing.T) {
 	want := cm.Credentials{PID: int32(os.Getpid()), UID: uint32(os.Geteuid()), GID: uint32(os.Getegid())}
 	check := func(who interface {

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Events of the device end the connections they are about, and only those.
+// An asynchronous event of the device ends only the connections that it concerns.
 func TestDeviceEvents(t *testing.T) {
 	for _, what := range []verbs.AsyncEventType{
 		verbs.AsyncQPFatal, verbs.AsyncQPAccessError, verbs.AsyncCQError, verbs.AsyncDeviceFatal,
@@ -30,8 +30,8 @@ func TestDeviceEvents(t *testing.T) {
 	}
 }
 
-// A completion queue that fails ends its connections at once, for nothing can be
-// flushed any more; every operation is reported all the same.
+// When a completion queue fails, its connections end at once, because nothing can be
+// flushed any more. Every operation is reported nevertheless.
 func TestBrokenCompletionQueue(t *testing.T) {
 	broken := errors.New("broken")
 	var ends []error
@@ -43,8 +43,8 @@ func TestBrokenCompletionQueue(t *testing.T) {
 	require.Equal(t, []error{broken}, ends)
 }
 
-// Requests fail as they do when the peer is not there any more, but the
-// connection manager does not say so: after a moment that is reason enough.
+// A request fails because its retry count is exhausted, and no cm.Disconnected follows.
+// The connection ends with the error of the request after disconnectTimeout.
 func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)
@@ -53,7 +53,8 @@ func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	require.Equal(t, reactor.ErrPeerClosed, p.acceptEnd)
 }
 
-// Completions that nothing announced are found, and counted.
+// A loop whose sleep ended by the safety timeout finds completions without an event, and
+// counts them as a rescue.
 func TestRescue(t *testing.T) {
 	came := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { came++ }}, nil)
@@ -65,7 +66,7 @@ func TestRescue(t *testing.T) {
 	require.EqualValues(t, 1, p.server.Stats().Rescues)
 }
 
-// A provider that has no more channels is refused in one piece.
+// limitedChannels is a provider that can open only a number of event channels.
 type limitedChannels struct {
 	cm.Provider
 	left int
@@ -81,14 +82,15 @@ func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
 }
 
 func TestNewReleasesResourcesOnFailure(t *testing.T) {
-	for channels := range 3 { // the door's, and one for each loop
+	for channels := range 3 { // New needs three: one for the acceptor and one for each loop
 		p := &limitedChannels{Provider: openSoft(t, 2), left: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{Loops: 2})
 		require.ErrorIs(t, err, errNoChannel)
 	}
 }
 
-// A peer whose process went away is told from one that closed.
+// When the process of the peer has ended without closing the connection, OnClose gets
+// verbs.ErrPeerGone.
 func TestPeerGone(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
@@ -96,7 +98,7 @@ func TestPeerGone(t *testing.T) {
 	require.Equal(t, verbs.ErrPeerGone, p.dialEnd)
 }
 
-// Also if this side was about to close, and the peer has not got everything.
+// The same holds if this side is draining and the peer has not received everything.
 func TestPeerGoneWhileDraining(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.dialed.Send([]byte("lost")))

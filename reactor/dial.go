@@ -9,40 +9,40 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Dial says how to connect. It must not be changed before OnOpen or
-// OnDialError has it back.
+// A Dial has the options of a connection that this side opens. The application must not
+// change it until OnOpen or OnDialError is called.
 type Dial struct {
-	// PrivateData goes to the peer, at most 56 bytes; it may arrive padded with
-	// zeros, see cm.ConnParam.
+	// PrivateData is sent to the peer with the connection request, at most 56 bytes. It
+	// may arrive padded with zeros, see cm.ConnParam.
 	PrivateData []byte
-	// Loop is the loop that is to have the connection. Nil means that
-	// Config.Balance chooses.
+	// Loop is the loop that gets the connection. Nil means that Config.Balance chooses.
 	Loop *Loop
-	// LocalAddr is where to connect from. The zero value means anywhere.
+	// LocalAddr is the local address and port of the connection. The zero value means that
+	// the provider chooses both.
 	LocalAddr netip.AddrPort
 	// Timeout is how long the connection may take to open. Zero means
 	// Config.ConnectTimeout.
 	Timeout time.Duration
-	// ResponderResources and InitiatorDepth stand in for those of Config if
-	// they are not zero; negative means none.
+	// ResponderResources and InitiatorDepth replace the fields of Config with the same
+	// names, unless they are zero. Negative means none.
 	ResponderResources int
 	InitiatorDepth     int
-	// Context is what Conn.Context returns at first.
+	// Context is the first value of Conn.Context.
 	Context any
 }
 
-// dialRequest is a Dial, checked.
+// A dialRequest has the checked arguments of Dial, with the defaults of Config.
 type dialRequest struct {
 	addr    netip.AddrPort
 	timeout time.Duration
 	param   cm.ConnParam
 }
 
-// Dial starts to connect to addr. nil means that OnOpen or OnDialError follows,
-// on the loop that d names, with d as Conn.Dial or argument. A nil d means a
-// loop of Config.Balance's choice, and defaults. It may be called from any
-// goroutine, also before Start. The errors are a *verbs.ParamError, ErrShutdown,
-// ErrClosed, and verbs.ErrForeign if d.Loop is another engine's.
+// Dial begins to connect to addr. When Dial returns nil, either OnOpen is called later,
+// for a Conn whose Dial method returns d, or OnDialError with d. Both are called on d.Loop.
+// A nil d means the defaults. Dial may be called from any goroutine, also before Start. The
+// error is a *verbs.ParamError, ErrShutdown, ErrClosed, or verbs.ErrForeign if d.Loop
+// belongs to another engine.
 func (e *Engine) Dial(addr netip.AddrPort, d *Dial) error {
 	if d == nil {
 		d = &Dial{}
@@ -57,7 +57,7 @@ func (e *Engine) Dial(addr netip.AddrPort, d *Dial) error {
 	return l.Dial(addr, d)
 }
 
-// Dial is Engine.Dial on this loop, whatever d.Loop says.
+// Dial is Engine.Dial for this loop; d.Loop is ignored.
 func (l *Loop) Dial(addr netip.AddrPort, d *Dial) error {
 	const op = "dial"
 	if d == nil {
@@ -78,6 +78,7 @@ func (l *Loop) Dial(addr netip.AddrPort, d *Dial) error {
 	return nil
 }
 
+// checkDial checks the arguments of Dial.
 func (e *Engine) checkDial(addr netip.AddrPort, d *Dial) (r dialRequest, err error) {
 	for _, f := range []struct {
 		name             string

@@ -57,7 +57,7 @@ func TestEchoOfEverySize(t *testing.T) {
 	}
 }
 
-// Nothing is allocated on the way of a message there and back, small or large.
+// Sending a message and its echo allocates no memory, for small and large messages.
 func TestEchoDoesNotAllocate(t *testing.T) {
 	for _, size := range []int{64, 2000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -75,14 +75,14 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 				}
 			}
 			for range 1000 {
-				round() // everything grows to the size it needs
+				round() // slices and slabs grow to the size that they need
 			}
 			require.Zero(t, testing.AllocsPerRun(2000, round))
 		})
 	}
 }
 
-// What the base handler does is enough for a server that only listens.
+// A server whose Handler is BaseHandler accepts connections and receives messages.
 func TestBaseHandler(t *testing.T) {
 	cfg := &reactor.Config{AckTimeout: 14, MaxConns: 3, MaxInline: -1}
 	server := start(t, reactor.BaseHandler{}, cfg)
@@ -96,7 +96,7 @@ func TestBaseHandler(t *testing.T) {
 			assert.Equal(t, 2, c.Context())
 			assert.Equal(t, 63, c.MaxInFlight())
 			assert.False(t, c.Loop().Now().IsZero())
-			assert.NoError(t, c.SendMsg([]byte("to nobody"), reactor.SendOptions{Solicited: true, Fence: true}))
+			assert.NoError(t, c.SendMsg([]byte("ignored"), reactor.SendOptions{Solicited: true, Fence: true}))
 			assert.NoError(t, c.Close())
 		},
 		close: func(_ *reactor.Conn, err error) { closed <- err },

@@ -8,22 +8,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// NewLoop makes a loop without a goroutine, for an application that has a loop
-// of its own. It belongs to the goroutine that calls it, which hands it on, if at
-// all, by the usual means of synchronization. OnBoot has been called when it
+// NewLoop makes a loop without a goroutine, for an application that has an event loop of
+// its own. The loop belongs to the goroutine that called NewLoop. Another goroutine may
+// take it over; the application must synchronize the two. NewLoop calls OnBoot before it
 // returns. Config.Loops and Config.CPUs do not apply.
 //
-// Either RunOnce does all the waiting, or the application waits for FD among its
-// own descriptors:
+// Either RunOnce waits for work, or the application waits for input on FD, together with
+// its own descriptors:
 //
 //	for {
 //		for {
-//			n, err := loop.RunOnce(0)  // until there is nothing to do
+//			n, err := loop.RunOnce(0)  // repeat until n is 0
 //			...
 //		}
 //		busy, err := loop.Arm()
 //		if !busy {
-//			...                        // wait for FD at once, for input
+//			...                        // wait until FD is readable
 //		}
 //	}
 func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
@@ -44,6 +44,7 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	return l, nil
 }
 
+// initEmbedded opens the timerfd of an embedded loop, and starts the loop and its engine.
 func (l *Loop) initEmbedded() (err error) {
 	if l.timerFD, err = newTimerFD(); err != nil {
 		return err
@@ -57,7 +58,7 @@ func (l *Loop) initEmbedded() (err error) {
 	return l.engine.markStarted()
 }
 
-// open makes what a loop has from the beginning.
+// open initializes the loop and opens its poller and its event channel.
 func (l *Loop) open() (err error) {
 	l.clock.origin = time.Now()
 	l.mailbox.limit = l.cfg.Mailbox
@@ -75,10 +76,11 @@ func (l *Loop) open() (err error) {
 	return err
 }
 
-// maxEvents is how many descriptors one look at epoll serves.
+// maxEvents is the largest number of ready descriptors that one call of epoll_wait
+// returns. Arbitrary.
 const maxEvents = 64
 
-// boot lets the application begin.
+// boot calls OnBoot, and OnTick for the first time.
 func (l *Loop) boot() error {
 	l.clock.wake()
 	if err := l.handler.OnBoot(l); err != nil {
@@ -89,11 +91,11 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// RunOnce makes one turn. When there was nothing to do, it waits according to
-// the idle policy until there is, or timeout has passed, and makes another turn;
-// zero means not to wait, negative not to give up. It returns how much work was
-// done. The error is ErrClosed when the loop has ended, and matches verbs.ErrState
-// in a callback, or for a loop that an engine runs.
+// RunOnce runs one turn. If the turn had no work, RunOnce waits according to the idle
+// policy until there is work or timeout has passed, and runs another turn. A timeout of
+// zero means not to wait; a negative timeout means to wait without limit. RunOnce returns
+// how much work was done. The error is ErrClosed if the loop has ended. It matches
+// verbs.ErrState if RunOnce is called in a callback, or for a loop that an engine runs.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
@@ -109,7 +111,7 @@ func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	return work, nil
 }
 
-// enter begins where the last RunOnce left off, or ends the sleep that Arm began.
+// beginRunOnce ends the sleep that Arm began, if Arm was called since the last RunOnce.
 func (l *Loop) beginRunOnce() {
 	if !l.mailbox.sleeping.Load() {
 		l.clock.pendingCost += runOnceCost
@@ -121,11 +123,12 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), CauseLimit)
 }
 
-// runOnceCost is how many empty turns a call of RunOnce counts for: a caller that
-// only polls has its clock read, and its timers looked at, every eighth call.
+// runOnceCost is the estimated time between two calls of RunOnce, in empty turns, less
+// one. If the application only polls, the loop reads its clock and checks its timers in
+// every eighth call.
 const runOnceCost = clockEvery/8 - 1
 
-// await waits for work and does it.
+// waitForWork waits for work and runs turns until there was work or timeout has passed.
 func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	until := l.clock.read() + timeout
 	for work == 0 && !l.done() {
@@ -143,6 +146,7 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
+// remaining returns left, or noLimit if timeout is negative.
 func remaining(timeout, left time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit
@@ -150,14 +154,16 @@ func remaining(timeout, left time.Duration) time.Duration {
 	return max(0, left)
 }
 
-// FD is a descriptor that is readable when RunOnce has something to do, after
-// Arm has said so. It belongs to the loop: only wait for input on it, with epoll
-// or poll.
+// FD returns a descriptor that becomes readable when there is work for RunOnce, provided
+// that Arm was called before and returned false. The descriptor belongs to the loop. The
+// application may only wait for input on it, with epoll_wait or poll.
 func (l *Loop) FD() int { return l.poller.FD() }
 
-// Arm prepares to wait for FD. Busy true means not to: there is work, call
-// RunOnce. After false wait at once, and when FD is readable call RunOnce. FD
-// also becomes readable when a timer is due, and after Config.SafetyTimeout.
+// Arm prepares the loop for waiting on FD. If busy is true, there is work already: call
+// RunOnce instead of waiting. If busy is false, wait until FD is readable, and then call
+// RunOnce. FD also becomes readable when a timer is due, and after Config.SafetyTimeout.
+// The error is ErrClosed if the loop has ended. It matches verbs.ErrState if Arm is called
+// in a callback, or for a loop that an engine runs.
 func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.checkRunnable("arm"); err != nil {
 		return false, err
@@ -174,12 +180,14 @@ func (l *Loop) Arm() (busy bool, err error) {
 	return false, nil
 }
 
-// Stop begins to shut the loop's engine down: see Engine.Stop. A loop made with
-// NewLoop has to be run on, until RunOnce returns ErrClosed.
+// Stop begins to shut down the engine of the loop: see Engine.Stop. For a loop made with
+// NewLoop, the application must then call RunOnce until it returns ErrClosed.
 func (l *Loop) Stop() { l.engine.Stop() }
 
-// Close ends a loop made with NewLoop at once: connections end with ErrShutdown.
-// It returns what could not be given back. A second Close does nothing.
+// Close ends a loop made with NewLoop at once: its connections end with ErrShutdown. It
+// returns the first error of releasing the resources of the loop. The error matches
+// verbs.ErrState if Close is called in a callback, or for a loop that an engine runs. A
+// second Close does nothing.
 func (l *Loop) Close() error {
 	if l.ended {
 		return nil
@@ -190,7 +198,8 @@ func (l *Loop) Close() error {
 	return l.closeNow()
 }
 
-// shut cuts off what the loop still has, and ends it.
+// closeNow ends all connections of the loop without waiting for their peers, and then the
+// loop.
 func (l *Loop) closeNow() error {
 	l.engine.Stop()
 	l.mailbox.run()
@@ -204,6 +213,7 @@ func (l *Loop) closeNow() error {
 	return l.engine.Wait()
 }
 
+// checkRunnable returns an error if the loop has ended, or for checkCaller.
 func (l *Loop) checkRunnable(op string) error {
 	if l.ended {
 		return verbs.Wrap(op, ErrClosed)
@@ -211,6 +221,7 @@ func (l *Loop) checkRunnable(op string) error {
 	return l.checkCaller(op)
 }
 
+// checkCaller returns an error if the loop was not made with NewLoop, or in a callback.
 func (l *Loop) checkCaller(op string) error {
 	if l.timerFD == nil || l.inRunOnce {
 		return verbs.Wrap(op, verbs.ErrState)

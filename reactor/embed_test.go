@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A foreign loop waits for the descriptors of two of ours, and runs them when
-// they have something to do: all of it on one goroutine.
+// An application waits for the descriptors of two loops with its own epoll, and runs the
+// loops on one goroutine.
 func TestInsideAForeignEpoll(t *testing.T) {
 	const count = 200
 	back := 0
@@ -45,13 +45,13 @@ func TestInsideAForeignEpoll(t *testing.T) {
 		}
 		n, err := outer.Wait(testTimeout)
 		require.NoError(t, err)
-		require.Positive(t, n, "a sleep that nothing ended")
+		require.Positive(t, n, "no event has ended the wait")
 	}
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs loops until they have nothing to do, and arms them. It reports
-// whether one of them has something after all.
+// runAll runs loops until a turn of each has no work, and then arms them. It reports
+// whether Arm has found work for one of them.
 func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	for _, l := range loops {
 		for {
@@ -70,7 +70,7 @@ func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	return busy
 }
 
-// A timer of the loop makes the descriptor readable.
+// A timer of the loop that is due makes the descriptor readable.
 func TestArmedFDSignalsTimers(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	fired := false
@@ -91,7 +91,7 @@ func TestArmedFDSignalsTimers(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
 }
 
-// So does a function posted from another goroutine, once armed.
+// A function posted from another goroutine makes the descriptor readable.
 func TestArmedFDSignalsPosts(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	outer, err := poller.New(1)
@@ -154,7 +154,7 @@ func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
 	require.ErrorIs(t, err, mine)
 }
 
-// What an OnBoot that fails has begun ends with it, and is told.
+// When OnBoot fails, connections that it has dialed end, and OnDialError is called.
 func TestFailedBootEndsDials(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Listen(loopback)
@@ -179,7 +179,7 @@ func TestLoopOfAnEngineIsNotEmbedded(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrState)
 }
 
-// Sleeps are booked under what ended them.
+// Stats.Wakes counts sleeps by the cause that ended them.
 func TestWakesByCause(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{SafetyTimeout: testTimeout})
 	r, w, err := os.Pipe()
@@ -217,14 +217,14 @@ func TestSafetyTimeout(t *testing.T) {
 	require.Zero(t, loop.Stats().Rescues)
 }
 
-// Whoever waits for an engine that only the application runs would wait for
-// himself.
+// Wait and Shutdown return an error for the engine of an embedded loop that has not ended,
+// because the application itself has to run the loop.
 func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	require.ErrorIs(t, loop.Engine().Wait(), verbs.ErrState)
 	require.ErrorIs(t, loop.Engine().Shutdown(t.Context()), verbs.ErrState)
 	_, err := loop.RunOnce(0)
-	require.NoError(t, err, "it lives on")
+	require.NoError(t, err, "the loop has not ended")
 	require.NoError(t, loop.Close())
 	require.NoError(t, loop.Engine().Shutdown(t.Context()))
 }

@@ -12,37 +12,37 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An Engine is a number of loops that share a provider, a Handler and their
-// listeners. Its methods may be called from any goroutine, except that Shutdown
-// and Wait must not be called in a callback: they would wait for it.
+// An Engine is a number of loops that share a provider, a Handler and listeners. Its
+// methods may be called from any goroutine, except that Shutdown and Wait must not be
+// called in a callback, because they wait for all callbacks to return.
 type Engine struct {
 	provider cm.Provider
 	handler  Handler
 	cfg      *Config
 	loops    []*Loop
 	acceptor *acceptor
-	embedded bool // its loop is run by the application: see NewLoop
+	embedded bool // the application runs the loop of the engine: see NewLoop
 
-	stopping   atomic.Bool
-	roundRobin atomic.Uint64 // of RoundRobin
+	stopping   atomic.Bool   // Stop was called
+	roundRobin atomic.Uint64 // number of choices made by RoundRobin
 	fullLoops  fullLoops
-	accepts    atomic.Uint64
-	rejects    atomic.Uint64
-	running    atomic.Int32  // loops that have not ended
-	done       chan struct{} // closed when none is left
+	accepts    atomic.Uint64 // Stats.Accepts
+	rejects    atomic.Uint64 // Stats.Rejects
+	running    atomic.Int32  // number of loops that have not ended
+	done       chan struct{} // closed when all loops have ended
 
 	mu      sync.Mutex
-	started bool
-	devices []verbs.Device // whose events a loop watches
-	err     error          // the first that is nobody's
+	started bool           // Start or NewLoop was called
+	devices []verbs.Device // devices whose asynchronous events a loop watches
+	err     error          // first error that no callback or call has reported
 }
 
-// New makes an engine over p, which stays the caller's and is closed after it.
-// Loop i uses completion vector i of each device. Where verbs.Caps.ProgressManual
-// is true a vector has one owner, so that connections of a second engine on the
-// provider fail with verbs.ErrBusy, and Config.Loops is limited to the vectors.
-// Nothing runs before Start. An engine that is not needed after all is given back
-// with Shutdown.
+// New makes an engine for the devices of p. p belongs to the caller, who may close it when
+// the engine has ended. Loop i uses completion vector i of each device. If
+// verbs.Caps.ProgressManual is true, a completion vector can be used by one loop only.
+// Then Config.Loops is limited to the number of vectors, and connections of a second
+// engine with the same provider fail with verbs.ErrBusy. The loops do not run before
+// Start. To release an engine that was never started, call Shutdown.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil {
@@ -63,6 +63,7 @@ func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	return e, nil
 }
 
+// open opens the acceptor and the loops.
 func (e *Engine) open() (err error) {
 	if e.acceptor, err = openAcceptor(e); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (e *Engine) open() (err error) {
 	return err
 }
 
-// release undoes open, for an engine that never was.
+// release releases the resources of open after New has failed.
 func (e *Engine) release() (err error) {
 	for _, l := range e.loops {
 		err = firstError(err, l.release())
@@ -89,8 +90,9 @@ func (e *Engine) release() (err error) {
 	return err
 }
 
-// Start runs each loop on a goroutine of its own, and returns when every OnBoot
-// has. When one fails the engine is shut down, and the error is OnBoot's.
+// Start runs each loop on a goroutine of its own, and returns when OnBoot has returned on
+// every loop. If OnBoot fails on a loop, Start stops the engine, waits until it has ended,
+// and returns the error of OnBoot.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err
@@ -110,7 +112,8 @@ func (e *Engine) Start() error {
 	return err
 }
 
-// begin notes that the loops are somebody's from now on.
+// markStarted records that the loops have goroutines. It returns an error if the engine
+// was started or stopped before.
 func (e *Engine) markStarted() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -121,7 +124,7 @@ func (e *Engine) markStarted() error {
 	return nil
 }
 
-// main is the goroutine of a loop.
+// main is the function of a loop's goroutine.
 func (l *Loop) main(booted chan<- error) {
 	err := l.pin()
 	if err == nil {
@@ -131,8 +134,9 @@ func (l *Loop) main(booted chan<- error) {
 	l.run()
 }
 
-// pin locks the goroutine to a thread, and the thread to a CPU, before the loop
-// allocates anything. It is never unlocked: the thread ends with the goroutine.
+// pin locks the goroutine to a thread, and pins the thread to a CPU, as Config.CPUs says.
+// It is called before the loop allocates memory. The goroutine is never unlocked: the
+// thread ends with it.
 func (l *Loop) pin() error {
 	if len(l.cfg.CPUs) == 0 {
 		return nil
@@ -141,10 +145,10 @@ func (l *Loop) pin() error {
 	return verbs.Wrap("pin loop", pinThread(l.cfg.CPUs[l.index%len(l.cfg.CPUs)]))
 }
 
-// Loops is the number of loops.
+// Loops returns the number of loops.
 func (e *Engine) Loops() int { return len(e.loops) }
 
-// Loop returns the loop with an index from 0 to Loops()-1, or nil.
+// Loop returns the loop with index i, or nil if i is not from 0 to Loops()-1.
 func (e *Engine) Loop(i int) *Loop {
 	if i < 0 || i >= len(e.loops) {
 		return nil
@@ -162,7 +166,8 @@ func (e *Engine) Stats() Stats {
 	return sum
 }
 
-// claim reports whether the caller is the first to watch the device.
+// claimAsync records that a loop watches the asynchronous events of dev. It reports false
+// if another loop does so already.
 func (e *Engine) claimAsync(dev verbs.Device) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -173,10 +178,11 @@ func (e *Engine) claimAsync(dev verbs.Device) bool {
 	return true
 }
 
-// deviceEvent tells all loops, for the event may be about any of them.
+// deviceEvent passes an asynchronous event to all loops, because it may concern
+// connections of any of them.
 func (e *Engine) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	for _, l := range e.loops {
-		// A loop that has ended has no connections.
+		// A loop that has ended has no connections, so its error is ignored.
 		_ = l.post("device event", func() { l.deviceEvent(dev, ev) }, true)
 	}
 }
@@ -189,12 +195,13 @@ func (e *Engine) deviceFailed(dev verbs.Device, err error) {
 	}
 }
 
-// fail ends the engine because of an error that leaves it unable to work.
+// fail stops the engine because of an error after which it can not work.
 func (e *Engine) fail(err error) {
 	e.recordError(err)
 	e.Stop()
 }
 
+// recordError keeps the first error, which Wait returns.
 func (e *Engine) recordError(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

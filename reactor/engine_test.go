@@ -23,7 +23,7 @@ func TestBootAndShutdownOnEveryLoop(t *testing.T) {
 	require.EqualValues(t, 0x010101, booted.Load())
 	require.Equal(t, 3, engine.Loops())
 	require.Nil(t, engine.Loop(3))
-	require.Error(t, engine.Start(), "twice")
+	require.Error(t, engine.Start(), "the engine was started before")
 	shutdown(t, engine)
 	require.EqualValues(t, 0x010101, ended.Load())
 }
@@ -43,7 +43,7 @@ func TestFailedBootStopsTheEngine(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, engine.Start(), mine)
 	require.NoError(t, engine.Wait())
-	require.EqualValues(t, 1, ended.Load(), "only where OnBoot had succeeded")
+	require.EqualValues(t, 1, ended.Load(), "OnShutdown is called only on the loop whose OnBoot succeeded")
 }
 
 func TestTicks(t *testing.T) {
@@ -80,7 +80,7 @@ func TestPostFromManyGoroutines(t *testing.T) {
 		engine := start(t, &hooks{}, &reactor.Config{Idle: policy, SafetyTimeout: testTimeout})
 		const senders, each = 4, 500
 		done := make(chan struct{})
-		count := 0 // the loop's
+		count := 0 // used on the loop only
 		for range senders {
 			go func() {
 				for range each {
@@ -117,7 +117,7 @@ func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
 	cfg := &reactor.Config{
 		Loops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
-		SafetyTimeout: testTimeout, // a lost wake-up would fail the test
+		SafetyTimeout: testTimeout, // so that a lost wake-up fails the test
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
 	over := make(chan error, total)
@@ -167,7 +167,7 @@ func TestThousandConnections(t *testing.T) {
 	require.EqualValues(t, total, server.Stats().Accepts)
 }
 
-// Callbacks are timed when that is asked for.
+// With Config.SlowCallback, callbacks are measured.
 func TestSlowCallbacks(t *testing.T) {
 	const slow = 2 * time.Millisecond
 	loop := newLoop(t, &hooks{tick: func(*reactor.Loop) time.Duration {
@@ -183,7 +183,7 @@ func TestSlowCallbacks(t *testing.T) {
 	require.GreaterOrEqual(t, stats.Busy, slow)
 }
 
-// A full mailbox refuses.
+// Post returns ErrMailboxFull when Config.Mailbox functions wait.
 func TestPostIsBounded(t *testing.T) {
 	loop := newLoop(t, &hooks{}, &reactor.Config{Mailbox: 1})
 	ran := 0
@@ -209,7 +209,7 @@ func TestTimers(t *testing.T) {
 	require.False(t, moved.Stop())
 }
 
-// Wrong use is refused, in callbacks too.
+// Invalid arguments, and calls that are not allowed in a callback, return errors.
 func TestWrongUse(t *testing.T) {
 	_, err := reactor.New(nil, nil, nil)
 	require.ErrorContains(t, err, "a provider and a handler are needed")
@@ -231,7 +231,8 @@ func TestWrongUse(t *testing.T) {
 	drive(t, func() bool { return called }, loop)
 }
 
-// Loops that would share a completion vector race, and are kept apart.
+// Two loops can not share a completion vector: connections of the second loop fail with
+// verbs.ErrBusy.
 func TestVectorsAreNotShared(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Listen(loopback)

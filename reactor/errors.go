@@ -7,61 +7,66 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Causes of errors besides those of verbs and cm; test with errors.Is.
+// Errors of this package, in addition to those of verbs and cm. Test for them with
+// errors.Is.
 var (
-	// ErrClosed: the connection, listener, loop or engine was closed.
+	// ErrClosed means that the connection, listener, loop or engine was closed.
 	ErrClosed = verbs.ErrClosed
-	// ErrWouldBlock: Config.MaxInFlight operations are outstanding. Nothing
-	// was taken; OnWritable tells when to try again.
+	// ErrWouldBlock means that Config.MaxInFlight operations are outstanding. Nothing is
+	// sent. OnWritable is called when the application can try again.
 	ErrWouldBlock = errors.New("send queue full, wait for OnWritable")
-	// ErrPeerClosed: the peer disconnected in order. One whose process went
-	// away without a word is verbs.ErrPeerGone, where the connection manager
-	// can tell.
+	// ErrPeerClosed means that the peer has disconnected. If the connection manager
+	// reports that the peer's process ended without disconnecting, the error is
+	// verbs.ErrPeerGone instead.
 	ErrPeerClosed = errors.New("closed by the peer")
-	// ErrAborted: Conn.Abort was called without a cause.
+	// ErrAborted means that Conn.Abort was called without a cause.
 	ErrAborted = errors.New("aborted")
-	// ErrShutdown: the engine is shutting down.
+	// ErrShutdown means that the engine is shutting down.
 	ErrShutdown = errors.New("shutting down")
-	// ErrDrainTimeout: Config.DrainTimeout passed before the peer had
-	// confirmed every send.
+	// ErrDrainTimeout means that the peer has not confirmed every send within
+	// Config.DrainTimeout after Conn.Close.
 	ErrDrainTimeout = errors.New("sends not confirmed in time")
-	// ErrDeadline: the time given to Conn.SetDeadline came.
+	// ErrDeadline means that the time passed to Conn.SetDeadline has come.
 	ErrDeadline = errors.New("deadline passed")
-	// ErrIdle: the time given to Conn.SetIdleTimeout passed in silence.
+	// ErrIdle means that nothing was sent or received for the time passed to
+	// Conn.SetIdleTimeout.
 	ErrIdle = errors.New("idle for too long")
-	// ErrKeepalive: the peer did not answer a keepalive probe, see Config.Keepalive.
+	// ErrKeepalive means that the peer has not answered a keepalive probe, see
+	// Config.Keepalive.
 	ErrKeepalive = errors.New("keepalive not answered")
-	// ErrDeviceRemoved: the device went away.
+	// ErrDeviceRemoved means that the device was removed from the system.
 	ErrDeviceRemoved = errors.New("device removed")
-	// ErrDecided: a ConnRequest can be answered once.
+	// ErrDecided means that the ConnRequest was answered before.
 	ErrDecided = errors.New("request already answered")
-	// ErrExpired: Config.DecisionTimeout passed before the answer.
+	// ErrExpired means that the ConnRequest was not answered within
+	// Config.DecisionTimeout.
 	ErrExpired = errors.New("request expired")
-	// ErrMailboxFull: Config.Mailbox functions wait to be run.
+	// ErrMailboxFull means that Config.Mailbox posted functions wait to be run.
 	ErrMailboxFull = errors.New("too many posted functions")
 )
 
-// errFailedEarly: a peer that knows of the connection first may already have sent
-// what it must not.
+// errFailedEarly is the error of a connection whose queue pair has failed before
+// cm.Established. The peer may get cm.Established first, and then send a request that
+// makes the queue pair fail.
 var errFailedEarly = fmt.Errorf("%w: the queue pair failed before the connection was open", verbs.ErrState)
 
 var errNilArgument = errors.New("a provider and a handler are needed")
 
-// Refusals of the data path, made once: it does not allocate.
+// Errors of the data path. They are made once, because the data path does not allocate.
 var (
 	errSendClosed    = verbs.Wrap("send", ErrClosed)
 	errForeignBuffer = verbs.Wrap("send", verbs.ErrForeign)
 )
 
-// A CloseError is given to OnClose when a connection ended with work undone:
-// why it ended, and the first request that failed because of it. Both are
-// wrapped.
+// A CloseError is the error of OnClose if a connection has ended with failed operations.
+// It wraps both of its errors.
 type CloseError struct {
-	Cause error // ErrPeerClosed, verbs.ErrPeerGone, ErrDrainTimeout ...
-	First error // a *verbs.CompletionError
+	Cause error // reason: ErrPeerClosed, verbs.ErrPeerGone, ErrDrainTimeout ...
+	First error // error of the first failed request, a *verbs.CompletionError
 }
 
+// Error returns the texts of both errors.
 func (e *CloseError) Error() string { return e.Cause.Error() + ": " + e.First.Error() }
 
-// Unwrap returns the cause and the first failure.
+// Unwrap returns Cause and First.
 func (e *CloseError) Unwrap() []error { return []error{e.Cause, e.First} }

@@ -6,11 +6,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// eventBudget is how many connection events one turn takes: each may make or
-// end a queue pair.
+// eventBudget is how many events of one source a turn handles. A connection event may make
+// or destroy a queue pair, which takes long. The number is arbitrary.
 const eventBudget = 16
 
-// eventSource is the loop's channel of connection events.
+// An eventSource is the channel of a loop for connection events, as a source.
 type eventSource Loop
 
 func (s *eventSource) cause() Cause { return CauseConnection }
@@ -33,8 +33,8 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// event acknowledges the event before anything else happens, for an ID with
-// events outstanding can not be closed.
+// handleEvent handles a connection event. It acknowledges the event first, because an ID
+// with an unacknowledged event can not be closed.
 func (l *Loop) handleEvent(ev *cm.Event) {
 	c, ok := ev.ID.Context().(*Conn)
 	what, err := ev.Type, ev.Err
@@ -60,44 +60,45 @@ func (c *Conn) handleEvent(what cm.EventType, err error) {
 	case cm.DeviceRemoval:
 		c.deviceRemoved()
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
-		// Unreachable may also be news of a neighbour of an open connection,
-		// which lives on.
+		// Unreachable may also mean that the neighbour entry of an open connection has
+		// changed. That does not end the connection.
 		if c.state < StateOpen {
 			c.failOpenOn(err)
 		}
 	}
 }
 
-// advance gives up a connection that can not open.
+// failOpenOn ends a connection that is opening, unless err is nil.
 func (c *Conn) failOpenOn(err error) {
 	if err != nil && c.state < StateOpen {
 		c.failOpen(err)
 	}
 }
 
-// onDisconnected is told that the peer has disconnected, or has confirmed that this
-// side did. Messages and confirmations that came before are still to be seen to:
-// see arrived. How is nil if it did so in order.
-func (c *Conn) onDisconnected(how error) {
+// onDisconnected handles cm.Disconnected: the peer has disconnected, or has confirmed
+// that this side did. err is nil unless the peer's process has ended or the peer has
+// forgotten the connection. Completions of earlier messages and sends may not have been
+// polled yet: see readyToFlush.
+func (c *Conn) onDisconnected(err error) {
 	c.disconnected = true
 	if c.queue != nil {
 		c.emptyPollsAtDisconnect = c.queue.emptyPolls
 	}
 	if c.state == StateConnecting && c.heldMessages.head != nil {
-		c.enterOpen() // the peer would not have sent if it were not established
+		c.enterOpen() // the peer has sent messages, so the connection was established
 	}
-	c.closeReason.peerErr = firstError(how, ErrPeerClosed)
+	c.closeReason.peerErr = firstError(err, ErrPeerClosed)
 	if c.state == StateDraining {
 		c.closeReason.setCause(nil)
-		c.state = StateClosing // what is not confirmed now fails
+		c.state = StateClosing // sends that are not confirmed fail
 	} else {
 		c.beginClose(c.closeReason.peerErr)
 	}
 	c.scheduleAdvance()
 }
 
-// deviceRemoved is told to every connection of the device. The first that hears of
-// it tells the others on this loop.
+// deviceRemoved handles cm.DeviceRemoval. Each connection of the device gets this event;
+// the first one ends all connections of the device on this loop.
 func (c *Conn) deviceRemoved() {
 	c.beginClose(ErrDeviceRemoved)
 	if c.device != nil {
@@ -105,8 +106,8 @@ func (c *Conn) deviceRemoved() {
 	}
 }
 
-// watchAsync lets one loop of the engine watch the events of a device: they can
-// be taken only once.
+// watchAsync makes the loop watch the asynchronous events of a device, unless another
+// loop of the engine does so: each event can be fetched only once.
 func (l *Loop) watchAsync(dev verbs.Device) error {
 	if !l.engine.claimAsync(dev) {
 		return nil
@@ -115,7 +116,7 @@ func (l *Loop) watchAsync(dev verbs.Device) error {
 	return err
 }
 
-// asyncSource is what happens to a device without being asked for.
+// An asyncSource fetches the asynchronous events of a device.
 type asyncSource struct {
 	loop *Loop
 	dev  verbs.Device
@@ -148,7 +149,8 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 	return work
 }
 
-// deviceEvent ends the connections of this loop that the event is about.
+// deviceEvent ends the connections of this loop that an asynchronous event of dev
+// concerns.
 func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 	err := verbs.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
 	if ev.Type == verbs.AsyncDeviceFatal {
@@ -177,9 +179,9 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 }
 
 func (l *Loop) deviceRemoved(dev verbs.Device, err error) {
-	for _, n := range l.devices {
-		if n.dev == dev {
-			n.failRemoved(err)
+	for _, d := range l.devices {
+		if d.dev == dev {
+			d.failRemoved(err)
 		}
 	}
 }
@@ -187,9 +189,9 @@ func (l *Loop) deviceRemoved(dev verbs.Device, err error) {
 // deviceFailed ends the connections and listeners of this loop on a device that the
 // engine can not use any more.
 func (l *Loop) deviceFailed(dev verbs.Device, err error) {
-	for _, n := range l.devices {
-		if n.dev == dev {
-			n.fail(err)
+	for _, d := range l.devices {
+		if d.dev == dev {
+			d.fail(err)
 		}
 	}
 	if l.index > 0 {
@@ -200,10 +202,12 @@ func (l *Loop) deviceFailed(dev verbs.Device, err error) {
 	}
 }
 
-// An AsyncError ends connections because of an event of their device.
+// An AsyncError is the error of a connection that has ended because of an asynchronous
+// event of its device.
 type AsyncError struct {
-	Device string
-	Type   verbs.AsyncEventType
+	Device string               // name of the device
+	Type   verbs.AsyncEventType // type of the event
 }
 
+// Error returns the name of the device and the type of the event.
 func (e *AsyncError) Error() string { return e.Device + ": " + e.Type.String() }

@@ -17,8 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// serve lets peers in at the address that it returns, as another process would;
-// end closes that down.
+// serve starts a server with handler h, in place of another process. It returns the
+// address of the server; end stops the server.
 func serve(h reactor.Handler) (addr netip.AddrPort, end func()) {
 	engine, end := run(h)
 	listener, err := engine.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
@@ -26,7 +26,7 @@ func serve(h reactor.Handler) (addr netip.AddrPort, end func()) {
 	return listener.Addr(), end
 }
 
-// run starts an engine on an RDMA device in software; end closes both.
+// run starts an engine with a software device; end closes both.
 func run(h reactor.Handler) (engine *reactor.Engine, end func()) {
 	device, err := soft.Open(nil)
 	check(err)
@@ -39,7 +39,7 @@ func run(h reactor.Handler) (engine *reactor.Engine, end func()) {
 	}
 }
 
-// A dialer is a Handler for which a failed Dial is the end.
+// A dialer is a Handler that panics when a Dial fails.
 type dialer struct{ reactor.BaseHandler }
 
 func (dialer) OnDialError(_ *reactor.Dial, err error) { check(err) }
@@ -50,9 +50,9 @@ func check(err error) {
 	}
 }
 
-// One-sided operations: the server shows a region of its memory to whoever
-// connects, by private data with address and key. The client writes and reads
-// there, and the server's handler has nothing to do with it.
+// One-sided operations: the server sends the address and the key of a memory region to
+// each client, as private data. The client writes to the region and reads from it. The
+// server's handler is not called for these operations.
 func ExampleConn_Write() {
 	addr, end := serve(&region{})
 	defer end()
@@ -61,7 +61,7 @@ func ExampleConn_Write() {
 	defer endClient()
 	check(client.Dial(addr, nil))
 	check(<-user.done)
-	// Output: there is now: hello
+	// Output: the region contains: hello
 }
 
 type region struct {
@@ -87,33 +87,35 @@ type regionUser struct {
 	done   chan error
 }
 
-// OnOpen writes and reads at once: a READ finds what a WRITE before it did.
+// OnOpen writes to the region and reads from it. A READ returns the bytes that an earlier
+// WRITE has written.
 func (u *regionUser) OnOpen(c *reactor.Conn) {
-	var there reactor.Remote
-	err := there.UnmarshalBinary(c.PeerPrivateData())
+	var remote reactor.Remote
+	err := remote.UnmarshalBinary(c.PeerPrivateData())
 	if err != nil {
-		c.Abort(err) // the peer shows no region
+		c.Abort(err) // the private data is not that of the server
 		return
 	}
 	u.memory, err = c.Loop().Alloc(64, verbs.AccessLocalWrite)
 	check(err)
 	n := copy(u.memory.Bytes(), "hello")
-	check(c.Write(verbs.SGEOf(u.memory, 0, n), there, reactor.SendOptions{}))
-	check(c.Read(verbs.SGEOf(u.memory, 32, n), there, reactor.SendOptions{}))
+	check(c.Write(verbs.SGEOf(u.memory, 0, n), remote, reactor.SendOptions{}))
+	check(c.Read(verbs.SGEOf(u.memory, 32, n), remote, reactor.SendOptions{}))
 }
 
-// OnCompletion gives the memory back; an error will be that of OnClose too.
+// OnCompletion prints the result of the READ and closes the connection. After an error
+// the connection ends anyway, and OnClose gets the error too.
 func (u *regionUser) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 	if err == nil && op.Code == verbs.OpRead {
-		fmt.Printf("there is now: %s\n", u.memory.Bytes()[32:32+op.Bytes])
+		fmt.Printf("the region contains: %s\n", u.memory.Bytes()[32:32+op.Bytes])
 		c.Close()
 	}
 }
 
 func (u *regionUser) OnClose(_ *reactor.Conn, err error) { u.done <- err }
 
-// Backpressure: a full send queue takes nothing more, and OnWritable tells when
-// to go on.
+// Backpressure: when the send queue is full, Send returns ErrWouldBlock, and OnWritable is
+// called when there is room again.
 func ExampleConn_Send_backpressure() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
@@ -136,8 +138,9 @@ type flood struct {
 func (f *flood) OnOpen(c *reactor.Conn)     { f.send(c) }
 func (f *flood) OnWritable(c *reactor.Conn) { f.send(c) }
 
-// send sends until it is refused, which OnWritable follows, and closes at the
-// end. Close delivers first what was accepted.
+// send sends messages until Send returns ErrWouldBlock; OnWritable then calls send again.
+// After the last message it closes the connection. Messages that were accepted are
+// delivered before the connection closes.
 func (f *flood) send(c *reactor.Conn) {
 	for ; f.left > 0; f.left-- {
 		err := c.Send([]byte("more"))
@@ -149,7 +152,7 @@ func (f *flood) send(c *reactor.Conn) {
 	c.Close()
 }
 
-// A counter tells how many messages came before the peer closed.
+// A counter counts the messages that it receives until the connection closes.
 type counter struct {
 	reactor.BaseHandler
 	n     int
@@ -159,7 +162,7 @@ type counter struct {
 func (t *counter) OnMessage(*reactor.Conn, reactor.Message) { t.n++ }
 func (t *counter) OnClose(*reactor.Conn, error)             { t.total <- t.n }
 
-// Sending without a copy: the message is made in registered memory.
+// Sending without a copy: the application writes the message into registered memory.
 func ExampleConn_SendBuffer() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -173,7 +176,7 @@ func ExampleConn_SendBuffer() {
 
 type formatter struct{ asker }
 
-// OnOpen leases a buffer, and appends to its bytes, of which there are none yet.
+// OnOpen leases a buffer, whose length is 0, and appends to its bytes.
 func (*formatter) OnOpen(c *reactor.Conn) {
 	buf, err := c.Lease()
 	check(err)
@@ -182,7 +185,8 @@ func (*formatter) OnOpen(c *reactor.Conn) {
 	sendBuffer(c, buf)
 }
 
-// sendBuffer hands buf over; if the connection does not take it, it goes back.
+// sendBuffer sends buf. If SendBuffer returns an error, buf still belongs to the caller,
+// and sendBuffer releases it.
 func sendBuffer(c *reactor.Conn, buf *reactor.Buffer) {
 	if err := c.SendBuffer(buf); err != nil {
 		check(buf.Release())
@@ -198,7 +202,7 @@ func (echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-// An asker sends one message, and hands over the answer.
+// An asker sends one message and passes the answer to a channel.
 type asker struct {
 	dialer
 	question string
@@ -209,8 +213,8 @@ func (a *asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte(a.question))) }
 
 func (a *asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
 
-// Work that takes long leaves the loop: the message is kept, another goroutine
-// works on it, and a posted function sends the answer.
+// Work that takes long is done on another goroutine: the handler keeps the message, the
+// goroutine changes its bytes, and a function passed to Post sends the answer.
 func ExampleMessage_Keep() {
 	addr, end := serve(&worker{})
 	defer end()
@@ -227,24 +231,26 @@ type worker struct {
 	busy sync.WaitGroup
 }
 
-// OnMessage keeps the message and lends its bytes to a goroutine. All else that
-// belongs to the loop is used on it: before that, and in what is posted.
+// OnMessage keeps the message and starts a goroutine that uses only its bytes. The methods
+// of the loop and of the connection are called here and in the posted function, which run
+// on the goroutine of the loop.
 func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	loop, buf, text := c.Loop(), msg.Keep(), msg.Data()
 	w.busy.Go(func() {
 		slices.Reverse(text)
 		err := loop.Post(func() { sendBuffer(c, buf) })
 		if err != nil {
-			fmt.Println("the loop has ended, or too much to do:", err)
+			fmt.Println("the loop has ended, or its mailbox is full:", err)
 		}
 	})
 }
 
-// OnShutdown waits: the memory of messages that were kept ends with the loop.
+// OnShutdown waits for the goroutines, because the memory of kept messages is unmapped
+// when OnShutdown returns.
 func (w *worker) OnShutdown(*reactor.Loop) { w.busy.Wait() }
 
-// Private data says what the client wants; that of the refusal, why it does not
-// get it.
+// The private data of the connection request is the title of a book. The private data of
+// the reject is the reason for the reject.
 func ExampleConnRequest_Reject() {
 	addr, end := serve(library{titles: map[string]bool{"Emma": true}})
 	defer end()
@@ -256,8 +262,8 @@ func ExampleConnRequest_Reject() {
 		fmt.Println(<-client.answer)
 	}
 	// Output:
-	// let in
-	// refused: no such book
+	// accepted
+	// rejected: no such book
 }
 
 type library struct {
@@ -279,23 +285,23 @@ type reader struct {
 	answer chan string
 }
 
-func (r reader) OnOpen(*reactor.Conn) { r.answer <- "let in" }
+func (r reader) OnOpen(*reactor.Conn) { r.answer <- "accepted" }
 
-// OnDialError gets refusals, and what else keeps a connection from opening:
-// nobody listens there, or nobody answers.
+// OnDialError is called when the peer rejects the request, and for other errors: nobody
+// listens at the address, or the peer does not answer.
 func (r reader) OnDialError(_ *reactor.Dial, err error) {
-	if refusal, ok := errors.AsType[*cm.RejectError](err); ok && refusal.ByApplication {
-		r.answer <- "refused: " + unpadded(refusal.PrivateData)
+	if reject, ok := errors.AsType[*cm.RejectError](err); ok && reject.ByApplication {
+		r.answer <- "rejected: " + unpadded(reject.PrivateData)
 	} else {
 		r.answer <- err.Error()
 	}
 }
 
-// unpadded is private data without the zeros that most devices add.
+// unpadded returns private data without the zeros that most devices append.
 func unpadded(b []byte) string { return strings.TrimRight(string(b), "\x00") }
 
-// An orderly end: what was accepted for sending is delivered before Shutdown
-// returns, unless the context ends first.
+// Shutdown waits until the messages that were accepted are delivered, unless the context
+// is done first.
 func ExampleEngine_Shutdown() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
@@ -328,11 +334,10 @@ func (b batch) OnOpen(c *reactor.Conn) {
 	b.sent <- struct{}{}
 }
 
-// OnClose gets no error when the peer has everything.
+// OnClose gets a nil error if the peer has received everything.
 func (b batch) OnClose(_ *reactor.Conn, err error) { fmt.Println("closed:", err) }
 
-// A loop inside another: the program has an epoll of its own, and waits there
-// for the loop too.
+// A loop inside another event loop: the program waits for the loop with its own epoll.
 func ExampleLoop_Arm() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -343,7 +348,7 @@ func ExampleLoop_Arm() {
 	check(err)
 	check(loop.Dial(addr, nil))
 
-	epoll, err := poller.New(64) // which has the program's other descriptors as well
+	epoll, err := poller.New(64) // the program adds its other descriptors too
 	check(err)
 	defer epoll.Close()
 	_, err = epoll.Add(loop.FD(), poller.Readable, 0)
@@ -355,7 +360,7 @@ func ExampleLoop_Arm() {
 		}
 		check(err)
 		if work > 0 {
-			continue // until there is nothing to do
+			continue // run turns until one has no work
 		}
 		busy, err := loop.Arm()
 		check(err)
@@ -367,7 +372,7 @@ func ExampleLoop_Arm() {
 	// Output: hello
 }
 
-// A loop on the goroutine of the program, where RunOnce does all the waiting.
+// A loop on a goroutine of the program, where RunOnce waits for work.
 func ExampleNewLoop() {
 	addr, end := serve(echoServer{})
 	defer end()
@@ -384,7 +389,7 @@ func ExampleNewLoop() {
 	// Output: hello
 }
 
-// asking ends its loop with the first answer.
+// asking stops its loop after the first answer.
 type asking struct{ dialer }
 
 func (asking) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }

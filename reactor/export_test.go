@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TrimEvery is how often a loop looks for unused memory and completion queues.
-// TrimPause is the time between two steps of such a round.
+// TrimEvery is the time between two rounds of trim. TrimPause is the time between two
+// steps of a round.
 const (
 	TrimEvery = trimEvery
 	TrimPause = trimPause
@@ -27,7 +27,7 @@ func Chunks(l *Loop) (mrs []verbs.MR) {
 	return mrs
 }
 
-// InjectDeviceEvent lets the loop of c believe that something happened to its device.
+// InjectDeviceEvent makes the loop of c handle an asynchronous event of its device.
 func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) {
 	c.loop.deviceEvent(c.device.dev, verbs.AsyncEvent{Type: what, QP: c.qp, CQ: c.queue.cq()})
 }
@@ -35,41 +35,41 @@ func InjectDeviceEvent(c *Conn, what verbs.AsyncEventType) {
 // FetchAsyncEvents makes the loop of c fetch the asynchronous events of the device of c.
 func FetchAsyncEvents(c *Conn) { (&asyncSource{loop: c.loop, dev: c.device.dev}).ready(0) }
 
-// FailCQ lets the loop of c believe that its completion queue is broken.
+// FailCQ makes the loop of c handle an error of its completion queue.
 func FailCQ(c *Conn, err error) { c.device.fail(err) }
 
-// FailRequest lets c believe that a request ended with status s.
+// FailRequest makes c handle a request that has failed with status s.
 func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}, false) }
 
-// Oversleep lets l believe that the safety timeout ended its last sleep, and that
-// no event came.
+// EndSleepByTimeout sets the state of l as if the safety timeout had ended its last sleep
+// and no event had arrived.
 func EndSleepByTimeout(l *Loop) { l.safetyWake = true }
 
-// RemoveDevice lets c believe that its device was removed.
+// RemoveDevice makes c handle the removal of its device.
 func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 
 // ConnsOf lists the connections of l.
 func ConnsOf(l *Loop) []*Conn { return slices.Collect(l.conns.all()) }
 
-// Opening is how many connections of l are to open.
+// OpeningConns returns how many connections of l are opening.
 func OpeningConns(l *Loop) int { return l.openingConns }
 
-// OpenDevice has l meet a device.
+// OpenDevice makes l open a device.
 func OpenDevice(l *Loop, dev verbs.Device) error {
 	_, err := l.device(dev)
 	return err
 }
 
-// Skip lets l believe that d has passed since it last read its clock.
+// AdvanceClock advances the clock of l by d.
 func AdvanceClock(l *Loop, d time.Duration) { l.clock.origin = l.clock.origin.Add(-d) }
 
-// InjectDisconnected lets c believe that its peer has left, and how.
-func InjectDisconnected(c *Conn, how error) { c.onDisconnected(how) }
+// InjectDisconnected makes c handle cm.Disconnected with the error err.
+func InjectDisconnected(c *Conn, err error) { c.onDisconnected(err) }
 
-// A ConnQueue is the queue of the connections that have a step to take.
+// A ConnQueue is a FIFO queue of connections.
 type ConnQueue = connQueue
 
-// Push, Pop and Len are the methods of a ConnQueue; Room is its capacity.
+// Push, Pop and Len call the methods of a ConnQueue. Capacity returns its capacity.
 func Push(q *ConnQueue, c *Conn) { q.push(c) }
 func Pop(q *ConnQueue) *Conn     { return q.pop() }
 func Len(q *ConnQueue) int       { return q.len() }
@@ -78,7 +78,7 @@ func Capacity(q *ConnQueue) int  { return cap(q.conns) }
 // CloseBudget is how many closing connections may take a step in one turn.
 const CloseBudget = closeBudget
 
-// Waiting returns how many unanswered requests the engine keeps.
+// PendingRequests returns how many unanswered requests the engine has.
 func PendingRequests(e *Engine) int {
 	e.acceptor.mu.Lock()
 	defer e.acceptor.mu.Unlock()
@@ -88,18 +88,18 @@ func PendingRequests(e *Engine) int {
 // Turn returns the number of the current turn of l.
 func Turn(l *Loop) uint64 { return l.stats.Turns }
 
-// Cut ends the connections of l without waiting for their peers.
+// AbortConns ends the connections of l without waiting for their peers.
 func AbortConns(l *Loop) { l.abortConns() }
 
-// NextKeepaliveTime returns the time at which c next checks how long its peer has been
-// silent.
+// NextKeepaliveTime returns the time of the next call of onKeepaliveTimer for c.
 func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.when }
 
-// ProbeBudget is how many keepalive probes one turn posts at most.
+// ProbeBudget is the largest number of keepalive probes that one turn posts.
 const ProbeBudget = probeBudget
 
-// EndPendingRequest lets the engine of req believe that it has just fetched the event of req's
-// peer or device going away, and not told the loop yet.
+// EndPendingRequest sets the state of req as if the event that ends it had been fetched,
+// and not been handled by the loop yet. The request ends because its device was removed or
+// its peer has given it up.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()

@@ -5,14 +5,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Registration is a descriptor of the application's that a loop watches. Its
-// methods may be called on the loop only.
+// A Registration is a descriptor of the application that a loop watches. Its methods may
+// be called only on the goroutine of the loop.
 type Registration struct {
 	loop  *Loop
 	token poller.Token
 	call  func(poller.Readiness)
 }
 
+// A foreignSource is a Registration as a source.
 type foreignSource Registration
 
 func (s *foreignSource) cause() Cause { return CauseForeign }
@@ -22,9 +23,10 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 	return 1
 }
 
-// Register calls ready on the loop whenever fd is ready for what interest says,
-// level-triggered: as long as it is, ready is called again. The descriptor stays
-// the application's, which closes it after Registration.Close. On the loop only.
+// Register makes the loop call ready when fd is ready as interest says. It is
+// level-triggered: ready is called again as long as fd is ready. The descriptor belongs to
+// the application, which must close it after Registration.Close. Register may be called
+// only on the goroutine of the loop. Its errors are those of poller.Poller.Add.
 func (l *Loop) Register(fd int, interest poller.Interest, ready func(poller.Readiness)) (*Registration, error) {
 	r := &Registration{loop: l, call: ready}
 	token, err := l.watch(fd, interest, (*foreignSource)(r))
@@ -35,13 +37,13 @@ func (l *Loop) Register(fd int, interest poller.Interest, ready func(poller.Read
 	return r, nil
 }
 
-// Modify changes what to watch for.
+// Modify changes the interest of the registration. It returns an error after Close.
 func (r *Registration) Modify(interest poller.Interest) error {
 	return verbs.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
 }
 
-// Close stops watching, before the next call of the function. A second Close
-// does nothing.
+// Close ends the registration. The function is not called again, even if an event of the
+// descriptor was fetched already. A second Close does nothing.
 func (r *Registration) Close() error {
 	return verbs.Wrap("close registration", r.loop.unwatch((*foreignSource)(r)))
 }

@@ -28,7 +28,7 @@ func TestForeignDescriptor(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.WriteString("level")
 	require.NoError(t, err)
-	for len(got) < 5 { // as long as there is something, it is called again
+	for len(got) < 5 { // the function is called again while there is input
 		_, err := loop.RunOnce(-1)
 		require.NoError(t, err)
 	}
@@ -44,7 +44,7 @@ func TestForeignDescriptor(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// A callback may close another registration whose event is next.
+// A callback may close another registration whose event was fetched in the same turn.
 func TestForeignClosedMeanwhile(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	calls := 0

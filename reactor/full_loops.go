@@ -7,69 +7,68 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// fullRetry is how long a loop that had no room counts as full although none of its
-// connections has ended. The system may have memory again by then. The number is
+// fullRetry is how long a loop that had no room counts as full if none of its connections
+// has ended meanwhile. After that time the system may have memory again. The number is
 // arbitrary.
 const fullRetry = time.Second
 
-// A fullness records which loops had no room for another connection on a device.
-// Requests for these loops are refused without asking the application and without an
-// attempt. The zero value is ready. Any goroutine may call its methods.
+// fullLoops records which loops had no room for another connection on a device. Requests
+// for these loops are rejected without calling OnConnectRequest and without trying to make
+// a connection. The zero value has no records. Any goroutine may call its methods.
 type fullLoops struct {
 	mu      sync.Mutex
 	entries map[loopOnDevice]fullRecord
 }
 
-// A seat is a loop and a device on which a connection may have room.
+// A loopOnDevice identifies a loop and a device.
 type loopOnDevice struct {
-	loop int
+	loop int // index of the loop
 	dev  verbs.Device
 }
 
-// A shortage says when a seat had no room.
+// A fullRecord says when a loop had no room for another connection on a device.
 type fullRecord struct {
-	conns int64     // connections of the loop, without the refused one
-	tried time.Time // when a connection was last tried there
+	conns int64     // number of connections of the loop, without the refused one
+	tried time.Time // time at which making a connection was last tried
 }
 
-// note records that the seat had no room for a connection in addition to conns
-// others.
-func (f *fullLoops) record(s loopOnDevice, conns int64, now time.Time) {
+// record records that loop k had no room for a connection in addition to conns others.
+func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.entries == nil {
 		f.entries = make(map[loopOnDevice]fullRecord)
 	}
-	f.entries[s] = fullRecord{conns: conns, tried: now}
+	f.entries[k] = fullRecord{conns: conns, tried: now}
 }
 
-// clear removes the record of the seat, because a connection found room.
-func (f *fullLoops) clear(s loopOnDevice) {
+// clear removes the record of loop k, because it had room for a connection.
+func (f *fullLoops) clear(k loopOnDevice) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.entries, s)
+	delete(f.entries, k)
 }
 
-// full reports whether the seat is known to have no room for a connection in addition
-// to conns others. After fullRetry it reports false for one connection, which tries
-// again.
-func (f *fullLoops) full(s loopOnDevice, conns int64, now time.Time) bool {
+// full reports whether loop k is known to have no room for a connection in addition to
+// conns others. When fullRetry has passed, it reports false for one connection, so that
+// another attempt is made.
+func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	was, ok := f.entries[s]
+	entry, ok := f.entries[k]
 	if !ok {
 		return false
 	}
-	if conns < was.conns || now.Sub(was.tried) >= fullRetry {
-		was.tried = now
-		f.entries[s] = was
+	if conns < entry.conns || now.Sub(entry.tried) >= fullRetry {
+		entry.tried = now
+		f.entries[k] = entry
 		return false
 	}
 	return true
 }
 
-// full reports whether the loop with the index is known to have no room for a
-// connection over dev.
+// full reports whether the loop with the index has MaxConns connections, or is known to
+// have no room for a connection on dev.
 func (e *Engine) full(index int, dev verbs.Device, now time.Time) bool {
 	conns := e.loops[index].load.Load()
 	if limit := e.cfg.MaxConns; limit > 0 && conns >= int64(limit) {
@@ -78,13 +77,13 @@ func (e *Engine) full(index int, dev verbs.Device, now time.Time) bool {
 	return e.fullLoops.full(loopOnDevice{index, dev}, conns, now)
 }
 
-// recordRoom records whether a connection found room. The connection is still counted
-// in the load of the loop.
+// recordRoom records whether the loop had room for a connection on dev. The connection is
+// still counted in the load of the loop.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
-	s := loopOnDevice{l.index, dev}
+	k := loopOnDevice{l.index, dev}
 	if room {
-		l.engine.fullLoops.clear(s)
+		l.engine.fullLoops.clear(k)
 		return
 	}
-	l.engine.fullLoops.record(s, l.load.Load()-1, l.clock.time())
+	l.engine.fullLoops.record(k, l.load.Load()-1, l.clock.time())
 }

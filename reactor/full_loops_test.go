@@ -24,14 +24,14 @@ func TestFullLoops(t *testing.T) {
 	require.False(t, f.full(loopOnDevice{0, one}, 4, now), "a connection has ended")
 
 	now = now.Add(fullRetry)
-	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "one may try")
-	require.True(t, f.full(loopOnDevice{0, one}, 5, now), "and no more for now")
+	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "one connection may try again")
+	require.True(t, f.full(loopOnDevice{0, one}, 5, now), "further connections may not try before fullRetry has passed again")
 	f.clear(loopOnDevice{0, one})
-	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "it had room")
+	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "the record was removed")
 }
 
-// An error with its cause at the peer does not match ErrNoResources, so the loop does
-// not count as full.
+// An error that the peer has caused does not match ErrNoResources, so the loop does not
+// count as full.
 func TestAsNoResources(t *testing.T) {
 	full := &verbs.ParamError{Field: "queue pairs"}
 	require.ErrorIs(t, asNoResources(full), verbs.ErrNoResources)

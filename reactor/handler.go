@@ -2,67 +2,72 @@ package reactor
 
 import "time"
 
-// A Handler is what an application implements; embed BaseHandler and override
-// what is needed. Each method runs on the loop it is about and holds up
-// everything else on that loop until it returns. One Handler serves all loops
-// of an engine, so state of its own needs care when there is more than one. A
-// panic in a callback is not recovered.
+// A Handler is implemented by the application, which embeds BaseHandler and overrides the
+// methods that it needs. Each method runs on the goroutine of the loop to which its
+// arguments belong. While it runs, that loop does nothing else. All loops of an engine
+// call the same Handler. If the engine has several loops, the application must
+// synchronize the accesses to fields of its Handler. A panic in a callback is not
+// recovered.
 type Handler interface {
-	// OnBoot comes first on every loop. An error stops the engine.
+	// OnBoot is the first callback on every loop. If it returns an error, the engine
+	// stops.
 	OnBoot(l *Loop) error
-	// OnShutdown comes last on every loop, with all its connections closed.
-	// Buffers and memory of the loop end when it returns.
+	// OnShutdown is the last callback on every loop. All connections of the loop are closed
+	// before. Buffers and memory of the loop are unmapped when OnShutdown returns.
 	OnShutdown(l *Loop)
-	// OnTick is called once after OnBoot, and again after each delay that it
-	// returned; zero or less means never again.
+	// OnTick is called once after OnBoot. The result is the time after which OnTick is
+	// called again; zero or less means that it is not called again.
 	OnTick(l *Loop) time.Duration
 
-	// OnConnectRequest brings a request that reached a listener, before there is a queue
-	// pair. Answer it with Accept or Reject, now or later and from any goroutine. A
-	// request that is not answered within Config.DecisionTimeout is rejected.
-	// OnConnectRequest is not called when all loops are known to be full; such requests
-	// are refused with cm.RejectNoResources and counted in Stats.NoResources. It runs on
-	// the loop with index 0.
+	// OnConnectRequest is called when a connection request has arrived at a listener. There
+	// is no queue pair yet. The application must answer the request with Accept or Reject,
+	// in OnConnectRequest or later, on any goroutine. A request that is not answered within
+	// Config.DecisionTimeout is rejected. When all loops are known to be full,
+	// OnConnectRequest is not called; such requests are rejected with cm.RejectNoResources
+	// and counted in Stats.NoResources. OnConnectRequest runs on the loop with index 0.
 	OnConnectRequest(req *ConnRequest)
-	// OnAcceptError reports that an accepted request did not become a connection. err
-	// matches verbs.ErrNoResources if this side had no room; otherwise the peer has gone,
-	// for example. Every successful Accept is followed by one of OnOpen and
-	// OnAcceptError.
+	// OnAcceptError is called when an accepted request did not become a connection. err
+	// matches verbs.ErrNoResources if this side had no room. Other errors mean, for
+	// example, that the peer has given up the request. After every successful Accept
+	// either OnOpen or OnAcceptError is called.
 	OnAcceptError(req *ConnRequest, err error)
-	// OnListenError reports that a listener was closed. err matches ErrDeviceRemoved when
-	// the device was removed, and is the device's error when its asynchronous events can
-	// not be read any more. Connections on the device end with the same error;
-	// connections on other devices go on. It runs on the loop with index 0.
+	// OnListenError is called when the engine has closed a listener. err matches
+	// ErrDeviceRemoved when the device was removed, and is the device's error when its
+	// asynchronous events can not be read any more. Connections on the device end with the
+	// same error; connections on other devices are not affected. OnListenError runs on the
+	// loop with index 0.
 	OnListenError(ln *Listener, err error)
-	// OnOpen says that a connection is established. No data precedes it.
+	// OnOpen is called when a connection is established. It is the first callback for c.
 	OnOpen(c *Conn)
-	// OnMessage brings one message, in the order they were sent. msg and its
-	// data are the handler's until it returns, and longer with Message.Keep.
+	// OnMessage is called for each received message, in the order in which the peer has
+	// sent them. The handler may use msg and its data until OnMessage returns, and longer
+	// if it calls msg.Keep.
 	OnMessage(c *Conn, msg Message)
-	// OnCompletion ends an operation that was one-sided, atomic, or sent with
-	// SendOptions.Notify. Memory lent to the operation is the caller's again.
-	// Each accepted one is reported exactly once, in order, before OnClose. A
-	// failure is a *verbs.CompletionError, and the end of the connection. It also
-	// comes for a connection that is being closed in order, which takes no more
-	// sends: ErrClosed from a send here is no reason to abort.
+	// OnCompletion is called when an operation has completed that was one-sided, atomic, or
+	// sent with SendOptions.Notify. The application may use the memory of the operation
+	// again. Each accepted operation is reported exactly once, in the order of the calls,
+	// and before OnClose. If the operation has failed, err is usually a
+	// *verbs.CompletionError, and the connection ends. OnCompletion is also called after
+	// Conn.Close, when the connection accepts no more sends. So the application should not
+	// call Abort because a send in OnCompletion returns ErrClosed.
 	OnCompletion(c *Conn, op Op, err error)
-	// OnWritable says that there is room again: a send was refused with
-	// ErrWouldBlock, and since then at least half of those before it were
-	// confirmed.
+	// OnWritable is called after a send was refused with ErrWouldBlock, when at most half
+	// of MaxInFlight operations are outstanding.
 	OnWritable(c *Conn)
-	// OnClose is called exactly once for each OnOpen, as the last callback for c. err is
-	// nil when this side closed and the peer has received everything; ErrPeerClosed when
-	// the peer closed the connection; verbs.ErrPeerGone when the peer's process ended
-	// without closing it; cm.ErrStale when the peer has forgotten the connection, as
-	// after a restart. Other errors say which side failed and why: see the errors of this
-	// package, verbs.CompletionError and CloseError.
+	// OnClose is called exactly once for each OnOpen, as the last callback for c. err is nil
+	// if this side has closed the connection and the peer has received everything. err
+	// matches ErrPeerClosed if the peer has closed the connection, verbs.ErrPeerGone if the
+	// peer's process has ended without closing it, and cm.ErrStale if the peer does not
+	// know the connection any more, for example after a restart. Other errors say which
+	// side failed and why: see the errors of this package, verbs.CompletionError and
+	// CloseError.
 	OnClose(c *Conn, err error)
 
-	// OnDialError reports that a Dial did not become a connection. Every successful Dial
-	// call is followed by one of OnOpen and OnDialError. When the peer refused, err is a
-	// *cm.RejectError with the peer's reason and private data. Its ByApplication is true
-	// when the peer's application refused. It matches verbs.ErrNoResources when the peer
-	// had no room.
+	// OnDialError is called when a Dial did not become a connection. After every Dial call
+	// that returned nil, either OnOpen or OnDialError is called. If the peer has rejected
+	// the request, err is a *cm.RejectError with the peer's reason and private data. Its
+	// field ByApplication is true if the peer's application has rejected the request. err
+	// matches verbs.ErrNoResources if the peer had no room.
 	OnDialError(d *Dial, err error)
 }
 
@@ -77,12 +82,13 @@ func (BaseHandler) OnBoot(*Loop) error { return nil }
 // OnShutdown does nothing.
 func (BaseHandler) OnShutdown(*Loop) {}
 
-// OnTick asks for no ticks.
+// OnTick returns 0, so that it is not called again.
 func (BaseHandler) OnTick(*Loop) time.Duration { return 0 }
 
-// OnConnectRequest accepts.
+// OnConnectRequest accepts the request.
 func (BaseHandler) OnConnectRequest(req *ConnRequest) {
-	// It fails only when the engine is shutting down, which refuses the peer.
+	// Accept fails if the request has ended already, or if the engine is shutting down,
+	// which rejects the request.
 	_ = req.Accept(nil)
 }
 
