@@ -17,8 +17,8 @@ const (
 
 // Chunks returns the memory regions of the buffers of l.
 func Chunks(l *Loop) (mrs []verbs.MR) {
-	for _, n := range l.devices {
-		for _, c := range n.slab.chunks {
+	for _, d := range l.devices {
+		for _, c := range d.slab.chunks {
 			if c.mr != nil {
 				mrs = append(mrs, c.mr)
 			}

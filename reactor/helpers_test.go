@@ -12,13 +12,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// safety is how long a test waits for what must happen, only to fail instead of
-// hanging.
+// testTimeout is how long a test waits for an event that must happen. After it the test
+// fails.
 const testTimeout = 30 * time.Second
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")
 
-// hooks is a Handler made of functions; nil means what BaseHandler does.
+// hooks is a Handler that calls functions. For a nil function it does what BaseHandler
+// does.
 type hooks struct {
 	reactor.BaseHandler
 	boot        func(*reactor.Loop) error
@@ -111,7 +112,7 @@ func (h *hooks) OnDialError(d *reactor.Dial, err error) {
 	}
 }
 
-// echo sends back what comes.
+// echo returns an OnMessage function that sends each message back.
 func echo(t testing.TB) func(*reactor.Conn, reactor.Message) {
 	return func(c *reactor.Conn, msg reactor.Message) {
 		if err := c.Send(msg.Data()); err != nil {
@@ -127,8 +128,8 @@ func openSoft(t testing.TB, vectors int) *soft.Provider {
 	return p
 }
 
-// start runs an engine over a device of its own until the test ends, or has
-// shut it down.
+// start starts an engine with a device of its own. The engine is shut down at the end of
+// the test.
 func start(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Engine {
 	vectors := 1
 	if cfg != nil && cfg.Loops > 0 {
@@ -153,7 +154,7 @@ func listen(t testing.TB, e *reactor.Engine) netip.AddrPort {
 	return ln.Addr()
 }
 
-// newLoop makes a loop that the test drives.
+// newLoop makes a loop whose turns the test runs.
 func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
 	l, err := reactor.NewLoop(openSoft(t, 1), h, cfg)
 	require.NoError(t, err)
@@ -161,13 +162,13 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 	return l
 }
 
-// drive lets loops make turns, one after the other, until something is so.
+// drive runs turns of the loops, one loop after the other, until until returns true.
 func drive(t testing.TB, until func() bool, loops ...*reactor.Loop) {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
 	for turn := 0; !until(); turn++ {
 		if turn%1024 == 0 && time.Now().After(deadline) {
-			require.FailNow(t, "it did not happen")
+			require.FailNow(t, "the condition did not become true in time")
 		}
 		for _, l := range loops {
 			_, err := l.RunOnce(0)
@@ -176,12 +177,12 @@ func drive(t testing.TB, until func() bool, loops ...*reactor.Loop) {
 	}
 }
 
-// A pair is two connected loops that the test drives.
+// A pair is two connected loops whose turns the test runs.
 type pair struct {
 	client, server       *reactor.Loop
 	dialed, accepted     *reactor.Conn
-	dialEnd, acceptEnd   error
-	dialOver, acceptOver int // OnClose so many times
+	dialEnd, acceptEnd   error // argument of OnClose on each side
+	dialOver, acceptOver int   // number of calls of OnClose on each side
 }
 
 func (p *pair) drive(t testing.TB, until func() bool) {
@@ -189,7 +190,7 @@ func (p *pair) drive(t testing.TB, until func() bool) {
 	drive(t, until, p.client, p.server)
 }
 
-// closed drives until both sides have had OnClose.
+// closed runs turns until OnClose was called once on both sides.
 func (p *pair) closed(t testing.TB) {
 	t.Helper()
 	p.drive(t, func() bool { return p.dialOver > 0 && p.acceptOver > 0 })
@@ -197,7 +198,8 @@ func (p *pair) closed(t testing.TB) {
 	require.Equal(t, 1, p.acceptOver)
 }
 
-// connect connects two loops; the handlers' open and close are called too.
+// connect makes two loops and a connection between them. The open and close functions of
+// the handlers are called too.
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
@@ -214,6 +216,8 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	return p
 }
 
+// watch makes h store the connection of OnOpen, and the error and the number of calls of
+// OnClose.
 func watch(h *hooks, conn **reactor.Conn, end *error, over *int) {
 	open, closed := h.open, h.close
 	h.open = func(c *reactor.Conn) {
@@ -231,14 +235,14 @@ func watch(h *hooks, conn **reactor.Conn, end *error, over *int) {
 	}
 }
 
-// receive waits for one value.
+// receive waits for a value of ch.
 func receive[T any](t testing.TB, ch <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-ch:
 		return v
 	case <-time.After(testTimeout):
-		require.FailNow(t, "it did not happen")
+		require.FailNow(t, "no value in time")
 		panic("unreachable")
 	}
 }

@@ -6,22 +6,21 @@ import (
 	"time"
 )
 
-// IdlePolicy is what a loop does when there is nothing to do. Work is what
-// ended in a callback, or could have: completions, connection events, posted
-// functions, timers.
+// IdlePolicy says what a loop does after a turn without work. Work is a completion, a
+// connection event, an event of a registered descriptor, a posted function, or a timer.
 type IdlePolicy uint8
 
-// Idle policies.
+// The values of IdlePolicy.
 const (
-	// IdleAdaptive polls for Config.SpinBudget after the last work, then
-	// sleeps. While it polls it does so as IdleBusy.
+	// IdleAdaptive polls for Config.SpinBudget after the last work, as IdleBusy does, and
+	// then sleeps.
 	IdleAdaptive IdlePolicy = iota
 	// IdleEvent sleeps at once.
 	IdleEvent
-	// IdleBusy never sleeps. It is the fastest when the loop has a processor
-	// of its own, see Config.CPUs, and the slowest when it has not. With a
-	// single device whose completion queues are verbs.SpinPollers, turns
-	// without work take some eight microseconds each, spent inside the provider.
+	// IdleBusy never sleeps. It is the fastest policy if the loop has a processor for
+	// itself, see Config.CPUs, and otherwise the slowest. With a single device whose
+	// completion queues are verbs.SpinPollers, a turn without work takes about 8 µs, most
+	// of it inside the provider.
 	IdleBusy
 )
 
@@ -33,33 +32,35 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// spinLimit is how long a turn waits inside a provider that can spin: enough to
-// make the crossings rare, and little for a posted function or a timer to wait.
+// spinLimit is how long a turn waits inside a provider that can spin. It is long enough
+// that the loop seldom calls the provider through cgo, and short enough that a posted
+// function or a timer is not delayed much. The number is arbitrary.
 const spinLimit = 8 * time.Microsecond
 
-// forever is a sleep without a limit of the caller's.
+// noLimit is a sleep that only SafetyTimeout and timers limit.
 const noLimit time.Duration = -1
 
-// yieldEvery is how long a loop that sleeps now and then stays away from the Go
-// scheduler. A goroutine that has not passed through it for 10ms counts as stuck
-// (forcePreemptNS in runtime/proc.go), whatever it slept in system calls: the
-// runtime then takes its processor away in each sleep, and wakes up thousands of
-// times a second to do so, on the loop's own CPU if it is pinned.
+// yieldEvery is how often a loop that sleeps calls the Go scheduler. The runtime preempts
+// a goroutine that has not called the scheduler for 10 ms (forcePreemptNS in
+// runtime/proc.go), also if it has slept in system calls meanwhile. It then takes the
+// goroutine's processor away in each sleep. For that its monitor thread wakes up thousands
+// of times a second, on the same CPU if the loop is pinned.
 const yieldEvery = 8 * time.Millisecond
 
-// idle decides between polling on and sleeping.
+// An idleState decides whether a loop without work polls again or sleeps.
 type idleState struct {
-	policy    atomic.Uint32
-	budget    time.Duration
-	spinning  bool          // the last turn had no work, and the loop polls on
-	spinUntil time.Duration // in the loop's time
-	lastYield time.Duration // when the scheduler last saw the loop, in the loop's time
+	policy    atomic.Uint32 // an IdlePolicy
+	budget    time.Duration // Config.SpinBudget
+	spinning  bool          // the last turn had no work, and the loop polls again
+	spinUntil time.Duration // end of the spin budget, in the loop's time
+	lastYield time.Duration // last call of the Go scheduler, in the loop's time
 }
 
-// worked ends the spin.
+// stopSpin is called after work and after a sleep. The next turn without work begins a
+// new spin budget.
 func (i *idleState) stopSpin() { i.spinning = false }
 
-// spin reports whether to poll on after a turn without work.
+// keepSpinning reports whether to poll again after a turn without work.
 func (i *idleState) keepSpinning(k *clock) bool {
 	switch IdlePolicy(i.policy.Load()) {
 	case IdleBusy:
@@ -75,8 +76,8 @@ func (i *idleState) keepSpinning(k *clock) bool {
 	return k.now < i.spinUntil
 }
 
-// yields reports whether it is time to pass through the scheduler, and counts on
-// it that the caller does.
+// yieldDue reports whether a call of the Go scheduler is due. If so, the caller must call
+// it.
 func (i *idleState) yieldDue(now time.Duration) bool {
 	if now-i.lastYield < yieldEvery {
 		return false
@@ -85,15 +86,15 @@ func (i *idleState) yieldDue(now time.Duration) bool {
 	return true
 }
 
-// sleep waits until something happens, for at most limit, unless something has
-// happened already.
+// sleep waits for an event, for at most limit, or without a limit of the caller if limit
+// is noLimit. It does not wait if there is work already.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
 	if l.prepareSleep() {
 		return
 	}
 	if l.idle.yieldDue(l.clock.now) {
-		runtime.Gosched() // nothing waits for the loop now
+		runtime.Gosched() // the loop has no work now, so this delays nothing
 	}
 	timeout, cause := l.sleepLimit(limit)
 	n, err := l.poller.Wait(timeout)
@@ -104,19 +105,19 @@ func (l *Loop) sleep(limit time.Duration) {
 	l.countWake(n, cause)
 }
 
-// prepare makes the loop ready to sleep. Its order is what keeps a wake-up from
-// being lost: say that the loop sleeps, so that whoever has something rings; arm
-// the completion queues, and poll them again; and only then see whether
-// anything came before all that. It reports whether something did.
+// prepareSleep prepares the loop for a sleep, and reports whether there is work already.
+// Its order prevents lost wake-ups. First it sets the flag sleeping, so that Post wakes
+// the loop from then on. Then it arms the completion queues and polls them again. Only
+// then it checks for work that has arrived before.
 func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
-	for _, n := range l.devices {
-		if n.removed {
-			continue // it might refuse to be armed, and that for good
+	for _, d := range l.devices {
+		if d.removed {
+			continue // arming a removed device may fail each time
 		}
-		found, err := n.group.Arm()
+		found, err := d.group.Arm()
 		if err != nil {
-			n.fail(err)
+			d.fail(err)
 		}
 		busy = busy || found
 	}
@@ -128,12 +129,14 @@ func (l *Loop) prepareSleep() (busy bool) {
 	return busy
 }
 
+// afterSleep ends what prepareSleep has begun.
 func (l *Loop) afterSleep() {
 	l.mailbox.sleeping.Store(false)
 	l.idle.stopSpin()
 }
 
-// sleepLimit is how long to sleep, and what the end of that time means.
+// sleepLimit returns how long to sleep at most, and the cause of the wake-up if the loop
+// sleeps so long.
 func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cause) {
 	timeout, cause = l.cfg.SafetyTimeout, CauseSafety
 	if limit >= 0 && limit < timeout {
@@ -145,8 +148,9 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cau
 	return timeout, cause
 }
 
-// countWake books the end of a sleep, and leaves the n events that ended it to
-// the next turn.
+// countWake counts the end of a sleep. n is the number of events that have ended it; the
+// next turn handles them. timedOut is the cause if there was neither an event nor a call
+// of Wake.
 func (l *Loop) countWake(n int, timedOut Cause) {
 	cause := timedOut
 	switch woken := l.poller.Woken(); {
@@ -157,14 +161,14 @@ func (l *Loop) countWake(n int, timedOut Cause) {
 	}
 	l.stats.Wakes[cause]++
 	if cause == CauseSafety {
-		// What has come since the timeout was not slept over.
+		// An event that has arrived since the timeout was not lost.
 		n = l.fetchEvents()
 		l.safetyWake = l.wakeCause(n) == CauseSafety
 	}
 	l.readyEvents = n
 }
 
-// wakeCause is the first, in their order, of the causes of n events.
+// wakeCause returns the smallest Cause of n events, or CauseSafety if n is 0.
 func (l *Loop) wakeCause(n int) Cause {
 	cause := CauseSafety
 	for i := range n {

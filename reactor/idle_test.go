@@ -18,7 +18,7 @@ func TestAdaptiveSpinsForItsBudget(t *testing.T) {
 	k.now = until
 	require.False(t, i.keepSpinning(&k))
 	i.stopSpin()
-	require.True(t, i.keepSpinning(&k), "work begins it anew")
+	require.True(t, i.keepSpinning(&k), "work begins a new spin budget")
 	require.NotEqual(t, until, i.spinUntil)
 }
 
@@ -33,12 +33,12 @@ func TestEventNeverSpinsAndBusyAlways(t *testing.T) {
 }
 
 func TestSleepingLoopYields(t *testing.T) {
-	const stuck = 10 * time.Millisecond // forcePreemptNS
-	require.Less(t, yieldEvery, stuck)
+	const preemptAfter = 10 * time.Millisecond // forcePreemptNS in runtime/proc.go
+	require.Less(t, yieldEvery, preemptAfter)
 	var i idleState
 	require.False(t, i.yieldDue(yieldEvery-1))
 	require.True(t, i.yieldDue(yieldEvery))
-	require.False(t, i.yieldDue(2*yieldEvery-1), "it has just done so")
+	require.False(t, i.yieldDue(2*yieldEvery-1), "the last yield was less than yieldEvery ago")
 	require.True(t, i.yieldDue(2*yieldEvery+1))
 }
 

@@ -15,10 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// victimConns is how many connections the process to be killed opens.
+// killedConns is the number of connections of the process that the test kills.
 const killedConns = 4
 
-// victim is the process to be killed. It sends as fast as it can until then.
+// killedProcess is the main function of the process that the test kills. It sends messages
+// to the server at addr without end.
 func killedProcess(addr string) {
 	p, err := soft.Open(&soft.Config{Vectors: 1})
 	if err != nil {
@@ -43,9 +44,8 @@ func killedProcess(addr string) {
 	panic(engine.Wait())
 }
 
-// The peer's process is killed in the middle of a stream in both directions:
-// each connection ends once, with an error, every operation is reported, and
-// nothing is left behind.
+// When the peer's process is killed while both sides send, each connection ends once, with
+// an error, every operation is reported, and no resources leak.
 func TestPeerIsKilled(t *testing.T) {
 	defer leak.Snapshot().Check(t)
 	t.Run("killed", func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestPeerIsKilled(t *testing.T) {
 				ends <- err
 			},
 		}, nil)
-		cmd := exec.Command(os.Args[0], "-victim", listen(t, server).String())
+		cmd := exec.Command(os.Args[0], "-killed-process", listen(t, server).String())
 		cmd.Stderr = os.Stderr
 		require.NoError(t, cmd.Start())
 		await(t, func() bool { return streaming.Load() > 1000 })

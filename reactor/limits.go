@@ -7,9 +7,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// checkDevices checks the configuration against every device of the provider, so that
-// a mistake shows before the first connection. Devices that come later are
-// checked when they are used.
+// checkDevices checks the configuration against the limits of every device of the
+// provider, so that New reports a mistake. Devices that are added later are checked when
+// they are first used.
 func (c *Config) checkDevices(p cm.Provider) error {
 	devices, err := p.Devices()
 	if err != nil {
@@ -23,15 +23,15 @@ func (c *Config) checkDevices(p cm.Provider) error {
 	return nil
 }
 
-// fits checks what depends on the device.
+// checkDevice checks the configuration against the limits of one device.
 func (c *Config) checkDevice(dev verbs.Device) error {
 	op := "use " + dev.Name()
 	attr, caps := dev.Attr(), dev.Caps()
 	if caps.ProgressManual && c.Loops > attr.NumCompVectors {
 		return verbs.Wrap(op, tooManyLoops(c.Loops, attr.NumCompVectors))
 	}
-	// A probe has a place beside the application's requests, and the CQ has one
-	// for every request of a connection.
+	// A send queue has one place for a probe in addition to the application's requests. The
+	// CQ needs a place for every request of a connection.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
 	if c.SRQ > 0 {
 		if err := c.checkSRQ(attr, caps); err != nil {
@@ -42,6 +42,7 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	return verbs.Wrap(op, checkRange("MaxInFlight", int64(c.MaxInFlight), 1, int64(inFlight)))
 }
 
+// checkSRQ checks the size of the shared receive queue.
 func (c *Config) checkSRQ(attr verbs.DeviceAttr, caps verbs.Caps) error {
 	if !caps.SRQ {
 		return &verbs.ParamError{Field: "SRQ", Value: int64(c.SRQ), Reason: "the device has no shared receive queues"}
@@ -52,6 +53,6 @@ func (c *Config) checkSRQ(attr verbs.DeviceAttr, caps verbs.Caps) error {
 func tooManyLoops(loops, vectors int) error {
 	return &verbs.ParamError{
 		Field: "Loops", Value: int64(loops), Limit: int64(vectors),
-		Reason: fmt.Sprintf("each needs a completion vector of its own, and the device has %d; soft.Config.Vectors sets how many", vectors),
+		Reason: fmt.Sprintf("each loop needs a completion vector of its own, and the device has %d; soft.Config.Vectors sets the number", vectors),
 	}
 }

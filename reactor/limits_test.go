@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// weak is a provider whose devices have other limits.
+// A limitedProvider is a provider whose devices report other limits than the devices that
+// it wraps.
 type limitedProvider struct {
 	cm.Provider
 	attr func(*verbs.DeviceAttr)
@@ -46,7 +47,7 @@ func (d limitedDevice) Caps() verbs.Caps {
 	return caps
 }
 
-// What a device can not do is refused before anything is opened.
+// New refuses a Config that exceeds a limit of the device.
 func TestConfigBeyondTheDevice(t *testing.T) {
 	soft := openSoft(t, 2)
 	noSRQ := func(c *verbs.Caps) { c.SRQ = false }
@@ -74,7 +75,7 @@ func TestConfigBeyondTheDevice(t *testing.T) {
 	require.ErrorContains(t, err, "soft.Config.Vectors")
 }
 
-// A device that moves its data itself shares its vectors.
+// If verbs.Caps.ProgressManual is false, several loops may use the same completion vector.
 func TestLoopsShareVectors(t *testing.T) {
 	auto := limitedProvider{Provider: openSoft(t, 1), caps: func(c *verbs.Caps) { c.ProgressManual = false }}
 	engine, err := reactor.New(auto, &hooks{}, &reactor.Config{Loops: 3})

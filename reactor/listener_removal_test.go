@@ -14,10 +14,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A losing provider's listeners lose their device when they are told to.
+// A removalProvider can report the removal of the device to listeners.
 type removalProvider struct {
 	*soft.Provider
-	door *removalChannel // where IDs were made
+	listening *removalChannel // channel on which the last ID was made
 }
 
 func (p *removalProvider) OpenChannel() (cm.TransportChannel, error) {
@@ -35,7 +35,7 @@ type removalChannel struct {
 	fd int // always readable
 
 	ids      []cm.TransportID
-	removals []cm.TransportID // whose event is due
+	removals []cm.TransportID // IDs for which Next reports cm.DeviceRemoval
 }
 
 func (c *removalChannel) FD() int { return c.fd }
@@ -46,7 +46,7 @@ func (c *removalChannel) Close() error {
 
 func (c *removalChannel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	id, err := c.TransportChannel.NewID(ps)
-	c.ids, c.p.door = append(c.ids, id), c
+	c.ids, c.p.listening = append(c.ids, id), c
 	return id, err
 }
 
@@ -59,7 +59,8 @@ func (c *removalChannel) Next(ev *cm.TransportEvent) (bool, error) {
 	return true, nil
 }
 
-// Who listens on a device hears that it is gone, once, and may listen again.
+// When the device of a listener is removed, OnListenError is called once, and the
+// application can listen at the address again.
 func TestListenerOfRemovedDevice(t *testing.T) {
 	p := &removalProvider{Provider: openSoft(t, 1)}
 	var gone []*reactor.Listener
@@ -78,7 +79,7 @@ func TestListenerOfRemovedDevice(t *testing.T) {
 	kept, err := loop.Listen(loopback)
 	require.NoError(t, err)
 
-	p.door.removals = p.door.ids[:1]
+	p.listening.removals = p.listening.ids[:1]
 	drive(t, func() bool { return len(gone) > 0 }, loop)
 	require.Equal(t, []*reactor.Listener{lost}, gone)
 	require.NoError(t, lost.Close())

@@ -9,10 +9,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Loop owns connections, their completion queues and their memory, and calls
-// the Handler. It belongs to one goroutine: the one that the engine runs it on,
-// or the one that calls RunOnce. Only Post, Wake, SetIdle, Stop, Listen, Dial,
-// Conns, Stats, Index and Engine may be called from others.
+// A Loop owns connections, their completion queues and their registered memory, and calls
+// the Handler. It belongs to one goroutine: the one on which the engine runs it, or the
+// one that calls RunOnce. Only Post, Wake, SetIdle, Stop, Listen, Dial, Conns, Stats,
+// Index and Engine may be called from other goroutines.
 type Loop struct {
 	engine  *Engine
 	handler Handler
@@ -21,50 +21,52 @@ type Loop struct {
 
 	clock   clock
 	timers  timers
-	ticker  timer
+	ticker  timer // calls OnTick
 	idle    idleState
 	mailbox mailbox
-	timerFD *timerFD // of an embedded loop
+	timerFD *timerFD // nil unless the loop was made with NewLoop
 
 	poller      *poller.Poller
-	channel     *cm.EventChannel
-	sources     []sourceSlot // by the poller's data
-	readyEvents int          // events of the last Wait, not looked at
-	sinceEpoll  int          // turns since the last look at epoll
-	epollEvery  int
-	lastEpoll   time.Duration // when, in the loop's time
+	channel     *cm.EventChannel // connection events of the loop's connections
+	sources     []sourceSlot     // watched descriptors, by the data of their events
+	readyEvents int              // number of fetched events that are not handled yet
+	sinceEpoll  int              // number of turns since the last check of epoll
+	epollEvery  int              // number of turns after which epoll is checked
+	lastEpoll   time.Duration    // time of the last check of epoll, in the loop's time
 
 	devices        []*loopDevice
 	conns          connTable
 	dirty          []*Conn   // connections with requests to post
-	closing        connQueue // closing connections with a step to take
-	liveConns      int       // number of connections, in any state
+	closing        connQueue // connections whose method advance must be called
+	liveConns      int       // number of connections that are not in StateClosed
 	openingConns   int       // number of connections that are not open yet
-	currentMessage *Buffer   // the message that OnMessage is handling
-	load           atomic.Int64
+	currentMessage *Buffer   // message that was passed to OnMessage; nil outside OnMessage
+	// load is liveConns plus the number of connections that Dial and Accept have posted and
+	// the loop has not made yet.
+	load atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
 	probes    int    // number of probes that mayProbe has counted in that turn
 
 	stats      Stats
 	published  publishedStats
-	safetyWake bool // the safety timeout ended the last sleep
-	booted     bool
-	draining   bool
-	aborting   bool // connections end without waiting for their peers
-	ended      bool
-	inRunOnce  bool  // RunOnce
-	err        error // the first that nobody else was told of
+	safetyWake bool  // the safety timeout ended the last sleep, and there was no event
+	booted     bool  // OnBoot has returned nil
+	draining   bool  // the engine is stopping: connections close and new ones fail
+	aborting   bool  // connections end without waiting for their peers
+	ended      bool  // the loop has ended, or OnShutdown is running
+	inRunOnce  bool  // RunOnce is running
+	err        error // first error that no callback or call has reported
 }
 
-// turn is one iteration. What comes first is what is most urgent; each step has
-// a budget, and returns how much work it found.
+// turn runs one turn. The order of the steps is by urgency. Each step has a budget, and
+// returns how much work it had.
 func (l *Loop) turn() (work int) {
 	l.clock.tick()
 	if work = l.pollCompletions(); work > 0 {
-		l.flush() // an answer waits for nothing of what follows
+		l.flush() // so that answers to messages do not wait for the steps below
 	}
-	work += l.pollEpoll() // connection events, device events, foreign descriptors
+	work += l.pollEpoll() // connection events, device events, registered descriptors
 	work += l.runPosted()
 	work += l.timers.expire(l.clock.now)
 	work += l.advanceClosing()
@@ -76,7 +78,7 @@ func (l *Loop) turn() (work int) {
 	return work
 }
 
-// run makes turns until the loop is over.
+// run runs turns until the loop has ended.
 func (l *Loop) run() {
 	for !l.ended {
 		switch {
@@ -89,30 +91,32 @@ func (l *Loop) run() {
 	}
 }
 
+// pollCompletions polls the completion queues of all devices.
 func (l *Loop) pollCompletions() (work int) {
-	for _, n := range l.devices {
-		found := n.poll()
+	for _, d := range l.devices {
+		found := d.poll()
 		if found == 0 {
 			continue
 		}
 		work += found
 		l.stats.countBatch(found)
 		if l.safetyWake {
-			n.group.Rescued()
+			d.group.Rescued()
 		}
 	}
 	l.safetyWake = false
 	return work
 }
 
+// runPosted runs the posted functions.
 func (l *Loop) runPosted() int {
 	n := l.mailbox.run()
 	l.stats.Posted += uint64(n)
 	return n
 }
 
-// flush posts what the callbacks since the last flush have left: for each
-// connection its sends, then its receive buffers, with one doorbell each.
+// flush posts the requests that were staged since the last flush: for each connection its
+// sends and then its receive buffers, with one doorbell each.
 func (l *Loop) flush() {
 	for i, c := range l.dirty {
 		l.dirty[i] = nil
@@ -120,23 +124,23 @@ func (l *Loop) flush() {
 		c.post()
 	}
 	l.dirty = l.dirty[:0]
-	for _, n := range l.devices {
-		if n.shared != nil && len(n.shared.wrs) > 0 {
-			if err := n.shared.post(); err != nil {
-				n.fail(err)
+	for _, d := range l.devices {
+		if d.shared != nil && len(d.shared.wrs) > 0 {
+			if err := d.shared.post(); err != nil {
+				d.fail(err)
 			}
 		}
 	}
 }
 
-// closeBudget is how many closing connections may take a step in one turn. A step
-// makes system calls and unmaps memory; up to about 150 µs were measured. A turn in
-// which thousands of connections close at once thus takes 5 ms for these steps.
+// closeBudget is how many closing connections may take a step in one turn. A step makes
+// system calls and unmaps memory, which took up to about 150 µs when it was measured. So
+// when thousands of connections close at once, these steps take at most 5 ms of a turn.
 const closeBudget = 32
 
-// advanceClosing lets closing connections take their next step: disconnecting, reporting,
-// closing. Callbacks must not take these steps themselves. A connection that has
-// another step to take does so in a later turn.
+// advanceClosing calls the method advance of closing connections: it disconnects, calls
+// OnClose and releases resources. These steps must not be taken inside a callback. A
+// connection takes at most one step in a turn.
 func (l *Loop) advanceClosing() (work int) {
 	for n := min(l.closing.len(), closeBudget); work < n; work++ {
 		c := l.closing.pop()
@@ -146,7 +150,8 @@ func (l *Loop) advanceClosing() (work int) {
 	return work
 }
 
-// settle ends a loop that has nothing left to wait for, and publishes counters.
+// finishTurn is called after each turn. It ends the loop if it is done, and publishes the
+// counters.
 func (l *Loop) finishTurn() {
 	if l.done() && !l.ended {
 		l.end()
@@ -154,31 +159,33 @@ func (l *Loop) finishTurn() {
 	l.publish(false)
 }
 
-// done reports whether nothing is left to wait for. The first loop has to stay
-// for requests that are being answered.
+// done reports whether the loop is draining and has no more connections. The first loop is
+// not done before the acceptor has no more requests.
 func (l *Loop) done() bool {
 	return l.draining && l.liveConns == 0 && (l.index > 0 || l.engine.acceptor.drained())
 }
 
-// note keeps the first error that has nobody else to go to, for Engine.Wait.
+// recordError keeps the first error that is not reported in another way. Engine.Wait
+// returns it.
 func (l *Loop) recordError(err error) { l.err = firstError(l.err, err) }
 
-// Index is the loop's number in its engine, from 0.
+// Index returns the index of the loop in its engine, from 0.
 func (l *Loop) Index() int { return l.index }
 
-// Engine is the engine the loop belongs to.
+// Engine returns the engine to which the loop belongs.
 func (l *Loop) Engine() *Engine { return l.engine }
 
-// Now is the time as the loop last read it: in an idle loop a few microseconds
-// ago, and never longer than the last few callbacks took.
+// Now returns the time at which the loop has last read the clock. In an idle loop that is
+// a few microseconds ago. Otherwise it is at most as long ago as the last few callbacks
+// took.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
-// Conns is how many connections the loop has, those opening and closing
-// included.
+// Conns returns how many connections the loop has. Connections that are opening or closing
+// count too.
 func (l *Loop) Conns() int { return int(l.load.Load()) }
 
-// SetIdle changes what the loop does when there is nothing to do. An unknown
-// policy is refused.
+// SetIdle changes what the loop does after a turn without work. It returns a
+// *verbs.ParamError if the policy is unknown.
 func (l *Loop) SetIdle(p IdlePolicy) error {
 	if err := checkRange("idle policy", int64(p), 0, int64(IdleBusy)); err != nil {
 		return verbs.Wrap("set idle policy", err)
@@ -188,33 +195,35 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 	return nil
 }
 
-// Alloc maps new memory and registers it for one-sided operations on
-// connections of this loop, those of its first device. It lives outside the Go
-// heap and ends with MR.Close, or with the loop. A peer gets at it if access
-// allows that and the peer was told MR.Addr and MR.RKey.
+// Alloc maps new memory outside the Go heap, and registers it for one-sided operations on
+// the connections of this loop that use its first device. The memory is unmapped by
+// MR.Close, or when the loop ends. A peer can access the memory if access allows that, and
+// if the peer knows MR.Addr and MR.RKey: see Remote.
 func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
-	n, err := l.firstDevice()
+	d, err := l.firstDevice()
 	if err != nil {
 		return nil, verbs.Wrap("allocate memory", err)
 	}
-	mr, err := n.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: l.cfg.HugePages})
+	mr, err := d.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: l.cfg.HugePages})
 	if err != nil {
 		return nil, err
 	}
-	n.mrs = append(n.mrs, mr)
+	d.mrs = append(d.mrs, mr)
 	return mr, nil
 }
 
-// Lease takes a send buffer for the connections of the loop's first device. Its
-// length is 0: see Buffer.SetLen. It is the caller's until Release, or SendBuffer.
+// Lease returns a send buffer for connections that use the loop's first device. Its
+// length is 0: see Buffer.SetLen. It belongs to the caller until Buffer.Release or a
+// successful SendBuffer.
 func (l *Loop) Lease() (*Buffer, error) {
-	n, err := l.firstDevice()
+	d, err := l.firstDevice()
 	if err != nil {
 		return nil, verbs.Wrap("lease buffer", err)
 	}
-	return n.lease()
+	return d.lease()
 }
 
+// lease implements Loop.Lease and Conn.Lease.
 func (d *loopDevice) lease() (*Buffer, error) {
 	b, err := d.slab.get()
 	if err != nil {

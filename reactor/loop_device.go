@@ -6,42 +6,43 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A nic is one device as one loop uses it: what the loop owns there. It is made
-// when the loop meets the device, and ends with the loop.
+// A loopDevice holds the resources of one loop on one device. It is made when the loop
+// first uses the device, and is closed when the loop ends.
 type loopDevice struct {
 	loop      *Loop
 	dev       verbs.Device
 	pd        verbs.PD
 	group     *cq.Group
-	queues    []*completionQueue // queues[0] stays open as long as the nic
+	queues    []*completionQueue // queues[0] stays open until the loopDevice is closed
 	next      int                // index in queues at which the next poll begins
 	slab      slab
 	shared    *sharedRecv // the shared receive queue; nil if each connection has its own
 	mrs       []verbs.MR  // memory regions of Loop.Alloc
-	trimTimer timer       // timer that calls trim
-	failure   error       // error for which nothing completes any more, or nil
-	removed   bool        // the device was removed, and nothing completes any more
+	trimTimer timer       // calls trim
+	failure   error       // error after which no more completions are expected, or nil
+	removed   bool        // the device was removed; failure is set too
 
 	// consumed is Stats.Turns+1 at the last call of consume; 0 if there was none.
 	consumedTurn uint64
 }
 
-// nic returns the loop's side of a device.
+// device returns the loopDevice for a device, which it makes at the first call.
 func (l *Loop) device(dev verbs.Device) (*loopDevice, error) {
-	for _, n := range l.devices {
-		if n.dev == dev {
-			return n, nil
+	for _, d := range l.devices {
+		if d.dev == dev {
+			return d, nil
 		}
 	}
-	n := &loopDevice{loop: l, dev: dev}
-	if err := n.open(); err != nil {
-		return nil, firstError(err, n.close())
+	d := &loopDevice{loop: l, dev: dev}
+	if err := d.open(); err != nil {
+		return nil, firstError(err, d.close())
 	}
-	l.devices = append(l.devices, n)
-	return n, nil
+	l.devices = append(l.devices, d)
+	return d, nil
 }
 
-// home is the loop's first device, for memory that is not about a connection.
+// firstDevice returns the loop's first device, for memory that is requested without a
+// connection. If the loop uses no device yet, that is the first device of the provider.
 func (l *Loop) firstDevice() (*loopDevice, error) {
 	if len(l.devices) > 0 {
 		return l.devices[0], nil
@@ -56,6 +57,7 @@ func (l *Loop) firstDevice() (*loopDevice, error) {
 	return l.device(devices[0])
 }
 
+// open opens the resources. The caller calls close if it fails.
 func (d *loopDevice) open() (err error) {
 	l, cfg, attr := d.loop, d.loop.cfg, d.dev.Attr()
 	if err := cfg.checkDevice(d.dev); err != nil {
@@ -87,6 +89,7 @@ func (d *loopDevice) open() (err error) {
 	return l.watchAsync(d.dev)
 }
 
+// openShared makes the shared receive queue and posts its buffers.
 func (d *loopDevice) openShared() error {
 	size := d.loop.cfg.SRQ
 	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: d.queues[0].cq()})
@@ -106,7 +109,7 @@ func (d *loopDevice) openShared() error {
 	return d.shared.post()
 }
 
-// qpAttr returns the attributes of a queue pair that completes on q.
+// qpAttr returns the attributes of a queue pair that uses the CQ q.
 func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 	cfg := d.loop.cfg
 	attr := &verbs.QPInitAttr{
@@ -125,8 +128,8 @@ func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 	return attr
 }
 
-// complete brings a completion to its connection. One whose connection is gone
-// is counted and dropped.
+// complete passes a completion to its connection. If the connection is closed already,
+// the completion is counted and dropped.
 func (d *loopDevice) complete(wc *verbs.WC) {
 	id, l := wrID(wc.ID), d.loop
 	if d.shared != nil && !id.send() {
@@ -143,8 +146,8 @@ func (d *loopDevice) complete(wc *verbs.WC) {
 	}
 }
 
-// received brings a buffer of the shared queue to the connection that the
-// completion names by its queue pair.
+// recvShared handles a completion of the shared receive queue. It passes the buffer to the
+// connection whose queue pair number is in the completion.
 func (d *loopDevice) recvShared(wc *verbs.WC) {
 	b := d.slab.at(wrID(wc.ID).slot())
 	if b == nil || b.state != bufferPosted {
@@ -159,22 +162,24 @@ func (d *loopDevice) recvShared(wc *verbs.WC) {
 	d.stageShared(b)
 }
 
-// refill stages a buffer for the shared queue.
+// stageShared stages a buffer for the shared receive queue.
 func (d *loopDevice) stageShared(b *Buffer) {
 	if err := d.shared.stage(b); err != nil {
 		d.fail(err)
 	}
 }
 
-// fail ends every connection of the device, and lets in no new ones.
+// fail ends every connection of the device with err. New connections on the device fail
+// too.
 func (d *loopDevice) fail(err error) {
 	if d.failure == nil {
 		d.closeConns(err)
 	}
 }
 
-// lost is fail for a device that went away. Neither flushes nor goodbyes are to
-// be waited for, which those who were leaving already have to be told.
+// failRemoved is fail for a device that was removed. Connections do not wait for flushed
+// completions and disconnect events of the device any more. That holds also for
+// connections that are closing already, which therefore take another step.
 func (d *loopDevice) failRemoved(err error) {
 	if !d.removed {
 		d.removed = true
@@ -182,6 +187,7 @@ func (d *loopDevice) failRemoved(err error) {
 	}
 }
 
+// closeConns begins to close all connections of the device.
 func (d *loopDevice) closeConns(err error) {
 	d.failure = firstError(d.failure, err)
 	for c := range d.loop.conns.all() {
@@ -192,7 +198,7 @@ func (d *loopDevice) closeConns(err error) {
 	}
 }
 
-// close gives everything back, in the order of verbs' package comment.
+// close releases the resources, in the order that the comment of package verbs requires.
 func (d *loopDevice) close() (err error) {
 	d.loop.timers.stop(&d.trimTimer)
 	if d.shared != nil {
@@ -215,9 +221,9 @@ func (d *loopDevice) close() (err error) {
 	return err
 }
 
-// consume makes a device with verbs.ProgressManual process all that has arrived, for
-// connections whose peers have disconnected. One call in a turn is enough for all of
-// them, because connection events come earlier in the turn.
+// consume makes a device with verbs.ProgressManual process everything that has arrived.
+// It is called for connections whose peers have disconnected. One call in a turn is enough
+// for all of them, because connection events are handled earlier in the turn.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn
@@ -227,7 +233,7 @@ func (d *loopDevice) consume() {
 	}
 }
 
-// cqSource is the completion channel of a nic.
+// A cqSource is the completion channel of a loopDevice, as a source.
 type cqSource loopDevice
 
 func (s *cqSource) ready(poller.Readiness) (work int) {
@@ -235,7 +241,7 @@ func (s *cqSource) ready(poller.Readiness) (work int) {
 		(*loopDevice)(s).fail(err)
 		s.loop.recordError(s.loop.unwatch(s))
 	}
-	return 0 // completions are work, events are not
+	return 0 // the completions count as work, the event does not
 }
 
 func (s *cqSource) cause() Cause { return CauseCompletion }

@@ -7,34 +7,37 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A mailbox brings functions from other goroutines to the loop.
+// A mailbox is a queue of functions that other goroutines want the loop to call.
 //
-// The handshake with a loop that goes to sleep: a sender first puts its
-// function in and then looks whether the loop sleeps; the loop first says that
-// it sleeps and then looks into the box. Both are atomic, so at least one of
-// them sees the other, and nothing waits for a loop that sleeps.
+// No function waits while the loop sleeps. A sender first adds its function and then
+// reads sleeping. The loop first sets sleeping and then reads pending. All these accesses
+// are atomic, so either the sender sees that the loop sleeps, and wakes it, or the loop
+// sees the function, and does not sleep.
 type mailbox struct {
-	pending  atomic.Bool // there is something in queue
-	sleeping atomic.Bool // the loop sleeps, or is about to
-	refused  atomic.Uint64
+	pending  atomic.Bool   // queue is not empty
+	sleeping atomic.Bool   // the loop sleeps, or is about to sleep
+	refused  atomic.Uint64 // number of functions that were refused
 
 	mu     sync.Mutex
 	queue  []func()
-	limit  int
+	limit  int // Config.Mailbox
 	closed bool
 
-	spare []func() // the loop's: storage of the batch that ran last
+	// spare is the memory of the functions that ran last, which the next queue reuses. It
+	// belongs to the loop.
+	spare []func()
 }
 
-// put adds fn. It fails with ErrClosed, or with ErrMailboxFull unless fn is
-// one of the loop's own errands, whose number is bounded elsewhere. wake says
-// that the loop has to be woken.
-func (m *mailbox) put(fn func(), errand bool) (wake bool, err error) {
+// put adds fn. It returns ErrClosed after close, and ErrMailboxFull if limit functions
+// wait. internal means that fn was not passed to Post: the limit does not apply to it,
+// because the number of such functions is limited in another way. wake is true if the
+// caller must wake the loop.
+func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	m.mu.Lock()
 	switch {
 	case m.closed:
 		err = ErrClosed
-	case len(m.queue) >= m.limit && !errand:
+	case len(m.queue) >= m.limit && !internal:
 		err = ErrMailboxFull
 	default:
 		m.queue = append(m.queue, fn)
@@ -48,7 +51,8 @@ func (m *mailbox) put(fn func(), errand bool) (wake bool, err error) {
 	return m.sleeping.Load(), nil
 }
 
-// run runs, on the loop, what was put in before the call.
+// run calls the functions that were added before the call, and returns their number. It
+// is called on the loop only.
 func (m *mailbox) run() int {
 	if !m.pending.Load() {
 		return 0
@@ -62,6 +66,7 @@ func (m *mailbox) run() int {
 	return len(batch)
 }
 
+// take removes and returns all functions.
 func (m *mailbox) take() []func() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,24 +76,27 @@ func (m *mailbox) take() []func() {
 	return batch
 }
 
-// close makes put fail; what is in the box can still be run.
+// close makes put fail. The functions that were added before can still be run.
 func (m *mailbox) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.closed = true
 }
 
-// Post makes the loop call fn, after what was posted before. It may be called
-// from any goroutine and does not block. It fails with ErrMailboxFull, or with
-// ErrClosed when the loop is in OnShutdown or has ended; fn is then not called.
+// Post makes the loop call fn, after the functions that were posted before. It may be
+// called from any goroutine and does not block. The error matches ErrMailboxFull if
+// Config.Mailbox functions wait, or ErrClosed if OnShutdown is running or the loop has
+// ended. If Post returns an error, fn is not called.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 
-// Wake ends the present sleep of the loop, or its next one. It may be called
-// from any goroutine.
+// Wake ends the present sleep of the loop, or its next one if it is not asleep. It may be
+// called from any goroutine.
 func (l *Loop) Wake() { l.poller.Wake() }
 
-func (l *Loop) post(op string, fn func(), errand bool) error {
-	wake, err := l.mailbox.put(fn, errand)
+// post adds fn to the mailbox, and wakes the loop if that is needed. For internal see
+// mailbox.put.
+func (l *Loop) post(op string, fn func(), internal bool) error {
+	wake, err := l.mailbox.put(fn, internal)
 	if err != nil {
 		return verbs.Wrap(op, err)
 	}

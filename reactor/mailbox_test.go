@@ -9,15 +9,15 @@ import (
 func TestMailboxOrderAndBounds(t *testing.T) {
 	m := mailbox{limit: 2}
 	var got []int
-	put := func(n int, errand bool) error {
-		_, err := m.put(func() { got = append(got, n) }, errand)
+	put := func(n int, internal bool) error {
+		_, err := m.put(func() { got = append(got, n) }, internal)
 		return err
 	}
 	require.Zero(t, m.run())
 	require.NoError(t, put(1, false))
 	require.NoError(t, put(2, false))
 	require.ErrorIs(t, put(3, false), ErrMailboxFull)
-	require.NoError(t, put(4, true), "errands are not bounded here")
+	require.NoError(t, put(4, true), "the limit does not apply to internal functions")
 	require.Equal(t, 3, m.run())
 	require.Equal(t, []int{1, 2, 4}, got)
 	require.EqualValues(t, 1, m.refused.Load())
@@ -26,7 +26,8 @@ func TestMailboxOrderAndBounds(t *testing.T) {
 	require.ErrorIs(t, put(5, true), ErrClosed)
 }
 
-// What a function puts in runs the next time, so that a turn ends.
+// A function that is added by a running function runs in the next turn, so that a turn
+// ends.
 func TestMailboxPutWhileRunning(t *testing.T) {
 	m := mailbox{limit: 10}
 	n := 0

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/leak"
 )
 
-// victimAddr makes the test binary a peer to be killed: see kill_test.go.
-var killedProcessAddr = flag.String("victim", "", "be a client of the server at this address")
+// killedProcessAddr makes the test binary run killedProcess: see kill_test.go.
+var killedProcessAddr = flag.String("killed-process", "", "be a client of the server at this address")
 
 func TestMain(m *testing.M) {
 	flag.Parse()

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// Cause is what ended a sleep.
+// Cause is the cause for which a sleep of a loop has ended.
 type Cause uint8
 
-// Causes, by which Stats.Wakes is indexed.
+// The values of Cause, which are indexes of Stats.Wakes. If a sleep has several causes,
+// the first one of them counts.
 const (
 	CauseCompletion Cause = iota // a completion
 	CauseConnection              // a connection event
-	CauseDevice                  // an event of a device
-	CausePost                    // Post, Wake
+	CauseDevice                  // an asynchronous event of a device
+	CausePost                    // a call of Post or Wake
 	CauseTimer                   // a timer
-	CauseForeign                 // a foreign descriptor
+	CauseForeign                 // a descriptor of Loop.Register
 	CauseLimit                   // the timeout of RunOnce
 	CauseSafety                  // Config.SafetyTimeout
 	numCauses
@@ -30,78 +31,81 @@ func (c Cause) String() string {
 	return "unknown cause"
 }
 
-// Stats are the counters of a loop, or their sums over an engine, since the
-// beginning. Counting reads no clock: times are those between two readings that
-// the loop makes anyway, every few microseconds.
+// Stats are the counters of a loop since it was made, or their sums over the loops of an
+// engine. The times are differences between two readings of the clock that the loop makes
+// anyway, every few microseconds.
 type Stats struct {
 	Turns       uint64
-	Polls       uint64     // of completion queues
-	EmptyPolls  uint64     // that found nothing
-	Completions uint64     // taken from the devices
+	Polls       uint64     // polls of completion queues
+	EmptyPolls  uint64     // polls that found no completion
+	Completions uint64     // completions polled
 	Batches     [18]uint64 // turns that found 2^i to 2^(i+1)-1 completions on a device
-	// LateCompletions belonged to a connection that was gone.
+	// LateCompletions are completions whose connection was closed already.
 	LateCompletions uint64
 
-	Busy  time.Duration // awake with work
-	Spin  time.Duration // awake without
-	Slept time.Duration // in Wait, or between Arm and RunOnce
-	// LongestTurn is the longest time between two looks at the clock while
-	// awake: a turn, or a few short ones. It misses no stall. Between calls of
-	// RunOnce an embedded loop counts as awake, unless Arm was called.
+	Busy  time.Duration // time awake with work
+	Spin  time.Duration // time awake without work
+	Slept time.Duration // time asleep, or between Arm and RunOnce
+	// LongestTurn is the longest time between two readings of the clock while the loop was
+	// awake: the duration of one turn, or of a few short ones. It includes times in which
+	// the loop did not run although it was awake. Between calls of RunOnce an embedded loop
+	// counts as awake, unless Arm was called.
 	LongestTurn time.Duration
-	// LongestCallback, and SlowCallbacks that took longer than
-	// Config.SlowCallback, are measured only if that is set.
+	// LongestCallback is the duration of the longest callback. SlowCallbacks is the number
+	// of callbacks that took longer than Config.SlowCallback. Both are 0 if
+	// Config.SlowCallback is 0.
 	LongestCallback time.Duration
 	SlowCallbacks   uint64
 
-	Looks   uint64            // at epoll, without sleeping
-	Sleeps  uint64            // and how they ended:
-	Wakes   [numCauses]uint64 // by Cause
-	Arms    uint64            // of completion queues
-	Events  uint64            // of completion channels
-	Acks    uint64            // calls that gave events back
+	Looks   uint64            // checks of epoll without sleeping
+	Sleeps  uint64            // times that the loop slept
+	Wakes   [numCauses]uint64 // ends of sleeps, by Cause
+	Arms    uint64            // times that a completion queue was armed
+	Events  uint64            // events of completion channels
+	Acks    uint64            // calls that acknowledged such events
 	Rescues uint64            // lost events, found by the safety timeout: a fault of the device
 
-	Posted  uint64 // posted functions run
-	Refused uint64 // posted functions refused
-	Timers  uint64 // armed now
+	Posted  uint64 // posted functions that were called
+	Refused uint64 // posted functions that were refused
+	Timers  uint64 // timers that are set now
 
-	Messages      uint64 // received and delivered
-	MessageBytes  uint64
-	Discarded     uint64 // received after Close
-	Accepted      uint64 // operations taken from the application
-	Confirmed     uint64 // operations that ended well
-	Failed        uint64 // operations that did not
-	SendDoorbells uint64 // calls that posted sends
-	SendRequests  uint64 // requests posted by them
+	Messages      uint64 // messages passed to OnMessage
+	MessageBytes  uint64 // bytes of these messages
+	Discarded     uint64 // messages received after Close or Abort
+	Accepted      uint64 // operations for which the call returned nil
+	Confirmed     uint64 // operations that have succeeded
+	Failed        uint64 // operations that have failed
+	SendDoorbells uint64 // calls that posted send requests
+	SendRequests  uint64 // send requests posted by these calls
 	RecvDoorbells uint64 // calls that posted receive buffers
-	QueueFull     uint64 // sends refused with ErrWouldBlock
-	RNRErrors     uint64 // the peer had no receive buffer until the retries ran out
-	Flushes       uint64 // requests flushed
-	Keepalives    uint64 // probes sent
+	QueueFull     uint64 // operations refused with ErrWouldBlock
+	RNRErrors     uint64 // requests that failed because the peer had no receive buffer
+	Flushes       uint64 // requests that were flushed
+	Keepalives    uint64 // keepalive probes posted
 
-	Conns         uint64 // connections open, opening or closing now
-	Dials         uint64
-	DialErrors    uint64
+	Conns         uint64 // connections that are open, opening or closing now
+	Dials         uint64 // connections dialed
+	DialErrors    uint64 // calls of OnDialError
 	Requests      uint64 // requests passed to OnConnectRequest
-	Accepts       uint64 // requests accepted
-	AcceptErrors  uint64 // accepted requests that did not open
+	Accepts       uint64 // requests accepted by the application
+	AcceptErrors  uint64 // calls of OnAcceptError
 	NoResources   uint64 // requests refused with cm.RejectNoResources, before or after Accept
-	Rejects       uint64 // requests rejected
-	Expired       uint64 // requests that nobody answered in time
-	Opened        uint64 // connections
-	Closed        uint64 // connections
-	DrainTimeouts uint64 // connections closed with sends not confirmed
-	BufferBytes   uint64 // of registered receive and send buffers
+	Rejects       uint64 // requests rejected by the application, or because of a shutdown
+	Expired       uint64 // requests rejected after Config.DecisionTimeout
+	Opened        uint64 // calls of OnOpen
+	Closed        uint64 // calls of OnClose
+	DrainTimeouts uint64 // connections that ended with ErrDrainTimeout
+	BufferBytes   uint64 // bytes of the registered receive and send buffers now
 	CQs           uint64 // completion queues open now; a loop has one or more for each device
 }
 
-// batch counts one poll that found n completions.
+// countBatch counts a turn that found n completions on a device.
 func (s *Stats) countBatch(n int) {
 	s.Batches[min(bits.Len(uint(n))-1, len(s.Batches)-1)]++
 }
 
-// Add adds the counters of o; of the longest times it keeps the longer.
+// Add adds the counters of o to s. LongestTurn and LongestCallback become the greater of
+// the two values.
 func (s *Stats) Add(o *Stats) {
 	for i := range s.Batches {
 		s.Batches[i] += o.Batches[i]
@@ -120,7 +124,7 @@ func (s *Stats) Add(o *Stats) {
 	s.LongestCallback = max(s.LongestCallback, o.LongestCallback)
 }
 
-// counters are the plain ones.
+// counters returns pointers to the counters that Add adds and that are no arrays.
 func (s *Stats) counters() []*uint64 {
 	return []*uint64{
 		&s.Turns, &s.Polls, &s.EmptyPolls, &s.Completions, &s.LateCompletions, &s.SlowCallbacks,
@@ -133,18 +137,20 @@ func (s *Stats) counters() []*uint64 {
 	}
 }
 
-// publishEvery is how old published counters of a busy loop may be.
+// publishEvery is how old the published counters of a loop that is awake may be. The
+// number is arbitrary.
 const publishEvery = time.Millisecond
 
-// A board is where a loop shows its counters to other goroutines.
+// publishedStats is a copy of the counters of a loop that other goroutines may read.
 type publishedStats struct {
-	when time.Duration // of the last publication, in the loop's time
+	when time.Duration // time of the copy, in the loop's time
 
 	mu    sync.Mutex
 	stats Stats
 }
 
-// publish shows the counters, if it is time or it must be.
+// publish copies the counters to published, if now is true or the last copy is older than
+// publishEvery.
 func (l *Loop) publish(now bool) {
 	if !now && l.clock.now-l.published.when < publishEvery {
 		return
@@ -156,10 +162,11 @@ func (l *Loop) publish(now bool) {
 	l.published.stats = s
 }
 
+// snapshot returns the present counters.
 func (l *Loop) snapshot() Stats {
 	s := l.stats
-	for _, n := range l.devices {
-		c := n.group.Stats()
+	for _, d := range l.devices {
+		c := d.group.Stats()
 		s.Polls += c.Polls
 		s.EmptyPolls += c.EmptyPolls
 		s.Completions += c.Completions
@@ -167,22 +174,22 @@ func (l *Loop) snapshot() Stats {
 		s.Events += c.Events
 		s.Acks += c.Acks
 		s.Rescues += c.Rescues
-		s.BufferBytes += n.slab.bytes()
-		s.CQs += uint64(len(n.queues))
+		s.BufferBytes += d.slab.bytes()
+		s.CQs += uint64(len(d.queues))
 	}
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
 	s.Refused = l.mailbox.refused.Load()
 	s.Timers = uint64(len(l.timers.heap))
 	s.Conns = uint64(l.liveConns)
-	if l.index == 0 { // requests are answered anywhere
+	if l.index == 0 { // any goroutine may answer a request, so the engine counts the answers
 		s.Accepts, s.Rejects = l.engine.accepts.Load(), l.engine.rejects.Load()
 	}
 	return s
 }
 
-// Stats returns the counters as the loop last published them: before its last
-// sleep, or about a millisecond ago. It may be called from any goroutine, also
-// after the loop has ended.
+// Stats returns the counters of the loop as of its last sleep, or of about a millisecond
+// ago if it has not slept since. It may be called from any goroutine, also after the loop
+// has ended.
 func (l *Loop) Stats() Stats {
 	l.published.mu.Lock()
 	defer l.published.mu.Unlock()

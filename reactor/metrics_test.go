@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every counter of Stats takes part in Add.
+// Add adds every field of Stats.
 func TestStatsAddCoversEveryField(t *testing.T) {
 	var one, sum Stats
 	fill(reflect.ValueOf(&one).Elem(), 3)

@@ -2,32 +2,35 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// An Op names a finished operation to OnCompletion.
+// An Op describes a completed operation to OnCompletion.
 type Op struct {
 	Code  verbs.Opcode
 	Tag   uint64 // SendOptions.Tag
-	Bytes uint32 // bytes of payload, 8 for the atomics
-	// Value is what an atomic found at the peer before it changed it; valid
-	// when it succeeded.
+	Bytes uint32 // payload in bytes; 8 for atomic operations
+	// Value is the value of the peer's memory before an atomic operation. It is valid if
+	// the operation has succeeded.
 	Value uint64
 }
 
-// SendOptions modify one operation. The zero value is plain.
+// SendOptions are the options of one operation. The zero value means no options.
 type SendOptions struct {
-	// Tag comes back in Op.Tag.
+	// Tag is returned in Op.Tag.
 	Tag uint64
-	// Notify asks for OnCompletion; one-sided operations have it always.
+	// Notify requests a call of OnCompletion. One-sided and atomic operations always have
+	// one.
 	Notify bool
-	// Imm is sent along as immediate data if HasImm is set; messages only.
+	// Imm is the immediate data of a message. It is sent if HasImm is true.
 	Imm    uint32
 	HasImm bool
-	// Solicited wakes a peer that sleeps for solicited messages only.
+	// Solicited makes the completion at the peer a solicited event, which wakes a peer
+	// that has armed its CQ for solicited completions only.
 	Solicited bool
-	// Fence starts the operation when the READs and atomics before it have
-	// completed.
+	// Fence delays the operation until all earlier READs and atomic operations of the
+	// connection have completed.
 	Fence bool
 }
 
+// flags returns the options as flags of a send request.
 func (o *SendOptions) flags() verbs.SendFlags {
 	var f verbs.SendFlags
 	if o.Solicited {

@@ -2,17 +2,20 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A recvQueue is the receive queue of one connection: buffers complete in the
-// order in which they were posted (IBTA vol. 1, 10.8.3). The numbers run
-// freely, as in sendFlow.
+// A recvQueue is the receive queue of one connection. Buffers complete in the order in
+// which they were posted (IBTA vol. 1, 10.8.3). They are numbered in that order, and have
+// slots, as the requests of a sendFlow.
 type recvQueue struct {
-	buffers []*Buffer
-	wrs     []verbs.RecvWR
-	mask    uint32
+	buffers []*Buffer      // by slot
+	wrs     []verbs.RecvWR // by slot
+	mask    uint32         // number of slots minus one
 
-	tail, posted, head uint32
+	tail   uint32 // number of the oldest buffer in the queue
+	posted uint32 // number of the first buffer that is not posted yet
+	head   uint32 // number of the next buffer
 }
 
+// newRecvQueue makes an empty queue for depth buffers. key is that of the connection.
 func newRecvQueue(depth int, key wrID) recvQueue {
 	size := uint32(1)
 	for size < uint32(depth) {
@@ -25,10 +28,13 @@ func newRecvQueue(depth int, key wrID) recvQueue {
 	return q
 }
 
+// inFlight returns the number of buffers posted and not completed.
 func (q *recvQueue) inFlight() uint32 { return q.posted - q.tail }
-func (q *recvQueue) staged() uint32   { return q.head - q.posted }
 
-// stage adds a buffer, to be posted.
+// staged returns the number of buffers that wait to be posted.
+func (q *recvQueue) staged() uint32 { return q.head - q.posted }
+
+// stage adds a buffer. The next call of post posts it.
 func (q *recvQueue) stage(b *Buffer) {
 	slot := q.head & q.mask
 	q.buffers[slot], q.wrs[slot].SGEs = b, b.sge[:]
@@ -36,7 +42,7 @@ func (q *recvQueue) stage(b *Buffer) {
 	q.head++
 }
 
-// post hands what is staged to qp, and returns with how many doorbells.
+// post posts the staged buffers to qp, and returns the number of doorbells.
 func (q *recvQueue) post(qp verbs.QP) (doorbells uint64, err error) {
 	for q.staged() > 0 {
 		from := q.posted & q.mask
@@ -51,8 +57,8 @@ func (q *recvQueue) post(qp verbs.QP) (doorbells uint64, err error) {
 	return doorbells, nil
 }
 
-// complete takes out the oldest buffer, which must be the one in slot; nil when
-// it is not.
+// complete removes and returns the buffer in slot. It returns nil unless that is the
+// oldest buffer and is posted.
 func (q *recvQueue) complete(slot uint32) *Buffer {
 	if q.inFlight() == 0 || slot != q.tail&q.mask {
 		return nil
@@ -60,7 +66,7 @@ func (q *recvQueue) complete(slot uint32) *Buffer {
 	return q.take()
 }
 
-// take takes out the oldest buffer, or returns nil.
+// take removes and returns the oldest buffer. It returns nil if the queue is empty.
 func (q *recvQueue) take() *Buffer {
 	if q.tail == q.head {
 		return nil
@@ -69,7 +75,7 @@ func (q *recvQueue) take() *Buffer {
 	b := q.buffers[slot]
 	q.buffers[slot] = nil
 	q.tail++
-	if q.posted-q.tail > q.mask+1 { // it was staged only
+	if q.posted-q.tail > q.mask+1 { // the buffer was staged and not posted
 		q.posted = q.tail
 	}
 	return b

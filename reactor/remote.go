@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Remote names memory of the peer. The peer makes it with RemoteOf and sends it,
-// mostly as private data or in a first message.
+// Remote is the address and the key of memory of the peer, for one-sided operations. The
+// peer makes it with RemoteOf and sends it, usually as private data or in a first message.
 //
 // Only the key protects the memory from other peers: a peer without the key has to
 // guess it. All connections of a loop over one device are in one protection domain:
@@ -29,27 +29,27 @@ import (
 // sources, such as an IPv6 prefix of 35 bits or less, does not have to wait. The keys of
 // kernel devices can be easier to guess: rdma_rxe has 8 random bits in a key.
 type Remote struct {
-	Addr uint64 // virtual address at the peer, as its MR.Addr gives it
-	RKey uint32 // its MR.RKey
+	Addr uint64 // virtual address at the peer: the result of MR.Addr there, plus an offset
+	RKey uint32 // remote key of the region: the result of MR.RKey at the peer
 }
 
 // RemoteSize is the length in bytes of a Remote as AppendBinary writes it.
 const RemoteSize = 12
 
-// RemoteOf is what the peer has to know of a whole region of ours. Which operations
-// it allows the access flags of the region say.
+// RemoteOf returns the Remote that the peer needs for one-sided operations on a region of
+// this side. The access flags of the region determine which operations are allowed.
 func RemoteOf(mr verbs.MR) Remote { return Remote{Addr: mr.Addr(), RKey: mr.RKey()} }
 
-// AppendBinary appends RemoteSize bytes to b: address and key, in network order.
-// There is no error. See encoding.BinaryAppender.
+// AppendBinary appends RemoteSize bytes to b: address and key, in network byte order. The
+// error is always nil. It implements encoding.BinaryAppender.
 func (r Remote) AppendBinary(b []byte) ([]byte, error) {
 	b = binary.BigEndian.AppendUint64(b, r.Addr)
 	return binary.BigEndian.AppendUint32(b, r.RKey), nil
 }
 
-// UnmarshalBinary reads what AppendBinary wrote. What follows it is ignored:
-// private data is padded with zeros. Fewer than RemoteSize bytes are an error that
-// matches verbs.ErrProtocol. See encoding.BinaryUnmarshaler.
+// UnmarshalBinary decodes the bytes that AppendBinary has appended. Bytes after these are
+// ignored, because private data is padded with zeros. If b has fewer than RemoteSize bytes,
+// the error matches verbs.ErrProtocol. It implements encoding.BinaryUnmarshaler.
 func (r *Remote) UnmarshalBinary(b []byte) error {
 	if len(b) < RemoteSize {
 		return verbs.Wrap("remote", fmt.Errorf("%w: %d bytes instead of %d", verbs.ErrProtocol, len(b), RemoteSize))

@@ -25,5 +25,5 @@ func TestRemote(t *testing.T) {
 	require.NoError(t, got.UnmarshalBinary(append(b[1:], 0, 0)))
 	require.Equal(t, r, got)
 	require.ErrorIs(t, got.UnmarshalBinary(b[:reactor.RemoteSize-1]), verbs.ErrProtocol)
-	require.Equal(t, r, got, "as it was")
+	require.Equal(t, r, got, "after an error the value is unchanged")
 }

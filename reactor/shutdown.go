@@ -146,8 +146,8 @@ func (l *Loop) end() {
 
 // release gives back what open made.
 func (l *Loop) release() (err error) {
-	for _, n := range l.devices {
-		err = firstError(err, n.close())
+	for _, d := range l.devices {
+		err = firstError(err, d.close())
 	}
 	if l.index == 0 {
 		err = firstError(err, l.engine.acceptor.channel.Close())

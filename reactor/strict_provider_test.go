@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// narrow is a provider whose device enforces smaller limits for completion queues:
-// CreateCQ refuses a CQ that is deeper than MaxCQE, and more than MaxCQ of them.
+// A strictProvider is a provider whose device enforces smaller limits for completion
+// queues: CreateCQ refuses a CQ that is deeper than MaxCQE, and more than MaxCQ of them.
 type strictProvider struct {
 	cm.Provider
 	device *strictDevice
@@ -17,7 +17,7 @@ type strictProvider struct {
 	ids map[cm.TransportID]*strictID
 }
 
-// newNarrow makes a provider of one device, which wraps the first device of p.
+// newStrictProvider makes a provider with one device, which wraps the first device of p.
 func newStrictProvider(p cm.Provider, attr func(*verbs.DeviceAttr), caps func(*verbs.Caps)) (*strictProvider, error) {
 	devices, err := p.Devices()
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *strictProvider) OpenChannel() (cm.TransportChannel, error) {
 	return &strictChannel{ch, p}, err
 }
 
-// adopt returns the narrowID that wraps an ID, and nil for nil.
+// wrapID returns the strictID that wraps id, or nil if id is nil.
 func (p *strictProvider) wrapID(id cm.TransportID) cm.TransportID {
 	if id == nil {
 		return nil
@@ -51,7 +51,7 @@ func (p *strictProvider) wrapID(id cm.TransportID) cm.TransportID {
 	return p.ids[id]
 }
 
-// narrowDevice wraps a device and counts its open completion queues.
+// A strictDevice wraps a device and counts its open completion queues.
 type strictDevice struct {
 	limitedDevice
 	mu       sync.Mutex
