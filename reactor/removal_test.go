@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A device that went away ends its connections by itself: the peer, whose loop
-// makes no turn here, says nothing, and no limit in time is met.
+// The removal of a device ends its connections at once. The peer, whose loop runs no turn
+// here, does not disconnect, and no timeout passes.
 func TestDeviceRemoved(t *testing.T) {
 	removals := map[string]func(*reactor.Conn){
 		"removed": reactor.RemoveDevice,
@@ -46,13 +46,14 @@ func TestDeviceRemoved(t *testing.T) {
 				p.drive(t, func() bool { return p.acceptOver > 0 })
 				require.NoError(t, p.client.Close())
 				require.Zero(t, p.client.Stats().DrainTimeouts)
-				require.Zero(t, p.client.Stats().SendRequests, "nothing is posted there")
+				require.Zero(t, p.client.Stats().SendRequests, "nothing is posted to a removed device")
 			})
 		}
 	}
 }
 
-// requireGone requires the error of the removal, unless the end was decided before.
+// requireRemovalError requires that err is the error of the removal, unless the connection
+// was closing for another reason before.
 func requireRemovalError(t *testing.T, state, how string, err error) {
 	t.Helper()
 	switch {
@@ -67,7 +68,8 @@ func requireRemovalError(t *testing.T, state, how string, err error) {
 	}
 }
 
-// A connection that waits for the peer's goodbye waits no more.
+// After the removal of its device, a connection in StateParting does not wait any more for
+// the peer to disconnect.
 func TestDeviceRemovedWhileParting(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * testTimeout})
 	require.NoError(t, p.dialed.Close())
@@ -79,14 +81,13 @@ func TestDeviceRemovedWhileParting(t *testing.T) {
 	require.Equal(t, 1, p.dialOver)
 }
 
-// One event is enough for all connections of the device, and there are no new
-// ones.
+// One removal event ends all connections of the device, and new connections fail.
 func TestDeviceRemovedForAllConns(t *testing.T) {
 	var conns []*reactor.Conn
 	var ends []error
 	client, server := &hooks{}, &hooks{}
 	p := connect(t, client, server, nil)
-	server.acceptError = nil // it may have no time to notice
+	server.acceptError = nil // the server may get an error for the second connection
 	client.open = func(c *reactor.Conn) { conns = append(conns, c) }
 	client.close = func(_ *reactor.Conn, err error) { ends = append(ends, err) }
 	ln, err := p.server.Listen(loopback)
@@ -105,7 +106,7 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
 }
 
-// A connection that is opening is told, too.
+// A connection that is opening fails when its device is removed.
 func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	var refused error
 	client := &hooks{dialError: func(_ *reactor.Dial, err error) { refused = err }}
@@ -122,8 +123,8 @@ func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	require.Zero(t, l.Conns())
 }
 
-// When the asynchronous events of a device can not be read any more, its connections
-// and listeners end, and the engine goes on.
+// When the asynchronous events of a device can not be read any more, its connections and
+// listeners end, and the engine can still be used.
 func TestDeviceEventsFail(t *testing.T) {
 	broken := errors.New("no more events")
 	p, err := newStrictProvider(openSoft(t, 1), nil, nil)
@@ -158,6 +159,6 @@ func TestDeviceEventsFail(t *testing.T) {
 	require.Equal(t, []*reactor.Listener{ln}, lost)
 
 	again, err := server.Listen(ln.Addr())
-	require.NoError(t, err, "the engine goes on, and the address is free")
+	require.NoError(t, err, "the engine can still listen, and the address is free")
 	require.NoError(t, again.Close())
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A ConnRequest is a peer that wants to connect. It may be kept, and used from
-// any goroutine, but its methods but Accept, Reject and Steer only read. It is
-// answered once, by Accept, Reject, or Config.DecisionTimeout.
+// A ConnRequest is the connection request of a peer. The application may keep it, and call
+// its methods from any goroutine. It is answered once, by Accept, by Reject, or by a reject
+// after Config.DecisionTimeout.
 type ConnRequest struct {
 	engine      *Engine
 	id          *cm.ID
@@ -21,61 +21,60 @@ type ConnRequest struct {
 	privateData []byte
 	param       cm.ConnParam
 
-	loop     atomic.Int32
-	decision atomic.Uint32 // who answered
-	expiry   timer
-	// over is byPeer or byRemoval if the request has ended without an answer, else
-	// nobody. The mutex of the door guards it.
+	loop     atomic.Int32  // index of the loop that gets the connection
+	decision atomic.Uint32 // who has answered the request: undecided, byApplication ...
+	expiry   timer         // Config.DecisionTimeout
+	// endedBy is byPeer or byRemoval if the request has ended without an answer, and else
+	// undecided. The mutex of the acceptor guards it.
 	endedBy uint32
 }
 
-// Who answers a request.
+// The ways in which a request is answered or ends.
 const (
-	undecided uint32 = iota
-	byApplication
-	byDeadline
-	byEngine
-	// byPeer: the peer is gone, and gets no answer.
-	byPeer
-	// byRemoval: the device of the request was removed.
-	byRemoval
+	undecided     uint32 = iota
+	byApplication        // the application has called Accept or Reject
+	byDeadline           // Config.DecisionTimeout has passed
+	byEngine             // the engine has rejected the request
+	byPeer               // the peer has given up the request
+	byRemoval            // the device of the request was removed
 )
 
-// AcceptParams are what a request is accepted with. The zero value, and nil,
-// mean the defaults.
+// AcceptParams are the parameters of Accept. The zero value and nil mean the defaults.
 type AcceptParams struct {
-	// PrivateData goes to the peer, at most 196 bytes. It is copied.
+	// PrivateData is sent to the peer, at most 196 bytes. Accept copies it.
 	PrivateData []byte
-	// ResponderResources and InitiatorDepth stand in for those of Config if
-	// they are not zero; negative means none. They are lowered to the device's
-	// limits, the latter also to what the peer serves.
+	// ResponderResources and InitiatorDepth replace the fields of Config with the same
+	// names, unless they are zero. Negative means none. Accept lowers both to the limits of
+	// the device, and InitiatorDepth also to the limit of the peer.
 	ResponderResources int
 	InitiatorDepth     int
-	// Context is what Conn.Context returns at first.
+	// Context is the first value of Conn.Context.
 	Context any
 }
 
-// LocalAddr is the address that the peer asked for.
+// LocalAddr returns the local address to which the peer wants to connect.
 func (r *ConnRequest) LocalAddr() netip.AddrPort { return r.local }
 
-// RemoteAddr is the address of the peer.
+// RemoteAddr returns the address of the peer.
 func (r *ConnRequest) RemoteAddr() netip.AddrPort { return r.remote }
 
-// Device is the device that the request came in by.
+// Device returns the device at which the request has arrived.
 func (r *ConnRequest) Device() verbs.Device { return r.device }
 
-// PrivateData is what the peer sent along. It is the request's, and valid for
-// good. It may be padded with zeros: see cm.ConnParam.
+// PrivateData returns the private data of the request. It belongs to the request and stays
+// valid. It may be padded with zeros: see cm.ConnParam.
 func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 
-// Param is what the peer proposes, from this side's point of view: as
-// ResponderResources what the peer wants served, and the other way round.
+// Param returns the parameters that the peer proposes, as they apply to this side:
+// ResponderResources is the initiator depth of the peer, and InitiatorDepth is the
+// responder resources of the peer.
 func (r *ConnRequest) Param() cm.ConnParam { return r.param }
 
-// Loop is the index of the loop that is to have the connection.
+// Loop returns the index of the loop that gets the connection.
 func (r *ConnRequest) Loop() int { return int(r.loop.Load()) }
 
-// Steer gives the connection to another loop, by index.
+// Steer makes the loop with the index loop get the connection. It must be called before
+// Accept. The error is a *verbs.ParamError, or that of Accept if the request was answered.
 func (r *ConnRequest) Steer(loop int) error {
 	if err := checkRange("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
 		return verbs.Wrap("steer", err)
@@ -87,10 +86,10 @@ func (r *ConnRequest) Steer(loop int) error {
 	return nil
 }
 
-// Accept lets the peer in. The rest happens on the loop that the request was placed
-// on, and ends in OnOpen or OnAcceptError. After a *verbs.ParamError the request is
-// still open. After ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved or
-// verbs.ErrPeerGone it is not.
+// Accept accepts the request. The loop of the request then makes the connection, and calls
+// OnOpen or OnAcceptError. If the error is a *verbs.ParamError, the request can still be
+// answered. If it matches ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved or
+// verbs.ErrPeerGone, the request was answered or has ended.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -108,15 +107,15 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	loop.load.Add(1)
 	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
 		loop.load.Add(-1)
-		_ = r.engine.acceptor.reject(r, nil) // the peer may have left
+		_ = r.engine.acceptor.reject(r, nil) // fails if the peer has given up the request
 		return verbs.Wrap(op, ErrShutdown)
 	}
 	r.engine.accepts.Add(1)
 	return nil
 }
 
-// Reject turns the peer away, with up to 148 bytes of private data, which are
-// copied. The errors are those of Accept, and of the connection manager.
+// Reject rejects the request, with up to 148 bytes of private data, which are copied. The
+// errors are those of Accept, and those of cm.ID.Reject.
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
 	if err := checkRange("private data", int64(len(privateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageReject))); err != nil {
@@ -132,13 +131,16 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 	return nil
 }
 
-// decide claims the right to answer.
+// decide records who answers the request. It reports false if the request was answered
+// before; the caller must not answer it then.
 func (r *ConnRequest) decide(who uint32) bool { return r.decision.CompareAndSwap(undecided, who) }
 
-// answered is nil as long as nobody has.
+// decisionErr returns nil if the request is not answered yet, and else the error for
+// another answer.
 func (r *ConnRequest) decisionErr() error { return decisionError(r.decision.Load()) }
 
-// decisionError is the error of an answer that comes too late.
+// decisionError returns the error for an answer to a request that was answered, or has
+// ended, by who. It returns nil for undecided.
 func decisionError(who uint32) error {
 	switch who {
 	case byApplication:
@@ -155,6 +157,7 @@ func decisionError(who uint32) error {
 	return nil
 }
 
+// check returns a *verbs.ParamError for the first parameter that is out of range.
 func (p *AcceptParams) check() error {
 	if err := checkRange("private data", int64(len(p.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageAccept))); err != nil {
 		return err
@@ -165,8 +168,9 @@ func (p *AcceptParams) check() error {
 	return checkRange("initiator depth", int64(p.InitiatorDepth), -1, 255)
 }
 
-// agree is what the answer says: what this side wants, what its device can do,
-// and for the initiator depth what the peer serves (rdma_accept(3)).
+// acceptParam returns the parameters of the reply to the peer. They are those of this side,
+// lowered to the limits of the device. The initiator depth is also lowered to the
+// responder resources of the peer (rdma_accept(3)).
 func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.ConnParam {
 	cfg := r.engine.cfg
 	return cm.ConnParam{
@@ -178,4 +182,5 @@ func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.Con
 	}
 }
 
+// limitDepth returns want, or limit if that is less.
 func limitDepth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }

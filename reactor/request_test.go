@@ -13,7 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialFor starts a client and returns what becomes of one Dial.
+// dialFor starts a client that dials server. opened gets the connection, or failed gets
+// the error.
 func dialFor(t *testing.T, server *reactor.Engine, d *reactor.Dial) (opened chan *reactor.Conn, failed chan error) {
 	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{
@@ -34,7 +35,7 @@ func TestRequestShowsThePeer(t *testing.T) {
 	req, c := receive(t, seen), receive(t, opened)
 	require.Equal(t, "hello", string(req.PrivateData()))
 	require.Equal(t, "127.0.0.1", req.RemoteAddr().Addr().String())
-	require.EqualValues(t, 5, req.Param().ResponderResources, "what the peer wants served")
+	require.EqualValues(t, 5, req.Param().ResponderResources, "the initiator depth of the peer")
 	require.NotNil(t, req.Device())
 	require.Zero(t, req.Loop())
 
@@ -42,8 +43,8 @@ func TestRequestShowsThePeer(t *testing.T) {
 	require.Equal(t, "welcome", string(c.PeerPrivateData()))
 	require.Equal(t, req.LocalAddr(), c.RemoteAddr())
 	require.Equal(t, req.RemoteAddr(), c.LocalAddr())
-	require.EqualValues(t, 3, c.Param().InitiatorDepth, "what the peer serves")
-	require.Zero(t, c.Param().ResponderResources, "what the peer asks for")
+	require.EqualValues(t, 3, c.Param().InitiatorDepth, "the responder resources of the peer")
+	require.Zero(t, c.Param().ResponderResources, "the initiator depth of the peer")
 	require.NotZero(t, c.QPNum())
 }
 
@@ -124,7 +125,7 @@ func TestPlace(t *testing.T) {
 	require.Equal(t, 1, receive(t, got))
 }
 
-// When all loops are full, a connection is refused without asking the application.
+// When all loops are full, a request is rejected without calling OnConnectRequest.
 func TestRefusedForLackOfRoom(t *testing.T) {
 	var asked atomic.Int32
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
@@ -151,7 +152,7 @@ func TestRefusedForLackOfRoom(t *testing.T) {
 	require.EqualValues(t, 1, server.Stats().NoResources)
 }
 
-// A request that the application has steered to a full loop is refused when the
+// A request that the application has steered to a full loop is rejected when the
 // application accepts it, and OnAcceptError gets the reason.
 func TestSteeredToALoopWithoutRoom(t *testing.T) {
 	why, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
@@ -235,7 +236,7 @@ func TestDialChecks(t *testing.T) {
 	require.ErrorIs(t, e.Dial(addr, &reactor.Dial{Loop: other.Loop(0)}), verbs.ErrForeign)
 }
 
-// The zero value leaves the choice of the loop to Config.Balance.
+// If Dial.Loop is nil, Config.Balance chooses the loop.
 func TestDialBalances(t *testing.T) {
 	server := start(t, &hooks{}, nil)
 	at := make(chan int, 3)
@@ -247,8 +248,8 @@ func TestDialBalances(t *testing.T) {
 	require.Equal(t, 2, receive(t, at)+receive(t, at)+receive(t, at))
 }
 
-// The silence of a client that has left before its request expired is nobody's
-// error: shutdown checks that.
+// When a request expires after its client has closed, the failed reject is not an error of
+// the engine: Close returns nil.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
@@ -264,7 +265,7 @@ func TestExpiryAfterPeerClosed(t *testing.T) {
 	require.NoError(t, server.Close())
 }
 
-// A server that never answers is given up.
+// A Dial fails after Dial.Timeout if the server does not answer.
 func TestDialTimesOut(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
@@ -273,8 +274,8 @@ func TestDialTimesOut(t *testing.T) {
 	require.ErrorIs(t, receive(t, failed), cm.ErrTimedOut)
 }
 
-// Nobody tells a server that a client has left before it was accepted; the
-// answer shows it.
+// The connection manager does not report that a client has closed before its request was
+// accepted. OnAcceptError is called when the server accepts the request.
 func TestAcceptAfterPeerClosed(t *testing.T) {
 	kept, why := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
 	server := start(t, &hooks{

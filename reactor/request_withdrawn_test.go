@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// When an unanswered request is dropped to make room for another, the engine closes
-// it, and a late answer returns an error.
+// When the provider drops an unanswered request to make room for another, the engine
+// closes the request, and a later answer returns an error.
 func TestRequestWithdrawn(t *testing.T) {
 	port := freeWirePort(t)
 	open := func(halfOpen int, h reactor.Handler) *reactor.Engine {

@@ -2,19 +2,19 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// sharedRecvBatch is how many buffers a shared receive queue may be short of
-// before the end of the turn.
+// sharedRecvBatch is how many buffers are staged before they are posted. At the end of the
+// turn, fewer are posted too. The number is arbitrary.
 const sharedRecvBatch = 64
 
-// A sharedRecv is a shared receive queue and what is to be posted to it. Its
-// buffers complete in any order, so their ids hold the buffer's index.
+// A sharedRecv is a shared receive queue and the buffers to be posted to it. Its buffers
+// complete in any order, so their work-request ids are indexes in slab.all.
 type sharedRecv struct {
 	srq   verbs.SRQ
-	wrs   []verbs.RecvWR // staged
-	conns map[uint32]*Conn
+	wrs   []verbs.RecvWR   // staged buffers
+	conns map[uint32]*Conn // connections by the number of their queue pair
 }
 
-// stage adds a buffer, and posts when there is a batch.
+// stage adds a buffer, and posts the staged buffers if there are sharedRecvBatch of them.
 func (q *sharedRecv) stage(b *Buffer) error {
 	b.state = bufferPosted
 	q.wrs = append(q.wrs, verbs.RecvWR{ID: uint64(b.index), SGEs: b.sge[:]})
@@ -24,7 +24,7 @@ func (q *sharedRecv) stage(b *Buffer) error {
 	return q.post()
 }
 
-// post hands over what is staged; with an error the rest stays staged.
+// post posts the staged buffers. After an error, buffers that were not posted stay staged.
 func (q *sharedRecv) post() error {
 	n, err := q.srq.PostRecv(q.wrs)
 	q.wrs = q.wrs[:copy(q.wrs, q.wrs[n:])]

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// abortTimeout is how long Shutdown waits for loops that are to end at once. Only a
-// callback that does not return can hold one.
+// abortTimeout is how long Shutdown waits for the loops after it has aborted all
+// connections. A loop takes longer only if a callback does not return. Arbitrary.
 const abortTimeout = time.Second
 
 // Stop begins to shut down, and returns at once: no listening and no dialing any
@@ -25,7 +25,7 @@ func (e *Engine) Stop() {
 	e.recordError(e.acceptor.close())
 	for _, l := range e.loops {
 		if started {
-			_ = l.post("stop", l.drain, true) // one that has ended needs no telling
+			_ = l.post("stop", l.drain, true) // fails if the loop has ended
 		} else {
 			l.drain()
 			l.finishTurn()
@@ -33,14 +33,15 @@ func (e *Engine) Stop() {
 	}
 }
 
-// Shutdown stops the engine and waits for it. All that connections had accepted
-// for sending is delivered, within Config.DrainTimeout. When ctx ends first,
-// what is left is cut off: the connections end with ErrShutdown, and Shutdown
-// returns the context's error. Otherwise it returns what Wait does.
+// Shutdown calls Stop and waits until the engine has ended. The messages and operations
+// that were accepted are delivered, within Config.DrainTimeout. If ctx is done first, the
+// remaining connections end with ErrShutdown at once, and Shutdown returns the cause of
+// ctx. Otherwise it returns the result of Wait. If a callback does not return within a
+// second after ctx is done, the error also matches verbs.ErrBusy.
 //
-// The engine of a loop made with NewLoop ends only as that loop is run: while it
-// has not ended, Shutdown and Wait do nothing and return an error that matches
-// verbs.ErrState. Use Loop.Stop and Loop.Close.
+// The engine of a loop made with NewLoop ends only while the application runs that loop.
+// Until it has ended, Shutdown and Wait do nothing and return an error that matches
+// verbs.ErrState. Use Loop.Stop and Loop.Close instead.
 func (e *Engine) Shutdown(ctx context.Context) error {
 	if err := e.checkWaitable("shut down"); err != nil {
 		return err
@@ -55,7 +56,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 		return e.Wait()
 	}
 	for _, l := range e.loops {
-		_ = l.post("cut", l.abortConns, true)
+		_ = l.post("abort", l.abortConns, true)
 	}
 	err := verbs.Wrap("shut down", context.Cause(ctx))
 	select {
@@ -66,6 +67,7 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	}
 }
 
+// hasEnded reports whether all loops have ended.
 func (e *Engine) hasEnded() bool {
 	select {
 	case <-e.done:
@@ -75,9 +77,9 @@ func (e *Engine) hasEnded() bool {
 	}
 }
 
-// Wait waits until the engine has ended, and returns the first error that is
-// nobody else's: one that made it stop, or a resource that could not be given
-// back. See Shutdown for a loop made with NewLoop.
+// Wait waits until the engine has ended. It returns the first error that no callback or
+// call has reported: for example an error that made the engine stop, or an error of
+// releasing a resource. For a loop made with NewLoop see Shutdown.
 func (e *Engine) Wait() error {
 	if err := e.checkWaitable("wait for engine"); err != nil {
 		return err
@@ -88,6 +90,7 @@ func (e *Engine) Wait() error {
 	return e.err
 }
 
+// checkWaitable returns an error if Wait would wait for the caller itself.
 func (e *Engine) checkWaitable(op string) error {
 	if e.embedded && !e.hasEnded() {
 		return verbs.Wrap(op, verbs.ErrState)
@@ -95,7 +98,8 @@ func (e *Engine) checkWaitable(op string) error {
 	return nil
 }
 
-// drain closes all connections of the loop; settle ends it when they are gone.
+// drain closes all connections of the loop. finishTurn ends the loop when it has no more
+// connections.
 func (l *Loop) drain() {
 	l.draining = true
 	for c := range l.conns.all() {
@@ -103,13 +107,13 @@ func (l *Loop) drain() {
 		case c.state < StateOpen:
 			c.beginClose(ErrShutdown)
 		case c.state == StateOpen:
-			_ = c.Close() // it is open
+			_ = c.Close() // returns nil, because the connection is open
 		}
 	}
 }
 
-// cut ends all connections of the loop without waiting for their peers. In each turn
-// up to closeBudget of them take a step.
+// abortConns ends all connections of the loop without waiting for their peers. In each
+// turn up to closeBudget of them end.
 func (l *Loop) abortConns() {
 	l.draining, l.aborting = true, true
 	for c := range l.conns.all() {
@@ -117,6 +121,7 @@ func (l *Loop) abortConns() {
 	}
 }
 
+// abortNow ends the connection without waiting for the peer or for the device.
 func (c *Conn) abortNow() {
 	c.beginClose(ErrShutdown)
 	switch {
@@ -131,11 +136,11 @@ func (c *Conn) abortNow() {
 	}
 }
 
-// end is the last thing a loop does.
+// end ends the loop: it calls OnShutdown, and releases the loop's resources.
 func (l *Loop) end() {
 	l.ended = true
 	l.mailbox.close()
-	l.mailbox.run() // dials and accepts that came late get their answer
+	l.mailbox.run() // so that late calls of Dial and Accept are followed by their callbacks
 	if l.booted {
 		l.handler.OnShutdown(l)
 	}
@@ -144,7 +149,7 @@ func (l *Loop) end() {
 	l.engine.ended(l)
 }
 
-// release gives back what open made.
+// release releases the resources of the loop.
 func (l *Loop) release() (err error) {
 	for _, d := range l.devices {
 		err = firstError(err, d.close())
@@ -164,7 +169,8 @@ func (l *Loop) release() (err error) {
 	return err
 }
 
-// ended counts a loop out.
+// ended is called when a loop has ended. It records the error of the loop, and closes done
+// after the last loop.
 func (e *Engine) ended(l *Loop) {
 	e.recordError(l.err)
 	if e.running.Add(-1) == 0 {

@@ -14,13 +14,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// A server that is shut down under load loses nothing of what it accepted for
-// sending.
+// A server that is shut down under load delivers all messages that were accepted.
 func TestShutdownUnderLoad(t *testing.T) {
 	const conns = 8
 	for _, loops := range []int{1, 2} {
 		var accepted, confirmed, failed atomic.Uint64
-		var busy atomic.Int32 // connections well under way
+		var busy atomic.Int32 // connections that have received 1000 messages
 		server, err := reactor.New(openSoft(t, loops), &hooks{
 			message: func(c *reactor.Conn, msg reactor.Message) {
 				if err := c.Send(msg.Data()); err != nil {
@@ -72,17 +71,18 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 }
 
-// await waits until other goroutines have made something so.
+// await waits until until returns true, while other goroutines run.
 func await(t testing.TB, until func() bool) {
 	t.Helper()
 	require.Eventually(t, until, testTimeout, time.Millisecond)
 }
 
-// At the end of its time Shutdown cuts off what is left, and says so.
+// When its context is done, Shutdown ends the remaining connections and returns the cause
+// of the context.
 func TestShutdownDeadline(t *testing.T) {
 	ends := make(chan error, 1)
 	engine, err := reactor.New(openSoft(t, 1), &hooks{
-		open:  func(c *reactor.Conn) { assert.NoError(t, c.Send([]byte("never taken"))) },
+		open:  func(c *reactor.Conn) { assert.NoError(t, c.Send([]byte("never received"))) },
 		close: func(_ *reactor.Conn, err error) { ends <- err },
 	}, nil)
 	require.NoError(t, err)
@@ -92,17 +92,17 @@ func TestShutdownDeadline(t *testing.T) {
 	ln, err := peer.Listen(loopback)
 	require.NoError(t, err)
 	require.NoError(t, engine.Dial(ln.Addr(), nil))
-	drive(t, func() bool { return opened }, peer) // from now on the peer makes no turn
+	drive(t, func() bool { return opened }, peer) // the peer runs no turn after this
 
-	gaveUp := errors.New("gave up")
+	cause := errors.New("cause")
 	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(gaveUp)
-	require.ErrorIs(t, engine.Shutdown(ctx), gaveUp)
+	cancel(cause)
+	require.ErrorIs(t, engine.Shutdown(ctx), cause)
 	require.ErrorIs(t, receive(t, ends), reactor.ErrShutdown)
 	require.NoError(t, engine.Wait())
 }
 
-// Requests that wait for an answer, and connections about to open, are told.
+// At a shutdown, unanswered requests are rejected, and connections that are opening fail.
 func TestShutdownRejectsPendingRequests(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
@@ -122,16 +122,16 @@ func TestShutdownRejectsPendingRequests(t *testing.T) {
 	require.ErrorIs(t, receive(t, failed), reactor.ErrShutdown)
 }
 
-// Accepting while the server shuts down either works or is refused, and nothing
-// hangs or leaks.
+// Accept during a shutdown either returns an error, or is followed by OnOpen or
+// OnAcceptError.
 func TestAcceptDuringShutdown(t *testing.T) {
 	for range 20 {
 		kept := make(chan *reactor.ConnRequest, 1)
-		var told atomic.Int32
+		var results atomic.Int32 // calls of OnOpen and OnAcceptError
 		server := start(t, &hooks{
 			request:     func(req *reactor.ConnRequest) { kept <- req },
-			acceptError: func(*reactor.ConnRequest, error) { told.Add(1) },
-			open:        func(*reactor.Conn) { told.Add(1) },
+			acceptError: func(*reactor.ConnRequest, error) { results.Add(1) },
+			open:        func(*reactor.Conn) { results.Add(1) },
 		}, &reactor.Config{Loops: 2, Place: func(*reactor.ConnRequest) int { return 1 }})
 		client := start(t, &hooks{}, nil)
 		require.NoError(t, client.Dial(listen(t, server), nil))
@@ -140,9 +140,9 @@ func TestAcceptDuringShutdown(t *testing.T) {
 		go func() { answered <- req.Accept(nil) }()
 		shutdown(t, server)
 		if receive(t, answered) == nil {
-			require.EqualValues(t, 1, told.Load())
+			require.EqualValues(t, 1, results.Load())
 		} else {
-			require.Zero(t, told.Load())
+			require.Zero(t, results.Load())
 		}
 	}
 }
@@ -167,13 +167,12 @@ func TestStopInCallback(t *testing.T) {
 	require.NoError(t, engine.Wait())
 }
 
-// When many connections end at once, a bounded number of them takes a step in one
-// turn.
+// When many connections end at once, at most CloseBudget of them take a step in one turn.
 func TestShutdownInSmallTurns(t *testing.T) {
 	const conns = 3 * reactor.CloseBudget
 	for name, end := range map[string]func(*reactor.Loop){
 		"closed":  (*reactor.Loop).Stop,
-		"cut off": func(l *reactor.Loop) { reactor.AbortConns(l) },
+		"aborted": func(l *reactor.Loop) { reactor.AbortConns(l) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			opened, closed := 0, make(map[uint64]int) // closed counts connections by the turn in which they closed

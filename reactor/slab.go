@@ -8,8 +8,8 @@ import (
 
 const (
 	cacheLine = 64
-	// A chunk is one registration; each has as many buffers as all before it,
-	// within these bounds.
+	// A chunk is one memory region. A new chunk has as many buffers as all chunks before
+	// it together, but at least minChunk and at most maxChunk. Both numbers are arbitrary.
 	minChunk = 64
 	maxChunk = 4096
 	// chunkBytes is the largest size of a chunk, unless a single buffer is larger. The
@@ -18,8 +18,8 @@ const (
 	chunkBytes = 16 << 20
 )
 
-// A slab is registered memory cut into buffers of one size, for receiving and
-// sending. It grows by chunks, and trim gives unused memory back to the system.
+// A slab is registered memory that is divided into buffers of one size, for receiving and
+// sending. It grows by chunks. trim returns unused memory to the system.
 type slab struct {
 	pd     verbs.PD
 	size   int // size of a buffer in bytes
@@ -36,9 +36,9 @@ type slab struct {
 	trimNext int // index of the chunk that trim looks at next
 }
 
-// A chunk is one registered memory region, cut into buffers with consecutive indexes.
-// When its memory was given back, the chunk keeps its indexes, and a later chunk of
-// memory takes them over.
+// A chunk is one registered memory region, divided into buffers with consecutive indexes.
+// When its memory was returned to the system, the chunk stays in slab.chunks and keeps its
+// indexes. It gets new memory when the slab grows again.
 type chunk struct {
 	slab    *slab
 	pos     int      // index of the chunk in slab.chunks
@@ -55,7 +55,7 @@ type chunk struct {
 	scanned       int     // buffers that the current discarding has looked at
 }
 
-// get takes a buffer, growing the slab when there is none.
+// get returns a free buffer, in state bufferLeased. If there is none, the slab grows.
 func (s *slab) get() (*Buffer, error) {
 	c := s.current
 	if c == nil || c.free == nil {
@@ -71,7 +71,7 @@ func (s *slab) get() (*Buffer, error) {
 	return b, nil
 }
 
-// put takes a buffer back.
+// put returns a buffer to the free list of its chunk.
 func (s *slab) put(b *Buffer) {
 	c := b.chunk
 	b.state, b.refillFor = bufferFree, nil
@@ -82,8 +82,8 @@ func (s *slab) put(b *Buffer) {
 	}
 }
 
-// pick chooses the chunk that get takes from: the first chunk with a free buffer, or
-// else a new chunk. Choosing the first lets the last chunks become unused.
+// pickChunk chooses the chunk from which get takes buffers: the first chunk with a free
+// buffer, or else a new chunk. Because it chooses the first, the last chunks become unused.
 func (s *slab) pickChunk() (*chunk, error) {
 	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
 		s.searchFrom++
@@ -104,12 +104,12 @@ func (s *slab) pickChunk() (*chunk, error) {
 // stride returns the distance between two buffers, in bytes.
 func (s *slab) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1) }
 
-// grow makes a chunk, in the place of a chunk whose memory was given back, or at the
-// end.
+// grow allocates memory for the first chunk without memory, or else for a new chunk at the
+// end. It returns the chunk.
 func (s *slab) grow() (*chunk, error) {
-	vacant := slices.IndexFunc(s.chunks, func(c *chunk) bool { return c.mr == nil })
-	if vacant >= 0 {
-		return s.chunks[vacant], s.allocChunk(s.chunks[vacant])
+	freed := slices.IndexFunc(s.chunks, func(c *chunk) bool { return c.mr == nil })
+	if freed >= 0 {
+		return s.chunks[freed], s.allocChunk(s.chunks[freed])
 	}
 	count := min(max(minChunk, len(s.all)), maxChunk, max(1, chunkBytes/s.stride()))
 	if len(s.all)+count > 1<<slotBits {
@@ -122,7 +122,7 @@ func (s *slab) grow() (*chunk, error) {
 	return c, nil
 }
 
-// fill allocates the memory of a chunk and adds its buffers to the slab.
+// allocChunk allocates the memory of a chunk and adds its buffers to the slab.
 func (s *slab) allocChunk(c *chunk) error {
 	stride := s.stride()
 	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: c.count * stride, Access: verbs.AccessLocalWrite, HugePages: s.huge})
@@ -149,7 +149,8 @@ func (s *slab) allocChunk(c *chunk) error {
 	return nil
 }
 
-// at returns the buffer with the index, or nil if its memory was given back.
+// at returns the buffer with the index. It returns nil if there is none, or if its memory
+// was returned to the system.
 func (s *slab) at(index uint32) *Buffer {
 	if int64(index) >= int64(len(s.all)) {
 		return nil
@@ -160,7 +161,7 @@ func (s *slab) at(index uint32) *Buffer {
 // bytes returns the size of all buffers.
 func (s *slab) bytes() uint64 { return uint64(s.count) * uint64(s.size) }
 
-// close ends the memory. Nothing may be posted any more.
+// close releases all memory. No buffer may be in use by the device.
 func (s *slab) close() (err error) {
 	for _, c := range s.chunks {
 		if c.mr != nil {
@@ -171,7 +172,7 @@ func (s *slab) close() (err error) {
 	return err
 }
 
-// first is the first error of the two.
+// firstError returns a if it is not nil, and else b.
 func firstError(a, b error) error {
 	if a != nil {
 		return a

@@ -9,12 +9,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// heap is a protection domain that takes its memory from the Go heap, as long as
-// it is willing.
+// A fakePD is a protection domain whose memory is on the Go heap.
 type fakePD struct {
 	verbs.PD
-	refuse error
-	open   int
+	refuse error // error that Alloc and Close of a region return, or nil
+	open   int   // number of open regions
 }
 
 type fakeMR struct {
@@ -49,16 +48,16 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 		b, err := s.get()
 		require.NoError(t, err)
 		require.Equal(t, 100, b.Cap())
-		require.Zero(t, b.sge[0].Addr%cacheLine, "one cache line has one buffer")
+		require.Zero(t, b.sge[0].Addr%cacheLine, "no two buffers share a cache line")
 		require.EqualValues(t, 100, b.sge[0].Length)
 		held = append(held, b)
 	}
-	require.Equal(t, 3, pd.open, "64, 64 and 128")
+	require.Equal(t, 3, pd.open, "chunks of 64, 64 and 128 buffers")
 	for i, b := range held {
 		b.memory[0], b.memory[99] = byte(i), byte(i)
 	}
 	for i, b := range held {
-		require.Equal(t, []byte{byte(i), byte(i)}, []byte{b.memory[0], b.memory[99]}, "they do not overlap")
+		require.Equal(t, []byte{byte(i), byte(i)}, []byte{b.memory[0], b.memory[99]}, "the buffers do not overlap")
 		require.Same(t, b, s.all[b.index])
 		require.NoError(t, b.Release())
 		require.ErrorIs(t, b.Release(), verbs.ErrState)
@@ -67,14 +66,14 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 		_, err := s.get()
 		require.NoError(t, err)
 	}
-	require.Equal(t, 3, pd.open, "no more than needed")
+	require.Equal(t, 3, pd.open, "the released buffers are used again")
 	require.NoError(t, s.close())
 	require.Zero(t, pd.open)
 	require.Zero(t, s.bytes())
 }
 
-// A chunk of large buffers has few of them, so that giving it back takes a bounded
-// time.
+// A chunk of large buffers has few of them, so that returning its memory to the system
+// takes a bounded time.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {
 		s := slab{pd: &fakePD{}, size: size}
@@ -91,8 +90,8 @@ func TestSlabWithoutMemory(t *testing.T) {
 	require.ErrorIs(t, err, pd.refuse)
 }
 
-// A message that is kept when there is no memory for another buffer leaves the
-// receive queue one short, until it is released.
+// If a message is kept and there is no memory for another buffer, the receive queue has
+// one buffer less until the message is released.
 func TestKeepWithoutMemory(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{}
@@ -103,7 +102,7 @@ func TestKeepWithoutMemory(t *testing.T) {
 		require.NoError(t, err)
 		c.recvs.stage(b)
 	}
-	c.recvs.posted = c.recvs.head // a device has them
+	c.recvs.posted = c.recvs.head // as if the buffers had been posted
 	pd.refuse = errors.New("no memory")
 
 	b := c.recvs.complete(0)
@@ -125,7 +124,7 @@ func TestRecvQueueTakesCompletionsInOrder(t *testing.T) {
 	for i := range buffers {
 		q.stage(&buffers[i])
 	}
-	require.Nil(t, q.complete(0), "not posted yet")
+	require.Nil(t, q.complete(0), "the buffer is not posted yet")
 	q.posted = q.head
 	require.Nil(t, q.complete(1), "out of order")
 	require.Nil(t, q.complete(9))

@@ -6,20 +6,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The slab gives memory back in two ways. It closes a chunk none of whose buffers is
-// in use. Where the provider can discard memory that stays registered, it discards
-// the pages of the free buffers of other chunks; these buffers stay usable. It does
-// either only to a chunk that pick has not chosen between two rounds of trim. get and
-// put take no part in this, so they cost nothing more.
+// The slab returns memory to the system in two ways. It closes the memory region of a
+// chunk none of whose buffers is in use. In other chunks it discards the pages of the free
+// buffers, if the provider can discard memory that stays registered; these buffers stay
+// usable. It does either only to a chunk that pickChunk has not chosen between two rounds
+// of trim. get and put do no work for this, so they are as fast as without it.
 
-// maxDiscards is how many times one step of trim calls the system to discard memory.
-// One call takes some ten microseconds at most. The number is arbitrary.
+// maxDiscards is how many times one step of trim calls the system to discard memory. One
+// call takes at most about 10 µs. The number is arbitrary.
 const maxDiscards = 64
 
 // trim takes one step of a round over all chunks: it closes one chunk, or discards
 // memory of one chunk. It reports whether the round has further steps.
 func (s *slab) trim() (more bool, err error) {
-	s.current = nil // so that the next get calls pick, which sets touched
+	s.current = nil // so that the next get calls pickChunk, which sets usedSinceTrim
 	for s.trimNext < len(s.chunks) {
 		c := s.chunks[s.trimNext]
 		switch {
@@ -46,8 +46,9 @@ func (s *slab) trim() (more bool, err error) {
 	return false, nil
 }
 
-// vacate closes the memory of an unused chunk. A buffer of it that somebody still
-// refers to after Release has no bytes.
+// freeChunk closes the memory region of an unused chunk. It sets the memory of the buffers
+// to nil, so that an application that uses a buffer after Release does not access memory
+// that is not mapped any more.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
 		c.usedSinceTrim = true // so that another attempt is made in a later round
@@ -63,8 +64,8 @@ func (s *slab) freeChunk(c *chunk) error {
 	return nil
 }
 
-// shorten drops the chunks at the end whose memory was given back, and shrinks the
-// tables.
+// dropFreedChunks removes the chunks without memory at the end of the list, and shrinks
+// chunks and all.
 func (s *slab) dropFreedChunks() {
 	last := len(s.chunks)
 	for last > 0 && s.chunks[last-1].mr == nil {
@@ -82,7 +83,7 @@ func (s *slab) dropFreedChunks() {
 // reports whether it was the last step.
 func (c *chunk) discard(memory verbs.Discarder) (done bool) {
 	if c.scanned == 0 {
-		c.freeAtDiscard = c.free // buffers released later are put in front of this one
+		c.freeAtDiscard = c.free // buffers that are released later come before it in the list
 	}
 	stride, calls := c.slab.stride(), 0
 	for c.scanned < c.count && calls < maxDiscards {

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// round calls trim until its round is over, and returns the number of steps.
+// trimRound calls trim until its round is over, and returns the number of steps.
 func trimRound(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {
@@ -26,6 +26,7 @@ func trimRound(t *testing.T, s *slab) (steps int) {
 	}
 }
 
+// getBuffers gets n buffers.
 func getBuffers(t *testing.T, s *slab, n int) (held []*Buffer) {
 	t.Helper()
 	for range n {
@@ -43,25 +44,25 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// trim gives back the memory of chunks that were not used between two rounds, except
-// the first chunk.
-func TestSlabGivesMemoryBack(t *testing.T) {
+// trim returns the memory of chunks that were not used between two rounds to the system,
+// except that of the first chunk.
+func TestSlabReturnsMemory(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
 	held := getBuffers(t, &s, 10_000)
 	most, chunks := s.bytes(), pd.open
 	trimRound(t, &s)
 	trimRound(t, &s)
-	require.Equal(t, most, s.bytes(), "it is used")
+	require.Equal(t, most, s.bytes(), "all buffers are in use")
 
 	release(t, held)
 	steps := trimRound(t, &s)
-	require.Equal(t, chunks, steps, "a chunk at a time, and not the first")
+	require.Equal(t, chunks, steps, "one step for each chunk except the first, and the last step")
 	require.Equal(t, 1, pd.open)
 	require.EqualValues(t, minChunk*100, s.bytes())
-	require.Len(t, s.all, minChunk, "the tables shrink, too")
+	require.Len(t, s.all, minChunk, "the slices shrink too")
 	for _, b := range held[minChunk:] {
-		require.Empty(t, b.Bytes(), "who kept what it released finds nothing")
+		require.Empty(t, b.Bytes(), "a released buffer has no bytes")
 		require.ErrorIs(t, b.Release(), verbs.ErrState)
 	}
 	require.Nil(t, s.at(minChunk))
@@ -82,7 +83,8 @@ func TestSlabKeepsWhatIsUsed(t *testing.T) {
 	require.Equal(t, 1, pd.open)
 }
 
-// A new chunk takes the place and the indexes of a chunk whose memory was given back.
+// When the slab grows, a chunk whose memory was returned gets new memory, and its buffers
+// have the same indexes as before.
 func TestSlabReusesIndexes(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -91,19 +93,19 @@ func TestSlabReusesIndexes(t *testing.T) {
 	release(t, held[:999])
 	trimRound(t, &s)
 	trimRound(t, &s)
-	require.Equal(t, 2, pd.open, "the first, and the one in use")
+	require.Equal(t, 2, pd.open, "the first chunk and the one in use")
 	require.Same(t, last, s.at(last.index))
 	require.Nil(t, s.at(minChunk))
 
 	total := len(s.all)
 	held = getBuffers(t, &s, total-1)
-	require.Len(t, s.all, total, "no more places than before")
+	require.Len(t, s.all, total, "no more indexes than before")
 	for _, b := range append(held, last) {
 		require.Same(t, b, s.at(b.index))
 	}
 }
 
-// get prefers the first chunks, so that the last chunks can be given back while
+// get prefers the first chunks, so that the memory of the last chunks can be returned while
 // others are in use.
 func TestSlabEmptiesTheLastChunks(t *testing.T) {
 	pd := &fakePD{}
@@ -113,7 +115,7 @@ func TestSlabEmptiesTheLastChunks(t *testing.T) {
 	rng.Shuffle(len(held), func(i, j int) { held[i], held[j] = held[j], held[i] })
 	release(t, held[100:])
 	held = held[:100]
-	for range 20 { // Each remaining connection is replaced at some time.
+	for range 20 { // each of the 100 buffers is replaced in some of the rounds
 		for i := range held {
 			if rng.IntN(2) == 0 {
 				require.NoError(t, held[i].Release())
@@ -141,7 +143,7 @@ func TestSlabCloseFails(t *testing.T) {
 	require.Zero(t, pd.open)
 }
 
-// paged is memory that records which of its pages were discarded.
+// A pagedMR is a memory region that records which of its pages were discarded.
 type pagedMR struct {
 	*fakeMR
 	absent []bool // whether a page is absent, by its index
@@ -195,18 +197,18 @@ func TestSlabDiscardsPages(t *testing.T) {
 			pages := len(second.absent)
 			release(t, slices.Concat(held[:minChunk], held[minChunk+1:]))
 			trimRound(t, &s)
-			require.Equal(t, pages, second.present(), "it was used")
+			require.Equal(t, pages, second.present(), "the chunk was used before the first round")
 			trimRound(t, &s)
-			require.Equal(t, (size+page-1)/page, second.present(), "what the buffer in use has")
-			require.Zero(t, pd.mrs[0].present(), "nobody uses the first chunk, which stays")
+			require.Equal(t, (size+page-1)/page, second.present(), "only the pages of the buffer in use are present")
+			require.Zero(t, pd.mrs[0].present(), "the unused first chunk stays, without pages")
 			calls := second.calls
 			trimRound(t, &s)
 			trimRound(t, &s)
-			require.Equal(t, calls, second.calls, "nothing has changed")
+			require.Equal(t, calls, second.calls, "no buffer was used, so nothing is discarded again")
 
 			require.NoError(t, held[minChunk].Release())
 			trimRound(t, &s)
-			require.Equal(t, 1, pd.open, "now the chunk is not used at all")
+			require.Equal(t, 1, pd.open, "the memory of the unused chunk is returned")
 		})
 	}
 }
@@ -273,7 +275,7 @@ func TestSlabDiscardIsRefused(t *testing.T) {
 	require.Equal(t, 1, pd.mrs[0].calls)
 }
 
-// The loop calls trim by itself, by its timer.
+// The timer of the loopDevice calls trim.
 func TestLoopTrims(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{cfg: &Config{}}
@@ -287,5 +289,5 @@ func TestLoopTrims(t *testing.T) {
 		l.timers.expire(l.clock.now)
 		l.clock.origin = time.Now().Add(-l.clock.now)
 	}
-	require.Len(t, l.timers.heap, 1, "it goes on")
+	require.Len(t, l.timers.heap, 1, "the timer is set again")
 }

@@ -6,7 +6,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// maxEpollInterval is how long a loop with work in every turn leaves epoll alone.
+// maxEpollInterval is the longest time between two checks of epoll in a loop that does not
+// sleep. It matters when Config.EpollEvery turns take longer because of their work. The
+// number is arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
 // openingEpollEvery is after how many turns a loop looks at epoll while one of its
@@ -45,8 +47,9 @@ func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, 
 	return token, nil
 }
 
-// unwatch removes the descriptor of s. Its events still to be looked at are
-// stale from now on, and the poller knows. It may be gone already.
+// unwatch removes the descriptor of s. Events that were fetched and not handled yet are
+// stale then, and poller.Poller.Event does not return them. unwatch does nothing if the
+// descriptor was removed before.
 func (l *Loop) unwatch(s source) error {
 	for i, w := range l.sources {
 		if w.source == s {
@@ -57,9 +60,9 @@ func (l *Loop) unwatch(s source) error {
 	return nil
 }
 
-// pollEpoll serves the descriptors that are ready: those that ended a sleep,
-// or what a look at epoll finds. A loop that does not sleep looks now and then
-// only, and again as long as there was something.
+// pollEpoll handles the events that ended the last sleep, or else those that a check of
+// epoll fetches. A loop that does not sleep checks epoll after epollInterval turns, or
+// after one turn if the last events were work.
 func (l *Loop) pollEpoll() (work int) {
 	n := l.readyEvents
 	if n == 0 {
@@ -80,7 +83,8 @@ func (l *Loop) pollEpoll() (work int) {
 	return work
 }
 
-// pace is after how many turns a loop that does not sleep looks again.
+// epollInterval returns the number of turns after which a loop that does not sleep checks
+// epoll.
 func (l *Loop) epollInterval() int {
 	if l.openingConns > 0 {
 		return min(l.cfg.EpollEvery, openingEpollEvery)
@@ -88,7 +92,8 @@ func (l *Loop) epollInterval() int {
 	return l.cfg.EpollEvery
 }
 
-// look asks epoll, without waiting.
+// fetchEvents fetches the present events of epoll without waiting, and returns their
+// number.
 func (l *Loop) fetchEvents() (n int) {
 	n, err := l.poller.Wait(0)
 	l.recordError(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A spinProvider has one device, whose CQs are verbs.SpinPollers and do as the
-// test says. Nothing can be connected over it.
+// A spinProvider has one device, whose CQs are verbs.SpinPollers. The test determines what
+// they return. Connections over the device are not possible.
 type spinProvider struct {
 	cm.Provider
 	dev *spinDevice
@@ -24,12 +24,12 @@ func (p spinProvider) Devices() ([]verbs.Device, error) { return []verbs.Device{
 
 type spinDevice struct {
 	verbs.Device
-	polls []time.Duration // one for each call: the limit, or 0 for Poll
-	spin  func(dst []verbs.WC) int
+	polls []time.Duration          // for each call of PollSpin its limit, for each call of Poll 0
+	spin  func(dst []verbs.WC) int // called by PollSpin
 
-	asyncFD int // unless 0
-	async   func(*verbs.AsyncEvent) (bool, error)
-	arm     error
+	asyncFD int                                   // result of AsyncFD, unless 0
+	async   func(*verbs.AsyncEvent) (bool, error) // called by NextAsync, unless nil
+	arm     error                                 // result of Arm, unless nil
 }
 
 func (d *spinDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
@@ -73,7 +73,7 @@ func (c *spinCQ) Arm(solicited bool) error {
 	return c.CQ.Arm(solicited)
 }
 
-// newSpinLoop makes a loop that has met its device and has nothing to do.
+// newSpinLoop makes a loop that has opened its device and has no work.
 func newSpinLoop(t *testing.T, dev *spinDevice, cfg *reactor.Config) *reactor.Loop {
 	t.Helper()
 	p := openSoft(t, 1)
@@ -91,20 +91,20 @@ func newSpinLoop(t *testing.T, dev *spinDevice, cfg *reactor.Config) *reactor.Lo
 	return l
 }
 
-// afterThree finds a completion at the third call.
+// afterThree returns a spin function that finds a completion in every third call.
 func afterThree() func([]verbs.WC) int {
 	calls := 0
 	return func(dst []verbs.WC) int {
 		if calls++; calls%3 != 0 {
 			return 0
 		}
-		dst[0] = verbs.WC{ID: ^uint64(0)} // nobody's
+		dst[0] = verbs.WC{ID: ^uint64(0)} // the id of no connection
 		return 1
 	}
 }
 
-// A loop that polls on waits inside the provider, but not in the turn after one
-// with work.
+// A loop that has spun without work waits for completions inside the provider, but not in
+// the first turn after one with work.
 func TestIdleLoopSpinsInsideTheProvider(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleBusy, reactor.IdleAdaptive} {
 		t.Run(policy.String(), func(t *testing.T) {
@@ -123,12 +123,12 @@ func TestIdleLoopSpinsInsideTheProvider(t *testing.T) {
 				}
 			}
 			require.NoError(t, l.Close())
-			require.EqualValues(t, 2, l.Stats().LateCompletions, "what was found is handed out")
+			require.EqualValues(t, 2, l.Stats().LateCompletions, "the completions that PollSpin found are handled")
 		})
 	}
 }
 
-// So does the loop of an engine, which runs by itself.
+// A loop that an engine runs waits inside the provider too.
 func TestEngineSpinsInsideTheProvider(t *testing.T) {
 	p := openSoft(t, 1)
 	devices, err := p.Devices()
@@ -153,7 +153,7 @@ func TestEngineSpinsInsideTheProvider(t *testing.T) {
 		if spins++; spins == 3 {
 			found++
 		}
-		require.LessOrEqual(t, spins, 3, "the turn after work must poll")
+		require.LessOrEqual(t, spins, 3, "the turn after one with work must call Poll")
 	}
 	require.Positive(t, found)
 }
@@ -168,11 +168,11 @@ func TestLoopThatMustNotSpin(t *testing.T) {
 		limit time.Duration
 	}{
 		{"event", reactor.Config{Idle: reactor.IdleEvent}, false, time.Millisecond},
-		{"asked not to wait", reactor.Config{Idle: reactor.IdleBusy}, false, 0},
-		{"two queues", reactor.Config{Idle: reactor.IdleBusy}, true, time.Millisecond},
+		{"RunOnce without a timeout", reactor.Config{Idle: reactor.IdleBusy}, false, 0},
+		{"two devices", reactor.Config{Idle: reactor.IdleBusy}, true, time.Millisecond},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dev := &spinDevice{spin: func([]verbs.WC) int { t.Error("it spins"); return 0 }}
+			dev := &spinDevice{spin: func([]verbs.WC) int { t.Error("PollSpin was called"); return 0 }}
 			l := newSpinLoop(t, dev, &test.cfg)
 			if test.other {
 				require.NoError(t, reactor.OpenDevice(l, others[0]))
@@ -186,7 +186,8 @@ func TestLoopThatMustNotSpin(t *testing.T) {
 	}
 }
 
-// Spinning takes time, which the loop notices in the next turn.
+// After the loop has waited inside the provider, it reads its clock in the next turn, so
+// that timers fire.
 func TestSpinningLoopKeepsTime(t *testing.T) {
 	const long = 2 * time.Millisecond
 	spins := 0
@@ -204,23 +205,23 @@ func TestSpinningLoopKeepsTime(t *testing.T) {
 	require.LessOrEqual(t, spins, 2)
 }
 
-// A device that dies takes neither the engine with it nor the loop's sleep.
+// After a fatal event of a device, the engine does not end, and the loop can sleep.
 func TestFatalDeviceEvent(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer r.Close()
-	require.NoError(t, w.Close()) // so that r is readable for good
-	asked, dead := 0, errors.New("dead")
+	require.NoError(t, w.Close()) // so that r stays readable
+	calls, failed := 0, errors.New("device failed")
 	dev := &spinDevice{asyncFD: int(r.Fd()), async: func(ev *verbs.AsyncEvent) (bool, error) {
-		if asked++; asked > 1 {
-			return false, dead
+		if calls++; calls > 1 {
+			return false, failed
 		}
 		ev.Type = verbs.AsyncDeviceFatal
 		return true, nil
 	}}
 	l := newSpinLoop(t, dev, nil)
-	require.Equal(t, 1, asked)
-	dev.arm = dead
+	require.Equal(t, 1, calls)
+	dev.arm = failed
 	busy, err := l.Arm()
 	require.NoError(t, err)
 	require.False(t, busy)

@@ -2,21 +2,21 @@ package reactor
 
 import "time"
 
-// A timer calls fire once, when its time has come. The zero value with fire
-// set is ready for timers.set. It is part of whatever it times, so that
-// setting and stopping allocate nothing.
+// A timer calls fire once, at the time when. The zero value with fire set is ready for
+// timers.set. A timer is a field of the object that uses it, so that setting and stopping
+// it allocate nothing.
 type timer struct {
 	fire func()
 	when time.Duration // in the loop's time
-	pos  int           // index in the heap plus one; 0: not set
+	pos  int           // index in timers.heap plus one; 0 means that the timer is not set
 }
 
-// timers is a heap of timers, soonest first. Time is an argument.
+// timers is a binary heap of timers; the timer that fires first is heap[0].
 type timers struct {
 	heap []*timer
 }
 
-// set sets t to fire at when, whether it was set before or not.
+// set makes t fire at when. If t was set before, set replaces its time.
 func (ts *timers) set(t *timer, when time.Duration) {
 	t.when = when
 	if t.pos == 0 {
@@ -26,7 +26,7 @@ func (ts *timers) set(t *timer, when time.Duration) {
 	ts.fix(t.pos - 1)
 }
 
-// stop takes t out, and reports whether it was set.
+// stop removes t, and reports whether it was set.
 func (ts *timers) stop(t *timer) bool {
 	if t.pos == 0 {
 		return false
@@ -42,7 +42,7 @@ func (ts *timers) stop(t *timer) bool {
 	return true
 }
 
-// next is when the soonest timer fires.
+// next returns the time at which the first timer fires. ok is false if there is none.
 func (ts *timers) next() (when time.Duration, ok bool) {
 	if len(ts.heap) == 0 {
 		return 0, false
@@ -50,13 +50,14 @@ func (ts *timers) next() (when time.Duration, ok bool) {
 	return ts.heap[0].when, true
 }
 
-// due reports whether a timer is to fire at now.
+// due reports whether a timer is due at now.
 func (ts *timers) due(now time.Duration) bool {
 	return len(ts.heap) > 0 && ts.heap[0].when <= now
 }
 
-// expire fires what is due at now and was set before the call, and returns how
-// many. Timers may be set and stopped meanwhile.
+// expire calls fire of the timers that are due at now, and returns their number, which is
+// at most the number of timers before the call: a timer that its own fire sets again does
+// not make expire run without end. fire may set and stop timers.
 func (ts *timers) expire(now time.Duration) (fired int) {
 	for limit := len(ts.heap); fired < limit && ts.due(now); fired++ {
 		t := ts.heap[0]
@@ -66,6 +67,7 @@ func (ts *timers) expire(now time.Duration) (fired int) {
 	return fired
 }
 
+// fix restores the heap order after the time of the timer at index at has changed.
 func (ts *timers) fix(at int) {
 	for at > 0 && ts.less(at, (at-1)/2) {
 		ts.swap(at, (at-1)/2)
@@ -93,30 +95,31 @@ func (ts *timers) swap(i, j int) {
 	ts.heap[i].pos, ts.heap[j].pos = i+1, j+1
 }
 
-// A Timer calls a function of the application's on its loop, which is also the
-// only goroutine that may call its methods.
+// A Timer calls a function of the application on its loop. Its methods may be called only
+// on the goroutine of the loop.
 type Timer struct {
 	loop *Loop
 	node timer
 }
 
-// Stop keeps the function from being called, and reports whether it was still
-// to be.
+// Stop stops the timer. It returns false if the function was called already or the timer
+// was stopped before.
 func (t *Timer) Stop() bool { return t.loop.timers.stop(&t.node) }
 
-// Reset makes the function be called after d from now, whether it was called
-// or stopped before or not.
+// Reset makes the timer call its function after d from now. It replaces a time that was
+// set before, and sets a timer again that has fired or was stopped.
 func (t *Timer) Reset(d time.Duration) { t.loop.setTimer(&t.node, d) }
 
-// After calls fn on the loop once d has passed, never earlier. How much later
-// depends on what else the loop has to do. On the loop only.
+// After makes the loop call fn after d, never earlier. The delay beyond d depends on the
+// other work of the loop. After may be called only on the goroutine of the loop.
 func (l *Loop) After(d time.Duration, fn func()) *Timer {
 	t := &Timer{loop: l, node: timer{fire: fn}}
 	t.Reset(d)
 	return t
 }
 
-// setTimer reads the clock: one that lags would make the timer fire early.
+// setTimer makes t fire after d from now. It reads the clock, because with an older time
+// the timer would fire too early.
 func (l *Loop) setTimer(t *timer, d time.Duration) {
 	l.timers.set(t, l.clock.read()+max(0, d))
 }

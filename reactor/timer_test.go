@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Timers fire in the order of their times, none early, whatever is set, moved
-// and stopped in between.
+// Timers are set, set again and stopped at random. They fire in the order of their times,
+// and none fires early.
 func TestTimersAgainstAModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -51,7 +51,7 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// A timer that sets itself again at once waits for the next call.
+// A timer that sets itself again without a delay fires in the next call of expire.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts timers
 	var a, b timer

@@ -3,17 +3,17 @@ package reactor
 import "time"
 
 const (
-	// trimEvery is the time between two rounds of trim. Memory or a queue that was not
-	// used between two rounds is given back, so within 40 s of its last use. The number
-	// is arbitrary.
+	// trimEvery is the time between two rounds of trim. Memory or a completion queue that
+	// was not used between two rounds is released, so within 40 s of its last use. The
+	// number is arbitrary.
 	trimEvery = 20 * time.Second
-	// trimPause is how long the loop does other things between two steps of trim. A step
-	// may take a millisecond.
+	// trimPause is the time between two steps of trim. A step may take a millisecond, so
+	// trim takes at most about a fifth of the loop's time. The number is arbitrary.
 	trimPause = 4 * time.Millisecond
 )
 
-// startTrimTimer sets the timer for trim, unless it is set. It is called when the nic opens
-// a queue or a chunk that trim can give back.
+// startTrimTimer sets the timer for trim, unless it is set. It is called when the
+// loopDevice opens a completion queue or a chunk that trim can release.
 func (d *loopDevice) startTrimTimer() {
 	if d.trimTimer.pos == 0 {
 		d.trimTimer.fire = d.trim
@@ -21,8 +21,8 @@ func (d *loopDevice) startTrimTimer() {
 	}
 }
 
-// trim gives back unused memory, one step at a time, and then unused completion
-// queues. It sets its timer again for as long as the nic has buffers.
+// trim releases unused memory, one step in each call, and then unused completion queues.
+// It sets its timer again as long as the loopDevice has buffers, or more than one queue.
 func (d *loopDevice) trim() {
 	more, err := d.slab.trim()
 	d.loop.recordError(err)

@@ -31,8 +31,8 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	return bytes
 }
 
-// pass advances the clock of l by TrimEvery, and runs enough turns for a round of
-// trim.
+// passTrimInterval advances the clock of l by TrimEvery, and runs enough turns for a round
+// of trim.
 func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	t.Helper()
 	reactor.AdvanceClock(l, reactor.TrimEvery)
@@ -43,8 +43,8 @@ func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	}
 }
 
-// When connections have closed, their buffers take no memory any more, also while
-// other connections stay open.
+// When connections have closed, their buffers take no memory any more, even while other
+// connections stay open.
 func TestMemoryFollowsUse(t *testing.T) {
 	const conns, messages = 200, 63
 	var dialed []*reactor.Conn

@@ -2,10 +2,12 @@ package reactor
 
 import "iter"
 
-// A wrID is the id of a work request. From the top: 20 bits index and 20 bits
-// generation of its connection, one bit that is set for sends, 23 bits slot of
-// the queue it was posted to, or for a shared receive queue the index of the
-// buffer. The generation keeps a late completion from reaching a stranger.
+// A wrID is the id of a work request. It has four parts, from the most significant bit:
+// 20 bits for the index of the connection in connTable, 20 bits for its generation, one
+// bit that is set for send requests, and 23 bits for the slot of the request in its queue.
+// The id of a receive request of a shared receive queue is the index of its buffer in
+// slab.all. When a connection is closed and a new one gets its index, the generations
+// differ, so a late completion is not taken for one of the new connection.
 type wrID uint64
 
 const (
@@ -24,7 +26,7 @@ func (id wrID) slot() uint32       { return uint32(id & (sendBit - 1)) }
 func (id wrID) index() int         { return int(id >> indexShift) }
 func (id wrID) generation() uint32 { return uint32(id>>generationShift) & generationMask }
 
-// connTable finds a connection by the id of its work requests.
+// A connTable finds a connection by the id of its work requests. Its zero value is empty.
 type connTable struct {
 	slots []connSlot
 	free  []int
@@ -32,11 +34,12 @@ type connTable struct {
 }
 
 type connSlot struct {
-	conn       *Conn // nil: free
-	generation uint32
+	conn       *Conn  // nil if the slot is free
+	generation uint32 // number of connections that have had the slot, modulo 1<<20
 }
 
-// add takes c in and returns the id that its work requests are made from.
+// add adds c. It returns a key that has the index and the generation of c, from which the
+// ids of its work requests are made. ok is false if there are maxConns connections.
 func (t *connTable) add(c *Conn) (key wrID, ok bool) {
 	if len(t.free) == 0 {
 		if len(t.slots) == maxConns {
@@ -54,7 +57,8 @@ func (t *connTable) add(c *Conn) (key wrID, ok bool) {
 	return wrID(index)<<indexShift | wrID(s.generation)<<generationShift, true
 }
 
-// get returns the connection, or nil when it is gone.
+// get returns the connection with the index and generation of id, or nil if it was
+// removed.
 func (t *connTable) get(id wrID) *Conn {
 	index := id.index()
 	if index >= len(t.slots) {
@@ -66,7 +70,7 @@ func (t *connTable) get(id wrID) *Conn {
 	return nil
 }
 
-// remove lets no id find the connection any more.
+// remove removes the connection with the index and generation of key, if there is one.
 func (t *connTable) remove(key wrID) {
 	if t.get(key) == nil {
 		return
@@ -76,7 +80,7 @@ func (t *connTable) remove(key wrID) {
 	t.count--
 }
 
-// all goes over the connections; they may be removed meanwhile.
+// all iterates over the connections. Connections may be removed during the iteration.
 func (t *connTable) all() iter.Seq[*Conn] {
 	return func(yield func(*Conn) bool) {
 		for i := range t.slots {

@@ -15,8 +15,8 @@ func TestWrIDParts(t *testing.T) {
 	require.False(t, (id &^ sendBit).send())
 }
 
-// The id of a connection that is gone finds nobody, even when its place has
-// been taken by another.
+// After a connection was removed, its ids find no connection, even if another connection
+// has got its index.
 func TestConnTable(t *testing.T) {
 	var table connTable
 	a, b := &Conn{}, &Conn{}
@@ -30,8 +30,8 @@ func TestConnTable(t *testing.T) {
 	require.Nil(t, table.get(keyA))
 	require.Same(t, b, table.get(keyB))
 	table.remove(keyA)
-	require.Same(t, b, table.get(keyB), "removed twice")
-	require.Nil(t, table.get(wrID(5)<<indexShift), "never was")
+	require.Same(t, b, table.get(keyB), "a second remove with the old key does nothing")
+	require.Nil(t, table.get(wrID(5)<<indexShift), "no connection has had the index")
 	require.Equal(t, 1, table.count)
 }
 
