@@ -89,8 +89,9 @@ func (c *Conn) Close() error {
 }
 
 // Abort ends the connection without waiting for outstanding operations: operations that
-// are not confirmed fail. OnClose gets cause, or ErrAborted if cause is nil. Abort returns
-// an error that matches ErrClosed unless the state is StateOpen or StateDraining.
+// are not confirmed fail. OnClose gets cause, or ErrAborted if cause is nil. Abort
+// returns an error that matches ErrClosed unless the state is StateOpen or
+// StateDraining.
 func (c *Conn) Abort(cause error) error {
 	if c.state < StateOpen || c.state > StateDraining {
 		return verbs.Wrap("abort", ErrClosed)

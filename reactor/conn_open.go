@@ -189,8 +189,8 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 }
 
 // makeQP makes the queue pair. It reserves places on a CQ for all completions that the
-// queue pair may have outstanding. It posts the receive buffers, because the first message
-// of the peer may arrive before cm.Established.
+// queue pair may have outstanding. It posts the receive buffers, because the first
+// message of the peer may arrive before cm.Established.
 func (c *Conn) makeQP() (err error) {
 	if c.device, err = c.loop.device(c.id.Device()); err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 
 // Write writes the bytes of local to the peer's memory at remote. The peer's application
 // is not involved. local must be memory of Loop.Alloc of the same loop. The application
-// must not change it until OnCompletion has reported the result. A message or a READ after
-// the WRITE is executed after it (IBTA vol. 1, 10.8.3.3, table 79). The errors are those of
-// Send. If the peer does not allow the access, the connection ends with
+// must not change it until OnCompletion has reported the result. A message or a READ
+// after the WRITE is executed after it (IBTA vol. 1, 10.8.3.3, table 79). The errors are
+// those of Send. If the peer does not allow the access, the connection ends with
 // verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpWrite, local, remote, &o)
@@ -31,10 +31,10 @@ func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
 	return c.oneSided(verbs.OpRead, local, remote, &o)
 }
 
-// CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and stores
-// swap there if they are equal, as one atomic operation. OnCompletion gets the value from
-// before the operation in Op.Value. The address must be a multiple of 8. For the errors
-// see Write.
+// CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and
+// stores swap there if they are equal, as one atomic operation. OnCompletion gets the
+// value from before the operation in Op.Value. The address must be a multiple of 8. For
+// the errors see Write.
 func (c *Conn) CompareSwap(remote Remote, compare, swap uint64, o SendOptions) error {
 	return c.atomic(verbs.OpCompareSwap, remote, compare, swap, &o)
 }

@@ -2,9 +2,9 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// Send sends a copy of b, at most Config.MaxMessage bytes. The caller may use b again when
-// Send has returned. The message is posted at the end of the turn, together with the
-// other requests of the connection; see Flush. When Send returns nil, the message is
+// Send sends a copy of b, at most Config.MaxMessage bytes. The caller may use b again
+// when Send has returned. The message is posted at the end of the turn, together with
+// the other requests of the connection; see Flush. When Send returns nil, the message is
 // accepted: it is delivered, or the connection ends with an error.
 //
 // When Send returns an error, nothing is sent. The error is ErrWouldBlock, a

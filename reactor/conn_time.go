@@ -55,9 +55,9 @@ func (c *Conn) onKeepaliveTimer() {
 }
 
 // Probes of many connections may be due at the same time. One turn posts at most
-// probeBudget probes, which takes less than a millisecond. The next probeBudget probes are
-// delayed by probePause, the probeBudget probes after these by twice as long, and so on.
-// Both numbers are arbitrary.
+// probeBudget probes, which takes less than a millisecond. The next probeBudget probes
+// are delayed by probePause, the probeBudget probes after these by twice as long, and so
+// on. Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond
@@ -126,10 +126,11 @@ func (c *Conn) nextKeepalive() (when time.Duration, none bool) {
 	return when, none
 }
 
-// keepaliveSteps is the number of steps into which Config.Keepalive is divided. The times
-// of keepalive timers are rounded up to a multiple of a step, so that an idle loop handles
-// all connections of a step in one wake-up. With a larger number the loop wakes up more
-// often; with a smaller number a failed peer is detected later. The number is arbitrary.
+// keepaliveSteps is the number of steps into which Config.Keepalive is divided. The
+// times of keepalive timers are rounded up to a multiple of a step, so that an idle loop
+// handles all connections of a step in one wake-up. With a larger number the loop wakes
+// up more often; with a smaller number a failed peer is detected later. The number is
+// arbitrary.
 const keepaliveSteps = 16
 
 // roundUp returns the smallest multiple of step that is not before when.

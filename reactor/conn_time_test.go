@@ -46,8 +46,8 @@ func TestKeepaliveNotAnswered(t *testing.T) {
 	require.Equal(t, reactor.ErrKeepalive, p.dialEnd)
 }
 
-// runLate calls fn on the loop as if the loop had been delayed for d before. Then it makes
-// the loop read its clock before it polls its queues again.
+// runLate calls fn on the loop as if the loop had been delayed for d before. Then it
+// makes the loop read its clock before it polls its queues again.
 func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	done := false
 	require.NoError(t, l.Post(func() {
@@ -58,8 +58,8 @@ func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	drive(t, func() bool { return done }, l)
 }
 
-// A send at the end of the idle timeout counts as activity, although the loop has not read
-// its clock since the timeout began.
+// A send at the end of the idle timeout counts as activity, although the loop has not
+// read its clock since the timeout began.
 func TestIdleTimeoutSeesALateSend(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)

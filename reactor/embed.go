@@ -162,8 +162,8 @@ func (l *Loop) FD() int { return l.poller.FD() }
 // Arm prepares the loop for waiting on FD. If busy is true, there is work already: call
 // RunOnce instead of waiting. If busy is false, wait until FD is readable, and then call
 // RunOnce. FD also becomes readable when a timer is due, and after Config.SafetyTimeout.
-// The error is ErrClosed if the loop has ended. It matches verbs.ErrState if Arm is called
-// in a callback, or for a loop that an engine runs.
+// The error is ErrClosed if the loop has ended. It matches verbs.ErrState if Arm is
+// called in a callback, or for a loop that an engine runs.
 func (l *Loop) Arm() (busy bool, err error) {
 	if err := l.checkRunnable("arm"); err != nil {
 		return false, err

@@ -217,8 +217,8 @@ func TestSafetyTimeout(t *testing.T) {
 	require.Zero(t, loop.Stats().Rescues)
 }
 
-// Wait and Shutdown return an error for the engine of an embedded loop that has not ended,
-// because the application itself has to run the loop.
+// Wait and Shutdown return an error for the engine of an embedded loop that has not
+// ended, because the application itself has to run the loop.
 func TestWaitRefusedForEmbeddedLoop(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	require.ErrorIs(t, loop.Engine().Wait(), verbs.ErrState)

@@ -37,8 +37,8 @@ type Engine struct {
 	err     error          // first error that no callback or call has reported
 }
 
-// New makes an engine for the devices of p. p belongs to the caller, who may close it when
-// the engine has ended. Loop i uses completion vector i of each device. If
+// New makes an engine for the devices of p. p belongs to the caller, who may close it
+// when the engine has ended. Loop i uses completion vector i of each device. If
 // verbs.Caps.ProgressManual is true, a completion vector can be used by one loop only.
 // Then Config.Loops is limited to the number of vectors, and connections of a second
 // engine with the same provider fail with verbs.ErrBusy. The loops do not run before
@@ -90,9 +90,9 @@ func (e *Engine) release() (err error) {
 	return err
 }
 
-// Start runs each loop on a goroutine of its own, and returns when OnBoot has returned on
-// every loop. If OnBoot fails on a loop, Start stops the engine, waits until it has ended,
-// and returns the error of OnBoot.
+// Start runs each loop on a goroutine of its own, and returns when OnBoot has returned
+// on every loop. If OnBoot fails on a loop, Start stops the engine, waits until it has
+// ended, and returns the error of OnBoot.
 func (e *Engine) Start() error {
 	if err := e.markStarted(); err != nil {
 		return err

@@ -114,8 +114,8 @@ func (u *regionUser) OnCompletion(c *reactor.Conn, op reactor.Op, err error) {
 
 func (u *regionUser) OnClose(_ *reactor.Conn, err error) { u.done <- err }
 
-// Backpressure: when the send queue is full, Send returns ErrWouldBlock, and OnWritable is
-// called when there is room again.
+// Backpressure: when the send queue is full, Send returns ErrWouldBlock, and OnWritable
+// is called when there is room again.
 func ExampleConn_Send_backpressure() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
@@ -231,9 +231,9 @@ type worker struct {
 	busy sync.WaitGroup
 }
 
-// OnMessage keeps the message and starts a goroutine that uses only its bytes. The methods
-// of the loop and of the connection are called here and in the posted function, which run
-// on the goroutine of the loop.
+// OnMessage keeps the message and starts a goroutine that uses only its bytes. The
+// methods of the loop and of the connection are called here and in the posted function,
+// which run on the goroutine of the loop.
 func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	loop, buf, text := c.Loop(), msg.Keep(), msg.Data()
 	w.busy.Go(func() {

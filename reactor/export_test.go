@@ -98,8 +98,8 @@ func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.when }
 const ProbeBudget = probeBudget
 
 // EndPendingRequest sets the state of req as if the event that ends it had been fetched,
-// and not been handled by the loop yet. The request ends because its device was removed or
-// its peer has given it up.
+// and not been handled by the loop yet. The request ends because its device was removed
+// or its peer has given it up.
 func EndPendingRequest(req *ConnRequest, deviceRemoved bool) {
 	req.engine.acceptor.mu.Lock()
 	defer req.engine.acceptor.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 const fullRetry = time.Second
 
 // fullLoops records which loops had no room for another connection on a device. Requests
-// for these loops are rejected without calling OnConnectRequest and without trying to make
-// a connection. The zero value has no records. Any goroutine may call its methods.
+// for these loops are rejected without calling OnConnectRequest and without trying to
+// make a connection. The zero value has no records. Any goroutine may call its methods.
 type fullLoops struct {
 	mu      sync.Mutex
 	entries map[loopOnDevice]fullRecord

@@ -40,11 +40,11 @@ const spinLimit = 8 * time.Microsecond
 // noLimit is a sleep that only SafetyTimeout and timers limit.
 const noLimit time.Duration = -1
 
-// yieldEvery is how often a loop that sleeps calls the Go scheduler. The runtime preempts
-// a goroutine that has not called the scheduler for 10 ms (forcePreemptNS in
+// yieldEvery is how often a loop that sleeps calls the Go scheduler. The runtime
+// preempts a goroutine that has not called the scheduler for 10 ms (forcePreemptNS in
 // runtime/proc.go), also if it has slept in system calls meanwhile. It then takes the
-// goroutine's processor away in each sleep. For that its monitor thread wakes up thousands
-// of times a second, on the same CPU if the loop is pinned.
+// goroutine's processor away in each sleep. For that its monitor thread wakes up
+// thousands of times a second, on the same CPU if the loop is pinned.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.

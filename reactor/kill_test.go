@@ -18,8 +18,8 @@ import (
 // killedConns is the number of connections of the process that the test kills.
 const killedConns = 4
 
-// killedProcess is the main function of the process that the test kills. It sends messages
-// to the server at addr without end.
+// killedProcess is the main function of the process that the test kills. It sends
+// messages to the server at addr without end.
 func killedProcess(addr string) {
 	p, err := soft.Open(&soft.Config{Vectors: 1})
 	if err != nil {
@@ -44,8 +44,8 @@ func killedProcess(addr string) {
 	panic(engine.Wait())
 }
 
-// When the peer's process is killed while both sides send, each connection ends once, with
-// an error, every operation is reported, and no resources leak.
+// When the peer's process is killed while both sides send, each connection ends once,
+// with an error, every operation is reported, and no resources leak.
 func TestPeerIsKilled(t *testing.T) {
 	defer leak.Snapshot().Check(t)
 	t.Run("killed", func(t *testing.T) {

@@ -75,7 +75,8 @@ func TestConfigBeyondTheDevice(t *testing.T) {
 	require.ErrorContains(t, err, "soft.Config.Vectors")
 }
 
-// If verbs.Caps.ProgressManual is false, several loops may use the same completion vector.
+// If verbs.Caps.ProgressManual is false, several loops may use the same completion
+// vector.
 func TestLoopsShareVectors(t *testing.T) {
 	auto := limitedProvider{Provider: openSoft(t, 1), caps: func(c *verbs.Caps) { c.ProgressManual = false }}
 	engine, err := reactor.New(auto, &hooks{}, &reactor.Config{Loops: 3})

@@ -159,8 +159,8 @@ func (l *Loop) finishTurn() {
 	l.publish(false)
 }
 
-// done reports whether the loop is draining and has no more connections. The first loop is
-// not done before the acceptor has no more requests.
+// done reports whether the loop is draining and has no more connections. The first loop
+// is not done before the acceptor has no more requests.
 func (l *Loop) done() bool {
 	return l.draining && l.liveConns == 0 && (l.index > 0 || l.engine.acceptor.drained())
 }
@@ -180,8 +180,8 @@ func (l *Loop) Engine() *Engine { return l.engine }
 // took.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
-// Conns returns how many connections the loop has. Connections that are opening or closing
-// count too.
+// Conns returns how many connections the loop has. Connections that are opening or
+// closing count too.
 func (l *Loop) Conns() int { return int(l.load.Load()) }
 
 // SetIdle changes what the loop does after a turn without work. It returns a
@@ -195,10 +195,10 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 	return nil
 }
 
-// Alloc maps new memory outside the Go heap, and registers it for one-sided operations on
-// the connections of this loop that use its first device. The memory is unmapped by
-// MR.Close, or when the loop ends. A peer can access the memory if access allows that, and
-// if the peer knows MR.Addr and MR.RKey: see Remote.
+// Alloc maps new memory outside the Go heap, and registers it for one-sided operations
+// on the connections of this loop that use its first device. The memory is unmapped by
+// MR.Close, or when the loop ends. A peer can access the memory if access allows that,
+// and if the peer knows MR.Addr and MR.RKey: see Remote.
 func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 	d, err := l.firstDevice()
 	if err != nil {

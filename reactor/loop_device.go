@@ -146,8 +146,8 @@ func (d *loopDevice) complete(wc *verbs.WC) {
 	}
 }
 
-// recvShared handles a completion of the shared receive queue. It passes the buffer to the
-// connection whose queue pair number is in the completion.
+// recvShared handles a completion of the shared receive queue. It passes the buffer to
+// the connection whose queue pair number is in the completion.
 func (d *loopDevice) recvShared(wc *verbs.WC) {
 	b := d.slab.at(wrID(wc.ID).slot())
 	if b == nil || b.state != bufferPosted {
@@ -222,8 +222,8 @@ func (d *loopDevice) close() (err error) {
 }
 
 // consume makes a device with verbs.ProgressManual process everything that has arrived.
-// It is called for connections whose peers have disconnected. One call in a turn is enough
-// for all of them, because connection events are handled earlier in the turn.
+// It is called for connections whose peers have disconnected. One call in a turn is
+// enough for all of them, because connection events are handled earlier in the turn.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn

@@ -8,7 +8,8 @@ import (
 )
 
 // Remote is the address and the key of memory of the peer, for one-sided operations. The
-// peer makes it with RemoteOf and sends it, usually as private data or in a first message.
+// peer makes it with RemoteOf and sends it, usually as private data or in a first
+// message.
 //
 // Only the key protects the memory from other peers: a peer without the key has to
 // guess it. All connections of a loop over one device are in one protection domain:
@@ -47,9 +48,9 @@ func (r Remote) AppendBinary(b []byte) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(b, r.RKey), nil
 }
 
-// UnmarshalBinary decodes the bytes that AppendBinary has appended. Bytes after these are
-// ignored, because private data is padded with zeros. If b has fewer than RemoteSize bytes,
-// the error matches verbs.ErrProtocol. It implements encoding.BinaryUnmarshaler.
+// UnmarshalBinary decodes the bytes that AppendBinary has appended. Bytes after these
+// are ignored, because private data is padded with zeros. If b has fewer than RemoteSize
+// bytes, the error matches verbs.ErrProtocol. It implements encoding.BinaryUnmarshaler.
 func (r *Remote) UnmarshalBinary(b []byte) error {
 	if len(b) < RemoteSize {
 		return verbs.Wrap("remote", fmt.Errorf("%w: %d bytes instead of %d", verbs.ErrProtocol, len(b), RemoteSize))

@@ -52,8 +52,8 @@ func TestDeviceRemoved(t *testing.T) {
 	}
 }
 
-// requireRemovalError requires that err is the error of the removal, unless the connection
-// was closing for another reason before.
+// requireRemovalError requires that err is the error of the removal, unless the
+// connection was closing for another reason before.
 func requireRemovalError(t *testing.T, state, how string, err error) {
 	t.Helper()
 	switch {
@@ -68,8 +68,8 @@ func requireRemovalError(t *testing.T, state, how string, err error) {
 	}
 }
 
-// After the removal of its device, a connection in StateParting does not wait any more for
-// the peer to disconnect.
+// After the removal of its device, a connection in StateParting does not wait any more
+// for the peer to disconnect.
 func TestDeviceRemovedWhileParting(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * testTimeout})
 	require.NoError(t, p.dialed.Close())

@@ -8,9 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A ConnRequest is the connection request of a peer. The application may keep it, and call
-// its methods from any goroutine. It is answered once, by Accept, by Reject, or by a reject
-// after Config.DecisionTimeout.
+// A ConnRequest is the connection request of a peer. The application may keep it, and
+// call its methods from any goroutine. It is answered once, by Accept, by Reject, or by
+// a reject after Config.DecisionTimeout.
 type ConnRequest struct {
 	engine      *Engine
 	id          *cm.ID
@@ -61,8 +61,8 @@ func (r *ConnRequest) RemoteAddr() netip.AddrPort { return r.remote }
 // Device returns the device at which the request has arrived.
 func (r *ConnRequest) Device() verbs.Device { return r.device }
 
-// PrivateData returns the private data of the request. It belongs to the request and stays
-// valid. It may be padded with zeros: see cm.ConnParam.
+// PrivateData returns the private data of the request. It belongs to the request and
+// stays valid. It may be padded with zeros: see cm.ConnParam.
 func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 
 // Param returns the parameters that the peer proposes, as they apply to this side:
@@ -74,7 +74,8 @@ func (r *ConnRequest) Param() cm.ConnParam { return r.param }
 func (r *ConnRequest) Loop() int { return int(r.loop.Load()) }
 
 // Steer makes the loop with the index loop get the connection. It must be called before
-// Accept. The error is a *verbs.ParamError, or that of Accept if the request was answered.
+// Accept. The error is a *verbs.ParamError, or that of Accept if the request was
+// answered.
 func (r *ConnRequest) Steer(loop int) error {
 	if err := checkRange("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
 		return verbs.Wrap("steer", err)
@@ -86,10 +87,10 @@ func (r *ConnRequest) Steer(loop int) error {
 	return nil
 }
 
-// Accept accepts the request. The loop of the request then makes the connection, and calls
-// OnOpen or OnAcceptError. If the error is a *verbs.ParamError, the request can still be
-// answered. If it matches ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved or
-// verbs.ErrPeerGone, the request was answered or has ended.
+// Accept accepts the request. The loop of the request then makes the connection, and
+// calls OnOpen or OnAcceptError. If the error is a *verbs.ParamError, the request can
+// still be answered. If it matches ErrDecided, ErrExpired, ErrShutdown, ErrDeviceRemoved
+// or verbs.ErrPeerGone, the request was answered or has ended.
 func (r *ConnRequest) Accept(p *AcceptParams) error {
 	const op = "accept"
 	var params AcceptParams
@@ -168,8 +169,8 @@ func (p *AcceptParams) check() error {
 	return checkRange("initiator depth", int64(p.InitiatorDepth), -1, 255)
 }
 
-// acceptParam returns the parameters of the reply to the peer. They are those of this side,
-// lowered to the limits of the device. The initiator depth is also lowered to the
+// acceptParam returns the parameters of the reply to the peer. They are those of this
+// side, lowered to the limits of the device. The initiator depth is also lowered to the
 // responder resources of the peer (rdma_accept(3)).
 func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.ConnParam {
 	cfg := r.engine.cfg

@@ -248,8 +248,8 @@ func TestDialBalances(t *testing.T) {
 	require.Equal(t, 2, receive(t, at)+receive(t, at)+receive(t, at))
 }
 
-// When a request expires after its client has closed, the failed reject is not an error of
-// the engine: Close returns nil.
+// When a request expires after its client has closed, the failed reject is not an error
+// of the engine: Close returns nil.
 func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})

@@ -2,8 +2,8 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// sharedRecvBatch is how many buffers are staged before they are posted. At the end of the
-// turn, fewer are posted too. The number is arbitrary.
+// sharedRecvBatch is how many buffers are staged before they are posted. At the end of
+// the turn, fewer are posted too. The number is arbitrary.
 const sharedRecvBatch = 64
 
 // A sharedRecv is a shared receive queue and the buffers to be posted to it. Its buffers
@@ -24,7 +24,8 @@ func (q *sharedRecv) stage(b *Buffer) error {
 	return q.post()
 }
 
-// post posts the staged buffers. After an error, buffers that were not posted stay staged.
+// post posts the staged buffers. After an error, buffers that were not posted stay
+// staged.
 func (q *sharedRecv) post() error {
 	n, err := q.srq.PostRecv(q.wrs)
 	q.wrs = q.wrs[:copy(q.wrs, q.wrs[n:])]

@@ -169,8 +169,8 @@ func (l *Loop) release() (err error) {
 	return err
 }
 
-// ended is called when a loop has ended. It records the error of the loop, and closes done
-// after the last loop.
+// ended is called when a loop has ended. It records the error of the loop, and closes
+// done after the last loop.
 func (e *Engine) ended(l *Loop) {
 	e.recordError(l.err)
 	if e.running.Add(-1) == 0 {

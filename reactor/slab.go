@@ -27,24 +27,24 @@ type slab struct {
 	onGrow func() // called after each new chunk; may be nil
 
 	chunks []*chunk
-	all    []*Buffer // buffers by index; nil for a buffer whose memory was given back
+	all    []*Buffer // buffers by index; nil for a buffer whose memory was returned to the system
 	count  int       // number of buffers that have memory
 
 	current    *chunk // the chunk that get takes from; nil if pick has to choose one
 	searchFrom int    // index before which no chunk has a free buffer
 
-	trimNext int // index of the chunk that trim looks at next
+	trimNext int // index of the chunk that trim checks next
 }
 
-// A chunk is one registered memory region, divided into buffers with consecutive indexes.
-// When its memory was returned to the system, the chunk stays in slab.chunks and keeps its
-// indexes. It gets new memory when the slab grows again.
+// A chunk is one registered memory region, divided into buffers with consecutive
+// indexes. When its memory was returned to the system, the chunk stays in slab.chunks
+// and keeps its indexes. It gets new memory when the slab grows again.
 type chunk struct {
 	slab    *slab
 	pos     int      // index of the chunk in slab.chunks
 	base    int      // index of the first buffer
 	count   int      // number of buffers of the chunk
-	mr      verbs.MR // memory of the chunk; nil if it was given back
+	mr      verbs.MR // memory of the chunk; nil if it was returned to the system
 	buffers []Buffer
 
 	free *Buffer // list of the chunk's free buffers
@@ -83,7 +83,8 @@ func (s *slab) put(b *Buffer) {
 }
 
 // pickChunk chooses the chunk from which get takes buffers: the first chunk with a free
-// buffer, or else a new chunk. Because it chooses the first, the last chunks become unused.
+// buffer, or else a new chunk. Because it chooses the first, the last chunks become
+// unused.
 func (s *slab) pickChunk() (*chunk, error) {
 	for s.searchFrom < len(s.chunks) && s.chunks[s.searchFrom].free == nil {
 		s.searchFrom++
@@ -104,8 +105,8 @@ func (s *slab) pickChunk() (*chunk, error) {
 // stride returns the distance between two buffers, in bytes.
 func (s *slab) stride() int { return (s.size + cacheLine - 1) &^ (cacheLine - 1) }
 
-// grow allocates memory for the first chunk without memory, or else for a new chunk at the
-// end. It returns the chunk.
+// grow allocates memory for the first chunk without memory, or else for a new chunk at
+// the end. It returns the chunk.
 func (s *slab) grow() (*chunk, error) {
 	freed := slices.IndexFunc(s.chunks, func(c *chunk) bool { return c.mr == nil })
 	if freed >= 0 {

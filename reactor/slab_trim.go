@@ -7,10 +7,10 @@ import (
 )
 
 // The slab returns memory to the system in two ways. It closes the memory region of a
-// chunk none of whose buffers is in use. In other chunks it discards the pages of the free
-// buffers, if the provider can discard memory that stays registered; these buffers stay
-// usable. It does either only to a chunk that pickChunk has not chosen between two rounds
-// of trim. get and put do no work for this, so they are as fast as without it.
+// chunk none of whose buffers is in use. In other chunks it discards the pages of the
+// free buffers, if the provider can discard memory that stays registered; these buffers
+// stay usable. It does either only to a chunk that pickChunk has not chosen between two
+// rounds of trim. get and put do no work for this, so they are as fast as without it.
 
 // maxDiscards is how many times one step of trim calls the system to discard memory. One
 // call takes at most about 10 µs. The number is arbitrary.
@@ -46,9 +46,9 @@ func (s *slab) trim() (more bool, err error) {
 	return false, nil
 }
 
-// freeChunk closes the memory region of an unused chunk. It sets the memory of the buffers
-// to nil, so that an application that uses a buffer after Release does not access memory
-// that is not mapped any more.
+// freeChunk closes the memory region of an unused chunk. It sets the memory of the
+// buffers to nil, so that an application that uses a buffer after Release does not
+// access memory that is not mapped any more.
 func (s *slab) freeChunk(c *chunk) error {
 	if err := c.mr.Close(); err != nil {
 		c.usedSinceTrim = true // so that another attempt is made in a later round

@@ -105,8 +105,8 @@ func TestSlabReusesIndexes(t *testing.T) {
 	}
 }
 
-// get prefers the first chunks, so that the memory of the last chunks can be returned while
-// others are in use.
+// get prefers the first chunks, so that the memory of the last chunks can be returned
+// while others are in use.
 func TestSlabEmptiesTheLastChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}

@@ -6,31 +6,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
-// maxEpollInterval is the longest time between two checks of epoll in a loop that does not
-// sleep. It matters when Config.EpollEvery turns take longer because of their work. The
-// number is arbitrary.
+// maxEpollInterval is the longest time between two checks of epoll in a loop that does
+// not sleep. It matters when Config.EpollEvery turns take longer because of their work.
+// The number is arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
-// openingEpollEvery is after how many turns a loop looks at epoll while one of its
-// connections opens: each of the events that this takes would wait for it.
+// openingEpollEvery is the largest number of turns between two checks of epoll while a
+// connection is opening. Opening a connection takes several events one after the other,
+// and each waits for a check. The number is arbitrary.
 const openingEpollEvery = 16
 
-// A source is what stands behind a descriptor of the loop's poller.
+// A source handles the events of a descriptor of the loop's poller.
 type source interface {
-	// ready does what is due, within a budget, and returns how much of it was
-	// real work. What it leaves keeps the descriptor ready.
+	// ready handles what the descriptor is ready for, within a budget, and returns how much
+	// of it was work (see IdlePolicy). If it does not handle all of it, the descriptor
+	// stays ready.
 	ready(poller.Readiness) (work int)
-	// cause is what a sleep ended by the descriptor is booked under.
+	// cause returns the Cause under which a sleep that the descriptor ended is counted.
 	cause() Cause
 }
 
-// A watched is a source and its registration.
+// A sourceSlot is an element of Loop.sources.
 type sourceSlot struct {
-	source source // nil: free
+	source source // nil if the slot is free
 	token  poller.Token
 }
 
-// watch adds a descriptor.
+// watch adds a descriptor, whose events s handles.
 func (l *Loop) watch(fd int, interest poller.Interest, s source) (poller.Token, error) {
 	index := 0
 	for index < len(l.sources) && l.sources[index].source != nil {

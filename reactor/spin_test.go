@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A spinProvider has one device, whose CQs are verbs.SpinPollers. The test determines what
-// they return. Connections over the device are not possible.
+// A spinProvider has one device, whose CQs are verbs.SpinPollers. The test determines
+// what they return. Connections over the device are not possible.
 type spinProvider struct {
 	cm.Provider
 	dev *spinDevice

@@ -4,10 +4,10 @@ import "iter"
 
 // A wrID is the id of a work request. It has four parts, from the most significant bit:
 // 20 bits for the index of the connection in connTable, 20 bits for its generation, one
-// bit that is set for send requests, and 23 bits for the slot of the request in its queue.
-// The id of a receive request of a shared receive queue is the index of its buffer in
-// slab.all. When a connection is closed and a new one gets its index, the generations
-// differ, so a late completion is not taken for one of the new connection.
+// bit that is set for send requests, and 23 bits for the slot of the request in its
+// queue. The id of a receive request of a shared receive queue is the index of its
+// buffer in slab.all. When a connection is closed and a new one gets its index, the
+// generations differ, so a late completion is not taken for one of the new connection.
 type wrID uint64
 
 const (
