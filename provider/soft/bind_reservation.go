@@ -43,10 +43,10 @@ func (r *reservation) close() {
 
 // reserve binds a socket to the address, which must be of this host; port 0 means any
 // free port. With reuse the spot is shared with other reservations that have reuse.
-func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (reservation, error) {
+func reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts func() (portRange, error)) (reservation, error) {
 	s := newBindAddr(ps, at, afOnly)
 	if s.port == 0 {
-		ports, err := d.freePorts()
+		ports, err := freePorts()
 		if err != nil {
 			return noReservation(), err
 		}

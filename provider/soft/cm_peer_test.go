@@ -59,7 +59,6 @@ var peers = map[string]func(t *testing.T, address string){
 	"squat-bound":          squatBound,
 	"server-credentials":   peerAcceptAllowed,
 	"unmapped-server":      peerUnmappedServer,
-	"nonlocal-bind":        peerNonlocalBind,
 }
 
 // TestPeer is the entry point of a peer process. In the test run itself it does nothing.

@@ -170,3 +170,8 @@ func (i *id) ResolveRoute(time.Duration) error {
 	i.raise(cm.TransportEvent{Type: cm.RouteResolved})
 	return nil
 }
+
+// reserve reserves an address and port for an ID; see reserve.
+func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (reservation, error) {
+	return reserve(ps, at, afOnly, reuse, d.freePorts)
+}

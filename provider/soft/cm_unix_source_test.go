@@ -294,3 +294,24 @@ func TestPeerName(t *testing.T) {
 	_, ok := peerName(int(os.Stdin.Fd()))
 	require.False(t, ok)
 }
+
+// peerUnknownHost has no descriptors to ask the system whether an address is its own.
+func peerUnknownHost(t *testing.T, _ string) {
+	s := newParty(t)
+	a := netip.MustParseAddr("203.0.113.7")
+	exhaustDescriptors(t)
+	_, err := s.tc.isLocalAddr(a)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	_, err = s.pd.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(a)})
+	require.ErrorIs(t, err, verbs.ErrNoResources, "the wire may not be the path")
+	say("done")
+	linger()
+}
+
+// A process without free descriptors does not treat an address as one of another host:
+// it does not check the users of peers on other hosts.
+func TestOnThisHostOutOfDescriptors(t *testing.T) {
+	line, kill := startPeer(t, "unknown-host", "")
+	require.Equal(t, "done", line())
+	kill()
+}

@@ -8,7 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
+	"os/exec"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -57,35 +58,6 @@ func TestOnThisHostWithoutZone(t *testing.T) {
 	}
 }
 
-// TestOnThisHostNonlocalBind runs in a network namespace in which sockets can be
-// bound to addresses of other hosts.
-func TestOnThisHostNonlocalBind(t *testing.T) {
-	needsRoot(t)
-	cmd := asPeer(t, "nonlocal-bind", "")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
-	out, err := cmd.Output()
-	if errors.Is(err, unix.EPERM) {
-		t.Skip("this process may not make network namespaces")
-	}
-	require.NoError(t, err)
-	if string(out) == "no setting\n" {
-		t.Skip("the settings of the network can not be written here")
-	}
-	require.Equal(t, "can bind true, on this host false\n", string(out))
-}
-
-func peerNonlocalBind(t *testing.T, _ string) {
-	if os.WriteFile("/proc/sys/net/ipv6/ip_nonlocal_bind", []byte("1"), 0) != nil {
-		say("no setting")
-		return
-	}
-	a := netip.MustParseAddr("2001:db8::7")
-	routeByLoopback(t, a)
-	can, err := canBind(a)
-	require.NoError(t, err)
-	say("can bind " + strconv.FormatBool(can) + ", on this host " + strconv.FormatBool(isOnThisHost(t, a)))
-}
-
 // routeByLoopback brings the loopback interface up, and adds a route to an address by
 // that interface.
 func routeByLoopback(t *testing.T, a netip.Addr) {
@@ -113,61 +85,66 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	require.Zero(t, binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:]))
 }
 
-// isLocalAddr caches for a while whether an address belongs to this host. It never asks
-// the system about a loopback address.
-func TestOwnAddresses(t *testing.T) {
-	s := newParty(t)
-	clock := useClock(s)
-	isOwn := func(a netip.Addr) bool {
-		own, err := s.tc.isLocalAddr(a)
-		require.NoError(t, err)
-		return own
+// childCase names the environment variable that makes TestChild run a test in a process of
+// its own.
+const childCase = "RDMALOOP_HOSTPORT_CHILD"
+
+// inChild runs a function of children in another process, with attributes.
+func inChild(t *testing.T, name string, attr *syscall.SysProcAttr) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestChild$", "-test.v")
+	cmd.Env, cmd.SysProcAttr = append(os.Environ(), childCase+"="+name), attr
+	out, err := cmd.CombinedOutput()
+	if errors.Is(err, unix.EPERM) {
+		t.Skip("this process may not make network namespaces")
 	}
-	a := netip.MustParseAddr("203.0.113.7")
-	require.False(t, isOwn(a))
-	require.True(t, isOwn(netip.MustParseAddr("::1")))
-	s.tc.localAddrs.known[a] = true // as if the system had confirmed it
-	require.True(t, isOwn(a))
-	clock.advance(localAddrTTL)
-	require.False(t, isOwn(a))
-	for i := range maxLocalAddrs {
-		s.tc.localAddrs.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
+	require.NoError(t, err, "%s", out)
+	if strings.Contains(string(out), "--- SKIP") {
+		t.Skipf("%s", out)
 	}
-	require.False(t, isOwn(a))
-	require.Equal(t, map[netip.Addr]bool{a: false}, s.tc.localAddrs.known)
 }
 
-// peerUnknownHost has no descriptors to ask the system whether an address is its own.
-func peerUnknownHost(t *testing.T, _ string) {
-	s := newParty(t)
+var children = map[string]func(*testing.T){"nonlocal-bind": childNonlocalBind, "no-descriptors": childNoDescriptors}
+
+// TestChild is the other process of inChild.
+func TestChild(t *testing.T) {
+	if run := children[os.Getenv(childCase)]; run != nil {
+		run(t)
+	}
+}
+
+// onThisHost is right where sockets can be bound to addresses of other hosts.
+func TestOnThisHostNonlocalBind(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root")
+	}
+	inChild(t, "nonlocal-bind", &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET})
+}
+
+func childNonlocalBind(t *testing.T) {
+	if os.WriteFile("/proc/sys/net/ipv6/ip_nonlocal_bind", []byte("1"), 0) != nil {
+		t.Skip("the settings of the network can not be written here")
+	}
+	a := netip.MustParseAddr("2001:db8::7")
+	routeByLoopback(t, a)
+	can, err := canBind(a)
+	require.NoError(t, err)
+	require.True(t, can)
+	require.False(t, isOnThisHost(t, a))
+}
+
+// A process without free descriptors does not know whether an address is of its host.
+func TestOnThisHostNoDescriptors(t *testing.T) { inChild(t, "no-descriptors", nil) }
+
+func childNoDescriptors(t *testing.T) {
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: 0}))
 	a := netip.MustParseAddr("203.0.113.7")
-	exhaustDescriptors(t)
 	_, err := canBind(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	_, err = s.tc.isLocalAddr(a)
+	_, err = onThisHost(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	require.Empty(t, s.tc.localAddrs.known)
-	_, err = s.pd.CreateAH(&verbs.AHAttr{Port: 1, DestGID: verbs.GIDFromAddr(a)})
-	require.ErrorIs(t, err, verbs.ErrNoResources, "the wire may not be the path")
-	say("done")
-	linger()
-}
-
-// A process without free descriptors does not treat an address as one of another host:
-// it does not check the users of peers on other hosts.
-func TestOnThisHostOutOfDescriptors(t *testing.T) {
-	line, kill := startPeer(t, "unknown-host", "")
-	require.Equal(t, "done", line())
-	kill()
-}
-
-func TestParseRouteRefuses(t *testing.T) {
-	good := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg)
-	good[4] = unix.RTM_NEWROUTE
-	_, err := parseRoute(good)
-	require.NoError(t, err)
-	for _, b := range [][]byte{nil, good[:unix.SizeofNlMsghdr], good[:len(good)-1], make([]byte, 64)} {
-		_, err := parseRoute(b)
-		require.Error(t, err)
-	}
+	var c localAddrCache
+	_, err = c.has(a, 0)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.Empty(t, c.known)
 }

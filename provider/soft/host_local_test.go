@@ -1,0 +1,35 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The cache asks the system at most once in a while about an address, never about a
+// loopback address, and its memory is bounded.
+func TestLocalAddrCache(t *testing.T) {
+	var c localAddrCache
+	now := time.Hour
+	isLocal := func(a netip.Addr) bool {
+		local, err := c.has(a, now)
+		require.NoError(t, err)
+		return local
+	}
+	a := netip.MustParseAddr("203.0.113.7")
+	require.False(t, isLocal(a))
+	require.True(t, isLocal(netip.MustParseAddr("::1")))
+	c.known[a] = true // as if the system had confirmed it
+	require.True(t, isLocal(a))
+	now += localAddrTTL
+	require.False(t, isLocal(a))
+	for i := range maxLocalAddrs {
+		c.known[netip.AddrFrom4([4]byte{10, 0, 0, byte(i)})] = true
+	}
+	require.False(t, isLocal(a))
+	require.Equal(t, map[netip.Addr]bool{a: false}, c.known)
+}

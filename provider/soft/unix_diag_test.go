@@ -1,0 +1,65 @@
+//go:build linux
+
+package soft
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// A connected socket has the name of the socket that it is connected to, or that it
+// was accepted on. The search prefers the socket that holds the name.
+func TestDiagSearch(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		holder    []uint32
+		connected []uint32
+		uid       uint32
+		known     bool
+	}{
+		{"nothing", nil, nil, 0, false},
+		{"a holder", []uint32{7}, nil, 7, true},
+		{"a holder among the connected", []uint32{7}, []uint32{8, 9}, 7, true},
+		{"one that is connected", nil, []uint32{8}, 8, true},
+		{"connected ones of one user", nil, []uint32{8, 8}, 8, true},
+		{"connected ones of two users", nil, []uint32{8, 9}, 0, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			uid, known := (&diagSearch{holder: c.holder, connected: c.connected}).user()
+			require.Equal(t, c.known, known)
+			require.Equal(t, c.uid, uid)
+		})
+	}
+}
+
+func FuzzDiagAnswer(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(diagRequest())
+	f.Add(append(diagRequest(), make([]byte, 64)...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_, _ = (&diagSearch{name: "x"}).takeAll(b)
+	})
+}
+
+func TestUserOfName(t *testing.T) {
+	const name = "@rdmaloop/test/user"
+	_, err := listenerUser(name)
+	require.ErrorIs(t, err, unix.ECONNREFUSED)
+
+	fd, err := bindSocket(name)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	uid, known := socketUser(name, unix.SOCK_SEQPACKET)
+	require.True(t, known)
+	require.EqualValues(t, os.Geteuid(), uid)
+	_, known = socketUser(name, unix.SOCK_DGRAM)
+	require.False(t, known)
+
+	require.NoError(t, unix.Listen(fd, 1))
+	uid, err = listenerUser(name)
+	require.NoError(t, err)
+	require.EqualValues(t, os.Geteuid(), uid)
+}
