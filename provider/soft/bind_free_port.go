@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // A process of any user can hold as many names as it has descriptors. So the search
@@ -75,7 +76,7 @@ func (s bindAddr) reserveAnyOnAddress(ports portRange) (reservation, error) {
 // if it was not bound, the next try uses it again.
 func (s bindAddr) tryFree(r *reservation) (err error) {
 	if r.fd < 0 {
-		if r.fd, err = newSocket(); err != nil {
+		if r.fd, err = unixsock.New(); err != nil {
 			return err
 		}
 	}

@@ -10,16 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // holdAll binds the names of a spot on all ports of a range.
 func holdAll(t *testing.T, s bindAddr, ports portRange) {
 	t.Helper()
 	var fds []int
-	t.Cleanup(func() { closeAll(fds) })
+	t.Cleanup(func() { unixsock.CloseAll(fds) })
 	for port := ports.low; port <= ports.high; port++ {
 		s.port = uint16(port)
-		fd, err := bindSocket(s.name())
+		fd, err := unixsock.Bind(s.name())
 		require.NoError(t, err)
 		fds = append(fds, fd)
 	}

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // A clashError says that an address is taken by a socket with the spot held. When it
@@ -37,10 +38,10 @@ func explainClash(err error) error {
 // unix_diag, it still finds the user of a socket that listens.
 func holderUser(name string) (uid uint32, known bool) {
 	for _, kind := range []byte{unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
-		if uid, known = socketUser(name, kind); known {
+		if uid, known = unixsock.User(name, kind); known {
 			return uid, true
 		}
 	}
-	uid, err := listenerUser(name)
+	uid, err := unixsock.ListenerUser(name)
 	return uid, err == nil
 }

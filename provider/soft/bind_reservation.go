@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -101,7 +102,7 @@ func (s bindAddr) bind() (reservation, error) {
 	r := noReservation()
 	r.addr = s
 	var err error
-	if r.fd, err = bindSocket(s.name()); err == nil && s.wildcard() && s.shared == 0 {
+	if r.fd, err = unixsock.Bind(s.name()); err == nil && s.wildcard() && s.shared == 0 {
 		r.marker, err = bindMarker(s.name())
 	}
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // boundAddrs returns the spots of a port that any process has bound in this network
@@ -22,7 +23,7 @@ func boundAddrs(ps cm.PortSpace, port uint16) ([]bindAddr, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return scanBound(f, ps, port, nameIsBound)
+	return scanBound(f, ps, port, unixsock.IsBound)
 }
 
 // connectedState is SS_CONNECTED in the state column of /proc/net/unix.

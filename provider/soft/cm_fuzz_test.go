@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -80,7 +81,7 @@ func (c *conversation) send(what byte) {
 	if int(what) < len(c.messages) {
 		packet = encode(c.messages[what])
 	}
-	_ = sendPacket(c.client, packet, nil)
+	_ = unixsock.Send(c.client, packet, nil)
 }
 
 // act calls a method of the passive side.

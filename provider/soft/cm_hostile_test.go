@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -55,7 +56,7 @@ func (r *rawPeer) close() {
 
 func (r *rawPeer) send(packet []byte, fds ...int) {
 	r.t.Helper()
-	require.NoError(r.t, sendPacket(r.fd, packet, fds))
+	require.NoError(r.t, unixsock.Send(r.fd, packet, fds))
 }
 
 // request returns a valid REQ.
@@ -75,7 +76,7 @@ func (r *rawPeer) closedByPeer() bool {
 func TestHostileClients(t *testing.T) {
 	pipe := make([]int, 2)
 	require.NoError(t, unix.Pipe2(pipe, unix.O_CLOEXEC))
-	defer closeAll(pipe)
+	defer unixsock.CloseAll(pipe)
 	good := func(r *rawPeer, l *cm.ID) []byte { return encode(r.request(l)) }
 	for name, attack := range map[string]func(r *rawPeer, l *cm.ID){
 		"garbage":    func(r *rawPeer, _ *cm.ID) { r.send([]byte("GET / HTTP/1.0\r\n\r\n")) },
@@ -188,7 +189,7 @@ func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer)
 	require.NoError(t, unix.Listen(port.fd, 1))
 	t.Cleanup(port.close)
 	return &port, func() *rawPeer {
-		fd, err := acceptSocket(port.fd)
+		fd, err := unixsock.Accept(port.fd)
 		require.NoError(t, err)
 		return newRawPeer(t, fd)
 	}
@@ -281,9 +282,9 @@ func TestHostileSegment(t *testing.T) {
 
 		// The peer gets a REJ after the REQ.
 		var packet [maxMessage]byte
-		_, _, err = recvPacket(attacker.fd, packet[:], 0)
+		_, _, err = unixsock.Receive(attacker.fd, packet[:], 0)
 		require.NoError(t, err)
-		n, _, err := recvPacket(attacker.fd, packet[:], 0)
+		n, _, err := unixsock.Receive(attacker.fd, packet[:], 0)
 		require.NoError(t, err)
 		m, err := decode(packet[:n])
 		require.NoError(t, err)

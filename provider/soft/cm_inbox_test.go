@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // The jobs of connections run before requests, and are not dropped when there are too
@@ -16,7 +17,7 @@ func TestInboxPriorities(t *testing.T) {
 	fd, err := eventfd.New()
 	require.NoError(t, err)
 	b := inbox{eventfd: fd}
-	defer closeAll([]int{fd})
+	defer unixsock.CloseAll([]int{fd})
 	var done []jobKind
 	job := func(kind jobKind) func() { return func() { done = append(done, kind) } }
 	taken := 0

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // An admission counts a client of a listener as a connection of its user, until its
@@ -59,7 +60,7 @@ func (l *unixListener) refuseNoResources(fd int, cause counterID) {
 	if l.id.ps == cm.UDP {
 		m = &sidrRepMsg{status: cm.SIDRNoQP}
 	}
-	_ = sendPacket(fd, encode(m), nil) // sending fails if the client has closed its socket
+	_ = unixsock.Send(fd, encode(m), nil) // sending fails if the client has closed its socket
 	_ = unix.Close(fd)
 	dev.spare.fill()
 }

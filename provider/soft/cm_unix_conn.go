@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -66,7 +67,7 @@ func (c *unixConn) receive() (message, error) {
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {
 		room = passedCount
 	}
-	n, fds, err := recvPacket(c.fd, c.ch.packet[:], room)
+	n, fds, err := unixsock.Receive(c.fd, c.ch.packet[:], room)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +76,7 @@ func (c *unixConn) receive() (message, error) {
 		err = checkPassed(m, fds)
 	}
 	if err != nil {
-		closeAll(fds)
+		unixsock.CloseAll(fds)
 		return nil, err
 	}
 	if len(fds) > 0 {
@@ -128,7 +129,7 @@ func (c *unixConn) openEnd() (*shmEnd, error) {
 	c.passed = nil
 	seg, err := openSegment(fds[passedSegment], c.ch.dev.maps)
 	if err != nil {
-		closeAll(fds[passedDoorbell:])
+		unixsock.CloseAll(fds[passedDoorbell:])
 		return nil, resource.Wrap(err)
 	}
 	seg.closeFD()
@@ -167,14 +168,14 @@ func (c *unixConn) newEnd() (*shmEnd, error) {
 // send implements cmConn. It sends the descriptors with a REP.
 func (c *unixConn) send(m message) error {
 	if m.kind() != kindREP {
-		return sendPacket(c.fd, encode(m), nil)
+		return unixsock.Send(c.fd, encode(m), nil)
 	}
 	defer c.closePassed()
-	return sendPacket(c.fd, encode(m), c.passed)
+	return unixsock.Send(c.fd, encode(m), c.passed)
 }
 
 func (c *unixConn) closePassed() {
-	closeAll(c.passed)
+	unixsock.CloseAll(c.passed)
 	c.passed = nil
 }
 

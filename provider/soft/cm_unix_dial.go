@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // A localDial searches for the listener of a request under each name that the listener
@@ -119,7 +120,7 @@ func (d *localDial) try(name string) error {
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
 		return err
 	}
-	peer, err := peerCredentials(fd)
+	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (d *localDial) openSocket() (err error) {
 		return nil
 	}
 	s := d.c.id.port.addr
-	d.c.fd, err = bindSocket(s.name())
+	d.c.fd, err = unixsock.Bind(s.name())
 	if errors.Is(err, unix.EADDRINUSE) {
 		err = explainClash(s.clash(s))
 	}
@@ -178,7 +179,7 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 // the system.
 func (d *localDial) skipForeignListeners() {
 	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
-		uid, known := socketUser(s.name(), unix.SOCK_SEQPACKET)
+		uid, known := unixsock.User(s.name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.c.ch.dev.users.allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.name()})
 		}
@@ -194,7 +195,7 @@ func (d *localDial) sendRequest() error {
 	}
 	c.dial = nil
 	// If the listener has closed the connection, the socket reports that later.
-	_ = sendPacket(c.fd, encode(d.request), nil)
+	_ = unixsock.Send(c.fd, encode(d.request), nil)
 	return nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // A squatter is a process of another user that holds socket names. Its argument is
@@ -22,7 +23,7 @@ import (
 // squat binds the names, and calls then with each socket.
 func squat(t *testing.T, names string, then func(fd int)) {
 	for name := range strings.SplitSeq(names, ",") {
-		fd, err := bindSocket(name)
+		fd, err := unixsock.Bind(name)
 		require.NoError(t, err)
 		then(fd)
 	}
@@ -38,7 +39,7 @@ func squatAccepting(t *testing.T, names string) {
 	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
 	for {
 		awaitReadable(t, listener)
-		fd, err := acceptSocket(listener)
+		fd, err := unixsock.Accept(listener)
 		require.NoError(t, err)
 		awaitReadable(t, fd)
 		n, err := unix.Read(fd, make([]byte, maxMessage))
@@ -55,7 +56,7 @@ func squatFull(t *testing.T, names string) {
 		require.NoError(t, err)
 		for err == nil {
 			var client int
-			client, err = newSocket()
+			client, err = unixsock.New()
 			require.NoError(t, err)
 			err = unix.Connect(client, name)
 		}
@@ -271,7 +272,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		client, i, listener := resolvedAlone(t)
 		clock := useClock(client)
 		require.NoError(t, unix.Listen(listener.fd, 0))
-		first, err := newSocket()
+		first, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(first, &unix.SockaddrUnix{Name: listener.addr.name()}))
 		before := owned(i)
@@ -283,7 +284,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		clock.advance(redialInterval)
 		wantRaw(t, client, cm.Rejected)
 		require.Equal(t, before, owned(i))
-		_, err = bindSocket(i.port.addr.name())
+		_, err = unixsock.Bind(i.port.addr.name())
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
 		require.NoError(t, i.Destroy())
 		require.Empty(t, owned(i))

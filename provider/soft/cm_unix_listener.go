@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // A unixListener is the listening socket of an ID, with the clients that have not sent
@@ -96,7 +97,7 @@ func (l *unixListener) startPause() { l.ch.timers.start(&l.pauseTimer, l.ch.cloc
 // acceptClient makes a client of an accepted socket. If there are too many clients, it
 // closes one of them.
 func (l *unixListener) acceptClient(fd int) {
-	peer, err := peerCredentials(fd)
+	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !l.ch.dev.users.allows(peer.UID) {
 		l.refuseUser(fd)
 		return
@@ -127,7 +128,7 @@ func (l *unixListener) acceptClient(fd int) {
 func (l *unixListener) refuseUser(fd int) {
 	l.ch.dev.local.inc(rcvdUserErr)
 	// Sending fails if the process has closed its socket.
-	_ = sendPacket(fd, encode(l.userRefusal()), nil)
+	_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
 	_ = unix.Close(fd)
 }
 

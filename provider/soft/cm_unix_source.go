@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -58,7 +59,7 @@ func (c *client) checkSource(m message) error {
 			return fmt.Errorf("%w: request from %v to %v, which are not both of this host", verbs.ErrProtocol, e.src, e.dst)
 		}
 	}
-	name, _ := peerName(c.fd)
+	name, _ := unixsock.PeerName(c.fd)
 	s, ok := parseBindAddr(c.listener.id.ps, name)
 	if !ok || !s.covers(e.src) {
 		return fmt.Errorf("%w: request with the source address %v from the socket %q", verbs.ErrProtocol, e.src, name)
@@ -90,11 +91,11 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 // backlog of the listener is full (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
 	for _, s := range targets(ps, at) {
-		uid, err := listenerUser(s.name())
+		uid, err := unixsock.ListenerUser(s.name())
 		held := err == nil && uid != user
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED): // no process listens
-			held, err = nameIsBound(s.name())
+			held, err = unixsock.IsBound(s.name())
 		case isNoListener(err): // a security module forbids the connection to the listener
 			held, err = true, nil
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -19,7 +20,7 @@ import (
 // name is empty. Its requests have the source address src.
 func dialNamed(t *testing.T, l *cm.ID, name, src string) *rawPeer {
 	t.Helper()
-	fd, err := newSocket()
+	fd, err := unixsock.New()
 	require.NoError(t, err)
 	r := newRawPeer(t, fd)
 	r.src = netip.MustParseAddrPort(src)
@@ -44,7 +45,7 @@ func (r *rawPeer) ask(l *cm.ID, dst netip.AddrPort) {
 func (r *rawPeer) answer() message {
 	r.t.Helper()
 	var packet [maxMessage]byte
-	n, _, err := recvPacket(r.fd, packet[:], 0)
+	n, _, err := unixsock.Receive(r.fd, packet[:], 0)
 	require.NoError(r.t, err)
 	m, err := decode(packet[:n])
 	require.NoError(r.t, err)
@@ -148,7 +149,7 @@ func TestSharedSource(t *testing.T) {
 			server := newParty(t)
 			l := server.listen(cm.TCP, "127.0.0.1:0", 0)
 			if c.holder != "" {
-				fd, err := bindSocket(c.holder)
+				fd, err := unixsock.Bind(c.holder)
 				require.NoError(t, err)
 				defer unix.Close(fd)
 				if c.listen {
@@ -186,12 +187,12 @@ func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counte
 func TestSharedSourceOfBusyListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		name := "@rdmaloop/1/" + ps.String() + "/127.0.0.1/7471"
-		busy, err := bindSocket(name)
+		busy, err := unixsock.Bind(name)
 		require.NoError(t, err)
 		defer unix.Close(busy)
 		require.NoError(t, unix.Listen(busy, 0))
 		for err == nil {
-			fd, socketErr := newSocket()
+			fd, socketErr := unixsock.New()
 			require.NoError(t, socketErr)
 			defer unix.Close(fd)
 			err = unix.Connect(fd, &unix.SockaddrUnix{Name: name})
@@ -222,9 +223,9 @@ func peerUncheckedSource(t *testing.T, address string) {
 	r := dialNamed(t, l, name, src)
 	r.ask(l, l.LocalAddr())
 	taken := exhaustDescriptors(t)
-	_, err := nameIsBound("@rdmaloop/test/unknown")
+	_, err := unixsock.IsBound("@rdmaloop/test/unknown")
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	closeAll(taken[:2]) // the server needs one for the socket and one for the admission
+	unixsock.CloseAll(taken[:2]) // the server needs one for the socket and one for the admission
 	wantNoRoom(t, server, r, ps, "no_descriptors_err")
 	say("refused")
 	linger()
@@ -261,18 +262,18 @@ func TestPeerName(t *testing.T) {
 	pair := func(bind string) (accepted int) {
 		t.Helper()
 		at := &unix.SockaddrUnix{Name: "@rdmaloop/test/peer-name"}
-		listener, err := bindSocket(at.Name)
+		listener, err := unixsock.Bind(at.Name)
 		require.NoError(t, err)
 		defer unix.Close(listener)
 		require.NoError(t, unix.Listen(listener, 1))
-		client, err := newSocket()
+		client, err := unixsock.New()
 		require.NoError(t, err)
 		defer unix.Close(client)
 		if bind != "" {
 			require.NoError(t, unix.Bind(client, &unix.SockaddrUnix{Name: bind}))
 		}
 		require.NoError(t, unix.Connect(client, at))
-		accepted, err = acceptSocket(listener)
+		accepted, err = unixsock.Accept(listener)
 		require.NoError(t, err)
 		return accepted
 	}
@@ -286,12 +287,12 @@ func TestPeerName(t *testing.T) {
 		{filepath.Join(t.TempDir(), "@socket"), "", false},
 	} {
 		fd := pair(c.bind)
-		name, ok := peerName(fd)
+		name, ok := unixsock.PeerName(fd)
 		require.NoError(t, unix.Close(fd))
 		require.Equal(t, c.ok, ok)
 		require.Equal(t, c.want, name)
 	}
-	_, ok := peerName(int(os.Stdin.Fd()))
+	_, ok := unixsock.PeerName(int(os.Stdin.Fd()))
 	require.False(t, ok)
 }
 

@@ -6,12 +6,13 @@ import (
 	"os"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // allowsPeer reports whether the user at the other end of a connected socket is
 // allowed.
 func (d *device) allowsPeer(fd int) bool {
-	peer, err := peerCredentials(fd)
+	peer, err := unixsock.PeerCredentials(fd)
 	return err == nil && d.users.allows(peer.UID)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // spareDescriptors are open descriptors that a device keeps in reserve. It closes them
@@ -42,7 +43,7 @@ func (s *spareDescriptors) removeListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners--; s.listeners == 0 {
-		closeAll(s.fds)
+		unixsock.CloseAll(s.fds)
 		s.fds = nil
 	}
 }
@@ -70,7 +71,7 @@ func (s *spareDescriptors) closeSpare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	any := len(s.fds) > 0
-	closeAll(s.fds)
+	unixsock.CloseAll(s.fds)
 	s.fds = s.fds[:0]
 	return any
 }
@@ -87,7 +88,7 @@ func (s *spareDescriptors) retry(fn func() error) error {
 // caller calls fill after it has admitted or closed the client.
 func (s *spareDescriptors) accept(listener int) (fd int, err error) {
 	err = s.retry(func() error {
-		fd, err = acceptSocket(listener)
+		fd, err = unixsock.Accept(listener)
 		return err
 	})
 	return fd, err

@@ -15,6 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -286,7 +287,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	defer closeAll(pair[:])
+	defer unixsock.CloseAll(pair[:])
 	send := func() error { return unix.Sendmsg(pair[0], []byte("x"), unix.UnixRights(pair[0]), nil, 0) }
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
@@ -295,8 +296,8 @@ func TestUnexpectedDescriptor(t *testing.T) {
 	require.NoError(t, send())
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: limit.Max}))
 	var b [8]byte
-	_, _, unexpected := recvPacket(pair[1], b[:], 0)
-	_, _, expected := recvPacket(pair[1], b[:], 1)
+	_, _, unexpected := unixsock.Receive(pair[1], b[:], 0)
+	_, _, expected := unixsock.Receive(pair[1], b[:], 1)
 	require.ErrorIs(t, unexpected, verbs.ErrProtocol)
 	require.ErrorIs(t, expected, verbs.ErrNoResources)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -61,7 +62,7 @@ func datagramBindAddr(num uint32) string { return datagramName + strconv.FormatU
 // newUDLocal binds the name of a queue pair number. It fails if another queue
 // pair of this host has the number.
 func newUDLocal(q *qp, num uint32) (*udLocal, error) {
-	fd, err := bindSocket(datagramBindAddr(num))
+	fd, err := unixsock.Bind(datagramBindAddr(num))
 	if err != nil {
 		return nil, fmt.Errorf("queue pair number %#x: %w", num, err)
 	}

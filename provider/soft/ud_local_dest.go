@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 const (
@@ -112,7 +113,7 @@ func (d *udLocalDest) idle() bool {
 func (d *udLocalDest) connect() bool {
 	fd := -1
 	err := resource.Retry(func() (err error) {
-		fd, err = newSocket()
+		fd, err = unixsock.New()
 		return err
 	}, func() bool { return d.p.removeLeastRecentlyUsed(d) })
 	if err == nil {

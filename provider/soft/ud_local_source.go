@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 const (
@@ -70,7 +71,7 @@ func (u *udLocal) acceptAgain() {
 // is no room for the connection, admit reads the datagrams that the peer has sent already
 // and closes the connection.
 func (u *udLocal) admit(fd int) {
-	peer, err := peerCredentials(fd)
+	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.allows(peer.UID) {
 		u.q.shard.counts.inc(datagramUserRefused)
 		_ = unix.Close(fd)

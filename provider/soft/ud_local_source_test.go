@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -21,7 +22,7 @@ import (
 // when the backlog is full, and when the receiver has closed the connection already.
 func connectDatagrams(t *testing.T, to, src uint32) int {
 	for {
-		fd, err := newSocket()
+		fd, err := unixsock.New()
 		require.NoError(t, err)
 		err = unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(to)})
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -41,12 +42,12 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 // nonReadingQP listens on the name of a queue pair number, and never reads. accept
 // accepts one connection.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
-	fd, err := bindSocket(datagramBindAddr(num))
+	fd, err := unixsock.Bind(datagramBindAddr(num))
 	require.NoError(t, err)
 	require.NoError(t, unix.Listen(fd, 1))
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
 	return func() int {
-		client, err := acceptSocket(fd)
+		client, err := unixsock.Accept(fd)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = unix.Close(client) })
 		return client
@@ -183,14 +184,14 @@ func TestDatagramDestComesBack(t *testing.T) {
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	for range 2 {
-		fd, err := bindSocket(datagramBindAddr(num))
+		fd, err := unixsock.Bind(datagramBindAddr(num))
 		require.NoError(t, err)
 		require.NoError(t, unix.Listen(fd, 1))
 		a.sendNumbered(to, num, 5, 1, 0)
-		client, err := acceptSocket(fd)
+		client, err := unixsock.Accept(fd)
 		require.NoError(t, err)
 		require.Equal(t, []uint32{5}, readNumbered(t, a, client))
-		closeAll([]int{client, fd})
+		unixsock.CloseAll([]int{client, fd})
 	}
 	require.Empty(t, countsOf(t, d))
 }
@@ -204,7 +205,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	accept := nonReadingQP(t, num)
 	for range 2 { // a backlog of 1 holds two connections
-		fd, err := newSocket()
+		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
 		require.NoError(t, unix.Close(fd))
@@ -218,7 +219,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 	require.Equal(t, []uint32{0, 1, 2}, readNumbered(t, a, accept()))
 
 	for range 2 {
-		fd, err := newSocket()
+		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
 		require.NoError(t, unix.Close(fd))
@@ -256,7 +257,7 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 
 	for i := range maxDatagramSources + 10 {
 		b.recv(0, 0, 100)
-		fd, err := newSocket()
+		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.qp.num)}))
 		require.NoError(t, unix.Send(fd, bareDatagram(uint32(i+2)), 0))
@@ -281,7 +282,7 @@ func TestDatagramGarbage(t *testing.T) {
 	b := newDatagramEnd(t, d, verbs.ProgressManual)
 	sources := b.qp.path.(*udPath).local.sources
 	for _, packet := range [][]byte{{}, {1}, bytes.Repeat([]byte{0xff}, datagramHeader-1), make([]byte, datagramHeader+datagramMTU+1)} {
-		fd, err := newSocket()
+		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(b.qp.num)}))
 		b.drive()

@@ -14,6 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // defaultRmemMax is the default of net.core.rmem_max.
@@ -182,7 +183,7 @@ func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
 	var fds []int
 	giveBack = func() {
-		closeAll(fds)
+		unixsock.CloseAll(fds)
 		fds = nil
 		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	}
@@ -195,7 +196,7 @@ func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
 		require.NoError(t, err)
 		fds = append(fds, fd)
 	}
-	closeAll(fds[len(fds)-n:])
+	unixsock.CloseAll(fds[len(fds)-n:])
 	fds = fds[:len(fds)-n]
 	return giveBack
 }

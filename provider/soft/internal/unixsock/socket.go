@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package unixsock
 
 import (
 	"errors"
@@ -17,14 +17,14 @@ import (
 // The local path uses SOCK_SEQPACKET Unix sockets: connected, reliable, in order, and
 // each message is one packet. They never block. See unix(7).
 
-func newSocket() (int, error) {
+func New() (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	return fd, resource.Wrap(err)
 }
 
-// bindSocket makes a socket with an abstract name, which begins with '@'.
-func bindSocket(name string) (int, error) {
-	fd, err := newSocket()
+// Bind makes a socket with an abstract name, which begins with '@'.
+func Bind(name string) (int, error) {
+	fd, err := New()
 	if err != nil {
 		return -1, err
 	}
@@ -35,10 +35,10 @@ func bindSocket(name string) (int, error) {
 	return fd, nil
 }
 
-// nameIsBound reports whether a socket has the name. It tries to bind the name. It
+// IsBound reports whether a socket has the name. It tries to bind the name. It
 // returns an error if that fails for another reason than that the name is in use.
-func nameIsBound(name string) (bool, error) {
-	fd, err := bindSocket(name)
+func IsBound(name string) (bool, error) {
+	fd, err := Bind(name)
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		return true, nil
@@ -49,14 +49,14 @@ func nameIsBound(name string) (bool, error) {
 	return false, nil
 }
 
-// acceptSocket accepts the next client of a listening socket.
-func acceptSocket(fd int) (int, error) {
+// Accept accepts the next client of a listening socket.
+func Accept(fd int) (int, error) {
 	client, _, err := unix.Accept4(fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	return client, err
 }
 
-// sendPacket sends one packet with descriptors. The caller still owns the descriptors.
-func sendPacket(fd int, packet []byte, fds []int) error {
+// Send sends one packet with descriptors. The caller still owns the descriptors.
+func Send(fd int, packet []byte, fds []int) error {
 	var rights []byte
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
@@ -67,14 +67,14 @@ func sendPacket(fd int, packet []byte, fds []int) error {
 	return nil
 }
 
-// recvPacket receives one packet into buf, and at most maxFDs descriptors, which the
+// Receive receives one packet into buf, and at most maxFDs descriptors, which the
 // caller owns. The system closes descriptors beyond maxFDs.
 //
 // The error is EAGAIN if there is no packet, and matches verbs.ErrPeerGone at the end of
 // the connection. It matches verbs.ErrProtocol if there are too many descriptors or the
 // packet is longer than buf, and verbs.ErrNoResources if this process has no room for
 // the descriptors.
-func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
+func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	var rights []byte
 	if maxFDs > 0 {
 		rights = make([]byte, unix.CmsgSpace(4*maxFDs))
@@ -95,10 +95,10 @@ func recvPacket(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	switch {
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
 		err := truncationError(maxFDs > 0 && flags&unix.MSG_CTRUNC != 0)
-		closeAll(fds)
+		CloseAll(fds)
 		return 0, nil, err
 	case n == 0:
-		closeAll(fds)
+		CloseAll(fds)
 		return 0, nil, verbs.ErrPeerGone
 	}
 	return n, fds, nil
@@ -114,7 +114,7 @@ func truncationError(lacks bool) error {
 		if resource.NoDescriptors(err) {
 			return resource.Wrap(err)
 		}
-		closeAll([]int{fd})
+		CloseAll([]int{fd})
 	}
 	return fmt.Errorf("%w: truncated packet", verbs.ErrProtocol)
 }
@@ -133,17 +133,17 @@ func parseRights(rights []byte) (fds []int) {
 	return fds
 }
 
-func closeAll(fds []int) {
+func CloseAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)
 	}
 }
 
-// peerCredentials returns the process and the user at the other end of a connected
+// PeerCredentials returns the process and the user at the other end of a connected
 // Unix socket. For an accepted socket that is the process that called connect(2); for
 // a connecting socket it is the process that called listen(2). See unix(7),
 // SO_PEERCRED.
-func peerCredentials(fd int) (cm.Credentials, error) {
+func PeerCredentials(fd int) (cm.Credentials, error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return cm.Credentials{}, err
@@ -151,9 +151,9 @@ func peerCredentials(fd int) (cm.Credentials, error) {
 	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
 }
 
-// listenerUser returns the user of the process that listens on a name.
-func listenerUser(name string) (uint32, error) {
-	fd, err := newSocket()
+// ListenerUser returns the user of the process that listens on a name.
+func ListenerUser(name string) (uint32, error) {
+	fd, err := New()
 	if err != nil {
 		return 0, err
 	}
@@ -161,6 +161,6 @@ func listenerUser(name string) (uint32, error) {
 	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
 		return 0, err
 	}
-	peer, err := peerCredentials(fd)
+	peer, err := PeerCredentials(fd)
 	return peer.UID, err
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package unixsock
 
 import (
 	"unsafe"
@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerName returns the abstract name of the socket at the other end of a Unix socket,
+// PeerName returns the abstract name of the socket at the other end of a Unix socket,
 // with '@' for the initial zero byte. It returns false if that socket has no name, or
 // one in the file system. See unix(7).
 //
 // unix.Getpeername is not sufficient: it ends a name at a zero byte, and returns a
 // file whose path begins with '@' like an abstract name. With either, a process could
 // imitate the name of another socket.
-func peerName(fd int) (name string, ok bool) {
+func PeerName(fd int) (name string, ok bool) {
 	var raw unix.RawSockaddrUnix
 	size := uint32(unsafe.Sizeof(raw))
 	_, _, errno := unix.Syscall(unix.SYS_GETPEERNAME, uintptr(fd), uintptr(unsafe.Pointer(&raw)), uintptr(unsafe.Pointer(&size)))

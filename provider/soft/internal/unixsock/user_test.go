@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package unixsock
 
 import (
 	"os"
@@ -46,20 +46,20 @@ func FuzzDiagAnswer(f *testing.F) {
 
 func TestUserOfName(t *testing.T) {
 	const name = "@rdmaloop/test/user"
-	_, err := listenerUser(name)
+	_, err := ListenerUser(name)
 	require.ErrorIs(t, err, unix.ECONNREFUSED)
 
-	fd, err := bindSocket(name)
+	fd, err := Bind(name)
 	require.NoError(t, err)
 	defer unix.Close(fd)
-	uid, known := socketUser(name, unix.SOCK_SEQPACKET)
+	uid, known := User(name, unix.SOCK_SEQPACKET)
 	require.True(t, known)
 	require.EqualValues(t, os.Geteuid(), uid)
-	_, known = socketUser(name, unix.SOCK_DGRAM)
+	_, known = User(name, unix.SOCK_DGRAM)
 	require.False(t, known)
 
 	require.NoError(t, unix.Listen(fd, 1))
-	uid, err = listenerUser(name)
+	uid, err = ListenerUser(name)
 	require.NoError(t, err)
 	require.EqualValues(t, os.Geteuid(), uid)
 }

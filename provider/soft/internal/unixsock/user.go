@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package unixsock
 
 import (
 	"encoding/binary"
@@ -37,13 +37,13 @@ const (
 // errNoDiag: the kernel has no unix_diag, or its answer has an unknown format.
 var errNoDiag = errors.New("no unix_diag")
 
-// socketUser returns the user of the socket that holds an abstract name, which begins
+// User returns the user of the socket that holds an abstract name, which begins
 // with '@': the user of the process that made the socket. Sockets of different kinds,
 // such as unix.SOCK_SEQPACKET, can have the same name. The call takes time in
 // proportion to the number of Unix sockets. It returns false if there is no such
 // socket, if it can not be distinguished from sockets accepted on it, or if the
 // kernel does not report users.
-func socketUser(name string, kind byte) (uid uint32, known bool) {
+func User(name string, kind byte) (uid uint32, known bool) {
 	found := diagSearch{name: "\x00" + name[1:], kind: kind}
 	if err := dumpSockets(&found); err != nil {
 		return 0, false
