@@ -55,6 +55,8 @@ var arrows = map[string][]string{
 
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/resource": {"verbs"},
+	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/eventfd", "provider/soft/internal/netlink", "provider/soft/internal/resource"},
+	"provider/soft/internal/hostport": {"verbs", "cm", "provider/soft/internal/netlink", "provider/soft/internal/resource", "provider/soft/internal/unixsock"},
 
 	"provider/rdmacore": {"verbs", "cm", "internal/*"},
 	"reactor":           {"verbs", "cq", "cm", "poller", "internal/slots"},

@@ -35,7 +35,7 @@ func addAddr(t *testing.T, link, prefix string) {
 	setAddr(t, link, added, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
 	// The calling thread may be in another network namespace than the rest of the process,
 	// so require.Eventually, which makes a goroutine, can not be used.
-	for deadline := time.Now().Add(safety); !isOnThisHost(t, added.Addr()); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(safety); !isLocal(t, added.Addr()); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "the host does not get the address")
 	}
 }

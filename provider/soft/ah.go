@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -41,7 +42,7 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 func (a *ah) findRoute() (err error) {
 	path, addr := a.pd.dev.cfg.Path, a.attr.DestGID.Addr()
 	if path != PathWire {
-		if own, err := onThisHost(addr); own || err != nil {
+		if own, err := hostport.OnThisHost(addr); own || err != nil {
 			return err
 		}
 	}

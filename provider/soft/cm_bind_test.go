@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -24,10 +25,10 @@ func TestBindPorts(t *testing.T) {
 	s := newParty(t)
 	id := s.id(cm.TCP)
 	require.NoError(t, id.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
-	ports, err := ephemeralPorts()
+	ports, err := hostport.EphemeralPorts()
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, int(id.LocalAddr().Port()), ports.low)
-	require.LessOrEqual(t, int(id.LocalAddr().Port()), ports.high)
+	require.GreaterOrEqual(t, int(id.LocalAddr().Port()), ports.Low)
+	require.LessOrEqual(t, int(id.LocalAddr().Port()), ports.High)
 	require.Same(t, s.p.dev, id.Device())
 
 	// A wildcard is not bound to a device.
@@ -45,7 +46,7 @@ func TestBindPorts(t *testing.T) {
 func needAddr(t *testing.T, addrs ...string) {
 	t.Helper()
 	for _, a := range addrs {
-		if a == "::1" && !isOnThisHost(t, netip.IPv6Loopback()) {
+		if a == "::1" && !isLocal(t, netip.IPv6Loopback()) {
 			t.Skip("this host has no ::1")
 		}
 	}
@@ -93,7 +94,7 @@ func TestBindAFOnly(t *testing.T) {
 
 func TestBindForeignAddresses(t *testing.T) {
 	s := newParty(t)
-	require.False(t, isOnThisHost(t, netip.MustParseAddr("224.0.0.1")))
+	require.False(t, isLocal(t, netip.MustParseAddr("224.0.0.1")))
 	for _, addr := range []string{"203.0.113.7", "255.255.255.255", "0.0.0.1", "2001:db8::1"} {
 		id := s.id(cm.TCP)
 		require.ErrorIs(t, id.Bind(netip.AddrPortFrom(netip.MustParseAddr(addr), 0)), cm.ErrAddrNotAvailable, addr)
@@ -170,4 +171,12 @@ func peerLowPort(*testing.T, string) {
 	if errors.Is(err, os.ErrPermission) {
 		os.Stdout.WriteString("permission denied\n")
 	}
+}
+
+// isLocal reports whether an address belongs to this host.
+func isLocal(t *testing.T, a netip.Addr) bool {
+	t.Helper()
+	is, err := hostport.OnThisHost(a)
+	require.NoError(t, err)
+	return is
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -36,7 +37,7 @@ type channel struct {
 	// packet is the receive buffer of the local path. The last byte is used only if a
 	// packet is longer than a message may be.
 	packet     [maxMessage + 1]byte
-	localAddrs localAddrCache
+	localAddrs hostport.LocalAddrCache
 
 	// Wire path: ports has the number of IDs of this channel that use a port. The
 	// channel reads the sockets of these ports. orphans has the connections whose ID was

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -60,14 +61,12 @@ func newConversation(t *testing.T, p *Provider) *conversation {
 	require.NoError(t, err)
 	require.NoError(t, c.listener.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 	require.NoError(t, c.listener.Listen(2))
-	ports, err := ephemeralPorts()
+	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)
 	require.NoError(t, err)
-	port, err := spotAt("127.0.0.1:0").reserveAny(ports)
-	require.NoError(t, err)
-	c.client = port.take()
+	c.client = port.Take()
 	at := c.listener.LocalAddr()
-	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: newBindAddr(cm.TCP, at, false).name()}))
-	ends := endpoints{netip.AddrPortFrom(at.Addr(), port.addr.port), at}
+	require.NoError(t, unix.Connect(c.client, &unix.SockaddrUnix{Name: hostport.NewBindAddr(cm.TCP, at, false).Name()}))
+	ends := endpoints{netip.AddrPortFrom(at.Addr(), port.Addr.Port), at}
 	c.messages = []message{
 		&reqMsg{endpoints: ends}, &repMsg{}, &rejMsg{reason: cm.RejectConsumer}, &rtuMsg{},
 		&dreqMsg{}, &drepMsg{}, &sidrReqMsg{endpoints: ends}, &sidrRepMsg{},

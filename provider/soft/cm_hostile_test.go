@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -31,19 +32,17 @@ func newRawPeer(t *testing.T, fd int) *rawPeer {
 
 func dialRaw(t *testing.T, l *cm.ID) *rawPeer {
 	t.Helper()
-	ports, err := ephemeralPorts()
+	port, err := hostport.Reserve(l.PortSpace(), netip.AddrPortFrom(l.LocalAddr().Addr(), 0), false, false, hostport.EphemeralPorts)
 	require.NoError(t, err)
-	port, err := newBindAddr(l.PortSpace(), netip.AddrPortFrom(l.LocalAddr().Addr(), 0), false).reserveAny(ports)
-	require.NoError(t, err)
-	r := newRawPeer(t, port.take())
-	r.src = netip.AddrPortFrom(port.addr.addr, port.addr.port)
+	r := newRawPeer(t, port.Take())
+	r.src = netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port)
 	r.connect(l)
 	return r
 }
 
 func (r *rawPeer) connect(l *cm.ID) {
 	r.t.Helper()
-	name := newBindAddr(l.PortSpace(), l.LocalAddr(), false).name()
+	name := hostport.NewBindAddr(l.PortSpace(), l.LocalAddr(), false).Name()
 	require.NoError(r.t, unix.Connect(r.fd, &unix.SockaddrUnix{Name: name}))
 }
 
@@ -180,16 +179,14 @@ func TestHostileConnected(t *testing.T) {
 }
 
 // hostileServer listens on a port with a raw socket. accept accepts one client.
-func hostileServer(t *testing.T) (listener *reservation, accept func() *rawPeer) {
+func hostileServer(t *testing.T) (listener *hostport.Reservation, accept func() *rawPeer) {
 	t.Helper()
-	ports, err := ephemeralPorts()
+	port, err := hostport.Reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:0"), false, false, hostport.EphemeralPorts)
 	require.NoError(t, err)
-	port, err := spotAt("127.0.0.1:0").reserveAny(ports)
-	require.NoError(t, err)
-	require.NoError(t, unix.Listen(port.fd, 1))
-	t.Cleanup(port.close)
+	require.NoError(t, unix.Listen(port.FD, 1))
+	t.Cleanup(port.Close)
 	return &port, func() *rawPeer {
-		fd, err := unixsock.Accept(port.fd)
+		fd, err := unixsock.Accept(port.FD)
 		require.NoError(t, err)
 		return newRawPeer(t, fd)
 	}
@@ -250,13 +247,13 @@ func TestHostileServers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := newParty(t)
 			port, accept := hostileServer(t)
-			id := client.connecting(cm.TCP, netip.AddrPortFrom(port.addr.addr, port.addr.port), nil)
+			id := client.connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
 			attacker := accept()
 			attack(t, attacker)
 			wantRejected(client, id, cm.RejectConsumer, false, nil)
 			client.quiet()
 			attacker.close()
-			port.close()
+			port.Close()
 		})
 	}
 	require.Equal(t, before, openDescriptors(t))
@@ -268,7 +265,7 @@ func TestHostileSegment(t *testing.T) {
 	t.Run("unsealed", func(t *testing.T) {
 		client := newParty(t)
 		port, accept := hostileServer(t)
-		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.addr.addr, port.addr.port), nil)
+		id := client.connecting(cm.TCP, netip.AddrPortFrom(port.Addr.Addr, port.Addr.Port), nil)
 		attacker := accept()
 		_, doorbell := replyDescriptors(t)
 		memory, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC)
@@ -290,7 +287,7 @@ func TestHostileSegment(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, &rejMsg{reason: cm.RejectConsumer, private: []byte{}}, m)
 		attacker.close()
-		port.close()
+		port.Close()
 	})
 	require.Equal(t, before, openDescriptors(t))
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -24,7 +25,7 @@ type id struct {
 	// often the peer asks for more time.
 	timerLimit time.Time
 
-	port          reservation
+	port          hostport.Reservation
 	local, remote netip.AddrPort
 	bound         *device // device of the local address; nil until an address of the device is known
 	opts          options
@@ -71,7 +72,7 @@ const (
 )
 
 func newID(ch *channel, ps cm.PortSpace) *id {
-	i := &id{ps: ps, port: noReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
+	i := &id{ps: ps, port: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
 	i.ch.Store(ch)
 	i.timer.fire = i.timedOut
 	return i
@@ -215,7 +216,7 @@ func (i *id) destroy(ch *channel) {
 		i.madPort.close(ch)
 		i.madPort = nil
 	}
-	i.port.close()
+	i.port.Close()
 	i.state = stateEnded
 }
 

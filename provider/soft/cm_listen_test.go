@@ -56,7 +56,7 @@ func TestListenOnWildcard(t *testing.T) {
 	tried := []netip.Addr{netip.MustParseAddr("127.255.0.1")}
 	for _, a := range addrs {
 		addr := netip.MustParsePrefix(a.String()).Addr()
-		if !addr.IsLinkLocalUnicast() && isOnThisHost(t, addr) { // link-local addresses need a zone
+		if !addr.IsLinkLocalUnicast() && isLocal(t, addr) { // link-local addresses need a zone
 			tried = append(tried, addr)
 		}
 	}
@@ -102,7 +102,7 @@ func linkLocal(t *testing.T) netip.Addr {
 		addrs, err := i.Addrs()
 		require.NoError(t, err)
 		for _, a := range addrs {
-			if addr := netip.MustParsePrefix(a.String()).Addr(); addr.Is6() && addr.IsLinkLocalUnicast() && isOnThisHost(t, addr.WithZone(i.Name)) {
+			if addr := netip.MustParsePrefix(a.String()).Addr(); addr.Is6() && addr.IsLinkLocalUnicast() && isLocal(t, addr.WithZone(i.Name)) {
 				return addr.WithZone(i.Name)
 			}
 		}

@@ -92,7 +92,7 @@ func (l *madListener) interfaceAddrs() (addrs []netip.Addr, err error) {
 		}
 		addr := prefix.Addr()
 		local := addr.IsLoopback() && l.ch.dev.cfg.Path != PathWire
-		if !addr.IsLinkLocalUnicast() && !local && l.addr.covers(netip.AddrPortFrom(addr, l.addr.port)) {
+		if !addr.IsLinkLocalUnicast() && !local && l.addr.Covers(netip.AddrPortFrom(addr, l.addr.Port)) {
 			addrs = append(addrs, addr)
 		}
 	}
@@ -125,11 +125,11 @@ func (l *madListener) serves() (served []cm.ServedAddr) {
 		served = append(served, l.served(p.addr, p.err))
 	}
 	if l.watchErr != nil {
-		served = append(served, l.served(l.addr.addr, l.watchErr))
+		served = append(served, l.served(l.addr.Addr, l.watchErr))
 	}
 	return served
 }
 
 func (l *madListener) served(addr netip.Addr, err error) cm.ServedAddr {
-	return cm.ServedAddr{Path: PathWire.String(), Addr: netip.AddrPortFrom(addr, l.addr.port), Err: err}
+	return cm.ServedAddr{Path: PathWire.String(), Addr: netip.AddrPortFrom(addr, l.addr.Port), Err: err}
 }

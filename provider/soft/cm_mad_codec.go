@@ -9,6 +9,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -57,7 +58,7 @@ func tid(own uint32) uint64 { return uint64(own) }
 // header writes the header of the RDMA IP CM service to the private data (IBTA annex
 // A11), and returns the rest of the private data.
 func (e *endpoints) header(private []byte) []byte {
-	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: withoutZone(e.src.Addr()), Dst: withoutZone(e.dst.Addr())}
+	h := wire.CMAHeader{SrcPort: e.src.Port(), Src: hostport.WithoutZone(e.src.Addr()), Dst: hostport.WithoutZone(e.dst.Addr())}
 	return h.Encode(private)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
 // A madConn exchanges the messages of one ID as datagrams, which may be lost, duplicated
@@ -45,9 +46,9 @@ type madConn struct {
 // dialMAD sends a request to the remote address of the ID.
 func dialMAD(i *id, m message) error {
 	ch := i.ch.Load()
-	c := &madConn{mux: ch.dev.mux, ch: ch, id: i, remote: withoutZone(i.remote.Addr())}
+	c := &madConn{mux: ch.dev.mux, ch: ch, id: i, remote: hostport.WithoutZone(i.remote.Addr())}
 	var err error
-	if c.port, err = c.mux.open(withoutZone(i.local.Addr()), ch); err != nil {
+	if c.port, err = c.mux.open(hostport.WithoutZone(i.local.Addr()), ch); err != nil {
 		return err
 	}
 	c.port.openRequestPort(ch)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
 // If no process has the UDP port of a peer, the peer's host reports that with an ICMP
@@ -48,7 +49,7 @@ func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
 // prepare makes the system queue ICMP errors on the socket. It also makes the system
 // drop all datagrams to the socket, which would otherwise fill the receive buffer.
 func (s *requestSocket) prepare(local netip.Addr) (err error) {
-	if s.local, err = socketName(s.fd); err != nil {
+	if s.local, err = hostport.LocalAddr(s.fd); err != nil {
 		return err
 	}
 	level, option := unix.IPPROTO_IP, unix.IP_RECVERR
@@ -77,7 +78,7 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	flow.Set(s.local, peer)
 	flow.Seal(p, 0) // the identification is 0: see connectedSocket
-	name := sockaddr(to, int(s.peerPort))
+	name := hostport.Sockaddr(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
 		if err == nil {
@@ -152,7 +153,7 @@ func (s *requestSocket) readErrors(to func(dst netip.AddrPort, quoted []byte)) {
 			_, _ = unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_ERROR)
 			return
 		}
-		if dst, ok := nameOf(name); ok && dst.Port() == s.peerPort && isPortUnreachable(control[:used]) {
+		if dst, ok := hostport.AddrOf(name); ok && dst.Port() == s.peerPort && isPortUnreachable(control[:used]) {
 			to(dst, quoted[:n])
 		}
 	}
@@ -220,7 +221,7 @@ func (x *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []by
 	if !quotes {
 		return
 	}
-	if c := x.conns[q.id]; c != nil && c.port == port && c.remote == withoutZone(by.Addr()) {
+	if c := x.conns[q.id]; c != nil && c.port == port && c.remote == hostport.WithoutZone(by.Addr()) {
 		c.enqueue(jobMessage, func() { c.onPortUnreachable(by, q) })
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
 // A madListener accepts requests on the wire path for a listening ID. If there is no
@@ -16,7 +17,7 @@ type madListener struct {
 	mux       *madMux
 	ch        *channel // channel of the ID; written with the multiplexer's lock held
 	id        *id
-	addr      bindAddr
+	addr      hostport.BindAddr
 	service   wire.ServiceID
 	addrs     madAddrs
 	watch     *addressWatch // watch of the addresses of a wildcard; nil for an address
@@ -34,14 +35,14 @@ type madListener struct {
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
 	g := &madListener{
-		mux: ch.dev.mux, ch: ch, id: i, addr: i.port.addr, accepting: true,
+		mux: ch.dev.mux, ch: ch, id: i, addr: i.port.Addr, accepting: true,
 		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(&ch.dev.cfg),
-		service: wire.NewServiceID(uint16(i.ps), i.port.addr.port),
+		service: wire.NewServiceID(uint16(i.ps), i.port.Addr.Port),
 	}
-	if g.addr.wildcard() {
+	if g.addr.Wildcard() {
 		g.followAddresses()
 	} else {
-		g.addrs.add(g, g.addr.addr)
+		g.addrs.add(g, g.addr.Addr)
 	}
 	g.mux.mu.Lock()
 	defer g.mux.mu.Unlock()

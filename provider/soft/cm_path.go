@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -48,13 +49,13 @@ func (ls listeners) close() {
 // one failed: the socket of the ID can not stop listening (listen(2)).
 func (i *id) openListeners() error {
 	path := i.ch.Load().dev.cfg.Path
-	if path == PathWire || path == PathAuto && !i.port.addr.addr.IsLoopback() {
+	if path == PathWire || path == PathAuto && !i.port.Addr.Addr.IsLoopback() {
 		i.listeners = append(i.listeners, openMADListener(i))
 	}
 	err := i.checkServed()
 	if err == nil && path != PathWire {
 		var g *unixListener
-		if g, err = openUnixListener(i, i.port.fd); err == nil {
+		if g, err = openUnixListener(i, i.port.FD); err == nil {
 			i.listeners = append(i.listeners, g)
 		}
 	}
@@ -100,14 +101,14 @@ func (i *id) findPath(ch *channel, from, to netip.Addr) error {
 		if to == from {
 			return nil
 		}
-		if own, err := onThisHost(to); own || err != nil {
+		if own, err := hostport.OnThisHost(to); own || err != nil {
 			return err
 		}
 	}
 	if path == PathLocal {
 		return &verbs.FeatureError{Feature: "wire path", Reason: cm.ErrNoRoute}
 	}
-	port, err := ch.dev.mux.open(withoutZone(from), ch)
+	port, err := ch.dev.mux.open(hostport.WithoutZone(from), ch)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package soft
 
 import (
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -121,7 +122,7 @@ func (i *id) placeDatagramQP(q *qp) error {
 		return nil
 	}
 	p.wire.hasAddress = true
-	at := withoutZone(i.local.Addr())
+	at := hostport.WithoutZone(i.local.Addr())
 	_, asked := i.conn.(*madConn)
 	switch {
 	case q.dev.cfg.Path == PathWire || i.madPort != nil || asked:

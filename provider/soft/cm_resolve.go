@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -58,8 +59,8 @@ func (i *id) SetOption(option cm.Option, value int) error {
 // sharing of its port.
 func (i *id) setReuse(on bool) error {
 	if on && i.local.IsValid() {
-		if err := i.port.share(); err != nil {
-			return explainClash(err)
+		if err := i.port.Share(); err != nil {
+			return hostport.ExplainClash(err)
 		}
 	}
 	i.opts.reuse = on
@@ -68,8 +69,8 @@ func (i *id) setReuse(on bool) error {
 
 func (i *id) setAFOnly(on bool) error {
 	if i.local.IsValid() {
-		if err := i.port.restrict(on); err != nil {
-			return explainClash(err)
+		if err := i.port.Restrict(on); err != nil {
+			return hostport.ExplainClash(err)
 		}
 	}
 	i.opts.afOnly = on
@@ -80,7 +81,7 @@ func (i *id) setAFOnly(on bool) error {
 func (i *id) Bind(addr netip.AddrPort) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if err := checkOwn(addr.Addr()); err != nil {
+	if err := hostport.CheckOwn(addr.Addr()); err != nil {
 		return err
 	}
 	return i.bind(ch, addr)
@@ -93,11 +94,11 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 	}
 	port, err := ch.dev.reserve(i.ps, addr, i.opts.afOnly, i.opts.reuse)
 	if err != nil {
-		return resource.Wrap(explainClash(err))
+		return resource.Wrap(hostport.ExplainClash(err))
 	}
 	i.port = port
-	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.addr.port)
-	if !port.addr.wildcard() {
+	i.local = netip.AddrPortFrom(addr.Addr().Unmap(), port.Addr.Port)
+	if !port.Addr.Wildcard() {
 		i.bound = ch.dev
 	}
 	return nil
@@ -109,8 +110,8 @@ func (i *id) bind(ch *channel, addr netip.AddrPort) error {
 func (i *id) Listen(backlog int) error {
 	ch := i.lock()
 	defer ch.unlock()
-	if err := i.port.claim(); err != nil {
-		return explainClash(err)
+	if err := i.port.Claim(); err != nil {
+		return hostport.ExplainClash(err)
 	}
 	i.backlog = backlog
 	return i.openListeners()
@@ -156,9 +157,9 @@ func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	case given && bound:
 		return src, nil
 	case given:
-		return src, checkOwn(src.Addr())
+		return src, hostport.CheckOwn(src.Addr())
 	}
-	addr, err := sourceFor(dst.Addr())
+	addr, err := hostport.SourceFor(dst.Addr())
 	return netip.AddrPortFrom(addr, src.Port()), err
 }
 
@@ -172,6 +173,6 @@ func (i *id) ResolveRoute(time.Duration) error {
 }
 
 // reserve reserves an address and port for an ID; see reserve.
-func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (reservation, error) {
-	return reserve(ps, at, afOnly, reuse, d.freePorts)
+func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (hostport.Reservation, error) {
+	return hostport.Reserve(ps, at, afOnly, reuse, d.freePorts)
 }

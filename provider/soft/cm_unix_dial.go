@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
@@ -28,7 +29,7 @@ type localDial struct {
 
 	// skipped marks the names that are not tried again, by index in targets. A process
 	// of a user who is not allowed listens on them.
-	skipped     [maxTargets]bool
+	skipped     [hostport.MaxTargets]bool
 	skippedUser *cm.UserError // error for the first skipped process; nil if there is none
 	// denied is the error with which the system has refused a connection to a listener;
 	// nil if it has not.
@@ -49,7 +50,7 @@ const (
 
 // dialUnix sends a request to the listener at the ID's remote address.
 func dialUnix(i *id, m message) error {
-	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.port.take()}
+	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.port.Take()}
 	d := &localDial{c: c, request: m}
 	d.retryTimer.fire = func(time.Time) { d.retry() }
 	c.dial, i.conn = d, c
@@ -72,18 +73,18 @@ func (d *localDial) retry() {
 // returnSocket transfers the socket back to the reservation, if the unixConn has it.
 func (d *localDial) returnSocket() {
 	if d.c.fd >= 0 {
-		d.c.id.port.fd = d.c.takeSocket()
+		d.c.id.port.FD = d.c.takeSocket()
 	}
 }
 
 // run tries each name once. An error ends the dial.
 func (d *localDial) run() error {
 	busy := false
-	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
+	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		if d.skipped[n] {
 			continue
 		}
-		err := d.try(s.name())
+		err := d.try(s.Name())
 		var foreign *cm.UserError
 		switch {
 		case err == nil:
@@ -143,10 +144,10 @@ func (d *localDial) openSocket() (err error) {
 	if d.c.fd >= 0 {
 		return nil
 	}
-	s := d.c.id.port.addr
-	d.c.fd, err = unixsock.Bind(s.name())
+	s := d.c.id.port.Addr
+	d.c.fd, err = unixsock.Bind(s.Name())
 	if errors.Is(err, unix.EADDRINUSE) {
-		err = explainClash(s.clash(s))
+		err = hostport.ExplainClash(s.Clash(s))
 	}
 	return err
 }
@@ -178,10 +179,10 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 // allowed. A dial does not learn the user from a listener that never accepts, so it asks
 // the system.
 func (d *localDial) skipForeignListeners() {
-	for n, s := range targets(d.c.id.ps, d.c.id.remote) {
-		uid, known := unixsock.User(s.name(), unix.SOCK_SEQPACKET)
+	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
+		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
 		if known && !d.skipped[n] && !d.c.ch.dev.users.allows(uid) {
-			d.skip(n, &cm.UserError{UID: uid, Name: s.name()})
+			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
 		}
 	}
 }

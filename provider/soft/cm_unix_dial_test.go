@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
@@ -75,7 +76,7 @@ func squatBound(t *testing.T, names string) {
 // that exact address.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
-	return at, newBindAddr(l.PortSpace(), at, false).name()
+	return at, hostport.NewBindAddr(l.PortSpace(), at, false).Name()
 }
 
 // wantConnected accepts the request of an active ID, and waits until both sides are
@@ -122,7 +123,7 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		client := newParty(t)
 		dst := netip.MustParseAddrPort("127.0.0.1:7471")
-		name := newBindAddr(ps, dst, false).name()
+		name := hostport.NewBindAddr(ps, dst, false).Name()
 		line, kill := startPeer(t, "squat-accepting", name)
 		defer kill()
 		require.Equal(t, "squatting", line())
@@ -216,7 +217,7 @@ func TestCredentialsOfPeer(t *testing.T) {
 
 // owned returns the descriptors that an ID would close, once for each owner.
 func owned(i *id) (fds []int) {
-	all := []int{i.port.fd, i.port.marker}
+	all := []int{i.port.FD, i.port.Marker}
 	if c, ok := i.conn.(*unixConn); ok {
 		all = append(append(all, c.fd), c.passed...)
 	}
@@ -230,15 +231,15 @@ func owned(i *id) (fds []int) {
 
 // resolvedAlone makes an ID with the route to a socket that does not listen yet. It also
 // returns the reservation of that socket.
-func resolvedAlone(t *testing.T) (client *party, i *id, listener reservation) {
+func resolvedAlone(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
 	client = newParty(t)
 	listener, err := client.p.dev.reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false)
 	require.NoError(t, err)
-	t.Cleanup(listener.close)
+	t.Cleanup(listener.Close)
 	made, err := client.tc.NewID(cm.TCP)
 	require.NoError(t, err)
 	i = made.(*id)
-	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.addr.addr, listener.addr.port), safety))
+	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.Addr.Addr, listener.Addr.Port), safety))
 	wantRaw(t, client, cm.AddrResolved)
 	return client, i, listener
 }
@@ -271,20 +272,20 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 	t.Run("after a wait", func(t *testing.T) {
 		client, i, listener := resolvedAlone(t)
 		clock := useClock(client)
-		require.NoError(t, unix.Listen(listener.fd, 0))
+		require.NoError(t, unix.Listen(listener.FD, 0))
 		first, err := unixsock.New()
 		require.NoError(t, err)
-		require.NoError(t, unix.Connect(first, &unix.SockaddrUnix{Name: listener.addr.name()}))
+		require.NoError(t, unix.Connect(first, &unix.SockaddrUnix{Name: listener.Addr.Name()}))
 		before := owned(i)
 		require.NoError(t, i.Connect(&cm.ConnParam{}))
 		require.Equal(t, before, owned(i))
 		client.quiet()
-		listener.close()
+		listener.Close()
 		require.NoError(t, unix.Close(first))
 		clock.advance(redialInterval)
 		wantRaw(t, client, cm.Rejected)
 		require.Equal(t, before, owned(i))
-		_, err = unixsock.Bind(i.port.addr.name())
+		_, err = unixsock.Bind(i.port.Addr.Name())
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
 		require.NoError(t, i.Destroy())
 		require.Empty(t, owned(i))

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -60,11 +61,11 @@ func (c *client) checkSource(m message) error {
 		}
 	}
 	name, _ := unixsock.PeerName(c.fd)
-	s, ok := parseBindAddr(c.listener.id.ps, name)
-	if !ok || !s.covers(e.src) {
+	s, ok := hostport.ParseBindAddr(c.listener.id.ps, name)
+	if !ok || !s.Covers(e.src) {
 		return fmt.Errorf("%w: request with the source address %v from the socket %q", verbs.ErrProtocol, e.src, name)
 	}
-	if s.shared == 0 {
+	if s.Shared == 0 {
 		return nil
 	}
 	held, err := heldByOthers(c.listener.id.ps, e.src, c.peer.UID)
@@ -78,9 +79,9 @@ func (c *client) checkSource(m message) error {
 }
 
 // isLocalAddr reports whether an address belongs to this host. The error is that of
-// onThisHost.
+// hostport.OnThisHost.
 func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
-	return ch.localAddrs.has(a, time.Duration(ch.clock().UnixNano()))
+	return ch.localAddrs.Contains(a, time.Duration(ch.clock().UnixNano()))
 }
 
 // heldByOthers reports whether a socket holds the address and port without sharing them.
@@ -90,12 +91,12 @@ func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
 // holder is unknown: this process has no free descriptor (EMFILE, ENFILE), or the
 // backlog of the listener is full (EAGAIN).
 func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error) {
-	for _, s := range targets(ps, at) {
-		uid, err := unixsock.ListenerUser(s.name())
+	for _, s := range hostport.Targets(ps, at) {
+		uid, err := unixsock.ListenerUser(s.Name())
 		held := err == nil && uid != user
 		switch {
 		case errors.Is(err, unix.ECONNREFUSED): // no process listens
-			held, err = unixsock.IsBound(s.name())
+			held, err = unixsock.IsBound(s.Name())
 		case isNoListener(err): // a security module forbids the connection to the listener
 			held, err = true, nil
 		}

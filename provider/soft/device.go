@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -55,7 +56,7 @@ type device struct {
 
 	// freePorts returns the system's range of ephemeral ports, as it was at the first
 	// call.
-	freePorts func() (portRange, error)
+	freePorts func() (hostport.PortRange, error)
 
 	mu     sync.Mutex
 	closed bool
@@ -111,7 +112,7 @@ func newDevice(cfg *Config) (*device, error) {
 		udp:       ports,
 		gids:      gidTable{udp: ports},
 		mux:       newMADMux(attr.NodeGUID, cfg, &udpMADs{ports}, &ports.counts),
-		freePorts: sync.OnceValues(ephemeralPorts),
+		freePorts: sync.OnceValues(hostport.EphemeralPorts),
 		start:     time.Now(),
 		async:     async,
 		shards:    make(map[shardKey]*shard),

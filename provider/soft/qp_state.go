@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -225,7 +226,7 @@ func (q *qp) overWire(peer netip.Addr) (bool, error) {
 	case q.dev.cfg.Path == PathWire || q.dev.mux.overWire(q.num):
 		return true, nil
 	}
-	own, err := onThisHost(peer)
+	own, err := hostport.OnThisHost(peer)
 	return !own && err == nil, err
 }
 

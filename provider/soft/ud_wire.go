@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -18,7 +19,7 @@ const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair.
 type udWire struct {
-	localAddrs  localAddrCache // sources of datagrams that are addresses of this host, or not
+	localAddrs  hostport.LocalAddrCache // sources of datagrams that are addresses of this host, or not
 	q           *qp
 	demux       *qpDemux
 	routes      map[route]*route
@@ -135,7 +136,7 @@ func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 	}
 	if u.q.dev.cfg.Path == PathAuto {
 		// See channel.acceptsFrom.
-		own, err := u.localAddrs.has(from.from, time.Duration(u.q.shard.clock()))
+		own, err := u.localAddrs.Contains(from.from, time.Duration(u.q.shard.clock()))
 		if own || err != nil {
 			u.q.shard.counts.inc(rcvdUserErr)
 			return

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
 // A connectedSocket is a socket that packets leave by. It knows what the system writes
@@ -40,75 +42,75 @@ func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*c
 	return o, nil
 }
 
-func (s *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destHeader) (err error) {
-	if err := s.prepare(h); err != nil {
+func (c *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destHeader) (err error) {
+	if err := c.prepare(h); err != nil {
 		return err
 	}
-	if err := unix.Connect(s.fd, sockaddr(peer.Addr(), int(peer.Port()))); err != nil {
+	if err := unix.Connect(c.fd, hostport.Sockaddr(peer.Addr(), int(peer.Port()))); err != nil {
 		return err
 	}
-	if s.local, err = socketName(s.fd); err != nil {
+	if c.local, err = hostport.LocalAddr(c.fd); err != nil {
 		return err
 	}
 	if local.Is4() {
-		s.counts = true
-		s.message, err = probeIPID(s)
+		c.counts = true
+		c.message, err = probeIPID(c)
 	}
 	return err
 }
 
 // prepare has the system write what a destination wants into the IP header, and
 // keep little of what comes to a socket that nobody reads.
-func (s *connectedSocket) prepare(h destHeader) error {
+func (c *connectedSocket) prepare(h destHeader) error {
 	level, class, hops := unix.IPPROTO_IP, unix.IP_TOS, unix.IP_TTL
 	if h.remote.Is6() {
 		level, class, hops = unix.IPPROTO_IPV6, unix.IPV6_TCLASS, unix.IPV6_UNICAST_HOPS
 	}
-	if err := unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0); err != nil {
+	if err := unix.SetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0); err != nil {
 		return err
 	}
-	if err := unix.SetsockoptInt(s.fd, level, class, int(h.trafficClass)); err != nil {
+	if err := unix.SetsockoptInt(c.fd, level, class, int(h.trafficClass)); err != nil {
 		return err
 	}
 	if h.hopLimit == 0 {
 		return nil
 	}
-	return unix.SetsockoptInt(s.fd, level, hops, int(h.hopLimit))
+	return unix.SetsockoptInt(c.fd, level, hops, int(h.hopLimit))
 }
 
 // identification is that of a message to be sent, the first of which is 0.
-func (s *connectedSocket) identification(message int) uint16 {
-	if !s.counts {
+func (c *connectedSocket) identification(message int) uint16 {
+	if !c.counts {
 		return 0
 	}
-	return s.message + uint16(message)
+	return c.message + uint16(message)
 }
 
 // sent: the system has taken so many messages.
-func (s *connectedSocket) sent(messages int) { s.message += uint16(messages) }
+func (c *connectedSocket) sent(messages int) { c.message += uint16(messages) }
 
 // full reports whether there is no room for more. A UDP socket says that there is
 // when half of its buffer is free.
-func (s *connectedSocket) full() bool {
-	room, err := unix.Poll([]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLOUT}}, 0)
+func (c *connectedSocket) full() bool {
+	room, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return room == 0 && err == nil
 }
 
 // watch has the shard woken, once, when it takes packets again.
-func (o *connectedSocket) watch(s *shard, w readySource) {
+func (c *connectedSocket) watch(s *shard, w readySource) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
-	if o.shard != nil {
-		_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, o.fd, &unix.EpollEvent{Events: events, Fd: int32(o.fd)})
-	} else if s.watch(o.fd, events, w) == nil {
-		o.shard = s
+	if c.shard != nil {
+		_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.fd)})
+	} else if s.watch(c.fd, events, w) == nil {
+		c.shard = s
 	} else {
 		s.signal() // then it has to try again
 	}
 }
 
-func (s *connectedSocket) close() {
-	if s.shard != nil {
-		s.shard.unwatch(s.fd)
+func (c *connectedSocket) close() {
+	if c.shard != nil {
+		c.shard.unwatch(c.fd)
 	}
-	_ = unix.Close(s.fd)
+	_ = unix.Close(c.fd)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -227,7 +228,7 @@ func TestUDPIdentificationAmongStrangers(t *testing.T) {
 	out := r.to.socket
 	reader := ipIDProbe{from: out}
 	var err error
-	reader.fd, err = datagramSocket(out.local.Addr())
+	reader.fd, err = hostport.UDPSocket(out.local.Addr())
 	require.NoError(t, err)
 	defer unix.Close(reader.fd)
 	require.NoError(t, reader.bind(out.local.Addr()))

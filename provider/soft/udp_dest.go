@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
 // connectAfter is how many packets a destination gets from the socket that all
@@ -41,7 +42,7 @@ type destHeader struct {
 func (d *udpDest) set(local netip.AddrPort, h destHeader) {
 	d.local, d.header = local, h
 	to := d.peer()
-	d.nameLen = d.name.set(to, zoneID(h.remote.Zone()))
+	d.nameLen = d.name.set(to, hostport.ZoneID(h.remote.Zone()))
 	d.flow.Set(local, to)
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -192,7 +193,7 @@ func peerFromHere(t *testing.T, _ string) {
 	addAddr(t, "out", "fd00:78::2/64")
 	addAddr(t, "back", "fd00:78::1/64")
 	if os.WriteFile("/proc/sys/net/ipv6/conf/all/forwarding", []byte("1"), 0) == nil {
-		require.True(t, isOnThisHost(t, netip.MustParseAddr("fd00:78::")), "a router has the anycast address of its network")
+		require.True(t, isLocal(t, netip.MustParseAddr("fd00:78::")), "a router has the anycast address of its network")
 	}
 	s := openParty(t, &Config{Vectors: 1})
 	l := s.listen(cm.TCP, "[fd00:78::1]:7471", 0)
@@ -206,7 +207,7 @@ func peerFromHere(t *testing.T, _ string) {
 // not empty, the request leaves the host by that interface.
 func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
-	fd, err := datagramSocket(from)
+	fd, err := hostport.UDPSocket(from)
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	if from.Is6() {
@@ -216,15 +217,15 @@ func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, l
 	if link != "" {
 		require.NoError(t, unix.BindToDevice(fd, link))
 	}
-	require.NoError(t, unix.Bind(fd, sockaddr(from, 0)))
+	require.NoError(t, unix.Bind(fd, hostport.Sockaddr(from, 0)))
 	var m wire.MAD
 	encodeREQ(&m, &reqMsg{endpoints: endpoints{src: netip.AddrPortFrom(from, 9), dst: to}, qpParams: qpParams{qpn: 99}, mtu: 3}, 1, 1)
 	pkt := madPacket(make([]byte, madBufSize), &m, 1)
 	pkt.BTH().SetDestQP(qpn)
-	local, err := socketName(fd)
+	local, err := hostport.LocalAddr(fd)
 	require.NoError(t, err)
 	var flow wire.Flow
 	flow.Set(local, netip.AddrPortFrom(to.Addr(), wire.UDPPort))
 	flow.Seal(pkt, 0)
-	require.NoError(t, unix.Sendto(fd, pkt.Bytes(), 0, sockaddr(to.Addr(), wire.UDPPort)))
+	require.NoError(t, unix.Sendto(fd, pkt.Bytes(), 0, hostport.Sockaddr(to.Addr(), wire.UDPPort)))
 }

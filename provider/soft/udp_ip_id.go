@@ -7,6 +7,8 @@ import (
 	"net/netip"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
 // Where a socket that is connected over IPv4 begins to count is secret, but not
@@ -61,7 +63,7 @@ func probeIPID(of *connectedSocket) (uint16, error) {
 
 func (r *ipIDProbe) open() (err error) {
 	local := r.from.local
-	if r.fd, err = datagramSocket(local.Addr()); err != nil {
+	if r.fd, err = hostport.UDPSocket(local.Addr()); err != nil {
 		return err
 	}
 	if err = r.bind(local.Addr()); err == nil {
@@ -79,7 +81,7 @@ func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	if err := attachFilter(r.fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}); err != nil {
 		return err
 	}
-	if err := unix.Bind(r.fd, sockaddr(local, 0)); err != nil {
+	if err := unix.Bind(r.fd, hostport.Sockaddr(local, 0)); err != nil {
 		return err
 	}
 	r.at, err = unix.Getsockname(r.fd)
@@ -88,7 +90,7 @@ func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 
 // connect has it take the datagrams of the other one, and nobody else's.
 func (r *ipIDProbe) connect(to netip.AddrPort) error {
-	if err := unix.Connect(r.fd, sockaddr(to.Addr(), int(to.Port()))); err != nil {
+	if err := unix.Connect(r.fd, hostport.Sockaddr(to.Addr(), int(to.Port()))); err != nil {
 		return err
 	}
 	return attachFilter(r.fd, unix.SO_ATTACH_FILTER, requestIPID())

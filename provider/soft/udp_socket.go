@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
 const (
@@ -36,7 +37,7 @@ type udpOptions struct {
 // openUDP makes a socket for packets of one local address. It is not connected, because
 // a connected socket receives from one peer only.
 func openUDP(local netip.AddrPort, o udpOptions) (int, error) {
-	fd, err := datagramSocket(local.Addr())
+	fd, err := hostport.UDPSocket(local.Addr())
 	if err != nil {
 		return -1, err
 	}
@@ -85,7 +86,7 @@ func prepareUDP(fd int, local netip.AddrPort, o udpOptions) error {
 			return fmt.Errorf("SO_ATTACH_FILTER: %w", err)
 		}
 	}
-	return unix.Bind(fd, sockaddr(local.Addr(), int(local.Port())))
+	return unix.Bind(fd, hostport.Sockaddr(local.Addr(), int(local.Port())))
 }
 
 // setBuffers requests the sizes of the socket's buffers; see socket(7).

@@ -14,9 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The local path uses SOCK_SEQPACKET Unix sockets: connected, reliable, in order, and
-// each message is one packet. They never block. See unix(7).
-
+// New makes a socket without a name, which never blocks. An error that matches
+// verbs.ErrNoResources means that no descriptor is free.
 func New() (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	return fd, resource.Wrap(err)
@@ -133,6 +132,7 @@ func parseRights(rights []byte) (fds []int) {
 	return fds
 }
 
+// CloseAll closes descriptors.
 func CloseAll(fds []int) {
 	for _, fd := range fds {
 		_ = unix.Close(fd)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"errors"
@@ -28,12 +28,12 @@ func mayBindLow() bool {
 	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
 }
 
-// onThisHost reports whether packets to an address stay on this host. It asks the
+// OnThisHost reports whether packets to an address stay on this host. It asks the
 // system, which has a local route to each such address; all of 127.0.0.0/8 has one, and
 // so have the IPv6 anycast addresses that this host serves. An error means that this is
 // not known; it matches verbs.ErrNoResources if this process has no free descriptor to
 // ask with.
-func onThisHost(a netip.Addr) (bool, error) {
+func OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
 		return true, nil // a connection to it is a connection to this host, see ip(7)
 	}
@@ -47,15 +47,15 @@ func onThisHost(a netip.Addr) (bool, error) {
 	return canBind(a)
 }
 
-// canBind replaces onThisHost if the system does not answer questions about routes. A
+// canBind replaces OnThisHost if the system does not answer questions about routes. A
 // UDP socket can be bound to addresses of this host, and to multicast and broadcast
 // addresses, which canBind excludes. With net.ipv6.ip_nonlocal_bind it can be bound
-// to any IPv6 address. The error is that of onThisHost.
+// to any IPv6 address. The error is that of OnThisHost.
 func canBind(a netip.Addr) (bool, error) {
 	if a.IsMulticast() {
 		return false, nil
 	}
-	fd, err := datagramSocket(a)
+	fd, err := UDPSocket(a)
 	switch {
 	case resource.NoDescriptors(err):
 		return false, resource.Wrap(err)
@@ -63,54 +63,55 @@ func canBind(a netip.Addr) (bool, error) {
 		return false, nil // the system does not have the address family
 	}
 	defer unix.Close(fd)
-	switch err := unix.Bind(fd, sockaddr(a, 0)); {
+	switch err := unix.Bind(fd, Sockaddr(a, 0)); {
 	case errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EINVAL): // see ip(7); EINVAL is for a link-local address without a zone
 		return false, nil
 	case err != nil:
 		return false, err
 	}
 	// Connecting to a broadcast address needs SO_BROADCAST; see udp(7).
-	return unix.Connect(fd, sockaddr(a, discardPort)) == nil, nil
+	return unix.Connect(fd, Sockaddr(a, discardPort)) == nil, nil
 }
 
-// checkOwn refuses an address to bind to that is not of this host.
-func checkOwn(a netip.Addr) error {
-	own, err := onThisHost(a.Unmap())
+// CheckOwn returns cm.ErrAddrNotAvailable if an address that a program binds is not one
+// of this host.
+func CheckOwn(a netip.Addr) error {
+	own, err := OnThisHost(a.Unmap())
 	if err == nil && !own {
 		return cm.ErrAddrNotAvailable
 	}
 	return err
 }
 
-// sourceFor is the address that the system would send from to dst, or
-// cm.ErrNoRoute. Nothing is sent.
-func sourceFor(dst netip.Addr) (netip.Addr, error) {
-	fd, err := datagramSocket(dst)
+// SourceFor returns the address of this host from which the system would send to dst, or
+// cm.ErrNoRoute. It sends nothing.
+func SourceFor(dst netip.Addr) (netip.Addr, error) {
+	fd, err := UDPSocket(dst)
 	if err != nil {
 		return netip.Addr{}, err
 	}
 	defer unix.Close(fd)
-	if err := unix.Connect(fd, sockaddr(dst, discardPort)); err != nil {
+	if err := unix.Connect(fd, Sockaddr(dst, discardPort)); err != nil {
 		return netip.Addr{}, cm.ErrNoRoute
 	}
-	name, err := socketName(fd)
+	name, err := LocalAddr(fd)
 	return name.Addr(), err
 }
 
-// socketName is where a socket is bound.
-func socketName(fd int) (netip.AddrPort, error) {
+// LocalAddr returns the address and port to which an IP socket is bound.
+func LocalAddr(fd int) (netip.AddrPort, error) {
 	name, err := unix.Getsockname(fd)
 	if err != nil {
 		return netip.AddrPort{}, err
 	}
-	if at, ok := nameOf(name); ok {
+	if at, ok := AddrOf(name); ok {
 		return at, nil
 	}
 	return netip.AddrPort{}, cm.ErrNoRoute
 }
 
-// nameOf returns the address and port of a socket address.
-func nameOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
+// AddrOf returns the address and port of a socket address.
+func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	switch name := name.(type) {
 	case *unix.SockaddrInet4:
 		return netip.AddrPortFrom(netip.AddrFrom4(name.Addr), uint16(name.Port)), true
@@ -120,10 +121,12 @@ func nameOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	return at, false
 }
 
-// discardPort stands in where a port is needed that nothing is sent to.
+// discardPort is the port to which sockets are connected that send nothing.
 const discardPort = 9
 
-func datagramSocket(a netip.Addr) (int, error) {
+// UDPSocket makes a UDP socket of the address family of an address. The socket is not
+// bound, and never blocks.
+func UDPSocket(a netip.Addr) (int, error) {
 	family := unix.AF_INET6
 	if a.Unmap().Is4() {
 		family = unix.AF_INET
@@ -131,16 +134,17 @@ func datagramSocket(a netip.Addr) (int, error) {
 	return unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 }
 
-func sockaddr(a netip.Addr, port int) unix.Sockaddr {
+// Sockaddr returns an address and port as a socket address.
+func Sockaddr(a netip.Addr, port int) unix.Sockaddr {
 	if a = a.Unmap(); a.Is4() {
 		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}
 	}
-	return &unix.SockaddrInet6{Addr: a.As16(), Port: port, ZoneId: zoneID(a.Zone())}
+	return &unix.SockaddrInet6{Addr: a.As16(), Port: port, ZoneId: ZoneID(a.Zone())}
 }
 
-// zoneID is the index of the interface that a zone names, 0 for none; see
+// ZoneID returns the index of the interface that a zone names, or 0 for no zone; see
 // ipv6(7), sin6_scope_id.
-func zoneID(zone string) uint32 {
+func ZoneID(zone string) uint32 {
 	if zone == "" {
 		return 0
 	}

@@ -1,10 +1,11 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"errors"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -28,11 +29,11 @@ func TestScanBound(t *testing.T) {
 	connected := func(name string) (bool, error) { return name == "@rdmaloop/1/tcp/::1/7", nil }
 	found, err := scanBound(strings.NewReader(table), cm.TCP, 7, connected)
 	require.NoError(t, err)
-	require.Equal(t, []bindAddr{spotAt("127.0.0.1:7"), spotAt("0.0.0.0:7"), spotAt("[::1]:7")}, found)
+	require.Equal(t, []BindAddr{addrAt("127.0.0.1:7"), addrAt("0.0.0.0:7"), addrAt("[::1]:7")}, found)
 
 	bad := errors.New("bad")
 	_, err = scanBound(strings.NewReader(table), cm.TCP, 7, func(string) (bool, error) { return false, bad })
-	require.ErrorIs(t, err, bad, "the name may be bound")
+	require.ErrorIs(t, err, bad, "a name may be bound")
 	_, err = scanBound(io.MultiReader(strings.NewReader(table), failing{bad}), cm.TCP, 7, connected)
 	require.ErrorIs(t, err, bad)
 }
@@ -40,3 +41,17 @@ func TestScanBound(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+// The marker of a wildcard is bound as long as its reservation lasts.
+func TestMarker(t *testing.T) {
+	r, err := Reserve(cm.TCP, netip.MustParseAddrPort("0.0.0.0:0"), false, false, EphemeralPorts)
+	require.NoError(t, err)
+	wildcards := NewBindAddr(cm.TCP, netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), r.Addr.Port), false).wildcards()
+	bound, err := anyMarker(wildcards)
+	require.NoError(t, err)
+	require.True(t, bound)
+	r.Close()
+	bound, err = anyMarker(wildcards)
+	require.NoError(t, err)
+	require.False(t, bound)
+}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"slices"
@@ -13,14 +13,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// holdAll binds the names of a spot on all ports of a range.
-func holdAll(t *testing.T, s bindAddr, ports portRange) {
+// holdAll binds the names of a bind address on all ports of a range.
+func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	t.Helper()
 	var fds []int
 	t.Cleanup(func() { unixsock.CloseAll(fds) })
-	for port := ports.low; port <= ports.high; port++ {
-		s.port = uint16(port)
-		fd, err := unixsock.Bind(s.name())
+	for port := ports.Low; port <= ports.High; port++ {
+		s.Port = uint16(port)
+		fd, err := unixsock.Bind(s.Name())
 		require.NoError(t, err)
 		fds = append(fds, fd)
 	}
@@ -28,53 +28,53 @@ func holdAll(t *testing.T, s bindAddr, ports portRange) {
 
 // When every port of the range is taken, the error names one of the holders.
 func TestReserveAnyTellsHolder(t *testing.T) {
-	ports := portRange{20000, 20009}
-	holdAll(t, spotAt("127.0.0.3:0"), ports)
+	ports := PortRange{20000, 20009}
+	holdAll(t, addrAt("127.0.0.3:0"), ports)
 	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
-		_, err := spotAt(at).reserveAny(ports)
+		_, err := addrAt(at).reserveAny(ports)
 		require.ErrorIs(t, err, cm.ErrAddrNotAvailable)
 		require.ErrorContains(t, err, "no free port found from 20000 to 20009: address not available: @rdmaloop/1/tcp/127.0.0.3/200")
 		var holder *cm.HolderError
 		require.ErrorAs(t, err, &holder)
 		require.True(t, holder.Known)
 	}
-	ports.high++
+	ports.High++
 	for _, at := range []string{"127.0.0.3:0", "0.0.0.0:0"} {
-		r, err := spotAt(at).reserveAny(ports)
+		r, err := addrAt(at).reserveAny(ports)
 		require.NoError(t, err)
-		require.EqualValues(t, ports.high, r.addr.port, "the only one that is free")
-		r.close()
+		require.EqualValues(t, ports.High, r.Addr.Port, "the only one that is free")
+		r.Close()
 	}
 }
 
 // The search skips a port on which a wildcard's marker is bound.
 func TestReserveAnyAvoidsMarkers(t *testing.T) {
-	ports := portRange{20000, 20002}
+	ports := PortRange{20000, 20002}
 	for _, name := range []string{"@rdmaloop/1/tcp/*4/20000", "@rdmaloop/1/tcp/*6/20002"} {
 		fd, err := bindMarker(name)
 		require.NoError(t, err)
 		defer unix.Close(fd)
 	}
 	for range 10 {
-		r, err := spotAt("127.0.0.3:0").reserveAny(ports)
+		r, err := addrAt("127.0.0.3:0").reserveAny(ports)
 		require.NoError(t, err)
-		require.EqualValues(t, 20001, r.addr.port)
-		require.Equal(t, -1, r.marker)
-		r.close()
+		require.EqualValues(t, 20001, r.Addr.Port)
+		require.Equal(t, -1, r.Marker)
+		r.Close()
 	}
 }
 
 // some returns a bounded number of ports, and each at most once.
 func TestPortRangeSome(t *testing.T) {
-	for _, r := range []portRange{{1, 1}, {1, 2}, {100, 1000}, {32768, 60999}} {
-		n := r.high - r.low + 1
+	for _, r := range []PortRange{{1, 1}, {1, 2}, {100, 1000}, {32768, 60999}} {
+		n := r.High - r.Low + 1
 		for _, limit := range []int{1, n, n + 1} {
 			ports := slices.Collect(r.some(limit))
 			require.Len(t, ports, min(n, limit))
 			slices.Sort(ports)
 			require.Len(t, slices.Compact(slices.Clone(ports)), len(ports))
-			require.GreaterOrEqual(t, int(ports[0]), r.low)
-			require.LessOrEqual(t, int(ports[len(ports)-1]), r.high)
+			require.GreaterOrEqual(t, int(ports[0]), r.Low)
+			require.LessOrEqual(t, int(ports[len(ports)-1]), r.High)
 		}
 	}
 }

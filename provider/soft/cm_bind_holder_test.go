@@ -60,9 +60,10 @@ func TestListenTellsHolder(t *testing.T) {
 // datagram socket, which can be bound alone.
 func TestBindTellsHolderOfMarker(t *testing.T) {
 	const name = "@rdmaloop/1/tcp/*4/7472"
-	fd, err := bindMarker(name)
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
 	defer unix.Close(fd)
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: name}))
 	id := newParty(t).id(cm.TCP)
 	requireHolder(t, id.Bind(netip.MustParseAddrPort("0.0.0.0:7472")),
 		cm.HolderError{Err: cm.ErrAddrNotAvailable, Name: name, UID: uint32(os.Geteuid()), Known: true})

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"bufio"
@@ -15,9 +15,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// boundAddrs returns the spots of a port that any process has bound in this network
+// boundAddrs returns the addresses with a port that any process has bound in this network
 // namespace.
-func boundAddrs(ps cm.PortSpace, port uint16) ([]bindAddr, error) {
+func boundAddrs(ps cm.PortSpace, port uint16) ([]BindAddr, error) {
 	f, err := os.Open("/proc/thread-self/net/unix")
 	if err != nil {
 		return nil, err
@@ -35,24 +35,24 @@ const connectedState = "03"
 //
 // A connected socket has the name of its listener, which may be closed by now;
 // isBound reports whether the name is bound.
-func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]bindAddr, error) {
-	var found []bindAddr
-	bound := make(map[bindAddr]bool) // cache of isBound for connected sockets, because many may have one name
+func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
+	var found []BindAddr
+	bound := make(map[BindAddr]bool) // cache of isBound for connected sockets, because many may have one name
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) != 8 {
 			continue
 		}
-		s, ok := parseBindAddr(ps, fields[7])
-		if !ok || s.port != port {
+		s, ok := ParseBindAddr(ps, fields[7])
+		if !ok || s.Port != port {
 			continue
 		}
 		if fields[5] == connectedState {
 			if _, known := bound[s]; known {
 				continue
 			}
-			is, err := isBound(s.name())
+			is, err := isBound(s.Name())
 			if err != nil {
 				return nil, err
 			}
@@ -73,7 +73,7 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 // process might want to bind them meanwhile. Names of datagram sockets and of other
 // sockets are unrelated (unix(7)).
 
-// bindMarker binds the marker of a spot.
+// bindMarker makes a marker with a name.
 func bindMarker(name string) (int, error) {
 	fd, err := markerSocket()
 	if err != nil {
@@ -86,16 +86,16 @@ func bindMarker(name string) (int, error) {
 	return fd, nil
 }
 
-// anyMarker reports whether the marker of one of the spots is bound.
-func anyMarker(spots []bindAddr) (bool, error) {
+// anyMarker reports whether the marker of one of the addresses is bound.
+func anyMarker(addrs []BindAddr) (bool, error) {
 	fd, err := markerSocket()
 	if err != nil {
 		return false, err
 	}
 	defer unix.Close(fd)
-	for _, s := range spots {
+	for _, s := range addrs {
 		// Any other error shows that the name is bound (connect(2)).
-		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.name()}); !errors.Is(err, unix.ECONNREFUSED) {
+		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Name()}); !errors.Is(err, unix.ECONNREFUSED) {
 			return true, nil
 		}
 	}

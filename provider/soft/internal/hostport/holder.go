@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"errors"
@@ -11,25 +11,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A clashError says that an address is taken by a socket with the spot held. When it
-// comes from the search for a free port, the socket may have another spot that
-// overlaps held.
+// A clashError says that another socket has the address held. When it comes from the
+// search for a free port, the socket may have another address that overlaps held.
 type clashError struct {
 	err  error // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
-	held bindAddr
+	held BindAddr
 }
 
-func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.name() }
+func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }
 func (e *clashError) Unwrap() error { return e.err }
 
-// explainClash replaces a clashError by a *cm.HolderError, which names the holder's
+// ExplainClash replaces a clashError by a *cm.HolderError, which names the holder's
 // user. It returns any other error as it is.
-func explainClash(err error) error {
+func ExplainClash(err error) error {
 	var clash *clashError
 	if !errors.As(err, &clash) {
 		return err
 	}
-	holder := &cm.HolderError{Err: clash.err, Name: clash.held.name()}
+	holder := &cm.HolderError{Err: clash.err, Name: clash.held.Name()}
 	holder.UID, holder.Known = holderUser(holder.Name)
 	return holder
 }

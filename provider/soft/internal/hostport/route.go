@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"encoding/binary"
@@ -39,7 +39,7 @@ func routeRequest(a netip.Addr) []byte {
 	b[unix.SizeofNlMsghdr] = family
 	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // the field rtm_dst_len
 	b = netlink.AppendAttr(b, unix.RTA_DST, a.AsSlice())
-	if zone := zoneID(a.Zone()); zone != 0 {
+	if zone := ZoneID(a.Zone()); zone != 0 {
 		b = netlink.AppendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, zone))
 	}
 	netlink.PutHeader(b, unix.RTM_GETROUTE, 0)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"net/netip"
@@ -13,10 +13,10 @@ import (
 // The cache asks the system at most once in a while about an address, never about a
 // loopback address, and its memory is bounded.
 func TestLocalAddrCache(t *testing.T) {
-	var c localAddrCache
+	var c LocalAddrCache
 	now := time.Hour
 	isLocal := func(a netip.Addr) bool {
-		local, err := c.has(a, now)
+		local, err := c.Contains(a, now)
 		require.NoError(t, err)
 		return local
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"encoding/binary"
@@ -22,7 +22,7 @@ import (
 
 func isOnThisHost(t *testing.T, a netip.Addr) bool {
 	t.Helper()
-	is, err := onThisHost(a)
+	is, err := OnThisHost(a)
 	require.NoError(t, err)
 	return is
 }
@@ -48,7 +48,7 @@ func TestOnThisHost(t *testing.T) {
 	}
 }
 
-// onThisHost finds link-local addresses without a zone, because requests name them
+// OnThisHost finds link-local addresses without a zone, because requests name them
 // so.
 func TestOnThisHostWithoutZone(t *testing.T) {
 	all, err := net.InterfaceAddrs()
@@ -61,7 +61,7 @@ func TestOnThisHostWithoutZone(t *testing.T) {
 // routeByLoopback brings the loopback interface up, and adds a route to an address by
 // that interface.
 func routeByLoopback(t *testing.T, a netip.Addr) {
-	fd, err := datagramSocket(a)
+	fd, err := UDPSocket(a)
 	require.NoError(t, err)
 	lo, err := unix.NewIfreq("lo")
 	require.NoError(t, err)
@@ -85,8 +85,8 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	require.Zero(t, binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:]))
 }
 
-// childCase names the environment variable that makes TestChild run a test in a process of
-// its own.
+// childCase names the environment variable that makes TestChild run a test in a process
+// of its own.
 const childCase = "RDMALOOP_HOSTPORT_CHILD"
 
 // inChild runs a function of children in another process, with attributes.
@@ -113,7 +113,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// onThisHost is right where sockets can be bound to addresses of other hosts.
+// OnThisHost is right where sockets can be bound to addresses of other hosts.
 func TestOnThisHostNonlocalBind(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -141,10 +141,10 @@ func childNoDescriptors(t *testing.T) {
 	a := netip.MustParseAddr("203.0.113.7")
 	_, err := canBind(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	_, err = onThisHost(a)
+	_, err = OnThisHost(a)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	var c localAddrCache
-	_, err = c.has(a, 0)
+	var c LocalAddrCache
+	_, err = c.Contains(a, 0)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 	require.Empty(t, c.known)
 }

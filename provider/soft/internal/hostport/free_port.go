@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"errors"
@@ -32,23 +32,23 @@ const (
 // reserveAny reserves a free port of a range. A port is free if nobody has it on this
 // address, or on a wildcard that covers the address. The error is
 // cm.ErrAddrNotAvailable if the search finds none.
-func (s bindAddr) reserveAny(ports portRange) (reservation, error) {
-	var r reservation
+func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
+	var r Reservation
 	var err error
-	if s.wildcard() {
+	if s.Wildcard() {
 		r, err = s.reserveAnyOnWildcard(ports)
 	} else {
 		r, err = s.reserveAnyOnAddress(ports)
 	}
 	if isClash(err) {
-		err = fmt.Errorf("no free port found from %d to %d: %w", ports.low, ports.high, explainClash(err))
+		err = fmt.Errorf("no free port found from %d to %d: %w", ports.Low, ports.High, ExplainClash(err))
 	}
 	return r, err
 }
 
-func (s bindAddr) reserveAnyOnWildcard(ports portRange) (reservation, error) {
-	r, err := noReservation(), error(cm.ErrAddrNotAvailable)
-	for s.port = range ports.some(maxWildcardTries) {
+func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
+	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
+	for s.Port = range ports.some(maxWildcardTries) {
 		if r, err = s.reserve(mayNotShare); !isClash(err) {
 			break
 		}
@@ -59,29 +59,29 @@ func (s bindAddr) reserveAnyOnWildcard(ports portRange) (reservation, error) {
 // reserveAnyOnAddress looks for the markers of wildcards instead of reading the table
 // of all sockets, which is long when there are many connections. It may choose a port
 // that other IDs share on the same address; such IDs do not listen.
-func (s bindAddr) reserveAnyOnAddress(ports portRange) (reservation, error) {
-	r, err := noReservation(), error(cm.ErrAddrNotAvailable)
-	for s.port = range ports.some(maxPortTries) {
+func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
+	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
+	for s.Port = range ports.some(maxPortTries) {
 		if err = s.tryFree(&r); !isClash(err) {
 			break
 		}
 	}
 	if err != nil {
-		r.close()
+		r.Close()
 	}
 	return r, err
 }
 
-// tryFree reserves the spot, which is on an address, if it is free. r has the socket;
-// if it was not bound, the next try uses it again.
-func (s bindAddr) tryFree(r *reservation) (err error) {
-	if r.fd < 0 {
-		if r.fd, err = unixsock.New(); err != nil {
+// tryFree reserves s, which is no wildcard, if it is free. r has the socket; if it was
+// not bound, the next try uses it again.
+func (s BindAddr) tryFree(r *Reservation) (err error) {
+	if r.FD < 0 {
+		if r.FD, err = unixsock.New(); err != nil {
 			return err
 		}
 	}
-	r.addr = s
-	err = unix.Bind(r.fd, &unix.SockaddrUnix{Name: s.name()})
+	r.Addr = s
+	err = unix.Bind(r.FD, &unix.SockaddrUnix{Name: s.Name()})
 	if errors.Is(err, unix.EADDRINUSE) {
 		return &clashError{cm.ErrAddrNotAvailable, s}
 	}
@@ -90,41 +90,41 @@ func (s bindAddr) tryFree(r *reservation) (err error) {
 	}
 	held, err := anyMarker(s.wildcards())
 	if held && err == nil {
-		r.close()
+		r.Close()
 		err = &clashError{cm.ErrAddrNotAvailable, s}
 	}
 	return err
 }
 
-// A portRange is the ports from low to high, both included.
-type portRange struct{ low, high int }
+// A PortRange is the ports from low to high, both included.
+type PortRange struct{ Low, High int }
 
-// ephemeralPorts returns the range from which the system takes free ports; see ip(7),
+// EphemeralPorts returns the range from which the system takes free ports; see ip(7),
 // ip_local_port_range. A device reads it once.
-func ephemeralPorts() (r portRange, err error) {
+func EphemeralPorts() (r PortRange, err error) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
 		return r, err
 	}
-	if _, err := fmt.Sscan(string(b), &r.low, &r.high); err != nil {
+	if _, err := fmt.Sscan(string(b), &r.Low, &r.High); err != nil {
 		return r, err
 	}
-	if r.low < 1 || r.high > 65535 || r.low > r.high {
-		return r, fmt.Errorf("port range %d to %d", r.low, r.high)
+	if r.Low < 1 || r.High > 65535 || r.Low > r.High {
+		return r, fmt.Errorf("port range %d to %d", r.Low, r.High)
 	}
 	return r, nil
 }
 
 // some returns at most limit different ports of the range, in an unpredictable order.
-func (r portRange) some(limit int) iter.Seq[uint16] {
-	n := r.high - r.low + 1
+func (r PortRange) some(limit int) iter.Seq[uint16] {
+	n := r.High - r.Low + 1
 	start, step := rand.IntN(n), 1+rand.IntN(n)
 	for gcd(step, n) != 1 { // with a common divisor it would not reach all ports
 		step = 1 + rand.IntN(n)
 	}
 	return func(yield func(uint16) bool) {
 		for i := range min(n, limit) {
-			if !yield(uint16(r.low + (start+i*step)%n)) {
+			if !yield(uint16(r.Low + (start+i*step)%n)) {
 				return
 			}
 		}

@@ -1,16 +1,16 @@
 //go:build linux
 
-package soft
+package hostport
 
 import (
 	"net/netip"
 	"time"
 )
 
-// localAddrCache caches whether addresses that peers have named belong to this host.
+// LocalAddrCache caches whether addresses that peers have named belong to this host.
 // Asking the system takes about as long as the rest of the check of a request. The zero
 // value is empty.
-type localAddrCache struct {
+type LocalAddrCache struct {
 	since time.Duration // time of the oldest entry
 	known map[netip.Addr]bool
 }
@@ -23,9 +23,9 @@ const (
 	maxLocalAddrs = 64
 )
 
-// has reports whether an address belongs to this host. Loopback addresses always do.
-// now is the present time, counted from any origin. The error is that of onThisHost.
-func (o *localAddrCache) has(a netip.Addr, now time.Duration) (bool, error) {
+// Contains reports whether an address belongs to this host. Loopback addresses always do.
+// now is the present time, counted from any origin. The error is that of OnThisHost.
+func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error) {
 	if a.IsLoopback() {
 		return true, nil
 	}
@@ -35,7 +35,7 @@ func (o *localAddrCache) has(a netip.Addr, now time.Duration) (bool, error) {
 	if is, ok := o.known[a]; ok {
 		return is, nil
 	}
-	is, err := onThisHost(a)
+	is, err := OnThisHost(a)
 	if err == nil {
 		o.known[a] = is
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -18,7 +19,7 @@ import (
 // with the port of an ID.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
-	s.p.dev.freePorts = func() (portRange, error) { return portRange{low, low + count - 1}, nil }
+	s.p.dev.freePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
 }
 
 // The tests in this file use addresses that no other test uses, because another test
@@ -99,21 +100,6 @@ func TestBindRaces(t *testing.T) {
 		require.NoError(t, ids[0].Close())
 		require.NoError(t, ids[1].Close())
 	}
-}
-
-// Closing the ID of a wildcard closes its marker.
-func TestMarker(t *testing.T) {
-	s := newParty(t)
-	wild := s.id(cm.TCP)
-	require.NoError(t, wild.Bind(netip.MustParseAddrPort("0.0.0.0:0")))
-	spots := newBindAddr(cm.TCP, at("127.0.0.1", wild), false).wildcards()
-	held, err := anyMarker(spots)
-	require.NoError(t, err)
-	require.True(t, held)
-	require.NoError(t, wild.Close())
-	held, err = anyMarker(spots)
-	require.NoError(t, err)
-	require.False(t, held)
 }
 
 // AFONLY can be set and cleared on a bound ID (cm.ID.SetAFOnly).

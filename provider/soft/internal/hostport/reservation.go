@@ -1,0 +1,209 @@
+//go:build linux
+
+package hostport
+
+import (
+	"errors"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A Reservation is a socket that is bound to the name of an address and port. Until it
+// is closed, no other process of the network namespace can bind that name. The
+// reservation of a wildcard has a marker in addition.
+type Reservation struct {
+	Addr   BindAddr
+	FD     int // the bound socket; -1 if there is none, or after Take
+	Marker int // the socket of the marker, see bindMarker; -1 if there is none
+}
+
+// NoReservation returns the reservation of an ID without a port.
+func NoReservation() Reservation { return Reservation{FD: -1, Marker: -1} }
+
+// Take transfers the socket to the caller.
+func (r *Reservation) Take() (fd int) {
+	fd, r.FD = r.FD, -1
+	return fd
+}
+
+// Close closes the sockets that the reservation owns.
+func (r *Reservation) Close() {
+	for _, fd := range []*int{&r.FD, &r.Marker} {
+		if *fd >= 0 {
+			_ = unix.Close(*fd)
+			*fd = -1
+		}
+	}
+}
+
+// Reserve reserves an address of this host and a port. Port 0 means any free port from
+// the range that freePorts returns. With reuse the address and port are shared with
+// other reservations that have reuse. The error is cm.ErrAddrInUse or
+// cm.ErrAddrNotAvailable if another socket has the port, and a permission error for a
+// port below 1024 that needs a privilege.
+func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts func() (PortRange, error)) (Reservation, error) {
+	s := NewBindAddr(ps, at, afOnly)
+	if s.Port == 0 {
+		ports, err := freePorts()
+		if err != nil {
+			return NoReservation(), err
+		}
+		r, err := s.reserveAny(ports)
+		if err == nil && reuse {
+			if err = r.Share(); err != nil {
+				r.Close()
+			}
+		}
+		return r, err
+	}
+	if s.Port < firstUserPort && !mayBindLow() {
+		return NoReservation(), unix.EACCES
+	}
+	if reuse {
+		s.Shared = newShare()
+	}
+	return s.reserve(mayNotShare)
+}
+
+// newShare returns a random number for an ID on a shared port.
+func newShare() uint32 { return max(1, rand.Uint32()) }
+
+// sharing says whether an address that is not shared clashes with shared ones.
+type sharing bool
+
+const (
+	// mayNotShare: the addresses clash (rdma_bind_addr(3)).
+	mayNotShare sharing = false
+	// overShared: the addresses do not clash, because the IDs on a shared port do not
+	// listen (rdma_listen(3)).
+	overShared sharing = true
+)
+
+// reserve binds the names of s and then looks for clashes, so that at most one of two
+// concurrent calls succeeds. It ignores the addresses in mine, which the caller is about
+// to release.
+func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
+	r, err := s.bind()
+	if err != nil {
+		return r, err
+	}
+	if err := s.checkClash(with, append(mine, s)); err != nil {
+		r.Close()
+		return r, err
+	}
+	return r, nil
+}
+
+// bind binds the name of s, and the marker of a wildcard.
+func (s BindAddr) bind() (Reservation, error) {
+	r := NoReservation()
+	r.Addr = s
+	var err error
+	if r.FD, err = unixsock.Bind(s.Name()); err == nil && s.Wildcard() && s.Shared == 0 {
+		r.Marker, err = bindMarker(s.Name())
+	}
+	if err == nil {
+		return r, nil
+	}
+	r.Close()
+	if errors.Is(err, unix.EADDRINUSE) {
+		err = s.Clash(s)
+	}
+	return r, err
+}
+
+// Clash returns the error of a process that binds s while another one has o, which
+// overlaps s. As in rdma_bind_addr(3), the address is in use if both are the same, and
+// not available if either is a wildcard.
+func (s BindAddr) Clash(o BindAddr) error {
+	if s.Wildcard() || o.Wildcard() {
+		return &clashError{cm.ErrAddrNotAvailable, o}
+	}
+	return &clashError{cm.ErrAddrInUse, o}
+}
+
+func isClash(err error) bool {
+	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
+}
+
+// change replaces a reservation by one of another address on the same port.
+func (r *Reservation) change(to BindAddr) error {
+	if r.FD < 0 {
+		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
+	}
+	next, err := to.reserve(mayNotShare, r.Addr)
+	if err != nil {
+		return err
+	}
+	r.Close()
+	*r = next
+	return nil
+}
+
+var errPortInUse = errors.New("a connection on the local path has taken the port over")
+
+// Share allows other IDs to bind the address and port too. It does nothing for an ID that
+// was made for a request, which has no port of its own.
+func (r *Reservation) Share() error {
+	if r.Addr.Port == 0 || r.Addr.Shared != 0 {
+		return nil
+	}
+	to := r.Addr
+	to.Shared = newShare()
+	return r.change(to)
+}
+
+// Restrict sets whether the IPv6 wildcard accepts IPv6 only. It does nothing for other
+// addresses.
+func (r *Reservation) Restrict(afOnly bool) error {
+	if r.Addr.Addr != netip.IPv6Unspecified() || r.Addr.v6Only == afOnly {
+		return nil
+	}
+	to := r.Addr
+	to.v6Only = afOnly
+	return r.change(to)
+}
+
+// Claim replaces a shared port by one that is not shared, for a listener.
+func (r *Reservation) Claim() error {
+	if r.Addr.Shared == 0 {
+		return nil
+	}
+	to := r.Addr
+	to.Shared = 0
+	next, err := to.reserve(overShared)
+	if err != nil {
+		return err
+	}
+	r.Close()
+	*r = next
+	return nil
+}
+
+// checkClash returns an error if another socket has an overlapping address that is not in
+// mine. The system lists sockets in no order. A wildcard takes precedence, so that the
+// same situation always has the same error.
+func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
+	others, err := boundAddrs(s.ps, s.Port)
+	if err != nil {
+		return err
+	}
+	var clash error
+	for _, o := range others {
+		both := s.Shared != 0 && o.Shared != 0 || with == overShared && o.Shared != 0
+		if both || slices.Contains(mine, o) || !s.overlaps(o) {
+			continue
+		}
+		if clash = s.Clash(o); o.Wildcard() {
+			break
+		}
+	}
+	return clash
+}
