@@ -45,22 +45,22 @@ type congestion struct {
 
 // acquireCongestion returns the congestion of an address, and counts one more user.
 func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
-	p := s.congestions[addr]
-	if p == nil {
-		p = &congestion{addr: addr, window: initialWindow, sharedPart: initialWindow}
+	g := s.congestions[addr]
+	if g == nil {
+		g = &congestion{addr: addr, window: initialWindow, sharedPart: initialWindow}
 		if s.congestions == nil {
 			s.congestions = make(map[netip.Addr]*congestion)
 		}
-		s.congestions[addr] = p
+		s.congestions[addr] = g
 	}
-	p.users++
-	return p
+	g.users++
+	return g
 }
 
 // releaseCongestion counts one user less, and removes a congestion without users.
-func (s *qpDemux) releaseCongestion(p *congestion) {
-	if p.users--; p.users == 0 {
-		delete(s.congestions, p.addr)
+func (s *qpDemux) releaseCongestion(g *congestion) {
+	if g.users--; g.users == 0 {
+		delete(s.congestions, g.addr)
 	}
 }
 
@@ -77,10 +77,10 @@ func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
 		return
 	}
-	l := g.waiting[0]
+	c := g.waiting[0]
 	g.waiting = slices.Delete(g.waiting, 0, 1)
-	l.waiting = false
-	l.schedule()
+	c.waiting = false
+	c.schedule()
 }
 
 // A connCongestion is the congestion control of one connection.
@@ -109,21 +109,21 @@ type connCongestion struct {
 }
 
 // join adds the connection to a congestion.
-func (f *connCongestion) join(p *congestion) {
-	f.shared, f.ownWindow, f.ssthresh = p, maxConnWindow, maxWindow
+func (f *connCongestion) join(g *congestion) {
+	f.shared, f.ownWindow, f.ssthresh = g, maxConnWindow, maxWindow
 }
 
 // leave adds the part of the connection to the common part. If the part is negative, the
 // window first grows by as much, up to maxWindow. Otherwise connections that lose
 // packets and close, again and again, would use up the common part.
 func (f *connCongestion) leave() {
-	p := f.shared
+	g := f.shared
 	if f.part < 0 {
-		back := min(uint64(-f.part), maxWindow-min(p.window, maxWindow))
-		p.window += back
+		back := min(uint64(-f.part), maxWindow-min(g.window, maxWindow))
+		g.window += back
 		f.part += int64(back)
 	}
-	p.sharedPart += f.part
+	g.sharedPart += f.part
 	f.part = 0
 }
 
@@ -131,25 +131,25 @@ func (f *connCongestion) leave() {
 // enlarge the window if less than half of it was in use, because then the
 // acknowledgements do not show that the network can carry more.
 func (f *connCongestion) grow(n uint64) {
-	p := f.shared
+	g := f.shared
 	f.answered += n
 	if f.ownWindow < maxConnWindow {
 		if f.ownSinceGrowth += n; f.ownSinceGrowth >= f.ownWindow {
 			f.ownWindow, f.ownSinceGrowth = f.ownWindow+1, 0
 		}
 	}
-	if 2*(p.inFlight+n) < p.window {
+	if 2*(g.inFlight+n) < g.window {
 		return
 	}
 	more := n
-	if p.window >= f.ssthresh {
-		if f.sinceGrowth += n; f.sinceGrowth < p.window {
+	if g.window >= f.ssthresh {
+		if f.sinceGrowth += n; f.sinceGrowth < g.window {
 			return
 		}
 		f.sinceGrowth, more = 0, 1
 	}
-	more = min(more, maxWindow-min(p.window, maxWindow))
-	p.window += more
+	more = min(more, maxWindow-min(g.window, maxWindow))
+	g.window += more
 	f.part += int64(more)
 }
 
@@ -163,21 +163,21 @@ func (f *connCongestion) shrink(flight uint64) {
 	}
 	f.recoveryEnd = f.answered + flight
 	f.ownWindow, f.ownSinceGrowth, f.sinceGrowth = max(minWindow, min(f.ownWindow, flight)/2), 0, 0
-	p := f.shared
-	used := min(p.window, p.inFlight-f.inFlight+flight)
+	g := f.shared
+	used := min(g.window, g.inFlight-f.inFlight+flight)
 	mine := min(used, flight)
 	// The first bound of less is the loss: half of the connection's packets in flight, and
 	// the unused part of the window.
-	lost := p.window - used + mine - mine/2
+	lost := g.window - used + mine - mine/2
 	// The second bound is the claim of the connection: its part, and its equal share of the
 	// common part, rounded up. A negative part has used up as much of that share.
-	users := int64(p.users)
-	claim := max(0, f.part+(max(0, p.sharedPart)+users-1)/users)
+	users := int64(g.users)
+	claim := max(0, f.part+(max(0, g.sharedPart)+users-1)/users)
 	// The third bound keeps the window at minWindow or above.
-	spare := p.window - min(p.window, minWindow)
+	spare := g.window - min(g.window, minWindow)
 	less := min(lost, uint64(claim), spare)
 	f.part -= int64(less)
-	p.window -= less
+	g.window -= less
 	// The window has this size after all connections have lost packets (RFC 5681, 3.1).
 	f.ssthresh = max(minWindow, used/2)
 }
@@ -190,8 +190,8 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	if c.seq-c.q.responded+n > maxConnWindow || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
 		return false
 	}
-	p := c.shared
-	if p.allows(n) || p.inFlight == 0 || c.inFlight+n <= max(1, p.window/uint64(p.users)) {
+	g := c.shared
+	if g.allows(n) || g.inFlight == 0 || c.inFlight+n <= max(1, g.window/uint64(g.users)) {
 		return true
 	}
 	if !c.waiting {

@@ -58,22 +58,22 @@ func TestCongestionGrowsAndShrinks(t *testing.T) {
 
 	f.send(4)
 	f.ack(4)
-	require.EqualValues(t, initialWindow, p.window, "nothing is known of more than was tried")
+	require.EqualValues(t, initialWindow, p.window, "a window that is not half used does not grow")
 
 	f.roundTrip()
-	require.EqualValues(t, 2*initialWindow, p.window, "twice as much in a round trip")
+	require.EqualValues(t, 2*initialWindow, p.window, "the window doubles in a round trip")
 
 	f.send(p.window)
 	f.lose()
 	f.lose()
-	require.EqualValues(t, initialWindow, p.window, "half, for one loss")
+	require.EqualValues(t, initialWindow, p.window, "two losses in one flight halve the window once")
 	require.EqualValues(t, initialWindow, f.ownWindow)
 	f.ack(2 * initialWindow)
 	was := p.window
 	for range 3 {
 		f.roundTrip()
 	}
-	require.EqualValues(t, was+3, p.window, "one more in a round trip")
+	require.EqualValues(t, was+3, p.window, "the window grows by one in each round trip")
 	require.Greater(t, f.ownWindow, uint64(initialWindow))
 
 	for range 20 {
@@ -147,12 +147,12 @@ func TestCongestionFakedLosses(t *testing.T) {
 		liar.lose()
 		liar.ack(1)
 	}
-	require.EqualValues(t, initialWindow/2, p.window, "its share of the common part")
+	require.EqualValues(t, initialWindow/2, p.window, "the losses take its share of the common part")
 	was := p.window
 	honest.roundTrip()
-	require.Equal(t, 2*was, p.window, "twice as much in a round trip")
+	require.Equal(t, 2*was, p.window, "the window doubles in a round trip")
 	liar.roundTrip()
-	require.Equal(t, 2*was+1, p.window, "its own connection has left slow start")
+	require.Equal(t, 2*was+1, p.window, "the connection with the losses has left slow start")
 	for range 100 {
 		liar.leave()
 		p.users--
@@ -215,7 +215,7 @@ func TestWireSmallWindow(t *testing.T) {
 	p.wantQuiet("the window is full")
 	require.EqualValues(t, 6, p.l.shared.inFlight)
 	p.send(p.ack(1))
-	p.wantRequest("it has moved, and grown", wire.SendMiddle, 6)
+	p.wantRequest("the window has moved, and grown", wire.SendMiddle, 6)
 	p.wantRequest("", wire.SendMiddle, 7)
 	p.out = nil
 	p.send(p.nak(wire.NAKSequence, 4))
@@ -235,18 +235,18 @@ func TestWireSharedWindow(t *testing.T) {
 	peer.window = 8
 	other.inFlight, peer.inFlight = 8, 8
 	p.post(1, verbs.OpSend, 6*scriptMTU)
-	p.wantRequest("its share always may", wire.SendFirst, 0)
+	p.wantRequest("a connection may always send its share", wire.SendFirst, 0)
 	for i := range uint64(3) {
-		p.wantRequest("which is half of the window", wire.SendMiddle, i+1)
+		p.wantRequest("the share is half of the window", wire.SendMiddle, i+1)
 	}
-	p.wantQuiet("and no more")
+	p.wantQuiet("the share is used up")
 	require.True(t, p.l.waiting)
 	require.Equal(t, []*rcConn{p.l}, peer.waiting)
 
 	other.leaveCongestion()
 	require.False(t, p.l.waiting)
 	p.l.demux.sendDue()
-	p.wantRequest("there is room now", wire.SendMiddle, 4)
+	p.wantRequest("the other connection has released its part", wire.SendMiddle, 4)
 	p.wantRequest("", wire.SendLast, 5)
 
 	peer.window = 1

@@ -46,41 +46,41 @@ func TestCountersOfTheRequester(t *testing.T) {
 		"a sequence NAK": {func(p *script) {
 			p.send(p.nak(wire.NAKSequence, 1))
 		}, counted{"completer_retry_err": 1, "rcvd_seq_err": 1}},
-		"one that tells of the same loss": {func(p *script) {
+		"two NAKs for the same loss": {func(p *script) {
 			p.send(p.nak(wire.NAKSequence, 1), p.nak(wire.NAKSequence, 1))
 		}, counted{"completer_retry_err": 1, "rcvd_seq_err": 2}},
-		"a late one": {func(p *script) {
+		"a late sequence NAK": {func(p *script) {
 			p.send(p.ack(1), p.nak(wire.NAKSequence, 1))
 		}, counted{}},
-		"a response is missing": {func(p *script) {
+		"a missing READ response": {func(p *script) {
 			p.send(p.ack(2))
 		}, counted{"completer_retry_err": 1}},
-		"the first half of it": {func(p *script) {
+		"a missing first packet of a READ response": {func(p *script) {
 			p.send(p.ack(1), p.answer(wire.ReadResponseLast, 3, 1))
 		}, counted{"completer_retry_err": 1}},
-		"no answer": {func(p *script) {
+		"no response": {func(p *script) {
 			for range 3 {
 				p.advance(scriptTimeout)
 			}
 		}, counted{"completer_retry_err": 3, "local_ack_timeout_err": 3}},
-		"no answer at all": {func(p *script) {
+		"no response until the retries end": {func(p *script) {
 			for range 4 {
 				p.advance(scriptTimeout)
 			}
 		}, counted{"completer_retry_err": 3, "local_ack_timeout_err": 3, "retry_exceeded_err": 1}},
-		"no buffer there": {func(p *script) {
+		"RNR NAKs": {func(p *script) {
 			for range 2 {
 				p.send(p.syndrome(wire.RNRNAK(1), 0))
 				p.advance(verbs.RNRDelay(1))
 			}
 		}, counted{"rcvd_rnr_err": 2}},
-		"no buffer there for too long": {func(p *script) {
+		"RNR NAKs until the retries end": {func(p *script) {
 			for range 3 {
 				p.send(p.syndrome(wire.RNRNAK(1), 0))
 				p.advance(verbs.RNRDelay(1))
 			}
 		}, counted{"rcvd_rnr_err": 3, "retry_rnr_exceeded_err": 1}},
-		"answers": {func(p *script) {
+		"responses": {func(p *script) {
 			p.send(p.ack(1), p.answer(wire.ReadResponseFirst, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, 1))
 		}, counted{}},
 	} {
@@ -100,18 +100,18 @@ func TestCountersOfTheResponder(t *testing.T) {
 		run  func(p *script)
 		want counted
 	}{
-		"a SEND again": {func(p *script) {
+		"a duplicate of a SEND": {func(p *script) {
 			p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 0, 1))
 		}, counted{"duplicate_request": 1}},
-		"a READ again": {func(p *script) {
+		"duplicates of a READ": {func(p *script) {
 			p.send(p.request(wire.SendOnly, 0, 1), p.read(1, 0, 1))
 			p.send(p.read(1, 0, 1))
 			p.send(p.read(1, 0, 1))
 		}, counted{"duplicate_request": 2}},
-		"one is missing": {func(p *script) {
+		"one gap": {func(p *script) {
 			p.send(p.request(wire.SendOnly, 1, 1), p.request(wire.SendOnly, 2, 1))
 		}, counted{"out_of_seq_request": 1}},
-		"two are": {func(p *script) {
+		"two gaps": {func(p *script) {
 			p.send(p.read(1, 0, 1))
 			p.send(p.request(wire.SendOnly, 0, 1), p.read(3, 0, 1))
 		}, counted{"out_of_seq_request": 2}},
@@ -119,7 +119,7 @@ func TestCountersOfTheResponder(t *testing.T) {
 			p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.read(2, 0, 1))
 			p.send(p.request(wire.SendOnly, 1, 1))
 		}, counted{"out_of_buffer": 2, "send_rnr_err": 2}},
-		"all is well": {func(p *script) {
+		"no error": {func(p *script) {
 			p.send(p.request(wire.SendOnly, 0, 1), p.read(1, 0, 1))
 		}, counted{}},
 	} {
@@ -147,9 +147,9 @@ func TestCountersOfANetwork(t *testing.T) {
 		net  netsim.Config // while the first of two requests is sent
 		want counted
 	}{
-		{"nothing happens to them", netsim.Config{}, counted{}},
-		{"all come twice", netsim.Config{Duplicate: 1}, counted{"duplicate_request": packets}},
-		{"all get lost", netsim.Config{Drop: 1}, counted{
+		{"no packet is lost", netsim.Config{}, counted{}},
+		{"all packets are duplicated", netsim.Config{Duplicate: 1}, counted{"duplicate_request": packets}},
+		{"all packets are lost", netsim.Config{Drop: 1}, counted{
 			"duplicate_request": packets, "out_of_seq_request": 1, "rcvd_seq_err": 1, "completer_retry_err": 1}},
 	} {
 		s.net.Config = step.net

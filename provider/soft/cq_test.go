@@ -124,9 +124,9 @@ func TestPollPassesOverDestroyedQueuePairs(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newEnd(t, d, 0, verbs.ProgressManual)
 	before := a.flushed(2)
-	doomed := a.flushed(64)
+	destroyed := a.flushed(64)
 	after := a.flushed(3)
-	require.NoError(t, doomed.Close())
+	require.NoError(t, destroyed.Close())
 	var wcs [4]verbs.WC
 	n, err := a.cq.Poll(wcs[:])
 	require.NoError(t, err)

@@ -22,11 +22,11 @@ func TestGIDTable(t *testing.T) {
 	used := netip.MustParseAddr("127.0.0.99")
 	i, err := table.index(used)
 	require.NoError(t, err)
-	require.Zero(t, i, "the first stands in")
+	require.Zero(t, i, "an address without an index has index 0")
 	ports.ports[used] = &udpPort{}
 	i, err = table.index(used)
 	require.NoError(t, err)
-	require.Positive(t, i, "it was looked for again")
+	require.Positive(t, i, "the table was refreshed")
 
 	delete(ports.ports, used)
 	again, err := table.index(used)
@@ -38,11 +38,11 @@ func TestGIDTable(t *testing.T) {
 
 	gids, err := table.all()
 	require.NoError(t, err)
-	require.NotContains(t, gids, verbs.GIDFromAddr(used), "that is the table as it is now")
+	require.NotContains(t, gids, verbs.GIDFromAddr(used), "all refreshes the table")
 	gids[0] = verbs.GID{}
 	same, err := table.at(0)
 	require.NoError(t, err)
-	require.Equal(t, first, same, "the slice is the caller's")
+	require.Equal(t, first, same, "all returns a copy")
 
 	for _, index := range []int{-1, len(gids), 1 << 30} {
 		_, err = table.at(index)

@@ -50,12 +50,12 @@ func TestDiscard(t *testing.T) {
 	require.Equal(t, []bool{true, true, true, true, true, true}, present(t, mr))
 
 	require.NoError(t, memory.Discard(page-1, 3*page))
-	require.Equal(t, []bool{true, false, false, true, true, true}, present(t, mr), "whole pages only")
+	require.Equal(t, []bool{true, false, false, true, true, true}, present(t, mr), "only whole pages are discarded")
 	require.NoError(t, memory.Discard(4*page+1, page))
 	require.NoError(t, memory.Discard(6*page, 0))
 	require.Equal(t, []bool{true, false, false, true, true, true}, present(t, mr))
 	require.EqualValues(t, 1, mr.Bytes()[3*page-1+page])
-	require.Zero(t, mr.Bytes()[2*page], "it can be used again, and is zero")
+	require.Zero(t, mr.Bytes()[2*page], "discarded memory is zero and usable")
 	mr.Bytes()[2*page] = 2
 	require.True(t, present(t, mr)[2])
 

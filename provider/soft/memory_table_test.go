@@ -89,7 +89,7 @@ func TestKeyTableStaysSmall(t *testing.T) {
 		longest = max(longest, table.search(m.key))
 	}
 	require.LessOrEqual(t, len(*table.slots.Load()), 16*lasting)
-	require.Less(t, longest, 100, "slots that are looked at for a key that is not there")
+	require.Less(t, longest, 100, "slots visited by a search for an absent key")
 }
 
 // search returns how many slots a search for a key looks at.
@@ -156,7 +156,7 @@ func BenchmarkFindKey(b *testing.B) {
 			}
 			for b.Loop() {
 				if table.find(key) == nil {
-					b.Fatal("it is not there")
+					b.Fatal("the key is not in the table")
 				}
 			}
 		})

@@ -120,6 +120,6 @@ func (e *end) wait(n int, others ...*end) []verbs.WC {
 			require.NoError(o.t, err)
 		}
 	}
-	require.FailNow(e.t, "completions are missing", "%d of %d", len(got), n)
+	require.FailNow(e.t, "completions have not arrived", "%d of %d", len(got), n)
 	return nil
 }

@@ -208,12 +208,12 @@ func (q *qp) connect(attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
-	l, err := newSHMConn(q, end)
+	c, err := newSHMConn(q, end)
 	if err != nil {
 		end.release()
 		return err
 	}
-	q.path = l
+	q.path = c
 	return nil
 }
 
@@ -235,10 +235,10 @@ func (q *qp) connectWire(attr *verbs.QPAttr) error {
 	if err != nil {
 		return err
 	}
-	l, err := newRCConn(q, to, attr)
+	c, err := newRCConn(q, to, attr)
 	if err != nil {
 		return err
 	}
-	q.path = l
+	q.path = c
 	return nil
 }

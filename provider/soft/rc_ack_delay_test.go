@@ -15,9 +15,9 @@ func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)
 	p.deliver(withAckReq(p.request(wire.SendOnly, seq, 10)))
-	p.wantQuiet("not yet")
+	p.wantQuiet("the acknowledgement is delayed")
 	p.post(seq, verbs.OpSend, 1)
-	p.wantRequest("the reply", wire.SendOnly, seq)
+	p.wantRequest("the reply is not delayed", wire.SendOnly, seq)
 	p.deliver(p.ack(seq))
 }
 
@@ -26,7 +26,7 @@ func TestWireAckWithoutReply(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 10)))
-	p.wantSyndrome("at once", wire.AckNoCredits, 0)
+	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
 }
 
 // For a peer that gets a reply the acknowledgement is delayed, but not longer than
@@ -36,12 +36,12 @@ func TestWireAckIsDelayed(t *testing.T) {
 	p.exchangeMessage(0)
 	for range maxAckDelays - 1 {
 		p.e.qp.shard.wire.sendDue()
-		p.wantQuiet("put off")
+		p.wantQuiet("the acknowledgement is delayed")
 	}
 	p.e.qp.shard.wire.sendDue()
-	p.wantSyndrome("it is time", wire.AckNoCredits, 0)
+	p.wantSyndrome("the delay is over", wire.AckNoCredits, 0)
 	p.e.qp.shard.wire.sendDue()
-	p.wantQuiet("once")
+	p.wantQuiet("the acknowledgement is sent once")
 }
 
 // One acknowledgement covers many messages.
@@ -51,10 +51,10 @@ func TestWireAckBurst(t *testing.T) {
 		p.exchangeMessage(seq)
 		p.e.drainCQ()
 	}
-	p.wantQuiet("put off")
+	p.wantQuiet("the acknowledgement is delayed")
 	p.e.recv(99, 0, 10)
 	p.send(withAckReq(p.request(wire.SendOnly, maxDelayedPackets-1, 10)))
-	p.wantSyndrome("all of them", wire.AckNoCredits, maxDelayedPackets-1)
+	p.wantSyndrome("one acknowledgement for all messages", wire.AckNoCredits, maxDelayedPackets-1)
 }
 
 // The acknowledgement is sent before the owner goes to sleep.
@@ -62,7 +62,7 @@ func TestWireAckBeforeSleep(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
 	p.e.qp.shard.wire.sendAll()
-	p.wantSyndrome("before sleep", wire.AckNoCredits, 0)
+	p.wantSyndrome("the acknowledgement is sent before sleep", wire.AckNoCredits, 0)
 }
 
 // A duplicate of a message is acknowledged without delay, because the peer misses the
@@ -71,5 +71,5 @@ func TestWireAckOfDuplicate(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 10)))
-	p.wantSyndrome("at once", wire.AckNoCredits, 0)
+	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
 }

@@ -46,15 +46,15 @@ func (w *memoryConn) deliver() {
 func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	s := newSim(t, 1, quietNet)
 	a, b = s.newEnd(), s.newEnd()
-	links := [2]*memoryConn{}
-	for i := range links {
-		links[i] = &memoryConn{peer: &s.hosts[1-i].shard.wire, from: ipHeader{from: s.hosts[i].addr}}
-		s.hosts[i].shard.wire.conn = links[i]
+	conns := [2]*memoryConn{}
+	for i := range conns {
+		conns[i] = &memoryConn{peer: &s.hosts[1-i].shard.wire, from: ipHeader{from: s.hosts[i].addr}}
+		s.hosts[i].shard.wire.conn = conns[i]
 	}
 	s.join(a, b, func(attr *verbs.QPAttr) { attr.PathMTU = verbs.MTU1024 })
 	return a, b, func() {
-		for _, l := range links {
-			l.deliver()
+		for _, c := range conns {
+			c.deliver()
 		}
 	}
 }

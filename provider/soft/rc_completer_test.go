@@ -18,11 +18,11 @@ func TestWireAckCoversAllInFront(t *testing.T) {
 		p.post(id, verbs.OpSend, 2*scriptMTU)
 	}
 	p.send(p.ack(5))
-	p.wantDone("three of four", verbs.StatusSuccess, 0, 1, 2)
+	p.wantDone("the ACK covers three requests", verbs.StatusSuccess, 0, 1, 2)
 	p.send(p.ack(6), p.ack(2))
-	p.wantDone("half of the last, and nothing new", verbs.StatusSuccess)
+	p.wantDone("ACKs for a part of a request, and for earlier ones", verbs.StatusSuccess)
 	p.send(p.syndrome(wire.Ack(5), 7))
-	p.wantDone("credits do no harm", verbs.StatusSuccess, 3)
+	p.wantDone("an ACK with credits", verbs.StatusSuccess, 3)
 }
 
 func TestWireAnswersThatMeanNothing(t *testing.T) {
@@ -30,24 +30,24 @@ func TestWireAnswersThatMeanNothing(t *testing.T) {
 	p.post(1, verbs.OpSend, 2*scriptMTU)
 	p.post(2, verbs.OpSend, 1)
 	p.send(p.ack(1))
-	p.wantDone("the first", verbs.StatusSuccess, 1)
+	p.wantDone("the first request is acknowledged", verbs.StatusSuccess, 1)
 	p.out = nil
 	const reserved = wire.Syndrome(2 << 5)
 	for name, pkt := range map[string]wire.Packet{
-		"of what was never sent":     p.ack(3),
-		"a NAK of the same":          p.nak(wire.NAKInvalidRequest, 3),
-		"from before the beginning":  p.packet(wire.Acknowledge, ourBase.Add(-1), 0),
-		"late NAK":                   p.nak(wire.NAKInvalidRequest, 1),
-		"late sequence NAK":          p.nak(wire.NAKSequence, 0),
-		"late RNR NAK":               p.syndrome(wire.RNRNAK(1), 0),
-		"reserved syndrome":          p.syndrome(reserved, 2),
-		"NAK of RD":                  p.nak(wire.NAKInvalidRD, 2),
-		"reserved NAK":               p.nak(31, 2),
-		"READ response to a SEND":    p.answer(wire.ReadResponseOnly, 2, 1),
-		"atomic response to a SEND":  p.answer(wire.AtomicAcknowledge, 2, 0),
-		"of another transport":       p.packet(wire.UDSendOnly, ourBase, 0),
-		"a notification":             p.packet(wire.CNP, 0, 0),
-		"a READ response from below": p.answer(wire.ReadResponseOnly, 0, 1),
+		"ACK of a packet that was never sent":     p.ack(3),
+		"NAK of a packet that was never sent":     p.nak(wire.NAKInvalidRequest, 3),
+		"ACK before the first sequence":           p.packet(wire.Acknowledge, ourBase.Add(-1), 0),
+		"late NAK":                                p.nak(wire.NAKInvalidRequest, 1),
+		"late sequence NAK":                       p.nak(wire.NAKSequence, 0),
+		"late RNR NAK":                            p.syndrome(wire.RNRNAK(1), 0),
+		"reserved syndrome":                       p.syndrome(reserved, 2),
+		"NAK of RD":                               p.nak(wire.NAKInvalidRD, 2),
+		"reserved NAK":                            p.nak(31, 2),
+		"READ response to a SEND":                 p.answer(wire.ReadResponseOnly, 2, 1),
+		"atomic response to a SEND":               p.answer(wire.AtomicAcknowledge, 2, 0),
+		"packet of another transport":             p.packet(wire.UDSendOnly, ourBase, 0),
+		"congestion notification":                 p.packet(wire.CNP, 0, 0),
+		"READ response to an acknowledged packet": p.answer(wire.ReadResponseOnly, 0, 1),
 	} {
 		p.send(pkt)
 		require.Empty(t, p.e.drainCQ(), name)
@@ -55,7 +55,7 @@ func TestWireAnswersThatMeanNothing(t *testing.T) {
 		require.Equal(t, verbs.StateRTS, p.e.qp.State(), name)
 	}
 	p.send(p.ack(2))
-	p.wantDone("it goes on", verbs.StatusSuccess, 2)
+	p.wantDone("the connection still works", verbs.StatusSuccess, 2)
 }
 
 func TestWireResponsesAcknowledgeWhatIsInFront(t *testing.T) {
@@ -65,18 +65,18 @@ func TestWireResponsesAcknowledgeWhatIsInFront(t *testing.T) {
 	p.post(3, verbs.OpWrite, 1)
 	p.post(4, verbs.OpFetchAdd, 8)
 	p.send(p.answer(wire.ReadResponseFirst, 1, scriptMTU))
-	p.wantDone("the SEND in front of the READ", verbs.StatusSuccess, 1)
+	p.wantDone("the READ response acknowledges the SEND before it", verbs.StatusSuccess, 1)
 	result := p.answer(wire.AtomicAcknowledge, 4, 0)
 	result.AtomicAckETH().Set(0x0102030405060708)
 	p.send(p.answer(wire.ReadResponseLast, 2, scriptMTU), result)
-	p.wantDone("the others", verbs.StatusSuccess, 2, 3, 4)
+	p.wantDone("the other requests", verbs.StatusSuccess, 2, 3, 4)
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
 // An acknowledgement of a request after a READ shows that the READ's response was lost.
 // It does not complete the READ. Neither does an acknowledgement of the READ itself.
 func TestWireAckBehindAnUnansweredRead(t *testing.T) {
-	for name, seq := range map[string]uint64{"of the READ's last packet": 3, "of what follows": 4} {
+	for name, seq := range map[string]uint64{"ACK of the READ's last packet": 3, "ACK of the request after the READ": 4} {
 		p := newScript(t)
 		p.post(1, verbs.OpSend, 1)
 		p.post(2, verbs.OpRead, 3*scriptMTU)
@@ -89,7 +89,7 @@ func TestWireAckBehindAnUnansweredRead(t *testing.T) {
 		again := p.wantRequest(name, wire.ReadRequest, 2)
 		require.EqualValues(t, 2*scriptMTU, again.RETH().Length(), name)
 		p.wantRequest(name, wire.SendOnly, 4)
-		p.wantQuiet("one loss is repaired once")
+		p.wantQuiet("there is one retransmission for one loss")
 		p.send(p.answer(wire.ReadResponseFirst, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU), p.ack(4))
 		p.wantDone(name, verbs.StatusSuccess, 2, 3)
 	}
@@ -101,12 +101,12 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	p.post(2, verbs.OpSend, 1)
 	p.out = nil
 	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU), p.answer(wire.ReadResponseMiddle, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU))
-	again := p.wantRequest("the second is missing", wire.ReadRequest, 1)
+	again := p.wantRequest("the READ continues at the second packet", wire.ReadRequest, 1)
 	require.EqualValues(t, 0x10000+scriptMTU, again.RETH().Addr())
 	require.EqualValues(t, 3*scriptMTU, again.RETH().Length())
-	p.wantRequest("and all behind it", wire.SendOnly, 4)
+	p.wantRequest("the requests after it are sent again", wire.SendOnly, 4)
 	p.send(p.answer(wire.ReadResponseLast, 3, scriptMTU))
-	p.wantQuiet("once")
+	p.wantQuiet("the READ is requested again once")
 	// rxe continues with MIDDLE, network cards begin again with FIRST. A delayed duplicate
 	// of an earlier response is ignored.
 	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU), p.answer(wire.ReadResponseMiddle, 1, scriptMTU),
@@ -124,23 +124,23 @@ func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p.post(1, verbs.OpRead, 1)
 	p.post(2, verbs.OpSend, 1)
 	p.send(p.ack(1), p.answer(wire.ReadResponseOnly, 0, 1), p.ack(1))
-	p.wantDone("both are answered", verbs.StatusSuccess, 1, 2)
+	p.wantDone("both requests have completed", verbs.StatusSuccess, 1, 2)
 	p.out = nil
 	p.post(3, verbs.OpRead, 2*readPiece*scriptMTU)
-	p.wantRequest("one at a time", wire.ReadRequest, 2)
-	p.wantQuiet("one at a time")
+	p.wantRequest("only one READ may be outstanding", wire.ReadRequest, 2)
+	p.wantQuiet("only one READ may be outstanding")
 }
 
 func TestWireResponseOfAWrongLength(t *testing.T) {
 	for name, give := range map[string]func(*script) wire.Packet{
-		"short in the middle": func(p *script) wire.Packet { return p.answer(wire.ReadResponseFirst, 0, scriptMTU-4) },
-		"long in the middle":  func(p *script) wire.Packet { return p.answer(wire.ReadResponseFirst, 0, scriptMTU+4) },
-		"of an atomic":        func(p *script) wire.Packet { return p.answer(wire.AtomicAcknowledge, 0, 0) },
-		"short at the end": func(p *script) wire.Packet {
+		"short FIRST response":  func(p *script) wire.Packet { return p.answer(wire.ReadResponseFirst, 0, scriptMTU-4) },
+		"long FIRST response":   func(p *script) wire.Packet { return p.answer(wire.ReadResponseFirst, 0, scriptMTU+4) },
+		"response of an atomic": func(p *script) wire.Packet { return p.answer(wire.AtomicAcknowledge, 0, 0) },
+		"short LAST response": func(p *script) wire.Packet {
 			p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
 			return p.answer(wire.ReadResponseLast, 1, 4)
 		},
-		"long at the end": func(p *script) wire.Packet {
+		"long LAST response": func(p *script) wire.Packet {
 			p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
 			return p.answer(wire.ReadResponseLast, 1, 6)
 		},
@@ -160,7 +160,7 @@ func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
 	p.e.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(m, 0, 2*scriptMTU)}})
 	require.NoError(t, m.Close())
 	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
-	p.wantDone("at the first packet", verbs.StatusLocProtErr, 1)
+	p.wantDone("the first response packet fails the request", verbs.StatusLocProtErr, 1)
 }
 
 func TestWireRefusals(t *testing.T) {
@@ -185,9 +185,9 @@ func TestWireRefusals(t *testing.T) {
 		p.send(p.nak(code, 2))
 		got := p.e.drainCQ()
 		require.Len(t, got, 2)
-		require.Equal(t, verbs.StatusSuccess, got[0].Status, "it acknowledges what is in front")
+		require.Equal(t, verbs.StatusSuccess, got[0].Status, "the NAK acknowledges the request before it")
 		require.Equal(t, status, got[1].Status)
 		p.send(p.read(0, 0, 10))
-		p.wantQuiet("in the error state nobody answers")
+		p.wantQuiet("a queue pair in error does not respond")
 	}
 }

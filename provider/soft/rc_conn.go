@@ -37,16 +37,16 @@ type rcConn struct {
 // newRCConn makes the wire path of a queue pair that enters RTR with attr.
 func newRCConn(q *qp, to route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
-	l := &rcConn{q: q, demux: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
-	l.retransmitTimer.init(q.shard, l.onRetransmitTimer)
-	l.rcResponder.init(attr)
-	l.rcCredits.init(q, l.onProbeTimer)
-	if err := l.demux.conn.open(&l.to); err != nil {
+	c := &rcConn{q: q, demux: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
+	c.retransmitTimer.init(q.shard, c.onRetransmitTimer)
+	c.rcResponder.init(attr)
+	c.rcCredits.init(q, c.onProbeTimer)
+	if err := c.demux.conn.open(&c.to); err != nil {
 		return nil, err
 	}
-	l.join(l.demux.acquireCongestion(to.remote))
-	l.demux.attach(q.num, l)
-	return l, nil
+	c.join(c.demux.acquireCongestion(to.remote))
+	c.demux.attach(q.num, c)
+	return c, nil
 }
 
 // receive implements wireQP. It drops packets of other addresses and of other transports

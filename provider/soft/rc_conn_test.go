@@ -66,11 +66,11 @@ func TestWireResetForgets(t *testing.T) {
 	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
 	p.e.connect(p.e, scriptAttr)
 	p.e.pollForTimers()
-	p.wantQuiet("it was of the connection before")
+	p.wantQuiet("the READ belonged to the earlier connection")
 	p.l = p.e.qp.path.(*rcConn)
 	p.e.recv(2, 0, 10)
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
-	p.wantSyndrome("the new one counts from the beginning", wire.AckNoCredits, 0)
+	p.wantSyndrome("the new connection counts from its first PSN", wire.AckNoCredits, 0)
 }
 
 // A receiver may close the connection right after a message has completed. The sender
@@ -87,6 +87,6 @@ func TestWireClosedAfterTheLastMessage(t *testing.T) {
 		require.NoError(t, end(p.e))
 		p.wantSyndrome(name, wire.AckNoCredits, 0)
 		p.send(p.request(wire.SendOnly, 0, 1))
-		p.wantQuiet("and nothing after that")
+		p.wantQuiet("a closed queue pair does not respond")
 	}
 }

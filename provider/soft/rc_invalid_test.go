@@ -69,10 +69,10 @@ var invalidRequests = []struct {
 		pkt.RETH().Set(p.e.mr.Addr(), p.e.mr.RKey()+1, 1)
 		return []wire.Packet{pkt}
 	}, wire.NAKRemoteAccess, none},
-	{"WRITE that ends outside", func(p *script) []wire.Packet {
+	{"WRITE that ends outside the region", func(p *script) []wire.Packet {
 		return []wire.Packet{p.setRETH(p.request(wire.WriteFirst, 0, scriptMTU), endSize-scriptMTU, 2*scriptMTU)}
 	}, wire.NAKRemoteAccess, none},
-	{"READ that begins outside", func(p *script) []wire.Packet {
+	{"READ that begins outside the region", func(p *script) []wire.Packet {
 		return []wire.Packet{p.read(0, -1, 1)}
 	}, wire.NAKRemoteAccess, none},
 }
@@ -95,7 +95,7 @@ func TestWireInvalidRequests(t *testing.T) {
 			p.wantAsync(event)
 			require.Equal(t, verbs.StateError, p.e.qp.State())
 			p.send(withAckReq(p.request(wire.SendOnly, uint64(len(pkts)), 1)), p.request(wire.SendOnly, 100, 1))
-			p.wantQuiet("nobody answers any more")
+			p.wantQuiet("a queue pair in error does not respond")
 		})
 	}
 }
@@ -109,6 +109,6 @@ func TestWireOperationsThatAreNotAllowed(t *testing.T) {
 	for name, op := range map[string]wire.Opcode{"READ": wire.ReadRequest, "atomic": wire.FetchAdd} {
 		p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxDestRdAtomic = 0 })
 		p.send(p.request(op, 0, 0))
-		p.wantSyndrome(name+" without resources", wire.NAK(wire.NAKInvalidRequest), 0)
+		p.wantSyndrome(name+" without response resources", wire.NAK(wire.NAKInvalidRequest), 0)
 	}
 }

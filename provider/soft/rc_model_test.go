@@ -178,7 +178,7 @@ func (s *modelEnd) checkCompletions() {
 func (s *modelEnd) checkMessage(wc *verbs.WC) {
 	t := s.e.t
 	require.EqualValues(t, s.received, wc.ID)
-	require.Less(t, s.received, len(s.peer.expected), "a message that nobody sent")
+	require.Less(t, s.received, len(s.peer.expected), "a message that the peer did not send")
 	i := s.peer.expected[s.received]
 	o := s.peer.ops[i]
 	require.EqualValues(t, o.size, wc.ByteLen, "message %d, request %d", s.received, i)

@@ -27,11 +27,11 @@ func TestWireMessageInPackets(t *testing.T) {
 		}
 		p.post(1, c.op, 2*scriptMTU+1, verbs.SendSolicited)
 		p.post(2, c.op, 0)
-		first := p.wantRequest("the beginning", c.first, 0)
-		middle := p.wantRequest("the middle", c.middle, 1)
-		last := p.wantRequest("the end", c.last, 2)
+		first := p.wantRequest("the first packet", c.first, 0)
+		middle := p.wantRequest("the middle packet", c.middle, 1)
+		last := p.wantRequest("the last packet", c.last, 2)
 		only := p.wantRequest("an empty message", c.only, 3)
-		p.wantQuiet("that is all")
+		p.wantQuiet("no other packet is sent")
 		require.Equal(t, []bool{false, false, true, true}, []bool{first.BTH().AckReq(), middle.BTH().AckReq(), last.BTH().AckReq(), only.BTH().AckReq()})
 		require.Equal(t, []bool{false, false, true, false}, []bool{first.BTH().Solicited(), middle.BTH().Solicited(), last.BTH().Solicited(), only.BTH().Solicited()})
 		require.Equal(t, p.e.mr.Bytes()[:scriptMTU], first.Payload())
@@ -57,14 +57,14 @@ func TestWireWindowAndAckRequests(t *testing.T) {
 		if seq == 0 {
 			op = wire.SendFirst
 		}
-		require.Equal(t, seq%ackEveryPackets == ackEveryPackets-1, p.wantRequest("as far as the window goes", op, seq).BTH().AckReq())
+		require.Equal(t, seq%ackEveryPackets == ackEveryPackets-1, p.wantRequest("packets up to the window", op, seq).BTH().AckReq())
 	}
 	p.wantQuiet("the window is full")
 	p.send(p.ack(31))
 	for seq := range uint64(32) {
-		p.wantRequest("it has moved", wire.SendMiddle, maxConnWindow+seq)
+		p.wantRequest("the window has moved", wire.SendMiddle, maxConnWindow+seq)
 	}
-	p.wantQuiet("it is full again")
+	p.wantQuiet("the window is full again")
 }
 
 func TestWireReadIsAskedForInPieces(t *testing.T) {
@@ -72,23 +72,23 @@ func TestWireReadIsAskedForInPieces(t *testing.T) {
 	const length = 80*scriptMTU + 5
 	p.post(1, verbs.OpRead, length)
 	for i := range uint64(2) {
-		pkt := p.wantRequest("as many as the peer has resources for", wire.ReadRequest, i*readPiece)
+		pkt := p.wantRequest("as many READs as the peer has response resources", wire.ReadRequest, i*readPiece)
 		require.Equal(t, 0x10000+i*readPiece*scriptMTU, pkt.RETH().Addr())
 		require.EqualValues(t, readPiece*scriptMTU, pkt.RETH().Length())
 		require.True(t, pkt.BTH().AckReq())
 	}
-	p.wantQuiet("the peer's resources are taken")
+	p.wantQuiet("the peer's response resources are used up")
 	for seq := range uint64(readPiece) {
 		p.send(p.answer(wire.ReadResponseMiddle, seq, scriptMTU))
 	}
-	last := p.wantRequest("the first piece is here", wire.ReadRequest, 2*readPiece)
+	last := p.wantRequest("the response of the first piece is complete", wire.ReadRequest, 2*readPiece)
 	require.EqualValues(t, 16*scriptMTU+5, last.RETH().Length())
 	for seq := uint64(readPiece); seq < 80; seq++ {
 		p.send(p.answer(wire.ReadResponseMiddle, seq, scriptMTU))
 	}
 	require.Empty(t, p.e.drainCQ())
 	p.send(p.answer(wire.ReadResponseLast, 80, 5))
-	p.wantDone("all is here", verbs.StatusSuccess, 1)
+	p.wantDone("the whole response has arrived", verbs.StatusSuccess, 1)
 	for i := range byte(5) {
 		require.Equal(t, i+byte(psnOf(ourBase, 80)), p.e.mr.Bytes()[80*scriptMTU+int(i)])
 	}
@@ -98,10 +98,10 @@ func TestWireEmptyRead(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpRead, 0)
 	p.post(2, verbs.OpSend, 0)
-	p.wantRequest("it takes a number all the same", wire.ReadRequest, 0)
-	p.wantRequest("the next one", wire.SendOnly, 1)
+	p.wantRequest("an empty READ has a PSN", wire.ReadRequest, 0)
+	p.wantRequest("the SEND has the next PSN", wire.SendOnly, 1)
 	p.send(p.answer(wire.ReadResponseOnly, 0, 0), p.ack(1))
-	p.wantDone("both are answered", verbs.StatusSuccess, 1, 2)
+	p.wantDone("both requests have completed", verbs.StatusSuccess, 1, 2)
 }
 
 func TestWireOutstandingReadsAndFence(t *testing.T) {
@@ -113,36 +113,36 @@ func TestWireOutstandingReadsAndFence(t *testing.T) {
 	p.wantRequest("the first of two", wire.ReadRequest, 0)
 	add := p.wantRequest("the second of two", wire.FetchAdd, 1)
 	require.EqualValues(t, 3, add.AtomicETH().SwapAdd())
-	p.wantQuiet("two are outstanding")
+	p.wantQuiet("MaxRdAtomic requests are outstanding")
 	p.send(p.answer(wire.ReadResponseOnly, 0, 1))
-	swap := p.wantRequest("one was answered", wire.CompareSwap, 2)
+	swap := p.wantRequest("one response has arrived", wire.CompareSwap, 2)
 	require.Equal(t, []uint64{0x10000, 7, 4, 3}, []uint64{swap.AtomicETH().Addr(), uint64(swap.AtomicETH().RKey()), swap.AtomicETH().SwapAdd(), swap.AtomicETH().Compare()})
-	p.wantQuiet("the fence waits for all of them")
+	p.wantQuiet("the fence waits for all READs and atomics")
 	p.send(p.answer(wire.AtomicAcknowledge, 1, 0))
-	p.wantQuiet("and for the last")
+	p.wantQuiet("the fence waits for the last atomic")
 	p.send(p.answer(wire.AtomicAcknowledge, 2, 0))
-	p.wantRequest("now", wire.SendOnly, 3)
-	p.wantDone("answered", verbs.StatusSuccess, 1, 2, 3)
+	p.wantRequest("all responses have arrived", wire.SendOnly, 3)
+	p.wantDone("all requests but the fenced one have completed", verbs.StatusSuccess, 1, 2, 3)
 }
 
 func TestWireLinkWithoutRoom(t *testing.T) {
 	p := newScript(t)
 	p.room = 2
 	p.post(1, verbs.OpSend, 3*scriptMTU)
-	p.wantRequest("there is room for it", wire.SendFirst, 0)
-	p.wantRequest("and for this", wire.SendMiddle, 1)
+	p.wantRequest("there is room for the first packet", wire.SendFirst, 0)
+	p.wantRequest("there is room for the second packet", wire.SendMiddle, 1)
 	p.e.pollForTimers()
-	p.wantQuiet("there is none for the third")
+	p.wantQuiet("there is no room for the third packet")
 	p.room = -1
 	p.e.pollForTimers()
-	p.wantRequest("there is again", wire.SendLast, 2)
+	p.wantRequest("there is room again", wire.SendLast, 2)
 	p.e.recv(1, 0, 10)
 	p.room = 0
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
-	p.wantQuiet("there is none for the answer")
+	p.wantQuiet("there is no room for the acknowledgement")
 	p.room = -1
 	p.e.pollForTimers()
-	p.wantSyndrome("there is again", wire.AckNoCredits, 0)
+	p.wantSyndrome("there is room again", wire.AckNoCredits, 0)
 }
 
 func TestWireMemoryClosedInTheMiddleOfAMessage(t *testing.T) {
@@ -161,7 +161,7 @@ func TestWireMemoryClosedInTheMiddleOfAMessage(t *testing.T) {
 		got = append(got, wc.Status)
 	}
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusLocProtErr, verbs.StatusWRFlushErr}, got)
-	p.wantQuiet("nothing goes out behind the failure")
+	p.wantQuiet("no request after the failed one is sent")
 }
 
 // A queue pair in SQD still sends lost packets again, but begins no new request.
@@ -173,7 +173,7 @@ func TestWireDrainedQueueRepeats(t *testing.T) {
 	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
 	p.post(2, verbs.OpSend, 1)
 	p.send(p.nak(wire.NAKSequence, 1))
-	p.wantRequest("it was lost", wire.SendLast, 1)
+	p.wantRequest("the lost packet is sent again", wire.SendLast, 1)
 	var ev verbs.AsyncEvent
 	ok, err := p.e.qp.dev.NextAsync(&ev)
 	require.NoError(t, err)
@@ -183,7 +183,7 @@ func TestWireDrainedQueueRepeats(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, ok)
 	require.Equal(t, verbs.AsyncSQDrained, ev.Type)
-	p.wantQuiet("the second was never begun")
+	p.wantQuiet("the second request is not begun in SQD")
 	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateRTS}, verbs.AttrState))
-	p.wantRequest("now it may be", wire.SendOnly, 2)
+	p.wantRequest("the second request is begun in RTS", wire.SendOnly, 2)
 }

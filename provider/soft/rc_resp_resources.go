@@ -34,11 +34,11 @@ func newRespResources(size int) respResources {
 // add adds a pending resource for a new READ or atomic. It replaces the oldest one. The
 // peer has the response of that one, because it may not have more outstanding; see full.
 func (r *respResources) add() *respResource {
-	k := r.at(r.added)
+	res := r.at(r.added)
 	r.added++
 	r.firstPending = max(r.firstPending, r.oldest())
-	*k = respResource{pending: true}
-	return k
+	*res = respResource{pending: true}
+	return res
 }
 
 // full reports whether the peer has as many READs and atomics outstanding as it may.
@@ -50,10 +50,10 @@ func (r *respResources) full() bool {
 
 // find returns the resource of the READ or atomic that has a sequence, and its index. It
 // returns nil if the resource was replaced.
-func (r *respResources) find(seq uint64) (k *respResource, index uint64) {
+func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	for i := r.added; i > r.oldest(); i-- {
-		if k := r.at(i - 1); k.first <= seq && seq <= k.last {
-			return k, i - 1
+		if res := r.at(i - 1); res.first <= seq && seq <= res.last {
+			return res, i - 1
 		}
 	}
 	return nil, 0
@@ -62,16 +62,16 @@ func (r *respResources) find(seq uint64) (k *respResource, index uint64) {
 // repeatFrom makes the response of a resource pending again, for the sequences start to
 // end.
 func (r *respResources) repeatFrom(index, start, end uint64) {
-	k := r.at(index)
-	k.pending, k.start, k.next, k.end = true, start, start, end
+	res := r.at(index)
+	res.pending, res.start, res.next, res.end = true, start, start, end
 	r.firstPending = min(r.firstPending, index)
 }
 
 // nextPending returns the oldest resource with a pending response, or nil.
 func (r *respResources) nextPending() *respResource {
 	for ; r.firstPending < r.added; r.firstPending++ {
-		if k := r.at(r.firstPending); k.pending {
-			return k
+		if res := r.at(r.firstPending); res.pending {
+			return res
 		}
 	}
 	return nil

@@ -18,8 +18,8 @@ func TestWireTooManyReads(t *testing.T) {
 	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
 	p.wantAnswer("the first", wire.ReadResponseOnly, 0)
 	p.wantAnswer("the second", wire.ReadResponseOnly, 1)
-	p.wantSyndrome("one too many", wire.NAK(wire.NAKInvalidRequest), 2)
-	p.wantQuiet("it is over")
+	p.wantSyndrome("the third READ is one too many", wire.NAK(wire.NAKInvalidRequest), 2)
+	p.wantQuiet("the queue pair is in error")
 	require.Equal(t, verbs.StateError, p.e.qp.State())
 	p.wantAsync(verbs.AsyncQPRequestError)
 }
@@ -38,7 +38,7 @@ func TestWireAllowedReads(t *testing.T) {
 	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
 	p.wantAnswer("", wire.ReadResponseOnly, 20)
 	p.wantAnswer("", wire.ReadResponseOnly, 21)
-	p.wantQuiet("what the late copies asked for has given way")
+	p.wantQuiet("the new READs have replaced the duplicates")
 	require.Equal(t, verbs.StateRTS, p.e.qp.State())
 }
 

@@ -153,9 +153,9 @@ func (c *rcConn) executeRead(p wire.Packet) outcome {
 		return a
 	}
 	n := c.packetCount(r.total)
-	k := c.resources.add()
-	k.source, k.unsent = memory, memory
-	c.scheduleResponse(k, n)
+	res := c.resources.add()
+	res.source, res.unsent = memory, memory
+	c.scheduleResponse(res, n)
 	return outcomeAck
 }
 
@@ -171,17 +171,17 @@ func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	if a != outcomeAck {
 		return a
 	}
-	k := c.resources.add()
-	k.atomic, k.result = true, old
-	c.scheduleResponse(k, 1)
+	res := c.resources.add()
+	res.atomic, res.result = true, old
+	c.scheduleResponse(res, 1)
 	return outcomeAck
 }
 
 // scheduleResponse schedules the response of n packets for the expected request, which
-// has the resource k.
-func (c *rcConn) scheduleResponse(k *respResource, n uint64) {
-	k.first, k.last = c.expected, c.expected+n-1
-	k.start, k.next, k.end = k.first, k.first, k.last
+// has the resource res.
+func (c *rcConn) scheduleResponse(res *respResource, n uint64) {
+	res.first, res.last = c.expected, c.expected+n-1
+	res.start, res.next, res.end = res.first, res.first, res.last
 	c.advanceExpected(n, true)
 	c.schedule()
 }
@@ -212,25 +212,25 @@ func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 		}
 		return
 	}
-	switch k, index := c.resources.find(seq); {
-	case k == nil || k.atomic != (kind == wire.KindAtomic):
+	switch res, index := c.resources.find(seq); {
+	case res == nil || res.atomic != (kind == wire.KindAtomic):
 		return
-	case k.atomic:
+	case res.atomic:
 		c.resources.repeatFrom(index, seq, seq)
 		c.schedule()
 	default:
-		c.repeatRead(p.RETH(), k, index, seq)
+		c.repeatRead(p.RETH(), res, index, seq)
 	}
 }
 
 // repeatRead schedules a part of a READ's response again, from the sequence seq on. It
 // drops the request if the memory is not within that of the first request.
-func (c *rcConn) repeatRead(h *wire.RETH, k *respResource, index, seq uint64) {
-	offset := uint32(seq-k.first) << c.mtuShift
-	if h.Addr() != k.source.addr+uint64(offset) || h.RKey() != k.source.key || h.Length() > k.source.left-offset {
+func (c *rcConn) repeatRead(h *wire.RETH, res *respResource, index, seq uint64) {
+	offset := uint32(seq-res.first) << c.mtuShift
+	if h.Addr() != res.source.addr+uint64(offset) || h.RKey() != res.source.key || h.Length() > res.source.left-offset {
 		return
 	}
-	k.unsent = memoryRange{h.Addr(), h.RKey(), h.Length()}
+	res.unsent = memoryRange{h.Addr(), h.RKey(), h.Length()}
 	c.resources.repeatFrom(index, seq, seq+c.packetCount(h.Length())-1)
 	c.schedule()
 }

@@ -29,15 +29,15 @@ func TestWireAcknowledgementsAreCollected(t *testing.T) {
 		p.e.recv(id, int(id)*4096, 4096)
 	}
 	p.send(p.request(wire.SendOnly, 0, 10))
-	p.wantQuiet("nobody asked")
+	p.wantQuiet("no packet had the AckReq bit")
 	p.send(withAckReq(p.request(wire.SendOnlyImm, 1, 0)), p.request(wire.SendFirst, 2, scriptMTU), withAckReq(p.request(wire.SendMiddle, 3, scriptMTU)))
-	ack := p.wantAnswer("one for the burst, in the middle of a message", wire.Acknowledge, 3)
+	ack := p.wantAnswer("one ACK for the burst, in the middle of a message", wire.Acknowledge, 3)
 	require.Equal(t, wire.AckNoCredits, ack.AETH().Syndrome())
 	require.EqualValues(t, 2, ack.AETH().MSN(), "two messages are complete")
 	require.False(t, ack.BTH().AckReq())
 	p.send(withAckReq(p.request(wire.SendLast, 4, 7)))
-	require.EqualValues(t, 3, p.wantAnswer("the end", wire.Acknowledge, 4).AETH().MSN())
-	p.wantQuiet("that is all")
+	require.EqualValues(t, 3, p.wantAnswer("the end of the message", wire.Acknowledge, 4).AETH().MSN())
+	p.wantQuiet("no other packet is sent")
 	got := p.e.drainCQ()
 	require.Len(t, got, 3)
 	require.EqualValues(t, 2*scriptMTU+7, got[2].ByteLen)
@@ -50,15 +50,15 @@ func TestWireGapIsReportedOnce(t *testing.T) {
 		p.e.recv(id, 0, 10)
 	}
 	p.send(p.request(wire.SendOnly, 2, 1), withAckReq(p.request(wire.SendOnly, 3, 1)))
-	p.wantSyndrome("what is expected", wire.NAK(wire.NAKSequence), 0)
+	p.wantSyndrome("the NAK names the expected packet", wire.NAK(wire.NAKSequence), 0)
 	p.send(p.request(wire.SendOnly, 4, 1))
-	p.wantQuiet("once for a gap")
+	p.wantQuiet("one NAK for one gap")
 	p.send(p.request(wire.SendOnly, 0, 1))
 	p.send(p.request(wire.SendOnly, 2, 1))
 	p.wantSyndrome("the next gap", wire.NAK(wire.NAKSequence), 1)
 	p.send(p.request(wire.SendOnly, 1, 1), p.request(wire.SendOnly, 3, 1), withAckReq(p.request(wire.SendOnly, 2, 1)))
-	p.wantSyndrome("what changed places within a burst is no gap", wire.AckNoCredits, 2)
-	p.wantQuiet("and only that")
+	p.wantSyndrome("packets reordered within a burst", wire.AckNoCredits, 2)
+	p.wantQuiet("no further packet is sent")
 	require.Len(t, p.e.drainCQ(), 3)
 }
 
@@ -70,9 +70,9 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.setRETH(p.request(wire.WriteFirst, 2, scriptMTU), 4096, 2*scriptMTU))
 	p.e.mr.Bytes()[4096] = 0
 	p.send(p.request(wire.SendOnly, 0, 1), p.request(wire.SendOnly, 1, 1), p.setRETH(p.request(wire.WriteFirst, 2, scriptMTU), 4096, 2*scriptMTU))
-	p.wantSyndrome("with the newest that was carried out, unasked", wire.AckNoCredits, 2)
-	p.wantQuiet("and once")
-	require.Len(t, p.e.drainCQ(), 2, "they are not carried out again")
+	p.wantSyndrome("an ACK of the newest executed packet, without AckReq", wire.AckNoCredits, 2)
+	p.wantQuiet("one ACK for all duplicates")
+	require.Len(t, p.e.drainCQ(), 2, "duplicates are not executed again")
 	require.Zero(t, p.e.mr.Bytes()[4096])
 	p.send(p.read(3, 0, 2*scriptMTU)) // in the middle of a WRITE
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
@@ -87,16 +87,16 @@ func TestWireReadIsNeverAcknowledged(t *testing.T) {
 	p.send(p.read(0, 0, 1))
 	p.wantAnswer("", wire.ReadResponseOnly, 0)
 	p.send(p.request(wire.SendOnly, 0, 1))
-	p.wantQuiet("it was a READ")
+	p.wantQuiet("the executed request was a READ")
 	p.send(withAckReq(p.request(wire.SendOnly, 1, 1)), withAckReq(p.read(2, 0, 2*scriptMTU)))
-	p.wantAnswer("it acknowledges the SEND", wire.ReadResponseFirst, 2)
+	p.wantAnswer("the READ response acknowledges the SEND", wire.ReadResponseFirst, 2)
 	p.wantAnswer("", wire.ReadResponseLast, 3)
-	p.wantQuiet("and itself")
+	p.wantQuiet("the READ response acknowledges the READ")
 	p.send(p.request(wire.SendOnly, 1, 1))
-	p.wantSyndrome("again, but not of the READ", wire.AckNoCredits, 1)
+	p.wantSyndrome("the ACK covers the SEND and not the READ", wire.AckNoCredits, 1)
 	p.send(withAckReq(p.read(4, 0, scriptMTU)), withAckReq(p.request(wire.SendOnly, 5, 1)))
 	p.wantAnswer("responses come first", wire.ReadResponseOnly, 4)
-	p.wantSyndrome("then what came after them", wire.AckNoCredits, 5)
+	p.wantSyndrome("the ACK follows the responses", wire.AckNoCredits, 5)
 }
 
 func TestWireReceiverWithoutBuffer(t *testing.T) {
@@ -108,10 +108,10 @@ func TestWireReceiverWithoutBuffer(t *testing.T) {
 		seq := p.l.expected
 		p.send(pkt(seq), withAckReq(p.request(wire.SendOnly, seq+1, 1)))
 		p.wantSyndrome(name, wire.RNRNAK(12), seq)
-		p.wantQuiet("what comes behind it is no gap")
+		p.wantQuiet("packets after the refused one are no gap")
 		p.e.recv(1, 0, 10)
 		p.send(withAckReq(pkt(seq)))
-		p.wantSyndrome("now it fits", wire.AckNoCredits, seq)
+		p.wantSyndrome("there is a buffer now", wire.AckNoCredits, seq)
 		require.Len(t, p.e.drainCQ(), 1)
 	}
 }
@@ -120,8 +120,8 @@ func TestWireReceiverWithoutBuffer(t *testing.T) {
 func TestWireZeroBytesNeedNoKey(t *testing.T) {
 	p := newScript(t)
 	p.send(withAckReq(p.request(wire.WriteOnly, 0, 0)), p.request(wire.ReadRequest, 1, 0))
-	require.Empty(t, p.wantAnswer("one packet, empty", wire.ReadResponseOnly, 1).Payload())
-	p.wantQuiet("the response answers both")
+	require.Empty(t, p.wantAnswer("one empty response packet", wire.ReadResponseOnly, 1).Payload())
+	p.wantQuiet("the response acknowledges the WRITE too")
 }
 
 func TestWireWhatIsNotOfTheConnectionIsDropped(t *testing.T) {
@@ -134,10 +134,10 @@ func TestWireWhatIsNotOfTheConnectionIsDropped(t *testing.T) {
 	p.send(wrongKey, nobody, p.packet(wire.UDSendOnly, theirBase, 1), p.packet(wire.CNP, 0, 0))
 	p.e.qp.shard.wire.receive(good(), &ipHeader{from: netip.MustParseAddr("fd00::98"), to: ownAddr})
 	p.e.qp.shard.wire.sendDue()
-	p.wantQuiet("all of them")
+	p.wantQuiet("all these packets are dropped")
 	require.Empty(t, p.e.drainCQ())
 	p.send(good())
-	p.wantSyndrome("this one is right", wire.AckNoCredits, 0)
+	p.wantSyndrome("a correct packet", wire.AckNoCredits, 0)
 }
 
 func TestWireAtomicIsCarriedOutOnce(t *testing.T) {
@@ -153,17 +153,17 @@ func TestWireAtomicIsCarriedOutOnce(t *testing.T) {
 		return p.wantAnswer(why, wire.AtomicAcknowledge, seq).AtomicAckETH().Original()
 	}
 	p.send(atomic(wire.FetchAdd, 0, 2, 0), atomic(wire.CompareSwap, 1, 7, 42))
-	require.EqualValues(t, 40, result("the value before", 0))
-	require.EqualValues(t, 42, result("the value before", 1))
+	require.EqualValues(t, 40, result("the value before the atomic", 0))
+	require.EqualValues(t, 42, result("the value before the atomic", 1))
 	p.send(atomic(wire.FetchAdd, 0, 2, 0), atomic(wire.CompareSwap, 1, 7, 42))
-	require.EqualValues(t, 40, result("as it was then", 0))
-	require.EqualValues(t, 42, result("as it was then", 1))
+	require.EqualValues(t, 40, result("the first result is sent again", 0))
+	require.EqualValues(t, 42, result("the first result is sent again", 1))
 	require.EqualValues(t, 7, binary.NativeEndian.Uint64(word))
 	p.send(p.read(0, 0, 8), p.request(wire.SendOnly, 1, 1))
-	p.wantQuiet("what was something else has no answer")
+	p.wantQuiet("a duplicate with another operation is dropped")
 	p.send(atomic(wire.FetchAdd, 2, 1, 0), atomic(wire.FetchAdd, 0, 2, 0))
 	require.EqualValues(t, 7, result("", 2))
-	p.wantQuiet("what is forgotten has no answer")
+	p.wantQuiet("a duplicate without a response resource is dropped")
 	require.EqualValues(t, 8, binary.NativeEndian.Uint64(word))
 }
 
@@ -191,10 +191,10 @@ func TestWireReportsLostResponses(t *testing.T) {
 	p := newScript(t)
 	for seq := range uint64(2) {
 		p.e.recv(seq, 0, 64)
-		for _, doubts := range []int{0, 0, 1} {
+		for _, want := range []int{0, 0, 1} {
 			p.timeouts = 0
 			p.send(p.request(wire.SendOnly, seq, 1))
-			require.Equal(t, doubts, p.timeouts)
+			require.Equal(t, want, p.timeouts)
 		}
 	}
 }

@@ -13,11 +13,11 @@ const respondBudget = 32
 // due NAK or acknowledgement. It returns false if something is left to be sent.
 func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
-		k := c.resources.nextPending()
-		if k == nil {
+		res := c.resources.nextPending()
+		if res == nil {
 			break
 		}
-		if n == respondBudget || !c.sendResponse(k) {
+		if n == respondBudget || !c.sendResponse(res) {
 			return false
 		}
 	}
@@ -32,32 +32,32 @@ func (c *rcConn) sendResponses() (done bool) {
 
 // sendResponse sends the next packet of a response, or a NAK if the memory is not
 // accessible any more. It returns false if the packetConn has no room.
-func (c *rcConn) sendResponse(k *respResource) bool {
-	if k.atomic {
-		return c.sendAtomicResponse(k)
+func (c *rcConn) sendResponse(res *respResource) bool {
+	if res.atomic {
+		return c.sendAtomicResponse(res)
 	}
-	length := min(k.unsent.left, c.mtu)
-	p, ok := c.newPacket(responseOpcode(k), int(length), psnOf(c.peerBase, k.next))
+	length := min(res.unsent.left, c.mtu)
+	p, ok := c.newPacket(responseOpcode(res), int(length), psnOf(c.peerBase, res.next))
 	if !ok {
 		return false
 	}
-	if !c.q.readInto(p.Payload(), &k.unsent) { // the region was closed in the meantime
+	if !c.q.readInto(p.Payload(), &res.unsent) { // the region was closed in the meantime
 		c.fatalOutcome, c.nak = outcomeAccessError, wire.NAK(wire.NAKRemoteAccess)
-		return c.sendNAK(k.next)
+		return c.sendNAK(res.next)
 	}
 	if h := p.AETH(); h != nil {
 		h.Set(c.ack(), c.msn)
 	}
 	c.push(p)
-	c.responseSent(k)
+	c.responseSent(res)
 	return true
 }
 
 // responseOpcode returns the opcode of the next packet of a READ's response. A repeated
 // response that starts in the middle begins with FIRST or ONLY too. rxe accepts that for
 // its newest request.
-func responseOpcode(k *respResource) wire.Opcode {
-	switch first, last := k.next == k.start, k.next == k.end; {
+func responseOpcode(res *respResource) wire.Opcode {
+	switch first, last := res.next == res.start, res.next == res.end; {
 	case first && last:
 		return wire.ReadResponseOnly
 	case first:
@@ -70,27 +70,27 @@ func responseOpcode(k *respResource) wire.Opcode {
 
 // sendAtomicResponse sends the response of an atomic. It returns false if the packetConn
 // has no room.
-func (c *rcConn) sendAtomicResponse(k *respResource) bool {
-	p, ok := c.newPacket(wire.AtomicAcknowledge, 0, psnOf(c.peerBase, k.next))
+func (c *rcConn) sendAtomicResponse(res *respResource) bool {
+	p, ok := c.newPacket(wire.AtomicAcknowledge, 0, psnOf(c.peerBase, res.next))
 	if !ok {
 		return false
 	}
 	p.AETH().Set(c.ack(), c.msn)
-	p.AtomicAckETH().Set(k.result)
+	p.AtomicAckETH().Set(res.result)
 	c.push(p)
-	c.responseSent(k)
+	c.responseSent(res)
 	return true
 }
 
 // responseSent records that the next packet of a response was sent. The packet also
 // acknowledges the requests before it.
-func (c *rcConn) responseSent(k *respResource) {
-	if k.next >= c.dataEnd {
+func (c *rcConn) responseSent(res *respResource) {
+	if res.next >= c.dataEnd {
 		c.ackSent()
 	}
-	k.pending = k.next != k.end
-	k.sent = k.sent || !k.pending && k.end == k.last
-	k.next++
+	res.pending = res.next != res.end
+	res.sent = res.sent || !res.pending && res.end == res.last
+	res.next++
 }
 
 // sendAck acknowledges the last executed SEND or WRITE, and all requests before it.

@@ -24,7 +24,7 @@ func TestWireReadResponse(t *testing.T) {
 	last := p.wantAnswer("", wire.ReadResponseLast, 2)
 	require.Equal(t, p.e.mr.Bytes()[8+2*scriptMTU:][:3], last.Payload())
 	require.Equal(t, p.e.mr.Bytes()[:scriptMTU], p.wantAnswer("", wire.ReadResponseOnly, 3).Payload())
-	p.wantQuiet("nothing else answers a READ")
+	p.wantQuiet("a READ gets no other response")
 }
 
 func TestWireReadIsAnsweredAgain(t *testing.T) {
@@ -33,21 +33,21 @@ func TestWireReadIsAnsweredAgain(t *testing.T) {
 	p.out = nil
 	p.e.mr.Bytes()[2*scriptMTU] = 0xaa
 	p.send(p.read(2, 2*scriptMTU, 2*scriptMTU))
-	first := p.wantAnswer("from the middle on, with what is there now", wire.ReadResponseFirst, 2)
+	first := p.wantAnswer("a response from the middle on, with the present data", wire.ReadResponseFirst, 2)
 	require.EqualValues(t, 0xaa, first.Payload()[0])
 	p.wantAnswer("", wire.ReadResponseLast, 3)
-	p.wantQuiet("and not the other, which was not asked for")
+	p.wantQuiet("the other READ is not repeated")
 	p.send(p.read(4, 0, scriptMTU), p.read(3, 3*scriptMTU, 5))
-	require.Len(t, p.wantAnswer("in the order of the requests", wire.ReadResponseOnly, 3).Payload(), 5)
+	require.Len(t, p.wantAnswer("responses in the order of the requests", wire.ReadResponseOnly, 3).Payload(), 5)
 	p.wantAnswer("", wire.ReadResponseOnly, 4)
 	wrongKey := p.read(0, 0, 4*scriptMTU)
 	wrongKey.RETH().Set(p.e.mr.Addr(), p.e.mr.RKey()+1, 4*scriptMTU)
 	p.send(wrongKey, p.read(1, 0, scriptMTU), p.read(1, scriptMTU, 4*scriptMTU), p.request(wire.FetchAdd, 0, 0))
-	p.wantQuiet("what was never asked for has no answer")
+	p.wantQuiet("READs that are no duplicates are dropped")
 	p.send(p.read(5, 0, 1), p.read(6, 0, 1))
 	p.out = nil
 	p.send(p.read(0, 0, 4*scriptMTU))
-	p.wantQuiet("two are remembered, and this is the third")
+	p.wantQuiet("there are two response resources")
 	p.send(p.read(6, 0, 1))
 	p.wantAnswer("", wire.ReadResponseOnly, 6)
 }
@@ -59,7 +59,7 @@ func TestWireReadIsAskedForAgainTooEarly(t *testing.T) {
 	p.send(p.read(0, 0, (respondBudget+2)*scriptMTU))
 	p.out = nil
 	p.send(p.read(1, scriptMTU, (respondBudget+1)*scriptMTU))
-	p.wantAnswer("where the peer wants it", wire.ReadResponseFirst, 1)
+	p.wantAnswer("the response begins at the requested packet", wire.ReadResponseFirst, 1)
 	for len(p.e.qp.shard.wire.due) > 0 {
 		p.e.qp.shard.wire.sendDue()
 	}
@@ -74,12 +74,12 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 	p.send(p.read(0, 0, n*scriptMTU), withAckReq(p.request(wire.SendOnly, n, 1)))
 	for want := respondBudget; want < n; want += respondBudget {
 		p.wantCount(want)
-		require.Len(t, p.e.qp.shard.wire.due, 1, "the owner is not to sleep")
+		require.Len(t, p.e.qp.shard.wire.due, 1, "the rest of the response is due")
 		p.e.qp.shard.wire.sendDue()
 	}
 	p.wantCount(n + 1)
 	p.out = p.out[n:]
-	p.wantSyndrome("at the end", wire.AckNoCredits, n)
+	p.wantSyndrome("the ACK follows the response", wire.AckNoCredits, n)
 	require.Empty(t, p.e.qp.shard.wire.due)
 }
 
@@ -110,8 +110,8 @@ func TestWireReadOfMemoryThatIsClosed(t *testing.T) {
 	require.NoError(t, m.Close())
 	p.out = nil
 	p.e.qp.shard.wire.sendDue()
-	p.wantSyndrome("in the place of the data", wire.NAK(wire.NAKRemoteAccess), respondBudget)
-	p.wantQuiet("and the end")
+	p.wantSyndrome("a NAK in place of the data", wire.NAK(wire.NAKRemoteAccess), respondBudget)
+	p.wantQuiet("no further packet is sent")
 	p.wantAsync(verbs.AsyncQPAccessError)
 	require.Equal(t, verbs.StateError, p.e.qp.State())
 }

@@ -21,12 +21,12 @@ func TestWireSequenceNAK(t *testing.T) {
 	p.post(3, verbs.OpSend, 1)
 	p.out = nil
 	p.send(p.nak(wire.NAKSequence, 3), p.nak(wire.NAKSequence, 3))
-	p.wantDone("what is in front has arrived", verbs.StatusSuccess, 1)
-	p.wantRequest("the missing one, as it was", wire.WriteMiddle, 3)
-	p.wantRequest("and all behind it", wire.WriteLast, 4)
+	p.wantDone("the NAK acknowledges the requests before it", verbs.StatusSuccess, 1)
+	p.wantRequest("the missing packet, unchanged", wire.WriteMiddle, 3)
+	p.wantRequest("the packets after it", wire.WriteLast, 4)
 	p.wantRequest("", wire.SendOnly, 5)
 	p.send(p.nak(wire.NAKSequence, 3))
-	p.wantQuiet("one loss is repaired once")
+	p.wantQuiet("there is one retransmission for one loss")
 	p.send(p.nak(wire.NAKSequence, 4))
 	p.wantRequest("another loss", wire.WriteLast, 4)
 	p.wantRequest("", wire.SendOnly, 5)
@@ -42,19 +42,19 @@ func TestWireAnswerDuringARepetition(t *testing.T) {
 	p.post(2, verbs.OpSend, 4*scriptMTU)
 	p.out = nil
 	p.send(p.nak(wire.NAKSequence, 2), p.ack(9))
-	p.wantDone("the NAK was about what came late", verbs.StatusSuccess, 1)
-	p.wantRequest("in the middle of the second", wire.SendMiddle, 10)
+	p.wantDone("the NAK was for a late packet", verbs.StatusSuccess, 1)
+	p.wantRequest("the second message continues", wire.SendMiddle, 10)
 	p.wantRequest("", wire.SendLast, 11)
-	p.wantQuiet("and no more")
+	p.wantQuiet("no other packet is sent")
 	p.post(3, verbs.OpSend, 8*scriptMTU)
 	p.out, p.room = nil, 1
 	p.send(p.nak(wire.NAKSequence, 12))
-	p.wantRequest("as far as there is room", wire.SendFirst, 12)
+	p.wantRequest("there is room for one packet", wire.SendFirst, 12)
 	p.room = -1
 	p.send(p.ack(17))
-	p.wantRequest("it was in flight since the first time", wire.SendMiddle, 18)
+	p.wantRequest("the ACK covers packets of the first transmission", wire.SendMiddle, 18)
 	p.wantRequest("", wire.SendLast, 19)
-	p.wantQuiet("and no more")
+	p.wantQuiet("no other packet is sent")
 }
 
 func TestWireTimeoutsAreCounted(t *testing.T) {
@@ -68,15 +68,15 @@ func TestWireTimeoutsAreCounted(t *testing.T) {
 			p.wantRequest("", wire.ReadRequest, 2)
 			p.advance(scriptTimeout - 1)
 			if retries > 0 {
-				require.True(t, p.wantRequest("it has asked", wire.SendFirst, 0).BTH().AckReq())
+				require.True(t, p.wantRequest("the probe", wire.SendFirst, 0).BTH().AckReq())
 			}
-			p.wantQuiet("it is not time yet")
+			p.wantQuiet("the timeout has not passed")
 			require.Empty(t, p.e.drainCQ())
 			p.advance(1)
 		}
-		require.EqualValues(t, retries+1, p.timeouts, "the link was told of each timeout")
-		p.wantQuiet("it has given up")
-		p.wantDone("there were as many as that", verbs.StatusRetryExcErr, 1, 2)
+		require.EqualValues(t, retries+1, p.timeouts, "each timeout is reported to the packetConn")
+		p.wantQuiet("the retries are used up")
+		p.wantDone("the retries are used up", verbs.StatusRetryExcErr, 1, 2)
 	}
 }
 
@@ -95,10 +95,10 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 		require.Empty(t, p.e.drainCQ())
 	}
 	p.send(p.ack(5))
-	p.wantDone("done after all", verbs.StatusSuccess, 1)
+	p.wantDone("all packets are acknowledged", verbs.StatusSuccess, 1)
 	require.Empty(t, p.e.qp.shard.wire.due)
 	p.advance(2 * scriptTimeout)
-	require.Empty(t, p.e.qp.shard.timers, "nothing is left to be waited for")
+	require.Empty(t, p.e.qp.shard.timers, "no timer is running")
 }
 
 // Packets that were sent again a short time ago are not sent a third time when the
@@ -111,7 +111,7 @@ func TestWireTimeoutAfterARepetition(t *testing.T) {
 	p.send(p.nak(wire.NAKSequence, 0))
 	p.wantRequest("the second attempt", wire.SendOnly, 0)
 	p.advance(1)
-	p.wantQuiet("it is too early for another")
+	p.wantQuiet("no further retransmission so soon")
 	p.advance(scriptTimeout)
 	p.wantRequest("the third", wire.SendOnly, 0)
 }
@@ -126,12 +126,12 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p.post(2, verbs.OpSend, 1)
 	p.out = nil
 	p.advance(scriptTimeout / 2)
-	p.wantQuiet("it was sent a short time ago")
+	p.wantQuiet("the request was sent a short time ago")
 	p.advance(scriptTimeout / 2)
-	p.wantRequest("it asks", wire.SendOnly, 1)
-	p.wantQuiet("and waits")
+	p.wantRequest("the probe", wire.SendOnly, 1)
+	p.wantQuiet("the timeout of the request has not passed")
 	p.advance(scriptTimeout)
-	p.wantRequest("its own time is over", wire.SendOnly, 1)
+	p.wantRequest("the timeout of the request has passed", wire.SendOnly, 1)
 }
 
 // The loss of the last packets is noticed soon after the ACK timeout, counted from the
@@ -146,10 +146,10 @@ func TestWireTailLoss(t *testing.T) {
 		p.send(p.ack(0))
 		p.out = nil
 		p.pass(scriptTimeout - 1)
-		p.wantRequest("it has asked", wire.SendOnly, 1)
-		p.wantQuiet("there may still be an answer")
+		p.wantRequest("the probe", wire.SendOnly, 1)
+		p.wantQuiet("the timeout has not passed")
 		p.pass(1 + look + ownerTurn)
-		p.wantRequest("it is repeated", wire.SendOnly, 1)
+		p.wantRequest("the retransmission", wire.SendOnly, 1)
 	}
 }
 
@@ -169,9 +169,9 @@ func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
 	p.advance(time.Minute)
-	p.wantRequest("it has asked", wire.SendOnly, 0)
-	p.wantRequest("it was repeated", wire.SendOnly, 0)
-	p.wantQuiet("once")
+	p.wantRequest("the probe", wire.SendOnly, 0)
+	p.wantRequest("the retransmission", wire.SendOnly, 0)
+	p.wantQuiet("there is one retransmission")
 }
 
 func TestWireNoTimeout(t *testing.T) {
@@ -180,7 +180,7 @@ func TestWireNoTimeout(t *testing.T) {
 	p.out = nil
 	require.Empty(t, p.e.qp.shard.timers)
 	p.advance(time.Hour)
-	p.wantQuiet("code 0 means to wait for ever")
+	p.wantQuiet("timeout code 0 means no timeout")
 }
 
 func TestWireSequenceNAKsCountAsRetries(t *testing.T) {
@@ -190,7 +190,7 @@ func TestWireSequenceNAKsCountAsRetries(t *testing.T) {
 	require.Empty(t, p.e.drainCQ())
 	p.advance(scriptTimeout)
 	p.advance(scriptTimeout)
-	p.wantDone("one by NAK, and the timeout is the second", verbs.StatusRetryExcErr, 1)
+	p.wantDone("one retry after the NAK, and none after the timeout", verbs.StatusRetryExcErr, 1)
 }
 
 func TestWireReceiverNotReady(t *testing.T) {
@@ -207,15 +207,15 @@ func TestWireReceiverNotReady(t *testing.T) {
 		// no second failure, and does not end the wait.
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.advance(wait - 1)
-		p.wantQuiet("it is not time yet")
+		p.wantQuiet("the RNR timer has not fired")
 		p.advance(1)
-		p.wantRequest("again", wire.SendFirst, 1)
+		p.wantRequest("the message is sent again", wire.SendFirst, 1)
 		p.wantRequest("", wire.SendLast, 2)
 		p.send(p.nak(wire.NAKSequence, 1))
 		p.out = nil
 	}
 	p.wantDone("the first was delivered", verbs.StatusSuccess, 1)
-	require.Zero(t, p.l.retries, "they are counted by themselves")
+	require.Zero(t, p.l.retries, "RNR retries have a count of their own")
 	p.send(p.syndrome(wire.RNRNAK(code), 1))
 	p.wantDone("the third is too many", verbs.StatusRNRRetryExcErr, 2, 3, 3)
 }
@@ -224,11 +224,11 @@ func TestWireReceiverNeverReady(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RNRRetry = verbs.RNRRetryForever })
 	p.post(1, verbs.OpSend, 1)
 	for range 20 {
-		p.wantRequest("for ever", wire.SendOnly, 0)
+		p.wantRequest("the message is sent again", wire.SendOnly, 0)
 		p.send(p.syndrome(wire.RNRNAK(1), 0))
 		p.advance(verbs.RNRDelay(1))
 	}
-	p.wantRequest("and ever", wire.SendOnly, 0)
+	p.wantRequest("the message is sent again", wire.SendOnly, 0)
 	require.Empty(t, p.e.drainCQ())
 }
 
@@ -241,7 +241,7 @@ func TestWireWaitIsNotATimeout(t *testing.T) {
 	for range 100 {
 		p.advance(verbs.AckTimeout(10))
 	}
-	p.wantQuiet("it waits")
+	p.wantQuiet("the RNR timer runs")
 	require.Empty(t, p.e.drainCQ())
 }
 
@@ -253,10 +253,10 @@ func TestWireAsksBeforeTheTimeout(t *testing.T) {
 	p.post(2, verbs.OpSend, 1)
 	p.out = nil
 	p.advance(scriptTimeout / 4)
-	require.True(t, p.wantRequest("the oldest", wire.SendFirst, 0).BTH().AckReq())
-	p.wantQuiet("alone")
+	require.True(t, p.wantRequest("the oldest packet is the probe", wire.SendFirst, 0).BTH().AckReq())
+	p.wantQuiet("only the probe is sent")
 	p.send(p.ack(3))
-	p.wantRequest("what it has not got", wire.SendMiddle, 4)
+	p.wantRequest("the packets that the peer lacks", wire.SendMiddle, 4)
 	p.wantRequest("", wire.SendLast, 5)
 	p.wantRequest("", wire.SendOnly, 6)
 	p.wantQuiet("")
@@ -271,10 +271,10 @@ func TestWireAsksForTheAcknowledgement(t *testing.T) {
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	p.out = nil
 	p.advance(scriptTimeout / 4)
-	p.wantRequest("the oldest", wire.SendFirst, 0)
+	p.wantRequest("the oldest packet is the probe", wire.SendFirst, 0)
 	p.send(p.ack(5))
 	p.wantQuiet("")
-	p.wantDone("it was there", verbs.StatusSuccess, 1)
+	p.wantDone("the message had arrived", verbs.StatusSuccess, 1)
 }
 
 // A requester that may not retry sends no probe either.

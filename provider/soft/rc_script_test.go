@@ -85,7 +85,7 @@ func (p *script) buffer(_ *route, size int) []byte {
 func (p *script) push(_ *route, pkt wire.Packet) {
 	p.room--
 	decoded, err := wire.Decode(pkt.Bytes())
-	require.NoError(p.t, err, "it has sent what nobody understands")
+	require.NoError(p.t, err, "the queue pair has sent an invalid packet")
 	require.EqualValues(p.t, scriptQPN, decoded.BTH().DestQP())
 	p.out = append(p.out, decoded)
 }

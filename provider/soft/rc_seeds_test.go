@@ -114,7 +114,7 @@ func (c *simCase) run(t *testing.T, seed uint64) (failures int) {
 		}
 	}
 	for _, side := range sides {
-		require.True(t, side.finished(), "it does not come to an end")
+		require.True(t, side.finished(), "the requests do not complete")
 		if side.failed {
 			failures++
 			continue

@@ -69,7 +69,7 @@ func (n *neighbours) run() time.Duration {
 		}
 		n.step()
 	}
-	require.FailNow(n.t, "it does not end")
+	require.FailNow(n.t, "the messages do not complete")
 	return 0
 }
 
@@ -94,7 +94,7 @@ func TestWireFakedLossesSlowOwnConnOnly(t *testing.T) {
 	beside := n.run()
 	require.Greater(t, faked, 50)
 	t.Logf("beside an honest connection %v, beside one that fakes %d losses %v", fair, faked, beside)
-	require.Less(t, beside, fair*3/2, "it keeps two thirds of its throughput")
+	require.Less(t, beside, fair*3/2, "the honest connection keeps two thirds of its throughput")
 }
 
 // A peer that acknowledges late slows down its own connection. Another connection to the
@@ -118,6 +118,6 @@ func TestWireLateAcksSlowOwnConnOnly(t *testing.T) {
 		return 0
 	}
 	beside := n.run()
-	t.Logf("beside an honest connection %v, beside one that answers late %v", fair, beside)
-	require.Less(t, beside, 2*fair, "it keeps half of its throughput")
+	t.Logf("beside an honest connection %v, beside one that acknowledges late %v", fair, beside)
+	require.Less(t, beside, 2*fair, "the honest connection keeps half of its throughput")
 }

@@ -131,7 +131,7 @@ func (s *sim) settle() {
 			return
 		}
 	}
-	require.FailNow(s.t, "it does not come to rest")
+	require.FailNow(s.t, "the simulation does not end")
 }
 
 // simLimit is the number of events after which a simulation fails because it does not

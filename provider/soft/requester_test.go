@@ -45,7 +45,7 @@ func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
 		advance(verbs.RNRDelay(code) - 1)
 		a.pollForTimers()
 		b.pollForTimers()
-		require.Equal(t, attempt+1, naks(), "it came back before its time")
+		require.Equal(t, attempt+1, naks(), "the message was sent again before the RNR timer fired")
 		advance(1)
 		require.Empty(t, a.pollForTimers())
 	}
@@ -57,7 +57,7 @@ func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
 	require.Equal(t, verbs.StatusWRFlushErr, got[1].Status)
 
 	b.recv(9, 0, 100)
-	require.Empty(t, b.pollForTimers(), "what was given up is not delivered later")
+	require.Empty(t, b.pollForTimers(), "a failed message is not delivered later")
 }
 
 func TestRNRCountStartsAnewWithProgress(t *testing.T) {
@@ -115,7 +115,7 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 		ids = append(ids, wc.ID)
 		statuses = append(statuses, wc.Status)
 	}
-	require.Equal(t, []uint64{20, 0, 1, 2, 21}, ids, "what the peer had sent is delivered")
+	require.Equal(t, []uint64{20, 0, 1, 2, 21}, ids, "the message that the peer had sent is delivered")
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
 }
 

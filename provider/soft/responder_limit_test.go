@@ -55,18 +55,18 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	var now int64
 	shard.clock = func() int64 { return now }
 	queue, victims := newSharedEnds(t, d)
-	var bullies []*end
+	var attackers []*end
 	for _, victim := range victims {
-		bully := newEnd(t, d, 1, verbs.ProgressManual)
-		bully.connect(victim, nil)
-		victim.connect(bully, nil)
-		l := bully.qp.path.(*shmConn)
+		attacker := newEnd(t, d, 1, verbs.ProgressManual)
+		attacker.connect(victim, nil)
+		victim.connect(attacker, nil)
+		l := attacker.qp.path.(*shmConn)
 		publishFrame(&l.requestsOut, frame{op: frameSend, flags: flagFirst, length: 1})
-		bullies = append(bullies, bully)
+		attackers = append(attackers, attacker)
 	}
 	cq := victims[0]
 	cq.pollN(3)
-	require.Zero(t, queue.rq.len(), "none is left")
+	require.Zero(t, queue.rq.len(), "no buffer is left")
 
 	limit := victims[0].qp.partialLimit()
 	attr := &victims[0].qp.attr
@@ -83,10 +83,10 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 		require.EqualValues(t, 7, wc.ID)
 	}
 	queue.fill(t, cq.mr)
-	require.Equal(t, sharedBuffers, queue.rq.len(), "all are back")
+	require.Equal(t, sharedBuffers, queue.rq.len(), "all buffers are returned")
 	for i := range victims {
 		require.Equal(t, verbs.StateError, victims[i].qp.State())
-		bullies[i].pollN(1)
+		attackers[i].pollN(1)
 	}
 	require.EqualValues(t, sharedBuffers, shard.counts[partialExpired].Load())
 }
@@ -128,7 +128,7 @@ func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 	now += int64(time.Hour)
 	victim.qp.shard.fireTimers()
 	require.Equal(t, verbs.StateRTS, victim.qp.State())
-	require.False(t, victim.qp.partial.timer.running(), "nothing is to be watched")
+	require.False(t, victim.qp.partial.timer.running(), "there is no incomplete message")
 }
 
 // A peer that sends a few bytes now and then loses its connection, and the buffer is
@@ -157,11 +157,11 @@ func TestWireHalfSentMessage(t *testing.T) {
 	p.e.recv(1, 0, 4096)
 	p.send(p.request(wire.SendFirst, 0, scriptMTU))
 	p.advance(p.l.q.partialLimit() - 1)
-	p.wantQuiet("its retries may go on")
+	p.wantQuiet("the sender may still retry")
 	require.Equal(t, verbs.StateRTS, p.e.qp.state)
 	p.advance(1)
-	p.wantSyndrome("it is over", wire.NAK(wire.NAKRemoteOperational), 1)
-	p.wantDone("the buffer is back", verbs.StatusRespTimeoutErr, 1)
+	p.wantSyndrome("the limit has passed", wire.NAK(wire.NAKRemoteOperational), 1)
+	p.wantDone("the buffer is returned", verbs.StatusRespTimeoutErr, 1)
 	require.Equal(t, verbs.StateError, p.e.qp.state)
 }
 
@@ -171,7 +171,7 @@ func TestWireShortFirstPacket(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
 	p.send(p.request(wire.SendFirst, 0, 1))
-	p.wantSyndrome("it is too short", wire.NAK(wire.NAKInvalidRequest), 0)
+	p.wantSyndrome("the packet is too short", wire.NAK(wire.NAKInvalidRequest), 0)
 	p.wantDone("", verbs.StatusWRFlushErr, 1)
 }
 

@@ -51,7 +51,7 @@ func requireNumbered(t *testing.T, n uint64, caps *verbs.QPCaps, w *wqe) {
 	require.Equal(t, n, w.id)
 	require.Equal(t, wr.Inline, w.inline)
 	require.Equal(t, wr.SGEs, w.sges)
-	require.Equal(t, caps.MaxInline, cap(w.inline), "its storage is its own")
+	require.Equal(t, caps.MaxInline, cap(w.inline), "a request does not overlap the storage of another")
 	require.Equal(t, caps.MaxSendSGE, cap(w.sges))
 }
 

@@ -167,13 +167,13 @@ func (s *shard) prepareSleep(wireDone bool) {
 }
 
 // parkConns parks connections, and returns false at the first one that has work.
-func (s *shard) parkConns(links []*shmConn) bool {
-	for _, l := range slices.Backward(links) {
-		if !l.park() {
+func (s *shard) parkConns(conns []*shmConn) bool {
+	for _, c := range slices.Backward(conns) {
+		if !c.park() {
 			return false
 		}
 		if s.polledCount() > maxPolledIdle {
-			s.setPollList(l, nil) // the doorbell is enough
+			s.setPollList(c, nil) // the doorbell is enough
 		}
 	}
 	return true
@@ -288,32 +288,32 @@ func (s *shard) pollOneIdle() {
 	if s.nextIdle++; s.nextIdle >= len(s.idle) {
 		s.nextIdle = 0
 	}
-	if l := s.idle[s.nextIdle]; !l.isIdle() {
-		s.makeActive(l)
-		l.poll()
+	if c := s.idle[s.nextIdle]; !c.isIdle() {
+		s.makeActive(c)
+		c.poll()
 	}
 }
 
 // makeActive moves a connection to the active list.
-func (s *shard) makeActive(l *shmConn) {
-	l.lastWork = s.drives
-	if l.pollList != &s.active {
-		s.setPollList(l, &s.active)
+func (s *shard) makeActive(c *shmConn) {
+	c.lastWork = s.drives
+	if c.pollList != &s.active {
+		s.setPollList(c, &s.active)
 	}
 }
 
 // setPollList moves a connection from its list, if any, to another list, or to none.
-func (s *shard) setPollList(l *shmConn, to *[]*shmConn) {
-	if from := l.pollList; from != nil {
+func (s *shard) setPollList(c *shmConn, to *[]*shmConn) {
+	if from := c.pollList; from != nil {
 		last := len(*from) - 1
 		moved := (*from)[last]
-		(*from)[l.pollIndex], moved.pollIndex = moved, l.pollIndex
+		(*from)[c.pollIndex], moved.pollIndex = moved, c.pollIndex
 		(*from)[last] = nil
 		*from = (*from)[:last]
 	}
-	if l.pollList = to; to != nil {
-		l.pollIndex = len(*to)
-		*to = append(*to, l)
+	if c.pollList = to; to != nil {
+		c.pollIndex = len(*to)
+		*to = append(*to, c)
 	}
 }
 
@@ -331,10 +331,10 @@ func (s *shard) demoteIdle() {
 
 // parkIdle removes connections without work for parkAfter drives from a list and parks
 // them, until maxPolledIdle are left.
-func (s *shard) parkIdle(links []*shmConn) {
-	for _, l := range slices.Backward(links) {
-		if s.polledCount() > maxPolledIdle && s.drives-l.lastWork > parkAfter && l.park() {
-			s.setPollList(l, nil)
+func (s *shard) parkIdle(conns []*shmConn) {
+	for _, c := range slices.Backward(conns) {
+		if s.polledCount() > maxPolledIdle && s.drives-c.lastWork > parkAfter && c.park() {
+			s.setPollList(c, nil)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
-		require.LessOrEqual(t, visits, 2*n, "links parked by %d calls with %d links", n, n)
+		require.LessOrEqual(t, visits, 2*n, "connections parked by %d calls with %d connections", n, n)
 		require.EqualValues(t, 1, rings, "writes to the eventfd by %d calls", n)
 	}
 }
@@ -29,21 +29,21 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)
-	links := make([]*shmConn, n)
-	for i := range links {
+	conns := make([]*shmConn, n)
+	for i := range conns {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
 		_, err := b.cq.Poll(b.wc) // b executes the WRITE and sends its answer
 		require.NoError(t, err)
-		links[i] = a.qp.path.(*shmConn)
-		require.Less(t, n, len(links[i].s.doorbellBuf), "unread counts the visits of a link up to here")
+		conns[i] = a.qp.path.(*shmConn)
+		require.Less(t, n, len(conns[i].s.doorbellBuf), "pendingRings counts the visits up to this number")
 	}
 	require.NoError(t, s.cq.Arm(false))
 	for range n {
 		s.qp.State()
 	}
-	for _, l := range links {
-		visits += l.pendingRings
+	for _, c := range conns {
+		visits += c.pendingRings
 	}
 	var count [8]byte
 	_, err := unix.Read(s.qp.shard.eventfd, count[:])

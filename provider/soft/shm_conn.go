@@ -64,18 +64,18 @@ type shmConn struct {
 // newSHMConn makes the path of a queue pair from its end of a connection. If it succeeds,
 // the path owns the end.
 func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
-	l := &shmConn{q: q, s: q.shard, end: end}
+	c := &shmConn{q: q, s: q.shard, end: end}
 	var out, rout, in, rin ring
-	l.own, out, rout = end.seg.carve(end.side)
-	l.peer, in, rin = end.seg.carve(1 - end.side)
-	l.requestsOut, l.responsesOut = newProducer(out), newProducer(rout)
-	l.requestsIn, l.responsesIn = consumer{ring: in}, consumer{ring: rin}
-	if err := l.s.watch(end.doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, l); err != nil {
+	c.own, out, rout = end.seg.carve(end.side)
+	c.peer, in, rin = end.seg.carve(1 - end.side)
+	c.requestsOut, c.responsesOut = newProducer(out), newProducer(rout)
+	c.requestsIn, c.responsesIn = consumer{ring: in}, consumer{ring: rin}
+	if err := c.s.watch(end.doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, c); err != nil {
 		return nil, err
 	}
-	l.own.state.Store(sideActive)
-	l.s.makeActive(l)
-	return l, nil
+	c.own.state.Store(sideActive)
+	c.s.makeActive(c)
+	return c, nil
 }
 
 // onReady is called when the peer has rung the doorbell, or has closed its end of it.

@@ -62,11 +62,11 @@ func (d *device) hasOfferedEnd(qpn uint32) bool {
 func (q *qp) adoptEnd(end *shmEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
-	l, ok := q.path.(*shmConn)
+	c, ok := q.path.(*shmConn)
 	if !ok {
 		return false, nil
 	}
-	if !l.end.provisional || !q.dev.dropEnd(q.num, q.attr.DestQPN) {
+	if !c.end.provisional || !q.dev.dropEnd(q.num, q.attr.DestQPN) {
 		end.release()
 		return true, nil
 	}
@@ -75,7 +75,7 @@ func (q *qp) adoptEnd(end *shmEnd) (taken bool, err error) {
 		end.release()
 		return true, err
 	}
-	l.detach()
+	c.detach()
 	q.path = moved
 	q.resetSent()
 	moved.transmit()
@@ -164,7 +164,7 @@ func (d *device) peerGone(qpn uint32, end *shmEnd) {
 	}
 	q.shard.enter()
 	defer q.shard.leave()
-	if l, ok := q.path.(*shmConn); ok && l.end == end {
-		l.onHangUp()
+	if c, ok := q.path.(*shmConn); ok && c.end == end {
+		c.onHangUp()
 	}
 }

@@ -36,19 +36,19 @@ func FuzzHostilePeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, seed uint64, writes uint16) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		d := openDevice(t, &Config{Vectors: 2, RingBytes: 8 << 10, RingSlots: 16})
-		victim, bully := newPair(t, d, verbs.ProgressManual)
+		victim, attacker := newPair(t, d, verbs.ProgressManual)
 		for i := range 32 {
 			victim.recv(1000+uint64(i), 4096*i, 4096)
 		}
 		posted := 0
 		for range 8 {
 			for i := range 4 {
-				if _, err := victim.qp.PostSend([]verbs.SendWR{hostileRequest(victim, bully, uint64(posted), i)}); err == nil {
+				if _, err := victim.qp.PostSend([]verbs.SendWR{hostileRequest(victim, attacker, uint64(posted), i)}); err == nil {
 					posted++
 				}
 			}
-			bully.pollN(r.IntN(3))
-			scribble(r, bully.sharedMemory(), int(writes%512))
+			attacker.pollN(r.IntN(3))
+			scribble(r, attacker.sharedMemory(), int(writes%512))
 			seen := make(map[uint64]int)
 			for _, wc := range victim.pollN(200) {
 				seen[wc.ID]++
@@ -88,7 +88,7 @@ func scribble(r *rand.Rand, mem []byte, writes int) {
 // Each kind of invalid value that a peer can write ends the victim's queue pair. Another
 // connection on the same CQ is not affected.
 func TestInvalidPeerWrites(t *testing.T) {
-	lies := map[string]func(ctl *controlBlock, out *producer){
+	writes := map[string]func(ctl *controlBlock, out *producer){
 		"more acknowledged than sent": func(c *controlBlock, _ *producer) { c.ack.Store(1000) },
 		"unknown syndrome":            func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | 0x7f<<32) },
 		"NAK without a code":          func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | aethNAK<<32) },
@@ -99,33 +99,33 @@ func TestInvalidPeerWrites(t *testing.T) {
 		"area longer than the ring": func(_ *controlBlock, p *producer) {
 			publishFrame(p, frame{op: frameSend, flags: flagFirst | flagLast | flagArea, length: 1 << 30})
 		},
-		"middle without a first": func(_ *controlBlock, p *producer) { publishFrame(p, frame{op: frameSend, flags: flagLast, length: 1}) },
+		"LAST without a FIRST": func(_ *controlBlock, p *producer) { publishFrame(p, frame{op: frameSend, flags: flagLast, length: 1}) },
 		"WRITE of another length": func(_ *controlBlock, p *producer) {
 			publishFrame(p, frame{op: frameWrite, flags: flagFirst | flagLast, length: 8, total: 4})
 		},
-		"READ of foreign memory": func(_ *controlBlock, p *producer) {
+		"READ with a wrong key": func(_ *controlBlock, p *producer) {
 			publishFrame(p, frame{op: frameRead, flags: flagFirst | flagLast, total: 8, key: 77})
 		},
 		"atomic without operands": func(_ *controlBlock, p *producer) {
 			publishFrame(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast})
 		},
 	}
-	for name, tell := range lies {
+	for name, write := range writes {
 		t.Run(name, func(t *testing.T) {
 			d := openDevice(t, &Config{Vectors: 2})
-			victim, bully := newPair(t, d, verbs.ProgressManual)
-			other, friend := newPair(t, d, verbs.ProgressManual)
+			victim, attacker := newPair(t, d, verbs.ProgressManual)
+			other, peer := newPair(t, d, verbs.ProgressManual)
 			victim.recv(1, 0, 4096)
 			victim.post(verbs.SendWR{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
-			l := bully.qp.path.(*shmConn)
-			tell(l.own, &l.requestsOut)
+			l := attacker.qp.path.(*shmConn)
+			write(l.own, &l.requestsOut)
 			got := victim.pollN(3)
 			require.Equal(t, verbs.StateError, victim.qp.State())
 			require.Len(t, got, 2, "both requests end")
 
-			friend.recv(3, 0, 4096)
+			peer.recv(3, 0, 4096)
 			other.post(verbs.SendWR{Opcode: verbs.OpSend})
-			require.Equal(t, verbs.StatusSuccess, friend.wait(1, other)[0].Status)
+			require.Equal(t, verbs.StatusSuccess, peer.wait(1, other)[0].Status)
 		})
 	}
 }
@@ -173,7 +173,7 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(safety):
-		require.FailNow(t, "posting waits for the peer")
+		require.FailNow(t, "posting a request blocks")
 	}
 }
 

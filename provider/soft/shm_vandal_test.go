@@ -43,8 +43,8 @@ func TestVandalProcess(t *testing.T) {
 	honest, victim := connected(t, s, s)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	line, kill := startPeer(t, "vandal", l.LocalAddr().String())
-	bullied, _ := s.request(l)
-	s.createQP(bullied)
+	attacked, _ := s.request(l)
+	s.createQP(attacked)
 	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: 1 << 16, Access: verbs.AccessAll})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, mr.Close()) }()
@@ -53,17 +53,17 @@ func TestVandalProcess(t *testing.T) {
 		return err
 	}
 	for range 8 {
-		require.NoError(t, post(bullied.QP(), 1, 4096))
+		require.NoError(t, post(attacked.QP(), 1, 4096))
 	}
-	require.NoError(t, bullied.Accept(nil))
+	require.NoError(t, attacked.Accept(nil))
 
 	for round := range 3000 {
 		if round == 2000 {
 			require.Equal(t, "ready", line()) // all its writes are made by now
 		}
 		// This side sends to the vandal and posts receive buffers for it.
-		_, _ = bullied.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the vandal")}})
-		_ = post(bullied.QP(), 1, 4096)
+		_, _ = attacked.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the vandal")}})
+		_ = post(attacked.QP(), 1, 4096)
 		require.NoError(t, post(victim.QP(), 100, 0))
 		text := "round " + strconv.Itoa(round)
 		_, err := honest.QP().PostSend([]verbs.SendWR{{ID: 200, Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte(text)}})

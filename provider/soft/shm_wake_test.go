@@ -36,7 +36,7 @@ func (s *sleeper) sleep() {
 			continue
 		}
 		require.NoError(s.t, err)
-		require.Equal(s.t, 1, n, "nobody rang")
+		require.Equal(s.t, 1, n, "the descriptor is not readable")
 		return
 	}
 }
@@ -191,7 +191,7 @@ func TestIdleConnsAreParked(t *testing.T) {
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("cold")})
 		require.EqualValues(t, i, bs[i].wait(1)[0].ID)
-		require.Equal(t, verbs.StatusSuccess, a.wait(1, bs[i])[0].Status, "who sends looks for the answer")
+		require.Equal(t, verbs.StatusSuccess, a.wait(1, bs[i])[0].Status, "a connection that sends polls for the acknowledgement")
 	}
 }
 
@@ -211,9 +211,9 @@ func TestIdleConnsArePolledInTurn(t *testing.T) {
 	for i, a := range as {
 		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("wake")})
 		got := bs[i].pollN(maxPolledIdle)
-		require.Len(t, got, 1, "each has its turn")
+		require.Len(t, got, 1, "each idle connection is polled in turn")
 		require.EqualValues(t, i, got[0].ID)
-		require.Len(t, s.active, i+1, "who works is awake, the others are not")
+		require.Len(t, s.active, i+1, "only the connections with work are active")
 	}
 	bs[0].pollN(2 * idleAfter)
 	require.Empty(t, s.active)

@@ -191,7 +191,7 @@ func TestDatagramStoppedProcess(t *testing.T) {
 // A process of a user who is not allowed gets no datagrams, and can send none.
 func TestDatagramsOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("to be another user takes root")
+		t.Skip("only root can run a process of another user")
 	}
 	const stranger = 12345
 	num, _, _ := startSink(t, stranger)
@@ -203,7 +203,7 @@ func TestDatagramsOfOtherUser(t *testing.T) {
 	cmd := asPeer(t, "datagram-source", fmt.Sprint(e.qp.num))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
 	line, _ := runPeer(t, cmd)
-	require.Equal(t, "0", line(), "it has sent it")
+	require.Equal(t, "0", line(), "the peer has sent the datagram")
 	e.recv(1, 0, 100)
 	require.Empty(t, e.pollN(4*epollEvery))
 	require.Equal(t, counted{"datagram_unsent": 1, "datagram_user_refused": 2}, countsOf(t, d))

@@ -151,7 +151,7 @@ func TestEvictionCandidate(t *testing.T) {
 	first := add(1)
 	busy := add(2)
 	third := add(3)
-	require.Same(t, first, p.evictionCandidate(4), "all have as many")
+	require.Same(t, first, p.evictionCandidate(4), "all users have as many connections")
 	add(2)
 	require.Same(t, busy, p.evictionCandidate(4))
 	require.Same(t, first, p.evictionCandidate(1), "users 1 and 2 have two, the new one included")

@@ -106,12 +106,12 @@ func TestDatagramQueueBounded(t *testing.T) {
 	got := readNumbered(t, a, accept())
 	require.EqualValues(t, n-unsent, len(got), "each datagram arrives or is counted")
 	for i, num := range got {
-		require.EqualValues(t, i, num, "those that came first are kept")
+		require.EqualValues(t, i, num, "the first datagrams are kept")
 	}
 	require.True(t, dest.queue.empty())
 	require.Zero(t, a.qp.shard.udQueuedBytes)
 	a.sendNumbered(to, deaf, 8, 1, 0)
-	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "there is room again")
+	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
 }
 
 // readNumbered reads the numbers of all datagrams that a sends to a socket, while it
@@ -164,15 +164,15 @@ func TestDatagramsWithoutReceiver(t *testing.T) {
 	b.recv(1, 0, 41)
 	a.sendNumbered(to, b.qp.num, 0, 2, 0)
 	b.drive()
-	require.Equal(t, counted{"datagram_unsent": 3, "out_of_buffer": 2, "rcvd_datagram_err": 2}, countsOf(t, d), "too small a buffer")
+	require.Equal(t, counted{"datagram_unsent": 3, "out_of_buffer": 2, "rcvd_datagram_err": 2}, countsOf(t, d), "the buffer is too small")
 	wr := a.numberedDatagram(to, b.qp.num, 0, 0)
 	wr.RemoteQKey++
 	a.post(wr)
 	b.drive()
-	require.EqualValues(t, 3, countsOf(t, d)["rcvd_datagram_err"], "another Q_Key")
+	require.EqualValues(t, 3, countsOf(t, d)["rcvd_datagram_err"], "a wrong Q_Key")
 	a.sendNumbered(to, b.qp.num, 0, 5, 0)
 	require.NoError(t, b.qp.Close())
-	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "a queue pair that was closed before it looked")
+	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "datagrams that a closed queue pair had not read")
 }
 
 // drive polls until the shard has polled epoll.
@@ -230,7 +230,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 		advance(connectRetryMost)
 		a.drive()
 	}
-	require.Equal(t, counted{"datagram_unsent": 3}, countsOf(t, d), "at last it is given up")
+	require.Equal(t, counted{"datagram_unsent": 3}, countsOf(t, d), "after the last attempt the datagrams are dropped")
 	require.Empty(t, a.qp.path.(*udPath).local.dests)
 }
 

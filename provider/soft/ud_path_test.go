@@ -55,7 +55,7 @@ func TestDatagramsBothWays(t *testing.T) {
 		header := wire.GRH(b.mr.Bytes()[100*wc.ID:][:40])
 		if size := wc.ByteLen - 40; size%2 == 0 {
 			even = append(even, size)
-			require.Contains(t, string(header[:]), string(s.host(a).addr.AsSlice()), "from elsewhere")
+			require.Contains(t, string(header[:]), string(s.host(a).addr.AsSlice()), "from another host")
 		} else {
 			odd = append(odd, size)
 			require.Contains(t, string(header[:]), "\x7f\x00\x00\x01", "from this host")
@@ -80,7 +80,7 @@ func TestDatagramsWaitForRoom(t *testing.T) {
 	a.qp.shard.wire.conn = fullConn{open}
 	_, err := a.qp.PostSend([]verbs.SendWR{a.datagram(far, b), a.datagram(near, b)})
 	require.NoError(t, err)
-	require.EqualValues(t, 2, a.qp.sq.tail-a.qp.sq.next, "both wait")
+	require.EqualValues(t, 2, a.qp.sq.tail-a.qp.sq.next, "both datagrams wait")
 	a.qp.shard.wire.conn = open
 	require.Len(t, a.wait(2), 2)
 }
@@ -126,5 +126,5 @@ func TestDatagramsPlaced(t *testing.T) {
 	bound := s.id(cm.UDP)
 	require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.9.1.2:0")))
 	s.createQP(bound)
-	require.Empty(t, homes(bound), "nobody comes to a loopback address")
+	require.Empty(t, homes(bound), "a loopback address needs no UDP port")
 }

@@ -58,7 +58,7 @@ func TestWireDatagrams(t *testing.T) {
 		b.recv(7, 0, 40+datagramMTU)
 		a.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSendImm, Imm: 5, Flags: verbs.SendSignaled, AH: there, RemoteQPN: b.qp.num, RemoteQKey: simQKey,
 			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, size)}})
-		require.Equal(t, verbs.StatusSuccess, a.drainCQ()[0].Status, "it is complete when it is out")
+		require.Equal(t, verbs.StatusSuccess, a.drainCQ()[0].Status, "a datagram completes when it was sent")
 		s.settle()
 		got := b.drainCQ()
 		require.Len(t, got, 1)
