@@ -81,7 +81,7 @@ func (c *compChannel) detach(q *cq) {
 	for i, waiting := range c.events {
 		if waiting == q {
 			c.events = append(c.events[:i], c.events[i+1:]...)
-			c.count(-1)
+			c.countEvents(-1)
 			return
 		}
 	}
@@ -94,7 +94,7 @@ func (c *compChannel) push(q *cq) {
 	}
 	q.queued = true
 	c.events = append(c.events, q)
-	c.count(1)
+	c.countEvents(1)
 	if c.fd >= 0 {
 		eventfd.Signal(c.fd)
 	} else {
@@ -104,7 +104,7 @@ func (c *compChannel) push(q *cq) {
 
 // count changes the number of queued events by n. While a channel in manual progress has
 // queued events, the shard keeps its eventfd readable.
-func (c *compChannel) count(n int) {
+func (c *compChannel) countEvents(n int) {
 	if c.fd < 0 {
 		c.shard.events += n
 	}
@@ -131,7 +131,7 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 	}
 	q := c.events[0]
 	c.events = append(c.events[:0], c.events[1:]...)
-	c.count(-1)
+	c.countEvents(-1)
 	q.queued = false
 	q.unacked++
 	return q.cookie, true, nil

@@ -97,7 +97,7 @@ type connCongestion struct {
 	// adds one packet to the window.
 	ssthresh    uint64
 	sinceGrowth uint64 // above ssthresh: packets acknowledged since the window last grew
-	answered    uint64 // packets acknowledged since the connection was made
+	acked       uint64 // packets acknowledged since the connection was made
 	// recoveryEnd is the value of answered from which on another loss counts. Losses of
 	// packets that were in flight together count once (RFC 9002, 7.3.2).
 	recoveryEnd uint64
@@ -132,7 +132,7 @@ func (f *connCongestion) leave() {
 // acknowledgements do not show that the network can carry more.
 func (f *connCongestion) grow(n uint64) {
 	g := f.shared
-	f.answered += n
+	f.acked += n
 	if f.ownWindow < maxConnWindow {
 		if f.ownSinceGrowth += n; f.ownSinceGrowth >= f.ownWindow {
 			f.ownWindow, f.ownSinceGrowth = f.ownWindow+1, 0
@@ -158,10 +158,10 @@ func (f *connCongestion) grow(n uint64) {
 // start. The shared window loses that half and its unused part, but no more than the
 // connection's part and its share of the common part.
 func (f *connCongestion) shrink(flight uint64) {
-	if f.answered < f.recoveryEnd {
+	if f.acked < f.recoveryEnd {
 		return
 	}
-	f.recoveryEnd = f.answered + flight
+	f.recoveryEnd = f.acked + flight
 	f.ownWindow, f.ownSinceGrowth, f.sinceGrowth = max(minWindow, min(f.ownWindow, flight)/2), 0, 0
 	g := f.shared
 	used := min(g.window, g.inFlight-f.inFlight+flight)

@@ -203,32 +203,32 @@ func TestCongestionParts(t *testing.T) {
 // early enough.
 func TestWireSmallWindow(t *testing.T) {
 	p := newScript(t)
-	p.l.shared.window = 6
+	p.conn.shared.window = 6
 	p.post(1, verbs.OpSend, 20*scriptMTU)
 	for i := range uint64(6) {
 		op := wire.SendMiddle
 		if i == 0 {
 			op = wire.SendFirst
 		}
-		require.Equal(t, i >= 5 || p.l.shared.window/4 == 1, p.wantRequest("", op, i).BTH().AckReq(), "packet %d", i)
+		require.Equal(t, i >= 5 || p.conn.shared.window/4 == 1, p.wantRequest("", op, i).BTH().AckReq(), "packet %d", i)
 	}
 	p.wantQuiet("the window is full")
-	require.EqualValues(t, 6, p.l.shared.inFlight)
+	require.EqualValues(t, 6, p.conn.shared.inFlight)
 	p.send(p.ack(1))
 	p.wantRequest("the window has moved, and grown", wire.SendMiddle, 6)
 	p.wantRequest("", wire.SendMiddle, 7)
 	p.out = nil
 	p.send(p.nak(wire.NAKSequence, 4))
-	require.EqualValues(t, p.l.inFlight, p.l.shared.inFlight)
+	require.EqualValues(t, p.conn.inFlight, p.conn.shared.inFlight)
 }
 
 // Connections to one address share the window, in turn. A connection that fails releases
 // its part.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
-	peer := p.l.shared
-	other := &rcConn{q: p.l.q, demux: p.l.demux, to: p.l.to}
-	other.shared = p.l.demux.acquireCongestion(scriptAddr)
+	peer := p.conn.shared
+	other := &rcConn{q: p.conn.q, demux: p.conn.demux, to: p.conn.to}
+	other.shared = p.conn.demux.acquireCongestion(scriptAddr)
 	require.Same(t, peer, other.shared)
 	require.Equal(t, 2, peer.users)
 
@@ -240,23 +240,23 @@ func TestWireSharedWindow(t *testing.T) {
 		p.wantRequest("the share is half of the window", wire.SendMiddle, i+1)
 	}
 	p.wantQuiet("the share is used up")
-	require.True(t, p.l.waiting)
-	require.Equal(t, []*rcConn{p.l}, peer.waiting)
+	require.True(t, p.conn.waiting)
+	require.Equal(t, []*rcConn{p.conn}, peer.waiting)
 
 	other.leaveCongestion()
-	require.False(t, p.l.waiting)
-	p.l.demux.sendDue()
+	require.False(t, p.conn.waiting)
+	p.conn.demux.sendDue()
 	p.wantRequest("the other connection has released its part", wire.SendMiddle, 4)
 	p.wantRequest("", wire.SendLast, 5)
 
 	peer.window = 1
 	p.post(2, verbs.OpSend, 1)
-	require.True(t, p.l.waiting)
-	p.l.leaveCongestion()
+	require.True(t, p.conn.waiting)
+	p.conn.leaveCongestion()
 	require.Zero(t, peer.inFlight)
 	require.Empty(t, peer.waiting)
-	p.l.demux.releaseCongestion(other.shared)
-	require.Same(t, peer, p.l.demux.congestions[scriptAddr])
+	p.conn.demux.releaseCongestion(other.shared)
+	require.Same(t, peer, p.conn.demux.congestions[scriptAddr])
 	require.Equal(t, 1, peer.users)
 }
 
@@ -264,9 +264,9 @@ func TestWireSharedWindow(t *testing.T) {
 func TestWireWindowDuringRNR(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
-	require.EqualValues(t, 3, p.l.shared.inFlight)
+	require.EqualValues(t, 3, p.conn.shared.inFlight)
 	p.send(p.syndrome(wire.RNRNAK(12), 0))
-	require.Zero(t, p.l.shared.inFlight)
+	require.Zero(t, p.conn.shared.inFlight)
 }
 
 // A long stream over a network that holds few packets fills it, and loses few packets.

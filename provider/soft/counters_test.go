@@ -56,7 +56,7 @@ func TestCountersOfTheRequester(t *testing.T) {
 			p.send(p.ack(2))
 		}, counted{"completer_retry_err": 1}},
 		"a missing first packet of a READ response": {func(p *script) {
-			p.send(p.ack(1), p.answer(wire.ReadResponseLast, 3, 1))
+			p.send(p.ack(1), p.response(wire.ReadResponseLast, 3, 1))
 		}, counted{"completer_retry_err": 1}},
 		"no response": {func(p *script) {
 			for range 3 {
@@ -81,7 +81,7 @@ func TestCountersOfTheRequester(t *testing.T) {
 			}
 		}, counted{"rcvd_rnr_err": 3, "retry_rnr_exceeded_err": 1}},
 		"responses": {func(p *script) {
-			p.send(p.ack(1), p.answer(wire.ReadResponseFirst, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, 1))
+			p.send(p.ack(1), p.response(wire.ReadResponseFirst, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, 1))
 		}, counted{}},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestCountersOfASocket(t *testing.T) {
 // Datagrams that the system drops from a full socket are counted by the system. The
 // count is kept after the socket was closed, and all counts are kept after the device
 // was closed.
-func TestCountersOutliveWhatTheyCount(t *testing.T) {
+func TestCountersAreKept(t *testing.T) {
 	const sent = 1000
 	c := newCounterRig(t)
 	require.NoError(t, unix.SetsockoptInt(c.route.socket.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0))

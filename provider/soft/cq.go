@@ -49,7 +49,7 @@ type cqSpace struct {
 	// gone is true once the queue pair is destroyed. Its waiting completions are then
 	// skipped, because nobody can use them. A connection that ends before it was used,
 	// for example, leaves one for each of its receive buffers.
-	gone bool
+	destroyed bool
 }
 
 // arming is the state of a CQ that decides which completion raises an event.
@@ -240,7 +240,7 @@ func (c *cq) driveIsDue() bool {
 func (c *cq) drain(dst []verbs.WC) (n int) {
 	for ; n < len(dst) && c.head != c.tail; c.head++ {
 		e := &c.ring[c.head&uint32(len(c.ring)-1)]
-		if !e.space.gone {
+		if !e.space.destroyed {
 			copyWC(&dst[n], &e.wc)
 			n++
 		}

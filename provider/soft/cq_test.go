@@ -109,7 +109,7 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 
 // flushed makes a queue pair on the end's CQ, and adds n flushed completions of it to
 // the CQ.
-func (e *end) flushed(n int) verbs.QP {
+func (e *end) addFlushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
 	require.NoError(e.t, err)
 	require.NoError(e.t, q.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
@@ -120,12 +120,12 @@ func (e *end) flushed(n int) verbs.QP {
 
 // A poll skips completions of a destroyed queue pair, and returns those of other
 // queue pairs.
-func TestPollPassesOverDestroyedQueuePairs(t *testing.T) {
+func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newEnd(t, d, 0, verbs.ProgressManual)
-	before := a.flushed(2)
-	destroyed := a.flushed(64)
-	after := a.flushed(3)
+	before := a.addFlushed(2)
+	destroyed := a.addFlushed(64)
+	after := a.addFlushed(3)
 	require.NoError(t, destroyed.Close())
 	var wcs [4]verbs.WC
 	n, err := a.cq.Poll(wcs[:])
@@ -140,10 +140,10 @@ func TestPollPassesOverDestroyedQueuePairs(t *testing.T) {
 }
 
 // Polls drive the shard although their caller never empties the CQ.
-func TestPollDrivesBehindABacklog(t *testing.T) {
+func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
-	q := a.flushed(256)
+	q := a.addFlushed(256)
 	a.recv(1, 0, 8)
 	b.post(verbs.SendWR{ID: 1, Opcode: verbs.OpSend, Flags: verbs.SendSignaled})
 	confirmed := 0

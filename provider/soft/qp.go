@@ -304,9 +304,9 @@ func (q *qp) Close() error {
 	}
 	q.closed.Store(true)
 	q.reset()
-	q.sq.gone = true
+	q.sq.destroyed = true
 	// With an SRQ, rq is not used. Completions of SRQ buffers are still returned.
-	q.rq.gone = true
+	q.rq.destroyed = true
 	if q.path != nil {
 		q.path.detach()
 	}

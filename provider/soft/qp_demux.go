@@ -33,11 +33,11 @@ func (s *qpDemux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
 		return false
 	}
-	end := s.qps[bth.DestQP()]
-	if end != nil {
-		end.receive(p, from)
+	q := s.qps[bth.DestQP()]
+	if q != nil {
+		q.receive(p, from)
 	}
-	return end != nil
+	return q != nil
 }
 
 // sendDue sends what is due. A busy owner drives the shard again after it has posted its
@@ -48,8 +48,8 @@ func (s *qpDemux) sendDue() {
 	}
 	n := 0
 	for i := 0; i < len(s.due); i++ { // sendDue may append to the list
-		if end := s.due[i]; !end.sendDue() {
-			s.due[n] = end
+		if q := s.due[i]; !q.sendDue() {
+			s.due[n] = q
 			n++
 		}
 	}
@@ -68,11 +68,11 @@ func (s *qpDemux) sendAll() bool {
 }
 
 // attach makes packets with the number be delivered to a queue pair.
-func (s *qpDemux) attach(num uint32, end wireQP) {
+func (s *qpDemux) attach(num uint32, q wireQP) {
 	if s.qps == nil {
 		s.qps = make(map[uint32]wireQP)
 	}
-	s.qps[num] = end
+	s.qps[num] = q
 }
 
 func (s *qpDemux) detach(num uint32) { delete(s.qps, num) }

@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func TestWireAckCoversAllInFront(t *testing.T) {
+func TestWireAckCoversEarlierRequests(t *testing.T) {
 	p := newScript(t)
 	for id := range uint64(4) {
 		p.post(id, verbs.OpSend, 2*scriptMTU)
@@ -25,7 +25,7 @@ func TestWireAckCoversAllInFront(t *testing.T) {
 	p.wantDone("an ACK with credits", verbs.StatusSuccess, 3)
 }
 
-func TestWireAnswersThatMeanNothing(t *testing.T) {
+func TestWireIgnoredResponses(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 2*scriptMTU)
 	p.post(2, verbs.OpSend, 1)
@@ -43,11 +43,11 @@ func TestWireAnswersThatMeanNothing(t *testing.T) {
 		"reserved syndrome":                       p.syndrome(reserved, 2),
 		"NAK of RD":                               p.nak(wire.NAKInvalidRD, 2),
 		"reserved NAK":                            p.nak(31, 2),
-		"READ response to a SEND":                 p.answer(wire.ReadResponseOnly, 2, 1),
-		"atomic response to a SEND":               p.answer(wire.AtomicAcknowledge, 2, 0),
+		"READ response to a SEND":                 p.response(wire.ReadResponseOnly, 2, 1),
+		"atomic response to a SEND":               p.response(wire.AtomicAcknowledge, 2, 0),
 		"packet of another transport":             p.packet(wire.UDSendOnly, ourBase, 0),
 		"congestion notification":                 p.packet(wire.CNP, 0, 0),
-		"READ response to an acknowledged packet": p.answer(wire.ReadResponseOnly, 0, 1),
+		"READ response to an acknowledged packet": p.response(wire.ReadResponseOnly, 0, 1),
 	} {
 		p.send(pkt)
 		require.Empty(t, p.e.drainCQ(), name)
@@ -58,30 +58,30 @@ func TestWireAnswersThatMeanNothing(t *testing.T) {
 	p.wantDone("the connection still works", verbs.StatusSuccess, 2)
 }
 
-func TestWireResponsesAcknowledgeWhatIsInFront(t *testing.T) {
+func TestWireResponsesAckEarlierRequests(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
 	p.post(2, verbs.OpRead, 2*scriptMTU)
 	p.post(3, verbs.OpWrite, 1)
 	p.post(4, verbs.OpFetchAdd, 8)
-	p.send(p.answer(wire.ReadResponseFirst, 1, scriptMTU))
+	p.send(p.response(wire.ReadResponseFirst, 1, scriptMTU))
 	p.wantDone("the READ response acknowledges the SEND before it", verbs.StatusSuccess, 1)
-	result := p.answer(wire.AtomicAcknowledge, 4, 0)
+	result := p.response(wire.AtomicAcknowledge, 4, 0)
 	result.AtomicAckETH().Set(0x0102030405060708)
-	p.send(p.answer(wire.ReadResponseLast, 2, scriptMTU), result)
+	p.send(p.response(wire.ReadResponseLast, 2, scriptMTU), result)
 	p.wantDone("the other requests", verbs.StatusSuccess, 2, 3, 4)
 	require.Equal(t, uint64(0x0102030405060708), binary.NativeEndian.Uint64(p.e.mr.Bytes()))
 }
 
 // An acknowledgement of a request after a READ shows that the READ's response was lost.
 // It does not complete the READ. Neither does an acknowledgement of the READ itself.
-func TestWireAckBehindAnUnansweredRead(t *testing.T) {
+func TestWireAckAfterLostReadResponse(t *testing.T) {
 	for name, seq := range map[string]uint64{"ACK of the READ's last packet": 3, "ACK of the request after the READ": 4} {
 		p := newScript(t)
 		p.post(1, verbs.OpSend, 1)
 		p.post(2, verbs.OpRead, 3*scriptMTU)
 		p.post(3, verbs.OpSend, 1)
-		p.send(p.answer(wire.ReadResponseFirst, 1, scriptMTU))
+		p.send(p.response(wire.ReadResponseFirst, 1, scriptMTU))
 		p.wantDone(name, verbs.StatusSuccess, 1)
 		p.out = nil
 		p.send(p.ack(seq), p.ack(seq), p.nak(wire.NAKInvalidRequest, 4))
@@ -90,7 +90,7 @@ func TestWireAckBehindAnUnansweredRead(t *testing.T) {
 		require.EqualValues(t, 2*scriptMTU, again.RETH().Length(), name)
 		p.wantRequest(name, wire.SendOnly, 4)
 		p.wantQuiet("there is one retransmission for one loss")
-		p.send(p.answer(wire.ReadResponseFirst, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU), p.ack(4))
+		p.send(p.response(wire.ReadResponseFirst, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, scriptMTU), p.ack(4))
 		p.wantDone(name, verbs.StatusSuccess, 2, 3)
 	}
 }
@@ -100,17 +100,17 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	p.post(1, verbs.OpRead, 4*scriptMTU)
 	p.post(2, verbs.OpSend, 1)
 	p.out = nil
-	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU), p.answer(wire.ReadResponseMiddle, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU))
+	p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU), p.response(wire.ReadResponseMiddle, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, scriptMTU))
 	again := p.wantRequest("the READ continues at the second packet", wire.ReadRequest, 1)
 	require.EqualValues(t, 0x10000+scriptMTU, again.RETH().Addr())
 	require.EqualValues(t, 3*scriptMTU, again.RETH().Length())
 	p.wantRequest("the requests after it are sent again", wire.SendOnly, 4)
-	p.send(p.answer(wire.ReadResponseLast, 3, scriptMTU))
+	p.send(p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantQuiet("the READ is requested again once")
 	// rxe continues with MIDDLE, network cards begin again with FIRST. A delayed duplicate
 	// of an earlier response is ignored.
-	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU), p.answer(wire.ReadResponseMiddle, 1, scriptMTU),
-		p.answer(wire.ReadResponseOnly, 2, scriptMTU), p.answer(wire.ReadResponseLast, 3, scriptMTU))
+	p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU), p.response(wire.ReadResponseMiddle, 1, scriptMTU),
+		p.response(wire.ReadResponseOnly, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantDone("complete", verbs.StatusSuccess, 1)
 	for i := range 4 {
 		require.Equal(t, byte(psnOf(ourBase, uint64(i))), p.e.mr.Bytes()[i*scriptMTU])
@@ -123,7 +123,7 @@ func TestWireLateResponseAndTheDepth(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 1 })
 	p.post(1, verbs.OpRead, 1)
 	p.post(2, verbs.OpSend, 1)
-	p.send(p.ack(1), p.answer(wire.ReadResponseOnly, 0, 1), p.ack(1))
+	p.send(p.ack(1), p.response(wire.ReadResponseOnly, 0, 1), p.ack(1))
 	p.wantDone("both requests have completed", verbs.StatusSuccess, 1, 2)
 	p.out = nil
 	p.post(3, verbs.OpRead, 2*readPiece*scriptMTU)
@@ -133,16 +133,16 @@ func TestWireLateResponseAndTheDepth(t *testing.T) {
 
 func TestWireResponseOfAWrongLength(t *testing.T) {
 	for name, give := range map[string]func(*script) wire.Packet{
-		"short FIRST response":  func(p *script) wire.Packet { return p.answer(wire.ReadResponseFirst, 0, scriptMTU-4) },
-		"long FIRST response":   func(p *script) wire.Packet { return p.answer(wire.ReadResponseFirst, 0, scriptMTU+4) },
-		"response of an atomic": func(p *script) wire.Packet { return p.answer(wire.AtomicAcknowledge, 0, 0) },
+		"short FIRST response":  func(p *script) wire.Packet { return p.response(wire.ReadResponseFirst, 0, scriptMTU-4) },
+		"long FIRST response":   func(p *script) wire.Packet { return p.response(wire.ReadResponseFirst, 0, scriptMTU+4) },
+		"response of an atomic": func(p *script) wire.Packet { return p.response(wire.AtomicAcknowledge, 0, 0) },
 		"short LAST response": func(p *script) wire.Packet {
-			p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
-			return p.answer(wire.ReadResponseLast, 1, 4)
+			p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU))
+			return p.response(wire.ReadResponseLast, 1, 4)
 		},
 		"long LAST response": func(p *script) wire.Packet {
-			p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
-			return p.answer(wire.ReadResponseLast, 1, 6)
+			p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU))
+			return p.response(wire.ReadResponseLast, 1, 6)
 		},
 	} {
 		p := newScript(t)
@@ -159,11 +159,11 @@ func TestWireReadIntoMemoryThatWasClosed(t *testing.T) {
 	require.NoError(t, err)
 	p.e.post(verbs.SendWR{ID: 1, Opcode: verbs.OpRead, SGEs: []verbs.SGE{verbs.SGEOf(m, 0, 2*scriptMTU)}})
 	require.NoError(t, m.Close())
-	p.send(p.answer(wire.ReadResponseFirst, 0, scriptMTU))
+	p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU))
 	p.wantDone("the first response packet fails the request", verbs.StatusLocProtErr, 1)
 }
 
-func TestWireRefusals(t *testing.T) {
+func TestWireNAKs(t *testing.T) {
 	for code, status := range map[wire.NAKCode]verbs.Status{
 		wire.NAKInvalidRequest:    verbs.StatusRemInvReqErr,
 		wire.NAKRemoteAccess:      verbs.StatusRemAccessErr,

@@ -60,14 +60,14 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 }
 
 // A response that was due before a reset is not sent by the connection after the reset.
-func TestWireResetForgets(t *testing.T) {
+func TestWireResetDropsResponses(t *testing.T) {
 	p := newScript(t)
 	p.deliver(p.read(0, 0, 10))
 	require.NoError(t, p.e.qp.Modify(&verbs.QPAttr{State: verbs.StateReset}, verbs.AttrState))
 	p.e.connect(p.e, scriptAttr)
 	p.e.pollForTimers()
 	p.wantQuiet("the READ belonged to the earlier connection")
-	p.l = p.e.qp.path.(*rcConn)
+	p.conn = p.e.qp.path.(*rcConn)
 	p.e.recv(2, 0, 10)
 	p.send(withAckReq(p.request(wire.SendOnly, 0, 1)))
 	p.wantSyndrome("the new connection counts from its first PSN", wire.AckNoCredits, 0)

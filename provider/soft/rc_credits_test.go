@@ -16,7 +16,7 @@ import (
 // newCreditScript makes a script in which both sides advertise their receive buffers.
 func newCreditScript(t *testing.T) *script {
 	p := newScript(t)
-	p.l.sends, p.l.receives = true, true
+	p.conn.sends, p.conn.receives = true, true
 	return p
 }
 
@@ -39,7 +39,7 @@ func TestWireCreditsAreAdvertised(t *testing.T) {
 	p.send(withAckReq(p.request(wire.SendFirst, 1, scriptMTU)))
 	p.wantSyndrome("the buffer of an incomplete message counts", wire.Ack(2), 1)
 	p.send(p.request(wire.SendLast, 2, 1), p.read(3, 0, 1))
-	response := p.wantAnswer("", wire.ReadResponseOnly, 3)
+	response := p.wantResponse("", wire.ReadResponseOnly, 3)
 	require.Equal(t, wire.Ack(1), response.AETH().Syndrome(), "responses advertise credits too")
 	require.Equal(t, psnOf(0, 3), response.AETH().MSN())
 	p.send(withAckReq(p.request(wire.SendOnly, 4, 1)), withAckReq(p.request(wire.SendOnly, 5, 1)))
@@ -119,7 +119,7 @@ func TestWireCreditsOfALongMessage(t *testing.T) {
 func TestWireCreditsCountAllMessages(t *testing.T) {
 	p := newCreditScript(t)
 	p.send(p.credits(0, 0, 0))
-	p.l.limit = 5
+	p.conn.limit = 5
 	p.post(1, verbs.OpWrite, 1)
 	p.post(2, verbs.OpRead, (readPiece+1)*scriptMTU)
 	p.post(3, verbs.OpFetchAdd, 8)
@@ -127,7 +127,7 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(5, verbs.OpSend, 1)
 	p.wantCount(3) // two READs or atomics may be outstanding
 	p.send(p.ack(0))
-	require.EqualValues(t, 3, p.l.messagesSent, "a WRITE, and two pieces of a READ")
+	require.EqualValues(t, 3, p.conn.messagesSent, "a WRITE, and two pieces of a READ")
 }
 
 // Connection management sets the terms: each side respects the credits of the other if
@@ -150,7 +150,7 @@ func TestWireCMFlowControl(t *testing.T) {
 
 // A sender that is faster than the receiver gets no RNR NAK, and no message waits
 // without end, whatever packets get lost.
-func TestWireCreditsKeepRNRAway(t *testing.T) {
+func TestWireCreditsAvoidRNR(t *testing.T) {
 	const messages = 200
 	for seed := range uint64(20) {
 		s := newSim(t, seed, netsim.Config{Drop: float64(seed%5) / 50, Delay: 1000})

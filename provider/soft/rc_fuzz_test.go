@@ -64,9 +64,9 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 			payload = 0
 		}
 	}
-	near := psnOf(theirBase, p.l.expected)
+	near := psnOf(theirBase, p.conn.expected)
 	if op.Response() {
-		near = psnOf(ourBase, p.l.q.responded)
+		near = psnOf(ourBase, p.conn.q.responded)
 	}
 	pkt := p.packet(op, near.Add(int(where)-128), payload)
 	pkt.BTH().SetAckReq(how&1 == 0)
@@ -84,7 +84,7 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 
 // checkInvariants checks the conditions that hold whatever the peer sends.
 func (p *script) checkInvariants() {
-	sq, l := &p.e.qp.sq, p.l
+	sq, l := &p.e.qp.sq, p.conn
 	require.LessOrEqual(p.t, int32(sq.done-sq.next), int32(0))
 	require.LessOrEqual(p.t, int32(sq.next-sq.begun), int32(0))
 	require.LessOrEqual(p.t, int32(sq.begun-sq.tail), int32(0))

@@ -67,7 +67,7 @@ func TestWireWindowAndAckRequests(t *testing.T) {
 	p.wantQuiet("the window is full again")
 }
 
-func TestWireReadIsAskedForInPieces(t *testing.T) {
+func TestWireReadInPieces(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.MaxRdAtomic = 2 })
 	const length = 80*scriptMTU + 5
 	p.post(1, verbs.OpRead, length)
@@ -79,15 +79,15 @@ func TestWireReadIsAskedForInPieces(t *testing.T) {
 	}
 	p.wantQuiet("the peer's response resources are used up")
 	for seq := range uint64(readPiece) {
-		p.send(p.answer(wire.ReadResponseMiddle, seq, scriptMTU))
+		p.send(p.response(wire.ReadResponseMiddle, seq, scriptMTU))
 	}
 	last := p.wantRequest("the response of the first piece is complete", wire.ReadRequest, 2*readPiece)
 	require.EqualValues(t, 16*scriptMTU+5, last.RETH().Length())
 	for seq := uint64(readPiece); seq < 80; seq++ {
-		p.send(p.answer(wire.ReadResponseMiddle, seq, scriptMTU))
+		p.send(p.response(wire.ReadResponseMiddle, seq, scriptMTU))
 	}
 	require.Empty(t, p.e.drainCQ())
-	p.send(p.answer(wire.ReadResponseLast, 80, 5))
+	p.send(p.response(wire.ReadResponseLast, 80, 5))
 	p.wantDone("the whole response has arrived", verbs.StatusSuccess, 1)
 	for i := range byte(5) {
 		require.Equal(t, i+byte(psnOf(ourBase, 80)), p.e.mr.Bytes()[80*scriptMTU+int(i)])
@@ -100,7 +100,7 @@ func TestWireEmptyRead(t *testing.T) {
 	p.post(2, verbs.OpSend, 0)
 	p.wantRequest("an empty READ has a PSN", wire.ReadRequest, 0)
 	p.wantRequest("the SEND has the next PSN", wire.SendOnly, 1)
-	p.send(p.answer(wire.ReadResponseOnly, 0, 0), p.ack(1))
+	p.send(p.response(wire.ReadResponseOnly, 0, 0), p.ack(1))
 	p.wantDone("both requests have completed", verbs.StatusSuccess, 1, 2)
 }
 
@@ -114,18 +114,18 @@ func TestWireOutstandingReadsAndFence(t *testing.T) {
 	add := p.wantRequest("the second of two", wire.FetchAdd, 1)
 	require.EqualValues(t, 3, add.AtomicETH().SwapAdd())
 	p.wantQuiet("MaxRdAtomic requests are outstanding")
-	p.send(p.answer(wire.ReadResponseOnly, 0, 1))
+	p.send(p.response(wire.ReadResponseOnly, 0, 1))
 	swap := p.wantRequest("one response has arrived", wire.CompareSwap, 2)
 	require.Equal(t, []uint64{0x10000, 7, 4, 3}, []uint64{swap.AtomicETH().Addr(), uint64(swap.AtomicETH().RKey()), swap.AtomicETH().SwapAdd(), swap.AtomicETH().Compare()})
 	p.wantQuiet("the fence waits for all READs and atomics")
-	p.send(p.answer(wire.AtomicAcknowledge, 1, 0))
+	p.send(p.response(wire.AtomicAcknowledge, 1, 0))
 	p.wantQuiet("the fence waits for the last atomic")
-	p.send(p.answer(wire.AtomicAcknowledge, 2, 0))
+	p.send(p.response(wire.AtomicAcknowledge, 2, 0))
 	p.wantRequest("all responses have arrived", wire.SendOnly, 3)
 	p.wantDone("all requests but the fenced one have completed", verbs.StatusSuccess, 1, 2, 3)
 }
 
-func TestWireLinkWithoutRoom(t *testing.T) {
+func TestWirePacketConnWithoutRoom(t *testing.T) {
 	p := newScript(t)
 	p.room = 2
 	p.post(1, verbs.OpSend, 3*scriptMTU)

@@ -16,8 +16,8 @@ import (
 func TestWireTooManyReads(t *testing.T) {
 	p := newScript(t) // the script's peer may have 2 READs and atomics outstanding
 	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
-	p.wantAnswer("the first", wire.ReadResponseOnly, 0)
-	p.wantAnswer("the second", wire.ReadResponseOnly, 1)
+	p.wantResponse("the first", wire.ReadResponseOnly, 0)
+	p.wantResponse("the second", wire.ReadResponseOnly, 1)
 	p.wantSyndrome("the third READ is one too many", wire.NAK(wire.NAKInvalidRequest), 2)
 	p.wantQuiet("the queue pair is in error")
 	require.Equal(t, verbs.StateError, p.e.qp.State())
@@ -31,13 +31,13 @@ func TestWireAllowedReads(t *testing.T) {
 	p := newScript(t)
 	for seq := uint64(0); seq < 20; seq += 2 {
 		p.send(p.read(seq, 0, 10), p.read(seq+1, 0, 10))
-		p.wantAnswer("", wire.ReadResponseOnly, seq)
-		p.wantAnswer("", wire.ReadResponseOnly, seq+1)
+		p.wantResponse("", wire.ReadResponseOnly, seq)
+		p.wantResponse("", wire.ReadResponseOnly, seq+1)
 	}
 	p.deliver(p.read(18, 0, 10), p.read(19, 0, 10)) // late copies of the last two requests
 	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
-	p.wantAnswer("", wire.ReadResponseOnly, 20)
-	p.wantAnswer("", wire.ReadResponseOnly, 21)
+	p.wantResponse("", wire.ReadResponseOnly, 20)
+	p.wantResponse("", wire.ReadResponseOnly, 21)
 	p.wantQuiet("the new READs have replaced the duplicates")
 	require.Equal(t, verbs.StateRTS, p.e.qp.State())
 }

@@ -31,12 +31,12 @@ func TestWireAcknowledgementsAreCollected(t *testing.T) {
 	p.send(p.request(wire.SendOnly, 0, 10))
 	p.wantQuiet("no packet had the AckReq bit")
 	p.send(withAckReq(p.request(wire.SendOnlyImm, 1, 0)), p.request(wire.SendFirst, 2, scriptMTU), withAckReq(p.request(wire.SendMiddle, 3, scriptMTU)))
-	ack := p.wantAnswer("one ACK for the burst, in the middle of a message", wire.Acknowledge, 3)
+	ack := p.wantResponse("one ACK for the burst, in the middle of a message", wire.Acknowledge, 3)
 	require.Equal(t, wire.AckNoCredits, ack.AETH().Syndrome())
 	require.EqualValues(t, 2, ack.AETH().MSN(), "two messages are complete")
 	require.False(t, ack.BTH().AckReq())
 	p.send(withAckReq(p.request(wire.SendLast, 4, 7)))
-	require.EqualValues(t, 3, p.wantAnswer("the end of the message", wire.Acknowledge, 4).AETH().MSN())
+	require.EqualValues(t, 3, p.wantResponse("the end of the message", wire.Acknowledge, 4).AETH().MSN())
 	p.wantQuiet("no other packet is sent")
 	got := p.e.drainCQ()
 	require.Len(t, got, 3)
@@ -85,17 +85,17 @@ func TestWireReadIsNeverAcknowledged(t *testing.T) {
 	p.e.recv(1, 0, 10)
 	p.e.recv(2, 0, 10)
 	p.send(p.read(0, 0, 1))
-	p.wantAnswer("", wire.ReadResponseOnly, 0)
+	p.wantResponse("", wire.ReadResponseOnly, 0)
 	p.send(p.request(wire.SendOnly, 0, 1))
 	p.wantQuiet("the executed request was a READ")
 	p.send(withAckReq(p.request(wire.SendOnly, 1, 1)), withAckReq(p.read(2, 0, 2*scriptMTU)))
-	p.wantAnswer("the READ response acknowledges the SEND", wire.ReadResponseFirst, 2)
-	p.wantAnswer("", wire.ReadResponseLast, 3)
+	p.wantResponse("the READ response acknowledges the SEND", wire.ReadResponseFirst, 2)
+	p.wantResponse("", wire.ReadResponseLast, 3)
 	p.wantQuiet("the READ response acknowledges the READ")
 	p.send(p.request(wire.SendOnly, 1, 1))
 	p.wantSyndrome("the ACK covers the SEND and not the READ", wire.AckNoCredits, 1)
 	p.send(withAckReq(p.read(4, 0, scriptMTU)), withAckReq(p.request(wire.SendOnly, 5, 1)))
-	p.wantAnswer("responses come first", wire.ReadResponseOnly, 4)
+	p.wantResponse("responses come first", wire.ReadResponseOnly, 4)
 	p.wantSyndrome("the ACK follows the responses", wire.AckNoCredits, 5)
 }
 
@@ -105,7 +105,7 @@ func TestWireReceiverWithoutBuffer(t *testing.T) {
 		"SEND":      func(seq uint64) wire.Packet { return p.request(wire.SendOnly, seq, 1) },
 		"WRITE_IMM": func(seq uint64) wire.Packet { return p.setRETH(p.request(wire.WriteOnlyImm, seq, 1), 0, 1) },
 	} {
-		seq := p.l.expected
+		seq := p.conn.expected
 		p.send(pkt(seq), withAckReq(p.request(wire.SendOnly, seq+1, 1)))
 		p.wantSyndrome(name, wire.RNRNAK(12), seq)
 		p.wantQuiet("packets after the refused one are no gap")
@@ -120,11 +120,11 @@ func TestWireReceiverWithoutBuffer(t *testing.T) {
 func TestWireZeroBytesNeedNoKey(t *testing.T) {
 	p := newScript(t)
 	p.send(withAckReq(p.request(wire.WriteOnly, 0, 0)), p.request(wire.ReadRequest, 1, 0))
-	require.Empty(t, p.wantAnswer("one empty response packet", wire.ReadResponseOnly, 1).Payload())
+	require.Empty(t, p.wantResponse("one empty response packet", wire.ReadResponseOnly, 1).Payload())
 	p.wantQuiet("the response acknowledges the WRITE too")
 }
 
-func TestWireWhatIsNotOfTheConnectionIsDropped(t *testing.T) {
+func TestWireForeignPacketsAreDropped(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
 	good := func() wire.Packet { return withAckReq(p.request(wire.SendOnly, 0, 1)) }
@@ -150,7 +150,7 @@ func TestWireAtomicIsCarriedOutOnce(t *testing.T) {
 		return pkt
 	}
 	result := func(why string, seq uint64) uint64 {
-		return p.wantAnswer(why, wire.AtomicAcknowledge, seq).AtomicAckETH().Original()
+		return p.wantResponse(why, wire.AtomicAcknowledge, seq).AtomicAckETH().Original()
 	}
 	p.send(atomic(wire.FetchAdd, 0, 2, 0), atomic(wire.CompareSwap, 1, 7, 42))
 	require.EqualValues(t, 40, result("the value before the atomic", 0))

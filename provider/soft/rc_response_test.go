@@ -17,29 +17,29 @@ func TestWireReadResponse(t *testing.T) {
 		p.e.mr.Bytes()[i] = byte(i/scriptMTU + i)
 	}
 	p.send(p.read(0, 8, 2*scriptMTU+3), p.read(3, 0, scriptMTU))
-	first := p.wantAnswer("", wire.ReadResponseFirst, 0)
+	first := p.wantResponse("", wire.ReadResponseFirst, 0)
 	require.Equal(t, wire.AckNoCredits, first.AETH().Syndrome())
 	require.Equal(t, p.e.mr.Bytes()[8:][:scriptMTU], first.Payload())
-	require.Len(t, p.wantAnswer("", wire.ReadResponseMiddle, 1).Payload(), scriptMTU)
-	last := p.wantAnswer("", wire.ReadResponseLast, 2)
+	require.Len(t, p.wantResponse("", wire.ReadResponseMiddle, 1).Payload(), scriptMTU)
+	last := p.wantResponse("", wire.ReadResponseLast, 2)
 	require.Equal(t, p.e.mr.Bytes()[8+2*scriptMTU:][:3], last.Payload())
-	require.Equal(t, p.e.mr.Bytes()[:scriptMTU], p.wantAnswer("", wire.ReadResponseOnly, 3).Payload())
+	require.Equal(t, p.e.mr.Bytes()[:scriptMTU], p.wantResponse("", wire.ReadResponseOnly, 3).Payload())
 	p.wantQuiet("a READ gets no other response")
 }
 
-func TestWireReadIsAnsweredAgain(t *testing.T) {
+func TestWireReadIsRepeated(t *testing.T) {
 	p := newScript(t)
 	p.send(p.read(0, 0, 4*scriptMTU), p.read(4, 0, scriptMTU))
 	p.out = nil
 	p.e.mr.Bytes()[2*scriptMTU] = 0xaa
 	p.send(p.read(2, 2*scriptMTU, 2*scriptMTU))
-	first := p.wantAnswer("a response from the middle on, with the present data", wire.ReadResponseFirst, 2)
+	first := p.wantResponse("a response from the middle on, with the present data", wire.ReadResponseFirst, 2)
 	require.EqualValues(t, 0xaa, first.Payload()[0])
-	p.wantAnswer("", wire.ReadResponseLast, 3)
+	p.wantResponse("", wire.ReadResponseLast, 3)
 	p.wantQuiet("the other READ is not repeated")
 	p.send(p.read(4, 0, scriptMTU), p.read(3, 3*scriptMTU, 5))
-	require.Len(t, p.wantAnswer("responses in the order of the requests", wire.ReadResponseOnly, 3).Payload(), 5)
-	p.wantAnswer("", wire.ReadResponseOnly, 4)
+	require.Len(t, p.wantResponse("responses in the order of the requests", wire.ReadResponseOnly, 3).Payload(), 5)
+	p.wantResponse("", wire.ReadResponseOnly, 4)
 	wrongKey := p.read(0, 0, 4*scriptMTU)
 	wrongKey.RETH().Set(p.e.mr.Addr(), p.e.mr.RKey()+1, 4*scriptMTU)
 	p.send(wrongKey, p.read(1, 0, scriptMTU), p.read(1, scriptMTU, 4*scriptMTU), p.request(wire.FetchAdd, 0, 0))
@@ -49,17 +49,17 @@ func TestWireReadIsAnsweredAgain(t *testing.T) {
 	p.send(p.read(0, 0, 4*scriptMTU))
 	p.wantQuiet("there are two response resources")
 	p.send(p.read(6, 0, 1))
-	p.wantAnswer("", wire.ReadResponseOnly, 6)
+	p.wantResponse("", wire.ReadResponseOnly, 6)
 }
 
 // A READ that is requested again before its response is complete gets a new response
 // from the requested packet on.
-func TestWireReadIsAskedForAgainTooEarly(t *testing.T) {
+func TestWireReadRepeatedEarly(t *testing.T) {
 	p := newScript(t)
 	p.send(p.read(0, 0, (respondBudget+2)*scriptMTU))
 	p.out = nil
 	p.send(p.read(1, scriptMTU, (respondBudget+1)*scriptMTU))
-	p.wantAnswer("the response begins at the requested packet", wire.ReadResponseFirst, 1)
+	p.wantResponse("the response begins at the requested packet", wire.ReadResponseFirst, 1)
 	for len(p.e.qp.shard.wire.due) > 0 {
 		p.e.qp.shard.wire.sendDue()
 	}
@@ -85,14 +85,14 @@ func TestWireReadResponsesArePaced(t *testing.T) {
 
 // The NAK for a request that ends the queue pair is sent after the responses of the
 // requests before it.
-func TestWireRefusalComesAfterTheResponses(t *testing.T) {
+func TestWireNAKFollowsResponses(t *testing.T) {
 	p := newScript(t)
 	const n = respondBudget + 1
 	p.send(p.read(0, 0, n*scriptMTU), p.request(wire.SendLast, n, 1), withAckReq(p.request(wire.SendOnly, n+1, 1)))
 	require.Equal(t, verbs.StateRTS, p.e.qp.State())
 	p.out = nil
 	p.e.qp.shard.wire.sendDue()
-	p.wantAnswer("", wire.ReadResponseLast, n-1)
+	p.wantResponse("", wire.ReadResponseLast, n-1)
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), n)
 	p.e.pollForTimers()
 	require.Equal(t, verbs.StateError, p.e.qp.State())

@@ -36,7 +36,7 @@ func TestWireSequenceNAK(t *testing.T) {
 
 // An acknowledgement of the first transmission that arrives during the retransmission
 // ends it early.
-func TestWireAnswerDuringARepetition(t *testing.T) {
+func TestWireAckDuringRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 8*scriptMTU)
 	p.post(2, verbs.OpSend, 4*scriptMTU)
@@ -103,7 +103,7 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 
 // Packets that were sent again a short time ago are not sent a third time when the
 // retransmission timer fires.
-func TestWireTimeoutAfterARepetition(t *testing.T) {
+func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
 	p.advance(scriptTimeout - 1)
@@ -142,23 +142,23 @@ func TestWireTailLoss(t *testing.T) {
 		p := newScript(t)
 		p.post(1, verbs.OpSend, 1)
 		p.post(2, verbs.OpSend, 1)
-		p.pass(answered)
+		p.advanceInSteps(answered)
 		p.send(p.ack(0))
 		p.out = nil
-		p.pass(scriptTimeout - 1)
+		p.advanceInSteps(scriptTimeout - 1)
 		p.wantRequest("the probe", wire.SendOnly, 1)
 		p.wantQuiet("the timeout has not passed")
-		p.pass(1 + look + ownerTurn)
+		p.advanceInSteps(1 + look + pollInterval)
 		p.wantRequest("the retransmission", wire.SendOnly, 1)
 	}
 }
 
-const ownerTurn = scriptTimeout / 100
+const pollInterval = scriptTimeout / 100
 
-// pass advances the clock in steps of ownerTurn.
-func (p *script) pass(d time.Duration) {
-	for ; d > ownerTurn; d -= ownerTurn {
-		p.advance(ownerTurn)
+// pass advances the clock in steps of pollInterval.
+func (p *script) advanceInSteps(d time.Duration) {
+	for ; d > pollInterval; d -= pollInterval {
+		p.advance(pollInterval)
 	}
 	p.advance(d)
 }
@@ -215,7 +215,7 @@ func TestWireReceiverNotReady(t *testing.T) {
 		p.out = nil
 	}
 	p.wantDone("the first was delivered", verbs.StatusSuccess, 1)
-	require.Zero(t, p.l.retries, "RNR retries have a count of their own")
+	require.Zero(t, p.conn.retries, "RNR retries have a count of their own")
 	p.send(p.syndrome(wire.RNRNAK(code), 1))
 	p.wantDone("the third is too many", verbs.StatusRNRRetryExcErr, 2, 3, 3)
 }
@@ -233,7 +233,7 @@ func TestWireReceiverNeverReady(t *testing.T) {
 }
 
 // The time of the RNR timer does not count towards the ACK timeout.
-func TestWireWaitIsNotATimeout(t *testing.T) {
+func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 0 })
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
@@ -247,7 +247,7 @@ func TestWireWaitIsNotATimeout(t *testing.T) {
 
 // When the end of a message is lost, the oldest packet is sent as a probe. The requester
 // then continues after the last packet that the peer acknowledges.
-func TestWireAsksBeforeTheTimeout(t *testing.T) {
+func TestWireProbeBeforeTimeout(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	p.post(2, verbs.OpSend, 1)
@@ -266,7 +266,7 @@ func TestWireAsksBeforeTheTimeout(t *testing.T) {
 }
 
 // When only the acknowledgement was lost, only the probe is sent again.
-func TestWireAsksForTheAcknowledgement(t *testing.T) {
+func TestWireProbeAfterLostAck(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	p.out = nil
@@ -278,7 +278,7 @@ func TestWireAsksForTheAcknowledgement(t *testing.T) {
 }
 
 // A requester that may not retry sends no probe either.
-func TestWireAsksNothingWithoutRetries(t *testing.T) {
+func TestWireNoProbeWithoutRetries(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.RetryCount = 0 })
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil

@@ -21,7 +21,7 @@ import (
 type script struct {
 	t        testing.TB
 	e        *end
-	l        *rcConn
+	conn     *rcConn
 	now      int64
 	out      []wire.Packet // packets that the queue pair has sent
 	timeouts int           // calls of onTimeout
@@ -64,9 +64,9 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 			f(attr)
 		}
 	})
-	p.l = p.e.qp.path.(*rcConn)
+	p.conn = p.e.qp.path.(*rcConn)
 	// The congestion window has room, and losses do not reduce it.
-	p.l.shared.window, p.l.recoveryEnd = maxWindow, math.MaxUint64
+	p.conn.shared.window, p.conn.recoveryEnd = maxWindow, math.MaxUint64
 	return p
 }
 
@@ -137,7 +137,7 @@ func (p *script) read(seq uint64, offset int, length uint32) wire.Packet {
 }
 
 // answer makes a response to a packet of the queue pair.
-func (p *script) answer(op wire.Opcode, seq uint64, payload int) wire.Packet {
+func (p *script) response(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	pkt := p.packet(op, psnOf(ourBase, seq), payload)
 	if h := pkt.AETH(); h != nil {
 		h.Set(wire.AckNoCredits, 0)
@@ -146,7 +146,7 @@ func (p *script) answer(op wire.Opcode, seq uint64, payload int) wire.Packet {
 }
 
 func (p *script) syndrome(s wire.Syndrome, seq uint64) wire.Packet {
-	pkt := p.answer(wire.Acknowledge, seq, 0)
+	pkt := p.response(wire.Acknowledge, seq, 0)
 	pkt.AETH().Set(s, 0)
 	return pkt
 }
@@ -174,8 +174,8 @@ func (p *script) wantRequest(why string, op wire.Opcode, seq uint64) wire.Packet
 	return p.next(why, op, psnOf(ourBase, seq))
 }
 
-// wantAnswer removes and checks a response packet of the queue pair.
-func (p *script) wantAnswer(why string, op wire.Opcode, seq uint64) wire.Packet {
+// wantResponse removes and checks a response packet of the queue pair.
+func (p *script) wantResponse(why string, op wire.Opcode, seq uint64) wire.Packet {
 	p.t.Helper()
 	return p.next(why, op, psnOf(theirBase, seq))
 }
@@ -183,7 +183,7 @@ func (p *script) wantAnswer(why string, op wire.Opcode, seq uint64) wire.Packet 
 // wantSyndrome removes and checks an ACK or NAK of the queue pair.
 func (p *script) wantSyndrome(why string, s wire.Syndrome, seq uint64) {
 	p.t.Helper()
-	require.Equal(p.t, s, p.wantAnswer(why, wire.Acknowledge, seq).AETH().Syndrome(), why)
+	require.Equal(p.t, s, p.wantResponse(why, wire.Acknowledge, seq).AETH().Syndrome(), why)
 }
 
 // wantQuiet requires that the queue pair has sent no further packet.

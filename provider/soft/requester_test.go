@@ -175,7 +175,7 @@ func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
 	require.NotEqual(t, verbs.StatusSuccess, got[1].Status)
 }
 
-func sqd(t *testing.T, e *end) {
+func modifyToSQD(t *testing.T, e *end) {
 	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
 }
 
@@ -188,7 +188,7 @@ func TestRNRInSQD(t *testing.T) {
 	b.pollForTimers()
 	require.Empty(t, a.pollForTimers())
 	require.True(t, a.qp.waitingRNR)
-	sqd(t, a)
+	modifyToSQD(t, a)
 	b.recv(1, 0, 64)
 	advance(verbs.RNRDelay(1))
 	a.pollForTimers()
@@ -206,7 +206,7 @@ func TestParkedConnDrains(t *testing.T) {
 	l := a.qp.path.(*shmConn)
 	require.True(t, l.park())
 	a.qp.shard.setPollList(l, nil)
-	sqd(t, a)
+	modifyToSQD(t, a)
 	b.wait(1)
 	b.pollForTimers()
 	a.pollForTimers()

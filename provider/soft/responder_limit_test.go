@@ -93,7 +93,7 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 
 // A message may take long, as long as it makes progress. Fragments that wait in the
 // ring count as progress, even if the owner polls late.
-func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
+func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
 	var now int64
@@ -133,7 +133,7 @@ func TestSlowMessagesAreNoHalfSentOnes(t *testing.T) {
 
 // A peer that sends a few bytes now and then loses its connection, and the buffer is
 // returned.
-func TestMessagesInDribletsEnd(t *testing.T) {
+func TestTricklingMessagesEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
 	var now int64
@@ -156,7 +156,7 @@ func TestWireHalfSentMessage(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
 	p.send(p.request(wire.SendFirst, 0, scriptMTU))
-	p.advance(p.l.q.partialLimit() - 1)
+	p.advance(p.conn.q.partialLimit() - 1)
 	p.wantQuiet("the sender may still retry")
 	require.Equal(t, verbs.StateRTS, p.e.qp.state)
 	p.advance(1)

@@ -36,7 +36,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 		_, err := b.cq.Poll(b.wc) // b executes the WRITE and sends its answer
 		require.NoError(t, err)
 		conns[i] = a.qp.path.(*shmConn)
-		require.Less(t, n, len(conns[i].s.doorbellBuf), "pendingRings counts the visits up to this number")
+		require.Less(t, n, len(conns[i].shard.doorbellBuf), "pendingRings counts the visits up to this number")
 	}
 	require.NoError(t, s.cq.Arm(false))
 	for range n {

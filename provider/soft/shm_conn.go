@@ -25,11 +25,11 @@ const (
 // are parked: the peer rings the doorbell when it has published slots. A connection may
 // be parked and on a list; then it is polled, and the peer rings the doorbell too.
 type shmConn struct {
-	q    *qp
-	s    *shard
-	end  *shmEnd
-	own  *controlBlock // in shared memory, written by this side
-	peer *controlBlock // in shared memory, written by the peer, which may be hostile
+	q     *qp
+	shard *shard
+	end   *shmEnd
+	own   *controlBlock // in shared memory, written by this side
+	peer  *controlBlock // in shared memory, written by the peer, which may be hostile
 
 	requestsOut  producer
 	requestsIn   consumer
@@ -64,17 +64,17 @@ type shmConn struct {
 // newSHMConn makes the path of a queue pair from its end of a connection. If it succeeds,
 // the path owns the end.
 func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
-	c := &shmConn{q: q, s: q.shard, end: end}
+	c := &shmConn{q: q, shard: q.shard, end: end}
 	var out, rout, in, rin ring
 	c.own, out, rout = end.seg.carve(end.side)
 	c.peer, in, rin = end.seg.carve(1 - end.side)
 	c.requestsOut, c.responsesOut = newProducer(out), newProducer(rout)
 	c.requestsIn, c.responsesIn = consumer{ring: in}, consumer{ring: rin}
-	if err := c.s.watch(end.doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, c); err != nil {
+	if err := c.shard.watch(end.doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, c); err != nil {
 		return nil, err
 	}
 	c.own.state.Store(sideActive)
-	c.s.makeActive(c)
+	c.shard.makeActive(c)
 	return c, nil
 }
 
@@ -82,7 +82,7 @@ func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 func (c *shmConn) onReady(_ int, events uint32) {
 	c.parked = wakeNone
 	if c.isServing() {
-		c.s.makeActive(c)
+		c.shard.makeActive(c)
 	}
 	if events&(unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		c.onHangUp()
@@ -96,8 +96,8 @@ func (c *shmConn) isServing() bool { return c.q.isServing() }
 // sent. It reports whether there was any work. A connection without work for more than
 // idleAfter drives moves to the shard's idle list.
 func (c *shmConn) poll() bool {
-	if c.s.drives-c.lastWork > idleAfter && c.isIdle() {
-		c.s.setPollList(c, &c.s.idle)
+	if c.shard.drives-c.lastWork > idleAfter && c.isIdle() {
+		c.shard.setPollList(c, &c.shard.idle)
 		return false
 	}
 	work := c.receive()
@@ -105,14 +105,14 @@ func (c *shmConn) poll() bool {
 		work = c.takeResponses() || work
 	}
 	q := c.q
-	if q.signaledCount > 0 || q.sq.next != q.sq.tail || c.s.drives%ackEvery == 0 {
+	if q.signaledCount > 0 || q.sq.next != q.sq.tail || c.shard.drives%ackEvery == 0 {
 		work = c.takeAcks() || work
 	}
 	if work {
 		if q.sq.next != q.sq.tail && c.isServing() {
 			c.transmit() // it may have waited for a fence, for MaxRdAtomic or for room
 		}
-		c.lastWork = c.s.drives
+		c.lastWork = c.shard.drives
 		if c.parked != wakeNone {
 			c.parked = wakeNone
 			c.own.parked.Store(wakeNone)
@@ -164,9 +164,9 @@ func (c *shmConn) park() bool {
 // read at each ring. But without reading the socket would fill up. The peer rings at most
 // once each time the connection is parked.
 func (c *shmConn) reserveRing() {
-	if c.pendingRings++; c.pendingRings == len(c.s.doorbellBuf) {
+	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
-		blockDoorbell(c.end.doorbell, c.s.doorbellBuf[:])
+		blockDoorbell(c.end.doorbell, c.shard.doorbellBuf[:])
 	}
 }
 
@@ -203,13 +203,13 @@ func (c *shmConn) stopResponding() {
 	c.acknowledge()
 	c.own.state.Store(sideSilent)
 	c.wake(wakeSlots)
-	c.s.setPollList(c, nil)
+	c.shard.setPollList(c, nil)
 }
 
 // detach implements path.
 func (c *shmConn) detach() {
-	c.s.setPollList(c, nil)
-	c.s.unwatch(c.end.doorbell)
+	c.shard.setPollList(c, nil)
+	c.shard.unwatch(c.end.doorbell)
 	c.q.dev.dropEnd(c.q.num, c.q.attr.DestQPN)
 	c.end.release()
 }
@@ -221,7 +221,7 @@ func (c *shmConn) detach() {
 // sideSilent, and outstanding requests fail when the response timer fires, or when
 // connection management ends the connection.
 func (c *shmConn) onHangUp() {
-	c.s.unwatch(c.end.doorbell)
+	c.shard.unwatch(c.end.doorbell)
 	for range len(c.requestsIn.slots)/receiveBudget + 1 {
 		if !c.receive() {
 			break

@@ -48,7 +48,7 @@ func FuzzHostilePeer(f *testing.F) {
 				}
 			}
 			attacker.pollN(r.IntN(3))
-			scribble(r, attacker.sharedMemory(), int(writes%512))
+			writeRandom(r, attacker.sharedMemory(), int(writes%512))
 			seen := make(map[uint64]int)
 			for _, wc := range victim.pollN(200) {
 				seen[wc.ID]++
@@ -69,7 +69,7 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 
 // scribble writes random bytes to the memory. Half of them go to control blocks and slot
 // headers.
-func scribble(r *rand.Rand, mem []byte, writes int) {
+func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	for range writes {
 		at := r.IntN(len(mem))
 		switch r.IntN(4) {

@@ -27,10 +27,10 @@ func peerVandal(t *testing.T, address string) {
 	r := rand.New(rand.NewPCG(uint64(at.Port()), 2))
 	mem := id.QP().(*qp).path.(*shmConn).end.seg.mem
 	for range vandalWrites / 1000 {
-		scribble(r, mem, 1000)
+		writeRandom(r, mem, 1000)
 		_, _ = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
 	}
-	scribble(r, mem, vandalWrites)
+	writeRandom(r, mem, vandalWrites)
 	say("ready")
 	linger()
 }

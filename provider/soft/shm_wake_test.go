@@ -133,17 +133,17 @@ func TestPingPongAsleep(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				b.bounce(rounds)
+				b.pingPong(rounds)
 			}()
 			a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("serve")})
-			a.bounce(rounds)
+			a.pingPong(rounds)
 			<-done
 		})
 	}
 }
 
 // bounce sends a reply to each message, and sleeps in between.
-func (s *sleeper) bounce(rounds int) {
+func (s *sleeper) pingPong(rounds int) {
 	for got := 0; got < rounds; {
 		n, err := s.cq.Poll(s.wc)
 		require.NoError(s.t, err)

@@ -41,7 +41,7 @@ const (
 // Refused: the receiver's backlog is full, and retry runs. A destination that does
 // not exist, or that belongs to a user who is not allowed, is removed.
 type udLocalDest struct {
-	p       *udLocal
+	local   *udLocal
 	qpn     uint32
 	fd      int // connected socket; -1 in state refused
 	queue   packetQueue
@@ -64,7 +64,7 @@ func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	if len(u.dests) >= maxDatagramDests {
 		u.removeLeastRecentlyUsed(nil)
 	}
-	d := &udLocalDest{p: u, qpn: qpn, fd: -1, lastUse: u.uses}
+	d := &udLocalDest{local: u, qpn: qpn, fd: -1, lastUse: u.uses}
 	d.retry.init(u.q.shard, d.connectAgain)
 	u.dests[qpn] = d
 	if !d.connect() {
@@ -115,12 +115,12 @@ func (d *udLocalDest) connect() bool {
 	err := resource.Retry(func() (err error) {
 		fd, err = unixsock.New()
 		return err
-	}, func() bool { return d.p.removeLeastRecentlyUsed(d) })
+	}, func() bool { return d.local.removeLeastRecentlyUsed(d) })
 	if err == nil {
-		err = d.p.connectSocket(fd, d.qpn)
+		err = d.local.connectSocket(fd, d.qpn)
 	}
 	switch {
-	case err == nil && d.p.q.shard.watch(fd, 0, d) == nil:
+	case err == nil && d.local.q.shard.watch(fd, 0, d) == nil:
 		d.fd, d.tries = fd, 0
 		return true
 	case err == nil:
@@ -130,7 +130,7 @@ func (d *udLocalDest) connect() bool {
 		d.tries++
 		return true
 	case errors.Is(err, errPeerUser):
-		d.p.q.shard.counts.inc(datagramUserRefused)
+		d.local.q.shard.counts.inc(datagramUserRefused)
 	}
 	d.remove()
 	return false
@@ -161,13 +161,13 @@ func (d *udLocalDest) send(b []byte) {
 	if d.fd >= 0 && d.queue.empty() && d.transmit(b) {
 		return
 	}
-	if d.p.dests[d.qpn] != d {
-		d.p.countDropped(1) // transmit has removed the destination
+	if d.local.dests[d.qpn] != d {
+		d.local.countDropped(1) // transmit has removed the destination
 		return
 	}
-	s := d.p.q.shard
+	s := d.local.q.shard
 	if size := queuedSize(b); d.queue.size()+size > maxDatagramQueue || s.udQueuedBytes+size > maxShardQueue {
-		d.p.countDropped(1)
+		d.local.countDropped(1)
 		return
 	}
 	if d.queue.empty() && d.fd >= 0 {
@@ -201,14 +201,14 @@ func (d *udLocalDest) flush() {
 		if !d.transmit(d.queue.first()) {
 			break
 		}
-		d.p.q.shard.udQueuedBytes -= d.queue.pop()
+		d.local.q.shard.udQueuedBytes -= d.queue.pop()
 	}
 	if d.fd >= 0 {
 		events := uint32(0)
 		if !d.queue.empty() {
 			events = unix.EPOLLOUT
 		}
-		d.p.q.shard.rewatch(d.fd, events)
+		d.local.q.shard.rewatch(d.fd, events)
 	}
 }
 
@@ -231,7 +231,7 @@ func (d *udLocalDest) onReady(_ int, events uint32) {
 // disconnect closes the connection, if there is one, and keeps the queue.
 func (d *udLocalDest) disconnect() {
 	if d.fd >= 0 {
-		d.p.q.shard.unwatch(d.fd)
+		d.local.q.shard.unwatch(d.fd)
 		_ = unix.Close(d.fd)
 		d.fd = -1
 	}
@@ -242,7 +242,7 @@ func (d *udLocalDest) disconnect() {
 func (d *udLocalDest) remove() {
 	d.disconnect()
 	d.retry.stop()
-	d.p.countDropped(uint64(d.queue.count))
-	d.p.q.shard.udQueuedBytes -= d.queue.clear()
-	delete(d.p.dests, d.qpn)
+	d.local.countDropped(uint64(d.queue.count))
+	d.local.q.shard.udQueuedBytes -= d.queue.clear()
+	delete(d.local.dests, d.qpn)
 }

@@ -28,7 +28,7 @@ const (
 // A udLocalSource is an accepted connection from another queue pair of this host,
 // whose user is allowed. It belongs to the shard.
 type udLocalSource struct {
-	p       *udLocal
+	local   *udLocal
 	fd      int    // -1 after close
 	uid     uint32 // user at the other end
 	lastUse uint64 // value of udLocal.uses at the last use
@@ -78,7 +78,7 @@ func (u *udLocal) admit(fd int) {
 		u.q.dev.spare.fill()
 		return
 	}
-	src := &udLocalSource{p: u, fd: fd, uid: peer.UID, lastUse: u.uses}
+	src := &udLocalSource{local: u, fd: fd, uid: peer.UID, lastUse: u.uses}
 	if cause, ok := src.enter(); !ok {
 		u.q.shard.counts.inc(cause)
 		src.finish()
@@ -92,7 +92,7 @@ func (u *udLocal) admit(fd int) {
 // process has no room, enter closes the connection that evictionCandidate returns. If
 // there is still no room, enter returns the counter for the reason.
 func (src *udLocalSource) enter() (refused counterID, ok bool) {
-	p, conns := src.p, src.p.q.dev.conns
+	p, conns := src.local, src.local.q.dev.conns
 	if !conns.acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.acquire(src.uid)) {
 		return userLimitErr, false
 	}
@@ -173,7 +173,7 @@ func (src *udLocalSource) onReady(int, uint32) {
 // connection if the peer has closed it, or has sent an invalid packet. An empty
 // packet looks like a closed connection, and no valid packet is empty.
 func (src *udLocalSource) readOne() bool {
-	p := src.p
+	p := src.local
 	n, err := unix.Read(src.fd, p.in)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
@@ -203,7 +203,7 @@ func (src *udLocalSource) close() {
 	if src.fd < 0 {
 		return
 	}
-	if p := src.p; p.sources[src.fd] == src {
+	if p := src.local; p.sources[src.fd] == src {
 		delete(p.sources, src.fd)
 		p.q.shard.unwatch(src.fd)
 		p.q.dev.conns.release(src.uid)

@@ -144,7 +144,7 @@ func TestEvictionCandidate(t *testing.T) {
 	require.Nil(t, p.evictionCandidate(1))
 	add := func(uid uint32) *udLocalSource {
 		p.uses++
-		src := &udLocalSource{p: p, uid: uid, lastUse: p.uses}
+		src := &udLocalSource{local: p, uid: uid, lastUse: p.uses}
 		p.sources[len(p.sources)] = src
 		return src
 	}

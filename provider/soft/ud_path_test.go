@@ -105,7 +105,7 @@ func TestDatagramsKeepToThePath(t *testing.T) {
 }
 
 // homes returns the addresses at which an ID's queue pair receives on the wire path.
-func homes(id *cm.ID) (at []netip.Addr) {
+func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	for _, home := range id.QP().(*qp).path.(*udPath).wire.reachableAt {
 		at = append(at, home.local)
 	}
@@ -118,13 +118,13 @@ func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: freePort(t)})
 	l := s.listen(cm.UDP, "127.9.1.1:0", 1)
 	active := s.connecting(cm.UDP, l.LocalAddr(), nil)
-	require.Empty(t, homes(active), "its peer is on this host")
+	require.Empty(t, receivingAddrs(active), "its peer is on this host")
 	passive, _ := s.request(l)
 	s.createQP(passive)
-	require.Empty(t, homes(passive))
+	require.Empty(t, receivingAddrs(passive))
 
 	bound := s.id(cm.UDP)
 	require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.9.1.2:0")))
 	s.createQP(bound)
-	require.Empty(t, homes(bound), "a loopback address needs no UDP port")
+	require.Empty(t, receivingAddrs(bound), "a loopback address needs no UDP port")
 }
