@@ -45,10 +45,10 @@ type cqe struct {
 
 // A cqSpace counts the places of a work queue that are occupied by completions in a CQ.
 type cqSpace struct {
-	held uint32
-	// gone is true once the queue pair is destroyed. Its waiting completions are then
-	// skipped, because nobody can use them. A connection that ends before it was used,
-	// for example, leaves one for each of its receive buffers.
+	held uint32 // occupied places
+	// destroyed is true once the queue pair is destroyed. Poll then skips its
+	// completions, because nobody can use them. For example, a connection that ends
+	// before it was used leaves one completion for each of its receive buffers.
 	destroyed bool
 }
 
@@ -85,7 +85,7 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 			return nil, verbs.ErrForeign
 		}
 		if chn.vector != attr.Vector || chn.progress != progress {
-			return nil, &verbs.ParamError{Field: "vector", Value: int64(attr.Vector), Limit: int64(chn.vector), Reason: "a CQ shares vector and progress with its channel"}
+			return nil, &verbs.ParamError{Field: "vector", Value: int64(attr.Vector), Limit: int64(chn.vector), Reason: "a CQ must have the vector and progress of its channel"}
 		}
 		c.chn = chn
 	}
@@ -149,7 +149,7 @@ func (c *cq) Resize(depth int) error {
 	case err != nil:
 		return verbs.Wrap("resize CQ", err)
 	case depth < int(c.tail-c.head):
-		return verbs.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "more completions than that are queued"})
+		return verbs.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "less than the number of queued completions"})
 	}
 	c.depth, c.room = depth, depth
 	return nil
@@ -266,7 +266,7 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	case c.closed.Load() || c.overrun:
 		return verbs.Wrap("arm CQ", c.failure())
 	case c.chn == nil:
-		return verbs.Wrap("arm CQ", &verbs.ParamError{Field: "channel", Reason: "the CQ has none"})
+		return verbs.Wrap("arm CQ", &verbs.ParamError{Field: "channel", Reason: "the CQ has no channel"})
 	}
 	if c.arming == disarmed {
 		c.shard.armed++

@@ -93,7 +93,7 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	}
 	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
-	for _, room := range []int{5, depth} { // the first leaves the ring turned
+	for _, room := range []int{5, depth} { // the first poll leaves head in the middle of the ring
 		for _, wc := range wcs[:c.drain(wcs[:room])] {
 			require.Equal(t, polled, wc.ID)
 			polled++

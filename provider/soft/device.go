@@ -196,7 +196,7 @@ func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 
 func checkPort(num uint8) error {
 	if num != 1 {
-		return &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "ports count from 1, and there is one"}
+		return &verbs.ParamError{Field: "port", Value: int64(num), Limit: 1, Reason: "the device has one port, with number 1"}
 	}
 	return nil
 }

@@ -190,7 +190,7 @@ func (m *mr) Discard(offset, length int) error {
 		return verbs.Wrap(op, verbs.ErrClosed)
 	}
 	if m.mapped == nil || m.huge {
-		return verbs.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errors.New("not mapped by Alloc in ordinary pages")})
+		return verbs.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errors.New("the memory was not allocated by Alloc, or has huge pages")})
 	}
 	page := os.Getpagesize() // buf begins at a page boundary
 	begin, end := (offset+page-1)&^(page-1), (offset+length)&^(page-1)

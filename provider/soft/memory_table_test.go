@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A key says nothing about the key of the region registered next, whether its own
-// region is still registered or not. So a peer that knows a key can not guess others.
+// The key of a region does not depend on the key of the region registered before it,
+// whether that region is still registered or not. So a peer that knows a key can not
+// guess others.
 func TestKeysCanNotBeGuessed(t *testing.T) {
 	const regions, near = 2000, 1 << 12
 	var table mrTable

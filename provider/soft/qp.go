@@ -66,7 +66,7 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 		return nil, err
 	}
 	if sendCQ.shard != recvCQ.shard {
-		return nil, &verbs.ParamError{Field: "vector", Value: int64(recvCQ.vector), Limit: int64(sendCQ.vector), Reason: "both CQs of a queue pair share vector and progress"}
+		return nil, &verbs.ParamError{Field: "vector", Value: int64(recvCQ.vector), Limit: int64(sendCQ.vector), Reason: "both CQs of a queue pair must have the same vector and progress"}
 	}
 	q := &qp{dev: p.dev, pd: p, shard: sendCQ.shard, typ: attr.Type, sendCQ: sendCQ, recvCQ: recvCQ,
 		caps: attr.Caps, signalAll: attr.SignalAll}
@@ -158,7 +158,7 @@ func (q *qp) attachSRQ(s verbs.SRQ) error {
 		return verbs.ErrForeign
 	}
 	if own.shard != q.shard {
-		return &verbs.ParamError{Field: "SRQ vector", Value: int64(own.cq.vector), Limit: int64(q.recvCQ.vector), Reason: "an SRQ shares vector and progress with its queue pairs"}
+		return &verbs.ParamError{Field: "SRQ vector", Value: int64(own.cq.vector), Limit: int64(q.recvCQ.vector), Reason: "an SRQ must have the vector and progress of its queue pairs"}
 	}
 	q.srq = own
 	return nil
@@ -220,7 +220,7 @@ func (q *qp) Query() (verbs.QPAttr, error) {
 	return attr, nil
 }
 
-var errNoReceiveQueue = errors.New("the queue pair has a shared receive queue")
+var errNoReceiveQueue = errors.New("the queue pair has an SRQ")
 
 // PostRecv implements verbs.QP.
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {

@@ -58,7 +58,7 @@ func checkDepths(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 		return &verbs.ParamError{Field: "responder resources", Value: int64(attr.MaxDestRdAtomic), Limit: maxRdAtomic}
 	}
 	if mask&verbs.AttrPort != 0 && attr.Port != 1 {
-		return &verbs.ParamError{Field: "port", Value: int64(attr.Port), Limit: 1, Reason: "ports count from 1, and there is one"}
+		return &verbs.ParamError{Field: "port", Value: int64(attr.Port), Limit: 1, Reason: "the device has one port, with number 1"}
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The status of a receive buffer that was taken by a request that turned out to be
-// invalid, that was too short for it, and that was never taken.
+// These are the statuses of a receive buffer. taken: an invalid request had taken it.
+// short: it was too short for the message. none: it was never taken, and flushed.
 const (
 	taken = verbs.StatusRemInvReqErr
 	short = verbs.StatusLocLenErr

@@ -128,10 +128,10 @@ func TestWireForeignPacketsAreDropped(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
 	good := func() wire.Packet { return withAckReq(p.request(wire.SendOnly, 0, 1)) }
-	wrongKey, nobody := good(), good()
+	wrongKey, wrongQP := good(), good()
 	wrongKey.BTH().SetPKey(0x8001)
-	nobody.BTH().SetDestQP(p.e.qp.num + 1)
-	p.send(wrongKey, nobody, p.packet(wire.UDSendOnly, theirBase, 1), p.packet(wire.CNP, 0, 0))
+	wrongQP.BTH().SetDestQP(p.e.qp.num + 1)
+	p.send(wrongKey, wrongQP, p.packet(wire.UDSendOnly, theirBase, 1), p.packet(wire.CNP, 0, 0))
 	p.e.qp.shard.wire.receive(good(), &ipHeader{from: netip.MustParseAddr("fd00::98"), to: ownAddr})
 	p.e.qp.shard.wire.sendDue()
 	p.wantQuiet("all these packets are dropped")

@@ -85,7 +85,7 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	for seq := range uint64(5) {
 		p.out = nil
-		for range 2 { // the first one finds that there was an answer
+		for range 2 { // the first check finds that a packet was acknowledged
 			if len(p.out) == 0 {
 				p.advance(scriptTimeout)
 			}

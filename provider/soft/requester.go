@@ -33,7 +33,7 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 	}
 	if wr.Flags&verbs.SendInline != 0 {
 		if len(wr.SGEs) > 0 {
-			return 0, &verbs.ParamError{Field: "send SGEs", Value: int64(len(wr.SGEs)), Reason: "given with SendInline"}
+			return 0, &verbs.ParamError{Field: "send SGEs", Value: int64(len(wr.SGEs)), Reason: "not allowed with SendInline"}
 		}
 		if len(wr.Inline) > q.caps.MaxInline {
 			return 0, &verbs.ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Limit: int64(q.caps.MaxInline)}
@@ -43,7 +43,7 @@ func (q *qp) validate(wr *verbs.SendWR) (total uint32, err error) {
 		}
 		sum = uint64(len(wr.Inline))
 	} else if len(wr.Inline) > 0 {
-		return 0, &verbs.ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Reason: "given without SendInline"}
+		return 0, &verbs.ParamError{Field: "inline bytes", Value: int64(len(wr.Inline)), Reason: "not allowed without SendInline"}
 	}
 	if sum > maxMsgSize {
 		return 0, &verbs.ParamError{Field: "message bytes", Value: int64(sum), Limit: maxMsgSize}

@@ -9,27 +9,28 @@ import (
 )
 
 const (
-	// partialFactor is a factor for the time of a sender's retries: a sender may wait for
-	// up to four times the ACK timeout (IBTA vol. 1, 9.7.6.1.3).
+	// partialFactor multiplies the ACK timeout of the sender, because a sender may wait
+	// for up to four times the timeout (IBTA vol. 1, 9.7.6.1.3).
 	partialFactor = 4
-	// minPartialLimit is the shortest limit. It gives time to a sender with a very
-	// short timeout that is not scheduled for a while; arbitrary.
+	// minPartialLimit is the shortest limit of a message without progress. It gives time
+	// to a sender with a very short ACK timeout that is not scheduled for a while. It is
+	// arbitrary.
 	minPartialLimit = time.Second
-	// maxPartialLimit is the longest limit, because a client names the timeouts of both
-	// ends; arbitrary. The retries of a sender with a timeout code above 24 (69 s, eight
-	// times) can take longer.
+	// maxPartialLimit is the longest limit of a message without progress. There is one
+	// because a client chooses the timeouts of both ends. It is arbitrary. The retries
+	// of a sender with a timeout code above 24 (69 s, eight times) can take longer.
 	maxPartialLimit = 10 * time.Minute
 	// partialProgress is how many bytes have to arrive within the limit: those of one
 	// packet with the largest path MTU.
 	partialProgress = 4096
 )
 
-// A partialMessage watches a message of several fragments that has taken a receive
-// buffer, until its last fragment arrives. The buffer may be one that many
-// connections share. Without a limit a peer could keep it for ever.
+// A partialMessage limits the time of a message of several fragments from its first
+// fragment, which takes a receive buffer, to its last. The buffer may be shared by many
+// connections (SRQ). Without a limit a peer could occupy it for ever.
 //
-// The timer is not restarted for each fragment. It runs while there are such
-// messages, and each time it fires it compares the progress with the last time.
+// The timer is not restarted for each fragment. It runs while there are such messages,
+// and each time it fires it compares the progress with the last time.
 type partialMessage struct {
 	timer  timer
 	begun  uint64 // messages of several fragments since the queue pair was made
@@ -48,7 +49,7 @@ func (q *qp) partialLimit() time.Duration {
 	return min(max(partialFactor*timeout*time.Duration(q.attr.RetryCount+1), minPartialLimit), maxPartialLimit)
 }
 
-// onFragment is called for each fragment of a SEND except the last.
+// onFragment is called for each fragment of a SEND except the last. It starts the timer.
 func (q *qp) onFragment(first bool) {
 	p := &q.partial
 	if first {

@@ -115,7 +115,7 @@ func TestSlowMessagesComplete(t *testing.T) {
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
 		send(0, partialProgress)
-		victim.qp.shard.fireTimers() // the timer fires before the link's ring is read
+		victim.qp.shard.fireTimers() // the timer fires before the ring is read
 		require.Empty(t, victim.pollN(3))
 	}
 	now += int64(victim.qp.partialLimit()) / 2

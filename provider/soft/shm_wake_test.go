@@ -82,7 +82,7 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.NoError(t, a.cq.Arm(false))
 	require.False(t, readable(t, a.ch.FD()))
 	b.wait(1)
-	_, err := b.cq.Poll(b.wc) // nothing else to do: now the answer goes out
+	_, err := b.cq.Poll(b.wc) // without other work b sends the delayed acknowledgement
 	require.NoError(t, err)
 	a.sleep()
 	_, ok, err := a.ch.Next()
@@ -189,7 +189,7 @@ func TestIdleConnsAreParked(t *testing.T) {
 	}
 	require.Equal(t, maxPolledIdle, as[0].qp.shard.polledCount())
 	for i, a := range as {
-		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("cold")})
+		a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline | verbs.SendSignaled, Inline: []byte("wake")})
 		require.EqualValues(t, i, bs[i].wait(1)[0].ID)
 		require.Equal(t, verbs.StatusSuccess, a.wait(1, bs[i])[0].Status, "a connection that sends polls for the acknowledgement")
 	}
@@ -230,7 +230,7 @@ func TestUnansweredConnStaysActive(t *testing.T) {
 	a.pollN(4 * idleAfter)
 	require.Len(t, s.active, 1)
 	b.wait(1)
-	b.pollN(2) // nothing else to do: now the answer goes out
+	b.pollN(2) // without other work b sends the delayed acknowledgement
 	a.pollN(4 * idleAfter)
 	require.Empty(t, s.active)
 	require.False(t, a.qp.sq.outstanding())

@@ -51,7 +51,7 @@ type udLocalDest struct {
 }
 
 // errPeerUser is returned by connectSocket if the peer's user is not allowed.
-var errPeerUser = errors.New("the queue pair number is held by a user who is not allowed")
+var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
 
 // dest returns the destination with the number, or nil if no allowed queue pair has
 // the number.

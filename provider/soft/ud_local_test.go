@@ -240,13 +240,13 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
 	to := a.handle("127.0.0.1")
-	port := a.qp.path.(*udPath).local
+	local := a.qp.path.(*udPath).local
 	var accepts []func() int
 	for i := range uint32(maxDatagramDests + 10) {
 		num := a.qp.num ^ 0x800000 ^ i<<8
 		accepts = append(accepts, nonReadingQP(t, num))
 		a.sendNumbered(to, num, int(i), 1, 0)
-		require.LessOrEqual(t, len(port.dests), maxDatagramDests)
+		require.LessOrEqual(t, len(local.dests), maxDatagramDests)
 	}
 	for i, accept := range accepts {
 		packet := make([]byte, 100)

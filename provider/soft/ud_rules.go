@@ -12,7 +12,7 @@ import (
 // checkDatagram checks the fields of a request that have other rules for UD than for RC.
 func checkDatagram(wr *verbs.SendWR) error {
 	if wr.Opcode != verbs.OpSend && wr.Opcode != verbs.OpSendImm {
-		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs only send"}
+		return &verbs.ParamError{Field: "opcode", Value: int64(wr.Opcode), Reason: "UD queue pairs support only SEND"}
 	}
 	if a, ok := wr.AH.(*ah); !ok || a.closed.Load() {
 		return &verbs.ParamError{Field: "address handle", Reason: "missing, closed, or of another provider"}
