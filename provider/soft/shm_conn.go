@@ -48,10 +48,10 @@ type shmConn struct {
 	syndrome     uint8  // syndrome of the last NAK sent; 0 if there was none
 	// responsesBlocked is true if responsesOut had no room for the last response.
 	responsesBlocked bool
-	awaitsRetry      bool   // an RNR NAK was sent for the next slot of requestsIn
-	resendSeen       uint32 // value of peer.resend when that RNR NAK was sent
-	wakeDue          bool   // slots were published, and the peer was not yet woken for them
-	parked           wakeLevel
+	awaitsRetry      bool        // an RNR NAK was sent for the next slot of requestsIn
+	resendSeen       uint32      // value of peer.resend when that RNR NAK was sent
+	wakeDue          bool        // slots were published, and the peer was not yet woken for them
+	parked           wakeLevel   // value of own.parked that this side has stored
 	pendingRings     int         // bytes of the peer that the doorbell may hold
 	pollList         *[]*shmConn // list of the shard that holds the connection; nil if none
 	pollIndex        int         // index in pollList
