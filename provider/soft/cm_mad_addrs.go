@@ -23,22 +23,22 @@ type madAddrs []*madAddr
 
 // add adds an address and opens it for a listener. If the address can not be opened, its
 // error is stored.
-func (ps *madAddrs) add(g *madListener, addr netip.Addr) {
+func (ps *madAddrs) add(l *madListener, addr netip.Addr) {
 	p := &madAddr{addr: addr}
-	p.open(g)
+	p.open(l)
 	*ps = append(*ps, p)
 }
 
 // open tries to open the UDP port of the address.
-func (p *madAddr) open(g *madListener) { p.port, p.err = g.mux.open(p.addr, g.ch) }
+func (p *madAddr) open(l *madListener) { p.port, p.err = l.mux.open(p.addr, l.ch) }
 
 // set replaces the addresses by addrs. It opens new addresses, opens those again that
 // could not be opened before, and closes those that are not in addrs. It reports whether
 // anything has changed.
-func (ps *madAddrs) set(g *madListener, addrs []netip.Addr) (changed bool) {
+func (ps *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, p := range *ps {
 		if !slices.Contains(addrs, p.addr) {
-			p.close(g.ch)
+			p.close(l.ch)
 			changed = true
 		}
 	}
@@ -47,10 +47,10 @@ func (ps *madAddrs) set(g *madListener, addrs []netip.Addr) (changed bool) {
 		i := slices.IndexFunc(*ps, func(p *madAddr) bool { return p.addr == addr })
 		switch {
 		case i < 0:
-			ps.add(g, addr)
+			ps.add(l, addr)
 			changed = true
 		case (*ps)[i].port == nil:
-			(*ps)[i].open(g)
+			(*ps)[i].open(l)
 			changed = changed || (*ps)[i].port != nil
 		}
 	}

@@ -34,20 +34,20 @@ type madListener struct {
 // interfaces. An address that can not be served has its error in addrs.
 func openMADListener(i *id) *madListener {
 	ch := i.ch.Load()
-	g := &madListener{
+	l := &madListener{
 		mux: ch.dev.mux, ch: ch, id: i, addr: i.port.Addr, accepting: true,
 		waiting: make(map[*incomingRequest]struct{}), halfOpen: newHalfOpenTable(&ch.dev.cfg),
 		service: wire.NewServiceID(uint16(i.ps), i.port.Addr.Port),
 	}
-	if g.addr.Wildcard() {
-		g.followAddresses()
+	if l.addr.Wildcard() {
+		l.followAddresses()
 	} else {
-		g.addrs.add(g, g.addr.Addr)
+		l.addrs.add(l, l.addr.Addr)
 	}
-	g.mux.mu.Lock()
-	defer g.mux.mu.Unlock()
-	g.mux.listeners[g.service] = append(g.mux.listeners[g.service], g)
-	return g
+	l.mux.mu.Lock()
+	defer l.mux.mu.Unlock()
+	l.mux.listeners[l.service] = append(l.mux.listeners[l.service], l)
+	return l
 }
 
 // setAccepting implements listener.

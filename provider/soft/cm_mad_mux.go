@@ -259,7 +259,7 @@ func (x *madMux) newID() uint32 {
 // listener serves the same service on other addresses only.
 func (x *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
 	sameService := x.listeners[service]
-	i := slices.IndexFunc(sameService, func(g *madListener) bool { return g.addr.Covers(to) })
+	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })
 	if i < 0 {
 		return nil, len(sameService) > 0
 	}

@@ -38,9 +38,9 @@ func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 			reason = cm.RejectStale
 		}
 	}
-	var g *madListener
+	var l *madListener
 	if reason == 0 {
-		g, reason = x.acceptingListener(r.ServiceID, m.dst)
+		l, reason = x.acceptingListener(r.ServiceID, m.dst)
 	}
 	if reason == 0 && x.admitted[sourceOf(from)] >= x.maxAdmitted {
 		x.counts.inc(cmAddressFull)
@@ -53,16 +53,16 @@ func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		x.reject(port, from, mad, wire.AnsweredREQ, reason)
 		return
 	}
-	g.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
+	l.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
 }
 
 // acceptingListener returns the listener for a request, or the reason for which the
 // request is refused.
 func (x *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
-	g, elsewhere := x.listenerFor(service, to)
+	l, elsewhere := x.listenerFor(service, to)
 	switch {
-	case g != nil:
-		return g, 0
+	case l != nil:
+		return l, 0
 	case elsewhere:
 		return nil, cm.RejectConsumer // as the kernel does
 	}
@@ -113,12 +113,12 @@ func (x *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		return
 	}
 	m, status := parseSIDRREQ(&r, from, port.local)
-	var g *madListener
+	var l *madListener
 	if status == cm.SIDROK {
 		var elsewhere bool
-		if g, elsewhere = x.listenerFor(r.ServiceID, m.dst); elsewhere {
+		if l, elsewhere = x.listenerFor(r.ServiceID, m.dst); elsewhere {
 			status = cm.SIDRReject
-		} else if g == nil {
+		} else if l == nil {
 			status = cm.SIDRUnsupported
 		}
 	}
@@ -128,7 +128,7 @@ func (x *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		x.answer(port, from, &out)
 		return
 	}
-	g.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
+	l.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
 }
 
 // registerLookup registers a lookup until the madConn ends.

@@ -16,14 +16,14 @@ import (
 type listeners []listener
 
 func (ls listeners) setAccepting(yes bool) {
-	for _, g := range ls {
-		g.setAccepting(yes)
+	for _, l := range ls {
+		l.setAccepting(yes)
 	}
 }
 
 func (ls listeners) move(to *channel) error {
-	for _, g := range ls {
-		if err := g.move(to); err != nil {
+	for _, l := range ls {
+		if err := l.move(to); err != nil {
 			return err
 		}
 	}
@@ -32,15 +32,15 @@ func (ls listeners) move(to *channel) error {
 
 // serves returns the served addresses of all listeners, those of the local path first.
 func (ls listeners) serves() (served []cm.ServedAddr) {
-	for _, g := range slices.Backward(ls) {
-		served = append(served, g.serves()...)
+	for _, l := range slices.Backward(ls) {
+		served = append(served, l.serves()...)
 	}
 	return served
 }
 
 func (ls listeners) close() {
-	for _, g := range ls {
-		g.close()
+	for _, l := range ls {
+		l.close()
 	}
 }
 
@@ -54,9 +54,9 @@ func (i *id) openListeners() error {
 	}
 	err := i.checkServed()
 	if err == nil && path != PathWire {
-		var g *unixListener
-		if g, err = openUnixListener(i, i.port.FD); err == nil {
-			i.listeners = append(i.listeners, g)
+		var l *unixListener
+		if l, err = openUnixListener(i, i.port.FD); err == nil {
+			i.listeners = append(i.listeners, l)
 		}
 	}
 	if err != nil {

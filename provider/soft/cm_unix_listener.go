@@ -51,17 +51,17 @@ const (
 )
 
 func openUnixListener(i *id, fd int) (*unixListener, error) {
-	g := &unixListener{ch: i.ch.Load(), id: i, fd: fd, accepting: true}
-	g.pauseTimer.fire = func(time.Time) { g.watchSocket() }
-	if err := g.ch.watch(fd, g); err != nil {
+	l := &unixListener{ch: i.ch.Load(), id: i, fd: fd, accepting: true}
+	l.pauseTimer.fire = func(time.Time) { l.watchSocket() }
+	if err := l.ch.watch(fd, l); err != nil {
 		return nil, err
 	}
 	if err := unix.Listen(fd, systemBacklog); err != nil {
-		g.ch.unwatch(fd)
+		l.ch.unwatch(fd)
 		return nil, err
 	}
-	g.ch.dev.spare.addListener()
-	return g, nil
+	l.ch.dev.spare.addListener()
+	return l, nil
 }
 
 // readable implements readableSource. It accepts clients. accept may close the spare
@@ -176,8 +176,8 @@ func (c *client) refuse() {
 
 func (c *client) remove() {
 	c.ch.timers.stop(&c.requestTimer)
-	g := c.listener
-	g.clients = slices.DeleteFunc(g.clients, func(o *client) bool { return o == c })
+	l := c.listener
+	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
 
 // setAccepting implements listener. While it is false, new clients wait in the backlog
