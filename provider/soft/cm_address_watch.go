@@ -48,11 +48,11 @@ const addressBatch = 64
 
 // readable implements readableSource. It first receives all waiting messages, so that a
 // burst of changes makes addressesChanged list the addresses only once.
-func (n *addressWatch) readable() {
+func (w *addressWatch) readable() {
 	// The contents of a message are not used: recv(2) drops what does not fit.
 	var buf [1]byte
 	for i := range addressBatch {
-		_, _, err := unix.Recvfrom(n.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
+		_, _, err := unix.Recvfrom(w.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if errors.Is(err, unix.EAGAIN) && i == 0 {
 			return // no address has changed
 		}
@@ -61,27 +61,27 @@ func (n *addressWatch) readable() {
 			break
 		}
 	}
-	n.observer.addressesChanged()
+	w.observer.addressesChanged()
 }
 
-// move moves the watch to another channel. n may be nil.
-func (n *addressWatch) move(from, to *channel) error {
-	if n == nil {
+// move moves the watch to another channel. w may be nil.
+func (w *addressWatch) move(from, to *channel) error {
+	if w == nil {
 		return nil
 	}
-	if err := to.watch(n.fd, n); err != nil {
+	if err := to.watch(w.fd, w); err != nil {
 		return err
 	}
-	from.unwatch(n.fd)
+	from.unwatch(w.fd)
 	return nil
 }
 
-func (n *addressWatch) close(ch *channel) {
-	if n == nil {
+func (w *addressWatch) close(ch *channel) {
+	if w == nil {
 		return
 	}
-	ch.unwatch(n.fd)
-	_ = unix.Close(n.fd)
+	ch.unwatch(w.fd)
+	_ = unix.Close(w.fd)
 }
 
 var _ readableSource = (*addressWatch)(nil)

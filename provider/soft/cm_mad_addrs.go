@@ -23,58 +23,58 @@ type madAddrs []*madAddr
 
 // add adds an address and opens it for a listener. If the address can not be opened, its
 // error is stored.
-func (ps *madAddrs) add(l *madListener, addr netip.Addr) {
-	p := &madAddr{addr: addr}
-	p.open(l)
-	*ps = append(*ps, p)
+func (as *madAddrs) add(l *madListener, addr netip.Addr) {
+	a := &madAddr{addr: addr}
+	a.open(l)
+	*as = append(*as, a)
 }
 
 // open tries to open the UDP port of the address.
-func (p *madAddr) open(l *madListener) { p.port, p.err = l.mux.open(p.addr, l.ch) }
+func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
 // set replaces the addresses by addrs. It opens new addresses, opens those again that
 // could not be opened before, and closes those that are not in addrs. It reports whether
 // anything has changed.
-func (ps *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
-	for _, p := range *ps {
-		if !slices.Contains(addrs, p.addr) {
-			p.close(l.ch)
+func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
+	for _, a := range *as {
+		if !slices.Contains(addrs, a.addr) {
+			a.close(l.ch)
 			changed = true
 		}
 	}
-	*ps = slices.DeleteFunc(*ps, func(p *madAddr) bool { return !slices.Contains(addrs, p.addr) })
+	*as = slices.DeleteFunc(*as, func(a *madAddr) bool { return !slices.Contains(addrs, a.addr) })
 	for _, addr := range addrs {
-		i := slices.IndexFunc(*ps, func(p *madAddr) bool { return p.addr == addr })
+		i := slices.IndexFunc(*as, func(a *madAddr) bool { return a.addr == addr })
 		switch {
 		case i < 0:
-			ps.add(l, addr)
+			as.add(l, addr)
 			changed = true
-		case (*ps)[i].port == nil:
-			(*ps)[i].open(l)
-			changed = changed || (*ps)[i].port != nil
+		case (*as)[i].port == nil:
+			(*as)[i].open(l)
+			changed = changed || (*as)[i].port != nil
 		}
 	}
 	return changed
 }
 
-func (p *madAddr) close(ch *channel) {
-	if p.port != nil {
-		p.port.close(ch)
-		p.port = nil
+func (a *madAddr) close(ch *channel) {
+	if a.port != nil {
+		a.port.close(ch)
+		a.port = nil
 	}
 }
 
-func (ps madAddrs) close(ch *channel) {
-	for _, p := range ps {
-		p.close(ch)
+func (as madAddrs) close(ch *channel) {
+	for _, a := range as {
+		a.close(ch)
 	}
 }
 
 // ports returns the ports of the served addresses.
-func (ps madAddrs) ports() (open []*madPort) {
-	for _, p := range ps {
-		if p.port != nil {
-			open = append(open, p.port)
+func (as madAddrs) ports() (open []*madPort) {
+	for _, a := range as {
+		if a.port != nil {
+			open = append(open, a.port)
 		}
 	}
 	return open
@@ -121,8 +121,8 @@ func (l *madListener) addressesChanged() {
 
 // serves implements listener.
 func (l *madListener) serves() (served []cm.ServedAddr) {
-	for _, p := range l.addrs {
-		served = append(served, l.served(p.addr, p.err))
+	for _, a := range l.addrs {
+		served = append(served, l.served(a.addr, a.err))
 	}
 	if l.watchErr != nil {
 		served = append(served, l.served(l.addr.Addr, l.watchErr))

@@ -109,13 +109,13 @@ func heapInUse() int64 {
 }
 
 // wantNoOtherRecords requires that the server has records of its open connections only.
-func (f *floodSim) wantNoOtherRecords(x *madMux) {
+func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	f.t.Helper()
 	n := len(f.open)
-	require.Len(f.t, x.conns, n)
-	require.Len(f.t, x.byPeer, n)
-	require.Len(f.t, x.byQP, n)
-	require.LessOrEqual(f.t, len(x.admitted), n)
+	require.Len(f.t, mux.conns, n)
+	require.Len(f.t, mux.byPeer, n)
+	require.Len(f.t, mux.byQP, n)
+	require.LessOrEqual(f.t, len(mux.admitted), n)
 	require.LessOrEqual(f.t, len(f.server.tc.timers), n)
 	half := &f.listenerOf(f.l).halfOpen
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
@@ -129,13 +129,13 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	const perTick = 10
 	const requests = 60_000 / seedDivisor
 	f := newFloodSim(t)
-	x := f.server.p.dev.mux
+	mux := f.server.p.dev.mux
 	before, peak := heapInUse(), 0
 	flood := func() {
 		for range perTick {
 			f.sendREQ(testSource(f.requests))
 		}
-		peak = max(peak, len(x.conns))
+		peak = max(peak, len(mux.conns))
 	}
 	for f.requests < requests {
 		for range 200 {
@@ -157,7 +157,7 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	}
 	require.LessOrEqual(t, f.answers, amplification*f.requests)
 	require.Positive(t, f.answers)
-	f.wantNoOtherRecords(x)
+	f.wantNoOtherRecords(mux)
 	require.Less(t, heapInUse()-before, int64(4<<20))
 	t.Logf("%d requests, %d answers, at most %d at a time", f.requests, f.answers, peak)
 }
@@ -166,12 +166,12 @@ func TestWireCMFloodOfSources(t *testing.T) {
 // requests of other clients are not.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodSim(t)
-	x := f.server.p.dev.mux
+	mux := f.server.p.dev.mux
 	flood := func() {
 		for range 10 {
 			f.sendREQ(testSource(f.requests % 250))
 		}
-		require.LessOrEqual(t, len(x.conns), defaultHalfOpen+len(f.open)+20)
+		require.LessOrEqual(t, len(mux.conns), defaultHalfOpen+len(f.open)+20)
 	}
 	for range 20 {
 		for range 50 {
@@ -188,7 +188,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 		f.tick(100 * time.Millisecond)
 	}
 	require.LessOrEqual(t, f.answers, amplification*f.requests)
-	f.wantNoOtherRecords(x)
+	f.wantNoOtherRecords(mux)
 	require.Equal(t, map[string]int{clientAddr.String(): 20}, admitted(f.server))
 	for id := range f.open {
 		f.server.end(id)

@@ -127,10 +127,10 @@ func (ch *channel) watchRequests(p *madPort) {
 }
 
 // readable implements readableSource. It reads the ICMP errors.
-func (a *requestPort) readable() {
-	a.port.mux.mu.Lock()
-	defer a.port.mux.mu.Unlock()
-	a.socket.readErrors(func(to netip.AddrPort, quoted []byte) { a.port.mux.onPortUnreachable(a.port, to, quoted) })
+func (r *requestPort) readable() {
+	r.port.mux.mu.Lock()
+	defer r.port.mux.mu.Unlock()
+	r.socket.readErrors(func(to netip.AddrPort, quoted []byte) { r.port.mux.onPortUnreachable(r.port, to, quoted) })
 }
 
 var _ readableSource = (*requestPort)(nil)
@@ -216,12 +216,12 @@ func quoteOf(quoted []byte) (q quotedMAD, ok bool) {
 // the random communication ID and the transaction ID, and only if that request was sent
 // to the host. It never affects a connection. If the error quotes no request, the
 // request times out.
-func (x *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {
+func (mux *madMux) onPortUnreachable(port *madPort, by netip.AddrPort, quoted []byte) {
 	q, quotes := quoteOf(quoted)
 	if !quotes {
 		return
 	}
-	if c := x.conns[q.id]; c != nil && c.port == port && c.remote == hostport.WithoutZone(by.Addr()) {
+	if c := mux.conns[q.id]; c != nil && c.port == port && c.remote == hostport.WithoutZone(by.Addr()) {
 		c.enqueue(jobMessage, func() { c.onPortUnreachable(by, q) })
 	}
 }

@@ -145,10 +145,10 @@ func TestRequestSocketReceivesNothing(t *testing.T) {
 
 // refused delivers to the client a port-unreachable error from a host.
 func (w *madSim) refused(by netip.Addr, quoted []byte) {
-	x := w.client.p.dev.mux
-	x.mu.Lock()
-	x.onPortUnreachable(x.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
-	x.mu.Unlock()
+	mux := w.client.p.dev.mux
+	mux.mu.Lock()
+	mux.onPortUnreachable(mux.ports[clientAddr], netip.AddrPortFrom(by, 4791), quoted)
+	mux.mu.Unlock()
 	w.settle()
 }
 

@@ -89,8 +89,8 @@ func (l *madListener) close() {
 	if l.mux.listeners[l.service] = rest; len(rest) == 0 {
 		delete(l.mux.listeners, l.service)
 	}
-	for n := range l.waiting {
-		l.mux.refuseWaiting(n)
+	for req := range l.waiting {
+		l.mux.refuseWaiting(req)
 	}
 	l.waiting = nil
 	l.mux.mu.Unlock()
@@ -101,18 +101,18 @@ func (l *madListener) close() {
 // refuseWaiting refuses a waiting request. It does nothing if a copy of the request
 // already has an ID, which outlives the listener, or if the address of the request is
 // not served any more. The caller holds the multiplexer's lock.
-func (x *madMux) refuseWaiting(n *incomingRequest) {
-	if x.known(n) || x.ports[n.port.local] != n.port {
+func (mux *madMux) refuseWaiting(req *incomingRequest) {
+	if mux.known(req) || mux.ports[req.port.local] != req.port {
 		return
 	}
 	var out wire.MAD
-	if n.isLookup() {
-		encodeSIDRREP(&out, &sidrRepMsg{status: cm.SIDRReject}, n.answer, n.id)
+	if req.isLookup() {
+		encodeSIDRREP(&out, &sidrRepMsg{status: cm.SIDRReject}, req.answer, req.id)
 	} else {
-		r := wire.REJ{RemoteID: n.id, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
-		r.Encode(&out, n.tid)
+		r := wire.REJ{RemoteID: req.id, Rejected: wire.AnsweredREQ, Reason: uint16(cm.RejectConsumer)}
+		r.Encode(&out, req.tid)
 	}
-	x.answer(n.port, n.from, &out)
+	mux.answer(req.port, req.from, &out)
 }
 
 // enqueue queues a job for the channel; see madConn.enqueue. It returns false if the job
@@ -147,26 +147,26 @@ type incomingRequest struct {
 	answer wire.ServiceID // service ID for the answer to a lookup
 }
 
-func (n *incomingRequest) isLookup() bool { return n.m.kind() == kindSIDRREQ }
+func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
 
 // enqueueRequest passes a request to the channel of the listener. If there is no room,
 // it drops the request, and the peer retransmits it. The caller holds the multiplexer's
 // lock.
-func (l *madListener) enqueueRequest(n *incomingRequest) {
-	_, room := l.halfOpen.room(sourceOf(n.from), l.mux.clock())
-	if !room || !l.enqueue(func() { l.admitRequest(n) }) {
+func (l *madListener) enqueueRequest(req *incomingRequest) {
+	_, room := l.halfOpen.room(sourceOf(req.from), l.mux.clock())
+	if !room || !l.enqueue(func() { l.admitRequest(req) }) {
 		l.mux.counts.inc(cmRequestDropped)
 		return
 	}
-	l.waiting[n] = struct{}{}
+	l.waiting[req] = struct{}{}
 }
 
 // admitRequest makes an ID for a request. It does nothing if a copy of the request has
 // an ID.
-func (l *madListener) admitRequest(n *incomingRequest) {
+func (l *madListener) admitRequest(req *incomingRequest) {
 	l.mux.mu.Lock()
-	delete(l.waiting, n)
-	known := l.mux.known(n)
+	delete(l.waiting, req)
+	known := l.mux.known(req)
 	l.mux.mu.Unlock()
 	if known {
 		return
@@ -175,24 +175,24 @@ func (l *madListener) admitRequest(n *incomingRequest) {
 		l.mux.counts.inc(cmRequestDropped)
 		return
 	}
-	if !l.ch.acceptsFrom(n.from) {
+	if !l.ch.acceptsFrom(req.from) {
 		l.ch.dev.local.inc(rcvdUserErr)
 		return
 	}
-	port, err := l.mux.open(n.port.local, l.ch)
+	port, err := l.mux.open(req.port.local, l.ch)
 	if err != nil {
 		return
 	}
-	c := &madConn{mux: l.mux, ch: l.ch, port: port, remote: n.from, service: n.answer, listener: l, addrValidation: addrValidation{received: 1}}
+	c := &madConn{mux: l.mux, ch: l.ch, port: port, remote: req.from, service: req.answer, listener: l, addrValidation: addrValidation{received: 1}}
 	c.register()
 	recorded := true
-	if n.isLookup() {
-		c.registerLookup(n)
+	if req.isLookup() {
+		c.registerLookup(req)
 	} else {
-		recorded = c.recordPeer(n.guid, n.id, n.qpn)
+		recorded = c.recordPeer(req.guid, req.id, req.qpn)
 	}
 	if recorded && c.addHalfOpen() {
-		c.id = l.id.incoming(n.m, c)
+		c.id = l.id.incoming(req.m, c)
 	}
 	if c.id == nil {
 		c.release()
@@ -214,11 +214,11 @@ func (ch *channel) acceptsFrom(a netip.Addr) bool {
 
 // known reports whether a request already has a connection, because a copy of it was
 // handled before. The caller holds the multiplexer's lock.
-func (x *madMux) known(n *incomingRequest) bool {
-	if n.isLookup() {
-		return x.lookups[lookupKey{n.from, n.id}] != nil
+func (mux *madMux) known(req *incomingRequest) bool {
+	if req.isLookup() {
+		return mux.lookups[lookupKey{req.from, req.id}] != nil
 	}
-	return x.byPeer[peerKey{n.from, n.guid, n.id}] != nil || x.byQP[peerKey{n.from, n.guid, n.qpn}] != nil
+	return mux.byPeer[peerKey{req.from, req.guid, req.id}] != nil || mux.byQP[peerKey{req.from, req.guid, req.qpn}] != nil
 }
 
 var _ listener = (*madListener)(nil)

@@ -81,17 +81,17 @@ func newMADMux(guid uint64, cfg *Config, network madNetwork, counts *counters) *
 
 // open opens the port of a local address, or adds a user to it, and makes the channel
 // watch the port.
-func (x *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	p := x.ports[local]
+func (mux *madMux) open(local netip.Addr, ch *channel) (*madPort, error) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	p := mux.ports[local]
 	if p == nil {
-		socket, err := x.network.open(local)
+		socket, err := mux.network.open(local)
 		if err != nil {
 			return nil, err
 		}
-		p = &madPort{madSocket: socket, mux: x, local: local, mtu: pathMTU(local)}
-		x.ports[local] = p
+		p = &madPort{madSocket: socket, mux: mux, local: local, mtu: pathMTU(local)}
+		mux.ports[local] = p
 	}
 	p.users++
 	if err := ch.watchPort(p); err != nil {
@@ -123,59 +123,59 @@ func (p *madPort) release() {
 // receive handles a packet to queue pair 1. It returns false if the packet is invalid
 // (IBTA vol. 1, 9.6.1.4, 13.5.1). Valid packets that are not for connection management
 // are dropped.
-func (x *madMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.receiveLocked(p, from)
+func (mux *madMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	return mux.receiveLocked(p, from)
 }
 
 // A lockedMux is a madMux whose lock the caller holds.
 type lockedMux struct{ *madMux }
 
-func (x lockedMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
-	return x.receiveLocked(p, from)
+func (mux lockedMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
+	return mux.receiveLocked(p, from)
 }
 
-func (x *madMux) receiveLocked(p wire.Packet, from *ipHeader) (taken bool) {
+func (mux *madMux) receiveLocked(p wire.Packet, from *ipHeader) (taken bool) {
 	bth, deth := p.BTH(), p.DETH()
 	if bth.DestQP() != wire.GSIQPN || p.Opcode() != wire.UDSendOnly || deth.QKey() != wire.GSIQKey ||
 		!wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
 		return false
 	}
 	if m, err := wire.DecodeMAD(p.Payload()); err == nil {
-		x.dispatch(m, from)
+		mux.dispatch(m, from)
 	}
 	return true
 }
 
 // dispatch passes a MAD to the connection or listener that it is for. MADs of other
 // kinds are not used on RoCE, and are dropped.
-func (x *madMux) dispatch(m *wire.MAD, in *ipHeader) {
+func (mux *madMux) dispatch(m *wire.MAD, in *ipHeader) {
 	from, to := in.from, in.to
-	port := x.ports[to]
+	port := mux.ports[to]
 	if port == nil {
 		return
 	}
 	switch m.Attribute() {
 	case wire.AttrREQ:
-		x.onREQ(m, port, from)
+		mux.onREQ(m, port, from)
 	case wire.AttrSIDRREQ:
-		x.onSIDRREQ(m, port, from)
+		mux.onSIDRREQ(m, port, from)
 	case wire.AttrSIDRREP:
-		x.toConn(m, firstID(m), port, from)
+		mux.toConn(m, firstID(m), port, from)
 	case wire.AttrREP:
-		if !x.toConn(m, secondID(m), port, from) {
-			x.reject(port, from, m, wire.AnsweredREP, cm.RejectInvalidCommID)
+		if !mux.toConn(m, secondID(m), port, from) {
+			mux.reject(port, from, m, wire.AnsweredREP, cm.RejectInvalidCommID)
 		}
 	case wire.AttrREJ:
-		x.onREJ(m, port, from)
+		mux.onREJ(m, port, from)
 	case wire.AttrDREQ:
-		if !x.toConn(m, secondID(m), port, from) {
+		if !mux.toConn(m, secondID(m), port, from) {
 			// The connection is unknown here. The peer still needs a DREP to end it.
-			x.sendDREP(port, from, m)
+			mux.sendDREP(port, from, m)
 		}
 	case wire.AttrRTU, wire.AttrMRA, wire.AttrDREP:
-		x.toConn(m, secondID(m), port, from)
+		mux.toConn(m, secondID(m), port, from)
 	}
 }
 
@@ -187,8 +187,8 @@ func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDat
 
 // toConn passes a MAD to the connection with a communication ID. It returns false if
 // there is no such connection with this peer.
-func (x *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
-	c := x.conns[id]
+func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) bool {
+	c := mux.conns[id]
 	if c == nil || c.port != port || c.remote != from {
 		return false
 	}
@@ -199,8 +199,8 @@ func (x *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr) 
 // onREJ passes a REJ to its connection. A peer that cancels its request does not know
 // the communication ID of this side. Its REJ has its own GUID and communication ID (IBTA
 // vol. 1, 12.6.7.3).
-func (x *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
-	if x.toConn(m, secondID(m), port, from) {
+func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
+	if mux.toConn(m, secondID(m), port, from) {
 		return
 	}
 	var r wire.REJ
@@ -208,14 +208,14 @@ func (x *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if cm.RejectReason(r.Reason) != cm.RejectTimeout || r.InfoLength < 8 {
 		return
 	}
-	c := x.byPeer[peerKey{from, binary.BigEndian.Uint64(r.Info[:]), r.LocalID}]
+	c := mux.byPeer[peerKey{from, binary.BigEndian.Uint64(r.Info[:]), r.LocalID}]
 	if c != nil && c.port == port {
 		c.enqueueMAD(m)
 	}
 }
 
 // reject sends a REJ that answers m, without a connection.
-func (x *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
+func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Answered, reason cm.RejectReason) {
 	r := wire.REJ{RemoteID: firstID(m), Rejected: what, Reason: uint16(reason)}
 	if what != wire.AnsweredREQ {
 		r.LocalID = secondID(m)
@@ -225,31 +225,31 @@ func (x *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.Ans
 	}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
-	x.answer(port, to, &out)
+	mux.answer(port, to, &out)
 }
 
 // answer sends a message that belongs to no connection, if the answerLimit allows it.
-func (x *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
-	if !x.limit.allow(to, x.clock()) {
-		x.counts.inc(cmAnswerDropped)
+func (mux *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
+	if !mux.limit.allow(to, mux.clock()) {
+		mux.counts.inc(cmAnswerDropped)
 		return
 	}
 	port.send(m, to)
 }
 
 // sendDREP answers the DREQ of an unknown connection.
-func (x *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
+func (mux *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	r := wire.DREP{LocalID: secondID(m), RemoteID: firstID(m)}
 	var out wire.MAD
 	r.Encode(&out, m.TID())
-	x.answer(port, to, &out)
+	mux.answer(port, to, &out)
 }
 
 // newID returns an unused communication ID. It is random, so that a peer can not guess
 // it, and so that it is not reused soon.
-func (x *madMux) newID() uint32 {
+func (mux *madMux) newID() uint32 {
 	for {
-		if id := randomUint32(); id != 0 && x.conns[id] == nil {
+		if id := randomUint32(); id != 0 && mux.conns[id] == nil {
 			return id
 		}
 	}
@@ -257,8 +257,8 @@ func (x *madMux) newID() uint32 {
 
 // listenerFor returns the listener for a request, or nil. elsewhere reports whether a
 // listener serves the same service on other addresses only.
-func (x *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
-	sameService := x.listeners[service]
+func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
+	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })
 	if i < 0 {
 		return nil, len(sameService) > 0
@@ -268,28 +268,28 @@ func (x *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *
 
 // peerSentData handles the first data to a queue pair: its peer is connected, even if
 // the RTU was lost (IBTA vol. 1, 12.9.7.2).
-func (x *madMux) peerSentData(qpn uint32) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if c := x.byQPN[qpn]; c != nil {
+func (mux *madMux) peerSentData(qpn uint32) {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	if c := mux.byQPN[qpn]; c != nil {
 		c.enqueue(jobInternal, c.peerSentData)
 	}
 }
 
 // flowTerms returns the negotiated flow control of a queue pair. It is zero if the
 // connection of the queue pair was not made by this multiplexer.
-func (x *madMux) flowTerms(qpn uint32) creditFlow {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if c := x.byQPN[qpn]; c != nil {
+func (mux *madMux) flowTerms(qpn uint32) creditFlow {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	if c := mux.byQPN[qpn]; c != nil {
 		return c.flow
 	}
 	return creditFlow{}
 }
 
 // overWire reports whether the connection of a queue pair was made on the wire path.
-func (x *madMux) overWire(qpn uint32) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.byQPN[qpn] != nil
+func (mux *madMux) overWire(qpn uint32) bool {
+	mux.mu.Lock()
+	defer mux.mu.Unlock()
+	return mux.byQPN[qpn] != nil
 }

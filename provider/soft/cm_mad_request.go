@@ -12,16 +12,16 @@ import (
 // onREQ handles a connection request: it refuses the request, or passes it to the
 // listener. The request may be a copy. It may also come from a peer that has lost an
 // older connection.
-func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
 	key := peerKey{from, r.CAGUID, r.LocalID}
-	if c := x.byPeer[key]; c != nil {
+	if c := mux.byPeer[key]; c != nil {
 		c.duplicateREQ()
 		return
 	}
-	if refusal := x.refused.answer(key, x.clock()); refusal != nil {
-		x.answer(port, from, refusal)
+	if refusal := mux.refused.answer(key, mux.clock()); refusal != nil {
+		mux.answer(port, from, refusal)
 		return
 	}
 	m, reason := parseREQ(&r, from, port.local)
@@ -30,7 +30,7 @@ func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		reason = cm.RejectInvalidMTU
 	}
 	if reason == 0 {
-		if old := x.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
+		if old := mux.byQP[peerKey{from, r.CAGUID, r.QPN}]; old != nil {
 			// The peer uses the queue pair for another connection now (IBTA vol. 1,
 			// 12.9.8.3.1). This request is refused. A later request succeeds, when the
 			// old connection has ended.
@@ -40,17 +40,17 @@ func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	var l *madListener
 	if reason == 0 {
-		l, reason = x.acceptingListener(r.ServiceID, m.dst)
+		l, reason = mux.acceptingListener(r.ServiceID, m.dst)
 	}
-	if reason == 0 && x.admitted[sourceOf(from)] >= x.maxAdmitted {
-		x.counts.inc(cmAddressFull)
+	if reason == 0 && mux.admitted[sourceOf(from)] >= mux.maxAdmitted {
+		mux.counts.inc(cmAddressFull)
 		reason = cm.RejectNoResources
 	}
-	if reason == 0 && x.access.refuses(remoteSource(from)) {
+	if reason == 0 && mux.access.refuses(remoteSource(from)) {
 		reason = cm.RejectNoResources
 	}
 	if reason != 0 {
-		x.reject(port, from, mad, wire.AnsweredREQ, reason)
+		mux.reject(port, from, mad, wire.AnsweredREQ, reason)
 		return
 	}
 	l.enqueueRequest(&incomingRequest{port: port, from: from, guid: r.CAGUID, id: r.LocalID, tid: mad.TID(), qpn: r.QPN, m: m})
@@ -58,8 +58,8 @@ func (x *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 
 // acceptingListener returns the listener for a request, or the reason for which the
 // request is refused.
-func (x *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
-	l, elsewhere := x.listenerFor(service, to)
+func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) (*madListener, cm.RejectReason) {
+	l, elsewhere := mux.listenerFor(service, to)
 	switch {
 	case l != nil:
 		return l, 0
@@ -105,10 +105,10 @@ func (c *madConn) stale() {
 }
 
 // onSIDRREQ handles a lookup: it refuses the lookup, or passes it to the listener.
-func (x *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
+func (mux *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.SIDRREQ
 	r.Decode(mad)
-	if c := x.lookups[lookupKey{from, r.RequestID}]; c != nil {
+	if c := mux.lookups[lookupKey{from, r.RequestID}]; c != nil {
 		c.duplicateREQ()
 		return
 	}
@@ -116,7 +116,7 @@ func (x *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var l *madListener
 	if status == cm.SIDROK {
 		var elsewhere bool
-		if l, elsewhere = x.listenerFor(r.ServiceID, m.dst); elsewhere {
+		if l, elsewhere = mux.listenerFor(r.ServiceID, m.dst); elsewhere {
 			status = cm.SIDRReject
 		} else if l == nil {
 			status = cm.SIDRUnsupported
@@ -125,16 +125,16 @@ func (x *madMux) onSIDRREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if status != cm.SIDROK {
 		var out wire.MAD
 		encodeSIDRREP(&out, &sidrRepMsg{status: status}, r.ServiceID, r.RequestID)
-		x.answer(port, from, &out)
+		mux.answer(port, from, &out)
 		return
 	}
 	l.enqueueRequest(&incomingRequest{port: port, from: from, id: r.RequestID, m: m, answer: r.ServiceID})
 }
 
 // registerLookup registers a lookup until the madConn ends.
-func (c *madConn) registerLookup(n *incomingRequest) {
+func (c *madConn) registerLookup(req *incomingRequest) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	c.peerID = n.id
-	c.mux.lookups[lookupKey{n.from, n.id}] = c
+	c.peerID = req.id
+	c.mux.lookups[lookupKey{req.from, req.id}] = c
 }

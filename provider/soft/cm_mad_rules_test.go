@@ -318,10 +318,10 @@ func TestWireCMFlood(t *testing.T) {
 			s.settle()
 		}
 	}
-	x := s.server.p.dev.mux
-	require.Len(t, x.conns, backlog)
-	require.Len(t, x.byPeer, backlog)
-	require.Len(t, x.byQP, backlog)
+	mux := s.server.p.dev.mux
+	require.Len(t, mux.conns, backlog)
+	require.Len(t, mux.byPeer, backlog)
+	require.Len(t, mux.byQP, backlog)
 	require.LessOrEqual(t, len(s.server.tc.inbox.jobs[jobRequest]), maxJobs)
 	for s.server.tc.inbox.waiting() > 0 {
 		s.settle()
@@ -331,9 +331,9 @@ func TestWireCMFlood(t *testing.T) {
 		require.NoError(t, passive.Close())
 	}
 	s.server.quiet()
-	require.Empty(t, x.conns)
-	require.Empty(t, x.byPeer)
-	require.Empty(t, x.byQP)
+	require.Empty(t, mux.conns)
+	require.Empty(t, mux.byPeer)
+	require.Empty(t, mux.byQP)
 	require.Empty(t, s.sendREQ(s.req(l.LocalAddr().Port())))
 	s.server.request(l)
 }

@@ -152,10 +152,10 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
-	x := w.client.p.dev.mux
+	mux := w.client.p.dev.mux
 	connect := func(to netip.Addr) (*cm.ID, *madConn) {
 		id := w.connecting(cm.TCP, netip.AddrPortFrom(to, 7), nil)
-		for _, c := range x.conns {
+		for _, c := range mux.conns {
 			if c.remote == to && c.peerID == 0 {
 				return id, c
 			}
@@ -177,18 +177,18 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	second, other := connect(otherAddr)
 	reply(other, 5, 0x55)
 	w.client.want(cm.Established, second)
-	require.Same(t, c, x.byPeer[peerKey{serverAddr, 7, 5}])
-	require.Same(t, c, x.byQP[peerKey{serverAddr, 7, 0x55}])
+	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
+	require.Same(t, c, mux.byQP[peerKey{serverAddr, 7, 0x55}])
 
 	// At one address, a communication ID belongs to one connection, and so does a queue
 	// pair.
 	third, own := connect(serverAddr)
 	reply(own, 5, 0x56)
 	w.client.quiet()
-	require.Same(t, c, x.byPeer[peerKey{serverAddr, 7, 5}])
+	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
 	reply(own, 6, 0x55)
 	w.client.want(cm.Established, third)
 	require.ErrorIs(t, w.client.want(cm.Disconnected, first).Err, cm.ErrStale)
-	require.Same(t, own, x.byQP[peerKey{serverAddr, 7, 0x55}])
+	require.Same(t, own, mux.byQP[peerKey{serverAddr, 7, 0x55}])
 	w.client.quiet()
 }

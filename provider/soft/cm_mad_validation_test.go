@@ -157,8 +157,8 @@ func TestWireCMEvicts(t *testing.T) {
 	s.accept(accepted, nil)
 	fetched := s.requestFrom(l, 1)
 	s.sendREQ(s.numberedREQ(l, 2)) // the application does not fetch this request
-	x := s.server.p.dev.mux
-	require.Len(t, x.conns, 3)
+	mux := s.server.p.dev.mux
+	require.Len(t, mux.conns, 3)
 
 	other := otherAddr
 	askOther := func() {
@@ -175,7 +175,7 @@ func TestWireCMEvicts(t *testing.T) {
 	var rej wire.REJ
 	rej.Decode(&s.received[0])
 	require.Equal(t, cm.RejectNoResources, cm.RejectReason(rej.Reason))
-	require.Len(t, x.conns, 3)
+	require.Len(t, mux.conns, 3)
 	require.Equal(t, verbs.StateError, accepted.QP().State())
 	queued := func() (n int) {
 		for _, ev := range s.server.tc.queue.events {
@@ -192,7 +192,7 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Empty(t, s.received)
 	require.ErrorIs(t, fetched.Accept(&cm.ConnParam{QPNum: 2}), verbs.ErrPeerGone)
 	askOther()
-	require.Len(t, x.conns, 3)
+	require.Len(t, mux.conns, 3)
 	require.Equal(t, 3, queued())
 	ev := s.server.next()
 	for ev.Type == cm.ConnectRequest {
@@ -213,7 +213,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
 	l := s.listen(cm.TCP, 0)
-	x := s.server.p.dev.mux
+	mux := s.server.p.dev.mux
 	events := 0
 	for n := range uint32(requests) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
@@ -237,8 +237,8 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		var m wire.MAD
 		back.Encode(&m, 1)
 		s.send(&m)
-		require.LessOrEqual(t, len(x.conns), most)
-		require.Equal(t, len(x.conns), s.listenerOf(l).halfOpen.total)
+		require.LessOrEqual(t, len(mux.conns), most)
+		require.Equal(t, len(mux.conns), s.listenerOf(l).halfOpen.total)
 	}
 	require.Equal(t, requests-most, events)
 }
@@ -247,8 +247,8 @@ func (w *madSim) counter(id counterID) uint64 { return w.server.p.dev.mux.counts
 
 // listenerOf returns the madListener of a listening ID of the server.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {
-	x := w.server.p.dev.mux
-	return x.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
+	mux := w.server.p.dev.mux
+	return mux.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
 // A source with MaxConnsPerAddress connections is refused until one has ended.

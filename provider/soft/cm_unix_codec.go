@@ -88,11 +88,11 @@ func (e *endpoints) encode(b []byte) {
 	copy(b[44:], dst[:])
 }
 
-func (s *qpParams) encode(b []byte) {
-	b[2] = flag(s.flowControl, flagFlowControl) | flag(s.srq, flagSRQ)
-	binary.LittleEndian.PutUint32(b[8:], s.qpn)
-	binary.LittleEndian.PutUint32(b[12:], s.psn)
-	b[20], b[21], b[23] = s.responderResources, s.initiatorDepth, s.rnrRetry
+func (p *qpParams) encode(b []byte) {
+	b[2] = flag(p.flowControl, flagFlowControl) | flag(p.srq, flagSRQ)
+	binary.LittleEndian.PutUint32(b[8:], p.qpn)
+	binary.LittleEndian.PutUint32(b[12:], p.psn)
+	b[20], b[21], b[23] = p.responderResources, p.initiatorDepth, p.rnrRetry
 }
 
 // decode decodes a packet. The packet still belongs to the caller. An error matches
@@ -190,14 +190,14 @@ func (e *endpoints) check() error {
 	return nil
 }
 
-func (s *qpParams) check() error {
+func (p *qpParams) check() error {
 	switch {
-	case s.qpn > max24:
-		return malformed("queue pair number", uint64(s.qpn))
-	case s.psn > max24:
-		return malformed("PSN", uint64(s.psn))
-	case s.rnrRetry > verbs.MaxRetry:
-		return malformed("RNR retry count", uint64(s.rnrRetry))
+	case p.qpn > max24:
+		return malformed("queue pair number", uint64(p.qpn))
+	case p.psn > max24:
+		return malformed("PSN", uint64(p.psn))
+	case p.rnrRetry > verbs.MaxRetry:
+		return malformed("RNR retry count", uint64(p.rnrRetry))
 	}
 	return nil
 }

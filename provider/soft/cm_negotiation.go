@@ -28,24 +28,24 @@ const (
 // READs and atomics of one side is the number that the other side serves. Both are
 // limited to what the device supports. The peer's RNR retry count applies to the sends
 // of this side.
-func (t *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
-	t.peerQPN, t.peerPSN = peer.qpn, peer.psn
-	t.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
-	t.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
-	t.rnrRetry = peer.rnrRetry
-	t.flow.receives = peer.flowControl && !peer.srq // a shared receive queue does not advertise credits
+func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
+	n.peerQPN, n.peerPSN = peer.qpn, peer.psn
+	n.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
+	n.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
+	n.rnrRetry = peer.rnrRetry
+	n.flow.receives = peer.flowControl && !peer.srq // a shared receive queue does not advertise credits
 }
 
 // param returns the parameters as the receiver sees them, with the roles of the two
 // depths swapped.
-func (s *qpParams) param() cm.ConnParam {
+func (p *qpParams) param() cm.ConnParam {
 	return cm.ConnParam{
-		ResponderResources: s.initiatorDepth,
-		InitiatorDepth:     s.responderResources,
-		FlowControl:        s.flowControl,
-		RNRRetryCount:      s.rnrRetry,
-		SRQ:                s.srq,
-		QPNum:              s.qpn,
+		ResponderResources: p.initiatorDepth,
+		InitiatorDepth:     p.responderResources,
+		FlowControl:        p.flowControl,
+		RNRRetryCount:      p.rnrRetry,
+		SRQ:                p.srq,
+		QPNum:              p.qpn,
 	}
 }
 
@@ -134,9 +134,9 @@ func (i *id) rtsAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 
 // access returns the access rights of the peer: always WRITE, and READ and atomics if
 // there are responder resources to serve them.
-func (t *negotiation) access() verbs.Access {
+func (n *negotiation) access() verbs.Access {
 	access := verbs.AccessLocalWrite | verbs.AccessRemoteWrite
-	if t.resources > 0 {
+	if n.resources > 0 {
 		access |= verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
 	}
 	return access
