@@ -127,21 +127,21 @@ func TestWireCMDataNeedsItsPSN(t *testing.T) {
 	passive, _ := w.request(l)
 	w.accept(passive, nil)
 	w.want(w.client, cm.Established, active)
-	link := passive.QP().(*qp).path.(*rcConn)
+	conn := passive.QP().(*qp).path.(*rcConn)
 	b := make([]byte, wire.MaxPacket)
 	say := func(num uint32) {
 		p := wire.Build(b, wire.WriteOnly, 0)
 		p.BTH().SetDestQP(passive.QP().Num())
-		p.BTH().SetPSN(psnOf(link.peerBase, link.expected+uint64(num)))
-		link.q.shard.enter()
-		link.receive(p, &ipHeader{from: clientAddr, to: serverAddr})
-		link.q.shard.leave()
+		p.BTH().SetPSN(psnOf(conn.peerBase, conn.expected+uint64(num)))
+		conn.q.shard.enter()
+		conn.receive(p, &ipHeader{from: clientAddr, to: serverAddr})
+		conn.q.shard.leave()
 		w.drive()
 	}
 	for num := uint32(1); num < 1<<23; num *= 2 {
 		say(num)
 		say(1<<24 - num)
-		require.False(t, link.peerSent)
+		require.False(t, conn.peerSent)
 		require.True(t, w.server.tc.queue.empty())
 	}
 	say(0)

@@ -215,8 +215,8 @@ func TestCredentialsOfPeer(t *testing.T) {
 	require.Equal(t, c, again, "the credentials stay after the peer has ended")
 }
 
-// owned returns the descriptors that an ID would close, once for each owner.
-func owned(i *id) (fds []int) {
+// descriptorsOf returns the descriptors that an ID would close, once for each owner.
+func descriptorsOf(i *id) (fds []int) {
 	all := []int{i.port.FD, i.port.Marker}
 	if c, ok := i.conn.(*unixConn); ok {
 		all = append(append(all, c.fd), c.passed...)
@@ -229,9 +229,9 @@ func owned(i *id) (fds []int) {
 	return fds
 }
 
-// resolvedAlone makes an ID with the route to a socket that does not listen yet. It also
-// returns the reservation of that socket.
-func resolvedAlone(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
+// resolvedWithoutListener makes an ID with the route to a socket that does not listen
+// yet. It also returns the reservation of that socket.
+func resolvedWithoutListener(t *testing.T) (client *party, i *id, listener hostport.Reservation) {
 	client = newParty(t)
 	listener, err := client.p.dev.reserve(cm.TCP, netip.MustParseAddrPort("127.9.1.1:0"), false, false)
 	require.NoError(t, err)
@@ -240,12 +240,12 @@ func resolvedAlone(t *testing.T) (client *party, i *id, listener hostport.Reserv
 	require.NoError(t, err)
 	i = made.(*id)
 	require.NoError(t, i.ResolveAddr(netip.MustParseAddrPort("127.9.1.2:0"), netip.AddrPortFrom(listener.Addr.Addr, listener.Addr.Port), safety))
-	wantRaw(t, client, cm.AddrResolved)
+	wantTransportEvent(t, client, cm.AddrResolved)
 	return client, i, listener
 }
 
-// wantRaw fetches an event about an ID that was made without package cm.
-func wantRaw(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
+// wantTransportEvent fetches an event about an ID that was made without package cm.
+func wantTransportEvent(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 	t.Helper()
 	var ev cm.TransportEvent
 	ok, err := s.tc.Next(&ev)
@@ -259,36 +259,36 @@ func wantRaw(t *testing.T, s *party, typ cm.EventType) cm.TransportEvent {
 // reserves the port until the ID is destroyed.
 func TestDialOwnsSocketOnce(t *testing.T) {
 	t.Run("at once", func(t *testing.T) {
-		client, i, _ := resolvedAlone(t)
-		before := owned(i)
+		client, i, _ := resolvedWithoutListener(t)
+		before := descriptorsOf(i)
 		require.Len(t, before, 1)
 		require.NoError(t, i.Connect(&cm.ConnParam{}))
-		wantRaw(t, client, cm.Rejected)
-		require.Equal(t, before, owned(i))
+		wantTransportEvent(t, client, cm.Rejected)
+		require.Equal(t, before, descriptorsOf(i))
 		require.NoError(t, i.Destroy())
-		require.Empty(t, owned(i))
+		require.Empty(t, descriptorsOf(i))
 		client.quiet()
 	})
 	t.Run("after a wait", func(t *testing.T) {
-		client, i, listener := resolvedAlone(t)
+		client, i, listener := resolvedWithoutListener(t)
 		clock := useClock(client)
 		require.NoError(t, unix.Listen(listener.FD, 0))
 		first, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(first, &unix.SockaddrUnix{Name: listener.Addr.Name()}))
-		before := owned(i)
+		before := descriptorsOf(i)
 		require.NoError(t, i.Connect(&cm.ConnParam{}))
-		require.Equal(t, before, owned(i))
+		require.Equal(t, before, descriptorsOf(i))
 		client.quiet()
 		listener.Close()
 		require.NoError(t, unix.Close(first))
 		clock.advance(redialInterval)
-		wantRaw(t, client, cm.Rejected)
-		require.Equal(t, before, owned(i))
+		wantTransportEvent(t, client, cm.Rejected)
+		require.Equal(t, before, descriptorsOf(i))
 		_, err = unixsock.Bind(i.port.Addr.Name())
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
 		require.NoError(t, i.Destroy())
-		require.Empty(t, owned(i))
+		require.Empty(t, descriptorsOf(i))
 		require.Empty(t, client.tc.timers)
 	})
 }
