@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -59,16 +60,16 @@ func BenchmarkRing(b *testing.B) {
 	x, y := newPair(b, d, verbs.ProgressManual)
 	out, in := &x.qp.path.(*shmConn).requestsOut, &y.qp.path.(*shmConn).requestsIn
 	message := make([]byte, 64)
-	f := frame{op: frameSend, flags: flagFirst | flagLast, length: 64}
-	var r inboundRequest
+	f := fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 64}
+	var r fragment.Fragment
 	b.ReportAllocs()
 	for b.Loop() {
 		dst, _, _ := out.reserve(64)
 		copy(dst, message)
 		out.publish(&f)
 		in.peek(&r)
-		copy(message, r.payload)
-		in.advance(&r.frame)
+		copy(message, r.Payload)
+		in.advance(&r)
 		out.free(in.head)
 	}
 }

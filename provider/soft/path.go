@@ -47,13 +47,3 @@ const (
 	outcomeAccessError
 	outcomeOperationError
 )
-
-// An inboundRequest is one fragment of a message for the responder. The payload may be
-// in shared memory, which the peer can change at any time.
-type inboundRequest struct {
-	frame
-	payload []byte
-}
-
-func (r *inboundRequest) first() bool { return r.flags&flagFirst != 0 }
-func (r *inboundRequest) last() bool  { return r.flags&flagLast != 0 }

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -90,11 +91,11 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	if !c.ackUpTo(seq) {
 		return
 	}
-	op, data := frameReadData, p.Payload()
+	op, data := fragment.ReadData, p.Payload()
 	if p.Opcode().Kind() == wire.KindAtomicAcknowledge {
 		// The result is stored in the byte order of the processor.
 		binary.NativeEndian.PutUint64(c.atomicResult[:], p.AtomicAckETH().Original())
-		op, data = frameAtomicResult, c.atomicResult[:]
+		op, data = fragment.AtomicResult, c.atomicResult[:]
 	}
 	last := seq == w.lastSeq
 	if !c.q.response(op, data, last) || !last && len(data) != int(c.mtu) {

@@ -5,6 +5,7 @@ package soft
 import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -114,21 +115,21 @@ func nakCode(a outcome) wire.NAKCode {
 // executeData executes a packet of a SEND or WRITE.
 func (c *rcConn) executeData(p wire.Packet) outcome {
 	bth, op := p.BTH(), p.Opcode()
-	r := inboundRequest{frame: frame{op: frameSend}, payload: p.Payload()}
-	r.flags = flagIf(flagFirst, op.First()) | flagIf(flagLast, op.Last()) | flagIf(flagSolicited, bth.Solicited())
+	r := fragment.Fragment{Op: fragment.Send, Payload: p.Payload()}
+	r.Flags = fragment.If(fragment.First, op.First()) | fragment.If(fragment.Last, op.Last()) | fragment.If(fragment.Solicited, bth.Solicited())
 	if op.Kind() == wire.KindWrite {
-		r.op = frameWrite
+		r.Op = fragment.Write
 	}
 	if h := p.RETH(); h != nil {
-		r.addr, r.key, r.total = h.Addr(), h.RKey(), h.Length()
+		r.Addr, r.Key, r.Total = h.Addr(), h.RKey(), h.Length()
 	}
 	if h := p.ImmDt(); h != nil {
-		r.flags, r.imm = r.flags|flagImm, h.Value()
+		r.Flags, r.Imm = r.Flags|fragment.Imm, h.Value()
 	}
 	if a := c.q.deliver(&r); a != outcomeAck {
 		return a
 	}
-	c.advanceExpected(1, r.last())
+	c.advanceExpected(1, r.Last())
 	c.dataEnd = c.expected
 	if bth.AckReq() {
 		c.scheduleAck()
@@ -136,23 +137,15 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 	return outcomeAck
 }
 
-// flagIf returns flag if set is true, else 0.
-func flagIf(flag frameFlags, set bool) frameFlags {
-	if set {
-		return flag
-	}
-	return 0
-}
-
 // executeRead checks a READ, and schedules its response.
 func (c *rcConn) executeRead(p wire.Packet) outcome {
 	h := p.RETH()
-	r := inboundRequest{frame: frame{op: frameRead, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey(), total: h.Length()}}
+	r := fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Total: h.Length()}
 	memory, a := c.q.deliverRead(&r)
 	if a != outcomeAck {
 		return a
 	}
-	n := c.packetCount(r.total)
+	n := c.packetCount(r.Total)
 	res := c.resources.add()
 	res.source, res.unsent = memory, memory
 	c.scheduleResponse(res, n)
@@ -163,9 +156,9 @@ func (c *rcConn) executeRead(p wire.Packet) outcome {
 func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	h := p.AtomicETH()
 	const operands = wire.AtomicETHSize - atomicOperands
-	r := inboundRequest{frame: frame{op: frameFetchAdd, flags: flagFirst | flagLast, addr: h.Addr(), key: h.RKey()}, payload: h[operands:]}
+	r := fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Payload: h[operands:]}
 	if p.Opcode() == wire.CompareSwap {
-		r.op = frameCompareSwap
+		r.Op = fragment.CompareSwap
 	}
 	old, a := c.q.deliverAtomic(&r)
 	if a != outcomeAck {

@@ -5,6 +5,7 @@ package soft
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -260,9 +261,9 @@ func (q *qp) expectedResponse() *wqe {
 
 // response stores response data of the oldest READ or atomic. It returns false if the
 // data does not fit the request. last is true for the last data of the response.
-func (q *qp) response(op frameOp, data []byte, last bool) bool {
+func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
-	if w == nil || (op == frameReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
+	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
 		return false
 	}
 	if !q.pd.scatter(w.sges, w.received, data) {

@@ -5,6 +5,7 @@ package soft
 import (
 	"encoding/binary"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -30,11 +31,11 @@ type memoryRange struct {
 
 // deliver executes one fragment of a SEND or WRITE. If it returns outcomeRNR, it has
 // changed nothing, and the fragment may be delivered again.
-func (q *qp) deliver(r *inboundRequest) outcome {
-	switch r.op {
-	case frameSend:
+func (q *qp) deliver(r *fragment.Fragment) outcome {
+	switch r.Op {
+	case fragment.Send:
 		return q.deliverSend(r)
-	case frameWrite:
+	case fragment.Write:
 		return q.deliverWrite(r)
 	}
 	return outcomeInvalidRequest
@@ -67,27 +68,27 @@ func (q *qp) popReceive(into *rqe) bool {
 }
 
 // deliverSend executes one fragment of a SEND.
-func (q *qp) deliverSend(r *inboundRequest) outcome {
+func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 	rs := &q.responder
 	// A message has a FIRST, any number of MIDDLE and a LAST fragment. Fragments of
 	// other messages between them are invalid.
-	if r.first() == rs.hasBuffer || rs.inWrite {
+	if r.First() == rs.hasBuffer || rs.inWrite {
 		return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
 	if !q.takeBuffer() {
 		return outcomeRNR
 	}
-	if uint64(rs.offset)+uint64(len(r.payload)) > rs.buffer.capacity() {
+	if uint64(rs.offset)+uint64(len(r.Payload)) > rs.buffer.capacity() {
 		return q.failReceive(verbs.StatusLocLenErr, outcomeInvalidRequest)
 	}
-	if !q.scatter(r.payload, rs.offset) {
+	if !q.scatter(r.Payload, rs.offset) {
 		return q.failReceive(verbs.StatusLocProtErr, outcomeOperationError)
 	}
-	rs.offset += uint32(len(r.payload))
-	if r.last() {
+	rs.offset += uint32(len(r.Payload))
+	if r.Last() {
 		q.completeReceive(r, verbs.WCRecv, rs.offset)
 	} else {
-		q.onFragment(r.first())
+		q.onFragment(r.First())
 	}
 	return outcomeAck
 }
@@ -98,12 +99,12 @@ func (q *qp) scatter(data []byte, offset uint32) bool {
 }
 
 // completeReceive completes the receive buffer of a message. r is the last fragment.
-func (q *qp) completeReceive(r *inboundRequest, op verbs.WCOpcode, length uint32) {
+func (q *qp) completeReceive(r *fragment.Fragment, op verbs.WCOpcode, length uint32) {
 	wc := verbs.WC{Opcode: op, ByteLen: length}
-	if r.flags&flagImm != 0 {
-		wc.Flags, wc.Imm = verbs.WCWithImm, r.imm
+	if r.Flags&fragment.Imm != 0 {
+		wc.Flags, wc.Imm = verbs.WCWithImm, r.Imm
 	}
-	q.receiveDone(&wc, r.flags&flagSolicited != 0)
+	q.receiveDone(&wc, r.Flags&fragment.Solicited != 0)
 }
 
 // receiveDone completes the receive buffer that was taken.
@@ -123,41 +124,41 @@ func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 }
 
 // deliverWrite executes one fragment of a WRITE.
-func (q *qp) deliverWrite(r *inboundRequest) outcome {
+func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 	rs := &q.responder
-	if r.first() == rs.inWrite || rs.hasBuffer {
+	if r.First() == rs.inWrite || rs.hasBuffer {
 		return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
-	if r.first() {
+	if r.First() {
 		// An operation that the queue pair does not allow is an invalid request. A wrong key,
 		// address or access right is an access error. Key and address of a request for zero
 		// bytes are not checked (IBTA vol. 1, 9.7.4.1.3).
 		if q.attr.Access&verbs.AccessRemoteWrite == 0 {
 			return outcomeInvalidRequest
 		}
-		if r.total > 0 && !q.accessAllowed(r, verbs.AccessRemoteWrite) {
+		if r.Total > 0 && !q.accessAllowed(r, verbs.AccessRemoteWrite) {
 			return outcomeAccessError
 		}
-		rs.writeLeft, rs.writeLength = memoryRange{r.addr, r.key, r.total}, r.total
+		rs.writeLeft, rs.writeLength = memoryRange{r.Addr, r.Key, r.Total}, r.Total
 	}
-	if uint32(len(r.payload)) > rs.writeLeft.left || r.last() != (uint32(len(r.payload)) == rs.writeLeft.left) {
+	if uint32(len(r.Payload)) > rs.writeLeft.left || r.Last() != (uint32(len(r.Payload)) == rs.writeLeft.left) {
 		return outcomeInvalidRequest
 	}
-	if r.last() && r.flags&flagImm != 0 && !q.takeBuffer() {
+	if r.Last() && r.Flags&fragment.Imm != 0 && !q.takeBuffer() {
 		return outcomeRNR
 	}
-	if len(r.payload) > 0 {
-		m, dst := q.pd.acquireRemote(rs.writeLeft.key, rs.writeLeft.addr, uint32(len(r.payload)), verbs.AccessRemoteWrite)
+	if len(r.Payload) > 0 {
+		m, dst := q.pd.acquireRemote(rs.writeLeft.key, rs.writeLeft.addr, uint32(len(r.Payload)), verbs.AccessRemoteWrite)
 		if m == nil {
 			return q.failReceive(verbs.StatusLocAccessErr, outcomeAccessError)
 		}
-		copy(dst, r.payload)
+		copy(dst, r.Payload)
 		m.release()
 	}
-	rs.writeLeft.addr += uint64(len(r.payload))
-	rs.writeLeft.left -= uint32(len(r.payload))
-	rs.inWrite = !r.last()
-	if r.last() && r.flags&flagImm != 0 {
+	rs.writeLeft.addr += uint64(len(r.Payload))
+	rs.writeLeft.left -= uint32(len(r.Payload))
+	rs.inWrite = !r.Last()
+	if r.Last() && r.Flags&fragment.Imm != 0 {
 		rs.offset = 0
 		q.completeReceive(r, verbs.WCRecvWriteImm, rs.writeLength)
 	}
@@ -166,8 +167,8 @@ func (q *qp) deliverWrite(r *inboundRequest) outcome {
 
 // accessAllowed checks key, bounds and access rights for the whole memory that a request
 // names.
-func (q *qp) accessAllowed(r *inboundRequest, access verbs.Access) bool {
-	m, _ := q.pd.acquireRemote(r.key, r.addr, r.total, access)
+func (q *qp) accessAllowed(r *fragment.Fragment, access verbs.Access) bool {
+	m, _ := q.pd.acquireRemote(r.Key, r.Addr, r.Total, access)
 	if m == nil {
 		return false
 	}
@@ -177,16 +178,16 @@ func (q *qp) accessAllowed(r *inboundRequest, access verbs.Access) bool {
 
 // deliverRead checks a READ, and returns the memory to be sent. The path sends it with
 // readInto.
-func (q *qp) deliverRead(r *inboundRequest) (memoryRange, outcome) {
+func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	rs := &q.responder
-	if rs.hasBuffer || rs.inWrite || !r.first() || !r.last() || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.hasBuffer || rs.inWrite || !r.First() || !r.Last() || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteRead == 0 {
 		return memoryRange{}, q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
-	if r.total > 0 && !q.accessAllowed(r, verbs.AccessRemoteRead) {
+	if r.Total > 0 && !q.accessAllowed(r, verbs.AccessRemoteRead) {
 		return memoryRange{}, outcomeAccessError
 	}
-	return memoryRange{r.addr, r.key, r.total}, outcomeAck
+	return memoryRange{r.Addr, r.Key, r.Total}, outcomeAck
 }
 
 // readInto fills dst from the beginning of w, and removes that part from w. It returns
@@ -208,23 +209,23 @@ func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 // deliverAtomic executes an atomic, and returns the value before it. The payload has the
 // operands in the order of the AtomicETH (IBTA vol. 1, 9.2.3): the swap or add operand,
 // then the compare operand.
-func (q *qp) deliverAtomic(r *inboundRequest) (old uint64, a outcome) {
+func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	rs := &q.responder
-	if rs.hasBuffer || rs.inWrite || len(r.payload) != 16 || r.addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.hasBuffer || rs.inWrite || len(r.Payload) != 16 || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteAtomic == 0 {
 		return 0, q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	}
-	m, buf := q.pd.acquireRemote(r.key, r.addr, 8, verbs.AccessRemoteAtomic)
+	m, buf := q.pd.acquireRemote(r.Key, r.Addr, 8, verbs.AccessRemoteAtomic)
 	if m == nil {
 		return 0, outcomeAccessError
 	}
 	defer m.release()
 	word := atomicWord(buf)
-	swapAdd := binary.BigEndian.Uint64(r.payload)
-	if r.op == frameFetchAdd {
+	swapAdd := binary.BigEndian.Uint64(r.Payload)
+	if r.Op == fragment.FetchAdd {
 		return word.Add(swapAdd) - swapAdd, outcomeAck
 	}
-	compare := binary.BigEndian.Uint64(r.payload[8:])
+	compare := binary.BigEndian.Uint64(r.Payload[8:])
 	for {
 		old = word.Load()
 		if old != compare || word.CompareAndSwap(old, swapAdd) {

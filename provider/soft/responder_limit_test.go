@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -61,7 +62,7 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 		attacker.connect(victim, nil)
 		victim.connect(attacker, nil)
 		l := attacker.qp.path.(*shmConn)
-		publishFrame(&l.requestsOut, frame{op: frameSend, flags: flagFirst, length: 1})
+		publishFrame(&l.requestsOut, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
 		attackers = append(attackers, attacker)
 	}
 	cq := victims[0]
@@ -100,17 +101,17 @@ func TestSlowMessagesComplete(t *testing.T) {
 	victim.qp.shard.clock = func() int64 { return now }
 	victim.recv(1, 0, 1<<20)
 	out := &sender.qp.path.(*shmConn).requestsOut
-	send := func(flags frameFlags, n int) {
+	send := func(flags fragment.Flags, n int) {
 		dst, inArea, ok := out.reserve(uint32(n))
 		require.True(t, ok)
 		require.Len(t, dst, n)
 		if inArea {
 			flags |= flagArea
 		}
-		out.publish(&frame{op: frameSend, flags: flags, length: uint32(n)})
+		out.publish(&fragment.Fragment{Op: fragment.Send, Flags: flags, Length: uint32(n)})
 		sender.qp.path.(*shmConn).seq++
 	}
-	send(flagFirst, partialProgress)
+	send(fragment.First, partialProgress)
 	require.Empty(t, victim.pollN(3))
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
@@ -119,7 +120,7 @@ func TestSlowMessagesComplete(t *testing.T) {
 		require.Empty(t, victim.pollN(3))
 	}
 	now += int64(victim.qp.partialLimit()) / 2
-	send(flagLast, 1)
+	send(fragment.Last, 1)
 	got := victim.pollN(3)
 	require.Len(t, got, 1)
 	require.Equal(t, verbs.StatusSuccess, got[0].Status)
@@ -140,11 +141,11 @@ func TestTricklingMessagesEnd(t *testing.T) {
 	victim.qp.shard.clock = func() int64 { return now }
 	victim.recv(1, 0, 1<<20)
 	out := &sender.qp.path.(*shmConn).requestsOut
-	publishFrame(out, frame{op: frameSend, flags: flagFirst, length: 1})
+	publishFrame(out, fragment.Fragment{Op: fragment.Send, Flags: fragment.First, Length: 1})
 	victim.pollN(3)
 	for range 8 {
 		now += int64(victim.qp.partialLimit())/4 + 1
-		publishFrame(out, frame{op: frameSend, length: 1})
+		publishFrame(out, fragment.Fragment{Op: fragment.Send, Length: 1})
 		victim.pollN(3)
 		victim.qp.shard.fireTimers()
 	}

@@ -2,7 +2,11 @@
 
 package soft
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+)
 
 const (
 	slotSize   = 128
@@ -69,43 +73,11 @@ const (
 	sideSilent // its queue pair has left for the error state, or is gone
 )
 
-// frameOp is what a slot carries.
-type frameOp uint8
-
+// The flags of a slot that only the local path has.
 const (
-	frameSend frameOp = iota + 1
-	frameWrite
-	frameRead
-	frameCompareSwap
-	frameFetchAdd
-	frameReadData
-	frameAtomicResult
+	flagArea   = fragment.PathFlag << iota // the payload is in the area
+	flagAckReq                             // the sender waits for the acknowledgement
 )
-
-type frameFlags uint8
-
-const (
-	flagFirst frameFlags = 1 << iota
-	flagLast
-	flagImm
-	flagSolicited
-	flagArea   // the payload lies in the area
-	flagAckReq // the sender waits for the answer, which is not to be put off
-)
-
-// A frame is a slot's header, copied out of shared memory.
-type frame struct {
-	op     frameOp
-	flags  frameFlags
-	length uint32
-	imm    uint32
-	addr   uint64
-	key    uint32
-	total  uint32
-}
-
-// remote reports whether the operation names remote memory.
-func (op frameOp) remote() bool { return op >= frameWrite && op <= frameFetchAdd }
 
 // A ring is the shared part: slots and area.
 type ring struct {
@@ -153,20 +125,20 @@ func (p *producer) reserve(want uint32) (dst []byte, inArea, ok bool) {
 // that are put are handed over by show, together: the consumer looks at a slot
 // only when it has seen the one before, so of a batch only the first slot's sign
 // has to be stored last and atomically, and it stands for the others.
-func (p *producer) put(f *frame) {
+func (p *producer) put(f *fragment.Fragment) {
 	index := p.tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
-	if f.flags&flagArea != 0 {
-		p.areaTail += alignArea(f.length)
+	if f.Flags&flagArea != 0 {
+		p.areaTail += alignArea(f.Length)
 	}
 	p.areaEnd[index] = p.areaTail
-	s.word[1] = uint64(f.length) | uint64(f.imm)<<32
-	if f.op.remote() {
-		s.word[2] = f.addr
-		s.word[3] = uint64(f.key) | uint64(f.total)<<32
+	s.word[1] = uint64(f.Length) | uint64(f.Imm)<<32
+	if f.Op.Remote() {
+		s.word[2] = f.Addr
+		s.word[3] = uint64(f.Key) | uint64(f.Total)<<32
 	}
 	p.tail++
-	sign := uint64(p.tail) | uint64(f.op)<<32 | uint64(f.flags)<<40
+	sign := uint64(p.tail) | uint64(f.Op)<<32 | uint64(f.Flags)<<40
 	if p.unpublished == 0 {
 		p.firstWord = sign
 	} else {
@@ -185,7 +157,7 @@ func (p *producer) publishFirst() {
 }
 
 // publish is put and show.
-func (p *producer) publish(f *frame) {
+func (p *producer) publish(f *fragment.Fragment) {
 	p.put(f)
 	p.publishFirst()
 }
@@ -220,7 +192,7 @@ func (c *consumer) ready() bool {
 
 // peek copies the header of the next slot and finds its payload. more is false
 // when there is none; ok is false when the header can not be true.
-func (c *consumer) peek(r *inboundRequest) (more, ok bool) {
+func (c *consumer) peek(r *fragment.Fragment) (more, ok bool) {
 	s := &c.slots[c.head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
 	if uint32(w) != c.head+1 {
@@ -228,34 +200,34 @@ func (c *consumer) peek(r *inboundRequest) (more, ok bool) {
 	}
 	s.fetch()
 	// Each word is loaded once, so that what is checked is what is used.
-	r.op, r.flags = frameOp(w>>32), frameFlags(w>>40)
+	r.Op, r.Flags = fragment.Op(w>>32), fragment.Flags(w>>40)
 	w = atomic.LoadUint64(&s.word[1])
-	r.length, r.imm = uint32(w), uint32(w>>32)
-	if r.op.remote() {
-		r.addr = atomic.LoadUint64(&s.word[2])
+	r.Length, r.Imm = uint32(w), uint32(w>>32)
+	if r.Op.Remote() {
+		r.Addr = atomic.LoadUint64(&s.word[2])
 		w = atomic.LoadUint64(&s.word[3])
-		r.key, r.total = uint32(w), uint32(w>>32)
+		r.Key, r.Total = uint32(w), uint32(w>>32)
 	}
-	if r.flags&flagArea == 0 {
-		if r.length > inlineSize {
+	if r.Flags&flagArea == 0 {
+		if r.Length > inlineSize {
 			return true, false
 		}
-		r.payload = s.data[:r.length]
+		r.Payload = s.data[:r.Length]
 		return true, true
 	}
 	size := uint32(len(c.area))
 	at := c.areaHead & (size - 1)
-	if r.length > size-at {
+	if r.Length > size-at {
 		return true, false
 	}
-	r.payload = c.area[at : at+r.length]
+	r.Payload = c.area[at : at+r.Length]
 	return true, true
 }
 
 // advance consumes the slot that peek showed.
-func (c *consumer) advance(f *frame) {
+func (c *consumer) advance(f *fragment.Fragment) {
 	c.head++
-	if f.flags&flagArea != 0 {
-		c.areaHead += alignArea(f.length)
+	if f.Flags&flagArea != 0 {
+		c.areaHead += alignArea(f.Length)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
 // newRing is both ends of a ring of so many slots.
@@ -19,7 +21,7 @@ func newRing(slots int) (producer, consumer) {
 func TestBatchIsShownAtOnce(t *testing.T) {
 	const slots = 8
 	out, in := newRing(slots)
-	var r inboundRequest
+	var r fragment.Fragment
 	next, seen := byte(0), byte(0)
 	for batch := 1; batch <= slots; batch++ {
 		for range batch {
@@ -28,7 +30,7 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 			require.False(t, inArea)
 			dst[0] = next
 			next++
-			out.put(&frame{op: frameSend, length: 1})
+			out.put(&fragment.Fragment{Op: fragment.Send, Length: 1})
 			more, ok := in.peek(&r)
 			require.True(t, ok)
 			require.False(t, more, "slot %d of %d", out.unpublished, batch)
@@ -37,9 +39,9 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 		for range batch {
 			more, ok := in.peek(&r)
 			require.True(t, more && ok)
-			require.Equal(t, []byte{seen}, r.payload)
+			require.Equal(t, []byte{seen}, r.Payload)
 			seen++
-			in.advance(&r.frame)
+			in.advance(&r)
 		}
 		require.True(t, out.free(in.head))
 	}
@@ -54,7 +56,7 @@ func TestRingIsFull(t *testing.T) {
 	for range len(out.slots) {
 		_, _, ok := out.reserve(0)
 		require.True(t, ok)
-		out.put(&frame{op: frameSend})
+		out.put(&fragment.Fragment{Op: fragment.Send})
 	}
 	_, _, ok := out.reserve(0)
 	require.False(t, ok)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -92,22 +93,26 @@ func TestInvalidPeerWrites(t *testing.T) {
 		"more acknowledged than sent": func(c *controlBlock, _ *producer) { c.ack.Store(1000) },
 		"unknown syndrome":            func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | 0x7f<<32) },
 		"NAK without a code":          func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | aethNAK<<32) },
-		"unknown operation":           func(_ *controlBlock, p *producer) { publishFrame(p, frame{op: 99, flags: flagFirst | flagLast}) },
+		"unknown operation": func(_ *controlBlock, p *producer) {
+			publishFrame(p, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
+		},
 		"inline longer than the slot": func(_ *controlBlock, p *producer) {
-			publishFrame(p, frame{op: frameSend, flags: flagFirst | flagLast, length: 97})
+			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 97})
 		},
 		"area longer than the ring": func(_ *controlBlock, p *producer) {
-			publishFrame(p, frame{op: frameSend, flags: flagFirst | flagLast | flagArea, length: 1 << 30})
+			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last | flagArea, Length: 1 << 30})
 		},
-		"LAST without a FIRST": func(_ *controlBlock, p *producer) { publishFrame(p, frame{op: frameSend, flags: flagLast, length: 1}) },
+		"LAST without a FIRST": func(_ *controlBlock, p *producer) {
+			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.Last, Length: 1})
+		},
 		"WRITE of another length": func(_ *controlBlock, p *producer) {
-			publishFrame(p, frame{op: frameWrite, flags: flagFirst | flagLast, length: 8, total: 4})
+			publishFrame(p, fragment.Fragment{Op: fragment.Write, Flags: fragment.First | fragment.Last, Length: 8, Total: 4})
 		},
 		"READ with a wrong key": func(_ *controlBlock, p *producer) {
-			publishFrame(p, frame{op: frameRead, flags: flagFirst | flagLast, total: 8, key: 77})
+			publishFrame(p, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Total: 8, Key: 77})
 		},
 		"atomic without operands": func(_ *controlBlock, p *producer) {
-			publishFrame(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast})
+			publishFrame(p, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last})
 		},
 	}
 	for name, write := range writes {
@@ -130,7 +135,7 @@ func TestInvalidPeerWrites(t *testing.T) {
 	}
 }
 
-func publishFrame(p *producer, f frame) { p.publish(&f) }
+func publishFrame(p *producer, f fragment.Fragment) { p.publish(&f) }
 
 func TestForeignSegmentsAreRefused(t *testing.T) {
 	cfg, err := (&Config{}).withDefaults()
@@ -211,7 +216,7 @@ func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 		dst, _, ok := p.reserve(atomicOperands)
 		require.True(t, ok)
 		clear(dst)
-		publishFrame(p, frame{op: frameFetchAdd, flags: flagFirst | flagLast, length: atomicOperands, addr: b.mr.Addr(), key: b.mr.RKey()})
+		publishFrame(p, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Length: atomicOperands, Addr: b.mr.Addr(), Key: b.mr.RKey()})
 	}
 	b.requireAsleep()
 	require.Equal(t, verbs.StateRTS, b.qp.State())
@@ -224,7 +229,7 @@ func TestFalseResponseCount(t *testing.T) {
 	b.connect(a, nil)
 	l := a.qp.path.(*shmConn)
 	l.own.responses.Store(0x7fffffff)
-	publishFrame(&l.requestsOut, frame{op: frameRead, flags: flagFirst | flagLast, addr: b.mr.Addr(), key: b.mr.RKey(), total: endSize})
+	publishFrame(&l.requestsOut, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: b.mr.Addr(), Key: b.mr.RKey(), Total: endSize})
 	b.requireAsleep()
 	require.Equal(t, verbs.StateError, b.qp.State())
 }

@@ -4,6 +4,8 @@ package soft
 
 import (
 	"encoding/binary"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
 // This file has the receiving half of the local path: it executes the peer's requests,
@@ -23,7 +25,7 @@ const (
 // receive executes up to receiveBudget slots of the peer's requests, and reports whether
 // it consumed any.
 func (c *shmConn) receive() bool {
-	var r inboundRequest
+	var r fragment.Fragment
 	n := 0
 	for ; n < receiveBudget && c.isServing(); n++ {
 		if c.readInProgress && !c.sendReadResponse() {
@@ -61,16 +63,16 @@ func (c *shmConn) receive() bool {
 
 // serve executes the fragment of one slot. It reports whether the next slot may be
 // executed.
-func (c *shmConn) serve(r *inboundRequest) bool {
+func (c *shmConn) serve(r *fragment.Fragment) bool {
 	var a outcome
-	switch r.op {
-	case frameCompareSwap, frameFetchAdd:
+	switch r.Op {
+	case fragment.CompareSwap, fragment.FetchAdd:
 		dst, _, ok := c.reserveResponse(8) // before the atomic changes memory
 		if !ok {
 			return false
 		}
 		a = c.serveAtomic(r, dst)
-	case frameRead:
+	case fragment.Read:
 		c.readLeft, a = c.q.deliverRead(r)
 		c.readInProgress = a == outcomeAck
 	default:
@@ -78,9 +80,9 @@ func (c *shmConn) serve(r *inboundRequest) bool {
 	}
 	switch a {
 	case outcomeAck:
-		c.requestsIn.advance(&r.frame)
+		c.requestsIn.advance(r)
 		c.unacked++
-		c.ackRequested = c.ackRequested || r.flags&(flagArea|flagAckReq) != 0
+		c.ackRequested = c.ackRequested || r.Flags&(flagArea|flagAckReq) != 0
 		return true
 	case outcomeRNR:
 		c.awaitsRetry = true
@@ -109,11 +111,11 @@ func (c *shmConn) abort(a outcome) {
 
 // serveAtomic executes an atomic, and publishes the value before it in the slot that was
 // reserved with dst.
-func (c *shmConn) serveAtomic(r *inboundRequest, dst []byte) outcome {
+func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {
 		binary.NativeEndian.PutUint64(dst, old) // the peer copies the bytes to its memory unchanged
-		c.responsesOut.publish(&frame{op: frameAtomicResult, flags: flagFirst | flagLast, length: 8})
+		c.responsesOut.publish(&fragment.Fragment{Op: fragment.AtomicResult, Flags: fragment.First | fragment.Last, Length: 8})
 		c.wakeDue = true
 	}
 	return a
@@ -147,13 +149,13 @@ func (c *shmConn) sendReadResponse() bool {
 			c.abort(outcomeAccessError)
 			return false
 		}
-		f := frame{op: frameReadData, length: uint32(len(dst))}
+		f := fragment.Fragment{Op: fragment.ReadData, Length: uint32(len(dst))}
 		if c.readLeft.left == 0 {
-			f.flags = flagLast
+			f.Flags = fragment.Last
 			c.readInProgress = false
 		}
 		if inArea {
-			f.flags |= flagArea
+			f.Flags |= flagArea
 		}
 		c.responsesOut.publish(&f)
 		c.wakeDue = true

@@ -5,6 +5,7 @@ package soft
 import (
 	"encoding/binary"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -42,7 +43,7 @@ func (c *shmConn) wakePeer() {
 // send publishes the fragments of a request until the ring is full. It reports whether
 // all of them were published.
 func (c *shmConn) send(w *wqe) bool {
-	var f frame
+	var f fragment.Fragment
 	for {
 		dst, inArea, ok := c.reserveRequest(c.payloadLeft(w))
 		if !ok {
@@ -50,7 +51,7 @@ func (c *shmConn) send(w *wqe) bool {
 		}
 		c.describeFragment(&f, w, uint32(len(dst)))
 		if inArea {
-			f.flags |= flagArea
+			f.Flags |= flagArea
 		}
 		// The peer polls the cache line of the slot. While the slot is filled, the line
 		// may move between the processors at each access of the peer. So nothing else is
@@ -68,7 +69,7 @@ func (c *shmConn) send(w *wqe) bool {
 		c.wakeDue = true
 		c.q.markBegun(w)
 		w.sent += uint32(len(dst))
-		if f.flags&flagLast != 0 {
+		if f.Flags&fragment.Last != 0 {
 			c.q.markSent(w, c.seq-1)
 			return true
 		}
@@ -105,40 +106,40 @@ func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 }
 
 // describeFragment sets f to the header of the next length bytes of a request.
-func (c *shmConn) describeFragment(f *frame, w *wqe, length uint32) {
-	f.op, f.flags, f.length = frameOf[w.op], 0, length
-	f.addr, f.key, f.total = w.addr, w.key, w.total
+func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) {
+	f.Op, f.Flags, f.Length = frameOf[w.op], 0, length
+	f.Addr, f.Key, f.Total = w.addr, w.key, w.total
 	if w.sent == 0 {
-		f.flags = flagFirst
+		f.Flags = fragment.First
 	}
 	if c.q.signaled(w) {
-		f.flags |= flagAckReq
+		f.Flags |= flagAckReq
 	}
 	if w.expectsResponse() {
-		f.flags |= flagLast
+		f.Flags |= fragment.Last
 		return
 	}
 	if w.sent+length == w.total {
-		f.flags |= flagLast
+		f.Flags |= fragment.Last
 		if w.op == verbs.OpSendImm || w.op == verbs.OpWriteImm {
-			f.flags |= flagImm
-			f.imm = w.imm
+			f.Flags |= fragment.Imm
+			f.Imm = w.imm
 		}
 		if w.flags&verbs.SendSolicited != 0 {
-			f.flags |= flagSolicited
+			f.Flags |= fragment.Solicited
 		}
 	}
 }
 
 // frameOf maps the opcode of a request to the operation of its slots.
-var frameOf = [...]frameOp{
-	verbs.OpWrite:       frameWrite,
-	verbs.OpWriteImm:    frameWrite,
-	verbs.OpSend:        frameSend,
-	verbs.OpSendImm:     frameSend,
-	verbs.OpRead:        frameRead,
-	verbs.OpCompareSwap: frameCompareSwap,
-	verbs.OpFetchAdd:    frameFetchAdd,
+var frameOf = [...]fragment.Op{
+	verbs.OpWrite:       fragment.Write,
+	verbs.OpWriteImm:    fragment.Write,
+	verbs.OpSend:        fragment.Send,
+	verbs.OpSendImm:     fragment.Send,
+	verbs.OpRead:        fragment.Read,
+	verbs.OpCompareSwap: fragment.CompareSwap,
+	verbs.OpFetchAdd:    fragment.FetchAdd,
 }
 
 // fill copies the payload of a fragment to dst. It returns false if the memory of the
@@ -213,21 +214,21 @@ func (c *shmConn) takeNAK(syndrome uint8) {
 // reports whether there were any.
 func (c *shmConn) takeResponses() bool {
 	work := false
-	var r inboundRequest
+	var r fragment.Fragment
 	for c.q.reads > 0 && c.isServing() {
 		more, ok := c.responsesIn.peek(&r)
 		if !more {
 			break
 		}
 		work = true
-		if ok = ok && (r.op == frameReadData || r.op == frameAtomicResult); ok {
-			ok = c.q.response(r.op, r.payload, r.last())
+		if ok = ok && (r.Op == fragment.ReadData || r.Op == fragment.AtomicResult); ok {
+			ok = c.q.response(r.Op, r.Payload, r.Last())
 		}
 		if !ok {
 			c.protocolError()
 			return true
 		}
-		c.responsesIn.advance(&r.frame)
+		c.responsesIn.advance(&r)
 	}
 	if work {
 		c.own.responses.Store(c.responsesIn.head)
