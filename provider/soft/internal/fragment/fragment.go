@@ -27,13 +27,13 @@ func (f *Fragment) Last() bool { return f.Flags&Last != 0 }
 type Op uint8
 
 const (
-	Send Op = iota + 1
-	Write
-	Read
-	CompareSwap
-	FetchAdd
-	ReadData     // response to a Read
-	AtomicResult // response to a CompareSwap or FetchAdd
+	Send         Op = iota + 1 // message for a receive buffer
+	Write                      // RDMA WRITE
+	Read                       // RDMA READ
+	CompareSwap                // atomic compare and swap
+	FetchAdd                   // atomic fetch and add
+	ReadData                   // response to a Read
+	AtomicResult               // response to a CompareSwap or FetchAdd
 )
 
 // Remote reports whether the operation is a request that names remote memory.
