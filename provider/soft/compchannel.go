@@ -102,8 +102,8 @@ func (c *compChannel) push(q *cq) {
 	}
 }
 
-// count changes the number of queued events by n. While a channel in manual progress has
-// queued events, the shard keeps its eventfd readable.
+// countEvents changes the number of queued events by n. While a channel in manual
+// progress has queued events, the shard keeps its eventfd readable.
 func (c *compChannel) countEvents(n int) {
 	if c.fd < 0 {
 		c.shard.events += n

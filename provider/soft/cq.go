@@ -56,9 +56,9 @@ type cqSpace struct {
 type arming uint8
 
 const (
-	disarmed       arming = iota // none
-	armedSolicited               // the next solicited or failed completion
-	armedAny                     // the next completion
+	disarmed       arming = iota // no completion raises an event
+	armedSolicited               // the next solicited or failed completion raises an event
+	armedAny                     // the next completion raises an event
 )
 
 // CreateCQ implements verbs.Device.

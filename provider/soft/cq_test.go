@@ -107,7 +107,7 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// flushed makes a queue pair on the end's CQ, and adds n flushed completions of it to
+// addFlushed makes a queue pair on the end's CQ, and adds n flushed completions of it to
 // the CQ.
 func (e *end) addFlushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})

@@ -26,7 +26,7 @@ const (
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
-	mu      sync.Mutex // guards everything except find
+	mu      sync.Mutex // guards the table while regions are added and removed; find needs no lock
 	regions int        // number of regions in the table
 	used    int        // number of slots that are not nil: regions and removed
 	// removed marks the slot of a removed region. Its key is 0.

@@ -41,9 +41,14 @@ type path interface {
 type outcome uint8
 
 const (
-	outcomeAck            outcome = iota // executed
-	outcomeRNR                           // no receive buffer; the peer may repeat the request
-	outcomeInvalidRequest                // NAK codes of IBTA vol. 1, 9.3.5, table 46
+	// outcomeAck: the request was executed. The peer gets an acknowledgement or a response.
+	outcomeAck outcome = iota
+	// outcomeRNR: there was no receive buffer. The peer gets an RNR NAK, and may repeat
+	// the request.
+	outcomeRNR
+	// The request failed. The peer gets the NAK code of the same name (IBTA vol. 1, 9.3.5,
+	// table 46), and the queue pair enters the error state.
+	outcomeInvalidRequest
 	outcomeAccessError
 	outcomeOperationError
 )

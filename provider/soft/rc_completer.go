@@ -121,9 +121,9 @@ func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	switch {
 	case code > wire.NAKRemoteOperational:
-		return // a reserved code, or one that RC does not use
+		return // the code is reserved, or not used by RC
 	case c.q.waitingRNR && code == wire.NAKSequence:
-		return // for a packet sent after the one that got the RNR NAK
+		return // the NAK is for a packet sent after the one that got the RNR NAK
 	case !c.ackUpTo(seq):
 		return
 	case code != wire.NAKSequence:

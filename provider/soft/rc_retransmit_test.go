@@ -155,7 +155,7 @@ func TestWireTailLoss(t *testing.T) {
 
 const pollInterval = scriptTimeout / 100
 
-// pass advances the clock in steps of pollInterval.
+// advanceInSteps advances the clock in steps of pollInterval.
 func (p *script) advanceInSteps(d time.Duration) {
 	for ; d > pollInterval; d -= pollInterval {
 		p.advance(pollInterval)

@@ -136,7 +136,7 @@ func (p *script) read(seq uint64, offset int, length uint32) wire.Packet {
 	return p.setRETH(p.request(wire.ReadRequest, seq, 0), offset, length)
 }
 
-// answer makes a response to a packet of the queue pair.
+// response makes a response to a packet of the queue pair.
 func (p *script) response(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	pkt := p.packet(op, psnOf(ourBase, seq), payload)
 	if h := pkt.AETH(); h != nil {
@@ -145,6 +145,7 @@ func (p *script) response(op wire.Opcode, seq uint64, payload int) wire.Packet {
 	return pkt
 }
 
+// syndrome makes an ACK or NAK for a packet of the queue pair.
 func (p *script) syndrome(s wire.Syndrome, seq uint64) wire.Packet {
 	pkt := p.response(wire.Acknowledge, seq, 0)
 	pkt.AETH().Set(s, 0)

@@ -19,7 +19,7 @@ type recvQueue struct {
 // An rqe is a posted receive buffer.
 type rqe struct {
 	id   uint64
-	sges []verbs.SGE // in recvQueue.sges
+	sges []verbs.SGE // memory of the buffer; the slice is a part of recvQueue.sges
 }
 
 func newRecvQueue(maxWR, maxSGE int) recvQueue {

@@ -26,8 +26,8 @@ type wqe struct {
 	key              uint32
 	compare          uint64
 	swap             uint64
-	sges             []verbs.SGE // in storage of the queue
-	inline           []byte      // in storage of the queue
+	sges             []verbs.SGE // memory of the message; the queue owns the slice
+	inline           []byte      // inline data of the message; the queue owns the slice
 
 	to     verbs.AH // UD only, and the two below
 	toQPN  uint32

@@ -68,8 +68,8 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 	return wr
 }
 
-// scribble writes random bytes to the memory. Half of them go to control blocks and slot
-// headers.
+// writeRandom writes random bytes to the memory. Half of them go to control blocks and
+// slot headers.
 func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	for range writes {
 		at := r.IntN(len(mem))

@@ -142,7 +142,7 @@ func TestPingPongAsleep(t *testing.T) {
 	}
 }
 
-// bounce sends a reply to each message, and sleeps in between.
+// pingPong sends a reply to each message, and sleeps while it waits for the next one.
 func (s *sleeper) pingPong(rounds int) {
 	for got := 0; got < rounds; {
 		n, err := s.cq.Poll(s.wc)

@@ -104,7 +104,8 @@ func TestDatagramsKeepToThePath(t *testing.T) {
 	}
 }
 
-// homes returns the addresses at which an ID's queue pair receives on the wire path.
+// receivingAddrs returns the addresses at which an ID's queue pair receives on the wire
+// path.
 func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	for _, home := range id.QP().(*qp).path.(*udPath).wire.reachableAt {
 		at = append(at, home.local)

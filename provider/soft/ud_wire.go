@@ -19,7 +19,7 @@ const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair.
 type udWire struct {
-	localAddrs  hostport.LocalAddrCache // sources of datagrams that are addresses of this host, or not
+	localAddrs  hostport.LocalAddrCache // tells whether the source of a datagram is an address of this host
 	q           *qp
 	demux       *qpDemux
 	routes      map[route]*route
@@ -135,6 +135,7 @@ func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 		return
 	}
 	if u.q.dev.cfg.Path == PathAuto {
+		// A process of this host has to use the local path, where its user is checked.
 		// See channel.acceptsFrom.
 		own, err := u.localAddrs.Contains(from.from, time.Duration(u.q.shard.clock()))
 		if own || err != nil {
