@@ -326,6 +326,8 @@ func (d *device) isClosed() bool {
 	return d.closed
 }
 
+// close closes the device. It returns verbs.ErrBusy while objects of the device are
+// open.
 func (d *device) close() error {
 	d.mu.Lock()
 	if d.closed {

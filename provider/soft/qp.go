@@ -123,6 +123,8 @@ func (q *qp) attachToShard() error {
 	return nil
 }
 
+// attachPath checks that the CQs and the SRQ are usable, and attaches the path of a UD
+// queue pair to the shard.
 func (q *qp) attachPath() error {
 	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
 		return verbs.ErrClosed

@@ -82,6 +82,8 @@ func (q *sendQueue) resize(size int) {
 
 func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries)-1)] }
 
+// full reports whether all places are occupied: by requests, or by completions that were
+// not polled.
 func (q *sendQueue) full() bool { return q.tail-q.done+q.held >= q.depth }
 
 // outstanding reports whether a request was sent, at least in part, and has not

@@ -190,6 +190,7 @@ func (s *shard) watch(fd int, events uint32, w readySource) error {
 	return nil
 }
 
+// unwatch ends watch, if the descriptor is watched.
 func (s *shard) unwatch(fd int) {
 	if _, ok := s.sources[int32(fd)]; ok {
 		delete(s.sources, int32(fd))
