@@ -1,21 +1,20 @@
-// Package rdmaloop is the map of an event-loop library for RDMA. It holds no
-// code; these packages do, from the top down:
+// Package rdmaloop is the root of an event-loop library for RDMA. It has no code. The
+// packages are, from the top down:
 //
-//	reactor        engine, loops and callbacks: what most programs use
-//	poller         readiness of descriptors, by epoll
-//	cq             draining completion queues and sleeping without losing a wake-up
+//	reactor        engine, loops, callbacks; most programs use this package
+//	poller         waiting for descriptors with epoll
+//	cq             polling completion queues, sleeping without missing a completion
 //	cm             connections: listen, connect, accept, reject, private data
-//	verbs          the vocabulary (devices, queue pairs, work requests) and the
-//	               seam behind which a provider stands
+//	verbs          the terms (devices, queue pairs, work requests) and the
+//	               interfaces that a provider implements
 //	provider       opens a provider by name
 //	provider/soft  an RDMA device in software: no hardware, no privileges, no cgo
 //	provider/rdmacore
-//	               RDMA devices, by librdmacm and libibverbs; build tag rdmacore
+//	               RDMA devices of the kernel; build tag rdmacore
 //
-// A program opens a provider, writes a handler and gives both to reactor.New;
-// examples/echo is one that is complete. cm, cq, poller and verbs can be used
-// without the reactor by who has a loop already.
+// A program opens a provider, implements a Handler and passes both to reactor.New;
+// examples/echo is a complete program. A program that has an event loop of its own can
+// use cm, cq, poller and verbs without the reactor.
 //
-// ARCHITECTURE.md tells how the packages work together and where a change
-// belongs.
+// ARCHITECTURE.md describes how the packages work together, and the rules for changes.
 package rdmaloop

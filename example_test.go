@@ -20,11 +20,11 @@ type echo struct{ reactor.BaseHandler }
 
 func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if err := c.Send(msg.Data()); err != nil {
-		c.Abort(err) // the peer sends on without taking the answers
+		c.Abort(err) // the peer sends but does not read the answers
 	}
 }
 
-// The example of README.md, and a client for it.
+// Example has the server of README.md and a client for it.
 func Example() {
 	device, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -35,7 +35,7 @@ func Example() {
 	check(err)
 
 	client := asker{question: "hello", answer: make(chan string, 1)}
-	peer, err := soft.Open(nil) // of its own, as if in another process
+	peer, err := soft.Open(nil) // a second device, as in another process
 	check(err)
 	other, err := reactor.New(peer, client, nil)
 	check(err)
@@ -49,7 +49,7 @@ func Example() {
 	// Output: hello
 }
 
-// asker sends one message and hands over what comes back.
+// asker sends one message and passes the answer on.
 type asker struct {
 	reactor.BaseHandler
 	question string
@@ -68,7 +68,7 @@ func check(err error) {
 	}
 }
 
-// What README.md shows is what is compiled and run here.
+// TestReadmeExample checks that README.md shows the code of this file.
 func TestReadmeExample(t *testing.T) {
 	readme, err := os.ReadFile("README.md")
 	require.NoError(t, err)

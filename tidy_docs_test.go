@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// wellKnown are methods that a reader knows from the standard library.
+// wellKnown has methods whose meaning is known from the standard library.
 var wellKnown = []string{"String", "Error", "Is", "Unwrap"}
 
-// checkDocs wants a comment on every exported type, function, method, constant
-// and variable. A comment on a group serves all that is in it.
+// checkDocs requires a comment on every exported type, function, method, constant and
+// variable. A comment on a group applies to all its members.
 func checkDocs(s *source) []string {
 	if s.isTest() || s.file.Name.Name == "main" {
 		return nil
@@ -41,8 +41,8 @@ func undocumented(decl ast.Decl) (names []string) {
 	return names
 }
 
-// exportedReceiver reports whether a reader of the documentation meets the
-// function, and would miss a comment.
+// exportedReceiver reports whether the function is part of the documentation and needs a
+// comment.
 func exportedReceiver(fn *ast.FuncDecl) bool {
 	if fn.Recv == nil {
 		return true
@@ -86,8 +86,8 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 	return names
 }
 
-// checkExamples wants examples that are run, and of which the documentation can
-// show the whole program: a function of another file would be missing there.
+// checkExamples requires that examples are executed, and that their file has all
+// functions that they use, because the documentation shows only that file.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil

@@ -7,21 +7,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every rule is shown a file that breaks it: a rule that can not fail holds
-// nothing.
+// TestRulesCanFail checks that every rule finds a violation.
 func TestRulesCanFail(t *testing.T) {
 	for _, bad := range []struct {
 		name, path, text, want string
 		check                  rule
 	}{
-		{"sideways", "cq/x.go", imports(module + "/poller"), "cq must not import poller", checkArrows},
-		{"upwards", "verbs/x.go", imports(module + "/cm"), "verbs must not import cm", checkArrows},
+		{"import of a package beside it", "cq/x.go", imports(module + "/poller"), "cq must not import poller", checkArrows},
+		{"import of a package above it", "verbs/x.go", imports(module + "/cm"), "verbs must not import cm", checkArrows},
 		{"choosing a provider", "reactor/x.go", imports(module + "/provider/soft"), "reactor must not import provider/soft", checkArrows},
 		{"test support in production", "reactor/x.go", imports(module + "/verbs/verbstest"), "reactor must not import verbs/verbstest", checkArrows},
 		{"internal in an example", "examples/echo/x.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
 		{"internal in an example of a package", "cq/example_test.go", imports(module + "/internal/slots"), "must not import internal/slots", checkArrows},
-		{"internal of another", "internal/slots/x.go", imports(module + "/internal/psn"), "must not import internal/psn", checkArrows},
-		{"a test's arrow", "cq/x_test.go", imports(module + "/poller"), "cq must not import poller", checkArrows},
+		{"import of another internal package", "internal/slots/x.go", imports(module + "/internal/psn"), "must not import internal/psn", checkArrows},
+		{"import in a test", "cq/x_test.go", imports(module + "/poller"), "cq must not import poller", checkArrows},
 		{"unknown package", "extras/x.go", imports("fmt"), "not in the table", checkArrows},
 		{"foreign module", "cm/x.go", imports("github.com/some/thing"), "must not depend on github.com/some/thing", checkModules},
 		{"test module in production", "cm/x.go", imports("github.com/stretchr/testify/require"), "must not depend on", checkModules},
@@ -70,8 +69,8 @@ func TestRulesCanPass(t *testing.T) {
 	}
 }
 
-// The ratchet lets listed files be, reports those that shrank, and stops those
-// that grew.
+// TestRatchet checks that files in oversized are accepted, and that files that shrank or
+// grew are reported.
 func TestRatchet(t *testing.T) {
 	const listed = maxFileLines + 10
 	oversized["cm/x.go"] = listed
@@ -85,7 +84,7 @@ func TestRatchet(t *testing.T) {
 	require.Len(t, checkSize(file(listed+1)), 1)
 }
 
-// imports is a file that imports the packages.
+// imports returns the text of a file that imports the packages.
 func imports(names ...string) string {
 	text := "package x\n"
 	for _, name := range names {

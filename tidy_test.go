@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The style of this project, as far as a program can hold it. Files are parsed
-// whatever their build tags say, so a rule holds in every build.
+// These tests check the style rules that a program can check. Files are parsed
+// regardless of their build tags, so that a rule holds in every build.
 
 const module = "github.com/rdmaloop/rdmaloop"
 
@@ -29,13 +29,13 @@ const (
 	maxComment   = 90 // characters of a line
 )
 
-// oversized lists what is above those limits, as "file" or "file:function" with
-// its number of lines. The list may only shrink.
+// oversized lists the files and functions above those limits, as "file" or
+// "file:function", with their number of lines. The list may only shrink.
 var oversized = map[string]int{}
 
-// arrows says which packages of the module a package may import. A name with
-// /* stands for what is below it; the longest name that fits is the one that
-// counts.
+// arrows lists the packages of the module that a package may import. A name with /*
+// means all packages below it. If several entries match a package, the longest name
+// applies.
 var arrows = map[string][]string{
 	".":                {},
 	"internal/*":       {},
@@ -67,7 +67,7 @@ var arrows = map[string][]string{
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/*"}
 
-// testArrows is what tests may import besides.
+// testArrows lists the packages that tests may import in addition.
 var testArrows = map[string][]string{
 	".":       slices.Concat(public, testSupport),
 	"*":       testSupport,
@@ -78,12 +78,12 @@ var testSupport = []string{"internal/leak", "internal/netsim", "internal/faultcq
 
 // A source is one parsed file.
 type source struct {
-	path string // from the root of the module, with slashes
+	path string // path from the root of the module, with slashes
 	fset *token.FileSet
 	file *ast.File
 }
 
-// A rule reports what breaks it in a file.
+// A rule returns the problems of a file.
 type rule func(*source) []string
 
 var rules = map[string]rule{
@@ -121,7 +121,8 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// A permission for a package that is gone would be one for the next of that name.
+// An entry for a package that no longer exists would apply to the next package of that
+// name.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {
@@ -155,7 +156,7 @@ func readSources(t *testing.T, root string) []*source {
 	return sources
 }
 
-// parse reads the file name, or text where that is not nil.
+// parse parses the file name, or text if it is not nil.
 func parse(t *testing.T, path, name string, text any) *source {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.ParseComments)
@@ -175,11 +176,11 @@ func (s *source) dir() string { return path.Dir(s.path) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// isExample reports whether the file is for the documentation, and so what an
-// application could be.
+// isExample reports whether the file has the examples of a package's documentation,
+// which have the rules of an application.
 func (s *source) isExample() bool { return path.Base(s.path) == "example_test.go" }
 
-// isApplication reports whether the file is above the library.
+// isApplication reports whether the file belongs to an application.
 func (s *source) isApplication() bool {
 	return fits("examples/*", s.dir()) || s.dir() == "bench"
 }
@@ -188,13 +189,12 @@ func (s *source) lines(n ast.Node) int {
 	return s.fset.Position(n.End()).Line - s.fset.Position(n.Pos()).Line + 1
 }
 
-// problem is one finding, with its place.
+// problem returns the text of a finding, with its file and line.
 func (s *source) problem(at ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
 }
 
-// eachImport calls report for every import; what it returns, if anything, is
-// collected.
+// eachImport calls report for every import and returns the texts that are not empty.
 func (s *source) eachImport(report func(name string) string) (problems []string) {
 	for _, spec := range s.file.Imports {
 		if text := report(strings.Trim(spec.Path.Value, `"`)); text != "" {
@@ -204,14 +204,14 @@ func (s *source) eachImport(report func(name string) string) (problems []string)
 	return problems
 }
 
-// fits reports whether a package is meant by a name of the tables.
+// fits reports whether the name of a table entry matches a package.
 func fits(name, pkg string) bool {
 	below, wild := strings.CutSuffix(name, "*")
 	return pkg == name || wild && strings.HasPrefix(pkg, below)
 }
 
-// lookup finds the entry of a table that counts for a package: the longest, and
-// of "*" and "." the latter, which sorts behind.
+// lookup returns the entry of a table that applies to a package: the one with the
+// longest name. Of "*" and "." it is ".", which is sorted last.
 func lookup(table map[string][]string, pkg string) (allowed []string, ok bool) {
 	longest := ""
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -243,8 +243,8 @@ func checkArrows(s *source) []string {
 	})
 }
 
-// checkModules holds the library to the standard library and x/sys, and its
-// tests to two modules more. Applications may use what go.mod has.
+// checkModules allows the library only the standard library and x/sys, and its tests two
+// more modules. Applications may use all modules of go.mod.
 func checkModules(s *source) []string {
 	if s.isApplication() {
 		return nil
@@ -302,8 +302,8 @@ func checkUnfinished(s *source) (problems []string) {
 	return problems
 }
 
-// checkComments wants lines that fit beside other code. A program may read what
-// has no space behind the slashes.
+// checkComments limits the width of comments. Directives, which have no space after the
+// slashes, are exempt.
 func checkComments(s *source) (problems []string) {
 	for _, group := range s.file.Comments {
 		for _, c := range group.List {
@@ -315,7 +315,7 @@ func checkComments(s *source) (problems []string) {
 	return problems
 }
 
-// eachSize calls yield for the file and for every function in it.
+// eachSize calls yield with the number of lines of the file and of every function.
 func (s *source) eachSize(yield func(name string, lines, limit int)) {
 	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
 	for _, decl := range s.file.Decls {
@@ -334,7 +334,8 @@ func checkSize(s *source) (problems []string) {
 	return problems
 }
 
-// checkOversized is the ratchet: an entry follows what it names downwards.
+// checkOversized requires that an entry of oversized shrinks when its file or function
+// does.
 func checkOversized(s *source) (problems []string) {
 	s.eachSize(func(name string, lines, limit int) {
 		if listed := oversized[name]; lines < listed {
