@@ -25,7 +25,8 @@ func (w *Waker) Wake()        { w.wake() }
 func (w *Waker) Consume()     { w.consume() }
 func (w *Waker) Close() error { return w.close() }
 
-// BeginWake does the first half of a wake, without the signal, and returns the signal.
+// BeginWake does the first half of a wake. The returned function does the second half,
+// which signals the eventfd.
 func (w *Waker) BeginWake() (finish func()) {
 	if w.state.Or(wakePending) != 0 {
 		return func() {}
