@@ -39,7 +39,8 @@ type note struct {
 
 // A server answers messages until it is closed.
 type server interface {
-	Addr() string // Address in the form that a client needs.
+	// Addr returns the address in the form that a client needs.
+	Addr() string
 	Close() error
 }
 

@@ -12,11 +12,16 @@ var errBlocked = errors.New("the send queue is full")
 // A transport is a client library with callbacks, as a driver uses it. All methods
 // except post and Close are called on the loop.
 type transport interface {
-	post(f func()) error             // Calls f on the loop. May be called from any goroutine.
-	after(d time.Duration, f func()) // Calls f on the loop after d.
-	dial(s *session) error           // session.onOpen or driver.fail follows.
-	closeConn(s *session)            // session.onClose follows.
-	Close() error                    // Called from outside of the loop.
+	// post calls f on the loop. Any goroutine may call post.
+	post(f func()) error
+	// after calls f on the loop when d has passed.
+	after(d time.Duration, f func())
+	// dial opens a connection for a session. session.onOpen or driver.fail follows.
+	dial(s *session) error
+	// closeConn closes the connection of a session. session.onClose follows.
+	closeConn(s *session)
+	// Close releases the library's resources. It is not called on the loop.
+	Close() error
 }
 
 // A driver runs the workload of a client whose library has callbacks. It opens the
@@ -32,10 +37,10 @@ type driver struct {
 	begin          time.Duration
 	deadline       time.Duration
 	nextDue        time.Duration // workIdle: time at which the next message is due.
-	stopping       bool          // Nothing more is to be sent.
+	stopping       bool          // No further message may be sent.
 	activeSessions int           // Sessions that have not stopped.
 	err            error         // The first error.
-	done           chan error    // One value for each open and drive.
+	done           chan error    // Receives the result of each open and drive.
 }
 
 func newDriver(s *spec) *driver {

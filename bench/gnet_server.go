@@ -13,7 +13,7 @@ import (
 type gnetServer struct {
 	gnet.BuiltinEventEngine
 	spec  *spec
-	ready chan error // Nil or the error of the start, then the result of gnet.Run.
+	ready chan error // Receives nil or the error of the start, then the result of gnet.Run.
 	addr  string
 }
 

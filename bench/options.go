@@ -16,9 +16,9 @@ const maxSize = 1 << 20
 // options are the values of the flags.
 type options struct {
 	peers     []string // Prefixes of peer/path/mode. Empty means all.
-	workloads []string // Empty means all.
+	workloads []string // Names of workloads. Empty means all.
 	sizes     []int    // Message sizes in bytes. Empty means the default of each workload.
-	quick     bool     // Fewer cases, and shorter.
+	quick     bool     // Whether to measure fewer cases, and each for a shorter time.
 	duration  time.Duration
 	rounds    int    // How often each case is measured.
 	json      string // File for the rows, or "-" for the standard output.

@@ -122,7 +122,7 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	}
 	begin := t.clock.now()
 	failed := make(chan error, 1)
-	groups := make(chan uint64, cap(tokens)) // Number of the last message of each sent group.
+	groups := make(chan uint64, cap(tokens)) // Receives the number of the last message of each sent group.
 	go func() { failed <- t.readAnswers(c.conn, groups, tokens) }()
 	for first := true; first || t.clock.now() < begin+period; first = false {
 		select {
@@ -155,7 +155,7 @@ func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, tokens chan<- 
 		if err := checkNumber(answer, want); err != nil {
 			return err
 		}
-		tokens <- struct{}{} // It has capacity for all tokens.
+		tokens <- struct{}{} // The channel has capacity for all tokens.
 	}
 	return nil
 }

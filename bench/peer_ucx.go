@@ -101,8 +101,8 @@ func (b ucxBatch) warmUp() int { return b.messages / 4 }
 
 // A ucxRun is the result of a batch.
 type ucxRun struct {
-	figures  []ucxFigure // One for each test.
-	sent     int         // Messages, including those of the warm-up.
+	figures  []ucxFigure // The result of each test.
+	sent     int         // Number of messages in all tests, including those of the warm-up.
 	cpu      time.Duration
 	switches uint64
 }

@@ -17,8 +17,8 @@ import (
 // A curve is the rates of one variant of a peer, by messages in flight.
 type curve struct {
 	name  string
-	path  string // Peer and path. They determine the colour.
-	mode  string // It determines the shape of the marks.
+	path  string // Peer and path of the variant, which have a colour.
+	mode  string // Mode of the variant, which has a shape of marks.
 	rates plotter.XYs
 }
 

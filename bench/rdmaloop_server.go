@@ -21,7 +21,7 @@ type echoServer struct {
 	spec *spec
 	*node
 	addr   string
-	memory verbs.MR // Nil for workloads with messages.
+	memory verbs.MR // Memory for one-sided operations. Nil for workloads with messages.
 }
 
 func serveRDMA(s *spec) (server, error) {
@@ -79,7 +79,7 @@ func (e *echoServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	state.unanswered = 0
 	answer := msg.Data()[:min(e.spec.answer(), len(msg.Data()))]
 	if len(answer) <= copyLimit && len(state.queue) == 0 && !errors.Is(c.Send(answer), reactor.ErrWouldBlock) {
-		return // Sent, or the connection is failing and OnClose follows.
+		return // The answer is sent, or the connection is failing and OnClose follows.
 	}
 	buf := msg.Keep()
 	if buf.SetLen(len(answer)) != nil || len(state.queue) > 0 || c.SendBuffer(buf) != nil {

@@ -8,9 +8,9 @@ import (
 // A Case is one measurement: a workload with its parameters, and the peer that runs it.
 type Case struct {
 	Peer        string `json:"peer"`     // Library or lower bound: rdmaloop, gnet, ...
-	Path        string `json:"path"`     // local, wire, device, tcp, udp, memory.
+	Path        string `json:"path"`     // One of local, wire, device, tcp, udp, memory and posix.
 	Mode        string `json:"mode"`     // How programs wait: event, adaptive, busy.
-	Workload    string `json:"workload"` // pingpong, stream, read, write, conns-idle, conns-active, connect, idle.
+	Workload    string `json:"workload"` // One of those in workloads.
 	Size        int    `json:"size"`     // Message size in bytes.
 	InFlight    int    `json:"inflight"`
 	Connections int    `json:"connections"`

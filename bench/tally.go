@@ -34,7 +34,7 @@ func (t *tally) recordPaced(took, interval time.Duration) {
 
 // A result is a tally as the client process reports it.
 type result struct {
-	P50, P99, P999, Max float64 // Nanoseconds.
+	P50, P99, P999, Max float64 // Percentiles and maximum of the times in nanoseconds.
 	Msgs                uint64
 	Elapsed             time.Duration
 }

@@ -13,7 +13,7 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	Percentile time.Duration // The requested percentile, of the latest 2,048 messages.
+	Percentile time.Duration // Latency percentile of the latest 2,048 messages.
 	Rate       float64       // Messages a second in one direction, over the whole test.
 }
 

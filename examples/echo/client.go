@@ -18,9 +18,9 @@ type client struct {
 	reactor.BaseHandler
 	opts     *options
 	engine   *reactor.Engine
-	results  []*loopResult // One for each loop.
+	results  []*loopResult // Results of each loop.
 	sessions []*session
-	done     chan struct{} // One value from each session in each phase.
+	done     chan struct{} // Receives one value from each session in each phase.
 }
 
 func newClient(opts *options) *client {

@@ -75,7 +75,7 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	line, _ := bufio.NewReader(stdout).ReadString('\n') // The exit status is reported instead of an error here.
+	line, _ := bufio.NewReader(stdout).ReadString('\n') // An error shows in the server's exit status.
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil
 }

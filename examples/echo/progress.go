@@ -12,9 +12,9 @@ const progressInterval = 100 * time.Millisecond
 // A progress shows a progress bar on standard error if that is a terminal.
 type progress struct {
 	bar    *progressbar.ProgressBar
-	ticks  <-chan time.Time // When to show. Nil without a terminal.
+	ticks  <-chan time.Time // Receives a value when the bar is to be updated. Nil without a terminal.
 	ticker *time.Ticker
-	before int64 // Echoes of earlier phases.
+	before int64 // Number of echoes of earlier phases.
 }
 
 // newProgress starts a bar for a phase of total messages. -1 means that the number is

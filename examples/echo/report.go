@@ -27,7 +27,7 @@ type report struct {
 	Loops       int    `json:"loops"`
 	InFlight    int    `json:"inflight"`
 
-	Errors  int `json:"errors"` // Sum of the next three.
+	Errors  int `json:"errors"` // Sum of Lost, Damaged and Failed.
 	Lost    int `json:"lost"`
 	Damaged int `json:"damaged"`
 	Failed  int `json:"failed"` // Failed connections.
@@ -42,7 +42,7 @@ type report struct {
 	StreamSeconds float64 `json:"stream_seconds"`
 	StreamRate    float64 `json:"stream_msgs_per_sec"`
 
-	PrivateData string         `json:"private_data,omitempty"` // The server's copy of it.
+	PrivateData string         `json:"private_data,omitempty"` // Private data that the server returned.
 	Counters    deviceCounters `json:"counters,omitempty"`     // Counters of the device, by how much they have grown.
 	Interrupted bool           `json:"interrupted,omitempty"`
 	Rejected    *rejection     `json:"rejected,omitempty"`

@@ -21,8 +21,8 @@ const shutdownTime = 12 * time.Second
 // A server sends back every message. Its methods run on the loop of the connection.
 type server struct {
 	reactor.BaseHandler
-	reject []byte     // Private data of the reject. If set, every client is rejected.
-	stderr io.Writer  // For errors that no caller gets.
+	reject []byte     // Private data of the rejects. If set, every client is rejected.
+	stderr io.Writer  // Output for errors that are returned to no caller.
 	lost   chan error // Receives the error of the listener.
 }
 
@@ -49,7 +49,7 @@ type backlog struct{ held []*reactor.Buffer }
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b := c.Context().(*backlog)
 	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
-		return // Sent, or the connection is failing and OnClose follows.
+		return // The echo is sent, or the connection is failing and OnClose follows.
 	}
 	b.held = append(b.held, msg.Keep())
 }

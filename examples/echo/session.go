@@ -50,7 +50,7 @@ const (
 	opening phase = iota
 	pingPong
 	stream
-	waiting // Waits until the other sessions have finished the phase.
+	waiting // The session waits until the other sessions have finished the phase.
 )
 
 // A session is one connection of the client. It belongs to the loop of its loopResult.
@@ -169,5 +169,5 @@ func (s *session) finishPhase() {
 	if s.conn != nil {
 		s.conn.SetIdleTimeout(0)
 	}
-	s.done <- struct{}{} // The capacity is enough for every session.
+	s.done <- struct{}{} // The channel has capacity for every session.
 }

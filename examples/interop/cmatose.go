@@ -17,7 +17,7 @@ import (
 // A cmatose is the common part of server and client.
 type cmatose struct {
 	*endpoint
-	accepted int // Server: accepted requests.
+	accepted int // Number of requests that the server has accepted.
 	open     []*reactor.Conn
 	closed   int
 	refused  int

@@ -71,16 +71,20 @@ type perftest struct {
 	*endpoint
 	traffic
 	control, data *reactor.Conn
-	step          int // Next step.
+	step          int // Number of the next step.
 	closed        int
 }
 
 // traffic is the use of the data connection.
 type traffic interface {
-	begin(*perftest)   // The client may send.
-	message(*perftest) // A message has arrived.
-	more(*perftest)    // The send queue has free places again.
-	sent(*perftest)    // The message sent with Notify has arrived.
+	// begin is called when the client may send.
+	begin(*perftest)
+	// message is called when a message has arrived.
+	message(*perftest)
+	// more is called when the send queue has free places again.
+	more(*perftest)
+	// sent is called when a message that was sent with Notify has arrived.
+	sent(*perftest)
 }
 
 // OnOpen stores the connections: the first is the control connection.

@@ -17,7 +17,7 @@ const (
 
 	recvBufferSize = 64 << 10
 	memorySize     = recvArea + recvBuffers*recvBufferSize
-	recvBuffers    = 8 // receive buffers of a connection
+	recvBuffers    = 8 // Receive buffers of a connection.
 	depth          = 32
 )
 

@@ -19,7 +19,7 @@ const hangTimeout = 30 * time.Second
 // A scenario is a test with two sides.
 type scenario struct {
 	name            string
-	active, passive func(*peer) // Which one connects, and which one listens.
+	active, passive func(*peer) // active connects, and passive listens.
 }
 
 // runScenarios runs all scenarios, in groups.

@@ -14,7 +14,7 @@ type Channel struct {
 	cqs      []*CQ // Open completion queues.
 	ready    []*CQ // Events that Next will return, oldest first.
 	late     []lateEvent
-	fail     error // If not nil, Next returns it.
+	fail     error // Error for Next to return, or nil.
 	closed   bool
 }
 

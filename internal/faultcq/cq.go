@@ -8,14 +8,14 @@ type CQ struct {
 	channel *Channel
 	cookie  uint64
 	depth   int
-	queue   []verbs.WC // Oldest first.
+	queue   []verbs.WC // Completions that have not been polled, oldest first.
 
 	armed     bool
 	solicited bool // Armed for solicited completions only.
 	lost      bool // An event was dropped since the CQ was last armed.
 
 	taken, acked int // Events taken with Next, and events acknowledged.
-	users        int // queue pairs, as counted by Use
+	users        int // Number of queue pairs on the CQ. Use changes it.
 
 	// Errors for Poll, Arm and Resize to return, or nil.
 	failPoll, failArm, failResize error

@@ -22,7 +22,7 @@ type Device struct {
 	random   random
 	channels []*Channel // Open channels.
 	counts   Counts
-	fail     error // If not nil, the next creation returns it.
+	fail     error // Error for the next creation to return, or nil.
 }
 
 // Counts is the number of events and of faults, over all channels of a Device.

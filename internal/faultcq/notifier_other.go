@@ -11,7 +11,7 @@ import (
 type notifier struct{ fd int }
 
 func newNotifier() (*notifier, error) {
-	return nil, &verbs.FeatureError{Feature: "eventfd", Reason: errors.New("Linux only")}
+	return nil, &verbs.FeatureError{Feature: "eventfd", Reason: errors.New("only Linux has it")}
 }
 
 func (*notifier) set(bool) {}

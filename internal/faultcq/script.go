@@ -8,12 +8,12 @@ type Script struct {
 	Seed uint64
 
 	// Probabilities in percent.
-	Drop      int // An event is lost.
-	Duplicate int // An event arrives twice.
-	Delay     int // An event arrives 1 to MaxDelay ticks later.
-	Merge     int // An event is merged with a waiting event of the same CQ.
-	Spurious  int // A spurious event arrives in a tick.
-	Eager     int // Arm of a CQ that is not empty raises an event at once.
+	Drop      int // Probability that an event is lost.
+	Duplicate int // Probability that an event arrives twice.
+	Delay     int // Probability that an event arrives 1 to MaxDelay ticks later.
+	Merge     int // Probability that an event is merged with a waiting event of the same CQ.
+	Spurious  int // Probability of a spurious event in a tick.
+	Eager     int // Probability that Arm of a CQ that is not empty raises an event at once.
 
 	// MaxDelay is the largest delay in ticks of Device.Advance. Zero means 1.
 	MaxDelay int

@@ -72,7 +72,7 @@ func (a *attacker) countReplies(s *wireSocket) {
 			return
 		}
 		if err != nil {
-			continue // For example the ICMP error for an earlier packet.
+			continue // The error may be an ICMP error for an earlier packet.
 		}
 		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
 	}

@@ -31,7 +31,7 @@ func sendWrongReplies(a *attacker) error {
 			return nil
 		}
 		if err != nil {
-			continue // For example the ICMP error for an earlier packet.
+			continue // The error may be an ICMP error for an earlier packet.
 		}
 		p, err := wire.Decode(s.in[:n])
 		if err != nil || p.Opcode() != wire.UDSendOnly {

@@ -22,8 +22,8 @@ type attacker struct {
 	rand   *rand.Rand // Only the goroutine of the attack uses it.
 	ctx    context.Context
 	stop   context.CancelFunc
-	done   *event // Happens when the rounds of the attack are over.
-	ended  *event // Happens when the attack has returned.
+	done   *event // done happens when the rounds of the attack are over.
+	ended  *event // ended happens when the attack has returned.
 
 	mu     sync.Mutex
 	counts Attack

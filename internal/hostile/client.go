@@ -30,9 +30,9 @@ type client struct {
 	spec    Spec
 	tally   Tally
 	dialers []*dialer
-	// Happens when every dialer's first dial has succeeded or failed.
+	// opened happens when every dialer's first dial has succeeded or failed.
 	opened    *event
-	finishing *event // Not nil once the client finishes. Happens when all echoes have arrived.
+	finishing *event // finishing is nil until finish. It happens when all echoes have arrived.
 }
 
 func (c *client) start(s *Spec) (Note, error) {

@@ -102,7 +102,7 @@ func (d *dialer) giveUp() {
 	d.echoed = d.sent
 }
 
-// close handles the end of a connection. err is nil if this side closed it.
+// onClose handles the end of a connection. err is nil if this side closed it.
 func (d *dialer) onClose(err error) {
 	d.state, d.conn = dialerIdle, nil
 	if err != nil && d.client.finishing == nil {

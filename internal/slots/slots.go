@@ -77,7 +77,7 @@ func (t *Table[T]) Remove(h Handle) (T, bool) {
 	return v, true
 }
 
-// Len returns the number of values held.
+// Len returns the number of values in the table.
 func (t *Table[T]) Len() int { return t.live }
 
 // All iterates over the values in the order of their slots. The body of the loop may

@@ -20,7 +20,7 @@ var modules = []string{
 
 // A loadOrder collects modules, each after its dependencies.
 type loadOrder struct {
-	found map[string]string // every module of the kernel, by name
+	found map[string]string // Path of every module file of the kernel, by the module's name.
 	done  map[string]bool
 	names []string
 	files tree

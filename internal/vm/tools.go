@@ -23,10 +23,10 @@ var tools = []struct{ pkg, probe string }{
 // it runs as root, and else returns an error that names them.
 func needTools(ctx context.Context) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		return fmt.Errorf("the guest is made on linux/amd64 only, this is %s/%s", runtime.GOOS, runtime.GOARCH)
+		return fmt.Errorf("the guest needs linux/amd64, this is %s/%s", runtime.GOOS, runtime.GOARCH)
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return errors.New("the guest is made from Debian packages, and there is no apt-get here")
+		return errors.New("apt-get not found: the guest is made from Debian packages")
 	}
 	missing := missingTools()
 	if len(missing) == 0 {

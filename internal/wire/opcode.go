@@ -68,15 +68,14 @@ const (
 	KindCongestion
 )
 
-// A payloadRule says how long the payload of an opcode may be, in terms of the path MTU
-// p (IBTA vol. 1, 9.7.4.1).
+// A payloadRule says how long the payload of an opcode may be (IBTA vol. 1, 9.7.4.1).
 type payloadRule uint8
 
 const (
-	payloadNone payloadRule = iota // 0
-	payloadFull                    // p
-	payloadSome                    // 1 to p
-	payloadAny                     // 0 to p
+	payloadNone payloadRule = iota // No payload.
+	payloadFull                    // As long as the path MTU.
+	payloadSome                    // From 1 byte to the path MTU.
+	payloadAny                     // From 0 bytes to the path MTU.
 )
 
 // A format describes the packets of an opcode.

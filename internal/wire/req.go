@@ -20,10 +20,10 @@ type REQ struct {
 	// StartPSN is the PSN of the first request that the receiver sends.
 	StartPSN     psn.Value
 	LocalTimeout uint8 // 5 bits: within which the sender will answer.
-	RetryCount   uint8 // 3 bits: for the queue pair of the receiver
+	RetryCount   uint8 // 3 bits: transport retry count for the receiver's queue pair.
 	PKey         uint16
 	MTU          uint8 // 4 bits: code of the path MTU, 1 for 256 bytes to 5 for 4096.
-	RNRRetry     uint8 // 3 bits: for the queue pair of the receiver
+	RNRRetry     uint8 // 3 bits: RNR retry count for the receiver's queue pair.
 	MaxCMRetries uint8 // 4 bits: how often either side retransmits a CM message.
 	SRQ          bool
 

@@ -22,7 +22,7 @@ type sample struct {
 	name string
 	ip6  bool
 	op   wire.Opcode
-	data string // payload
+	data string // Payload of the packet.
 	fill func(wire.Packet)
 	want map[string]string
 }
