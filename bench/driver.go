@@ -105,7 +105,7 @@ func (d *driver) start() {
 		case workIdle:
 			d.sendPaced(s)
 		default:
-			s.fillWindow()
+			s.sendMore()
 		}
 	}
 }

@@ -16,10 +16,10 @@ type sender interface {
 
 // A session is the work of a driver on one connection.
 type session struct {
-	driver *driver
-	sender sender
-	window uint64
-	group  uint64 // Size of a group of messages, of which the server answers the last.
+	driver      *driver
+	sender      sender
+	maxInFlight uint64
+	group       uint64 // Size of a group of messages, of which the server answers the last.
 
 	sent, acked uint64
 	start       time.Duration // Send time of the message in flight, if messages are timed.
@@ -27,7 +27,7 @@ type session struct {
 }
 
 func newSession(d *driver) *session {
-	return &session{driver: d, window: uint64(d.spec.InFlight), group: uint64(d.spec.group()), stopped: true}
+	return &session{driver: d, maxInFlight: uint64(d.spec.InFlight), group: uint64(d.spec.group()), stopped: true}
 }
 
 // onOpen starts the session with its open connection.
@@ -41,17 +41,17 @@ func (s *session) onOpen(out sender) {
 	s.driver.dialNext()
 }
 
-// fillWindow sends as many messages as the window allows.
-func (s *session) fillWindow() {
+// sendMore sends as many messages as the window allows.
+func (s *session) sendMore() {
 	s.stopped = false
-	for !s.driver.stopping && s.sent-s.acked < s.window && s.send() {
+	for !s.driver.stopping && s.sent-s.acked < s.maxInFlight && s.send() {
 	}
 }
 
 // onWritable continues after send has returned errBlocked.
 func (s *session) onWritable() {
-	if !s.stopped && s.sent-s.acked < s.window {
-		s.fillWindow()
+	if !s.stopped && s.sent-s.acked < s.maxInFlight {
+		s.sendMore()
 	}
 }
 
@@ -106,7 +106,7 @@ func (s *session) onComplete() {
 	case d.stopping && s.sent-s.acked < s.group:
 		s.stop()
 	default:
-		s.fillWindow()
+		s.sendMore()
 	}
 }
 

@@ -177,7 +177,7 @@ func (cl *client) OnMessage(c *reactor.Conn, msg reactor.Message) {
 }
 
 // OnWritable continues after a send has found the queue full.
-func (cl *client) OnWritable(c *reactor.Conn) { c.Context().(*session).fillWindow() }
+func (cl *client) OnWritable(c *reactor.Conn) { c.Context().(*session).sendMore() }
 
 // OnClose ends a session, after a shutdown or because of an error.
 func (cl *client) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }

@@ -62,7 +62,7 @@ type session struct {
 
 	privateData []byte // Private data that the server must return.
 	share       int    // Messages of the ping-pong.
-	window      int    // Messages that may be in flight.
+	maxInFlight int    // Messages that may be in flight.
 	left        int    // Messages left to send in this phase.
 	sent        int    // Messages sent, in all phases.
 	echoed      int    // Echoes received, in all phases.
@@ -97,26 +97,26 @@ func (s *session) onOpen(c *reactor.Conn) {
 
 // begin starts a phase, in which left messages are sent with at most window in flight.
 func (s *session) begin(p phase, window, left int) {
-	s.phase, s.window, s.left = p, window, left
+	s.phase, s.maxInFlight, s.left = p, window, left
 	if s.conn == nil {
 		s.left = 0
 	} else {
 		s.conn.SetIdleTimeout(stallTimeout)
 	}
-	s.fillWindow()
+	s.sendMore()
 	s.finishPhase()
 }
 
-// fillWindow sends as many messages as the window allows.
-func (s *session) fillWindow() {
-	for s.left > 0 && s.sent-s.echoed < s.window {
+// sendMore sends as many messages as the window allows.
+func (s *session) sendMore() {
+	for s.left > 0 && s.sent-s.echoed < s.maxInFlight {
 		fill(s.out, uint64(s.sent))
 		if s.phase == pingPong {
 			s.start = time.Now()
 		}
 		err := s.conn.Send(s.out)
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // OnWritable calls fillWindow again.
+			return // OnWritable calls sendMore again.
 		}
 		if err != nil {
 			s.conn.Abort(err) // OnClose follows.
@@ -141,7 +141,7 @@ func (s *session) checkEcho(got []byte) {
 		s.result.damaged++
 	}
 	s.echoed = min(s.echoed+1, s.sent)
-	s.fillWindow()
+	s.sendMore()
 	s.finishPhase()
 }
 

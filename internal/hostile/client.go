@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	defaultWindow = 4
-	defaultPause  = 2 * time.Millisecond
+	defaultMaxInFlight = 4
+	defaultPause       = 2 * time.Millisecond
 	// redialAfter is the pause before a client dials again after a failure. Arbitrary.
 	redialAfter = 50 * time.Millisecond
 	// echoLimit bounds how long a finishing client waits for echoes, so that a test does
@@ -38,8 +38,8 @@ type client struct {
 func (c *client) start(s *Spec) (Note, error) {
 	c.spec, c.opened = *s, newEvent()
 	c.spec.Conns = max(s.Conns, 1)
-	if s.Window == 0 {
-		c.spec.Window = defaultWindow
+	if s.MaxInFlight == 0 {
+		c.spec.MaxInFlight = defaultMaxInFlight
 	}
 	if s.Pause == 0 {
 		c.spec.Pause = defaultPause
@@ -133,7 +133,7 @@ func (c *client) check() {
 // OnTick sends as many messages as the windows allow.
 func (c *client) OnTick(*reactor.Loop) time.Duration {
 	for _, d := range c.dialers {
-		d.fillWindow()
+		d.sendMore()
 	}
 	return c.spec.Pause
 }

@@ -40,7 +40,7 @@ type dialer struct {
 }
 
 func newDialer(c *client, index int, addr netip.AddrPort, spare bool) *dialer {
-	return &dialer{client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index), sentTimes: make([]time.Time, c.spec.Window)}
+	return &dialer{client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index), sentTimes: make([]time.Time, c.spec.MaxInFlight)}
 }
 
 // dial starts a connection, unless the client is finishing.
@@ -70,7 +70,7 @@ func (d *dialer) onOpen(conn *reactor.Conn) {
 	if d.client.spec.RecordDials {
 		d.client.tally.DialTimes = append(d.client.tally.DialTimes, time.Since(d.dialedAt))
 	}
-	d.fillWindow()
+	d.sendMore()
 	d.client.check()
 }
 
@@ -117,10 +117,10 @@ func (d *dialer) onClose(err error) {
 	}
 }
 
-// fillWindow sends as many messages as the window allows.
-func (d *dialer) fillWindow() {
+// sendMore sends as many messages as the window allows.
+func (d *dialer) sendMore() {
 	spec := &d.client.spec
-	for d.state == dialerOpen && d.client.finishing == nil && d.sent-d.echoed < uint64(spec.Window) {
+	for d.state == dialerOpen && d.client.finishing == nil && d.sent-d.echoed < uint64(spec.MaxInFlight) {
 		if spec.Messages > 0 && d.sent-d.sentAtOpen >= uint64(spec.Messages) {
 			d.closeWhenDone()
 			return

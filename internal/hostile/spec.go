@@ -34,7 +34,7 @@ type Spec struct {
 	Conns int
 	// Window is how many messages a client has in flight on one connection at most. Zero
 	// means 4.
-	Window int
+	MaxInFlight int
 	// Pause is the time between two bursts of messages of a client. Zero means 2 ms.
 	Pause time.Duration
 	// Messages is the number of echoes after which a client closes a connection and
