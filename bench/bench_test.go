@@ -84,8 +84,9 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	}
 }
 
-// Every window of a stream is measured, on one variant of each peer.
-func TestWindows(t *testing.T) {
+// Streams are measured with each number of messages in flight, on one variant of each
+// peer.
+func TestStreams(t *testing.T) {
 	for _, p := range peersHere() {
 		for _, c := range p.Cases(shortRun()) {
 			if c.Workload != workStream || c.Mode != p.variants[0].mode {

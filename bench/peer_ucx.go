@@ -34,9 +34,9 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// The window of ucx_perftest counts messages that it still has to hand to
-			// the transport. The other peers count messages without an answer. With a
-			// window of 1 the two cannot be compared.
+			// ucx_perftest limits the messages that it still has to hand to the
+			// transport. The other peers limit the messages without an answer. With a
+			// limit of 1 the two cannot be compared.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}

@@ -41,7 +41,7 @@ func (s *session) onOpen(out sender) {
 	s.driver.dialNext()
 }
 
-// sendMore sends as many messages as the window allows.
+// sendMore sends messages until maxInFlight are in flight.
 func (s *session) sendMore() {
 	s.stopped = false
 	for !s.driver.stopping && s.sent-s.acked < s.maxInFlight && s.send() {

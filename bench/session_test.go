@@ -76,7 +76,8 @@ func TestPingPong(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Times.TotalCount())
 }
 
-// A stream keeps its window full, and ends when no further answer is due.
+// A stream keeps the maximum of messages in flight, and ends when no further answer is
+// due.
 func TestStream(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 32, Connections: 1})
 	s := d.sessions[0]

@@ -63,7 +63,7 @@ func casesOf(workload string, o options) (cases []Case) {
 }
 
 // group returns the number of messages to one answer. In a stream it is a quarter of
-// the window, so that three quarters of the window are always in flight.
+// the messages in flight, so that three quarters of them are always outstanding.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)

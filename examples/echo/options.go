@@ -180,7 +180,8 @@ func (o *options) engineConfig(cpus []int) *reactor.Config {
 		CPUs:  cpus,
 		Idle:  o.idle,
 		// A send keeps its place in the send queue until its completion, which may
-		// arrive after the echo. So the queue has twice the places of the window.
+		// arrive after the echo. So the queue has twice as many places as messages may
+		// be in flight.
 		MaxInFlight: 2 * o.inflight,
 		MaxMessage:  max(o.size, 1),
 	}

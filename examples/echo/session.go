@@ -95,9 +95,10 @@ func (s *session) onOpen(c *reactor.Conn) {
 	s.finishPhase()
 }
 
-// begin starts a phase, in which left messages are sent with at most window in flight.
-func (s *session) begin(p phase, window, left int) {
-	s.phase, s.maxInFlight, s.left = p, window, left
+// begin starts a phase, in which left messages are sent with at most maxInFlight in
+// flight.
+func (s *session) begin(p phase, maxInFlight, left int) {
+	s.phase, s.maxInFlight, s.left = p, maxInFlight, left
 	if s.conn == nil {
 		s.left = 0
 	} else {
@@ -107,7 +108,7 @@ func (s *session) begin(p phase, window, left int) {
 	s.finishPhase()
 }
 
-// sendMore sends as many messages as the window allows.
+// sendMore sends messages until maxInFlight are in flight.
 func (s *session) sendMore() {
 	for s.left > 0 && s.sent-s.echoed < s.maxInFlight {
 		fill(s.out, uint64(s.sent))

@@ -16,14 +16,14 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type Queue struct {
 	head, tail *entry
 	count      int
-	// objects maps a subject to its entries, which sibling links.
+	// objects maps a subject to the first of its entries. sibling points to the next.
 	objects map[any]*entry
 }
 
 // An entry is one waiting event.
 type entry struct {
 	ev         verbs.AsyncEvent
-	prev, next *entry // Links of the list of all entries.
+	prev, next *entry // Neighbours in the list of all entries.
 	sibling    *entry // Next entry with the same subject, or nil.
 }
 

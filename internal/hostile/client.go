@@ -130,7 +130,7 @@ func (c *client) check() {
 	}
 }
 
-// OnTick sends as many messages as the windows allow.
+// OnTick sends messages until Spec.MaxInFlight are in flight on each connection.
 func (c *client) OnTick(*reactor.Loop) time.Duration {
 	for _, d := range c.dialers {
 		d.sendMore()

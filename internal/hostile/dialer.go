@@ -117,7 +117,7 @@ func (d *dialer) onClose(err error) {
 	}
 }
 
-// sendMore sends as many messages as the window allows.
+// sendMore sends messages until Spec.MaxInFlight are in flight.
 func (d *dialer) sendMore() {
 	spec := &d.client.spec
 	for d.state == dialerOpen && d.client.finishing == nil && d.sent-d.echoed < uint64(spec.MaxInFlight) {

@@ -32,8 +32,8 @@ type Spec struct {
 
 	// Conns is the number of connections. Zero means 1.
 	Conns int
-	// Window is how many messages a client has in flight on one connection at most. Zero
-	// means 4.
+	// MaxInFlight is how many messages a client has in flight on one connection at
+	// most. Zero means 4.
 	MaxInFlight int
 	// Pause is the time between two bursts of messages of a client. Zero means 2 ms.
 	Pause time.Duration

@@ -24,7 +24,7 @@ func (v Value) Sub(w Value) int {
 }
 
 // Before reports whether v is older than w. If their difference is exactly 1<<23, each
-// is before the other. Windows of sequence numbers must therefore be smaller than
+// is before the other. Ranges of sequence numbers in use must therefore be smaller than
 // 1<<23.
 func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 

@@ -58,7 +58,7 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	header := "070701"
 	for _, field := range []int{
 		c.inode, mode, 0, 0, // Owner and group: root.
-		1, 0, // Links and time of modification.
+		1, 0, // Number of links and time of modification.
 		len(data), 0, 0, 0, 0, // Size and device numbers.
 		len(name) + 1, 0, // Size of the name with its final zero, and checksum.
 	} {
