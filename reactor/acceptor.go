@@ -28,6 +28,7 @@ type acceptor struct {
 	closing   bool                      // set by close: new requests are rejected
 }
 
+// openAcceptor makes the acceptor of e and opens its event channel.
 func openAcceptor(e *Engine) (*acceptor, error) {
 	ch, err := cm.OpenChannel(e.provider)
 	if err != nil {
@@ -139,7 +140,7 @@ func (e *Engine) newRequest(ev *cm.Event) *ConnRequest {
 // application has not answered the request when OnConnectRequest returns, handleRequest
 // sets the timer for Config.DecisionTimeout.
 func (l *Loop) handleRequest(req *ConnRequest) {
-	if req.decisionErr() != nil { // the engine was stopped meanwhile
+	if req.decisionErr() != nil { // rejectShutdown has rejected the request meanwhile
 		return
 	}
 	index, room := l.engine.place(req, l.clock.time())
@@ -163,7 +164,8 @@ func (l *Loop) rejectFull(req *ConnRequest) {
 		return
 	}
 	l.stats.NoResources++
-	// If the peer has given up the request meanwhile, the reject fails, which is no fault.
+	// The reject fails if the peer has given up the request meanwhile. That is not an error
+	// of the engine.
 	if err := l.engine.acceptor.rejectNoResources(req); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}
@@ -175,7 +177,8 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 		return
 	}
 	l.stats.Expired++
-	// If the peer has given up the request meanwhile, the reject fails, which is no fault.
+	// The reject fails if the peer has given up the request meanwhile. That is not an error
+	// of the engine.
 	if err := l.engine.acceptor.reject(req, nil); !errors.Is(err, verbs.ErrPeerGone) {
 		l.recordError(err)
 	}

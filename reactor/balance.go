@@ -43,17 +43,19 @@ func (e *Engine) choose(req *ConnRequest) int {
 			return i
 		}
 	}
-	return e.balance()
+	return e.nextLoop()
 }
 
-func (e *Engine) balance() int {
+// nextLoop returns the index of the loop that Config.Balance chooses.
+func (e *Engine) nextLoop() int {
 	if e.cfg.Balance == LeastConnections {
-		return e.leastLoaded()
+		return e.leastConnections()
 	}
 	return int((e.roundRobin.Add(1) - 1) % uint64(len(e.loops)))
 }
 
-func (e *Engine) leastLoaded() (index int) {
+// leastConnections returns the index of the loop with the fewest connections.
+func (e *Engine) leastConnections() (index int) {
 	for i, l := range e.loops {
 		if l.load.Load() < e.loops[index].load.Load() {
 			index = i

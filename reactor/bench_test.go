@@ -15,14 +15,14 @@ import (
 func BenchmarkEcho(b *testing.B) {
 	for _, size := range []int{64, 2048} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			back := 0
-			p := connect(b, &hooks{message: func(*reactor.Conn, reactor.Message) { back++ }},
+			echoes := 0
+			p := connect(b, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
 				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }}, nil)
 			msg := make([]byte, size)
 			b.ReportAllocs()
 			for b.Loop() {
 				_ = p.dialed.Send(msg)
-				for want := back + 1; back < want; {
+				for want := echoes + 1; echoes < want; {
 					_, _ = p.client.RunOnce(0)
 					_, _ = p.server.RunOnce(0)
 				}

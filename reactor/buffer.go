@@ -9,7 +9,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // the goroutine of its loop; the bytes may be used on any goroutine. The memory is
 // unmapped when the loop ends: see Handler.OnShutdown.
 type Buffer struct {
-	chunk  *chunk       // chunk that the buffer is cut from
+	chunk  *chunk       // chunk to which the buffer belongs
 	memory []byte       // nil once the memory was returned to the system
 	length int          // length of the message in bytes, at most len(memory)
 	sge    [1]verbs.SGE // describes all of memory

@@ -2,7 +2,9 @@ package reactor
 
 import "time"
 
-// All calls of the Handler that are timed for Config.SlowCallback are in this file.
+// This file has the calls of the Handler that are timed for Config.SlowCallback. Each
+// method with the name of a Handler method calls that method and counts the call in
+// Stats.
 
 // callbackStart returns the time if callbacks are timed, and else 0.
 func (l *Loop) callbackStart() time.Duration {

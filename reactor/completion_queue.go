@@ -92,6 +92,7 @@ func (d *loopDevice) reserve() (*completionQueue, error) {
 	return q, nil
 }
 
+// reserve reserves places for the completions of one connection on this CQ.
 func (q *completionQueue) reserve(places int) error {
 	if err := q.queue.Reserve(places); err != nil {
 		return err

@@ -76,9 +76,9 @@ func (w *manyConns) dial(n int) {
 	require.NoError(w.t, ln.Close())
 }
 
-func (w *manyConns) drive(until func() bool) {
+func (w *manyConns) drive(cond func() bool) {
 	w.t.Helper()
-	drive(w.t, until, w.client, w.server)
+	drive(w.t, cond, w.client, w.server)
 }
 
 // echo sends a message on every connection, and waits until all answers have arrived.

@@ -71,8 +71,8 @@ type Config struct {
 	// connections take 16,384 descriptors. Negative means 1,048,576, the largest number
 	// that the work-request ids of a loop can distinguish.
 	MaxConns int
-	// SRQ is the number of receive buffers in the shared receive queue of a loop. Zero
-	// means that each connection has a receive queue instead. The buffers of such a queue
+	// SRQ is the number of receive buffers in the shared receive queue of a loop. Zero means
+	// that each connection has a receive queue of its own. The buffers of such a queue
 	// have MaxInFlight times MaxMessage bytes, which the system provides page by page when
 	// they are used for the first time. With many connections this is most of the memory
 	// of the loop.
@@ -215,6 +215,8 @@ func (c *Config) check() error {
 	return nil
 }
 
+// setDefaults replaces zero values by the defaults, and negative values by what they
+// mean.
 func (c *Config) setDefaults() {
 	c.Loops = orDefault(c.Loops, 1)
 	c.SpinBudget = orDefault(c.SpinBudget, 50*time.Microsecond)

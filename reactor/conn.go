@@ -15,7 +15,7 @@ import (
 type Conn struct {
 	loop   *Loop
 	device *loopDevice // nil until the device is known
-	id     *cm.ID      // nil until the connection has taken over the ID of its request
+	id     *cm.ID      // nil until resolve, or until moveID on the accepting side
 	qp     verbs.QP    // nil until makeQP
 	// queue is the CQ of qp. It is nil until places for the completions of the connection
 	// are reserved on it.
@@ -71,7 +71,7 @@ type Conn struct {
 // A sendRequest describes an outstanding send request.
 type sendRequest struct {
 	op     Op
-	notify bool    // OnCompletion is called
+	notify bool    // OnCompletion must be called after the completion
 	probe  bool    // the request was posted by Conn.probe
 	buffer *Buffer // buffer to release after the completion, or nil
 }

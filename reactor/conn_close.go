@@ -41,10 +41,11 @@ func (c *Conn) probe() {
 }
 
 // close is the step of a connection in StateClosing. It disconnects, which flushes the
-// queues, and reports the end of the connection when they are flushed. It posts a probe
-// behind all other requests, so that there is a completion after that of every receive:
-// with a shared receive queue, no other completion says that all received messages were
-// delivered. A removed device neither disconnects nor flushes.
+// queues, and reports the end of the connection when they are flushed. Before that it
+// posts a probe after all other requests. When the probe has completed, the completions
+// of all messages that were received before the flush have been polled. With a shared
+// receive queue there is no other sign of that. A removed device neither disconnects nor
+// flushes.
 func (c *Conn) close() {
 	if !c.device.removed && !c.flushing && c.readyToFlush() {
 		c.flushing = true
@@ -60,12 +61,12 @@ func (c *Conn) close() {
 	}
 }
 
-// readyToFlush reports whether close may flush the queues. Flushing too early would make
-// requests fail that the peer has received. There are two cases. When the peer
-// disconnects, requests may fail before cm.Disconnected is received, and the event says
-// more about the reason than the failure. And the event may be received before the
-// completions of requests that the peer has acknowledged. In both cases readyToFlush
-// waits for up to disconnectTimeout.
+// readyToFlush reports whether close may flush the queues. close must wait in two cases,
+// for up to disconnectTimeout. First, a request has failed in a way that is usual when
+// the peer has disconnected, but cm.Disconnected was not received yet. Its error is the
+// reason that OnClose should get. Second, cm.Disconnected was received, but the
+// completions of earlier requests may not have been polled yet. Flushing would make
+// requests fail that the peer has acknowledged.
 func (c *Conn) readyToFlush() bool {
 	if c.disconnectTimedOut || !c.disconnected && !c.closeReason.provisional || c.disconnected && c.cqDrained() {
 		return true
@@ -189,8 +190,8 @@ func (c *Conn) releaseResources() {
 			b.recycle()
 		}
 	}
-	if c.device.shared != nil {
-		delete(c.device.shared.conns, c.param.QPNum)
+	if c.device.sharedRecv != nil {
+		delete(c.device.sharedRecv.conns, c.param.QPNum)
 	}
 	if c.queue != nil {
 		c.queue.release()

@@ -9,8 +9,8 @@ type closeReason struct {
 	cause       error // reason; nil means that this side has called Close
 	set         bool  // there is a reason
 	fromRequest bool  // cause is the error of a failed request
-	// provisional means that cause is a flush or an exhausted retry count. Such an error
-	// follows also from a disconnect of the peer, which may be reported later.
+	// provisional means that cause is a flushed request or an exhausted retry count. A
+	// disconnect of the peer, which may be reported later, also has such consequences.
 	provisional bool
 
 	peerErr error // how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ...

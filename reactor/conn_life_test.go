@@ -22,8 +22,8 @@ func TestCloseDrains(t *testing.T) {
 	require.Equal(t, reactor.StateDraining, p.dialed.State())
 	p.closed(t)
 	require.Equal(t, accepted, received)
-	require.NoError(t, p.dialEnd)
-	require.Equal(t, reactor.ErrPeerClosed, p.acceptEnd)
+	require.NoError(t, p.dialCloseErr)
+	require.Equal(t, reactor.ErrPeerClosed, p.acceptCloseErr)
 	require.EqualValues(t, accepted, p.dialed.Stats().Confirmed)
 	p.drive(t, func() bool { return p.client.Conns()+p.server.Conns() == 0 })
 	require.Equal(t, reactor.StateClosed, p.dialed.State())
@@ -36,7 +36,7 @@ func TestBothSidesClose(t *testing.T) {
 	require.NoError(t, p.dialed.Close())
 	require.NoError(t, p.accepted.Close())
 	p.closed(t)
-	for _, end := range []error{p.dialEnd, p.acceptEnd} {
+	for _, end := range []error{p.dialCloseErr, p.acceptCloseErr} {
 		if end != nil { // the other side has disconnected first
 			require.ErrorIs(t, end, reactor.ErrPeerClosed)
 		}
@@ -53,22 +53,22 @@ func TestPeerCloses(t *testing.T) {
 	require.NoError(t, p.dialed.Send([]byte("one")))
 	require.NoError(t, p.dialed.Send([]byte("two")))
 	require.NoError(t, p.dialed.Close())
-	drive(t, func() bool { return p.dialOver > 0 || p.dialed.State() > reactor.StateDraining }, p.client, p.server)
+	drive(t, func() bool { return p.dialCloses > 0 || p.dialed.State() > reactor.StateDraining }, p.client, p.server)
 	p.closed(t)
 	require.Equal(t, []string{"one", "two", "closed"}, order)
 }
 
 func TestAbort(t *testing.T) {
-	mine := errors.New("mine")
+	cause := errors.New("test cause")
 	var ends []error
 	p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{}, nil)
 	require.NoError(t, p.dialed.SendMsg([]byte("x"), reactor.SendOptions{Notify: true}))
-	require.NoError(t, p.dialed.Abort(mine))
+	require.NoError(t, p.dialed.Abort(cause))
 	require.ErrorIs(t, p.dialed.Abort(nil), reactor.ErrClosed)
 	require.ErrorIs(t, p.dialed.Close(), reactor.ErrClosed)
 	p.closed(t)
-	require.ErrorIs(t, p.dialEnd, mine)
-	require.Error(t, p.acceptEnd)
+	require.ErrorIs(t, p.dialCloseErr, cause)
+	require.Error(t, p.acceptCloseErr)
 	require.Len(t, ends, 1, "OnCompletion is called once")
 }
 
@@ -94,7 +94,7 @@ func TestCloseInCallbacks(t *testing.T) {
 				require.NoError(t, p.dialed.SendMsg(nil, reactor.SendOptions{Notify: true}))
 			}
 			p.closed(t)
-			require.NoError(t, p.dialEnd)
+			require.NoError(t, p.dialCloseErr)
 			require.LessOrEqual(t, p.dialed.Stats().Messages, uint64(2))
 		})
 	}
@@ -105,8 +105,8 @@ func TestDrainTimeout(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Millisecond})
 	require.NoError(t, p.dialed.Send([]byte("never received")))
 	require.NoError(t, p.dialed.Close())
-	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
-	require.ErrorIs(t, p.dialEnd, reactor.ErrDrainTimeout)
+	drive(t, func() bool { return p.dialCloses > 0 }, p.client) // the server makes no turn
+	require.ErrorIs(t, p.dialCloseErr, reactor.ErrDrainTimeout)
 	require.EqualValues(t, 1, p.dialed.Stats().Failed)
 	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
 }

@@ -35,6 +35,7 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	return c, err
 }
 
+// tooManyConns returns the error of a connection beyond the limit of its loop.
 func tooManyConns(limit int) error {
 	return asNoResources(&verbs.ParamError{Field: "connections", Value: int64(limit) + 1, Limit: int64(limit)})
 }
@@ -212,6 +213,7 @@ func (c *Conn) makeQP() (err error) {
 	return c.makeRecvQueue()
 }
 
+// makeSendQueue makes the state of the send queue.
 func (c *Conn) makeSendQueue() {
 	cfg := c.loop.cfg
 	c.flow = newSendFlow(cfg.MaxInFlight, cfg.SignalEvery)
@@ -219,9 +221,11 @@ func (c *Conn) makeSendQueue() {
 	c.maxInline = min(c.qp.Caps().MaxInline, cfg.MaxInline)
 }
 
+// makeRecvQueue makes the receive queue and posts its buffers. With a shared receive
+// queue it only adds the connection to the table of that queue.
 func (c *Conn) makeRecvQueue() error {
-	if c.device.shared != nil {
-		c.device.shared.conns[c.qp.Num()] = c
+	if c.device.sharedRecv != nil {
+		c.device.sharedRecv.conns[c.qp.Num()] = c
 		return nil
 	}
 	depth := c.loop.cfg.MaxInFlight

@@ -26,12 +26,12 @@ func TestOneSidedOperations(t *testing.T) {
 			require.True(t, ok)
 			imm = append(imm, n)
 		}}, nil)
-	there, err := p.server.Alloc(4096, verbs.AccessAll)
+	remoteMR, err := p.server.Alloc(4096, verbs.AccessAll)
 	require.NoError(t, err)
-	here, err := p.client.Alloc(4096, verbs.AccessLocalWrite)
+	localMR, err := p.client.Alloc(4096, verbs.AccessLocalWrite)
 	require.NoError(t, err)
 	remote := func(offset uint64) reactor.Remote {
-		return reactor.Remote{Addr: there.Addr() + offset, RKey: there.RKey()}
+		return reactor.Remote{Addr: remoteMR.Addr() + offset, RKey: remoteMR.RKey()}
 	}
 	finished := func(want ...reactor.Op) {
 		t.Helper()
@@ -42,19 +42,19 @@ func TestOneSidedOperations(t *testing.T) {
 		done = nil
 	}
 
-	copy(here.Bytes(), "written")
-	require.NoError(t, p.dialed.Write(verbs.SGEOf(here, 0, 7), remote(64), reactor.SendOptions{Tag: 1}))
-	require.NoError(t, p.dialed.Read(verbs.SGEOf(here, 100, 7), remote(64), reactor.SendOptions{Tag: 2}))
+	copy(localMR.Bytes(), "written")
+	require.NoError(t, p.dialed.Write(verbs.SGEOf(localMR, 0, 7), remote(64), reactor.SendOptions{Tag: 1}))
+	require.NoError(t, p.dialed.Read(verbs.SGEOf(localMR, 100, 7), remote(64), reactor.SendOptions{Tag: 2}))
 	finished(reactor.Op{Code: verbs.OpWrite, Tag: 1, Bytes: 7}, reactor.Op{Code: verbs.OpRead, Tag: 2, Bytes: 7})
-	require.Equal(t, "written", string(there.Bytes()[64:71]))
-	require.Equal(t, "written", string(here.Bytes()[100:107]))
+	require.Equal(t, "written", string(remoteMR.Bytes()[64:71]))
+	require.Equal(t, "written", string(localMR.Bytes()[100:107]))
 
-	require.NoError(t, p.dialed.WriteImm(verbs.SGEOf(here, 0, 7), remote(0), 77, reactor.SendOptions{}))
+	require.NoError(t, p.dialed.WriteImm(verbs.SGEOf(localMR, 0, 7), remote(0), 77, reactor.SendOptions{}))
 	finished(reactor.Op{Code: verbs.OpWriteImm, Bytes: 7})
 	p.drive(t, func() bool { return len(imm) == 1 })
 	require.Equal(t, []uint32{77}, imm)
 
-	binary.NativeEndian.PutUint64(there.Bytes()[8:], 40)
+	binary.NativeEndian.PutUint64(remoteMR.Bytes()[8:], 40)
 	require.NoError(t, p.dialed.FetchAdd(remote(8), 2, reactor.SendOptions{}))
 	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 1<<40, reactor.SendOptions{}))
 	require.NoError(t, p.dialed.CompareSwap(remote(8), 42, 0, reactor.SendOptions{}))
@@ -78,21 +78,21 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 		tags, errs = append(tags, op.Tag), append(errs, err)
 	}}
 	p := connect(t, client, &hooks{}, nil)
-	there, err := p.server.Alloc(64, verbs.AccessLocalWrite) // the peer may not write
+	remoteMR, err := p.server.Alloc(64, verbs.AccessLocalWrite) // the peer may not write
 	require.NoError(t, err)
-	here, err := p.client.Alloc(64, verbs.AccessLocalWrite)
+	localMR, err := p.client.Alloc(64, verbs.AccessLocalWrite)
 	require.NoError(t, err)
 
 	require.NoError(t, p.dialed.SendMsg([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))
-	require.NoError(t, p.dialed.Write(verbs.SGEOf(here, 0, 64), reactor.Remote{Addr: there.Addr(), RKey: there.RKey()}, reactor.SendOptions{Tag: 2}))
+	require.NoError(t, p.dialed.Write(verbs.SGEOf(localMR, 0, 64), reactor.Remote{Addr: remoteMR.Addr(), RKey: remoteMR.RKey()}, reactor.SendOptions{Tag: 2}))
 	require.NoError(t, p.dialed.SendMsg([]byte("after"), reactor.SendOptions{Notify: true, Tag: 3}))
 	p.closed(t)
 	require.Equal(t, []uint64{1, 2, 3}, tags)
 	require.NoError(t, errs[0])
 	require.Equal(t, verbs.StatusRemAccessErr, status(t, errs[1]))
 	require.Equal(t, verbs.StatusWRFlushErr, status(t, errs[2]))
-	require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialEnd))
-	require.Error(t, p.acceptEnd)
+	require.Equal(t, verbs.StatusRemAccessErr, status(t, p.dialCloseErr))
+	require.Error(t, p.acceptCloseErr)
 	stats := p.dialed.Stats()
 	require.EqualValues(t, 3, stats.Accepted)
 	require.EqualValues(t, 1, stats.Confirmed)
@@ -103,11 +103,11 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 func TestOperationsDoNotAllocate(t *testing.T) {
 	done := 0
 	p := connect(t, &hooks{completion: func(*reactor.Conn, reactor.Op, error) { done++ }}, &hooks{}, nil)
-	there, err := p.server.Alloc(64, verbs.AccessAll)
+	remoteMR, err := p.server.Alloc(64, verbs.AccessAll)
 	require.NoError(t, err)
-	here, err := p.client.Alloc(64, verbs.AccessLocalWrite)
+	localMR, err := p.client.Alloc(64, verbs.AccessLocalWrite)
 	require.NoError(t, err)
-	local, remote := verbs.SGEOf(here, 0, 64), reactor.Remote{Addr: there.Addr(), RKey: there.RKey()}
+	local, remote := verbs.SGEOf(localMR, 0, 64), reactor.Remote{Addr: remoteMR.Addr(), RKey: remoteMR.RKey()}
 	var failed error
 	note := func(err error) {
 		if err != nil {

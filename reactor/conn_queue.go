@@ -6,8 +6,10 @@ type connQueue struct {
 	head  int
 }
 
+// len returns the number of connections.
 func (q *connQueue) len() int { return len(q.conns) - q.head }
 
+// push adds a connection.
 func (q *connQueue) push(c *Conn) { q.conns = append(q.conns, c) }
 
 // pop removes and returns the oldest connection. The queue must not be empty.

@@ -63,7 +63,7 @@ func (c *Conn) replace(b *Buffer) {
 // does not become empty.
 func (c *Conn) repost(b *Buffer) {
 	switch {
-	case c.device.shared != nil:
+	case c.device.sharedRecv != nil:
 		c.device.stageShared(b)
 	case c.state > StateDraining:
 		c.device.slab.put(b)
@@ -91,6 +91,7 @@ func (c *Conn) postRecvs() {
 // A bufferList is a FIFO list of buffers. The zero value is empty.
 type bufferList struct{ head, tail *Buffer }
 
+// push adds a buffer.
 func (q *bufferList) push(b *Buffer) {
 	b.next = nil
 	if q.head == nil {

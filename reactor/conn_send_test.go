@@ -141,16 +141,16 @@ func TestOneDoorbellForATurn(t *testing.T) {
 // Connections with a shared receive queue exchange messages and close as others do.
 func TestSharedReceiveQueue(t *testing.T) {
 	cfg := &reactor.Config{SRQ: 256, MaxInFlight: 16}
-	back := 0
-	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { back++ }},
+	echoes := 0
+	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
 		&hooks{message: echo(t)}, cfg)
 	for sent := 0; sent < 1000; {
 		for ; sent < 1000 && p.dialed.Send([]byte("shared")) == nil; sent++ {
 		}
-		p.drive(t, func() bool { return back == sent })
+		p.drive(t, func() bool { return echoes == sent })
 	}
 	require.NoError(t, p.dialed.Close())
 	p.closed(t)
-	require.NoError(t, p.dialEnd)
-	require.ErrorIs(t, p.acceptEnd, reactor.ErrPeerClosed)
+	require.NoError(t, p.dialCloseErr)
+	require.ErrorIs(t, p.acceptCloseErr, reactor.ErrPeerClosed)
 }

@@ -15,7 +15,7 @@ func TestDeadline(t *testing.T) {
 	p.dialed.SetDeadline(time.Time{})
 	p.dialed.SetDeadline(time.Now().Add(-time.Second))
 	p.closed(t)
-	require.Equal(t, reactor.ErrDeadline, p.dialEnd)
+	require.Equal(t, reactor.ErrDeadline, p.dialCloseErr)
 }
 
 func TestIdleTimeout(t *testing.T) {
@@ -24,7 +24,7 @@ func TestIdleTimeout(t *testing.T) {
 	p.dialed.SetIdleTimeout(time.Hour)
 	p.dialed.SetIdleTimeout(2 * time.Millisecond)
 	p.closed(t)
-	require.Equal(t, reactor.ErrIdle, p.dialEnd)
+	require.Equal(t, reactor.ErrIdle, p.dialCloseErr)
 	require.GreaterOrEqual(t, time.Since(begin), 2*time.Millisecond)
 }
 
@@ -33,7 +33,7 @@ func TestIdleTimeout(t *testing.T) {
 func TestKeepalive(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: 200 * time.Millisecond})
 	p.drive(t, func() bool { return probes(t, p.client) >= 2 })
-	require.Zero(t, p.dialOver)
+	require.Zero(t, p.dialCloses)
 	require.Zero(t, p.accepted.Stats().Messages)
 }
 
@@ -42,8 +42,8 @@ func probes(t *testing.T, l *reactor.Loop) uint64 { return l.Stats().Keepalives 
 // A connection ends when the peer does not answer a probe.
 func TestKeepaliveNotAnswered(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Millisecond})
-	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
-	require.Equal(t, reactor.ErrKeepalive, p.dialEnd)
+	drive(t, func() bool { return p.dialCloses > 0 }, p.client) // the server makes no turn
+	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
 }
 
 // runLate calls fn on the loop as if the loop had been delayed for d before. Then it
@@ -65,10 +65,10 @@ func TestIdleTimeoutSeesALateSend(t *testing.T) {
 	p.dialed.SetIdleTimeout(time.Hour)
 	runLate(t, p.client, 2*time.Hour, func() { require.NoError(t, p.dialed.Send(nil)) })
 	p.drive(t, func() bool { return p.accepted.Stats().Messages == 1 })
-	require.Zero(t, p.dialOver)
+	require.Zero(t, p.dialCloses)
 	runLate(t, p.client, 2*time.Hour, func() {})
 	p.closed(t)
-	require.ErrorIs(t, p.dialEnd, reactor.ErrIdle)
+	require.ErrorIs(t, p.dialCloseErr, reactor.ErrIdle)
 }
 
 // A message that arrives while the loop is delayed counts as activity.
@@ -79,7 +79,7 @@ func TestIdleTimeoutSeesWhatCameMeanwhile(t *testing.T) {
 		require.NoError(t, p.accepted.Send(nil))
 		p.accepted.Flush()
 	})
-	require.Zero(t, p.dialOver)
+	require.Zero(t, p.dialCloses)
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
 	require.EqualValues(t, 1, p.dialed.Stats().Messages)
 }
@@ -98,6 +98,6 @@ func TestKeepaliveAnsweredMeanwhile(t *testing.T) {
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
 	runLate(t, p.client, 2*time.Hour, func() {}) // the server does not answer this probe
 	runLate(t, p.client, 2*time.Hour, func() {})
-	drive(t, func() bool { return p.dialOver > 0 }, p.client)
-	require.Equal(t, reactor.ErrKeepalive, p.dialEnd)
+	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
+	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
 }

@@ -8,6 +8,7 @@ type peerProcess struct {
 	known       bool
 }
 
+// processOf returns the credentials of the peer of id.
 func processOf(id *cm.ID) (p peerProcess) {
 	p.credentials, p.known = id.Credentials()
 	return p

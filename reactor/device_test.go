@@ -23,9 +23,9 @@ func TestDeviceEvents(t *testing.T) {
 			reactor.InjectDeviceEvent(p.dialed, what)
 			p.closed(t)
 			var event *reactor.AsyncError
-			require.ErrorAs(t, p.dialEnd, &event)
+			require.ErrorAs(t, p.dialCloseErr, &event)
 			require.Equal(t, what, event.Type)
-			require.ErrorContains(t, p.dialEnd, what.String())
+			require.ErrorContains(t, p.dialCloseErr, what.String())
 		})
 	}
 }
@@ -39,7 +39,7 @@ func TestBrokenCompletionQueue(t *testing.T) {
 	require.NoError(t, p.dialed.SendMsg(nil, reactor.SendOptions{Notify: true}))
 	reactor.FailCQ(p.dialed, broken)
 	p.closed(t)
-	require.ErrorIs(t, p.dialEnd, broken)
+	require.ErrorIs(t, p.dialCloseErr, broken)
 	require.Equal(t, []error{broken}, ends)
 }
 
@@ -49,19 +49,19 @@ func TestRetryExceededWithoutDisconnect(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.FailRequest(p.dialed, verbs.StatusRetryExcErr)
 	p.closed(t)
-	require.Equal(t, verbs.StatusRetryExcErr, status(t, p.dialEnd))
-	require.Equal(t, reactor.ErrPeerClosed, p.acceptEnd)
+	require.Equal(t, verbs.StatusRetryExcErr, status(t, p.dialCloseErr))
+	require.Equal(t, reactor.ErrPeerClosed, p.acceptCloseErr)
 }
 
 // A loop whose sleep ended by the safety timeout finds completions without an event, and
 // counts them as a rescue.
 func TestRescue(t *testing.T) {
-	came := 0
-	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { came++ }}, nil)
+	received := 0
+	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
 	require.NoError(t, p.dialed.Send(nil))
 	p.dialed.Flush()
 	reactor.EndSleepByTimeout(p.server)
-	drive(t, func() bool { return came == 1 }, p.server)
+	drive(t, func() bool { return received == 1 }, p.server)
 	require.NoError(t, p.server.Close())
 	require.EqualValues(t, 1, p.server.Stats().Rescues)
 }
@@ -95,16 +95,17 @@ func TestPeerGone(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
 	p.closed(t)
-	require.Equal(t, verbs.ErrPeerGone, p.dialEnd)
+	require.Equal(t, verbs.ErrPeerGone, p.dialCloseErr)
 }
 
-// The same holds if this side is draining and the peer has not received everything.
+// When the process of the peer ends while this side is draining, OnClose gets
+// verbs.ErrPeerGone too.
 func TestPeerGoneWhileDraining(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	require.NoError(t, p.dialed.Send([]byte("lost")))
 	require.NoError(t, p.dialed.Close())
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
-	drive(t, func() bool { return p.dialOver > 0 }, p.client) // the server makes no turn
-	require.ErrorIs(t, p.dialEnd, verbs.ErrPeerGone)
-	require.NotErrorIs(t, p.dialEnd, reactor.ErrPeerClosed)
+	drive(t, func() bool { return p.dialCloses > 0 }, p.client) // the server makes no turn
+	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
+	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }

@@ -39,10 +39,10 @@ type dialRequest struct {
 }
 
 // Dial begins to connect to addr. When Dial returns nil, either OnOpen is called later,
-// for a Conn whose Dial method returns d, or OnDialError with d. Both are called on
-// d.Loop. A nil d means the defaults. Dial may be called from any goroutine, also before
-// Start. The error is a *verbs.ParamError, ErrShutdown, ErrClosed, or verbs.ErrForeign
-// if d.Loop belongs to another engine.
+// for a Conn whose Dial method returns d, or OnDialError with d. Both run on the loop of
+// the connection, see Dial.Loop. A nil d means the defaults. Dial may be called from any
+// goroutine, also before Start. The error is a *verbs.ParamError, ErrShutdown, ErrClosed,
+// or verbs.ErrForeign if d.Loop belongs to another engine.
 func (e *Engine) Dial(addr netip.AddrPort, d *Dial) error {
 	if d == nil {
 		d = &Dial{}
@@ -50,7 +50,7 @@ func (e *Engine) Dial(addr netip.AddrPort, d *Dial) error {
 	l := d.Loop
 	switch {
 	case l == nil:
-		l = e.loops[e.balance()]
+		l = e.loops[e.nextLoop()]
 	case l.engine != e:
 		return verbs.Wrap("dial", verbs.ErrForeign)
 	}

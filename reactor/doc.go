@@ -83,10 +83,10 @@
 //
 // # Sending
 //
-// A message is accepted when the call that sends it returns nil. Every accepted message
-// is either delivered and confirmed, or the connection ends with an error. Conn.Stats
+// A message is accepted when the call that sends it returns nil. Either an accepted
+// message is delivered and confirmed, or the connection ends with an error. Conn.Stats
 // counts both cases. OnCompletion reports the result of each operation for which the
-// application requested it.
+// application has requested it.
 //
 // A full send queue is not an error of the connection. The call returns ErrWouldBlock
 // and sends nothing, and OnWritable is called when half of the queue is free. Only every

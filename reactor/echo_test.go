@@ -46,12 +46,12 @@ func TestEchoOfEverySize(t *testing.T) {
 				sent[i] = byte(i * 7)
 			}
 			var got []byte
-			var came bool
+			var received bool
 			p := connect(t, &hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
-				got, came = append(got, msg.Data()...), true
+				got, received = append(got, msg.Data()...), true
 			}}, &hooks{message: echo(t)}, cfg)
 			require.NoError(t, p.dialed.Send(sent))
-			p.drive(t, func() bool { return came })
+			p.drive(t, func() bool { return received })
 			require.Equal(t, sent, append([]byte{}, got...))
 		})
 	}
@@ -61,15 +61,15 @@ func TestEchoOfEverySize(t *testing.T) {
 func TestEchoDoesNotAllocate(t *testing.T) {
 	for _, size := range []int{64, 2000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			back := 0
-			p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { back++ }},
+			echoes := 0
+			p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
 				&hooks{message: func(c *reactor.Conn, msg reactor.Message) { _ = c.Send(msg.Data()) }}, nil)
 			msg := make([]byte, size)
 			round := func() {
 				if err := p.dialed.Send(msg); err != nil {
 					t.Fatal(err)
 				}
-				for want := back + 1; back < want; {
+				for want := echoes + 1; echoes < want; {
 					_, _ = p.client.RunOnce(0)
 					_, _ = p.server.RunOnce(0)
 				}

@@ -17,11 +17,11 @@ import (
 // loops on one goroutine.
 func TestInsideAForeignEpoll(t *testing.T) {
 	const count = 200
-	back := 0
+	echoes := 0
 	client := newLoop(t, &hooks{
 		open: func(c *reactor.Conn) { require.NoError(t, c.Send([]byte("ping"))) },
 		message: func(c *reactor.Conn, msg reactor.Message) {
-			if back++; back < count {
+			if echoes++; echoes < count {
 				require.NoError(t, c.Send(msg.Data()))
 			}
 		},
@@ -39,8 +39,8 @@ func TestInsideAForeignEpoll(t *testing.T) {
 		_, err := outer.Add(l.FD(), poller.Readable, uint64(i))
 		require.NoError(t, err)
 	}
-	for back < count {
-		if runAll(t, loops) || back == count {
+	for echoes < count {
+		if runAll(t, loops) || echoes == count {
 			continue
 		}
 		n, err := outer.Wait(testTimeout)
@@ -149,9 +149,9 @@ func TestEmbeddedLoopEnds(t *testing.T) {
 }
 
 func TestFailedBootOfAnEmbeddedLoop(t *testing.T) {
-	mine := errors.New("mine")
-	_, err := reactor.NewLoop(openSoft(t, 1), &hooks{boot: func(*reactor.Loop) error { return mine }}, nil)
-	require.ErrorIs(t, err, mine)
+	bootErr := errors.New("boot failed")
+	_, err := reactor.NewLoop(openSoft(t, 1), &hooks{boot: func(*reactor.Loop) error { return bootErr }}, nil)
+	require.ErrorIs(t, err, bootErr)
 }
 
 // When OnBoot fails, connections that it has dialed end, and OnDialError is called.
@@ -159,16 +159,16 @@ func TestFailedBootEndsDials(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
 	ln, err := server.Listen(loopback)
 	require.NoError(t, err)
-	mine := errors.New("mine")
+	bootErr := errors.New("boot failed")
 	var ends []error
 	_, err = reactor.NewLoop(openSoft(t, 1), &hooks{
 		boot: func(l *reactor.Loop) error {
 			require.NoError(t, l.Dial(ln.Addr(), nil))
-			return mine
+			return bootErr
 		},
 		dialError: func(_ *reactor.Dial, err error) { ends = append(ends, err) },
 	}, nil)
-	require.ErrorIs(t, err, mine)
+	require.ErrorIs(t, err, bootErr)
 	require.Len(t, ends, 1)
 	require.ErrorIs(t, ends[0], reactor.ErrShutdown)
 }

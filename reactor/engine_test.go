@@ -29,19 +29,19 @@ func TestBootAndShutdownOnEveryLoop(t *testing.T) {
 }
 
 func TestFailedBootStopsTheEngine(t *testing.T) {
-	mine := errors.New("mine")
+	bootErr := errors.New("boot failed")
 	var ended atomic.Int32
 	engine, err := reactor.New(openSoft(t, 2), &hooks{
 		boot: func(l *reactor.Loop) error {
 			if l.Index() == 1 {
-				return mine
+				return bootErr
 			}
 			return nil
 		},
 		shutdown: func(*reactor.Loop) { ended.Add(1) },
 	}, &reactor.Config{Loops: 2})
 	require.NoError(t, err)
-	require.ErrorIs(t, engine.Start(), mine)
+	require.ErrorIs(t, engine.Start(), bootErr)
 	require.NoError(t, engine.Wait())
 	require.EqualValues(t, 1, ended.Load(), "OnShutdown is called only on the loop whose OnBoot succeeded")
 }

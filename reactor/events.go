@@ -47,6 +47,7 @@ func (l *Loop) handleEvent(ev *cm.Event) {
 	}
 }
 
+// handleEvent handles an event of the connection's ID. err is that of the event.
 func (c *Conn) handleEvent(what cm.EventType, err error) {
 	switch what {
 	case cm.AddrResolved:
@@ -171,13 +172,15 @@ func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
 				c.beginClose(err)
 			}
 		case verbs.AsyncSRQError:
-			if c.device.shared != nil && ev.SRQ == c.device.shared.srq {
+			if c.device.sharedRecv != nil && ev.SRQ == c.device.sharedRecv.srq {
 				c.beginClose(err)
 			}
 		}
 	}
 }
 
+// deviceRemoved ends the connections of this loop on a device that was removed or has
+// failed.
 func (l *Loop) deviceRemoved(dev verbs.Device, err error) {
 	for _, d := range l.devices {
 		if d.dev == dev {

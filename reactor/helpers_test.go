@@ -162,11 +162,11 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 	return l
 }
 
-// drive runs turns of the loops, one loop after the other, until until returns true.
-func drive(t testing.TB, until func() bool, loops ...*reactor.Loop) {
+// drive runs turns of the loops, one loop after the other, until cond returns true.
+func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
-	for turn := 0; !until(); turn++ {
+	for turn := 0; !cond(); turn++ {
 		if turn%1024 == 0 && time.Now().After(deadline) {
 			require.FailNow(t, "the condition did not become true in time")
 		}
@@ -179,23 +179,23 @@ func drive(t testing.TB, until func() bool, loops ...*reactor.Loop) {
 
 // A pair is two connected loops whose turns the test runs.
 type pair struct {
-	client, server       *reactor.Loop
-	dialed, accepted     *reactor.Conn
-	dialEnd, acceptEnd   error // argument of OnClose on each side
-	dialOver, acceptOver int   // number of calls of OnClose on each side
+	client, server               *reactor.Loop
+	dialed, accepted             *reactor.Conn
+	dialCloseErr, acceptCloseErr error // argument of OnClose on each side
+	dialCloses, acceptCloses     int   // number of calls of OnClose on each side
 }
 
-func (p *pair) drive(t testing.TB, until func() bool) {
+func (p *pair) drive(t testing.TB, cond func() bool) {
 	t.Helper()
-	drive(t, until, p.client, p.server)
+	drive(t, cond, p.client, p.server)
 }
 
 // closed runs turns until OnClose was called once on both sides.
 func (p *pair) closed(t testing.TB) {
 	t.Helper()
-	p.drive(t, func() bool { return p.dialOver > 0 && p.acceptOver > 0 })
-	require.Equal(t, 1, p.dialOver)
-	require.Equal(t, 1, p.acceptOver)
+	p.drive(t, func() bool { return p.dialCloses > 0 && p.acceptCloses > 0 })
+	require.Equal(t, 1, p.dialCloses)
+	require.Equal(t, 1, p.acceptCloses)
 }
 
 // connect makes two loops and a connection between them. The open and close functions of
@@ -203,8 +203,8 @@ func (p *pair) closed(t testing.TB) {
 func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	t.Helper()
 	p := &pair{}
-	watch(client, &p.dialed, &p.dialEnd, &p.dialOver)
-	watch(server, &p.accepted, &p.acceptEnd, &p.acceptOver)
+	watch(client, &p.dialed, &p.dialCloseErr, &p.dialCloses)
+	watch(server, &p.accepted, &p.acceptCloseErr, &p.acceptCloses)
 	client.dialError = func(_ *reactor.Dial, err error) { t.Errorf("dial: %v", err) }
 	server.acceptError = func(_ *reactor.ConnRequest, err error) { t.Errorf("accept: %v", err) }
 	p.server = newLoop(t, server, cfg)

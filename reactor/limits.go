@@ -50,6 +50,7 @@ func (c *Config) checkSRQ(attr verbs.DeviceAttr, caps verbs.Caps) error {
 	return checkRange("SRQ", int64(c.SRQ), 1, int64(min(attr.MaxSRQWR, attr.MaxCQE)))
 }
 
+// tooManyLoops returns the error of a Config with more loops than completion vectors.
 func tooManyLoops(loops, vectors int) error {
 	return &verbs.ParamError{
 		Field: "Loops", Value: int64(loops), Limit: int64(vectors),

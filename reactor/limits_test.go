@@ -53,7 +53,7 @@ func TestConfigBeyondTheDevice(t *testing.T) {
 	noSRQ := func(c *verbs.Caps) { c.SRQ = false }
 	for _, c := range []struct {
 		name, field string
-		weak        limitedProvider
+		limited     limitedProvider
 		cfg         reactor.Config
 		limit       int64
 	}{
@@ -64,8 +64,8 @@ func TestConfigBeyondTheDevice(t *testing.T) {
 		{"shared queue", "SRQ", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{SRQ: 9}, 8},
 		{"no shared queue", "SRQ", limitedProvider{caps: noSRQ}, reactor.Config{SRQ: 9}, 0},
 	} {
-		c.weak.Provider = soft
-		_, err := reactor.New(c.weak, &hooks{}, &c.cfg)
+		c.limited.Provider = soft
+		_, err := reactor.New(c.limited, &hooks{}, &c.cfg)
 		var param *verbs.ParamError
 		require.ErrorAs(t, err, &param, c.name)
 		require.Equal(t, c.field, param.Field, c.name)

@@ -125,8 +125,8 @@ func (l *Loop) flush() {
 	}
 	l.dirty = l.dirty[:0]
 	for _, d := range l.devices {
-		if d.shared != nil && len(d.shared.wrs) > 0 {
-			if err := d.shared.post(); err != nil {
+		if d.sharedRecv != nil && len(d.sharedRecv.wrs) > 0 {
+			if err := d.sharedRecv.post(); err != nil {
 				d.fail(err)
 			}
 		}

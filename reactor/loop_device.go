@@ -9,20 +9,21 @@ import (
 // A loopDevice holds the resources of one loop on one device. It is made when the loop
 // first uses the device, and is closed when the loop ends.
 type loopDevice struct {
-	loop      *Loop
-	dev       verbs.Device
-	pd        verbs.PD
-	group     *cq.Group
-	queues    []*completionQueue // queues[0] stays open until the loopDevice is closed
-	next      int                // index in queues at which the next poll begins
-	slab      slab
-	shared    *sharedRecv // the shared receive queue; nil if each connection has its own
-	mrs       []verbs.MR  // memory regions of Loop.Alloc
-	trimTimer timer       // calls trim
-	failure   error       // error after which no more completions are expected, or nil
-	removed   bool        // the device was removed; failure is set too
+	loop       *Loop
+	dev        verbs.Device
+	pd         verbs.PD
+	group      *cq.Group
+	queues     []*completionQueue // queues[0] stays open until the loopDevice is closed
+	next       int                // index in queues at which the next poll begins
+	slab       slab
+	sharedRecv *sharedRecv // the shared receive queue; nil if each connection has its own
+	mrs        []verbs.MR  // memory regions of Loop.Alloc
+	trimTimer  timer       // calls trim
+	failure    error       // error after which no more completions are expected, or nil
+	removed    bool        // the device was removed; failure is set too
 
-	// consumed is Stats.Turns+1 at the last call of consume; 0 if there was none.
+	// consumedTurn is the value of Stats.Turns at the last call of consume, plus one. It is
+	// 0 if there was no call.
 	consumedTurn uint64
 }
 
@@ -82,31 +83,31 @@ func (d *loopDevice) open() (err error) {
 		return err
 	}
 	if cfg.SRQ > 0 {
-		if err := d.openShared(); err != nil {
+		if err := d.openSRQ(); err != nil {
 			return err
 		}
 	}
 	return l.watchAsync(d.dev)
 }
 
-// openShared makes the shared receive queue and posts its buffers.
-func (d *loopDevice) openShared() error {
+// openSRQ makes the shared receive queue and posts its buffers.
+func (d *loopDevice) openSRQ() error {
 	size := d.loop.cfg.SRQ
 	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: d.queues[0].cq()})
 	if err != nil {
 		return err
 	}
-	d.shared = &sharedRecv{srq: srq, conns: make(map[uint32]*Conn), wrs: make([]verbs.RecvWR, 0, sharedRecvBatch)}
+	d.sharedRecv = &sharedRecv{srq: srq, conns: make(map[uint32]*Conn), wrs: make([]verbs.RecvWR, 0, sharedRecvBatch)}
 	for range size {
 		b, err := d.slab.get()
 		if err != nil {
 			return err
 		}
-		if err := d.shared.stage(b); err != nil {
+		if err := d.sharedRecv.stage(b); err != nil {
 			return err
 		}
 	}
-	return d.shared.post()
+	return d.sharedRecv.post()
 }
 
 // qpAttr returns the attributes of a queue pair that uses the CQ q.
@@ -122,8 +123,8 @@ func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 			MaxInline: min(cfg.MaxInline, d.dev.Attr().MaxInline),
 		},
 	}
-	if d.shared != nil {
-		attr.SRQ, attr.Caps.MaxRecvWR, attr.Caps.MaxRecvSGE = d.shared.srq, 0, 0
+	if d.sharedRecv != nil {
+		attr.SRQ, attr.Caps.MaxRecvWR, attr.Caps.MaxRecvSGE = d.sharedRecv.srq, 0, 0
 	}
 	return attr
 }
@@ -132,7 +133,7 @@ func (d *loopDevice) qpAttr(q *completionQueue) *verbs.QPInitAttr {
 // the completion is counted and dropped.
 func (d *loopDevice) complete(wc *verbs.WC) {
 	id, l := wrID(wc.ID), d.loop
-	if d.shared != nil && !id.send() {
+	if d.sharedRecv != nil && !id.send() {
 		d.recvShared(wc)
 		return
 	}
@@ -154,7 +155,7 @@ func (d *loopDevice) recvShared(wc *verbs.WC) {
 		d.loop.stats.LateCompletions++
 		return
 	}
-	if c := d.shared.conns[wc.QPN]; c != nil {
+	if c := d.sharedRecv.conns[wc.QPN]; c != nil {
 		c.recvCompleted(wc, b)
 		return
 	}
@@ -164,7 +165,7 @@ func (d *loopDevice) recvShared(wc *verbs.WC) {
 
 // stageShared stages a buffer for the shared receive queue.
 func (d *loopDevice) stageShared(b *Buffer) {
-	if err := d.shared.stage(b); err != nil {
+	if err := d.sharedRecv.stage(b); err != nil {
 		d.fail(err)
 	}
 }
@@ -201,8 +202,8 @@ func (d *loopDevice) closeConns(err error) {
 // close releases the resources, in the order that the comment of package verbs requires.
 func (d *loopDevice) close() (err error) {
 	d.loop.timers.stop(&d.trimTimer)
-	if d.shared != nil {
-		err = firstError(err, d.shared.srq.Close())
+	if d.sharedRecv != nil {
+		err = firstError(err, d.sharedRecv.srq.Close())
 	}
 	err = firstError(err, d.slab.close())
 	for _, mr := range d.mrs {

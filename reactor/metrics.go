@@ -9,8 +9,8 @@ import (
 // Cause is the cause for which a sleep of a loop has ended.
 type Cause uint8
 
-// The values of Cause, which are indexes of Stats.Wakes. If a sleep has several causes,
-// the first one of them counts.
+// The values of Cause, which are indexes of Stats.Wakes. If several events have ended a
+// sleep, the cause that comes first in this list counts.
 const (
 	CauseCompletion Cause = iota // a completion
 	CauseConnection              // a connection event
@@ -89,7 +89,7 @@ type Stats struct {
 	Requests      uint64 // requests passed to OnConnectRequest
 	Accepts       uint64 // requests accepted by the application
 	AcceptErrors  uint64 // calls of OnAcceptError
-	NoResources   uint64 // requests refused with cm.RejectNoResources, before or after Accept
+	NoResources   uint64 // requests rejected with cm.RejectNoResources, before or after Accept
 	Rejects       uint64 // requests rejected by the application, or because of a shutdown
 	Expired       uint64 // requests rejected after Config.DecisionTimeout
 	Opened        uint64 // calls of OnOpen

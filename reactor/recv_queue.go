@@ -3,8 +3,8 @@ package reactor
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A recvQueue is the receive queue of one connection. Buffers complete in the order in
-// which they were posted (IBTA vol. 1, 10.8.3). They are numbered in that order, and have
-// slots, as the requests of a sendFlow.
+// which they were posted (IBTA vol. 1, 10.8.3). As the requests of a sendFlow, they are
+// numbered in that order, and the slot of a buffer is its number modulo the size.
 type recvQueue struct {
 	buffers []*Buffer      // by slot
 	wrs     []verbs.RecvWR // by slot

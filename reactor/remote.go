@@ -21,14 +21,15 @@ import (
 // not help to guess the keys of later regions.
 //
 // The software device (provider/soft) makes keys of 32 random bits. Each wrong guess
-// ends the connection on which it arrived. After eight wrong guesses the device
-// refuses new connections from that source for a time that doubles from one second to
-// ten minutes. A source is a local user, an IPv4 address, or an IPv6 prefix of 48 bits.
-// A source that may have 16,384 connections at a time guesses the key of the only
-// region in a domain after two and a half years on average, and one of n keys n times
-// as soon. A peer with k sources is k times as fast. A peer with more than 4,096
-// sources, such as an IPv6 prefix of 35 bits or less, does not have to wait. The keys of
-// kernel devices can be easier to guess: rdma_rxe has 8 random bits in a key.
+// ends the connection on which it arrived. The device counts the wrong guesses of each
+// source: a local user, an IPv4 address, or an IPv6 prefix of 48 bits. After eight wrong
+// guesses it refuses new connections from the source for a time that doubles from one
+// second to ten minutes. If a domain has one region, a source that may have 16,384
+// connections at a time guesses its key after two and a half years on average. If the
+// domain has n regions, a source guesses one of their keys in the n-th part of that time.
+// A peer with k sources is k times as fast. A peer with more than 4,096 sources, such as
+// an IPv6 prefix of 35 bits or less, does not have to wait. The keys of kernel devices
+// can be easier to guess: rdma_rxe has 8 random bits in a key.
 type Remote struct {
 	Addr uint64 // virtual address at the peer: the result of MR.Addr there, plus an offset
 	RKey uint32 // remote key of the region: the result of MR.RKey at the peer

@@ -39,11 +39,11 @@ func TestDeviceRemoved(t *testing.T) {
 				prepare(t, p)
 				remove(p.dialed)
 				drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
-				require.Equal(t, 1, p.dialOver)
+				require.Equal(t, 1, p.dialCloses)
 				require.Len(t, ends, 1)
 				require.Error(t, ends[0])
-				requireRemovalError(t, state, how, p.dialEnd)
-				p.drive(t, func() bool { return p.acceptOver > 0 })
+				requireRemovalError(t, state, how, p.dialCloseErr)
+				p.drive(t, func() bool { return p.acceptCloses > 0 })
 				require.NoError(t, p.client.Close())
 				require.Zero(t, p.client.Stats().DrainTimeouts)
 				require.Zero(t, p.client.Stats().SendRequests, "nothing is posted to a removed device")
@@ -73,12 +73,12 @@ func requireRemovalError(t *testing.T, state, how string, err error) {
 func TestDeviceRemovedWhileParting(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * testTimeout})
 	require.NoError(t, p.dialed.Close())
-	drive(t, func() bool { return p.dialOver > 0 }, p.client)
+	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.Equal(t, reactor.StateParting, p.dialed.State())
-	require.NoError(t, p.dialEnd)
+	require.NoError(t, p.dialCloseErr)
 	reactor.RemoveDevice(p.dialed)
 	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
-	require.Equal(t, 1, p.dialOver)
+	require.Equal(t, 1, p.dialCloses)
 }
 
 // One removal event ends all connections of the device, and new connections fail.

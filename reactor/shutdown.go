@@ -12,9 +12,10 @@ import (
 // connections. A loop takes longer only if a callback does not return. Arbitrary.
 const abortTimeout = time.Second
 
-// Stop begins to shut down, and returns at once: no listening and no dialing any
-// more, requests are turned away, connections closed in order, and then the
-// loops end. It may be called in callbacks, and more than once.
+// Stop begins to shut down the engine, and returns at once. Listeners are closed,
+// requests are rejected, Dial and Listen return ErrShutdown, and all connections are
+// closed as by Conn.Close. Then the loops end. Stop may be called in callbacks, and more
+// than once.
 func (e *Engine) Stop() {
 	e.mu.Lock()
 	again, started := e.stopping.Swap(true), e.started

@@ -71,10 +71,10 @@ func TestShutdownUnderLoad(t *testing.T) {
 	}
 }
 
-// await waits until until returns true, while other goroutines run.
-func await(t testing.TB, until func() bool) {
+// await waits until cond returns true, while other goroutines run.
+func await(t testing.TB, cond func() bool) {
 	t.Helper()
-	require.Eventually(t, until, testTimeout, time.Millisecond)
+	require.Eventually(t, cond, testTimeout, time.Millisecond)
 }
 
 // When its context is done, Shutdown ends the remaining connections and returns the cause

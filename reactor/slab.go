@@ -30,7 +30,7 @@ type slab struct {
 	all    []*Buffer // buffers by index; nil for a buffer whose memory was returned to the system
 	count  int       // number of buffers that have memory
 
-	current    *chunk // the chunk that get takes from; nil if pick has to choose one
+	current    *chunk // the chunk that get takes from; nil if pickChunk must choose one
 	searchFrom int    // index before which no chunk has a free buffer
 
 	trimNext int // index of the chunk that trim checks next
@@ -50,9 +50,9 @@ type chunk struct {
 	free *Buffer // list of the chunk's free buffers
 	used int     // number of the chunk's buffers that are not free
 
-	usedSinceTrim bool    // pick has chosen this chunk since the last round of trim
+	usedSinceTrim bool    // pickChunk has chosen this chunk since the last round of trim
 	freeAtDiscard *Buffer // head of the free list when memory was last discarded
-	scanned       int     // buffers that the current discarding has looked at
+	scanned       int     // number of buffers that the present discarding has checked
 }
 
 // get returns a free buffer, in state bufferLeased. If there is none, the slab grows.

@@ -23,10 +23,10 @@ func newStrictProvider(p cm.Provider, attr func(*verbs.DeviceAttr), caps func(*v
 	if err != nil {
 		return nil, err
 	}
-	weak := limitedProvider{Provider: p, attr: attr, caps: caps}
+	limited := limitedProvider{Provider: p, attr: attr, caps: caps}
 	return &strictProvider{
 		Provider: p,
-		device:   &strictDevice{limitedDevice: limitedDevice{devices[0], weak}},
+		device:   &strictDevice{limitedDevice: limitedDevice{devices[0], limited}},
 		ids:      make(map[cm.TransportID]*strictID),
 	}, nil
 }

@@ -18,6 +18,7 @@ type timerFD struct {
 	buf       [8]byte // for the number of expirations that read(2) returns
 }
 
+// newTimerFD opens a timer that is not set.
 func newTimerFD() (*timerFD, error) {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {

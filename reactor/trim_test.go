@@ -48,8 +48,8 @@ func passTrimInterval(t *testing.T, l *reactor.Loop) {
 func TestMemoryFollowsUse(t *testing.T) {
 	const conns, messages = 200, 63
 	var dialed []*reactor.Conn
-	came := 0
-	server := newLoop(t, &hooks{message: func(*reactor.Conn, reactor.Message) { came++ }}, nil)
+	received := 0
+	server := newLoop(t, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }}, nil)
 	client := newLoop(t, &hooks{open: func(c *reactor.Conn) { dialed = append(dialed, c) }}, nil)
 	ln, err := server.Listen(loopback)
 	require.NoError(t, err)
@@ -58,11 +58,11 @@ func TestMemoryFollowsUse(t *testing.T) {
 	}
 	drive(t, func() bool { return len(dialed) == conns }, client, server)
 	for range messages {
-		came = 0
+		received = 0
 		for _, c := range dialed {
 			require.NoError(t, c.Send(make([]byte, 4096)))
 		}
-		drive(t, func() bool { return came == conns }, client, server)
+		drive(t, func() bool { return received == conns }, client, server)
 	}
 	require.GreaterOrEqual(t, residentBytes(t, server), conns*messages*4096)
 
@@ -86,7 +86,7 @@ func TestMemoryFollowsUse(t *testing.T) {
 		}
 	}
 	drive(t, func() bool { return server.Conns()+client.Conns() == 0 }, client, server)
-	require.Equal(t, conns+stay, came)
+	require.Equal(t, conns+stay, received)
 	passTrimInterval(t, server)
 	passTrimInterval(t, server)
 	require.Zero(t, residentBytes(t, server))

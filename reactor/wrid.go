@@ -21,9 +21,16 @@ const (
 	generationMask       = 1<<generationBits - 1
 )
 
-func (id wrID) send() bool         { return id&sendBit != 0 }
-func (id wrID) slot() uint32       { return uint32(id & (sendBit - 1)) }
-func (id wrID) index() int         { return int(id >> indexShift) }
+// send reports whether the id is that of a send request.
+func (id wrID) send() bool { return id&sendBit != 0 }
+
+// slot returns the slot of the request in its queue.
+func (id wrID) slot() uint32 { return uint32(id & (sendBit - 1)) }
+
+// index returns the index of the connection.
+func (id wrID) index() int { return int(id >> indexShift) }
+
+// generation returns the generation of the connection.
 func (id wrID) generation() uint32 { return uint32(id>>generationShift) & generationMask }
 
 // A connTable finds a connection by the id of its work requests. Its zero value is empty.
@@ -33,6 +40,7 @@ type connTable struct {
 	count int
 }
 
+// A connSlot is one place of a connTable.
 type connSlot struct {
 	conn       *Conn  // nil if the slot is free
 	generation uint32 // number of connections that have had the slot, modulo 1<<20
