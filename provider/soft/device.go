@@ -308,7 +308,8 @@ func (d *device) unregister(q *qp) {
 
 // waitForShards returns when every shard in automatic progress has ended the call that
 // was running when waitForShards was called. It does not wait for shards in manual
-// progress: their owners must not use memory that they close.
+// progress: the application must not close a region while the owner of such a shard uses
+// it.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))

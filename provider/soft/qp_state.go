@@ -164,8 +164,8 @@ func (q *qp) flushReceives() {
 	}
 }
 
-// reset enters RESET: it detaches the path, and drops the contents of the queues without
-// completions.
+// reset enters RESET. It detaches the path of an RC queue pair, and drops the contents
+// of the queues without completions.
 func (q *qp) reset() {
 	q.rnrTimer.stop()
 	q.responseTimer.stop()

@@ -31,7 +31,7 @@ type rcRequester struct {
 	sinceAckRequest int           // packets sent since the last one with the AckReq bit
 	readsInFlight   int           // READ requests and atomics that have no complete response
 	blocked         bool          // the packetConn had no room
-	recovering      bool          // packets are sent again after a loss, without progress so far
+	recovering      bool          // packets are sent again after a loss or an RNR NAK, without progress so far
 	retries         uint8         // retries since the last acknowledgement of a new packet
 	progressed      bool          // packets were acknowledged or sent again since the last timer check
 	sinceProgress   time.Duration // time without progress until the last timer check
