@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// What the hot path is made of. BenchmarkPingPong is a round trip between two
-// goroutines; the others run on one, and cost instructions only.
+// These benchmarks measure parts of the data path. BenchmarkPingPong measures a round
+// trip between two goroutines. The others use one goroutine, and do not wait for another.
 
 func BenchmarkPollNothing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
@@ -41,7 +41,7 @@ func BenchmarkSendReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkPostRecv is one receive buffer, posted and taken.
+// BenchmarkPostRecv posts one receive buffer and takes it from the queue.
 func BenchmarkPostRecv(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, _ := newPair(b, d, verbs.ProgressManual)
@@ -54,7 +54,7 @@ func BenchmarkPostRecv(b *testing.B) {
 	}
 }
 
-// BenchmarkRing is the ring alone: one slot filled in, shown, found and given back.
+// BenchmarkRing publishes one slot in a ring, reads it and releases it.
 func BenchmarkRing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, y := newPair(b, d, verbs.ProgressManual)
@@ -74,7 +74,8 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// BenchmarkBell is what it costs to wake a peer that sleeps, less its waking up.
+// BenchmarkBell rings a doorbell and reads the byte from it. It does not include the
+// time in which a sleeping goroutine wakes up.
 func BenchmarkBell(b *testing.B) {
 	mine, peers, err := newDoorbells()
 	require.NoError(b, err)

@@ -2,6 +2,6 @@
 
 package soft
 
-// seedDivisor thins out the seeds of simulations where each takes ten times as
-// long, and nothing runs side by side that could race.
+// seedDivisor reduces the number of seeds of simulations with the race detector. They
+// take ten times as long with it, and use one goroutine, so they can not race.
 const seedDivisor = 10
