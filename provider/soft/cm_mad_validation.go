@@ -25,8 +25,8 @@ type addrValidation struct {
 	evicted   bool // the connection was chosen for eviction, and has not ended
 }
 
-// maySend reports whether one message and more further messages may be sent to the peer
-// now. The caller holds the multiplexer's lock.
+// maySend reports whether 1+more messages may be sent to the peer now. The caller holds
+// the multiplexer's lock.
 func (c *madConn) maySend(more int) bool {
 	return c.listener == nil || c.validated || c.sent+more < amplification*c.received
 }

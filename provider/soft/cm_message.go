@@ -99,7 +99,7 @@ type sidrReqMsg struct {
 // sidrRepMsg (SIDR_REP) answers a lookup, or refuses it.
 type sidrRepMsg struct {
 	status        cm.SIDRStatus
-	qpn           uint32 // 24 bits
+	qpn           uint32 // queue pair number, 24 bits
 	qkey          uint32
 	byApplication bool
 	private       []byte

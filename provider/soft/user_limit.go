@@ -16,7 +16,7 @@ import (
 // The methods may be called from any goroutine.
 type userLimit struct {
 	own      uint32 // user that the device belongs to
-	unmapped uint32 // userPolicy.unmapped: a number that may stand for any user
+	unmapped uint32 // copy of userPolicy.unmapped: a user ID that may stand for any user
 	limit    int    // largest number for each other user; negative means no limit
 
 	mu    sync.Mutex
