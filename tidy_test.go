@@ -56,6 +56,7 @@ var arrows = map[string][]string{
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/resource": {"verbs"},
 	"provider/soft/internal/fragment": {},
+	"provider/soft/internal/shm":      {"verbs", "provider/soft/internal/fragment"},
 	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/eventfd", "provider/soft/internal/netlink", "provider/soft/internal/resource"},
 	"provider/soft/internal/hostport": {"verbs", "cm", "provider/soft/internal/netlink", "provider/soft/internal/resource", "provider/soft/internal/unixsock"},
 

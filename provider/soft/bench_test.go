@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -64,28 +65,28 @@ func BenchmarkRing(b *testing.B) {
 	var r fragment.Fragment
 	b.ReportAllocs()
 	for b.Loop() {
-		dst, _, _ := out.reserve(64)
+		dst, _, _ := out.Reserve(64)
 		copy(dst, message)
-		out.publish(&f)
-		in.peek(&r)
+		out.Publish(&f)
+		in.Peek(&r)
 		copy(message, r.Payload)
-		in.advance(&r)
-		out.free(in.head)
+		in.Advance(&r)
+		out.Free(in.Head)
 	}
 }
 
 // BenchmarkBell rings a doorbell and reads the byte from it. It does not include the
 // time in which a sleeping goroutine wakes up.
 func BenchmarkBell(b *testing.B) {
-	mine, peers, err := newDoorbells()
+	mine, peers, err := shm.NewDoorbells()
 	require.NoError(b, err)
 	defer unix.Close(mine)
 	defer unix.Close(peers)
 	var buf [64]byte
 	b.ReportAllocs()
 	for b.Loop() {
-		ringDoorbell(mine)
-		blockDoorbell(peers, buf[:])
+		shm.RingDoorbell(mine)
+		shm.DrainDoorbell(peers, buf[:])
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -201,10 +202,10 @@ func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	require.NoError(t, err)
 	b.release()
 	t.Cleanup(a.release)
-	seg, err := newSegment(&cfg, newMappingLimit(new(counters)))
+	seg, err := shm.NewSegment(cfg.geometry(), newMappingLimit(new(counters)))
 	require.NoError(t, err)
-	t.Cleanup(seg.close)
-	return seg.fd, a.doorbell
+	t.Cleanup(seg.Close)
+	return seg.FD, a.doorbell
 }
 
 func TestHostileServers(t *testing.T) {
@@ -274,7 +275,7 @@ func TestHostileSegment(t *testing.T) {
 		attacker.send(encode(&repMsg{private: []byte("trust me")}), memory, doorbell)
 		ev := client.want(cm.ConnectError, id)
 		require.Equal(t, statusSetupFailed, ev.Status)
-		require.ErrorIs(t, ev.Err, errSegment)
+		require.ErrorIs(t, ev.Err, shm.ErrSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())
 
 		// The peer gets a REJ after the REQ.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -95,7 +96,7 @@ func checkPassed(m message, fds []int) error {
 	if len(fds) != want {
 		return fmt.Errorf("%w: message with %d descriptors", verbs.ErrProtocol, len(fds))
 	}
-	if want > 0 && !isDoorbell(fds[passedDoorbell]) {
+	if want > 0 && !shm.IsDoorbell(fds[passedDoorbell]) {
 		return fmt.Errorf("%w: not a doorbell", verbs.ErrProtocol)
 	}
 	return nil
@@ -127,12 +128,12 @@ func (c *unixConn) end() (*shmEnd, error) {
 func (c *unixConn) openEnd() (*shmEnd, error) {
 	fds := c.passed
 	c.passed = nil
-	seg, err := openSegment(fds[passedSegment], c.ch.dev.maps)
+	seg, err := shm.OpenSegment(fds[passedSegment], c.ch.dev.maps)
 	if err != nil {
 		unixsock.CloseAll(fds[passedDoorbell:])
 		return nil, resource.Wrap(err)
 	}
-	seg.closeFD()
+	seg.CloseFD()
 	return &shmEnd{seg: seg, side: 0, doorbell: fds[passedDoorbell]}, nil
 }
 
@@ -152,16 +153,16 @@ func (c *unixConn) makeEnd() (end *shmEnd, err error) {
 }
 
 func (c *unixConn) newEnd() (*shmEnd, error) {
-	seg, err := newSegment(&c.ch.dev.cfg, c.ch.dev.maps)
+	seg, err := shm.NewSegment(c.ch.dev.cfg.geometry(), c.ch.dev.maps)
 	if err != nil {
 		return nil, err
 	}
-	mine, peers, err := newDoorbells()
+	mine, peers, err := shm.NewDoorbells()
 	if err != nil {
-		seg.close()
+		seg.Close()
 		return nil, err
 	}
-	c.passed = []int{passedSegment: seg.takeFD(), passedDoorbell: peers}
+	c.passed = []int{passedSegment: seg.TakeFD(), passedDoorbell: peers}
 	return &shmEnd{seg: seg, side: 1, doorbell: mine}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -170,7 +171,7 @@ func (c *Config) withDefaults() (Config, error) {
 	if out.Path > PathWire {
 		return out, &verbs.ParamError{Field: "path", Value: int64(out.Path), Limit: int64(PathWire)}
 	}
-	return out, out.geometry().check()
+	return out, out.geometry().Check()
 }
 
 // setWireLimits sets the defaults of the limits of connection requests on the wire path,
@@ -202,11 +203,11 @@ func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the shared memory of a connection on the local path.
-func (c *Config) geometry() geometry {
-	return geometry{
-		requestSlots:  uint32(c.RingSlots),
-		requestBytes:  uint32(c.RingBytes),
-		responseSlots: uint32(max(c.RingSlots/8, minRingSlots)),
-		responseBytes: uint32(max(c.RingBytes/2, minRingBytes)),
+func (c *Config) geometry() shm.Geometry {
+	return shm.Geometry{
+		RequestSlots:  uint32(c.RingSlots),
+		RequestBytes:  uint32(c.RingBytes),
+		ResponseSlots: uint32(max(c.RingSlots/8, shm.MinRingSlots)),
+		ResponseBytes: uint32(max(c.RingBytes/2, shm.MinRingBytes)),
 	}
 }

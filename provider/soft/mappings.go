@@ -69,7 +69,7 @@ func newMappingLimit(counts *counters) *mappingLimit {
 
 // acquire allows one more mapping, or returns an error that matches
 // verbs.ErrNoResources.
-func (l *mappingLimit) acquire() error {
+func (l *mappingLimit) Acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counting && (l.mapped >= l.nextCount || l.mapped >= l.maxSegments && l.now().Sub(l.lastCount) >= mappingPause) {
@@ -86,7 +86,7 @@ func (l *mappingLimit) acquire() error {
 }
 
 // release releases a mapping that acquire has allowed.
-func (l *mappingLimit) release() {
+func (l *mappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
@@ -95,10 +95,10 @@ func (l *mappingLimit) release() {
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// mmapFailed releases a mapping that acquire has allowed and mmap(2) has refused. ENOMEM
+// MmapFailed releases a mapping that acquire has allowed and mmap(2) has refused. ENOMEM
 // means that the process has too many mappings nevertheless, or that there is no memory.
-func (l *mappingLimit) mmapFailed(err error) {
-	l.release()
+func (l *mappingLimit) MmapFailed(err error) {
+	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
 		l.counts.inc(noMappingsErr)
 	}

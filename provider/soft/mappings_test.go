@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -24,7 +25,7 @@ func limitMappings(s *party, n int) {
 // acquireCounted calls acquire, and waits for the end of the count that it has started.
 func (l *mappingLimit) acquireCounted() error {
 	defer l.settle()
-	return l.acquire()
+	return l.Acquire()
 }
 
 // settle waits for the end of a count in progress.
@@ -140,7 +141,7 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	now = now.Add(mappingPause)
 	require.Error(t, l.acquireCounted(), "the last count holds until the next one is done")
 	require.NoError(t, l.acquireCounted(), "other parts have released their mappings")
-	l.mmapFailed(unix.ENOMEM)
+	l.MmapFailed(unix.ENOMEM)
 	require.Equal(t, room, l.mapped)
 	require.EqualValues(t, 1002, l.counts[noMappingsErr].Load())
 }
@@ -161,19 +162,19 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 		return mappingStep, true
 	}
 	for l.mapped < l.nextCount {
-		require.NoError(t, l.acquire())
+		require.NoError(t, l.Acquire())
 	}
 	first := l.mapped
-	require.NoError(t, l.acquire())
+	require.NoError(t, l.Acquire())
 	<-begun
 	for l.mapped < first+mappingStep {
-		require.NoError(t, l.acquire())
+		require.NoError(t, l.Acquire())
 	}
-	require.ErrorIs(t, l.acquire(), verbs.ErrNoResources, "the last count does not allow more")
+	require.ErrorIs(t, l.Acquire(), verbs.ErrNoResources, "the last count does not allow more")
 	require.Empty(t, begun, "one count at a time")
 	close(done)
 	l.settle()
-	require.NoError(t, l.acquire())
+	require.NoError(t, l.Acquire())
 }
 
 // If /proc can not be read, the number of segments is limited nevertheless.
@@ -182,9 +183,9 @@ func TestMappingsUnknown(t *testing.T) {
 	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }
 	l.recount()
 	for range 300 {
-		require.NoError(t, l.acquire())
+		require.NoError(t, l.Acquire())
 	}
-	require.Error(t, l.acquire())
+	require.Error(t, l.Acquire())
 }
 
 // countMappings counts each mapped segment.
@@ -193,12 +194,12 @@ func TestCountMappings(t *testing.T) {
 	before, ok := countMappings()
 	require.True(t, ok)
 	maps := newMappingLimit(new(counters))
-	cfg := Config{RingBytes: minRingBytes, RingSlots: minRingSlots}
+	cfg := Config{RingBytes: shm.MinRingBytes, RingSlots: shm.MinRingSlots}
 	const n = 100
 	for range n {
-		seg, err := newSegment(&cfg, maps)
+		seg, err := shm.NewSegment(cfg.geometry(), maps)
 		require.NoError(t, err)
-		defer seg.close()
+		defer seg.Close()
 	}
 	after, _ := countMappings()
 	// The Go runtime also maps and unmaps memory.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -102,13 +103,13 @@ func TestSlowMessagesComplete(t *testing.T) {
 	victim.recv(1, 0, 1<<20)
 	out := &sender.qp.path.(*shmConn).requestsOut
 	send := func(flags fragment.Flags, n int) {
-		dst, inArea, ok := out.reserve(uint32(n))
+		dst, inArea, ok := out.Reserve(uint32(n))
 		require.True(t, ok)
 		require.Len(t, dst, n)
 		if inArea {
-			flags |= flagArea
+			flags |= shm.FlagArea
 		}
-		out.publish(&fragment.Fragment{Op: fragment.Send, Flags: flags, Length: uint32(n)})
+		out.Publish(&fragment.Fragment{Op: fragment.Send, Flags: flags, Length: uint32(n)})
 		sender.qp.path.(*shmConn).seq++
 	}
 	send(fragment.First, partialProgress)

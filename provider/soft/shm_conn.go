@@ -5,6 +5,7 @@ package soft
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -28,13 +29,13 @@ type shmConn struct {
 	q     *qp
 	shard *shard
 	end   *shmEnd
-	own   *controlBlock // in shared memory, written by this side
-	peer  *controlBlock // in shared memory, written by the peer, which may be hostile
+	own   *shm.ControlBlock // in shared memory, written by this side
+	peer  *shm.ControlBlock // in shared memory, written by the peer, which may be hostile
 
-	requestsOut  producer
-	requestsIn   consumer
-	responsesOut producer // data of READs and results of atomics for the peer
-	responsesIn  consumer // data of READs and results of atomics from the peer
+	requestsOut  shm.Producer
+	requestsIn   shm.Consumer
+	responsesOut shm.Producer // data of READs and results of atomics for the peer
+	responsesIn  shm.Consumer // data of READs and results of atomics from the peer
 
 	// seq is the number of slots of requestsOut that were published. The sequences that
 	// the queue pair stores in its requests are values of seq.
@@ -48,14 +49,14 @@ type shmConn struct {
 	syndrome     uint8  // syndrome of the last NAK sent; 0 if there was none
 	// responsesBlocked is true if responsesOut had no room for the last response.
 	responsesBlocked bool
-	awaitsRetry      bool        // an RNR NAK was sent for the next slot of requestsIn
-	resendSeen       uint32      // value of peer.resend when that RNR NAK was sent
-	wakeDue          bool        // slots were published, and the peer was not yet woken for them
-	parked           wakeLevel   // value of own.parked that this side has stored
-	pendingRings     int         // bytes of the peer that the doorbell may hold
-	pollList         *[]*shmConn // list of the shard that holds the connection; nil if none
-	pollIndex        int         // index in pollList
-	lastWork         uint32      // value of shard.drives when the connection last had work
+	awaitsRetry      bool          // an RNR NAK was sent for the next slot of requestsIn
+	resendSeen       uint32        // value of peer.resend when that RNR NAK was sent
+	wakeDue          bool          // slots were published, and the peer was not yet woken for them
+	parked           shm.WakeLevel // value of own.parked that this side has stored
+	pendingRings     int           // bytes of the peer that the doorbell may hold
+	pollList         *[]*shmConn   // list of the shard that holds the connection; nil if none
+	pollIndex        int           // index in pollList
+	lastWork         uint32        // value of shard.drives when the connection last had work
 
 	readLeft       memoryRange // part of the peer's READ that was not yet sent
 	readInProgress bool        // the response of a READ was begun and is not complete
@@ -65,22 +66,22 @@ type shmConn struct {
 // the path owns the end.
 func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 	c := &shmConn{q: q, shard: q.shard, end: end}
-	var out, rout, in, rin ring
-	c.own, out, rout = end.seg.carve(end.side)
-	c.peer, in, rin = end.seg.carve(1 - end.side)
-	c.requestsOut, c.responsesOut = newProducer(out), newProducer(rout)
-	c.requestsIn, c.responsesIn = consumer{ring: in}, consumer{ring: rin}
+	var out, rout, in, rin shm.Ring
+	c.own, out, rout = end.seg.Carve(end.side)
+	c.peer, in, rin = end.seg.Carve(1 - end.side)
+	c.requestsOut, c.responsesOut = shm.NewProducer(out), shm.NewProducer(rout)
+	c.requestsIn, c.responsesIn = shm.Consumer{Ring: in}, shm.Consumer{Ring: rin}
 	if err := c.shard.watch(end.doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, c); err != nil {
 		return nil, err
 	}
-	c.own.state.Store(sideActive)
+	c.own.State.Store(shm.SideActive)
 	c.shard.makeActive(c)
 	return c, nil
 }
 
 // onReady is called when the peer has rung the doorbell, or has closed its end of it.
 func (c *shmConn) onReady(_ int, events uint32) {
-	c.parked = wakeNone
+	c.parked = shm.WakeNone
 	if c.isServing() {
 		c.shard.makeActive(c)
 	}
@@ -113,9 +114,9 @@ func (c *shmConn) poll() bool {
 			c.transmit() // it may have waited for a fence, for MaxRdAtomic or for room
 		}
 		c.lastWork = c.shard.drives
-		if c.parked != wakeNone {
-			c.parked = wakeNone
-			c.own.parked.Store(wakeNone)
+		if c.parked != shm.WakeNone {
+			c.parked = shm.WakeNone
+			c.own.Parked.Store(shm.WakeNone)
 		}
 	} else if c.unacked > 0 {
 		c.acknowledge()
@@ -128,16 +129,16 @@ func (c *shmConn) poll() bool {
 // the doorbell for the acknowledgement of an unsignaled request.
 func (c *shmConn) isIdle() bool {
 	sq := &c.q.sq
-	return !c.requestsIn.ready() && c.unacked == 0 && sq.done == sq.tail && !c.readInProgress
+	return !c.requestsIn.Ready() && c.unacked == 0 && sq.done == sq.tail && !c.readInProgress
 }
 
 // park asks the peer to ring the doorbell at its next slot, and also at its next
 // acknowledgement if this side waits for one. It returns false if the connection has work
 // already, and then has to be polled.
 func (c *shmConn) park() bool {
-	want := wakeSlots
+	want := shm.WakeSlots
 	if c.q.signaledCount > 0 || c.q.sq.next != c.q.sq.tail || c.q.state == verbs.StateSQD {
-		want = wakeAll
+		want = shm.WakeAll
 	}
 	if c.unacked > 0 {
 		c.acknowledge()
@@ -146,12 +147,12 @@ func (c *shmConn) park() bool {
 		return true
 	}
 	c.reserveRing()
-	c.own.parked.Store(want)
+	c.own.Parked.Store(want)
 	// Each side stores first and then loads. So at least one side sees the store of the
 	// other: this side sees the slot, or the peer sees that it has to ring the doorbell.
 	if c.workMissed(want) {
-		c.own.parked.Store(wakeNone)
-		c.parked = wakeNone
+		c.own.Parked.Store(shm.WakeNone)
+		c.parked = shm.WakeNone
 		return false
 	}
 	c.parked = want
@@ -166,43 +167,43 @@ func (c *shmConn) park() bool {
 func (c *shmConn) reserveRing() {
 	if c.pendingRings++; c.pendingRings == len(c.shard.doorbellBuf) {
 		c.pendingRings = 0
-		blockDoorbell(c.end.doorbell, c.shard.doorbellBuf[:])
+		shm.DrainDoorbell(c.end.doorbell, c.shard.doorbellBuf[:])
 	}
 }
 
 // workMissed reports whether the peer has published something for which it may not have
 // rung the doorbell, because own.parked was not yet set.
-func (c *shmConn) workMissed(want wakeLevel) bool {
-	ack := c.peer.ack.Load()
+func (c *shmConn) workMissed(want shm.WakeLevel) bool {
+	ack := c.peer.Ack.Load()
 	switch {
 	case c.awaitsRetry:
-		if c.peer.resend.Load() != c.resendSeen {
+		if c.peer.Resend.Load() != c.resendSeen {
 			return true
 		}
 	case c.responsesBlocked:
-		if c.peer.responses.Load() != c.responsesOut.freed {
+		if c.peer.Responses.Load() != c.responsesOut.Freed {
 			return true
 		}
-	case c.requestsIn.ready():
+	case c.requestsIn.Ready():
 		return true
 	}
-	return c.q.reads > 0 && c.responsesIn.ready() ||
-		want == wakeAll && ack != c.lastAck || ack>>40 != c.lastAck>>40
+	return c.q.reads > 0 && c.responsesIn.Ready() ||
+		want == shm.WakeAll && ack != c.lastAck || ack>>40 != c.lastAck>>40
 }
 
 // wake rings the doorbell if the peer is parked and wants to be woken for kind.
-func (c *shmConn) wake(kind wakeLevel) {
-	if c.peer.parked.Load() >= kind && c.peer.parked.Swap(wakeNone) != wakeNone {
-		ringDoorbell(c.end.doorbell)
+func (c *shmConn) wake(kind shm.WakeLevel) {
+	if c.peer.Parked.Load() >= kind && c.peer.Parked.Swap(shm.WakeNone) != shm.WakeNone {
+		shm.RingDoorbell(c.end.doorbell)
 	}
 }
 
-// stopResponding implements path. It publishes the state sideSilent. A peer with an
+// stopResponding implements path. It publishes the state shm.SideSilent. A peer with an
 // outstanding request then starts its response timer; see updatePeerTimer.
 func (c *shmConn) stopResponding() {
 	c.acknowledge()
-	c.own.state.Store(sideSilent)
-	c.wake(wakeSlots)
+	c.own.State.Store(shm.SideSilent)
+	c.wake(shm.WakeSlots)
 	c.shard.setPollList(c, nil)
 }
 
@@ -218,17 +219,17 @@ func (c *shmConn) detach() {
 // requests that are complete in the ring, at most as many as the ring holds, and
 // processes the acknowledgements. If the peer's process ended without closing its queue
 // pair, this queue pair then enters the error state. Otherwise the peer has published
-// sideSilent, and outstanding requests fail when the response timer fires, or when
+// shm.SideSilent, and outstanding requests fail when the response timer fires, or when
 // connection management ends the connection.
 func (c *shmConn) onHangUp() {
 	c.shard.unwatch(c.end.doorbell)
-	for range len(c.requestsIn.slots)/receiveBudget + 1 {
+	for range c.requestsIn.Len()/receiveBudget + 1 {
 		if !c.receive() {
 			break
 		}
 	}
 	c.takeAcks()
-	if c.isServing() && c.peer.state.Load() != sideSilent {
+	if c.isServing() && c.peer.State.Load() != shm.SideSilent {
 		c.q.failOldest(verbs.StatusRetryExcErr)
 	}
 }
@@ -239,7 +240,7 @@ func (c *shmConn) updatePeerTimer() {
 	if !c.q.sq.outstanding() {
 		return
 	}
-	if c.peer.state.Load() != sideActive {
+	if c.peer.State.Load() != shm.SideActive {
 		c.q.onNoResponse()
 	} else {
 		c.q.responseTimer.stop()

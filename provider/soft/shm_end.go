@@ -6,14 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
 // A shmEnd has the resources of one end of a connection on the local path. Connection
 // management makes it and offers it to the queue pair; see offerEnd.
 type shmEnd struct {
-	seg      *segment
+	seg      *shm.Segment
 	side     int          // 0 for the connecting side, 1 for the accepting side
-	doorbell int          // descriptor of this side's doorbell; see newDoorbells
+	doorbell int          // descriptor of this side's doorbell; see shm.NewDoorbells
 	peer     accessSource // source to which access errors are counted; zero for this process
 	// provisional is true if takeEnd made the end because none had been offered. The
 	// other end then waits for the peer in device.ends.
@@ -22,7 +23,7 @@ type shmEnd struct {
 
 // release closes the doorbell and unmaps the memory.
 func (e *shmEnd) release() {
-	e.seg.close()
+	e.seg.Close()
 	_ = unix.Close(e.doorbell)
 }
 
@@ -109,20 +110,20 @@ func (d *device) takeEnd(own, peer uint32) (*shmEnd, error) {
 
 // newEndPair makes both ends of a connection between two queue pairs of this process.
 func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *shmEnd, err error) {
-	seg, err := newSegment(cfg, maps)
+	seg, err := shm.NewSegment(cfg.geometry(), maps)
 	if err != nil {
 		return nil, nil, err
 	}
-	other, err := openSegment(seg.takeFD(), maps)
+	other, err := shm.OpenSegment(seg.TakeFD(), maps)
 	if err != nil {
-		seg.close()
+		seg.Close()
 		return nil, nil, err
 	}
-	other.closeFD()
-	mine, peers, err := newDoorbells()
+	other.CloseFD()
+	mine, peers, err := shm.NewDoorbells()
 	if err != nil {
-		seg.close()
-		other.close()
+		seg.Close()
+		other.Close()
 		return nil, nil, err
 	}
 	return &shmEnd{seg: seg, side: 1, doorbell: mine}, &shmEnd{seg: other, side: 0, doorbell: peers}, nil

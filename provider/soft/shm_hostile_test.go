@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // sharedMemory returns the memory that the end shares with its peer.
-func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.seg.mem }
+func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.seg.Mem }
 
 // pollN polls an end a number of times, and returns its completions.
 func (e *end) pollN(drives int) []verbs.WC {
@@ -75,9 +76,9 @@ func writeRandom(r *rand.Rand, mem []byte, writes int) {
 		at := r.IntN(len(mem))
 		switch r.IntN(4) {
 		case 0:
-			at = controlOffset + r.IntN(2*controlStride)
+			at = shm.ControlOffset + r.IntN(2*shm.ControlStride)
 		case 1:
-			at = ringsOffset + r.IntN(32)*slotSize + r.IntN(32)
+			at = shm.RingsOffset + r.IntN(32)*shm.SlotSize + r.IntN(32)
 		}
 		mem[at] = byte(r.Uint32())
 		if r.IntN(2) == 0 {
@@ -89,29 +90,29 @@ func writeRandom(r *rand.Rand, mem []byte, writes int) {
 // Each kind of invalid value that a peer can write ends the victim's queue pair. Another
 // connection on the same CQ is not affected.
 func TestInvalidPeerWrites(t *testing.T) {
-	writes := map[string]func(ctl *controlBlock, out *producer){
-		"more acknowledged than sent": func(c *controlBlock, _ *producer) { c.ack.Store(1000) },
-		"unknown syndrome":            func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | 0x7f<<32) },
-		"NAK without a code":          func(c *controlBlock, _ *producer) { c.ack.Store(1<<40 | aethNAK<<32) },
-		"unknown operation": func(_ *controlBlock, p *producer) {
+	writes := map[string]func(ctl *shm.ControlBlock, out *shm.Producer){
+		"more acknowledged than sent": func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1000) },
+		"unknown syndrome":            func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1<<40 | 0x7f<<32) },
+		"NAK without a code":          func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1<<40 | aethNAK<<32) },
+		"unknown operation": func(_ *shm.ControlBlock, p *shm.Producer) {
 			publishFrame(p, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
 		},
-		"inline longer than the slot": func(_ *controlBlock, p *producer) {
+		"inline longer than the slot": func(_ *shm.ControlBlock, p *shm.Producer) {
 			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last, Length: 97})
 		},
-		"area longer than the ring": func(_ *controlBlock, p *producer) {
-			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last | flagArea, Length: 1 << 30})
+		"area longer than the ring": func(_ *shm.ControlBlock, p *shm.Producer) {
+			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.First | fragment.Last | shm.FlagArea, Length: 1 << 30})
 		},
-		"LAST without a FIRST": func(_ *controlBlock, p *producer) {
+		"LAST without a FIRST": func(_ *shm.ControlBlock, p *shm.Producer) {
 			publishFrame(p, fragment.Fragment{Op: fragment.Send, Flags: fragment.Last, Length: 1})
 		},
-		"WRITE of another length": func(_ *controlBlock, p *producer) {
+		"WRITE of another length": func(_ *shm.ControlBlock, p *shm.Producer) {
 			publishFrame(p, fragment.Fragment{Op: fragment.Write, Flags: fragment.First | fragment.Last, Length: 8, Total: 4})
 		},
-		"READ with a wrong key": func(_ *controlBlock, p *producer) {
+		"READ with a wrong key": func(_ *shm.ControlBlock, p *shm.Producer) {
 			publishFrame(p, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Total: 8, Key: 77})
 		},
-		"atomic without operands": func(_ *controlBlock, p *producer) {
+		"atomic without operands": func(_ *shm.ControlBlock, p *shm.Producer) {
 			publishFrame(p, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last})
 		},
 	}
@@ -135,24 +136,24 @@ func TestInvalidPeerWrites(t *testing.T) {
 	}
 }
 
-func publishFrame(p *producer, f fragment.Fragment) { p.publish(&f) }
+func publishFrame(p *shm.Producer, f fragment.Fragment) { p.Publish(&f) }
 
 func TestForeignSegmentsAreRefused(t *testing.T) {
 	cfg, err := (&Config{}).withDefaults()
 	require.NoError(t, err)
-	seg, err := newSegment(&cfg, newMappingLimit(new(counters)))
+	seg, err := shm.NewSegment(cfg.geometry(), newMappingLimit(new(counters)))
 	require.NoError(t, err)
-	defer seg.close()
+	defer seg.Close()
 	for at, name := range map[int]string{0: "magic", 8: "version", 16: "slots", 24: "bytes", 32: "response slots", 40: "response bytes"} {
-		old := seg.mem[at]
-		seg.mem[at]++
-		_, err := openSegment(dup(t, seg.fd), newMappingLimit(new(counters)))
-		require.ErrorIs(t, err, errSegment, name)
-		seg.mem[at] = old
+		old := seg.Mem[at]
+		seg.Mem[at]++
+		_, err := shm.OpenSegment(dup(t, seg.FD), newMappingLimit(new(counters)))
+		require.ErrorIs(t, err, shm.ErrSegment, name)
+		seg.Mem[at] = old
 	}
-	good, err := openSegment(dup(t, seg.fd), newMappingLimit(new(counters)))
+	good, err := shm.OpenSegment(dup(t, seg.FD), newMappingLimit(new(counters)))
 	require.NoError(t, err)
-	good.close()
+	good.Close()
 }
 
 // A peer can fill its doorbell by never reading it, and can make our end of the doorbell
@@ -169,7 +170,7 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 		_, err = unix.SendmsgN(fd, make([]byte, 1<<10), nil, nil, unix.MSG_DONTWAIT)
 	}
 	require.ErrorIs(t, err, unix.EAGAIN)
-	b.qp.path.(*shmConn).own.parked.Store(wakeAll)
+	b.qp.path.(*shmConn).own.Parked.Store(shm.WakeAll)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -212,8 +213,8 @@ func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 	a.connect(b.end, nil)
 	b.connect(a, nil)
 	p := &a.qp.path.(*shmConn).requestsOut
-	for range len(b.qp.path.(*shmConn).responsesOut.slots) + 1 {
-		dst, _, ok := p.reserve(atomicOperands)
+	for range b.qp.path.(*shmConn).responsesOut.Len() + 1 {
+		dst, _, ok := p.Reserve(atomicOperands)
 		require.True(t, ok)
 		clear(dst)
 		publishFrame(p, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Length: atomicOperands, Addr: b.mr.Addr(), Key: b.mr.RKey()})
@@ -228,7 +229,7 @@ func TestFalseResponseCount(t *testing.T) {
 	a.connect(b.end, nil)
 	b.connect(a, nil)
 	l := a.qp.path.(*shmConn)
-	l.own.responses.Store(0x7fffffff)
+	l.own.Responses.Store(0x7fffffff)
 	publishFrame(&l.requestsOut, fragment.Fragment{Op: fragment.Read, Flags: fragment.First | fragment.Last, Addr: b.mr.Addr(), Key: b.mr.RKey(), Total: endSize})
 	b.requireAsleep()
 	require.Equal(t, verbs.StateError, b.qp.State())

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
 
 // This file has the receiving half of the local path: it executes the peer's requests,
@@ -32,12 +33,12 @@ func (c *shmConn) receive() bool {
 			break
 		}
 		if c.awaitsRetry {
-			if c.peer.resend.Load() == c.resendSeen {
+			if c.peer.Resend.Load() == c.resendSeen {
 				break
 			}
 			c.awaitsRetry = false
 		}
-		more, ok := c.requestsIn.peek(&r)
+		more, ok := c.requestsIn.Peek(&r)
 		if !more {
 			break
 		}
@@ -55,7 +56,7 @@ func (c *shmConn) receive() bool {
 	c.wakePeer()
 	// An acknowledgement for which the peer does not wait is delayed until there is no
 	// other work, or until a quarter of the peer's slots is unacknowledged.
-	if c.ackRequested || c.unacked >= uint32(len(c.requestsIn.slots)/4) {
+	if c.ackRequested || c.unacked >= uint32(c.requestsIn.Len()/4) {
 		c.acknowledge()
 	}
 	return true
@@ -80,14 +81,14 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 	}
 	switch a {
 	case outcomeAck:
-		c.requestsIn.advance(r)
+		c.requestsIn.Advance(r)
 		c.unacked++
-		c.ackRequested = c.ackRequested || r.Flags&(flagArea|flagAckReq) != 0
+		c.ackRequested = c.ackRequested || r.Flags&(shm.FlagArea|shm.FlagAckReq) != 0
 		return true
 	case outcomeRNR:
 		c.awaitsRetry = true
 		c.q.shard.counts.notReady()
-		c.resendSeen = c.peer.resend.Load()
+		c.resendSeen = c.peer.Resend.Load()
 		c.sendNAK(aethRNR | c.q.attr.MinRNRTimer)
 	default:
 		c.abort(a)
@@ -101,7 +102,7 @@ func (c *shmConn) accessSource() (accessSource, bool) {
 }
 
 // requestsPending implements path.
-func (c *shmConn) requestsPending() bool { return c.requestsIn.ready() }
+func (c *shmConn) requestsPending() bool { return c.requestsIn.Ready() }
 
 // abort implements path.
 func (c *shmConn) abort(a outcome) {
@@ -115,7 +116,7 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {
 		binary.NativeEndian.PutUint64(dst, old) // the peer copies the bytes to its memory unchanged
-		c.responsesOut.publish(&fragment.Fragment{Op: fragment.AtomicResult, Flags: fragment.First | fragment.Last, Length: 8})
+		c.responsesOut.Publish(&fragment.Fragment{Op: fragment.AtomicResult, Flags: fragment.First | fragment.Last, Length: 8})
 		c.wakeDue = true
 	}
 	return a
@@ -125,12 +126,12 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 // see producer.reserve. If the ring is full, it first reuses the slots that the peer has
 // consumed.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
-	if dst, inArea, ok = c.responsesOut.reserve(want); !ok {
-		if !c.responsesOut.free(c.peer.responses.Load()) {
+	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
+		if !c.responsesOut.Free(c.peer.Responses.Load()) {
 			c.protocolError()
 			return nil, false, false
 		}
-		dst, inArea, ok = c.responsesOut.reserve(want)
+		dst, inArea, ok = c.responsesOut.Reserve(want)
 	}
 	c.responsesBlocked = !ok
 	return dst, inArea, ok
@@ -155,9 +156,9 @@ func (c *shmConn) sendReadResponse() bool {
 			c.readInProgress = false
 		}
 		if inArea {
-			f.Flags |= flagArea
+			f.Flags |= shm.FlagArea
 		}
-		c.responsesOut.publish(&f)
+		c.responsesOut.Publish(&f)
 		c.wakeDue = true
 	}
 	return true
@@ -168,7 +169,7 @@ func (c *shmConn) sendReadResponse() bool {
 func (c *shmConn) acknowledge() {
 	c.unacked, c.ackRequested = 0, false
 	c.storeAck()
-	c.wake(wakeAll)
+	c.wake(shm.WakeAll)
 }
 
 // sendNAK acknowledges the slots consumed so far, and sends a NAK or RNR NAK for the next
@@ -178,13 +179,13 @@ func (c *shmConn) sendNAK(syndrome uint8) {
 	c.nakCount++
 	c.syndrome = syndrome
 	c.storeAck()
-	c.wake(wakeSlots)
+	c.wake(shm.WakeSlots)
 }
 
 // storeAck publishes the acknowledgement: the number of slots consumed, the syndrome, and
 // the number of NAKs. From that number the peer sees whether a NAK is new.
 func (c *shmConn) storeAck() {
-	c.own.ack.Store(uint64(c.requestsIn.head) | uint64(c.syndrome)<<32 | uint64(c.nakCount)<<40)
+	c.own.Ack.Store(uint64(c.requestsIn.Head) | uint64(c.syndrome)<<32 | uint64(c.nakCount)<<40)
 }
 
 // receivesPosted implements path. It does nothing, because the peer repeats the request

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -22,7 +23,7 @@ func (c *shmConn) transmit() {
 			break
 		}
 	}
-	c.requestsOut.publishFirst()
+	c.requestsOut.PublishFirst()
 	c.wakePeer()
 }
 
@@ -36,7 +37,7 @@ const publishEvery = 8
 func (c *shmConn) wakePeer() {
 	if c.wakeDue {
 		c.wakeDue = false
-		c.wake(wakeSlots)
+		c.wake(shm.WakeSlots)
 	}
 }
 
@@ -51,7 +52,7 @@ func (c *shmConn) send(w *wqe) bool {
 		}
 		c.describeFragment(&f, w, uint32(len(dst)))
 		if inArea {
-			f.Flags |= flagArea
+			f.Flags |= shm.FlagArea
 		}
 		// The peer polls the cache line of the slot. While the slot is filled, the line
 		// may move between the processors at each access of the peer. So nothing else is
@@ -61,9 +62,9 @@ func (c *shmConn) send(w *wqe) bool {
 			c.q.failRequest(w, verbs.StatusLocProtErr)
 			return false
 		}
-		c.requestsOut.put(&f)
-		if inArea || c.requestsOut.unpublished == publishEvery {
-			c.requestsOut.publishFirst() // the peer reads this fragment while the next one is written
+		c.requestsOut.Put(&f)
+		if inArea || c.requestsOut.Unpublished == publishEvery {
+			c.requestsOut.PublishFirst() // the peer reads this fragment while the next one is written
 		}
 		c.seq++
 		c.wakeDue = true
@@ -95,14 +96,14 @@ const atomicOperands = 16
 // want bytes; see producer.reserve. If the ring is full, it first reuses the slots that
 // the peer has consumed.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
-	dst, inArea, ok = c.requestsOut.reserve(want)
+	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {
 		return dst, inArea, ok
 	}
-	if !c.requestsOut.free(uint32(c.peer.ack.Load())) {
+	if !c.requestsOut.Free(uint32(c.peer.Ack.Load())) {
 		return nil, false, false // the count is invalid; takeAcks ends the connection
 	}
-	return c.requestsOut.reserve(want)
+	return c.requestsOut.Reserve(want)
 }
 
 // describeFragment sets f to the header of the next length bytes of a request.
@@ -113,7 +114,7 @@ func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) 
 		f.Flags = fragment.First
 	}
 	if c.q.signaled(w) {
-		f.Flags |= flagAckReq
+		f.Flags |= shm.FlagAckReq
 	}
 	if w.expectsResponse() {
 		f.Flags |= fragment.Last
@@ -163,14 +164,14 @@ func (c *shmConn) fill(dst []byte, w *wqe) bool {
 // resend implements path. The request is still in its slot. So resend only increments the
 // counter that makes the peer execute the slot again.
 func (c *shmConn) resend() {
-	c.own.resend.Add(1)
-	c.wake(wakeSlots)
+	c.own.Resend.Add(1)
+	c.wake(shm.WakeSlots)
 }
 
 // takeAcks implements path.
 func (c *shmConn) takeAcks() bool {
 	c.updatePeerTimer()
-	ack := c.peer.ack.Load()
+	ack := c.peer.Ack.Load()
 	if ack == c.lastAck || !c.isServing() {
 		return false
 	}
@@ -180,7 +181,7 @@ func (c *shmConn) takeAcks() bool {
 	}
 	head, syndrome := uint32(ack), uint8(ack>>32)
 	progress := uint64(head - uint32(c.released))
-	if progress > c.seq-c.released || !c.requestsOut.free(head) {
+	if progress > c.seq-c.released || !c.requestsOut.Free(head) {
 		c.protocolError()
 		return true
 	}
@@ -216,7 +217,7 @@ func (c *shmConn) takeResponses() bool {
 	work := false
 	var r fragment.Fragment
 	for c.q.reads > 0 && c.isServing() {
-		more, ok := c.responsesIn.peek(&r)
+		more, ok := c.responsesIn.Peek(&r)
 		if !more {
 			break
 		}
@@ -228,11 +229,11 @@ func (c *shmConn) takeResponses() bool {
 			c.protocolError()
 			return true
 		}
-		c.responsesIn.advance(&r)
+		c.responsesIn.Advance(&r)
 	}
 	if work {
-		c.own.responses.Store(c.responsesIn.head)
-		c.wake(wakeSlots)
+		c.own.Responses.Store(c.responsesIn.Head)
+		c.wake(shm.WakeSlots)
 	}
 	return work
 }

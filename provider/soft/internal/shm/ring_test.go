@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package shm
 
 import (
 	"testing"
@@ -11,9 +11,9 @@ import (
 )
 
 // newRing is both ends of a ring of so many slots.
-func newRing(slots int) (producer, consumer) {
-	r := ring{slots: make([]slotFrame, slots), area: make([]byte, 1<<16)}
-	return newProducer(r), consumer{ring: r}
+func newRing(slots int) (Producer, Consumer) {
+	r := Ring{slots: make([]slotFrame, slots), area: make([]byte, 1<<16)}
+	return NewProducer(r), Consumer{Ring: r}
 }
 
 // What was put is not there before it is shown, and then all of it is, in order,
@@ -25,28 +25,28 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 	next, seen := byte(0), byte(0)
 	for batch := 1; batch <= slots; batch++ {
 		for range batch {
-			dst, inArea, ok := out.reserve(1)
+			dst, inArea, ok := out.Reserve(1)
 			require.True(t, ok)
 			require.False(t, inArea)
 			dst[0] = next
 			next++
-			out.put(&fragment.Fragment{Op: fragment.Send, Length: 1})
-			more, ok := in.peek(&r)
+			out.Put(&fragment.Fragment{Op: fragment.Send, Length: 1})
+			more, ok := in.Peek(&r)
 			require.True(t, ok)
-			require.False(t, more, "slot %d of %d", out.unpublished, batch)
+			require.False(t, more, "slot %d of %d", out.Unpublished, batch)
 		}
-		out.publishFirst()
+		out.PublishFirst()
 		for range batch {
-			more, ok := in.peek(&r)
+			more, ok := in.Peek(&r)
 			require.True(t, more && ok)
 			require.Equal(t, []byte{seen}, r.Payload)
 			seen++
-			in.advance(&r)
+			in.Advance(&r)
 		}
-		require.True(t, out.free(in.head))
+		require.True(t, out.Free(in.Head))
 	}
 	require.Equal(t, next, seen)
-	_, _, ok := out.reserve(1)
+	_, _, ok := out.Reserve(1)
 	require.True(t, ok)
 }
 
@@ -54,15 +54,15 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 func TestRingIsFull(t *testing.T) {
 	out, in := newRing(4)
 	for range len(out.slots) {
-		_, _, ok := out.reserve(0)
+		_, _, ok := out.Reserve(0)
 		require.True(t, ok)
-		out.put(&fragment.Fragment{Op: fragment.Send})
+		out.Put(&fragment.Fragment{Op: fragment.Send})
 	}
-	_, _, ok := out.reserve(0)
+	_, _, ok := out.Reserve(0)
 	require.False(t, ok)
-	out.publishFirst()
-	require.False(t, out.free(in.head+5), "more than there is")
-	require.True(t, out.free(in.head+1))
-	_, _, ok = out.reserve(0)
+	out.PublishFirst()
+	require.False(t, out.Free(in.Head+5), "more than there is")
+	require.True(t, out.Free(in.Head+1))
+	_, _, ok = out.Reserve(0)
 	require.True(t, ok)
 }

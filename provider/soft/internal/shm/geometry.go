@@ -1,0 +1,40 @@
+package shm
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+const (
+	MinRingSlots = 8 // the smallest number of slots of a ring
+	maxRingSlots = 1 << 16
+	MinRingBytes = 4 << 10 // the smallest area of a ring
+	maxRingBytes = 64 << 20
+)
+
+// Geometry has the sizes of the rings of a segment. Each is a power of two.
+type Geometry struct {
+	RequestSlots, RequestBytes   uint32 // slots and bytes of the area of a ring for requests
+	ResponseSlots, ResponseBytes uint32 // the same for responses
+}
+
+// Check returns a *verbs.ParamError if a size is out of range or no power of two.
+func (g Geometry) Check() error {
+	for _, f := range []struct {
+		name            string
+		value, min, max uint32
+	}{
+		{"ring slots", g.RequestSlots, MinRingSlots, maxRingSlots},
+		{"ring bytes", g.RequestBytes, MinRingBytes, maxRingBytes},
+		{"response ring slots", g.ResponseSlots, MinRingSlots, maxRingSlots},
+		{"response ring bytes", g.ResponseBytes, MinRingBytes, maxRingBytes},
+	} {
+		if f.value < f.min || f.value > f.max || bits.OnesCount32(f.value) != 1 {
+			return &verbs.ParamError{Field: f.name, Value: int64(f.value), Limit: int64(f.max),
+				Reason: fmt.Sprintf("not a power of two from %d to %d", f.min, f.max)}
+		}
+	}
+	return nil
+}

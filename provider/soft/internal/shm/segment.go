@@ -1,0 +1,199 @@
+//go:build linux
+
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Segment is the shared memory of one connection. The accepting side makes it, and
+// passes its descriptor to the connecting side.
+//
+//	0     header: magic, layout version, geometry
+//	1024  control block of side 0 (the connecting side)
+//	1280  control block of side 1 (the accepting side)
+//	4096  request slots 0->1, request slots 1->0,
+//	      response slots 0->1, response slots 1->0,
+//	      then the payload areas in the same order
+type Segment struct {
+	FD   int    // -1 once closed
+	Mem  []byte // the mapped memory
+	geom Geometry
+	maps mappings // limit that counts mem
+}
+
+// mappings limits the number of mappings of the process.
+type mappings interface {
+	// Acquire allows one more mapping, or returns an error that matches
+	// verbs.ErrNoResources.
+	Acquire() error
+	// Release releases a mapping that was unmapped.
+	Release()
+	// MmapFailed releases a mapping that mmap(2) has refused with an error.
+	MmapFailed(err error)
+}
+
+const (
+	segmentMagic   = 0x706f6f6c616d6472 // "rdmaloop"
+	segmentVersion = 1
+	ControlOffset  = 1024 // of the control block of side 0
+	ControlStride  = 256  // distance of the two control blocks
+	RingsOffset    = 4096 // of the first slots
+)
+
+// size returns the number of bytes of the segment.
+func (g Geometry) size() int {
+	perSide := int(g.RequestSlots)*SlotSize + int(g.ResponseSlots)*SlotSize + int(g.RequestBytes) + int(g.ResponseBytes)
+	return RingsOffset + 2*perSide
+}
+
+// segmentSeals prevent a change of the size. Without them the other process could make
+// the file smaller, and then an access to the mapping would fault. See fcntl(2), "File
+// sealing".
+const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// NewSegment makes a segment, for the accepting side. The caller owns it.
+func NewSegment(geom Geometry, maps mappings) (*Segment, error) {
+	fd, err := unix.MemfdCreate("rdmaloop", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return nil, err
+	}
+	s := &Segment{FD: fd, geom: geom, maps: maps}
+	if err := s.create(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Segment) create() error {
+	if err := unix.Ftruncate(s.FD, int64(s.geom.size())); err != nil {
+		return err
+	}
+	if _, err := unix.FcntlInt(uintptr(s.FD), unix.F_ADD_SEALS, segmentSeals); err != nil {
+		return err
+	}
+	if err := s.mmap(); err != nil {
+		return err
+	}
+	header := []uint64{segmentMagic, segmentVersion,
+		uint64(s.geom.RequestSlots), uint64(s.geom.RequestBytes), uint64(s.geom.ResponseSlots), uint64(s.geom.ResponseBytes)}
+	for i, v := range header {
+		binary.LittleEndian.PutUint64(s.Mem[8*i:], v)
+	}
+	return nil
+}
+
+// OpenSegment maps a segment that the peer has made, for the connecting side. It owns fd,
+// also if it returns an error. It checks properties of the file that the peer can not
+// change any more, and a copy of the header. An error that matches ErrSegment means that
+// the segment is not valid.
+func OpenSegment(fd int, maps mappings) (*Segment, error) {
+	s := &Segment{FD: fd, maps: maps}
+	if err := s.open(); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// ErrSegment says that a segment of a peer is not valid.
+var ErrSegment = errors.New("not a usable shared segment")
+
+func (s *Segment) open() error {
+	seals, err := unix.FcntlInt(uintptr(s.FD), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrSegment, err)
+	}
+	if seals&segmentSeals != segmentSeals {
+		return fmt.Errorf("%w: not sealed", ErrSegment)
+	}
+	var header [48]byte
+	if n, err := unix.Pread(s.FD, header[:], 0); err != nil || n != len(header) {
+		return fmt.Errorf("%w: no header", ErrSegment)
+	}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(header[8*i:]) }
+	if word(0) != segmentMagic || word(1) != segmentVersion {
+		return fmt.Errorf("%w: magic %#x, version %d", ErrSegment, word(0), word(1))
+	}
+	s.geom = Geometry{uint32(word(2)), uint32(word(3)), uint32(word(4)), uint32(word(5))}
+	if err := s.geom.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrSegment, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(s.FD, &st); err != nil {
+		return fmt.Errorf("%w: %w", ErrSegment, err)
+	}
+	if st.Size != int64(s.geom.size()) {
+		return fmt.Errorf("%w: %d bytes instead of %d", ErrSegment, st.Size, s.geom.size())
+	}
+	return s.mmap()
+}
+
+func (s *Segment) mmap() error {
+	if err := s.maps.Acquire(); err != nil {
+		return err
+	}
+	mem, err := unix.Mmap(s.FD, 0, s.geom.size(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		s.maps.MmapFailed(err)
+		return err
+	}
+	s.Mem = mem
+	return nil
+}
+
+// TakeFD transfers the descriptor to the caller. The mapping remains.
+func (s *Segment) TakeFD() (fd int) {
+	fd, s.FD = s.FD, -1
+	return fd
+}
+
+// CloseFD closes the descriptor. The mapping remains.
+func (s *Segment) CloseFD() {
+	if s.FD >= 0 {
+		_ = unix.Close(s.FD)
+		s.FD = -1
+	}
+}
+
+// Close unmaps the memory and closes the descriptor. Nothing may use the memory any more.
+func (s *Segment) Close() {
+	s.CloseFD()
+	if s.Mem != nil {
+		_ = unix.Munmap(s.Mem)
+		s.Mem = nil
+		s.maps.Release()
+	}
+}
+
+// Carve returns the control block and the two rings on which a side sends, 0 for the
+// connecting side and 1 for the accepting one.
+func (s *Segment) Carve(side int) (ctl *ControlBlock, request, response Ring) {
+	g := s.geom
+	at := RingsOffset
+	take := func(n uint32) []byte {
+		piece := s.Mem[at : at+int(n) : at+int(n)]
+		at += int(n)
+		return piece
+	}
+	var slots, areas [2][2][]byte // by kind, then side
+	for kind, n := range []uint32{g.RequestSlots, g.ResponseSlots} {
+		for i := range 2 {
+			slots[kind][i] = take(n * SlotSize)
+		}
+	}
+	for kind, n := range []uint32{g.RequestBytes, g.ResponseBytes} {
+		for i := range 2 {
+			areas[kind][i] = take(n)
+		}
+	}
+	ctl = controlAt(s.Mem[ControlOffset+side*ControlStride:])
+	request = Ring{slots: slotsOf(slots[0][side]), area: areas[0][side]}
+	response = Ring{slots: slotsOf(slots[1][side]), area: areas[1][side]}
+	return ctl, request, response
+}
