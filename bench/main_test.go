@@ -29,7 +29,7 @@ func TestRun(t *testing.T) {
 	require.Positive(t, rows[0].P50)
 }
 
-func TestRunRefuses(t *testing.T) {
+func TestRunRejects(t *testing.T) {
 	for args, want := range map[string]string{
 		"-sizes 1":                                "sizes are numbers from 8",
 		"-peers nobody":                           "nothing to measure",

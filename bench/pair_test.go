@@ -16,7 +16,7 @@ func TestFailedProcess(t *testing.T) {
 	require.ErrorContains(t, err, `no peer "nobody"`)
 }
 
-func TestInterruptedPair(t *testing.T) {
+func TestInterruptedMeasurement(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := measurePair(ctx, spec{Case: Case{Peer: "stdlib", Workload: workPingPong, Size: 64, InFlight: 1, Connections: 1}})
@@ -61,7 +61,7 @@ func TestRowOf(t *testing.T) {
 
 // The addresses are loopback addresses other than 127.0.0.0/16, which other programs
 // use.
-func TestOwnAddresses(t *testing.T) {
+func TestLoopbackAddresses(t *testing.T) {
 	server, client := loopbackAddresses()
 	require.NotEqual(t, server, client)
 	for _, text := range []string{server, client} {

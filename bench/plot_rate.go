@@ -14,7 +14,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A curve is the rates of one variant of a peer, by messages in flight.
+// A curve is a line of the rate plot: the rates of one variant of a peer for several
+// numbers of messages in flight.
 type curve struct {
 	name  string
 	path  string // Peer and path of the variant, which have a colour.

@@ -27,7 +27,7 @@ func TestParseUCX(t *testing.T) {
 	}, figures)
 }
 
-func TestParseUCXRefuses(t *testing.T) {
+func TestParseUCXRejects(t *testing.T) {
 	const header = "a,1.0_percentile_lat,overall_mr\n"
 	for name, text := range map[string]string{
 		"nothing":        "",

@@ -197,7 +197,7 @@ func TestNoServer(t *testing.T) {
 }
 
 // printServed prints the addresses of the server, and those that it does not have.
-func TestTellServed(t *testing.T) {
+func TestPrintServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")
 	printServed([]cm.ServedAddr{{Addr: at}, {Path: "local", Addr: at}, {Path: "wire", Addr: at, Err: cm.ErrAddrInUse}}, &stdout, &stderr)
@@ -296,7 +296,7 @@ func (l *corruptingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	l.server.OnMessage(c, msg)
 }
 
-func TestDamageIsSeen(t *testing.T) {
+func TestDamageIsReported(t *testing.T) {
 	client := program(t, "-json", "-count", "10", "-duration", "0", "-connect", listen(t, &corruptingServer{server{stderr: t.Output()}}))
 	require.Equal(t, exitFailed, client.exit(t))
 	require.Equal(t, 10, client.report(t).Damaged)
@@ -308,7 +308,7 @@ type closingServer struct{ server }
 
 func (q *closingServer) OnMessage(c *reactor.Conn, _ reactor.Message) { c.Close() }
 
-func TestLossIsSeen(t *testing.T) {
+func TestLossIsReported(t *testing.T) {
 	client := program(t, "-json", "-count", "10", "-connect", listen(t, &closingServer{server{stderr: t.Output()}}))
 	require.Equal(t, exitFailed, client.exit(t))
 	r := client.report(t)

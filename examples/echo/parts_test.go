@@ -48,7 +48,7 @@ func TestPlacement(t *testing.T) {
 	require.Nil(t, server)
 }
 
-func TestCrowded(t *testing.T) {
+func TestProcessorWarning(t *testing.T) {
 	for _, test := range []struct {
 		opts options
 		warn bool

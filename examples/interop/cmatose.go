@@ -45,7 +45,7 @@ func (m *cmatose) OnWritable(c *reactor.Conn) {
 		err := c.Send(make([]byte, m.opts.size))
 		if err != nil {
 			if !errors.Is(err, reactor.ErrWouldBlock) {
-				m.end(err)
+				m.stop(err)
 			}
 			return
 		}
@@ -65,9 +65,9 @@ func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 
 // onClosed counts a closed connection, and stops the endpoint after the last.
 func (m *cmatose) onClosed(c *reactor.Conn, err error) {
-	m.must(err)
+	m.check(err)
 	if t := c.Context().(*connState); t.got != m.opts.count {
-		m.must(fmt.Errorf("a connection closed after %d of %d messages", t.got, m.opts.count))
+		m.check(fmt.Errorf("a connection closed after %d of %d messages", t.got, m.opts.count))
 	}
 	m.closed++
 	m.finish()
@@ -76,7 +76,7 @@ func (m *cmatose) onClosed(c *reactor.Conn, err error) {
 func (m *cmatose) finish() {
 	if m.closed == m.opts.conns && m.refused == m.opts.refused {
 		fmt.Fprintf(m.out, "%d connections, %d messages each way, %d refused\n", m.closed, m.opts.count, m.refused)
-		m.end(nil)
+		m.stop(nil)
 	}
 }
 
@@ -87,13 +87,13 @@ func newCmatoseServer(s *endpoint) reactor.Handler { return cmatoseServer{&cmato
 // OnConnectRequest accepts -conns requests and rejects the others.
 func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	if m.accepted == m.opts.conns {
-		m.must(req.Reject(nil))
+		m.check(req.Reject(nil))
 		m.refused++
 		m.finish()
 		return
 	}
 	m.accepted++
-	m.must(req.Accept(nil))
+	m.check(req.Accept(nil))
 }
 
 // OnOpen starts sending when all connections are open.
@@ -126,11 +126,11 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 		return
 	}
 	if len(m.open) > m.opts.conns {
-		m.end(errors.New("the server accepted a connection that was to be refused"))
+		m.stop(errors.New("the server accepted a connection that was to be refused"))
 		return
 	}
 	for range m.opts.refused {
-		m.must(m.engine.Dial(m.opts.addr, nil))
+		m.check(m.engine.Dial(m.opts.addr, nil))
 	}
 }
 
@@ -138,7 +138,7 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 func (m cmatoseClient) OnDialError(_ *reactor.Dial, err error) {
 	var rejected *cm.RejectError
 	if len(m.open) < m.opts.conns || !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
-		m.end(err)
+		m.stop(err)
 		return
 	}
 	fmt.Fprintln(m.out, "refused:", err)
@@ -146,9 +146,10 @@ func (m cmatoseClient) OnDialError(_ *reactor.Dial, err error) {
 	m.finish()
 }
 
-// rejectTime is the time for the rejects. A ucmatose server handles the requests after
-// it has received this client's messages, and then exits soon. So the messages are
-// delayed.
+// rejectTime is how long the client waits before it sends, if the server is to reject
+// connections. A ucmatose server handles the requests after it has received the
+// client's messages, and exits soon afterwards. The time lets the requests arrive
+// first.
 const rejectTime = 500 * time.Millisecond
 
 // OnMessage sends the client's messages after the server's last message.

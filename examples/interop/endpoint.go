@@ -38,23 +38,23 @@ func (e *endpoint) start() error {
 	return nil
 }
 
-// end stops the engine. err is nil on success.
-func (e *endpoint) end(err error) {
+// stop stops the engine. err is nil on success.
+func (e *endpoint) stop(err error) {
 	if e.err == nil {
 		e.err = err
 	}
 	e.engine.Stop()
 }
 
-// must stops the engine if err is not nil.
-func (e *endpoint) must(err error) {
+// check stops the engine if err is not nil.
+func (e *endpoint) check(err error) {
 	if err != nil {
-		e.end(err)
+		e.stop(err)
 	}
 }
 
 // OnAcceptError stops the engine. No protocol can continue after such an error.
-func (e *endpoint) OnAcceptError(_ *reactor.ConnRequest, err error) { e.end(err) }
+func (e *endpoint) OnAcceptError(_ *reactor.ConnRequest, err error) { e.stop(err) }
 
 // OnDialError stops the engine, because there is no connection.
-func (e *endpoint) OnDialError(_ *reactor.Dial, err error) { e.end(err) }
+func (e *endpoint) OnDialError(_ *reactor.Dial, err error) { e.stop(err) }

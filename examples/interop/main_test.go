@@ -88,7 +88,7 @@ func TestPairs(t *testing.T) {
 }
 
 // Endpoints that do not match exit with an error.
-func TestMisfits(t *testing.T) {
+func TestMismatches(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{
 		{"buffer too small", "rping", "rping -size 65", "closed by the peer"},
 		{"other protocol", "cmatose", "rping", "interop: "},

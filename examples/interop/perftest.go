@@ -97,10 +97,10 @@ func (p *perftest) OnOpen(c *reactor.Conn) {
 }
 
 // next sends the message of the next step.
-func (p *perftest) next() { p.must(p.control.Send(stepMessage(p.step, p.data))) }
+func (p *perftest) next() { p.check(p.control.Send(stepMessage(p.step, p.data))) }
 
-// takeStep checks a message of the exchange, and returns its step.
-func (p *perftest) takeStep(msg reactor.Message) (step int, ok bool) {
+// checkStep checks a message of the exchange, and returns its step.
+func (p *perftest) checkStep(msg reactor.Message) (step int, ok bool) {
 	got, want := len(msg.Data()), len(stepMessage(p.step, p.data))
 	if p.step == steps || got < want || got > want && want != endpointSize {
 		p.control.Abort(fmt.Errorf("step %d: a message of %d bytes, want %d", p.step, got, want))
@@ -110,8 +110,8 @@ func (p *perftest) takeStep(msg reactor.Message) (step int, ok bool) {
 	return p.step - 1, true
 }
 
-// takeData checks a data message and passes it to the traffic.
-func (p *perftest) takeData(msg reactor.Message) {
+// handleData checks a data message and passes it to the traffic.
+func (p *perftest) handleData(msg reactor.Message) {
 	if len(msg.Data()) != p.opts.size {
 		p.data.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), p.opts.size))
 		return
@@ -133,7 +133,7 @@ func (p *perftest) OnCompletion(_ *reactor.Conn, _ reactor.Op, err error) {
 // peer may close its connections in any order, before or after its last message.
 func (p *perftest) OnClose(_ *reactor.Conn, err error) {
 	if p.step < stepEnd || !errors.Is(err, reactor.ErrPeerClosed) {
-		p.must(err)
+		p.check(err)
 	}
 	if p.closed++; p.closed < 2 {
 		return
@@ -142,7 +142,7 @@ func (p *perftest) OnClose(_ *reactor.Conn, err error) {
 	if p.step < steps {
 		err = fmt.Errorf("closed before step %d", p.step)
 	}
-	p.end(err)
+	p.stop(err)
 }
 
 // A perftestServer answers the client. The client closes the connections.
@@ -155,13 +155,13 @@ func newPerftestServer(s *endpoint, t traffic) reactor.Handler {
 // OnMessage answers each step.
 func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if c == p.data {
-		p.takeData(msg)
+		p.handleData(msg)
 		return
 	}
-	if step, ok := p.takeStep(msg); ok {
+	if step, ok := p.checkStep(msg); ok {
 		answer := make([]byte, len(msg.Data())) // The peer expects an answer of its own message's size.
 		copy(answer, stepMessage(step, p.data))
-		p.must(c.Send(answer))
+		p.check(c.Send(answer))
 	}
 }
 
@@ -184,10 +184,10 @@ func (p *perftestClient) OnOpen(c *reactor.Conn) {
 // OnMessage continues with the next step.
 func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if c == p.data {
-		p.takeData(msg)
+		p.handleData(msg)
 		return
 	}
-	step, ok := p.takeStep(msg)
+	step, ok := p.checkStep(msg)
 	switch {
 	case !ok:
 	case step == stepConnect:
@@ -204,13 +204,13 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-func (p *perftestClient) dial() { p.must(p.engine.Dial(p.opts.addr, nil)) }
+func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
 // OnDialError tries again, because the server listens for the second connection only
 // after its answer.
 func (p *perftestClient) OnDialError(_ *reactor.Dial, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
-		p.end(err)
+		p.stop(err)
 		return
 	}
 	p.control.Loop().After(100*time.Millisecond, p.dial)

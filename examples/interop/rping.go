@@ -32,11 +32,11 @@ func newRpingServer(s *endpoint) reactor.Handler { return &rpingServer{endpoint:
 // OnConnectRequest accepts the first client and rejects others.
 func (r *rpingServer) OnConnectRequest(req *reactor.ConnRequest) {
 	if r.accepted {
-		r.must(req.Reject(nil))
+		r.check(req.Reject(nil))
 		return
 	}
 	r.accepted = true
-	r.must(req.Accept(nil))
+	r.check(req.Accept(nil))
 }
 
 // OnOpen allocates the memory for the client's data.
@@ -55,16 +55,16 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		return
 	}
 	var remote reactor.Remote
-	r.must(remote.UnmarshalBinary(b))
+	r.check(remote.UnmarshalBinary(b))
 	size := binary.BigEndian.Uint32(b[12:])
 	if int64(size) > int64(r.opts.size) {
 		c.Abort(fmt.Errorf("a buffer of %d bytes, the limit is %d", size, r.opts.size))
 		return
 	}
 	if r.read {
-		r.must(c.Write(verbs.SGEOf(r.buf, 0, r.textLength(int(size))), remote, reactor.SendOptions{}))
+		r.check(c.Write(verbs.SGEOf(r.buf, 0, r.textLength(int(size))), remote, reactor.SendOptions{}))
 	} else {
-		r.must(c.Read(verbs.SGEOf(r.buf, 0, int(size)), remote, reactor.SendOptions{}))
+		r.check(c.Read(verbs.SGEOf(r.buf, 0, int(size)), remote, reactor.SendOptions{}))
 	}
 	r.read = !r.read
 }
@@ -81,7 +81,7 @@ func (r *rpingServer) textLength(size int) int {
 // OnCompletion tells the client to continue.
 func (r *rpingServer) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
-		r.must(c.Send(make([]byte, rpingMessage)))
+		r.check(c.Send(make([]byte, rpingMessage)))
 	}
 }
 
@@ -90,7 +90,7 @@ func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 	if errors.Is(err, reactor.ErrPeerClosed) {
 		err = nil
 	}
-	r.end(err)
+	r.stop(err)
 }
 
 // An rpingClient runs count rounds.
@@ -130,7 +130,7 @@ func (r *rpingClient) sendAddress(c *reactor.Conn, mr verbs.MR) {
 	b = binary.BigEndian.AppendUint64(b, mr.Addr())
 	b = binary.BigEndian.AppendUint32(b, mr.RKey())
 	b = binary.BigEndian.AppendUint32(b, uint32(len(mr.Bytes())))
-	r.must(c.Send(b))
+	r.check(c.Send(b))
 }
 
 // OnMessage is called when the server has finished a READ or a WRITE.
@@ -156,5 +156,5 @@ func (r *rpingClient) OnClose(_ *reactor.Conn, err error) {
 	if err == nil && r.round < r.opts.count {
 		err = reactor.ErrPeerClosed
 	}
-	r.end(err)
+	r.stop(err)
 }

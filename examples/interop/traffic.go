@@ -33,7 +33,7 @@ type latencyServer struct {
 	payload []byte
 }
 
-func (l *latencyServer) message(p *perftest) { p.must(p.data.Send(l.payload)) }
+func (l *latencyServer) message(p *perftest) { p.check(p.data.Send(l.payload)) }
 
 type latencyClient struct {
 	noTraffic
@@ -44,7 +44,7 @@ type latencyClient struct {
 
 func (l *latencyClient) begin(p *perftest) {
 	l.start = time.Now()
-	p.must(p.data.Send(l.payload))
+	p.check(p.data.Send(l.payload))
 }
 
 func (l *latencyClient) message(p *perftest) {
@@ -98,7 +98,7 @@ func (b *bandwidthClient) more(p *perftest) {
 			return
 		}
 		if err != nil {
-			p.end(err)
+			p.stop(err)
 			return
 		}
 		b.posted++

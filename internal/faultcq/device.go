@@ -90,8 +90,8 @@ func (d *Device) Advance() {
 	}
 }
 
-// between calls the script's Between. The lock must not be held.
-func (d *Device) between() {
+// callBetween calls the script's Between. The lock must not be held.
+func (d *Device) callBetween() {
 	if d.script.Between != nil {
 		d.script.Between()
 	}
@@ -99,13 +99,13 @@ func (d *Device) between() {
 
 // enter begins a method of a CQ or channel, and leave ends it.
 func (d *Device) enter() {
-	d.between()
+	d.callBetween()
 	d.mu.Lock()
 }
 
 func (d *Device) leave() {
 	d.mu.Unlock()
-	d.between()
+	d.callBetween()
 }
 
 func (d *Device) takeFailure() error {

@@ -67,7 +67,7 @@ func (r *rig) wantReadable(want bool) {
 	require.Equal(r.t, want, got)
 }
 
-func TestArmRaisesOneEventForALaterCompletion(t *testing.T) {
+func TestArmRaisesOneEvent(t *testing.T) {
 	r := newRig(t, faultcq.Script{})
 	r.cq.Complete(verbs.WC{})
 	require.NoError(t, r.cq.Arm(false))

@@ -19,7 +19,7 @@ func corruptMemory(a *attacker) error {
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	defer func() { _, _ = c.finish() }() // The client's own losses do not matter.
+	defer func() { _, _ = c.finish() }() // What the client loses does not matter.
 	err := corruptUntilStopped(a)
 	tally := c.report().Tally
 	a.count(func(n *Attack) { n.Admitted, n.Refused = tally.Opened, tally.Ends })

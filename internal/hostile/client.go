@@ -106,7 +106,7 @@ func (c *client) finish() (Note, error) {
 	var note Note
 	err = c.onLoop(func() {
 		for _, d := range c.dialers {
-			d.giveUp()
+			d.countLost()
 		}
 		note.Tally = c.tally
 	})

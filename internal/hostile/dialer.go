@@ -94,8 +94,8 @@ func (d *dialer) countFailure(err error) {
 	}
 }
 
-// giveUp counts the outstanding echoes of a closed connection as lost.
-func (d *dialer) giveUp() {
+// countLost counts the outstanding echoes of a closed connection as lost.
+func (d *dialer) countLost() {
 	if !d.expendable {
 		d.client.tally.Lost += d.sent - d.echoed
 	}
@@ -108,7 +108,7 @@ func (d *dialer) onClose(err error) {
 	if err != nil && d.client.finishing == nil {
 		d.countFailure(err)
 	}
-	d.giveUp()
+	d.countLost()
 	d.client.check()
 	if err == nil {
 		d.dial()

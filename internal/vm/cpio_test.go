@@ -73,7 +73,7 @@ type brokenWriter struct{ error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.error }
 
-func TestArchiveKeepsTheError(t *testing.T) {
+func TestArchiveReturnsWriteError(t *testing.T) {
 	broken := brokenWriter{fs.ErrInvalid}
 	require.ErrorIs(t, tree{"init": nil}.writeTo(broken), fs.ErrInvalid)
 }

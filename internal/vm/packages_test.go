@@ -22,7 +22,7 @@ libc6
 	require.Empty(t, dependencyNamed("linux-image-amd64\n"))
 }
 
-func TestKeyFollowsThePackages(t *testing.T) {
+func TestKeyDependsOnPackages(t *testing.T) {
 	old, same, changed := selection{files: "a_1.deb"}, selection{files: "a_1.deb"}, selection{files: "a_2.deb"}
 	require.Equal(t, old.key(), same.key())
 	require.NotEqual(t, old.key(), changed.key())

@@ -33,7 +33,7 @@ func TestServiceID(t *testing.T) {
 	}
 }
 
-func TestServiceIDOfOthers(t *testing.T) {
+func TestForeignServiceID(t *testing.T) {
 	for _, id := range []wire.ServiceID{0, 7471, 0x0000000002061d2f, 0x0001000001061d2f, 0x1000000001061d2f, 1<<64 - 1} {
 		_, _, ok := id.Port()
 		require.False(t, ok, "%#x", uint64(id))

@@ -30,7 +30,7 @@ func TestCMAHeader(t *testing.T) {
 	}
 }
 
-func TestCMAHeaderOfOthers(t *testing.T) {
+func TestInvalidCMAHeader(t *testing.T) {
 	for name, head := range map[string][]byte{
 		"version 1.0":  {0x10, 0x40},
 		"version 0.1":  {0x01, 0x40},

@@ -95,7 +95,7 @@ func FuzzVerify(f *testing.F) {
 func FuzzMessages(f *testing.F) {
 	f.Add(captured(f, vectorREQ).decoded(f).Payload())
 	for attr := range newMessage {
-		seed := append(cmSeed(attr), letters(wire.MADDataSize)...)
+		seed := append(cmSeed(attr), pattern(wire.MADDataSize)...)
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -120,7 +120,7 @@ func FuzzMessages(f *testing.F) {
 func FuzzCMAHeader(f *testing.F) {
 	request := vectorRequest()
 	f.Add(request.PrivateData[:])
-	f.Add(append([]byte{0, 0x60}, letters(34)...))
+	f.Add(append([]byte{0, 0x60}, pattern(34)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) < wire.CMAHeaderSize {
 			return

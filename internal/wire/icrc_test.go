@@ -150,7 +150,7 @@ func TestVerifyEveryLength(t *testing.T) {
 }
 
 // Verify must accept damaged packets as seldom as its comment says: one in 1<<16.
-func TestVerifyNoticesDamage(t *testing.T) {
+func TestVerifyFindsDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))
 	c := captured(t, vectorREQ)
@@ -171,7 +171,7 @@ func TestVerifyNoticesDamage(t *testing.T) {
 	require.True(t, ok, "the packet has been restored")
 }
 
-func TestVerify6NoticesEveryBit(t *testing.T) {
+func TestVerifyIPv6FindsEveryBit(t *testing.T) {
 	c := captured(t, vectorAck6)
 	f, p := c.flow(), c.decoded(t)
 	for bit := range 8 * len(c.packet) {
@@ -182,7 +182,7 @@ func TestVerify6NoticesEveryBit(t *testing.T) {
 	}
 }
 
-func TestTheHotPathDoesNotAllocate(t *testing.T) {
+func TestNoAllocations(t *testing.T) {
 	var flow wire.Flow
 	src, dst := netip.MustParseAddrPort("10.77.0.1:49443"), netip.MustParseAddrPort("10.77.0.2:4791")
 	b := make([]byte, wire.MaxPacket)

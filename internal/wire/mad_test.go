@@ -16,7 +16,7 @@ func TestDecodeMAD(t *testing.T) {
 	require.Equal(t, uint64(0xa11223344), m.TID())
 }
 
-func TestDecodeMADRefuses(t *testing.T) {
+func TestDecodeMADRejects(t *testing.T) {
 	good := captured(t, vectorREQ).decoded(t).Payload()
 	for name, b := range map[string][]byte{
 		"nothing":        nil,

@@ -52,8 +52,8 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	require.Equal(t, attr, got.Attribute())
 }
 
-// letters returns n bytes that show where private data begins and ends.
-func letters(n int) []byte {
+// pattern returns n bytes that show where private data begins and ends.
+func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
 		b[i] = byte('A' + i%26)

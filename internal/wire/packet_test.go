@@ -149,7 +149,7 @@ func TestBuildVectors(t *testing.T) {
 	}
 }
 
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	send := func(n int, edit ...byte) []byte { // Edit has pairs of offset and value.
 		b := wire.Build(make([]byte, wire.MaxPacket+8), wire.SendOnly, n).Bytes()
 		for i := 0; i < len(edit); i += 2 {

@@ -14,7 +14,7 @@ const (
 type REJ struct {
 	LocalID  uint32 // 0 if the sender has none.
 	RemoteID uint32
-	Rejected Answered // 2 bits
+	Rejected Answered // 2 bits: the message that is rejected.
 	Reason   uint16   // See IBTA vol. 1, 12.6.7.2.
 	// Info is additional rejection information. Its meaning depends on the reason.
 	// InfoLength (7 bits) is its length in bytes as the sender states it, and may
@@ -45,7 +45,7 @@ func (r *REJ) layout(l layout) {
 // time. Source: IBTA vol. 1, 12.6.6.
 type MRA struct {
 	LocalID, RemoteID uint32
-	Received          Answered // 2 bits
+	Received          Answered // 2 bits: the message that was received.
 	ServiceTimeout    uint8    // 5 bits: code of the time until the answer, as in REQ.
 
 	PrivateData [222]byte

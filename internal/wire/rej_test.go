@@ -14,8 +14,8 @@ func testREJ() *wire.REJ {
 		InfoLength: 72,
 		Reason:     0x011c,
 	}
-	copy(r.Info[:], letters(72))
-	copy(r.PrivateData[:], letters(148))
+	copy(r.Info[:], pattern(72))
+	copy(r.PrivateData[:], pattern(148))
 	return r
 }
 
@@ -24,14 +24,14 @@ func TestREJLayout(t *testing.T) {
 		0:  "a1a2a3a4 b1b2b3b4",
 		8:  "80 90", // 10, 1001000
 		10: "011c",
-		12: hexOf(letters(72)),
-		84: hexOf(letters(148)),
+		12: hexOf(pattern(72)),
+		84: hexOf(pattern(148)),
 	})
 }
 
 func testMRA() *wire.MRA {
 	r := &wire.MRA{LocalID: 0xa1a2a3a4, RemoteID: 0xb1b2b3b4, Received: wire.AnsweredREP, ServiceTimeout: 24}
-	copy(r.PrivateData[:], letters(222))
+	copy(r.PrivateData[:], pattern(222))
 	return r
 }
 
@@ -39,6 +39,6 @@ func TestMRALayout(t *testing.T) {
 	requireLayout(t, wire.AttrMRA, testMRA(), map[int]string{
 		0:  "a1a2a3a4 b1b2b3b4",
 		8:  "40 c0", // 01, 11000
-		10: hexOf(letters(222)),
+		10: hexOf(pattern(222)),
 	})
 }

@@ -25,7 +25,7 @@ func testREP() *wire.REP {
 		SRQ:                true,
 		CAGUID:             0x0102030405060708,
 	}
-	copy(r.PrivateData[:], letters(196))
+	copy(r.PrivateData[:], pattern(196))
 	return r
 }
 
@@ -37,16 +37,16 @@ func TestREPLayout(t *testing.T) {
 		24: "f1 f2",
 		26: "7d b0", // 01111 10 1, 101 1 0000
 		28: "0102030405060708",
-		36: hexOf(letters(196)),
+		36: hexOf(pattern(196)),
 	})
 }
 
 func testRTU() *wire.RTU {
 	r := &wire.RTU{LocalID: 0xa1a2a3a4, RemoteID: 0xb1b2b3b4}
-	copy(r.PrivateData[:], letters(224))
+	copy(r.PrivateData[:], pattern(224))
 	return r
 }
 
 func TestRTULayout(t *testing.T) {
-	requireLayout(t, wire.AttrRTU, testRTU(), map[int]string{0: "a1a2a3a4 b1b2b3b4", 8: hexOf(letters(224))})
+	requireLayout(t, wire.AttrRTU, testRTU(), map[int]string{0: "a1a2a3a4 b1b2b3b4", 8: hexOf(pattern(224))})
 }

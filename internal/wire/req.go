@@ -39,8 +39,8 @@ type REQ struct {
 type Path struct {
 	LocalLID, RemoteLID uint16 // 0xffff on RoCE.
 	LocalGID, RemoteGID GID
-	FlowLabel           uint32 // 20 bits
-	PacketRate          uint8  // 6 bits
+	FlowLabel           uint32 // 20 bits: flow label of the GRH.
+	PacketRate          uint8  // 6 bits: packet rate.
 	TrafficClass        uint8
 	HopLimit            uint8
 	SL                  uint8 // 4 bits: service level.

@@ -83,7 +83,7 @@ func TestREQLayout(t *testing.T) {
 			SubnetLocal: true,
 		},
 	}
-	copy(r.PrivateData[:], letters(92))
+	copy(r.PrivateData[:], pattern(92))
 	requireLayout(t, wire.AttrREQ, r, map[int]string{
 		0:   "a1a2a3a4",
 		8:   "0102030405060708",
@@ -96,6 +96,6 @@ func TestREQLayout(t *testing.T) {
 		72:  "f10000000000000000000000000000f2",
 		91:  "3f",
 		93:  "01 08",
-		140: hexOf(letters(92)),
+		140: hexOf(pattern(92)),
 	})
 }

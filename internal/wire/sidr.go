@@ -31,7 +31,7 @@ type SIDRREP struct {
 	// states it, and may exceed len(Info).
 	Info       [72]byte
 	InfoLength uint8
-	QPN        uint32 // 24 bits
+	QPN        uint32 // 24 bits: queue pair of the service.
 	ServiceID  ServiceID
 	QKey       uint32 // Q_Key of the queue pair.
 

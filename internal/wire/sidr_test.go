@@ -8,7 +8,7 @@ import (
 
 func testSIDRREQ() *wire.SIDRREQ {
 	r := &wire.SIDRREQ{RequestID: 0xa1a2a3a4, PKey: 0xfffe, ServiceID: 0x0102030405060708}
-	copy(r.PrivateData[:], letters(216))
+	copy(r.PrivateData[:], pattern(216))
 	return r
 }
 
@@ -16,7 +16,7 @@ func TestSIDRREQLayout(t *testing.T) {
 	requireLayout(t, wire.AttrSIDRREQ, testSIDRREQ(), map[int]string{
 		0:  "a1a2a3a4 fffe",
 		8:  "0102030405060708",
-		16: hexOf(letters(216)),
+		16: hexOf(pattern(216)),
 	})
 }
 
@@ -25,8 +25,8 @@ func testSIDRREP() *wire.SIDRREP {
 		RequestID: 0xa1a2a3a4, Status: 4, InfoLength: 72,
 		QPN: 0xb1b2b3, ServiceID: 0x0102030405060708, QKey: 0x01234567,
 	}
-	copy(r.Info[:], letters(72))
-	copy(r.PrivateData[:], letters(136))
+	copy(r.Info[:], pattern(72))
+	copy(r.PrivateData[:], pattern(136))
 	return r
 }
 
@@ -35,7 +35,7 @@ func TestSIDRREPLayout(t *testing.T) {
 		0:  "a1a2a3a4 04 48",
 		8:  "b1b2b3",
 		12: "0102030405060708 01234567",
-		24: hexOf(letters(72)),
-		96: hexOf(letters(136)),
+		24: hexOf(pattern(72)),
+		96: hexOf(pattern(136)),
 	})
 }

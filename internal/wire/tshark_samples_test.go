@@ -136,19 +136,19 @@ func messageSamples() []sample {
 		{wire.AttrRTU, testRTU(), map[string]string{
 			"infiniband.cm.rtu.localcommid":  "0xa1a2a3a4",
 			"infiniband.cm.rtu.remotecommid": "0xb1b2b3b4",
-			"infiniband.cm.rtu.private":      hexOf(letters(224)),
+			"infiniband.cm.rtu.private":      hexOf(pattern(224)),
 		}},
 		{wire.AttrREJ, testREJ(), rejectFields},
 		{wire.AttrDREQ, testDREQ(), map[string]string{
 			"infiniband.cm.dreq.localcommid":  "0xa1a2a3a4",
 			"infiniband.cm.dreq.remotecommid": "0xb1b2b3b4",
 			"infiniband.cm.req.remoteqpneecn": "0xc1c2c3",
-			"infiniband.cm.dreq.private":      hexOf(letters(220)),
+			"infiniband.cm.dreq.private":      hexOf(pattern(220)),
 		}},
 		{wire.AttrDREP, testDREP(), map[string]string{
 			"infiniband.cm.drsp.localcommid":  "0xa1a2a3a4",
 			"infiniband.cm.drsp.remotecommid": "0xb1b2b3b4",
-			"infiniband.cm.drsp.private":      hexOf(letters(224)),
+			"infiniband.cm.drsp.private":      hexOf(pattern(224)),
 		}},
 		// tshark decodes only the MAD header of these.
 		{wire.AttrMRA, testMRA(), nil},
@@ -248,7 +248,7 @@ var replyFields = map[string]string{
 	"infiniband.cm.rep.rnrretrcount": "0x05",
 	"infiniband.cm.rep.srq":          "0x01",
 	"infiniband.cm.rep.localcaguid":  "0x0102030405060708",
-	"infiniband.cm.rep.private":      hexOf(letters(196)),
+	"infiniband.cm.rep.private":      hexOf(pattern(196)),
 }
 
 // rejectFields are the fields of testREJ.
@@ -258,6 +258,6 @@ var rejectFields = map[string]string{
 	"infiniband.cm.rej.msgrej":       "0x02",
 	"infiniband.cm.rej.rejinfolen":   "0x48",
 	"infiniband.cm.rej.reason":       "0x011c",
-	"infiniband.cm.rej.ari":          hexOf(letters(72)),
-	"infiniband.cm.rej.private":      hexOf(letters(148)),
+	"infiniband.cm.rej.ari":          hexOf(pattern(72)),
+	"infiniband.cm.rej.private":      hexOf(pattern(148)),
 }
