@@ -34,7 +34,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	})
 	f.Func("workloads", "`list` of workloads: "+strings.Join(workloads(), ", "), o.setWorkloads)
 	f.Func("sizes", "`list` of message sizes in bytes, 8 at least", o.setSizes)
-	f.BoolVar(&o.quick, "quick", false, "measure less, and that briefly: within a minute")
+	f.BoolVar(&o.quick, "quick", false, "measure fewer cases, and each for a shorter time: less than a minute")
 	f.DurationVar(&o.duration, "duration", 0, "how long to measure each case in each round (500ms; quick: 60ms)")
 	f.IntVar(&o.rounds, "rounds", 0, "how often to measure each case; the median is reported (3; quick: 1)")
 	f.StringVar(&o.plots, "plots", "", "write plots, as SVG, into this `directory`")

@@ -10,7 +10,7 @@ type Case struct {
 	Peer        string `json:"peer"`     // Library or lower bound: rdmaloop, gnet, ...
 	Path        string `json:"path"`     // One of local, wire, device, tcp, udp, memory and posix.
 	Mode        string `json:"mode"`     // How programs wait: event, adaptive, busy.
-	Workload    string `json:"workload"` // One of those in workloads.
+	Workload    string `json:"workload"` // One of the names that workloads returns.
 	Size        int    `json:"size"`     // Message size in bytes.
 	InFlight    int    `json:"inflight"`
 	Connections int    `json:"connections"`

@@ -31,11 +31,12 @@ func columns() []column {
 }
 
 const tableNotes = `
-CPU, allocations and context switches are of both sides together, for each message
-there and back; memory is that of a connection, both ends. × gnet and × floor: the
-p50 in multiples of theirs (less is better); where only the rate is known, the rate
-(more is better). The floor of shared memory is a cache line between two
-processors, that of sockets a bare UDP ping-pong.
+CPU time, allocations and context switches are sums of both sides, per round trip.
+Memory is that of both ends of a connection. × gnet and × floor are the p50 as a
+multiple of the p50 of gnet and of the floor (less is better). Where only rates are
+known, they are the ratio of the rates (more is better). The floor of shared memory
+is a cache line between two processors. The floor of sockets is a UDP ping-pong
+without a library.
 `
 
 // printTable writes a table for each group of rows that can be compared.

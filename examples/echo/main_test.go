@@ -196,7 +196,8 @@ func TestNoServer(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
 }
 
-// printServed prints the addresses of the server, and those that it does not have.
+// printServed prints the addresses at which the server is reached to the standard
+// output, and the others with their errors to the standard error.
 func TestPrintServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// modules are the kernel modules that the guest loads, besides their dependencies.
+// modules are the kernel modules that the guest loads, in addition to their dependencies.
 var modules = []string{
 	"crc32_generic", // Not listed as a dependency: rdma_rxe requests it by its alias crc32.
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",

@@ -257,7 +257,7 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 }
 
 // After idle time the window for a shared counter is wider, so some damaged packets
-// fit. At most those fit for which Verify finds an identification.
+// fit. At most the packets fit for which Verify finds an identification.
 func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow
