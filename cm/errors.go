@@ -36,23 +36,23 @@ type RejectReason uint16
 
 // Reject reasons, with the numbers of the REJ message.
 const (
-	RejectNoQP             RejectReason = 1
-	RejectNoResources      RejectReason = 3
-	RejectTimeout          RejectReason = 4
-	RejectUnsupported      RejectReason = 5
-	RejectInvalidCommID    RejectReason = 6
-	RejectInvalidInstance  RejectReason = 7
-	RejectInvalidServiceID RejectReason = 8
-	RejectInvalidTransport RejectReason = 9
-	RejectStale            RejectReason = 10
-	RejectInvalidGID       RejectReason = 12
-	RejectInvalidMTU       RejectReason = 26
-	RejectNoResponderRes   RejectReason = 27
-	RejectConsumer         RejectReason = 28
-	RejectInvalidRNRRetry  RejectReason = 29
-	RejectDuplicateCommID  RejectReason = 30
-	RejectInvalidVersion   RejectReason = 31
-	RejectVendorOption     RejectReason = 35
+	RejectNoQP             RejectReason = 1  // no queue pair is available, or its number is not valid
+	RejectNoResources      RejectReason = 3  // the peer has no room for the connection
+	RejectTimeout          RejectReason = 4  // the sender of the REJ got no answer in time
+	RejectUnsupported      RejectReason = 5  // the peer does not support the request
+	RejectInvalidCommID    RejectReason = 6  // the communication ID is unknown or already used
+	RejectInvalidInstance  RejectReason = 7  // the request is for an incompatible service
+	RejectInvalidServiceID RejectReason = 8  // there is no listener
+	RejectInvalidTransport RejectReason = 9  // the peer does not support the transport service
+	RejectStale            RejectReason = 10 // the requesting queue pair still has an old connection at the peer
+	RejectInvalidGID       RejectReason = 12 // the addresses in the request are not valid
+	RejectInvalidMTU       RejectReason = 26 // the path MTU is not supported
+	RejectNoResponderRes   RejectReason = 27 // the peer has too few responder resources
+	RejectConsumer         RejectReason = 28 // the application refused
+	RejectInvalidRNRRetry  RejectReason = 29 // the RNR retry count is not valid
+	RejectDuplicateCommID  RejectReason = 30 // the communication ID is in use
+	RejectInvalidVersion   RejectReason = 31 // the version of the message is not supported
+	RejectVendorOption     RejectReason = 35 // an option of the vendor is not supported
 )
 
 func (r RejectReason) String() string {
@@ -161,12 +161,12 @@ type SIDRStatus uint8
 
 // Statuses of a datagram lookup.
 const (
-	SIDROK          SIDRStatus = 0
+	SIDROK          SIDRStatus = 0 // success
 	SIDRUnsupported SIDRStatus = 1 // no listener
 	SIDRReject      SIDRStatus = 2
-	SIDRNoQP        SIDRStatus = 3
-	SIDRRedirect    SIDRStatus = 4
-	SIDRVersion     SIDRStatus = 5
+	SIDRNoQP        SIDRStatus = 3 // the listener has no queue pair for the sender
+	SIDRRedirect    SIDRStatus = 4 // the service is at another address
+	SIDRVersion     SIDRStatus = 5 // the version of the message is not supported
 )
 
 func (s SIDRStatus) String() string {
@@ -220,8 +220,8 @@ func (e *UnreachableError) Is(target error) bool {
 
 // A StatusError is the error of a failed event if only the status of the event is known.
 type StatusError struct {
-	Type   EventType
-	Status int // a negated errno of Linux, or a number of the transport
+	Type   EventType // the type of the event
+	Status int       // a negated errno of Linux, or a number of the transport
 }
 
 func (e *StatusError) Error() string {

@@ -9,20 +9,20 @@ type EventType uint8
 
 // Event types, numbered as enum rdma_cm_event_type. Source: rdma_get_cm_event(3).
 const (
-	AddrResolved    EventType = 0
-	AddrError       EventType = 1
-	RouteResolved   EventType = 2
-	RouteError      EventType = 3
-	ConnectRequest  EventType = 4
-	ConnectResponse EventType = 5
-	ConnectError    EventType = 6
-	Unreachable     EventType = 7
-	Rejected        EventType = 8
-	Established     EventType = 9
-	Disconnected    EventType = 10
-	DeviceRemoval   EventType = 11
-	AddrChange      EventType = 14
-	TimewaitExit    EventType = 15
+	AddrResolved    EventType = 0  // ResolveAddr has succeeded
+	AddrError       EventType = 1  // ResolveAddr has failed
+	RouteResolved   EventType = 2  // ResolveRoute has succeeded
+	RouteError      EventType = 3  // ResolveRoute has failed
+	ConnectRequest  EventType = 4  // passive: a peer requests a connection or a lookup
+	ConnectResponse EventType = 5  // active, ID without QP: the peer has accepted
+	ConnectError    EventType = 6  // the connection could not be established
+	Unreachable     EventType = 7  // the peer does not answer, or has refused a lookup
+	Rejected        EventType = 8  // the peer has refused the connection
+	Established     EventType = 9  // the connection is established, or the lookup answered
+	Disconnected    EventType = 10 // the peer has disconnected, or has answered Disconnect
+	DeviceRemoval   EventType = 11 // the device of the ID was removed
+	AddrChange      EventType = 14 // an address of the ID has changed; see ID.Serves
+	TimewaitExit    EventType = 15 // the peer's late packets are gone: the QP may be used again
 )
 
 func (t EventType) String() string {
@@ -99,9 +99,9 @@ type Event struct {
 // UDParam is the result of a datagram lookup: the peer's address, queue pair number and
 // Q_Key.
 type UDParam struct {
-	AH   verbs.AHAttr
-	QPN  uint32
-	QKey uint32
+	AH   verbs.AHAttr // address of the peer
+	QPN  uint32       // queue pair number of the peer
+	QKey uint32       // Q_Key that datagrams to the peer must carry
 }
 
 // Ack returns the event to its channel, which will reuse it. An ID can not be closed or

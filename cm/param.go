@@ -85,9 +85,9 @@ type Message uint8
 
 // Connection messages with private data.
 const (
-	MessageConnect Message = iota
-	MessageAccept
-	MessageReject
+	MessageConnect Message = iota // ID.Connect
+	MessageAccept                 // ID.Accept
+	MessageReject                 // ID.Reject
 )
 
 func (m Message) String() string {

@@ -43,7 +43,7 @@ func (s State) String() string {
 // verbs.ErrState.
 type StateError struct {
 	Call   string // the call, such as "accept"
-	State  State
+	State  State  // the state of the ID at the time of the call
 	Reason string // the reason; empty if the state is the reason
 }
 

@@ -43,27 +43,27 @@ type Device interface {
 // own is a number of objects. Source: ibv_query_device(3).
 type DeviceAttr struct {
 	NodeGUID uint64 // EUI-64 of the device, in host order
-	Vendor   string
-	Firmware string
+	Vendor   string // the vendor, as the driver reports it
+	Firmware string // version of the firmware or of the software
 
 	NumPorts       int
 	NumCompVectors int // completion vectors; a device of provider/soft has one shard for each
 
-	MaxQP           int
-	MaxQPWR         int // work requests on one queue
-	MaxSGE          int // scatter/gather entries of one work request
-	MaxInline       int // bytes of inline data
-	MaxCQ           int
-	MaxCQE          int // completions of one CQ
-	MaxMR           int
+	MaxQP           int    // queue pairs
+	MaxQPWR         int    // work requests on one queue
+	MaxSGE          int    // scatter/gather entries of one work request
+	MaxInline       int    // bytes of inline data
+	MaxCQ           int    // completion queues
+	MaxCQE          int    // completions of one CQ
+	MaxMR           int    // memory regions
 	MaxMRSize       uint64 // bytes
-	MaxPD           int
-	MaxAH           int   // address handles
-	MaxSRQ          int   // shared receive queues
-	MaxSRQWR        int   // receive buffers on one SRQ
-	MaxSRQSGE       int   // scatter/gather entries of one receive buffer on an SRQ
-	MaxQPRdAtom     uint8 // READs and atomics that a QP can serve at a time (responder resources)
-	MaxQPInitRdAtom uint8 // READs and atomics that a QP can have outstanding (initiator depth)
+	MaxPD           int    // protection domains
+	MaxAH           int    // address handles
+	MaxSRQ          int    // shared receive queues
+	MaxSRQWR        int    // receive buffers on one SRQ
+	MaxSRQSGE       int    // scatter/gather entries of one receive buffer on an SRQ
+	MaxQPRdAtom     uint8  // READs and atomics that a QP can serve at a time (responder resources)
+	MaxQPInitRdAtom uint8  // READs and atomics that a QP can have outstanding (initiator depth)
 
 	// LocalCAAckDelay is a code c for the longest time between the arrival of a packet
 	// and its acknowledgement: 4.096 µs * 2^c. The code has 5 bits.
@@ -72,11 +72,11 @@ type DeviceAttr struct {
 
 // PortAttr has the state of one port. Source: ibv_query_port(3).
 type PortAttr struct {
-	State      PortState
-	MaxMTU     MTU
-	ActiveMTU  MTU
-	MaxMsgSize uint32 // bytes of the longest message
-	GIDs       []GID  // the addresses of the port; AHAttr.SourceIndex is an index into GIDs
+	State      PortState // logical state
+	MaxMTU     MTU       // largest MTU that the port supports
+	ActiveMTU  MTU       // MTU that is in use
+	MaxMsgSize uint32    // bytes of the longest message
+	GIDs       []GID     // the addresses of the port; AHAttr.SourceIndex is an index into GIDs
 }
 
 // PortState is the logical state of a port.
@@ -84,11 +84,11 @@ type PortState uint8
 
 // Port states, numbered as enum ibv_port_state.
 const (
-	PortNop PortState = iota
-	PortDown
-	PortInit
-	PortArmed
-	PortActive
+	PortNop    PortState = iota // no state; reserved
+	PortDown                    // the link is down
+	PortInit                    // the link is up and not configured
+	PortArmed                   // the link is configured and not active
+	PortActive                  // the port can send and receive
 )
 
 func (s PortState) String() string {
@@ -156,18 +156,18 @@ type AsyncEventType uint8
 // Types of asynchronous events, numbered as enum ibv_event_type. A provider may report
 // other values of that enum; they have no name here.
 const (
-	AsyncCQError        AsyncEventType = 0
-	AsyncQPFatal        AsyncEventType = 1
-	AsyncQPRequestError AsyncEventType = 2
-	AsyncQPAccessError  AsyncEventType = 3
-	AsyncCommEst        AsyncEventType = 4
-	AsyncSQDrained      AsyncEventType = 5
-	AsyncDeviceFatal    AsyncEventType = 8
-	AsyncPortActive     AsyncEventType = 9
-	AsyncPortError      AsyncEventType = 10
-	AsyncSRQError       AsyncEventType = 14
-	AsyncSRQLimit       AsyncEventType = 15
-	AsyncQPLastWQE      AsyncEventType = 16
+	AsyncCQError        AsyncEventType = 0  // a CQ was overrun or failed
+	AsyncQPFatal        AsyncEventType = 1  // a QP failed and is in the error state
+	AsyncQPRequestError AsyncEventType = 2  // a QP received an invalid request
+	AsyncQPAccessError  AsyncEventType = 3  // a QP received a request that violates its access rights
+	AsyncCommEst        AsyncEventType = 4  // a QP in RTR received its first message
+	AsyncSQDrained      AsyncEventType = 5  // a send queue in SQD is drained
+	AsyncDeviceFatal    AsyncEventType = 8  // the device failed
+	AsyncPortActive     AsyncEventType = 9  // a port became active
+	AsyncPortError      AsyncEventType = 10 // a port became inactive
+	AsyncSRQError       AsyncEventType = 14 // an SRQ failed
+	AsyncSRQLimit       AsyncEventType = 15 // fewer buffers than the limit of SRQ.Arm are left
+	AsyncQPLastWQE      AsyncEventType = 16 // a QP in the error state has consumed its last buffer from an SRQ
 )
 
 func (t AsyncEventType) String() string {

@@ -45,10 +45,10 @@ type Access uint32
 // AccessRemoteAtomic require AccessLocalWrite. The local device may always read. Source:
 // ibv_reg_mr(3).
 const (
-	AccessLocalWrite   Access = 1 << 0
-	AccessRemoteWrite  Access = 1 << 1
-	AccessRemoteRead   Access = 1 << 2
-	AccessRemoteAtomic Access = 1 << 3
+	AccessLocalWrite   Access = 1 << 0 // the local device may write
+	AccessRemoteWrite  Access = 1 << 1 // a peer may WRITE
+	AccessRemoteRead   Access = 1 << 2 // a peer may READ
+	AccessRemoteAtomic Access = 1 << 3 // a peer may use atomics
 )
 
 // AccessAll is the set of all access rights of this package.
@@ -137,7 +137,7 @@ type AHAttr struct {
 	DestGID      GID    // the peer's address
 	SourceIndex  int    // index into PortAttr.GIDs
 	FlowLabel    uint32 // 20 bits
-	HopLimit     uint8
-	TrafficClass uint8
-	Port         uint8 // local device port, from 1
+	HopLimit     uint8  // hop limit, 0..255
+	TrafficClass uint8  // traffic class, 0..255
+	Port         uint8  // local device port, from 1
 }

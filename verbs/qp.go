@@ -92,13 +92,13 @@ type QPState uint8
 
 // Queue pair states, numbered as enum ibv_qp_state.
 const (
-	StateReset QPState = iota
-	StateInit          // receive buffers may be posted
-	StateRTR           // ready to receive
-	StateRTS           // ready to send
-	StateSQD           // send queue drained
-	StateSQE           // send queue error, UD only
-	StateError
+	StateReset QPState = iota // new or reset; nothing can be posted
+	StateInit                 // receive buffers may be posted
+	StateRTR                  // ready to receive
+	StateRTS                  // ready to send
+	StateSQD                  // send queue drained
+	StateSQE                  // send queue error, UD only
+	StateError                // posted requests are flushed
 )
 
 func (s QPState) String() string {
@@ -117,7 +117,7 @@ type QPAttr struct {
 	QKey   uint32 // UD: key that an arriving datagram must carry
 	AH     AHAttr // RC: address of the peer
 
-	PathMTU MTU
+	PathMTU MTU    // MTU of the network path to the peer
 	DestQPN uint32 // RC: the peer's QP number
 	RQPSN   uint32 // first packet sequence number expected from the peer, 24 bits
 	SQPSN   uint32 // first packet sequence number sent, 24 bits
@@ -136,21 +136,21 @@ type QPAttrMask uint32
 
 // Attribute masks, with the bits of enum ibv_qp_attr_mask.
 const (
-	AttrState           QPAttrMask = 1 << 0
-	AttrAccess          QPAttrMask = 1 << 3
-	AttrPort            QPAttrMask = 1 << 5
-	AttrQKey            QPAttrMask = 1 << 6
-	AttrAV              QPAttrMask = 1 << 7 // QPAttr.AH
-	AttrPathMTU         QPAttrMask = 1 << 8
-	AttrTimeout         QPAttrMask = 1 << 9
-	AttrRetryCount      QPAttrMask = 1 << 10
-	AttrRNRRetry        QPAttrMask = 1 << 11
-	AttrRQPSN           QPAttrMask = 1 << 12
-	AttrMaxRdAtomic     QPAttrMask = 1 << 13
-	AttrMinRNRTimer     QPAttrMask = 1 << 15
-	AttrSQPSN           QPAttrMask = 1 << 16
-	AttrMaxDestRdAtomic QPAttrMask = 1 << 17
-	AttrDestQPN         QPAttrMask = 1 << 20
+	AttrState           QPAttrMask = 1 << 0  // QPAttr.State
+	AttrAccess          QPAttrMask = 1 << 3  // QPAttr.Access
+	AttrPort            QPAttrMask = 1 << 5  // QPAttr.Port
+	AttrQKey            QPAttrMask = 1 << 6  // QPAttr.QKey
+	AttrAV              QPAttrMask = 1 << 7  // QPAttr.AH
+	AttrPathMTU         QPAttrMask = 1 << 8  // QPAttr.PathMTU
+	AttrTimeout         QPAttrMask = 1 << 9  // QPAttr.Timeout
+	AttrRetryCount      QPAttrMask = 1 << 10 // QPAttr.RetryCount
+	AttrRNRRetry        QPAttrMask = 1 << 11 // QPAttr.RNRRetry
+	AttrRQPSN           QPAttrMask = 1 << 12 // QPAttr.RQPSN
+	AttrMaxRdAtomic     QPAttrMask = 1 << 13 // QPAttr.MaxRdAtomic
+	AttrMinRNRTimer     QPAttrMask = 1 << 15 // QPAttr.MinRNRTimer
+	AttrSQPSN           QPAttrMask = 1 << 16 // QPAttr.SQPSN
+	AttrMaxDestRdAtomic QPAttrMask = 1 << 17 // QPAttr.MaxDestRdAtomic
+	AttrDestQPN         QPAttrMask = 1 << 20 // QPAttr.DestQPN
 )
 
 // RNRRetryForever is the value of QPAttr.RNRRetry that means no limit.

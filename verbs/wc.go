@@ -6,12 +6,12 @@ type WC struct {
 	ID        uint64 // SendWR.ID or RecvWR.ID of the work request
 	Status    Status
 	Opcode    WCOpcode // the operation that completed
-	Flags     WCFlags
-	ByteLen   uint32 // bytes received or read; on UD including the 40 bytes of GRHSize
-	Imm       uint32 // immediate data in host order; valid with WCWithImm
-	QPN       uint32 // number of the local QP
-	SrcQPN    uint32 // UD: QP number of the sender
-	VendorErr uint32 // code that only the device's vendor defines
+	Flags     WCFlags  // which of Imm and the routing header are present
+	ByteLen   uint32   // bytes received or read; on UD including the 40 bytes of GRHSize
+	Imm       uint32   // immediate data in host order; valid with WCWithImm
+	QPN       uint32   // number of the local QP
+	SrcQPN    uint32   // UD: QP number of the sender
+	VendorErr uint32   // code that only the device's vendor defines
 }
 
 // WCOpcode is the operation that completed.
@@ -20,13 +20,13 @@ type WCOpcode uint8
 // Completion opcodes, numbered as enum ibv_wc_opcode. The two receive opcodes are an
 // exception: here they follow the others without a gap.
 const (
-	WCSend WCOpcode = iota
-	WCWrite
-	WCRead
-	WCCompareSwap
-	WCFetchAdd
-	WCRecv         // a SEND arrived
-	WCRecvWriteImm // a WRITE with immediate arrived
+	WCSend         WCOpcode = iota // a SEND completed
+	WCWrite                        // a WRITE completed
+	WCRead                         // a READ completed
+	WCCompareSwap                  // a compare-and-swap completed
+	WCFetchAdd                     // a fetch-and-add completed
+	WCRecv                         // a SEND arrived
+	WCRecvWriteImm                 // a WRITE with immediate arrived
 )
 
 func (o WCOpcode) String() string {
@@ -54,28 +54,28 @@ type Status uint8
 
 // Statuses, numbered as enum ibv_wc_status.
 const (
-	StatusSuccess        Status = iota
-	StatusLocLenErr             // the message is longer than the local buffer, or than the device allows
-	StatusLocQPOpErr            // the device found the local QP inconsistent
-	StatusLocEECOpErr           // reliable datagrams only, which this package does not have
-	StatusLocProtErr            // key, bounds or rights of an SGE are wrong
-	StatusWRFlushErr            // the QP was in the error state; the request was not executed, or not to its end
-	StatusMWBindErr             // memory windows only, which this package does not have
-	StatusBadRespErr            // the peer sent an unexpected response
-	StatusLocAccessErr          // the local buffer for a WRITE with immediate can not be used
-	StatusRemInvReqErr          // the peer reported an invalid request
-	StatusRemAccessErr          // the peer reported a remote key, bounds or rights that are wrong
-	StatusRemOpErr              // the peer could not execute the request
-	StatusRetryExcErr           // no acknowledgement, and QPAttr.RetryCount retries are used up
-	StatusRNRRetryExcErr        // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
-	StatusLocRDDViolErr         // reliable datagrams only
-	StatusRemInvRDReqErr        // reliable datagrams only
-	StatusRemAbortErr           // the peer aborted the request
-	StatusInvEECNErr            // reliable datagrams only
-	StatusInvEECStateErr        // reliable datagrams only
-	StatusFatalErr              // the device failed
-	StatusRespTimeoutErr        // no response in time
-	StatusGeneralErr            // any other error
+	StatusSuccess        Status = iota // the request was executed
+	StatusLocLenErr                    // the message is longer than the local buffer, or than the device allows
+	StatusLocQPOpErr                   // the device found the local QP inconsistent
+	StatusLocEECOpErr                  // reliable datagrams only, which this package does not have
+	StatusLocProtErr                   // key, bounds or rights of an SGE are wrong
+	StatusWRFlushErr                   // the QP was in the error state; the request was not executed, or not to its end
+	StatusMWBindErr                    // memory windows only, which this package does not have
+	StatusBadRespErr                   // the peer sent an unexpected response
+	StatusLocAccessErr                 // the local buffer for a WRITE with immediate can not be used
+	StatusRemInvReqErr                 // the peer reported an invalid request
+	StatusRemAccessErr                 // the peer reported a remote key, bounds or rights that are wrong
+	StatusRemOpErr                     // the peer could not execute the request
+	StatusRetryExcErr                  // no acknowledgement, and QPAttr.RetryCount retries are used up
+	StatusRNRRetryExcErr               // the peer had no receive buffer, and QPAttr.RNRRetry retries are used up
+	StatusLocRDDViolErr                // reliable datagrams only
+	StatusRemInvRDReqErr               // reliable datagrams only
+	StatusRemAbortErr                  // the peer aborted the request
+	StatusInvEECNErr                   // reliable datagrams only
+	StatusInvEECStateErr               // reliable datagrams only
+	StatusFatalErr                     // the device failed
+	StatusRespTimeoutErr               // no response in time
+	StatusGeneralErr                   // any other error
 )
 
 var statusNames = [...]string{

@@ -7,8 +7,8 @@ type Opcode uint8
 const (
 	OpWrite       Opcode = 0 // RDMA WRITE
 	OpWriteImm    Opcode = 1 // RDMA WRITE that also consumes a receive buffer of the peer
-	OpSend        Opcode = 2
-	OpSendImm     Opcode = 3
+	OpSend        Opcode = 2 // message that consumes a receive buffer of the peer
+	OpSendImm     Opcode = 3 // SEND with immediate data
 	OpRead        Opcode = 4 // RDMA READ
 	OpCompareSwap Opcode = 5 // atomic compare-and-swap of 64 bits
 	OpFetchAdd    Opcode = 6 // atomic fetch-and-add of 64 bits
