@@ -101,8 +101,8 @@ func (c *EventChannel) find(t TransportID) *ID {
 	return c.ids[t]
 }
 
-// adopt registers id, so that its events can be delivered on this channel.
-func (c *EventChannel) adopt(id *ID) error {
+// register stores id, so that its events can be delivered on this channel.
+func (c *EventChannel) register(id *ID) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
@@ -112,8 +112,8 @@ func (c *EventChannel) adopt(id *ID) error {
 	return nil
 }
 
-// forget reverts adopt.
-func (c *EventChannel) forget(id *ID) {
+// unregister reverts register.
+func (c *EventChannel) unregister(id *ID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.ids, id.t)

@@ -20,7 +20,7 @@ var (
 	// ErrStale reports that the peer does not have the connection any more: it has
 	// requested another connection with the same queue pair, as it does after a restart
 	// (IBTA vol. 1, 12.9.8.3.1).
-	ErrStale = errors.New("stale connection: the peer has forgotten it")
+	ErrStale = errors.New("stale connection: the peer does not have it any more")
 	// ErrNoRoute reports that no device can reach the address.
 	ErrNoRoute = errors.New("no route to the address")
 	// ErrAddrInUse reports that the address and port are in use (EADDRINUSE).
@@ -117,7 +117,7 @@ type RejectError struct {
 
 func (e *RejectError) Error() string {
 	if !e.ByApplication {
-		return because(fmt.Sprintf("connection refused: %v", e.Reason), e.Cause)
+		return withCause(fmt.Sprintf("connection refused: %v", e.Reason), e.Cause)
 	}
 	if said := bytes.TrimRight(e.PrivateData, "\x00"); len(said) > 0 {
 		return fmt.Sprintf("connection refused by the application: %q", said)
@@ -134,8 +134,8 @@ func (e *RejectError) Is(target error) bool {
 // Unwrap returns Cause, which may be nil.
 func (e *RejectError) Unwrap() error { return e.Cause }
 
-// because appends the cause of a failure to its description, if the cause is not nil.
-func because(what string, cause error) string {
+// withCause appends the cause of a failure to its description, if the cause is not nil.
+func withCause(what string, cause error) string {
 	if cause == nil {
 		return what
 	}
@@ -200,9 +200,9 @@ func (e *UnreachableError) Error() string {
 	case e.SIDR == SIDROK && e.Cause == nil:
 		return "unreachable: no answer"
 	case e.SIDR == SIDROK:
-		return because("unreachable", e.Cause)
+		return withCause("unreachable", e.Cause)
 	}
-	return because(fmt.Sprintf("datagram lookup: %v", e.SIDR), e.Cause)
+	return withCause(fmt.Sprintf("datagram lookup: %v", e.SIDR), e.Cause)
 }
 
 // Unwrap returns Cause, which may be nil.

@@ -94,7 +94,7 @@ func (id *ID) Close() error {
 		return verbs.Wrap("cm close ID", verbs.ErrBusy)
 	}
 	id.state = StateClosed
-	id.channel.forget(id)
+	id.channel.unregister(id)
 	return verbs.Wrap("cm close ID", id.t.Destroy())
 }
 

@@ -24,14 +24,14 @@ func (id *ID) Migrate(to *EventChannel) error {
 			return verbs.ErrForeign
 		}
 		// The new channel must know the ID before an event of the ID can arrive there.
-		if err := to.adopt(id); err != nil {
+		if err := to.register(id); err != nil {
 			return err
 		}
 		if err := id.t.Migrate(to.t); err != nil {
-			to.forget(id)
+			to.unregister(id)
 			return err
 		}
-		from.forget(id)
+		from.unregister(id)
 		id.channel = to
 		return nil
 	})

@@ -36,7 +36,7 @@ func (r *rig) newQueue(attr verbs.CQAttr) *queue {
 	return q
 }
 
-// poll calls Poll once, unless the queue is held, and returns whether it returned
+// poll calls Poll once, unless the queue is paused, and returns whether it returned
 // completions.
 func (r *rig) poll(q *queue) bool {
 	if q.paused {
