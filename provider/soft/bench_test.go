@@ -75,9 +75,9 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// BenchmarkBell rings a doorbell and reads the byte from it. It does not include the
+// BenchmarkDoorbell rings a doorbell and reads the byte from it. It does not include the
 // time in which a sleeping goroutine wakes up.
-func BenchmarkBell(b *testing.B) {
+func BenchmarkDoorbell(b *testing.B) {
 	mine, peers, err := shm.NewDoorbells()
 	require.NoError(b, err)
 	defer unix.Close(mine)
@@ -93,7 +93,7 @@ func BenchmarkBell(b *testing.B) {
 func BenchmarkPingPong(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, y := newPair(b, d, verbs.ProgressManual)
-	player := func(e *end) (hit func()) {
+	newExchange := func(e *end) (exchange func()) {
 		recvs := []verbs.RecvWR{{SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, 4096)}}}
 		sends := []verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}}
 		for range 64 {
@@ -107,19 +107,19 @@ func BenchmarkPingPong(b *testing.B) {
 			_, _ = e.qp.PostRecv(recvs)
 		}
 	}
-	hitX, hitY := player(x), player(y)
+	exchangeX, exchangeY := newExchange(x), newExchange(y)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for range b.N {
-			hitY()
+			exchangeY()
 		}
 	}()
 	_, _ = x.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: make([]byte, 64)}})
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
-		hitX()
+		exchangeX()
 	}
 	b.StopTimer()
 	<-done

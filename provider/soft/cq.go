@@ -21,10 +21,10 @@ type cq struct {
 	ring       []cqe      // grows up to depth when it is needed
 	head, tail uint32     // counters of completions taken from the ring and added to it; they wrap
 	depth      int
-	// room is the capacity of the ring: depth, less the part of dst that is filled
+	// ringDepth is the capacity of the ring: depth, less the part of dst that is filled
 	// directly while Poll drives the shard.
-	room      int
-	fullPolls int  // polls for which the ring had enough completions; see driveIsDue
+	ringDepth int
+	ringPolls int  // polls for which the ring had enough completions; see driveIsDue
 	overrun   bool // the CQ has overrun; see cq_overrun.go
 	failTimer timer
 
@@ -96,7 +96,7 @@ func (d *device) createCQ(attr *verbs.CQAttr) (*cq, error) {
 	if err := d.add(objCQ, "completion queues", maxCQ); err != nil {
 		return nil, err
 	}
-	c.shard, c.depth, c.room = shard, attr.Depth, attr.Depth
+	c.shard, c.depth, c.ringDepth = shard, attr.Depth, attr.Depth
 	c.failTimer.init(shard, c.failQPs)
 	c.resize(min(ceilPow2(attr.Depth), initialCQEs))
 	if c.chn != nil {
@@ -151,7 +151,7 @@ func (c *cq) Resize(depth int) error {
 	case depth < int(c.tail-c.head):
 		return verbs.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "less than the number of queued completions"})
 	}
-	c.depth, c.room = depth, depth
+	c.depth, c.ringDepth = depth, depth
 	return nil
 }
 
@@ -173,7 +173,7 @@ func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 		copyWC(&c.dst[c.taken], wc)
 		c.taken++
 		from.held--
-	case int(c.tail-c.head) < c.room:
+	case int(c.tail-c.head) < c.ringDepth:
 		if int(c.tail-c.head) == len(c.ring) {
 			c.resize(2 * len(c.ring))
 		}
@@ -215,9 +215,9 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 		// The completions of the drive must fit the depth of the CQ, and dst is part of it
 		// for that time.
 		direct := min(len(dst)-n, c.depth)
-		c.dst, c.taken, c.room = dst[:n+direct], n, c.depth-direct
+		c.dst, c.taken, c.ringDepth = dst[:n+direct], n, c.depth-direct
 		s.drive()
-		n, c.dst, c.room = c.taken, nil, c.depth
+		n, c.dst, c.ringDepth = c.taken, nil, c.depth
 	}
 	s.leave()
 	return n, nil
@@ -232,8 +232,8 @@ const drivePolls = 4
 // poll has to drive the shard, because the other queue pairs of the shard must not
 // wait until the ring is empty.
 func (c *cq) driveIsDue() bool {
-	c.fullPolls++
-	return c.fullPolls%drivePolls == 0
+	c.ringPolls++
+	return c.ringPolls%drivePolls == 0
 }
 
 // drain moves completions from the ring to dst, and returns their number.

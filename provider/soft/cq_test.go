@@ -81,7 +81,7 @@ func TestPollKeepsTheOrder(t *testing.T) {
 // A CQ holds as many completions as its depth, in order, although its ring begins small.
 func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*initialCQEs + 1
-	c := &cq{depth: depth, room: depth}
+	c := &cq{depth: depth, ringDepth: depth}
 	c.resize(initialCQEs)
 	pushed, polled, from := uint64(0), uint64(0), cqSpace{}
 	push := func(n int) {
