@@ -22,15 +22,15 @@ func TestAnswerAfterRequestEnded(t *testing.T) {
 			acceptError: func(_ *reactor.ConnRequest, err error) { failed <- err },
 		}, nil)
 		client := start(t, &hooks{dialError: func(*reactor.Dial, error) {}}, nil)
-		at := listen(t, server)
+		addr := listen(t, server)
 
-		require.NoError(t, client.Dial(at, nil))
+		require.NoError(t, client.Dial(addr, nil))
 		req := receive(t, kept)
 		reactor.EndPendingRequest(req, removed)
 		require.ErrorIs(t, req.Reject(nil), want)
 		require.Zero(t, reactor.PendingRequests(server))
 
-		require.NoError(t, client.Dial(at, nil))
+		require.NoError(t, client.Dial(addr, nil))
 		req = receive(t, kept)
 		reactor.EndPendingRequest(req, removed)
 		require.NoError(t, req.Accept(nil))

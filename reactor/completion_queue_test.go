@@ -184,7 +184,7 @@ func TestNoMoreCQs(t *testing.T) {
 
 // A connection with more completions than the batch of a turn does not delay the
 // completions on another CQ.
-func TestBusyCQStarvesNoOther(t *testing.T) {
+func TestCQsArePolledInTurn(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, Batch: 1})
 	w.dial(2*connsPerCQ + 1)
 	other := w.dialed[2*connsPerCQ]

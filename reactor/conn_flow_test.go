@@ -59,7 +59,7 @@ func firstSignaled[T any](list []T, is func(T) bool) int {
 	return -1
 }
 
-func TestSendFlowRefusesForeignSlots(t *testing.T) {
+func TestSendFlowRefusesUnpostedSlots(t *testing.T) {
 	f := newSendFlow(4, 1)
 	slot, _ := f.accept(false)
 	require.Zero(t, f.covers(slot), "the request is staged and not posted")

@@ -36,13 +36,13 @@ func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 
 // With the default Config, a connection ends when its peer on the wire path stops
 // answering.
-func TestWirePeerVanishes(t *testing.T) {
+func TestKeepaliveOnWirePath(t *testing.T) {
 	port := freeWirePort(t)
 	var accepted *reactor.Conn
 	var end error
-	over := 0
+	closes := 0
 	h := &hooks{}
-	watch(h, &accepted, &end, &over)
+	watch(h, &accepted, &end, &closes)
 	server, client := wireLoop(t, h, port), wireLoop(t, &hooks{}, port)
 	ln, err := server.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func TestWirePeerVanishes(t *testing.T) {
 	runLate(t, server, 20*time.Second, func() {})
 	require.Zero(t, probes(t, server), "20 s are less than Config.Keepalive")
 	runLate(t, server, 20*time.Second, func() {})
-	drive(t, func() bool { return over > 0 }, server)
+	drive(t, func() bool { return closes > 0 }, server)
 	require.EqualValues(t, 1, probes(t, server))
 	require.ErrorIs(t, end, reactor.ErrKeepalive)
 	var failed *verbs.CompletionError
@@ -63,7 +63,7 @@ func TestWirePeerVanishes(t *testing.T) {
 
 // While sends are unconfirmed, an unanswered probe does not end the connection, because
 // the peer may have no receive buffers. Only one probe is outstanding at a time.
-func TestKeepaliveSparesASlowPeer(t *testing.T) {
+func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{MaxInFlight: 4, Keepalive: time.Hour})
 	sent := uint64(0)
 	for ; p.dialed.Send([]byte("x")) == nil; sent++ {

@@ -10,7 +10,7 @@ import (
 )
 
 // A loop counts the connections that are opening, until they are open or have failed.
-func TestOpening(t *testing.T) {
+func TestOpeningConns(t *testing.T) {
 	refused := false
 	client := &hooks{}
 	p := connect(t, client, &hooks{}, nil)

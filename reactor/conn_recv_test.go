@@ -51,7 +51,7 @@ func arrive(c *Conn, slot int, text string, status verbs.Status) {
 
 // A message that is received before the connection is established is delivered after
 // OnOpen.
-func TestEarlyMessagesAreHeld(t *testing.T) {
+func TestMessagesBeforeOpenAreHeld(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
 	arrive(c, 0, "one", verbs.StatusSuccess)
@@ -77,7 +77,7 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 // A completion that matches no connection is counted and dropped. A completion that
 // matches no posted buffer of its connection ends the connection. Both are faults of the
 // device.
-func TestStrayCompletions(t *testing.T) {
+func TestUnmatchedCompletions(t *testing.T) {
 	r := &recorder{}
 	c := newTestConn(t, r)
 	c.enterOpen()

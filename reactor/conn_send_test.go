@@ -119,7 +119,7 @@ func TestSendChecks(t *testing.T) {
 
 // The messages that are sent in one turn are posted with one doorbell, and only every
 // SignalEvery-th request is signaled.
-func TestOneDoorbellForATurn(t *testing.T) {
+func TestOneDoorbellPerTurn(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }},
 		&reactor.Config{MaxInFlight: 32, SignalEvery: 8})

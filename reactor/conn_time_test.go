@@ -60,7 +60,7 @@ func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 
 // A send at the end of the idle timeout counts as activity, although the loop has not
 // read its clock since the timeout began.
-func TestIdleTimeoutSeesALateSend(t *testing.T) {
+func TestIdleTimeoutCountsLateSend(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
 	runLate(t, p.client, 2*time.Hour, func() { require.NoError(t, p.dialed.Send(nil)) })
@@ -72,7 +72,7 @@ func TestIdleTimeoutSeesALateSend(t *testing.T) {
 }
 
 // A message that arrives while the loop is delayed counts as activity.
-func TestIdleTimeoutSeesWhatCameMeanwhile(t *testing.T) {
+func TestIdleTimeoutCountsDelayedMessage(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, nil)
 	p.dialed.SetIdleTimeout(time.Hour)
 	runLate(t, p.client, 2*time.Hour, func() {
@@ -85,7 +85,7 @@ func TestIdleTimeoutSeesWhatCameMeanwhile(t *testing.T) {
 }
 
 // If the peer answers a probe while the loop is delayed, the connection stays open.
-func TestKeepaliveAnsweredMeanwhile(t *testing.T) {
+func TestKeepaliveAnsweredDuringDelay(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour})
 	runLate(t, p.client, 2*time.Hour, func() {})
 	require.EqualValues(t, 1, probes(t, p.client))

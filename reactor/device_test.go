@@ -13,19 +13,19 @@ import (
 
 // An asynchronous event of the device ends only the connections that it concerns.
 func TestDeviceEvents(t *testing.T) {
-	for _, what := range []verbs.AsyncEventType{
+	for _, eventType := range []verbs.AsyncEventType{
 		verbs.AsyncQPFatal, verbs.AsyncQPAccessError, verbs.AsyncCQError, verbs.AsyncDeviceFatal,
 	} {
-		t.Run(what.String(), func(t *testing.T) {
+		t.Run(eventType.String(), func(t *testing.T) {
 			p := connect(t, &hooks{}, &hooks{}, nil)
 			reactor.InjectDeviceEvent(p.dialed, verbs.AsyncPortActive)
 			require.Equal(t, reactor.StateOpen, p.dialed.State())
-			reactor.InjectDeviceEvent(p.dialed, what)
+			reactor.InjectDeviceEvent(p.dialed, eventType)
 			p.closed(t)
 			var event *reactor.AsyncError
 			require.ErrorAs(t, p.dialCloseErr, &event)
-			require.Equal(t, what, event.Type)
-			require.ErrorContains(t, p.dialCloseErr, what.String())
+			require.Equal(t, eventType, event.Type)
+			require.ErrorContains(t, p.dialCloseErr, eventType.String())
 		})
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // An application waits for the descriptors of two loops with its own epoll, and runs the
 // loops on one goroutine.
-func TestInsideAForeignEpoll(t *testing.T) {
+func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	const count = 200
 	echoes := 0
 	client := newLoop(t, &hooks{

@@ -120,7 +120,7 @@ func TestThousandConnections(t *testing.T) {
 		SafetyTimeout: testTimeout, // so that a lost wake-up fails the test
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
-	over := make(chan error, total)
+	results := make(chan error, total)
 	var perLoop [2]atomic.Int32
 	client := start(t, &hooks{
 		open: func(c *reactor.Conn) {
@@ -135,15 +135,15 @@ func TestThousandConnections(t *testing.T) {
 			}
 			assert.NoError(t, c.Close())
 		},
-		close:     func(_ *reactor.Conn, err error) { over <- err },
-		dialError: func(_ *reactor.Dial, err error) { over <- err },
+		close:     func(_ *reactor.Conn, err error) { results <- err },
+		dialError: func(_ *reactor.Dial, err error) { results <- err },
 	}, cfg)
 	addr := listen(t, server)
 	for range total {
 		require.NoError(t, client.Dial(addr, nil))
 	}
 	for range total {
-		require.NoError(t, receive(t, over))
+		require.NoError(t, receive(t, results))
 	}
 	require.EqualValues(t, total, perLoop[0].Load()+perLoop[1].Load())
 	require.Positive(t, perLoop[0].Load())
@@ -210,7 +210,7 @@ func TestTimers(t *testing.T) {
 }
 
 // Invalid arguments, and calls that are not allowed in a callback, return errors.
-func TestWrongUse(t *testing.T) {
+func TestInvalidUse(t *testing.T) {
 	_, err := reactor.New(nil, nil, nil)
 	require.ErrorContains(t, err, "a provider and a handler are needed")
 	var param *verbs.ParamError

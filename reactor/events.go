@@ -37,19 +37,19 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 // with an unacknowledged event can not be closed.
 func (l *Loop) handleEvent(ev *cm.Event) {
 	c, ok := ev.ID.Context().(*Conn)
-	what, err := ev.Type, ev.Err
-	if ok && what == cm.Established && c.dial != nil {
+	typ, err := ev.Type, ev.Err
+	if ok && typ == cm.Established && c.dial != nil {
 		c.setNegotiated(ev)
 	}
 	l.recordError(ev.Ack())
 	if ok && c.state != StateClosed {
-		c.handleEvent(what, err)
+		c.handleEvent(typ, err)
 	}
 }
 
 // handleEvent handles an event of the connection's ID. err is that of the event.
-func (c *Conn) handleEvent(what cm.EventType, err error) {
-	switch what {
+func (c *Conn) handleEvent(typ cm.EventType, err error) {
+	switch typ {
 	case cm.AddrResolved:
 		c.failOpenOn(c.addrResolved())
 	case cm.RouteResolved:

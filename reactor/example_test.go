@@ -120,7 +120,7 @@ func ExampleConn_Send_backpressure() {
 	count := &counter{total: make(chan int, 1)}
 	addr, end := serve(count)
 	defer end()
-	client, endClient := run(&flood{left: 1000})
+	client, endClient := run(&sender{left: 1000})
 	check(client.Dial(addr, nil))
 	fmt.Println("received:", <-count.total)
 	endClient()
@@ -130,18 +130,18 @@ func ExampleConn_Send_backpressure() {
 	// had to wait: true
 }
 
-type flood struct {
+type sender struct {
 	dialer
 	left int
 }
 
-func (f *flood) OnOpen(c *reactor.Conn)     { f.send(c) }
-func (f *flood) OnWritable(c *reactor.Conn) { f.send(c) }
+func (f *sender) OnOpen(c *reactor.Conn)     { f.send(c) }
+func (f *sender) OnWritable(c *reactor.Conn) { f.send(c) }
 
 // send sends messages until Send returns ErrWouldBlock; OnWritable then calls send again.
 // After the last message it closes the connection. Messages that were accepted are
 // delivered before the connection closes.
-func (f *flood) send(c *reactor.Conn) {
+func (f *sender) send(c *reactor.Conn) {
 	for ; f.left > 0; f.left-- {
 		err := c.Send([]byte("more"))
 		if errors.Is(err, reactor.ErrWouldBlock) {
@@ -344,7 +344,7 @@ func ExampleLoop_Arm() {
 	device, err := soft.Open(nil)
 	check(err)
 	defer device.Close()
-	loop, err := reactor.NewLoop(device, asking{}, nil)
+	loop, err := reactor.NewLoop(device, askOnce{}, nil)
 	check(err)
 	check(loop.Dial(addr, nil))
 
@@ -379,7 +379,7 @@ func ExampleNewLoop() {
 	device, err := soft.Open(nil)
 	check(err)
 	defer device.Close()
-	loop, err := reactor.NewLoop(device, asking{}, nil)
+	loop, err := reactor.NewLoop(device, askOnce{}, nil)
 	check(err)
 	check(loop.Dial(addr, nil))
 	for !errors.Is(err, reactor.ErrClosed) {
@@ -389,12 +389,12 @@ func ExampleNewLoop() {
 	// Output: hello
 }
 
-// asking stops its loop after the first answer.
-type asking struct{ dialer }
+// askOnce stops its loop after the first answer.
+type askOnce struct{ dialer }
 
-func (asking) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }
+func (askOnce) OnOpen(c *reactor.Conn) { check(c.Send([]byte("hello"))) }
 
-func (asking) OnMessage(c *reactor.Conn, msg reactor.Message) {
+func (askOnce) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	fmt.Printf("%s\n", msg.Data())
 	c.Loop().Stop()
 }

@@ -45,7 +45,7 @@ func TestForeignDescriptor(t *testing.T) {
 }
 
 // A callback may close another registration whose event was fetched in the same turn.
-func TestForeignClosedMeanwhile(t *testing.T) {
+func TestForeignClosedInCallback(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	calls := 0
 	var regs [2]*reactor.Registration

@@ -218,7 +218,7 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 
 // watch makes h store the connection of OnOpen, and the error and the number of calls of
 // OnClose.
-func watch(h *hooks, conn **reactor.Conn, end *error, over *int) {
+func watch(h *hooks, conn **reactor.Conn, end *error, closes *int) {
 	open, closed := h.open, h.close
 	h.open = func(c *reactor.Conn) {
 		*conn = c
@@ -228,7 +228,7 @@ func watch(h *hooks, conn **reactor.Conn, end *error, over *int) {
 	}
 	h.close = func(c *reactor.Conn, err error) {
 		*end = err
-		*over++
+		*closes++
 		if closed != nil {
 			closed(c, err)
 		}

@@ -22,7 +22,7 @@ func TestAdaptiveSpinsForItsBudget(t *testing.T) {
 	require.NotEqual(t, until, i.spinUntil)
 }
 
-func TestEventNeverSpinsAndBusyAlways(t *testing.T) {
+func TestEventAndBusyPolicies(t *testing.T) {
 	k := clock{origin: time.Now()}
 	i := idleState{budget: time.Hour}
 	i.policy.Store(uint32(IdleEvent))

@@ -48,7 +48,7 @@ func (d limitedDevice) Caps() verbs.Caps {
 }
 
 // New refuses a Config that exceeds a limit of the device.
-func TestConfigBeyondTheDevice(t *testing.T) {
+func TestConfigExceedsDevice(t *testing.T) {
 	soft := openSoft(t, 2)
 	noSRQ := func(c *verbs.Caps) { c.SRQ = false }
 	for _, c := range []struct {

@@ -49,9 +49,9 @@ func (ln *Listener) Close() error {
 
 // closeListener closes a listener whose device can not be used any more, and calls
 // OnListenError with the reason.
-func (l *Loop) closeListener(ln *Listener, why error) {
+func (l *Loop) closeListener(ln *Listener, cause error) {
 	l.recordError(ln.Close())
-	l.handler.OnListenError(ln, verbs.Wrap("listen", why))
+	l.handler.OnListenError(ln, verbs.Wrap("listen", cause))
 }
 
 // listen implements Engine.Listen.

@@ -63,10 +63,10 @@ func (c *removalChannel) Next(ev *cm.TransportEvent) (bool, error) {
 // application can listen at the address again.
 func TestListenerOfRemovedDevice(t *testing.T) {
 	p := &removalProvider{Provider: openSoft(t, 1)}
-	var gone []*reactor.Listener
+	var reported []*reactor.Listener
 	loop, err := reactor.NewLoop(p, &hooks{listenError: func(ln *reactor.Listener, err error) {
 		require.ErrorIs(t, err, reactor.ErrDeviceRemoved)
-		gone = append(gone, ln)
+		reported = append(reported, ln)
 	}}, nil)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, loop.Close()) }()
@@ -80,8 +80,8 @@ func TestListenerOfRemovedDevice(t *testing.T) {
 	require.NoError(t, err)
 
 	p.listening.removals = p.listening.ids[:1]
-	drive(t, func() bool { return len(gone) > 0 }, loop)
-	require.Equal(t, []*reactor.Listener{lost}, gone)
+	drive(t, func() bool { return len(reported) > 0 }, loop)
+	require.Equal(t, []*reactor.Listener{lost}, reported)
 	require.NoError(t, lost.Close())
 	again, err := loop.Listen(lost.Addr())
 	require.NoError(t, err, "the address is free")

@@ -46,7 +46,7 @@ type Loop struct {
 	load atomic.Int64
 
 	probeTurn uint64 // turn in which mayProbe was last called
-	probes    int    // number of probes that mayProbe has counted in that turn
+	probes    int    // number of probes that mayProbe has counted in probeTurn
 
 	stats      Stats
 	published  publishedStats

@@ -130,13 +130,13 @@ func TestDeviceEventsFail(t *testing.T) {
 	p, err := newStrictProvider(openSoft(t, 1), nil, nil)
 	require.NoError(t, err)
 	var accepted, dialed *reactor.Conn
-	var lost []*reactor.Listener
-	var why, acceptEnd, dialEnd error
+	var closed []*reactor.Listener
+	var listenErr, acceptEnd, dialEnd error
 	server, err := reactor.NewLoop(p, &hooks{
 		open:  func(c *reactor.Conn) { accepted = c },
 		close: func(_ *reactor.Conn, err error) { acceptEnd = err },
 		listenError: func(ln *reactor.Listener, err error) {
-			lost, why = append(lost, ln), err
+			closed, listenErr = append(closed, ln), err
 		},
 	}, nil)
 	require.NoError(t, err)
@@ -152,11 +152,11 @@ func TestDeviceEventsFail(t *testing.T) {
 
 	p.device.failAsync(broken)
 	reactor.FetchAsyncEvents(accepted)
-	drive(t, func() bool { return acceptEnd != nil && dialEnd != nil && len(lost) > 0 }, client, server)
+	drive(t, func() bool { return acceptEnd != nil && dialEnd != nil && len(closed) > 0 }, client, server)
 	require.ErrorIs(t, acceptEnd, broken)
-	require.ErrorIs(t, why, broken)
+	require.ErrorIs(t, listenErr, broken)
 	require.ErrorIs(t, dialEnd, reactor.ErrPeerClosed)
-	require.Equal(t, []*reactor.Listener{ln}, lost)
+	require.Equal(t, []*reactor.Listener{ln}, closed)
 
 	again, err := server.Listen(ln.Addr())
 	require.NoError(t, err, "the engine can still listen, and the address is free")

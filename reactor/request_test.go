@@ -25,14 +25,14 @@ func dialFor(t *testing.T, server *reactor.Engine, d *reactor.Dial) (opened chan
 	return opened, failed
 }
 
-func TestRequestShowsThePeer(t *testing.T) {
-	seen := make(chan *reactor.ConnRequest, 1)
+func TestRequestDescribesPeer(t *testing.T) {
+	requests := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
-		seen <- req
+		requests <- req
 		assert.NoError(t, req.Accept(&reactor.AcceptParams{PrivateData: []byte("welcome"), ResponderResources: 3, InitiatorDepth: -1}))
 	}}, nil)
 	opened, _ := dialFor(t, server, &reactor.Dial{PrivateData: []byte("hello"), InitiatorDepth: 5, Context: "mine"})
-	req, c := receive(t, seen), receive(t, opened)
+	req, c := receive(t, requests), receive(t, opened)
 	require.Equal(t, "hello", string(req.PrivateData()))
 	require.Equal(t, "127.0.0.1", req.RemoteAddr().Addr().String())
 	require.EqualValues(t, 5, req.Param().ResponderResources, "the initiator depth of the peer")
@@ -126,7 +126,7 @@ func TestPlace(t *testing.T) {
 }
 
 // When all loops are full, a request is rejected without calling OnConnectRequest.
-func TestRefusedForLackOfRoom(t *testing.T) {
+func TestRejectedWhenFull(t *testing.T) {
 	var asked atomic.Int32
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
 		asked.Add(1)
@@ -154,8 +154,8 @@ func TestRefusedForLackOfRoom(t *testing.T) {
 
 // A request that the application has steered to a full loop is rejected when the
 // application accepts it, and OnAcceptError gets the reason.
-func TestSteeredToALoopWithoutRoom(t *testing.T) {
-	why, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
+func TestSteeredToFullLoop(t *testing.T) {
+	acceptErr, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{
 		request: func(req *reactor.ConnRequest) {
 			if err := req.Steer(1); err != nil {
@@ -163,7 +163,7 @@ func TestSteeredToALoopWithoutRoom(t *testing.T) {
 			}
 			_ = req.Accept(nil)
 		},
-		acceptError: func(_ *reactor.ConnRequest, err error) { why <- err },
+		acceptError: func(_ *reactor.ConnRequest, err error) { acceptErr <- err },
 	}, &reactor.Config{MaxConns: 1, Loops: 2})
 	addr := listen(t, server)
 	failed := make(chan error, 1)
@@ -176,14 +176,14 @@ func TestSteeredToALoopWithoutRoom(t *testing.T) {
 	require.NoError(t, client.Dial(addr, nil))
 	require.ErrorIs(t, receive(t, failed), verbs.ErrNoResources)
 	var param *verbs.ParamError
-	err := receive(t, why)
+	err := receive(t, acceptErr)
 	require.ErrorAs(t, err, &param)
 	require.Equal(t, "connections", param.Field)
 	require.ErrorIs(t, err, verbs.ErrNoResources)
 }
 
 // When the chosen loop is full, the connection goes to the next loop that has room.
-func TestFullLoopIsPassedOver(t *testing.T) {
+func TestFullLoopIsSkipped(t *testing.T) {
 	loops := make(chan int, 3)
 	server := start(t, &hooks{open: func(c *reactor.Conn) { loops <- c.Loop().Index() }},
 		&reactor.Config{MaxConns: 2, Loops: 2, Place: func(*reactor.ConnRequest) int { return 0 }})
@@ -277,10 +277,10 @@ func TestDialTimesOut(t *testing.T) {
 // The connection manager does not report that a client has closed before its request was
 // accepted. OnAcceptError is called when the server accepts the request.
 func TestAcceptAfterPeerClosed(t *testing.T) {
-	kept, why := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
+	kept, acceptErr := make(chan *reactor.ConnRequest, 1), make(chan error, 1)
 	server := start(t, &hooks{
 		request:     func(req *reactor.ConnRequest) { kept <- req },
-		acceptError: func(_ *reactor.ConnRequest, err error) { why <- err },
+		acceptError: func(_ *reactor.ConnRequest, err error) { acceptErr <- err },
 		open:        func(*reactor.Conn) { t.Error("opened") },
 	}, nil)
 	client := start(t, &hooks{}, nil)
@@ -288,5 +288,5 @@ func TestAcceptAfterPeerClosed(t *testing.T) {
 	req := receive(t, kept)
 	shutdown(t, client)
 	require.NoError(t, req.Accept(nil))
-	require.Error(t, receive(t, why))
+	require.Error(t, receive(t, acceptErr))
 }

@@ -41,7 +41,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 		require.NoError(t, server.Start())
 
 		var received atomic.Uint64
-		over := make(chan error, conns)
+		results := make(chan error, conns)
 		pump := func(c *reactor.Conn) {
 			for c.Send([]byte("load")) == nil {
 			}
@@ -50,7 +50,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 			open:     pump,
 			writable: pump,
 			message:  func(c *reactor.Conn, _ reactor.Message) { received.Add(1); pump(c) },
-			close:    func(_ *reactor.Conn, err error) { over <- err },
+			close:    func(_ *reactor.Conn, err error) { results <- err },
 		}, &reactor.Config{Loops: loops})
 		addr := listen(t, server)
 		for range conns {
@@ -59,7 +59,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 		await(t, func() bool { return busy.Load() == conns })
 		shutdown(t, server)
 		for range conns {
-			require.ErrorIs(t, receive(t, over), reactor.ErrPeerClosed)
+			require.ErrorIs(t, receive(t, results), reactor.ErrPeerClosed)
 		}
 		require.Positive(t, accepted.Load())
 		require.Equal(t, accepted.Load(), confirmed.Load())
@@ -168,7 +168,7 @@ func TestStopInCallback(t *testing.T) {
 }
 
 // When many connections end at once, at most CloseBudget of them take a step in one turn.
-func TestShutdownInSmallTurns(t *testing.T) {
+func TestShutdownStepsPerTurn(t *testing.T) {
 	const conns = 3 * reactor.CloseBudget
 	for name, end := range map[string]func(*reactor.Loop){
 		"closed":  (*reactor.Loop).Stop,

@@ -71,7 +71,7 @@ func TestSlabReturnsMemory(t *testing.T) {
 }
 
 // trim keeps a chunk that was used between two rounds.
-func TestSlabKeepsWhatIsUsed(t *testing.T) {
+func TestSlabKeepsUsedChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
 	for range 3 {
@@ -107,7 +107,7 @@ func TestSlabReusesIndexes(t *testing.T) {
 
 // get prefers the first chunks, so that the memory of the last chunks can be returned
 // while others are in use.
-func TestSlabEmptiesTheLastChunks(t *testing.T) {
+func TestSlabPrefersFirstChunks(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
 	held := getBuffers(t, &s, 4000)
@@ -214,7 +214,7 @@ func TestSlabDiscardsPages(t *testing.T) {
 }
 
 // trim discards the pages of a buffer that is released after the first discarding.
-func TestSlabDiscardsWhatIsReleasedLater(t *testing.T) {
+func TestSlabDiscardsLaterReleases(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
 	held := getBuffers(t, &s, minChunk)
@@ -264,7 +264,7 @@ func TestSlabDiscardsInSteps(t *testing.T) {
 }
 
 // trim does not try again to discard memory that could not be discarded.
-func TestSlabDiscardIsRefused(t *testing.T) {
+func TestSlabDiscardFails(t *testing.T) {
 	pd := &pagedPD{}
 	s := slab{pd: pd, size: os.Getpagesize()}
 	release(t, getBuffers(t, &s, minChunk))

@@ -105,7 +105,7 @@ func afterThree() func([]verbs.WC) int {
 
 // A loop that has spun without work waits for completions inside the provider, but not in
 // the first turn after one with work.
-func TestIdleLoopSpinsInsideTheProvider(t *testing.T) {
+func TestLoopSpinsInsideProvider(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleBusy, reactor.IdleAdaptive} {
 		t.Run(policy.String(), func(t *testing.T) {
 			dev := &spinDevice{spin: afterThree()}
@@ -129,7 +129,7 @@ func TestIdleLoopSpinsInsideTheProvider(t *testing.T) {
 }
 
 // A loop that an engine runs waits inside the provider too.
-func TestEngineSpinsInsideTheProvider(t *testing.T) {
+func TestEngineSpinsInsideProvider(t *testing.T) {
 	p := openSoft(t, 1)
 	devices, err := p.Devices()
 	require.NoError(t, err)
@@ -158,7 +158,7 @@ func TestEngineSpinsInsideTheProvider(t *testing.T) {
 	require.Positive(t, found)
 }
 
-func TestLoopThatMustNotSpin(t *testing.T) {
+func TestLoopDoesNotSpinInsideProvider(t *testing.T) {
 	others, err := openSoft(t, 1).Devices()
 	require.NoError(t, err)
 	for _, test := range []struct {
@@ -188,7 +188,7 @@ func TestLoopThatMustNotSpin(t *testing.T) {
 
 // After the loop has waited inside the provider, it reads its clock in the next turn, so
 // that timers fire.
-func TestSpinningLoopKeepsTime(t *testing.T) {
+func TestClockAfterSpinInsideProvider(t *testing.T) {
 	const long = 2 * time.Millisecond
 	spins := 0
 	dev := &spinDevice{spin: func([]verbs.WC) int {

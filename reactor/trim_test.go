@@ -45,7 +45,7 @@ func passTrimInterval(t *testing.T, l *reactor.Loop) {
 
 // When connections have closed, their buffers take no memory any more, even while other
 // connections stay open.
-func TestMemoryFollowsUse(t *testing.T) {
+func TestMemoryReturnedAfterClose(t *testing.T) {
 	const conns, messages = 200, 63
 	var dialed []*reactor.Conn
 	received := 0

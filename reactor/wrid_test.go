@@ -41,11 +41,11 @@ func TestConnTableIterationAllowsRemoval(t *testing.T) {
 		c := &Conn{}
 		c.key, _ = table.add(c)
 	}
-	seen := 0
+	count := 0
 	for c := range table.all() {
-		seen++
+		count++
 		table.remove(c.key)
 	}
-	require.Equal(t, 5, seen)
+	require.Equal(t, 5, count)
 	require.Zero(t, table.count)
 }
