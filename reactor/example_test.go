@@ -135,14 +135,14 @@ type sender struct {
 	left int
 }
 
-func (f *sender) OnOpen(c *reactor.Conn)     { f.send(c) }
-func (f *sender) OnWritable(c *reactor.Conn) { f.send(c) }
+func (s *sender) OnOpen(c *reactor.Conn)     { s.send(c) }
+func (s *sender) OnWritable(c *reactor.Conn) { s.send(c) }
 
 // send sends messages until Send returns ErrWouldBlock; OnWritable then calls send again.
 // After the last message it closes the connection. Messages that were accepted are
 // delivered before the connection closes.
-func (f *sender) send(c *reactor.Conn) {
-	for ; f.left > 0; f.left-- {
+func (s *sender) send(c *reactor.Conn) {
+	for ; s.left > 0; s.left-- {
 		err := c.Send([]byte("more"))
 		if errors.Is(err, reactor.ErrWouldBlock) {
 			return
