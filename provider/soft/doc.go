@@ -36,8 +36,8 @@
 // The wire path is tested against rxe, the Soft-RoCE of Linux 6.1, with either side
 // connecting, over IPv4 and IPv6: messages, READ, WRITE and atomics up to a mebibyte;
 // private data, refusals, disconnecting, killed processes; exhausted retries and RNR
-// retries, wrong keys; datagrams and their lookup; with packets lost, repeated, reordered
-// and damaged. That device has these limits:
+// retries, wrong keys; datagrams and their lookup; with packets lost, duplicated,
+// reordered and damaged. That device has these limits:
 //
 //   - Its retry count of 7 means that it retries without end. So a request never
 //     completes if the peer has ended before its last acknowledgement arrived.

@@ -41,7 +41,7 @@ type shmConn struct {
 	// the queue pair stores in its requests are values of seq.
 	seq      uint64
 	released uint64 // slots of requestsOut that the peer has acknowledged
-	lastAck  uint64 // value of peer.ack that was processed last
+	lastAck  uint64 // value of peer.Ack that was processed last
 	unacked  uint32 // slots of requestsIn consumed and not yet acknowledged
 	// ackRequested is true if the peer waits for the acknowledgement of a consumed slot.
 	ackRequested bool
@@ -50,9 +50,9 @@ type shmConn struct {
 	// responsesBlocked is true if responsesOut had no room for the last response.
 	responsesBlocked bool
 	awaitsRetry      bool          // an RNR NAK was sent for the next slot of requestsIn
-	resendSeen       uint32        // value of peer.resend when that RNR NAK was sent
+	resendSeen       uint32        // value of peer.Resend when that RNR NAK was sent
 	wakeDue          bool          // slots were published, and the peer was not yet woken for them
-	parked           shm.WakeLevel // value of own.parked that this side has stored
+	parked           shm.WakeLevel // value of own.Parked that this side has stored
 	pendingRings     int           // bytes of the peer that the doorbell may hold
 	pollList         *[]*shmConn   // list of the shard that holds the connection; nil if none
 	pollIndex        int           // index in pollList
@@ -172,7 +172,7 @@ func (c *shmConn) reserveRing() {
 }
 
 // workMissed reports whether the peer has published something for which it may not have
-// rung the doorbell, because own.parked was not yet set.
+// rung the doorbell, because own.Parked was not yet set.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	ack := c.peer.Ack.Load()
 	switch {

@@ -122,9 +122,9 @@ func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	return a
 }
 
-// reserveResponse reserves a response slot and returns the memory for at most want bytes;
-// see producer.reserve. If the ring is full, it first reuses the slots that the peer has
-// consumed.
+// reserveResponse reserves a response slot and returns the memory for at most want
+// bytes; see shm.Producer.Reserve. If the ring is full, it first reuses the slots that
+// the peer has consumed.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
 		if !c.responsesOut.Free(c.peer.Responses.Load()) {

@@ -93,8 +93,8 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 const atomicOperands = 16
 
 // reserveRequest reserves a request slot and returns the memory for a payload of at most
-// want bytes; see producer.reserve. If the ring is full, it first reuses the slots that
-// the peer has consumed.
+// want bytes; see shm.Producer.Reserve. If the ring is full, it first reuses the slots
+// that the peer has consumed.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {
