@@ -55,6 +55,7 @@ var arrows = map[string][]string{
 
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/resource": {"verbs"},
+	"provider/soft/internal/counters": {"verbs"},
 	"provider/soft/internal/fragment": {},
 	"provider/soft/internal/shm":      {"verbs", "provider/soft/internal/fragment"},
 	"provider/soft/internal/unixsock": {"verbs", "cm", "internal/eventfd", "provider/soft/internal/netlink", "provider/soft/internal/resource"},

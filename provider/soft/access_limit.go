@@ -7,6 +7,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 const (
@@ -56,7 +58,7 @@ func localSource(uid uint32, pid int32) accessSource {
 // The methods may be called from any goroutine. The zero value with counts set is ready.
 type accessLimit struct {
 	clock  func() time.Time // replaces time.Now in tests; may be nil
-	counts *counters
+	counts *counters.Set
 
 	mu      sync.Mutex
 	sources map[accessSource]*accessErrors
@@ -134,6 +136,6 @@ func (a *accessLimit) refuses(s accessSource) bool {
 	if e == nil || !a.now().Before(e.waitEnd) {
 		return false
 	}
-	a.counts.inc(accessRefused)
+	a.counts.Inc(counters.AccessRefused)
 	return true
 }

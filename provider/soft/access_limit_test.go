@@ -13,13 +13,14 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 func newAccessLimit() (a *accessLimit, now *time.Time) {
 	now = new(time.Time)
 	*now = time.Unix(1_000_000, 0)
-	return &accessLimit{clock: func() time.Time { return *now }, counts: new(counters)}, now
+	return &accessLimit{clock: func() time.Time { return *now }, counts: new(counters.Set)}, now
 }
 
 // After freeAccessErrors errors a source has to wait. Each further wait is twice the
@@ -45,7 +46,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	for i, wait := range waits {
 		require.Equal(t, min(minAccessWait<<i, maxAccessWait), wait)
 	}
-	require.Positive(t, a.counts[accessRefused].Load())
+	require.Positive(t, a.counts[counters.AccessRefused].Load())
 
 	*now = now.Add(accessRecordTTL)
 	a.countFailure(bad)
@@ -133,7 +134,7 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	awaitReadable(t, server.ch.FD())
 	server.quiet()
 	wantRejected(client, refused, cm.RejectNoResources, false, nil)
-	require.EqualValues(t, 1, server.p.dev.local[accessRefused].Load())
+	require.EqualValues(t, 1, server.p.dev.local[counters.AccessRefused].Load())
 
 	now = now.Add(minAccessWait)
 	connectTo(client, server, l)
@@ -155,7 +156,7 @@ func TestGuessingKeysOnTheWire(t *testing.T) {
 	require.Equal(t, int(cm.RejectNoResources), w.want(w.client, cm.Rejected, refused).Status)
 	w.server.quiet()
 	require.Equal(t, wire.AttrREJ, w.sent[len(w.sent)-1])
-	require.EqualValues(t, 1, w.server.p.dev.local[accessRefused].Load())
+	require.EqualValues(t, 1, w.server.p.dev.local[counters.AccessRefused].Load())
 
 	w.clock.now = w.clock.now.Add(maxAccessWait)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -198,11 +199,11 @@ func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
-	a, b, err := newEndPair(&cfg, newMappingLimit(new(counters)))
+	a, b, err := newEndPair(&cfg, newMappingLimit(new(counters.Set)))
 	require.NoError(t, err)
 	b.release()
 	t.Cleanup(a.release)
-	seg, err := shm.NewSegment(cfg.geometry(), newMappingLimit(new(counters)))
+	seg, err := shm.NewSegment(cfg.geometry(), newMappingLimit(new(counters.Set)))
 	require.NoError(t, err)
 	t.Cleanup(seg.Close)
 	return seg.FD, a.doorbell

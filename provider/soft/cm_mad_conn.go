@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
@@ -106,7 +107,7 @@ func (c *madConn) transmit(m *wire.MAD) {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
 	if !c.maySend(0) {
-		c.mux.counts.inc(cmAnswerDropped)
+		c.mux.counts.Inc(counters.CMAnswerDropped)
 		return
 	}
 	c.sent++

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // A floodSim has a server that accepts every request, a client that connects now and
@@ -183,7 +184,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 	}
 	f.tick(time.Millisecond) // the server receives the last RTU
 	require.Len(t, f.open, 20)
-	require.Greater(t, f.counter(cmRequestDropped), uint64(f.requests/2))
+	require.Greater(t, f.counter(counters.CMRequestDropped), uint64(f.requests/2))
 	for range 600 {
 		f.tick(100 * time.Millisecond)
 	}

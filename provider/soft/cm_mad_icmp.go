@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
@@ -30,7 +31,7 @@ type requestSocket struct {
 	local    netip.AddrPort
 	peerPort uint16 // UDP port of all peers
 	psn      psn.Value
-	counts   *counters
+	counts   *counters.Set
 }
 
 func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
@@ -82,14 +83,14 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)
 		if err == nil {
-			s.counts.add(sentPkts, 1)
+			s.counts.Add(counters.SentPkts, 1)
 			return
 		}
 		if errors.Is(err, unix.EAGAIN) {
 			break
 		}
 	}
-	s.counts.add(sendErr, 1)
+	s.counts.Add(counters.SendErr, 1)
 }
 
 // A requestPort is the requestSocket of a madPort.

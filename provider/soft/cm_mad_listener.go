@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
@@ -155,7 +156,7 @@ func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	_, room := l.halfOpen.room(sourceOf(req.from), l.mux.clock())
 	if !room || !l.enqueue(func() { l.admitRequest(req) }) {
-		l.mux.counts.inc(cmRequestDropped)
+		l.mux.counts.Inc(counters.CMRequestDropped)
 		return
 	}
 	l.waiting[req] = struct{}{}
@@ -172,11 +173,11 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 		return
 	}
 	if !l.accepting && l.id.ps == cm.TCP {
-		l.mux.counts.inc(cmRequestDropped)
+		l.mux.counts.Inc(counters.CMRequestDropped)
 		return
 	}
 	if !l.ch.acceptsFrom(req.from) {
-		l.ch.dev.local.inc(rcvdUserErr)
+		l.ch.dev.local.Inc(counters.RcvdUserErr)
 		return
 	}
 	port, err := l.mux.open(req.port.local, l.ch)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // A madMux multiplexes the connection management of a device on the wire path: it
@@ -25,7 +26,7 @@ type madMux struct {
 	network madNetwork
 	access  *accessLimit
 	clock   func() time.Time
-	counts  *counters
+	counts  *counters.Set
 	// maxAdmitted is Config.MaxConnsPerAddress, the largest value in admitted.
 	maxAdmitted int
 
@@ -64,7 +65,7 @@ type lookupKey struct {
 	number uint32
 }
 
-func newMADMux(guid uint64, cfg *Config, network madNetwork, counts *counters) *madMux {
+func newMADMux(guid uint64, cfg *Config, network madNetwork, counts *counters.Set) *madMux {
 	return &madMux{
 		guid: guid, network: network, clock: time.Now, counts: counts,
 		maxAdmitted: cfg.MaxConnsPerAddress, admitted: make(map[netip.Addr]int),
@@ -231,7 +232,7 @@ func (mux *madMux) reject(port *madPort, to netip.Addr, m *wire.MAD, what wire.A
 // answer sends a message that belongs to no connection, if the answerLimit allows it.
 func (mux *madMux) answer(port *madPort, to netip.Addr, m *wire.MAD) {
 	if !mux.limit.allow(to, mux.clock()) {
-		mux.counts.inc(cmAnswerDropped)
+		mux.counts.Inc(counters.CMAnswerDropped)
 		return
 	}
 	port.send(m, to)

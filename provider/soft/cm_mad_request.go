@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // onREQ handles a connection request: it refuses the request, or passes it to the
@@ -43,7 +44,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 		l, reason = mux.acceptingListener(r.ServiceID, m.dst)
 	}
 	if reason == 0 && mux.admitted[sourceOf(from)] >= mux.maxAdmitted {
-		mux.counts.inc(cmAddressFull)
+		mux.counts.Inc(counters.CMAddressFull)
 		reason = cm.RejectNoResources
 	}
 	if reason == 0 && mux.access.refuses(remoteSource(from)) {

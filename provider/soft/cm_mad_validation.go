@@ -2,6 +2,8 @@
 
 package soft
 
+import "github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+
 // Address validation, as in RFC 9000, 8.1. The source address of a request may be
 // forged. Until the peer's address is validated, this file limits what a passive side
 // sends to it and how long the connection lives. The address is validated by a message
@@ -60,7 +62,7 @@ func (c *madConn) addHalfOpen() bool {
 	table, source, now := &c.listener.halfOpen, sourceOf(c.remote), c.mux.clock()
 	victim, room := table.room(source, now)
 	if !room {
-		c.mux.counts.inc(cmRequestDropped)
+		c.mux.counts.Inc(counters.CMRequestDropped)
 		return false
 	}
 	if victim != nil {
@@ -69,7 +71,7 @@ func (c *madConn) addHalfOpen() bool {
 		old := victim.c
 		old.evicted = true
 		old.enqueue(jobInternal, old.evict)
-		c.mux.counts.inc(cmRequestEvicted)
+		c.mux.counts.Inc(counters.CMRequestEvicted)
 	}
 	c.half.c = c
 	table.add(&c.half, source, now)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -203,7 +204,7 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Equal(t, cm.Unreachable, ev.Type)
 	require.Same(t, accepted, ev.ID)
 	require.NoError(t, ev.Ack())
-	require.Equal(t, uint64(3), s.counter(cmRequestEvicted))
+	require.Equal(t, uint64(3), s.counter(counters.CMRequestEvicted))
 	require.Zero(t, s.listenerOf(l).halfOpen.evicting)
 }
 
@@ -243,7 +244,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	require.Equal(t, requests-most, events)
 }
 
-func (w *madSim) counter(id counterID) uint64 { return w.server.p.dev.mux.counts[id].Load() }
+func (w *madSim) counter(id counters.ID) uint64 { return w.server.p.dev.mux.counts[id].Load() }
 
 // listenerOf returns the madListener of a listening ID of the server.
 func (w *madSim) listenerOf(l *cm.ID) *madListener {
@@ -262,7 +263,7 @@ func TestWireCMAddressFull(t *testing.T) {
 	var rej wire.REJ
 	rej.Decode(&answers[0])
 	require.Equal(t, cm.RejectNoResources, cm.RejectReason(rej.Reason))
-	require.Equal(t, uint64(1), s.counter(cmAddressFull))
+	require.Equal(t, uint64(1), s.counter(counters.CMAddressFull))
 
 	var m wire.MAD
 	other := s.reqFrom(otherAddr, l.LocalAddr().Port())
@@ -340,5 +341,5 @@ func TestWireCMAnswerRateIsLimited(t *testing.T) {
 		}
 		require.Equal(t, answersPerAddress, answers, name)
 	}
-	require.Equal(t, uint64(len(ask)*3*answersPerAddress), s.counter(cmAnswerDropped))
+	require.Equal(t, uint64(len(ask)*3*answersPerAddress), s.counter(counters.CMAnswerDropped))
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
@@ -21,9 +22,9 @@ type admission struct {
 
 // admit admits a client of a user. If there is no room for the client, it returns false
 // and the counter that counts the refusal.
-func (d *device) admit(uid uint32) (c admission, refused counterID, ok bool) {
+func (d *device) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
 	if !d.conns.acquire(uid) {
-		return admission{}, userLimitErr, false
+		return admission{}, counters.UserLimitErr, false
 	}
 	if d.spare.fill() {
 		if room, err := eventfd.New(); err == nil {
@@ -31,7 +32,7 @@ func (d *device) admit(uid uint32) (c admission, refused counterID, ok bool) {
 		}
 	}
 	d.conns.release(uid)
-	return admission{}, noDescriptorsErr, false
+	return admission{}, counters.NoDescriptorsErr, false
 }
 
 // useSpareFD closes the reserved descriptor, so that the doorbell can use its number.
@@ -53,9 +54,9 @@ func (c *admission) release() {
 
 // refuseNoResources refuses a client because of a lack of resources, and counts the
 // cause. It reads nothing from the client.
-func (l *unixListener) refuseNoResources(fd int, cause counterID) {
+func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	dev := l.ch.dev
-	dev.local.inc(cause)
+	dev.local.Inc(cause)
 	m := message(&rejMsg{reason: cm.RejectNoResources})
 	if l.id.ps == cm.UDP {
 		m = &sidrRepMsg{status: cm.SIDRNoQP}

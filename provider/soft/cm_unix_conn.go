@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -147,7 +148,7 @@ func (c *unixConn) makeEnd() (end *shmEnd, err error) {
 		return err
 	})
 	if resource.NoDescriptors(err) {
-		c.ch.dev.local.inc(noDescriptorsErr)
+		c.ch.dev.local.Inc(counters.NoDescriptorsErr)
 	}
 	return end, resource.Wrap(err)
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -168,7 +169,7 @@ func (d *localDial) replaceSocket() error {
 
 // skip excludes a name from further rounds.
 func (d *localDial) skip(n int, holder *cm.UserError) {
-	d.c.ch.dev.local.inc(skippedUserErr)
+	d.c.ch.dev.local.Inc(counters.SkippedUserErr)
 	d.skipped[n] = true
 	if d.skippedUser == nil {
 		d.skippedUser = holder

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
@@ -111,11 +112,11 @@ func (l *unixListener) acceptClient(fd int) {
 	c.requestTimer.fire = func(time.Time) { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
-		l.refuseNoResources(fd, noDescriptorsErr) // epoll can not watch another descriptor
+		l.refuseNoResources(fd, counters.NoDescriptorsErr) // epoll can not watch another descriptor
 		return
 	}
 	if len(l.clients) >= maxClients {
-		l.ch.dev.local.inc(silentClientErr)
+		l.ch.dev.local.Inc(counters.SilentClientErr)
 		l.oldestOfBusiest(peer.UID).refuse()
 	}
 	l.clients = append(l.clients, c)
@@ -126,7 +127,7 @@ func (l *unixListener) acceptClient(fd int) {
 // refuseUser refuses a process of a user who is not allowed. It reads nothing from the
 // process.
 func (l *unixListener) refuseUser(fd int) {
-	l.ch.dev.local.inc(rcvdUserErr)
+	l.ch.dev.local.Inc(counters.RcvdUserErr)
 	// Sending fails if the process has closed its socket.
 	_ = unixsock.Send(fd, encode(l.userRefusal()), nil)
 	_ = unix.Close(fd)

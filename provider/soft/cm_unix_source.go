@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -110,13 +111,13 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 // refuseSource refuses a request for which checkSource has returned an error. If the
 // check was not possible, the client is refused with cm.RejectNoResources.
 func (c *client) refuseSource(err error) {
-	cause, reason := rcvdAddressErr, cm.RejectInvalidGID
+	cause, reason := counters.RcvdAddressErr, cm.RejectInvalidGID
 	if resource.NoDescriptors(err) {
-		cause = noDescriptorsErr
+		cause = counters.NoDescriptorsErr
 	}
 	if !errors.Is(err, verbs.ErrProtocol) {
 		reason = cm.RejectNoResources
 	}
-	c.ch.dev.local.inc(cause)
+	c.ch.dev.local.Inc(cause)
 	_ = c.send(c.listener.id.refusal(reason, nil, false)) // sending fails if the client has closed its socket
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -65,8 +66,8 @@ type device struct {
 	ends   map[endKey]*shmEnd // ends that were offered and not yet taken
 	counts map[objectKind]int // open objects, for ErrBusy and the limits
 
-	local   counters    // counters of connection management on the local path
-	counted []*counters // all counters of the device, also those of closed shards
+	local   counters.Set    // counters of connection management on the local path
+	counted []*counters.Set // all counters of the device, also those of closed shards
 }
 
 type shardKey struct {
@@ -121,7 +122,7 @@ func newDevice(cfg *Config) (*device, error) {
 		counts:    make(map[objectKind]int),
 	}
 	d.maps = newMappingLimit(&d.local)
-	d.counted = []*counters{&ports.counts, &d.local}
+	d.counted = []*counters.Set{&ports.counts, &d.local}
 	d.access.counts, d.mux.access = &d.local, &d.access
 	return d, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -33,7 +34,7 @@ type mappingLimit struct {
 	// count returns the present number of mappings, or false if it is not known.
 	count  func() (int, bool)
 	now    func() time.Time
-	counts *counters // of the device
+	counts *counters.Set // of the device
 
 	mu          sync.Mutex
 	mapped      int       // number of mapped segments
@@ -61,7 +62,7 @@ const (
 
 // newMappingLimit counts the mappings for the first time. That takes time, so a loop
 // must not call it.
-func newMappingLimit(counts *counters) *mappingLimit {
+func newMappingLimit(counts *counters.Set) *mappingLimit {
 	l := &mappingLimit{systemMax: maxMappings(), count: countMappings, now: time.Now, counts: counts}
 	l.recount()
 	return l
@@ -77,7 +78,7 @@ func (l *mappingLimit) Acquire() error {
 		go l.recount()
 	}
 	if most := min(l.maxSegments, l.nextCount+mappingStep); l.mapped >= most {
-		l.counts.inc(noMappingsErr)
+		l.counts.Inc(counters.NoMappingsErr)
 		return fmt.Errorf("%w: %d shared segments are mapped, and vm.max_map_count allows %d",
 			verbs.ErrNoResources, l.mapped, most)
 	}
@@ -100,7 +101,7 @@ func (l *mappingLimit) Release() {
 func (l *mappingLimit) MmapFailed(err error) {
 	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
-		l.counts.inc(noMappingsErr)
+		l.counts.Inc(counters.NoMappingsErr)
 	}
 }
 

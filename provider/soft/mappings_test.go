@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -123,7 +124,7 @@ func TestPairOutOfMappings(t *testing.T) {
 func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
-	l := newMappingLimit(new(counters))
+	l := newMappingLimit(new(counters.Set))
 	l.systemMax, l.now = most, func() time.Time { return now }
 	l.count = func() (int, bool) { counts++; return others + l.segments(), true }
 	l.recount()
@@ -143,13 +144,13 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.NoError(t, l.acquireCounted(), "other parts have released their mappings")
 	l.MmapFailed(unix.ENOMEM)
 	require.Equal(t, room, l.mapped)
-	require.EqualValues(t, 1002, l.counts[noMappingsErr].Load())
+	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
 }
 
 // No caller waits for a count. A limited number of segments may be mapped during a
 // count.
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
-	l := newMappingLimit(new(counters))
+	l := newMappingLimit(new(counters.Set))
 	begun, done := make(chan bool, 1), make(chan bool)
 	l.systemMax = 40 * mappingStep
 	l.count = func() (int, bool) {
@@ -179,7 +180,7 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 
 // If /proc can not be read, the number of segments is limited nevertheless.
 func TestMappingsUnknown(t *testing.T) {
-	l := newMappingLimit(new(counters))
+	l := newMappingLimit(new(counters.Set))
 	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }
 	l.recount()
 	for range 300 {
@@ -193,7 +194,7 @@ func TestCountMappings(t *testing.T) {
 	require.GreaterOrEqual(t, maxMappings(), 1024)
 	before, ok := countMappings()
 	require.True(t, ok)
-	maps := newMappingLimit(new(counters))
+	maps := newMappingLimit(new(counters.Set))
 	cfg := Config{RingBytes: shm.MinRingBytes, RingSlots: shm.MinRingSlots}
 	const n = 100
 	for range n {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -129,7 +130,7 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	case code != wire.NAKSequence:
 		c.q.onNAK(outcomeInvalidRequest + outcome(code-wire.NAKInvalidRequest))
 	default:
-		c.q.shard.counts.inc(rcvdSeqErr)
+		c.q.shard.counts.Inc(counters.RcvdSeqErr)
 		if !c.recovering && c.countRetry() {
 			c.onLoss()
 		}

@@ -5,6 +5,7 @@ package soft
 import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -54,7 +55,7 @@ func (c *rcConn) receiveRequest(p wire.Packet) {
 // were lost. It sends one sequence error NAK for each gap.
 func (c *rcConn) onSequenceGap() {
 	if !c.nakSent {
-		c.q.shard.counts.inc(outOfSeqRequest)
+		c.q.shard.counts.Inc(counters.OutOfSeqRequest)
 		c.scheduleNAK(wire.NAK(wire.NAKSequence))
 	}
 }
@@ -87,7 +88,7 @@ func (c *rcConn) execute(p wire.Packet) {
 	switch a {
 	case outcomeAck:
 	case outcomeRNR:
-		c.q.shard.counts.notReady()
+		c.q.shard.counts.RNRSent()
 		c.scheduleNAK(wire.RNRNAK(c.q.attr.MinRNRTimer))
 	default:
 		c.abort(a)
@@ -192,7 +193,7 @@ func (c *rcConn) advanceExpected(n uint64, ends bool) {
 // SEND or WRITE with an acknowledgement, to a READ with the present contents of the
 // memory, and to an atomic with its first result.
 func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
-	c.q.shard.counts.inc(duplicateRequest)
+	c.q.shard.counts.Inc(counters.DuplicateRequest)
 	kind := p.Opcode().Kind()
 	if c.duplicateEnd == 0 {
 		c.duplicateEnd = seq + 1

@@ -5,6 +5,7 @@ package soft
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -22,7 +23,7 @@ func (c *rcConn) onLoss() {
 
 // retransmit counts a loss, and goes back to the oldest unacknowledged packet.
 func (c *rcConn) retransmit() {
-	c.q.shard.counts.inc(completerRetryErr)
+	c.q.shard.counts.Inc(counters.CompleterRetryErr)
 	c.shrink(c.inFlight)
 	c.goBack()
 }
@@ -98,7 +99,7 @@ func (c *rcConn) onAckTimeout() {
 	if !c.countRetry() {
 		return
 	}
-	c.q.shard.counts.inc(localAckTimeoutErr)
+	c.q.shard.counts.Inc(counters.LocalAckTimeoutErr)
 	c.recovering = false
 	c.retransmit()
 	c.transmit()

@@ -5,6 +5,7 @@ package soft
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -298,7 +299,7 @@ func (q *qp) onNAK(a outcome) {
 // time of the code. If the RNR retry count is used up, the oldest request fails (IBTA
 // vol. 1, 9.7.5.2.8).
 func (q *qp) onRNR(code uint8) {
-	q.shard.counts.inc(rcvdRNRErr)
+	q.shard.counts.Inc(counters.RcvdRNRErr)
 	r := &q.requester
 	if r.rnrLeft == 0 {
 		q.failOldest(verbs.StatusRNRRetryExcErr)
@@ -344,7 +345,7 @@ func (q *qp) onResponseTimer() {
 // and enters the error state.
 func (q *qp) failOldest(status verbs.Status) {
 	if q.sq.outstanding() {
-		q.shard.counts.failed(status)
+		q.shard.counts.Failed(status)
 		w := q.sq.at(q.sq.done)
 		q.sq.complete(q.sendCQ, &verbs.WC{ID: w.id, Status: status, QPN: q.num})
 	}

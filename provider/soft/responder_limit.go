@@ -5,6 +5,7 @@ package soft
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -70,7 +71,7 @@ func (q *qp) onPartialTimer() {
 	case !q.hasBuffer || !q.isServing():
 		return
 	case p.seen == p.begun && q.responder.offset-p.offset < partialProgress && !q.path.requestsPending():
-		q.shard.counts.inc(partialExpired)
+		q.shard.counts.Inc(counters.PartialExpired)
 		q.path.abort(q.failReceive(verbs.StatusRespTimeoutErr, outcomeOperationError))
 		return
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -90,7 +91,7 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 		require.Equal(t, verbs.StateError, victims[i].qp.State())
 		attackers[i].pollN(1)
 	}
-	require.EqualValues(t, sharedBuffers, shard.counts[partialExpired].Load())
+	require.EqualValues(t, sharedBuffers, shard.counts[counters.PartialExpired].Load())
 }
 
 // A message may take long, as long as it makes progress. Fragments that wait in the

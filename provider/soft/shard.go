@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -79,7 +80,7 @@ type shard struct {
 	drives        uint32 // number of drives so far; wraps
 	ready         [maxReady]unix.EpollEvent
 	doorbellBuf   [64]byte // buffer for bytes read from doorbells
-	counts        *counters
+	counts        *counters.Set
 
 	closed bool
 	done   chan struct{} // closed when the goroutine has ended
@@ -92,7 +93,7 @@ type readySource interface {
 
 func newShard(d *device, key shardKey) (*shard, error) {
 	auto := key.progress == verbs.ProgressAuto
-	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]readySource), counts: new(counters), epfd: -1, eventfd: -1, timerfd: -1}
+	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]readySource), counts: new(counters.Set), epfd: -1, eventfd: -1, timerfd: -1}
 	s.udp = udpConn{s: s, slot: key.slot()}
 	s.wire.conn = &s.udp
 	if err := s.open(); err != nil {

@@ -87,7 +87,7 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 		return true
 	case outcomeRNR:
 		c.awaitsRetry = true
-		c.q.shard.counts.notReady()
+		c.q.shard.counts.RNRSent()
 		c.resendSeen = c.peer.Resend.Load()
 		c.sendNAK(aethRNR | c.q.attr.MinRNRTimer)
 	default:

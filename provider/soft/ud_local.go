@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -121,7 +122,7 @@ func (u *udLocal) clear() {
 }
 
 // countDropped counts n datagrams that complete with success and are not sent.
-func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.add(datagramUnsent, n) }
+func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
 
 // sendOne sends a datagram, or queues it until the receiver's socket has room. It drops
 // and counts the datagram if there is no such receiver or the queue is full. The sender

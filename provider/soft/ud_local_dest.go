@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -130,7 +131,7 @@ func (d *udLocalDest) connect() bool {
 		d.tries++
 		return true
 	case errors.Is(err, errPeerUser):
-		d.local.q.shard.counts.inc(datagramUserRefused)
+		d.local.q.shard.counts.Inc(counters.DatagramUserRefused)
 	}
 	d.remove()
 	return false

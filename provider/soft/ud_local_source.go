@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -73,14 +74,14 @@ func (u *udLocal) acceptAgain() {
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.allows(peer.UID) {
-		u.q.shard.counts.inc(datagramUserRefused)
+		u.q.shard.counts.Inc(counters.DatagramUserRefused)
 		_ = unix.Close(fd)
 		u.q.dev.spare.fill()
 		return
 	}
 	src := &udLocalSource{local: u, fd: fd, uid: peer.UID, lastUse: u.uses}
 	if cause, ok := src.enter(); !ok {
-		u.q.shard.counts.inc(cause)
+		u.q.shard.counts.Inc(cause)
 		src.finish()
 		return
 	}
@@ -91,17 +92,17 @@ func (u *udLocal) admit(fd int) {
 // connections as allowed, enter closes one of that user. If the queue pair or the
 // process has no room, enter closes the connection that evictionCandidate returns. If
 // there is still no room, enter returns the counter for the reason.
-func (src *udLocalSource) enter() (refused counterID, ok bool) {
+func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.conns
 	if !conns.acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.acquire(src.uid)) {
-		return userLimitErr, false
+		return counters.UserLimitErr, false
 	}
 	if len(p.sources) >= maxDatagramSources {
 		p.evictionCandidate(src.uid).finish()
 	}
 	if !p.fillSpare(src.uid) || p.q.shard.watch(src.fd, unix.EPOLLIN, src) != nil {
 		conns.release(src.uid)
-		return noDescriptorsErr, false
+		return counters.NoDescriptorsErr, false
 	}
 	p.sources[src.fd] = src
 	return 0, true

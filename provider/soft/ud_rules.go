@@ -4,6 +4,7 @@ package soft
 
 import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -52,17 +53,17 @@ type datagram struct {
 // queue pair that is not ready.
 func (q *qp) deliverDatagram(d *datagram) {
 	if !q.isServing() || d.qkey != q.attr.QKey {
-		q.shard.counts.inc(rcvdDatagramErr)
+		q.shard.counts.Inc(counters.RcvdDatagramErr)
 		return
 	}
 	total := uint64(len(d.header) + len(d.payload))
 	next := q.receiveQueue().peek()
 	if next == nil {
-		q.shard.counts.inc(outOfBuffer)
+		q.shard.counts.Inc(counters.OutOfBuffer)
 		return
 	}
 	if next.capacity() < total || !q.popReceive(&q.buffer) {
-		q.shard.counts.inc(rcvdDatagramErr)
+		q.shard.counts.Inc(counters.RcvdDatagramErr)
 		return
 	}
 	if !q.scatter(d.header[:], 0) || !q.scatter(d.payload, uint32(len(d.header))) {

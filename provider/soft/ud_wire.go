@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -139,7 +140,7 @@ func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 		// See channel.acceptsFrom.
 		own, err := u.localAddrs.Contains(from.from, time.Duration(u.q.shard.clock()))
 		if own || err != nil {
-			u.q.shard.counts.inc(rcvdUserErr)
+			u.q.shard.counts.Inc(counters.RcvdUserErr)
 			return
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -166,7 +167,7 @@ func TestUDPOutletRefused(t *testing.T) {
 	}
 	require.Nil(t, nobody.socket)
 	require.Equal(t, 2*connectAfter, nobody.untilConnect, "until the next attempt")
-	require.Zero(t, r.count(sendErr))
+	require.Zero(t, r.count(counters.SendErr))
 	require.Len(t, r.received().sizes, 2)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
@@ -16,9 +17,9 @@ import (
 // may be called from any goroutine.
 type udpPorts struct {
 	udpPort uint16
-	slots   uint32   // of shards; see shardKey.slot
-	farOnly bool     // packets that this host has sent are dropped
-	counts  counters // of connection management
+	slots   uint32       // of shards; see shardKey.slot
+	farOnly bool         // packets that this host has sent are dropped
+	counts  counters.Set // of connection management
 
 	mu      sync.Mutex
 	ports   map[netip.Addr]*udpPort

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // A udpReceiver takes packets from a socket, and drops those that are none. It
@@ -27,10 +28,10 @@ type udpReceiver struct {
 	times arrivalTimes  // of the socket fd
 	since time.Duration // the packets in batch arrived after this time
 
-	counts *counters // every datagram is in exactly one of them
+	counts *counters.Set // every datagram is in exactly one of them
 }
 
-func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters) udpReceiver {
+func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters.Set) udpReceiver {
 	start := time.Now()
 	r := udpReceiver{
 		fd: fd, local: local, batch: newBatch(packets, size), counts: counts, from: &udpSource{},
@@ -74,16 +75,16 @@ func (r *udpReceiver) receiveFrom(fd int, times *arrivalTimes, to packetSink) (n
 func (r *udpReceiver) take(n int, to packetSink) {
 	taken := uint64(0)
 	for i := range n {
-		if p, flaw := r.check(i); flaw != rcvdPkts {
-			r.counts.inc(flaw)
+		if p, flaw := r.check(i); flaw != counters.RcvdPkts {
+			r.counts.Inc(flaw)
 		} else if to.receive(p, &r.from.header) {
 			taken++
 		} else {
-			r.counts.inc(rcvdNoQPErr)
+			r.counts.Inc(counters.RcvdNoQPErr)
 		}
 		r.batch.expect(i) // the length of the name was set
 	}
-	r.counts.add(rcvdPkts, taken)
+	r.counts.Add(counters.RcvdPkts, taken)
 }
 
 // stampEvery is after how many calls that receive packets the clock is read.
@@ -156,15 +157,15 @@ type packetSink interface {
 	receive(p wire.Packet, from *ipHeader) (taken bool)
 }
 
-// check decodes datagram i, and says what it counts as: a flaw, or rcvdPkts.
-func (r *udpReceiver) check(i int) (wire.Packet, counterID) {
+// check decodes datagram i, and says what it counts as: a flaw, or counters.RcvdPkts.
+func (r *udpReceiver) check(i int) (wire.Packet, counters.ID) {
 	data, complete := r.batch.received(i)
 	if !complete {
-		return wire.Packet{}, rcvdMalformedErr
+		return wire.Packet{}, counters.RcvdMalformedErr
 	}
 	p, err := wire.Decode(data)
 	if err != nil {
-		return p, rcvdMalformedErr
+		return p, counters.RcvdMalformedErr
 	}
 	// The ICRC covers the sender's port, which network cards vary.
 	from := r.from
@@ -174,13 +175,13 @@ func (r *udpReceiver) check(i int) (wire.Packet, counterID) {
 	id, ok := from.flow.Verify(p)
 	switch {
 	case !ok:
-		return p, rxICRCEncapsulated
+		return p, counters.RxICRCEncapsulated
 	case r.local.Addr().Is4() && !from.idents.Fits(id, r.since, r.clock):
-		return p, rcvdIdentErr
+		return p, counters.RcvdIdentErr
 	}
 	r.from = r.known.keep(from)
 	if r.receivesHeaders {
 		r.from.header.trafficClass, r.from.header.hopLimit = r.batch.header(i)
 	}
-	return p, rcvdPkts
+	return p, counters.RcvdPkts
 }

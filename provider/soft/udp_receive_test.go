@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // One packet is asked for at a time, until they come faster than that; and again
@@ -46,8 +47,8 @@ func TestUDPTooLong(t *testing.T) {
 		to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
 		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, packetRoom+1), 0, &to))
 		require.Equal(t, 1, r.recv.receive(&counter{}))
-		require.EqualValues(t, 1, r.count(rcvdMalformedErr))
-		require.Zero(t, r.count(rcvdPkts))
+		require.EqualValues(t, 1, r.count(counters.RcvdMalformedErr))
+		require.Zero(t, r.count(counters.RcvdPkts))
 		r.queue(10)
 		r.send.flush()
 		require.Equal(t, []int{10}, r.received().sizes, "the next one is whole")
@@ -70,17 +71,17 @@ func TestUDPIdentificationsHaveToGoOn(t *testing.T) {
 	for id := range uint16(500) {
 		require.Equal(t, 1, take(1000+id))
 	}
-	require.Zero(t, r.count(rcvdIdentErr))
+	require.Zero(t, r.count(counters.RcvdIdentErr))
 	require.Equal(t, 0, take(20_000))
-	require.EqualValues(t, 1, r.count(rcvdIdentErr))
+	require.EqualValues(t, 1, r.count(counters.RcvdIdentErr))
 	require.Equal(t, 1, take(1500), "it was an error")
 	require.Equal(t, 0, take(40_000))
 	require.Equal(t, 1, take(40_001), "it has jumped")
 
 	now += 10 * time.Second
 	require.Equal(t, 1, take(50_000), "it may count far in ten seconds")
-	require.EqualValues(t, 2, r.count(rcvdIdentErr))
-	require.Zero(t, r.count(rxICRCEncapsulated))
+	require.EqualValues(t, 2, r.count(counters.RcvdIdentErr))
+	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
 // The earliest arrival time of a packet is the time of the last call that emptied the

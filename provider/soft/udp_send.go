@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // A udpSender collects packets and sends them, many with one call of the system.
@@ -24,7 +25,7 @@ type udpSender struct {
 	// do, so there is one in a turn of the owner, however many have earned theirs.
 	mayConnect      bool
 	connectDisabled bool // no destination may: the system does not let the identification be learned
-	counts          *counters
+	counts          *counters.Set
 }
 
 const (
@@ -34,7 +35,7 @@ const (
 	maxSegmented = 65507
 )
 
-func newUDPSender(fd, packets, size int, counts *counters) udpSender {
+func newUDPSender(fd, packets, size int, counts *counters.Set) udpSender {
 	return udpSender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
 		packets: make([]wire.Packet, packets), dests: make([]*udpDest, packets),
@@ -99,7 +100,7 @@ func (s *udpSender) flush() {
 		for i := range sent {
 			first += s.batch.count(i)
 		}
-		s.counts.add(sentPkts, uint64(first-before))
+		s.counts.Add(counters.SentPkts, uint64(first-before))
 		if err != nil && !s.refused(err, &first) {
 			break
 		}
@@ -131,7 +132,7 @@ func (s *udpSender) refused(err error, first *int) bool {
 		s.segmentation = false
 	default:
 		*first += n
-		s.counts.add(sendErr, uint64(n))
+		s.counts.Add(counters.SendErr, uint64(n))
 	}
 	return true
 }

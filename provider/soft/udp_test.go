@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // testPorts are a device's addresses with so many slots.
@@ -70,7 +71,7 @@ func openTestSocket(t *testing.T, addr string, port uint16) (int, netip.AddrPort
 }
 
 func joinUDPRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPort) *udpRig {
-	counts := new(counters)
+	counts := new(counters.Set)
 	r := &udpRig{
 		t: t, to: &udpDest{},
 		send: newUDPSender(out, sendBatch, packetRoom, counts),
@@ -81,7 +82,7 @@ func joinUDPRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.Add
 }
 
 // count is what sender and receiver have counted.
-func (r *udpRig) count(id counterID) uint64 { return r.recv.counts[id].Load() }
+func (r *udpRig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
 
 // queue queues a packet with so much payload.
 func (r *udpRig) queue(payload int) {
@@ -134,9 +135,9 @@ func (r *udpRig) carry(segment bool, sizes []int) {
 	for i, num := range got.numIDs {
 		require.Equal(r.t, psn.New(uint32(i)), num, "in order")
 	}
-	require.EqualValues(r.t, len(sizes), r.count(rcvdPkts))
-	require.Zero(r.t, r.count(rcvdMalformedErr)+r.count(rxICRCEncapsulated))
-	require.EqualValues(r.t, len(sizes), r.count(sentPkts))
+	require.EqualValues(r.t, len(sizes), r.count(counters.RcvdPkts))
+	require.Zero(r.t, r.count(counters.RcvdMalformedErr)+r.count(counters.RxICRCEncapsulated))
+	require.EqualValues(r.t, len(sizes), r.count(counters.SentPkts))
 	require.Zero(r.t, r.send.queued)
 }
 
@@ -151,7 +152,7 @@ func TestUDPSegmentsRefused(t *testing.T) {
 	r.send.flush()
 	require.Len(t, r.received().sizes, 10)
 	require.False(t, r.send.segmentation)
-	require.Zero(t, r.count(sendErr))
+	require.Zero(t, r.count(counters.SendErr))
 }
 
 // A packet that the system refuses is lost, and holds up no other.
@@ -165,7 +166,7 @@ func TestUDPRefused(t *testing.T) {
 	r.queue(30)
 	r.send.flush()
 	require.Equal(t, []int{10, 30}, r.received().sizes)
-	require.EqualValues(t, 1, r.count(sendErr))
+	require.EqualValues(t, 1, r.count(counters.SendErr))
 }
 
 // What the system does not take now is kept, in order.
@@ -205,9 +206,9 @@ func TestUDPBadPackets(t *testing.T) {
 	send(make([]byte, packetRoom+1))
 	require.Empty(t, r.received().sizes)
 	n := uint64(len(good.Bytes())) - 1 + 3
-	require.Equal(t, n, r.count(rcvdMalformedErr)+r.count(rxICRCEncapsulated))
-	require.GreaterOrEqual(t, r.count(rcvdMalformedErr), uint64(3))
-	require.EqualValues(t, 1, r.count(rcvdPkts))
+	require.Equal(t, n, r.count(counters.RcvdMalformedErr)+r.count(counters.RxICRCEncapsulated))
+	require.GreaterOrEqual(t, r.count(counters.RcvdMalformedErr), uint64(3))
+	require.EqualValues(t, 1, r.count(counters.RcvdPkts))
 }
 
 func TestUDPAllocatesNothing(t *testing.T) {

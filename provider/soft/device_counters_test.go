@@ -4,7 +4,6 @@ package soft
 
 import (
 	"net/netip"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,12 +29,6 @@ func countsOf(t testing.TB, d *device) counted {
 		}
 	}
 	return got
-}
-
-func TestCounterNames(t *testing.T) {
-	require.True(t, slices.IsSorted(counterNames[:]))
-	require.Len(t, slices.Compact(slices.Clone(counterNames[:])), int(numCounters))
-	require.NotContains(t, counterNames, "")
 }
 
 func TestCountersOfTheRequester(t *testing.T) {

@@ -1,0 +1,24 @@
+//go:build linux
+
+package soft
+
+import (
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Counters implements verbs.CounterReader. It also answers after the device was
+// closed.
+func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
+	if err := checkPort(port); err != nil {
+		return nil, verbs.Wrap("read counters", err)
+	}
+	d.mu.Lock()
+	all := d.counted // grows only
+	d.mu.Unlock()
+	list := counters.Sum(all)
+	list[counters.RcvdOverrunErr].Value = d.udp.overruns()
+	return list, nil
+}
+
+var _ verbs.CounterReader = (*device)(nil)

@@ -1,0 +1,125 @@
+package counters
+
+import (
+	"sync/atomic"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// An ID identifies a counter. The order is that of the names.
+type ID uint8
+
+// The counters, in the order of their names.
+const (
+	AccessRefused ID = iota
+	CMAddressFull
+	CMAnswerDropped
+	CMRequestDropped
+	CMRequestEvicted
+	CompleterRetryErr
+	DatagramUnsent
+	DatagramUserRefused
+	DuplicateRequest
+	LocalAckTimeoutErr
+	NoDescriptorsErr
+	NoMappingsErr
+	OutOfBuffer
+	OutOfSeqRequest
+	PartialExpired
+	RcvdAddressErr
+	RcvdDatagramErr
+	RcvdIdentErr
+	RcvdMalformedErr
+	RcvdNoQPErr
+	RcvdOverrunErr
+	RcvdPkts
+	RcvdRNRErr
+	RcvdSeqErr
+	RcvdUserErr
+	retryExceededErr
+	retryRNRExceededErr
+	RxICRCEncapsulated
+	SendErr
+	sendRNRErr
+	SentPkts
+	SilentClientErr
+	SkippedUserErr
+	UserLimitErr
+	Num // number of counters
+)
+
+var names = [Num]string{
+	AccessRefused:       "access_refused",
+	CMAddressFull:       "cm_address_full",
+	CMAnswerDropped:     "cm_answer_dropped",
+	CMRequestDropped:    "cm_request_dropped",
+	CMRequestEvicted:    "cm_request_evicted",
+	CompleterRetryErr:   "completer_retry_err",
+	DatagramUnsent:      "datagram_unsent",
+	DatagramUserRefused: "datagram_user_refused",
+	DuplicateRequest:    "duplicate_request",
+	LocalAckTimeoutErr:  "local_ack_timeout_err",
+	NoDescriptorsErr:    "no_descriptors_err",
+	NoMappingsErr:       "no_mappings_err",
+	OutOfBuffer:         "out_of_buffer",
+	OutOfSeqRequest:     "out_of_seq_request",
+	PartialExpired:      "partial_message_expired",
+	RcvdAddressErr:      "rcvd_address_err",
+	RcvdDatagramErr:     "rcvd_datagram_err",
+	RcvdIdentErr:        "rcvd_ident_err",
+	RcvdMalformedErr:    "rcvd_malformed_err",
+	RcvdNoQPErr:         "rcvd_no_qp_err",
+	RcvdOverrunErr:      "rcvd_overrun_err",
+	RcvdPkts:            "rcvd_pkts",
+	RcvdRNRErr:          "rcvd_rnr_err",
+	RcvdSeqErr:          "rcvd_seq_err",
+	RcvdUserErr:         "rcvd_user_err",
+	retryExceededErr:    "retry_exceeded_err",
+	retryRNRExceededErr: "retry_rnr_exceeded_err",
+	RxICRCEncapsulated:  "rx_icrc_encapsulated",
+	SendErr:             "send_err",
+	sendRNRErr:          "send_rnr_err",
+	SentPkts:            "sent_pkts",
+	SilentClientErr:     "silent_client_err",
+	SkippedUserErr:      "skipped_user_err",
+	UserLimitErr:        "user_limit_err",
+}
+
+// A Set has the counters of one owner, such as a shard. The owner adds to them, and any
+// goroutine may read them. A Set is not part of its owner, so that it remains when the
+// owner is closed.
+type Set [Num]atomic.Uint64
+
+// Add adds n to a counter.
+func (c *Set) Add(id ID, n uint64) { c[id].Add(n) }
+
+// Inc adds 1 to a counter.
+func (c *Set) Inc(id ID) { c[id].Add(1) }
+
+// Failed counts a request that ended with a status.
+func (c *Set) Failed(status verbs.Status) {
+	switch status {
+	case verbs.StatusRetryExcErr:
+		c.Inc(retryExceededErr)
+	case verbs.StatusRNRRetryExcErr:
+		c.Inc(retryRNRExceededErr)
+	}
+}
+
+// RNRSent counts a message that found no receive buffer, so that an RNR NAK was sent.
+func (c *Set) RNRSent() {
+	c.Inc(OutOfBuffer)
+	c.Inc(sendRNRErr)
+}
+
+// Sum returns the sums of the counters in all, with their names.
+func Sum(all []*Set) []verbs.Counter {
+	list := make([]verbs.Counter, Num)
+	for id, name := range names {
+		list[id].Name = name
+		for _, c := range all {
+			list[id].Value += c[id].Load()
+		}
+	}
+	return list
+}
