@@ -286,7 +286,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 		return &verbs.ParamError{Field: "queue pairs", Value: int64(len(d.qps)) + 1, Limit: maxQP}
 	}
 	var err error
-	for range 1000 { // arbitrary; after so many, reserve fails for every number
+	for range 1000 { // arbitrary; by then all numbers are used, or reserve refuses every number
 		num := d.cfg.numberFor(q.shard.udp.slot, randomUint32()&max24)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue
