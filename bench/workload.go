@@ -20,10 +20,11 @@ func workloads() []string {
 }
 
 const (
+	// Time between two messages of workIdle. Arbitrary.
 	idleInterval = 10 * time.Millisecond
-	idleFactor   = 4 // Factor of the duration of workIdle, which has few messages.
-	smallSize    = 64
-	ackSize      = 8 // Size of the answers of a stream, and of the number in a message, in bytes.
+	idleFactor   = 4  // Factor of the duration of workIdle, which has few messages.
+	smallSize    = 64 // Message size of workloads that do not vary it, in bytes.
+	ackSize      = 8  // Size of the answers of a stream, and of the number in a message, in bytes.
 )
 
 // casesOf lists the cases of a workload. The caller fills in peer, path and mode.

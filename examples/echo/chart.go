@@ -9,6 +9,7 @@ import (
 )
 
 const (
+	// Rows of the chart below the last one, and characters of its longest bar.
 	chartRows  = 10
 	chartWidth = 40
 )

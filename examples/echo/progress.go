@@ -7,6 +7,7 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
+// progressInterval is the time between two updates of the progress bar.
 const progressInterval = 100 * time.Millisecond
 
 // A progress shows a progress bar on standard error if that is a terminal.

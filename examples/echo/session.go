@@ -11,7 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// stallTimeout is how long no echo may arrive while echoes are outstanding.
+// stallTimeout is how long no echo may arrive while echoes are outstanding. Arbitrary:
+// far longer than any round trip.
 const stallTimeout = 10 * time.Second
 
 // A loopResult is the results of the sessions of one loop. It belongs to the loop.

@@ -9,6 +9,7 @@ import (
 )
 
 const (
+	// mebibyte is the largest WRITE and READ of the tests in bytes.
 	mebibyte = 1 << 20
 	// Offsets of the parts of a connection's memory: messages and WRITEs are sent from
 	// source, the peer accesses shared, READs and atomics return into sink, and
@@ -18,7 +19,8 @@ const (
 	recvBufferSize = 64 << 10
 	memorySize     = recvArea + recvBuffers*recvBufferSize
 	recvBuffers    = 8 // Receive buffers of a connection.
-	depth          = 32
+	// depth is the number of places of each queue of a queue pair.
+	depth = 32
 )
 
 // A conn is a peer's end of a connection, or its datagram queue pair.

@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// floodBurst is how many requests a flood sends in one round.
+// floodBurst is how many requests a flood sends in one round. Arbitrary.
 const floodBurst = 100
 
 // flood sends connection requests from many addresses, and never answers the replies. A

@@ -73,8 +73,8 @@ func (a *attacker) bytes(n int) []byte {
 	return b
 }
 
-// maxKept is how many sockets the attacker keeps at most. The limit of open descriptors
-// may be reached earlier.
+// maxKept is how many sockets the attacker keeps at most. Arbitrary. The limit of open
+// descriptors may be reached earlier.
 const maxKept = 4000
 
 // exhaust opens connections until it is stopped, and keeps every socket and descriptor

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// An attack is the work of an attacker. It returns when its rounds are over, or when
-// the attacker is told to stop.
+// An attack returns when its rounds are over, or when the attacker is told to stop.
 type attack func(a *attacker) error
 
 // An attacker runs one attack.

@@ -17,8 +17,8 @@ const (
 	defaultPause       = 2 * time.Millisecond
 	// redialAfter is the pause before a client dials again after a failure. Arbitrary.
 	redialAfter = 50 * time.Millisecond
-	// echoLimit bounds how long a finishing client waits for echoes, so that a test does
-	// not hang.
+	// echoLimit bounds how long a finishing client waits for echoes, so that a test
+	// does not hang. Arbitrary.
 	echoLimit = time.Minute
 )
 

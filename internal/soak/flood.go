@@ -21,6 +21,7 @@ var floodSpec = hostile.Spec{
 }
 
 // quietTime is how long the client connects before the flood, for comparison.
+// Arbitrary.
 const quietTime = 6 * time.Second
 
 // memoryTime is how long after the flood the server's memory is observed.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 )
 
+// module is the path of this module, with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
 // goPrograms are the programs of this module that run in the guest: the file name in
