@@ -57,8 +57,8 @@ type Conn struct {
 	// received.
 	emptyPollsAtDisconnect uint64
 
-	dial        *Dial        // nil on the accepting side
-	request     *ConnRequest // nil on the dialing side
+	dial        *Dial        // argument of Dial; nil on the accepting side
+	request     *ConnRequest // request that was accepted; nil on the dialing side
 	param       cm.ConnParam // negotiated parameters
 	peerPrivate []byte       // private data of the peer
 	local       netip.AddrPort

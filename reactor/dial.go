@@ -27,7 +27,7 @@ type Dial struct {
 	// names, unless they are zero. Negative means none.
 	ResponderResources int
 	InitiatorDepth     int
-	// Context is the first value of Conn.Context.
+	// Context is the result of Conn.Context until Conn.SetContext is called.
 	Context any
 }
 

@@ -58,7 +58,7 @@ func (l *Loop) firstDevice() (*loopDevice, error) {
 	return l.device(devices[0])
 }
 
-// open opens the resources. The caller calls close if it fails.
+// open makes the resources of the loopDevice. If it fails, the caller must call close.
 func (d *loopDevice) open() (err error) {
 	l, cfg, attr := d.loop, d.loop.cfg, d.dev.Attr()
 	if err := cfg.checkDevice(d.dev); err != nil {

@@ -48,7 +48,7 @@ type AcceptParams struct {
 	// the device, and InitiatorDepth also to the limit of the peer.
 	ResponderResources int
 	InitiatorDepth     int
-	// Context is the first value of Conn.Context.
+	// Context is the result of Conn.Context until Conn.SetContext is called.
 	Context any
 }
 
