@@ -1,5 +1,5 @@
-# make test is everything a change must pass; make check is the quick half of it.
-# See CONTRIBUTING.md.
+# make test runs all checks that a change must pass. make check runs lint and the tests
+# once. See CONTRIBUTING.md.
 
 GO       ?= go
 TIMEOUT  ?= 20m
@@ -13,15 +13,15 @@ NARROW   := ./cm ./cq ./internal/duet ./internal/wire ./poller ./provider/soft .
 .PHONY: help test test-full check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench comments
 
 help:
-	@echo 'make test        all of it: lint, tests with -race, without cgo, on 32 bits, other systems, test-vm'
-	@echo 'make test-full   test, and what takes longer: fuzz and soak'
+	@echo 'make test        lint, tests with -race, without cgo, on 32 bits, other systems, test-vm'
+	@echo 'make test-full   test, fuzz and soak'
 	@echo 'make check       lint and tests, once'
-	@echo 'make test-vm     the kernel'\''s RDMA stack and other programs, in a virtual machine'
-	@echo 'make hostile     attacks from other processes, beside a client that must lose nothing; test has it too'
-	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails when something was lost or a server grew'
+	@echo 'make test-vm     tests with the kernel'\''s RDMA stack and other programs, in a virtual machine'
+	@echo 'make hostile     attacks from other processes, while a client must lose no message; part of test'
+	@echo 'make soak        the same attacks for DURATION ($(DURATION)); fails if a message was lost or a server grew'
 	@echo 'make fuzz        every fuzz target for FUZZTIME ($(FUZZTIME))'
-	@echo 'make comments    100 comments without their code, chosen at random by SEED, for a fresh reader'
-	@echo 'make microbench  what the hot path is made of, in the format of benchstat'
+	@echo 'make comments    100 random comments without their code, chosen by SEED'
+	@echo 'make microbench  benchmarks of the parts of the hot path, in the format of benchstat'
 
 test: deps lint race nocgo narrow cross test-vm
 	@echo 'make test: all passed'
@@ -33,7 +33,7 @@ test-full: test fuzz soak
 check: lint
 	$(GO) test -timeout $(TIMEOUT) ./...
 
-# What is missing on this machine: installed when we may, named when not.
+# Installs the programs that are missing, if the user is root on Debian, and else lists them.
 deps:
 	@GO='$(GO)' scripts/deps.sh
 
@@ -42,7 +42,7 @@ lint:
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
-# The race detector needs cgo; it also watches the rule that a loop has one owner.
+# The race detector needs cgo. It also detects calls of a loop from another goroutine.
 race:
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TIMEOUT) $$($(GO) list ./...)
 
@@ -50,7 +50,7 @@ nocgo:
 	CGO_ENABLED=0 $(GO) build ./...
 	CGO_ENABLED=0 $(GO) test -timeout $(TIMEOUT) ./...
 
-# An amd64 processor runs programs for 386, unless the kernel was built without.
+# An amd64 processor can run programs for 386, unless the kernel does not support it.
 narrow:
 	CGO_ENABLED=0 GOARCH=386 $(GO) vet ./...
 	@dir=$$(mktemp -d) && trap 'rm -r $$dir' EXIT && \
@@ -62,8 +62,8 @@ narrow:
 		echo "narrow: this machine runs no programs for 386; they were only built"; \
 	fi
 
-# Other systems build, and say at run time that they are not supported. Linux on
-# other processors is.
+# The module builds on other systems, where opening a device returns an error. Linux on
+# other processors is supported.
 cross:
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
 	CGO_ENABLED=0 GOARCH=arm $(GO) vet ./...
@@ -73,11 +73,11 @@ cross:
 		CGO_ENABLED=0 GOOS=$$os $(GO) vet ./... || exit 1; \
 	done
 
-# A guest with Soft-RoCE, made fresh from Debian packages: see internal/vm.
+# A virtual machine with Soft-RoCE, built from Debian packages; see internal/vm.
 test-vm:
 	$(GO) run ./internal/vm
 
-# Attacks on a server from other processes: see internal/hostile. As root it also attacks
+# Attacks on a server from other processes; see internal/hostile. As root it also attacks
 # as another user. nocgo runs these tests too.
 hostile:
 	$(GO) test -count 1 -timeout $(TIMEOUT) -v ./internal/hostile

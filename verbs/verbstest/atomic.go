@@ -12,7 +12,7 @@ func atomicCases() []testCase {
 		{"fetch and add", fetchAdd},
 		{"result in two pieces", atomicScatter},
 		{"more than the initiator depth", atomicMany},
-		{"two writers lose nothing", atomicContention},
+		{"two writers", atomicContention},
 	}
 }
 

@@ -11,10 +11,10 @@ func queueCases() []testCase {
 		{"a full receive queue", fullRecvQueue},
 		{"a batch that does not fit", batchTooLong},
 		{"unsignaled requests fill the queue", fullOfUnsignaled},
-		{"a send has its place until it is polled", sendsNeedPolling},
-		{"a receive has its place until it is polled", recvsNeedPolling},
+		{"a send occupies its place until it is polled", sendsNeedPolling},
+		{"a receive occupies its place until it is polled", recvsNeedPolling},
 		{"a bad request in a batch", badInBatch},
-		{"requests that can not be", impossibleRequests},
+		{"impossible requests", impossibleRequests},
 	}
 }
 

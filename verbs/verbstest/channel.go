@@ -12,14 +12,14 @@ func channelCases() []testCase {
 		{"arm, event, poll, acknowledge", armAndFire},
 		{"no event without arming", unarmed},
 		{"one event for one arm", oneEvent},
-		{"arming twice is arming once", armTwice},
+		{"arming twice raises one event", armTwice},
 		{"old completions raise no event", armTooLate},
 		{"solicited only", solicitedOnly},
 		{"a failure counts as solicited", solicitedFailure},
 		{"several queues", severalCQs},
-		{"events of several queues take turns", eventsTakeTurns},
-		{"events not given back keep the CQ", unacknowledged},
-		{"sleeping both ways", sleepers},
+		{"events of several queues are fetched in turn", eventsTakeTurns},
+		{"unacknowledged events keep the CQ open", unacknowledged},
+		{"both ends sleep", sleepers},
 		{"a vector has one owner in manual progress", oneOwner},
 	}
 }

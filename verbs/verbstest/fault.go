@@ -22,8 +22,8 @@ type fault struct {
 // Ids: the wrong request and the request after it, the receive buffer for the wrong
 // request and the buffer after it.
 const (
-	wrongID, behindID         = 1, 2
-	recvID, recvBehindID      = 3, 4
+	wrongID, afterID          = 1, 2
+	recvID, recvAfterID       = 3, 4
 	faultRecvAt, faultRecvLen = 200 << 10, 4096
 )
 
@@ -44,31 +44,31 @@ func (f fault) post(p *pair) {
 		buffer = f.recv(p)
 	}
 	p.b.recv(recvID, buffer...)
-	p.b.recv(recvBehindID, p.b.sge(faultRecvAt, faultRecvLen))
+	p.b.recv(recvAfterID, p.b.sge(faultRecvAt, faultRecvLen))
 	wr := f.make(p)
 	want := p.outcome(f.kind)
 	if want.Refused {
 		n, err := p.a.qp.PostSend([]verbs.SendWR{wr})
 		p.Error(err)
 		p.Zero(n)
-		p.a.post(send(behindID))
-		p.a.sends.inOrder(behindID)
+		p.a.post(send(afterID))
+		p.a.sends.inOrder(afterID)
 		p.b.recvs.inOrder(recvID)
 		p.b.recvs.drop()
 		return
 	}
 	before := slices.Clone(p.b.mr.Bytes())
-	p.a.post(wr, send(behindID))
+	p.a.post(wr, send(afterID))
 
 	p.a.sends.fail(want.Requester, p.a.qp, wrongID)
-	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, behindID)
+	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, afterID)
 	p.Equal(verbs.StateError, p.a.qp.State())
 	if want.Responder == verbs.StatusSuccess {
 		p.Equal(verbs.StateRTS, p.b.qp.State())
 		p.Empty(p.b.recvs.wcs)
 	} else {
 		p.b.recvs.fail(want.Responder, p.b.qp, recvID)
-		p.b.recvs.fail(verbs.StatusWRFlushErr, p.b.qp, recvBehindID)
+		p.b.recvs.fail(verbs.StatusWRFlushErr, p.b.qp, recvAfterID)
 		p.Equal(verbs.StateError, p.b.qp.State())
 	}
 	if f.kind != RecvTooShort {
@@ -89,7 +89,7 @@ func faultCases() []testCase {
 	return append(cases(all),
 		testCase{string(NoResponderResources), noResponderResources},
 		testCase{"good requests before a wrong one succeed", goodBeforeWrong},
-		testCase{"another connection is not touched", faultIsolated},
+		testCase{"another connection is not affected", faultIsolated},
 	)
 }
 
@@ -139,7 +139,7 @@ func badMemory() []badSGE {
 		{name: "unknown key", key: true, sge: func(e *end) verbs.SGE {
 			return verbs.SGE{Addr: e.mr.Addr(), Length: 64, LKey: ^e.mr.LKey()}
 		}},
-		{name: "one byte behind the end", sge: func(e *end) verbs.SGE { return e.sge(memorySize-63, 64) }},
+		{name: "one byte after the end", sge: func(e *end) verbs.SGE { return e.sge(memorySize-63, 64) }},
 		{name: "one byte before the start", sge: func(e *end) verbs.SGE { return e.sge(-1, 64) }},
 		{name: "around the end of the address space", sge: func(e *end) verbs.SGE {
 			return verbs.SGE{Addr: math.MaxUint64 - 31, Length: 64, LKey: e.mr.LKey()}
@@ -195,7 +195,7 @@ type badTarget struct {
 func badTargets() []badTarget {
 	return []badTarget{
 		{"unknown key", func(p *pair, wr *verbs.SendWR) { wr.RKey = ^p.b.mr.RKey() }},
-		{"8 bytes behind the end", func(p *pair, wr *verbs.SendWR) { wr.RemoteAddr += memorySize }},
+		{"8 bytes after the end", func(p *pair, wr *verbs.SendWR) { wr.RemoteAddr += memorySize }},
 		{"before the start", func(p *pair, wr *verbs.SendWR) { wr.RemoteAddr -= 8 }},
 		{"around the end of the address space", func(_ *pair, wr *verbs.SendWR) { wr.RemoteAddr = math.MaxUint64 - 7 }},
 		{"of another domain", func(p *pair, wr *verbs.SendWR) {

@@ -14,7 +14,7 @@ func flushCases() []testCase {
 		{"disconnect", flushDisconnect},
 		{"the peer's queue pair closes", flushPeerClosed},
 		{"both disconnect at once", flushBothDisconnect},
-		{"completions before the error stay", flushKeepsCompletions},
+		{"completions before the error are kept", flushKeepsCompletions},
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 func readCases() []testCase {
 	return append(sized(readSize),
 		testCase{"scatter", readScatter},
-		testCase{"nothing, from nowhere", readNothing},
+		testCase{"zero bytes with an invalid address", readNothing},
 		testCase{"more than the initiator depth", readMany},
-		testCase{"both ways at once", readBothWays},
-		testCase{"a fence waits for the read", readFence},
-		testCase{"a read sees the write before it", readAfterWrite},
+		testCase{"both directions at once", readBothWays},
+		testCase{"a fence waits for the READ", readFence},
+		testCase{"a READ returns the data of the WRITE before it", readAfterWrite},
 	)
 }
 

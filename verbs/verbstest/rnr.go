@@ -9,9 +9,9 @@ import (
 func rnrCases() []testCase {
 	return []testCase{
 		{"retry 0 fails at once", rnrZero},
-		{"finite retries run out", rnrFinite},
-		{"retries without end wait for the buffer", rnrForever},
-		{"requests behind it wait too", rnrBlocksOrder},
+		{"a limited number of retries is used up", rnrFinite},
+		{"unlimited retries wait for the buffer", rnrForever},
+		{"later requests wait too", rnrBlocksOrder},
 	}
 }
 

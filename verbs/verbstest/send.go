@@ -29,7 +29,7 @@ func sendCases() []testCase {
 		testCase{"into a larger buffer", sendIntoLarger},
 		testCase{"unsignaled", sendUnsignaled},
 		testCase{"all signaled", sendAllSignaled},
-		testCase{"both ways at once", sendBothWays},
+		testCase{"both directions at once", sendBothWays},
 		testCase{"memory may be reused after the completion", sendReuse},
 	)
 }

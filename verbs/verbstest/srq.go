@@ -11,9 +11,9 @@ func srqCases() []testCase {
 		{"a full queue", srqFull},
 		{"limit event", srqLimit},
 		{"close order", srqClose},
-		{"no receive queue beside it", srqOnly},
-		{"a failed queue pair leaves the buffers", srqSurvives},
-		{"an empty queue is not ready", srqEmpty},
+		{"no receive queue of its own", srqOnly},
+		{"a failed queue pair does not flush the buffers", srqSurvives},
+		{"an empty queue causes RNR NAKs", srqEmpty},
 	}
 }
 

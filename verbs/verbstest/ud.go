@@ -12,13 +12,13 @@ func udCases() []testCase {
 		{"lookup and send", udSend},
 		{"immediate", udImmediate},
 		{"reply to the sender", udReply},
-		{"by address alone", udBare},
+		{"without a lookup", udBare},
 		{"wrong Q_Key", udWrongQKey},
 		{"no buffer", udNoBuffer},
-		{"nobody there", udNobody},
+		{"unknown queue pair", udUnknownQP},
 		{"longer than the path MTU", udTooLong},
 		{"gather, inline, scatter", udPieces},
-		{"what datagrams can not do", udImpossible},
+		{"operations that UD does not have", udImpossible},
 		{"handle of another domain", udForeignHandle},
 		{"flush", udFlush},
 	}
@@ -214,7 +214,7 @@ func udNoBuffer(r *rig) {
 	}
 }
 
-func udNobody(r *rig) {
+func udUnknownQP(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))
 	wr := d.datagram(5, d.a.sge(0, 64))

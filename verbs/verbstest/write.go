@@ -10,9 +10,9 @@ func writeCases() []testCase {
 	return append(sized(writeSize),
 		testCase{"gather", writeGather},
 		testCase{"inline", writeInline},
-		testCase{"nothing, to nowhere", writeNothing},
+		testCase{"zero bytes with an invalid address", writeNothing},
 		testCase{"whole region", writeWholeRegion},
-		testCase{"a write is there before the send behind it", writeBeforeSend},
+		testCase{"a WRITE is visible before the SEND after it", writeBeforeSend},
 	)
 }
 
