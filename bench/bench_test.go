@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// brief returns options for a run in which everything happens, but briefly.
+// shortRun returns options for a run in which everything happens, but briefly.
 func shortRun() options { return options{quick: true, duration: 10 * time.Millisecond, rounds: 1} }
 
 // peersHere returns the peers that need only this program and its processors.

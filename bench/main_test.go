@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience bounds a test that hangs.
+// hangLimit bounds a test that hangs.
 const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_BENCH"

@@ -137,7 +137,8 @@ func engineConfig(s *spec) *reactor.Config {
 	return cfg
 }
 
-// listenAddress and fromAddress return addresses of loopback, or of the real device.
+// listenAddress and fromAddress return the addresses of the server and the client:
+// loopback addresses, or an address of the real device.
 func listenAddress(s *spec) (netip.AddrPort, error) {
 	switch s.Path {
 	case pathDevice:

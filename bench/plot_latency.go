@@ -12,7 +12,7 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A percentile of the latency plot, with its mark.
+// A percentile is a percentile of the latency plot, with its mark.
 type percentile struct {
 	name  string
 	of    func(Row) float64

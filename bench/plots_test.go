@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plotted returns the texts in the plots of rows, by file name.
+// plotTexts returns the texts in the plots of rows, by file name.
 func plotTexts(t *testing.T, rows []Row) map[string]string {
 	dir := filepath.Join(t.TempDir(), "new", "plots")
 	require.NoError(t, writePlots(dir, rows))

@@ -12,7 +12,7 @@ import (
 // progress bar, otherwise a line for each workload.
 type progress struct {
 	w        io.Writer
-	bar      *progressbar.ProgressBar // Nil without a terminal.
+	bar      *progressbar.ProgressBar // The progress bar. Nil without a terminal.
 	workload string                   // The workload of the latest case.
 	step     int
 	steps    int

@@ -31,7 +31,7 @@ type Row struct {
 	MsgsPerSec  float64 `json:"msgs_per_sec"` // Answered messages, or connections in the workload connect.
 	BytesPerSec float64 `json:"bytes_per_sec"`
 
-	// Sums of both processes, per round trip.
+	// CPU, Allocs and CtxSwitches are sums of both processes, per round trip.
 	CPU         float64 `json:"cpu_ns_per_msg,omitempty"`
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`

@@ -46,7 +46,7 @@ func (f *fakeTransport) send(n uint64) error {
 	return nil
 }
 
-// started returns a driver that has started a long phase.
+// startedDriver returns a driver that has started a long phase.
 func startedDriver(t *testing.T, c Case) (*driver, *fakeTransport) {
 	f := &fakeTransport{free: 1000}
 	d := newDriver(&spec{Case: c})

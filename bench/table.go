@@ -173,7 +173,7 @@ func formatRatio(ratio float64) string {
 	return fmt.Sprintf("%.2f", ratio)
 }
 
-// short formats a number with three digits and k, M or G for thousands, millions and
+// formatSI formats a number with three digits and k, M or G for thousands, millions and
 // thousand millions.
 func formatSI(n float64) string {
 	if n <= 0 {

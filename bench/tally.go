@@ -6,7 +6,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// longest is the largest time that a histogram can hold.
+// maxTime is the largest time that a histogram can hold.
 const maxTime = int64(time.Minute)
 
 // A tally has the counts and times of a client. It belongs to one goroutine.
@@ -50,7 +50,7 @@ func (t *tally) result() *result {
 	return r
 }
 
-// A stopwatch returns the time since it was made. It reads the monotonic clock only,
+// A stopwatch measures the time since it was made. It reads the monotonic clock only,
 // which takes half of the time of time.Now.
 type stopwatch struct{ origin time.Time }
 

@@ -141,7 +141,8 @@ func (c *conn) postRecv() {
 	c.posted++
 }
 
-// newWR returns a signaled send work request with one piece of the conn's own memory.
+// newWR returns a signaled send work request for length bytes at offset in the conn's
+// own memory.
 func (c *conn) newWR(op verbs.Opcode, offset, length int) verbs.SendWR {
 	return verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(c.mr, offset, length)}}
 }

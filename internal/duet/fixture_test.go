@@ -36,7 +36,7 @@ type fixture struct {
 type event struct {
 	typ   cm.EventType
 	id    *cm.ID
-	owner *cm.ID // The listener if the event is a request, else id.
+	owner *cm.ID // The ID that waits for the event: the listener of a request, else id.
 	err   error
 	param cm.ConnParam
 	ud    cm.UDParam

@@ -20,7 +20,7 @@ type Channel struct {
 
 type lateEvent struct {
 	cq    *CQ
-	ticks int // Ticks until the event arrives.
+	ticks int // Ticks of virtual time until the event arrives.
 }
 
 // FD implements verbs.CompChannel.

@@ -18,7 +18,7 @@ type attack func(a *attacker) error
 type attacker struct {
 	attack attack
 	spec   Spec
-	rand   *rand.Rand // Only the goroutine of the attack uses it.
+	rand   *rand.Rand // Used only by the goroutine of the attack.
 	ctx    context.Context
 	stop   context.CancelFunc
 	done   *event // done happens when the rounds of the attack are over.

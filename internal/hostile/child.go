@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A role is the work of a child process.
+// A role does the work of a child process.
 type role interface {
 	// start starts the work, and returns the first note for the parent.
 	start(s *Spec) (Note, error)

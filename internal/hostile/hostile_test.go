@@ -102,7 +102,7 @@ func (f *fixture) report(p *hostile.Process) hostile.Note {
 	return note
 }
 
-// echoes waits until the client has received n more echoes.
+// waitEchoes waits until the client has received n more echoes.
 func (f *fixture) waitEchoes(n uint64) {
 	f.t.Helper()
 	want := f.report(f.client).Tally.Echoes + n

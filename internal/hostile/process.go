@@ -100,7 +100,7 @@ func (p *Process) Kill() {
 		return
 	}
 	p.ended = true
-	// The signal fails if the process has exited by itself.
+	// The signal cannot be sent if the process has exited by itself.
 	_ = p.cmd.Process.Kill()
 	p.stdin.Close()
 	_ = p.cmd.Wait()

@@ -28,7 +28,7 @@ const (
 type site struct {
 	name      string
 	path      soft.Path
-	rand      *rand.Rand // Only the goroutine of the attacks uses it once that runs.
+	rand      *rand.Rand // Used only by the goroutine of the attacks once that runs.
 	user      int        // User of the attackers: otherUser if this process is root.
 	next      int        // Number of the next address: see newAddr.
 	durations durations

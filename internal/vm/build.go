@@ -32,7 +32,7 @@ func buildPrograms(ctx context.Context, dir string) (tree, error) {
 		last := len(program.make) - 1
 		args := append(program.make[:last:last],
 			"-tags=rdmacore",
-			"-ldflags=-s -w", // No symbols: the guest's files are in its memory.
+			"-ldflags=-s -w", // Without symbols, because the guest's files are in its memory.
 			"-o", out, program.make[last])
 		if err := command(ctx, "", "go", args...); err != nil {
 			return nil, err
