@@ -19,13 +19,13 @@ serve() {
 	done
 }
 
-# served waits until the server has exited. Its exit status must be 0.
-served() {
+# wait_server waits until the server has exited. Its exit status must be 0.
+wait_server() {
 	wait $server
 }
 
-# stopped interrupts the server and waits until it has exited. Its exit status must be 0.
-stopped() {
+# stop_server interrupts the server and waits until it has exited. Its exit status must be 0.
+stop_server() {
 	kill -INT $server
 	wait $server
 }
@@ -34,17 +34,17 @@ stopped() {
 echo_over() {
 	serve /go/echo $rdmacore -mode $1 -listen $ADDR:7471
 	/go/echo $rdmacore -mode $1 -connect $ADDR:7471 -count 1000 -duration 500ms -conns 2 2>&1 | cat
-	stopped
+	stop_server
 }
 
-# with_itself PROGRAM... runs a program of perftest as server and as client. In release
+# run_both_ends PROGRAM... runs a program of perftest as server and as client. In release
 # 6.06 the client crashes when it requests its second connection before the server
-# listens for it, and with -e the client may hang. So with_itself tries up to three times.
-with_itself() {
+# listens for it, and with -e the client may hang. So run_both_ends tries up to three times.
+run_both_ends() {
 	for attempt in 1 2 3; do
 		serve "$@" >/dev/null
 		if timeout -s KILL 20 "$@" $ADDR; then
-			served
+			wait_server
 			return
 		fi
 		kill -KILL $server
@@ -55,17 +55,17 @@ with_itself() {
 
 # Commands for the network namespaces peer and far, in which programs of this module send
 # RoCEv2 packets without privileges. See init for the links.
-nobody='setpriv --reuid 65534 --regid 65534 --clear-groups'
-there="/usr/bin/ip netns exec peer $nobody"
-behind="/usr/bin/ip netns exec far $nobody"
+unprivileged='setpriv --reuid 65534 --regid 65534 --clear-groups'
+in_peer="/usr/bin/ip netns exec peer $unprivileged"
+in_far="/usr/bin/ip netns exec far $unprivileged"
 soft='-provider soft -path wire'
 
-# serve_there COMMAND... starts a server in the namespace peer and waits until it prints
+# serve_in_peer COMMAND... starts a server in the namespace peer and waits until it prints
 # that it listens.
-serve_there() {
-	$there "$@" >/tmp/there 2>&1 &
+serve_in_peer() {
+	$in_peer "$@" >/tmp/server_output 2>&1 &
 	server=$!
-	until grep -q '^listening' /tmp/there; do
+	until grep -q '^listening' /tmp/server_output; do
 		kill -0 $server
 		usleep 20000
 	done
@@ -73,35 +73,35 @@ serve_there() {
 
 # duet GROUP runs a group of the scenarios of internal/duet twice. The soft device is
 # first the passive side and then the active side; the kernel's device is the other.
-theirs='env DUET_PROVIDER=rdmacore'
-ours='env DUET_PROVIDER=soft DUET_PATH=wire'
+kernel_device='env DUET_PROVIDER=rdmacore'
+soft_device='env DUET_PROVIDER=soft DUET_PATH=wire'
 duet() {
 	side="/go/duet.test -test.run TestPeer/$1"
-	serve_there $ours DUET_LISTEN=$PEER:7471 $side
-	$theirs DUET_CONNECT=$PEER:7471 $side -test.v
-	stopped
-	serve $theirs DUET_LISTEN=$ADDR:7471 $side
-	$there $ours DUET_CONNECT=$ADDR:7471 $side -test.v
-	stopped
+	serve_in_peer $soft_device DUET_LISTEN=$PEER:7471 $side
+	$kernel_device DUET_CONNECT=$PEER:7471 $side -test.v
+	stop_server
+	serve $kernel_device DUET_LISTEN=$ADDR:7471 $side
+	$in_peer $soft_device DUET_CONNECT=$ADDR:7471 $side -test.v
+	stop_server
 }
 
 # rping_both and send_both PROGRAM SIZE run rping and a program of perftest against the
 # soft device, which is first the server and then the client.
 rping_both() {
-	serve_there $go rping $soft -listen $PEER:7174
+	serve_in_peer $go rping $soft -listen $PEER:7174
 	rping -c -a $PEER -C 10 -V
-	served
+	wait_server
 	serve rping -s -a $ADDR -C 10 -V
-	$there $go rping $soft -connect $ADDR:7174
-	served
+	$in_peer $go rping $soft -connect $ADDR:7174
+	wait_server
 }
 send_both() {
-	serve_there $go send_$1 $soft -listen $PEER:18515 -count 200 -size $2
+	serve_in_peer $go send_$1 $soft -listen $PEER:18515 -count 200 -size $2
 	ib_send_$1 -R -F -d rxe0 -n 200 -s $2 $PEER
-	served
+	wait_server
 	serve ib_send_$1 -R -F -d rxe0 -n 200 -s $2
-	$there $go send_$1 $soft -connect $ADDR:18515 -count 200 -size $2
-	served
+	$in_peer $go send_$1 $soft -connect $ADDR:18515 -count 200 -size $2
+	wait_server
 }
 
 # impair OPTION... adds a netem queue with these options at every end of the links: see

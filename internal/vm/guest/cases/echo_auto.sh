@@ -5,5 +5,5 @@ provider_of() {
 }
 serve /go/echo -listen $ADDR:7471
 /go/echo -connect $ADDR:7471 -count 100 -duration 0 -json | provider_of | grep rdmacore
-stopped
+stop_server
 /go/echo -count 100 -duration 0 -json | provider_of | grep soft

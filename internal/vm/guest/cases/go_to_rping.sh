@@ -1,3 +1,3 @@
 serve rping -s -a $ADDR -C 10 -V
 $go rping $rdmacore -connect $ADDR:7174
-served
+wait_server

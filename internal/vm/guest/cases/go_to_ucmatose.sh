@@ -1,3 +1,3 @@
 serve ucmatose -b $ADDR -c 3
 $go cmatose $rdmacore -connect $ADDR:7471 -conns 3
-served
+wait_server

@@ -1,3 +1,3 @@
 serve $go send_lat $rdmacore -listen $ADDR:18515 -count 200 -size 2
 ib_send_lat -R -F -d rxe0 -n 200 -s 2 $ADDR
-served
+wait_server

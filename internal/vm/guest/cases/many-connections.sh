@@ -3,4 +3,4 @@
 # queue holds 32,767. Every connection echoes two messages.
 serve /go/echo $rdmacore -listen $ADDR:7471
 /go/echo $rdmacore -connect $ADDR:7471 -conns 2000 -count 4000 -duration 0 2>&1 | cat
-stopped
+stop_server

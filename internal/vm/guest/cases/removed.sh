@@ -2,7 +2,7 @@
 serve /go/echo $rdmacore -listen $ADDR:7471 2>/tmp/errors
 rdma link delete rxe0
 status=0
-served || status=$?
+wait_server || status=$?
 rdma link add rxe0 type rxe netdev v0
 cat /tmp/errors
 [ $status = 1 ]

@@ -1,4 +1,4 @@
 # ucmatose of rdmacm-utils at both ends.
 serve ucmatose -b $ADDR -c 3
 ucmatose -s $ADDR -c 3
-served
+wait_server

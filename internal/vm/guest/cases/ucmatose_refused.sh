@@ -4,4 +4,4 @@ ucmatose -s $ADDR >/tmp/out || status=$?
 cat /tmp/out
 [ $status = 28 ]
 grep -q 'REJECTED, error: 28' /tmp/out
-served
+wait_server

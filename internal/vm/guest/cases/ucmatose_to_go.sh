@@ -1,3 +1,3 @@
 serve $go cmatose $rdmacore -listen $ADDR:7471 -conns 3
 ucmatose -s $ADDR -c 3
-served
+wait_server

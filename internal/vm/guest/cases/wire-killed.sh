@@ -10,15 +10,15 @@ killed() {
 	[ $status = 137 ]
 }
 
-serve_there $ours DUET_ROLE=disconnected DUET_LISTEN=$PEER:7471 $side
-killed $theirs DUET_ROLE=killed DUET_CONNECT=$PEER:7471 $side
-served
-serve $theirs DUET_ROLE=killed DUET_LISTEN=$ADDR:7471 $side
-$there $ours DUET_ROLE=disconnected DUET_CONNECT=$ADDR:7471 $side
-killed served
-serve_there $ours DUET_ROLE=killed DUET_LISTEN=$PEER:7471 $side
-$theirs DUET_ROLE=timeout DUET_CONNECT=$PEER:7471 $side
-killed served
-serve $theirs DUET_ROLE=timeout DUET_LISTEN=$ADDR:7471 $side
-killed $there $ours DUET_ROLE=killed DUET_CONNECT=$ADDR:7471 $side
-served
+serve_in_peer $soft_device DUET_ROLE=disconnected DUET_LISTEN=$PEER:7471 $side
+killed $kernel_device DUET_ROLE=killed DUET_CONNECT=$PEER:7471 $side
+wait_server
+serve $kernel_device DUET_ROLE=killed DUET_LISTEN=$ADDR:7471 $side
+$in_peer $soft_device DUET_ROLE=disconnected DUET_CONNECT=$ADDR:7471 $side
+killed wait_server
+serve_in_peer $soft_device DUET_ROLE=killed DUET_LISTEN=$PEER:7471 $side
+$kernel_device DUET_ROLE=timeout DUET_CONNECT=$PEER:7471 $side
+killed wait_server
+serve $kernel_device DUET_ROLE=timeout DUET_LISTEN=$ADDR:7471 $side
+killed $in_peer $soft_device DUET_ROLE=killed DUET_CONNECT=$ADDR:7471 $side
+wait_server

@@ -6,16 +6,16 @@
 impair loss 1%
 duet 'connection/(private|no_listener|disconnects)'
 duet traffic
-serve_there $go send_bw $soft -listen $PEER:18515 -count 200 -size 4096
+serve_in_peer $go send_bw $soft -listen $PEER:18515 -count 200 -size 4096
 ib_send_bw -R -F -d rxe0 -n 200 -s 4096 $PEER
-grep '200 messages of 4096 bytes came' /tmp/there
+grep '200 messages of 4096 bytes came' /tmp/server_output
 kill $server || true
 serve ib_send_bw -R -F -d rxe0 -n 200 -s 4096
-$there $go send_bw $soft -connect $ADDR:18515 -count 200 -size 4096
+$in_peer $go send_bw $soft -connect $ADDR:18515 -count 200 -size 4096
 kill $server || true
-serve_there $go rping $soft -listen $PEER:7174
+serve_in_peer $go rping $soft -listen $PEER:7174
 rping -c -a $PEER -C 10 -V
 kill $server || true
 serve rping -s -a $ADDR -C 10 -V
-$there $go rping $soft -connect $ADDR:7174
+$in_peer $go rping $soft -connect $ADDR:7174
 grown rcvd_seq_err completer_retry_err
