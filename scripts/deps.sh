@@ -1,19 +1,19 @@
 #!/bin/sh
-# What the tests need beside Go: a C compiler and its headers, because the race
-# detector is linked by cgo; and two programs that some tests hold this module
-# against, without which they are left out. Debian packages are installed when we
-# are root and named when we are not.
+# Installs the programs that the tests need in addition to Go: a C compiler and its
+# headers for the race detector, which uses cgo, and two programs with which some tests
+# compare this module. Those tests are skipped without the programs. The Debian packages
+# are installed if the user is root, and else listed.
 set -eu
 
 GO=${GO:-go}
 
 if ! command -v "$GO" >/dev/null; then
-	echo "deps: there is no Go: install it from https://go.dev/dl/ and put it on PATH" >&2
+	echo "deps: Go is not installed: install it from https://go.dev/dl/ and put it on PATH" >&2
 	exit 1
 fi
-# Go compares itself with the version in go.mod, and says so when it is older.
+# Go reports an error if it is older than the version in go.mod.
 if ! "$GO" list -m >/dev/null; then
-	echo "deps: $("$GO" version) can not build this module, which wants $(grep '^go ' go.mod)" >&2
+	echo "deps: $("$GO" version) can not build this module, which needs $(grep '^go ' go.mod)" >&2
 	exit 1
 fi
 
@@ -34,6 +34,6 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
 	# shellcheck disable=SC2086 # one word for each package
 	apt-get install -q -y --no-install-recommends $missing
 else
-	echo "deps: not all is here. On Debian: apt-get install $missing" >&2
+	echo "deps: programs are missing. On Debian: apt-get install $missing" >&2
 fi
-compiles || { echo "deps: no C compiler that works, which go test -race needs" >&2; exit 1; }
+compiles || { echo "deps: go test -race needs a C compiler, and there is none that works" >&2; exit 1; }

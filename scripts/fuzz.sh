@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs every fuzz target of the module in turn, each for the time given (a
-# duration of go test, 10s when there is none). The seeds run in go test anyway.
+# Runs every fuzz target of the module in turn, each for the given time (a duration of
+# go test, 10s by default). go test runs the seeds of the targets.
 set -eu
 
 GO=${GO:-go}
@@ -8,7 +8,7 @@ fuzztime=${1:-10s}
 
 targets=0
 for package in $("$GO" list ./...); do
-	listed=$("$GO" test -list '^Fuzz' "$package") # by itself, so that a failure ends the run
+	listed=$("$GO" test -list '^Fuzz' "$package") # a separate command, so that a failure ends the script
 	for target in $(echo "$listed" | grep '^Fuzz' || true); do
 		echo "fuzz: $package $target"
 		"$GO" test -run '^$' -fuzz "^$target\$" -fuzztime "$fuzztime" -fuzzminimizetime 10x "$package"

@@ -47,7 +47,7 @@ type DeviceAttr struct {
 	Firmware string // version of the firmware or of the software
 
 	NumPorts       int
-	NumCompVectors int // completion vectors; a device of provider/soft has one shard for each
+	NumCompVectors int // completion vectors; see CQAttr.Vector
 
 	MaxQP           int    // queue pairs
 	MaxQPWR         int    // work requests on one queue

@@ -26,8 +26,9 @@ var (
 	ErrNotSupported = errors.New("not supported")
 	// ErrOverrun reports that the CQ received more completions than it can hold.
 	ErrOverrun = errors.New("completion queue overrun")
-	// ErrPeerGone reports that the peer's process ended, or closed its end, without
-	// disconnecting first.
+	// ErrPeerGone reports that the peer's process ended or closed its end without
+	// disconnecting first, or that a connection request is not valid any more: its sender
+	// has cancelled it, or it was dropped to make room for other requests.
 	ErrPeerGone = errors.New("peer gone")
 	// ErrNoResources: this side has no room for another object, because a limit of the
 	// device, the process or the system is reached. A refusal by a peer without room
