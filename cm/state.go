@@ -102,9 +102,10 @@ func (c call) withoutQP() bool {
 	return false
 }
 
-// states is a set of states.
+// states is a set of states, with one bit for each.
 type states uint32
 
+// in returns the set of the listed states.
 func in(list ...State) (set states) {
 	for _, s := range list {
 		set |= 1 << s
@@ -113,11 +114,17 @@ func in(list ...State) (set states) {
 }
 
 var (
-	live       = states(1<<StateClosed - 1)
+	// live has all states except StateClosed.
+	live = states(1<<StateClosed - 1)
+	// addressing has the states of an active ID before ResolveRoute.
 	addressing = in(StateIdle, StateBound, StateResolvingAddr, StateAddrResolved)
-	located    = in(StateBound, StateAddrResolved, StateResolvingRoute, StateRouteResolved, StateRequested)
-	answered   = in(StateResponded, StateRequested, StateAccepted, StateEstablished)
-	waiting    = in(StateConnecting, StateResponded, StateAccepted)
+	// located has the states in which an ID can have a device and is not connecting yet.
+	located = in(StateBound, StateAddrResolved, StateResolvingRoute, StateRouteResolved, StateRequested)
+	// answered has the states in which the peer's parameters are known.
+	answered = in(StateResponded, StateRequested, StateAccepted, StateEstablished)
+	// waiting has the states between the request and the end of the handshake in which
+	// the connection can fail.
+	waiting = in(StateConnecting, StateResponded, StateAccepted)
 )
 
 // stays, as the target of a rule, means that the state does not change. StateIdle can be

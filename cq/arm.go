@@ -38,6 +38,7 @@ func (g *Group) Arm() (busy bool, err error) {
 	return busy, err
 }
 
+// arm arms the CQ, unless it counts as armed or has failed.
 func (q *Queue) arm() error {
 	if q.armed || q.err != nil {
 		return nil
@@ -78,6 +79,8 @@ func (g *Group) handleEvent(cookie slots.Handle) {
 	(*q).eventArrived()
 }
 
+// eventArrived records an event: the CQ is not armed any more. When AckEvery events are
+// not acknowledged, it acknowledges them.
 func (q *Queue) eventArrived() {
 	if !q.armed {
 		q.group.stats.UnaskedEvents++

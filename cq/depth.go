@@ -99,6 +99,8 @@ func (q *Queue) grow(n, depth int) error {
 	return nil
 }
 
+// tooDeep returns the error for a reservation of n places beside taken ones, when the CQ
+// can hold limit completions.
 func tooDeep(taken, n, limit int) error {
 	total := taken + min(n, math.MaxInt-taken)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}

@@ -80,6 +80,7 @@ func depthError(depth, limit int) error {
 	return e
 }
 
+// remove removes a closed queue from the group.
 func (g *Group) remove(q *Queue) {
 	g.byCookie.Remove(q.cookie)
 	g.queues = slices.DeleteFunc(g.queues, func(o *Queue) bool { return o == q })

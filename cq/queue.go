@@ -94,6 +94,7 @@ func (q *Queue) fill(limit time.Duration) {
 	q.filled(n, err)
 }
 
+// filled stores the result of a poll that returned completions or an error.
 func (q *Queue) filled(n int, err error) {
 	if uint(n) > uint(len(q.batch)) {
 		// The device broke the contract of Poll; the entries may have any content.

@@ -110,6 +110,7 @@ func (e *epoll) wait(timeout time.Duration) (int, error) {
 	}
 }
 
+// block waits once: until there are events, the timeout has passed, or a signal arrives.
 func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	switch {
 	case !e.hasPwait2:

@@ -18,6 +18,7 @@ const (
 	wakeClosed
 )
 
+// wake makes the descriptor readable, unless a wake is pending or the waker is closed.
 func (w *waker) wake() {
 	if w.state.Or(wakePending) == 0 {
 		w.eventfd.signal()

@@ -52,6 +52,7 @@ type poolPlaces struct {
 	free []uint32
 }
 
+// newPoolPlaces returns n free places.
 func newPoolPlaces(n int) poolPlaces {
 	p := poolPlaces{ids: make([]uint64, n), used: make([]bool, n), free: make([]uint32, 0, n)}
 	p.reset()

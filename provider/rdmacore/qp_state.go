@@ -88,6 +88,7 @@ func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask)
 	return nil
 }
 
+// modify changes attributes that have been checked, and records a new state.
 func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	raw, bits := toQPAttr(attr), C.int(mask)
 	if mask&verbs.AttrState != 0 && attr.State == verbs.StateInit {

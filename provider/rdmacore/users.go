@@ -27,6 +27,7 @@ func (u *users) add() error {
 	return nil
 }
 
+// remove removes a user that was added.
 func (u *users) remove() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -88,6 +89,7 @@ type guard struct {
 
 func newGuard(p verbs.Progress) guard { return guard{owned: p == verbs.ProgressManual} }
 
+// enter begins the use of the object, and leave ends it.
 func (g *guard) enter() {
 	if !g.owned {
 		g.mu.Lock()
