@@ -153,7 +153,7 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 	if req.decisionErr() != nil {
 		return
 	}
-	req.expiry.fire = func() { l.expireRequest(req) }
+	req.expiry.Fire = func() { l.expireRequest(req) }
 	l.setTimer(&req.expiry, l.cfg.DecisionTimeout)
 }
 
@@ -191,7 +191,7 @@ func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
 	if !req.decide(by) {
 		return
 	}
-	l.timers.stop(&req.expiry)
+	l.timers.Stop(&req.expiry)
 	l.recordError(req.id.Close())
 	l.engine.acceptor.removeRequest(req)
 }

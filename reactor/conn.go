@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -41,9 +42,9 @@ type Conn struct {
 	recvs        recvQueue
 	heldMessages bufferList // messages received before OnOpen
 
-	stateTimer timer // ends a state that has a time limit
-	deadline   timer // SetDeadline
-	keepalive  timer // calls onKeepaliveTimer
+	stateTimer timerheap.Timer // ends a state that has a time limit
+	deadline   timerheap.Timer // SetDeadline
+	keepalive  timerheap.Timer // calls onKeepaliveTimer
 
 	// The times below are in the loop's time, see clock.now.
 	idleTimeout      time.Duration // set by SetIdleTimeout; 0 means none

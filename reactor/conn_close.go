@@ -116,8 +116,8 @@ func (c *Conn) disconnect() {
 func (c *Conn) reportClose() {
 	c.failOutstanding()
 	err := c.closeReason.closeError(c.stats.Failed > 0)
-	c.loop.timers.stop(&c.deadline)
-	c.loop.timers.stop(&c.keepalive)
+	c.loop.timers.Stop(&c.deadline)
+	c.loop.timers.Stop(&c.keepalive)
 	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
 	c.state, c.discardMessages = StateParting, true
 	if c.peerDone() {
@@ -161,7 +161,7 @@ func (c *Conn) destroy() {
 		l.openingConns--
 	}
 	c.state = StateClosed
-	l.timers.stop(&c.stateTimer)
+	l.timers.Stop(&c.stateTimer)
 	if c.id != nil {
 		l.recordError(c.id.CloseQP())
 	}

@@ -45,7 +45,7 @@ func (c *Conn) enterOpen() {
 	if c.state != StateConnecting || c.openFailed {
 		return
 	}
-	c.loop.timers.stop(&c.stateTimer)
+	c.loop.timers.Stop(&c.stateTimer)
 	if err := c.setRNRTimer(); err != nil {
 		c.failOpen(err)
 		return

@@ -15,9 +15,9 @@ import (
 // connection with failOpen.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}
-	c.stateTimer.fire = c.onStateTimer
-	c.deadline.fire = func() { c.beginClose(ErrDeadline) }
-	c.keepalive.fire = c.onKeepaliveTimer
+	c.stateTimer.Fire = c.onStateTimer
+	c.deadline.Fire = func() { c.beginClose(ErrDeadline) }
+	c.keepalive.Fire = c.onKeepaliveTimer
 	var ok bool
 	l.liveConns++
 	l.openingConns++

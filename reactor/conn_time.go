@@ -7,7 +7,7 @@ import "time"
 func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():
-		c.loop.timers.stop(&c.deadline)
+		c.loop.timers.Stop(&c.deadline)
 	case c.state >= StateOpen && c.state <= StateDraining:
 		c.loop.setTimer(&c.deadline, time.Until(t))
 	}
@@ -44,7 +44,7 @@ func (c *Conn) onKeepaliveTimer() {
 		}
 	case now-c.lastFromPeer < keepalive:
 	case !c.loop.mayProbe():
-		c.loop.timers.set(&c.keepalive, now+c.loop.probeWait())
+		c.loop.timers.Set(&c.keepalive, now+c.loop.probeWait())
 		return
 	default:
 		c.loop.stats.Keepalives++
@@ -100,10 +100,10 @@ func (c *Conn) livenessError() error {
 func (c *Conn) startKeepalive() {
 	when, none := c.nextKeepalive()
 	if none || c.state != StateOpen {
-		c.loop.timers.stop(&c.keepalive)
+		c.loop.timers.Stop(&c.keepalive)
 		return
 	}
-	c.loop.timers.set(&c.keepalive, when)
+	c.loop.timers.Set(&c.keepalive, when)
 }
 
 // nextKeepalive returns the time of the next call of onKeepaliveTimer. none is true if

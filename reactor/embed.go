@@ -64,7 +64,7 @@ func (l *Loop) open() (err error) {
 	l.mailbox.limit = l.cfg.Mailbox
 	l.idle.budget = l.cfg.SpinBudget
 	l.idle.policy.Store(uint32(l.cfg.Idle))
-	l.ticker.fire = l.onTick
+	l.ticker.Fire = l.onTick
 	l.epollEvery = 1
 	if l.poller, err = poller.New(maxEvents); err != nil {
 		return err

@@ -92,7 +92,7 @@ func Turn(l *Loop) uint64 { return l.stats.Turns }
 func AbortConns(l *Loop) { l.abortConns() }
 
 // NextKeepaliveTime returns the time of the next call of onKeepaliveTimer for c.
-func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.when }
+func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.When() }
 
 // ProbeBudget is the largest number of keepalive probes that one turn posts.
 const ProbeBudget = probeBudget

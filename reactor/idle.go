@@ -122,7 +122,7 @@ func (l *Loop) prepareSleep() (busy bool) {
 		busy = busy || found
 	}
 	busy = busy || l.mailbox.pending.Load() || l.closing.len() > 0 || len(l.dirty) > 0 || l.ended ||
-		l.timers.due(l.clock.read())
+		l.timers.Due(l.clock.read())
 	if busy {
 		l.afterSleep()
 	}
@@ -142,7 +142,7 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cau
 	if limit >= 0 && limit < timeout {
 		timeout, cause = limit, CauseLimit
 	}
-	if when, ok := l.timers.next(); ok && when-l.clock.now < timeout {
+	if when, ok := l.timers.Next(); ok && when-l.clock.now < timeout {
 		timeout, cause = max(0, when-l.clock.now), CauseTimer
 	}
 	return timeout, cause

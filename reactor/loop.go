@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -20,8 +21,8 @@ type Loop struct {
 	index   int
 
 	clock   clock
-	timers  timers
-	ticker  timer // calls OnTick
+	timers  timerheap.Heap
+	ticker  timerheap.Timer // calls OnTick
 	idle    idleState
 	mailbox mailbox
 	timerFD *timerFD // nil unless the loop was made with NewLoop
@@ -68,7 +69,7 @@ func (l *Loop) turn() (work int) {
 	}
 	work += l.pollEpoll() // connection events, device events, registered descriptors
 	work += l.runPosted()
-	work += l.timers.expire(l.clock.now)
+	work += l.timers.Expire(l.clock.now)
 	work += l.advanceClosing()
 	l.flush()
 	if work > 0 {

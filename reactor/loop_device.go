@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"github.com/rdmaloop/rdmaloop/cq"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -16,11 +17,11 @@ type loopDevice struct {
 	queues     []*completionQueue // queues[0] stays open until the loopDevice is closed
 	next       int                // index in queues at which the next poll begins
 	slab       slab
-	sharedRecv *sharedRecv // the shared receive queue; nil if each connection has its own
-	mrs        []verbs.MR  // memory regions of Loop.Alloc
-	trimTimer  timer       // calls trim
-	failure    error       // error after which no more completions are expected, or nil
-	removed    bool        // the device was removed; failure is set too
+	sharedRecv *sharedRecv     // the shared receive queue; nil if each connection has its own
+	mrs        []verbs.MR      // memory regions of Loop.Alloc
+	trimTimer  timerheap.Timer // calls trim
+	failure    error           // error after which no more completions are expected, or nil
+	removed    bool            // the device was removed; failure is set too
 
 	// consumedTurn is the value of Stats.Turns at the last call of consume, plus one. It is
 	// 0 if there was no call.
@@ -201,7 +202,7 @@ func (d *loopDevice) closeConns(err error) {
 
 // close releases the resources, in the order that the comment of package verbs requires.
 func (d *loopDevice) close() (err error) {
-	d.loop.timers.stop(&d.trimTimer)
+	d.loop.timers.Stop(&d.trimTimer)
 	if d.sharedRecv != nil {
 		err = firstError(err, d.sharedRecv.srq.Close())
 	}

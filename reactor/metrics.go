@@ -179,7 +179,7 @@ func (l *Loop) snapshot() Stats {
 	}
 	s.Busy, s.Spin, s.Slept, s.LongestTurn = l.clock.busy, l.clock.spinning, l.clock.slept, l.clock.longest
 	s.Refused = l.mailbox.refused.Load()
-	s.Timers = uint64(len(l.timers.heap))
+	s.Timers = uint64(l.timers.Len())
 	s.Conns = uint64(l.liveConns)
 	if l.index == 0 { // any goroutine may answer a request, so the engine counts the answers
 		s.Accepts, s.Rejects = l.engine.accepts.Load(), l.engine.rejects.Load()

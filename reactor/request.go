@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -21,9 +22,9 @@ type ConnRequest struct {
 	privateData []byte
 	param       cm.ConnParam
 
-	loop     atomic.Int32  // index of the loop that gets the connection
-	decision atomic.Uint32 // who has answered the request: undecided, byApplication ...
-	expiry   timer         // Config.DecisionTimeout
+	loop     atomic.Int32    // index of the loop that gets the connection
+	decision atomic.Uint32   // who has answered the request: undecided, byApplication ...
+	expiry   timerheap.Timer // Config.DecisionTimeout
 	// endedBy is byPeer or byRemoval if the request has ended without an answer, and else
 	// undecided. The mutex of the acceptor guards it.
 	endedBy uint32

@@ -286,8 +286,8 @@ func TestLoopTrims(t *testing.T) {
 	require.Greater(t, pd.open, 1)
 	for l.clock.now = 0; pd.open > 1; l.clock.now += trimPause {
 		require.LessOrEqual(t, l.clock.now, 2*trimEvery+time.Second)
-		l.timers.expire(l.clock.now)
+		l.timers.Expire(l.clock.now)
 		l.clock.origin = time.Now().Add(-l.clock.now)
 	}
-	require.Len(t, l.timers.heap, 1, "the timer is set again")
+	require.Equal(t, 1, l.timers.Len(), "the timer is set again")
 }

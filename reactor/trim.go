@@ -15,8 +15,8 @@ const (
 // startTrimTimer sets the timer for trim, unless it is set. It is called when the
 // loopDevice opens a completion queue or a chunk that trim can release.
 func (d *loopDevice) startTrimTimer() {
-	if d.trimTimer.pos == 0 {
-		d.trimTimer.fire = d.trim
+	if !d.trimTimer.Running() {
+		d.trimTimer.Fire = d.trim
 		d.loop.setTimer(&d.trimTimer, trimEvery)
 	}
 }

@@ -63,7 +63,7 @@ func (i *id) request(ch *channel, m message, timeout time.Duration) error {
 	i.startTimer(timeout)
 	if err := i.dial(m); err != nil {
 		i.state = stateIdle
-		ch.timers.stop(&i.timer)
+		ch.timers.Stop(&i.timer)
 		return err
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -32,8 +33,9 @@ type channel struct {
 	closed        bool
 	sources       map[int32]readableSource // owners of the watched descriptors, by descriptor
 	queue         eventQueue
-	timers        deadlines
-	timerFDExpiry time.Time // time for which timerFD is set; zero if it is not set
+	timers        timerheap.Heap
+	timerFDSet    bool // timerFD is set to timerFDExpiry
+	timerFDExpiry time.Duration
 	// packet is the receive buffer of the local path. The last byte is used only if a
 	// packet is longer than a message may be.
 	packet     [maxMessage + 1]byte
@@ -168,13 +170,20 @@ func (ch *channel) drive() error {
 
 // expire calls the timers that are due. It reads the clock once.
 func (ch *channel) expire() {
-	if len(ch.timers) == 0 {
-		return
+	if ch.timers.Len() > 0 {
+		ch.timers.Expire(ch.now())
 	}
-	now := ch.clock()
-	for t := ch.timers.due(now); t != nil; t = ch.timers.due(now) {
-		t.fire(now)
-	}
+}
+
+// now returns the present time since the start of the device, which is the origin of the
+// times of all timers. So a timer can be moved to another channel.
+func (ch *channel) now() time.Duration { return ch.sinceStart(ch.clock()) }
+
+func (ch *channel) sinceStart(t time.Time) time.Duration { return t.Sub(ch.dev.start) }
+
+// startTimer makes a timer fire after a time from now.
+func (ch *channel) startTimer(t *timerheap.Timer, after time.Duration) {
+	ch.timers.Set(t, ch.now()+after)
 }
 
 // unlock unlocks the channel. Before that, it makes the descriptor of the channel
@@ -191,23 +200,23 @@ func (ch *channel) unlock() {
 // was stopped, timerFD keeps its earlier expiry, and wakes the owner of the channel once
 // without need. That costs less than a system call for each connection.
 func (ch *channel) armTimerFD() {
-	if len(ch.timers) == 0 && ch.timerFDExpiry.IsZero() {
+	if ch.timers.Len() == 0 && !ch.timerFDSet {
 		return
 	}
-	now := ch.clock()
-	gone := !ch.timerFDExpiry.IsZero() && !now.Before(ch.timerFDExpiry)
-	next, any := ch.timers.next()
+	now := ch.now()
+	expired := ch.timerFDSet && now >= ch.timerFDExpiry
+	next, any := ch.timers.Next()
 	var spec unix.ItimerSpec
 	switch {
-	case any && gone && !next.After(now):
+	case any && expired && next <= now:
 		// timerFD has expired. It stays readable until it is set again.
 		return
-	case any && (ch.timerFDExpiry.IsZero() || gone || next.Before(ch.timerFDExpiry)):
+	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
 		// A time of zero would disarm timerFD.
-		spec.Value = unix.NsecToTimespec(max(1, next.Sub(now).Nanoseconds()))
-		ch.timerFDExpiry = next
-	case gone:
-		ch.timerFDExpiry = time.Time{}
+		spec.Value = unix.NsecToTimespec(max(1, int64(next-now)))
+		ch.timerFDSet, ch.timerFDExpiry = true, next
+	case expired:
+		ch.timerFDSet = false
 	default:
 		return
 	}

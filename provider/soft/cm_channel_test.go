@@ -65,7 +65,7 @@ func TestChannelAlarm(t *testing.T) {
 		}
 	}
 	// The timerfd may expire once more, without a running timer.
-	require.Empty(t, client.tc.timers)
+	require.Zero(t, client.tc.timers.Len())
 }
 
 func TestChannelClose(t *testing.T) {

@@ -136,7 +136,7 @@ func TestSilentClients(t *testing.T) {
 		require.True(t, r.closedByPeer())
 		r.close()
 	}
-	require.Empty(t, server.tc.timers)
+	require.Zero(t, server.tc.timers.Len())
 }
 
 // A client may send an invalid message after its request was accepted.

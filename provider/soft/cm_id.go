@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -20,7 +21,7 @@ type id struct {
 	ch    atomic.Pointer[channel]
 	ps    cm.PortSpace
 	state cmState
-	timer deadline
+	timer timerheap.Timer
 	// timerLimit is the latest time to which extendTimer may move the timer, however
 	// often the peer asks for more time.
 	timerLimit time.Time
@@ -74,7 +75,7 @@ const (
 func newID(ch *channel, ps cm.PortSpace) *id {
 	i := &id{ps: ps, port: hostport.NoReservation(), opts: options{minRNRTimer: cm.DefaultMinRNRTimer}}
 	i.ch.Store(ch)
-	i.timer.fire = i.timedOut
+	i.timer.Fire = i.timedOut
 	return i
 }
 
@@ -101,7 +102,7 @@ func (i *id) raise(ev cm.TransportEvent) {
 // startTimer starts the timer of the present state.
 func (i *id) startTimer(within time.Duration) {
 	ch := i.ch.Load()
-	ch.timers.start(&i.timer, ch.clock().Add(within))
+	ch.startTimer(&i.timer, within)
 }
 
 // extendTimer restarts the timer because the peer has asked for more time. It does not
@@ -112,7 +113,7 @@ func (i *id) extendTimer(within time.Duration) {
 	if at.After(i.timerLimit) {
 		at = i.timerLimit
 	}
-	ch.timers.start(&i.timer, at)
+	ch.timers.Set(&i.timer, ch.sinceStart(at))
 }
 
 // enter changes the state, and stops the timer of the previous one. From
@@ -120,7 +121,7 @@ func (i *id) extendTimer(within time.Duration) {
 func (i *id) enter(p cmState) {
 	i.state = p
 	ch := i.ch.Load()
-	ch.timers.stop(&i.timer)
+	ch.timers.Stop(&i.timer)
 	if p >= stateDREQReceived {
 		i.conn.stopDelivery()
 	}
@@ -165,7 +166,7 @@ func (i *id) peerGone() {
 }
 
 // timedOut ends the present state because the awaited message has not arrived.
-func (i *id) timedOut(time.Time) {
+func (i *id) timedOut() {
 	switch i.state {
 	case stateREQSent:
 		i.cancelRequest()
@@ -204,7 +205,7 @@ func (i *id) destroy(ch *channel) {
 		i.refuseUnfetched(ch)
 	}
 	ch.queue.drop(i)
-	ch.timers.stop(&i.timer)
+	ch.timers.Stop(&i.timer)
 	i.announceEnd()
 	i.listeners.close()
 	i.listeners = nil

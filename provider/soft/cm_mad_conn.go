@@ -196,7 +196,7 @@ func (c *madConn) move(to *channel) error {
 	c.ch = to
 	c.mux.mu.Unlock()
 	from.unwatchPort(c.port)
-	from.timers.move(&c.retransmit.timer, &to.timers)
+	from.timers.Move(&c.retransmit.timer, &to.timers)
 	return nil
 }
 

@@ -117,7 +117,7 @@ func (f *floodSim) wantNoOtherRecords(mux *madMux) {
 	require.Len(f.t, mux.byPeer, n)
 	require.Len(f.t, mux.byQP, n)
 	require.LessOrEqual(f.t, len(mux.admitted), n)
-	require.LessOrEqual(f.t, len(f.server.tc.timers), n)
+	require.LessOrEqual(f.t, f.server.tc.timers.Len(), n)
 	half := &f.listenerOf(f.l).halfOpen
 	require.Zero(f.t, half.total+half.evicting+len(half.sources)+len(half.busiest))
 }

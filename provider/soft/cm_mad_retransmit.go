@@ -5,6 +5,7 @@ package soft
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
@@ -40,15 +41,15 @@ type retransmitter struct {
 	// fastRemaining is the number of following intervals that are at most
 	// requestInterval.
 	fastRemaining int
-	timer         deadline
+	timer         timerheap.Timer
 }
 
 func (r *retransmitter) init(c *madConn) {
 	r.c = c
-	r.timer.fire = func(time.Time) { r.fire() }
+	r.timer.Fire = func() { r.fire() }
 }
 
-func (r *retransmitter) running() bool { return r.timer.index > 0 }
+func (r *retransmitter) running() bool { return r.timer.Running() }
 
 // start starts to retransmit the message without a limit. The first fast intervals are
 // at most requestInterval.
@@ -74,10 +75,10 @@ func (r *retransmitter) resume() {
 // schedule sets the time of the next retransmission.
 func (r *retransmitter) schedule(d time.Duration) {
 	ch := r.c.ch
-	ch.timers.start(&r.timer, ch.clock().Add(d))
+	ch.startTimer(&r.timer, d)
 }
 
-func (r *retransmitter) stop() { r.c.ch.timers.stop(&r.timer) }
+func (r *retransmitter) stop() { r.c.ch.timers.Stop(&r.timer) }
 
 func (r *retransmitter) fire() {
 	if r.remaining == 0 {

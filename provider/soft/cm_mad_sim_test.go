@@ -155,8 +155,10 @@ func (w *madSim) drive() {
 func (w *madSim) advance() bool {
 	var next time.Time
 	for _, s := range []*party{w.client, w.server} {
-		if at, ok := s.tc.timers.next(); ok && (next.IsZero() || at.Before(next)) {
-			next = at
+		if when, ok := s.tc.timers.Next(); ok {
+			if at := s.p.dev.start.Add(when); next.IsZero() || at.Before(next) {
+				next = at
+			}
 		}
 	}
 	if next.IsZero() {

@@ -68,7 +68,7 @@ func (i *id) move(src, dst *channel) error {
 		}
 		src.unwatchPort(i.madPort)
 	}
-	src.timers.move(&i.timer, &dst.timers)
+	src.timers.Move(&i.timer, &dst.timers)
 	i.ch.Store(dst)
 	for _, ev := range src.queue.extract(i) {
 		if child := ev.ID.(*id); child != i {

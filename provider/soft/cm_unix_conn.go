@@ -194,7 +194,7 @@ func (c *unixConn) takeSocket() (fd int) {
 
 func (c *unixConn) stopDelivery() {
 	if c.dial != nil {
-		c.ch.timers.stop(&c.dial.retryTimer)
+		c.ch.timers.Stop(&c.dial.retryTimer)
 	}
 	c.ch.unwatch(c.fd)
 }
@@ -207,7 +207,7 @@ func (c *unixConn) move(to *channel) error {
 		c.ch.unwatch(c.fd)
 	}
 	if c.dial != nil {
-		c.ch.timers.move(&c.dial.retryTimer, &to.timers)
+		c.ch.timers.Move(&c.dial.retryTimer, &to.timers)
 	}
 	c.ch = to
 	return nil

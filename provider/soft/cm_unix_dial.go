@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -25,8 +26,8 @@ import (
 type localDial struct {
 	c          *unixConn
 	request    message
-	retryTimer deadline // timer of the next round, while the backlog of a listener is full
-	rounds     int      // number of rounds over all names
+	retryTimer timerheap.Timer // timer of the next round, while the backlog of a listener is full
+	rounds     int             // number of rounds over all names
 
 	// skipped marks the names that are not tried again, by index in targets. A process
 	// of a user who is not allowed listens on them.
@@ -53,7 +54,7 @@ const (
 func dialUnix(i *id, m message) error {
 	c := &unixConn{ch: i.ch.Load(), id: i, fd: i.port.Take()}
 	d := &localDial{c: c, request: m}
-	d.retryTimer.fire = func(time.Time) { d.retry() }
+	d.retryTimer.Fire = func() { d.retry() }
 	c.dial, i.conn = d, c
 	err := d.run()
 	if err != nil {
@@ -104,7 +105,7 @@ func (d *localDial) run() error {
 		d.skipForeignListeners()
 	}
 	if busy {
-		d.c.ch.timers.start(&d.retryTimer, d.c.ch.clock().Add(redialInterval))
+		d.c.ch.startTimer(&d.retryTimer, redialInterval)
 		return nil
 	}
 	d.returnSocket()

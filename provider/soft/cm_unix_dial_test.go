@@ -289,7 +289,7 @@ func TestDialOwnsSocketOnce(t *testing.T) {
 		require.ErrorIs(t, err, unix.EADDRINUSE, "the port is still reserved")
 		require.NoError(t, i.Destroy())
 		require.Empty(t, descriptorsOf(i))
-		require.Empty(t, client.tc.timers)
+		require.Zero(t, client.tc.timers.Len())
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -22,15 +23,15 @@ type unixListener struct {
 	id         *id
 	fd         int
 	accepting  bool
-	clients    []*client // oldest first
-	pauseTimer deadline  // when it expires, the listener accepts again after a lack of descriptors
+	clients    []*client       // oldest first
+	pauseTimer timerheap.Timer // when it expires, the listener accepts again after a lack of descriptors
 }
 
 // A client is an accepted socket on which no request has arrived.
 type client struct {
 	*unixConn
 	listener     *unixListener
-	requestTimer deadline
+	requestTimer timerheap.Timer
 }
 
 const (
@@ -53,7 +54,7 @@ const (
 
 func openUnixListener(i *id, fd int) (*unixListener, error) {
 	l := &unixListener{ch: i.ch.Load(), id: i, fd: fd, accepting: true}
-	l.pauseTimer.fire = func(time.Time) { l.watchSocket() }
+	l.pauseTimer.Fire = func() { l.watchSocket() }
 	if err := l.ch.watch(fd, l); err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (l *unixListener) pauseAccepting(err error) {
 	l.startPause()
 }
 
-func (l *unixListener) startPause() { l.ch.timers.start(&l.pauseTimer, l.ch.clock().Add(pauseTime)) }
+func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) }
 
 // acceptClient makes a client of an accepted socket. If there are too many clients, it
 // closes one of them.
@@ -109,7 +110,7 @@ func (l *unixListener) acceptClient(fd int) {
 		return
 	}
 	c := &client{unixConn: &unixConn{ch: l.ch, fd: fd, peer: peer, connected: true, admission: claim}, listener: l}
-	c.requestTimer.fire = func(time.Time) { c.refuse() }
+	c.requestTimer.Fire = func() { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
 		l.refuseNoResources(fd, counters.NoDescriptorsErr) // epoll can not watch another descriptor
@@ -120,7 +121,7 @@ func (l *unixListener) acceptClient(fd int) {
 		l.oldestOfBusiest(peer.UID).refuse()
 	}
 	l.clients = append(l.clients, c)
-	l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientTimeout))
+	l.ch.startTimer(&c.requestTimer, clientTimeout)
 	c.readable() // the request has usually arrived
 }
 
@@ -176,7 +177,7 @@ func (c *client) refuse() {
 }
 
 func (c *client) remove() {
-	c.ch.timers.stop(&c.requestTimer)
+	c.ch.timers.Stop(&c.requestTimer)
 	l := c.listener
 	l.clients = slices.DeleteFunc(l.clients, func(o *client) bool { return o == c })
 }
@@ -207,7 +208,7 @@ func (l *unixListener) watch() {
 			c.refuse()
 			continue
 		}
-		l.ch.timers.start(&c.requestTimer, l.ch.clock().Add(clientTimeout))
+		l.ch.startTimer(&c.requestTimer, clientTimeout)
 	}
 }
 
@@ -220,10 +221,10 @@ func (l *unixListener) watchSocket() {
 }
 
 func (l *unixListener) unwatch() {
-	l.ch.timers.stop(&l.pauseTimer)
+	l.ch.timers.Stop(&l.pauseTimer)
 	l.ch.unwatch(l.fd)
 	for _, c := range l.clients {
-		l.ch.timers.stop(&c.requestTimer)
+		l.ch.timers.Stop(&c.requestTimer)
 		l.ch.unwatch(c.fd)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -82,7 +81,7 @@ func (c *client) checkSource(m message) error {
 // isLocalAddr reports whether an address belongs to this host. The error is that of
 // hostport.OnThisHost.
 func (ch *channel) isLocalAddr(a netip.Addr) (bool, error) {
-	return ch.localAddrs.Contains(a, time.Duration(ch.clock().UnixNano()))
+	return ch.localAddrs.Contains(a, ch.now())
 }
 
 // heldByOthers reports whether a socket holds the address and port without sharing them.

@@ -54,7 +54,7 @@ func TestListenerRefusesUser(t *testing.T) {
 	require.Equal(t, "refused", line())
 	s.quiet()
 	require.Equal(t, counted{"rcvd_user_err": 2}, countsOf(t, s.p.dev))
-	require.Empty(t, s.tc.timers)
+	require.Zero(t, s.tc.timers.Len())
 	kill()
 	require.NoError(t, lookups.Close())
 }

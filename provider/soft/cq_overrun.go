@@ -24,7 +24,7 @@ func (c *cq) overflow() {
 // failNow fails the queue pairs at once. A call that finds the CQ in error before the
 // shard was driven uses it.
 func (c *cq) failNow() {
-	if c.failTimer.running() {
+	if c.failTimer.Running() {
 		c.failTimer.stop()
 		c.failQPs()
 	}

@@ -76,7 +76,7 @@ func (c *rcConn) creditAllows(w *wqe) bool {
 		return w.op == verbs.OpWriteImm || c.q.responded > w.firstSeq
 	case c.seq > c.q.responded:
 		return false // the acknowledgement of an earlier packet will bring an advertisement
-	case !c.probing && !c.probe.running():
+	case !c.probing && !c.probe.Running():
 		c.probe.start(probeDelay)
 	}
 	return c.probing

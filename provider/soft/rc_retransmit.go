@@ -65,7 +65,7 @@ func (c *rcConn) checkPeriod() time.Duration {
 // time. So a loss is noticed after 1 to 1.25 times the ACK timeout; up to four times are
 // allowed (IBTA vol. 1, 9.7.6.1.3).
 func (c *rcConn) startRetransmitTimer() {
-	if c.q.attr.Timeout > 0 && !c.retransmitTimer.running() && c.q.sq.outstanding() {
+	if c.q.attr.Timeout > 0 && !c.retransmitTimer.Running() && c.q.sq.outstanding() {
 		c.progressed, c.sinceProgress = false, 0
 		c.retransmitTimer.start(c.checkPeriod())
 	}

@@ -98,7 +98,7 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	p.wantDone("all packets are acknowledged", verbs.StatusSuccess, 1)
 	require.Empty(t, p.e.qp.shard.wire.due)
 	p.advance(2 * scriptTimeout)
-	require.Empty(t, p.e.qp.shard.timers, "no timer is running")
+	require.Zero(t, p.e.qp.shard.timers.Len(), "no timer is running")
 }
 
 // Packets that were sent again a short time ago are not sent a third time when the
@@ -178,7 +178,7 @@ func TestWireNoTimeout(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout = 0 })
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
-	require.Empty(t, p.e.qp.shard.timers)
+	require.Zero(t, p.e.qp.shard.timers.Len())
 	p.advance(time.Hour)
 	p.wantQuiet("timeout code 0 means no timeout")
 }

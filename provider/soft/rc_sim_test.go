@@ -86,8 +86,8 @@ func (s *sim) host(e *end) *simHost {
 func (s *sim) step() bool {
 	next, ok := s.net.Next()
 	for _, h := range s.hosts {
-		if len(h.shard.timers) > 0 && (!ok || h.shard.timers[0].when < next) {
-			next, ok = h.shard.timers[0].when, true
+		if when, any := h.shard.timers.Next(); any && (!ok || int64(when) < next) {
+			next, ok = int64(when), true
 		}
 		if len(h.shard.wire.due) > 0 {
 			next, ok = s.now, true

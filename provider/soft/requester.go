@@ -327,7 +327,7 @@ func (q *qp) onRNRTimer() {
 // together.
 func (q *qp) onNoResponse() {
 	r := &q.requester
-	if r.responseTimer.running() || q.attr.Timeout == 0 {
+	if r.responseTimer.Running() || q.attr.Timeout == 0 {
 		return
 	}
 	wait := verbs.AckTimeout(q.attr.Timeout) * time.Duration(q.attr.RetryCount+1)

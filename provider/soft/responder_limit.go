@@ -56,7 +56,7 @@ func (q *qp) onFragment(first bool) {
 	if first {
 		p.begun++
 	}
-	if !p.timer.running() {
+	if !p.timer.Running() {
 		p.seen, p.offset = p.begun, q.responder.offset
 		p.timer.start(q.partialLimit())
 	}

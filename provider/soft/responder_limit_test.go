@@ -131,7 +131,7 @@ func TestSlowMessagesComplete(t *testing.T) {
 	now += int64(time.Hour)
 	victim.qp.shard.fireTimers()
 	require.Equal(t, verbs.StateRTS, victim.qp.State())
-	require.False(t, victim.qp.partial.timer.running(), "there is no incomplete message")
+	require.False(t, victim.qp.partial.timer.Running(), "there is no incomplete message")
 }
 
 // A peer that sends a few bytes now and then loses its connection, and the buffer is

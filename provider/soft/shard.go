@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -75,7 +76,7 @@ type shard struct {
 	events        int        // queued events of channels in manual progress
 	datagrams     int        // number of UD queue pairs on the local path and sockets of overflowSockets
 	udQueuedBytes int        // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
-	timers        timerHeap
+	timers        timerheap.Heap
 	alarmAt       int64  // time to which timerfd is set, on the device's clock; 0 if not set
 	drives        uint32 // number of drives so far; wraps
 	ready         [maxReady]unix.EpollEvent
@@ -221,7 +222,7 @@ func (s *shard) drive() {
 	if len(s.idle) > 0 {
 		s.pollOneIdle()
 	}
-	if len(s.timers) > 0 && s.drives%clockEvery == 0 {
+	if s.timers.Len() > 0 && s.drives%clockEvery == 0 {
 		s.fireTimers()
 	}
 	if s.drives%epollEvery == 0 || s.datagrams > 0 && (s.drives%epollEveryUD == 0 || len(s.active) == 0 && len(s.udp.sockets) > 0) {
@@ -259,24 +260,21 @@ func (s *shard) onReady(fd int, _ uint32) {
 
 // fireTimers calls the functions of the timers that are due.
 func (s *shard) fireTimers() {
-	now := s.clock()
-	if len(s.timers) > 0 && s.timers[0].when <= now {
+	now := time.Duration(s.clock())
+	if s.timers.Due(now) {
 		s.udp.drain() // a timer must not fire if the packet it waits for has arrived
 	}
-	for len(s.timers) > 0 && s.timers[0].when <= now {
-		t := s.timers[0]
-		t.stop()
-		t.fire()
+	// A timer that is late may set itself to a time that has passed, too.
+	for s.timers.Due(now) {
+		s.timers.Expire(now)
 	}
 }
 
 // setAlarm sets timerfd to the time of the first timer, if it is not set to it already.
 func (s *shard) setAlarm() {
-	var when int64
-	if len(s.timers) > 0 {
-		when = s.timers[0].when
-	}
-	if when == s.alarmAt || when == 0 {
+	next, any := s.timers.Next()
+	when := int64(next)
+	if !any || when == s.alarmAt {
 		return // timerfd may fire without a timer, which does no harm
 	}
 	s.alarmAt = when

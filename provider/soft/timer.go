@@ -2,90 +2,27 @@
 
 package soft
 
-import "time"
+import (
+	"time"
 
-// A timer fires once on its shard, in the course of driving it. The zero value
-// is not usable; see init.
+	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+)
+
+// A timer fires once on its shard, while the shard is driven. It is usable after init.
 type timer struct {
+	timerheap.Timer
 	shard *shard
-	fire  func()
-	when  int64 // on the device's clock
-	index int   // in the shard's heap; -1 when not running
 }
 
-func (t *timer) init(s *shard, fire func()) { t.shard, t.fire, t.index = s, fire, -1 }
+func (t *timer) init(s *shard, fire func()) { t.shard, t.Fire = s, fire }
 
-func (t *timer) running() bool { return t.index >= 0 }
-
-// start sets the timer, anew if it is running.
+// start makes the timer fire after a time from now. If it is running, start replaces its
+// time.
 func (t *timer) start(after time.Duration) {
-	t.stop()
-	t.when = t.shard.clock() + int64(after)
-	t.shard.timers.push(t)
+	t.shard.timers.Set(&t.Timer, time.Duration(t.shard.clock())+after)
 }
 
-// again starts a timer that has fired, so long after it was due.
-func (t *timer) again(after time.Duration) {
-	t.when += int64(after)
-	t.shard.timers.push(t)
-}
+// again starts a timer that has fired, so that it fires a time after it was due.
+func (t *timer) again(after time.Duration) { t.shard.timers.Set(&t.Timer, t.When()+after) }
 
-func (t *timer) stop() {
-	if t.running() {
-		t.shard.timers.remove(t.index)
-	}
-}
-
-// timerHeap is a binary heap of running timers, the next one first.
-type timerHeap []*timer
-
-func (h *timerHeap) push(t *timer) {
-	t.index = len(*h)
-	*h = append(*h, t)
-	h.up(t.index)
-}
-
-func (h *timerHeap) remove(i int) {
-	last := len(*h) - 1
-	h.swap(i, last)
-	(*h)[last].index = -1
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	if i < last {
-		h.down(i)
-		h.up(i)
-	}
-}
-
-func (h timerHeap) swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-
-func (h timerHeap) up(i int) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if h[parent].when <= h[i].when {
-			return
-		}
-		h.swap(i, parent)
-		i = parent
-	}
-}
-
-func (h timerHeap) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			return
-		}
-		if child+1 < len(h) && h[child+1].when < h[child].when {
-			child++
-		}
-		if h[i].when <= h[child].when {
-			return
-		}
-		h.swap(i, child)
-		i = child
-	}
-}
+func (t *timer) stop() { t.shard.timers.Stop(&t.Timer) }

@@ -1,4 +1,4 @@
-package reactor
+package timerheap
 
 import (
 	"math/rand/v2"
@@ -14,22 +14,22 @@ import (
 func TestTimersAgainstAModel(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		var ts timers
+		var ts Heap
 		var fired []int
-		all := make([]timer, 20)
+		all := make([]Timer, 20)
 		want := make(map[int]time.Duration)
 		for i := range all {
-			all[i].fire = func() { fired = append(fired, i) }
+			all[i].Fire = func() { fired = append(fired, i) }
 		}
 		for now := time.Duration(0); now < 300; now++ {
 			i := rng.IntN(len(all))
 			if rng.IntN(4) == 0 {
 				_, set := want[i]
-				require.Equal(t, set, ts.stop(&all[i]), "seed %d", seed)
+				require.Equal(t, set, ts.Stop(&all[i]), "seed %d", seed)
 				delete(want, i)
 			} else {
 				want[i] = now + time.Duration(rng.IntN(50))
-				ts.set(&all[i], want[i])
+				ts.Set(&all[i], want[i])
 			}
 			var due []time.Duration
 			for _, when := range want {
@@ -39,12 +39,12 @@ func TestTimersAgainstAModel(t *testing.T) {
 			}
 			slices.Sort(due)
 			fired = fired[:0]
-			require.Equal(t, len(due), ts.expire(now), "seed %d", seed)
+			require.Equal(t, len(due), ts.Expire(now), "seed %d", seed)
 			for k, i := range fired {
 				require.Equal(t, due[k], want[i], "seed %d", seed)
 				delete(want, i)
 			}
-			when, ok := ts.next()
+			when, ok := ts.Next()
 			require.Equal(t, len(want) > 0, ok)
 			require.True(t, !ok || when > now)
 		}
@@ -53,29 +53,45 @@ func TestTimersAgainstAModel(t *testing.T) {
 
 // A timer that sets itself again without a delay fires in the next call of expire.
 func TestTimerSetWhileFiring(t *testing.T) {
-	var ts timers
-	var a, b timer
+	var ts Heap
+	var a, b Timer
 	n := 0
-	a.fire = func() { n++; ts.set(&a, 5) }
-	b.fire = func() { n += 10 }
-	ts.set(&a, 5)
-	require.Equal(t, 1, ts.expire(5))
+	a.Fire = func() { n++; ts.Set(&a, 5) }
+	b.Fire = func() { n += 10 }
+	ts.Set(&a, 5)
+	require.Equal(t, 1, ts.Expire(5))
 	require.Equal(t, 1, n)
 
-	a.fire = func() { ts.stop(&b) }
-	ts.set(&b, 6)
-	require.Equal(t, 1, ts.expire(6), "b was stopped by a")
+	a.Fire = func() { ts.Stop(&b) }
+	ts.Set(&b, 6)
+	require.Equal(t, 1, ts.Expire(6), "b was stopped by a")
 	require.Equal(t, 1, n)
 }
 
 func TestTimersDoNotAllocate(t *testing.T) {
-	var ts timers
-	tm := timer{fire: func() {}}
-	ts.set(&tm, 1)
+	var ts Heap
+	tm := Timer{Fire: func() {}}
+	ts.Set(&tm, 1)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		ts.set(&tm, 2)
-		ts.stop(&tm)
-		ts.set(&tm, 1)
-		ts.expire(1)
+		ts.Set(&tm, 2)
+		ts.Stop(&tm)
+		ts.Set(&tm, 1)
+		ts.Expire(1)
 	}))
+}
+
+// Move moves a running timer with its time, and leaves others alone.
+func TestMove(t *testing.T) {
+	var from, to Heap
+	var running, stopped Timer
+	from.Set(&running, 7)
+	from.Move(&running, &to)
+	from.Move(&stopped, &to)
+	require.Zero(t, from.Len())
+	require.Equal(t, 1, to.Len())
+	when, ok := to.Next()
+	require.True(t, ok)
+	require.EqualValues(t, 7, when)
+	require.True(t, to.Stop(&running))
+	require.False(t, running.Running())
 }

@@ -1,0 +1,116 @@
+// Package timerheap has timers that an event loop starts, stops and fires itself. Setting
+// and stopping a timer allocates nothing once the heap has grown.
+package timerheap
+
+import "time"
+
+// A Timer calls Fire once when its time has come. The zero value with Fire set is ready
+// for Heap.Set. A Timer is a field of the object that uses it.
+type Timer struct {
+	// Fire is called by the owner of the heap, after the timer was stopped.
+	Fire func()
+	when time.Duration // since an origin that the owner of the heap has chosen
+	pos  int           // index in Heap.timers plus one; 0 if the timer is not running
+}
+
+// Running reports whether the timer is in a heap.
+func (t *Timer) Running() bool { return t.pos != 0 }
+
+// When returns the time to which the timer was set last.
+func (t *Timer) When() time.Duration { return t.when }
+
+// A Heap is a binary heap of running timers. The zero value is empty. It may be used by
+// one goroutine at a time.
+type Heap struct {
+	timers []*Timer // the timer that fires first has index 0
+}
+
+// Len returns the number of running timers.
+func (h *Heap) Len() int { return len(h.timers) }
+
+// Set makes t fire at when. If t is running, Set replaces its time.
+func (h *Heap) Set(t *Timer, when time.Duration) {
+	t.when = when
+	if t.pos == 0 {
+		h.timers = append(h.timers, t)
+		t.pos = len(h.timers)
+	}
+	h.fix(t.pos - 1)
+}
+
+// Stop stops t, and reports whether it was running.
+func (h *Heap) Stop(t *Timer) bool {
+	if t.pos == 0 {
+		return false
+	}
+	at, last := t.pos-1, len(h.timers)-1
+	h.swap(at, last)
+	h.timers[last] = nil
+	h.timers = h.timers[:last]
+	t.pos = 0
+	if at < last {
+		h.fix(at)
+	}
+	return true
+}
+
+// Move moves t to another heap, whose owner has chosen the same origin of time. It does
+// nothing if t is not running.
+func (h *Heap) Move(t *Timer, to *Heap) {
+	if h.Stop(t) {
+		to.Set(t, t.when)
+	}
+}
+
+// Next returns the time at which the first timer fires. ok is false if none is running.
+func (h *Heap) Next() (when time.Duration, ok bool) {
+	if len(h.timers) == 0 {
+		return 0, false
+	}
+	return h.timers[0].when, true
+}
+
+// Due reports whether a timer is due at now.
+func (h *Heap) Due(now time.Duration) bool {
+	return len(h.timers) > 0 && h.timers[0].when <= now
+}
+
+// Expire fires the timers that are due at now, and returns their number, which is at
+// most the number of timers before the call: a timer that its own Fire sets again does
+// not make Expire run without end. Fire may set and stop timers.
+func (h *Heap) Expire(now time.Duration) (fired int) {
+	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
+		t := h.timers[0]
+		h.Stop(t)
+		t.Fire()
+	}
+	return fired
+}
+
+// fix restores the heap order after the time of the timer at index at has changed.
+func (h *Heap) fix(at int) {
+	for at > 0 && h.less(at, (at-1)/2) {
+		h.swap(at, (at-1)/2)
+		at = (at - 1) / 2
+	}
+	for {
+		least := at
+		for child := 2*at + 1; child <= 2*at+2 && child < len(h.timers); child++ {
+			if h.less(child, least) {
+				least = child
+			}
+		}
+		if least == at {
+			return
+		}
+		h.swap(at, least)
+		at = least
+	}
+}
+
+func (h *Heap) less(i, j int) bool { return h.timers[i].when < h.timers[j].when }
+
+func (h *Heap) swap(i, j int) {
+	h.timers[i], h.timers[j] = h.timers[j], h.timers[i]
+	h.timers[i].pos, h.timers[j].pos = i+1, j+1
+}
