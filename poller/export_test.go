@@ -2,6 +2,8 @@
 
 package poller
 
+import "github.com/rdmaloop/rdmaloop/internal/eventfd"
+
 // Milliseconds converts a timeout for kernels without epoll_pwait2.
 var Milliseconds = milliseconds
 
@@ -14,11 +16,11 @@ type Waker struct{ waker }
 // NewWaker returns a waker that is not registered in a poller.
 func NewWaker() (*Waker, error) {
 	w := &Waker{}
-	return w, w.eventfd.open()
+	return w, w.open()
 }
 
 // FD returns the descriptor that Wake makes readable.
-func (w *Waker) FD() int { return w.eventfd.fd }
+func (w *Waker) FD() int { return w.fd }
 
 // Wake, Consume and Close are the methods that a Poller uses.
 func (w *Waker) Wake()        { w.wake() }
@@ -31,5 +33,5 @@ func (w *Waker) BeginWake() (finish func()) {
 	if w.state.Or(wakePending) != 0 {
 		return func() {}
 	}
-	return w.eventfd.signal
+	return func() { eventfd.Signal(w.fd) }
 }

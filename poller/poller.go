@@ -80,10 +80,10 @@ func New(maxEvents int) (*Poller, error) {
 	if err := p.epoll.open(maxEvents); err != nil {
 		return nil, err
 	}
-	if err := p.waker.eventfd.open(); err != nil {
+	if err := p.waker.open(); err != nil {
 		return nil, errors.Join(err, p.epoll.close())
 	}
-	if err := p.epoll.add(p.waker.eventfd.fd, Readable, wakeToken); err != nil {
+	if err := p.epoll.add(p.waker.fd, Readable, wakeToken); err != nil {
 		return nil, errors.Join(err, p.waker.close(), p.epoll.close())
 	}
 	return p, nil

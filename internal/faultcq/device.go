@@ -121,11 +121,11 @@ func (d *Device) CreateCompChannel(*verbs.CompChannelAttr) (verbs.CompChannel, e
 	if err := d.takeFailure(); err != nil {
 		return nil, err
 	}
-	bell, err := newNotifier()
+	n, err := newNotifier()
 	if err != nil {
 		return nil, err
 	}
-	c := &Channel{dev: d, notifier: bell}
+	c := &Channel{dev: d, notifier: n}
 	d.channels = append(d.channels, c)
 	return c, nil
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/asyncq"
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -93,7 +94,7 @@ func (a *asyncQueue) open(fd int) (err error) {
 	if a.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return err
 	}
-	if a.eventfd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+	if a.eventfd, err = eventfd.New(); err != nil {
 		return err
 	}
 	for _, fd := range []int{fd, a.eventfd} {
@@ -214,11 +215,9 @@ func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 
 // signal makes the eventfd readable if the queue has events, and else not readable.
 func (a *asyncQueue) signal() {
-	var b [8]byte
 	if a.events.Len() == 0 {
-		_, _ = unix.Read(a.eventfd, b[:]) // EAGAIN: it was not readable
-		return
+		eventfd.Drain(a.eventfd)
+	} else {
+		eventfd.Signal(a.eventfd)
 	}
-	b[0] = 1
-	_, _ = unix.Write(a.eventfd, b[:]) // EAGAIN: the counter is at its limit, so it is readable
 }
