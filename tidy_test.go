@@ -62,7 +62,7 @@ var arrows = map[string][]string{
 	"provider/soft/internal/hostport": {"verbs", "cm", "provider/soft/internal/netlink", "provider/soft/internal/resource", "provider/soft/internal/unixsock"},
 
 	"provider/rdmacore": {"verbs", "cm", "internal/*"},
-	"reactor":           {"verbs", "cq", "cm", "poller", "internal/slots", "internal/timerheap"},
+	"reactor":           {"verbs", "cq", "cm", "poller", "internal/slots", "internal/timerfd", "internal/timerheap"},
 	"examples/*":        public,
 	"bench":             public,
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 	"github.com/rdmaloop/rdmaloop/poller"
 )
 
@@ -14,13 +15,12 @@ import (
 // watches, ends that wait when the first timer of the loop is due.
 type timerFD struct {
 	fd        int
-	wakeCause Cause   // reason for which the timer was set: CauseTimer or CauseSafety
-	buf       [8]byte // for the number of expirations that read(2) returns
+	wakeCause Cause // reason for which the timer was set: CauseTimer or CauseSafety
 }
 
 // newTimerFD opens a timer that is not set.
 func newTimerFD() (*timerFD, error) {
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+	fd, err := timerfd.New()
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
@@ -29,13 +29,11 @@ func newTimerFD() (*timerFD, error) {
 
 // set makes the timer expire once, after d. It replaces a time that was set before.
 func (t *timerFD) set(d time.Duration) error {
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(1, d)))} // zero would disarm
-	return os.NewSyscallError("timerfd_settime", unix.TimerfdSettime(t.fd, 0, &spec, nil))
+	return os.NewSyscallError("timerfd_settime", timerfd.Set(t.fd, d))
 }
 
 func (t *timerFD) ready(poller.Readiness) (work int) {
-	// The read fails with EAGAIN if the timer was set again after it had expired.
-	_, _ = unix.Read(t.fd, t.buf[:])
+	timerfd.Drain(t.fd)
 	return 0
 }
 

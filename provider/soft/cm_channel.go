@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -79,7 +80,7 @@ func (ch *channel) open() (err error) {
 	if ch.inbox.eventfd, err = eventfd.New(); err != nil {
 		return err
 	}
-	if ch.timerFD, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC|unix.TFD_NONBLOCK); err != nil {
+	if ch.timerFD, err = timerfd.New(); err != nil {
 		return err
 	}
 	if err = ch.register(ch.inbox.eventfd); err != nil {
@@ -206,22 +207,16 @@ func (ch *channel) armTimerFD() {
 	now := ch.now()
 	expired := ch.timerFDSet && now >= ch.timerFDExpiry
 	next, any := ch.timers.Next()
-	var spec unix.ItimerSpec
 	switch {
 	case any && expired && next <= now:
 		// timerFD has expired. It stays readable until it is set again.
-		return
 	case any && (!ch.timerFDSet || expired || next < ch.timerFDExpiry):
-		// A time of zero would disarm timerFD.
-		spec.Value = unix.NsecToTimespec(max(1, int64(next-now)))
 		ch.timerFDSet, ch.timerFDExpiry = true, next
+		_ = timerfd.Set(ch.timerFD, next-now)
 	case expired:
 		ch.timerFDSet = false
-	default:
-		return
+		_ = timerfd.Stop(ch.timerFD)
 	}
-	// This fails only for invalid arguments; see timerfd_settime(2).
-	_ = unix.TimerfdSettime(ch.timerFD, 0, &spec, nil)
 }
 
 // watch makes the channel call s.readable when the descriptor is readable or the peer

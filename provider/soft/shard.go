@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -115,7 +116,7 @@ func (s *shard) open() (err error) {
 	if s.eventfd, err = eventfd.New(); err != nil {
 		return err
 	}
-	if s.timerfd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
+	if s.timerfd, err = timerfd.New(); err != nil {
 		return err
 	}
 	for _, fd := range []int{s.eventfd, s.timerfd} {
@@ -249,7 +250,7 @@ func (s *shard) handleReady() {
 func (s *shard) onReady(fd int, _ uint32) {
 	switch {
 	case fd == s.timerfd:
-		eventfd.Drain(fd)
+		timerfd.Drain(fd)
 		s.alarmAt = 0
 		s.fireTimers()
 	case s.events == 0:
@@ -278,9 +279,7 @@ func (s *shard) setAlarm() {
 		return // timerfd may fire without a timer, which does no harm
 	}
 	s.alarmAt = when
-	wait := max(time.Duration(when-s.clock()), 1)
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(wait))}
-	_ = unix.TimerfdSettime(s.timerfd, 0, &spec, nil)
+	_ = timerfd.Set(s.timerfd, time.Duration(when-s.clock()))
 }
 
 // pollOneIdle polls one connection of the idle list, each in its turn.

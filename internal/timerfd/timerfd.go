@@ -1,0 +1,38 @@
+//go:build linux
+
+package timerfd
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// New makes a timer that is not set. Reading its descriptor never blocks. The caller owns
+// the descriptor.
+func New() (int, error) {
+	return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
+}
+
+// Set makes the timer fd expire once, after the given time. It replaces a time that was
+// set before, and makes fd unreadable until the timer expires. A time of zero or less
+// means at once. An error is possible only if fd is not the descriptor of a timer.
+func Set(fd int, after time.Duration) error {
+	// timerfd_settime(2) stops the timer if the time is zero.
+	return settime(fd, max(1, after))
+}
+
+// Stop stops the timer fd and makes it unreadable. Errors are those of Set.
+func Stop(fd int) error { return settime(fd, 0) }
+
+func settime(fd int, after time.Duration) error {
+	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(after))}
+	return unix.TimerfdSettime(fd, 0, &spec, nil)
+}
+
+// Drain makes fd unreadable until the timer expires again. It does nothing if fd is not
+// readable, which is so if the timer was set again after it had expired.
+func Drain(fd int) {
+	var expirations [8]byte
+	_, _ = unix.Read(fd, expirations[:])
+}
