@@ -57,7 +57,7 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 			ids[i] = client.connectingFrom(ps, "127.9.3.1", l.LocalAddr())
 		}
 		require.NoError(t, l.Close())
-		require.Empty(t, server.p.dev.udp.addrs(), "the UDP port is free")
+		require.Empty(t, server.p.dev.udp.Addrs(), "the UDP port is free")
 		for range ids {
 			ev := client.next()
 			require.Contains(t, ids, ev.ID)

@@ -35,11 +35,11 @@ type requestSocket struct {
 }
 
 func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
-	fd, err := openUDP(netip.AddrPortFrom(local, 0), udpOptions{})
+	fd, err := openSender(local)
 	if err != nil {
 		return nil, err
 	}
-	s := &requestSocket{fd: fd, peerPort: n.ports.udpPort, counts: &n.ports.counts}
+	s := &requestSocket{fd: fd, peerPort: n.port, counts: n.counts}
 	if err := s.prepare(local); err != nil {
 		s.close()
 		return nil, err
@@ -60,7 +60,7 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 	if err := unix.SetsockoptInt(s.fd, level, option, 1); err != nil {
 		return err
 	}
-	return attachFilter(s.fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}})
+	return dropAll(s.fd)
 }
 
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }

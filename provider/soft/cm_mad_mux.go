@@ -133,7 +133,7 @@ func (mux *madMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 // A lockedMux is a madMux whose lock the caller holds.
 type lockedMux struct{ *madMux }
 
-func (mux lockedMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
+func (mux lockedMux) Receive(p wire.Packet, from *ipHeader) (taken bool) {
 	return mux.receiveLocked(p, from)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -37,17 +38,18 @@ type madSocket interface {
 }
 
 // udpMADs is the madNetwork on UDP. It uses the first socket of each address.
-type udpMADs struct{ ports *udpPorts }
+type udpMADs struct {
+	ports  *udpPorts
+	port   uint16 // UDP port of all peers
+	counts *counters.Set
+}
 
 func (n *udpMADs) open(local netip.Addr) (madSocket, error) {
-	port, err := n.ports.acquire(local)
+	socket, err := n.ports.OpenGSI(local, madBatch, madBufSize, n.counts)
 	if err != nil {
 		return nil, err
 	}
-	s := &udpMADSocket{port: port}
-	s.out = newUDPSender(port.mads, 1, madBufSize, &n.ports.counts)
-	s.in = newUDPReceiver(port.mads, port.local, madBatch, madBufSize, &n.ports.counts)
-	return s, nil
+	return &udpMADSocket{socket: socket}, nil
 }
 
 const (
@@ -55,31 +57,28 @@ const (
 	madBatch = 32
 	// madBufSize is the size of a buffer for a packet with a MAD.
 	madBufSize = 320
+	// madDrainRounds is the largest number of calls of receive that drain makes.
+	madDrainRounds = 64
 )
 
 type udpMADSocket struct {
-	port *udpPort
-	out  udpSender
-	in   udpReceiver
-	psn  psn.Value
+	socket *gsiSocket
+	psn    psn.Value
 }
 
-func (s *udpMADSocket) fd() int { return s.port.mads }
-func (s *udpMADSocket) close()  { s.port.release() }
+func (s *udpMADSocket) fd() int { return s.socket.FD() }
+func (s *udpMADSocket) close()  { s.socket.Close() }
 
-func (s *udpMADSocket) receive(to packetSink) int { return s.in.receive(to) }
+func (s *udpMADSocket) receive(to packetSink) int { return s.socket.Receive(to) }
 
 // send implements madSocket. Each datagram has the next packet sequence number, which
 // has no other use than to distinguish datagrams (IBTA vol. 1, 9.8.2.1).
 func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
-	b := s.out.buffer()
+	b := s.socket.Buffer()
 	if b == nil {
 		return
 	}
-	var dest udpDest
-	dest.set(s.port.local, destHeader{remote: to})
-	s.out.put(madPacket(b, m, s.psn), &dest)
-	s.out.flush()
+	s.socket.Send(madPacket(b, m, s.psn), to)
 	s.psn = s.psn.Add(1)
 }
 
@@ -167,7 +166,7 @@ func (p *madPort) readable() {
 func (p *madPort) drain() {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
-	for range drainRounds {
+	for range madDrainRounds {
 		if p.madSocket.receive(lockedMux{p.mux}) == 0 {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 // A madSim has two parties whose management datagrams go through a simulated network, in
@@ -75,21 +76,21 @@ type simMADs struct {
 
 func (n *simMADs) open(local netip.Addr) (madSocket, error) {
 	// The data path needs the address too.
-	port, err := n.ports.acquire(local)
-	return &simSocket{n.w, port}, err
+	socket, err := n.ports.OpenGSI(local, 1, madBufSize, new(counters.Set))
+	return &simSocket{n.w, socket}, err
 }
 
 // openRequests returns nil, because the simulated network has no ICMP errors.
 func (n *simMADs) openRequests(netip.Addr) (*requestSocket, error) { return nil, nil }
 
 type simSocket struct {
-	w    *madSim
-	port *udpPort
+	w      *madSim
+	socket *gsiSocket
 }
 
 func (s *simSocket) fd() int                { return -1 }
 func (s *simSocket) receive(packetSink) int { return 0 }
-func (s *simSocket) close()                 { s.port.release() }
+func (s *simSocket) close()                 { s.socket.Close() }
 
 func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	s.w.sent = append(s.w.sent, m.Attribute())
@@ -98,7 +99,7 @@ func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 		times = s.w.copies(m, to)
 	}
 	for range times {
-		s.w.inFlight = append(s.w.inFlight, simDatagram{*m, s.port.local.Addr(), to})
+		s.w.inFlight = append(s.w.inFlight, simDatagram{*m, s.socket.Local().Addr(), to})
 	}
 }
 

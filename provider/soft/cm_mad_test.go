@@ -282,11 +282,11 @@ func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w.lose(wire.AttrDREQ, 1)
 	w.client.end(active)
 	require.Len(t, tc.orphans, 1)
-	require.Equal(t, []netip.Addr{clientAddr}, w.client.p.dev.udp.addrs())
+	require.Equal(t, []netip.Addr{clientAddr}, w.client.p.dev.udp.Addrs())
 	require.NoError(t, other.Close())
 	require.Empty(t, tc.orphans)
 	require.Empty(t, w.client.p.dev.mux.conns)
-	require.Empty(t, w.client.p.dev.udp.addrs(), "the UDP port is free")
+	require.Empty(t, w.client.p.dev.udp.Addrs(), "the UDP port is free")
 	w.quiet()
 	w.server.end(passive)
 }

@@ -19,10 +19,7 @@ type negotiation struct {
 	ackTimeout       uint8 // code of 5 bits; an ACK timeout that the application has set takes precedence
 }
 
-const (
-	// defaultHopLimit is the default TTL of Linux (ip_default_ttl, see ip(7)).
-	defaultHopLimit = 64
-)
+const ()
 
 // setPeer applies the parameters of the peer's queue pair. The number of outstanding
 // READs and atomics of one side is the number that the other side serves. Both are

@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"maps"
 	"math"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -102,7 +101,7 @@ func newDevice(cfg *Config) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports := &udpPorts{udpPort: cfg.WirePort, slots: cfg.slots(), farOnly: cfg.Path == PathAuto, ports: make(map[netip.Addr]*udpPort)}
+	ports, wireCM := newUDPPorts(cfg.WirePort, cfg.slots(), cfg.Path == PathAuto), new(counters.Set)
 	users := newUserPolicy(cfg)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{
@@ -111,8 +110,8 @@ func newDevice(cfg *Config) (*device, error) {
 		users:     users,
 		conns:     newUserLimit(cfg, users),
 		udp:       ports,
-		gids:      gidTable{udp: ports},
-		mux:       newMADMux(attr.NodeGUID, cfg, &udpMADs{ports}, &ports.counts),
+		gids:      gidTable{inUse: ports.Addrs},
+		mux:       newMADMux(attr.NodeGUID, cfg, &udpMADs{ports, cfg.WirePort, wireCM}, wireCM),
 		freePorts: sync.OnceValues(hostport.EphemeralPorts),
 		start:     time.Now(),
 		async:     async,
@@ -122,7 +121,7 @@ func newDevice(cfg *Config) (*device, error) {
 		counts:    make(map[objectKind]int),
 	}
 	d.maps = newMappingLimit(&d.local)
-	d.counted = []*counters.Set{&ports.counts, &d.local}
+	d.counted = []*counters.Set{wireCM, &d.local}
 	d.access.counts, d.mux.access = &d.local, &d.access
 	return d, nil
 }
@@ -287,7 +286,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	}
 	var err error
 	for range 1000 { // arbitrary; by then all numbers are used, or reserve refuses every number
-		num := d.cfg.numberFor(q.shard.udp.slot, randomUint32()&max24)
+		num := d.cfg.numberFor(q.shard.slot, randomUint32()&max24)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue
 		}

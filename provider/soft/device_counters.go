@@ -17,7 +17,7 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	all := d.counted // grows only
 	d.mu.Unlock()
 	list := counters.Sum(all)
-	list[counters.RcvdOverrunErr].Value = d.udp.overruns()
+	list[counters.RcvdOverrunErr].Value = d.udp.Overruns()
 	return list, nil
 }
 

@@ -4,6 +4,8 @@ package soft
 
 import (
 	"net/netip"
+	"os"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -185,7 +188,9 @@ func (e *countingQP) sendDue() bool                  { return true }
 
 // A counterRig is a shard with a socket, and a sender of raw datagrams to it.
 type counterRig struct {
-	*udpRig
+	t     *testing.T
+	fd    int       // socket of the sender
+	flow  wire.Flow // from the sender to the shard
 	dev   *device
 	shard *shard
 	route route // keeps the shard's socket open
@@ -194,18 +199,29 @@ type counterRig struct {
 }
 
 func newCounterRig(t *testing.T) *counterRig {
-	c := &counterRig{udpRig: newUDPRig(t, "127.9.0.1", "127.9.0.2")}
-	c.dev = openDevice(t, &Config{Vectors: 1, Path: PathWire, WirePort: c.to.local.Port()})
+	from, home := netip.MustParseAddr("127.9.0.1"), netip.MustParseAddr("127.9.0.3")
+	c := &counterRig{t: t, route: route{local: home, remote: home}}
+	c.dev = openDevice(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	var err error
 	c.shard, err = c.dev.shard(0, verbs.ProgressManual)
 	require.NoError(t, err)
-	home := netip.MustParseAddr("127.9.0.3")
-	c.route = route{local: home, remote: home}
-	require.NoError(t, c.shard.udp.open(&c.route))
-	c.qpn = c.dev.cfg.numberFor(c.shard.udp.slot, 0x1000)
+	c.fd, err = hostport.UDPSocket(from)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(c.fd) })
+	require.NoError(t, unix.SetsockoptInt(c.fd, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO))
+	require.NoError(t, unix.Bind(c.fd, hostport.Sockaddr(from, 0)))
+	local, err := hostport.LocalAddr(c.fd)
+	require.NoError(t, err)
+	c.flow.Set(local, c.addr())
+	require.NoError(t, c.shard.udp.Open(&c.route))
+	c.qpn = c.dev.cfg.numberFor(c.shard.slot, 0x1000)
 	c.shard.wire.attach(c.qpn, &c.end)
-	c.to.set(c.to.local, destHeader{remote: home})
 	return c
+}
+
+// addr returns the address and port of the shard's socket.
+func (c *counterRig) addr() netip.AddrPort {
+	return netip.AddrPortFrom(c.route.local, c.dev.cfg.WirePort)
 }
 
 // packet makes a packet for a queue pair with the correct ICRC.
@@ -213,22 +229,22 @@ func (c *counterRig) packet(qpn uint32) []byte {
 	p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
 	p.BTH().SetDestQP(qpn)
 	p.BTH().SetPSN(psn.New(1))
-	c.to.flow.Seal(p, 0)
+	c.flow.Seal(p, 0)
 	return p.Bytes()
 }
 
 // sendRaw sends datagrams to the shard.
 func (c *counterRig) sendRaw(datagrams ...[]byte) {
-	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.route.local.As4()}
+	to := hostport.Sockaddr(c.addr().Addr(), int(c.addr().Port()))
 	for _, b := range datagrams {
-		require.NoError(c.t, unix.Sendto(c.send.shared.fd, b, 0, &to))
+		require.NoError(c.t, unix.Sendto(c.fd, b, 0, to))
 	}
 }
 
 // waitCounted receives what was sent until so many datagrams are counted.
 func (c *counterRig) waitCounted(datagrams uint64) counted {
 	for range pollLimit {
-		c.shard.udp.drain()
+		c.shard.udp.Drain()
 		got, sum := countsOf(c.t, c.dev), uint64(0)
 		for _, n := range got {
 			sum += n
@@ -251,13 +267,26 @@ func TestCountersOfASocket(t *testing.T) {
 	(*wire.BTH)(strange).SetPKey(0x8123)
 	resealed, err := wire.Decode(strange)
 	require.NoError(t, err)
-	c.to.flow.Seal(resealed, 0)
+	c.flow.Seal(resealed, 0)
 	c.sendRaw(good, damaged, good, damaged, nobodys, strange, good, unknown)
 	require.Equal(t, counted{
 		"rcvd_pkts": 3, "rx_icrc_encapsulated": 2, "rcvd_no_qp_err": 2, "rcvd_malformed_err": 1,
 	}, c.waitCounted(8))
 	require.Equal(t, 3, c.end.got)
-	c.shard.udp.close(&c.route)
+	c.shard.udp.Close(&c.route)
+}
+
+// shrinkBuffers gives all sockets at the shard's address the smallest receive buffer.
+func (c *counterRig) shrinkBuffers() {
+	open, err := os.ReadDir("/proc/self/fd")
+	require.NoError(c.t, err)
+	for _, f := range open {
+		fd, err := strconv.Atoi(f.Name())
+		require.NoError(c.t, err)
+		if at, err := hostport.LocalAddr(fd); err == nil && at == c.addr() {
+			require.NoError(c.t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0))
+		}
+	}
 }
 
 // Datagrams that the system drops from a full socket are counted by the system. The
@@ -266,14 +295,14 @@ func TestCountersOfASocket(t *testing.T) {
 func TestCountersAreKept(t *testing.T) {
 	const sent = 1000
 	c := newCounterRig(t)
-	require.NoError(t, unix.SetsockoptInt(c.route.socket.fd, unix.SOL_SOCKET, unix.SO_RCVBUF, 0))
+	c.shrinkBuffers()
 	for range sent {
 		c.sendRaw(c.packet(c.qpn))
 	}
 	got := c.waitCounted(sent)
 	require.Positive(t, got["rcvd_overrun_err"])
 	require.EqualValues(t, sent, got["rcvd_overrun_err"]+got["rcvd_pkts"])
-	c.shard.udp.close(&c.route)
+	c.shard.udp.Close(&c.route)
 	require.Equal(t, got, countsOf(t, c.dev))
 	require.NoError(t, c.dev.close())
 	require.Equal(t, got, countsOf(t, c.dev))

@@ -16,7 +16,7 @@ import (
 // Querying the system for each connection would take a considerable part of the time to
 // make a connection.
 type gidTable struct {
-	udp *udpPorts
+	inUse func() []netip.Addr // returns the local addresses of the wire path that are in use
 
 	mu   sync.Mutex
 	gids []verbs.GID
@@ -71,7 +71,7 @@ func (t *gidTable) refresh() error {
 			t.gids = append(t.gids, verbs.GIDFromAddr(prefix.Addr()))
 		}
 	}
-	for _, a := range t.udp.addrs() {
+	for _, a := range t.inUse() {
 		if gid := verbs.GIDFromAddr(a); !slices.Contains(t.gids, gid) {
 			t.gids = append(t.gids, gid)
 		}

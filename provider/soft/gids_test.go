@@ -14,8 +14,8 @@ import (
 // The table is refreshed when it lacks an address or index, and otherwise stays as it
 // is. So an index keeps its address.
 func TestGIDTable(t *testing.T) {
-	ports := &udpPorts{ports: make(map[netip.Addr]*udpPort)}
-	table := gidTable{udp: ports}
+	var inUse []netip.Addr
+	table := gidTable{inUse: func() []netip.Addr { return inUse }}
 	first, err := table.at(0)
 	require.NoError(t, err)
 
@@ -23,12 +23,12 @@ func TestGIDTable(t *testing.T) {
 	i, err := table.index(used)
 	require.NoError(t, err)
 	require.Zero(t, i, "an address without an index has index 0")
-	ports.ports[used] = &udpPort{}
+	inUse = []netip.Addr{used}
 	i, err = table.index(used)
 	require.NoError(t, err)
 	require.Positive(t, i, "the table was refreshed")
 
-	delete(ports.ports, used)
+	inUse = nil
 	again, err := table.index(used)
 	require.NoError(t, err)
 	require.Equal(t, i, again)

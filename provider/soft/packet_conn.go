@@ -3,8 +3,6 @@
 package soft
 
 import (
-	"net/netip"
-
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -14,35 +12,23 @@ import (
 // owns the buffers of the packets. It may lose packets without an error. udpConn
 // implements it.
 type packetConn interface {
-	// open prepares a route for use, until close. It returns an error if no packets can
+	// Open prepares a route for use, until Close. It returns an error if no packets can
 	// be sent along the route.
-	open(to *route) error
-	close(to *route)
-	// buffer returns size bytes for one packet along to. It returns nil if there is no
-	// room before the next drive. The caller owns the bytes until push. The next call of
-	// buffer without push discards them.
-	buffer(to *route, size int) []byte
-	// push queues the packet that was built in the last buffer. The packet is complete
+	Open(to *route) error
+	Close(to *route)
+	// Buffer returns size bytes for one packet along to. It returns nil if there is no
+	// room before the next drive. The caller owns the bytes until Push. The next call of
+	// Buffer without Push discards them.
+	Buffer(to *route, size int) []byte
+	// Push queues the packet that was built in the last Buffer. The packet is complete
 	// except for its ICRC, which the packetConn computes.
-	push(to *route, p wire.Packet)
-	// flush sends the queued packets.
-	flush()
-	// onTimeout reports that the peer did not acknowledge a packet along to in time. The
+	Push(to *route, p wire.Packet)
+	// Flush sends the queued packets.
+	Flush()
+	// OnTimeout reports that the peer did not acknowledge a packet along to in time. The
 	// packetConn then discards what it has found out about the network path, because the
 	// network path may have changed.
-	onTimeout(to *route)
-}
-
-// A route has the fields of the IP header for packets to a peer.
-type route struct {
-	local, remote netip.Addr
-	trafficClass  uint8
-	hopLimit      uint8 // 0 for the default of the system
-	wantHeader    bool  // the receiver needs the IP header of packets that arrive
-
-	// packetConn.open sets these:
-	socket *udpSocket
-	dest   *udpDest
+	OnTimeout(to *route)
 }
 
 // routeOf returns the route of an address vector. It begins at the address of this host
@@ -56,14 +42,6 @@ func (d *device) routeOf(attr *verbs.AHAttr) (route, error) {
 		local: local, remote: attr.DestGID.Addr(),
 		trafficClass: attr.TrafficClass, hopLimit: attr.HopLimit,
 	}, nil
-}
-
-// An ipHeader has the fields of the IP and UDP headers of a received packet.
-type ipHeader struct {
-	from, to     netip.Addr
-	port         uint16 // UDP port of the sender
-	trafficClass uint8
-	hopLimit     uint8
 }
 
 // A wireQP is a queue pair on the wire path.
@@ -86,3 +64,5 @@ func nearestSeq(v, base psn.Value, near uint64) (uint64, bool) {
 
 // psnOf returns the PSN of a sequence.
 func psnOf(base psn.Value, seq uint64) psn.Value { return base.Add(int(seq)) }
+
+var _ packetConn = (*udpConn)(nil)

@@ -25,7 +25,7 @@ type qpDemux struct {
 	flushAll bool
 }
 
-// receive implements packetSink. It delivers a packet to its queue pair and returns
+// receive delivers a packet to its queue pair and returns
 // true. It drops a packet for another partition, or for no queue pair (IBTA vol. 1,
 // 9.6.1). The caller has checked the ICRC.
 func (s *qpDemux) receive(p wire.Packet, from *ipHeader) (taken bool) {
@@ -55,7 +55,7 @@ func (s *qpDemux) sendDue() {
 	}
 	clear(s.due[n:])
 	s.due = s.due[:n]
-	s.conn.flush()
+	s.conn.Flush()
 }
 
 // sendAll sends what is due, delayed acknowledgements included. It reports whether

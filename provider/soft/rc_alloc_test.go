@@ -20,19 +20,19 @@ type memoryConn struct {
 	queued  []wire.Packet
 }
 
-func (w *memoryConn) open(*route) error { return nil }
-func (w *memoryConn) close(*route)      {}
-func (w *memoryConn) flush()            {}
-func (w *memoryConn) onTimeout(*route)  {}
+func (w *memoryConn) Open(*route) error { return nil }
+func (w *memoryConn) Close(*route)      {}
+func (w *memoryConn) Flush()            {}
+func (w *memoryConn) OnTimeout(*route)  {}
 
-func (w *memoryConn) buffer(_ *route, size int) []byte {
+func (w *memoryConn) Buffer(_ *route, size int) []byte {
 	if len(w.queued) == len(w.buffers) {
 		return nil
 	}
 	return w.buffers[len(w.queued)][:size]
 }
 
-func (w *memoryConn) push(_ *route, p wire.Packet) { w.queued = append(w.queued, p) }
+func (w *memoryConn) Push(_ *route, p wire.Packet) { w.queued = append(w.queued, p) }
 
 // deliver delivers the queued packets.
 func (w *memoryConn) deliver() {

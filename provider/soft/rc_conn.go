@@ -41,7 +41,7 @@ func newRCConn(q *qp, to route, attr *verbs.QPAttr) (*rcConn, error) {
 	c.retransmitTimer.init(q.shard, c.onRetransmitTimer)
 	c.rcResponder.init(attr)
 	c.rcCredits.init(q, c.onProbeTimer)
-	if err := c.demux.conn.open(&c.to); err != nil {
+	if err := c.demux.conn.Open(&c.to); err != nil {
 		return nil, err
 	}
 	c.join(c.demux.acquireCongestion(to.remote))
@@ -81,7 +81,7 @@ func (c *rcConn) transmit() {
 	if !c.sendRequests() {
 		c.schedule()
 	}
-	c.demux.conn.flush()
+	c.demux.conn.Flush()
 }
 
 // sendDue implements wireQP.
@@ -127,7 +127,7 @@ func (c *rcConn) stopResponding() {
 	if c.ackDue && c.resources.nextPending() == nil {
 		c.sendAck()
 	}
-	c.demux.conn.flush()
+	c.demux.conn.Flush()
 }
 
 // detach implements path.
@@ -138,13 +138,13 @@ func (c *rcConn) detach() {
 	c.leaveCongestion()
 	c.demux.releaseCongestion(c.shared)
 	c.demux.detach(c.q.num)
-	c.demux.conn.close(&c.to)
+	c.demux.conn.Close(&c.to)
 }
 
 // newPacket returns a packet to the peer with room for the payload, for push. It returns
 // false if the packetConn has no room.
 func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
-	b := c.demux.conn.buffer(&c.to, op.Size(payload))
+	b := c.demux.conn.Buffer(&c.to, op.Size(payload))
 	if b == nil {
 		return wire.Packet{}, false
 	}
@@ -155,7 +155,7 @@ func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Pac
 	return p, true
 }
 
-func (c *rcConn) push(p wire.Packet) { c.demux.conn.push(&c.to, p) }
+func (c *rcConn) push(p wire.Packet) { c.demux.conn.Push(&c.to, p) }
 
 // packetCount returns how many packets a message of total bytes has, or the response of
 // a READ (IBTA vol. 1, 9.7.2). An empty message has one packet.

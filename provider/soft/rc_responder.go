@@ -198,7 +198,7 @@ func (c *rcConn) duplicate(p wire.Packet, seq uint64) {
 	if c.duplicateEnd == 0 {
 		c.duplicateEnd = seq + 1
 	} else if c.duplicateEnd == seq+1 {
-		c.demux.conn.onTimeout(&c.to) // the peer did not get the first repeated response
+		c.demux.conn.OnTimeout(&c.to) // the peer did not get the first repeated response
 	}
 	if kind == wire.KindSend || kind == wire.KindWrite {
 		if seq < c.dataEnd {

@@ -95,7 +95,7 @@ func (c *rcConn) onRetransmitTimer() {
 // onAckTimeout sends the unacknowledged packets again, or fails the oldest request if
 // the retry count is used up.
 func (c *rcConn) onAckTimeout() {
-	c.demux.conn.onTimeout(&c.to)
+	c.demux.conn.OnTimeout(&c.to)
 	if !c.countRetry() {
 		return
 	}

@@ -24,7 +24,7 @@ type script struct {
 	conn     *rcConn
 	now      int64
 	out      []wire.Packet // packets that the queue pair has sent
-	timeouts int           // calls of onTimeout
+	timeouts int           // calls of OnTimeout
 	room     int           // packets for which there is room; negative means any number
 }
 
@@ -70,19 +70,19 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 	return p
 }
 
-func (p *script) open(*route) error { return nil }
-func (p *script) close(*route)      {}
-func (p *script) flush()            {}
-func (p *script) onTimeout(*route)  { p.timeouts++ }
+func (p *script) Open(*route) error { return nil }
+func (p *script) Close(*route)      {}
+func (p *script) Flush()            {}
+func (p *script) OnTimeout(*route)  { p.timeouts++ }
 
-func (p *script) buffer(_ *route, size int) []byte {
+func (p *script) Buffer(_ *route, size int) []byte {
 	if p.room == 0 {
 		return nil
 	}
 	return make([]byte, size)
 }
 
-func (p *script) push(_ *route, pkt wire.Packet) {
+func (p *script) Push(_ *route, pkt wire.Packet) {
 	p.room--
 	decoded, err := wire.Decode(pkt.Bytes())
 	require.NoError(p.t, err, "the queue pair has sent an invalid packet")

@@ -140,18 +140,18 @@ const simLimit = 1_000_000
 
 func simPort(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, wire.UDPPort) }
 
-func (h *simHost) open(*route) error { return nil }
-func (h *simHost) close(*route)      {}
-func (h *simHost) onTimeout(*route)  {}
+func (h *simHost) Open(*route) error { return nil }
+func (h *simHost) Close(*route)      {}
+func (h *simHost) OnTimeout(*route)  {}
 
-func (h *simHost) buffer(_ *route, size int) []byte {
+func (h *simHost) Buffer(_ *route, size int) []byte {
 	if h.room > 0 && len(h.sent) >= h.room {
 		return nil
 	}
 	return h.buf[:size]
 }
 
-func (h *simHost) push(to *route, p wire.Packet) {
+func (h *simHost) Push(to *route, p wire.Packet) {
 	var b []byte
 	if last := len(h.spare) - 1; last >= 0 {
 		b, h.spare = h.spare[last][:0], h.spare[:last]
@@ -159,7 +159,7 @@ func (h *simHost) push(to *route, p wire.Packet) {
 	h.sent = append(h.sent, netsim.Packet{From: h.addr, To: to.remote, Data: append(b, p.Bytes()...)})
 }
 
-func (h *simHost) flush() {
+func (h *simHost) Flush() {
 	for _, p := range h.sent {
 		var flow wire.Flow
 		flow.Set(simPort(p.From), simPort(p.To))

@@ -68,14 +68,15 @@ type shard struct {
 	sources  map[int32]readySource // receivers of the events of epoll, by descriptor
 
 	wire qpDemux
-	udp  udpConn
+	udp  *udpConn
+	slot uint32 // number of the shard; see shardKey.slot
 
 	active        []*shmConn // connections that each drive polls
 	idle          []*shmConn // connections of which each drive polls one, in turn
 	nextIdle      int        // index in idle of the connection that was polled last
 	armed         int        // CQs that are armed
 	events        int        // queued events of channels in manual progress
-	datagrams     int        // number of UD queue pairs on the local path and sockets of overflowSockets
+	datagrams     int        // number of UD queue pairs on the local path
 	udQueuedBytes int        // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
 	timers        timerheap.Heap
 	alarmAt       int64  // time to which timerfd is set, on the device's clock; 0 if not set
@@ -90,14 +91,17 @@ type shard struct {
 
 // A readySource handles the events of a descriptor that the shard watches.
 type readySource interface {
-	onReady(fd int, events uint32)
+	OnReady(fd int, events uint32)
 }
 
 func newShard(d *device, key shardKey) (*shard, error) {
 	auto := key.progress == verbs.ProgressAuto
-	s := &shard{dev: d, auto: auto, clock: d.now, sources: make(map[int32]readySource), counts: new(counters.Set), epfd: -1, eventfd: -1, timerfd: -1}
-	s.udp = udpConn{s: s, slot: key.slot()}
-	s.wire.conn = &s.udp
+	s := &shard{
+		dev: d, slot: key.slot(), auto: auto, clock: d.now, counts: new(counters.Set),
+		sources: make(map[int32]readySource), epfd: -1, eventfd: -1, timerfd: -1,
+	}
+	s.udp = newUDPConn(&udpConfig{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
+	s.wire.conn = s.udp
 	if err := s.open(); err != nil {
 		s.closeFDs()
 		return nil, err
@@ -165,7 +169,7 @@ func (s *shard) prepareSleep(wireDone bool) {
 		s.signal()
 		return
 	}
-	s.udp.watch()
+	s.udp.Arm()
 	s.setAlarm()
 }
 
@@ -214,8 +218,8 @@ func (s *shard) drive() {
 	s.drives++
 	// Sending comes first, because the peer may wait for it.
 	s.wire.sendDue()
-	if len(s.udp.sockets) > 0 && (len(s.active) == 0 || s.drives%epollEveryUD == 0) {
-		s.udp.poll(len(s.active) == 0 && s.armed == 0 && !s.auto)
+	if s.udp.InUse() && (len(s.active) == 0 || s.drives%epollEveryUD == 0) {
+		s.udp.Poll(len(s.active) == 0 && s.armed == 0 && !s.auto)
 	}
 	for i := 0; i < len(s.active); i++ {
 		s.active[i].poll()
@@ -226,7 +230,7 @@ func (s *shard) drive() {
 	if s.timers.Len() > 0 && s.drives%clockEvery == 0 {
 		s.fireTimers()
 	}
-	if s.drives%epollEvery == 0 || s.datagrams > 0 && (s.drives%epollEveryUD == 0 || len(s.active) == 0 && len(s.udp.sockets) > 0) {
+	if s.drives%epollEvery == 0 || s.datagrams+s.udp.OverflowSockets() > 0 && (s.drives%epollEveryUD == 0 || len(s.active) == 0 && s.udp.InUse()) {
 		s.handleReady()
 		s.demoteIdle()
 	}
@@ -241,13 +245,13 @@ func (s *shard) handleReady() {
 	for i := range n {
 		// The handler of an earlier event may have closed the descriptor.
 		if w := s.sources[s.ready[i].Fd]; w != nil {
-			w.onReady(int(s.ready[i].Fd), s.ready[i].Events)
+			w.OnReady(int(s.ready[i].Fd), s.ready[i].Events)
 		}
 	}
 }
 
-// onReady handles the events of the shard's own descriptors, timerfd and eventfd.
-func (s *shard) onReady(fd int, _ uint32) {
+// OnReady handles the events of the shard's own descriptors, timerfd and eventfd.
+func (s *shard) OnReady(fd int, _ uint32) {
 	switch {
 	case fd == s.timerfd:
 		timerfd.Drain(fd)
@@ -263,7 +267,7 @@ func (s *shard) onReady(fd int, _ uint32) {
 func (s *shard) fireTimers() {
 	now := time.Duration(s.clock())
 	if s.timers.Due(now) {
-		s.udp.drain() // a timer must not fire if the packet it waits for has arrived
+		s.udp.Drain() // a timer must not fire if the packet it waits for has arrived
 	}
 	// A timer that is late may set itself to a time that has passed, too.
 	for s.timers.Due(now) {

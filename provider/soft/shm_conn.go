@@ -79,8 +79,8 @@ func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 	return c, nil
 }
 
-// onReady is called when the peer has rung the doorbell, or has closed its end of it.
-func (c *shmConn) onReady(_ int, events uint32) {
+// OnReady is called when the peer has rung the doorbell, or has closed its end of it.
+func (c *shmConn) OnReady(_ int, events uint32) {
 	c.parked = shm.WakeNone
 	if c.isServing() {
 		c.shard.makeActive(c)

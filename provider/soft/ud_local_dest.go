@@ -213,9 +213,9 @@ func (d *udLocalDest) flush() {
 	}
 }
 
-// onReady handles an event of the socket: it has room again, or the receiver has
+// OnReady handles an event of the socket: it has room again, or the receiver has
 // closed the connection.
-func (d *udLocalDest) onReady(_ int, events uint32) {
+func (d *udLocalDest) OnReady(_ int, events uint32) {
 	if events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		if d.queue.empty() {
 			d.remove()

@@ -35,9 +35,9 @@ type udLocalSource struct {
 	lastUse uint64 // value of udLocal.uses at the last use
 }
 
-// onReady accepts connections when the listening socket is ready. It opens the spare
+// OnReady accepts connections when the listening socket is ready. It opens the spare
 // descriptors again that accept has closed.
-func (u *udLocal) onReady(int, uint32) {
+func (u *udLocal) OnReady(int, uint32) {
 	defer u.q.dev.spare.fill()
 	for range datagramBudget {
 		if !u.accept() {
@@ -85,7 +85,7 @@ func (u *udLocal) admit(fd int) {
 		src.finish()
 		return
 	}
-	src.onReady(fd, unix.EPOLLIN)
+	src.OnReady(fd, unix.EPOLLIN)
 }
 
 // enter adds a connection to those of the queue pair. If the user has as many
@@ -161,8 +161,8 @@ func (u *udLocal) evictionCandidate(newcomer uint32) *udLocalSource {
 	return idlest
 }
 
-// onReady reads the datagrams that have arrived.
-func (src *udLocalSource) onReady(int, uint32) {
+// OnReady reads the datagrams that have arrived.
+func (src *udLocalSource) OnReady(int, uint32) {
 	for range datagramBudget {
 		if !src.readOne() {
 			return

@@ -68,7 +68,7 @@ func TestDatagramsBothWays(t *testing.T) {
 // fullConn is a packetConn that has no room.
 type fullConn struct{ packetConn }
 
-func (fullConn) buffer(*route, int) []byte { return nil }
+func (fullConn) Buffer(*route, int) []byte { return nil }
 
 // When the wire path has no room, later datagrams wait too, on either path.
 func TestDatagramsWaitForRoom(t *testing.T) {

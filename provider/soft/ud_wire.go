@@ -43,7 +43,7 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	if w.op == verbs.OpSendImm {
 		op = wire.UDSendOnlyImm
 	}
-	b := u.demux.conn.buffer(to, op.Size(int(w.total)))
+	b := u.demux.conn.Buffer(to, op.Size(int(w.total)))
 	if b == nil {
 		return verbs.StatusSuccess, false
 	}
@@ -59,7 +59,7 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	if h := pkt.ImmDt(); h != nil {
 		h.Set(w.imm)
 	}
-	u.demux.conn.push(to, pkt)
+	u.demux.conn.Push(to, pkt)
 	return verbs.StatusSuccess, true
 }
 
@@ -75,7 +75,7 @@ func (u *udWire) route(of *route) *route {
 	to := new(route)
 	*to = *of
 	to.wantHeader = true
-	if u.demux.conn.open(to) != nil {
+	if u.demux.conn.Open(to) != nil {
 		return nil
 	}
 	u.routes[*of] = to
@@ -84,7 +84,7 @@ func (u *udWire) route(of *route) *route {
 
 func (u *udWire) closeRoutes() {
 	for _, to := range u.routes {
-		u.demux.conn.close(to)
+		u.demux.conn.Close(to)
 	}
 	clear(u.routes)
 }
@@ -92,7 +92,7 @@ func (u *udWire) closeRoutes() {
 // listenAt makes the queue pair receive datagrams to an address of this host.
 func (u *udWire) listenAt(local netip.Addr) error {
 	home := &route{local: local, remote: local, wantHeader: true}
-	if err := u.demux.conn.open(home); err != nil {
+	if err := u.demux.conn.Open(home); err != nil {
 		return err
 	}
 	u.reachableAt = append(u.reachableAt, home)
@@ -160,7 +160,7 @@ func (u *udWire) detach() {
 	u.demux.detach(u.q.num)
 	u.closeRoutes()
 	for _, home := range u.reachableAt {
-		u.demux.conn.close(home)
+		u.demux.conn.Close(home)
 	}
 	u.reachableAt = nil
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
 const (
@@ -28,14 +29,54 @@ const (
 	packetRoom = (wire.MaxPacket + 63) &^ 63
 )
 
-// udpConn is a shard's packetConn: its sockets, one for each local address that
-// its queue pairs use. It belongs to the shard.
-type udpConn struct {
-	s            *shard
-	slot         uint32
-	sockets      []*udpSocket
-	foundNothing bool // the last drive found nothing
+// A udpWatcher makes descriptors wake the owner of a udpConn. It belongs to the owner.
+type udpWatcher interface {
+	// Watch makes events of a descriptor wake the owner; see epoll_ctl(2) for events. They
+	// are passed to h when the owner handles its events.
+	Watch(fd int, events uint32, h udpEventHandler) error
+	// Rewatch changes the events of a descriptor that is watched.
+	Rewatch(fd int, events uint32)
+	// Unwatch ends Watch, if the descriptor is watched.
+	Unwatch(fd int)
+	// Signal makes the owner drive the udpConn again before it sleeps.
+	Signal()
 }
+
+// A udpEventHandler handles the events of a descriptor.
+type udpEventHandler interface {
+	OnReady(fd int, events uint32)
+}
+
+// A udpConfig says what a udpConn uses.
+type udpConfig struct {
+	Ports *udpPorts
+	// Slot is the number of the shard, less than the number of slots of Ports.
+	Slot uint32
+	// Shards is the number of shards that may use the limits of the process together.
+	Shards  int
+	Sink    packetSink    // receives the packets
+	Watcher udpWatcher    // wakes the owner
+	Counts  *counters.Set // counts the packets
+}
+
+// udpConn sends and receives the packets of a shard with UDP sockets, one for each local
+// address that its queue pairs use. It belongs to the shard.
+type udpConn struct {
+	cfg           udpConfig
+	sockets       []*udpSocket
+	overflowCount int  // number of additional sockets of all of sockets
+	foundNothing  bool // the last poll found no packets
+}
+
+// newUDPConn returns a udpConn without sockets.
+func newUDPConn(cfg *udpConfig) *udpConn { return &udpConn{cfg: *cfg} }
+
+// InUse reports whether there are sockets to poll.
+func (l *udpConn) InUse() bool { return len(l.sockets) > 0 }
+
+// OverflowSockets returns the number of additional sockets, which only the Watcher
+// reports as readable.
+func (l *udpConn) OverflowSockets() int { return l.overflowCount }
 
 // A udpSocket is a shard's socket on one local address.
 type udpSocket struct {
@@ -73,7 +114,7 @@ func descriptorShare(shards, parts int) int {
 var errTooManyShards = errors.New("too many shards on one address")
 
 // open: see packetConn.
-func (l *udpConn) open(to *route) error {
+func (l *udpConn) Open(to *route) error {
 	u, err := l.socket(to.local)
 	if err != nil {
 		return err
@@ -126,11 +167,11 @@ func (l *udpConn) socket(local netip.Addr) (*udpSocket, error) {
 			return u, nil
 		}
 	}
-	port, err := l.s.dev.udp.acquire(local)
+	port, err := l.cfg.Ports.acquire(local)
 	if err != nil {
 		return nil, err
 	}
-	u := &udpSocket{link: l, port: port, connectedLimit: connectedLimitOf(l.s.dev.cfg.Vectors), dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
+	u := &udpSocket{link: l, port: port, connectedLimit: connectedLimitOf(l.cfg.Shards), dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
 	if err := u.join(); err != nil {
 		port.release()
 		return nil, err
@@ -140,14 +181,14 @@ func (l *udpConn) socket(local netip.Addr) (*udpSocket, error) {
 }
 
 func (u *udpSocket) join() (err error) {
-	fds, err := u.port.join(u.link.slot)
+	fds, err := u.port.join(u.link.cfg.Slot)
 	if err != nil {
 		return err
 	}
 	u.fd = fds[0]
-	u.send = newUDPSender(u.fd, sendBatch, packetRoom, u.link.s.counts)
-	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom, u.link.s.counts)
-	if err := u.link.s.watch(u.fd, 0, u); err != nil {
+	u.send = newUDPSender(u.fd, sendBatch, packetRoom, u.link.cfg.Counts)
+	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom, u.link.cfg.Counts)
+	if err := u.link.cfg.Watcher.Watch(u.fd, 0, u); err != nil {
 		return err
 	}
 	u.relief.init(u, fds[1:])
@@ -155,14 +196,14 @@ func (u *udpSocket) join() (err error) {
 }
 
 // close: see packetConn. The last route of a socket takes it away.
-func (l *udpConn) close(to *route) {
+func (l *udpConn) Close(to *route) {
 	u := to.socket
 	u.forget(to.dest)
 	if u.users--; u.users > 0 {
 		return
 	}
 	u.relief.close()
-	l.s.unwatch(u.fd)
+	l.cfg.Watcher.Unwatch(u.fd)
 	for i, other := range l.sockets {
 		if other == u {
 			l.sockets = append(l.sockets[:i], l.sockets[i+1:]...)
@@ -173,7 +214,7 @@ func (l *udpConn) close(to *route) {
 }
 
 // room: see packetConn.
-func (l *udpConn) buffer(to *route, size int) []byte {
+func (l *udpConn) Buffer(to *route, size int) []byte {
 	if b := to.socket.send.buffer(); b != nil {
 		return b[:size]
 	}
@@ -181,10 +222,10 @@ func (l *udpConn) buffer(to *route, size int) []byte {
 }
 
 // push: see packetConn.
-func (l *udpConn) push(to *route, p wire.Packet) { to.socket.send.put(p, to.dest) }
+func (l *udpConn) Push(to *route, p wire.Packet) { to.socket.send.put(p, to.dest) }
 
 // flush: see packetConn.
-func (l *udpConn) flush() {
+func (l *udpConn) Flush() {
 	for _, u := range l.sockets {
 		if u.send.queued > 0 {
 			u.send.flush()
@@ -194,11 +235,11 @@ func (l *udpConn) flush() {
 
 // doubt: see packetConn. Were the identification wrong that an outlet counts,
 // the peer would drop all that comes by it.
-func (l *udpConn) onTimeout(to *route) { to.dest.disconnect() }
+func (l *udpConn) OnTimeout(to *route) { to.dest.disconnect() }
 
 // poll takes what has arrived, and sends what the system did not take before.
 // With spin it waits a little, if the last one found nothing.
-func (l *udpConn) poll(spin bool) {
+func (l *udpConn) Poll(spin bool) {
 	rounds := 1
 	if spin && l.foundNothing {
 		rounds = spinPolls
@@ -211,15 +252,15 @@ func (l *udpConn) poll(spin bool) {
 			}
 		}
 	}
-	l.flush()
+	l.Flush()
 }
 
 // drain takes all that has arrived, within reason: an owner that was away has not
 // seen what may be there for long.
-func (l *udpConn) drain() {
+func (l *udpConn) Drain() {
 	for _, u := range l.sockets {
 		for range drainRounds {
-			if u.recv.receive(u) == 0 {
+			if u.recv.receive(l.cfg.Sink) == 0 {
 				break
 			}
 		}
@@ -232,7 +273,7 @@ func (u *udpSocket) poll() (found bool) {
 	u.send.mayConnect = !u.send.connectDisabled
 	full := 0
 	for range receiveRounds {
-		n := u.recv.receive(u)
+		n := u.recv.receive(u.link.cfg.Sink)
 		found = found || n > 0
 		if n < receiveBatch {
 			break
@@ -243,41 +284,30 @@ func (u *udpSocket) poll() (found bool) {
 	return found
 }
 
-// receive: see packetSink. A packet for connection management is met here when a
-// socket has joined and the system has not been told yet.
-func (u *udpSocket) receive(p wire.Packet, from *ipHeader) (taken bool) {
-	if p.BTH().DestQP() == wire.GSIQPN {
-		return u.link.s.dev.mux.receive(p, from)
-	}
-	return u.link.s.wire.receive(p, from)
-}
-
-// onReady: see watcher.
-func (u *udpSocket) onReady(fd int, _ uint32) {
+// OnReady implements udpEventHandler.
+func (u *udpSocket) OnReady(fd int, _ uint32) {
 	if fd == u.fd {
 		u.asked = 0
 	}
 	u.poll()
-	u.link.flush()
+	u.link.Flush()
 }
 
 // watch has the shard woken when something arrives, or when the system takes
 // packets again. It asks each time that the owner may go to sleep, and not for
 // good: while epoll is interested, every packet costs its sender a walk through
 // those that wait, though an owner that spins needs no waking.
-func (l *udpConn) watch() {
+func (l *udpConn) Arm() {
 	for _, u := range l.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)
 		if out := u.send.blocked(); out == &u.send.shared {
 			events |= unix.EPOLLOUT
 		} else if out != nil {
-			out.watch(l.s, u)
+			out.watch(l.cfg.Watcher, u)
 		}
 		if events != u.asked {
 			u.asked = events
-			_ = unix.EpollCtl(l.s.epfd, unix.EPOLL_CTL_MOD, u.fd, &unix.EpollEvent{Events: events, Fd: int32(u.fd)})
+			l.cfg.Watcher.Rewatch(u.fd, events)
 		}
 	}
 }
-
-var _ packetConn = (*udpConn)(nil)

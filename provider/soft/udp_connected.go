@@ -21,16 +21,16 @@ import (
 type connectedSocket struct {
 	fd      int
 	local   netip.AddrPort
-	counts  bool   // over IPv4, and connected
-	message uint16 // what the next message has, if so
-	shard   *shard // whose epoll descriptor knows it, if any
+	counts  bool       // over IPv4, and connected
+	message uint16     // what the next message has, if so
+	watcher udpWatcher // watches the socket, or nil
 }
 
 // newConnectedSocket makes a socket that only sends, to one peer. Its port is any: in
 // RoCEv2 the source port is there to tell flows apart, for routers and network
 // cards that spread them, and answers do not go there (IBTA annex A17).
 func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*connectedSocket, error) {
-	fd, err := openUDP(netip.AddrPortFrom(local, 0), udpOptions{})
+	fd, err := openSender(local)
 	if err != nil {
 		return nil, err
 	}
@@ -97,20 +97,20 @@ func (c *connectedSocket) full() bool {
 }
 
 // watch has the shard woken, once, when it takes packets again.
-func (c *connectedSocket) watch(s *shard, w readySource) {
+func (c *connectedSocket) watch(w udpWatcher, h udpEventHandler) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
-	if c.shard != nil {
-		_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, c.fd, &unix.EpollEvent{Events: events, Fd: int32(c.fd)})
-	} else if s.watch(c.fd, events, w) == nil {
-		c.shard = s
+	if c.watcher != nil {
+		w.Rewatch(c.fd, events)
+	} else if w.Watch(c.fd, events, h) == nil {
+		c.watcher = w
 	} else {
-		s.signal() // then it has to try again
+		w.Signal() // the owner tries again to send
 	}
 }
 
 func (c *connectedSocket) close() {
-	if c.shard != nil {
-		c.shard.unwatch(c.fd)
+	if c.watcher != nil {
+		c.watcher.Unwatch(c.fd)
 	}
 	_ = unix.Close(c.fd)
 }

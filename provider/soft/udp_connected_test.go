@@ -13,7 +13,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // passIdentified lets those packets pass whose PSN is the identification in their IP
@@ -35,7 +34,7 @@ type identified struct {
 	ids  []uint16
 }
 
-func (r *identified) receive(p wire.Packet, _ *ipHeader) bool {
+func (r *identified) Receive(p wire.Packet, _ *ipHeader) bool {
 	r.flow.Set(r.from, r.to)
 	id, _ := r.flow.Verify(p)
 	r.ids = append(r.ids, id)
@@ -127,7 +126,7 @@ func TestUDPOutletsTakeTurns(t *testing.T) {
 	for turn := range len(dests) {
 		require.Equal(t, turn+1, outlets())
 		require.Equal(t, turn+1, outlets(), "no more before the next turn")
-		u := &udpSocket{send: r.send, recv: r.recv}
+		u := &udpSocket{link: &udpConn{}, send: r.send, recv: r.recv}
 		u.poll()
 		r.send = u.send
 	}
@@ -290,9 +289,7 @@ func TestUDPOutletThatCanNotBeHad(t *testing.T) {
 
 // An owner that sleeps is woken, once each time that it asks.
 func TestUDPOutletWakes(t *testing.T) {
-	d := openDevice(t, &Config{Vectors: 1})
-	s, err := d.shard(0, verbs.ProgressManual)
-	require.NoError(t, err)
+	s := newTestOwner(t)
 	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, r.to.connect())
 	var woken wakeCounter
@@ -302,15 +299,15 @@ func TestUDPOutletWakes(t *testing.T) {
 		s.handleReady()
 		require.EqualValues(t, want, woken)
 	}
-	known := len(s.sources)
+	known := len(s.handlers)
 	r.to.disconnect()
-	require.Len(t, s.sources, known-1)
+	require.Len(t, s.handlers, known-1)
 }
 
 // A wakeCounter counts what it is told.
 type wakeCounter int
 
-func (w *wakeCounter) onReady(int, uint32) { *w++ }
+func (w *wakeCounter) OnReady(int, uint32) { *w++ }
 
 func BenchmarkUDPOutlet(b *testing.B) {
 	b.ReportAllocs()

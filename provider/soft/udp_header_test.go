@@ -111,7 +111,7 @@ func TestUDPHeadersAreTold(t *testing.T) {
 // headers keeps what the IP headers of packets said.
 type headers []ipHeader
 
-func (h *headers) receive(_ wire.Packet, from *ipHeader) bool {
+func (h *headers) Receive(_ wire.Packet, from *ipHeader) bool {
 	*h = append(*h, ipHeader{trafficClass: from.trafficClass, hopLimit: from.hopLimit})
 	return true
 }
@@ -119,4 +119,4 @@ func (h *headers) receive(_ wire.Packet, from *ipHeader) bool {
 // nobody takes packets and forgets them.
 type nobody struct{}
 
-func (nobody) receive(wire.Packet, *ipHeader) bool { return false }
+func (nobody) Receive(wire.Packet, *ipHeader) bool { return false }

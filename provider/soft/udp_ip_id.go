@@ -78,7 +78,7 @@ func (r *ipIDProbe) open() (err error) {
 // bind gives it a port where nothing is taken yet: until it is connected, anybody
 // may send there, and what has been queued would stay.
 func (r *ipIDProbe) bind(local netip.Addr) (err error) {
-	if err := attachFilter(r.fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K}}); err != nil {
+	if err := dropAll(r.fd); err != nil {
 		return err
 	}
 	if err := unix.Bind(r.fd, hostport.Sockaddr(local, 0)); err != nil {

@@ -56,9 +56,9 @@ func (r *overflowSockets) init(u *udpSocket, fds []int) {
 func (r *overflowSockets) watch(fds []int) {
 	for _, fd := range fds {
 		socket := &overflowSocket{u: r.u, fd: fd}
-		_ = r.u.link.s.watch(fd, unix.EPOLLIN, socket)
+		_ = r.u.link.cfg.Watcher.Watch(fd, unix.EPOLLIN, socket)
 		r.sockets = append(r.sockets, socket)
-		r.u.link.s.datagrams++
+		r.u.link.overflowCount++
 	}
 	r.receiveHeaders()
 }
@@ -95,7 +95,7 @@ func (r *overflowSockets) polled(full int) {
 func (r *overflowSockets) widen() {
 	missing := r.room()
 	if missing > 0 {
-		fds := r.u.port.widen(r.u.link.slot, missing)[1+len(r.sockets):]
+		fds := r.u.port.widen(r.u.link.cfg.Slot, missing)[1+len(r.sockets):]
 		r.watch(fds)
 		missing -= len(fds)
 	}
@@ -110,22 +110,24 @@ func (r *overflowSockets) room() int {
 		return 0
 	}
 	const share = 8 // sockets of all shards may use one eighth of the descriptors
-	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(r.u.link.s.dev.cfg.Vectors, share))
+	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(r.u.link.cfg.Shards, share))
 	return n - 1 - len(r.sockets)
 }
 
-// onReady implements watcher.
-func (s *overflowSocket) onReady(int, uint32) {
+// OnReady implements watcher.
+func (s *overflowSocket) OnReady(int, uint32) {
 	for range receiveRounds {
 		if s.receive() < receiveBatch {
 			break
 		}
 	}
-	s.u.link.flush()
+	s.u.link.Flush()
 }
 
 // receive reads a batch of packets, and returns how many there were.
-func (s *overflowSocket) receive() int { return s.u.recv.receiveFrom(s.fd, &s.times, s.u) }
+func (s *overflowSocket) receive() int {
+	return s.u.recv.receiveFrom(s.fd, &s.times, s.u.link.cfg.Sink)
+}
 
 // drain reads everything that has arrived, up to a bound.
 func (r *overflowSockets) drain() {
@@ -141,8 +143,8 @@ func (r *overflowSockets) drain() {
 // close stops watching the sockets, which the port still owns.
 func (r *overflowSockets) close() {
 	for _, socket := range r.sockets {
-		r.u.link.s.unwatch(socket.fd)
-		r.u.link.s.datagrams--
+		r.u.link.cfg.Watcher.Unwatch(socket.fd)
+		r.u.link.overflowCount--
 	}
 	r.sockets = nil
 }

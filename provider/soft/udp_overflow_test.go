@@ -11,8 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/internal/psn"
-	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -20,24 +19,16 @@ import (
 // defaultRmemMax is the default of net.core.rmem_max.
 const defaultRmemMax = 212992
 
-// A fanRig is a socket with the default buffer, to which many connections send at
-// once.
+// A fanRig is a udpConn whose socket has the default buffer. Many connections send to it
+// at once.
 type fanRig struct {
-	*counterRig
-	u    *udpSocket
-	ends []*countingQP
+	*connRig
+	connections int
 }
 
 func newFanRig(t *testing.T, connections int) *fanRig {
-	c := newCounterRig(t)
-	f := &fanRig{counterRig: c, u: c.route.socket}
-	c.shard.wire.detach(c.qpn)
+	f := &fanRig{newConnRig(t), connections}
 	f.shrink(f.u.fd)
-	for i := range connections {
-		f.ends = append(f.ends, &countingQP{})
-		c.shard.wire.attach(f.number(i), f.ends[i])
-	}
-	t.Cleanup(func() { c.shard.udp.close(&c.route) })
 	return f
 }
 
@@ -47,39 +38,23 @@ func (f *fanRig) shrink(fd int) {
 }
 
 // number returns the queue pair number of connection i.
-func (f *fanRig) number(i int) uint32 { return f.qpn + uint32(i)*f.dev.cfg.slots() }
+func (f *fanRig) number(i int) uint32 { return 0x1000 + uint32(i)*testSlots }
 
 // burst sends the first window of every connection, and returns how many connections
 // received at least one packet.
 func (f *fanRig) burst(packets int) (served int) {
-	for i, e := range f.ends {
-		e.got = 0
+	clear(f.got)
+	for i := range f.connections {
 		f.fire(i, packets)
 	}
 	f.drive()
-	for _, e := range f.ends {
-		if e.got > 0 {
-			served++
-		}
-	}
-	return served
+	return len(f.got)
 }
 
 // fire sends packets of one connection.
 func (f *fanRig) fire(i, packets int) {
-	p := wire.Build(make([]byte, wire.SendMiddle.Size(1024)), wire.SendMiddle, 1024)
-	p.BTH().SetDestQP(f.number(i))
-	p.BTH().SetPSN(psn.New(1))
-	f.to.flow.Seal(p, 0)
 	for range packets {
-		f.sendRaw(p.Bytes())
-	}
-}
-
-// drive makes the shard read all packets that have arrived.
-func (f *fanRig) drive() {
-	for range 2 * epollEvery {
-		f.shard.drive()
+		f.sendTo(f.number(i), 1024, 0)
 	}
 }
 
@@ -105,11 +80,11 @@ func TestReliefOfAFullSocket(t *testing.T) {
 func TestReliefLosesNothing(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.relief.widen()
-	require.Equal(t, len(f.ends), f.burst(2))
-	for _, e := range f.ends {
-		require.Equal(t, 2, e.got)
+	require.Equal(t, f.connections, f.burst(2))
+	for _, packets := range f.got {
+		require.Equal(t, 2, packets)
 	}
-	require.Equal(t, maxReceiveSockets-1, f.shard.datagrams, "the shard looks for them")
+	require.Equal(t, maxReceiveSockets-1, f.conn.OverflowSockets())
 }
 
 // Packets may wait in an additional socket while the first socket is read. The receiver
@@ -120,31 +95,25 @@ func TestReliefKnowsWhenPacketsCame(t *testing.T) {
 	now := time.Duration(0)
 	f.u.recv.clock = func() time.Duration { return now }
 	others := 0 // the connection whose packets come to the first socket
-	for f.number(others)/f.dev.cfg.slots()%maxReceiveSockets != 0 {
+	for f.number(others)/testSlots%maxReceiveSockets != 0 {
 		others++
 	}
-	send := func(i int, id uint16) {
-		p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
-		p.BTH().SetDestQP(f.number(i))
-		f.to.flow.Seal(p, id)
-		f.sendRaw(p.Bytes())
-	}
+	send := func(i int, id uint16) { f.sendTo(f.number(i), 64, id) }
 	const old = 1000
 	waits := others + 1
 	send(waits, old)
 	for range 3 * stampEvery {
 		now += 10 * time.Millisecond
 		send(others, old+1)
-		for f.u.recv.receive(f.u) > 0 {
+		for f.u.recv.receive(f.testOwner) > 0 {
 		}
 	}
 	require.Positive(t, f.u.recv.since, "the first socket knows when its packets came")
 	f.u.relief.drain()
 	send(waits, old+50_000)
 	f.u.relief.drain()
-	require.Empty(t, countsOf(t, f.dev)["rcvd_ident_err"])
-	counts := countsOf(t, f.dev)
-	require.EqualValues(t, 3*stampEvery+2, counts["rcvd_pkts"]+counts["rcvd_no_qp_err"], "all have come")
+	require.Zero(t, f.counted(counters.RcvdIdentErr))
+	require.EqualValues(t, 3*stampEvery+2, f.counted(counters.RcvdPkts), "all have arrived")
 }
 
 // A socket that drops no packets gets no further sockets, however many packets
@@ -154,7 +123,7 @@ func TestNoReliefWithoutDrops(t *testing.T) {
 	for range 20 {
 		f.burst(150)
 	}
-	require.Empty(t, countsOf(t, f.dev)["rcvd_overrun_err"])
+	require.Zero(t, f.ports.Overruns())
 	require.Empty(t, f.u.relief.sockets)
 }
 
@@ -162,15 +131,14 @@ func TestNoReliefWithoutDrops(t *testing.T) {
 func TestReliefIsTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.relief.widen()
-	port, err := f.dev.udp.acquire(f.route.local) // so that the port stays open
+	port, err := f.ports.acquire(f.route.local) // the port stays open
 	require.NoError(t, err)
 	defer port.release()
-	f.shard.udp.close(&f.route)
-	require.Zero(t, f.shard.datagrams)
-	require.NoError(t, f.shard.udp.open(&f.route))
-	f.u = f.route.socket
+	f.conn.Close(&f.route)
+	require.Zero(t, f.conn.OverflowSockets())
+	f.open()
 	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1)
-	require.Equal(t, len(f.ends), f.burst(1))
+	require.Equal(t, f.connections, f.burst(1))
 }
 
 // leaveDescriptors takes all descriptors of this process except n. The function that it
@@ -215,7 +183,7 @@ func TestReliefWithFewDescriptors(t *testing.T) {
 	giveBack()
 
 	i := 0 // the connection whose packets still come to the first socket
-	for f.number(i)/f.dev.cfg.slots()%(1+left/2) != 0 {
+	for f.number(i)/testSlots%(1+left/2) != 0 {
 		i++
 	}
 	limit := 2 * droppedAt(f.u.fd)
@@ -237,9 +205,9 @@ func TestReliefIsBounded(t *testing.T) {
 		require.Equal(t, 4-1, f.u.relief.room(), "the system doubles what is asked for")
 	}
 	f.shrink(f.u.fd)
-	f.dev.cfg.Vectors = 1 << 20
+	f.conn.cfg.Shards = 1 << 20
 	require.Negative(t, f.u.relief.room())
-	f.dev.cfg.Vectors = 1
+	f.conn.cfg.Shards = 1
 }
 
 // However many sockets shards have added, each slot has a place for its first one.

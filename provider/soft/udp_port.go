@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
@@ -17,9 +16,8 @@ import (
 // may be called from any goroutine.
 type udpPorts struct {
 	udpPort uint16
-	slots   uint32       // of shards; see shardKey.slot
-	farOnly bool         // packets that this host has sent are dropped
-	counts  counters.Set // of connection management
+	slots   uint32 // of shards; see shardKey.slot
+	farOnly bool   // packets that this host has sent are dropped
 
 	mu      sync.Mutex
 	ports   map[netip.Addr]*udpPort
@@ -47,6 +45,13 @@ type udpPort struct {
 type udpMember struct {
 	slot uint32 // identifies the shard, see shardKey.slot
 	fd   int
+}
+
+// newUDPPorts returns the ports of a device, none of which is open. All have the UDP
+// port number. slots is the number of slots of shards. With farOnly, packets that this
+// host has sent are dropped.
+func newUDPPorts(number uint16, slots uint32, farOnly bool) *udpPorts {
+	return &udpPorts{udpPort: number, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*udpPort)}
 }
 
 // acquire opens the port of an address, or adds a user to it. The address is one
@@ -89,7 +94,7 @@ func (p *udpPort) release() {
 }
 
 // overruns is how many datagrams the system has dropped before they could be read.
-func (all *udpPorts) overruns() uint64 {
+func (all *udpPorts) Overruns() uint64 {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	sum := all.overran
@@ -108,7 +113,7 @@ func (p *udpPort) overruns() uint64 {
 }
 
 // addrs are the addresses in use.
-func (all *udpPorts) addrs() []netip.Addr {
+func (all *udpPorts) Addrs() []netip.Addr {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	var addrs []netip.Addr

@@ -77,7 +77,7 @@ func (r *udpReceiver) take(n int, to packetSink) {
 	for i := range n {
 		if p, flaw := r.check(i); flaw != counters.RcvdPkts {
 			r.counts.Inc(flaw)
-		} else if to.receive(p, &r.from.header) {
+		} else if to.Receive(p, &r.from.header) {
 			taken++
 		} else {
 			r.counts.Inc(counters.RcvdNoQPErr)
@@ -150,12 +150,6 @@ func (r *udpReceiver) call() (n int) {
 }
 
 func (r *udpReceiver) batched() bool { return r.largeBatches || r.receivesHeaders }
-
-// A packetSink gets the packets that arrived, which are valid during the call. It
-// reports whether there is a queue pair that they are for.
-type packetSink interface {
-	receive(p wire.Packet, from *ipHeader) (taken bool)
-}
 
 // check decodes datagram i, and says what it counts as: a flaw, or counters.RcvdPkts.
 func (r *udpReceiver) check(i int) (wire.Packet, counters.ID) {

@@ -51,6 +51,18 @@ func openUDP(local netip.AddrPort, o udpOptions) (int, error) {
 	return fd, nil
 }
 
+// openSender opens a socket that only sends, from a port that is free. The system writes
+// the identification 0 into its packets over IPv4; see newConnectedSocket.
+func openSender(local netip.Addr) (int, error) {
+	return openUDP(netip.AddrPortFrom(local, 0), udpOptions{})
+}
+
+// dropAll makes the system drop all datagrams to a socket, so that they do not fill its
+// buffer.
+func dropAll(fd int) error {
+	return attachFilter(fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}})
+}
+
 func prepareUDP(fd int, local netip.AddrPort, o udpOptions) error {
 	discover, level, option := ipMTUDiscoverDo, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
 	if local.Addr().Is6() {

@@ -23,10 +23,13 @@ const maxMembers = 1000
 // The program sees the UDP payload, so the BTH is at offset 0; see bpf(4) for the
 // language, and socket(7) for where it runs.
 func steer(members []udpMember, modulus uint32) []unix.SockFilter {
-	const destQP = 4 // the word of the BTH whose low 24 bits they are
+	const (
+		destQP  = 4         // offset of the 32-bit word of the BTH with the queue pair number
+		qpnMask = 1<<24 - 1 // the number is in the low 24 bits (IBTA vol. 1, 9.2)
+	)
 	p := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: destQP},
-		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: max24},
+		{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: qpnMask},
 		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: wire.GSIQPN, Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 		{Code: unix.BPF_MISC | unix.BPF_TAX},

@@ -18,7 +18,7 @@ import (
 
 // testPorts are a device's addresses with so many slots.
 func testPorts(port uint16, slots uint32) *udpPorts {
-	return &udpPorts{udpPort: port, slots: slots, ports: make(map[netip.Addr]*udpPort)}
+	return newUDPPorts(port, slots, false)
 }
 
 // A basket keeps what arrives.
@@ -29,7 +29,7 @@ type basket struct {
 	numIDs []psn.Value
 }
 
-func (b *basket) receive(p wire.Packet, from *ipHeader) bool {
+func (b *basket) Receive(p wire.Packet, from *ipHeader) bool {
 	b.qpns = append(b.qpns, p.BTH().DestQP())
 	b.sizes = append(b.sizes, len(p.Payload()))
 	b.numIDs = append(b.numIDs, p.BTH().PSN())
@@ -253,7 +253,7 @@ func TestUDPBuffersAsNeeded(t *testing.T) {
 
 type counter struct{ n int }
 
-func (c *counter) receive(wire.Packet, *ipHeader) bool {
+func (c *counter) Receive(wire.Packet, *ipHeader) bool {
 	c.n++
 	return true
 }

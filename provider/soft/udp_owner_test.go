@@ -1,0 +1,120 @@
+//go:build linux
+
+package soft
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/psn"
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+)
+
+// A testOwner is the owner of a udpConn. It is the udpWatcher, and the packetSink, which
+// counts packets by queue pair.
+type testOwner struct {
+	epfd     int
+	handlers map[int]udpEventHandler
+	got      map[uint32]int // number of packets by queue pair number
+	signals  int            // number of calls of Signal
+}
+
+func newTestOwner(t *testing.T) *testOwner {
+	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	require.NoError(t, err)
+	t.Cleanup(func() { unix.Close(epfd) })
+	return &testOwner{epfd: epfd, handlers: make(map[int]udpEventHandler), got: make(map[uint32]int)}
+}
+
+func (o *testOwner) Receive(p wire.Packet, _ *ipHeader) bool {
+	o.got[p.BTH().DestQP()]++
+	return true
+}
+
+func (o *testOwner) Watch(fd int, events uint32, h udpEventHandler) error {
+	err := unix.EpollCtl(o.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+	if err == nil {
+		o.handlers[fd] = h
+	}
+	return err
+}
+
+func (o *testOwner) Rewatch(fd int, events uint32) {
+	_ = unix.EpollCtl(o.epfd, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
+}
+
+func (o *testOwner) Unwatch(fd int) {
+	if o.handlers[fd] != nil {
+		delete(o.handlers, fd)
+		_ = unix.EpollCtl(o.epfd, unix.EPOLL_CTL_DEL, fd, nil)
+	}
+}
+
+func (o *testOwner) Signal() { o.signals++ }
+
+// handleReady handles the events that there are.
+func (o *testOwner) handleReady() {
+	var ready [128]unix.EpollEvent
+	n, _ := unix.EpollWait(o.epfd, ready[:], 0)
+	for _, e := range ready[:max(n, 0)] {
+		if h := o.handlers[int(e.Fd)]; h != nil {
+			h.OnReady(int(e.Fd), e.Events)
+		}
+	}
+}
+
+// A connRig is a udpConn with a socket, and a sender of raw datagrams to it.
+type connRig struct {
+	*udpRig
+	*testOwner
+	ports *udpPorts
+	conn  *udpConn
+	u     *udpSocket // the socket of conn
+	route route      // keeps the socket open
+}
+
+// testSlots is the number of slots of a connRig.
+const testSlots = 2
+
+func newConnRig(t *testing.T) *connRig {
+	c := &connRig{udpRig: newUDPRig(t, "127.9.0.1", "127.9.0.2"), testOwner: newTestOwner(t)}
+	c.ports = testPorts(c.to.local.Port(), testSlots)
+	c.conn = newUDPConn(&udpConfig{Ports: c.ports, Shards: 1, Sink: c.testOwner, Watcher: c.testOwner, Counts: new(counters.Set)})
+	home := netip.MustParseAddr("127.9.0.3")
+	c.route = route{local: home, remote: home}
+	c.open()
+	t.Cleanup(func() { c.conn.Close(&c.route) })
+	c.to.set(c.to.local, destHeader{remote: home})
+	return c
+}
+
+// open opens the route.
+func (c *connRig) open() {
+	require.NoError(c.t, c.conn.Open(&c.route))
+	c.u = c.route.socket
+}
+
+// counted returns the value of a counter of the udpConn.
+func (c *connRig) counted(id counters.ID) uint64 { return c.conn.cfg.Counts[id].Load() }
+
+// sendTo sends a packet to a queue pair, with an identification.
+func (c *connRig) sendTo(qpn uint32, payload int, id uint16) {
+	p := wire.Build(make([]byte, packetRoom), wire.SendOnly, payload)
+	p.BTH().SetDestQP(qpn)
+	p.BTH().SetPSN(psn.New(1))
+	c.to.flow.Seal(p, id)
+	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.route.local.As4()}
+	require.NoError(c.t, unix.Sendto(c.send.shared.fd, p.Bytes(), 0, &to))
+}
+
+// drive receives all packets that have arrived.
+func (c *connRig) drive() {
+	for range 256 {
+		c.conn.Poll(false)
+		c.handleReady()
+	}
+}
