@@ -73,6 +73,7 @@ func encode(m message) []byte {
 	return append(b, private...)
 }
 
+// flag returns bit if set is true, else 0.
 func flag(set bool, bit byte) byte {
 	if set {
 		return bit

@@ -116,8 +116,7 @@ func nakCode(a outcome) wire.NAKCode {
 // executeData executes a packet of a SEND or WRITE.
 func (c *rcConn) executeData(p wire.Packet) outcome {
 	bth, op := p.BTH(), p.Opcode()
-	r := fragment.Fragment{Op: fragment.Send, Payload: p.Payload()}
-	r.Flags = fragment.If(fragment.First, op.First()) | fragment.If(fragment.Last, op.Last()) | fragment.If(fragment.Solicited, bth.Solicited())
+	r := fragment.Fragment{Op: fragment.Send, Flags: dataFlags(op, bth.Solicited()), Payload: p.Payload()}
 	if op.Kind() == wire.KindWrite {
 		r.Op = fragment.Write
 	}
@@ -136,6 +135,21 @@ func (c *rcConn) executeData(p wire.Packet) outcome {
 		c.scheduleAck()
 	}
 	return outcomeAck
+}
+
+// dataFlags returns the flags of the fragment that a packet of a SEND or WRITE has,
+// without fragment.Imm.
+func dataFlags(op wire.Opcode, solicited bool) (flags fragment.Flags) {
+	if op.First() {
+		flags |= fragment.First
+	}
+	if op.Last() {
+		flags |= fragment.Last
+	}
+	if solicited {
+		flags |= fragment.Solicited
+	}
+	return flags
 }
 
 // executeRead checks a READ, and schedules its response.

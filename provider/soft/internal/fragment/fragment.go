@@ -50,11 +50,3 @@ const (
 	// PathFlag is the first of the flags that each path may use for itself.
 	PathFlag
 )
-
-// If returns flags if set is true, else 0.
-func If(flags Flags, set bool) Flags {
-	if set {
-		return flags
-	}
-	return 0
-}

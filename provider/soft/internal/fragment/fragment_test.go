@@ -26,11 +26,6 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-func TestIf(t *testing.T) {
-	require.Equal(t, fragment.Last, fragment.If(fragment.Last, true))
-	require.Zero(t, fragment.If(fragment.Last, false))
-}
-
 // The numbers are part of the layout of shared memory, which processes with different
 // versions of the library share.
 func TestNumbers(t *testing.T) {
