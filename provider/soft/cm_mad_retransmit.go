@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // The intervals of retransmissions. They are short at first, for the loss of single
@@ -114,5 +115,8 @@ func (r *retransmitter) fire() {
 func (r *retransmitter) sendNow() { r.c.transmit(&r.mad) }
 
 // codeTime returns the time that a code of five bits stands for: 4.096 µs * 2^code (IBTA
-// vol. 1, 12.6.5).
-func codeTime(code uint8) time.Duration { return 4096 * time.Nanosecond << (code & 31) }
+// vol. 1, 12.6.5). It differs from verbs.AckTimeout in the code 0, which is 4.096
+// µs and not unlimited.
+func codeTime(code uint8) time.Duration {
+	return max(verbs.AckTimeout(code), 4096*time.Nanosecond)
+}

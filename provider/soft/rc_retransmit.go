@@ -49,14 +49,14 @@ func (c *rcConn) countRetry() bool {
 	return true
 }
 
-// maxCheckPeriod bounds checkPeriod. It is 16.8 ms, the ACK timeout with the code 12. It
-// is arbitrary.
-const maxCheckPeriod = 4096 * time.Nanosecond << 12
+// maxCheckCode bounds checkPeriod: it is the code of an ACK timeout of 16.8 ms. It is
+// arbitrary.
+const maxCheckCode = 12
 
 // checkPeriod returns the interval at which the retransmission timer checks for
-// progress: a quarter of the ACK timeout, but at most maxCheckPeriod.
+// progress: a quarter of the ACK timeout, but at most the time of maxCheckCode.
 func (c *rcConn) checkPeriod() time.Duration {
-	return min(verbs.AckTimeout(c.q.attr.Timeout)/4, maxCheckPeriod)
+	return min(verbs.AckTimeout(c.q.attr.Timeout)/4, verbs.AckTimeout(maxCheckCode))
 }
 
 // startRetransmitTimer starts the retransmission timer if requests are outstanding and

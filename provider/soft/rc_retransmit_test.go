@@ -12,7 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-const scriptTimeout = 4096 * time.Nanosecond << 14
+var scriptTimeout = verbs.AckTimeout(14)
 
 func TestWireSequenceNAK(t *testing.T) {
 	p := newScript(t)
@@ -137,7 +137,7 @@ func TestWireTimeoutIsNotShortened(t *testing.T) {
 // The loss of the last packets is noticed soon after the ACK timeout, counted from the
 // last acknowledgement.
 func TestWireTailLoss(t *testing.T) {
-	const look = scriptTimeout / 4
+	look := scriptTimeout / 4
 	for answered := time.Duration(1); answered < scriptTimeout; answered += look / 3 {
 		p := newScript(t)
 		p.post(1, verbs.OpSend, 1)
@@ -153,7 +153,7 @@ func TestWireTailLoss(t *testing.T) {
 	}
 }
 
-const pollInterval = scriptTimeout / 100
+var pollInterval = scriptTimeout / 100
 
 // advanceInSteps advances the clock in steps of pollInterval.
 func (p *script) advanceInSteps(d time.Duration) {
