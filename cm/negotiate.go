@@ -2,9 +2,6 @@ package cm
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// maxQPNum is the largest queue pair number. It has 24 bits.
-const maxQPNum = 1<<24 - 1
-
 // An endpoint has the properties of this side that the negotiation needs.
 type endpoint struct {
 	ps     PortSpace
@@ -113,5 +110,5 @@ func (e *endpoint) describeQP(p *ConnParam) error {
 	} else if p.QKey == 0 {
 		p.QKey = DefaultQKey
 	}
-	return atMost("QP number", p.QPNum, maxQPNum)
+	return atMost("QP number", p.QPNum, verbs.MaxQPNum)
 }

@@ -159,6 +159,13 @@ const RNRRetryForever = 7
 // MaxRetry is the largest retry count. The fields have three bits.
 const MaxRetry = 7
 
+// MaxQPNum is the largest queue pair number, and MaxPSN the largest packet sequence
+// number. The fields have 24 bits.
+const (
+	MaxQPNum = 1<<24 - 1
+	MaxPSN   = 1<<24 - 1
+)
+
 // rnrDelays has the delays of the RNR NAK timer codes, in units of 10 µs (IBTA vol. 1,
 // table 45). Code 0 is the longest.
 var rnrDelays = [32]uint32{

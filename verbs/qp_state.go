@@ -85,9 +85,9 @@ func (a *QPAttr) check(mask QPAttrMask) error {
 		value, limit int64
 	}{
 		{AttrPathMTU, "path MTU code", int64(a.PathMTU), int64(MTU4096)},
-		{AttrDestQPN, "destination QP number", int64(a.DestQPN), 1<<24 - 1},
-		{AttrRQPSN, "receive PSN", int64(a.RQPSN), 1<<24 - 1},
-		{AttrSQPSN, "send PSN", int64(a.SQPSN), 1<<24 - 1},
+		{AttrDestQPN, "destination QP number", int64(a.DestQPN), MaxQPNum},
+		{AttrRQPSN, "receive PSN", int64(a.RQPSN), MaxPSN},
+		{AttrSQPSN, "send PSN", int64(a.SQPSN), MaxPSN},
 		{AttrMinRNRTimer, "min RNR timer code", int64(a.MinRNRTimer), 31},
 		{AttrTimeout, "ACK timeout code", int64(a.Timeout), 31},
 		{AttrRetryCount, "retry count", int64(a.RetryCount), MaxRetry},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // sendInvalidPackets sends random bytes, damaged packets, connection messages with
@@ -42,7 +43,7 @@ func (a *attacker) invalidPacket(s, other *wireSocket) int {
 	case 0: // Random bytes.
 		return s.sendRaw(a.bytes(a.rand.IntN(1200)), to)
 	case 1: // A packet with a wrong ICRC.
-		p := a.randomPacket(s, a.rand.Uint32N(1<<24))
+		p := a.randomPacket(s, a.rand.Uint32N(verbs.MaxQPNum+1))
 		return s.sendRaw(p.Bytes(), to)
 	case 2: // A connection message with a valid header and random contents.
 		return s.sendMAD(a.randomMAD(), to)
@@ -54,7 +55,7 @@ func (a *attacker) invalidPacket(s, other *wireSocket) int {
 		}
 		return s.sendMAD(m, to)
 	default: // A packet for a random queue pair.
-		return other.send(a.randomPacket(other, a.rand.Uint32N(1<<24)), to)
+		return other.send(a.randomPacket(other, a.rand.Uint32N(verbs.MaxQPNum+1)), to)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // sendWrongReplies answers every connection request that arrives at From with wrong
@@ -53,7 +54,7 @@ func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 	for range 1 + a.rand.IntN(3) {
 		var m wire.MAD
 		reply := wire.REP{
-			LocalID: a.rand.Uint32(), RemoteID: r.LocalID, QPN: a.rand.Uint32N(1 << 24), CAGUID: r.CAGUID,
+			LocalID: a.rand.Uint32(), RemoteID: r.LocalID, QPN: a.rand.Uint32N(verbs.MaxQPNum + 1), CAGUID: r.CAGUID,
 			StartPSN: psn.New(a.rand.Uint32()), ResponderResources: 255, InitiatorDepth: 255, RNRRetry: 7,
 		}
 		switch a.rand.IntN(5) {

@@ -42,7 +42,7 @@ func (i *id) Connect(param *cm.ConnParam) error {
 		return i.request(ch, &sidrReqMsg{to, bytes.Clone(param.PrivateData)}, sidrTimeout)
 	}
 	i.chooseQP(param)
-	i.negotiated.psn = randomUint32() & max24
+	i.negotiated.psn = randomUint32() & verbs.MaxPSN
 	i.negotiated.retry, i.negotiated.flow.sends = param.RetryCount, param.FlowControl
 	return i.request(ch, &reqMsg{
 		endpoints: to, qpParams: i.localParams(param), retry: param.RetryCount, private: bytes.Clone(param.PrivateData),

@@ -26,7 +26,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 		ev.Param.RetryCount = m.retry
 		child.negotiated.setPeer(&m.qpParams, &ch.dev.attr)
 		child.negotiated.retry = m.retry // the active side sets the retry count of both sides
-		child.negotiated.psn = randomUint32() & max24
+		child.negotiated.psn = randomUint32() & verbs.MaxPSN
 		child.negotiated.mtu = m.mtu
 	case *sidrReqMsg:
 		if i.ps != cm.UDP {

@@ -38,9 +38,6 @@ const (
 	flagUser
 )
 
-// max24 is the largest value of 24 bits: of a queue pair number and of a PSN.
-const max24 = 1<<24 - 1
-
 // encode returns the packet of a message.
 func encode(m message) []byte {
 	b := make([]byte, headerSize, maxMessage)
@@ -177,7 +174,7 @@ func (m *reqMsg) check() error {
 }
 
 func (m *sidrRepMsg) check() error {
-	if m.qpn > max24 {
+	if m.qpn > verbs.MaxQPNum {
 		return malformed("queue pair number", uint64(m.qpn))
 	}
 	return checkPrivate(m.private, cm.UDP, cm.MessageAccept)
@@ -193,9 +190,9 @@ func (e *endpoints) check() error {
 
 func (p *qpParams) check() error {
 	switch {
-	case p.qpn > max24:
+	case p.qpn > verbs.MaxQPNum:
 		return malformed("queue pair number", uint64(p.qpn))
-	case p.psn > max24:
+	case p.psn > verbs.MaxPSN:
 		return malformed("PSN", uint64(p.psn))
 	case p.rnrRetry > verbs.MaxRetry:
 		return malformed("RNR retry count", uint64(p.rnrRetry))

@@ -18,7 +18,7 @@ func someMessages() []message {
 	fill := func(n int) []byte { return bytes.Repeat([]byte{0xa5}, n) }
 	ends := endpoints{netip.MustParseAddrPort("127.0.0.1:40000"), netip.MustParseAddrPort("127.0.0.2:7471")}
 	ends6 := endpoints{netip.MustParseAddrPort("[::1]:1"), netip.MustParseAddrPort("[fd00::2]:65535")}
-	own := qpParams{qpn: max24, psn: 0x123456, srq: true, responderResources: 16, initiatorDepth: 255, rnrRetry: 7, flowControl: true}
+	own := qpParams{qpn: verbs.MaxQPNum, psn: 0x123456, srq: true, responderResources: 16, initiatorDepth: 255, rnrRetry: 7, flowControl: true}
 	return []message{
 		&reqMsg{endpoints: ends, qpParams: own, retry: 7, private: fill(56)},
 		&reqMsg{endpoints: ends6, private: []byte{}},
@@ -67,7 +67,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"reject":                  encode(&rejMsg{private: make([]byte, 149)}),
 		"lookup":                  encode(&sidrReqMsg{someMessages()[0].(*reqMsg).endpoints, make([]byte, 181)}),
 		"lookup reply":            encode(&sidrRepMsg{private: make([]byte, 137)}),
-		"lookup reply number":     encode(&sidrRepMsg{qpn: max24 + 1}),
+		"lookup reply number":     encode(&sidrRepMsg{qpn: verbs.MaxQPNum + 1}),
 		"ready with data":         append(encode(&rtuMsg{}), 0),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -286,7 +286,7 @@ func (d *device) register(q *qp, reserve func(num uint32) error) error {
 	}
 	var err error
 	for range 1000 { // arbitrary; by then all numbers are used, or reserve refuses every number
-		num := d.cfg.numberFor(q.shard.slot, randomUint32()&max24)
+		num := d.cfg.numberFor(q.shard.slot, randomUint32()&verbs.MaxQPNum)
 		if num < 2 || num >= wire.MulticastQPN || d.qps[num] != nil {
 			continue
 		}

@@ -163,7 +163,7 @@ func (u *udLocal) receive(b []byte) bool {
 		return false
 	}
 	d := datagram{
-		qkey: binary.BigEndian.Uint32(b), src: binary.BigEndian.Uint32(b[4:]) & max24,
+		qkey: binary.BigEndian.Uint32(b), src: binary.BigEndian.Uint32(b[4:]) & verbs.MaxQPNum,
 		hasImm: b[4]&datagramImm != 0, solicited: b[4]&datagramSol != 0, imm: binary.BigEndian.Uint32(b[8:]),
 		payload: b[datagramHeader:],
 	}

@@ -18,8 +18,8 @@ func checkDatagram(wr *verbs.SendWR) error {
 	if a, ok := wr.AH.(*ah); !ok || a.closed.Load() {
 		return &verbs.ParamError{Field: "address handle", Reason: "missing, closed, or of another provider"}
 	}
-	if wr.RemoteQPN > 0xffffff {
-		return &verbs.ParamError{Field: "remote QP number", Value: int64(wr.RemoteQPN), Limit: 0xffffff}
+	if wr.RemoteQPN > verbs.MaxQPNum {
+		return &verbs.ParamError{Field: "remote QP number", Value: int64(wr.RemoteQPN), Limit: verbs.MaxQPNum}
 	}
 	return nil
 }
