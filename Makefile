@@ -8,7 +8,7 @@ DURATION ?= 10m
 SEED     ?= 0
 SYSTEMS  := darwin freebsd windows
 
-NARROW   := ./cm ./cq ./internal/duet ./internal/wire ./poller ./provider/soft ./reactor ./verbs/...
+NARROW   := ./cm ./cq ./internal/duet ./internal/wire ./poller ./provider/soft ./provider/soft/internal/udp ./reactor ./verbs/...
 
 .PHONY: help test test-full check deps lint race nocgo narrow cross test-vm hostile soak fuzz microbench comments
 
@@ -91,7 +91,7 @@ fuzz:
 
 # Compare with: go run golang.org/x/perf/cmd/benchstat@latest old.txt new.txt
 microbench:
-	@$(GO) test -run '^$$' -bench . -skip Connect -benchtime 200ms -count 6 ./cq ./poller ./provider/soft ./reactor
+	@$(GO) test -run '^$$' -bench . -skip Connect -benchtime 200ms -count 6 ./cq ./poller ./provider/soft ./provider/soft/internal/udp ./reactor
 
 comments:
 	@$(GO) run ./internal/comments -seed $(SEED)

@@ -19,7 +19,7 @@ var goPrograms = []struct {
 	{"echo", []string{"build", module + "examples/echo"}},
 	{"bench", []string{"build", module + "bench"}},
 	{"interop", []string{"build", module + "examples/interop"}},
-	{"soft.test", []string{"test", "-c", module + "provider/soft"}},
+	{"udp.test", []string{"test", "-c", module + "provider/soft/internal/udp"}},
 	{"duet.test", []string{"test", "-c", module + "internal/duet"}},
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
 }

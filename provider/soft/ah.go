@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -14,7 +15,7 @@ import (
 type ah struct {
 	pd     *pd
 	attr   verbs.AHAttr
-	to     route // route of the wire path; zero if the destination is on this host
+	to     udp.Route // route of the wire path; zero if the destination is on this host
 	closed atomic.Bool
 }
 
@@ -54,7 +55,7 @@ func (a *ah) findRoute() (err error) {
 }
 
 // overWire reports whether datagrams to the destination use the wire path.
-func (a *ah) overWire() bool { return a.to.remote.IsValid() }
+func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 
 // checkAH checks the fields of an address vector that name the local port, the local
 // address and the flow label.

@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -44,7 +45,7 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 		Primary: wire.Path{
 			LocalLID: noLID, RemoteLID: noLID,
 			LocalGID: wire.NewGID(m.src.Addr()), RemoteGID: wire.NewGID(m.dst.Addr()),
-			TrafficClass: m.tos, HopLimit: defaultHopLimit, AckTimeout: m.ackTimeout,
+			TrafficClass: m.tos, HopLimit: udp.DefaultHopLimit, AckTimeout: m.ackTimeout,
 		},
 	}
 	copy(m.endpoints.header(r.PrivateData[:]), m.private)

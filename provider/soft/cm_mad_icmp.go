@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
 // If no process has the UDP port of a peer, the peer's host reports that with an ICMP
@@ -35,7 +36,7 @@ type requestSocket struct {
 }
 
 func (n *udpMADs) openRequests(local netip.Addr) (*requestSocket, error) {
-	fd, err := openSender(local)
+	fd, err := udp.OpenSender(local)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +61,7 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 	if err := unix.SetsockoptInt(s.fd, level, option, 1); err != nil {
 		return err
 	}
-	return dropAll(s.fd)
+	return udp.DropAll(s.fd)
 }
 
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }

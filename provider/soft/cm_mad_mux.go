@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
 // A madMux multiplexes the connection management of a device on the wire path: it
@@ -124,7 +125,7 @@ func (p *madPort) release() {
 // receive handles a packet to queue pair 1. It returns false if the packet is invalid
 // (IBTA vol. 1, 9.6.1.4, 13.5.1). Valid packets that are not for connection management
 // are dropped.
-func (mux *madMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
+func (mux *madMux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()
 	return mux.receiveLocked(p, from)
@@ -133,11 +134,11 @@ func (mux *madMux) receive(p wire.Packet, from *ipHeader) (taken bool) {
 // A lockedMux is a madMux whose lock the caller holds.
 type lockedMux struct{ *madMux }
 
-func (mux lockedMux) Receive(p wire.Packet, from *ipHeader) (taken bool) {
+func (mux lockedMux) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return mux.receiveLocked(p, from)
 }
 
-func (mux *madMux) receiveLocked(p wire.Packet, from *ipHeader) (taken bool) {
+func (mux *madMux) receiveLocked(p wire.Packet, from *udp.Header) (taken bool) {
 	bth, deth := p.BTH(), p.DETH()
 	if bth.DestQP() != wire.GSIQPN || p.Opcode() != wire.UDSendOnly || deth.QKey() != wire.GSIQKey ||
 		!wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
@@ -151,8 +152,8 @@ func (mux *madMux) receiveLocked(p wire.Packet, from *ipHeader) (taken bool) {
 
 // dispatch passes a MAD to the connection or listener that it is for. MADs of other
 // kinds are not used on RoCE, and are dropped.
-func (mux *madMux) dispatch(m *wire.MAD, in *ipHeader) {
-	from, to := in.from, in.to
+func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
+	from, to := in.From, in.To
 	port := mux.ports[to]
 	if port == nil {
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -31,7 +32,7 @@ type madSocket interface {
 	fd() int
 	// receive passes some of the datagrams that have arrived to the sink. It does not
 	// block. It returns the number of datagrams.
-	receive(to packetSink) int
+	receive(to udp.Sink) int
 	// send sends a datagram. If the system can not send it, the datagram is lost.
 	send(m *wire.MAD, to netip.Addr)
 	close()
@@ -39,7 +40,7 @@ type madSocket interface {
 
 // udpMADs is the madNetwork on UDP. It uses the first socket of each address.
 type udpMADs struct {
-	ports  *udpPorts
+	ports  *udp.Ports
 	port   uint16 // UDP port of all peers
 	counts *counters.Set
 }
@@ -62,14 +63,14 @@ const (
 )
 
 type udpMADSocket struct {
-	socket *gsiSocket
+	socket *udp.GSISocket
 	psn    psn.Value
 }
 
 func (s *udpMADSocket) fd() int { return s.socket.FD() }
 func (s *udpMADSocket) close()  { s.socket.Close() }
 
-func (s *udpMADSocket) receive(to packetSink) int { return s.socket.Receive(to) }
+func (s *udpMADSocket) receive(to udp.Sink) int { return s.socket.Receive(to) }
 
 // send implements madSocket. Each datagram has the next packet sequence number, which
 // has no other use than to distinguish datagrams (IBTA vol. 1, 9.8.2.1).

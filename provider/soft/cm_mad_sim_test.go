@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
 // A madSim has two parties whose management datagrams go through a simulated network, in
@@ -71,7 +72,7 @@ func freePort(t *testing.T) uint16 {
 // simMADs is the madNetwork of a device in a madSim.
 type simMADs struct {
 	w     *madSim
-	ports *udpPorts
+	ports *udp.Ports
 }
 
 func (n *simMADs) open(local netip.Addr) (madSocket, error) {
@@ -85,12 +86,12 @@ func (n *simMADs) openRequests(netip.Addr) (*requestSocket, error) { return nil,
 
 type simSocket struct {
 	w      *madSim
-	socket *gsiSocket
+	socket *udp.GSISocket
 }
 
-func (s *simSocket) fd() int                { return -1 }
-func (s *simSocket) receive(packetSink) int { return 0 }
-func (s *simSocket) close()                 { s.socket.Close() }
+func (s *simSocket) fd() int              { return -1 }
+func (s *simSocket) receive(udp.Sink) int { return 0 }
+func (s *simSocket) close()               { s.socket.Close() }
 
 func (s *simSocket) send(m *wire.MAD, to netip.Addr) {
 	s.w.sent = append(s.w.sent, m.Attribute())
@@ -132,7 +133,7 @@ func (w *madSim) inject(m *wire.MAD, from, to netip.Addr) {
 		at = w.server
 	}
 	b := make([]byte, madBufSize)
-	at.p.dev.mux.receive(madPacket(b, m, 0), &ipHeader{from: from, to: to})
+	at.p.dev.mux.receive(madPacket(b, m, 0), &udp.Header{From: from, To: to})
 }
 
 // settle delivers all datagrams and runs all jobs, while the clock does not advance.

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -135,7 +136,7 @@ func TestWireCMDataNeedsItsPSN(t *testing.T) {
 		p.BTH().SetDestQP(passive.QP().Num())
 		p.BTH().SetPSN(psnOf(conn.peerBase, conn.expected+uint64(num)))
 		conn.q.shard.enter()
-		conn.receive(p, &ipHeader{from: clientAddr, to: serverAddr})
+		conn.receive(p, &udp.Header{From: clientAddr, To: serverAddr})
 		conn.q.shard.leave()
 		w.drive()
 	}

@@ -4,6 +4,7 @@ package soft
 
 import (
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -145,7 +146,7 @@ func (i *id) route() (verbs.AHAttr, error) {
 	return verbs.AHAttr{
 		DestGID:      verbs.GIDFromAddr(i.remote.Addr()),
 		SourceIndex:  source,
-		HopLimit:     defaultHopLimit,
+		HopLimit:     udp.DefaultHopLimit,
 		TrafficClass: i.opts.tos,
 		Port:         devicePort,
 	}, err

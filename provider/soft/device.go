@@ -14,6 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -48,7 +49,7 @@ type device struct {
 	start time.Time // time at which the device's clock was 0
 	mrs   mrTable
 	async *asyncQueue
-	udp   *udpPorts
+	udp   *udp.Ports
 	gids  gidTable
 	mux   *madMux
 	// access refuses connections of sources that guess remote keys.
@@ -101,7 +102,7 @@ func newDevice(cfg *Config) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, wireCM := newUDPPorts(cfg.WirePort, cfg.slots(), cfg.Path == PathAuto), new(counters.Set)
+	ports, wireCM := udp.NewPorts(cfg.WirePort, cfg.slots(), cfg.Path == PathAuto), new(counters.Set)
 	users := newUserPolicy(cfg)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{

@@ -15,6 +15,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -183,8 +184,8 @@ func TestCountersOfTheLocalPath(t *testing.T) {
 // A countingQP is a wireQP that counts the packets that it receives.
 type countingQP struct{ got int }
 
-func (e *countingQP) receive(wire.Packet, *ipHeader) { e.got++ }
-func (e *countingQP) sendDue() bool                  { return true }
+func (e *countingQP) receive(wire.Packet, *udp.Header) { e.got++ }
+func (e *countingQP) sendDue() bool                    { return true }
 
 // A counterRig is a shard with a socket, and a sender of raw datagrams to it.
 type counterRig struct {
@@ -193,14 +194,14 @@ type counterRig struct {
 	flow  wire.Flow // from the sender to the shard
 	dev   *device
 	shard *shard
-	route route // keeps the shard's socket open
+	route udp.Route // keeps the shard's socket open
 	qpn   uint32
 	end   countingQP
 }
 
 func newCounterRig(t *testing.T) *counterRig {
 	from, home := netip.MustParseAddr("127.9.0.1"), netip.MustParseAddr("127.9.0.3")
-	c := &counterRig{t: t, route: route{local: home, remote: home}}
+	c := &counterRig{t: t, route: udp.Route{Local: home, Remote: home}}
 	c.dev = openDevice(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
 	var err error
 	c.shard, err = c.dev.shard(0, verbs.ProgressManual)
@@ -221,7 +222,7 @@ func newCounterRig(t *testing.T) *counterRig {
 
 // addr returns the address and port of the shard's socket.
 func (c *counterRig) addr() netip.AddrPort {
-	return netip.AddrPortFrom(c.route.local, c.dev.cfg.WirePort)
+	return netip.AddrPortFrom(c.route.Local, c.dev.cfg.WirePort)
 }
 
 // packet makes a packet for a queue pair with the correct ICRC.

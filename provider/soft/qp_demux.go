@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
 
 // A qpDemux is a shard's part of the wire path. It delivers packets to queue pairs by
@@ -28,7 +29,7 @@ type qpDemux struct {
 // receive delivers a packet to its queue pair and returns
 // true. It drops a packet for another partition, or for no queue pair (IBTA vol. 1,
 // 9.6.1). The caller has checked the ICRC.
-func (s *qpDemux) receive(p wire.Packet, from *ipHeader) (taken bool) {
+func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	bth := p.BTH()
 	if !wire.PKeysMatch(bth.PKey(), wire.DefaultPKey) {
 		return false

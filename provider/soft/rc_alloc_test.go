@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -15,24 +16,24 @@ import (
 // not allocate.
 type memoryConn struct {
 	peer    *qpDemux
-	from    ipHeader
+	from    udp.Header
 	buffers [256][wire.MaxPacket]byte
 	queued  []wire.Packet
 }
 
-func (w *memoryConn) Open(*route) error { return nil }
-func (w *memoryConn) Close(*route)      {}
-func (w *memoryConn) Flush()            {}
-func (w *memoryConn) OnTimeout(*route)  {}
+func (w *memoryConn) Open(*udp.Route) error { return nil }
+func (w *memoryConn) Close(*udp.Route)      {}
+func (w *memoryConn) Flush()                {}
+func (w *memoryConn) OnTimeout(*udp.Route)  {}
 
-func (w *memoryConn) Buffer(_ *route, size int) []byte {
+func (w *memoryConn) Buffer(_ *udp.Route, size int) []byte {
 	if len(w.queued) == len(w.buffers) {
 		return nil
 	}
 	return w.buffers[len(w.queued)][:size]
 }
 
-func (w *memoryConn) Push(_ *route, p wire.Packet) { w.queued = append(w.queued, p) }
+func (w *memoryConn) Push(_ *udp.Route, p wire.Packet) { w.queued = append(w.queued, p) }
 
 // deliver delivers the queued packets.
 func (w *memoryConn) deliver() {
@@ -48,7 +49,7 @@ func newMemoryPair(t testing.TB) (a, b *end, turn func()) {
 	a, b = s.newEnd(), s.newEnd()
 	conns := [2]*memoryConn{}
 	for i := range conns {
-		conns[i] = &memoryConn{peer: &s.hosts[1-i].shard.wire, from: ipHeader{from: s.hosts[i].addr}}
+		conns[i] = &memoryConn{peer: &s.hosts[1-i].shard.wire, from: udp.Header{From: s.hosts[i].addr}}
 		s.hosts[i].shard.wire.conn = conns[i]
 	}
 	s.join(a, b, func(attr *verbs.QPAttr) { attr.PathMTU = verbs.MTU1024 })

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -21,7 +22,7 @@ import (
 type rcConn struct {
 	q         *qp
 	demux     *qpDemux
-	to        route
+	to        udp.Route
 	mtu       uint32 // bytes, a power of two
 	mtuShift  int
 	scheduled bool // listed in demux.due
@@ -35,7 +36,7 @@ type rcConn struct {
 }
 
 // newRCConn makes the wire path of a queue pair that enters RTR with attr.
-func newRCConn(q *qp, to route, attr *verbs.QPAttr) (*rcConn, error) {
+func newRCConn(q *qp, to udp.Route, attr *verbs.QPAttr) (*rcConn, error) {
 	mtu := uint32(attr.PathMTU.Bytes())
 	c := &rcConn{q: q, demux: &q.shard.wire, to: to, mtu: mtu, mtuShift: bits.TrailingZeros32(mtu)}
 	c.retransmitTimer.init(q.shard, c.onRetransmitTimer)
@@ -44,15 +45,15 @@ func newRCConn(q *qp, to route, attr *verbs.QPAttr) (*rcConn, error) {
 	if err := c.demux.conn.Open(&c.to); err != nil {
 		return nil, err
 	}
-	c.join(c.demux.acquireCongestion(to.remote))
+	c.join(c.demux.acquireCongestion(to.Remote))
 	c.demux.attach(q.num, c)
 	return c, nil
 }
 
 // receive implements wireQP. It drops packets of other addresses and of other transports
 // (IBTA vol. 1, 9.6.1.1, 9.6.1.2).
-func (c *rcConn) receive(p wire.Packet, from *ipHeader) {
-	if !c.q.isServing() || from.from != c.to.remote || p.Opcode().Transport() != wire.RC {
+func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
+	if !c.q.isServing() || from.From != c.to.Remote || p.Opcode().Transport() != wire.RC {
 		return
 	}
 	if p.Opcode().Response() {

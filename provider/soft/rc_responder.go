@@ -96,7 +96,7 @@ func (c *rcConn) execute(p wire.Packet) {
 }
 
 // accessSource implements path.
-func (c *rcConn) accessSource() (accessSource, bool) { return remoteSource(c.to.remote), true }
+func (c *rcConn) accessSource() (accessSource, bool) { return remoteSource(c.to.Remote), true }
 
 // requestsPending implements path. It returns false, because the sockets are drained
 // before a timer fires.

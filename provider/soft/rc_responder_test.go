@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -132,7 +133,7 @@ func TestWireForeignPacketsAreDropped(t *testing.T) {
 	wrongKey.BTH().SetPKey(0x8001)
 	wrongQP.BTH().SetDestQP(p.e.qp.num + 1)
 	p.send(wrongKey, wrongQP, p.packet(wire.UDSendOnly, theirBase, 1), p.packet(wire.CNP, 0, 0))
-	p.e.qp.shard.wire.receive(good(), &ipHeader{from: netip.MustParseAddr("fd00::98"), to: ownAddr})
+	p.e.qp.shard.wire.receive(good(), &udp.Header{From: netip.MustParseAddr("fd00::98"), To: ownAddr})
 	p.e.qp.shard.wire.sendDue()
 	p.wantQuiet("all these packets are dropped")
 	require.Empty(t, p.e.drainCQ())

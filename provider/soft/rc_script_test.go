@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -70,19 +71,19 @@ func newScript(t testing.TB, change ...func(*verbs.QPAttr)) *script {
 	return p
 }
 
-func (p *script) Open(*route) error { return nil }
-func (p *script) Close(*route)      {}
-func (p *script) Flush()            {}
-func (p *script) OnTimeout(*route)  { p.timeouts++ }
+func (p *script) Open(*udp.Route) error { return nil }
+func (p *script) Close(*udp.Route)      {}
+func (p *script) Flush()                {}
+func (p *script) OnTimeout(*udp.Route)  { p.timeouts++ }
 
-func (p *script) Buffer(_ *route, size int) []byte {
+func (p *script) Buffer(_ *udp.Route, size int) []byte {
 	if p.room == 0 {
 		return nil
 	}
 	return make([]byte, size)
 }
 
-func (p *script) Push(_ *route, pkt wire.Packet) {
+func (p *script) Push(_ *udp.Route, pkt wire.Packet) {
 	p.room--
 	decoded, err := wire.Decode(pkt.Bytes())
 	require.NoError(p.t, err, "the queue pair has sent an invalid packet")
@@ -104,7 +105,7 @@ func (p *script) packet(op wire.Opcode, number psn.Value, payload int) wire.Pack
 // deliver delivers packets that arrive together.
 func (p *script) deliver(pkts ...wire.Packet) {
 	for _, pkt := range pkts {
-		p.e.qp.shard.wire.receive(pkt, &ipHeader{from: scriptAddr, to: ownAddr, hopLimit: scriptHops})
+		p.e.qp.shard.wire.receive(pkt, &udp.Header{From: scriptAddr, To: ownAddr, HopLimit: scriptHops})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/netsim"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -26,7 +27,7 @@ type sim struct {
 }
 
 // simHost is the packetConn of a shard, with an address of its own. It computes and
-// checks the ICRC as udpConn does. The addresses are IPv6 addresses for documentation
+// checks the ICRC as udp.Conn does. The addresses are IPv6 addresses for documentation
 // (RFC 3849), so no host has them. With IPv6 the ICRC does not depend on fields that are
 // unknown to the sender, as the identification of IPv4 is.
 type simHost struct {
@@ -119,7 +120,7 @@ func (s *sim) deliver(p netsim.Packet) {
 	}
 	for _, h := range s.hosts {
 		if h.addr == p.To {
-			h.shard.wire.receive(pkt, &ipHeader{from: p.From, to: p.To, hopLimit: 64})
+			h.shard.wire.receive(pkt, &udp.Header{From: p.From, To: p.To, HopLimit: 64})
 		}
 	}
 }
@@ -140,23 +141,23 @@ const simLimit = 1_000_000
 
 func simPort(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, wire.UDPPort) }
 
-func (h *simHost) Open(*route) error { return nil }
-func (h *simHost) Close(*route)      {}
-func (h *simHost) OnTimeout(*route)  {}
+func (h *simHost) Open(*udp.Route) error { return nil }
+func (h *simHost) Close(*udp.Route)      {}
+func (h *simHost) OnTimeout(*udp.Route)  {}
 
-func (h *simHost) Buffer(_ *route, size int) []byte {
+func (h *simHost) Buffer(_ *udp.Route, size int) []byte {
 	if h.room > 0 && len(h.sent) >= h.room {
 		return nil
 	}
 	return h.buf[:size]
 }
 
-func (h *simHost) Push(to *route, p wire.Packet) {
+func (h *simHost) Push(to *udp.Route, p wire.Packet) {
 	var b []byte
 	if last := len(h.spare) - 1; last >= 0 {
 		b, h.spare = h.spare[last][:0], h.spare[:last]
 	}
-	h.sent = append(h.sent, netsim.Packet{From: h.addr, To: to.remote, Data: append(b, p.Bytes()...)})
+	h.sent = append(h.sent, netsim.Packet{From: h.addr, To: to.Remote, Data: append(b, p.Bytes()...)})
 }
 
 func (h *simHost) Flush() {

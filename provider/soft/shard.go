@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -68,7 +69,7 @@ type shard struct {
 	sources  map[int32]readySource // receivers of the events of epoll, by descriptor
 
 	wire qpDemux
-	udp  *udpConn
+	udp  *udp.Conn
 	slot uint32 // number of the shard; see shardKey.slot
 
 	active        []*shmConn // connections that each drive polls
@@ -100,7 +101,7 @@ func newShard(d *device, key shardKey) (*shard, error) {
 		dev: d, slot: key.slot(), auto: auto, clock: d.now, counts: new(counters.Set),
 		sources: make(map[int32]readySource), epfd: -1, eventfd: -1, timerfd: -1,
 	}
-	s.udp = newUDPConn(&udpConfig{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
+	s.udp = udp.NewConn(&udp.Config{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
 	s.wire.conn = s.udp
 	if err := s.open(); err != nil {
 		s.closeFDs()

@@ -2,34 +2,37 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/internal/wire"
+import (
+	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+)
 
-// A shard is the owner of its udpConn: it receives the packets, and its epoll descriptor
+// A shard is the owner of its udp.Conn: it receives the packets, and its epoll descriptor
 // watches the sockets.
 
-// Receive implements packetSink. It delivers a packet to its queue pair. A packet to
+// Receive implements udp.Sink. It delivers a packet to its queue pair. A packet to
 // queue pair 1 arrives here if the socket is already open and the BPF program that
 // steers packets is not yet installed.
-func (s *shard) Receive(p wire.Packet, from *ipHeader) (taken bool) {
+func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 	if p.BTH().DestQP() == wire.GSIQPN {
 		return s.dev.mux.receive(p, from)
 	}
 	return s.wire.receive(p, from)
 }
 
-// Watch implements udpWatcher.
-func (s *shard) Watch(fd int, events uint32, h udpEventHandler) error { return s.watch(fd, events, h) }
+// Watch implements udp.Watcher.
+func (s *shard) Watch(fd int, events uint32, h udp.EventHandler) error { return s.watch(fd, events, h) }
 
-// Rewatch implements udpWatcher.
+// Rewatch implements udp.Watcher.
 func (s *shard) Rewatch(fd int, events uint32) { s.rewatch(fd, events) }
 
-// Unwatch implements udpWatcher.
+// Unwatch implements udp.Watcher.
 func (s *shard) Unwatch(fd int) { s.unwatch(fd) }
 
-// Signal implements udpWatcher.
+// Signal implements udp.Watcher.
 func (s *shard) Signal() { s.signal() }
 
 var (
-	_ packetSink = (*shard)(nil)
-	_ udpWatcher = (*shard)(nil)
+	_ udp.Sink    = (*shard)(nil)
+	_ udp.Watcher = (*shard)(nil)
 )

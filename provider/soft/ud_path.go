@@ -4,6 +4,7 @@ package soft
 
 import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -67,7 +68,7 @@ func (p *udPath) sendDue() (done bool) {
 }
 
 // receive implements wireQP.
-func (p *udPath) receive(pkt wire.Packet, from *ipHeader) { p.wire.receive(pkt, from) }
+func (p *udPath) receive(pkt wire.Packet, from *udp.Header) { p.wire.receive(pkt, from) }
 
 // send sends the queued requests. It returns false if the wire path has no room. A
 // datagram completes when it was sent, because it is not acknowledged.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -68,7 +69,7 @@ func TestDatagramsBothWays(t *testing.T) {
 // fullConn is a packetConn that has no room.
 type fullConn struct{ packetConn }
 
-func (fullConn) Buffer(*route, int) []byte { return nil }
+func (fullConn) Buffer(*udp.Route, int) []byte { return nil }
 
 // When the wire path has no room, later datagrams wait too, on either path.
 func TestDatagramsWaitForRoom(t *testing.T) {
@@ -108,7 +109,7 @@ func TestDatagramsKeepToThePath(t *testing.T) {
 // path.
 func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	for _, home := range id.QP().(*qp).path.(*udPath).wire.reachableAt {
-		at = append(at, home.local)
+		at = append(at, home.Local)
 	}
 	return at
 }

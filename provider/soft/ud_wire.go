@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -23,13 +24,13 @@ type udWire struct {
 	localAddrs  hostport.LocalAddrCache // tells whether the source of a datagram is an address of this host
 	q           *qp
 	demux       *qpDemux
-	routes      map[route]*route
-	reachableAt []*route // one for each address of this host at which the queue pair receives
-	hasAddress  bool     // connection management sets the addresses; see listenAtAll
+	routes      map[udp.Route]*udp.Route
+	reachableAt []*udp.Route // one for each address of this host at which the queue pair receives
+	hasAddress  bool         // connection management sets the addresses; see listenAtAll
 }
 
 func newUDWire(q *qp) *udWire {
-	return &udWire{q: q, demux: &q.shard.wire, routes: make(map[route]*route)}
+	return &udWire{q: q, demux: &q.shard.wire, routes: make(map[udp.Route]*udp.Route)}
 }
 
 // sendOne sends a datagram with the PSN of a sequence. It returns false for room if the
@@ -65,16 +66,16 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 
 // route returns the open route of an address handle. It returns nil if the route can not
 // be opened.
-func (u *udWire) route(of *route) *route {
+func (u *udWire) route(of *udp.Route) *udp.Route {
 	if to := u.routes[*of]; to != nil {
 		return to
 	}
 	if len(u.routes) == maxUDRoutes {
 		u.closeRoutes()
 	}
-	to := new(route)
+	to := new(udp.Route)
 	*to = *of
-	to.wantHeader = true
+	to.WantHeader = true
 	if u.demux.conn.Open(to) != nil {
 		return nil
 	}
@@ -91,7 +92,7 @@ func (u *udWire) closeRoutes() {
 
 // listenAt makes the queue pair receive datagrams to an address of this host.
 func (u *udWire) listenAt(local netip.Addr) error {
-	home := &route{local: local, remote: local, wantHeader: true}
+	home := &udp.Route{Local: local, Remote: local, WantHeader: true}
 	if err := u.demux.conn.Open(home); err != nil {
 		return err
 	}
@@ -130,7 +131,7 @@ func (u *udWire) listenAtAll() error {
 }
 
 // receive implements wireQP. It accepts packets from any address.
-func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
+func (u *udWire) receive(pkt wire.Packet, from *udp.Header) {
 	op := pkt.Opcode()
 	if op.Transport() != wire.UD {
 		return
@@ -138,7 +139,7 @@ func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 	if u.q.dev.cfg.Path == PathAuto {
 		// A process of this host has to use the local path, where its user is checked.
 		// See channel.acceptsFrom.
-		own, err := u.localAddrs.Contains(from.from, time.Duration(u.q.shard.clock()))
+		own, err := u.localAddrs.Contains(from.From, time.Duration(u.q.shard.clock()))
 		if own || err != nil {
 			u.q.shard.counts.Inc(counters.RcvdUserErr)
 			return
@@ -151,7 +152,7 @@ func (u *udWire) receive(pkt wire.Packet, from *ipHeader) {
 	if h := pkt.ImmDt(); h != nil {
 		d.hasImm, d.imm = true, h.Value()
 	}
-	d.header.Set(from.from, from.to, len(pkt.Bytes()), from.trafficClass, from.hopLimit)
+	d.header.Set(from.From, from.To, len(pkt.Bytes()), from.TrafficClass, from.HopLimit)
 	u.q.deliverDatagram(&d)
 }
 

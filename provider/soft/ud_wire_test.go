@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -107,7 +108,7 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	require.Empty(t, b.drainCQ())
 	pkt := wire.Build(make([]byte, wire.SendOnly.Size(0)), wire.SendOnly, 0)
 	pkt.BTH().SetDestQP(a.qp.num)
-	a.qp.shard.wire.receive(pkt, &ipHeader{from: s.host(b).addr, to: s.host(a).addr})
+	a.qp.shard.wire.receive(pkt, &udp.Header{From: s.host(b).addr, To: s.host(a).addr})
 	require.Empty(t, a.drainCQ())
 }
 
@@ -130,7 +131,7 @@ func TestUDWireFromThisHost(t *testing.T) {
 	} {
 		s.dev.cfg.Path = c.path
 		a.recv(1, 0, 100)
-		a.qp.shard.wire.receive(pkt, &ipHeader{from: c.from, to: s.host(a).addr})
+		a.qp.shard.wire.receive(pkt, &udp.Header{From: c.from, To: s.host(a).addr})
 		require.Len(t, a.drainCQ(), c.taken, "%v from %v", c.path, c.from)
 	}
 }

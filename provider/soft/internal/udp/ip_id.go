@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"errors"
@@ -17,19 +17,19 @@ import (
 // another one of ours, which keeps as many bytes as the identification says.
 
 const (
-	// identProbe is the length of a datagram that tells eight bits of its
+	// probeSize is the length of a datagram that tells eight bits of its
 	// identification, by how much of it arrives: a byte that says which, and one
 	// for each number.
-	identProbe = 1 + 255
-	// identPatience is for how many milliseconds a datagram is waited for. On one
+	probeSize = 1 + 255
+	// probeTimeout is for how many milliseconds a datagram is waited for. On one
 	// host it is there before the call returns that sends it, unless the system has
 	// more to do than that, or a filter drops it: then nobody waits again.
-	identPatience = 100
+	probeTimeout = 100
 )
 
 var (
-	errIdentLost    = errors.New("a datagram to this host did not arrive")
-	errIdentStrange = errors.New("the system counts datagrams in an unknown way")
+	errProbeLost       = errors.New("a datagram to this host did not arrive")
+	errUnknownCounting = errors.New("the system counts datagrams in an unknown way")
 )
 
 // An ipIDProbe is a pair of sockets, of which one tells how the other numbers.
@@ -55,8 +55,8 @@ func probeIPID(of *connectedSocket) (uint16, error) {
 		return 0, err
 	}
 	again, err := r.read()
-	if err == nil && again != last+1+identReads {
-		err = errIdentStrange
+	if err == nil && again != last+1+probesPerRead {
+		err = errUnknownCounting
 	}
 	return again + 1, err
 }
@@ -78,7 +78,7 @@ func (r *ipIDProbe) open() (err error) {
 // bind gives it a port where nothing is taken yet: until it is connected, anybody
 // may send there, and what has been queued would stay.
 func (r *ipIDProbe) bind(local netip.Addr) (err error) {
-	if err := dropAll(r.fd); err != nil {
+	if err := DropAll(r.fd); err != nil {
 		return err
 	}
 	if err := unix.Bind(r.fd, hostport.Sockaddr(local, 0)); err != nil {
@@ -96,8 +96,8 @@ func (r *ipIDProbe) connect(to netip.AddrPort) error {
 	return attachFilter(r.fd, unix.SO_ATTACH_FILTER, requestIPID())
 }
 
-// identReads is how many messages one read takes.
-const identReads = 2
+// probesPerRead is how many messages one read takes.
+const probesPerRead = 2
 
 // read is the identification of the last message it sends.
 func (r *ipIDProbe) read() (uint16, error) {
@@ -115,17 +115,17 @@ func (r *ipIDProbe) read() (uint16, error) {
 // sendSegments sends a message of two segments, the first of which is to have an
 // identification, and the second the next.
 func (r *ipIDProbe) sendSegments(want uint16) error {
-	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, identProbe); err != nil {
+	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err
 	}
-	var b [2 * identProbe]byte // both tell the lower eight bits
+	var b [2 * probeSize]byte // both tell the lower eight bits
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
 		return err
 	}
 	for i := range uint16(2) {
 		n, err := r.receive(b[:])
 		if err == nil && uint8(n-1) != uint8(want+i) {
-			err = errIdentStrange
+			err = errUnknownCounting
 		}
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (r *ipIDProbe) sendSegments(want uint16) error {
 
 // ask sends a datagram and tells what its identification is, shifted so far.
 func (r *ipIDProbe) ask(shift byte) (uint8, error) {
-	var b [identProbe]byte
+	var b [probeSize]byte
 	b[0] = shift
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
 		return 0, err
@@ -151,12 +151,12 @@ func (r *ipIDProbe) receive(b []byte) (int, error) {
 		if !errors.Is(err, unix.EAGAIN) {
 			return n, err
 		}
-		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}}, identPatience)
+		ready, err := unix.Poll([]unix.PollFd{{Fd: int32(r.fd), Events: unix.POLLIN}}, probeTimeout)
 		switch {
 		case err != nil && !errors.Is(err, unix.EINTR):
 			return 0, err
 		case err == nil && ready == 0:
-			return 0, errIdentLost
+			return 0, errProbeLost
 		}
 	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"net/netip"
@@ -34,7 +34,7 @@ type identified struct {
 	ids  []uint16
 }
 
-func (r *identified) Receive(p wire.Packet, _ *ipHeader) bool {
+func (r *identified) Receive(p wire.Packet, _ *Header) bool {
 	r.flow.Set(r.from, r.to)
 	id, _ := r.flow.Verify(p)
 	r.ids = append(r.ids, id)
@@ -43,9 +43,9 @@ func (r *identified) Receive(p wire.Packet, _ *ipHeader) bool {
 
 // What the ICRC says of the identification is what the system has put there, over
 // messages of one packet and of several, and calls with several messages.
-func TestUDPOutletKnowsTheIdentification(t *testing.T) {
+func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	for _, segment := range []bool{true, false} {
-		r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+		r := newRig(t, "127.9.0.1", "127.9.0.2")
 		require.NoError(t, r.to.connect())
 		require.NotNil(t, r.to.socket)
 		r.send.segmentation = segment
@@ -62,7 +62,7 @@ func TestUDPOutletKnowsTheIdentification(t *testing.T) {
 }
 
 // number sends packets that have the expected identification for a PSN.
-func (r *udpRig) number(sizes []int) (ids []uint16) {
+func (r *rig) number(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
 	}
@@ -82,7 +82,7 @@ func (r *udpRig) number(sizes []int) (ids []uint16) {
 }
 
 // A destination that gets many packets gets an outlet.
-func TestUDPOutletIsEarned(t *testing.T) {
+func TestConnectAfterManyPackets(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
 		r.to.untilConnect = connectAfter
@@ -101,11 +101,11 @@ func TestUDPOutletIsEarned(t *testing.T) {
 }
 
 // Many that earn theirs in one turn of the owner get them one by one, a turn each.
-func TestUDPOutletsTakeTurns(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	var dests []*udpDest
+func TestConnectOneInEachPoll(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
+	var dests []*destination
 	for range 4 {
-		d := &udpDest{untilConnect: 2}
+		d := &destination{untilConnect: 2}
 		d.set(r.to.local, r.to.header)
 		dests = append(dests, d)
 		defer d.disconnect()
@@ -126,22 +126,22 @@ func TestUDPOutletsTakeTurns(t *testing.T) {
 	for turn := range len(dests) {
 		require.Equal(t, turn+1, outlets())
 		require.Equal(t, turn+1, outlets(), "no more before the next turn")
-		u := &udpSocket{link: &udpConn{}, send: r.send, recv: r.recv}
+		u := &localSocket{link: &Conn{}, send: r.send, recv: r.recv}
 		u.poll()
 		r.send = u.send
 	}
 }
 
 // Packets of several destinations, with an outlet and without, are sent in order.
-func TestUDPOutletsInTurn(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	plain, own := r.to, &udpDest{}
+func TestConnectedAndSharedSocketInOrder(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
+	plain, own := r.to, &destination{}
 	own.set(plain.local, plain.header)
 	require.NoError(t, own.connect())
 	defer own.disconnect()
 	var want []int
 	for i := range 40 {
-		r.to = []*udpDest{plain, own}[i/3%2]
+		r.to = []*destination{plain, own}[i/3%2]
 		r.queue(i)
 		want = append(want, i)
 	}
@@ -151,14 +151,14 @@ func TestUDPOutletsInTurn(t *testing.T) {
 
 // That nobody listens where the last packet went is no reason to lose the next:
 // the error stands for what was sent before.
-func TestUDPOutletRefused(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
-	nobody := &udpDest{}
+func TestConnectedSocketRefused(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
+	nobody := &destination{}
 	nobody.set(r.to.local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, nobody.connect())
 	require.NotNil(t, nobody.socket)
 	there := r.to
-	for _, dest := range []*udpDest{nobody, there, nobody, there} {
+	for _, dest := range []*destination{nobody, there, nobody, there} {
 		r.to = dest
 		r.queue(10)
 		r.send.flush()
@@ -172,11 +172,11 @@ func TestUDPOutletRefused(t *testing.T) {
 
 // A call that sends some messages and refuses the next does not say so. A refused
 // one may have used up a number, so its successors do not go by the outlet.
-func TestUDPOutletThatStopsUntold(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
 	local := r.to.local
-	r.to = &udpDest{}
+	r.to = &destination{}
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, r.to.connect())
 	require.NotNil(t, r.to.socket)
@@ -190,8 +190,8 @@ func TestUDPOutletThatStopsUntold(t *testing.T) {
 
 // One that stops because there is no room has used up nothing, and the outlet
 // goes on counting from there.
-func TestUDPOutletThatIsFull(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestConnectedSocketFull(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
 	// A Unix socket is full when its peer does not read; on loopback UDP never is.
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
@@ -204,7 +204,7 @@ func TestUDPOutletThatIsFull(t *testing.T) {
 	for range sendBatch {
 		r.queue(8)
 	}
-	var b [packetRoom]byte
+	var b [packetBufSize]byte
 	flushes := 0
 	for sent := 0; sent < sendBatch; flushes++ {
 		r.send.flush()
@@ -221,8 +221,8 @@ func TestUDPOutletThatIsFull(t *testing.T) {
 
 // What strangers send to a socket that is not connected yet is not mistaken for
 // the answer.
-func TestUDPIdentificationAmongStrangers(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, r.to.connect())
 	defer r.to.disconnect()
 	out := r.to.socket
@@ -232,23 +232,23 @@ func TestUDPIdentificationAmongStrangers(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(reader.fd)
 	require.NoError(t, reader.bind(out.local.Addr()))
-	for range 2 * identReads {
-		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, identProbe), 0, reader.at))
+	for range 2 * probesPerRead {
+		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, probeSize), 0, reader.at))
 	}
 	require.NoError(t, reader.connect(out.local))
 	last, err := reader.read()
 	require.NoError(t, err)
-	require.Equal(t, out.message+identReads-1, last)
+	require.Equal(t, out.message+probesPerRead-1, last)
 }
 
 // Each of a socket's destinations may earn an outlet, but not more than there may
 // be descriptors for.
-func TestUDPOutletsAreBounded(t *testing.T) {
-	u := &udpSocket{port: &udpPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, connectedLimit: maxOutlets,
-		dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
+func TestConnectedSocketsAreBounded(t *testing.T) {
+	u := &localSocket{port: &localPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, connectedLimit: maxConnected,
+		dests: make(map[destHeader]*destination), others: make(map[destHeader]*destination)}
 	remote := netip.MustParseAddr("10.0.0.1")
-	var dests []*udpDest
-	for range maxOutlets {
+	var dests []*destination
+	for range maxConnected {
 		dests = append(dests, u.dest(destHeader{remote: remote}, true))
 		require.Equal(t, connectAfter, dests[len(dests)-1].untilConnect)
 		remote = remote.Next()
@@ -268,14 +268,14 @@ func TestUDPOutletsAreBounded(t *testing.T) {
 
 // Without a way to learn the identification there is no outlet, and the socket of
 // all goes on to be used.
-func TestUDPOutletThatCanNotBeHad(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestConnectFails(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	peer := r.to.header.remote
-	for why, spoil := range map[string]func(*udpDest){
-		"no such family":         func(d *udpDest) { d.header.remote = netip.Addr{} },
-		"not an address of ours": func(d *udpDest) { d.local = netip.MustParseAddrPort("192.0.2.1:4791") },
+	for why, spoil := range map[string]func(*destination){
+		"no such family":         func(d *destination) { d.header.remote = netip.Addr{} },
+		"not an address of ours": func(d *destination) { d.local = netip.MustParseAddrPort("192.0.2.1:4791") },
 	} {
-		d := &udpDest{}
+		d := &destination{}
 		d.set(r.to.local, destHeader{remote: peer})
 		d.untilConnect = 2
 		spoil(d)
@@ -288,9 +288,9 @@ func TestUDPOutletThatCanNotBeHad(t *testing.T) {
 }
 
 // An owner that sleeps is woken, once each time that it asks.
-func TestUDPOutletWakes(t *testing.T) {
+func TestConnectedSocketWakesOwner(t *testing.T) {
 	s := newTestOwner(t)
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, r.to.connect())
 	var woken wakeCounter
 	for want := 1; want <= 3; want++ {
@@ -309,7 +309,7 @@ type wakeCounter int
 
 func (w *wakeCounter) OnReady(int, uint32) { *w++ }
 
-func BenchmarkUDPOutlet(b *testing.B) {
+func BenchmarkConnect(b *testing.B) {
 	b.ReportAllocs()
 	at := netip.AddrPortFrom(netip.MustParseAddr("127.9.0.1"), 1)
 	peer := netip.MustParseAddrPort("127.9.0.2:9")

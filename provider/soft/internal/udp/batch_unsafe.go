@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"encoding/binary"
@@ -68,7 +68,7 @@ func (c *cmsgs) addHeader(h *destHeader) {
 	if h.trafficClass != 0 {
 		binary.NativeEndian.PutUint32(c.next(level, class, 4), uint32(h.trafficClass))
 	}
-	if h.hopLimit != 0 && h.hopLimit != defaultHopLimit {
+	if h.hopLimit != 0 && h.hopLimit != DefaultHopLimit {
 		binary.NativeEndian.PutUint32(c.next(level, hops, 4), uint32(h.hopLimit))
 	}
 }
@@ -107,7 +107,7 @@ func (b *batch) expect(i int) {
 // hosts send mostly where they do not.
 func (b *batch) header(i int) (class, hops uint8) {
 	h := &b.msgs[i].header
-	hops = defaultHopLimit
+	hops = DefaultHopLimit
 	for rest := unsafe.Slice(h.Control, h.Controllen); len(rest) >= unix.SizeofCmsghdr; {
 		m, value, next, err := unix.ParseOneSocketControlMessage(rest)
 		if err != nil {
@@ -134,7 +134,7 @@ func (b *batch) header(i int) (class, hops uint8) {
 // address makes message i one of count buffers from first on, to dest. With a
 // segment size it is to be cut into datagrams of that size. An outlet of its own
 // knows the name and what goes into the IP header.
-func (b *batch) address(i, first, count int, to *udpDest, segment int) {
+func (b *batch) address(i, first, count int, to *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
 	if to.socket == nil {

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"encoding/binary"
@@ -14,7 +14,7 @@ import (
 
 // What a route wants in the IP header is there, alone and with segments, and by an
 // outlet of its own; the next packet has nothing of it when its route has not.
-func TestUDPTrafficClassAndHopLimit(t *testing.T) {
+func TestSendTrafficClassAndHopLimit(t *testing.T) {
 	for addr, option := range map[string]struct{ level, recvClass, recvHops, class, hops int }{
 		"127.9.0.1": {unix.IPPROTO_IP, unix.IP_RECVTOS, unix.IP_RECVTTL, unix.IP_TOS, unix.IP_TTL},
 		"::1":       {unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, unix.IPV6_RECVHOPLIMIT, unix.IPV6_TCLASS, unix.IPV6_HOPLIMIT},
@@ -23,7 +23,7 @@ func TestUDPTrafficClassAndHopLimit(t *testing.T) {
 		for _, o := range []int{option.recvClass, option.recvHops} {
 			require.NoError(t, unix.SetsockoptInt(r.recv.fd, option.level, o, 1))
 		}
-		for _, want := range []destHeader{{}, {trafficClass: 0x68}, {hopLimit: 3}, {trafficClass: 0x20, hopLimit: 9}, {hopLimit: defaultHopLimit}} {
+		for _, want := range []destHeader{{}, {trafficClass: 0x68}, {hopLimit: 3}, {trafficClass: 0x20, hopLimit: 9}, {hopLimit: DefaultHopLimit}} {
 			for _, packets := range []int{1, 5, -1, -5} {
 				r.to.header.trafficClass, r.to.header.hopLimit = want.trafficClass, want.hopLimit
 				if packets < 0 {
@@ -50,7 +50,7 @@ func TestUDPTrafficClassAndHopLimit(t *testing.T) {
 }
 
 // header receives a packet and returns what its IP header has in these fields.
-func (r *udpRig) header(classType, hopsType int) (class, hops uint8) {
+func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	r.t.Helper()
 	oob := make([]byte, 256)
 	_, n, _, _, err := unix.Recvmsg(r.recv.fd, make([]byte, 256), oob, unix.MSG_DONTWAIT)
@@ -74,11 +74,11 @@ func (r *udpRig) header(classType, hopsType int) (class, hops uint8) {
 
 // A receiver that asks for it is told what the header says, and one that does not
 // guesses.
-func TestUDPHeadersAreTold(t *testing.T) {
+func TestReceiveHeaders(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
 		r.to.header.trafficClass, r.to.header.hopLimit = 0x68, 3
-		for _, want := range []ipHeader{{hopLimit: defaultHopLimit}, {trafficClass: 0x68, hopLimit: 3}} {
+		for _, want := range []Header{{HopLimit: DefaultHopLimit}, {TrafficClass: 0x68, HopLimit: 3}} {
 			for _, packets := range []int{1, 5} {
 				for range packets {
 					r.queue(64)
@@ -99,7 +99,7 @@ func TestUDPHeadersAreTold(t *testing.T) {
 		r.queue(1)
 		r.send.flush()
 		require.Equal(t, 1, r.recv.receive(&got))
-		require.Equal(t, headers{{hopLimit: 9}}, got, "nothing is left of the last")
+		require.Equal(t, headers{{HopLimit: 9}}, got, "nothing is left of the last")
 		require.Zero(t, testing.AllocsPerRun(10, func() {
 			r.queue(1)
 			r.send.flush()
@@ -109,14 +109,14 @@ func TestUDPHeadersAreTold(t *testing.T) {
 }
 
 // headers keeps what the IP headers of packets said.
-type headers []ipHeader
+type headers []Header
 
-func (h *headers) Receive(_ wire.Packet, from *ipHeader) bool {
-	*h = append(*h, ipHeader{trafficClass: from.trafficClass, hopLimit: from.hopLimit})
+func (h *headers) Receive(_ wire.Packet, from *Header) bool {
+	*h = append(*h, Header{TrafficClass: from.TrafficClass, HopLimit: from.HopLimit})
 	return true
 }
 
 // nobody takes packets and forgets them.
 type nobody struct{}
 
-func (nobody) Receive(wire.Packet, *ipHeader) bool { return false }
+func (nobody) Receive(wire.Packet, *Header) bool { return false }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"golang.org/x/sys/unix"
@@ -22,7 +22,7 @@ const maxMembers = 1000
 //
 // The program sees the UDP payload, so the BTH is at offset 0; see bpf(4) for the
 // language, and socket(7) for where it runs.
-func steer(members []udpMember, modulus uint32) []unix.SockFilter {
+func steer(members []member, modulus uint32) []unix.SockFilter {
 	const (
 		destQP  = 4         // offset of the 32-bit word of the BTH with the queue pair number
 		qpnMask = 1<<24 - 1 // the number is in the low 24 bits (IBTA vol. 1, 9.2)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"fmt"
@@ -17,8 +17,8 @@ import (
 )
 
 // testPorts are a device's addresses with so many slots.
-func testPorts(port uint16, slots uint32) *udpPorts {
-	return newUDPPorts(port, slots, false)
+func testPorts(port uint16, slots uint32) *Ports {
+	return NewPorts(port, slots, false)
 }
 
 // A basket keeps what arrives.
@@ -29,63 +29,63 @@ type basket struct {
 	numIDs []psn.Value
 }
 
-func (b *basket) Receive(p wire.Packet, from *ipHeader) bool {
+func (b *basket) Receive(p wire.Packet, from *Header) bool {
 	b.qpns = append(b.qpns, p.BTH().DestQP())
 	b.sizes = append(b.sizes, len(p.Payload()))
 	b.numIDs = append(b.numIDs, p.BTH().PSN())
-	b.from = append(b.from, from.from)
+	b.from = append(b.from, from.From)
 	return true
 }
 
-// A udpRig is a sender on one address and a receiver on another.
-type udpRig struct {
+// A rig is a sender on one address and a receiver on another.
+type rig struct {
 	t    *testing.T
-	send udpSender
-	recv udpReceiver
-	to   *udpDest
+	send sender
+	recv receiver
+	to   *destination
 	num  int
 }
 
-func newUDPRig(t *testing.T, from, to string) *udpRig {
+func newRig(t *testing.T, from, to string) *rig {
 	t.Helper()
 	port := freePort(t)
 	out, src := openTestSocket(t, from, port)
 	in, dst := openTestSocket(t, to, port)
-	return joinUDPRig(t, out, src, in, dst)
+	return joinRig(t, out, src, in, dst)
 }
 
 // oneSocket sends to itself.
-func oneSocket(t *testing.T, addr string) *udpRig {
+func oneSocket(t *testing.T, addr string) *rig {
 	t.Helper()
 	fd, at := openTestSocket(t, addr, freePort(t))
-	return joinUDPRig(t, fd, at, fd, at)
+	return joinRig(t, fd, at, fd, at)
 }
 
 func openTestSocket(t *testing.T, addr string, port uint16) (int, netip.AddrPort) {
 	t.Helper()
 	at := netip.AddrPortFrom(netip.MustParseAddr(addr), port)
-	fd, err := openUDP(at, udpOptions{})
+	fd, err := openSocket(at, socketOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
 	return fd, at
 }
 
-func joinUDPRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPort) *udpRig {
+func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPort) *rig {
 	counts := new(counters.Set)
-	r := &udpRig{
-		t: t, to: &udpDest{},
-		send: newUDPSender(out, sendBatch, packetRoom, counts),
-		recv: newUDPReceiver(in, dst, receiveBatch, packetRoom, counts),
+	r := &rig{
+		t: t, to: &destination{},
+		send: newSender(out, sendBatch, packetBufSize, counts),
+		recv: newReceiver(in, dst, receiveBatch, packetBufSize, counts),
 	}
 	r.to.set(src, destHeader{remote: dst.Addr()})
 	return r
 }
 
 // count is what sender and receiver have counted.
-func (r *udpRig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
+func (r *rig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
 
 // queue queues a packet with so much payload.
-func (r *udpRig) queue(payload int) {
+func (r *rig) queue(payload int) {
 	b := r.send.buffer()
 	require.NotNil(r.t, b)
 	p := wire.Build(b, wire.SendOnly, payload)
@@ -98,7 +98,7 @@ func (r *udpRig) queue(payload int) {
 	r.send.put(p, r.to)
 }
 
-func (r *udpRig) received() *basket {
+func (r *rig) received() *basket {
 	b := &basket{}
 	for r.recv.receive(b) > 0 {
 	}
@@ -106,14 +106,14 @@ func (r *udpRig) received() *basket {
 }
 
 // Loopback brings datagrams before the call that sends them returns.
-func TestUDPSend(t *testing.T) {
+func TestSend(t *testing.T) {
 	sizes := []int{4096, 4096, 4096, 100, 100, 100, 0, 3, 1, 2, 4096}
 	for range 80 {
 		sizes = append(sizes, 256)
 	}
 	for _, segment := range []bool{true, false} {
 		t.Run(fmt.Sprintf("segment %v", segment), func(t *testing.T) {
-			newUDPRig(t, "127.9.0.1", "127.9.0.2").carry(segment, sizes)
+			newRig(t, "127.9.0.1", "127.9.0.2").carry(segment, sizes)
 			oneSocket(t, "127.9.0.1").carry(segment, sizes)
 			oneSocket(t, "::1").carry(segment, sizes)
 		})
@@ -122,7 +122,7 @@ func TestUDPSend(t *testing.T) {
 
 // carry sends packets of these sizes, and requires that they arrive as they
 // were sent, with or without the system's help to cut messages.
-func (r *udpRig) carry(segment bool, sizes []int) {
+func (r *rig) carry(segment bool, sizes []int) {
 	r.t.Helper()
 	require.True(r.t, r.send.segmentation, "every supported kernel has UDP_SEGMENT")
 	r.send.segmentation = segment
@@ -143,8 +143,8 @@ func (r *udpRig) carry(segment bool, sizes []int) {
 
 // Where the system takes no segments after all, each packet goes by itself. It
 // refuses them on a socket without checksums.
-func TestUDPSegmentsRefused(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestSegmentsRefused(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, unix.SetsockoptInt(r.send.shared.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
 	for range 10 {
 		r.queue(64)
@@ -156,11 +156,11 @@ func TestUDPSegmentsRefused(t *testing.T) {
 }
 
 // A packet that the system refuses is lost, and holds up no other.
-func TestUDPRefused(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestSendRefused(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	good := r.to
 	r.queue(10)
-	r.to = &udpDest{} // an address of no family
+	r.to = &destination{} // an address of no family
 	r.queue(20)
 	r.to = good
 	r.queue(30)
@@ -170,8 +170,8 @@ func TestUDPRefused(t *testing.T) {
 }
 
 // What the system does not take now is kept, in order.
-func TestUDPKeep(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestSendKeepsOrder(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	for n := range 5 {
 		r.queue(n)
 	}
@@ -182,11 +182,11 @@ func TestUDPKeep(t *testing.T) {
 	require.Equal(t, []int{2, 3, 4, 5}, r.received().sizes)
 }
 
-func TestUDPBadPackets(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestReceiveBadPackets(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
 	send := func(b []byte) { require.NoError(t, unix.Sendto(r.send.shared.fd, b, 0, &to)) }
-	b := make([]byte, packetRoom)
+	b := make([]byte, packetBufSize)
 	good := wire.Build(b, wire.SendOnly, 100)
 	r.to.flow.Seal(good, 0)
 
@@ -203,7 +203,7 @@ func TestUDPBadPackets(t *testing.T) {
 	}
 	send(nil)
 	send(good.Bytes()[:40])
-	send(make([]byte, packetRoom+1))
+	send(make([]byte, packetBufSize+1))
 	require.Empty(t, r.received().sizes)
 	n := uint64(len(good.Bytes())) - 1 + 3
 	require.Equal(t, n, r.count(counters.RcvdMalformedErr)+r.count(counters.RxICRCEncapsulated))
@@ -211,8 +211,8 @@ func TestUDPBadPackets(t *testing.T) {
 	require.EqualValues(t, 1, r.count(counters.RcvdPkts))
 }
 
-func TestUDPAllocatesNothing(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestSendAndReceiveDoNotAllocate(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	sink := &counter{}
 	allocs := testing.AllocsPerRun(100, func() {
 		for range 3 {
@@ -228,13 +228,13 @@ func TestUDPAllocatesNothing(t *testing.T) {
 
 // Sockets come and go with connections, most of which never have many packets at
 // a time: there is memory for those that there were.
-func TestUDPBuffersAsNeeded(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestBuffersAreMadeWhenNeeded(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	made := func(b *batch) (n int) {
 		for _, buffer := range b.buffers {
 			n += len(buffer)
 		}
-		return n / packetRoom
+		return n / packetBufSize
 	}
 	require.Zero(t, made(r.send.batch)+made(r.recv.batch))
 	r.queue(64)
@@ -253,14 +253,14 @@ func TestUDPBuffersAsNeeded(t *testing.T) {
 
 type counter struct{ n int }
 
-func (c *counter) Receive(wire.Packet, *ipHeader) bool {
+func (c *counter) Receive(wire.Packet, *Header) bool {
 	c.n++
 	return true
 }
 
 // A packet gets to the socket of the shard that its queue pair is of, and a MAD
 // to that of connection management.
-func TestUDPSteering(t *testing.T) {
+func TestSteer(t *testing.T) {
 	const slots = 6
 	ports := testPorts(freePort(t), slots)
 	local := netip.MustParseAddr("127.9.0.1")
@@ -307,7 +307,7 @@ func TestUDPSteering(t *testing.T) {
 
 // rawQPNs reads the destinations of what waits in a socket.
 func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
-	b := make([]byte, packetRoom)
+	b := make([]byte, packetBufSize)
 	for {
 		n, _, err := unix.Recvfrom(fd, b, unix.MSG_DONTWAIT)
 		if err == unix.EAGAIN {
@@ -320,7 +320,7 @@ func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 }
 
 // The port of an address is one process's; the error says what can be done.
-func TestUDPPortTaken(t *testing.T) {
+func TestPortTaken(t *testing.T) {
 	mine, theirs := testPorts(freePort(t), 2), testPorts(0, 2)
 	theirs.udpPort = mine.udpPort
 	local := netip.MustParseAddr("127.9.0.1")

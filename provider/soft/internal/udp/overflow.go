@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import "golang.org/x/sys/unix"
 
@@ -27,25 +27,25 @@ const (
 	fullPollsBeforeCheck = 2
 )
 
-// overflowSockets has the additional sockets of a udpSocket, and detects when they are
+// overflowSockets has the additional sockets of a localSocket, and detects when they are
 // needed. It belongs to the shard.
 type overflowSockets struct {
-	u         *udpSocket
+	u         *localSocket
 	sockets   []*overflowSocket
 	fullPolls int    // number of polls in a row with full batches
 	limit     uint64 // number of packets dropped by the first socket at which widen is called
 	full      bool   // there are as many sockets as the limits allow
 }
 
-// A overflowSocket is an additional socket of a udpSocket. It belongs to the shard.
+// A overflowSocket is an additional socket of a localSocket. It belongs to the shard.
 type overflowSocket struct {
-	u     *udpSocket
+	u     *localSocket
 	fd    int
 	times arrivalTimes
 }
 
 // init takes over the additional sockets that the shard already has at the port.
-func (r *overflowSockets) init(u *udpSocket, fds []int) {
+func (r *overflowSockets) init(u *localSocket, fds []int) {
 	r.u, r.limit = u, droppedAt(u.fd)+1
 	r.watch(fds)
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"errors"
@@ -25,80 +25,80 @@ const (
 	spinPolls = 4
 	// drainRounds is how many such calls find all that a socket can hold.
 	drainRounds = 64
-	// packetRoom is the room for a packet, a multiple of a cache line.
-	packetRoom = (wire.MaxPacket + 63) &^ 63
+	// packetBufSize is the room for a packet, a multiple of a cache line.
+	packetBufSize = (wire.MaxPacket + 63) &^ 63
 )
 
-// A udpWatcher makes descriptors wake the owner of a udpConn. It belongs to the owner.
-type udpWatcher interface {
+// A Watcher makes descriptors wake the owner of a Conn. It belongs to the owner.
+type Watcher interface {
 	// Watch makes events of a descriptor wake the owner; see epoll_ctl(2) for events. They
 	// are passed to h when the owner handles its events.
-	Watch(fd int, events uint32, h udpEventHandler) error
+	Watch(fd int, events uint32, h EventHandler) error
 	// Rewatch changes the events of a descriptor that is watched.
 	Rewatch(fd int, events uint32)
 	// Unwatch ends Watch, if the descriptor is watched.
 	Unwatch(fd int)
-	// Signal makes the owner drive the udpConn again before it sleeps.
+	// Signal makes the owner drive the Conn again before it sleeps.
 	Signal()
 }
 
-// A udpEventHandler handles the events of a descriptor.
-type udpEventHandler interface {
+// A EventHandler handles the events of a descriptor.
+type EventHandler interface {
 	OnReady(fd int, events uint32)
 }
 
-// A udpConfig says what a udpConn uses.
-type udpConfig struct {
-	Ports *udpPorts
+// A Config says what a Conn uses.
+type Config struct {
+	Ports *Ports
 	// Slot is the number of the shard, less than the number of slots of Ports.
 	Slot uint32
 	// Shards is the number of shards that may use the limits of the process together.
 	Shards  int
-	Sink    packetSink    // receives the packets
-	Watcher udpWatcher    // wakes the owner
+	Sink    Sink          // receives the packets
+	Watcher Watcher       // wakes the owner
 	Counts  *counters.Set // counts the packets
 }
 
-// udpConn sends and receives the packets of a shard with UDP sockets, one for each local
+// Conn sends and receives the packets of a shard with UDP sockets, one for each local
 // address that its queue pairs use. It belongs to the shard.
-type udpConn struct {
-	cfg           udpConfig
-	sockets       []*udpSocket
+type Conn struct {
+	cfg           Config
+	sockets       []*localSocket
 	overflowCount int  // number of additional sockets of all of sockets
 	foundNothing  bool // the last poll found no packets
 }
 
-// newUDPConn returns a udpConn without sockets.
-func newUDPConn(cfg *udpConfig) *udpConn { return &udpConn{cfg: *cfg} }
+// NewConn returns a Conn without sockets.
+func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 
 // InUse reports whether there are sockets to poll.
-func (l *udpConn) InUse() bool { return len(l.sockets) > 0 }
+func (l *Conn) InUse() bool { return len(l.sockets) > 0 }
 
 // OverflowSockets returns the number of additional sockets, which only the Watcher
 // reports as readable.
-func (l *udpConn) OverflowSockets() int { return l.overflowCount }
+func (l *Conn) OverflowSockets() int { return l.overflowCount }
 
-// A udpSocket is a shard's socket on one local address.
-type udpSocket struct {
-	link           *udpConn
-	port           *udpPort
+// A localSocket is a shard's socket on one local address.
+type localSocket struct {
+	link           *Conn
+	port           *localPort
 	fd             int
 	users          int
-	dests          map[destHeader]*udpDest // of connections
-	others         map[destHeader]*udpDest // of datagram queue pairs
-	connectedLimit int                     // that dests may have
-	send           udpSender
-	recv           udpReceiver
+	dests          map[destHeader]*destination // of connections
+	others         map[destHeader]*destination // of datagram queue pairs
+	connectedLimit int                         // that dests may have
+	send           sender
+	recv           receiver
 	relief         overflowSockets
 	asked          uint32 // events that epoll is to tell of, once
 }
 
-// maxOutlets bounds how many destinations of a socket have one of their own.
-const maxOutlets = 512
+// maxConnected bounds how many destinations of a socket have one of their own.
+const maxConnected = 512
 
 // connectedLimitOf is that bound where the sockets of so many shards are to leave three
 // quarters of the descriptors to the program (setrlimit(2), RLIMIT_NOFILE).
-func connectedLimitOf(shards int) int { return min(maxOutlets, descriptorShare(shards, 4)) }
+func connectedLimitOf(shards int) int { return min(maxConnected, descriptorShare(shards, 4)) }
 
 // descriptorShare returns how many descriptors each shard may use for a purpose, if
 // all shards together may use one part in parts of the limit (setrlimit(2),
@@ -114,31 +114,31 @@ func descriptorShare(shards, parts int) int {
 var errTooManyShards = errors.New("too many shards on one address")
 
 // open: see packetConn.
-func (l *udpConn) Open(to *route) error {
-	u, err := l.socket(to.local)
+func (l *Conn) Open(to *Route) error {
+	u, err := l.socket(to.Local)
 	if err != nil {
 		return err
 	}
 	u.users++
-	if to.wantHeader {
+	if to.WantHeader {
 		u.recv.receiveHeaders()
 		u.relief.receiveHeaders()
 	}
-	to.socket, to.dest = u, u.dest(destHeader{to.remote, to.trafficClass, to.hopLimit}, !to.wantHeader)
+	to.socket, to.dest = u, u.dest(destHeader{to.Remote, to.TrafficClass, to.HopLimit}, !to.WantHeader)
 	return nil
 }
 
 // dest is the destination of all routes with this header that are of connections,
 // or of all that are not. Only the former may have an outlet: nobody would notice if
 // what leaves by it did not arrive.
-func (u *udpSocket) dest(h destHeader, connected bool) *udpDest {
+func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	dests := u.others
 	if connected {
 		dests = u.dests
 	}
 	d := dests[h]
 	if d == nil {
-		d = &udpDest{all: dests}
+		d = &destination{all: dests}
 		d.set(u.port.local, h)
 		dests[h] = d
 		if connected && len(dests) <= u.connectedLimit {
@@ -151,7 +151,7 @@ func (u *udpSocket) dest(h destHeader, connected bool) *udpDest {
 
 // forget gives up a destination for one of its users. What could not be sent yet
 // goes by the outlet of all.
-func (u *udpSocket) forget(d *udpDest) {
+func (u *localSocket) forget(d *destination) {
 	if d.users--; d.users > 0 {
 		return
 	}
@@ -161,7 +161,7 @@ func (u *udpSocket) forget(d *udpDest) {
 }
 
 // socket is the shard's socket on an address.
-func (l *udpConn) socket(local netip.Addr) (*udpSocket, error) {
+func (l *Conn) socket(local netip.Addr) (*localSocket, error) {
 	for _, u := range l.sockets {
 		if u.port.local.Addr() == local {
 			return u, nil
@@ -171,7 +171,7 @@ func (l *udpConn) socket(local netip.Addr) (*udpSocket, error) {
 	if err != nil {
 		return nil, err
 	}
-	u := &udpSocket{link: l, port: port, connectedLimit: connectedLimitOf(l.cfg.Shards), dests: make(map[destHeader]*udpDest), others: make(map[destHeader]*udpDest)}
+	u := &localSocket{link: l, port: port, connectedLimit: connectedLimitOf(l.cfg.Shards), dests: make(map[destHeader]*destination), others: make(map[destHeader]*destination)}
 	if err := u.join(); err != nil {
 		port.release()
 		return nil, err
@@ -180,14 +180,14 @@ func (l *udpConn) socket(local netip.Addr) (*udpSocket, error) {
 	return u, nil
 }
 
-func (u *udpSocket) join() (err error) {
+func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.link.cfg.Slot)
 	if err != nil {
 		return err
 	}
 	u.fd = fds[0]
-	u.send = newUDPSender(u.fd, sendBatch, packetRoom, u.link.cfg.Counts)
-	u.recv = newUDPReceiver(u.fd, u.port.local, receiveBatch, packetRoom, u.link.cfg.Counts)
+	u.send = newSender(u.fd, sendBatch, packetBufSize, u.link.cfg.Counts)
+	u.recv = newReceiver(u.fd, u.port.local, receiveBatch, packetBufSize, u.link.cfg.Counts)
 	if err := u.link.cfg.Watcher.Watch(u.fd, 0, u); err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (u *udpSocket) join() (err error) {
 }
 
 // close: see packetConn. The last route of a socket takes it away.
-func (l *udpConn) Close(to *route) {
+func (l *Conn) Close(to *Route) {
 	u := to.socket
 	u.forget(to.dest)
 	if u.users--; u.users > 0 {
@@ -214,7 +214,7 @@ func (l *udpConn) Close(to *route) {
 }
 
 // room: see packetConn.
-func (l *udpConn) Buffer(to *route, size int) []byte {
+func (l *Conn) Buffer(to *Route, size int) []byte {
 	if b := to.socket.send.buffer(); b != nil {
 		return b[:size]
 	}
@@ -222,10 +222,10 @@ func (l *udpConn) Buffer(to *route, size int) []byte {
 }
 
 // push: see packetConn.
-func (l *udpConn) Push(to *route, p wire.Packet) { to.socket.send.put(p, to.dest) }
+func (l *Conn) Push(to *Route, p wire.Packet) { to.socket.send.put(p, to.dest) }
 
 // flush: see packetConn.
-func (l *udpConn) Flush() {
+func (l *Conn) Flush() {
 	for _, u := range l.sockets {
 		if u.send.queued > 0 {
 			u.send.flush()
@@ -235,11 +235,11 @@ func (l *udpConn) Flush() {
 
 // doubt: see packetConn. Were the identification wrong that an outlet counts,
 // the peer would drop all that comes by it.
-func (l *udpConn) OnTimeout(to *route) { to.dest.disconnect() }
+func (l *Conn) OnTimeout(to *Route) { to.dest.disconnect() }
 
 // poll takes what has arrived, and sends what the system did not take before.
 // With spin it waits a little, if the last one found nothing.
-func (l *udpConn) Poll(spin bool) {
+func (l *Conn) Poll(spin bool) {
 	rounds := 1
 	if spin && l.foundNothing {
 		rounds = spinPolls
@@ -257,7 +257,7 @@ func (l *udpConn) Poll(spin bool) {
 
 // drain takes all that has arrived, within reason: an owner that was away has not
 // seen what may be there for long.
-func (l *udpConn) Drain() {
+func (l *Conn) Drain() {
 	for _, u := range l.sockets {
 		for range drainRounds {
 			if u.recv.receive(l.cfg.Sink) == 0 {
@@ -269,7 +269,7 @@ func (l *udpConn) Drain() {
 }
 
 // poll takes some of what has arrived, and reports whether there was anything.
-func (u *udpSocket) poll() (found bool) {
+func (u *localSocket) poll() (found bool) {
 	u.send.mayConnect = !u.send.connectDisabled
 	full := 0
 	for range receiveRounds {
@@ -284,8 +284,8 @@ func (u *udpSocket) poll() (found bool) {
 	return found
 }
 
-// OnReady implements udpEventHandler.
-func (u *udpSocket) OnReady(fd int, _ uint32) {
+// OnReady implements EventHandler.
+func (u *localSocket) OnReady(fd int, _ uint32) {
 	if fd == u.fd {
 		u.asked = 0
 	}
@@ -297,7 +297,7 @@ func (u *udpSocket) OnReady(fd int, _ uint32) {
 // packets again. It asks each time that the owner may go to sleep, and not for
 // good: while epoll is interested, every packet costs its sender a walk through
 // those that wait, though an owner that spins needs no waking.
-func (l *udpConn) Arm() {
+func (l *Conn) Arm() {
 	for _, u := range l.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)
 		if out := u.send.blocked(); out == &u.send.shared {

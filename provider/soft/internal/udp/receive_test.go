@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"net/netip"
@@ -17,8 +17,8 @@ import (
 
 // One packet is asked for at a time, until they come faster than that; and again
 // when a batch was but one.
-func TestUDPReceivesInCrowds(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestReceiveBatchSize(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	take := func(packets int, crowd bool) {
 		t.Helper()
 		require.Equal(t, packets, r.recv.receive(&counter{}))
@@ -40,12 +40,12 @@ func TestUDPReceivesInCrowds(t *testing.T) {
 }
 
 // A datagram that is longer than any packet is dropped, whichever call brings it.
-func TestUDPTooLong(t *testing.T) {
+func TestReceiveTooLong(t *testing.T) {
 	for _, crowd := range []bool{false, true} {
-		r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+		r := newRig(t, "127.9.0.1", "127.9.0.2")
 		r.recv.largeBatches = crowd
 		to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
-		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, packetRoom+1), 0, &to))
+		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, packetBufSize+1), 0, &to))
 		require.Equal(t, 1, r.recv.receive(&counter{}))
 		require.EqualValues(t, 1, r.count(counters.RcvdMalformedErr))
 		require.Zero(t, r.count(counters.RcvdPkts))
@@ -57,10 +57,10 @@ func TestUDPTooLong(t *testing.T) {
 
 // A packet with an unexpected identification is dropped and counted, and the next
 // packet with a fitting one is received.
-func TestUDPIdentificationsHaveToGoOn(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestReceiveChecksIPID(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
-	p := wire.Build(make([]byte, packetRoom), wire.SendOnly, 1024)
+	p := wire.Build(make([]byte, packetBufSize), wire.SendOnly, 1024)
 	take := func(id uint16) int {
 		r.to.flow.Seal(p, id)
 		require.NoError(t, unix.Sendto(r.send.shared.fd, p.Bytes(), 0, &to))
@@ -86,8 +86,8 @@ func TestUDPIdentificationsHaveToGoOn(t *testing.T) {
 
 // The earliest arrival time of a packet is the time of the last call that emptied the
 // socket.
-func TestUDPReceiverKnowsWhenPacketsCame(t *testing.T) {
-	r := newUDPRig(t, "127.9.0.1", "127.9.0.2")
+func TestArrivalTimes(t *testing.T) {
+	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)
 	r.recv.clock = func() time.Duration { return now }
 	take := func(packets int) {
@@ -123,8 +123,8 @@ func TestUDPReceiverKnowsWhenPacketsCame(t *testing.T) {
 
 // A receiver remembers a bounded number of sources, and receives packets of others
 // nevertheless.
-func TestUDPSourcesAreBounded(t *testing.T) {
-	var s udpSources
+func TestSourcesAreBounded(t *testing.T) {
+	var s sources
 	local := netip.MustParseAddrPort("10.0.0.1:4791")
 	first := s.keep(s.find(netip.AddrPortFrom(local.Addr(), 1), local))
 	require.Same(t, first, s.find(first.at, local))
@@ -141,20 +141,20 @@ func TestUDPSourcesAreBounded(t *testing.T) {
 	require.Len(t, s.known, maxSources)
 }
 
-// BenchmarkUDPPacket measures one packet of 1 KiB, sent and received by sockets of
+// BenchmarkPacket measures one packet of 1 KiB, sent and received by sockets of
 // this host.
-func BenchmarkUDPPacket(b *testing.B) {
+func BenchmarkPacket(b *testing.B) {
 	port := uint16(40_000 + os.Getpid()%10_000)
 	open := func(addr string) (int, netip.AddrPort) {
 		at := netip.AddrPortFrom(netip.MustParseAddr(addr), port)
-		fd, err := openUDP(at, udpOptions{})
+		fd, err := openSocket(at, socketOptions{})
 		require.NoError(b, err)
 		b.Cleanup(func() { require.NoError(b, unix.Close(fd)) })
 		return fd, at
 	}
 	out, src := open("127.9.0.1")
 	in, dst := open("127.9.0.2")
-	r := joinUDPRig(nil, out, src, in, dst)
+	r := joinRig(nil, out, src, in, dst)
 	sink := &counter{}
 	b.ReportAllocs()
 	for b.Loop() {

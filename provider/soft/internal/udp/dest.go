@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"net/netip"
@@ -13,11 +13,11 @@ import (
 // share before it is worth one of its own.
 const connectAfter = 64
 
-// A udpDest is where the packets of a route go: the peer's address in the form
+// A destination is where the packets of a route go: the peer's address in the form
 // that the system wants, and what the ICRC covers of the headers below ours. It
 // has scratch space, so it belongs to the owner of the socket.
-type udpDest struct {
-	all     map[destHeader]*udpDest // that it is one of
+type destination struct {
+	all     map[destHeader]*destination // that it is one of
 	header  destHeader
 	local   netip.AddrPort
 	users   int
@@ -39,21 +39,21 @@ type destHeader struct {
 
 // set makes it the way from a local address to a peer's. Both ends use the same
 // port.
-func (d *udpDest) set(local netip.AddrPort, h destHeader) {
+func (d *destination) set(local netip.AddrPort, h destHeader) {
 	d.local, d.header = local, h
 	to := d.peer()
 	d.nameLen = d.name.set(to, hostport.ZoneID(h.remote.Zone()))
 	d.flow.Set(local, to)
 }
 
-func (d *udpDest) peer() netip.AddrPort {
+func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
 // counted is called for each packet that is about to be sent, and reports whether
 // it got an outlet, or the attempt was made. Where it may not have one now, the next
 // packet asks again.
-func (d *udpDest) counted(mayConnect bool) (tried bool, err error) {
+func (d *destination) counted(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {
 			return true, d.connect()
@@ -64,7 +64,7 @@ func (d *udpDest) counted(mayConnect bool) (tried bool, err error) {
 
 // connect gives it an outlet of its own, where that can be had; a packet then
 // costs less. It is tried once: what is in the way of one stays there.
-func (d *udpDest) connect() error {
+func (d *destination) connect() error {
 	outlet, err := newConnectedSocket(d.local.Addr(), d.peer(), d.header)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (d *udpDest) connect() error {
 // disconnect makes it use the outlet of all again, for some time, which is longer
 // each time. Whatever was wrong with its own, or with the numbers of the packets
 // there, is over then.
-func (d *udpDest) disconnect() {
+func (d *destination) disconnect() {
 	if d.socket == nil {
 		return
 	}

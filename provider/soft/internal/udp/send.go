@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"errors"
@@ -11,14 +11,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A udpSender collects packets and sends them, many with one call of the system.
+// A sender collects packets and sends them, many with one call of the system.
 // It never blocks. Runs of packets of the same length to the same peer go as one
 // message that the system, or the network card, cuts up (udp(7), UDP_SEGMENT).
-type udpSender struct {
+type sender struct {
 	shared       connectedSocket // of destinations that have none of their own
 	batch        *batch
 	packets      []wire.Packet // in the buffers of the same index
-	dests        []*udpDest
+	dests        []*destination
 	queued       int  // packets that wait, from the first buffer on
 	segmentation bool // UDP_SEGMENT may be used
 	// A destination may be given an outlet. That takes as long as twenty packets
@@ -35,10 +35,10 @@ const (
 	maxSegmented = 65507
 )
 
-func newUDPSender(fd, packets, size int, counts *counters.Set) udpSender {
-	return udpSender{
+func newSender(fd, packets, size int, counts *counters.Set) sender {
+	return sender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
-		packets: make([]wire.Packet, packets), dests: make([]*udpDest, packets),
+		packets: make([]wire.Packet, packets), dests: make([]*destination, packets),
 		segmentation: canSegment(fd), mayConnect: true, counts: counts,
 	}
 }
@@ -51,7 +51,7 @@ func canSegment(fd int) bool {
 
 // buffer is the memory for the next packet, until put; nil when there is no
 // room, as long as the system takes nothing.
-func (s *udpSender) buffer() []byte {
+func (s *sender) buffer() []byte {
 	if s.queued == len(s.packets) {
 		s.flush()
 	}
@@ -63,17 +63,17 @@ func (s *udpSender) buffer() []byte {
 
 // put queues a packet, complete but for its ICRC, that was built at the
 // beginning of buffer. It is sent by flush. to is not used after that.
-func (s *udpSender) put(p wire.Packet, to *udpDest) {
+func (s *sender) put(p wire.Packet, to *destination) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued] = p, to
 	s.queued++
 	if tried, err := to.counted(s.mayConnect); tried {
-		s.mayConnect, s.connectDisabled = false, errors.Is(err, errIdentLost)
+		s.mayConnect, s.connectDisabled = false, errors.Is(err, errProbeLost)
 	}
 }
 
 // outlet is where a packet leaves by.
-func (s *udpSender) socketFor(packet int) *connectedSocket {
+func (s *sender) socketFor(packet int) *connectedSocket {
 	if o := s.dests[packet].socket; o != nil {
 		return o
 	}
@@ -81,7 +81,7 @@ func (s *udpSender) socketFor(packet int) *connectedSocket {
 }
 
 // blocked is what the first packet waits for, if there is one.
-func (s *udpSender) blocked() *connectedSocket {
+func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
 	}
@@ -89,7 +89,7 @@ func (s *udpSender) blocked() *connectedSocket {
 }
 
 // flush sends what is queued, as far as the system takes it now.
-func (s *udpSender) flush() {
+func (s *sender) flush() {
 	first := 0 // packet
 	for first < s.queued {
 		out := s.socketFor(first)
@@ -115,7 +115,7 @@ func (s *udpSender) flush() {
 
 // refused handles the refusal of the message that begins with packet first, and
 // reports whether to go on.
-func (s *udpSender) refused(err error, first *int) bool {
+func (s *sender) refused(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
@@ -139,7 +139,7 @@ func (s *udpSender) refused(err error, first *int) bool {
 
 // gather makes messages of the packets from first on that leave by the same outlet,
 // and seals them.
-func (s *udpSender) gather(out *connectedSocket, first int) (messages int) {
+func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.run(first)
 		segment := 0
@@ -160,7 +160,7 @@ func (s *udpSender) gather(out *connectedSocket, first int) (messages int) {
 // run is how many packets from first on can go as one message: all of one
 // length, but that the last may be shorter, and to one queue pair, since a
 // receiver on this host chooses the shard once for the message.
-func (s *udpSender) run(first int) int {
+func (s *sender) run(first int) int {
 	if !s.segmentation {
 		return 1
 	}
@@ -180,7 +180,7 @@ func (s *udpSender) run(first int) int {
 }
 
 // keep moves the packets from first on to the front.
-func (s *udpSender) keep(first int) {
+func (s *sender) keep(first int) {
 	if first == 0 {
 		return
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"net/netip"
@@ -12,44 +12,44 @@ import (
 // MiB for each socket, if packets arrive from that many addresses or ports.
 const maxSources = 4096
 
-// A udpSource is an address and port from which packets arrive, with what the
+// A source is an address and port from which packets arrive, with what the
 // receiver knows about it.
-type udpSource struct {
+type source struct {
 	at     netip.AddrPort
 	flow   wire.Flow
 	idents wire.IdentWindow // window of the identifications over IPv4
-	header ipHeader         // header of the last packet
-	kept   bool             // the source is remembered in udpSources
+	header Header           // header of the last packet
+	kept   bool             // the source is remembered in sources
 }
 
-// udpSources are the sources that a receiver remembers. The zero value is empty.
-type udpSources struct {
-	known map[netip.AddrPort]*udpSource
+// sources are the sources that a receiver remembers. The zero value is empty.
+type sources struct {
+	known map[netip.AddrPort]*source
 	// new is the source that find last made. It is remembered when one of its packets has
 	// proven right.
-	candidate udpSource
+	candidate source
 }
 
 // find returns the source with an address, for packets to a local address. A source
 // that is not remembered is valid until the next call.
-func (s *udpSources) find(at, local netip.AddrPort) *udpSource {
+func (s *sources) find(at, local netip.AddrPort) *source {
 	if source := s.known[at]; source != nil {
 		return source
 	}
 	// Header fields that a socket does not report have the values that hosts usually
 	// send.
-	s.candidate = udpSource{at: at, header: ipHeader{from: at.Addr(), port: at.Port(), to: local.Addr(), hopLimit: defaultHopLimit}}
+	s.candidate = source{at: at, header: Header{From: at.Addr(), To: local.Addr(), HopLimit: DefaultHopLimit}}
 	s.candidate.flow.Set(at, local)
 	return &s.candidate
 }
 
 // keep remembers a source. If there are too many, it replaces a random one.
-func (s *udpSources) keep(source *udpSource) *udpSource {
-	if source.kept {
-		return source
+func (s *sources) keep(from *source) *source {
+	if from.kept {
+		return from
 	}
 	if s.known == nil {
-		s.known = make(map[netip.AddrPort]*udpSource)
+		s.known = make(map[netip.AddrPort]*source)
 	}
 	if len(s.known) == maxSources {
 		// A range over a map begins with a random entry.
@@ -58,9 +58,9 @@ func (s *udpSources) keep(source *udpSource) *udpSource {
 			break
 		}
 	}
-	kept := new(udpSource)
-	*kept = *source
+	kept := new(source)
+	*kept = *from
 	kept.kept = true
-	s.known[source.at] = kept
+	s.known[from.at] = kept
 	return kept
 }

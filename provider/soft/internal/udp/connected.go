@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"net/netip"
@@ -21,16 +21,16 @@ import (
 type connectedSocket struct {
 	fd      int
 	local   netip.AddrPort
-	counts  bool       // over IPv4, and connected
-	message uint16     // what the next message has, if so
-	watcher udpWatcher // watches the socket, or nil
+	counts  bool    // over IPv4, and connected
+	message uint16  // what the next message has, if so
+	watcher Watcher // watches the socket, or nil
 }
 
 // newConnectedSocket makes a socket that only sends, to one peer. Its port is any: in
 // RoCEv2 the source port is there to tell flows apart, for routers and network
 // cards that spread them, and answers do not go there (IBTA annex A17).
 func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*connectedSocket, error) {
-	fd, err := openSender(local)
+	fd, err := OpenSender(local)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (c *connectedSocket) full() bool {
 }
 
 // watch has the shard woken, once, when it takes packets again.
-func (c *connectedSocket) watch(w udpWatcher, h udpEventHandler) {
+func (c *connectedSocket) watch(w Watcher, h EventHandler) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
 	if c.watcher != nil {
 		w.Rewatch(c.fd, events)

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"errors"
@@ -25,23 +25,23 @@ const (
 	ipMTUDiscoverDo = unix.IP_PMTUDISC_DO
 )
 
-// udpOptions says what openUDP makes.
-type udpOptions struct {
+// socketOptions says what openSocket makes.
+type socketOptions struct {
 	// joining: the socket shares its address and port with other sockets, which are there
-	// already. Without it, openUDP fails if any socket has the address and port.
+	// already. Without it, openSocket fails if any socket has the address and port.
 	joining bool
 	// farOnly: packets that this host has sent are dropped.
 	farOnly bool
 }
 
-// openUDP makes a socket for packets of one local address. It is not connected, because
-// a connected socket receives from one peer only.
-func openUDP(local netip.AddrPort, o udpOptions) (int, error) {
+// openSocket makes a socket for packets of one local address. It is not connected,
+// because a connected socket receives from one peer only.
+func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	fd, err := hostport.UDPSocket(local.Addr())
 	if err != nil {
 		return -1, err
 	}
-	if err := prepareUDP(fd, local, o); err != nil {
+	if err := prepareSocket(fd, local, o); err != nil {
 		_ = unix.Close(fd)
 		if errors.Is(err, unix.EADDRINUSE) {
 			err = portTaken(local)
@@ -51,19 +51,19 @@ func openUDP(local netip.AddrPort, o udpOptions) (int, error) {
 	return fd, nil
 }
 
-// openSender opens a socket that only sends, from a port that is free. The system writes
+// OpenSender opens a socket that only sends, from a port that is free. The system writes
 // the identification 0 into its packets over IPv4; see newConnectedSocket.
-func openSender(local netip.Addr) (int, error) {
-	return openUDP(netip.AddrPortFrom(local, 0), udpOptions{})
+func OpenSender(local netip.Addr) (int, error) {
+	return openSocket(netip.AddrPortFrom(local, 0), socketOptions{})
 }
 
-// dropAll makes the system drop all datagrams to a socket, so that they do not fill its
+// DropAll makes the system drop all datagrams to a socket, so that they do not fill its
 // buffer.
-func dropAll(fd int) error {
+func DropAll(fd int) error {
 	return attachFilter(fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}})
 }
 
-func prepareUDP(fd int, local netip.AddrPort, o udpOptions) error {
+func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	discover, level, option := ipMTUDiscoverDo, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
 	if local.Addr().Is6() {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER

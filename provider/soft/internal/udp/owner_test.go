@@ -1,8 +1,9 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
+	"net"
 	"net/netip"
 	"testing"
 
@@ -14,11 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A testOwner is the owner of a udpConn. It is the udpWatcher, and the packetSink, which
+// A testOwner is the owner of a Conn. It is the Watcher, and the Sink, which
 // counts packets by queue pair.
 type testOwner struct {
 	epfd     int
-	handlers map[int]udpEventHandler
+	handlers map[int]EventHandler
 	got      map[uint32]int // number of packets by queue pair number
 	signals  int            // number of calls of Signal
 }
@@ -27,15 +28,15 @@ func newTestOwner(t *testing.T) *testOwner {
 	epfd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	require.NoError(t, err)
 	t.Cleanup(func() { unix.Close(epfd) })
-	return &testOwner{epfd: epfd, handlers: make(map[int]udpEventHandler), got: make(map[uint32]int)}
+	return &testOwner{epfd: epfd, handlers: make(map[int]EventHandler), got: make(map[uint32]int)}
 }
 
-func (o *testOwner) Receive(p wire.Packet, _ *ipHeader) bool {
+func (o *testOwner) Receive(p wire.Packet, _ *Header) bool {
 	o.got[p.BTH().DestQP()]++
 	return true
 }
 
-func (o *testOwner) Watch(fd int, events uint32, h udpEventHandler) error {
+func (o *testOwner) Watch(fd int, events uint32, h EventHandler) error {
 	err := unix.EpollCtl(o.epfd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
 	if err == nil {
 		o.handlers[fd] = h
@@ -67,25 +68,25 @@ func (o *testOwner) handleReady() {
 	}
 }
 
-// A connRig is a udpConn with a socket, and a sender of raw datagrams to it.
+// A connRig is a Conn with a socket, and a sender of raw datagrams to it.
 type connRig struct {
-	*udpRig
+	*rig
 	*testOwner
-	ports *udpPorts
-	conn  *udpConn
-	u     *udpSocket // the socket of conn
-	route route      // keeps the socket open
+	ports *Ports
+	conn  *Conn
+	u     *localSocket // the socket of conn
+	route Route        // keeps the socket open
 }
 
 // testSlots is the number of slots of a connRig.
 const testSlots = 2
 
 func newConnRig(t *testing.T) *connRig {
-	c := &connRig{udpRig: newUDPRig(t, "127.9.0.1", "127.9.0.2"), testOwner: newTestOwner(t)}
+	c := &connRig{rig: newRig(t, "127.9.0.1", "127.9.0.2"), testOwner: newTestOwner(t)}
 	c.ports = testPorts(c.to.local.Port(), testSlots)
-	c.conn = newUDPConn(&udpConfig{Ports: c.ports, Shards: 1, Sink: c.testOwner, Watcher: c.testOwner, Counts: new(counters.Set)})
+	c.conn = NewConn(&Config{Ports: c.ports, Shards: 1, Sink: c.testOwner, Watcher: c.testOwner, Counts: new(counters.Set)})
 	home := netip.MustParseAddr("127.9.0.3")
-	c.route = route{local: home, remote: home}
+	c.route = Route{Local: home, Remote: home}
 	c.open()
 	t.Cleanup(func() { c.conn.Close(&c.route) })
 	c.to.set(c.to.local, destHeader{remote: home})
@@ -98,16 +99,16 @@ func (c *connRig) open() {
 	c.u = c.route.socket
 }
 
-// counted returns the value of a counter of the udpConn.
+// counted returns the value of a counter of the Conn.
 func (c *connRig) counted(id counters.ID) uint64 { return c.conn.cfg.Counts[id].Load() }
 
 // sendTo sends a packet to a queue pair, with an identification.
 func (c *connRig) sendTo(qpn uint32, payload int, id uint16) {
-	p := wire.Build(make([]byte, packetRoom), wire.SendOnly, payload)
+	p := wire.Build(make([]byte, packetBufSize), wire.SendOnly, payload)
 	p.BTH().SetDestQP(qpn)
 	p.BTH().SetPSN(psn.New(1))
 	c.to.flow.Seal(p, id)
-	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.route.local.As4()}
+	to := unix.SockaddrInet4{Port: int(c.to.local.Port()), Addr: c.route.Local.As4()}
 	require.NoError(c.t, unix.Sendto(c.send.shared.fd, p.Bytes(), 0, &to))
 }
 
@@ -117,4 +118,13 @@ func (c *connRig) drive() {
 		c.conn.Poll(false)
 		c.handleReady()
 	}
+}
+
+// freePort returns a UDP port that is not in use at any address.
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	c, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"net/netip"
@@ -12,60 +12,60 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// udpPorts are the local addresses that a device speaks RoCEv2 on. Its methods
+// Ports are the local addresses that a device speaks RoCEv2 on. Its methods
 // may be called from any goroutine.
-type udpPorts struct {
+type Ports struct {
 	udpPort uint16
 	slots   uint32 // of shards; see shardKey.slot
 	farOnly bool   // packets that this host has sent are dropped
 
 	mu      sync.Mutex
-	ports   map[netip.Addr]*udpPort
+	ports   map[netip.Addr]*localPort
 	overran uint64 // datagrams that were dropped at sockets that are closed
 }
 
-// A udpPort has the sockets of one local address: one for connection management, and
+// A localPort has the sockets of one local address: one for connection management, and
 // one or more for each shard that has queue pairs at the address. The sockets share
 // the UDP port, and a BPF program selects one of them by the destination queue pair
-// of a packet. The mutex of udpPorts guards it.
+// of a packet. The mutex of Ports guards it.
 //
 // The sockets stay open until the last user releases the port. When one is closed,
 // the system renumbers the others, and packets would reach the wrong shard.
-type udpPort struct {
-	all   *udpPorts
+type localPort struct {
+	all   *Ports
 	local netip.AddrPort
 	users int
 	mads  int // socket of connection management, opened first
 	// members are the sockets of shards, in the order in which they joined.
-	members []udpMember
+	members []member
 }
 
-// A udpMember is a socket of a shard. A shard may have several sockets, over which
+// A member is a socket of a shard. A shard may have several sockets, over which
 // steer distributes its queue pairs.
-type udpMember struct {
+type member struct {
 	slot uint32 // identifies the shard, see shardKey.slot
 	fd   int
 }
 
-// newUDPPorts returns the ports of a device, none of which is open. All have the UDP
+// NewPorts returns the ports of a device, none of which is open. All have the UDP
 // port number. slots is the number of slots of shards. With farOnly, packets that this
 // host has sent are dropped.
-func newUDPPorts(number uint16, slots uint32, farOnly bool) *udpPorts {
-	return &udpPorts{udpPort: number, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*udpPort)}
+func NewPorts(number uint16, slots uint32, farOnly bool) *Ports {
+	return &Ports{udpPort: number, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
 
 // acquire opens the port of an address, or adds a user to it. The address is one
 // of this host.
-func (all *udpPorts) acquire(local netip.Addr) (*udpPort, error) {
+func (all *Ports) acquire(local netip.Addr) (*localPort, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if p := all.ports[local]; p != nil {
 		p.users++
 		return p, nil
 	}
-	p := &udpPort{all: all, local: netip.AddrPortFrom(local, all.udpPort), users: 1}
+	p := &localPort{all: all, local: netip.AddrPortFrom(local, all.udpPort), users: 1}
 	var err error
-	if p.mads, err = openUDP(p.local, udpOptions{farOnly: all.farOnly}); err != nil {
+	if p.mads, err = openSocket(p.local, socketOptions{farOnly: all.farOnly}); err != nil {
 		return nil, err
 	}
 	// From now on it lets the others in. They are ours only: everybody's first
@@ -79,7 +79,7 @@ func (all *udpPorts) acquire(local netip.Addr) (*udpPort, error) {
 }
 
 // release undoes acquire. The last one closes the sockets.
-func (p *udpPort) release() {
+func (p *localPort) release() {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	if p.users--; p.users > 0 {
@@ -94,7 +94,7 @@ func (p *udpPort) release() {
 }
 
 // overruns is how many datagrams the system has dropped before they could be read.
-func (all *udpPorts) Overruns() uint64 {
+func (all *Ports) Overruns() uint64 {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	sum := all.overran
@@ -104,7 +104,7 @@ func (all *udpPorts) Overruns() uint64 {
 	return sum
 }
 
-func (p *udpPort) overruns() uint64 {
+func (p *localPort) overruns() uint64 {
 	sum := droppedAt(p.mads)
 	for _, m := range p.members {
 		sum += droppedAt(m.fd)
@@ -113,7 +113,7 @@ func (p *udpPort) overruns() uint64 {
 }
 
 // addrs are the addresses in use.
-func (all *udpPorts) Addrs() []netip.Addr {
+func (all *Ports) Addrs() []netip.Addr {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	var addrs []netip.Addr
@@ -126,7 +126,7 @@ func (all *udpPorts) Addrs() []netip.Addr {
 
 // join returns the sockets of a shard. It opens one if the shard has none. The port
 // owns the sockets; their packets belong to the shard.
-func (p *udpPort) join(slot uint32) ([]int, error) {
+func (p *localPort) join(slot uint32) ([]int, error) {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	if fds := p.of(slot); len(fds) > 0 {
@@ -140,7 +140,7 @@ func (p *udpPort) join(slot uint32) ([]int, error) {
 // distributed: as many as can be opened and the address has places for. A place is kept
 // for the first socket of each slot, so that shards that come later can join. It returns
 // all sockets of the shard.
-func (p *udpPort) widen(slot uint32, n int) []int {
+func (p *localPort) widen(slot uint32, n int) []int {
 	p.all.mu.Lock()
 	defer p.all.mu.Unlock()
 	if n = min(n, p.places()); n > 0 {
@@ -151,7 +151,7 @@ func (p *udpPort) widen(slot uint32, n int) []int {
 
 // places returns how many sockets may be added besides the first one of each slot. The
 // caller holds the mutex.
-func (p *udpPort) places() int {
+func (p *localPort) places() int {
 	absent := int(p.all.slots)
 	seen := make(map[uint32]bool)
 	for _, m := range p.members {
@@ -164,7 +164,7 @@ func (p *udpPort) places() int {
 }
 
 // of returns the sockets of a shard. The caller holds the mutex.
-func (p *udpPort) of(slot uint32) (fds []int) {
+func (p *localPort) of(slot uint32) (fds []int) {
 	for _, m := range p.members {
 		if m.slot == slot {
 			fds = append(fds, m.fd)
@@ -175,7 +175,7 @@ func (p *udpPort) of(slot uint32) (fds []int) {
 
 // add opens up to n sockets for a shard, and makes the system steer packets to them. It
 // returns an error if it adds none. The caller holds the mutex.
-func (p *udpPort) add(slot uint32, n int) error {
+func (p *localPort) add(slot uint32, n int) error {
 	had := len(p.members)
 	members, err := p.openMembers(slot, n)
 	if len(members) == had {
@@ -192,13 +192,13 @@ func (p *udpPort) add(slot uint32, n int) error {
 // openMembers returns the members of the port and up to n new ones for a shard. The error
 // says why there are fewer. If descriptors run out, half of the new sockets are closed
 // again, because the program and new connections need descriptors, too.
-func (p *udpPort) openMembers(slot uint32, n int) (members []udpMember, err error) {
+func (p *localPort) openMembers(slot uint32, n int) (members []member, err error) {
 	members = slices.Clone(p.members)
 	for range n {
 		if len(members) >= maxMembers {
 			return members, errTooManyShards
 		}
-		fd, err := openUDP(p.local, udpOptions{joining: true, farOnly: p.all.farOnly})
+		fd, err := openSocket(p.local, socketOptions{joining: true, farOnly: p.all.farOnly})
 		if resource.NoDescriptors(err) {
 			kept := len(members) - (len(members)-len(p.members)+1)/2
 			closeMembers(members[kept:])
@@ -207,14 +207,14 @@ func (p *udpPort) openMembers(slot uint32, n int) (members []udpMember, err erro
 		if err != nil {
 			return members, err
 		}
-		members = append(members, udpMember{slot, fd})
+		members = append(members, member{slot, fd})
 	}
 	return members, nil
 }
 
 // closeMembers closes the sockets that have joined last. The last one is closed first, so
 // that the system renumbers none of the others.
-func closeMembers(members []udpMember) {
+func closeMembers(members []member) {
 	for _, m := range slices.Backward(members) {
 		_ = unix.Close(m.fd)
 	}

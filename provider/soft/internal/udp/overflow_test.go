@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"net/netip"
@@ -10,16 +10,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
 // defaultRmemMax is the default of net.core.rmem_max.
 const defaultRmemMax = 212992
 
-// A fanRig is a udpConn whose socket has the default buffer. Many connections send to it
+// A fanRig is a Conn whose socket has the default buffer. Many connections send to it
 // at once.
 type fanRig struct {
 	*connRig
@@ -60,7 +58,7 @@ func (f *fanRig) fire(i, packets int) {
 
 // After a socket has dropped packets, the shard opens further sockets, and in the
 // next round most connections receive packets.
-func TestReliefOfAFullSocket(t *testing.T) {
+func TestOverflowOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
 	require.Less(t, f.burst(window), 10, "two of them fill the socket")
@@ -77,7 +75,7 @@ func TestReliefOfAFullSocket(t *testing.T) {
 
 // Every packet arrives exactly once, and the packets of a connection in order, at any
 // socket.
-func TestReliefLosesNothing(t *testing.T) {
+func TestOverflowLosesNothing(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.relief.widen()
 	require.Equal(t, f.connections, f.burst(2))
@@ -89,7 +87,7 @@ func TestReliefLosesNothing(t *testing.T) {
 
 // Packets may wait in an additional socket while the first socket is read. The receiver
 // knows that they are older, and takes what their sender sends after a pause.
-func TestReliefKnowsWhenPacketsCame(t *testing.T) {
+func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.relief.widen()
 	now := time.Duration(0)
@@ -118,7 +116,7 @@ func TestReliefKnowsWhenPacketsCame(t *testing.T) {
 
 // A socket that drops no packets gets no further sockets, however many packets
 // arrive.
-func TestNoReliefWithoutDrops(t *testing.T) {
+func TestNoOverflowWithoutDrops(t *testing.T) {
 	f := newFanRig(t, 1)
 	for range 20 {
 		f.burst(150)
@@ -128,10 +126,10 @@ func TestNoReliefWithoutDrops(t *testing.T) {
 }
 
 // A shard that opens an address again takes over the sockets that it had there.
-func TestReliefIsTakenOver(t *testing.T) {
+func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.relief.widen()
-	port, err := f.ports.acquire(f.route.local) // the port stays open
+	port, err := f.ports.acquire(f.route.Local) // the port stays open
 	require.NoError(t, err)
 	defer port.release()
 	f.conn.Close(&f.route)
@@ -151,27 +149,33 @@ func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &few))
 	var fds []int
 	giveBack = func() {
-		unixsock.CloseAll(fds)
+		closeAll(fds)
 		fds = nil
 		require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	}
 	t.Cleanup(giveBack)
 	for {
-		fd, err := eventfd.New()
+		fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if resource.NoDescriptors(err) {
 			break
 		}
 		require.NoError(t, err)
 		fds = append(fds, fd)
 	}
-	unixsock.CloseAll(fds[len(fds)-n:])
+	closeAll(fds[len(fds)-n:])
 	fds = fds[:len(fds)-n]
 	return giveBack
 }
 
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
+}
+
 // If descriptors run out, the shard keeps half of the sockets that it could open. It
 // tries again when twice as many packets were dropped.
-func TestReliefWithFewDescriptors(t *testing.T) {
+func TestOverflowWithFewDescriptors(t *testing.T) {
 	const left = 20
 	f := newFanRig(t, 1+left/2)
 	giveBack := leaveDescriptors(t, left)
@@ -198,7 +202,7 @@ func TestReliefWithFewDescriptors(t *testing.T) {
 
 // The sockets of a shard use a bounded part of the descriptors and a bounded amount
 // of memory.
-func TestReliefIsBounded(t *testing.T) {
+func TestOverflowIsBounded(t *testing.T) {
 	f := newFanRig(t, 1)
 	require.Equal(t, maxReceiveSockets-1, f.u.relief.room())
 	if unix.SetsockoptInt(f.u.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveMemory/8) == nil {
@@ -211,7 +215,7 @@ func TestReliefIsBounded(t *testing.T) {
 }
 
 // However many sockets shards have added, each slot has a place for its first one.
-func TestReliefLeavesPlacesForOtherShards(t *testing.T) {
+func TestOverflowLeavesPlacesForOtherShards(t *testing.T) {
 	const vectors = 64
 	ports := testPorts(freePort(t), 2*vectors)
 	port, err := ports.acquire(netip.MustParseAddr("127.9.0.1"))

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package udp
 
 import (
 	"net/netip"
@@ -12,14 +12,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A udpReceiver takes packets from a socket, and drops those that are none. It
+// A receiver takes packets from a socket, and drops those that are none. It
 // never blocks.
-type udpReceiver struct {
+type receiver struct {
 	fd              int
 	local           netip.AddrPort
 	batch           *batch
-	from            *udpSource // source of the last packet
-	known           udpSources
+	from            *source // source of the last packet
+	known           sources
 	successfulCalls int  // calls that brought something, in a row
 	largeBatches    bool // many packets are there when there is any
 	receivesHeaders bool // what IP headers say
@@ -31,10 +31,10 @@ type udpReceiver struct {
 	counts *counters.Set // every datagram is in exactly one of them
 }
 
-func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters.Set) udpReceiver {
+func newReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters.Set) receiver {
 	start := time.Now()
-	r := udpReceiver{
-		fd: fd, local: local, batch: newBatch(packets, size), counts: counts, from: &udpSource{},
+	r := receiver{
+		fd: fd, local: local, batch: newBatch(packets, size), counts: counts, from: &source{},
 		clock: func() time.Duration { return time.Since(start) },
 	}
 	for i := range packets {
@@ -45,7 +45,7 @@ func newUDPReceiver(fd int, local netip.AddrPort, packets, size int, counts *cou
 
 // receive takes what has arrived, some of it, and hands each packet on. It
 // returns how many datagrams it took: a full batch means that there may be more.
-func (r *udpReceiver) receive(to packetSink) (n int) {
+func (r *receiver) receive(to Sink) (n int) {
 	n = r.call()
 	if n == 0 {
 		r.successfulCalls, r.times.drained = 0, true
@@ -61,7 +61,7 @@ func (r *udpReceiver) receive(to packetSink) (n int) {
 
 // receiveFrom is like receive, for another socket of the same address. The arrival times
 // are those of that socket.
-func (r *udpReceiver) receiveFrom(fd int, times *arrivalTimes, to packetSink) (n int) {
+func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
 		r.since = times.received(r.clock)
@@ -72,7 +72,7 @@ func (r *udpReceiver) receiveFrom(fd int, times *arrivalTimes, to packetSink) (n
 }
 
 // take passes the first n packets of the batch on.
-func (r *udpReceiver) take(n int, to packetSink) {
+func (r *receiver) take(n int, to Sink) {
 	taken := uint64(0)
 	for i := range n {
 		if p, flaw := r.check(i); flaw != counters.RcvdPkts {
@@ -115,7 +115,7 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 
 // receiveHeaders has the system tell what the IP header of each packet says. That
 // takes longer, so only datagram queue pairs ask for it, who hand it on.
-func (r *udpReceiver) receiveHeaders() {
+func (r *receiver) receiveHeaders() {
 	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
 		return // the default values are used, as for other queue pairs
 	}
@@ -142,17 +142,17 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 
 // call asks for one packet as long as they come one by one: a batch takes longer
 // to find out that there is only one, or none. Only a batch tells headers.
-func (r *udpReceiver) call() (n int) {
+func (r *receiver) call() (n int) {
 	if r.batched() {
 		return r.batch.receive(r.fd)
 	}
 	return r.batch.receiveOne(r.fd)
 }
 
-func (r *udpReceiver) batched() bool { return r.largeBatches || r.receivesHeaders }
+func (r *receiver) batched() bool { return r.largeBatches || r.receivesHeaders }
 
 // check decodes datagram i, and says what it counts as: a flaw, or counters.RcvdPkts.
-func (r *udpReceiver) check(i int) (wire.Packet, counters.ID) {
+func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	data, complete := r.batch.received(i)
 	if !complete {
 		return wire.Packet{}, counters.RcvdMalformedErr
@@ -175,7 +175,7 @@ func (r *udpReceiver) check(i int) (wire.Packet, counters.ID) {
 	}
 	r.from = r.known.keep(from)
 	if r.receivesHeaders {
-		r.from.header.trafficClass, r.from.header.hopLimit = r.batch.header(i)
+		r.from.header.TrafficClass, r.from.header.HopLimit = r.batch.header(i)
 	}
 	return p, counters.RcvdPkts
 }
