@@ -44,7 +44,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 	h := &hooks{}
 	watch(h, &accepted, &end, &closes)
 	server, client := wireLoop(t, h, port), wireLoop(t, &hooks{}, port)
-	ln, err := server.Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	ln, err := server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"))
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return accepted != nil }, client, server)
@@ -83,7 +83,7 @@ func TestKeepalivesAreBatched(t *testing.T) {
 	const conns = 2*reactor.ProbeBudget + 10
 	server := newLoop(t, &hooks{}, nil)
 	client := newLoop(t, &hooks{}, &reactor.Config{Keepalive: 16 * time.Hour, MaxInFlight: 2})
-	ln, err := server.Listen(loopback)
+	ln, err := server.Engine().Listen(loopback)
 	require.NoError(t, err)
 	for i := range conns {
 		require.NoError(t, client.Dial(ln.Addr(), nil))

@@ -235,7 +235,7 @@ func TestInvalidUse(t *testing.T) {
 // verbs.ErrBusy.
 func TestVectorsAreNotShared(t *testing.T) {
 	server := newLoop(t, &hooks{}, nil)
-	ln, err := server.Listen(loopback)
+	ln, err := server.Engine().Listen(loopback)
 	require.NoError(t, err)
 
 	provider := openSoft(t, 1)

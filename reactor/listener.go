@@ -24,9 +24,6 @@ func (e *Engine) Listen(addr netip.AddrPort) (*Listener, error) {
 	return ln, verbs.Wrap("listen", err)
 }
 
-// Listen is Engine.Listen.
-func (l *Loop) Listen(addr netip.AddrPort) (*Listener, error) { return l.engine.Listen(addr) }
-
 // Addr returns the address of the listener, with its port also if Listen was called with
 // port 0.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }

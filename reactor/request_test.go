@@ -254,7 +254,7 @@ func TestExpiryAfterPeerClosed(t *testing.T) {
 	var kept *reactor.ConnRequest
 	server := newLoop(t, &hooks{request: func(req *reactor.ConnRequest) { kept = req }}, &reactor.Config{DecisionTimeout: time.Hour})
 	client := newLoop(t, &hooks{}, nil)
-	ln, err := server.Listen(loopback)
+	ln, err := server.Engine().Listen(loopback)
 	require.NoError(t, err)
 	require.NoError(t, client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return kept != nil }, client, server)

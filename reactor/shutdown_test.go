@@ -89,7 +89,7 @@ func TestShutdownDeadline(t *testing.T) {
 	require.NoError(t, engine.Start())
 	opened := false
 	peer := newLoop(t, &hooks{open: func(*reactor.Conn) { opened = true }}, nil)
-	ln, err := peer.Listen(loopback)
+	ln, err := peer.Engine().Listen(loopback)
 	require.NoError(t, err)
 	require.NoError(t, engine.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return opened }, peer) // the peer runs no turn after this
@@ -181,7 +181,7 @@ func TestShutdownStepsPerTurn(t *testing.T) {
 				close: func(c *reactor.Conn, _ error) { closed[reactor.Turn(c.Loop())]++ },
 			}, nil)
 			client := newLoop(t, &hooks{}, nil)
-			ln, err := server.Listen(loopback)
+			ln, err := server.Engine().Listen(loopback)
 			require.NoError(t, err)
 			for range conns {
 				require.NoError(t, client.Dial(ln.Addr(), nil))
