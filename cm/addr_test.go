@@ -34,8 +34,8 @@ func TestBindChecks(t *testing.T) {
 	require.NoError(t, p.id.Bind(local))
 }
 
-// TestListen has the statements of rdma_listen(3) that can be tested in this package;
-// see statements.
+// TestListen tests those statements of rdma_listen(3) that can be tested in this package.
+// The variable statements lists all of them.
 func TestListen(t *testing.T) {
 	t.Run("L1: requests come after listen", func(t *testing.T) {
 		l := listening(t, cm.TCP)

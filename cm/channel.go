@@ -94,7 +94,7 @@ func (c *EventChannel) isClosed() bool {
 	return c.closed
 }
 
-// find returns the ID of t, or nil if the ID was closed.
+// find returns the ID whose transport ID is t, or nil if the ID was closed.
 func (c *EventChannel) find(t TransportID) *ID {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The labels of the cases are rows of statements: A is rdma_accept(3) of 2014, C
-// rdma_connect(3), R rdma_reject(3). The fake device can serve 16 READs and can have 8
+// The labels of the cases are rows of the table statements: A is rdma_accept(3) of 2014,
+// C rdma_connect(3), R rdma_reject(3). The fake device can serve 16 READs and can have 8
 // outstanding.
 
 // withQP creates the queue pair of p and returns p.
@@ -104,7 +104,7 @@ func TestConnectQueuePair(t *testing.T) {
 	})
 }
 
-// asked has the parameters of a request as they arrive.
+// asked has the parameters of a connection request as the passive side receives them.
 var asked = cm.ConnParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
 
 func TestAccept(t *testing.T) {

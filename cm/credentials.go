@@ -10,7 +10,7 @@ import "fmt"
 // unix(7), SO_PEERCRED.
 type Credentials struct {
 	// PID is the process ID, or 0 if the process is not in the PID namespace of this
-	// one.
+	// process.
 	PID int32
 	// UID and GID are the effective user and group. A user or group that is not mapped
 	// into this user namespace has the number in /proc/sys/kernel/overflowuid or
@@ -36,8 +36,9 @@ func (id *ID) Credentials() (Credentials, bool) {
 // different users and one process does not allow the user of the other. It is the
 // cause of a RejectError, or in the UDP port space of an UnreachableError.
 type UserError struct {
-	// UID is the user who was not allowed. If the listener refused the request, it is
-	// the user of this process. Otherwise it is the user of the process that holds Name.
+	// UID is the user who was not allowed. If the listener refused the request, it is the
+	// user of this process. If another process listens instead of the peer, it is the
+	// user of that process.
 	UID uint32
 	// Name is the name of the Unix socket on which a process of another user listens
 	// instead of the peer. Nothing was sent to that process. Name is empty if the listener

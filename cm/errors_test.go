@@ -9,7 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// failing delivers an event to an ID in state from and returns it.
+// failing delivers the event raw to an ID whose state is the parameter from, and returns
+// the event.
 func failing(t *testing.T, ps cm.PortSpace, from cm.State, raw cm.TransportEvent) *cm.Event {
 	t.Helper()
 	p := reach(t, ps, from)
@@ -18,7 +19,8 @@ func failing(t *testing.T, ps cm.PortSpace, from cm.State, raw cm.TransportEvent
 	return p.next()
 }
 
-// TestRejected checks the errors of refusals by the application and by its host.
+// TestRejected checks the errors of refusals by the peer's application and by the peer's
+// host.
 func TestRejected(t *testing.T) {
 	for _, tt := range []struct {
 		status int

@@ -67,10 +67,10 @@ const maxPrivateData = 256
 // until Ack. Ack clears it, so the caller copies what it needs longer.
 type Event struct {
 	Type EventType
-	// ID is the ID whose event this is. For ConnectRequest it is the new ID, on which
-	// the caller calls Accept or Reject.
+	// ID is the ID to which the event belongs. For ConnectRequest it is the new ID, on
+	// which the caller calls Accept or Reject.
 	ID *ID
-	// Listener is the ID that listens, for ConnectRequest; else nil.
+	// Listener is the listening ID for ConnectRequest, and nil for other events.
 	Listener *ID
 
 	// Status is the number that rdma_cm would report: 0, a negated errno, a
@@ -121,8 +121,8 @@ func (e *Event) Ack() error {
 	return nil
 }
 
-// fill sets the fields from the transport's event. before is the state that the ID had
-// before the event.
+// fill sets the fields from the transport's event. The parameter before is the state of
+// the ID before the event.
 func (e *Event) fill(raw *TransportEvent, ps PortSpace, before State) {
 	e.Type, e.Status, e.Err = raw.Type, raw.Status, cause(raw, ps)
 	if ps == TCP && hasParam(raw.Type, before) {

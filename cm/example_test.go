@@ -68,7 +68,8 @@ type pair struct {
 }
 
 // step reacts to an event. At the server Disconnected is the request of the client, and
-// Disconnect answers it. At the client it is the answer, and Disconnect has no effect.
+// Disconnect answers it. At the client Disconnected is the answer of the server, and
+// Disconnect has no effect.
 func (p *pair) step(ev *cm.Event) {
 	switch ev.Type {
 	case cm.AddrResolved:
@@ -94,9 +95,10 @@ func (p *pair) step(ev *cm.Event) {
 	p.print(ev)
 }
 
-// createQP creates the queue pair of an ID. Before the first one it creates the
-// protection domain and the CQ, because the device is known once the address is
-// resolved. An application would post receive buffers here too.
+// createQP creates the queue pair of an ID. Before the first queue pair it creates the
+// protection domain and the CQ; they could not be created earlier, because the device is
+// known only when the address is resolved. An application would post receive buffers here
+// too.
 func (p *pair) createQP(id *cm.ID) {
 	if p.pd == nil {
 		var err error

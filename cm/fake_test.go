@@ -95,12 +95,13 @@ func (c *fakeChannel) push(ev cm.TransportEvent) {
 
 // fakeID records the calls that it gets.
 type fakeID struct {
-	channel   *fakeChannel
-	device    verbs.Device // nil: the ID has no device
-	fail      error        // result of all calls
-	calls     []string
-	param     cm.ConnParam // of the last Connect or Accept; PrivateData is copied
-	data      []byte       // private data of the last Reject
+	channel *fakeChannel
+	device  verbs.Device // nil: the ID has no device
+	fail    error        // result of all calls
+	calls   []string
+	// Parameters of the last Connect or Accept; PrivateData is copied.
+	param     cm.ConnParam
+	data      []byte // private data of the last Reject
 	reason    cm.RejectReason
 	src, dst  netip.AddrPort
 	timeout   time.Duration
@@ -296,7 +297,7 @@ func newPeer(t testing.TB, ps cm.PortSpace) *peer {
 	return &peer{t: t, ps: ps, channel: c, id: id, fake: under.ids[0], transportChannel: under}
 }
 
-// next fetches an event, which must be there.
+// next fetches an event, and fails the test if there is none.
 func (p *peer) next() *cm.Event {
 	p.t.Helper()
 	ev, err := p.channel.Next()
@@ -342,7 +343,7 @@ func listening(t testing.TB, ps cm.PortSpace) *peer {
 	return p
 }
 
-// requested returns the new ID of a request with these parameters.
+// requested returns the new ID of a request with the given parameters.
 func requested(t testing.TB, ps cm.PortSpace, param cm.ConnParam) *peer {
 	t.Helper()
 	ev, p := listening(t, ps).request(param, nil)
@@ -366,7 +367,7 @@ func (p *peer) createQP() {
 	require.NoError(p.t, p.id.CreateQP(thePD, qpAttr(p.ps)))
 }
 
-// requireParam requires that err is a *verbs.ParamError with these values, in an
+// requireParam requires that err is a *verbs.ParamError with the given values, in an
 // *OpError of this package.
 func requireParam(t testing.TB, err error, field string, value, limit int64) {
 	t.Helper()

@@ -25,8 +25,8 @@ func (c *EventChannel) Next() (*Event, error) {
 	}
 }
 
-// deliver applies an event to its ID and returns the event for the caller. It returns
-// nil if the ID is closed or if the event does not fit its state.
+// deliver applies an event to its ID and returns the event for the caller. It returns nil
+// if the ID is closed or if the event is not possible in the state of the ID.
 func (c *EventChannel) deliver(raw *TransportEvent) *Event {
 	if raw.Type == ConnectRequest {
 		return c.deliverRequest(raw)

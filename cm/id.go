@@ -27,8 +27,8 @@ type ID struct {
 	unacked int       // events fetched and not acknowledged
 }
 
-// do executes one call. It checks that the state allows the call, then runs step, and
-// then changes the state.
+// do executes one call. It checks that the state allows the call, then calls the function
+// step, and then changes the state.
 func (id *ID) do(c call, step func() error) error {
 	id.mu.Lock()
 	defer id.mu.Unlock()
@@ -59,8 +59,9 @@ func (id *ID) allows(c call) (State, error) {
 	return to, nil
 }
 
-// applyEvent changes the state for an event that is about to be delivered. It returns the
-// state before, and false if the event does not fit the state.
+// applyEvent changes the state of the ID for an event that is about to be delivered. It
+// returns the state before the event, and false if the event is not possible in that
+// state.
 func (id *ID) applyEvent(t EventType) (before State, ok bool) {
 	id.mu.Lock()
 	defer id.mu.Unlock()

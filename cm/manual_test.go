@@ -22,9 +22,10 @@ type statement struct {
 }
 
 // statements has the statements of the manual pages: A for rdma_accept(3) of 2014 (of
-// 2007 where noted), C for rdma_connect(3), L for rdma_listen(3), R for rdma_reject(3).
-// P has the statements of the pages and of IBTA vol. 1, 12.6 and annex A11 on private
-// data. N says which value of one side becomes which value of the other.
+// 2007 where noted), C for rdma_connect(3), L for rdma_listen(3), R for rdma_reject(3). P
+// has the statements of the pages and of IBTA vol. 1, 12.6 and annex A11 on private data.
+// N has the statements on which parameter of one side becomes which parameter of the
+// other side.
 var statements = []statement{
 	{"A1", "accept answers a request, or a datagram lookup", []string{"cm.TestAccept", "soft.TestConnect", "soft.TestLookup"}, ""},
 	{"A2", "accept takes the new ID of the request, not the listener", []string{"cm.TestAccept"}, ""},
@@ -158,8 +159,8 @@ func TestStatementsAreComplete(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-// TestStatementsKnowTheirTests checks the opposite direction: a test of this package
-// with rows in its label is listed in the statements of these rows.
+// TestStatementsKnowTheirTests checks that a test of this package whose label names rows
+// is listed in the statements of these rows.
 func TestStatementsKnowTheirTests(t *testing.T) {
 	tests := make(map[string][]string)
 	for _, s := range statements {

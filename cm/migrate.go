@@ -16,7 +16,8 @@ func (id *ID) Migrate(to *EventChannel) error {
 		switch {
 		case to == nil:
 			return invalid("channel", 0, "missing")
-		case id.unacked > 0, id.channel != from: // the latter: another Migrate was faster
+		// Another Migrate has changed id.channel meanwhile.
+		case id.unacked > 0, id.channel != from:
 			return verbs.ErrBusy
 		case to == from:
 			return nil

@@ -8,8 +8,8 @@ type endpoint struct {
 	hasQP  bool // the ID has a queue pair; qpNum and srq describe it
 	qpNum  uint32
 	srq    bool
-	serves uint8 // READs and atomics that the device can serve at a time
-	issues uint8 // READs and atomics that the device can have outstanding
+	serves uint8 // number of READs and atomics that the device can serve at a time
+	issues uint8 // number of READs and atomics that the device can have outstanding
 }
 
 // connectParam checks the parameters of Connect and returns them completed for the
@@ -66,9 +66,9 @@ func (e *endpoint) acceptParam(p, request *ConnParam) (*ConnParam, error) {
 		return &ConnParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
-	// The initiator depth must not exceed the request's, because the peer serves no more
-	// than that (rdma_accept(3)). Larger responder resources than the peer will use are
-	// allowed.
+	// The initiator depth must not exceed the request's, because the peer does not serve
+	// more READs and atomics at a time (rdma_accept(3)). Larger responder resources than
+	// the peer will use are allowed.
 	issues := min(e.issues, request.InitiatorDepth)
 	replaceMax(&out, min(e.serves, request.ResponderResources), issues)
 	return &out, checkCounts(&out, e.serves, issues)
@@ -96,8 +96,8 @@ func checkCounts(p *ConnParam, resources, depth uint8) error {
 	return atMost("RNR retry count", p.RNRRetryCount, verbs.MaxRetry)
 }
 
-// describeQP sets the queue pair that the peer is told: the queue pair of the ID, or
-// else the one that the caller names.
+// describeQP sets and checks the fields that describe the queue pair to the peer. If the
+// ID has a queue pair, they describe it. Otherwise they keep the values of the caller.
 func (e *endpoint) describeQP(p *ConnParam) error {
 	if e.hasQP {
 		p.QPNum, p.SRQ, p.QKey = e.qpNum, e.srq, 0

@@ -76,7 +76,8 @@ type ConnParam struct {
 	// ignored if the ID has a queue pair.
 	SRQ   bool
 	QPNum uint32
-	// QKey is the Q_Key of such a queue pair; zero means DefaultQKey. UDP only.
+	// QKey is the Q_Key of a queue pair that was not created on the ID; zero means
+	// DefaultQKey. UDP only.
 	QKey uint32
 }
 
@@ -85,9 +86,9 @@ type Message uint8
 
 // Connection messages with private data.
 const (
-	MessageConnect Message = iota // ID.Connect
-	MessageAccept                 // ID.Accept
-	MessageReject                 // ID.Reject
+	MessageConnect Message = iota // the message of ID.Connect
+	MessageAccept                 // the message of ID.Accept
+	MessageReject                 // the message of ID.Reject
 )
 
 func (m Message) String() string {
@@ -101,8 +102,9 @@ func (m Message) String() string {
 // MaxPrivateData returns the number of bytes of private data that a message can carry:
 // 56, 196 and 148 for connect, accept and reject in the TCP port space, 180, 136 and 136
 // in the UDP port space. It returns 0 for a message that does not exist. Source:
-// rdma_connect(3), rdma_accept(3), rdma_reject(3). The limits for connect are what the
-// 36-byte header of IBTA annex A11 leaves.
+// rdma_connect(3), rdma_accept(3), rdma_reject(3). The limits for connect are 36 bytes
+// less than the message's field, because the field begins with the header of IBTA annex
+// A11.
 func MaxPrivateData(ps PortSpace, m Message) int {
 	limits := [...]int{MessageConnect: 56, MessageAccept: 196, MessageReject: 148}
 	if ps == UDP {

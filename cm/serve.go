@@ -2,8 +2,8 @@ package cm
 
 import "net/netip"
 
-// A ServedAddr is an address of a listener. The listener accepts requests there, or it
-// should and can not; see Err.
+// A ServedAddr is an address at which a listener should accept requests. Err says whether
+// it does.
 type ServedAddr struct {
 	// Path is the path on which requests arrive. On the soft device it is "local" for
 	// requests of processes of this host, or "wire" for RoCEv2 over UDP. It is empty if

@@ -7,8 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Provider is a verbs.Provider that also manages connections. An application opens one
-// and passes it to the reactor.
+// A Provider is a verbs.Provider that also manages connections. An application opens a
+// Provider and passes it to the reactor.
 type Provider interface {
 	verbs.Provider
 	Transport
@@ -16,8 +16,8 @@ type Provider interface {
 
 // A Transport is the part of a provider that manages connections. Its callers are
 // EventChannel and ID. They check the parameters and the order of the calls, so a
-// transport checks only what these can not know. The rule of the package comment says
-// which goroutines may call.
+// transport checks only what EventChannel and ID can not know. The rule of the package
+// comment says which goroutines may call.
 type Transport interface {
 	// OpenChannel opens an event channel.
 	OpenChannel() (TransportChannel, error)
@@ -42,9 +42,9 @@ type TransportChannel interface {
 // A TransportEvent is an event as the transport reports it.
 type TransportEvent struct {
 	Type     EventType
-	ID       TransportID // for ConnectRequest the new ID
-	Listener TransportID // for ConnectRequest, else nil
-	Status   int         // as Event.Status
+	ID       TransportID // ID of the event; for ConnectRequest the new ID
+	Listener TransportID // listening ID for ConnectRequest, else nil
+	Status   int         // the number described at Event.Status
 	// Err is the cause of AddrError, RouteError and ConnectError. For Rejected and
 	// Unreachable it is the cause, if the transport knows more than the status. For a
 	// Disconnected that the peer did not request, it is verbs.ErrPeerGone or ErrStale, if
@@ -99,7 +99,7 @@ type TransportID interface {
 	// disconnect request to the peer, or answers the peer's request.
 	Disconnect() error
 	// InitQPAttr returns the attributes and the mask with which the caller moves a queue
-	// pair that is not the ID's to state.
+	// pair that was not created on the ID to the given state.
 	InitQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error)
 
 	// Migrate moves the ID and its pending events to another channel of the same

@@ -33,8 +33,8 @@ func TestArmFindsCompletionDuringArm(t *testing.T) {
 	var c [2]*faultcq.CQ
 	calls := 0
 	script := &faultcq.Script{Between: func() {
-		// Between runs before and after each call. At its sixth run both CQs were armed
-		// and the first was polled again.
+		// The device calls Between before and after each call. At the sixth call of
+		// Between, both CQs were armed and the first CQ was polled again.
 		if calls++; calls == 6 {
 			complete(c[0], 1)
 		}
@@ -164,7 +164,7 @@ func TestConsumeIgnoresEventsOfClosedQueues(t *testing.T) {
 	complete(c, 1)
 	require.NoError(t, old.Close())
 
-	_, successor := newQueue(t, g, 8) // uses the slot of the closed queue
+	_, successor := newQueue(t, g, 8) // gets the table index of the closed queue
 	requireIdle(t, g)
 	dev.Advance()
 	requireConsumed(t, g, 1)
@@ -224,7 +224,7 @@ func TestRescuedArmsAgain(t *testing.T) {
 	g, _ := newGroup(t, &faultcq.Script{Drop: 100}, nil)
 	q, c := newQueue(t, g, 8)
 	requireIdle(t, g)
-	complete(c, 1) // its event is lost
+	complete(c, 1) // the event of this completion is lost
 
 	requireConsumed(t, g, 0)
 	require.Equal(t, []uint64{1}, polled(t, q))

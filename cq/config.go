@@ -24,7 +24,8 @@ type Config struct {
 // MaxBatch is the largest Config.Batch. The number is arbitrary.
 const MaxBatch = 1 << 16
 
-// Arbitrary: large enough that the cost of a call is small beside the work.
+// Defaults of Config. They are arbitrary: large enough that the cost of one call is small
+// compared with the cost of handling a batch.
 const (
 	defaultBatch    = 64
 	defaultAckEvery = 64

@@ -26,11 +26,11 @@ func (r *reservations) settle() {
 	r.draining = 0
 }
 
-// Reserve sets aside n places for the completions that a new QP can have outstanding at
-// a time, and is called before the QP is created. For a QP that sends on this CQ, n
-// includes its MaxSendWR; for one that receives on it, its MaxRecvWR. An SRQ counts
-// once, with its MaxWR. If the CQ is too small, it is resized. The reserved places never
-// exceed the depth of the CQ, so that it can not be overrun.
+// Reserve sets aside n places for the completions that a new QP can have outstanding at a
+// time, and is called before the QP is created. For a QP that sends on this CQ, n
+// includes its MaxSendWR. For a QP that receives on this CQ, n includes its MaxRecvWR. An
+// SRQ counts once, with its MaxWR. If the CQ is too small, it is resized. The reserved
+// places never exceed the depth of the CQ, so that it can not be overrun.
 //
 // The error is a *verbs.OpError. If there are not enough places, it wraps a
 // *verbs.ParamError with field "completions". Value is then the number of completions
@@ -99,8 +99,8 @@ func (q *Queue) grow(n, depth int) error {
 	return nil
 }
 
-// tooDeep returns the error for a reservation of n places beside taken ones, when the CQ
-// can hold limit completions.
+// tooDeep returns the error for a reservation of n places when other reservations have
+// taken places already and the CQ can hold limit completions.
 func tooDeep(taken, n, limit int) error {
 	total := taken + min(n, math.MaxInt-taken)
 	return &verbs.ParamError{Field: "completions", Value: int64(total), Limit: int64(limit)}

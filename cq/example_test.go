@@ -47,7 +47,7 @@ func Example() {
 	// Output: request 1 received "hello"
 }
 
-// next returns the next completions and sleeps until there are some. The sleep has a
+// next returns the next completions. While there are none, it sleeps. The sleep has a
 // time limit because some devices lose events.
 func next(group *cq.Group, queue *cq.Queue, epoll *poller.Poller) []verbs.WC {
 	for lost := false; ; {
@@ -106,7 +106,8 @@ func connect(p cm.Provider, pd verbs.PD, queue *cq.Queue, epoll *poller.Poller) 
 	}
 }
 
-// await sleeps until the next event, which must be of type want, and returns its id.
+// await sleeps until the next event, whose type must be the parameter want, and returns
+// its id.
 func await(channel *cm.EventChannel, epoll *poller.Poller, want cm.EventType) *cm.ID {
 	for {
 		ev, err := channel.Next()

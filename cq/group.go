@@ -10,12 +10,11 @@ import (
 // A Group is a completion channel of one device and the queues on it. One goroutine owns
 // the group and its queues, and only it may call their methods.
 type Group struct {
-	dev     verbs.Device
-	config  Config
-	channel verbs.CompChannel
-	fd      int
-	// in the order of creation
-	queues   []*Queue            // an event's cookie is a handle of this table
+	dev      verbs.Device
+	config   Config
+	channel  verbs.CompChannel
+	fd       int
+	queues   []*Queue            // open queues, in the order of creation
 	byCookie slots.Table[*Queue] // the cookie of an event is a handle
 	stats    Stats
 	closed   bool

@@ -16,8 +16,8 @@ var seedFlag = flag.Uint64("seed", 0, "run TestProtocol with this seed only")
 const (
 	seeds         = 4000              // arbitrary; takes less than a second
 	completions   = 150               // completions of one run
-	maxDelay      = 10                // ticks
-	safetyTimeout = 25                // ticks; longer than any delay of an event
+	maxDelay      = 10                // longest delay of an event, in ticks
+	safetyTimeout = 25                // in ticks; longer than maxDelay
 	maxTurns      = 100 * completions // turns of the loop; arbitrary, far more than a run needs
 )
 
@@ -69,7 +69,7 @@ type simulation struct {
 type testQueue struct {
 	queue            *cq.Queue
 	cq               *faultcq.CQ
-	added, delivered uint64 // next number to add, next number expected
+	added, delivered uint64 // number of the next completion to add, and to be polled
 }
 
 func newSimulation(t *testing.T, seed uint64) *simulation {
@@ -183,9 +183,9 @@ func (sim *simulation) poll() (found bool) {
 	return found
 }
 
-// sleep waits for the descriptor and then consumes. It reports whether the safety
-// timeout ended the sleep. In the last maxDelay ticks, and until the polls after the
-// sleep, the device adds no completion: the event of a new completion could be late,
+// sleep waits for the descriptor and then calls Group.Consume. It reports whether the
+// safety timeout ended the sleep. In the last maxDelay ticks, and until the polls after
+// the sleep, the device adds no completion: the event of a new completion could be late,
 // which would look like a lost event.
 func (sim *simulation) sleep() (timedOut bool) {
 	sim.sleeps++
@@ -206,8 +206,8 @@ func (sim *simulation) sleep() (timedOut bool) {
 	return timedOut
 }
 
-// requireEventPending fails the test if a completion waits for which no event is pending
-// or was lost.
+// requireEventPending requires for every waiting completion that an event is pending, or
+// that the device has lost the event.
 func (sim *simulation) requireEventPending() {
 	for i, l := range sim.queues {
 		if n := l.cq.Waiting(); n > 0 && !l.cq.EventDue() && !l.cq.EventLost() {

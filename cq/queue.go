@@ -12,7 +12,7 @@ import (
 type Queue struct {
 	group   *Group
 	cq      verbs.CQ
-	spinner verbs.SpinPoller // cq, if it has the ability, else nil
+	spinner verbs.SpinPoller // the CQ if it is a verbs.SpinPoller, else nil
 
 	batch       []verbs.WC // buffer for the device's completions
 	held        int        // completions in batch that Poll has not returned yet
@@ -47,9 +47,9 @@ func (q *Queue) Poll() ([]verbs.WC, error) {
 	return q.takeHeld()
 }
 
-// Spin does the same as Poll, but if CanSpin is true and there is no completion, it
-// waits for one up to limit, as verbs.SpinPoller does. It is for an owner that would
-// poll again at once and has no other queue to poll.
+// Spin does the same as Poll, but if CanSpin is true and there is no completion, it waits
+// for a completion, at most for the duration limit, as verbs.SpinPoller does. It is for
+// an owner that would poll again at once and has no other queue to poll.
 func (q *Queue) Spin(limit time.Duration) ([]verbs.WC, error) {
 	if q.held == 0 {
 		q.fill(limit)
@@ -71,8 +71,8 @@ func (q *Queue) takeHeld() ([]verbs.WC, error) {
 	return q.batch[:n], nil
 }
 
-// fill polls the device. It requires that no completion is held. If limit is positive
-// and the CQ can spin, it waits up to limit.
+// fill polls the device. It requires that no completion is held. If the parameter limit
+// is positive and the CQ can spin, fill waits at most that long for a completion.
 func (q *Queue) fill(limit time.Duration) {
 	if q.err != nil {
 		return

@@ -5,10 +5,10 @@ package cq
 type Stats struct {
 	Polls       uint64 // polls of the device
 	EmptyPolls  uint64 // polls that found no completion
-	Completions uint64 // taken from the device
+	Completions uint64 // completions taken from the device
 
 	Arms          uint64 // requests for an event; a CQ that counts as armed is not armed again
-	Events        uint64 // taken from the channel
+	Events        uint64 // events taken from the channel
 	UnaskedEvents uint64 // events of a CQ that was not armed: a duplicate or a late event
 	StaleEvents   uint64 // events of a CQ that is closed or unknown
 	Acks          uint64 // calls that acknowledged events

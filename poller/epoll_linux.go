@@ -27,9 +27,9 @@ func (e *epoll) open(maxEvents int) error {
 	return nil
 }
 
-// probe reports whether the kernel has epoll_pwait2, which Linux has since 5.11. Every
-// error counts as a no, because some sandboxes answer an unknown system call with EPERM
-// instead of ENOSYS.
+// probe reports whether the kernel has epoll_pwait2, which Linux has since 5.11. probe
+// reports false for every error, because some sandboxes answer an unknown system call
+// with EPERM instead of ENOSYS.
 func (e *epoll) probe() bool {
 	_, errno := epollPwait2(e.fd, e.events, &timespec{})
 	return errno == 0
@@ -91,9 +91,9 @@ func (e *epoll) ready(i int) (r Readiness) {
 // copy copies event from over event to.
 func (e *epoll) copy(to, from int) { e.events[to] = e.events[from] }
 
-// wait retries when a signal interrupts it, with the time that is left: the Go
-// sends signals to preempt goroutines, and the kernel never restarts epoll_wait
-// (signal(7)).
+// wait waits for events, at most for the timeout. When a signal interrupts it, it waits
+// again for the rest of the time, because the Go runtime sends signals to preempt
+// goroutines, and the kernel never restarts epoll_wait (signal(7)).
 func (e *epoll) wait(timeout time.Duration) (int, error) {
 	if timeout == 0 {
 		return result(epollPeek(e.fd, e.events))
@@ -124,8 +124,9 @@ func (e *epoll) block(timeout time.Duration) (int, unix.Errno) {
 	})
 }
 
-// milliseconds rounds up, so that a short wait does not become a spin. The result is at
-// most 2^31-1 ms, 24 days, because epoll_pwait takes an int.
+// milliseconds returns a duration in milliseconds, rounded up, so that a short wait does
+// not become a busy loop. The result is at most 2^31-1 ms, 24 days, because epoll_pwait
+// takes an int.
 func milliseconds(d time.Duration) int {
 	if d < 0 {
 		return -1

@@ -61,7 +61,8 @@ func TestMilliseconds(t *testing.T) {
 	}
 }
 
-// The test sends SIGURG, which the Go runtime uses for preemption and handles.
+// A wait that signals interrupt does not end before its timeout. The test sends SIGURG,
+// because the Go runtime uses this signal for preemption and handles it.
 func TestSignalsDoNotEndTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		var n int
@@ -80,7 +81,8 @@ func TestSignalsDoNotEndTheWait(t *testing.T) {
 	})
 }
 
-// A wait that started again with the full timeout after each signal would never end.
+// A wait that signals interrupt ends when its timeout has passed. If each signal started
+// the timeout again, the wait would never end.
 func TestSignalsDoNotProlongTheWait(t *testing.T) {
 	eachResolution(t, func(t *testing.T, p *poller.Poller) {
 		const timeout = 20 * time.Millisecond

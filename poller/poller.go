@@ -58,7 +58,7 @@ type Poller struct {
 	n      int  // number of events of the last Wait
 	woken  bool // the last Wait ended, or could have ended, by Wake
 	closed bool
-	waker  waker // last, because other goroutines write to it
+	waker  waker // the last field, because other goroutines write to it
 }
 
 type registration struct {

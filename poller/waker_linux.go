@@ -45,8 +45,9 @@ func (w *waker) consume() {
 	w.state.And(^wakePending)
 }
 
-// close waits for a signal that has been decided and has not been sent yet. After that no
-// goroutine writes to the descriptor, whose number may soon belong to another file.
+// If a goroutine is about to signal the eventfd, close waits until it has done so. After
+// that no goroutine writes to the descriptor, whose number may soon belong to another
+// file.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()

@@ -44,7 +44,8 @@ func TestWakeEndsTheCurrentWait(t *testing.T) {
 	}
 }
 
-// The wake may be at any place in the batch; the other events are still reported.
+// A Wait that reports a wake also reports the other events, in whatever order the kernel
+// returns them.
 func TestWakeAmongEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	want := map[uint64]bool{}
@@ -111,7 +112,7 @@ func TestWakeFromManyGoroutines(t *testing.T) {
 
 func TestWakePublishes(t *testing.T) {
 	p := newPoller(t, 8)
-	var plain int // ordered only by Wake and Wait
+	var plain int // only Wake and Wait order the accesses to this variable
 	for i := range 1000 {
 		go func() {
 			plain = i
@@ -137,8 +138,8 @@ func TestWakesCoalesce(t *testing.T) {
 	require.NoError(t, w.Close())
 }
 
-// A wake that has been decided must not write to the descriptor after it was closed,
-// when its number may belong to another file.
+// close waits for a goroutine that is about to signal the eventfd. Otherwise the
+// goroutine could write to a descriptor number that belongs to another file after close.
 func TestCloseWaitsForPendingSignal(t *testing.T) {
 	w, err := poller.NewWaker()
 	require.NoError(t, err)

@@ -36,8 +36,9 @@ func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
 	return attr, d.err
 }
 
-// The addresses are for documentation (RFC 5737, RFC 3849), so this host does not have
-// them and does not send from them.
+// leadsTo reports whether the provider has the address. The addresses are reserved for
+// documentation (RFC 5737, RFC 3849), so this host does not have them and does not send
+// from them.
 func TestLeadsTo(t *testing.T) {
 	p := &fakeProvider{devices: []verbs.Device{
 		&fakeDevice{},

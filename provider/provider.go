@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Config has the parameters of Open. Nil means the zero value. Open does not keep it.
+// Config has the parameters of Open. Nil means the zero value. Open does not keep the
+// Config.
 type Config struct {
 	// Path is the path of the soft device to its peers: "local" for shared memory on
 	// this host, "wire" for RoCEv2. "auto" or an empty string chooses for each peer.

@@ -24,8 +24,9 @@ type acceptor struct {
 	// acknowledged, because an ID with an unacknowledged event can not be closed.
 	mu        sync.Mutex
 	listeners map[*Listener]struct{}
-	pending   map[*ConnRequest]struct{} // requests whose ID is on channel
-	closing   bool                      // set by close: new requests are rejected
+	// Connection requests whose ID is on the acceptor's channel.
+	pending map[*ConnRequest]struct{}
+	closing bool // set by close: new requests are rejected
 }
 
 // openAcceptor makes the acceptor of e and opens its event channel.
@@ -184,9 +185,10 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 	}
 }
 
-// cancelRequest closes a request that the peer has given up (by is byPeer) or whose
-// device was removed (by is byRemoval). It does nothing if the request was answered
-// already; then moveID or rejectWith returns the error.
+// cancelRequest closes a request that has ended without an answer. The parameter by is
+// byPeer if the peer has given up the request, and byRemoval if the device was removed.
+// If the application has answered meanwhile, cancelRequest does nothing, and the answer
+// fails in moveID or rejectWith.
 func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
 	if !req.decide(by) {
 		return
@@ -207,9 +209,10 @@ func (a *acceptor) rejectNoResources(req *ConnRequest) error {
 	return a.rejectWith(req, req.id.RejectNoResources)
 }
 
-// rejectWith calls reject, which rejects the request, and closes the ID of the request.
-// It does not call reject if the request has ended already, but returns the reason. It
-// holds the mutex, so that no event of the ID is unacknowledged: Close would fail then.
+// rejectWith rejects a request by calling the function reject, and closes the ID of the
+// request. If the request has ended already, rejectWith only closes the ID and returns
+// the reason for the end. It holds the mutex, because Close fails while an event of the
+// ID is fetched and not acknowledged.
 func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
@@ -223,8 +226,9 @@ func (a *acceptor) rejectWith(req *ConnRequest, reject func() error) error {
 }
 
 // moveID moves the ID of an accepted request to the channel of the loop that has the
-// connection. It holds the mutex, so that no event of the ID is unacknowledged. It
-// returns the reason if the request has ended since Accept.
+// connection. It holds the mutex, because the move fails while an event of the ID is
+// fetched and not acknowledged. If the request has ended since Accept, moveID returns the
+// reason for the end.
 func (a *acceptor) moveID(req *ConnRequest, to *cm.EventChannel) error {
 	a.mu.Lock()
 	err := decisionError(req.endedBy)
@@ -277,6 +281,6 @@ func (a *acceptor) close() (err error) {
 func (a *acceptor) rejectShutdown(req *ConnRequest) {
 	if req.decide(byEngine) {
 		a.engine.rejects.Add(1)
-		_ = a.reject(req, nil) // fails if the peer has given up the request
+		_ = a.reject(req, nil) // the error means that the peer has given up the request
 	}
 }

@@ -22,8 +22,8 @@ func (b Balance) String() string {
 	return "unknown balance"
 }
 
-// place chooses the loop for a request: the loop that Config.Place or Config.Balance
-// returns, or else the next loop that is not known to be full. It reports false when all
+// place chooses the loop for a request. If the loop that choose returns is known to be
+// full, place takes the next loop that is not known to be full. It reports false when all
 // loops are known to be full.
 func (e *Engine) place(req *ConnRequest, now time.Time) (index int, room bool) {
 	index = e.choose(req)
@@ -36,7 +36,8 @@ func (e *Engine) place(req *ConnRequest, now time.Time) (index int, room bool) {
 	return 0, false
 }
 
-// choose returns the loop that Config.Place returns, or else that of Config.Balance.
+// choose returns the loop that Config.Place chooses. If Place is nil or its result is out
+// of range, choose returns the loop that Config.Balance chooses.
 func (e *Engine) choose(req *ConnRequest) int {
 	if e.cfg.Place != nil {
 		if i := e.cfg.Place(req); i >= 0 && i < len(e.loops) {

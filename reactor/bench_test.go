@@ -31,8 +31,8 @@ func BenchmarkEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkStream measures one message of a stream in which one doorbell posts many
-// messages: Send, the share of the doorbell, and the call of OnMessage.
+// BenchmarkStream measures the cost of one message when one doorbell posts many messages.
+// The cost consists of Send, a share of the doorbell, and the call of OnMessage.
 func BenchmarkStream(b *testing.B) {
 	got := 0
 	p := connect(b, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { got++ }}, nil)
@@ -46,7 +46,7 @@ func BenchmarkStream(b *testing.B) {
 	}
 }
 
-// BenchmarkEmptyTurn measures a turn without work.
+// BenchmarkEmptyTurn measures a turn of the loop in which there is no work.
 func BenchmarkEmptyTurn(b *testing.B) {
 	p := connect(b, &hooks{}, &hooks{}, nil)
 	b.ReportAllocs()
@@ -55,7 +55,8 @@ func BenchmarkEmptyTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkTimer measures setting a timer again before it fires, among a hundred timers.
+// BenchmarkTimer measures Timer.Reset of a timer that has not fired, when a hundred
+// timers are set.
 func BenchmarkTimer(b *testing.B) {
 	l := newLoop(b, &hooks{}, nil)
 	for i := range 99 {

@@ -12,7 +12,7 @@ type Buffer struct {
 	chunk  *chunk       // chunk to which the buffer belongs
 	memory []byte       // nil once the memory was returned to the system
 	length int          // length of the message in bytes, at most len(memory)
-	sge    [1]verbs.SGE // describes all of memory
+	sge    [1]verbs.SGE // scatter/gather element for the whole memory
 
 	// Immediate data, flags and opcode of the completion of the received message.
 	imm    uint32
@@ -39,8 +39,9 @@ const (
 	bufferSending                      // in a send queue
 )
 
-// Bytes returns the received message, or as many bytes as SetLen has set. The capacity of
-// the slice is Cap, so append writes into the registered memory while there is room.
+// Bytes returns the received message, or, after SetLen(n), the first n bytes of the
+// memory. The capacity of the slice is Cap: append writes into the registered memory
+// until the length reaches Cap.
 func (b *Buffer) Bytes() []byte { return b.memory[:b.length] }
 
 // Cap returns the size of the memory in bytes.
@@ -67,7 +68,8 @@ func (b *Buffer) Release() error {
 	return nil
 }
 
-// recycle puts the buffer into the receive queue of refillFor, or else into the slab.
+// recycle puts the buffer into the receive queue of refillFor, or into the slab if
+// refillFor is nil.
 func (b *Buffer) recycle() {
 	if c := b.refillFor; c != nil {
 		b.refillFor = nil

@@ -3,8 +3,8 @@ package reactor
 import "time"
 
 const (
-	// clockEvery is the number of empty turns after which the clock is read: a few
-	// microseconds. The number is arbitrary.
+	// clockEvery is the number of empty turns (turns of the loop without work) after
+	// which the clock is read. They take a few microseconds. The number is arbitrary.
 	clockEvery = 64
 	// workCost is the estimated duration of one piece of work, in empty turns. It is
 	// arbitrary.
@@ -13,20 +13,22 @@ const (
 
 // A clock is the time of a loop, as the duration since the loop was made. It is read
 // seldom, because reading the system's clock takes as long as an empty turn. The time
-// between two readings counts as busy if there was work in it, and else as spinning.
+// between two readings is added to busy if the loop had work in this time, and otherwise
+// to spinning.
 type clock struct {
 	origin      time.Time     // time at which the loop was made
 	now         time.Duration // time of the last reading, since origin
 	pendingCost uint32        // estimated time since the last reading, in empty turns
 	worked      bool          // whether there was work since the last reading
 
-	busy     time.Duration // sum of the times with work
-	spinning time.Duration // sum of the times awake without work
-	slept    time.Duration // sum of the times asleep
+	busy     time.Duration // total time awake with work
+	spinning time.Duration // total time awake without work
+	slept    time.Duration // total time asleep
 	longest  time.Duration // longest time between two readings while awake
 }
 
-// tick is called at the beginning of a turn. It reads the clock when that is due.
+// tick is called at the beginning of a turn. It reads the clock if pendingCost has
+// reached clockEvery.
 func (k *clock) tick() {
 	if k.pendingCost++; k.pendingCost >= clockEvery {
 		k.read()

@@ -13,11 +13,12 @@ import (
 // when its CQs have no room for a connection. A CQ of rxe, for example, holds 32,767
 // completions, which is enough for 258 connections with the default Config.MaxInFlight.
 type completionQueue struct {
-	device       *loopDevice
-	queue        *cq.Queue
-	conns        int    // number of connections with places reserved on this CQ
-	emptyPolls   uint64 // number of polls that have returned less than a batch
-	unusedAtTrim bool   // at the last call of trimQueues no connection used this CQ
+	device *loopDevice
+	queue  *cq.Queue
+	conns  int // number of connections with places reserved on this CQ
+	// Number of polls that have returned fewer completions than Config.Batch.
+	emptyPolls   uint64
+	unusedAtTrim bool // no connection used this CQ when trimQueues last ran
 }
 
 func (q *completionQueue) cq() verbs.CQ { return q.queue.CQ() }
@@ -155,9 +156,9 @@ func (d *loopDevice) pollWait() time.Duration {
 	return spinLimit
 }
 
-// poll polls one CQ, waits up to wait for a completion, and handles a batch of
-// completions. It returns their number. If the poll fails, the connections of the device
-// end; other devices are not affected.
+// poll polls one CQ, handles a batch of completions, and returns their number. If there
+// is no completion, poll waits for one, at most for the duration wait. If the poll fails,
+// the connections of the device end; other devices are not affected.
 func (q *completionQueue) poll(wait time.Duration) int {
 	d := q.device
 	wcs, err := q.queue.Spin(wait)

@@ -24,7 +24,7 @@ type manyConns struct {
 	accepted       []*reactor.Conn
 	dialErrs       []error // errors of dials
 	acceptErrs     []error // errors of accepts
-	requests       int     // calls of OnConnectRequest
+	requests       int     // number of calls of OnConnectRequest
 	echoes         int
 }
 
@@ -126,7 +126,7 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}
 }
 
-// A CQ without connections is closed, but not before the second trim.
+// A CQ without connections stays open at the first trim and is closed at the second.
 func TestUnusedCQIsClosed(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7})
 	w.dial(7)
@@ -134,7 +134,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.closeConns(w.dialed[6])
 	later := func() {
 		reactor.AdvanceClock(w.server, reactor.TrimEvery)
-		for range 200 { // more turns than a round of trim has steps
+		for range 200 { // a round of trim takes fewer turns than this
 			reactor.AdvanceClock(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
 			require.NoError(t, err)
@@ -197,7 +197,7 @@ func TestCQsArePolledInTurn(t *testing.T) {
 	require.NoError(t, other.Send(nil))
 	other.Flush()
 	last := w.accepted[2*connsPerCQ]
-	for range 3 { // as many turns as the loop has CQs
+	for range 3 { // one turn for each CQ of the loop
 		_, err := w.server.RunOnce(0)
 		require.NoError(t, err)
 	}

@@ -51,10 +51,10 @@ type Config struct {
 	// Zero means that callbacks are not measured.
 	SlowCallback time.Duration
 
-	// MaxInFlight is how many operations one connection may have outstanding, and how many
-	// receive buffers a connection has posted. All queue sizes follow from it. Zero means
-	// 63. A send queue has one more place, for a probe, and its memory has the size of the
-	// next power of two.
+	// MaxInFlight is how many operations one connection may have outstanding, and how
+	// many receive buffers a connection has posted. All queue sizes follow from it. Zero
+	// means 63. A send queue has room for one more request, a probe. The memory for its
+	// requests is rounded up to a power of two.
 	MaxInFlight int
 	// MaxMessage is the size of a receive buffer in bytes, and the largest message that
 	// can be sent. Both sides of a connection should use the same value. Zero means 4096.
@@ -65,11 +65,11 @@ type Config struct {
 	MaxInline int
 	// MaxConns is the maximum number of connections of one loop. Connections that are
 	// opening or closing count too. A closed connection counts until the peer has
-	// disconnected, up to DrainTimeout after OnClose. Further connections are refused with
-	// cm.RejectNoResources. Zero means 8192: with the other defaults the receive buffers
-	// of so many connections take at most 2 GiB of memory, and their ends of local
-	// connections take 16,384 descriptors. Negative means 1,048,576, the largest number
-	// that the work-request ids of a loop can distinguish.
+	// disconnected, up to DrainTimeout after OnClose. Further connections are refused
+	// with cm.RejectNoResources. Zero means 8192. With the other defaults, the receive
+	// buffers of 8192 connections take at most 2 GiB of memory, and 8192 connections on
+	// the local path take 16,384 descriptors in this process. Negative means 1,048,576,
+	// the largest number that the work-request ids of a loop can distinguish.
 	MaxConns int
 	// SRQ is the number of receive buffers in the shared receive queue of a loop. Zero means
 	// that each connection has a receive queue of its own. The buffers of such a queue
@@ -125,16 +125,15 @@ type Config struct {
 	// sends. After OnClose the connection waits for the same time again for the peer to
 	// disconnect. Zero means 5s.
 	DrainTimeout time.Duration
-	// Keepalive is the time after which the loop sends a probe if in that time no
-	// message was received from the peer and no send was confirmed by it. The probe is a
-	// WRITE of zero bytes, which consumes no receive buffer of the peer. It is posted up
-	// to a sixteenth of Keepalive later, so that an idle loop wakes up once for many
-	// connections. If the peer does not answer the probe for another Keepalive, the
-	// connection ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive
-	// when the retries of the transport for the probe are exhausted, which is usually
-	// earlier. While sends are unconfirmed, only the transport ends the connection,
-	// because the peer may merely have no receive buffers. Zero means 30s. Negative
-	// means no probes.
+	// Keepalive is the time after which the loop sends a probe if in that time no message
+	// was received from the peer and no send was confirmed by it. The probe is a WRITE of
+	// zero bytes, which consumes no receive buffer of the peer. It is posted up to a
+	// sixteenth of Keepalive later, so that an idle loop wakes up once for many
+	// connections. If the peer does not answer the probe within another Keepalive, the
+	// connection ends, and OnClose gets ErrKeepalive. OnClose also gets ErrKeepalive when
+	// the retries of the transport for the probe are exhausted, which is usually earlier.
+	// While sends are unconfirmed, only the transport ends the connection, because the
+	// peer may merely have no receive buffers. Zero means 30s. Negative means no probes.
 	Keepalive time.Duration
 
 	// Balance chooses the loops of new connections. Zero means RoundRobin.
@@ -145,8 +144,8 @@ type Config struct {
 }
 
 const (
-	// maxQueue is the largest number of requests in one queue. It is arbitrary; the slot
-	// of a wrID could distinguish 8 times as many.
+	// maxQueue is the largest number of requests in one queue. It is arbitrary: the 23
+	// bits for the slot in a wrID allow queues 8 times as long.
 	maxQueue = 1 << 20
 	// maxCPU is the largest CPU number of a unix.CPUSet.
 	maxCPU = 1<<10 - 1
@@ -215,8 +214,8 @@ func (c *Config) check() error {
 	return nil
 }
 
-// setDefaults replaces zero values by the defaults, and negative values by what they
-// mean.
+// setDefaults replaces zero values by the defaults, and negative values by the values
+// that they stand for.
 func (c *Config) setDefaults() {
 	c.Loops = orDefault(c.Loops, 1)
 	c.SpinBudget = orDefault(c.SpinBudget, 50*time.Microsecond)
@@ -250,7 +249,8 @@ func orDefault[T int | time.Duration](value, fallback T) T {
 	return value
 }
 
-// orNone returns value, fallback if value is zero, and 0 if value is negative.
+// orNone returns value if it is positive, fallback if value is zero, and 0 if value is
+// negative.
 func orNone(value, fallback int) int { return max(0, orDefault(value, fallback)) }
 
 // checkRange returns a *verbs.ParamError if value is less than low or more than high.

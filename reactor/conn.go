@@ -42,13 +42,14 @@ type Conn struct {
 	recvs        recvQueue
 	heldMessages bufferList // messages received before OnOpen
 
-	stateTimer timerheap.Timer // ends a state that has a time limit
-	deadline   timerheap.Timer // SetDeadline
-	keepalive  timerheap.Timer // calls onKeepaliveTimer
+	stateTimer timerheap.Timer // timer for the time limit of the current state
+	deadline   timerheap.Timer // timer that SetDeadline has set
+	keepalive  timerheap.Timer // timer that calls onKeepaliveTimer
 
 	// The times below are in the loop's time, see clock.now.
-	idleTimeout      time.Duration // set by SetIdleTimeout; 0 means none
-	lastActive       time.Duration // time of the last check that found activeSinceCheck set
+	idleTimeout time.Duration // set by SetIdleTimeout; 0 means none
+	// Time of the last check that found activeSinceCheck true.
+	lastActive       time.Duration
 	activeSinceCheck bool          // something was sent or received since the last check
 	lastFromPeer     time.Duration // time of the last receive or confirmed send
 	lastProbe        time.Duration // time at which the last probe was posted
@@ -65,7 +66,7 @@ type Conn struct {
 	local       netip.AddrPort
 	remote      netip.AddrPort
 	process     peerProcess
-	context     any // set by SetContext
+	context     any // value that SetContext has stored
 	stats       ConnStats
 }
 
@@ -80,7 +81,7 @@ type sendRequest struct {
 // ConnStats are the counters of one connection.
 type ConnStats struct {
 	Messages     uint64 // messages received and passed to OnMessage
-	MessageBytes uint64 // bytes of these messages
+	MessageBytes uint64 // bytes of the messages that were passed to OnMessage
 	// Accepted counts the operations for which the call returned nil. Each of them is
 	// later counted in Confirmed or in Failed; until then it is outstanding. Because only
 	// every Config.SignalEvery-th send is signaled, several operations are confirmed at a

@@ -9,9 +9,10 @@ import (
 const (
 	// flushTimeout is how long a device may take to flush a queue pair. Arbitrary.
 	flushTimeout = time.Second
-	// disconnectTimeout is how long close waits for cm.Disconnected after requests have
-	// failed in a way that is usual when the peer has disconnected, or, after
-	// cm.Disconnected, for the completions of earlier requests. Arbitrary.
+	// disconnectTimeout is how long close waits for cm.Disconnected when a request has
+	// failed with an error that a disconnect of the peer usually causes. It is also how
+	// long close waits after cm.Disconnected for the completions of earlier requests.
+	// Arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
 
@@ -44,8 +45,8 @@ func (c *Conn) probe() {
 // queues, and reports the end of the connection when they are flushed. Before that it
 // posts a probe after all other requests. When the probe has completed, the completions
 // of all messages that were received before the flush have been polled. With a shared
-// receive queue there is no other sign of that. A removed device neither disconnects nor
-// flushes.
+// receive queue close could not find this out otherwise. If the device was removed, close
+// neither disconnects nor waits for the flush.
 func (c *Conn) close() {
 	if !c.device.removed && !c.flushing && c.readyToFlush() {
 		c.flushing = true
@@ -62,10 +63,10 @@ func (c *Conn) close() {
 }
 
 // readyToFlush reports whether close may flush the queues. close must wait in two cases,
-// for up to disconnectTimeout. First, a request has failed in a way that is usual when
-// the peer has disconnected, but cm.Disconnected was not received yet. Its error is the
-// reason that OnClose should get. Second, cm.Disconnected was received, but the
-// completions of earlier requests may not have been polled yet. Flushing would make
+// for up to disconnectTimeout. First, a request has failed with an error that a
+// disconnect of the peer usually causes, but cm.Disconnected was not received yet.
+// OnClose should get the error of that event. Second, cm.Disconnected was received, but
+// the completions of earlier requests may not have been polled yet. Flushing would make
 // requests fail that the peer has acknowledged.
 func (c *Conn) readyToFlush() bool {
 	if c.disconnectTimedOut || !c.disconnected && !c.closeReason.provisional || c.disconnected && c.cqDrained() {
@@ -152,9 +153,9 @@ func (c *Conn) failOpen(err error) {
 	}
 }
 
-// destroy releases all resources of the connection. Completions that are polled later are
-// dropped, because conns has no connection for their id. Their places on the CQ are
-// released when a poll has found the CQ empty.
+// destroy releases all resources of the connection. Completions of the connection that
+// are polled later are dropped, because conns has no connection for their id. The places
+// of the connection on the CQ become free when a poll has found the CQ empty.
 func (c *Conn) destroy() {
 	l := c.loop
 	if c.state < StateOpen {

@@ -3,21 +3,22 @@ package reactor
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A closeReason determines the error that OnClose gets. A connection may end for several
-// reasons, which become known in any order. The first one counts, except that a
-// provisional reason is replaced by a later one that says more.
+// reasons, which become known in any order. OnClose gets the first reason, except that a
+// later reason replaces a provisional one.
 type closeReason struct {
-	cause       error // reason; nil means that this side has called Close
-	set         bool  // there is a reason
-	fromRequest bool  // cause is the error of a failed request
+	// Error of the first reason; nil means that this side has called Close.
+	cause       error
+	set         bool // there is a reason
+	fromRequest bool // cause is the error of a failed request
 	// provisional means that cause is a flushed request or an exhausted retry count. A
 	// disconnect of the peer, which may be reported later, also has such consequences.
 	provisional bool
 
 	peerErr error // how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ...
-	// firstFailed is the error of the first failed request. A request that was only
-	// flushed counts if there is no other.
+	// firstFailed is the error of the first request that has failed and was not merely
+	// flushed. If all failed requests were flushed, it is the error of the first of them.
 	firstFailed  error
-	firstFlushed bool  // the request of firstFailed was flushed
+	firstFlushed bool  // firstFailed is the error of a flushed request
 	flushErr     error // error of the first flushed request, see completionError
 }
 
@@ -29,8 +30,8 @@ func (e *closeReason) setCause(cause error) {
 	e.cause, e.set, e.fromRequest, e.provisional = cause, true, false, false
 }
 
-// requestFailed records a failed request with completion status s, which may be the
-// reason.
+// requestFailed records a request that has failed with completion status s. Its error may
+// become the reason.
 func (e *closeReason) requestFailed(err error, s verbs.Status) {
 	flushed := s == verbs.StatusWRFlushErr
 	if e.firstFailed == nil || e.firstFlushed && !flushed {
@@ -54,15 +55,15 @@ func (e *closeReason) completionError(wc *verbs.WC) error {
 	return e.flushErr
 }
 
-// closeError returns the error for OnClose. lost says that operations of the application
-// have failed.
+// closeError returns the error for OnClose. The parameter lost says whether operations of
+// the application have failed.
 func (e *closeReason) closeError(lost bool) error {
 	switch {
 	case e.fromRequest:
 		return e.firstFailed
 	case !lost:
 		return e.cause
-	case e.firstFailed == nil: // the device did not even flush
+	case e.firstFailed == nil: // the device has not even flushed the requests
 		return firstError(e.cause, firstError(e.peerErr, ErrPeerClosed))
 	case e.cause == nil: // this side closed, but the peer disconnected before it had all sends
 		return &CloseError{Cause: firstError(e.peerErr, ErrPeerClosed), First: e.firstFailed}

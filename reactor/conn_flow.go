@@ -7,14 +7,14 @@ package reactor
 //	retired ── tail ── in flight ── posted ── staged ── head
 type sendFlow struct {
 	limit       uint32 // number of requests of the application that may be outstanding
-	signalEvery uint32 // one of so many requests is signaled
+	signalEvery uint32 // every signalEvery-th request is signaled
 	mask        uint32 // size of the queue minus one
 
 	tail        uint32 // number of the oldest outstanding request
 	posted      uint32 // number of the first request that is not posted yet
-	head        uint32 // number of the next request
-	unsignaled  uint32 // requests accepted since the last signaled one
-	probes      uint32 // outstanding requests that are probes
+	head        uint32 // number that the next request gets
+	unsignaled  uint32 // number of requests accepted since the last signaled request
+	probes      uint32 // number of outstanding requests that are probes
 	writableDue bool   // a send was refused for lack of room; OnWritable must follow
 }
 
@@ -42,9 +42,10 @@ func (f *sendFlow) staged() uint32 { return f.head - f.posted }
 // full reports whether there is no room for another request of the application.
 func (f *sendFlow) full() bool { return f.outstanding()-f.probes >= f.limit }
 
-// accept numbers a request and returns its slot, and whether it must be signaled. It must
-// be signaled if the caller asks for it, if it is the signalEvery-th, and if it fills the
-// queue: without a completion there would never be room again.
+// accept numbers a request and returns its slot, and whether it must be signaled. A
+// request must be signaled in three cases: the caller asks for it, signalEvery-1 requests
+// before it were not signaled, or the request fills the queue. A full queue without a
+// signaled request would never have room again.
 func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	slot = f.head & f.mask
 	f.head++

@@ -49,7 +49,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 	require.NoError(t, client.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return accepted != nil }, client, server)
 
-	// The client makes no turn from here on.
+	// The loop of the client does not run from here on.
 	runLate(t, server, 20*time.Second, func() {})
 	require.Zero(t, probes(t, server), "20 s are less than Config.Keepalive")
 	runLate(t, server, 20*time.Second, func() {})
@@ -69,7 +69,7 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	for ; p.dialed.Send([]byte("x")) == nil; sent++ {
 	}
 	for range 5 {
-		runLate(t, p.client, 2*time.Hour, func() {}) // only the client makes turns
+		runLate(t, p.client, 2*time.Hour, func() {}) // only the loop of the client runs
 	}
 	require.EqualValues(t, 1, probes(t, p.client))
 	require.Equal(t, reactor.StateOpen, p.dialed.State())

@@ -112,7 +112,7 @@ func (c *Conn) beginClose(cause error) {
 }
 
 // enterClosing moves the connection to StateClosing, or sets openFailed if it is not open
-// yet, and schedules its next step. It does nothing if that was done before.
+// yet, and schedules its next step. A second call does nothing.
 func (c *Conn) enterClosing() {
 	switch {
 	case c.closing():

@@ -37,7 +37,8 @@ func TestBothSidesClose(t *testing.T) {
 	require.NoError(t, p.accepted.Close())
 	p.closed(t)
 	for _, end := range []error{p.dialCloseErr, p.acceptCloseErr} {
-		if end != nil { // the other side has disconnected first
+		// The connection has ended because the other side has disconnected first.
+		if end != nil {
 			require.ErrorIs(t, end, reactor.ErrPeerClosed)
 		}
 	}
@@ -105,7 +106,8 @@ func TestDrainTimeout(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: time.Millisecond})
 	require.NoError(t, p.dialed.Send([]byte("never received")))
 	require.NoError(t, p.dialed.Close())
-	drive(t, func() bool { return p.dialCloses > 0 }, p.client) // the server makes no turn
+	// The loop of the server does not run.
+	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.ErrorIs(t, p.dialCloseErr, reactor.ErrDrainTimeout)
 	require.EqualValues(t, 1, p.dialed.Stats().Failed)
 	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)

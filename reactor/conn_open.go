@@ -11,7 +11,7 @@ import (
 )
 
 // newConn makes a connection and adds it to the loop. It sets the time limit for opening.
-// It returns the connection also if there is an error; the caller must then end the
+// If newConn returns an error, it returns the connection too, and the caller must end the
 // connection with failOpen.
 func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c = &Conn{loop: l}

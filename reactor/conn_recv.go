@@ -2,8 +2,8 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// recvCompleted handles the completion of a receive into b. b is nil if no posted buffer
-// matches the completion; then the connection ends.
+// recvCompleted handles the completion of a receive into b. The parameter b is nil if no
+// posted buffer matches the completion; recvCompleted then ends the connection.
 func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	if b == nil {
 		c.beginClose(verbs.Wrap("poll CQ", verbs.ErrProtocol))

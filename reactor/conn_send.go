@@ -179,8 +179,9 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	c.afterSent()
 }
 
-// retire completes the oldest request, with err or successfully. It frees the place of
-// the request before it calls OnCompletion, so that the callback can use the place.
+// retire completes the oldest request: with the error err, or successfully if err is nil.
+// It frees the place of the request before it calls OnCompletion, so that the callback
+// can use the place.
 func (c *Conn) retire(err error) {
 	r := &c.sendRequests[c.flow.retire()]
 	if r.probe {
@@ -201,7 +202,8 @@ func (c *Conn) retire(err error) {
 	}
 }
 
-// countResult counts an operation that has completed, with err or successfully.
+// countResult counts a completed operation as failed if err is not nil, and else as
+// confirmed.
 func (c *Conn) countResult(err error) {
 	if err == nil {
 		c.stats.Confirmed++

@@ -138,7 +138,8 @@ func TestOneDoorbellPerTurn(t *testing.T) {
 	require.LessOrEqual(t, stats.SendRequests, uint64(18))
 }
 
-// Connections with a shared receive queue exchange messages and close as others do.
+// Connections that use a shared receive queue exchange messages and close without an
+// error.
 func TestSharedReceiveQueue(t *testing.T) {
 	cfg := &reactor.Config{SRQ: 256, MaxInFlight: 16}
 	echoes := 0

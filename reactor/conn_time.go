@@ -80,8 +80,8 @@ func (l *Loop) probeWait() time.Duration {
 
 // livenessError returns ErrIdle if the idle timeout has passed, ErrKeepalive if the time
 // for the answer to a probe has passed, and else nil. A send or a receive only sets
-// activeSinceCheck, which saves a reading of the clock; livenessError then takes the
-// present time for the time of the activity.
+// activeSinceCheck, which saves a reading of the clock; livenessError then uses the
+// present time as the time of the activity.
 func (c *Conn) livenessError() error {
 	now, keepalive := c.loop.clock.read(), c.loop.cfg.Keepalive
 	if c.activeSinceCheck {
@@ -106,8 +106,8 @@ func (c *Conn) startKeepalive() {
 	c.loop.timers.Set(&c.keepalive, when)
 }
 
-// nextKeepalive returns the time of the next call of onKeepaliveTimer. none is true if
-// the connection has neither an idle timeout nor keepalive probes.
+// nextKeepalive returns the time of the next call of onKeepaliveTimer. The result none is
+// true if the connection has neither an idle timeout nor keepalive probes.
 func (c *Conn) nextKeepalive() (when time.Duration, none bool) {
 	none = true
 	if c.idleTimeout > 0 {
@@ -133,7 +133,7 @@ func (c *Conn) nextKeepalive() (when time.Duration, none bool) {
 // arbitrary.
 const keepaliveSteps = 16
 
-// roundUp returns the smallest multiple of step that is not before when.
+// roundUp rounds the time when up to a multiple of step.
 func roundUp(when, step time.Duration) time.Duration {
 	if step <= 0 {
 		return when

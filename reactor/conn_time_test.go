@@ -42,18 +42,19 @@ func probes(t *testing.T, l *reactor.Loop) uint64 { return l.Stats().Keepalives 
 // A connection ends when the peer does not answer a probe.
 func TestKeepaliveNotAnswered(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Millisecond})
-	drive(t, func() bool { return p.dialCloses > 0 }, p.client) // the server makes no turn
+	// The loop of the server does not run.
+	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
 }
 
-// runLate calls fn on the loop as if the loop had been delayed for d before. Then it
-// makes the loop read its clock before it polls its queues again.
+// runLate delays the loop for the duration d and then calls fn on it. Then it makes the
+// loop read its clock before it polls its queues again.
 func runLate(t *testing.T, l *reactor.Loop, d time.Duration, fn func()) {
 	done := false
 	require.NoError(t, l.Post(func() {
 		reactor.AdvanceClock(l, d)
 		fn()
-		l.After(0, func() { done = true }) // reads the clock
+		l.After(0, func() { done = true }) // After reads the clock
 	}))
 	drive(t, func() bool { return done }, l)
 }

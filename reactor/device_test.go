@@ -66,7 +66,8 @@ func TestRescue(t *testing.T) {
 	require.EqualValues(t, 1, p.server.Stats().Rescues)
 }
 
-// limitedChannels is a provider that can open only a number of event channels.
+// limitedChannels is a provider that refuses to open an event channel when the field left
+// is 0. Each channel lowers left by one.
 type limitedChannels struct {
 	cm.Provider
 	left int
@@ -82,7 +83,8 @@ func (p *limitedChannels) OpenChannel() (cm.TransportChannel, error) {
 }
 
 func TestNewReleasesResourcesOnFailure(t *testing.T) {
-	for channels := range 3 { // New needs three: one for the acceptor and one for each loop
+	// New needs three channels: one for the acceptor and one for each of two loops.
+	for channels := range 3 {
 		p := &limitedChannels{Provider: openSoft(t, 2), left: channels}
 		_, err := reactor.New(p, &hooks{}, &reactor.Config{Loops: 2})
 		require.ErrorIs(t, err, errNoChannel)
@@ -105,7 +107,8 @@ func TestPeerGoneWhileDraining(t *testing.T) {
 	require.NoError(t, p.dialed.Send([]byte("lost")))
 	require.NoError(t, p.dialed.Close())
 	reactor.InjectDisconnected(p.dialed, verbs.ErrPeerGone)
-	drive(t, func() bool { return p.dialCloses > 0 }, p.client) // the server makes no turn
+	// The loop of the server does not run.
+	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
 	require.ErrorIs(t, p.dialCloseErr, verbs.ErrPeerGone)
 	require.NotErrorIs(t, p.dialCloseErr, reactor.ErrPeerClosed)
 }

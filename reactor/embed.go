@@ -123,9 +123,9 @@ func (l *Loop) beginRunOnce() {
 	l.countWake(l.fetchEvents(), CauseLimit)
 }
 
-// runOnceCost is the estimated time between two calls of RunOnce, in empty turns, less
-// one. If the application only polls, the loop reads its clock and checks its timers in
-// every eighth call.
+// runOnceCost is added to clock.pendingCost in each call of RunOnce, in addition to the 1
+// that clock.tick adds. If the application only polls, the loop therefore reads its clock
+// and checks its timers in every eighth call.
 const runOnceCost = clockEvery/8 - 1
 
 // waitForWork waits for work and runs turns until there was work or timeout has passed.
@@ -146,7 +146,8 @@ func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	return work
 }
 
-// remaining returns left, or noLimit if timeout is negative.
+// remaining returns the time left until a timeout, at least 0, or noLimit if the timeout
+// is negative.
 func remaining(timeout, left time.Duration) time.Duration {
 	if timeout < 0 {
 		return noLimit
@@ -198,8 +199,8 @@ func (l *Loop) Close() error {
 	return l.closeNow()
 }
 
-// closeNow ends all connections of the loop without waiting for their peers, and then the
-// loop.
+// closeNow ends all connections of the loop without waiting for their peers. Then it ends
+// the loop.
 func (l *Loop) closeNow() error {
 	l.engine.Stop()
 	l.mailbox.run()
@@ -213,7 +214,7 @@ func (l *Loop) closeNow() error {
 	return l.engine.Wait()
 }
 
-// checkRunnable returns an error if the loop has ended, or for checkCaller.
+// checkRunnable returns an error if the loop has ended, or else the error of checkCaller.
 func (l *Loop) checkRunnable(op string) error {
 	if l.ended {
 		return verbs.Wrap(op, ErrClosed)
@@ -221,7 +222,8 @@ func (l *Loop) checkRunnable(op string) error {
 	return l.checkCaller(op)
 }
 
-// checkCaller returns an error if the loop was not made with NewLoop, or in a callback.
+// checkCaller returns an error if the loop was not made with NewLoop, or if it is running
+// a callback.
 func (l *Loop) checkCaller(op string) error {
 	if l.timerFD == nil || l.inRunOnce {
 		return verbs.Wrap(op, verbs.ErrState)

@@ -50,8 +50,8 @@ func TestLoopsInsideAnotherEpoll(t *testing.T) {
 	require.Zero(t, client.Stats().Rescues+server.Stats().Rescues)
 }
 
-// runAll runs loops until a turn of each has no work, and then arms them. It reports
-// whether Arm has found work for one of them.
+// runAll runs turns of each loop until one has no work, and then arms the loop. It
+// reports whether Arm has found work for one of the loops.
 func runAll(t *testing.T, loops []*reactor.Loop) (busy bool) {
 	for _, l := range loops {
 		for {

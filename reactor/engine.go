@@ -26,8 +26,8 @@ type Engine struct {
 	stopping   atomic.Bool   // Stop was called
 	roundRobin atomic.Uint64 // number of choices made by RoundRobin
 	fullLoops  fullLoops
-	accepts    atomic.Uint64 // Stats.Accepts
-	rejects    atomic.Uint64 // Stats.Rejects
+	accepts    atomic.Uint64 // counter for Stats.Accepts
+	rejects    atomic.Uint64 // counter for Stats.Rejects
 	running    atomic.Int32  // number of loops that have not ended
 	done       chan struct{} // closed when all loops have ended
 

@@ -32,7 +32,7 @@ type fullRecord struct {
 	tried time.Time // time at which making a connection was last tried
 }
 
-// record records that loop k had no room for a connection in addition to conns others.
+// record records that loop k, which had conns connections, had no room for another one.
 func (f *fullLoops) record(k loopOnDevice, conns int64, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -49,9 +49,9 @@ func (f *fullLoops) clear(k loopOnDevice) {
 	delete(f.entries, k)
 }
 
-// full reports whether loop k is known to have no room for a connection in addition to
-// conns others. When fullRetry has passed, it reports false for one connection, so that
-// another attempt is made.
+// full reports whether loop k, which has conns connections, is known to have no room for
+// another one. It reports false once when the number of connections has decreased, or
+// when fullRetry has passed since the last attempt, so that another attempt is made.
 func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

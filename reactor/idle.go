@@ -40,11 +40,11 @@ const spinLimit = 8 * time.Microsecond
 // noLimit is a sleep that only SafetyTimeout and timers limit.
 const noLimit time.Duration = -1
 
-// yieldEvery is how often a loop that sleeps calls the Go scheduler. The runtime
-// preempts a goroutine that has not called the scheduler for 10 ms (forcePreemptNS in
-// runtime/proc.go), also if it has slept in system calls meanwhile. It then takes the
-// goroutine's processor away in each sleep. For that its monitor thread wakes up
-// thousands of times a second, on the same CPU if the loop is pinned.
+// yieldEvery is how often a loop that sleeps calls the Go scheduler. The runtime preempts
+// a goroutine that has not called the scheduler for 10 ms (forcePreemptNS in
+// runtime/proc.go), even if the goroutine has slept in system calls meanwhile. From then
+// on the runtime takes the goroutine's processor away in each sleep. Its monitor thread
+// then wakes up thousands of times a second, on the same CPU if the loop is pinned.
 const yieldEvery = 8 * time.Millisecond
 
 // An idleState decides whether a loop without work polls again or sleeps.
@@ -86,8 +86,8 @@ func (i *idleState) yieldDue(now time.Duration) bool {
 	return true
 }
 
-// sleep waits for an event, for at most limit, or without a limit of the caller if limit
-// is noLimit. It does not wait if there is work already.
+// sleep waits for an event, at most for the duration limit. If limit is noLimit, only
+// SafetyTimeout and timers limit the sleep. sleep does not wait if there is work already.
 func (l *Loop) sleep(limit time.Duration) {
 	l.publish(true)
 	if l.prepareSleep() {
@@ -129,14 +129,14 @@ func (l *Loop) prepareSleep() (busy bool) {
 	return busy
 }
 
-// afterSleep ends what prepareSleep has begun.
+// afterSleep is called after each prepareSleep. It records that the loop is awake.
 func (l *Loop) afterSleep() {
 	l.mailbox.sleeping.Store(false)
 	l.idle.stopSpin()
 }
 
-// sleepLimit returns how long to sleep at most, and the cause of the wake-up if the loop
-// sleeps so long.
+// sleepLimit returns the longest time to sleep, and the cause to count if no event ends
+// the sleep earlier.
 func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cause) {
 	timeout, cause = l.cfg.SafetyTimeout, CauseSafety
 	if limit >= 0 && limit < timeout {
@@ -148,9 +148,9 @@ func (l *Loop) sleepLimit(limit time.Duration) (timeout time.Duration, cause Cau
 	return timeout, cause
 }
 
-// countWake counts the end of a sleep. n is the number of events that have ended it; the
-// next turn handles them. timedOut is the cause if there was neither an event nor a call
-// of Wake.
+// countWake counts the end of a sleep. The parameter n is the number of events that have
+// ended the sleep; the next turn handles them. The parameter timedOut is the cause to
+// count if there was neither an event nor a call of Wake.
 func (l *Loop) countWake(n int, timedOut Cause) {
 	cause := timedOut
 	switch woken := l.poller.Woken(); {

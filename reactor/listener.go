@@ -24,8 +24,8 @@ func (e *Engine) Listen(addr netip.AddrPort) (*Listener, error) {
 	return ln, verbs.Wrap("listen", err)
 }
 
-// Addr returns the address of the listener, with its port also if Listen was called with
-// port 0.
+// Addr returns the address of the listener, with the chosen port if Listen was called
+// with port 0.
 func (ln *Listener) Addr() netip.AddrPort { return ln.addr }
 
 // Serves returns the addresses and paths at which the listener receives requests, and

@@ -22,14 +22,14 @@ type Loop struct {
 
 	clock   clock
 	timers  timerheap.Heap
-	ticker  timerheap.Timer // calls OnTick
+	ticker  timerheap.Timer // timer that calls OnTick
 	idle    idleState
 	mailbox mailbox
 	timerFD *timerFD // nil unless the loop was made with NewLoop
 
 	poller      *poller.Poller
 	channel     *cm.EventChannel // connection events of the loop's connections
-	sources     []sourceSlot     // watched descriptors, by the data of their events
+	sources     []sourceSlot     // watched descriptors; the data of an event is an index
 	readyEvents int              // number of fetched events that are not handled yet
 	sinceEpoll  int              // number of turns since the last check of epoll
 	epollEvery  int              // number of turns after which epoll is checked
@@ -176,9 +176,9 @@ func (l *Loop) Index() int { return l.index }
 // Engine returns the engine to which the loop belongs.
 func (l *Loop) Engine() *Engine { return l.engine }
 
-// Now returns the time at which the loop has last read the clock. In an idle loop that is
-// a few microseconds ago. Otherwise it is at most as long ago as the last few callbacks
-// took.
+// Now returns the time at which the loop has last read the clock. In an idle loop this
+// time is a few microseconds old. Otherwise it is at most as old as the last few
+// callbacks together have taken.
 func (l *Loop) Now() time.Time { return l.clock.time() }
 
 // Conns returns how many connections the loop has. Connections that are opening or

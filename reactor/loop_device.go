@@ -19,7 +19,7 @@ type loopDevice struct {
 	slab       slab
 	sharedRecv *sharedRecv     // the shared receive queue; nil if each connection has its own
 	mrs        []verbs.MR      // memory regions of Loop.Alloc
-	trimTimer  timerheap.Timer // calls trim
+	trimTimer  timerheap.Timer // timer that calls trim
 	failure    error           // error after which no more completions are expected, or nil
 	removed    bool            // the device was removed; failure is set too
 

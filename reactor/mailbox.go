@@ -29,9 +29,9 @@ type mailbox struct {
 }
 
 // put adds fn. It returns ErrClosed after close, and ErrMailboxFull if limit functions
-// wait. internal means that fn was not passed to Post: the limit does not apply to it,
-// because the number of such functions is limited in another way. wake is true if the
-// caller must wake the loop.
+// wait. The parameter internal is true if fn was not passed to Post. The limit does not
+// apply to internal functions, because their number is limited in another way. The result
+// wake is true if the caller must wake the loop.
 func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	m.mu.Lock()
 	switch {
@@ -93,8 +93,8 @@ func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 // called from any goroutine.
 func (l *Loop) Wake() { l.poller.Wake() }
 
-// post adds fn to the mailbox, and wakes the loop if that is needed. For internal see
-// mailbox.put.
+// post adds fn to the mailbox, and wakes the loop if that is needed. For the parameter
+// internal see mailbox.put.
 func (l *Loop) post(op string, fn func(), internal bool) error {
 	wake, err := l.mailbox.put(fn, internal)
 	if err != nil {

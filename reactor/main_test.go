@@ -7,7 +7,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/leak"
 )
 
-// killedProcessAddr makes the test binary run killedProcess: see kill_test.go.
+// killedProcessAddr, if it is set, makes the test binary run killedProcess instead of the
+// tests: see kill_test.go.
 var killedProcessAddr = flag.String("killed-process", "", "be a client of the server at this address")
 
 func TestMain(m *testing.M) {

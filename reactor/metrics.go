@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Cause is the cause for which a sleep of a loop has ended.
+// Cause is the reason why a sleep of a loop has ended.
 type Cause uint8
 
 // The values of Cause, which are indexes of Stats.Wakes. If several events have ended a
@@ -36,10 +36,11 @@ func (c Cause) String() string {
 // anyway, every few microseconds.
 type Stats struct {
 	Turns       uint64
-	Polls       uint64     // polls of completion queues
-	EmptyPolls  uint64     // polls that found no completion
-	Completions uint64     // completions polled
-	Batches     [18]uint64 // turns that found 2^i to 2^(i+1)-1 completions on a device
+	Polls       uint64 // polls of completion queues
+	EmptyPolls  uint64 // polls that found no completion
+	Completions uint64 // completions polled
+	// Element i: turns that found 2^i to 2^(i+1)-1 completions on a device.
+	Batches [18]uint64
 	// LateCompletions are completions whose connection was closed already.
 	LateCompletions uint64
 
@@ -62,7 +63,7 @@ type Stats struct {
 	Wakes   [numCauses]uint64 // ends of sleeps, by Cause
 	Arms    uint64            // times that a completion queue was armed
 	Events  uint64            // events of completion channels
-	Acks    uint64            // calls that acknowledged such events
+	Acks    uint64            // calls that acknowledged events of completion channels
 	Rescues uint64            // lost events, found by the safety timeout: a fault of the device
 
 	Posted  uint64 // posted functions that were called
@@ -70,13 +71,13 @@ type Stats struct {
 	Timers  uint64 // timers that are set now
 
 	Messages      uint64 // messages passed to OnMessage
-	MessageBytes  uint64 // bytes of these messages
+	MessageBytes  uint64 // bytes of the messages that were passed to OnMessage
 	Discarded     uint64 // messages received after Close or Abort
 	Accepted      uint64 // operations for which the call returned nil
 	Confirmed     uint64 // operations that have succeeded
 	Failed        uint64 // operations that have failed
 	SendDoorbells uint64 // calls that posted send requests
-	SendRequests  uint64 // send requests posted by these calls
+	SendRequests  uint64 // send requests posted
 	RecvDoorbells uint64 // calls that posted receive buffers
 	QueueFull     uint64 // operations refused with ErrWouldBlock
 	RNRErrors     uint64 // requests that failed because the peer had no receive buffer
@@ -124,7 +125,7 @@ func (s *Stats) Add(o *Stats) {
 	s.LongestCallback = max(s.LongestCallback, o.LongestCallback)
 }
 
-// counters returns pointers to the counters that Add adds and that are no arrays.
+// counters returns pointers to the counters that Add adds, except the counters in arrays.
 func (s *Stats) counters() []*uint64 {
 	return []*uint64{
 		&s.Turns, &s.Polls, &s.EmptyPolls, &s.Completions, &s.LateCompletions, &s.SlowCallbacks,
@@ -149,8 +150,8 @@ type publishedStats struct {
 	stats Stats
 }
 
-// publish copies the counters to published, if now is true or the last copy is older than
-// publishEvery.
+// publish copies the counters to published if the parameter now is true, or if the last
+// copy is older than publishEvery.
 func (l *Loop) publish(now bool) {
 	if !now && l.clock.now-l.published.when < publishEvery {
 		return

@@ -5,7 +5,7 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 // An Op describes a completed operation to OnCompletion.
 type Op struct {
 	Code  verbs.Opcode
-	Tag   uint64 // SendOptions.Tag
+	Tag   uint64 // value of SendOptions.Tag
 	Bytes uint32 // payload in bytes; 8 for atomic operations
 	// Value is the value of the peer's memory before an atomic operation. It is valid if
 	// the operation has succeeded.
@@ -16,8 +16,8 @@ type Op struct {
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
-	// Notify requests a call of OnCompletion. One-sided and atomic operations always have
-	// one.
+	// Notify requests a call of OnCompletion. For one-sided and atomic operations
+	// OnCompletion is always called.
 	Notify bool
 	// Imm is the immediate data of a message. It is sent if HasImm is true.
 	Imm    uint32

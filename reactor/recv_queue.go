@@ -3,8 +3,9 @@ package reactor
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A recvQueue is the receive queue of one connection. Buffers complete in the order in
-// which they were posted (IBTA vol. 1, 10.8.3). As the requests of a sendFlow, they are
-// numbered in that order, and the slot of a buffer is its number modulo the size.
+// which they were posted (IBTA vol. 1, 10.8.3). Buffers are numbered in that order, like
+// the requests of a sendFlow. The slot of a buffer is its number modulo the number of
+// slots.
 type recvQueue struct {
 	buffers []*Buffer      // by slot
 	wrs     []verbs.RecvWR // by slot
@@ -12,10 +13,11 @@ type recvQueue struct {
 
 	tail   uint32 // number of the oldest buffer in the queue
 	posted uint32 // number of the first buffer that is not posted yet
-	head   uint32 // number of the next buffer
+	head   uint32 // number that the next buffer gets
 }
 
-// newRecvQueue makes an empty queue for depth buffers. key is that of the connection.
+// newRecvQueue makes an empty queue for depth buffers. The parameter key is the key that
+// connTable.add has returned for the connection.
 func newRecvQueue(depth int, key wrID) recvQueue {
 	size := uint32(1)
 	for size < uint32(depth) {
@@ -57,8 +59,8 @@ func (q *recvQueue) post(qp verbs.QP) (doorbells uint64, err error) {
 	return doorbells, nil
 }
 
-// complete removes and returns the buffer in slot. It returns nil unless that is the
-// oldest buffer and is posted.
+// complete removes and returns the buffer in slot. It returns nil if the slot does not
+// have the oldest buffer, or if that buffer is not posted.
 func (q *recvQueue) complete(slot uint32) *Buffer {
 	if q.inFlight() == 0 || slot != q.tail&q.mask {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The removal of a device ends its connections at once. The peer, whose loop runs no turn
-// here, does not disconnect, and no timeout passes.
+// The removal of a device ends its connections at once. The test does not run the peer's
+// loop, so the peer does not disconnect, and no timeout passes.
 func TestDeviceRemoved(t *testing.T) {
 	removals := map[string]func(*reactor.Conn){
 		"removed": reactor.RemoveDevice,

@@ -74,9 +74,9 @@ func (r *ConnRequest) Param() cm.ConnParam { return r.param }
 // Loop returns the index of the loop that gets the connection.
 func (r *ConnRequest) Loop() int { return int(r.loop.Load()) }
 
-// Steer makes the loop with the index loop get the connection. It must be called before
-// Accept. The error is a *verbs.ParamError, or that of Accept if the request was
-// answered.
+// Steer assigns the connection to the loop whose index is the parameter loop. It must be
+// called before Accept. The error is a *verbs.ParamError, or, if the request was
+// answered, the error that Accept returns.
 func (r *ConnRequest) Steer(loop int) error {
 	if err := checkRange("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
 		return verbs.Wrap("steer", err)
@@ -137,12 +137,12 @@ func (r *ConnRequest) Reject(privateData []byte) error {
 // before; the caller must not answer it then.
 func (r *ConnRequest) decide(who uint32) bool { return r.decision.CompareAndSwap(undecided, who) }
 
-// decisionErr returns nil if the request is not answered yet, and else the error for
-// another answer.
+// decisionErr returns the error for a further answer if the request was answered already,
+// and else nil.
 func (r *ConnRequest) decisionErr() error { return decisionError(r.decision.Load()) }
 
-// decisionError returns the error for an answer to a request that was answered, or has
-// ended, by who. It returns nil for undecided.
+// decisionError returns the error for a further answer to a request. The parameter who
+// says who has answered the request or why it has ended. The error is nil for undecided.
 func decisionError(who uint32) error {
 	switch who {
 	case byApplication:
@@ -184,5 +184,5 @@ func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.Con
 	}
 }
 
-// limitDepth returns want, or limit if that is less.
+// limitDepth returns the smaller of the depth that is wanted and its limit.
 func limitDepth(want int, limit uint8) uint8 { return uint8(min(want, int(limit))) }

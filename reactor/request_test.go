@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// dialFor starts a client that dials server. opened gets the connection, or failed gets
-// the error.
+// dialFor starts a client that dials server. The client sends its connection to the
+// channel opened, or the error of the dial to the channel failed.
 func dialFor(t *testing.T, server *reactor.Engine, d *reactor.Dial) (opened chan *reactor.Conn, failed chan error) {
 	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{

@@ -2,15 +2,15 @@ package reactor
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// sharedRecvBatch is how many buffers are staged before they are posted. At the end of
-// the turn, fewer are posted too. The number is arbitrary.
+// sharedRecvBatch is how many buffers are staged before they are posted. At the end of a
+// turn of the loop, all staged buffers are posted. The number is arbitrary.
 const sharedRecvBatch = 64
 
 // A sharedRecv is a shared receive queue and the buffers to be posted to it. Its buffers
 // complete in any order, so their work-request ids are indexes in slab.all.
 type sharedRecv struct {
 	srq   verbs.SRQ
-	wrs   []verbs.RecvWR   // staged buffers
+	wrs   []verbs.RecvWR   // receive requests of the staged buffers
 	conns map[uint32]*Conn // connections by the number of their queue pair
 }
 

@@ -19,7 +19,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	const conns = 8
 	for _, loops := range []int{1, 2} {
 		var accepted, confirmed, failed atomic.Uint64
-		var busy atomic.Int32 // connections that have received 1000 messages
+		var busy atomic.Int32 // number of connections that have received 1000 messages
 		server, err := reactor.New(openSoft(t, loops), &hooks{
 			message: func(c *reactor.Conn, msg reactor.Message) {
 				if err := c.Send(msg.Data()); err != nil {
@@ -92,7 +92,8 @@ func TestShutdownDeadline(t *testing.T) {
 	ln, err := peer.Engine().Listen(loopback)
 	require.NoError(t, err)
 	require.NoError(t, engine.Dial(ln.Addr(), nil))
-	drive(t, func() bool { return opened }, peer) // the peer runs no turn after this
+	// The loop of the peer does not run after this.
+	drive(t, func() bool { return opened }, peer)
 
 	cause := errors.New("cause")
 	ctx, cancel := context.WithCancelCause(context.Background())

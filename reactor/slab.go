@@ -52,7 +52,7 @@ type chunk struct {
 
 	usedSinceTrim bool    // pickChunk has chosen this chunk since the last round of trim
 	freeAtDiscard *Buffer // head of the free list when memory was last discarded
-	scanned       int     // number of buffers that the present discarding has checked
+	scanned       int     // number of buffers that discard has checked in this round
 }
 
 // get returns a free buffer, in state bufferLeased. If there is none, the slab grows.
@@ -173,7 +173,7 @@ func (s *slab) close() (err error) {
 	return err
 }
 
-// firstError returns a if it is not nil, and else b.
+// firstError returns the error a, or the error b if a is nil.
 func firstError(a, b error) error {
 	if a != nil {
 		return a

@@ -72,7 +72,7 @@ func TestSlabGrowsAndReuses(t *testing.T) {
 	require.Zero(t, s.bytes())
 }
 
-// A chunk of large buffers has few of them, so that returning its memory to the system
+// A chunk of large buffers has few buffers, so that returning its memory to the system
 // takes a bounded time.
 func TestSlabBoundsTheBytesOfAChunk(t *testing.T) {
 	for size, first := range map[int]int{1 << 10: minChunk, 1 << 20: 16, chunkBytes: 1, chunkBytes + 1: 1} {

@@ -6,11 +6,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The slab returns memory to the system in two ways. It closes the memory region of a
-// chunk none of whose buffers is in use. In other chunks it discards the pages of the
+// The slab returns memory to the system in two ways. If no buffer of a chunk is in use,
+// it closes the memory region of the chunk. In other chunks it discards the pages of the
 // free buffers, if the provider can discard memory that stays registered; these buffers
-// stay usable. It does either only to a chunk that pickChunk has not chosen between two
-// rounds of trim. get and put do no work for this, so they are as fast as without it.
+// stay usable. The slab does this only to chunks that pickChunk has not chosen since the
+// last round of trim. get and put have no code for it, so trim does not make them slower.
 
 // maxDiscards is how many times one step of trim calls the system to discard memory. One
 // call takes at most about 10 µs. The number is arbitrary.

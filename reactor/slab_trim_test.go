@@ -44,8 +44,8 @@ func release(t *testing.T, held []*Buffer) {
 	}
 }
 
-// trim returns the memory of chunks that were not used between two rounds to the system,
-// except that of the first chunk.
+// trim returns the memory of a chunk to the system if the chunk was not used between two
+// rounds. It keeps the memory of the first chunk.
 func TestSlabReturnsMemory(t *testing.T) {
 	pd := &fakePD{}
 	s := slab{pd: pd, size: 100}
@@ -146,7 +146,7 @@ func TestSlabCloseFails(t *testing.T) {
 // A pagedMR is a memory region that records which of its pages were discarded.
 type pagedMR struct {
 	*fakeMR
-	absent []bool // whether a page is absent, by its index
+	absent []bool // element i says whether page i was discarded
 	calls  int
 	refuse error
 }

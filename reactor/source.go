@@ -18,11 +18,11 @@ const openingEpollEvery = 16
 
 // A source handles the events of a descriptor of the loop's poller.
 type source interface {
-	// ready handles what the descriptor is ready for, within a budget, and returns how much
-	// of it was work (see IdlePolicy). If it does not handle all of it, the descriptor
-	// stays ready.
+	// ready is called when the descriptor is ready. It handles a limited number of events
+	// of the descriptor, and returns how many of them count as work (see IdlePolicy).
+	// While events are left, the descriptor stays ready.
 	ready(poller.Readiness) (work int)
-	// cause returns the Cause under which a sleep that the descriptor ended is counted.
+	// cause returns the Cause to count when the descriptor has ended a sleep.
 	cause() Cause
 }
 

@@ -24,7 +24,8 @@ func (p spinProvider) Devices() ([]verbs.Device, error) { return []verbs.Device{
 
 type spinDevice struct {
 	verbs.Device
-	polls []time.Duration          // for each call of PollSpin its limit, for each call of Poll 0
+	// An element for each poll: the limit of PollSpin, or 0 for Poll.
+	polls []time.Duration
 	spin  func(dst []verbs.WC) int // called by PollSpin
 
 	asyncFD int                                   // result of AsyncFD, unless 0
@@ -91,20 +92,21 @@ func newSpinLoop(t *testing.T, dev *spinDevice, cfg *reactor.Config) *reactor.Lo
 	return l
 }
 
-// afterThree returns a spin function that finds a completion in every third call.
+// afterThree returns a function for spinProvider.spin. Every third call of it returns a
+// completion.
 func afterThree() func([]verbs.WC) int {
 	calls := 0
 	return func(dst []verbs.WC) int {
 		if calls++; calls%3 != 0 {
 			return 0
 		}
-		dst[0] = verbs.WC{ID: ^uint64(0)} // the id of no connection
+		dst[0] = verbs.WC{ID: ^uint64(0)} // no connection has this id
 		return 1
 	}
 }
 
-// A loop that has spun without work waits for completions inside the provider, but not in
-// the first turn after one with work.
+// A loop without work waits for completions inside the provider. It does not wait in the
+// first turn after a turn with work.
 func TestLoopSpinsInsideProvider(t *testing.T) {
 	for _, policy := range []reactor.IdlePolicy{reactor.IdleBusy, reactor.IdleAdaptive} {
 		t.Run(policy.String(), func(t *testing.T) {

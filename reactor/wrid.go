@@ -5,9 +5,9 @@ import "iter"
 // A wrID is the id of a work request. It has four parts, from the most significant bit:
 // 20 bits for the index of the connection in connTable, 20 bits for its generation, one
 // bit that is set for send requests, and 23 bits for the slot of the request in its
-// queue. The id of a receive request of a shared receive queue is the index of its
-// buffer in slab.all. When a connection is closed and a new one gets its index, the
-// generations differ, so a late completion is not taken for one of the new connection.
+// queue. The id of a receive request of a shared receive queue is the index of its buffer
+// in slab.all. When a connection is closed and a new one gets its index, the generations
+// differ, so a late completion of the old connection is not passed to the new one.
 type wrID uint64
 
 const (
@@ -40,7 +40,7 @@ type connTable struct {
 	count int
 }
 
-// A connSlot is one place of a connTable.
+// A connSlot is one element of a connTable.
 type connSlot struct {
 	conn       *Conn  // nil if the slot is free
 	generation uint32 // number of connections that have had the slot, modulo 1<<20

@@ -52,11 +52,11 @@ type DeviceAttr struct {
 	MaxQP           int    // queue pairs
 	MaxQPWR         int    // work requests on one queue
 	MaxSGE          int    // scatter/gather entries of one work request
-	MaxInline       int    // bytes of inline data
+	MaxInline       int    // bytes of inline data of one work request
 	MaxCQ           int    // completion queues
 	MaxCQE          int    // completions of one CQ
 	MaxMR           int    // memory regions
-	MaxMRSize       uint64 // bytes
+	MaxMRSize       uint64 // size of a memory region in bytes
 	MaxPD           int    // protection domains
 	MaxAH           int    // address handles
 	MaxSRQ          int    // shared receive queues
@@ -75,7 +75,7 @@ type PortAttr struct {
 	State      PortState // logical state
 	MaxMTU     MTU       // largest MTU that the port supports
 	ActiveMTU  MTU       // MTU that is in use
-	MaxMsgSize uint32    // bytes of the longest message
+	MaxMsgSize uint32    // length of the longest message in bytes
 	GIDs       []GID     // the addresses of the port; AHAttr.SourceIndex is an index into GIDs
 }
 
@@ -144,10 +144,10 @@ func (g GID) String() string {
 // for. Source: ibv_get_async_event(3).
 type AsyncEvent struct {
 	Type AsyncEventType
-	Port uint8 // for port events, else 0
-	QP   QP    // for QP events, else nil
-	CQ   CQ    // for CQ events, else nil
-	SRQ  SRQ   // for SRQ events, else nil
+	Port uint8 // number of the port, for port events; else 0
+	QP   QP    // the queue pair, for QP events; else nil
+	CQ   CQ    // the completion queue, for CQ events; else nil
+	SRQ  SRQ   // the shared receive queue, for SRQ events; else nil
 }
 
 // AsyncEventType is the type of an asynchronous event.

@@ -85,7 +85,7 @@ func (e *ParamError) Error() string {
 // ErrNotSupported.
 type FeatureError struct {
 	Feature string // the name of the feature, such as "UDP_SEGMENT"
-	Reason  error  // why it is not available; errors.Is sees it
+	Reason  error  // reason why the feature is not available; Unwrap returns it
 }
 
 func (e *FeatureError) Error() string {
@@ -104,8 +104,9 @@ func (e *FeatureError) Unwrap() error { return e.Reason }
 type TransitionError struct {
 	Type     QPType
 	From, To QPState
-	Missing  QPAttrMask // required by the transition, but not in the mask
-	Extra    QPAttrMask // in the mask, but not allowed by the transition
+	// Attributes that the transition requires and that are not in the mask.
+	Missing QPAttrMask
+	Extra   QPAttrMask // attributes in the mask that the transition does not allow
 }
 
 func (e *TransitionError) Error() string {

@@ -30,7 +30,7 @@ type PD interface {
 
 // AllocAttr has the parameters of PD.Alloc.
 type AllocAttr struct {
-	Size   int    // bytes, at least 1
+	Size   int    // size in bytes, at least 1
 	Access Access // rights, as for PD.Register
 	// HugePages asks for huge pages. If the system has none free, ordinary pages are
 	// used.
@@ -111,7 +111,7 @@ type Discarder interface {
 // that of struct ibv_sge.
 type SGE struct {
 	Addr   uint64 // virtual address of the first byte
-	Length uint32 // bytes
+	Length uint32 // length in bytes
 	LKey   uint32 // MR.LKey of the region
 }
 
@@ -122,8 +122,8 @@ func SGEOf(mr MR, offset, length int) SGE {
 }
 
 // An AH is an address handle: the destination of datagrams of a UD QP. Several work
-// requests and QPs of its domain may use it at a time. It is closed after them. Any
-// goroutine may call its methods.
+// requests and QPs of its domain may use it at a time. It is closed after these requests
+// have completed and these QPs are closed. Any goroutine may call its methods.
 type AH interface {
 	// Attr returns the attributes that the handle was created with.
 	Attr() AHAttr
@@ -136,7 +136,7 @@ type AH interface {
 type AHAttr struct {
 	DestGID      GID    // the peer's address
 	SourceIndex  int    // index into PortAttr.GIDs
-	FlowLabel    uint32 // 20 bits
+	FlowLabel    uint32 // flow label, 20 bits
 	HopLimit     uint8  // hop limit, 0..255
 	TrafficClass uint8  // traffic class, 0..255
 	Port         uint8  // local device port, from 1

@@ -19,12 +19,13 @@ type Provider interface {
 // Caps has the optional abilities of a device; DeviceAttr has its limits. The
 // conformance suite skips a case only if the ability that the case needs is false here.
 type Caps struct {
-	Atomics       bool // compare-and-swap, fetch-and-add
-	WriteImm      bool // RDMA WRITE with immediate data
-	SRQ           bool // shared receive queues
-	UD            bool // unreliable datagram queue pairs
-	ResizeCQ      bool // CQ.Resize
-	LoopbackAddrs bool // 127.0.0.0/8 and ::1 can be bound, connected to and told apart
+	Atomics  bool // compare-and-swap, fetch-and-add
+	WriteImm bool // RDMA WRITE with immediate data
+	SRQ      bool // shared receive queues
+	UD       bool // unreliable datagram queue pairs
+	ResizeCQ bool // CQ.Resize
+	// Addresses in 127.0.0.0/8 and ::1 can be used, each as an address of its own.
+	LoopbackAddrs bool
 
 	// ExactPrivateData is true if private data arrives with the length that was sent.
 	// Otherwise it arrives padded with zeros to the size of the message's field. Source:

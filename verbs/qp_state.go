@@ -1,8 +1,8 @@
 package verbs
 
 // A transition is a change of state with the attributes that it needs and the attributes
-// that it allows in addition. AttrState is in neither. Source: ibv_modify_qp(3); IBTA
-// vol. 1, 11.2.5.2.
+// that it allows in addition. AttrState is in neither of the two sets. Source:
+// ibv_modify_qp(3); IBTA vol. 1, 11.2.5.2.
 type transition struct {
 	from, to QPState
 	needs    QPAttrMask

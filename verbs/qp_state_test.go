@@ -110,8 +110,9 @@ func TestCheckTransitionIsTheManualPagesTable(t *testing.T) {
 	}
 }
 
-// checkStep checks one transition: with exactly the attributes that it needs, without
-// each required attribute, and with each other attribute in addition.
+// checkStep checks the result of CheckTransition for one transition: with exactly the
+// required attributes, without each one of them, and with each other attribute in
+// addition.
 func checkStep(t *testing.T, qpType verbs.QPType, from, to verbs.QPState, rules map[step]rule) {
 	want, exists := expectation(rules, from, to)
 	required := want.required()

@@ -59,8 +59,8 @@ func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	return true
 }
 
-// request creates the ID of a connection request. If the listener is gone, it destroys
-// the ID, which refuses the request.
+// request creates the ID of a connection request. If the listener is closed, request
+// destroys the new ID, which refuses the request.
 func (ch *channel) request(ev *cm.TransportEvent) *id {
 	c := (*C.struct_rdma_cm_id)(pointer(uint64(ch.raw.id)))
 	listener := ch.provider.id(uint64(ch.raw.listener))

@@ -19,9 +19,10 @@ import (
 // id implements cm.TransportID. The lock of its channel protects it.
 type id struct {
 	provider *Provider
-	channel  atomic.Pointer[channel] // written with the locks of both channels held
-	c        *C.struct_rdma_cm_id
-	qp       *qp // created on the ID, or nil
+	// Channel of the ID; a change requires the locks of the old and the new channel.
+	channel atomic.Pointer[channel]
+	c       *C.struct_rdma_cm_id
+	qp      *qp // queue pair that was created on the ID, or nil
 
 	// minRNRTimer is the RNR timer code for the queue pair. The lock of the channel
 	// protects it.
@@ -92,7 +93,8 @@ func (i *id) ResolveRoute(timeout time.Duration) error {
 // errLoopback reports a loopback address; see verbs.Caps.LoopbackAddrs.
 var errLoopback = errors.Join(cm.ErrAddrNotAvailable, errors.New("no RDMA device has a loopback address"))
 
-// milliseconds rounds up, because librdmacm does not accept 0.
+// milliseconds returns a duration in milliseconds, rounded up, because librdmacm does not
+// accept 0.
 func milliseconds(d time.Duration) C.int {
 	return C.int((d + time.Millisecond - 1) / time.Millisecond)
 }

@@ -125,8 +125,8 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// For a queue pair without an ID, librdmacm sends its own Q_Key to the peer, so another
-// one is refused.
+// Accept with a queue pair that was not created on the ID refuses every Q_Key except the
+// default, because librdmacm always sends the default to the peer.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)
@@ -149,8 +149,8 @@ func TestAddressErrors(t *testing.T) {
 	r.ErrorIs(r.newID(cm.TCP).Bind(netip.MustParseAddrPort("203.0.113.77:0")), cm.ErrAddrNotAvailable)
 	loopback := netip.MustParseAddrPort("127.0.0.1:7000")
 	r.ErrorIs(r.newID(cm.TCP).Bind(loopback), cm.ErrAddrNotAvailable)
-	r.ErrorIs(r.newID(cm.TCP).ResolveAddr(netip.AddrPort{}, loopback, patience), cm.ErrAddrNotAvailable)
-	r.ErrorIs(r.newID(cm.TCP).ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("203.0.113.77:7000"), patience), cm.ErrNoRoute)
+	r.ErrorIs(r.newID(cm.TCP).ResolveAddr(netip.AddrPort{}, loopback, waitLimit), cm.ErrAddrNotAvailable)
+	r.ErrorIs(r.newID(cm.TCP).ResolveAddr(netip.AddrPort{}, netip.MustParseAddrPort("203.0.113.77:7000"), waitLimit), cm.ErrNoRoute)
 }
 
 func TestOptions(t *testing.T) {
@@ -168,9 +168,9 @@ func TestOptions(t *testing.T) {
 
 	// The ACK timeout and the RNR timer of the ID are set on its queue pair.
 	listener := r.listen(cm.TCP, r.addr)
-	r.NoError(second.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), patience))
+	r.NoError(second.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), waitLimit))
 	r.await(second, cm.AddrResolved)
-	r.NoError(second.ResolveRoute(patience))
+	r.NoError(second.ResolveRoute(waitLimit))
 	r.await(second, cm.RouteResolved)
 	a := r.equip(second, verbs.ProgressAuto)
 	r.NoError(a.id.Connect(nil))
@@ -243,7 +243,8 @@ func TestCloseWhileConnecting(t *testing.T) {
 func TestCloseWhileFetching(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)
-	side := r.channel() // the channel of the IDs that are closed too early
+	// Channel of the IDs whose queue pair is closed while the channel is fetched.
+	side := r.channel()
 	for range 20 {
 		a := r.equip(r.resolve(cm.TCP, listener.LocalAddr().Port()), verbs.ProgressAuto)
 		r.NoError(a.id.Migrate(side))

@@ -19,10 +19,11 @@ type compChannel struct {
 	dev   *device
 	users users // counts the CQs of the channel
 
-	arms atomic.Int64 // arms of its CQs less events taken: the number of events that can still come
+	// Number of events that can still come: arms of the channel's CQs minus events taken.
+	arms atomic.Int64
 
 	guard        // protects the fields below
-	drained bool // the last of these events was taken by the previous Next
+	drained bool // the previous Next has taken the last event that could come
 	c       *C.struct_ibv_comp_channel
 	fd      int
 }
@@ -64,9 +65,9 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 // FD returns the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
-// Next takes one event. A caller calls it until it returns false. The last of these
-// calls would cost a system call for each wake-up. It is saved: an armed CQ has one
-// event, so the number of arms says whether another event can come.
+// Next takes one event. A caller calls Next until it returns false. The call that returns
+// false would cost a system call for each wake-up. Next avoids this system call: an armed
+// CQ raises one event, so the number of arms says whether another event can come.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -75,8 +76,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, verbs.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// The system call is saved once. The next call asks the device, in case it has sent
-	// more events than it should.
+	// Next avoids the system call only once. The next call asks the device, in case it
+	// has sent more events than it should.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil
@@ -86,8 +87,9 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if n <= 0 {
 		return 0, false, verbsError("next completion event", int32(n))
 	}
-	// The CQ is still in the table: cq.destroy holds the guard of the channel and takes
-	// its events away.
+	// The CQ is still in the table, because cq.destroy holds the guard of the channel
+	// while it destroys the CQ, which drops the events of the CQ, and removes it from the
+	// table.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
 	q.arms.Add(-1)

@@ -23,8 +23,8 @@ type Provider struct {
 	list    **C.struct_ibv_context
 	devices []*device
 
-	mu  sync.Mutex      // protects ids
-	ids map[uintptr]*id // by the address of the struct rdma_cm_id
+	mu  sync.Mutex      // mu protects ids
+	ids map[uintptr]*id // open IDs by the address of their struct rdma_cm_id
 
 	migrating sync.Mutex // held during Migrate
 }

@@ -15,7 +15,7 @@ import (
 // cq implements verbs.CQ.
 type cq struct {
 	dev      *device
-	channel  *compChannel // or nil
+	channel  *compChannel // completion channel of the CQ, or nil
 	cookie   uint64
 	progress verbs.Progress
 	users    users // counts the queues of queue pairs that use the CQ
@@ -26,7 +26,7 @@ type cq struct {
 
 	guard // protects the fields below
 	c     *C.struct_ibv_cq
-	idle  uint // polls that found no completion
+	idle  uint // number of polls that found no completion
 }
 
 // CreateCQ creates a completion queue.
@@ -86,7 +86,7 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// needs returns the counters of the objects that the queue uses.
+// dependencies returns the users counters of the objects that the queue uses.
 func (q *cq) dependencies() []*users {
 	if q.channel == nil {
 		return []*users{&q.dev.provider.users}

@@ -65,7 +65,7 @@ func TestPollSpin(t *testing.T) {
 	r.NoError(err)
 	r.Zero(n)
 	r.GreaterOrEqual(time.Since(start), 2*time.Millisecond, "nothing came, and it waited")
-	n, err = spin.PollSpin(nil, patience)
+	n, err = spin.PollSpin(nil, waitLimit)
 	r.NoError(err)
 	r.Zero(n, "no room to wait for")
 
@@ -73,7 +73,7 @@ func TestPollSpin(t *testing.T) {
 	r.NoError(err)
 	_, err = a.qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpSend}})
 	r.NoError(err)
-	n, err = spin.PollSpin(wcs[:], patience)
+	n, err = spin.PollSpin(wcs[:], waitLimit)
 	r.NoError(err)
 	r.Equal(1, n)
 	r.Equal(uint64(9), wcs[0].ID)
@@ -103,7 +103,8 @@ func TestGoMemory(t *testing.T) {
 	r.Equal(from, to)
 }
 
-// The batch has more requests than fit in one chain of the shim.
+// The shim posts requests in chains of at most CHAIN requests. A longer batch is posted
+// completely and in order.
 func TestLongBatch(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()

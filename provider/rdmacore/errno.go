@@ -17,10 +17,10 @@ import (
 // for success, or an errno, which may be negated.
 func verbsError(op string, code int32) error { return failure(op, code, verbsMeaning) }
 
-// postError is verbsError for posting requests.
+// postError returns the error for the result of a call that posts requests.
 func postError(op string, code int32) error { return failure(op, code, postMeaning) }
 
-// cmError is verbsError for librdmacm.
+// cmError returns the error for the result of a call of librdmacm.
 func cmError(op string, code int32) error { return failure(op, code, cmMeaning) }
 
 // createError returns the error for the errno that cgo returns with a nil pointer.

@@ -42,8 +42,9 @@ type AsyncQueue struct{ *asyncQueue }
 // RawAsync is an event of the shim.
 type RawAsync = rawAsync
 
-// NewAsyncQueue creates a queue over the descriptor fd. take fetches the events, in
-// which an object is a number; objects maps that number to the queue pair.
+// NewAsyncQueue creates a queue over the descriptor fd. The function take fetches the
+// events. An event names its object by a number, which the parameter objects maps to a
+// queue pair.
 func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
 		qp, ok := objects[raw.object]

@@ -110,7 +110,8 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 
 const hugePage = 2 << 20
 
-// mmap maps zeroed memory. With huge it uses huge pages if the system has reserved ones.
+// mmap maps zeroed memory. If the parameter huge is true, mmap uses huge pages if the
+// system has reserved some.
 func (m *mr) mmap(size int, huge bool) (err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {

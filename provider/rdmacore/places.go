@@ -6,8 +6,9 @@ package rdmacore
 // they were taken. The completion of a request also returns the places of the unsignaled
 // requests before it (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
-	ids        []uint64 // the caller's ID of the request at each place
-	head, tail uint64   // numbers of places ever taken and ever returned
+	ids []uint64 // the caller's ID of the request at each place
+	// Head counts the places that were ever taken, tail those that were returned.
+	head, tail uint64
 }
 
 func newOrderedPlaces(n int) orderedPlaces { return orderedPlaces{ids: make([]uint64, n)} }
@@ -15,7 +16,7 @@ func newOrderedPlaces(n int) orderedPlaces { return orderedPlaces{ids: make([]ui
 // room returns the number of free places.
 func (p *orderedPlaces) room() int { return len(p.ids) - int(p.head-p.tail) }
 
-// take takes the next place, of which there must be one.
+// take takes the next place. There must be a free place.
 func (p *orderedPlaces) take(id uint64) uint32 {
 	i := p.head % uint64(len(p.ids))
 	p.ids[i] = id
@@ -62,7 +63,7 @@ func newPoolPlaces(n int) poolPlaces {
 // room returns the number of free places.
 func (p *poolPlaces) room() int { return len(p.free) }
 
-// take takes any free place, of which there must be one.
+// take takes any free place. There must be a free place.
 func (p *poolPlaces) take(id uint64) uint32 {
 	last := len(p.free) - 1
 	i := p.free[last]

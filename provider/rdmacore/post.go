@@ -17,7 +17,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// PostSend posts all requests that are valid and fit with one call into C.
+// PostSend posts the requests, up to the first that is invalid or for which the queue has
+// no room, with one call into C.
 //
 // Implements: ibv_post_send(3).
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -43,7 +44,8 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, verbs.Wrap("post send", err)
 }
 
-// PostRecv posts all buffers that are valid and fit with one call into C.
+// PostRecv posts the buffers, up to the first that is invalid or for which the queue has
+// no room, with one call into C.
 //
 // Implements: ibv_post_recv(3).
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -64,7 +66,8 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, verbs.Wrap("post receive", err)
 }
 
-// PostRecv posts all buffers that are valid and fit with one call into C.
+// PostRecv posts the buffers, up to the first that is invalid or for which the queue has
+// no room, with one call into C.
 //
 // Implements: ibv_post_srq_recv(3).
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {

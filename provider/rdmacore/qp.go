@@ -21,14 +21,14 @@ type qp struct {
 	caps   verbs.QPCaps
 	sendCQ *cq
 	recvCQ *cq
-	srq    *srq // or nil
-	id     *id  // the ID on which it was created, or nil
+	srq    *srq // shared receive queue, or nil
+	id     *id  // ID on which the queue pair was created, or nil
 	users  users
 	last   atomic.Uint32 // the last known state
 	sends  sendQueue
 	recvs  recvQueue
 
-	registered bool // its queues have tags in the registry
+	registered bool // the queues of the queue pair have tags in the registry
 }
 
 // CreateQP creates a queue pair.
@@ -42,7 +42,8 @@ func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	return q, nil
 }
 
-// createQP creates a queue pair, on an ID if on is not nil.
+// createQP creates a queue pair. If the parameter on is not nil, the queue pair is
+// created on that ID.
 func (p *pd) createQP(attr *verbs.QPInitAttr, on *id) (*qp, error) {
 	q := &qp{pd: p, kind: attr.Type, id: on}
 	if err := q.gather(attr); err != nil {
@@ -89,7 +90,7 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// needs returns the counters of the objects that the queue pair uses.
+// dependencies returns the users counters of the objects that the queue pair uses.
 func (q *qp) dependencies() []*users {
 	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {

@@ -19,7 +19,7 @@ type sendReq struct {
 	imm        uint32
 	qpn        uint32
 	qkey       uint32
-	sges       uint32 // number of its entries in the array of the batch
+	sges       uint32 // number of the request's entries in the array of SGEs of the batch
 	opcode     uint8
 	flags      uint8
 }
@@ -161,7 +161,7 @@ func (s *sendQueue) failed() { s.qp.failed() }
 // A recvQueue checks receive requests and collects them in a batch. It belongs to a
 // queue pair or is an SRQ.
 type recvQueue struct {
-	qp        *qp // nil for an SRQ
+	qp        *qp // queue pair to which the queue belongs; nil for an SRQ
 	maxSGE    int
 	datagrams atomic.Int32 // number of UD queue pairs that receive from it
 
@@ -174,7 +174,8 @@ type recvQueue struct {
 	sges []verbs.SGE
 }
 
-// gather fills the batch like sendQueue.gather.
+// gather fills the batch with the requests up to the first one that is invalid or does
+// not fit, and returns their number.
 func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
 	for i := range wrs {

@@ -28,7 +28,7 @@ func finished(t *testing.T, what string, done chan error) {
 	select {
 	case err := <-done:
 		require.NoError(t, err, what)
-	case <-time.After(patience):
+	case <-time.After(waitLimit):
 		require.FailNow(t, "gave up waiting", what)
 	}
 }
@@ -54,6 +54,7 @@ func TestDeviceReturns(t *testing.T) {
 		finished(t, "the removal", removal)
 		finished(t, "the device to come back", link("add "+dev+" type rxe netdev "+netdev))
 	}
-	// This Open and Close make the library release the device of the last round.
+	// This Open and Close make the library release the device that the last iteration of
+	// the loop has removed.
 	require.NoError(t, open(t).Close())
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// patience is the time after which a wait counts as a hang.
-const patience = 30 * time.Second
+// waitLimit is the time after which a wait counts as a hang.
+const waitLimit = 30 * time.Second
 
 // A rig is a device with an event channel. It belongs to the goroutine of its test. At
 // the end of the test everything is closed.
@@ -102,18 +102,18 @@ func (r *rig) listen(ps cm.PortSpace, addr netip.Addr) *cm.ID {
 func (r *rig) resolve(ps cm.PortSpace, port uint16) *cm.ID {
 	r.t.Helper()
 	id := r.newID(ps)
-	r.NoError(id.ResolveAddr(netip.AddrPort{}, netip.AddrPortFrom(r.addr, port), patience))
+	r.NoError(id.ResolveAddr(netip.AddrPort{}, netip.AddrPortFrom(r.addr, port), waitLimit))
 	r.await(id, cm.AddrResolved)
-	r.NoError(id.ResolveRoute(patience))
+	r.NoError(id.ResolveRoute(waitLimit))
 	r.await(id, cm.RouteResolved)
 	r.Equal(r.dev, id.Device())
 	return id
 }
 
-// until drives the given event channels until done returns true.
+// until fetches events from the given channels until the function done returns true.
 func (r *rig) until(done func() bool, channels ...*cm.EventChannel) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); !done(); {
+	for deadline := time.Now().Add(waitLimit); !done(); {
 		for _, c := range channels {
 			r.fetch(c)
 		}

@@ -28,8 +28,9 @@ func (q *qp) flushLateRecvs() {
 	}
 }
 
-// failed is called for every failed completion. The first one shows that the device has
-// moved the queue pair to ERROR. Buffers that were posted since must be flushed.
+// failed is called for every failed completion. The first failed completion shows that
+// the device has moved the queue pair to ERROR. Buffers that were posted since the move
+// must be flushed.
 func (q *qp) failed() {
 	if !q.pd.dev.rxe || verbs.QPState(q.last.Swap(uint32(verbs.StateError))) == verbs.StateError {
 		return

@@ -18,7 +18,8 @@ func queueCases() []testCase {
 	}
 }
 
-// manySends returns n signaled SENDs of 8 bytes, with ids from first on.
+// manySends returns n signaled SENDs of 8 bytes. Their ids are consecutive and begin with
+// first.
 func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	wrs := make([]verbs.SendWR, n)
 	for i := range wrs {
@@ -27,7 +28,7 @@ func (e *end) manySends(first uint64, n int) []verbs.SendWR {
 	return wrs
 }
 
-// manyRecvs returns n buffers of 8 bytes, with ids from first on.
+// manyRecvs returns n buffers of 8 bytes. Their ids are consecutive and begin with first.
 func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -36,7 +37,7 @@ func (e *end) manyRecvs(first uint64, n int) []verbs.RecvWR {
 	return wrs
 }
 
-// mustRecv posts n buffers of 8 bytes, with ids from first on.
+// mustRecv posts n buffers of 8 bytes. Their ids are consecutive and begin with first.
 func (e *end) mustRecv(first uint64, n int) {
 	e.r.t.Helper()
 	got, err := e.qp.PostRecv(e.manyRecvs(first, n))
@@ -44,7 +45,7 @@ func (e *end) mustRecv(first uint64, n int) {
 	e.r.Equal(n, got)
 }
 
-// inOrder takes successful completions with these ids.
+// inOrder takes successful completions, which must have the given ids in this order.
 func (q *queue) inOrder(ids ...uint64) {
 	q.r.t.Helper()
 	for i, wc := range q.succeed(len(ids)) {
@@ -110,7 +111,8 @@ func sendsNeedPolling(r *rig) {
 	p.ping()
 }
 
-// recvsNeedPolling checks the same for receive buffers.
+// recvsNeedPolling checks that a receive buffer occupies its place in the queue until its
+// completion is polled.
 func recvsNeedPolling(r *rig) {
 	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
 	depth := p.b.qp.Caps().MaxRecvWR
@@ -154,8 +156,8 @@ func fullRecvQueue(r *rig) {
 	p.b.recvs.inOrder(append(sequence(1, depth-1), 90)...)
 }
 
-// batchTooLong posts a batch that is longer than the queue. The part that fits is
-// accepted, and the rest is posted later.
+// batchTooLong posts a batch that is longer than the queue. The call accepts the requests
+// for which the queue has room. The other requests are posted later.
 func batchTooLong(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -172,7 +174,7 @@ func batchTooLong(r *rig) {
 }
 
 // fullOfUnsignaled fills the queue with unsignaled requests and one signaled request at
-// the end. Its completion frees all places at once.
+// the end. The completion of the signaled request frees all places at once.
 func fullOfUnsignaled(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
@@ -191,8 +193,9 @@ func fullOfUnsignaled(r *rig) {
 	}
 }
 
-// badInBatch posts a batch with a bad request. The call returns its index; the requests
-// before it are executed, and the requests after it are not examined.
+// badInBatch posts a batch with a bad request. The call returns the index of the bad
+// request; the requests before it are executed, and the requests after it are not
+// examined.
 func badInBatch(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 5)

@@ -143,8 +143,8 @@ func armTwice(r *rig) {
 	w.b.recvs.cq.AckEvents(1)
 }
 
-// armTooLate arms after the completion. This is the reason to poll again after arming
-// (ibv_req_notify_cq(3)).
+// armTooLate arms a CQ that already holds a completion. No event follows until the next
+// completion, which is why a caller must poll again after arming (ibv_req_notify_cq(3)).
 func armTooLate(r *rig) {
 	w := r.watched()
 	w.deliver(1, 0)
@@ -282,7 +282,7 @@ func sleepers(r *rig) {
 	}
 }
 
-// run alternates between send and await. The end with starts sends first.
+// run alternates between send and await. The end for which starts is true sends first.
 func (s *sleeper) run(rounds int, starts bool) error {
 	steps := []func() error{s.await, s.send}
 	if starts {

@@ -20,9 +20,9 @@ func cqCases() []testCase {
 // arrive.
 func busyQueue(r *rig) {
 	busy, quiet := r.pair(nil), r.pair(nil)
-	const window, messages, enough = 8, 20, 4000
-	busy.b.mustRecv(0, window)
-	busy.a.post(busy.a.manySends(0, window)...)
+	const outstanding, messages, enough = 8, 20, 4000
+	busy.b.mustRecv(0, outstanding)
+	busy.a.post(busy.a.manySends(0, outstanding)...)
 	for range messages {
 		quiet.b.mustRecv(0, 1)
 		quiet.a.post(quiet.a.manySends(0, 1)...)
@@ -39,11 +39,11 @@ func busyQueue(r *rig) {
 		quiet.a.sends.one()
 		quiet.b.recvs.one()
 	}
-	busy.a.sends.succeed(window)
-	busy.b.recvs.succeed(window)
+	busy.a.sends.succeed(outstanding)
+	busy.b.recvs.succeed(outstanding)
 }
 
-// pollSteps polls with room for one completion, and with no room.
+// pollSteps calls Poll with a slice for one completion, and with an empty slice.
 func pollSteps(r *rig) {
 	p := r.pair(nil)
 	p.b.mustRecv(0, 8)

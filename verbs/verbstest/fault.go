@@ -19,8 +19,8 @@ type fault struct {
 	make    func(p *pair) verbs.SendWR // returns the request
 }
 
-// Ids: the wrong request and the request after it, the receive buffer for the wrong
-// request and the buffer after it.
+// Ids of the wrong request, of the request after it, of the receive buffer for the wrong
+// request, and of the buffer after that.
 const (
 	wrongID, afterID          = 1, 2
 	recvID, recvAfterID       = 3, 4

@@ -26,8 +26,8 @@ func lifeCases() []testCase {
 
 type closer interface{ Close() error }
 
-// closeOrder checks that under can not be closed before upper, and that a refused Close
-// changes nothing.
+// closeOrder checks that the object under can not be closed before the object upper,
+// which uses it. A refused Close must change nothing.
 func (r *rig) closeOrder(under, upper closer) {
 	r.t.Helper()
 	r.ErrorIs(under.Close(), verbs.ErrBusy)
@@ -193,7 +193,8 @@ func closedQPForgets(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {
 		p.a.recv(uint64(i), p.a.sge(0, 64))
-		p.a.post(send(uint64(i), p.a.sge(0, 64))) // b has no buffer
+		// B has no receive buffer, so the requests of a do not complete.
+		p.a.post(send(uint64(i), p.a.sge(0, 64)))
 	}
 	r.NoError(p.a.closeQP())
 	for range 100 {

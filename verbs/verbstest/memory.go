@@ -38,8 +38,8 @@ func allocHuge(r *rig) {
 	r.NoError(mr.Close())
 }
 
-// registerMemory registers a part of memory that is already registered. Every device can
-// do that. The addresses are those of the memory.
+// registerMemory registers a part of memory that is already registered. Every device
+// supports this. Addr and Bytes of the new region must be those of the part.
 func registerMemory(r *rig) {
 	outer := r.alloc(r.pd, 8192, verbs.AccessAll)
 	inner, err := r.pd.Register(outer.Bytes()[100:300], verbs.AccessLocalWrite)
@@ -51,7 +51,8 @@ func registerMemory(r *rig) {
 	r.Equal(byte(42), outer.Bytes()[100])
 }
 
-// accessRights tries every combination. Source: ibv_reg_mr(3).
+// accessRights registers memory with every combination of access rights. Only the
+// combinations that Access.Check allows may succeed. Source: ibv_reg_mr(3).
 func accessRights(r *rig) {
 	buf := r.alloc(r.pd, 4096, verbs.AccessLocalWrite).Bytes()
 	for access := range (verbs.AccessAll + 1) << 1 {

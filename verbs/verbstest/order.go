@@ -17,19 +17,20 @@ func orderCases() []testCase {
 }
 
 // A stream sends numbered messages of different lengths from one end to the other. At
-// most window messages are outstanding.
+// most maxOutstanding messages are outstanding.
 type stream struct {
-	from, to             *end
-	total                int
-	window               int // messages that may be outstanding; the receiver has as many buffers
+	from, to *end
+	total    int
+	// Largest number of outstanding messages, and number of receive buffers.
+	maxOutstanding       int
 	sent, acked, arrived int
 }
 
 const slotSize = 4096
 
 func newStream(from, to *end, total int) *stream {
-	s := &stream{from: from, to: to, total: total, window: 16}
-	for i := range s.window {
+	s := &stream{from: from, to: to, total: total, maxOutstanding: 16}
+	for i := range s.maxOutstanding {
 		to.recv(uint64(i), s.recvSlot(i))
 	}
 	return s
@@ -38,15 +39,15 @@ func newStream(from, to *end, total int) *stream {
 // recvSlot returns the receive buffer of message i. Each end sends from the first half
 // of its memory and receives into the second half.
 func (s *stream) recvSlot(i int) verbs.SGE {
-	return s.to.sge(memorySize/2+i%s.window*slotSize, slotSize)
+	return s.to.sge(memorySize/2+i%s.maxOutstanding*slotSize, slotSize)
 }
 
 func (s *stream) length(i int) int { return 8 + i*7919%(slotSize-8) }
 
-// turn posts the messages that the window allows and checks the completions.
+// turn posts messages until maxOutstanding are outstanding, and checks the completions.
 func (s *stream) turn() {
-	for s.sent < s.total && s.sent-s.acked < s.window {
-		off := s.sent % s.window * slotSize
+	for s.sent < s.total && s.sent-s.acked < s.maxOutstanding {
+		off := s.sent % s.maxOutstanding * slotSize
 		fill(s.from.bytes(off, s.length(s.sent)), uint64(s.sent))
 		binary.BigEndian.PutUint64(s.from.bytes(off, 8), uint64(s.sent))
 		s.from.post(send(uint64(s.sent), s.from.sge(off, s.length(s.sent))))
@@ -70,19 +71,19 @@ func (s *stream) check(wc *verbs.WC) {
 	i := s.arrived
 	r.Equal(uint64(i), wc.ID, "receives complete in the order of posting")
 	r.Equal(uint32(s.length(i)), wc.ByteLen)
-	got := s.to.bytes(memorySize/2+i%s.window*slotSize, s.length(i))
+	got := s.to.bytes(memorySize/2+i%s.maxOutstanding*slotSize, s.length(i))
 	want := filled(s.length(i), uint64(i))
 	binary.BigEndian.PutUint64(want, uint64(i))
 	r.Equal(want, got, "message %d", i)
 	s.arrived++
-	if next := i + s.window; next < s.total {
+	if next := i + s.maxOutstanding; next < s.total {
 		s.to.recv(uint64(next), s.recvSlot(next))
 	}
 }
 
 func (s *stream) done() bool { return s.acked == s.total && s.arrived == s.total }
 
-// run drives the streams until all are done.
+// run calls turn for each stream until all are done.
 func (r *rig) run(streams ...*stream) {
 	r.t.Helper()
 	r.until("all messages", func() bool {
@@ -113,8 +114,8 @@ func severalConnections(r *rig) {
 	r.run(streams...)
 }
 
-// mixedOrder posts every operation in turn. Send completions come in the order of
-// posting, for all operations (IBTA vol. 1, 10.8.5).
+// mixedOrder posts one request of each kind after the other. Send completions come in the
+// order of posting, for all operations (IBTA vol. 1, 10.8.5).
 func mixedOrder(r *rig) {
 	p := r.pair(nil)
 	for range 20 {

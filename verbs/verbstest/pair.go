@@ -17,11 +17,12 @@ type plan struct {
 	memory    int          // size of the end's memory in bytes
 	signalAll bool
 	srq       verbs.SRQ
-	sends     *queue            // queue for send completions; nil: a new queue
-	recvs     *queue            // queue for receive completions; nil: a new queue
-	channel   verbs.CompChannel // for both queues, with the cookies 1 (sends) and 2 (receives)
-	vector    int
-	param     cm.ConnParam // for Connect or Accept
+	sends     *queue // queue for send completions; nil: a new queue
+	recvs     *queue // queue for receive completions; nil: a new queue
+	// Channel of both queues, with the cookies 1 (sends) and 2 (receives).
+	channel verbs.CompChannel
+	vector  int
+	param   cm.ConnParam // parameters of Connect or Accept
 }
 
 // plans returns the default plans. The ends are on different completion vectors if the
@@ -55,7 +56,8 @@ type pair struct {
 	a, b *end
 }
 
-// pair connects two ends. change, if not nil, changes their plans before.
+// pair connects two ends. The function change, if it is not nil, can modify the plans of
+// both ends before.
 func (r *rig) pair(change func(a, b *plan)) *pair {
 	r.t.Helper()
 	a, b := r.plans()

@@ -58,7 +58,7 @@ func fill(b []byte, seed uint64) {
 	}
 }
 
-// filled returns a new slice of n such bytes.
+// filled returns a new slice with n bytes that fill has written.
 func filled(n int, seed uint64) []byte {
 	b := make([]byte, n)
 	fill(b, seed)

@@ -12,8 +12,9 @@ type queue struct {
 	r      *rig
 	cq     verbs.CQ
 	vector int
-	wcs    []verbs.WC // polled and not taken by the case, oldest first
-	paused bool       // rig.turn does not poll it
+	// Completions that were polled and not taken by the case, oldest first.
+	wcs    []verbs.WC
+	paused bool // rig.turn does not poll the queue
 }
 
 // newCQ creates a CQ that rig.turn does not poll.
@@ -76,7 +77,8 @@ func (q *queue) one() verbs.WC {
 	return q.succeed(1)[0]
 }
 
-// fail takes one completion for each id, in this order. All must have the given status.
+// fail takes one completion for each of the given ids. The completions must be in the
+// order of the ids, and all must have the given status.
 func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 	q.r.t.Helper()
 	for _, wc := range q.take(len(ids)) {
@@ -91,7 +93,7 @@ func (q *queue) fail(status verbs.Status, qp verbs.QP, ids ...uint64) {
 // specified.
 func (q *queue) drop() { q.wcs = nil }
 
-// sequence returns n ids from first on.
+// sequence returns n consecutive ids that begin with first.
 func sequence(first uint64, n int) []uint64 {
 	ids := make([]uint64, n)
 	for i := range ids {

@@ -50,8 +50,8 @@ func readNothing(r *rig) {
 	p.ping()
 }
 
-// readMany posts many more READs than may be outstanding. The device delays the others.
-// All must complete, in order.
+// readMany posts many more READs than may be outstanding. The device delays the READs
+// beyond that number. All READs must complete, in order.
 func readMany(r *rig) {
 	p := r.pair(func(a, b *plan) { a.param.InitiatorDepth, b.param.ResponderResources = 1, 1 })
 	fill(p.b.bytes(0, 32*5000), 6)

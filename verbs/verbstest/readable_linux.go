@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readable waits until a descriptor has input. It returns false if limit has passed
-// before.
+// readable waits until a descriptor has input. It returns false if the descriptor has no
+// input within the duration limit.
 func readable(fd int, limit time.Duration) (bool, error) {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for deadline := time.Now().Add(limit); ; {

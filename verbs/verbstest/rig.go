@@ -99,7 +99,8 @@ func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
 	return mr
 }
 
-// until drives the rig until done returns true.
+// until polls the rig until the function done returns true. It fails the test after
+// waitLimit.
 func (r *rig) until(what string, done func() bool) {
 	r.t.Helper()
 	deadline := time.Now().Add(waitLimit)

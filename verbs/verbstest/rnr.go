@@ -28,8 +28,8 @@ func (r *rig) rnrPair(retries uint8) *pair {
 	return p
 }
 
-// rnrExhausted sends without a receive buffer until the retries are used up. The
-// requester fails. The responder has no completion and stays in RTS.
+// rnrExhausted sends without a receive buffer until the retries are used up. The request
+// must fail. The responder must have no completion and must stay in RTS.
 func (p *pair) rnrExhausted() {
 	p.t.Helper()
 	p.a.post(send(1, p.a.sge(0, 8)), send(2, p.a.sge(0, 8)))
@@ -67,7 +67,8 @@ func rnrForever(r *rig) {
 	patient.ping()
 }
 
-// rnrBlocksOrder checks that a request after one that waits is not executed before it.
+// rnrBlocksOrder checks that no request is executed while an earlier request waits for a
+// receive buffer.
 func rnrBlocksOrder(r *rig) {
 	p := r.rnrPair(verbs.RNRRetryForever)
 	p.a.setWord(64, 42)

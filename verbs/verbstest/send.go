@@ -34,7 +34,8 @@ func sendCases() []testCase {
 	)
 }
 
-// roomFor returns a change of the plans for messages of the given size.
+// roomFor returns an argument for rig.pair that gives both ends enough memory for
+// messages of the given size.
 func roomFor(size int) func(a, b *plan) {
 	return func(a, b *plan) { a.memory, b.memory = size+8192, size+8192 }
 }
@@ -90,7 +91,8 @@ func gatherScatter(r *rig) {
 	p.b.requireZero(20000+3996, 4096)
 }
 
-// sendInline overwrites the payload as soon as the call returns.
+// sendInline overwrites the payload as soon as PostSend returns. The message must have
+// the old payload.
 func sendInline(r *rig) {
 	p := r.pair(nil)
 	limit := p.a.qp.Caps().MaxInline
@@ -128,8 +130,8 @@ func sendIntoLarger(r *rig) {
 	p.b.requireZero(150, 4950)
 }
 
-// sendUnsignaled signals the last of ten requests. Its completion stands for all of
-// them.
+// sendUnsignaled signals only the last of ten requests. The completion of that request
+// confirms all ten.
 func sendUnsignaled(r *rig) {
 	p := r.pair(nil)
 	for i := range 10 {
@@ -188,8 +190,8 @@ func sendBothWays(r *rig) {
 	r.True(bytes.Equal(p.b.bytes(0, 32768), p.a.bytes(65536, 32768)))
 }
 
-// sendReuse overwrites the buffer after the send completion and before the receiver
-// polls.
+// sendReuse overwrites the send buffer after the send completion and before the receiver
+// polls. The received message must have the old content.
 func sendReuse(r *rig) {
 	p := r.pair(nil)
 	for i := range 8 {

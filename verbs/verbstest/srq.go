@@ -48,7 +48,7 @@ func (r *rig) shared(maxWR int) *shared {
 	return s
 }
 
-// post posts n buffers with ids from first on.
+// post posts n buffers. Their ids are consecutive and begin with first.
 func (s *shared) post(first, n int) (int, error) {
 	wrs := make([]verbs.RecvWR, n)
 	for i := range wrs {
@@ -117,7 +117,7 @@ func srqFull(r *rig) {
 	r.Equal(1, n)
 }
 
-// asyncEvent drives the rig until the device has an asynchronous event.
+// asyncEvent polls the rig until the device has an asynchronous event.
 func (r *rig) asyncEvent() verbs.AsyncEvent {
 	r.t.Helper()
 	var ev verbs.AsyncEvent
@@ -141,8 +141,8 @@ func (r *rig) noAsync() {
 	r.False(ok, "an asynchronous event")
 }
 
-// srqLimit checks that the event comes when fewer buffers than the limit are left, once
-// for each arming (ibv_modify_srq(3)).
+// srqLimit checks that AsyncSRQLimit is raised when fewer buffers than the limit are
+// left, once for each call of Arm (ibv_modify_srq(3)).
 func srqLimit(r *rig) {
 	s := r.shared(64)
 	consume := func(n int) {

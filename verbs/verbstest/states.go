@@ -272,7 +272,8 @@ func resetQueuePair(r *rig) {
 	p := r.pair(nil)
 	for i := range 4 {
 		p.a.recv(uint64(i), p.a.sge(0, 64))
-		p.a.post(send(uint64(i), p.a.sge(0, 64))) // b has no buffer
+		// B has no receive buffer, so the requests of a do not complete.
+		p.a.post(send(uint64(i), p.a.sge(0, 64)))
 	}
 	p.a.toState(verbs.StateReset)
 	p.a.posting()

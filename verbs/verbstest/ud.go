@@ -30,10 +30,11 @@ const qkey = 0x11223344
 // A datagrams is two datagram queue pairs; a knows the address of b.
 type datagrams struct {
 	*pair
-	ah   verbs.AH
-	to   cm.UDParam
-	mtu  int
-	slot int // bytes in b's memory for the header and the largest datagram
+	ah  verbs.AH
+	to  cm.UDParam
+	mtu int
+	// Size of a receive buffer in bytes: the routing header and the largest datagram.
+	slot int
 }
 
 // lookup creates both queue pairs on ids and looks up b's queue pair by its port.
@@ -119,8 +120,8 @@ func udImmediate(r *rig) {
 	r.Equal(uint32(0xcafebabe), got.Imm)
 }
 
-// udReply sends to the sender of a datagram, with the values of the completion and the
-// client's address.
+// udReply answers a datagram. The address of the answer is the local address of the
+// client's ID. The queue pair number comes from the completion of the datagram.
 func udReply(r *rig) {
 	d := r.lookup()
 	d.b.recv(1, d.b.sge(0, d.slot))

@@ -17,8 +17,9 @@ const (
 	// RemoteAccess is remote memory with a wrong key, bounds or rights: remote access
 	// error / flushed.
 	RemoteAccess Violation = "remote memory not accessible"
-	// WriteImmAccess is the same for a WRITE with immediate: remote access error /
-	// flushed. Some devices have already consumed a receive buffer then.
+	// WriteImmAccess is a WRITE with immediate to memory with a wrong key, bounds or
+	// rights: remote access error / flushed. Some devices consume a receive buffer before
+	// they detect the error.
 	WriteImmAccess Violation = "remote memory of a WRITE with immediate not accessible"
 	// NotEnabled is an operation that the access flags of the responder's queue pair do
 	// not allow: remote invalid request / flushed.
