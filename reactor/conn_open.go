@@ -18,15 +18,14 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	c.stateTimer.Fire = c.onStateTimer
 	c.deadline.Fire = func() { c.beginClose(ErrDeadline) }
 	c.keepalive.Fire = c.onKeepaliveTimer
-	var ok bool
 	l.liveConns++
 	l.openingConns++
 	l.epollEvery = 1
 	l.setTimer(&c.stateTimer, timeout)
-	if c.key, ok = l.conns.add(c); !ok {
+	if !l.conns.add(c) {
 		err = tooManyConns(maxConns)
 	}
-	if limit := l.cfg.MaxConns; l.conns.count > limit {
+	if limit := l.cfg.MaxConns; l.conns.count() > limit {
 		err = tooManyConns(limit)
 	}
 	if l.draining {

@@ -30,7 +30,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	l := &Loop{handler: h, cfg: cfg}
 	c := &Conn{loop: l, qp: idleQP{}, state: StateConnecting}
 	c.device = &loopDevice{loop: l, slab: slab{pd: &fakePD{}, size: 64}}
-	c.key, _ = l.conns.add(c)
+	l.conns.add(c)
 	c.recvs = newRecvQueue(8, c.key)
 	for range 8 {
 		b, err := c.device.slab.get()

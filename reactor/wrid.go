@@ -1,6 +1,10 @@
 package reactor
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/rdmaloop/rdmaloop/internal/slots"
+)
 
 // A wrID is the id of a work request. It has four parts, from the most significant bit:
 // 20 bits for the index of the connection in connTable, 20 bits for its generation, one
@@ -30,69 +34,49 @@ func (id wrID) slot() uint32 { return uint32(id & (sendBit - 1)) }
 // index returns the index of the connection.
 func (id wrID) index() int { return int(id >> indexShift) }
 
-// generation returns the generation of the connection.
-func (id wrID) generation() uint32 { return uint32(id>>generationShift) & generationMask }
+// sameConn reports whether two ids have the same index and generation.
+func (id wrID) sameConn(other wrID) bool { return id>>generationShift == other>>generationShift }
 
 // A connTable finds a connection by the id of its work requests. Its zero value is empty.
-type connTable struct {
-	slots []connSlot
-	free  []int
-	count int
-}
+// An id has only the low bits of the generation of a slot.
+type connTable struct{ table slots.Table[*Conn] }
 
-// A connSlot is one element of a connTable.
-type connSlot struct {
-	conn       *Conn  // nil if the slot is free
-	generation uint32 // number of connections that have had the slot, modulo 1<<20
-}
-
-// add adds c. It returns a key that has the index and the generation of c, from which the
-// ids of its work requests are made. ok is false if there are maxConns connections.
-func (t *connTable) add(c *Conn) (key wrID, ok bool) {
-	if len(t.free) == 0 {
-		if len(t.slots) == maxConns {
-			return 0, false
-		}
-		t.free = append(t.free, len(t.slots))
-		t.slots = append(t.slots, connSlot{})
+// add adds c. It sets c.key to a key that has the index and the generation of c, from
+// which the ids of its work requests are made. add returns false if there are maxConns
+// connections.
+func (t *connTable) add(c *Conn) bool {
+	if t.table.Len() == maxConns {
+		return false
 	}
-	index := t.free[len(t.free)-1]
-	t.free = t.free[:len(t.free)-1]
-	s := &t.slots[index]
-	s.conn = c
-	s.generation = (s.generation + 1) & generationMask
-	t.count++
-	return wrID(index)<<indexShift | wrID(s.generation)<<generationShift, true
+	h := t.table.Put(c)
+	c.key = wrID(h.Index())<<indexShift | wrID(h.Generation()&generationMask)<<generationShift
+	return true
 }
 
 // get returns the connection with the index and generation of id, or nil if it was
 // removed.
 func (t *connTable) get(id wrID) *Conn {
-	index := id.index()
-	if index >= len(t.slots) {
-		return nil
-	}
-	if s := &t.slots[index]; s.generation == id.generation() {
-		return s.conn
+	if c := t.table.At(id.index()); c != nil && c.key.sameConn(id) {
+		return c
 	}
 	return nil
 }
 
 // remove removes the connection with the index and generation of key, if there is one.
 func (t *connTable) remove(key wrID) {
-	if t.get(key) == nil {
-		return
+	if t.get(key) != nil {
+		t.table.RemoveAt(key.index())
 	}
-	t.slots[key.index()].conn = nil
-	t.free = append(t.free, key.index())
-	t.count--
 }
+
+// count returns the number of connections.
+func (t *connTable) count() int { return t.table.Len() }
 
 // all iterates over the connections. Connections may be removed during the iteration.
 func (t *connTable) all() iter.Seq[*Conn] {
 	return func(yield func(*Conn) bool) {
-		for i := range t.slots {
-			if c := t.slots[i].conn; c != nil && !yield(c) {
+		for _, c := range t.table.All() {
+			if !yield(*c) {
 				return
 			}
 		}

@@ -9,7 +9,9 @@ import (
 func TestWrIDParts(t *testing.T) {
 	id := wrID(maxConns-1)<<indexShift | wrID(generationMask)<<generationShift | sendBit | 12345
 	require.Equal(t, maxConns-1, id.index())
-	require.EqualValues(t, generationMask, id.generation())
+	require.True(t, id.sameConn(id&^sendBit-1))
+	require.False(t, id.sameConn(id-1<<generationShift), "another generation")
+	require.False(t, id.sameConn(id-1<<indexShift), "another index")
 	require.True(t, id.send())
 	require.EqualValues(t, 12345, id.slot())
 	require.False(t, (id &^ sendBit).send())
@@ -20,26 +22,26 @@ func TestWrIDParts(t *testing.T) {
 func TestConnTable(t *testing.T) {
 	var table connTable
 	a, b := &Conn{}, &Conn{}
-	keyA, ok := table.add(a)
-	require.True(t, ok)
+	require.True(t, table.add(a))
+	keyA := a.key
 	require.Same(t, a, table.get(keyA|sendBit|7))
 	table.remove(keyA)
 	require.Nil(t, table.get(keyA))
-	keyB, _ := table.add(b)
+	require.True(t, table.add(b))
+	keyB := b.key
 	require.Equal(t, keyA.index(), keyB.index())
 	require.Nil(t, table.get(keyA))
 	require.Same(t, b, table.get(keyB))
 	table.remove(keyA)
 	require.Same(t, b, table.get(keyB), "a second remove with the old key does nothing")
 	require.Nil(t, table.get(wrID(5)<<indexShift), "no connection has had the index")
-	require.Equal(t, 1, table.count)
+	require.Equal(t, 1, table.count())
 }
 
 func TestConnTableIterationAllowsRemoval(t *testing.T) {
 	var table connTable
 	for range 5 {
-		c := &Conn{}
-		c.key, _ = table.add(c)
+		table.add(&Conn{})
 	}
 	count := 0
 	for c := range table.all() {
@@ -47,5 +49,5 @@ func TestConnTableIterationAllowsRemoval(t *testing.T) {
 		table.remove(c.key)
 	}
 	require.Equal(t, 5, count)
-	require.Zero(t, table.count)
+	require.Zero(t, table.count())
 }

@@ -14,6 +14,12 @@ import (
 // Remove accept any number and report false if it is not a valid handle.
 type Handle uint64
 
+// Index returns the index of the slot.
+func (h Handle) Index() int { return int(uint32(h)) }
+
+// Generation returns the generation of the slot.
+func (h Handle) Generation() uint32 { return uint32(h >> 32) }
+
 func newHandle(index int, gen uint32) Handle {
 	return Handle(gen)<<32 | Handle(uint32(index))
 }
@@ -62,19 +68,38 @@ func (t *Table[T]) Get(h Handle) (*T, bool) {
 	return &s.value, true
 }
 
-// Remove removes the value of h and returns it. It reports false if h is not valid.
-func (t *Table[T]) Remove(h Handle) (T, bool) {
-	var zero T
-	s := t.find(h)
-	if s == nil {
-		return zero, false
+// At returns the value in the slot with this index. It returns the zero value if the slot
+// is free or does not exist. At does not compare generations: the caller has to find out
+// that the value is the one it looks for.
+func (t *Table[T]) At(index int) (v T) {
+	if uint(index) < uint(len(t.slots)) {
+		v = t.slots[index].value
 	}
+	return v
+}
+
+// Remove removes the value of h and returns it. It reports false if h is not valid.
+func (t *Table[T]) Remove(h Handle) (v T, ok bool) {
+	if t.find(h) == nil {
+		return v, false
+	}
+	return t.RemoveAt(h.Index()), true
+}
+
+// RemoveAt removes the value in the slot with this index and returns it. It panics if the
+// slot is free or does not exist.
+func (t *Table[T]) RemoveAt(index int) T {
+	s := &t.slots[index]
+	if !s.used {
+		panic("slots: the slot is free")
+	}
+	var zero T
 	v := s.value
 	s.used, s.value = false, zero // Release what the value refers to.
 	s.gen = nextGen(s.gen)
-	s.next, t.free = t.free, uint32(h)+1
+	s.next, t.free = t.free, uint32(index)+1
 	t.live--
-	return v, true
+	return v
 }
 
 // Len returns the number of values in the table.
@@ -84,7 +109,7 @@ func (t *Table[T]) Len() int { return t.live }
 // call Put and Remove. A value that it puts may or may not be visited.
 func (t *Table[T]) All() iter.Seq2[Handle, *T] {
 	return func(yield func(Handle, *T) bool) {
-		for i := 0; i < len(t.slots); i++ {
+		for i := range len(t.slots) {
 			s := &t.slots[i]
 			if s.used && !yield(newHandle(i, s.gen), &s.value) {
 				return

@@ -35,6 +35,25 @@ func TestHandleLayout(t *testing.T) {
 	require.Equal(t, slots.Handle(1<<32|1), table.Put(0), "index 1, generation 1")
 }
 
+func TestAt(t *testing.T) {
+	var table slots.Table[string]
+	h := table.Put("a")
+	require.Equal(t, "a", table.At(h.Index()))
+	require.Equal(t, "a", table.RemoveAt(h.Index()))
+	require.Empty(t, table.At(h.Index()), "the slot is free")
+	require.Zero(t, table.Len())
+	requireStale(t, &table, h)
+	require.Panics(t, func() { table.RemoveAt(h.Index()) })
+
+	h = table.Put("b")
+	require.EqualValues(t, 2, h.Generation())
+	require.Equal(t, "b", table.At(h.Index()))
+	for _, index := range []int{-1, 1, math.MaxInt} {
+		require.Empty(t, table.At(index), "there is no slot %d", index)
+		require.Panics(t, func() { table.RemoveAt(index) })
+	}
+}
+
 func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
