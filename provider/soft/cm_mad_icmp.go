@@ -79,7 +79,7 @@ func (s *requestSocket) send(m *wire.MAD, to netip.Addr) {
 	var flow wire.Flow
 	peer := netip.AddrPortFrom(to, s.peerPort)
 	flow.Set(s.local, peer)
-	flow.Seal(p, 0) // the identification is 0: see connectedSocket
+	flow.Seal(p, 0) // with identification 0; see udp.OpenSender
 	name := hostport.Sockaddr(to, int(s.peerPort))
 	for range sendTries {
 		err := unix.Sendto(s.fd, p.Bytes(), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, name)

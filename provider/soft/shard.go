@@ -23,9 +23,9 @@ const (
 	// arbitrary.
 	epollEvery = 1024
 	// epollEveryUD replaces epollEvery on a shard that has UD queue pairs on the local
-	// path, or sockets of overflowSockets, because their messages arrive at descriptors
-	// that only epoll reports. Such a shard also polls epoll whenever it has polled the
-	// wire's sockets. The number is arbitrary.
+	// path, or overflow sockets of the wire path, because their messages arrive at
+	// descriptors that only epoll reports. Such a shard also polls epoll whenever it has
+	// polled the wire's sockets. The number is arbitrary.
 	epollEveryUD = 16
 	// clockEvery is the number of drives after which running timers are checked. It is
 	// arbitrary.

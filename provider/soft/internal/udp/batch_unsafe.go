@@ -16,26 +16,26 @@ type mmsg struct {
 	length uint32
 }
 
-// A rawName is room for a socket address of either family.
-type rawName unix.RawSockaddrInet6
+// A rawAddr is memory for a socket address of IPv4 or IPv6.
+type rawAddr unix.RawSockaddrInet6
 
-// A batch is what one call of recvmmsg(2) or sendmmsg(2) works on: datagrams, in
-// buffers that are made once, when they are first needed: sockets come and go with
-// connections, and on most there are never many packets at a time. It must not be
-// copied, and not used by two goroutines at a time.
+// A batch has the messages of one call of recvmmsg(2) or sendmmsg(2), and their buffers.
+// One call transfers up to 64 packets, so the cost of a system call is shared by all of
+// them. Each buffer is allocated when it is first needed, because most sockets never have
+// many packets at a time. A batch must not be copied, and only one goroutine at a time
+// may use it.
 type batch struct {
 	msgs         []mmsg
 	iovecs       []unix.Iovec
-	buffers      [][]byte // nil: not needed so far
-	size         int      // of a buffer
-	names        []rawName
+	buffers      [][]byte // nil until the buffer is needed
+	size         int      // size of a buffer in bytes
+	addrs        []rawAddr
 	control      []cmsgs
-	wantsControl bool // receives control messages
+	wantsControl bool // calls of receive also receive control messages
 }
 
-// cmsgs are the control messages of one message; see cmsg(3). There are at
-// most three: udp(7) UDP_SEGMENT, and the traffic class and hop limit of ip(7) and
-// ipv6(7).
+// cmsgs are the control messages of one message; see cmsg(3). There are at most three:
+// UDP_SEGMENT of udp(7), and the traffic class and the hop limit of ip(7) and ipv6(7).
 type cmsgs struct {
 	list [3]cmsg
 	n    int
@@ -43,10 +43,11 @@ type cmsgs struct {
 
 type cmsg struct {
 	header unix.Cmsghdr
-	value  [unsafe.Sizeof(uintptr(0))]byte // in the order of the machine, to the next aligned place
+	value  [unsafe.Sizeof(uintptr(0))]byte // in the byte order of the machine, padded to the alignment of cmsg(3)
 }
 
-// next adds a control message whose value has so many bytes.
+// next adds a control message with a value of size bytes, and returns the memory for the
+// value.
 func (c *cmsgs) next(level, option int32, size int) []byte {
 	m := &c.list[c.n]
 	c.n++
@@ -55,11 +56,12 @@ func (c *cmsgs) next(level, option int32, size int) []byte {
 	return m.value[:]
 }
 
+// addSegment makes the system cut the message into datagrams of size bytes.
 func (c *cmsgs) addSegment(size int) {
 	binary.NativeEndian.PutUint16(c.next(unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2), uint16(size))
 }
 
-// addHeader adds what a destination wants in the IP header.
+// addHeader sets the traffic class and the hop limit of a destination in the IP header.
 func (c *cmsgs) addHeader(h *destHeader) {
 	level, class, hops := int32(unix.IPPROTO_IP), int32(unix.IP_TOS), int32(unix.IP_TTL)
 	if h.remote.Is6() {
@@ -73,15 +75,15 @@ func (c *cmsgs) addHeader(h *destHeader) {
 	}
 }
 
-// newBatch makes room for n buffers of size bytes, and a message for each.
+// newBatch returns a batch of n messages, and n buffers of size bytes.
 func newBatch(n, size int) *batch {
 	return &batch{
 		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n), size: size,
-		names: make([]rawName, n), control: make([]cmsgs, n),
+		addrs: make([]rawAddr, n), control: make([]cmsgs, n),
 	}
 }
 
-// buffer is buffer i.
+// buffer returns buffer i. It allocates the buffer at the first call.
 func (b *batch) buffer(i int) []byte {
 	if b.buffers[i] == nil {
 		b.buffers[i] = make([]byte, b.size)
@@ -91,10 +93,10 @@ func (b *batch) buffer(i int) []byte {
 	return b.buffers[i]
 }
 
-// expect readies message i to receive into buffer i.
-func (b *batch) expect(i int) {
+// prepareReceive makes the next call of receive read datagram i into buffer i.
+func (b *batch) prepareReceive(i int) {
 	h := &b.msgs[i].header
-	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&b.names[i])), uint32(unsafe.Sizeof(b.names[i]))
+	h.Name, h.Namelen = (*byte)(unsafe.Pointer(&b.addrs[i])), uint32(unsafe.Sizeof(b.addrs[i]))
 	h.Iov = &b.iovecs[i]
 	h.SetIovlen(1)
 	if b.wantsControl {
@@ -103,9 +105,10 @@ func (b *batch) expect(i int) {
 	}
 }
 
-// header is what control messages tell of the IP header of datagram i, and what
-// hosts send mostly where they do not.
-func (b *batch) header(i int) (class, hops uint8) {
+// ipFields returns the traffic class and the hop limit of received datagram i, from its
+// control messages. Fields that the control messages do not have get the values that most
+// hosts send.
+func (b *batch) ipFields(i int) (class, hops uint8) {
 	h := &b.msgs[i].header
 	hops = DefaultHopLimit
 	for rest := unsafe.Slice(h.Control, h.Controllen); len(rest) >= unix.SizeofCmsghdr; {
@@ -113,7 +116,7 @@ func (b *batch) header(i int) (class, hops uint8) {
 		if err != nil {
 			break
 		}
-		number := uint8(0) // IP_TOS is a byte, the others are integers: ip(7)
+		number := uint8(0) // IP_TOS is a byte, the others are integers; see ip(7)
 		switch {
 		case len(value) >= 4:
 			number = uint8(binary.NativeEndian.Uint32(value))
@@ -131,10 +134,11 @@ func (b *batch) header(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// address makes message i one of count buffers from first on, to dest. With a
-// segment size it is to be cut into datagrams of that size. An outlet of its own
-// knows the name and what goes into the IP header.
-func (b *batch) address(i, first, count int, to *destination, segment int) {
+// prepareSend makes message i send count buffers, from buffer first on, to a destination.
+// If segment is not 0, the system cuts the message into datagrams of segment bytes
+// (udp(7), UDP_SEGMENT). A message of a connected socket needs no address, and the
+// socket's options have the fields of the IP header.
+func (b *batch) prepareSend(i, first, count int, to *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
 	if to.socket == nil {
@@ -158,28 +162,29 @@ func (b *batch) address(i, first, count int, to *destination, segment int) {
 	}
 }
 
-// setLength says how much of a buffer is to be sent.
+// setLength sets the number of bytes of buffer i that are sent.
 func (b *batch) setLength(i, n int) { b.iovecs[i].SetLen(n) }
 
-// count is how many buffers message i has.
+// count returns the number of buffers of message i.
 func (b *batch) count(i int) int { return int(b.msgs[i].header.Iovlen) }
 
-// swap exchanges two buffers, with what is in them.
+// swap exchanges two buffers and their contents.
 func (b *batch) swap(i, j int) {
 	b.buffers[i], b.buffers[j] = b.buffers[j], b.buffers[i]
 	b.iovecs[i], b.iovecs[j] = b.iovecs[j], b.iovecs[i]
 }
 
-// received returns datagram i, and whether all of it found room.
+// received returns datagram i. complete is false if the datagram was longer than its
+// buffer.
 func (b *batch) received(i int) (data []byte, complete bool) {
 	m := &b.msgs[i]
 	return b.buffers[i][:m.length], m.header.Flags&unix.MSG_TRUNC == 0
 }
 
-// receive receives up to so many datagrams as there are messages, and never
-// blocks: that is why it does not tell the scheduler. It returns how many, 0 also
-// for errors: what is told here is of packets sent before (ICMP), and the missing
-// answer tells it, too.
+// receive receives up to len(msgs) datagrams, and returns their number. It never blocks,
+// so it does not inform the Go scheduler. It returns 0 for errors too. An error can only
+// be an ICMP message about a packet that was sent before. The retransmission timer
+// handles the loss of that packet.
 func (b *batch) receive(fd int) int {
 	if b.buffers[len(b.buffers)-1] == nil {
 		for i := range b.buffers {
@@ -190,25 +195,26 @@ func (b *batch) receive(fd int) int {
 	return n
 }
 
-// receiveOne receives one datagram into the first buffer, as receive does. It
-// costs less than a batch of one.
+// receiveOne receives one datagram into the first buffer, like receive. It is faster than
+// a batch of one.
 func (b *batch) receiveOne(fd int) int {
 	m, buffer := &b.msgs[0], b.buffer(0)
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
 		uintptr(unsafe.Pointer(&buffer[0])), uintptr(len(buffer)), unix.MSG_DONTWAIT|unix.MSG_TRUNC,
-		uintptr(unsafe.Pointer(&b.names[0])), uintptr(unsafe.Pointer(&m.header.Namelen)))
+		uintptr(unsafe.Pointer(&b.addrs[0])), uintptr(unsafe.Pointer(&m.header.Namelen)))
 	if errno != 0 {
 		return 0
 	}
 	m.header.Flags = 0
-	if n > uintptr(len(buffer)) { // MSG_TRUNC tells how long it was
+	if n > uintptr(len(buffer)) { // with MSG_TRUNC, n is the length of the datagram
 		m.header.Flags, n = unix.MSG_TRUNC, uintptr(len(buffer))
 	}
 	m.length = uint32(n)
 	return 1
 }
 
-// send sends the first messages, as far as the system takes them.
+// send sends the first messages of the batch. It returns the number of messages that the
+// system has accepted.
 func (b *batch) send(fd, messages int) (int, error) {
 	if messages == 1 && b.count(0) == 1 && b.control[0].n == 0 {
 		return b.sendOne(fd)
@@ -216,7 +222,7 @@ func (b *batch) send(fd, messages int) (int, error) {
 	return b.call(unix.SYS_SENDMMSG, fd, messages)
 }
 
-// sendOne sends a message of one buffer, for less than a batch of one.
+// sendOne sends a message of one buffer. It is faster than a batch of one.
 func (b *batch) sendOne(fd int) (int, error) {
 	h := &b.msgs[0].header
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
@@ -237,21 +243,21 @@ func (b *batch) call(trap uintptr, fd, messages int) (int, error) {
 	return int(n), nil
 }
 
-// set writes a name. Its length is what is returned.
-func (n *rawName) set(at netip.AddrPort, zone uint32) uint32 {
+// set writes an address, and returns its length in bytes.
+func (n *rawAddr) set(at netip.AddrPort, zone uint32) uint32 {
 	if a := at.Addr(); a.Is4() {
 		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(n))
 		*in = unix.RawSockaddrInet4{Family: unix.AF_INET, Addr: a.As4()}
 		setPort(&in.Port, at.Port())
 		return unix.SizeofSockaddrInet4
 	}
-	*n = rawName{Family: unix.AF_INET6, Addr: at.Addr().As16(), Scope_id: zone}
+	*n = rawAddr{Family: unix.AF_INET6, Addr: at.Addr().As16(), Scope_id: zone}
 	setPort(&n.Port, at.Port())
 	return unix.SizeofSockaddrInet6
 }
 
-// get reads a name, without a zone.
-func (n *rawName) get() netip.AddrPort {
+// get returns the address without its zone.
+func (n *rawAddr) get() netip.AddrPort {
 	if n.Family == unix.AF_INET {
 		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(n))
 		return netip.AddrPortFrom(netip.AddrFrom4(in.Addr), getPort(&in.Port))
@@ -259,21 +265,21 @@ func (n *rawName) get() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom16(n.Addr), getPort(&n.Port))
 }
 
-// Ports are in network order whatever the machine's is.
-
+// setPort writes a port in network byte order.
 func setPort(field *uint16, port uint16) {
 	b := (*[2]byte)(unsafe.Pointer(field))
 	b[0], b[1] = byte(port>>8), byte(port)
 }
 
+// getPort reads a port in network byte order.
 func getPort(field *uint16) uint16 {
 	b := (*[2]byte)(unsafe.Pointer(field))
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// attachFilter has the kernel run a classic BPF program: for a packet at a socket
-// (SO_ATTACH_FILTER), or to choose the socket of a group
-// (SO_ATTACH_REUSEPORT_CBPF); see socket(7).
+// attachFilter makes the kernel run a classic BPF program. With the option
+// SO_ATTACH_FILTER the program decides how much of each packet to a socket is kept. With
+// SO_ATTACH_REUSEPORT_CBPF it selects the socket of a group. See socket(7).
 func attachFilter(fd, option int, program []unix.SockFilter) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})

@@ -15,18 +15,19 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// passIdentified lets those packets pass whose PSN is the identification in their IP
-// header.
+// passIdentified is a BPF program that passes the packets whose PSN is the identification
+// in their IP header.
 var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 0xfff00004},
 	{Code: unix.BPF_MISC | unix.BPF_TAX},
-	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 8 + 10}, // behind UDP's header, the end of the BTH
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 8 + 10}, // the end of the BTH, after the UDP header
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_X, Jf: 1},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 16},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }
 
-// identified keeps the identifications that the ICRCs of packets are for.
+// identified is a Sink that keeps the identifications with which the ICRCs of packets are
+// correct.
 type identified struct {
 	flow wire.Flow
 	to   netip.AddrPort
@@ -41,8 +42,8 @@ func (r *identified) Receive(p wire.Packet, _ *Header) bool {
 	return true
 }
 
-// What the ICRC says of the identification is what the system has put there, over
-// messages of one packet and of several, and calls with several messages.
+// The ICRC covers the identification that the system writes, in messages of one packet
+// and of several, and in calls with several messages.
 func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	for _, segment := range []bool{true, false} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -61,14 +62,14 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	}
 }
 
-// number sends packets that have the expected identification for a PSN.
+// number sends packets whose PSN is the identification that they are expected to have.
 func (r *rig) number(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
 	}
-	id := r.to.socket.message
+	id := r.to.socket.nextID
 	for i := 0; i < len(sizes); {
-		n := r.send.run(i)
+		n := r.send.segmentsFrom(i)
 		for k := range n {
 			r.send.packets[i+k].BTH().SetPSN(psn.New(uint32(id) + uint32(k)))
 			ids = append(ids, id+uint16(k))
@@ -81,7 +82,7 @@ func (r *rig) number(sizes []int) (ids []uint16) {
 	return ids
 }
 
-// A destination that gets many packets gets an outlet.
+// A destination with many packets gets a connected socket.
 func TestConnectAfterManyPackets(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
@@ -100,7 +101,8 @@ func TestConnectAfterManyPackets(t *testing.T) {
 	}
 }
 
-// Many that earn theirs in one turn of the owner get them one by one, a turn each.
+// If several destinations are due for a connected socket, one gets it in each poll of the
+// owner.
 func TestConnectOneInEachPoll(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	var dests []*destination
@@ -110,7 +112,7 @@ func TestConnectOneInEachPoll(t *testing.T) {
 		dests = append(dests, d)
 		defer d.disconnect()
 	}
-	outlets := func() (n int) {
+	connected := func() (n int) {
 		for _, d := range dests {
 			r.to = d
 			r.queue(8)
@@ -122,17 +124,17 @@ func TestConnectOneInEachPoll(t *testing.T) {
 		r.received()
 		return n
 	}
-	require.Zero(t, outlets())
+	require.Zero(t, connected())
 	for turn := range len(dests) {
-		require.Equal(t, turn+1, outlets())
-		require.Equal(t, turn+1, outlets(), "no more before the next turn")
-		u := &localSocket{link: &Conn{}, send: r.send, recv: r.recv}
+		require.Equal(t, turn+1, connected())
+		require.Equal(t, turn+1, connected(), "no more before the next poll")
+		u := &localSocket{conn: &Conn{}, send: r.send, recv: r.recv}
 		u.poll()
 		r.send = u.send
 	}
 }
 
-// Packets of several destinations, with an outlet and without, are sent in order.
+// Packets of several destinations, some with a connected socket, are sent in order.
 func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	plain, own := r.to, &destination{}
@@ -149,29 +151,30 @@ func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	require.Equal(t, want, r.received().sizes)
 }
 
-// That nobody listens where the last packet went is no reason to lose the next:
-// the error stands for what was sent before.
+// If nobody receives at the peer's port, a send returns the error of the packet before.
+// The packet of that send is not lost.
 func TestConnectedSocketRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
-	nobody := &destination{}
-	nobody.set(r.to.local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
-	require.NoError(t, nobody.connect())
-	require.NotNil(t, nobody.socket)
+	refused := &destination{}
+	refused.set(r.to.local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
+	require.NoError(t, refused.connect())
+	require.NotNil(t, refused.socket)
 	there := r.to
-	for _, dest := range []*destination{nobody, there, nobody, there} {
+	for _, dest := range []*destination{refused, there, refused, there} {
 		r.to = dest
 		r.queue(10)
 		r.send.flush()
 		require.Zero(t, r.send.queued)
 	}
-	require.Nil(t, nobody.socket)
-	require.Equal(t, 2*connectAfter, nobody.untilConnect, "until the next attempt")
+	require.Nil(t, refused.socket)
+	require.Equal(t, 2*connectAfter, refused.untilConnect, "until the next attempt")
 	require.Zero(t, r.count(counters.SendErr))
 	require.Len(t, r.received().sizes, 2)
 }
 
-// A call that sends some messages and refuses the next does not say so. A refused
-// one may have used up a number, so its successors do not go by the outlet.
+// A call that sends some messages does not return the error of the next one. The refused
+// message may have used an identification, so the packets after it are sent through the
+// shared socket.
 func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
@@ -180,7 +183,7 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, r.to.connect())
 	require.NotNil(t, r.to.socket)
-	for range 3 { // nobody is there: the news of the first is what the second meets
+	for range 3 { // nobody receives: the second message gets the error of the first
 		r.queue(10)
 	}
 	r.send.flush()
@@ -188,8 +191,8 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	require.Zero(t, r.send.queued)
 }
 
-// One that stops because there is no room has used up nothing, and the outlet
-// goes on counting from there.
+// A message that a full socket does not accept uses no identification, so the socket
+// stays in use.
 func TestConnectedSocketFull(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
@@ -197,8 +200,8 @@ func TestConnectedSocketFull(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(pair[1])
-	require.NoError(t, unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 0)) // the least there is
-	out := &connectedSocket{fd: pair[0], counts: true}
+	require.NoError(t, unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 0)) // the smallest buffer
+	out := &connectedSocket{fd: pair[0], countsIDs: true}
 	r.to.socket = out
 	defer r.to.disconnect()
 	for range sendBatch {
@@ -211,7 +214,7 @@ func TestConnectedSocketFull(t *testing.T) {
 		require.Same(t, out, r.to.socket)
 		require.Greater(t, sendBatch-r.send.queued, sent)
 		sent = sendBatch - r.send.queued
-		require.EqualValues(t, sent, out.message)
+		require.EqualValues(t, sent, out.nextID)
 		for err = nil; err == nil; {
 			_, err = unix.Read(pair[1], b[:])
 		}
@@ -219,8 +222,8 @@ func TestConnectedSocketFull(t *testing.T) {
 	require.Greater(t, flushes, 1, "it was full")
 }
 
-// What strangers send to a socket that is not connected yet is not mistaken for
-// the answer.
+// Datagrams that others send to the probe's socket before it is connected are not taken
+// for probes.
 func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, r.to.connect())
@@ -236,16 +239,15 @@ func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
 		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, probeSize), 0, reader.at))
 	}
 	require.NoError(t, reader.connect(out.local))
-	last, err := reader.read()
+	last, err := reader.readID()
 	require.NoError(t, err)
-	require.Equal(t, out.message+probesPerRead-1, last)
+	require.Equal(t, out.nextID+probesPerRead-1, last)
 }
 
-// Each of a socket's destinations may earn an outlet, but not more than there may
-// be descriptors for.
+// The number of connected sockets of a socket is bounded.
 func TestConnectedSocketsAreBounded(t *testing.T) {
 	u := &localSocket{port: &localPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, connectedLimit: maxConnected,
-		dests: make(map[destHeader]*destination), others: make(map[destHeader]*destination)}
+		connDests: make(map[destHeader]*destination), udDests: make(map[destHeader]*destination)}
 	remote := netip.MustParseAddr("10.0.0.1")
 	var dests []*destination
 	for range maxConnected {
@@ -256,38 +258,37 @@ func TestConnectedSocketsAreBounded(t *testing.T) {
 	require.Zero(t, u.dest(destHeader{remote: remote}, true).untilConnect)
 	require.Same(t, dests[0], u.dest(dests[0].header, true), "routes with one header share it")
 	datagrams := u.dest(dests[0].header, false)
-	require.NotSame(t, dests[0], datagrams, "but not those of datagrams")
-	require.Zero(t, datagrams.untilConnect, "which get no outlet")
-	u.forget(datagrams)
-	require.Empty(t, u.others)
-	u.forget(dests[0])
-	require.Contains(t, u.dests, dests[0].header)
-	u.forget(dests[0])
-	require.NotContains(t, u.dests, dests[0].header)
+	require.NotSame(t, dests[0], datagrams, "but not with UD queue pairs")
+	require.Zero(t, datagrams.untilConnect, "which get no connected socket")
+	u.releaseDest(datagrams)
+	require.Empty(t, u.udDests)
+	u.releaseDest(dests[0])
+	require.Contains(t, u.connDests, dests[0].header)
+	u.releaseDest(dests[0])
+	require.NotContains(t, u.connDests, dests[0].header)
 }
 
-// Without a way to learn the identification there is no outlet, and the socket of
-// all goes on to be used.
+// If a destination can not be connected, it uses the shared socket.
 func TestConnectFails(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	peer := r.to.header.remote
 	for why, spoil := range map[string]func(*destination){
-		"no such family":         func(d *destination) { d.header.remote = netip.Addr{} },
-		"not an address of ours": func(d *destination) { d.local = netip.MustParseAddrPort("192.0.2.1:4791") },
+		"no such family":              func(d *destination) { d.header.remote = netip.Addr{} },
+		"not an address of this host": func(d *destination) { d.local = netip.MustParseAddrPort("192.0.2.1:4791") },
 	} {
 		d := &destination{}
 		d.set(r.to.local, destHeader{remote: peer})
 		d.untilConnect = 2
 		spoil(d)
 		for range 4 {
-			_, _ = d.counted(true)
+			_, _ = d.countPacket(true)
 		}
 		require.Nil(t, d.socket, why)
 		require.Zero(t, d.untilConnect, "%s: it is not tried again", why)
 	}
 }
 
-// An owner that sleeps is woken, once each time that it asks.
+// A connected socket wakes an owner that sleeps, once for each call of watch.
 func TestConnectedSocketWakesOwner(t *testing.T) {
 	s := newTestOwner(t)
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -304,7 +305,7 @@ func TestConnectedSocketWakesOwner(t *testing.T) {
 	require.Len(t, s.handlers, known-1)
 }
 
-// A wakeCounter counts what it is told.
+// A wakeCounter is an EventHandler that counts events.
 type wakeCounter int
 
 func (w *wakeCounter) OnReady(int, uint32) { *w++ }

@@ -9,36 +9,38 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// connectAfter is how many packets a destination gets from the socket that all
-// share before it is worth one of its own.
+// connectAfter is the number of packets after which a destination gets a connected
+// socket. Connecting takes as long as sending 20 packets.
 const connectAfter = 64
 
-// A destination is where the packets of a route go: the peer's address in the form
-// that the system wants, and what the ICRC covers of the headers below ours. It
-// has scratch space, so it belongs to the owner of the socket.
+// A destination is the peer of one or more routes. It has the address in the form of the
+// system calls, and the state of the ICRC for the headers below the BTH. It belongs to
+// the owner of the socket.
 type destination struct {
-	all     map[destHeader]*destination // that it is one of
+	table   map[destHeader]*destination // has this destination
 	header  destHeader
 	local   netip.AddrPort
-	users   int
-	name    rawName
-	nameLen uint32
+	users   int     // number of open routes
+	name    rawAddr // address of the peer
+	nameLen uint32  // length of name in bytes
 	flow    wire.Flow
 
-	socket       *connectedSocket // its own; nil while it uses that of all
-	untilConnect int              // packets until it is to have one; 0 for never
-	connects     int              // outlets that it has had
+	socket *connectedSocket // nil while the destination uses the shared socket
+	// untilConnect is the number of packets until the destination gets a connected
+	// socket. It is 0 if the destination has one, or gets none.
+	untilConnect int
+	connects     int // number of connected sockets that it has had
 }
 
-// A destHeader is what the IP headers of packets to a destination have.
+// A destHeader has the fields of the IP header of packets to a destination.
 type destHeader struct {
 	remote       netip.Addr
 	trafficClass uint8
-	hopLimit     uint8 // 0: the system's
+	hopLimit     uint8 // 0 for the default of the system
 }
 
-// set makes it the way from a local address to a peer's. Both ends use the same
-// port.
+// set initializes the destination, for packets from a local address. Both ends use the
+// same UDP port.
 func (d *destination) set(local netip.AddrPort, h destHeader) {
 	d.local, d.header = local, h
 	to := d.peer()
@@ -46,14 +48,15 @@ func (d *destination) set(local netip.AddrPort, h destHeader) {
 	d.flow.Set(local, to)
 }
 
+// peer returns the peer's address and port.
 func (d *destination) peer() netip.AddrPort {
 	return netip.AddrPortFrom(d.header.remote, d.local.Port())
 }
 
-// counted is called for each packet that is about to be sent, and reports whether
-// it got an outlet, or the attempt was made. Where it may not have one now, the next
-// packet asks again.
-func (d *destination) counted(mayConnect bool) (tried bool, err error) {
+// countPacket is called for each packet that is queued. It counts untilConnect down, and
+// connects the destination at its end. tried reports that it has called connect, and err
+// is the result. If mayConnect is false, it leaves that to the next packet.
+func (d *destination) countPacket(mayConnect bool) (tried bool, err error) {
 	if d.untilConnect > 1 || mayConnect && d.untilConnect == 1 {
 		if d.untilConnect--; d.untilConnect == 0 {
 			return true, d.connect()
@@ -62,22 +65,21 @@ func (d *destination) counted(mayConnect bool) (tried bool, err error) {
 	return false, nil
 }
 
-// connect gives it an outlet of its own, where that can be had; a packet then
-// costs less. It is tried once: what is in the way of one stays there.
+// connect gives the destination a connected socket. If that fails, it is not tried again,
+// because the reason is not expected to change.
 func (d *destination) connect() error {
-	outlet, err := newConnectedSocket(d.local.Addr(), d.peer(), d.header)
+	socket, err := newConnectedSocket(d.local.Addr(), d.peer(), d.header)
 	if err != nil {
 		return err
 	}
-	d.socket = outlet
+	d.socket = socket
 	d.connects++
-	d.flow.Set(outlet.local, d.peer())
+	d.flow.Set(socket.local, d.peer())
 	return nil
 }
 
-// disconnect makes it use the outlet of all again, for some time, which is longer
-// each time. Whatever was wrong with its own, or with the numbers of the packets
-// there, is over then.
+// disconnect closes the connected socket, so that the destination uses the shared socket.
+// The number of packets after which it is connected again doubles each time.
 func (d *destination) disconnect() {
 	if d.socket == nil {
 		return

@@ -4,7 +4,7 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// With PathAuto, peers on this host take the local path, where the kernel says which
+// With soft.PathAuto, peers on this host take the local path, where the kernel says which
 // user they belong to. A process of another user could evade that check by sending
 // packets to the UDP port of an address of this host: a packet does not name its
 // sender, and a process can send with any local address as the source, over IPv6 even
@@ -18,7 +18,8 @@ import "golang.org/x/sys/unix"
 // process can send such packets if a tunnel, a bridge or address translation brings them
 // back, if two interfaces are on the same network (SO_BINDTODEVICE), or in a VRF.
 // Requests and UD packets among them are dropped if they name an address of this host as
-// their source, because answers to it stay on the host; see channel.acceptsFrom. The
+// their source, because answers to it stay on the host; see channel.acceptsFrom in
+// package soft. The
 // others are like packets of other hosts, and so are those of containers and virtual
 // machines.
 

@@ -19,22 +19,22 @@ type GSISocket struct {
 }
 
 // OpenGSI opens the socket of a local address for packets to queue pair 1. One call of
-// Receive reads at most batch packets, each of at most size bytes. Counts counts the
+// Receive reads at most batch packets, each of at most size bytes. counts counts the
 // packets.
-func (all *Ports) OpenGSI(local netip.Addr, batch, size int, counts *counters.Set) (*GSISocket, error) {
-	port, err := all.acquire(local)
+func (ps *Ports) OpenGSI(local netip.Addr, batch, size int, counts *counters.Set) (*GSISocket, error) {
+	port, err := ps.acquire(local)
 	if err != nil {
 		return nil, err
 	}
 	return &GSISocket{
 		port: port,
-		out:  newSender(port.mads, 1, size, counts),
-		in:   newReceiver(port.mads, port.local, batch, size, counts),
+		out:  newSender(port.gsi, 1, size, counts),
+		in:   newReceiver(port.gsi, port.local, batch, size, counts),
 	}, nil
 }
 
 // FD returns the descriptor, which is readable when packets have arrived.
-func (s *GSISocket) FD() int { return s.port.mads }
+func (s *GSISocket) FD() int { return s.port.gsi }
 
 // Local returns the local address and port.
 func (s *GSISocket) Local() netip.AddrPort { return s.port.local }

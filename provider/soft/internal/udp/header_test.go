@@ -12,8 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// What a route wants in the IP header is there, alone and with segments, and by an
-// outlet of its own; the next packet has nothing of it when its route has not.
+// Packets have the traffic class and hop limit of their route, in single messages and
+// with segments, through the shared socket and a connected one. They do not affect
+// packets of other routes.
 func TestSendTrafficClassAndHopLimit(t *testing.T) {
 	for addr, option := range map[string]struct{ level, recvClass, recvHops, class, hops int }{
 		"127.9.0.1": {unix.IPPROTO_IP, unix.IP_RECVTOS, unix.IP_RECVTTL, unix.IP_TOS, unix.IP_TTL},
@@ -39,7 +40,7 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 					class, hops := r.header(option.class, option.hops)
 					require.Equal(t, want.trafficClass, class, "%s", addr)
 					if want.hopLimit == 0 {
-						want.hopLimit = hops // the system's
+						want.hopLimit = hops // the default of the system
 					}
 					require.Equal(t, want.hopLimit, hops, "%s", addr)
 				}
@@ -49,7 +50,7 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 	}
 }
 
-// header receives a packet and returns what its IP header has in these fields.
+// header receives a packet, and returns its traffic class and hop limit.
 func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	r.t.Helper()
 	oob := make([]byte, 256)
@@ -72,8 +73,7 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	return class, hops
 }
 
-// A receiver that asks for it is told what the header says, and one that does not
-// guesses.
+// A receiver reports the IP headers if they were requested, and otherwise default values.
 func TestReceiveHeaders(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
@@ -99,16 +99,16 @@ func TestReceiveHeaders(t *testing.T) {
 		r.queue(1)
 		r.send.flush()
 		require.Equal(t, 1, r.recv.receive(&got))
-		require.Equal(t, headers{{HopLimit: 9}}, got, "nothing is left of the last")
+		require.Equal(t, headers{{HopLimit: 9}}, got, "the fields of the last packet are gone")
 		require.Zero(t, testing.AllocsPerRun(10, func() {
 			r.queue(1)
 			r.send.flush()
-			r.recv.receive(nobody{})
+			r.recv.receive(discard{})
 		}))
 	}
 }
 
-// headers keeps what the IP headers of packets said.
+// headers is a Sink that keeps the IP headers of packets.
 type headers []Header
 
 func (h *headers) Receive(_ wire.Packet, from *Header) bool {
@@ -116,7 +116,7 @@ func (h *headers) Receive(_ wire.Packet, from *Header) bool {
 	return true
 }
 
-// nobody takes packets and forgets them.
-type nobody struct{}
+// discard is a Sink without queue pairs.
+type discard struct{}
 
-func (nobody) Receive(wire.Packet, *Header) bool { return false }
+func (discard) Receive(wire.Packet, *Header) bool { return false }

@@ -11,19 +11,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// Where a socket that is connected over IPv4 begins to count is secret, but not
-// from those who receive: a classic BPF program at a socket can read the IP
-// header, and decides how much of a datagram is kept. So the socket sends to
-// another one of ours, which keeps as many bytes as the identification says.
+// The kernel counts the identification of a connected socket over IPv4 from a secret
+// number. The receiver can read the number: a classic BPF program at a socket can load
+// the IP header, and its result is the number of bytes of the datagram that the system
+// keeps. So the connected socket sends to another socket of this library, whose program
+// keeps as many bytes as eight bits of the identification say.
 
 const (
-	// probeSize is the length of a datagram that tells eight bits of its
-	// identification, by how much of it arrives: a byte that says which, and one
-	// for each number.
+	// probeSize is the length of a probe in bytes. The first byte selects eight bits of
+	// the identification. Of the other 255 bytes, as many arrive as these bits say.
 	probeSize = 1 + 255
-	// probeTimeout is for how many milliseconds a datagram is waited for. On one
-	// host it is there before the call returns that sends it, unless the system has
-	// more to do than that, or a filter drops it: then nobody waits again.
+	// probeTimeout is the time in milliseconds after which a probe is taken for lost. It
+	// is arbitrary. On one host a datagram usually arrives before the call that sends it
+	// returns. After a lost probe, no destination of the sender gets a connected socket;
+	// see sender.connectDisabled.
 	probeTimeout = 100
 )
 
@@ -32,35 +33,37 @@ var (
 	errUnknownCounting = errors.New("the system counts datagrams in an unknown way")
 )
 
-// An ipIDProbe is a pair of sockets, of which one tells how the other numbers.
+// An ipIDProbe finds out the identification that the system writes into the packets of a
+// socket.
 type ipIDProbe struct {
-	from *connectedSocket
-	fd   int
-	at   unix.Sockaddr
+	from *connectedSocket // sends the probes
+	fd   int              // socket that receives them
+	at   unix.Sockaddr    // address of fd
 }
 
-// probeIPID finds what the next message of a connected socket over IPv4
-// will have, and makes sure on the way that the system counts as we think.
+// probeIPID returns the identification of the next message of a connected socket over
+// IPv4. It returns an error if the system counts in an unknown way.
 func probeIPID(of *connectedSocket) (uint16, error) {
 	r := &ipIDProbe{from: of}
 	if err := r.open(); err != nil {
 		return 0, err
 	}
 	defer func() { _ = unix.Close(r.fd) }()
-	last, err := r.read()
+	last, err := r.readID()
 	if err != nil {
 		return 0, err
 	}
-	if err := r.sendSegments(last + 1); err != nil {
+	if err := r.checkSegments(last + 1); err != nil {
 		return 0, err
 	}
-	again, err := r.read()
+	again, err := r.readID()
 	if err == nil && again != last+1+probesPerRead {
 		err = errUnknownCounting
 	}
 	return again + 1, err
 }
 
+// open opens the socket that receives the probes.
 func (r *ipIDProbe) open() (err error) {
 	local := r.from.local
 	if r.fd, err = hostport.UDPSocket(local.Addr()); err != nil {
@@ -75,8 +78,8 @@ func (r *ipIDProbe) open() (err error) {
 	return err
 }
 
-// bind gives it a port where nothing is taken yet: until it is connected, anybody
-// may send there, and what has been queued would stay.
+// bind binds the receiving socket to a free port. The socket drops all datagrams until
+// connect, because until then other sockets may send to it.
 func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	if err := DropAll(r.fd); err != nil {
 		return err
@@ -88,7 +91,7 @@ func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	return err
 }
 
-// connect has it take the datagrams of the other one, and nobody else's.
+// connect makes the receiving socket accept the probes, and datagrams of no other socket.
 func (r *ipIDProbe) connect(to netip.AddrPort) error {
 	if err := unix.Connect(r.fd, hostport.Sockaddr(to.Addr(), int(to.Port()))); err != nil {
 		return err
@@ -96,29 +99,29 @@ func (r *ipIDProbe) connect(to netip.AddrPort) error {
 	return attachFilter(r.fd, unix.SO_ATTACH_FILTER, requestIPID())
 }
 
-// probesPerRead is how many messages one read takes.
+// probesPerRead is the number of messages that one readID sends.
 const probesPerRead = 2
 
-// read is the identification of the last message it sends.
-func (r *ipIDProbe) read() (uint16, error) {
-	high, err := r.ask(8)
+// readID returns the identification of the last message that it sends.
+func (r *ipIDProbe) readID() (uint16, error) {
+	high, err := r.probeByte(8)
 	if err != nil {
 		return 0, err
 	}
-	low, err := r.ask(0)
-	if low == 0 { // the one before was the last of its 256
+	low, err := r.probeByte(0)
+	if low == 0 { // the number has carried into the high byte since the first message
 		high++
 	}
 	return uint16(high)<<8 | uint16(low), err
 }
 
-// sendSegments sends a message of two segments, the first of which is to have an
-// identification, and the second the next.
-func (r *ipIDProbe) sendSegments(want uint16) error {
+// checkSegments sends a message of two segments. It returns an error unless the first
+// segment has the identification want, and the second has the next one.
+func (r *ipIDProbe) checkSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err
 	}
-	var b [2 * probeSize]byte // both tell the lower eight bits
+	var b [2 * probeSize]byte // the first byte of both segments is 0, for the low eight bits
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
 		return err
 	}
@@ -134,8 +137,9 @@ func (r *ipIDProbe) sendSegments(want uint16) error {
 	return unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0)
 }
 
-// ask sends a datagram and tells what its identification is, shifted so far.
-func (r *ipIDProbe) ask(shift byte) (uint8, error) {
+// probeByte sends a datagram, and returns eight bits of its identification, from bit
+// shift on.
+func (r *ipIDProbe) probeByte(shift byte) (uint8, error) {
 	var b [probeSize]byte
 	b[0] = shift
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
@@ -145,6 +149,7 @@ func (r *ipIDProbe) ask(shift byte) (uint8, error) {
 	return uint8(n - 1), err
 }
 
+// receive reads one datagram. It waits for probeTimeout at most.
 func (r *ipIDProbe) receive(b []byte) (int, error) {
 	for {
 		n, err := unix.Read(r.fd, b)
@@ -161,11 +166,12 @@ func (r *ipIDProbe) receive(b []byte) (int, error) {
 	}
 }
 
-// requestIPID keeps as much of a datagram as its identification says,
-// shifted as its first byte says.
+// requestIPID returns a program that keeps 1 byte of a datagram, and as many more as
+// eight bits of its identification say. The first byte of the datagram is the position of
+// these bits.
 func requestIPID() []unix.SockFilter {
 	const (
-		network        = 0xfff00000 // what is loaded from there on is of the IP header (SKF_NET_OFF)
+		network        = 0xfff00000 // offset of the IP header (SKF_NET_OFF in linux/filter.h)
 		identification = 4
 		udpHeader      = 8
 	)

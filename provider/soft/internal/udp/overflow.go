@@ -4,12 +4,12 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// A kernel that sends on many connections at once sends up to 128 packets on each
-// before it waits for an answer (RXE_MAX_UNACKED_PSNS). A socket holds 185 packets of
-// 1 KiB with the default net.core.rmem_max. Packets that do not fit are lost, whole
-// windows at a time. The kernel notices that only by its timeout. All connections
-// then send again at once, and soon have no retries left. On RoCE a receiver can not
-// slow a sender down: the kernel ignores credits, and an RNR NAK makes it worse.
+// A kernel that sends on many connections at once sends up to 128 packets on each before
+// it waits for an answer (RXE_MAX_UNACKED_PSNS). A socket holds 185 packets of 1 KiB
+// with the default net.core.rmem_max. Packets that do not fit are lost, whole windows at
+// a time. The kernel notices that only by its timeout. All connections then send again
+// at once, and soon have no retries left. On RoCE a receiver can not slow a sender down:
+// the kernel ignores credits, and an RNR NAK makes it worse.
 //
 // So when a socket has dropped packets, the shard opens further sockets at the same
 // address, and its queue pairs are distributed over them. Each socket has a buffer of
@@ -30,108 +30,108 @@ const (
 // overflowSockets has the additional sockets of a localSocket, and detects when they are
 // needed. It belongs to the shard.
 type overflowSockets struct {
-	u         *localSocket
+	first     *localSocket
 	sockets   []*overflowSocket
 	fullPolls int    // number of polls in a row with full batches
 	limit     uint64 // number of packets dropped by the first socket at which widen is called
-	full      bool   // there are as many sockets as the limits allow
+	atLimit   bool   // there are as many sockets as the limits allow
 }
 
-// A overflowSocket is an additional socket of a localSocket. It belongs to the shard.
+// An overflowSocket is an additional socket of a localSocket. It belongs to the shard.
 type overflowSocket struct {
-	u     *localSocket
+	first *localSocket
 	fd    int
 	times arrivalTimes
 }
 
 // init takes over the additional sockets that the shard already has at the port.
-func (r *overflowSockets) init(u *localSocket, fds []int) {
-	r.u, r.limit = u, droppedAt(u.fd)+1
-	r.watch(fds)
+func (o *overflowSockets) init(u *localSocket, fds []int) {
+	o.first, o.limit = u, droppedAt(u.fd)+1
+	o.watch(fds)
 }
 
 // watch begins to receive from sockets. Epoll watches them, because there are many
-// and each has packets only now and then. If epoll has no room for a socket, it is
-// read before a timer of the shard fires; see drain.
-func (r *overflowSockets) watch(fds []int) {
+// and each has packets only now and then. If epoll can not watch a socket, only
+// drain reads it, before a timer of the shard fires.
+func (o *overflowSockets) watch(fds []int) {
 	for _, fd := range fds {
-		socket := &overflowSocket{u: r.u, fd: fd}
-		_ = r.u.link.cfg.Watcher.Watch(fd, unix.EPOLLIN, socket)
-		r.sockets = append(r.sockets, socket)
-		r.u.link.overflowCount++
+		socket := &overflowSocket{first: o.first, fd: fd}
+		_ = o.first.conn.cfg.Watcher.Watch(fd, unix.EPOLLIN, socket)
+		o.sockets = append(o.sockets, socket)
+		o.first.conn.overflowCount++
 	}
-	r.receiveHeaders()
+	o.receiveHeaders()
 }
 
 // receiveHeaders makes the system report headers at the additional sockets, if it does
 // so at the first socket.
-func (r *overflowSockets) receiveHeaders() {
-	for _, socket := range r.sockets {
-		if r.u.recv.receivesHeaders {
-			receiveHeadersAt(socket.fd, r.u.port.local)
+func (o *overflowSockets) receiveHeaders() {
+	for _, socket := range o.sockets {
+		if o.first.recv.receivesHeaders {
+			receiveHeadersAt(socket.fd, o.first.port.local)
 		}
 	}
 }
 
 // polled is called after a poll of the first socket, with the number of full batches.
-func (r *overflowSockets) polled(full int) {
-	if full < receiveRounds || r.full {
-		r.fullPolls = 0
+func (o *overflowSockets) polled(full int) {
+	if full < receiveRounds || o.atLimit {
+		o.fullPolls = 0
 		return
 	}
-	if r.fullPolls++; r.fullPolls < fullPollsBeforeCheck {
+	if o.fullPolls++; o.fullPolls < fullPollsBeforeCheck {
 		return
 	}
-	r.fullPolls = 0
-	if dropped := droppedAt(r.u.fd); dropped >= r.limit {
+	o.fullPolls = 0
+	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
 		// If not all sockets can be opened now, the next try is when twice as many
 		// packets were dropped: the counter has 32 bits, so there are 32 tries at most.
-		r.limit = 2 * dropped
-		r.widen()
+		o.limit = 2 * dropped
+		o.widen()
 	}
 }
 
 // widen opens as many further sockets as the limits allow and the system can open.
-func (r *overflowSockets) widen() {
-	missing := r.room()
+func (o *overflowSockets) widen() {
+	missing := o.mayOpen()
 	if missing > 0 {
-		fds := r.u.port.widen(r.u.link.cfg.Slot, missing)[1+len(r.sockets):]
-		r.watch(fds)
+		fds := o.first.port.widen(o.first.conn.cfg.Slot, missing)[1+len(o.sockets):]
+		o.watch(fds)
 		missing -= len(fds)
 	}
-	r.full = missing <= 0
+	o.atLimit = missing <= 0
 }
 
 // room returns how many further sockets may be opened, within the limits of descriptors
 // and memory.
-func (r *overflowSockets) room() int {
-	size, err := unix.GetsockoptInt(r.u.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+func (o *overflowSockets) mayOpen() int {
+	size, err := unix.GetsockoptInt(o.first.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {
 		return 0
 	}
 	const share = 8 // sockets of all shards may use one eighth of the descriptors
-	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(r.u.link.cfg.Shards, share))
-	return n - 1 - len(r.sockets)
+	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(o.first.conn.cfg.Shards, share))
+	return n - 1 - len(o.sockets)
 }
 
-// OnReady implements watcher.
+// OnReady implements EventHandler.
 func (s *overflowSocket) OnReady(int, uint32) {
 	for range receiveRounds {
 		if s.receive() < receiveBatch {
 			break
 		}
 	}
-	s.u.link.Flush()
+	s.first.conn.Flush()
 }
 
 // receive reads a batch of packets, and returns how many there were.
 func (s *overflowSocket) receive() int {
-	return s.u.recv.receiveFrom(s.fd, &s.times, s.u.link.cfg.Sink)
+	return s.first.recv.receiveFrom(s.fd, &s.times, s.first.conn.cfg.Sink)
 }
 
 // drain reads everything that has arrived, up to a bound.
-func (r *overflowSockets) drain() {
-	for _, socket := range r.sockets {
+func (o *overflowSockets) drain() {
+	for _, socket := range o.sockets {
 		for range drainRounds {
 			if socket.receive() == 0 {
 				break
@@ -141,10 +141,10 @@ func (r *overflowSockets) drain() {
 }
 
 // close stops watching the sockets, which the port still owns.
-func (r *overflowSockets) close() {
-	for _, socket := range r.sockets {
-		r.u.link.cfg.Watcher.Unwatch(socket.fd)
-		r.u.link.overflowCount--
+func (o *overflowSockets) close() {
+	for _, socket := range o.sockets {
+		o.first.conn.cfg.Watcher.Unwatch(socket.fd)
+		o.first.conn.overflowCount--
 	}
-	r.sockets = nil
+	o.sockets = nil
 }

@@ -62,22 +62,22 @@ func TestOverflowOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
 	require.Less(t, f.burst(window), 10, "two of them fill the socket")
-	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1)
-	for _, socket := range f.u.relief.sockets {
+	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)
+	for _, socket := range f.u.overflow.sockets {
 		f.shrink(socket.fd)
 	}
 	require.GreaterOrEqual(t, f.burst(window), maxReceiveSockets-4)
 	for range 3 {
 		f.burst(window)
 	}
-	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1, "that is all there will be")
+	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1, "there are no more")
 }
 
 // Every packet arrives exactly once, and the packets of a connection in order, at any
 // socket.
 func TestOverflowLosesNothing(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
-	f.u.relief.widen()
+	f.u.overflow.widen()
 	require.Equal(t, f.connections, f.burst(2))
 	for _, packets := range f.got {
 		require.Equal(t, 2, packets)
@@ -89,7 +89,7 @@ func TestOverflowLosesNothing(t *testing.T) {
 // knows that they are older, and takes what their sender sends after a pause.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
-	f.u.relief.widen()
+	f.u.overflow.widen()
 	now := time.Duration(0)
 	f.u.recv.clock = func() time.Duration { return now }
 	others := 0 // the connection whose packets come to the first socket
@@ -107,9 +107,9 @@ func TestOverflowArrivalTimes(t *testing.T) {
 		}
 	}
 	require.Positive(t, f.u.recv.since, "the first socket knows when its packets came")
-	f.u.relief.drain()
+	f.u.overflow.drain()
 	send(waits, old+50_000)
-	f.u.relief.drain()
+	f.u.overflow.drain()
 	require.Zero(t, f.counted(counters.RcvdIdentErr))
 	require.EqualValues(t, 3*stampEvery+2, f.counted(counters.RcvdPkts), "all have arrived")
 }
@@ -122,20 +122,20 @@ func TestNoOverflowWithoutDrops(t *testing.T) {
 		f.burst(150)
 	}
 	require.Zero(t, f.ports.Overruns())
-	require.Empty(t, f.u.relief.sockets)
+	require.Empty(t, f.u.overflow.sockets)
 }
 
 // A shard that opens an address again takes over the sockets that it had there.
 func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
-	f.u.relief.widen()
+	f.u.overflow.widen()
 	port, err := f.ports.acquire(f.route.Local) // the port stays open
 	require.NoError(t, err)
 	defer port.release()
 	f.conn.Close(&f.route)
 	require.Zero(t, f.conn.OverflowSockets())
 	f.open()
-	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1)
+	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)
 	require.Equal(t, f.connections, f.burst(1))
 }
 
@@ -182,7 +182,7 @@ func TestOverflowWithFewDescriptors(t *testing.T) {
 	const packets = 400
 	f.fire(0, packets)
 	f.drive()
-	require.Len(t, f.u.relief.sockets, left/2)
+	require.Len(t, f.u.overflow.sockets, left/2)
 	require.Len(t, f.u.port.members, 1+left/2)
 	giveBack()
 
@@ -193,24 +193,24 @@ func TestOverflowWithFewDescriptors(t *testing.T) {
 	limit := 2 * droppedAt(f.u.fd)
 	require.Positive(t, limit)
 	for droppedAt(f.u.fd) < limit {
-		require.Len(t, f.u.relief.sockets, left/2)
+		require.Len(t, f.u.overflow.sockets, left/2)
 		f.fire(i, packets)
 		f.drive()
 	}
-	require.Len(t, f.u.relief.sockets, maxReceiveSockets-1)
+	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)
 }
 
 // The sockets of a shard use a bounded part of the descriptors and a bounded amount
 // of memory.
 func TestOverflowIsBounded(t *testing.T) {
 	f := newFanRig(t, 1)
-	require.Equal(t, maxReceiveSockets-1, f.u.relief.room())
+	require.Equal(t, maxReceiveSockets-1, f.u.overflow.mayOpen())
 	if unix.SetsockoptInt(f.u.fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, receiveMemory/8) == nil {
-		require.Equal(t, 4-1, f.u.relief.room(), "the system doubles what is asked for")
+		require.Equal(t, 4-1, f.u.overflow.mayOpen(), "the system doubles what is asked for")
 	}
 	f.shrink(f.u.fd)
 	f.conn.cfg.Shards = 1 << 20
-	require.Negative(t, f.u.relief.room())
+	require.Negative(t, f.u.overflow.mayOpen())
 	f.conn.cfg.Shards = 1
 }
 

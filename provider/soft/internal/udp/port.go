@@ -12,16 +12,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// Ports are the local addresses that a device speaks RoCEv2 on. Its methods
-// may be called from any goroutine.
+// Ports are the local addresses on which a device uses RoCEv2. Its methods may be called
+// from any goroutine.
 type Ports struct {
 	udpPort uint16
-	slots   uint32 // of shards; see shardKey.slot
+	slots   uint32 // number of slots; each shard has one
 	farOnly bool   // packets that this host has sent are dropped
 
-	mu      sync.Mutex
-	ports   map[netip.Addr]*localPort
-	overran uint64 // datagrams that were dropped at sockets that are closed
+	mu            sync.Mutex
+	ports         map[netip.Addr]*localPort
+	droppedBefore uint64 // datagrams that were dropped at sockets that are closed
 }
 
 // A localPort has the sockets of one local address: one for connection management, and
@@ -29,13 +29,13 @@ type Ports struct {
 // the UDP port, and a BPF program selects one of them by the destination queue pair
 // of a packet. The mutex of Ports guards it.
 //
-// The sockets stay open until the last user releases the port. When one is closed,
-// the system renumbers the others, and packets would reach the wrong shard.
+// The sockets stay open until the last user releases the port. When one is closed, the
+// system renumbers the others, and packets would reach the wrong shard.
 type localPort struct {
-	all   *Ports
+	ports *Ports
 	local netip.AddrPort
 	users int
-	mads  int // socket of connection management, opened first
+	gsi   int // socket of connection management, opened first
 	// members are the sockets of shards, in the order in which they joined.
 	members []member
 }
@@ -43,81 +43,82 @@ type localPort struct {
 // A member is a socket of a shard. A shard may have several sockets, over which
 // steer distributes its queue pairs.
 type member struct {
-	slot uint32 // identifies the shard, see shardKey.slot
+	slot uint32 // identifies the shard
 	fd   int
 }
 
-// NewPorts returns the ports of a device, none of which is open. All have the UDP
-// port number. slots is the number of slots of shards. With farOnly, packets that this
-// host has sent are dropped.
+// NewPorts returns the ports of a device, none of which is open. All have the UDP port
+// number. slots is the number of slots of shards. With farOnly, packets that this host
+// has sent are dropped.
 func NewPorts(number uint16, slots uint32, farOnly bool) *Ports {
 	return &Ports{udpPort: number, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
 
-// acquire opens the port of an address, or adds a user to it. The address is one
-// of this host.
-func (all *Ports) acquire(local netip.Addr) (*localPort, error) {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if p := all.ports[local]; p != nil {
+// acquire opens the port of an address of this host, or adds a user to it.
+func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if p := ps.ports[local]; p != nil {
 		p.users++
 		return p, nil
 	}
-	p := &localPort{all: all, local: netip.AddrPortFrom(local, all.udpPort), users: 1}
+	p := &localPort{ports: ps, local: netip.AddrPortFrom(local, ps.udpPort), users: 1}
 	var err error
-	if p.mads, err = openSocket(p.local, socketOptions{farOnly: all.farOnly}); err != nil {
+	if p.gsi, err = openSocket(p.local, socketOptions{farOnly: ps.farOnly}); err != nil {
 		return nil, err
 	}
-	// From now on it lets the others in. They are ours only: everybody's first
-	// socket asks to be alone.
-	if err := unix.SetsockoptInt(p.mads, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
-		_ = unix.Close(p.mads)
+	// From now on other sockets of this device can join. Sockets of other devices can not,
+	// because a device opens its first socket without SO_REUSEPORT.
+	if err := unix.SetsockoptInt(p.gsi, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
+		_ = unix.Close(p.gsi)
 		return nil, err
 	}
-	all.ports[local] = p
+	ps.ports[local] = p
 	return p, nil
 }
 
-// release undoes acquire. The last one closes the sockets.
+// release ends acquire. The last user closes the sockets.
 func (p *localPort) release() {
-	p.all.mu.Lock()
-	defer p.all.mu.Unlock()
+	p.ports.mu.Lock()
+	defer p.ports.mu.Unlock()
 	if p.users--; p.users > 0 {
 		return
 	}
-	delete(p.all.ports, p.local.Addr())
-	p.all.overran += p.overruns()
+	delete(p.ports.ports, p.local.Addr())
+	p.ports.droppedBefore += p.dropped()
 	for _, m := range p.members {
 		_ = unix.Close(m.fd)
 	}
-	_ = unix.Close(p.mads)
+	_ = unix.Close(p.gsi)
 }
 
-// overruns is how many datagrams the system has dropped before they could be read.
-func (all *Ports) Overruns() uint64 {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	sum := all.overran
-	for _, p := range all.ports {
-		sum += p.overruns()
+// Overruns returns how many datagrams the system has dropped at sockets of the device
+// before they were read, including sockets that are closed.
+func (ps *Ports) Overruns() uint64 {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	sum := ps.droppedBefore
+	for _, p := range ps.ports {
+		sum += p.dropped()
 	}
 	return sum
 }
 
-func (p *localPort) overruns() uint64 {
-	sum := droppedAt(p.mads)
+// dropped returns how many datagrams the system has dropped at the sockets of the port.
+func (p *localPort) dropped() uint64 {
+	sum := droppedAt(p.gsi)
 	for _, m := range p.members {
 		sum += droppedAt(m.fd)
 	}
 	return sum
 }
 
-// addrs are the addresses in use.
-func (all *Ports) Addrs() []netip.Addr {
-	all.mu.Lock()
-	defer all.mu.Unlock()
+// Addrs returns the local addresses that are open, in order.
+func (ps *Ports) Addrs() []netip.Addr {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
 	var addrs []netip.Addr
-	for a := range all.ports {
+	for a := range ps.ports {
 		addrs = append(addrs, a)
 	}
 	slices.SortFunc(addrs, netip.Addr.Compare)
@@ -127,13 +128,13 @@ func (all *Ports) Addrs() []netip.Addr {
 // join returns the sockets of a shard. It opens one if the shard has none. The port
 // owns the sockets; their packets belong to the shard.
 func (p *localPort) join(slot uint32) ([]int, error) {
-	p.all.mu.Lock()
-	defer p.all.mu.Unlock()
-	if fds := p.of(slot); len(fds) > 0 {
+	p.ports.mu.Lock()
+	defer p.ports.mu.Unlock()
+	if fds := p.socketsOf(slot); len(fds) > 0 {
 		return fds, nil
 	}
 	err := p.add(slot, 1)
-	return p.of(slot), err
+	return p.socketsOf(slot), err
 }
 
 // widen opens up to n further sockets for a shard, over which its queue pairs are
@@ -141,18 +142,18 @@ func (p *localPort) join(slot uint32) ([]int, error) {
 // for the first socket of each slot, so that shards that come later can join. It returns
 // all sockets of the shard.
 func (p *localPort) widen(slot uint32, n int) []int {
-	p.all.mu.Lock()
-	defer p.all.mu.Unlock()
-	if n = min(n, p.places()); n > 0 {
+	p.ports.mu.Lock()
+	defer p.ports.mu.Unlock()
+	if n = min(n, p.freePlaces()); n > 0 {
 		_ = p.add(slot, n) // on failure the shard goes on with the sockets that it has
 	}
-	return p.of(slot)
+	return p.socketsOf(slot)
 }
 
 // places returns how many sockets may be added besides the first one of each slot. The
 // caller holds the mutex.
-func (p *localPort) places() int {
-	absent := int(p.all.slots)
+func (p *localPort) freePlaces() int {
+	absent := int(p.ports.slots)
 	seen := make(map[uint32]bool)
 	for _, m := range p.members {
 		if !seen[m.slot] {
@@ -164,7 +165,7 @@ func (p *localPort) places() int {
 }
 
 // of returns the sockets of a shard. The caller holds the mutex.
-func (p *localPort) of(slot uint32) (fds []int) {
+func (p *localPort) socketsOf(slot uint32) (fds []int) {
 	for _, m := range p.members {
 		if m.slot == slot {
 			fds = append(fds, m.fd)
@@ -181,7 +182,7 @@ func (p *localPort) add(slot uint32, n int) error {
 	if len(members) == had {
 		return err
 	}
-	if err := attachFilter(p.mads, unix.SO_ATTACH_REUSEPORT_CBPF, steer(members, p.all.slots)); err != nil {
+	if err := attachFilter(p.gsi, unix.SO_ATTACH_REUSEPORT_CBPF, steer(members, p.ports.slots)); err != nil {
 		closeMembers(members[had:])
 		return err
 	}
@@ -198,7 +199,7 @@ func (p *localPort) openMembers(slot uint32, n int) (members []member, err error
 		if len(members) >= maxMembers {
 			return members, errTooManyShards
 		}
-		fd, err := openSocket(p.local, socketOptions{joining: true, farOnly: p.all.farOnly})
+		fd, err := openSocket(p.local, socketOptions{joining: true, farOnly: p.ports.farOnly})
 		if resource.NoDescriptors(err) {
 			kept := len(members) - (len(members)-len(p.members)+1)/2
 			closeMembers(members[kept:])

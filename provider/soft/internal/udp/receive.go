@@ -12,25 +12,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver takes packets from a socket, and drops those that are none. It
-// never blocks.
+// A receiver reads packets from a socket, and drops datagrams that are no valid packets.
+// It never blocks. It reads one packet in a call while packets arrive one at a time, and
+// a batch in a call while several wait, because a batch takes longer to find out that
+// there is one packet, or none.
 type receiver struct {
 	fd              int
 	local           netip.AddrPort
 	batch           *batch
 	from            *source // source of the last packet
-	known           sources
-	successfulCalls int  // calls that brought something, in a row
-	largeBatches    bool // many packets are there when there is any
-	receivesHeaders bool // what IP headers say
+	sources         sources
+	successfulCalls int  // number of calls in a row that received packets
+	largeBatches    bool // several packets usually wait, so a call reads a batch
+	receivesHeaders bool // the system reports the IP header of each packet
 
-	clock func() time.Duration
-	times arrivalTimes  // of the socket fd
-	since time.Duration // the packets in batch arrived after this time
+	clock func() time.Duration // time since the receiver was made
+	times arrivalTimes         // of the packets in fd
+	since time.Duration        // the packets in batch arrived after this time
 
-	counts *counters.Set // every datagram is in exactly one of them
+	counts *counters.Set // each datagram is counted in one of the counters
 }
 
+// newReceiver returns a receiver for the socket fd with the address local. A call reads
+// at most packets datagrams, each of at most size bytes.
 func newReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters.Set) receiver {
 	start := time.Now()
 	r := receiver{
@@ -38,15 +42,16 @@ func newReceiver(fd int, local netip.AddrPort, packets, size int, counts *counte
 		clock: func() time.Duration { return time.Since(start) },
 	}
 	for i := range packets {
-		r.batch.expect(i)
+		r.batch.prepareReceive(i)
 	}
 	return r
 }
 
-// receive takes what has arrived, some of it, and hands each packet on. It
-// returns how many datagrams it took: a full batch means that there may be more.
+// receive reads some of the packets that have arrived, and passes each to the sink. It
+// returns the number of datagrams that it has read. If the batch was full, there may be
+// more.
 func (r *receiver) receive(to Sink) (n int) {
-	n = r.call()
+	n = r.read()
 	if n == 0 {
 		r.successfulCalls, r.times.drained = 0, true
 		return 0
@@ -54,8 +59,8 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && n < len(r.batch.msgs)
 	r.successfulCalls++
-	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2 // a reply and an acknowledgement are none
-	r.take(n, to)
+	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2 // an answer and an acknowledgement make no large batch
+	r.deliver(n, to)
 	return n
 }
 
@@ -67,12 +72,13 @@ func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 		r.since = times.received(r.clock)
 	}
 	times.drained = n < len(r.batch.msgs)
-	r.take(n, to)
+	r.deliver(n, to)
 	return n
 }
 
-// take passes the first n packets of the batch on.
-func (r *receiver) take(n int, to Sink) {
+// deliver checks the first n datagrams of the batch, and passes the valid ones to the
+// sink.
+func (r *receiver) deliver(n int, to Sink) {
 	taken := uint64(0)
 	for i := range n {
 		if p, flaw := r.check(i); flaw != counters.RcvdPkts {
@@ -82,7 +88,7 @@ func (r *receiver) take(n int, to Sink) {
 		} else {
 			r.counts.Inc(counters.RcvdNoQPErr)
 		}
-		r.batch.expect(i) // the length of the name was set
+		r.batch.prepareReceive(i) // recvmmsg has changed the lengths
 	}
 	r.counts.Add(counters.RcvdPkts, taken)
 }
@@ -113,15 +119,15 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	return a.since
 }
 
-// receiveHeaders has the system tell what the IP header of each packet says. That
-// takes longer, so only datagram queue pairs ask for it, who hand it on.
+// receiveHeaders makes the system report the IP header of each packet. A call then takes
+// longer, so only UD queue pairs request it, which pass the header to the program.
 func (r *receiver) receiveHeaders() {
 	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
-		return // the default values are used, as for other queue pairs
+		return // Header has the default values, as for other queue pairs
 	}
 	r.receivesHeaders, r.batch.wantsControl = true, true
 	for i := range r.batch.msgs {
-		r.batch.expect(i)
+		r.batch.prepareReceive(i)
 	}
 }
 
@@ -140,18 +146,19 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	return true
 }
 
-// call asks for one packet as long as they come one by one: a batch takes longer
-// to find out that there is only one, or none. Only a batch tells headers.
-func (r *receiver) call() (n int) {
+// read reads one datagram, or a batch; see receiver. Only a batch has the IP headers.
+func (r *receiver) read() (n int) {
 	if r.batched() {
 		return r.batch.receive(r.fd)
 	}
 	return r.batch.receiveOne(r.fd)
 }
 
+// batched reports whether a call reads a batch.
 func (r *receiver) batched() bool { return r.largeBatches || r.receivesHeaders }
 
-// check decodes datagram i, and says what it counts as: a flaw, or counters.RcvdPkts.
+// check decodes datagram i. It returns the counter for the datagram, which is RcvdPkts if
+// the packet is valid.
 func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	data, complete := r.batch.received(i)
 	if !complete {
@@ -163,8 +170,8 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	}
 	// The ICRC covers the sender's port, which network cards vary.
 	from := r.from
-	if at := r.batch.names[i].get(); at != from.at {
-		from = r.known.find(at, r.local)
+	if at := r.batch.addrs[i].get(); at != from.at {
+		from = r.sources.find(at, r.local)
 	}
 	id, ok := from.flow.Verify(p)
 	switch {
@@ -173,9 +180,9 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	case r.local.Addr().Is4() && !from.idents.Fits(id, r.since, r.clock):
 		return p, counters.RcvdIdentErr
 	}
-	r.from = r.known.keep(from)
+	r.from = r.sources.keep(from)
 	if r.receivesHeaders {
-		r.from.header.TrafficClass, r.from.header.HopLimit = r.batch.header(i)
+		r.from.header.TrafficClass, r.from.header.HopLimit = r.batch.ipFields(i)
 	}
 	return p, counters.RcvdPkts
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// One packet is asked for at a time, until they come faster than that; and again
-// when a batch was but one.
+// A receiver reads one packet in a call until several wait, and again after a batch of
+// one.
 func TestReceiveBatchSize(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
-	take := func(packets int, crowd bool) {
+	take := func(packets int, large bool) {
 		t.Helper()
 		require.Equal(t, packets, r.recv.receive(&counter{}))
-		require.Equal(t, crowd, r.recv.largeBatches)
+		require.Equal(t, large, r.recv.largeBatches)
 	}
 	for range 7 {
 		r.queue(10)
@@ -39,11 +39,11 @@ func TestReceiveBatchSize(t *testing.T) {
 	take(0, false)
 }
 
-// A datagram that is longer than any packet is dropped, whichever call brings it.
+// A datagram that is longer than any packet is dropped, in a batch or alone.
 func TestReceiveTooLong(t *testing.T) {
-	for _, crowd := range []bool{false, true} {
+	for _, large := range []bool{false, true} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
-		r.recv.largeBatches = crowd
+		r.recv.largeBatches = large
 		to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
 		require.NoError(t, unix.Sendto(r.send.shared.fd, make([]byte, packetBufSize+1), 0, &to))
 		require.Equal(t, 1, r.recv.receive(&counter{}))

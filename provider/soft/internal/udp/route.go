@@ -11,7 +11,8 @@ import (
 // DefaultHopLimit is the default TTL of Linux (ip_default_ttl, see ip(7)).
 const DefaultHopLimit = 64
 
-// A route has the fields of the IP header for packets to a peer.
+// A Route has the fields of the IP header for packets to a peer. Routes are comparable
+// before Open.
 type Route struct {
 	Local, Remote netip.Addr
 	TrafficClass  uint8
@@ -23,7 +24,7 @@ type Route struct {
 	dest   *destination
 }
 
-// An Header has the fields of the IP header of a received packet.
+// A Header has the fields of the IP header of a received packet.
 type Header struct {
 	From, To     netip.Addr
 	TrafficClass uint8

@@ -11,20 +11,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A sender collects packets and sends them, many with one call of the system.
-// It never blocks. Runs of packets of the same length to the same peer go as one
-// message that the system, or the network card, cuts up (udp(7), UDP_SEGMENT).
+// A sender queues packets, and sends many with one system call. It never blocks. Packets
+// of the same length to the same queue pair become one message, which the system or the
+// network card cuts into datagrams (udp(7), UDP_SEGMENT).
 type sender struct {
-	shared       connectedSocket // of destinations that have none of their own
+	shared       connectedSocket // for destinations without a connected socket
 	batch        *batch
-	packets      []wire.Packet // in the buffers of the same index
-	dests        []*destination
-	queued       int  // packets that wait, from the first buffer on
-	segmentation bool // UDP_SEGMENT may be used
-	// A destination may be given an outlet. That takes as long as twenty packets
-	// do, so there is one in a turn of the owner, however many have earned theirs.
-	mayConnect      bool
-	connectDisabled bool // no destination may: the system does not let the identification be learned
+	packets      []wire.Packet  // packets in the buffers of the same index
+	dests        []*destination // destinations of the packets of the same index
+	queued       int            // number of packets that wait, from the first buffer on
+	segmentation bool           // UDP_SEGMENT may be used
+	// mayConnect allows one destination to get a connected socket before the next poll of
+	// the owner. Connecting takes as long as sending 20 packets.
+	mayConnect bool
+	// connectDisabled is set after a probe was lost: no destination gets a connected
+	// socket any more.
+	connectDisabled bool
 	counts          *counters.Set
 }
 
@@ -35,6 +37,8 @@ const (
 	maxSegmented = 65507
 )
 
+// newSender returns a sender for the shared socket fd. It queues at most packets packets,
+// each of at most size bytes.
 func newSender(fd, packets, size int, counts *counters.Set) sender {
 	return sender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
@@ -43,14 +47,14 @@ func newSender(fd, packets, size int, counts *counters.Set) sender {
 	}
 }
 
-// canSegment asks the system for UDP_SEGMENT. What a route can do is not known
-// before a packet is refused.
+// canSegment reports whether the system supports UDP_SEGMENT. Whether a network interface
+// supports it is known when a message is refused.
 func canSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
-// buffer is the memory for the next packet, until put; nil when there is no
-// room, as long as the system takes nothing.
+// buffer returns the memory for the next packet, until put. It returns nil if all buffers
+// are in use and the system accepts no packets now.
 func (s *sender) buffer() []byte {
 	if s.queued == len(s.packets) {
 		s.flush()
@@ -61,18 +65,18 @@ func (s *sender) buffer() []byte {
 	return s.batch.buffer(s.queued)
 }
 
-// put queues a packet, complete but for its ICRC, that was built at the
-// beginning of buffer. It is sent by flush. to is not used after that.
+// put queues a packet that was built at the beginning of buffer, and that is complete
+// except for its ICRC. flush sends it.
 func (s *sender) put(p wire.Packet, to *destination) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued] = p, to
 	s.queued++
-	if tried, err := to.counted(s.mayConnect); tried {
+	if tried, err := to.countPacket(s.mayConnect); tried {
 		s.mayConnect, s.connectDisabled = false, errors.Is(err, errProbeLost)
 	}
 }
 
-// outlet is where a packet leaves by.
+// socketFor returns the socket through which a queued packet is sent.
 func (s *sender) socketFor(packet int) *connectedSocket {
 	if o := s.dests[packet].socket; o != nil {
 		return o
@@ -80,7 +84,8 @@ func (s *sender) socketFor(packet int) *connectedSocket {
 	return &s.shared
 }
 
-// blocked is what the first packet waits for, if there is one.
+// blocked returns the socket that has to accept the first queued packet, or nil if no
+// packets are queued.
 func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
@@ -88,7 +93,7 @@ func (s *sender) blocked() *connectedSocket {
 	return s.socketFor(0)
 }
 
-// flush sends what is queued, as far as the system takes it now.
+// flush sends the queued packets that the system accepts now.
 func (s *sender) flush() {
 	first := 0 // packet
 	for first < s.queued {
@@ -101,34 +106,36 @@ func (s *sender) flush() {
 			first += s.batch.count(i)
 		}
 		s.counts.Add(counters.SentPkts, uint64(first-before))
-		if err != nil && !s.refused(err, &first) {
+		if err != nil && !s.handleError(err, &first) {
 			break
 		}
-		if err == nil && sent < messages && out.counts && !out.full() {
-			// A call that has sent something does not tell what it stopped at
-			// (sendmmsg(2)). A refused message may have used up a number.
+		if err == nil && sent < messages && out.countsIDs && !out.full() {
+			// A call that has sent some messages does not return the error of the next
+			// one (sendmmsg(2)). The refused message may have used an identification.
 			s.dests[first].disconnect()
 		}
 	}
-	s.keep(first)
+	s.moveToFront(first)
 }
 
-// refused handles the refusal of the message that begins with packet first, and
-// reports whether to go on.
-func (s *sender) refused(err error, first *int) bool {
+// handleError handles the error of the message that begins with packet first, and reports
+// whether to try again. It counts the packets of a message that can not be sent, and
+// skips them.
+func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// It may be news of earlier packets (udp(7), ECONNREFUSED), and the number of
-		// the next message is not known any more: by the outlet of all, then.
+		// The error may be that of an earlier packet (udp(7), ECONNREFUSED). The
+		// identification of the next message is not known, so the packet is sent through
+		// the shared socket.
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false
 	case n > 1 && (errors.Is(err, unix.EIO) || errors.Is(err, unix.EINVAL)):
-		// The device can not compute checksums, or the segments do not fit:
-		// send each by itself, now and from now on.
+		// The network interface can not compute checksums, or the segments are too long.
+		// From now on, each packet is a message.
 		s.segmentation = false
 	default:
 		*first += n
@@ -137,11 +144,11 @@ func (s *sender) refused(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages of the packets from first on that leave by the same outlet,
-// and seals them.
+// gather makes messages of the packets from first on, up to the first one for another
+// socket, and seals the packets. It returns the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
-		n := s.run(first)
+		n := s.segmentsFrom(first)
 		segment := 0
 		if n > 1 {
 			segment = len(s.packets[first].Bytes())
@@ -150,17 +157,17 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 		for i := range n {
 			to.flow.Seal(s.packets[first+i], id+uint16(i))
 		}
-		s.batch.address(messages, first, n, to, segment)
+		s.batch.prepareSend(messages, first, n, to, segment)
 		messages++
 		first += n
 	}
 	return messages
 }
 
-// run is how many packets from first on can go as one message: all of one
-// length, but that the last may be shorter, and to one queue pair, since a
-// receiver on this host chooses the shard once for the message.
-func (s *sender) run(first int) int {
+// segmentsFrom returns how many packets from first on can be one message. All have the
+// same length, but the last one may be shorter. All are for one queue pair, because on
+// this host the kernel selects the receiving socket once for the message.
+func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1
 	}
@@ -179,8 +186,8 @@ func (s *sender) run(first int) int {
 	return n
 }
 
-// keep moves the packets from first on to the front.
-func (s *sender) keep(first int) {
+// moveToFront removes the packets before first, and moves the others to the front.
+func (s *sender) moveToFront(first int) {
 	if first == 0 {
 		return
 	}

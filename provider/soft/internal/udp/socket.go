@@ -19,22 +19,22 @@ const (
 	// buffer has this size nevertheless. Packets that do not fit are lost, and sent again
 	// after a timeout.
 	socketBuffer = 4 << 20
-	// ipMTUDiscoverDo is IP_PMTUDISC_DO and IPV6_PMTUDISC_DO: nothing is
-	// fragmented, and for an unconnected socket over IPv4 the identification is
-	// always 0, as the ICRC has to know.
+	// ipMTUDiscoverDo is IP_PMTUDISC_DO and IPV6_PMTUDISC_DO. The kernel does not fragment
+	// packets, and writes the identification 0 into the packets of an unconnected socket
+	// over IPv4. The ICRC covers the identification.
 	ipMTUDiscoverDo = unix.IP_PMTUDISC_DO
 )
 
-// socketOptions says what openSocket makes.
+// socketOptions are the options of openSocket.
 type socketOptions struct {
-	// joining: the socket shares its address and port with other sockets, which are there
-	// already. Without it, openSocket fails if any socket has the address and port.
+	// joining makes the socket share its address and port with sockets that are already
+	// open. Without it, openSocket fails if any socket has the address and port.
 	joining bool
-	// farOnly: packets that this host has sent are dropped.
+	// farOnly makes the kernel drop packets that this host has sent.
 	farOnly bool
 }
 
-// openSocket makes a socket for packets of one local address. It is not connected,
+// openSocket opens a socket for packets of one local address. It is not connected,
 // because a connected socket receives from one peer only.
 func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	fd, err := hostport.UDPSocket(local.Addr())
@@ -51,8 +51,9 @@ func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	return fd, nil
 }
 
-// OpenSender opens a socket that only sends, from a port that is free. The system writes
-// the identification 0 into its packets over IPv4; see newConnectedSocket.
+// OpenSender opens a socket that only sends, from a free port. The system writes the
+// identification 0 into its packets over IPv4; see connectedSocket. The caller owns the
+// descriptor.
 func OpenSender(local netip.Addr) (int, error) {
 	return openSocket(netip.AddrPortFrom(local, 0), socketOptions{})
 }
@@ -63,6 +64,7 @@ func DropAll(fd int) error {
 	return attachFilter(fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}})
 }
 
+// prepareSocket sets the options of a socket, and binds it.
 func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	discover, level, option := ipMTUDiscoverDo, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
 	if local.Addr().Is6() {
@@ -112,7 +114,8 @@ func setBuffers(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer)
 }
 
-// portTaken says what can be done about it.
+// portTaken returns the error for an address that another process uses. It says what the
+// user can do.
 func portTaken(local netip.AddrPort) error {
 	return fmt.Errorf("%w: UDP %v belongs to another process, or to the kernel's own RoCE (rdma_rxe). "+
 		"One process speaks RoCE on an address: give this one another address (on loopback, 127.0.0.2), "+

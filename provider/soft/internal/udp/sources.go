@@ -12,8 +12,8 @@ import (
 // MiB for each socket, if packets arrive from that many addresses or ports.
 const maxSources = 4096
 
-// A source is an address and port from which packets arrive, with what the
-// receiver knows about it.
+// A source is an address and port from which packets arrive, and what the receiver knows
+// about it.
 type source struct {
 	at     netip.AddrPort
 	flow   wire.Flow
@@ -25,8 +25,8 @@ type source struct {
 // sources are the sources that a receiver remembers. The zero value is empty.
 type sources struct {
 	known map[netip.AddrPort]*source
-	// new is the source that find last made. It is remembered when one of its packets has
-	// proven right.
+	// candidate is the source that find has made last. It is remembered when one of its
+	// packets is valid.
 	candidate source
 }
 

@@ -16,12 +16,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// testPorts are a device's addresses with so many slots.
+// testPorts returns the ports of a device with so many slots.
 func testPorts(port uint16, slots uint32) *Ports {
 	return NewPorts(port, slots, false)
 }
 
-// A basket keeps what arrives.
+// A basket is a Sink that keeps the fields of packets.
 type basket struct {
 	qpns   []uint32
 	sizes  []int
@@ -54,7 +54,7 @@ func newRig(t *testing.T, from, to string) *rig {
 	return joinRig(t, out, src, in, dst)
 }
 
-// oneSocket sends to itself.
+// oneSocket returns a rig whose socket sends to itself.
 func oneSocket(t *testing.T, addr string) *rig {
 	t.Helper()
 	fd, at := openTestSocket(t, addr, freePort(t))
@@ -81,10 +81,10 @@ func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPo
 	return r
 }
 
-// count is what sender and receiver have counted.
+// count returns a counter of the sender and the receiver.
 func (r *rig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
 
-// queue queues a packet with so much payload.
+// queue queues a packet with payload bytes of payload.
 func (r *rig) queue(payload int) {
 	b := r.send.buffer()
 	require.NotNil(r.t, b)
@@ -105,7 +105,8 @@ func (r *rig) received() *basket {
 	return b
 }
 
-// Loopback brings datagrams before the call that sends them returns.
+// All packets arrive in order, at another socket or the same one. On the loopback
+// interface a datagram arrives before the call that sends it returns.
 func TestSend(t *testing.T) {
 	sizes := []int{4096, 4096, 4096, 100, 100, 100, 0, 3, 1, 2, 4096}
 	for range 80 {
@@ -120,8 +121,8 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// carry sends packets of these sizes, and requires that they arrive as they
-// were sent, with or without the system's help to cut messages.
+// carry sends packets of these sizes, with or without UDP_SEGMENT, and requires that they
+// arrive unchanged.
 func (r *rig) carry(segment bool, sizes []int) {
 	r.t.Helper()
 	require.True(r.t, r.send.segmentation, "every supported kernel has UDP_SEGMENT")
@@ -141,8 +142,8 @@ func (r *rig) carry(segment bool, sizes []int) {
 	require.Zero(r.t, r.send.queued)
 }
 
-// Where the system takes no segments after all, each packet goes by itself. It
-// refuses them on a socket without checksums.
+// If the system refuses segments, each packet is sent as a message. The system refuses
+// them on a socket without checksums.
 func TestSegmentsRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, unix.SetsockoptInt(r.send.shared.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
@@ -155,7 +156,7 @@ func TestSegmentsRefused(t *testing.T) {
 	require.Zero(t, r.count(counters.SendErr))
 }
 
-// A packet that the system refuses is lost, and holds up no other.
+// A packet that the system refuses is lost, and the packets after it are sent.
 func TestSendRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	good := r.to
@@ -169,13 +170,13 @@ func TestSendRefused(t *testing.T) {
 	require.EqualValues(t, 1, r.count(counters.SendErr))
 }
 
-// What the system does not take now is kept, in order.
+// Packets that the system does not accept now are kept in order.
 func TestSendKeepsOrder(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	for n := range 5 {
 		r.queue(n)
 	}
-	r.send.keep(2)
+	r.send.moveToFront(2)
 	require.Equal(t, 3, r.send.queued)
 	r.queue(5)
 	r.send.flush()
@@ -192,9 +193,9 @@ func TestReceiveBadPackets(t *testing.T) {
 
 	send(good.Bytes())
 	require.Len(t, r.received().sizes, 1)
-	const changesOnTheWay = 4 // the byte of the BTH that the ICRC leaves out
+	const notCovered = 4 // offset of the byte of the BTH that the ICRC does not cover
 	for i := range good.Bytes() {
-		if i == changesOnTheWay {
+		if i == notCovered {
 			continue
 		}
 		good.Bytes()[i] ^= 0x10
@@ -226,8 +227,7 @@ func TestSendAndReceiveDoNotAllocate(t *testing.T) {
 	require.Positive(t, sink.n)
 }
 
-// Sockets come and go with connections, most of which never have many packets at
-// a time: there is memory for those that there were.
+// Buffers are allocated when they are needed.
 func TestBuffersAreMadeWhenNeeded(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	made := func(b *batch) (n int) {
@@ -258,8 +258,8 @@ func (c *counter) Receive(wire.Packet, *Header) bool {
 	return true
 }
 
-// A packet gets to the socket of the shard that its queue pair is of, and a MAD
-// to that of connection management.
+// A packet arrives at a socket of the shard that has its queue pair, and a MAD at the
+// socket of connection management.
 func TestSteer(t *testing.T) {
 	const slots = 6
 	ports := testPorts(freePort(t), slots)
@@ -295,7 +295,7 @@ func TestSteer(t *testing.T) {
 			fd = wide[qpn/slots%4]
 		}
 		if qpn == wire.GSIQPN || !ok {
-			fd = port.mads
+			fd = port.gsi
 		}
 		want[fd] = append(want[fd], qpn)
 	}
@@ -305,7 +305,7 @@ func TestSteer(t *testing.T) {
 	}
 }
 
-// rawQPNs reads the destinations of what waits in a socket.
+// rawQPNs reads the destination queue pairs of the packets that wait in a socket.
 func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 	b := make([]byte, packetBufSize)
 	for {
@@ -319,7 +319,7 @@ func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 	}
 }
 
-// The port of an address is one process's; the error says what can be done.
+// The port of an address belongs to one device. The error says what the user can do.
 func TestPortTaken(t *testing.T) {
 	mine, theirs := testPorts(freePort(t), 2), testPorts(0, 2)
 	theirs.udpPort = mine.udpPort
