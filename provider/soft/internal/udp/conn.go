@@ -122,7 +122,7 @@ func descriptorShare(shards, parts int) int {
 	return int(min(limit.Cur, math.MaxInt32)) / parts / shards
 }
 
-var errTooManyShards = errors.New("too many sockets on one address")
+var errTooManySockets = errors.New("too many sockets on one address")
 
 // Open prepares a route for use, until Close. It opens the socket of the local address if
 // the shard has none there. It returns an error if no packets can be sent along the

@@ -219,7 +219,7 @@ func TestConnectedSocketFull(t *testing.T) {
 			_, err = unix.Read(pair[1], b[:])
 		}
 	}
-	require.Greater(t, flushes, 1, "it was full")
+	require.Greater(t, flushes, 1, "the socket was full")
 }
 
 // Datagrams that others send to the probe's socket before it is connected are not taken

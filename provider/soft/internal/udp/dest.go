@@ -17,7 +17,7 @@ const connectAfter = 64
 // system calls, and the state of the ICRC for the headers below the BTH. It belongs to
 // the owner of the socket.
 type destination struct {
-	table   map[destHeader]*destination // has this destination
+	table   map[destHeader]*destination // the table that has this destination
 	header  destHeader
 	local   netip.AddrPort
 	users   int     // number of open routes

@@ -9,15 +9,15 @@ import (
 )
 
 // droppedAt returns how many datagrams the system has dropped at a socket, because the
-// socket was full, the UDP checksum was wrong, or the filter dropped them; see SO_MEMINFO
-// in linux/sock_diag.h. It returns 0 if the system does not tell.
+// socket was full, the UDP checksum was wrong, or the filter dropped them; see
+// SO_MEMINFO in linux/sock_diag.h. It returns 0 if the system does not report it.
 func droppedAt(fd int) uint64 {
 	var info [unix.SK_MEMINFO_VARS]uint32
 	size := uint32(unsafe.Sizeof(info))
 	_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO,
 		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
 	if errno != 0 {
-		return 0 // nothing is known of it
+		return 0
 	}
 	return uint64(info[unix.SK_MEMINFO_DROPS])
 }

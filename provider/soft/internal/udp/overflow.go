@@ -28,7 +28,7 @@ const (
 )
 
 // overflowSockets has the additional sockets of a localSocket, and detects when they are
-// needed. It belongs to the shard.
+// needed; the comment above has the reason. It belongs to the shard.
 type overflowSockets struct {
 	first     *localSocket
 	sockets   []*overflowSocket
@@ -102,8 +102,8 @@ func (o *overflowSockets) widen() {
 	o.atLimit = missing <= 0
 }
 
-// room returns how many further sockets may be opened, within the limits of descriptors
-// and memory.
+// mayOpen returns how many further sockets may be opened, within the limits of
+// descriptors and memory.
 func (o *overflowSockets) mayOpen() int {
 	size, err := unix.GetsockoptInt(o.first.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {

@@ -70,7 +70,7 @@ func TestOverflowOfAFullSocket(t *testing.T) {
 	for range 3 {
 		f.burst(window)
 	}
-	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1, "there are no more")
+	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1, "the limit is reached")
 }
 
 // Every packet arrives exactly once, and the packets of a connection in order, at any
@@ -106,7 +106,7 @@ func TestOverflowArrivalTimes(t *testing.T) {
 		for f.u.recv.receive(f.testOwner) > 0 {
 		}
 	}
-	require.Positive(t, f.u.recv.since, "the first socket knows when its packets came")
+	require.Positive(t, f.u.recv.since, "the first socket has read the clock")
 	f.u.overflow.drain()
 	send(waits, old+50_000)
 	f.u.overflow.drain()

@@ -36,7 +36,7 @@ type localPort struct {
 	local netip.AddrPort
 	users int
 	gsi   int // socket of connection management, opened first
-	// members are the sockets of shards, in the order in which they joined.
+	// members has the sockets of shards, in the order in which they joined.
 	members []member
 }
 
@@ -150,8 +150,8 @@ func (p *localPort) widen(slot uint32, n int) []int {
 	return p.socketsOf(slot)
 }
 
-// places returns how many sockets may be added besides the first one of each slot. The
-// caller holds the mutex.
+// freePlaces returns how many sockets may be added besides the first one of each slot.
+// The caller holds the mutex.
 func (p *localPort) freePlaces() int {
 	absent := int(p.ports.slots)
 	seen := make(map[uint32]bool)
@@ -164,7 +164,7 @@ func (p *localPort) freePlaces() int {
 	return maxMembers - len(p.members) - absent
 }
 
-// of returns the sockets of a shard. The caller holds the mutex.
+// socketsOf returns the sockets of a shard. The caller holds the mutex.
 func (p *localPort) socketsOf(slot uint32) (fds []int) {
 	for _, m := range p.members {
 		if m.slot == slot {
@@ -197,7 +197,7 @@ func (p *localPort) openMembers(slot uint32, n int) (members []member, err error
 	members = slices.Clone(p.members)
 	for range n {
 		if len(members) >= maxMembers {
-			return members, errTooManyShards
+			return members, errTooManySockets
 		}
 		fd, err := openSocket(p.local, socketOptions{joining: true, farOnly: p.ports.farOnly})
 		if resource.NoDescriptors(err) {

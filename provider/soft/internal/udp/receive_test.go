@@ -74,12 +74,12 @@ func TestReceiveChecksIPID(t *testing.T) {
 	require.Zero(t, r.count(counters.RcvdIdentErr))
 	require.Equal(t, 0, take(20_000))
 	require.EqualValues(t, 1, r.count(counters.RcvdIdentErr))
-	require.Equal(t, 1, take(1500), "it was an error")
+	require.Equal(t, 1, take(1500), "the unexpected packet was an error")
 	require.Equal(t, 0, take(40_000))
-	require.Equal(t, 1, take(40_001), "it has jumped")
+	require.Equal(t, 1, take(40_001), "two unexpected packets in order: the sender has jumped")
 
 	now += 10 * time.Second
-	require.Equal(t, 1, take(50_000), "it may count far in ten seconds")
+	require.Equal(t, 1, take(50_000), "in ten seconds the identification may have any value")
 	require.EqualValues(t, 2, r.count(counters.RcvdIdentErr))
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
@@ -109,10 +109,10 @@ func TestArrivalTimes(t *testing.T) {
 	}
 	r.send.flush()
 	take(1)
-	require.Equal(t, stamp, r.recv.since, "it has come after that")
+	require.Equal(t, stamp, r.recv.since, "it arrived after that time")
 	r.recv.times.stamp = now
 	take(1)
-	require.Equal(t, stamp, r.recv.since, "it lay there when the first was taken")
+	require.Equal(t, stamp, r.recv.since, "it waited when the first was read")
 	take(1)
 	take(0)
 	r.queue(10)
@@ -132,7 +132,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	for port := range 3 * maxSources {
 		at := netip.AddrPortFrom(netip.MustParseAddr("10.0.0.2"), uint16(port))
 		found := s.find(at, local)
-		require.False(t, found.kept, "a source is known when a packet of it was right")
+		require.False(t, found.kept, "a source is remembered after a valid packet")
 		kept := s.keep(found)
 		require.Equal(t, at, kept.at)
 		require.Same(t, kept, s.find(at, local))

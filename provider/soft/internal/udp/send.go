@@ -95,7 +95,7 @@ func (s *sender) blocked() *connectedSocket {
 
 // flush sends the queued packets that the system accepts now.
 func (s *sender) flush() {
-	first := 0 // packet
+	first := 0 // index of the first packet that is not sent
 	for first < s.queued {
 		out := s.socketFor(first)
 		messages := s.gather(out, first)

@@ -13,10 +13,10 @@ import (
 // each socket needs two and each shard five.
 const maxMembers = 1000
 
-// steer returns the BPF program that selects the socket of an address for a packet by the
-// destination queue pair. So the kernel passes each packet to the shard that owns the
-// queue pair, and shards share no socket. The program takes 100 ns of a round trip's
-// sendto; see bench/README.md.
+// steer returns the BPF program that selects the socket of an address for a packet by
+// the destination queue pair. So the kernel passes each packet to the shard that owns
+// the queue pair, and shards share no socket. The program adds 100 ns to a sendto to a
+// socket of this host; see bench/README.md.
 //
 // Socket 0 is that of connection management, and members[i] is socket i+1. The remainder
 // of the queue pair number gives the slot of the shard. If the shard has several sockets,
