@@ -236,8 +236,8 @@ func (e *StatusError) Is(target error) bool {
 // statusTimedOut is -ETIMEDOUT of Linux, on all systems.
 const statusTimedOut = -110
 
-// cause returns the error of an event that reports a failure, and nil for other events.
-// A status that does not fit its type becomes 0, which has no name.
+// cause returns the error of an event that reports a failure, and nil for other events. A
+// status that is out of the range of its Go type becomes 0, which has no name.
 func cause(raw *TransportEvent, ps PortSpace) error {
 	switch raw.Type {
 	case Rejected:

@@ -66,9 +66,9 @@ func (e *endpoint) acceptParam(p, request *ConnParam) (*ConnParam, error) {
 		return &ConnParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
-	// The initiator depth must not exceed the request's, because the peer does not serve
-	// more READs and atomics at a time (rdma_accept(3)). Larger responder resources than
-	// the peer will use are allowed.
+	// The initiator depth must not exceed the InitiatorDepth of the request, because the
+	// peer does not serve more READs and atomics at a time (rdma_accept(3)). Larger
+	// responder resources than the peer will use are allowed.
 	issues := min(e.issues, request.InitiatorDepth)
 	replaceMax(&out, min(e.serves, request.ResponderResources), issues)
 	return &out, checkCounts(&out, e.serves, issues)

@@ -201,8 +201,8 @@ func TestCalls(t *testing.T) {
 	})
 }
 
-// TestEvents delivers every event in every state. An event that does not fit the state
-// must be dropped.
+// TestEvents delivers every event in every state. An event that is not possible in the
+// state must be dropped.
 func TestEvents(t *testing.T) {
 	everyState(t, func(t *testing.T, ps cm.PortSpace, state cm.State) {
 		for typ := range cm.EventType(20) {

@@ -16,8 +16,8 @@ type Provider interface {
 
 // A Transport is the part of a provider that manages connections. Its callers are
 // EventChannel and ID. They check the parameters and the order of the calls, so a
-// transport checks only what EventChannel and ID can not know. The rule of the package
-// comment says which goroutines may call.
+// transport checks only what EventChannel and ID can not know. The package comment says
+// which goroutines may call.
 type Transport interface {
 	// OpenChannel opens an event channel.
 	OpenChannel() (TransportChannel, error)

@@ -205,7 +205,8 @@ func TestConsumeReportsAChannelThatFails(t *testing.T) {
 	requireDeviceError(t, err, "get CQ event")
 }
 
-// failing keeps the channel that was created last, so that the test can make it fail.
+// failing is a device that keeps the channel that was created last, so that the test can
+// make this channel fail.
 type failing struct {
 	*faultcq.Device
 	channel *faultcq.Channel

@@ -81,8 +81,8 @@ func (q *Queue) maxDepth() int {
 	return q.cq.Depth()
 }
 
-// grow resizes the CQ so that n more completions fit. It doubles the depth if the device
-// allows that, so that many small reservations need few resizes.
+// grow resizes the CQ so that it has room for n more completions. It doubles the depth if
+// the device allows that, so that many small reservations need few resizes.
 func (q *Queue) grow(n, depth int) error {
 	most := q.maxDepth()
 	if n > most-q.reserved.total {

@@ -55,7 +55,7 @@
 //
 // # Overruns
 //
-// A completion that does not fit into its CQ makes the CQ unusable. The owner reserves
-// places for all completions that a QP can have outstanding before it creates the QP;
-// see Queue.Reserve.
+// A completion for which the CQ has no room makes the CQ unusable. The owner reserves
+// places for all completions that a QP can have outstanding before it creates the QP; see
+// Queue.Reserve.
 package cq

@@ -154,7 +154,7 @@ func (sim *simulation) run() {
 			sim.rescues++
 		}
 		timedOut = false
-		if found || sim.in(30) { // some turns spin instead of sleeping
+		if found || sim.in(30) { // sometimes the loop spins instead of sleeping
 			sim.replaceQueue()
 			continue
 		}

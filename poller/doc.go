@@ -15,7 +15,7 @@
 // may be spurious, so a read after an event may fail with EAGAIN.
 //
 // An event of a batch can be stale when it is handled: the handler of an earlier event
-// may have removed the registration, and a new registration may have the same slot and
+// may have removed the registration, and a new registration may have the same index and
 // the same descriptor number. A token therefore consists of an index and a generation.
 // Event returns false for the event of a removed registration.
 //

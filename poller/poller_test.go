@@ -137,8 +137,8 @@ func TestEventOutOfRange(t *testing.T) {
 }
 
 // While the first event of a batch is handled, the registration of the second event is
-// removed, and a new registration gets the same slot and descriptor number. Event returns
-// false for the second event.
+// removed, and a new registration gets the same index and descriptor number. Event
+// returns false for the second event.
 func TestStaleEvents(t *testing.T) {
 	p := newPoller(t, 8)
 	data := map[uint64]poller.Token{}

@@ -29,7 +29,7 @@ type fakeDevice struct {
 func (d *fakeDevice) Attr() verbs.DeviceAttr { return verbs.DeviceAttr{NumPorts: len(d.ports)} }
 
 func (d *fakeDevice) Port(num uint8) (attr verbs.PortAttr, err error) {
-	attr.GIDs = []verbs.GID{{}} // an empty entry of the table
+	attr.GIDs = []verbs.GID{{}} // an entry of the GID table that is not set
 	for _, addr := range d.ports[num-1] {
 		attr.GIDs = append(attr.GIDs, verbs.GIDFromAddr(netip.MustParseAddr(addr)))
 	}

@@ -27,8 +27,8 @@ type clock struct {
 	longest  time.Duration // longest time between two readings while awake
 }
 
-// tick is called at the beginning of a turn. It reads the clock if pendingCost has
-// reached clockEvery.
+// tick is called at the beginning of a turn of the loop. It reads the clock if
+// pendingCost has reached clockEvery.
 func (k *clock) tick() {
 	if k.pendingCost++; k.pendingCost >= clockEvery {
 		k.read()
@@ -41,7 +41,8 @@ func (k *clock) addWork(n int) {
 	k.worked = true
 }
 
-// forceRead makes the next turn read the clock, because much time may have passed.
+// forceRead makes the next turn of the loop read the clock, because much time may have
+// passed.
 func (k *clock) forceRead() { k.pendingCost = clockEvery }
 
 // read reads the system's clock, and returns the time since origin.

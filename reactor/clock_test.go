@@ -22,7 +22,8 @@ func TestClockAccountsTime(t *testing.T) {
 	require.Equal(t, time.Duration(103), k.now)
 }
 
-// The clock is read every clockEvery empty turns, and earlier when there is work.
+// A loop without work reads its clock every clockEvery turns. A loop with work reads it
+// earlier.
 func TestClockIsReadSeldom(t *testing.T) {
 	k := clock{origin: time.Now().Add(-time.Hour)}
 	turns := 0

@@ -144,9 +144,9 @@ func (d *loopDevice) poll() (found int) {
 	return found
 }
 
-// pollWait returns how long a poll may wait inside the provider for a completion. It is
-// 0 unless the provider can wait, the last turn had no work, and the loop has one device
-// only. The caller has checked that the device has one CQ only.
+// pollWait returns how long a poll may wait inside the provider for a completion. It is 0
+// unless the provider can wait, the last turn of the loop had no work, and the loop has
+// one device only. The caller has checked that the device has one CQ only.
 func (d *loopDevice) pollWait() time.Duration {
 	l := d.loop
 	if !l.idle.spinning || !d.queues[0].queue.CanSpin() || len(l.devices) > 1 {
@@ -174,8 +174,8 @@ func (q *completionQueue) poll(wait time.Duration) int {
 	return len(wcs)
 }
 
-// pollAgain polls the CQ a second time in a turn, and reports whether the CQ is empty
-// afterwards. With verbs.ProgressManual, Consume makes the device first process
+// pollAgain polls the CQ a second time in a turn of the loop, and reports whether the CQ
+// is empty afterwards. With verbs.ProgressManual, Consume makes the device first process
 // everything that has arrived.
 func (q *completionQueue) pollAgain() (all bool) {
 	if _, err := q.device.group.Consume(); err != nil {

@@ -134,7 +134,7 @@ func TestUnusedCQIsClosed(t *testing.T) {
 	w.closeConns(w.dialed[6])
 	later := func() {
 		reactor.AdvanceClock(w.server, reactor.TrimEvery)
-		for range 200 { // a round of trim takes fewer turns than this
+		for range 200 { // trim needs fewer turns of the loop to check all chunks and CQs
 			reactor.AdvanceClock(w.server, reactor.TrimPause)
 			_, err := w.server.RunOnce(0)
 			require.NoError(t, err)
@@ -182,8 +182,8 @@ func TestNoMoreCQs(t *testing.T) {
 	w.echo()
 }
 
-// A connection with more completions than the batch of a turn does not delay the
-// completions on another CQ.
+// A connection with more completions than Config.Batch does not delay the completions on
+// another CQ.
 func TestCQsArePolledInTurn(t *testing.T) {
 	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, Batch: 1})
 	w.dial(2*connsPerCQ + 1)

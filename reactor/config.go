@@ -25,8 +25,8 @@ type Config struct {
 	// processor of such a loop for 10ms at a time.
 	CPUs []int
 
-	// Idle is what a loop does in turns without work. Zero means IdleAdaptive.
-	// Loop.SetIdle changes the policy of a running loop.
+	// Idle says what a loop does after a turn without work (see the package comment).
+	// Zero means IdleAdaptive. Loop.SetIdle changes the policy of a running loop.
 	Idle IdlePolicy
 	// SpinBudget is how long a loop with IdleAdaptive polls after its last work before it
 	// sleeps. Zero means 50µs.
@@ -35,13 +35,14 @@ type Config struct {
 	// its completion queues. If it finds completions without an event, the event was lost;
 	// Stats.Rescues counts these cases. Zero means 100ms.
 	SafetyTimeout time.Duration
-	// EpollEvery is the number of turns after which a loop that does not sleep checks its
-	// descriptors for connection events, device events and registered descriptors. Zero
-	// means 1024. While a connection is opening, a loop checks at least every 16 turns.
+	// EpollEvery is the number of turns of the loop after which a loop that does not
+	// sleep checks its descriptors for connection events, device events and registered
+	// descriptors. Zero means 1024. While a connection is opening, a loop checks at least
+	// every 16 turns.
 	EpollEvery int
-	// Batch is how many completions of one device a loop handles in a turn. If a loop has
-	// several completion queues on the device, the number applies to their sum, and a turn
-	// may exceed it by up to Batch-1. Zero means 64.
+	// Batch is how many completions of one device a loop handles in one turn. If a loop
+	// has several completion queues on the device, the number applies to their sum, and a
+	// turn may exceed it by up to Batch-1. Zero means 64.
 	Batch int
 	// Mailbox is how many functions passed to Loop.Post may wait on one loop. Zero means
 	// 4096.

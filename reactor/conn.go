@@ -35,8 +35,9 @@ type Conn struct {
 	awaitsDisconnect   bool // close waits for cm.Disconnected, or for an empty CQ after it
 	disconnectTimedOut bool // close has waited for disconnectTimeout
 
-	flow         sendFlow
-	sendRequests []sendRequest // outstanding send requests, by slot
+	flow sendFlow
+	// Outstanding send requests; the index is the slot (see sendFlow).
+	sendRequests []sendRequest
 	batch        sendBatch
 	maxInline    int // size in bytes of the largest message that is sent inline
 	recvs        recvQueue

@@ -4,7 +4,8 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A sendBatch holds the send requests of one connection that are not posted yet. Its
 // slices are reused after the requests are posted. They grow to the largest number of
-// requests that one turn has posted, which is one or two on most connections.
+// requests that one turn of the loop has posted. On most connections this number is one
+// or two.
 type sendBatch struct {
 	wrs   []verbs.SendWR
 	sges  []verbs.SGE // memory that wrs refer to

@@ -7,12 +7,13 @@ import (
 )
 
 const (
-	// flushTimeout is how long a device may take to flush a queue pair. Arbitrary.
+	// flushTimeout is how long a device may take to flush a queue pair. The number is
+	// arbitrary.
 	flushTimeout = time.Second
 	// disconnectTimeout is how long close waits for cm.Disconnected when a request has
 	// failed with an error that a disconnect of the peer usually causes. It is also how
-	// long close waits after cm.Disconnected for the completions of earlier requests.
-	// Arbitrary.
+	// long close waits after cm.Disconnected for the completions of earlier requests. The
+	// number is arbitrary.
 	disconnectTimeout = 10 * time.Millisecond
 )
 

@@ -57,8 +57,9 @@ func (f *sendFlow) accept(signal bool) (slot uint32, signaled bool) {
 	return slot, false
 }
 
-// covers returns how many requests a completion of the request in slot completes: that
-// request and all before it. It returns zero if the request in slot is not in flight.
+// covers returns how many requests a completion of the request in the given slot
+// completes: that request and all before it. It returns zero if that request is not in
+// flight.
 func (f *sendFlow) covers(slot uint32) uint32 {
 	n := (slot-f.tail)&f.mask + 1
 	if slot > f.mask || n > f.inFlight() {

@@ -21,7 +21,8 @@ func freeWirePort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// wireLoop makes a loop whose turns the test runs, on a device with the wire path only.
+// wireLoop makes a loop that the test runs with RunOnce, on a device with the wire path
+// only.
 func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 	require.NoError(t, err)

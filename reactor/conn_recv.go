@@ -59,8 +59,8 @@ func (c *Conn) replace(b *Buffer) {
 
 // repost stages a buffer for the receive queue, or returns it to the slab if the
 // connection receives no more messages. The staged buffers are posted at the end of the
-// turn, or earlier if at least half of the buffers are staged, so that the receive queue
-// does not become empty.
+// loop's turn, or earlier if at least half of the buffers are staged, so that the receive
+// queue does not become empty.
 func (c *Conn) repost(b *Buffer) {
 	switch {
 	case c.device.sharedRecv != nil:

@@ -41,7 +41,8 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	return c
 }
 
-// arrive handles a completion of the receive buffer in slot, with text as the message.
+// arrive handles a completion of the receive buffer in the given slot. The message is the
+// parameter text.
 func arrive(c *Conn, slot int, text string, status verbs.Status) {
 	copy(c.recvs.buffers[slot].memory, text)
 	c.device.complete(&verbs.WC{

@@ -3,14 +3,14 @@ package reactor
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // Send sends a copy of b, at most Config.MaxMessage bytes. The caller may use b again
-// when Send has returned. The message is posted at the end of the turn, together with
-// the other requests of the connection; see Flush. When Send returns nil, the message is
-// accepted: it is delivered, or the connection ends with an error.
+// when Send has returned. The message is posted at the end of the loop's turn, together
+// with the other requests of the connection; see Flush. When Send returns nil, the
+// message is accepted: it is delivered, or the connection ends with an error.
 //
 // When Send returns an error, nothing is sent. The error is ErrWouldBlock, a
 // *verbs.ParamError, ErrClosed if the connection is closing, or an error of the system if
 // there is no memory. Send allocates only when the slab grows, and when more is sent on
-// the connection than in any turn before.
+// the connection than in any earlier turn.
 func (c *Conn) Send(b []byte) error { return c.SendMsg(b, SendOptions{}) }
 
 // SendMsg is Send with options.
@@ -50,8 +50,8 @@ func (c *Conn) SendBufferMsg(buf *Buffer, o SendOptions) error {
 	return nil
 }
 
-// Flush posts the messages and operations that were accepted so far, instead of at the
-// end of the turn.
+// Flush posts at once the messages and operations that were accepted so far. Without
+// Flush they are posted at the end of the loop's turn.
 func (c *Conn) Flush() { c.postSends() }
 
 // checkSend returns an error if no operation of the application, with a message of size
@@ -157,9 +157,9 @@ func (c *Conn) postSends() {
 	}
 }
 
-// sendCompleted handles the completion of the send request in slot. The completion also
-// confirms all requests before it: requests are executed in order, and a failed request
-// always has a completion of its own (IBTA vol. 1, 10.8.6).
+// sendCompleted handles the completion of the send request in the given slot. The
+// completion also confirms all requests before it: requests are executed in order, and a
+// failed request always has a completion of its own (IBTA vol. 1, 10.8.6).
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {

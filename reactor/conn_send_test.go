@@ -117,8 +117,8 @@ func TestSendChecks(t *testing.T) {
 	require.ErrorIs(t, err, reactor.ErrClosed)
 }
 
-// The messages that are sent in one turn are posted with one doorbell, and only every
-// SignalEvery-th request is signaled.
+// The messages that are sent in one turn of the loop are posted with one doorbell, and
+// only every SignalEvery-th request is signaled.
 func TestOneDoorbellPerTurn(t *testing.T) {
 	received := 0
 	p := connect(t, &hooks{}, &hooks{message: func(*reactor.Conn, reactor.Message) { received++ }},

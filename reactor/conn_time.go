@@ -54,16 +54,17 @@ func (c *Conn) onKeepaliveTimer() {
 	c.startKeepalive()
 }
 
-// Probes of many connections may be due at the same time. One turn posts at most
-// probeBudget probes, which takes less than a millisecond. The next probeBudget probes
-// are delayed by probePause, the probeBudget probes after these by twice as long, and so
-// on. Both numbers are arbitrary.
+// Probes of many connections may be due at the same time. One turn of the loop posts at
+// most probeBudget probes, which takes less than a millisecond. The next probeBudget
+// probes are delayed by probePause, the probeBudget probes after these by twice as long,
+// and so on. Both numbers are arbitrary.
 const (
 	probeBudget = 64
 	probePause  = time.Millisecond
 )
 
-// mayProbe counts a probe, and reports whether the probe may be posted in this turn.
+// mayProbe counts a probe, and reports whether the probe may be posted in this turn of
+// the loop.
 func (l *Loop) mayProbe() bool {
 	if l.probeTurn != l.stats.Turns {
 		l.probeTurn, l.probes = l.stats.Turns, 0

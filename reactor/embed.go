@@ -77,7 +77,7 @@ func (l *Loop) open() (err error) {
 }
 
 // maxEvents is the largest number of ready descriptors that one call of epoll_wait
-// returns. Arbitrary.
+// returns. The number is arbitrary.
 const maxEvents = 64
 
 // boot calls OnBoot, and OnTick for the first time.
@@ -91,11 +91,12 @@ func (l *Loop) boot() error {
 	return nil
 }
 
-// RunOnce runs one turn. If the turn had no work, RunOnce waits according to the idle
-// policy until there is work or timeout has passed, and runs another turn. A timeout of
-// zero means not to wait; a negative timeout means to wait without limit. RunOnce returns
-// how much work was done. The error is ErrClosed if the loop has ended. It matches
-// verbs.ErrState if RunOnce is called in a callback, or for a loop that an engine runs.
+// RunOnce runs one turn of the loop. If the turn had no work, RunOnce waits according to
+// the idle policy until there is work or timeout has passed, and runs another turn. A
+// timeout of zero means not to wait; a negative timeout means to wait without limit.
+// RunOnce returns how much work was done. The error is ErrClosed if the loop has ended.
+// It matches verbs.ErrState if RunOnce is called in a callback, or for a loop that an
+// engine runs.
 func (l *Loop) RunOnce(timeout time.Duration) (work int, err error) {
 	if err := l.checkRunnable("run"); err != nil {
 		return 0, err
@@ -128,7 +129,8 @@ func (l *Loop) beginRunOnce() {
 // and checks its timers in every eighth call.
 const runOnceCost = clockEvery/8 - 1
 
-// waitForWork waits for work and runs turns until there was work or timeout has passed.
+// waitForWork runs turns of the loop, and sleeps in between, until there was work or the
+// timeout has passed.
 func (l *Loop) waitForWork(timeout time.Duration) (work int) {
 	until := l.clock.read() + timeout
 	for work == 0 && !l.done() {

@@ -6,8 +6,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// eventBudget is how many events of one source a turn handles. A connection event may
-// make or destroy a queue pair, which takes long. The number is arbitrary.
+// eventBudget is how many events of one source a turn of the loop handles. A connection
+// event may make or destroy a queue pair, which takes long. The number is arbitrary.
 const eventBudget = 16
 
 // An eventSource is the channel of a loop for connection events, as a source.

@@ -8,8 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// TrimEvery is the time between two rounds of trim. TrimPause is the time between two
-// steps of a round.
+// TrimEvery is the time after which trim begins to check all chunks again. TrimPause is
+// the time between two steps of trim.
 const (
 	TrimEvery = trimEvery
 	TrimPause = trimPause
@@ -75,7 +75,7 @@ func Pop(q *ConnQueue) *Conn     { return q.pop() }
 func Len(q *ConnQueue) int       { return q.len() }
 func Capacity(q *ConnQueue) int  { return cap(q.conns) }
 
-// CloseBudget is how many closing connections may take a step in one turn.
+// CloseBudget is how many closing connections may take a step in one turn of the loop.
 const CloseBudget = closeBudget
 
 // PendingRequests returns how many unanswered requests the engine has.
@@ -94,7 +94,7 @@ func AbortConns(l *Loop) { l.abortConns() }
 // NextKeepaliveTime returns the time of the next call of onKeepaliveTimer for c.
 func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.When() }
 
-// ProbeBudget is the largest number of keepalive probes that one turn posts.
+// ProbeBudget is the largest number of keepalive probes that one turn of the loop posts.
 const ProbeBudget = probeBudget
 
 // EndPendingRequest sets the state of req as if the event that ends it had been fetched,

@@ -44,7 +44,8 @@ func TestForeignDescriptor(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// A callback may close another registration whose event was fetched in the same turn.
+// A callback may close another registration whose event was fetched together with its
+// own. The function of the closed registration is not called.
 func TestForeignClosedInCallback(t *testing.T) {
 	loop := newLoop(t, &hooks{}, nil)
 	calls := 0

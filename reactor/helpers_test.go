@@ -154,7 +154,7 @@ func listen(t testing.TB, e *reactor.Engine) netip.AddrPort {
 	return ln.Addr()
 }
 
-// newLoop makes a loop whose turns the test runs.
+// newLoop makes a loop that the test runs with RunOnce.
 func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop {
 	l, err := reactor.NewLoop(openSoft(t, 1), h, cfg)
 	require.NoError(t, err)
@@ -162,7 +162,7 @@ func newLoop(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Loop
 	return l
 }
 
-// drive runs turns of the loops, one loop after the other, until cond returns true.
+// drive calls RunOnce of the loops, one loop after the other, until cond returns true.
 func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	t.Helper()
 	deadline := time.Now().Add(testTimeout)
@@ -177,7 +177,7 @@ func drive(t testing.TB, cond func() bool, loops ...*reactor.Loop) {
 	}
 }
 
-// A pair is two connected loops whose turns the test runs.
+// A pair is two connected loops that the test runs with RunOnce.
 type pair struct {
 	client, server               *reactor.Loop
 	dialed, accepted             *reactor.Conn
@@ -190,7 +190,7 @@ func (p *pair) drive(t testing.TB, cond func() bool) {
 	drive(t, cond, p.client, p.server)
 }
 
-// closed runs turns until OnClose was called once on both sides.
+// closed runs both loops until OnClose was called once on both sides.
 func (p *pair) closed(t testing.TB) {
 	t.Helper()
 	p.drive(t, func() bool { return p.dialCloses > 0 && p.acceptCloses > 0 })

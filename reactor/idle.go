@@ -32,9 +32,9 @@ func (p IdlePolicy) String() string {
 	return "unknown idle policy"
 }
 
-// spinLimit is how long a turn waits inside a provider that can spin. It is long enough
-// that the loop seldom calls the provider through cgo, and short enough that a posted
-// function or a timer is not delayed much. The number is arbitrary.
+// spinLimit is how long a turn of the loop waits inside a provider that can spin. It is
+// long enough that the loop seldom calls the provider through cgo, and short enough that
+// a posted function or a timer is not delayed much. The number is arbitrary.
 const spinLimit = 8 * time.Microsecond
 
 // noLimit is a sleep that only SafetyTimeout and timers limit.
@@ -56,11 +56,12 @@ type idleState struct {
 	lastYield time.Duration // last call of the Go scheduler, in the loop's time
 }
 
-// stopSpin is called after work and after a sleep. The next turn without work begins a
-// new spin budget.
+// stopSpin is called after work and after a sleep. The next turn of the loop without work
+// begins a new spin budget.
 func (i *idleState) stopSpin() { i.spinning = false }
 
-// keepSpinning reports whether to poll again after a turn without work.
+// keepSpinning reports whether the loop polls again, instead of sleeping, after a turn
+// without work.
 func (i *idleState) keepSpinning(k *clock) bool {
 	switch IdlePolicy(i.policy.Load()) {
 	case IdleBusy:
@@ -113,7 +114,7 @@ func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
 	for _, d := range l.devices {
 		if d.removed {
-			continue // arming a removed device may fail each time
+			continue // arming the CQs of a removed device may fail each time
 		}
 		found, err := d.group.Arm()
 		if err != nil {

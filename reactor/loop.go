@@ -31,9 +31,11 @@ type Loop struct {
 	channel     *cm.EventChannel // connection events of the loop's connections
 	sources     []sourceSlot     // watched descriptors; the data of an event is an index
 	readyEvents int              // number of fetched events that are not handled yet
-	sinceEpoll  int              // number of turns since the last check of epoll
-	epollEvery  int              // number of turns after which epoll is checked
-	lastEpoll   time.Duration    // time of the last check of epoll, in the loop's time
+	// Number of turns of the loop since the last check of epoll.
+	sinceEpoll int
+	// Number of turns of the loop after which it checks epoll.
+	epollEvery int
+	lastEpoll  time.Duration // time of the last check of epoll, in the loop's time
 
 	devices        []*loopDevice
 	conns          connTable
@@ -134,9 +136,10 @@ func (l *Loop) flush() {
 	}
 }
 
-// closeBudget is how many closing connections may take a step in one turn. A step makes
-// system calls and unmaps memory, which took up to about 150 µs when it was measured. So
-// when thousands of connections close at once, these steps take at most 5 ms of a turn.
+// closeBudget is how many closing connections may take a step in one turn of the loop. A
+// step makes system calls and unmaps memory, which took up to about 150 µs when it was
+// measured. So when thousands of connections close at once, these steps take at most 5 ms
+// of a turn.
 const closeBudget = 32
 
 // advanceClosing calls the method advance of closing connections: it disconnects, calls
@@ -151,8 +154,8 @@ func (l *Loop) advanceClosing() (work int) {
 	return work
 }
 
-// finishTurn is called after each turn. It ends the loop if it is done, and publishes the
-// counters.
+// finishTurn is called after each turn of the loop. It ends the loop if it is done, and
+// publishes the counters.
 func (l *Loop) finishTurn() {
 	if l.done() && !l.ended {
 		l.end()

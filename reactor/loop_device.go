@@ -224,8 +224,9 @@ func (d *loopDevice) close() (err error) {
 }
 
 // consume makes a device with verbs.ProgressManual process everything that has arrived.
-// It is called for connections whose peers have disconnected. One call in a turn is
-// enough for all of them, because connection events are handled earlier in the turn.
+// It is called for connections whose peers have disconnected. One call in a turn of the
+// loop is enough for all these connections, because the loop handles connection events
+// earlier in the turn.
 func (d *loopDevice) consume() {
 	if turn := d.loop.stats.Turns + 1; d.consumedTurn != turn {
 		d.consumedTurn = turn

@@ -26,8 +26,8 @@ func TestMailboxOrderAndBounds(t *testing.T) {
 	require.ErrorIs(t, put(5, true), ErrClosed)
 }
 
-// A function that is added by a running function runs in the next turn, so that a turn
-// ends.
+// If a running function adds another function, that function runs in the next turn of the
+// loop. Otherwise a function that adds itself would keep the turn from ending.
 func TestMailboxPutWhileRunning(t *testing.T) {
 	m := mailbox{limit: 10}
 	n := 0

@@ -39,7 +39,7 @@ type Stats struct {
 	Polls       uint64 // polls of completion queues
 	EmptyPolls  uint64 // polls that found no completion
 	Completions uint64 // completions polled
-	// Element i: turns that found 2^i to 2^(i+1)-1 completions on a device.
+	// Element i: turns of the loop that found 2^i to 2^(i+1)-1 completions on a device.
 	Batches [18]uint64
 	// LateCompletions are completions whose connection was closed already.
 	LateCompletions uint64
@@ -100,7 +100,7 @@ type Stats struct {
 	CQs           uint64 // completion queues open now; a loop has one or more for each device
 }
 
-// countBatch counts a turn that found n completions on a device.
+// countBatch counts a turn of the loop that found n completions on a device.
 func (s *Stats) countBatch(n int) {
 	s.Batches[min(bits.Len(uint(n))-1, len(s.Batches)-1)]++
 }

@@ -59,8 +59,8 @@ func (q *recvQueue) post(qp verbs.QP) (doorbells uint64, err error) {
 	return doorbells, nil
 }
 
-// complete removes and returns the buffer in slot. It returns nil if the slot does not
-// have the oldest buffer, or if that buffer is not posted.
+// complete removes and returns the buffer in the given slot. It returns nil if the slot
+// does not have the oldest buffer, or if that buffer is not posted.
 func (q *recvQueue) complete(slot uint32) *Buffer {
 	if q.inFlight() == 0 || slot != q.tail&q.mask {
 		return nil

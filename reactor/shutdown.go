@@ -9,7 +9,8 @@ import (
 )
 
 // abortTimeout is how long Shutdown waits for the loops after it has aborted all
-// connections. A loop takes longer only if a callback does not return. Arbitrary.
+// connections. A loop takes longer only if a callback does not return. The number is
+// arbitrary.
 const abortTimeout = time.Second
 
 // Stop begins to shut down the engine, and returns at once. Listeners are closed,

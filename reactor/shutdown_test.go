@@ -168,7 +168,8 @@ func TestStopInCallback(t *testing.T) {
 	require.NoError(t, engine.Wait())
 }
 
-// When many connections end at once, at most CloseBudget of them take a step in one turn.
+// When many connections end at once, at most CloseBudget of them take a step in one turn
+// of the loop.
 func TestShutdownStepsPerTurn(t *testing.T) {
 	const conns = 3 * reactor.CloseBudget
 	for name, end := range map[string]func(*reactor.Loop){

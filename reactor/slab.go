@@ -52,7 +52,8 @@ type chunk struct {
 
 	usedSinceTrim bool    // pickChunk has chosen this chunk since the last round of trim
 	freeAtDiscard *Buffer // head of the free list when memory was last discarded
-	scanned       int     // number of buffers that discard has checked in this round
+	// Number of buffers that discard has checked since it began with the first buffer.
+	scanned int
 }
 
 // get returns a free buffer, in state bufferLeased. If there is none, the slab grows.

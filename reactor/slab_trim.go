@@ -16,8 +16,9 @@ import (
 // call takes at most about 10 µs. The number is arbitrary.
 const maxDiscards = 64
 
-// trim takes one step of a round over all chunks: it closes one chunk, or discards
-// memory of one chunk. It reports whether the round has further steps.
+// trim takes one step: it closes one chunk, or discards memory of one chunk. A round of
+// trim is the sequence of steps that checks all chunks once. trim reports whether the
+// round has further steps.
 func (s *slab) trim() (more bool, err error) {
 	s.current = nil // so that the next get calls pickChunk, which sets usedSinceTrim
 	for s.trimNext < len(s.chunks) {

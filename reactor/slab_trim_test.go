@@ -13,7 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// trimRound calls trim until its round is over, and returns the number of steps.
+// trimRound calls trim until it has checked all chunks once, and returns the number of
+// steps.
 func trimRound(t *testing.T, s *slab) (steps int) {
 	t.Helper()
 	for {

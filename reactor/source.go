@@ -7,13 +7,13 @@ import (
 )
 
 // maxEpollInterval is the longest time between two checks of epoll in a loop that does
-// not sleep. It matters when Config.EpollEvery turns take longer because of their work.
-// The number is arbitrary.
+// not sleep. It matters when Config.EpollEvery turns of the loop take longer because of
+// their work. The number is arbitrary.
 const maxEpollInterval = 200 * time.Microsecond
 
-// openingEpollEvery is the largest number of turns between two checks of epoll while a
-// connection is opening. Opening a connection takes several events one after the other,
-// and each waits for a check. The number is arbitrary.
+// openingEpollEvery is the largest number of turns of the loop between two checks of
+// epoll while a connection is opening. Opening a connection takes several events one
+// after the other, and each waits for a check. The number is arbitrary.
 const openingEpollEvery = 16
 
 // A source handles the events of a descriptor of the loop's poller.
@@ -28,7 +28,7 @@ type source interface {
 
 // A sourceSlot is an element of Loop.sources.
 type sourceSlot struct {
-	source source // nil if the slot is free
+	source source // nil if this element is free
 	token  poller.Token
 }
 
@@ -85,8 +85,7 @@ func (l *Loop) pollEpoll() (work int) {
 	return work
 }
 
-// epollInterval returns the number of turns after which a loop that does not sleep checks
-// epoll.
+// epollInterval returns after how many turns a loop that does not sleep checks epoll.
 func (l *Loop) epollInterval() int {
 	if l.openingConns > 0 {
 		return min(l.cfg.EpollEvery, openingEpollEvery)

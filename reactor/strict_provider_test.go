@@ -8,7 +8,8 @@ import (
 )
 
 // A strictProvider is a provider whose device enforces smaller limits for completion
-// queues: CreateCQ refuses a CQ that is deeper than MaxCQE, and more than MaxCQ of them.
+// queues: CreateCQ refuses a CQ that is deeper than MaxCQE, and refuses to create more
+// than MaxCQ completion queues.
 type strictProvider struct {
 	cm.Provider
 	device *strictDevice

@@ -3,9 +3,9 @@ package reactor
 import "time"
 
 const (
-	// trimEvery is the time between two rounds of trim. Memory or a completion queue that
-	// was not used between two rounds is released, so within 40 s of its last use. The
-	// number is arbitrary.
+	// trimEvery is the time between two rounds of trim, each of which checks all chunks
+	// and completion queues. Memory or a completion queue that was not used between two
+	// rounds is released, so within 40 s of its last use. The number is arbitrary.
 	trimEvery = 20 * time.Second
 	// trimPause is the time between two steps of trim. A step may take a millisecond, so
 	// trim takes at most about a fifth of the loop's time. The number is arbitrary.

@@ -31,8 +31,8 @@ func residentBytes(t *testing.T, l *reactor.Loop) (bytes int) {
 	return bytes
 }
 
-// passTrimInterval advances the clock of l by TrimEvery, and runs enough turns for a
-// round of trim.
+// passTrimInterval advances the clock of l by TrimEvery, and runs the loop until trim has
+// checked all chunks.
 func passTrimInterval(t *testing.T, l *reactor.Loop) {
 	t.Helper()
 	reactor.AdvanceClock(l, reactor.TrimEvery)

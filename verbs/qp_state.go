@@ -38,7 +38,8 @@ var udTransitions = []transition{
 	{StateSQE, StateRTS, 0, AttrQKey},
 }
 
-// transitions has the table of each QP type. It is never changed.
+// transitions has a table of the allowed state transitions for each QP type. It is never
+// changed.
 var transitions = map[QPType][]transition{QPTypeRC: rcTransitions, QPTypeUD: udTransitions}
 
 // CheckTransition checks whether a QP of type t in state from may be modified with attr

@@ -125,8 +125,8 @@ func fromParam(p *C.struct_rl_param) cm.ConnParam {
 	}
 }
 
-// toParam converts connection parameters. Package cm has checked that the private data
-// fits.
+// toParam converts connection parameters. Package cm has checked the length of the
+// private data.
 func toParam(p *cm.ConnParam) (out C.struct_rl_param) {
 	out.responder_resources = C.uint8_t(p.ResponderResources)
 	out.initiator_depth = C.uint8_t(p.InitiatorDepth)

@@ -11,9 +11,9 @@
 //
 // A call into C costs more than the work of one request, so requests cross in batches:
 // one call posts all requests that a caller passes, and one call fetches as many
-// completions as fit. The structs that cross have no pointers, C keeps no pointer to Go
-// memory, and there are no callbacks. Registered memory is outside the Go heap or is
-// pinned.
+// completions as the caller's slice can hold. The structs that cross have no pointers, C
+// keeps no pointer to Go memory, and there are no callbacks. Registered memory is outside
+// the Go heap or is pinned.
 //
 // # Places
 //

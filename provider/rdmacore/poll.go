@@ -22,7 +22,7 @@ var _ verbs.SpinPoller = (*cq)(nil)
 // whether it was overrun. The number is arbitrary.
 const idlePolls = 1024
 
-// Poll fetches completions, as many as fit into dst, with one call into C.
+// Poll fetches up to len(dst) completions with one call into C.
 //
 // Implements: ibv_poll_cq(3).
 func (q *cq) Poll(dst []verbs.WC) (int, error) {

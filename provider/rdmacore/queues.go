@@ -46,8 +46,8 @@ type sendQueue struct {
 	inline []byte
 }
 
-// gather fills the batch with the requests up to the first one that is invalid or does
-// not fit, and returns their number.
+// gather fills the batch with requests, up to the first request that is invalid or for
+// which the queue has no room. It returns the number of requests in the batch.
 func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
 	s.reqs, s.sges, s.inline = s.reqs[:0], s.sges[:0], s.inline[:0]
 	for i := range wrs {
@@ -174,8 +174,8 @@ type recvQueue struct {
 	sges []verbs.SGE
 }
 
-// gather fills the batch with the requests up to the first one that is invalid or does
-// not fit, and returns their number.
+// gather fills the batch with requests, up to the first request that is invalid or for
+// which the queue has no room. It returns the number of requests in the batch.
 func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
 	for i := range wrs {

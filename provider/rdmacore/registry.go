@@ -45,7 +45,7 @@ type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
 	mu   sync.Mutex
-	free []uint32 // indices of unused slots
+	free []uint32 // indexes of unused slots of the table
 	gens []uint32 // generation for the next use of each slot
 }
 
