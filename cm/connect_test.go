@@ -21,7 +21,7 @@ func withQP(p *peer) *peer {
 }
 
 func TestConnect(t *testing.T) {
-	t.Run("C1: starts a request or a lookup", func(t *testing.T) {
+	t.Run("C1: Connect starts a request or a lookup", func(t *testing.T) {
 		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 			p := withQP(routed(t, ps))
 			require.NoError(t, p.id.Connect(nil))
@@ -58,7 +58,7 @@ func TestConnect(t *testing.T) {
 		}))
 		require.Equal(t, cm.ConnParam{PrivateData: []byte("x")}, p.fake.param)
 		p = routed(t, cm.UDP)
-		require.NoError(t, p.id.Connect(nil), "it needs no queue pair")
+		require.NoError(t, p.id.Connect(nil), "a lookup needs no queue pair")
 	})
 }
 
@@ -108,7 +108,7 @@ func TestConnectQueuePair(t *testing.T) {
 var asked = cm.ConnParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
 
 func TestAccept(t *testing.T) {
-	t.Run("A1: answers requests and lookups", func(t *testing.T) {
+	t.Run("A1: Accept answers requests and lookups", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, cm.StateAccepted, p.id.State())
@@ -116,11 +116,11 @@ func TestAccept(t *testing.T) {
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, cm.StateEstablished, p.id.State())
 	})
-	t.Run("A2: not on the listener", func(t *testing.T) {
+	t.Run("A2: Accept is not allowed on the listener", func(t *testing.T) {
 		p := listening(t, cm.TCP)
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
 	})
-	t.Run("A2: once only", func(t *testing.T) {
+	t.Run("A2: a second Accept is not allowed", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		require.NoError(t, p.id.Accept(nil))
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrState)
@@ -131,7 +131,7 @@ func TestAccept(t *testing.T) {
 		require.NotNil(t, p.id.Device())
 		require.ErrorIs(t, p.id.Bind(local), verbs.ErrState)
 	})
-	t.Run("A32: the peer may be gone", func(t *testing.T) {
+	t.Run("A32: Accept fails if the peer has gone", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		p.fake.fail = verbs.ErrPeerGone
 		require.ErrorIs(t, p.id.Accept(nil), verbs.ErrPeerGone)
@@ -147,7 +147,7 @@ func TestAcceptNil(t *testing.T) {
 		want.QPNum = fakeQPNum
 		require.Equal(t, want, p.fake.param)
 	})
-	t.Run("A8: lowered to what the device can do", func(t *testing.T) {
+	t.Run("A8: nil values are lowered to the limits of the device", func(t *testing.T) {
 		high := cm.ConnParam{ResponderResources: 200, InitiatorDepth: 200, RetryCount: 7, RNRRetryCount: 7}
 		p := withQP(requested(t, cm.TCP, high))
 		require.NoError(t, p.id.Accept(nil))
@@ -264,7 +264,7 @@ func TestAcceptQueuePair(t *testing.T) {
 }
 
 func TestReject(t *testing.T) {
-	t.Run("R1: refuses a request", func(t *testing.T) {
+	t.Run("R1: Reject refuses a request", func(t *testing.T) {
 		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
 			p := requested(t, ps, asked)
 			require.NoError(t, p.id.Reject([]byte("no")))
@@ -272,7 +272,7 @@ func TestReject(t *testing.T) {
 			require.Equal(t, cm.StateFailed, p.id.State())
 		}
 	})
-	t.Run("R1: refuses a response", func(t *testing.T) {
+	t.Run("R1: Reject refuses a response", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateResponded)
 		require.NoError(t, p.id.Reject(nil))
 		require.ErrorIs(t, p.id.Establish(), verbs.ErrState)
@@ -299,7 +299,7 @@ func TestReject(t *testing.T) {
 			require.ErrorIs(t, p.id.RejectNoResources(), verbs.ErrState)
 		}
 	})
-	t.Run("R5: once, and not on a listener", func(t *testing.T) {
+	t.Run("R5: Reject is allowed once, and not on a listener", func(t *testing.T) {
 		p := requested(t, cm.TCP, asked)
 		require.NoError(t, p.id.Reject(nil))
 		require.ErrorIs(t, p.id.Reject(nil), verbs.ErrState)
@@ -373,7 +373,7 @@ func TestDisconnect(t *testing.T) {
 		p.deliver(cm.Disconnected)
 		require.NoError(t, p.id.Disconnect())
 	})
-	t.Run("once per ID", func(t *testing.T) {
+	t.Run("an ID that was disconnected gets no further event", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateDisconnected)
 		p.transportChannel.push(cm.TransportEvent{Type: cm.Disconnected, ID: p.fake})
 		p.transportChannel.push(cm.TransportEvent{Type: cm.Established, ID: p.fake})

@@ -10,7 +10,7 @@ import (
 )
 
 func TestNotify(t *testing.T) {
-	t.Run("the event makes it established", func(t *testing.T) {
+	t.Run("the event establishes the connection", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateAccepted)
 		require.NoError(t, p.id.Notify(verbs.AsyncCommEst))
 		require.Equal(t, []string{"notify"}, p.fake.calls)
@@ -19,19 +19,19 @@ func TestNotify(t *testing.T) {
 		p.deliver(cm.Established)
 		require.ErrorIs(t, p.id.Notify(verbs.AsyncCommEst), verbs.ErrState)
 	})
-	t.Run("with and without a queue pair", func(t *testing.T) {
+	t.Run("allowed with and without a queue pair", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
 		require.NoError(t, p.id.Accept(nil))
 		require.NoError(t, p.id.Notify(verbs.AsyncCommEst))
 	})
-	t.Run("the confirmation was quicker", func(t *testing.T) {
+	t.Run("the confirmation has arrived before", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateAccepted)
 		p.fake.fail = verbs.ErrState
 		require.ErrorIs(t, p.id.Notify(verbs.AsyncCommEst), verbs.ErrState)
 		require.Equal(t, cm.StateAccepted, p.id.State())
 		p.deliver(cm.Established)
 	})
-	t.Run("no other event", func(t *testing.T) {
+	t.Run("other events are refused", func(t *testing.T) {
 		p := reach(t, cm.TCP, cm.StateAccepted)
 		for event := range verbs.AsyncEventType(255) {
 			if event != verbs.AsyncCommEst {

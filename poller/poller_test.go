@@ -127,7 +127,7 @@ func TestEventOutOfRange(t *testing.T) {
 	p := newPoller(t, 8)
 	add(t, p, newReady(t), poller.Readable, 0)
 	_, ok := p.Event(0)
-	require.False(t, ok, "no Wait yet")
+	require.False(t, ok, "there was no Wait before")
 
 	require.Len(t, wait(t, p, testTimeout), 1)
 	for _, i := range []int{-1, 1, 8, math.MaxInt} {
@@ -155,12 +155,12 @@ func TestStaleEvents(t *testing.T) {
 
 	require.NoError(t, p.Remove(data[other]))
 	_, ok = p.Event(1)
-	require.False(t, ok, "removed")
+	require.False(t, ok, "the registration was removed")
 
 	newcomer := add(t, p, fds[other], poller.Readable, 99)
-	require.Equal(t, uint32(data[other]), uint32(newcomer), "the new registration has the slot of the removed one")
+	require.Equal(t, uint32(data[other]), uint32(newcomer), "the new registration has the index of the removed registration")
 	_, ok = p.Event(1)
-	require.False(t, ok, "the event is not one of the new registration")
+	require.False(t, ok, "the event does not belong to the new registration")
 	again, ok := p.Event(0)
 	require.True(t, ok)
 	require.Equal(t, first, again)
@@ -203,7 +203,7 @@ func TestAddRefused(t *testing.T) {
 	require.ErrorAs(t, err, &syscallErr)
 
 	next := add(t, p, far, poller.Readable, 0)
-	require.Equal(t, uint32(first)+1, uint32(next), "a refused registration keeps no slot")
+	require.Equal(t, uint32(first)+1, uint32(next), "a refused registration keeps no index")
 }
 
 func TestRemoveAfterTheDescriptorWasClosed(t *testing.T) {
@@ -249,7 +249,7 @@ func TestClose(t *testing.T) {
 	require.Len(t, wait(t, p, testTimeout), 1)
 
 	require.NoError(t, p.Close())
-	require.NoError(t, p.Close(), "idempotent")
+	require.NoError(t, p.Close(), "a second Close does nothing")
 	_, ok := p.Event(0)
 	require.False(t, ok)
 	require.False(t, p.Woken())

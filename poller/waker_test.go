@@ -22,7 +22,7 @@ func TestWakeEndsTheNextWait(t *testing.T) {
 	require.True(t, p.Woken())
 
 	require.Empty(t, wait(t, p, 0))
-	require.False(t, p.Woken(), "the Wait before consumed the wake")
+	require.False(t, p.Woken(), "the previous Wait has consumed the wake")
 
 	p.Wake()
 	require.Empty(t, wait(t, p, 0))

@@ -94,7 +94,7 @@ func TestSendFlowWritableOnce(t *testing.T) {
 	require.False(t, f.writable(), "no send was refused")
 	f.writableDue = true
 	f.retire()
-	require.False(t, f.writable(), "less than half is free")
+	require.False(t, f.writable(), "less than half of the queue is free")
 	f.retire()
 	require.True(t, f.writable())
 	require.False(t, f.writable())

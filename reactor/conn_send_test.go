@@ -71,7 +71,7 @@ func TestSendBuffer(t *testing.T) {
 	p.drive(t, func() bool { return len(got) == 2 })
 	require.Equal(t, []string{"first", "second"}, got)
 
-	require.Equal(t, "first", string(kept.Bytes()), "kept")
+	require.Equal(t, "first", string(kept.Bytes()), "a kept message does not change")
 	require.ErrorIs(t, p.dialed.SendBuffer(kept), verbs.ErrForeign, "the buffer belongs to another loop")
 	require.NoError(t, kept.Release())
 	require.ErrorIs(t, kept.Release(), verbs.ErrState)

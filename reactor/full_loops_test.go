@@ -19,9 +19,9 @@ func TestFullLoops(t *testing.T) {
 	f.record(loopOnDevice{0, one}, 5, now)
 	require.True(t, f.full(loopOnDevice{0, one}, 5, now))
 	require.True(t, f.full(loopOnDevice{0, one}, 6, now))
-	require.False(t, f.full(loopOnDevice{1, one}, 5, now), "another loop")
-	require.False(t, f.full(loopOnDevice{0, other}, 5, now), "another device")
-	require.False(t, f.full(loopOnDevice{0, one}, 4, now), "a connection has ended")
+	require.False(t, f.full(loopOnDevice{1, one}, 5, now), "the record is of another loop")
+	require.False(t, f.full(loopOnDevice{0, other}, 5, now), "the record is of another device")
+	require.False(t, f.full(loopOnDevice{0, one}, 4, now), "a connection has ended since the record")
 
 	now = now.Add(fullRetry)
 	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "one connection may try again")

@@ -77,7 +77,7 @@ func TestPeerIsKilled(t *testing.T) {
 			require.Error(t, receive(t, ends))
 		}
 		shutdown(t, server)
-		require.Empty(t, ends, "OnClose once for each connection")
+		require.Empty(t, ends, "OnClose is called once for each connection")
 		require.Equal(t, accepted.Load(), ended.Load())
 	})
 }

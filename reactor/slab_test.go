@@ -111,7 +111,7 @@ func TestKeepWithoutMemory(t *testing.T) {
 	require.Same(t, b, m.Keep())
 	require.Same(t, b, m.Keep())
 	l.currentMessage = nil
-	require.Nil(t, m.Keep(), "OnMessage has returned")
+	require.Nil(t, m.Keep(), "Keep returns nil after OnMessage has returned")
 	require.EqualValues(t, minChunk-1, c.recvs.head-c.recvs.tail)
 	require.NoError(t, b.Release())
 	require.EqualValues(t, minChunk, c.recvs.head-c.recvs.tail)
@@ -126,7 +126,7 @@ func TestRecvQueueTakesCompletionsInOrder(t *testing.T) {
 	}
 	require.Nil(t, q.complete(0), "the buffer is not posted yet")
 	q.posted = q.head
-	require.Nil(t, q.complete(1), "out of order")
+	require.Nil(t, q.complete(1), "the slot does not have the oldest buffer")
 	require.Nil(t, q.complete(9))
 	require.Same(t, &buffers[0], q.complete(0))
 	require.Same(t, &buffers[1], q.take())

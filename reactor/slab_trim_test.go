@@ -94,13 +94,13 @@ func TestSlabReusesIndexes(t *testing.T) {
 	release(t, held[:999])
 	trimRound(t, &s)
 	trimRound(t, &s)
-	require.Equal(t, 2, pd.open, "the first chunk and the one in use")
+	require.Equal(t, 2, pd.open, "the first chunk and the chunk in use are left")
 	require.Same(t, last, s.at(last.index))
 	require.Nil(t, s.at(minChunk))
 
 	total := len(s.all)
 	held = getBuffers(t, &s, total-1)
-	require.Len(t, s.all, total, "no more indexes than before")
+	require.Len(t, s.all, total, "the buffers have no more indexes than before")
 	for _, b := range append(held, last) {
 		require.Same(t, b, s.at(b.index))
 	}

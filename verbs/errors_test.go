@@ -19,7 +19,7 @@ func TestWrap(t *testing.T) {
 	require.ErrorIs(t, err, verbs.ErrBusy)
 	require.NotErrorIs(t, err, verbs.ErrClosed)
 
-	require.Same(t, err, verbs.Wrap("outer", err), "the innermost operation's name stays")
+	require.Same(t, err, verbs.Wrap("outer", err), "the error keeps the name of the innermost operation")
 }
 
 func TestParamError(t *testing.T) {

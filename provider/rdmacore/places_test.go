@@ -27,7 +27,7 @@ func TestOrderedPlaces(t *testing.T) {
 		require.Equal(t, 3, p.Room())
 		for _, gone := range at[:3] {
 			_, ok = p.Settle(gone)
-			require.False(t, ok, "settled twice")
+			require.False(t, ok, "a place is settled only once")
 		}
 		id, ok = p.Settle(at[4])
 		require.True(t, ok)

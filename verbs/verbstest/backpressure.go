@@ -78,7 +78,7 @@ func batches(r *rig) {
 func fullSendQueue(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 4, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
-	r.LessOrEqual(depth, 32, "the queue is not much deeper than the 4 asked for")
+	r.LessOrEqual(depth, 32, "the queue is not much deeper than the requested 4")
 	for round := range 3 {
 		p.a.post(p.a.manySends(0, depth)...)
 		n, err := p.a.qp.PostSend(p.a.manySends(99, 1))
@@ -98,14 +98,14 @@ func fullSendQueue(r *rig) {
 func sendsNeedPolling(r *rig) {
 	p := r.pair(func(a, _ *plan) { a.caps.MaxSendWR = 4 })
 	depth := p.a.qp.Caps().MaxSendWR
-	r.Less(depth, 32, "the queue is not much deeper than the 4 asked for")
+	r.Less(depth, 32, "the queue is not much deeper than the requested 4")
 	p.a.sends.paused = true
 	p.b.mustRecv(0, depth)
 	p.a.post(p.a.manySends(0, depth)...)
 	p.b.recvs.inOrder(sequence(0, depth)...)
 	p.pong()
 	_, err := p.a.qp.PostSend(p.a.manySends(99, 1))
-	r.ErrorIs(err, verbs.ErrQueueFull, "all have completed, none was polled")
+	r.ErrorIs(err, verbs.ErrQueueFull, "all requests have completed, and no completion was polled")
 	p.a.sends.paused = false
 	p.a.sends.inOrder(sequence(0, depth)...)
 	p.ping()
@@ -116,13 +116,13 @@ func sendsNeedPolling(r *rig) {
 func recvsNeedPolling(r *rig) {
 	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
 	depth := p.b.qp.Caps().MaxRecvWR
-	r.Less(depth, 32, "the queue is not much deeper than the 4 asked for")
+	r.Less(depth, 32, "the queue is not much deeper than the requested 4")
 	p.b.recvs.paused = true
 	p.b.mustRecv(0, depth)
 	p.a.post(p.a.manySends(0, depth)...)
 	p.a.sends.inOrder(sequence(0, depth)...)
 	_, err := p.b.qp.PostRecv(p.b.manyRecvs(99, 1))
-	r.ErrorIs(err, verbs.ErrQueueFull, "all have completed, none was polled")
+	r.ErrorIs(err, verbs.ErrQueueFull, "all requests have completed, and no completion was polled")
 	p.b.recvs.paused = false
 	p.b.recvs.inOrder(sequence(0, depth)...)
 	p.ping()
@@ -141,7 +141,7 @@ func (p *pair) pong() {
 func fullRecvQueue(r *rig) {
 	p := r.pair(func(_, b *plan) { b.caps.MaxRecvWR = 4 })
 	depth := p.b.qp.Caps().MaxRecvWR
-	r.LessOrEqual(depth, 32, "the queue is not much deeper than the 4 asked for")
+	r.LessOrEqual(depth, 32, "the queue is not much deeper than the requested 4")
 	n, err := p.b.qp.PostRecv(p.b.manyRecvs(0, depth+3))
 	r.ErrorIs(err, verbs.ErrQueueFull)
 	r.Equal(depth, n)
@@ -161,7 +161,7 @@ func fullRecvQueue(r *rig) {
 func batchTooLong(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
-	r.LessOrEqual(depth, 32, "the queue is not much deeper than the 8 asked for")
+	r.LessOrEqual(depth, 32, "the queue is not much deeper than the requested 8")
 	wrs := p.a.manySends(0, depth+5)
 	n, err := p.a.qp.PostSend(wrs)
 	r.ErrorIs(err, verbs.ErrQueueFull)
@@ -178,7 +178,7 @@ func batchTooLong(r *rig) {
 func fullOfUnsignaled(r *rig) {
 	p := r.pair(func(a, b *plan) { a.caps.MaxSendWR, b.caps.MaxRecvWR = 8, 64 })
 	depth := p.a.qp.Caps().MaxSendWR
-	r.LessOrEqual(depth, 32, "the queue is not much deeper than the 8 asked for")
+	r.LessOrEqual(depth, 32, "the queue is not much deeper than the requested 8")
 	for range 3 {
 		wrs := p.a.manySends(0, depth)
 		for i := range depth - 1 {

@@ -210,7 +210,7 @@ func eventsTakeTurns(r *rig) {
 		r.Equal(uint64(recvsCookie), w.awaitEvent())
 		r.NoError(w.b.recvs.cq.Arm(false))
 		w.deliver(1, 0)
-		r.Equal(uint64(sendsCookie), w.awaitEvent(), "its event has waited longer")
+		r.Equal(uint64(sendsCookie), w.awaitEvent(), "the event that has waited longer comes first")
 	}
 	r.Equal(uint64(recvsCookie), w.awaitEvent())
 	w.received(rounds + 1)

@@ -33,7 +33,7 @@ func busyQueue(r *rig) {
 			busy.b.mustRecv(0, n)
 			busy.a.post(busy.a.manySends(0, n)...)
 			done += n
-			r.Less(done, enough, "too many messages of the busy connection before one of the other")
+			r.Less(done, enough, "too many messages of the busy connection before a message of the other connection")
 			r.turn()
 		}
 		quiet.a.sends.one()
@@ -63,7 +63,7 @@ func pollSteps(r *rig) {
 		r.NoError(err)
 		r.Equal(1, n)
 		r.Equal(uint64(i), wcs[0].ID)
-		r.Equal(verbs.WC{ID: 99}, wcs[1], "only dst is written")
+		r.Equal(verbs.WC{ID: 99}, wcs[1], "Poll writes only to dst")
 	}
 	p.b.recvs.paused = false
 }
@@ -138,7 +138,7 @@ func overrun(r *rig) {
 	broken := p.b.recvs
 	broken.paused = true
 	messages := broken.cq.Depth() + 1
-	r.LessOrEqual(messages, p.b.qp.Caps().MaxRecvWR, "a plan for 4")
+	r.LessOrEqual(messages, p.b.qp.Caps().MaxRecvWR, "the receive queue is long enough to overrun the CQ")
 	p.b.mustRecv(0, messages)
 	for id := range uint64(messages - 1) {
 		p.a.post(p.a.manySends(id, 1)...)

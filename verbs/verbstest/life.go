@@ -33,7 +33,7 @@ func (r *rig) closeOrder(under, upper closer) {
 	r.ErrorIs(under.Close(), verbs.ErrBusy)
 	r.ErrorIs(under.Close(), verbs.ErrBusy)
 	r.NoError(upper.Close())
-	r.NoError(upper.Close(), "idempotent")
+	r.NoError(upper.Close(), "a second Close does nothing")
 }
 
 func domainBusy(r *rig) {

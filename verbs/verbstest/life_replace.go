@@ -26,14 +26,14 @@ func replacedQP(r *rig) {
 	r.NoError(p.a.id.Connect(&a.param))
 
 	request := r.await(listener, cm.ConnectRequest)
-	r.Equal(p.a.qp.Num(), request.param.QPNum, "the queue pair that the request names")
+	r.Equal(p.a.qp.Num(), request.param.QPNum, "number of the queue pair in the request")
 	p.b.id = request.id
 	r.closing("passive id", p.b.id.Close)
 	p.b.createQP(&b)
 	p.b.replaceQP(&b)
 	r.NoError(p.b.id.Accept(&b.param))
 	established := r.await(p.a.id, cm.Established)
-	r.Equal(p.b.qp.Num(), established.param.QPNum, "the queue pair that the reply names")
+	r.Equal(p.b.qp.Num(), established.param.QPNum, "number of the queue pair in the reply")
 	r.await(p.b.id, cm.Established)
 	p.ping()
 }
@@ -53,7 +53,7 @@ func replacedByExternal(r *rig) {
 	w.step(p.a, verbs.StateInit)
 	r.NoError(p.a.id.Connect(&a.param))
 	request := r.await(listener, cm.ConnectRequest)
-	r.Equal(p.a.qp.Num(), request.param.QPNum, "the queue pair that the request names")
+	r.Equal(p.a.qp.Num(), request.param.QPNum, "number of the queue pair in the request")
 	p.b.id = request.id
 	r.closing("passive id", p.b.id.Close)
 	p.b.createQP(&b)

@@ -20,10 +20,10 @@ func allocMemory(r *rig) {
 	for _, size := range []int{1, 4096, 4097, 1 << 20} {
 		mr := r.alloc(r.pd, size, verbs.AccessAll)
 		r.Len(mr.Bytes(), size)
-		r.Zero(mr.Addr()%4096, "page-aligned")
+		r.Zero(mr.Addr()%4096, "new memory is page-aligned")
 		r.Equal(verbs.AccessAll, mr.Access())
 		r.Equal(r.pd, mr.PD())
-		r.True(bytes.Equal(make([]byte, size), mr.Bytes()), "zeroed")
+		r.True(bytes.Equal(make([]byte, size), mr.Bytes()), "new memory is zeroed")
 		fill(mr.Bytes(), 1) // the last byte is writable too
 		r.NoError(mr.Close())
 		r.NoError(mr.Close())

@@ -24,7 +24,7 @@ func readSize(r *rig, size int) {
 	done := p.a.sends.one()
 	r.Equal(verbs.WC{ID: 3, Opcode: verbs.WCRead, ByteLen: uint32(size), QPN: p.a.qp.Num()},
 		verbs.WC{ID: done.ID, Opcode: done.Opcode, ByteLen: done.ByteLen, QPN: done.QPN})
-	r.True(bytes.Equal(p.b.bytes(100, size), p.a.bytes(64, size)), "content")
+	r.True(bytes.Equal(p.b.bytes(100, size), p.a.bytes(64, size)), "the data arrived unchanged")
 	p.a.requireZero(0, 64)
 	p.a.requireZero(64+size, 4096)
 }

@@ -50,7 +50,7 @@ func sendSize(r *rig, size int) {
 	r.Equal(verbs.WC{ID: 6, Opcode: verbs.WCSend, QPN: p.a.qp.Num()}, verbs.WC{ID: sent.ID, Opcode: sent.Opcode, QPN: sent.QPN})
 	r.Equal(verbs.WC{ID: 5, Opcode: verbs.WCRecv, QPN: p.b.qp.Num(), ByteLen: uint32(size)},
 		verbs.WC{ID: got.ID, Opcode: got.Opcode, Flags: got.Flags, QPN: got.QPN, ByteLen: got.ByteLen})
-	r.True(bytes.Equal(filled(size, 1), p.b.bytes(offset, size)), "content")
+	r.True(bytes.Equal(filled(size, 1), p.b.bytes(offset, size)), "the data arrived unchanged")
 	p.b.requireZero(0, offset)
 	p.b.requireZero(offset+size, 4096)
 }

@@ -105,7 +105,7 @@ func srqShared(r *rig) {
 func srqFull(r *rig) {
 	s := r.shared(8)
 	depth := s.srq.Caps().MaxWR
-	r.LessOrEqual(depth, 128, "a plan for 8")
+	r.LessOrEqual(depth, 128, "the queue is not much deeper than the requested 8")
 	n, err := s.post(0, depth+2)
 	r.ErrorIs(err, verbs.ErrQueueFull)
 	r.Equal(depth, n)

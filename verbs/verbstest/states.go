@@ -231,9 +231,9 @@ func queryAttributes(r *rig) {
 	r.Equal(a.SQPSN, b.RQPSN)
 	r.Equal(b.SQPSN, a.RQPSN)
 	r.Equal(uint8(5), a.RetryCount)
-	r.Equal(uint8(5), b.RetryCount, "the connecting side's count rules both")
-	r.Equal(uint8(3), a.RNRRetry, "each side's count rules the other's queue pair")
-	r.Equal(uint8(2), b.RNRRetry, "each side's count rules the other's queue pair")
+	r.Equal(uint8(5), b.RetryCount, "the retry count of the connecting side applies to both sides")
+	r.Equal(uint8(3), a.RNRRetry, "the RNR retry count of each side applies to the queue pair of the other side")
+	r.Equal(uint8(2), b.RNRRetry, "the RNR retry count of each side applies to the queue pair of the other side")
 	r.Equal(a.MaxRdAtomic, b.MaxDestRdAtomic)
 	r.Equal(b.MaxRdAtomic, a.MaxDestRdAtomic)
 }
@@ -246,7 +246,7 @@ func changeConnected(r *rig) {
 	r.Equal(verbs.AccessRemoteRead, attr.Access&^verbs.AccessLocalWrite)
 	r.Equal(uint8(9), attr.MinRNRTimer)
 	r.Equal(verbs.StateRTS, attr.State)
-	r.Error(p.a.qp.Modify(&verbs.QPAttr{RetryCount: 3}, verbs.AttrRetryCount), "not in RTS")
+	r.Error(p.a.qp.Modify(&verbs.QPAttr{RetryCount: 3}, verbs.AttrRetryCount), "the retry count can not be changed in RTS")
 }
 
 // drainedSendQueue posts in SQD. The request must start when the queue pair is in RTS
@@ -260,8 +260,8 @@ func drainedSendQueue(r *rig) {
 	p.b.post(send(8, p.b.sge(64, 8)))
 	p.b.sends.one()
 	p.a.recvs.one()
-	r.Empty(p.a.sends.wcs, "nothing starts in SQD")
-	r.Empty(p.b.recvs.wcs, "nothing starts in SQD")
+	r.Empty(p.a.sends.wcs, "no request starts in SQD")
+	r.Empty(p.b.recvs.wcs, "no request starts in SQD")
 	p.a.toState(verbs.StateRTS)
 	r.Equal(uint64(7), p.a.sends.one().ID)
 	p.b.recvs.one()

@@ -221,7 +221,7 @@ func udUnknownQP(r *rig) {
 	wr := d.datagram(5, d.a.sge(0, 64))
 	wr.RemoteQPN ^= 1
 	d.a.post(wr)
-	r.Equal(uint64(5), d.a.sends.one().ID, "the sender can not know")
+	r.Equal(uint64(5), d.a.sends.one().ID, "the sender does not learn of the loss")
 	d.marker(1)
 }
 

@@ -25,7 +25,7 @@ func writeSize(r *rig, size int) {
 	done := p.a.sends.one()
 	r.Equal(uint64(3), done.ID)
 	r.Equal(verbs.WCWrite, done.Opcode)
-	r.True(bytes.Equal(p.a.bytes(0, size), p.b.bytes(100, size)), "content")
+	r.True(bytes.Equal(p.a.bytes(0, size), p.b.bytes(100, size)), "the data arrived unchanged")
 	p.b.requireZero(0, 100)
 	p.b.requireZero(100+size, 4096)
 	p.a.post(send(4))
