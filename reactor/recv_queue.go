@@ -16,8 +16,8 @@ type recvQueue struct {
 	head   uint32 // number that the next buffer gets
 }
 
-// newRecvQueue makes an empty queue for depth buffers. The parameter key is the key that
-// connTable.add has returned for the connection.
+// newRecvQueue makes an empty queue for depth buffers. The parameter key is Conn.key of
+// the connection, from which the ids of the receive requests are made.
 func newRecvQueue(depth int, key wrID) recvQueue {
 	size := uint32(1)
 	for size < uint32(depth) {

@@ -38,7 +38,7 @@ func (id wrID) index() int { return int(id >> indexShift) }
 func (id wrID) sameConn(other wrID) bool { return id>>generationShift == other>>generationShift }
 
 // A connTable finds a connection by the id of its work requests. Its zero value is empty.
-// An id has only the low bits of the generation of a slot.
+// The table counts generations beyond 20 bits, of which an id has only the low 20.
 type connTable struct{ table slots.Table[*Conn] }
 
 // add adds c. It sets c.key to a key that has the index and the generation of c, from
