@@ -24,7 +24,7 @@ func (echo) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	}
 }
 
-// Example has the server of README.md and a client for it.
+// Example runs the server that README.md shows, and a client for it.
 func Example() {
 	device, err := soft.Open(nil) // an RDMA device in software
 	check(err)
@@ -49,7 +49,7 @@ func Example() {
 	// Output: hello
 }
 
-// asker sends one message and passes the answer on.
+// asker is a Handler that sends one message and passes the answer to a channel.
 type asker struct {
 	reactor.BaseHandler
 	question string

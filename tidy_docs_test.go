@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// wellKnown has methods whose meaning is known from the standard library.
+// wellKnown lists methods that need no comment, because the standard library defines
+// their meaning.
 var wellKnown = []string{"String", "Error", "Is", "Unwrap"}
 
 // checkDocs requires a comment on every exported type, function, method, constant and
@@ -86,8 +87,8 @@ func undocumentedSpec(spec ast.Spec) (names []string) {
 	return names
 }
 
-// checkExamples requires that examples are executed, and that their file has all
-// functions that they use, because the documentation shows only that file.
+// checkExamples requires that examples are executed and that their file contains all
+// functions that they use. The documentation shows only that file.
 func checkExamples(s *source) (problems []string) {
 	if !s.isExample() {
 		return nil

@@ -29,7 +29,7 @@ const (
 	maxComment   = 90 // characters of a line
 )
 
-// oversized lists the files and functions above those limits, as "file" or
+// oversized lists the files and functions that exceed the limits above, as "file" or
 // "file:function", with their number of lines. The list may only shrink.
 var oversized = map[string]int{}
 
@@ -70,7 +70,8 @@ var arrows = map[string][]string{
 
 var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/*"}
 
-// testArrows lists the packages that tests may import in addition.
+// testArrows lists the packages that the tests of a package may import in addition to
+// those in arrows.
 var testArrows = map[string][]string{
 	".":       slices.Concat(public, testSupport),
 	"*":       testSupport,
@@ -124,8 +125,8 @@ func TestOversizedExist(t *testing.T) {
 	}
 }
 
-// An entry for a package that no longer exists would apply to the next package of that
-// name.
+// TestArrowsExist checks that every entry of the tables names an existing package.
+// Otherwise an old entry would apply to a new package of the same name.
 func TestArrowsExist(t *testing.T) {
 	for from, allowed := range arrows {
 		for _, pkg := range append(slices.Clone(allowed), from) {
@@ -179,8 +180,8 @@ func (s *source) dir() string { return path.Dir(s.path) }
 
 func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// isExample reports whether the file has the examples of a package's documentation,
-// which have the rules of an application.
+// isExample reports whether the file has the examples of a package's documentation. They
+// follow the rules of an application.
 func (s *source) isExample() bool { return path.Base(s.path) == "example_test.go" }
 
 // isApplication reports whether the file belongs to an application.
@@ -197,7 +198,8 @@ func (s *source) problem(at ast.Node, format string, args ...any) string {
 	return fmt.Sprintf("%s:%d: ", s.path, s.fset.Position(at.Pos()).Line) + fmt.Sprintf(format, args...)
 }
 
-// eachImport calls report for every import and returns the texts that are not empty.
+// eachImport calls report for every import of the file, and returns the results that are
+// not empty.
 func (s *source) eachImport(report func(name string) string) (problems []string) {
 	for _, spec := range s.file.Imports {
 		if text := report(strings.Trim(spec.Path.Value, `"`)); text != "" {
@@ -207,14 +209,14 @@ func (s *source) eachImport(report func(name string) string) (problems []string)
 	return problems
 }
 
-// fits reports whether the name of a table entry matches a package.
+// fits reports whether the name of a table entry matches a package path.
 func fits(name, pkg string) bool {
 	below, wild := strings.CutSuffix(name, "*")
 	return pkg == name || wild && strings.HasPrefix(pkg, below)
 }
 
-// lookup returns the entry of a table that applies to a package: the one with the
-// longest name. Of "*" and "." it is ".", which is sorted last.
+// lookup returns the table entry that applies to a package: the matching entry with the
+// longest name. If both "*" and "." match, lookup returns ".", which is sorted last.
 func lookup(table map[string][]string, pkg string) (allowed []string, ok bool) {
 	longest := ""
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -246,15 +248,16 @@ func checkArrows(s *source) []string {
 	})
 }
 
-// checkModules allows the library only the standard library and x/sys, and its tests two
-// more modules. Applications may use all modules of go.mod.
+// checkModules requires that the library imports only the standard library and x/sys.
+// Its tests may import two more modules. Applications may import all modules of go.mod.
 func checkModules(s *source) []string {
 	if s.isApplication() {
 		return nil
 	}
 	allowed := []string{"golang.org/x/sys/*"}
 	if s.dir() == "verbs" && !s.isTest() {
-		allowed = nil // data and interfaces need no system calls
+		// verbs has data types and interfaces, and needs no system calls.
+		allowed = nil
 	}
 	if s.isTest() || slices.Contains(testSupport, s.dir()) {
 		allowed = append(allowed, "github.com/stretchr/testify/*", "go.uber.org/goleak")
@@ -318,7 +321,8 @@ func checkComments(s *source) (problems []string) {
 	return problems
 }
 
-// eachSize calls yield with the number of lines of the file and of every function.
+// eachSize calls yield for the file and for every function in it, with the number of
+// lines.
 func (s *source) eachSize(yield func(name string, lines, limit int)) {
 	yield(s.path, s.fset.File(s.file.FileStart).LineCount(), maxFileLines)
 	for _, decl := range s.file.Decls {
@@ -337,8 +341,8 @@ func checkSize(s *source) (problems []string) {
 	return problems
 }
 
-// checkOversized requires that an entry of oversized shrinks when its file or function
-// does.
+// checkOversized requires that an entry of oversized is reduced when its file or
+// function has become shorter.
 func checkOversized(s *source) (problems []string) {
 	s.eachSize(func(name string, lines, limit int) {
 		if listed := oversized[name]; lines < listed {

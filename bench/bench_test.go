@@ -10,21 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestMain runs the program instead of the tests if the environment gives this process
-// a role, or has runProgramEnv set.
+// TestMain normally runs the tests. If the environment gives this process a role in a
+// measurement, or sets runProgramEnv, TestMain runs the program instead.
 func TestMain(m *testing.M) {
 	if os.Getenv(roleEnv) != "" || os.Getenv(runProgramEnv) != "" {
 		main()
 	}
-	// Without this, a process with the race detector waits for a second when it exits.
+	// Without GORACE, a process with the race detector waits for a second when it exits.
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	os.Exit(m.Run())
 }
 
-// shortRun returns options for a run in which everything happens, but briefly.
+// shortRun returns options for a short run of all workloads.
 func shortRun() options { return options{quick: true, duration: 10 * time.Millisecond, rounds: 1} }
 
-// peersHere returns the peers that need only this program and its processors.
+// peersHere returns the peers that need no other program and no RDMA device.
 func peersHere() []*peer {
 	return slices.DeleteFunc(ownPeers(), func(p *peer) bool { return p.name == "rdmacore" || needsTwoProcessors(p) })
 }
@@ -35,8 +35,9 @@ func needsTwoProcessors(p *peer) bool {
 	return client < 0 && p.variants[0].mode == "busy"
 }
 
-// Every workload of every peer that this program measures itself runs, and the rows are
-// plausible. Variants other than the first run ping-pong only.
+// Every workload of every peer that this program measures itself runs and gives
+// plausible rows. The first variant of a peer runs all workloads, and the other variants
+// run only ping-pong.
 func TestEveryWorkload(t *testing.T) {
 	for _, p := range peersHere() {
 		t.Run(p.name, func(t *testing.T) {
@@ -74,8 +75,8 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	require.LessOrEqual(t, row.P50, row.P99)
 	require.LessOrEqual(t, row.P99, row.P999)
 	require.LessOrEqual(t, row.P999, row.Max)
-	// On one connection one message is in flight, so half of the messages take at least
-	// p50 each.
+	// In ping-pong, one connection has one message in flight. Half of the messages take
+	// p50 or longer, so p50 limits the rate.
 	if c.Connections == 1 && c.Workload == workPingPong {
 		require.LessOrEqual(t, row.P50/2*row.MsgsPerSec, float64(time.Second))
 	}
@@ -84,8 +85,8 @@ func requirePlausible(t *testing.T, c Case, row Row) {
 	}
 }
 
-// Streams are measured with each number of messages in flight, on one variant of each
-// peer.
+// The stream runs with each number of messages in flight, on one variant of each peer,
+// and gives plausible rows.
 func TestStreams(t *testing.T) {
 	for _, p := range peersHere() {
 		for _, c := range p.Cases(shortRun()) {
@@ -101,8 +102,8 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// The messages are larger than a read of a socket, and than the messages that are
-// copied.
+// Messages arrive unchanged if they are larger than one read of a socket and larger than
+// the messages that rdmaloop copies.
 func TestLargeMessages(t *testing.T) {
 	o := shortRun()
 	o.sizes = []int{64 << 10}

@@ -10,15 +10,17 @@ type caller interface {
 	roundTrip(n uint64) error
 }
 
-// A blockingClient runs a workload with callers, one goroutine each. It is the
-// counterpart of a driver for libraries whose calls block.
+// A blockingClient is a client for libraries whose calls block. It runs a workload with
+// callers, each on its own goroutine. A client for a library with callbacks uses a
+// driver instead.
 type blockingClient struct {
 	spec      *spec
 	connect   func() (caller, error)
 	closeConn func(caller) error
 	callers   []caller
 	clock     stopwatch
-	numbers   []uint64 // Number of the last message of each caller.
+	// For each caller, the number of the last message that it sent.
+	numbers []uint64
 }
 
 func newBlockingClient(s *spec) *blockingClient {
@@ -27,7 +29,7 @@ func newBlockingClient(s *spec) *blockingClient {
 
 func (b *blockingClient) open() error {
 	if b.spec.Workload == workConnect {
-		return nil // drive opens the connections.
+		return nil // In the workload connect, drive opens the connections.
 	}
 	for range b.spec.Connections {
 		c, err := b.connect()
@@ -40,7 +42,7 @@ func (b *blockingClient) open() error {
 	return nil
 }
 
-// drive ends with the first message that completes after the deadline, so there is at
+// drive runs the workload until a message completes after the deadline. It sends at
 // least one message.
 func (b *blockingClient) drive(period time.Duration, t *tally) (err error) {
 	begin := b.clock.now()
@@ -75,7 +77,8 @@ func (b *blockingClient) drivePingPong(deadline time.Duration, t *tally) error {
 	}
 }
 
-// driveAll runs a goroutine for each caller. They share the tally.
+// driveAll runs all callers, each on its own goroutine. Together they record into one
+// tally.
 func (b *blockingClient) driveAll(deadline time.Duration, t *tally) error {
 	var mu sync.Mutex
 	failed := make(chan error, len(b.callers))

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeCaller keeps the number of the last message, and fails at message failAt.
+// A fakeCaller stores the number of the last message. Its call fails for the message
+// with the number failAt.
 type fakeCaller struct {
 	last   atomic.Uint64
 	failAt uint64
@@ -35,8 +36,8 @@ func blocking(t *testing.T, c Case, failAt uint64) (b *blockingClient, made *[]*
 	return b, made, closed
 }
 
-// A duration of 0 is enough for one message, and the numbers continue in the next
-// phase.
+// A phase with a duration of 0 sends one message. The message numbers continue in the
+// next phase.
 func TestBlockingPingPong(t *testing.T) {
 	b, made, closed := blocking(t, Case{Workload: workPingPong, Connections: 1}, 0)
 	for phase := range uint64(3) {

@@ -8,29 +8,36 @@ import (
 	"time"
 )
 
-// A measurement uses two processes of this program, a server and a client. Each reads
-// its spec from the standard input, and then a line before each further step. It writes
-// notes to the standard output. It exits when its input ends.
+// A measurement uses two child processes of this program, a server and a client. A child
+// reads its spec from the standard input, and then waits for one line of input before
+// each further step. It writes notes to the standard output. It exits when its input
+// ends.
 const (
 	roleEnv    = "RDMALOOP_BENCH_ROLE"
 	roleServer = "server"
 	roleClient = "client"
 )
 
-// A spec is the configuration of a process.
+// A spec tells a child process what to measure and how.
 type spec struct {
 	Case
 	Measure time.Duration // Duration of the measurement.
 	WarmUp  time.Duration // Duration of the warm-up before the measurement.
-	CPU     int           // Processor of the process, or -1 for any.
-	Listen  string        // Address of the server, if the path needs one.
-	From    string        // Address of the client, if the path needs one.
-	Server  string        // For the client: the server's Addr.
+	// Number of the processor that the process is pinned to, or -1 for no pinning.
+	CPU int
+	// Address at which the server listens. Empty for paths without an address.
+	Listen string
+	// Source address of the client. Empty for paths without an address.
+	From string
+	// Address of the running server, as server.Addr returned it. Only the client uses
+	// this field.
+	Server string
 }
 
-// A note is a message of a process to its parent. A server sends its address, and then
-// its usage on each request. A client sends its usage before it connects and before it
-// measures, and its usage and result after it has measured.
+// A note is a message from a child process to its parent. A server sends its address
+// first. After that it sends its usage at each request of the parent. A client sends its
+// usage three times: before it connects, before it measures, and, together with the
+// result, after it has measured.
 type note struct {
 	Addr   string  `json:",omitempty"`
 	Usage  usage   `json:",omitzero"`
@@ -48,17 +55,20 @@ type server interface {
 type client interface {
 	// open opens the connections.
 	open() error
-	// drive runs the workload for about d.
+	// drive runs the workload for about the duration d and records the messages in a
+	// tally.
 	drive(d time.Duration, t *tally) error
 	// Close ends the connections.
 	Close() error
 }
 
-// manyConns is the smallest number of connections whose memory can be measured. Fewer
-// connections use too little, compared with the rest of the process.
+// manyConns is the smallest number of connections for which the memory of a connection
+// is measured. The memory of fewer connections is too small compared with the memory of
+// the whole process.
 const manyConns = 100
 
-// measuresMemory reports whether the memory of the connections is measured.
+// measuresMemory reports whether there are enough connections to measure the memory of
+// one connection.
 func (s *spec) measuresMemory() bool { return s.Connections >= manyConns }
 
 // runChild runs a child process until its input ends.

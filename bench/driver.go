@@ -6,41 +6,46 @@ import (
 	"time"
 )
 
-// errBlocked is the error of a sender that cannot send now. onWritable follows.
+// errBlocked is the error of a sender whose connection cannot accept a message now. The
+// transport calls session.onWritable when the connection can accept messages again.
 var errBlocked = errors.New("the send queue is full")
 
-// A transport is a client library with callbacks, as a driver uses it. All methods
-// except post and Close are called on the loop.
+// A transport adapts a client library with callbacks to the driver. All methods except
+// post and Close are called on the loop.
 type transport interface {
 	// post calls f on the loop. Any goroutine may call post.
 	post(f func()) error
-	// after calls f on the loop when d has passed.
+	// after calls f on the loop after the duration d.
 	after(d time.Duration, f func())
-	// dial opens a connection for a session. session.onOpen or driver.fail follows.
+	// dial opens a connection for a session. The transport later calls session.onOpen
+	// or, on failure, driver.fail.
 	dial(s *session) error
-	// closeConn closes the connection of a session. session.onClose follows.
+	// closeConn closes the connection of a session. The transport later calls
+	// session.onClose.
 	closeConn(s *session)
-	// Close releases the library's resources. It is not called on the loop.
+	// Close releases the library's resources. It must not be called on the loop.
 	Close() error
 }
 
 // A driver runs the workload of a client whose library has callbacks. It opens the
-// connections. All fields and methods belong to the one loop, except the methods open,
-// drive and Close.
+// connections. All fields and methods belong to the goroutine of the loop, except the
+// methods open, drive and Close.
 type driver struct {
 	spec      *spec
 	transport transport
 	clock     stopwatch
 	sessions  []*session
 
-	tally          *tally
-	begin          time.Duration
-	deadline       time.Duration
-	nextDue        time.Duration // workIdle: time at which the next message is due.
-	stopping       bool          // No further message may be sent.
-	activeSessions int           // Sessions that have not stopped.
-	err            error         // The first error.
-	done           chan error    // Receives the result of each open and drive.
+	tally    *tally
+	begin    time.Duration
+	deadline time.Duration
+	// Time at which the next message of workIdle is to be sent.
+	nextDue time.Duration
+	// True when the sessions may not send further messages in this phase.
+	stopping       bool
+	activeSessions int        // Number of sessions that have not stopped.
+	err            error      // The first error of any session or of the transport.
+	done           chan error // Receives the result of each call of open and drive.
 }
 
 func newDriver(s *spec) *driver {
@@ -51,7 +56,7 @@ func newDriver(s *spec) *driver {
 func (d *driver) open() error {
 	if d.spec.Workload == workConnect {
 		d.sessions = append(d.sessions, newSession(d))
-		return nil // drive opens the connections.
+		return nil // In the workload connect, drive opens the connections.
 	}
 	return d.run(func() { d.dialNext() })
 }
@@ -110,14 +115,16 @@ func (d *driver) start() {
 	}
 }
 
-// sendPaced sends the message that is due, and waits for the next. If a message is
-// still in flight, none is sent until its answer has arrived; recordPaced corrects the
-// times for that.
+// sendPaced sends the message whose time has come, and sets a timer for the next
+// message. If the previous message has no answer yet, sendPaced skips this message;
+// recordPaced adds the delay of skipped messages to the recorded times.
 func (d *driver) sendPaced(s *session) {
 	now := d.clock.now()
 	if d.stopping = now >= d.deadline && d.tally.Msgs > 0; d.stopping {
 		if s.sent == s.acked {
-			s.stop() // Else it stops when the answer has arrived, which still counts.
+			// A session with a message in flight stops in onComplete instead, and that
+			// message counts.
+			s.stop()
 		}
 		return
 	}
@@ -130,7 +137,8 @@ func (d *driver) sendPaced(s *session) {
 	d.transport.after(d.nextDue-now, func() { d.sendPaced(s) })
 }
 
-// sessionStopped is called by each session when it stops.
+// sessionStopped is called by each session when it stops. After the last session it ends
+// the phase.
 func (d *driver) sessionStopped() {
 	if d.activeSessions--; d.activeSessions == 0 {
 		d.tally.Elapsed = d.clock.now() - d.begin
@@ -152,5 +160,6 @@ func (d *driver) finish() {
 	}
 }
 
-// connectionLost returns the error of a connection that ended by itself.
+// connectionLost returns the error for a connection that closed although the driver did
+// not ask for that.
 func connectionLost(err error) error { return fmt.Errorf("connection lost: %w", err) }

@@ -26,8 +26,8 @@ func connectGnet(s *spec) (client, error) {
 	return g.driver, g.client.Start()
 }
 
-// post runs f on the loop, which is known after the first connection has opened. Before
-// that nothing else runs, so post calls f directly.
+// post runs f on the loop. The loop is not known until the first connection has opened.
+// Until then no callback runs, so post calls f directly.
 func (g *gnetClient) post(f func()) error {
 	if g.loop == nil {
 		f()
@@ -57,7 +57,8 @@ func (g *gnetClient) dial(s *session) error {
 	return nil
 }
 
-// closeConn closes with a reset, which frees the port at once.
+// closeConn closes the connection with a reset. After a reset the local port can be used
+// again at once.
 func (g *gnetClient) closeConn(s *session) {
 	c := s.sender.(*gnetSender).conn
 	if err := errors.Join(c.SetLinger(0), c.Close()); err != nil {

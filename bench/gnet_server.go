@@ -8,12 +8,14 @@ import (
 	"github.com/panjf2000/gnet/v2"
 )
 
-// A gnetServer answers as echoServer does, over TCP. All messages have the size of the
-// case.
+// A gnetServer answers messages over TCP in the same way as echoServer. All messages
+// have the size that the case specifies.
 type gnetServer struct {
 	gnet.BuiltinEventEngine
-	spec  *spec
-	ready chan error // Receives nil or the error of the start, then the result of gnet.Run.
+	spec *spec
+	// Receives two values: first nil when the server has started, or the error of the
+	// start; then the result of gnet.Run.
+	ready chan error
 	addr  string
 }
 
@@ -58,7 +60,7 @@ func (g *gnetServer) Addr() string { return g.addr }
 // Close does nothing, because the process exits afterwards.
 func (g *gnetServer) Close() error { return nil }
 
-// OnOpen gives the connection its counter.
+// OnOpen gives the connection a counter of messages without an answer.
 func (g *gnetServer) OnOpen(c gnet.Conn) ([]byte, gnet.Action) {
 	c.SetContext(&serverConn{})
 	return nil, gnet.None

@@ -11,8 +11,9 @@ import (
 // describeMachine returns a line that describes this machine.
 func describeMachine() string { return describe(os.DirFS("/")) }
 
-// describe reads the files below root: see proc_cpuinfo(5), proc_sys_kernel(5), and the
-// kernel's sysfs documentation of CPU frequencies.
+// describe reads files below the directory root: /proc/cpuinfo, files in
+// /proc/sys/kernel, and the CPU frequency files of sysfs. See proc_cpuinfo(5) and
+// proc_sys_kernel(5).
 func describe(root fs.FS) string {
 	parts := []string{processor(root), fmt.Sprintf("%d processors for this program", runtime.NumCPU())}
 	if strings.Contains(cpuinfo(root, "flags")+" ", " hypervisor ") {
@@ -37,7 +38,8 @@ func processor(root fs.FS) string {
 	return runtime.GOARCH
 }
 
-// cpuinfo returns the value of a name in the first processor's entry, or "".
+// cpuinfo returns the value of the given name for the first processor, or "" if there is
+// no such name.
 func cpuinfo(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	for l := range strings.Lines(string(text)) {
@@ -49,7 +51,8 @@ func cpuinfo(root fs.FS, name string) string {
 	return ""
 }
 
-// line returns the only line of a small file, or "" without the file.
+// line returns the contents of a file of one line. It returns "" if the file cannot be
+// read.
 func line(root fs.FS, name string) string {
 	text, _ := fs.ReadFile(root, name)
 	return strings.TrimSpace(string(text))

@@ -1,5 +1,6 @@
-// Command bench measures rdmaloop, other libraries for the same purpose, and lower
-// bounds of the machine, all with the same workloads. See README.md.
+// Command bench compares rdmaloop with other networking libraries and with programs that
+// use no library, which show the lowest time that the machine allows. All run the same
+// workloads. See README.md.
 package main
 
 import (
@@ -16,12 +17,13 @@ import (
 // Exit statuses.
 const (
 	exitOK     = 0
-	exitFailed = 1 // A case could not be measured.
+	exitFailed = 1 // At least one case could not be measured.
 )
 
 func main() {
 	if role := os.Getenv(roleEnv); role != "" {
-		signal.Ignore(os.Interrupt) // The parent process decides when to stop.
+		// A child ignores Ctrl-C. The parent process decides when a child stops.
+		signal.Ignore(os.Interrupt)
 		os.Exit(status(os.Stderr, runChild(role, os.Stdin, os.Stdout)))
 	}
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
@@ -45,7 +47,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	context.AfterFunc(ctx, cancel) // A second Ctrl-C kills the process.
+	// After the first Ctrl-C, another Ctrl-C kills the process.
+	context.AfterFunc(ctx, cancel)
 
 	p := newPlan(available(runners(), o, stderr), o)
 	if p.steps() == 0 {
@@ -68,8 +71,8 @@ func runners() (all []runner) {
 	return append(all, newUCX())
 }
 
-// available returns the requested runners. It prints why a requested runner cannot run
-// on this machine, and leaves it out.
+// available returns the requested runners that can run on this machine. For each other
+// requested runner it prints the reason.
 func available(all []runner, o options, stderr io.Writer) (here []runner) {
 	for _, r := range all {
 		if !o.wantsPeer(r.Name()) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hangLimit bounds a test that hangs.
+// hangLimit is the time after which a test counts as hanging and fails.
 const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_BENCH"
@@ -60,7 +60,7 @@ func TestCtrlC(t *testing.T) {
 	defer hung.Stop()
 
 	lines := bufio.NewScanner(stderr)
-	for range 3 { // Ping-pong, stream, and ping-pong again.
+	for range 3 { // Three measurements: ping-pong, stream, and ping-pong again.
 		require.True(t, lines.Scan())
 	}
 	require.NoError(t, cmd.Process.Signal(os.Interrupt))

@@ -16,14 +16,23 @@ const maxSize = 1 << 20
 
 // options are the values of the flags.
 type options struct {
-	peers     []string // Prefixes of peer/path/mode. Empty means all.
-	workloads []string // Names of workloads. Empty means all.
-	sizes     []int    // Message sizes in bytes. Empty means the default of each workload.
-	quick     bool     // Whether to measure fewer cases, and each for a shorter time.
-	duration  time.Duration
-	rounds    int    // How often each case is measured.
-	json      string // File for the rows, or "-" for the standard output.
-	plots     string // Directory for the plots.
+	// Prefixes of peer/path/mode that select variants. An empty list selects all
+	// variants.
+	peers []string
+	// Names of the workloads to measure. An empty list selects all workloads.
+	workloads []string
+	// Message sizes in bytes. With an empty list, each workload uses its own default
+	// sizes.
+	sizes []int
+	// True for a short run, which measures fewer cases and each case for a shorter time.
+	quick    bool
+	duration time.Duration
+	// Number of times that each case is measured.
+	rounds int
+	// Name of the file to which the rows are written as JSON, or "-" for the standard output.
+	json string
+	// Directory to which the plots are written.
+	plots string
 }
 
 func parse(args []string, stderr io.Writer) (o options, err error) {
@@ -54,7 +63,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o.withDefaults()
 }
 
-// withDefaults returns the options with defaults for zero fields.
+// withDefaults returns a copy of the options in which fields with the value zero have
+// their defaults.
 func (o options) withDefaults() (options, error) {
 	if o.duration < 0 || o.rounds < 0 {
 		return o, errors.New("-duration and -rounds must not be negative")
@@ -94,12 +104,12 @@ func (o *options) setSizes(text string) error {
 	return nil
 }
 
-// wants reports whether a workload was requested.
+// wants reports whether the user requested the workload.
 func (o options) wants(workload string) bool {
 	return len(o.workloads) == 0 || slices.Contains(o.workloads, workload)
 }
 
-// wantsPeer reports whether any variant of a peer was requested.
+// wantsPeer reports whether the user requested any variant of the peer.
 func (o options) wantsPeer(name string) bool {
 	return len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
 		first, _, _ := strings.Cut(asked, "/")
@@ -107,7 +117,8 @@ func (o options) wantsPeer(name string) bool {
 	})
 }
 
-// wantsCase reports whether the workload and the variant of a case were requested.
+// wantsCase reports whether the user requested both the workload and the variant of the
+// case.
 func (o options) wantsCase(c Case) bool {
 	whole := c.Peer + "/" + c.Path + "/" + c.Mode + "/"
 	return o.wants(c.Workload) && (len(o.peers) == 0 || slices.ContainsFunc(o.peers, func(asked string) bool {
@@ -115,8 +126,8 @@ func (o options) wantsCase(c Case) bool {
 	}))
 }
 
-// sizesOr returns the requested sizes, or else usual, of which quick uses only
-// smallSize.
+// sizesOr returns the sizes that the user requested. Without such a request it returns
+// the parameter usual, or only smallSize in a quick run.
 func (o options) sizesOr(usual ...int) []int {
 	switch {
 	case len(o.sizes) > 0:

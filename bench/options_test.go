@@ -55,8 +55,8 @@ func TestRefusedOptions(t *testing.T) {
 	require.Contains(t, help.String(), "-workloads")
 }
 
-// With -quick every workload has at least one case, and together they have fewer than
-// half of the cases.
+// With -quick every workload keeps at least one case, and the number of all cases is
+// less than half of the number without -quick.
 func TestQuick(t *testing.T) {
 	quick, whole := 0, 0
 	for _, workload := range workloads() {

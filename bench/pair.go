@@ -14,12 +14,13 @@ import (
 	"time"
 )
 
-// childProcs is added to the environment of the processes. Two threads may run Go code,
-// so that work of the runtime does not wait for a loop that never sleeps. Both threads
-// run on the one processor of the process.
+// childProcs is added to the environment of the child processes. With GOMAXPROCS=2 the
+// Go runtime can do its own work while a busy loop occupies the other thread. Both
+// threads run on the one processor that the process is pinned to.
 const childProcs = "GOMAXPROCS=2"
 
-// hangTimeout is how much longer than planned a measurement may take. Arbitrary.
+// hangTimeout is added to the planned duration of a measurement. A measurement that
+// takes longer counts as hanging. Arbitrary.
 const hangTimeout = 30 * time.Second
 
 // A process is one of the two processes of a measurement.
@@ -65,8 +66,8 @@ func (d *process) note() (n note, err error) {
 	return n, err
 }
 
-// stop closes the process's input and waits until it has exited. The error contains the
-// process's standard error.
+// stop closes the input of the process and waits until the process has exited. If the
+// process failed, the error contains its standard error output.
 func (d *process) stop() error {
 	d.stdin.Close()
 	err := d.cmd.Wait()
@@ -76,13 +77,14 @@ func (d *process) stop() error {
 	return fmt.Errorf("%s: %w: %s", d.role, err, strings.TrimSpace(d.stderr.String()))
 }
 
-// A snapshot is the sum of the usage of both processes at one moment of a measurement.
+// A snapshot is the sum of the usage of the two processes at one moment of a
+// measurement.
 type snapshot struct {
 	usage  usage
 	result *result
 }
 
-// measurePair measures a case with two processes.
+// measurePair measures a case with a server process and a client process.
 func measurePair(ctx context.Context, s spec) (row Row, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Measure+s.WarmUp+hangTimeout)
 	defer cancel()
@@ -121,8 +123,8 @@ func measurePair(ctx context.Context, s spec) (row Row, err error) {
 
 var errNothing = errors.New("no message completed in that time")
 
-// nextSnapshot waits for the client's next note, requests the server's, and lets the
-// client proceed.
+// nextSnapshot waits for the client's next note and requests the usage of the server.
+// Then it lets the client take its next step, and returns the sum of both usages.
 func nextSnapshot(cl, srv *process) (st snapshot, err error) {
 	clientNote, err := cl.note()
 	if err != nil {
@@ -138,8 +140,8 @@ func nextSnapshot(cl, srv *process) (st snapshot, err error) {
 	return snapshot{clientNote.Usage.plus(serverNote.Usage), clientNote.Result}, cl.proceed()
 }
 
-// rowOf makes a row of the snapshots before connecting, after warming up, and after
-// measuring.
+// rowOf computes the row of a case from three snapshots: before the client connects,
+// after the warm-up, and after the measurement.
 func rowOf(c Case, snapshots *[3]snapshot) Row {
 	row := Row{Case: c}
 	r := snapshots[2].result
@@ -160,13 +162,15 @@ func rowOf(c Case, snapshots *[3]snapshot) Row {
 	return row
 }
 
-// loopbackAddresses returns two loopback addresses that no other run of this program
-// uses. Only one process can have the UDP port of the wire path on an address.
+// loopbackAddresses returns loopback addresses for the server and the client. No other
+// run of this program uses these addresses. Each process needs its own address, because
+// only one process can bind the UDP port of the wire path on an address.
 func loopbackAddresses() (server, client string) {
 	pid := os.Getpid()
 	own := func(second byte) string {
 		return netip.AddrFrom4([4]byte{127, second + byte(pid>>16), byte(pid >> 8), byte(pid)}).String()
 	}
-	const servers, clients = 64, 128 // Process ids have at most 22 bits.
+	// The addresses contain the process id, which has at most 22 bits.
+	const servers, clients = 64, 128
 	return own(servers), own(clients)
 }

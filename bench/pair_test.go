@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The error contains what the failed process printed.
+// If a process fails, the error of the measurement contains the text that the process
+// printed.
 func TestFailedProcess(t *testing.T) {
 	_, err := measurePair(context.Background(), spec{Case: Case{Peer: "nobody"}})
 	require.ErrorContains(t, err, `no peer "nobody"`)
@@ -23,7 +24,7 @@ func TestInterruptedMeasurement(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A client that cannot reach its server fails.
+// A client that cannot reach its server reports an error.
 func TestUnreachableServer(t *testing.T) {
 	for _, peer := range []string{"rdmaloop", "gnet", "stdlib"} {
 		t.Run(peer, func(t *testing.T) {
@@ -59,8 +60,8 @@ func TestRowOf(t *testing.T) {
 	require.Equal(t, Row{Case: c}, rowOf(c, &snapshots))
 }
 
-// The addresses are loopback addresses other than 127.0.0.0/16, which other programs
-// use.
+// The addresses are in 127.0.0.0/8, but not in 127.0.0.0/16, whose addresses other
+// programs use.
 func TestLoopbackAddresses(t *testing.T) {
 	server, client := loopbackAddresses()
 	require.NotEqual(t, server, client)

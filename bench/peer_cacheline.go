@@ -17,21 +17,23 @@ func cacheLinePeer() *peer {
 	}
 }
 
-// A cell carries messages in one direction. It has the number of the latest message,
-// followed by its bytes. A small message is in the same cache line as the number.
+// A cell transfers messages in one direction. It contains the number of the latest
+// message, followed by the bytes of that message. A small message is in the same cache
+// line as the number.
 type cell struct {
 	count *atomic.Uint64
 	bytes []byte
 }
 
-// cellSize returns the distance of two cells. It is a multiple of 128, because a
-// processor may fetch two adjacent cache lines of 64 bytes at once.
+// cellSize returns the distance between two cells in bytes. The distance is a multiple
+// of 128, because some processors fetch pairs of cache lines of 64 bytes.
 func cellSize(message int) int {
 	const apart, counter = 128, 8
 	return (counter + message + apart - 1) / apart * apart
 }
 
-// A sharedMemory has two cells in a file that both processes map.
+// A sharedMemory has two cells, one for each direction, in a file that both processes
+// map.
 type sharedMemory struct {
 	file     *os.File
 	request  cell
@@ -53,7 +55,7 @@ func serveMemory(s *spec) (server, error) {
 // Addr returns the name of the file.
 func (m *sharedMemory) Addr() string { return m.file.Name() }
 
-// Close stops serve and waits for it.
+// Close makes the method serve return, and waits until it has returned.
 func (m *sharedMemory) Close() error {
 	m.stop.Store(true)
 	<-m.finished
@@ -83,7 +85,7 @@ func connectMemory(s *spec) (client, error) {
 	return b, nil
 }
 
-// A memoryCaller is the client's end of the memory.
+// A memoryCaller is the client's view of the shared memory. It implements caller.
 type memoryCaller struct {
 	*sharedMemory
 	message []byte

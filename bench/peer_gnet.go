@@ -18,13 +18,14 @@ func gnetPeer() *peer {
 	}
 }
 
-// gnetOptions are gnet's default options with one loop. TCP_NODELAY is a default.
+// gnetOptions returns options for one loop. All other options have gnet's defaults,
+// which include TCP_NODELAY.
 func gnetOptions() gnet.Option {
 	return gnet.WithOptions(gnet.Options{NumEventLoop: 1, Logger: errorLog{}})
 }
 
-// An errorLog writes gnet's errors to the standard error and drops its other messages.
-// The standard output is for the notes.
+// An errorLog writes gnet's errors to the standard error and discards its other
+// messages. It does not write to the standard output, which is reserved for the notes.
 type errorLog struct{}
 
 var _ logging.Logger = errorLog{}

@@ -9,7 +9,8 @@ import (
 // rawUDPPeer is the lower bound of the wire path: datagrams over loopback between two
 // polled sockets, without any library.
 func rawUDPPeer() *peer {
-	const largest = 65507 // Payload limit of a datagram (RFC 768) in an IPv4 packet.
+	// Largest payload of a UDP datagram in an IPv4 packet (RFC 768).
+	const largest = 65507
 	return &peer{
 		name:     "rawudp",
 		variants: []variant{{"udp", "busy"}},
@@ -39,7 +40,7 @@ func serveDatagrams(s *spec) (server, error) {
 // Addr returns the address of the socket.
 func (d *datagramServer) Addr() string { return d.socket.addr.String() }
 
-// Close stops serve and waits for it.
+// Close makes the method serve return, and waits until it has returned.
 func (d *datagramServer) Close() error {
 	d.stop.Store(true)
 	return <-d.finished
@@ -53,7 +54,7 @@ func (d *datagramServer) serve(message []byte) error {
 			return err
 		}
 		if n == 0 {
-			continue // No datagram has arrived.
+			continue // No datagram was waiting.
 		}
 		if !known {
 			if err := d.socket.connect(from); err != nil {
@@ -84,7 +85,7 @@ func connectDatagrams(s *spec) (client, error) {
 	return b, nil
 }
 
-// A datagramCaller is the client's socket.
+// A datagramCaller is the client's socket. It implements caller.
 type datagramCaller struct {
 	*datagramSocket
 	message []byte

@@ -13,7 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The paths of rdmaloop: two of the soft device, and that of a real device.
+// The paths that rdmaloop is measured on. The soft device has the local and the wire
+// path. A hardware device has one path.
 const (
 	pathLocal  = "local"
 	pathWire   = "wire"
@@ -24,7 +25,7 @@ func rdmaloopPeer() *peer {
 	return &peer{name: "rdmaloop", variants: inEachMode(pathLocal, pathWire), serve: serveRDMA, connect: connectRDMA}
 }
 
-// rdmacorePeer is rdmaloop on a real device.
+// rdmacorePeer is rdmaloop on a device of the kernel.
 func rdmacorePeer() *peer {
 	return &peer{
 		name:     "rdmacore",
@@ -51,7 +52,7 @@ func inEachMode(paths ...string) (variants []variant) {
 	return variants
 }
 
-// deviceAddress returns an address of a real device.
+// deviceAddress returns an address of a device of the kernel.
 func deviceAddress() (addr netip.Addr, err error) {
 	p, err := provider.Open("rdmacore", nil)
 	if err != nil {
@@ -72,7 +73,8 @@ func deviceAddress() (addr netip.Addr, err error) {
 	return addr, errors.New("no port of an RDMA device is up and has an IPv4 address")
 }
 
-// portAddress returns the IPv4 address among the GIDs of a port that is up.
+// portAddress returns the IPv4 address of a device port, which the port's GID table
+// contains. The port must be up.
 func portAddress(dev verbs.Device, num uint8) (none netip.Addr) {
 	port, err := dev.Port(num)
 	if err != nil || port.State != verbs.PortActive {
@@ -115,8 +117,8 @@ func openProvider(s *spec) (cm.Provider, error) {
 	return provider.Open("soft", &provider.Config{Path: s.Path, Vectors: 1})
 }
 
-// engineConfig returns the default configuration, changed where the case needs more. A
-// loop that does not spin is not pinned: see reactor.Config.CPUs.
+// engineConfig returns the default configuration with the changes that the case needs. A
+// loop is pinned only in a mode in which it spins: see reactor.Config.CPUs.
 func engineConfig(s *spec) *reactor.Config {
 	policies := map[string]reactor.IdlePolicy{
 		"event": reactor.IdleEvent, "adaptive": reactor.IdleAdaptive, "busy": reactor.IdleBusy,
@@ -130,7 +132,8 @@ func engineConfig(s *spec) *reactor.Config {
 		cfg.MaxMessage = s.Size
 	}
 	// A send keeps its place in the send queue until its completion, which may arrive
-	// after the answer.
+	// after the answer. The queue therefore needs more places than there are messages in
+	// flight.
 	if 2*s.InFlight > usualInFlight {
 		cfg.MaxInFlight = 2 * s.InFlight
 	}

@@ -41,7 +41,7 @@ func (t *tcpServer) accept() {
 	for {
 		c, err := t.Accept()
 		if err != nil {
-			return // The listener is closed.
+			return // Accept fails when the listener has been closed.
 		}
 		go t.answer(c)
 	}
@@ -53,7 +53,7 @@ func (t *tcpServer) answer(c net.Conn) {
 	for {
 		for range t.spec.group() {
 			if _, err := io.ReadFull(c, message); err != nil {
-				return // The client has closed the connection.
+				return // Read fails when the client has closed the connection.
 			}
 		}
 		if _, err := c.Write(message[:t.spec.answer()]); err != nil {
@@ -71,7 +71,8 @@ func connectTCP(s *spec) (client, error) {
 		}
 		return &tcpCaller{c.(*net.TCPConn), make([]byte, s.Size)}, nil
 	}
-	// A reset frees the port at once, without TIME-WAIT.
+	// After a reset the port is not in the state TIME-WAIT and can be used again at
+	// once.
 	b.closeConn = func(c caller) error {
 		conn := c.(*tcpCaller).conn
 		return errors.Join(conn.SetLinger(0), conn.Close())
@@ -106,8 +107,8 @@ func checkNumber(answer []byte, want uint64) error {
 	return nil
 }
 
-// A tcpStream writes messages on one goroutine and reads answers on another. Each
-// answer allows another group of messages.
+// A tcpStream writes messages on one goroutine and reads answers on another. For each
+// answer that arrives, it may send another group of messages.
 type tcpStream struct {
 	*blockingClient
 	sent uint64
@@ -122,7 +123,8 @@ func (t *tcpStream) drive(period time.Duration, counted *tally) error {
 	}
 	begin := t.clock.now()
 	failed := make(chan error, 1)
-	groups := make(chan uint64, cap(tokens)) // Receives the number of the last message of each sent group.
+	// The number of the last message of each group that was sent.
+	groups := make(chan uint64, cap(tokens))
 	go func() { failed <- t.readAnswers(c.conn, groups, tokens) }()
 	for first := true; first || t.clock.now() < begin+period; first = false {
 		select {
@@ -155,7 +157,8 @@ func (t *tcpStream) readAnswers(c net.Conn, groups <-chan uint64, tokens chan<- 
 		if err := checkNumber(answer, want); err != nil {
 			return err
 		}
-		tokens <- struct{}{} // The channel has capacity for all tokens.
+		// Sending never blocks, because the channel has a place for each token.
+		tokens <- struct{}{}
 	}
 	return nil
 }

@@ -7,12 +7,14 @@ import (
 	"time"
 )
 
-// A ucx measures UCX with UCX's own ucx_perftest: active messages of the protocol layer
-// (UCP) with both sides polling. It implements runner.
+// A ucx measures UCX with ucx_perftest, the measuring program of UCX. It uses active
+// messages of the protocol layer (UCP), and both sides poll. It implements runner.
 type ucx struct {
 	program     string
-	minMessages int              // Smallest number of messages in a test.
-	rates       map[Case]float64 // Estimated messages a second. They determine how many are sent.
+	minMessages int // Smallest number of messages that a test sends.
+	// Estimated rate of each case in messages a second. It determines how many messages
+	// a test sends.
+	rates map[Case]float64
 }
 
 func newUCX() *ucx {
@@ -30,13 +32,15 @@ func (u *ucx) Missing() error {
 
 func (u *ucx) Cases(o options) (cases []Case) {
 	if client, _ := processors(); client < 0 {
-		return nil // Two processes that never sleep need a processor each.
+		// Each of the two processes needs its own processor, because neither ever
+		// sleeps.
+		return nil
 	}
 	for _, workload := range []string{workPingPong, workStream} {
 		for _, c := range casesOf(workload, o) {
-			// ucx_perftest limits the messages that it still has to hand to the
-			// transport. The other peers limit the messages without an answer. With a
-			// limit of 1 the two cannot be compared.
+			// The limit of ucx_perftest counts messages that were not handed to the
+			// transport yet. The limit of the other peers counts messages without an
+			// answer. With a limit of 1 the two results cannot be compared.
 			if workload == workStream && c.InFlight == 1 {
 				continue
 			}
@@ -51,8 +55,9 @@ func (u *ucx) Cases(o options) (cases []Case) {
 	return cases
 }
 
-// Bounds of the number of messages in a test. The lower bound is larger than the 2,048
-// messages of which ucx_perftest computes percentiles, and enough to estimate the rate.
+// Bounds of the number of messages in a test. The lower bound is larger than 2,048,
+// because ucx_perftest computes percentiles of 2,048 messages. It is also large enough
+// to estimate the rate.
 const (
 	ucxMinMessages = 2500
 	ucxMaxMessages = 1_000_000_000
@@ -78,8 +83,9 @@ func (u *ucx) Run(ctx context.Context, c Case) (row Row, err error) {
 	return measured.row(c), nil
 }
 
-// A ucxBatch is the tests of a case with the same number of messages each. A latency
-// test reports only one percentile, so there is a test for each percentile.
+// A ucxBatch is a list of tests of one case. All tests send the same number of messages.
+// A latency test reports only one percentile, so the batch has a test for each
+// percentile.
 type ucxBatch struct {
 	Case
 	messages int
@@ -101,15 +107,16 @@ func (b ucxBatch) warmUp() int { return b.messages / 4 }
 
 // A ucxRun is the result of a batch.
 type ucxRun struct {
-	figures  []ucxFigure // The result of each test.
-	sent     int         // Number of messages in all tests, including those of the warm-up.
+	figures []ucxFigure // One result for each test of the batch.
+	// Number of messages that all tests sent, including the messages of the warm-up.
+	sent     int
 	cpu      time.Duration
 	switches uint64
 }
 
-// rate returns the mean rate of all tests.
+// rate returns the mean rate of all tests in messages a second.
 func (r *ucxRun) rate() float64 {
-	var seconds float64 // Seconds for one message in each test.
+	var seconds float64 // For each test, the mean time of one message in seconds.
 	for _, f := range r.figures {
 		seconds += 1 / f.Rate
 	}
@@ -117,14 +124,17 @@ func (r *ucxRun) rate() float64 {
 }
 
 // row converts the result to a row. In a ping-pong ucx_perftest counts the messages of
-// both sides, and reports half of a round trip as the latency.
+// both sides, and reports half of the round-trip time as the latency. The row has round
+// trips and round-trip times.
 func (r *ucxRun) row(c Case) Row {
 	row := Row{Case: c, MsgsPerSec: r.rate()}
 	if c.Workload == workPingPong {
 		const ways = 2
 		row.MsgsPerSec /= ways
 		row.P50 = ways * float64(r.figures[0].Percentile)
-		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile)) // The percentiles come from different tests.
+		// Each percentile comes from its own test, so a higher percentile may have a
+		// smaller time.
+		row.P99 = max(row.P50, ways*float64(r.figures[1].Percentile))
 		row.P999 = max(row.P99, ways*float64(r.figures[2].Percentile))
 	}
 	row.BytesPerSec = row.MsgsPerSec * float64(c.Size)

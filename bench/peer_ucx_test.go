@@ -79,7 +79,8 @@ if `+isClient+`; then echo 'x,50.0_percentile_lat,overall_mr'; echo 'p50,0.1,100
 	require.ErrorContains(t, err, "1 results of 3")
 }
 
-// The client tries again while the server does not listen.
+// The client tries again as long as the server does not listen, and the measurement
+// succeeds.
 func TestUCXRetries(t *testing.T) {
 	tried := filepath.Join(t.TempDir(), "tried")
 	u := ucxScript(t, isClient+` || exit 0
@@ -102,8 +103,9 @@ func TestUCXFails(t *testing.T) {
 	}
 }
 
-// TestUCXItself runs ucx_perftest, if it is installed. Two processes that never sleep
-// take long beside other tests, so they send few messages.
+// TestUCXItself runs ucx_perftest, if it is installed, and requires plausible rows. The
+// tests send few messages, because two processes that never sleep are slow while other
+// tests use the processors.
 func TestUCXItself(t *testing.T) {
 	u := newUCX()
 	u.minMessages = 100

@@ -7,15 +7,19 @@ import (
 	"time"
 )
 
-// A peer is a library or a lower bound that this program measures itself, with a server
-// process and a client process. It implements runner.
+// A peer is a library, or a program without a library, that this program measures itself
+// with a server process and a client process. It implements runner.
 type peer struct {
-	name     string
-	missing  func() error // Nil if the peer can always run.
+	name string
+	// Returns why the peer cannot run on this machine, or nil. The field is nil if the
+	// peer can always run.
+	missing  func() error
 	variants []variant
-	fits     func(Case) bool // Nil if the peer can run every workload.
-	serve    func(*spec) (server, error)
-	connect  func(*spec) (client, error)
+	// Reports whether the peer can run a case. The field is nil if the peer can run
+	// every case.
+	fits    func(Case) bool
+	serve   func(*spec) (server, error)
+	connect func(*spec) (client, error)
 }
 
 // A variant is a path on which messages travel, and a mode in which the programs wait
@@ -50,7 +54,9 @@ func (p *peer) Cases(o options) (cases []Case) {
 		for _, c := range casesOf(workload, o) {
 			for _, v := range p.variants {
 				c.Peer, c.Path, c.Mode = p.name, v.path, v.mode
-				oneProcessor := c.Mode == "busy" && clientCPU < 0 // Two processes that never sleep need a processor each.
+				// Each of the two processes needs its own processor, because neither
+				// ever sleeps.
+				oneProcessor := c.Mode == "busy" && clientCPU < 0
 				if o.wantsCase(c) && !oneProcessor && (p.fits == nil || p.fits(c)) {
 					cases = append(cases, c)
 				}
@@ -64,9 +70,9 @@ func (p *peer) Run(ctx context.Context, c Case) (Row, error) {
 	return measurePair(ctx, spec{Case: c, Measure: c.For, WarmUp: c.warmUp()})
 }
 
-// warmUp returns how long the workload runs before the measurement. Active connections
-// share that time, and each has memory to touch for the first time, so it grows with
-// their number.
+// warmUp returns how long the workload runs before the measurement. The time grows with
+// the number of active connections: they share it, and each connection has memory that
+// must be accessed for the first time.
 func (c Case) warmUp() time.Duration {
 	const most, sharing = 100 * time.Millisecond, 50
 	d := min(c.For/4, most)

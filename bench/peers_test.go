@@ -17,7 +17,7 @@ func TestPeerNamed(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 }
 
-// A peer has each workload that it can run, in each variant, once.
+// For each of its variants, a peer has each workload that it can run exactly once.
 func TestCases(t *testing.T) {
 	for name, workloads := range map[string]int{"rdmaloop": 8, "gnet": 6, "stdlib": 6, "cacheline": 1, "rawudp": 1} {
 		p, err := peerNamed(name)
@@ -35,7 +35,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// The error of a missing peer says how to install it.
+// If a peer cannot run because a program is not installed, its error says how to install
+// it.
 func TestMissing(t *testing.T) {
 	for _, p := range ownPeers() {
 		if err := p.Missing(); err != nil {

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processors returns the processors of client and server: the first two on which this
-// process may run. If there is only one, both are -1, which means any.
+// processors returns the processors of client and server: the first two processors on
+// which this process may run. If there is only one, processors returns -1 twice, which
+// means that the children are not pinned.
 func processors() (client, server int) {
 	var set unix.CPUSet
 	if unix.SchedGetaffinity(0, &set) != nil || set.Count() < 2 {
@@ -26,10 +27,10 @@ func next(set *unix.CPUSet, cpu int) int {
 	return cpu
 }
 
-// startPinned starts a program whose threads all stay on one processor, and whose
-// sleeps end without the default slack of 50µs. The program inherits both settings from
-// the thread that forks. See sched_setaffinity(2) and PR_SET_TIMERSLACK(2const). A
-// negative cpu means any.
+// startPinned starts a program and pins all its threads to the processor cpu. A negative
+// cpu means no pinning. Sleeps of the program end without the default timer slack of
+// 50µs. The program inherits both settings from the thread that forks. See
+// sched_setaffinity(2) and PR_SET_TIMERSLACK(2const).
 func startPinned(cmd *exec.Cmd, cpu int) error {
 	if cpu < 0 {
 		return cmd.Start()

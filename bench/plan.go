@@ -7,16 +7,17 @@ import (
 	"slices"
 )
 
-// A task is a case, the runner that measures it, and the rows of the finished rounds.
+// A task is a case, the runner that measures the case, and the rows that were measured
+// so far.
 type task struct {
 	runner runner
 	Case
 	rounds []Row
 }
 
-// A plan is the list of cases in the order of measurement. All peers measure the same
-// kind of case one after another, so that the state of the machine is about the same
-// for them. A round measures every case once, and the rounds follow one another.
+// A plan is the list of cases in the order of measurement. Cases that differ only in the
+// peer follow one another, so that the machine is in about the same state for all peers.
+// A round measures every case once. A plan runs several rounds.
 type plan struct {
 	tasks  []*task
 	rounds int
@@ -43,9 +44,9 @@ func newPlan(runners []runner, o options) *plan {
 // steps returns the number of measurements.
 func (p *plan) steps() int { return p.rounds * len(p.tasks) }
 
-// run measures until all cases are done or ctx ends. It calls show before each
-// measurement. It calls failed for a measurement that fails, and continues with the
-// next.
+// run measures until all cases are done or ctx ends. It calls the function show before
+// each measurement, and the function failed after a measurement that fails. It then
+// continues with the next case.
 func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error)) {
 	for range p.rounds {
 		for _, t := range p.tasks {
@@ -55,7 +56,7 @@ func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error
 			show(t.Case)
 			row, err := t.runner.Run(ctx, t.Case)
 			switch {
-			case ctx.Err() != nil: // The measurement was interrupted and is incomplete.
+			case ctx.Err() != nil: // ctx has ended, so the row is incomplete.
 				return
 			case err != nil:
 				failed(t.Case, err)
@@ -66,7 +67,8 @@ func (p *plan) run(ctx context.Context, show func(Case), failed func(Case, error
 	}
 }
 
-// rows returns the median row of each case of which at least one round is complete.
+// rows returns one row for each case: the median of the rows that were measured. It
+// leaves out cases without a complete row.
 func (p *plan) rows() (rows []Row) {
 	for _, t := range p.tasks {
 		if len(t.rounds) > 0 {
@@ -76,8 +78,9 @@ func (p *plan) rows() (rows []Row) {
 	return rows
 }
 
-// median returns the row with the median p50, or with the median rate if single
-// messages are not timed. Of two rows in the middle it returns the better one.
+// median returns the row with the median p50. If single messages are not timed, it
+// returns the row with the median rate. With an even number of rows it returns the
+// better of the two middle rows.
 func median(rounds []Row) Row {
 	sorted := slices.SortedStableFunc(slices.Values(rounds), func(a, b Row) int {
 		return cmp.Or(cmp.Compare(a.P50, b.P50), cmp.Compare(b.MsgsPerSec, a.MsgsPerSec))

@@ -33,7 +33,7 @@ func notFailed(t *testing.T) func(Case, error) {
 	return func(_ Case, err error) { require.NoError(t, err) }
 }
 
-// All peers measure a case before the next case, and all cases are measured before the
+// The plan measures a case for all peers before the next case, and all cases before the
 // next round.
 func TestInterleaved(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", ok}, &fakeRunner{"b", ok}}, options{rounds: 2})
@@ -48,7 +48,8 @@ func TestInterleaved(t *testing.T) {
 	require.Equal(t, 4096, rows[2].Size)
 }
 
-// If ctx ends, the complete rows are kept, and the interrupted one is left out.
+// If ctx ends, the plan keeps the complete rows and leaves out the row of the
+// interrupted measurement.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	n := 0
@@ -64,7 +65,7 @@ func TestInterrupted(t *testing.T) {
 	require.Len(t, p.rows(), 1)
 }
 
-// A case that fails does not stop the others.
+// After a case has failed, the plan still measures the other cases.
 func TestFailedCase(t *testing.T) {
 	p := newPlan([]runner{&fakeRunner{"a", func(c Case) (Row, error) {
 		if c.Size == 4096 {

@@ -12,7 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// A percentile is a percentile of the latency plot, with its mark.
+// A percentile is one of the percentiles in the latency plot, with the mark that shows
+// it.
 type percentile struct {
 	name  string
 	of    func(Row) float64
@@ -28,13 +29,13 @@ func percentiles() []percentile {
 	}
 }
 
-// latencyPlot returns a plot with a line for each peer, from its p50 to its p99.9, on a
-// logarithmic scale. The fastest peer is at the top.
+// latencyPlot returns a plot with a line for each row. The line goes from p50 to p99.9
+// on a logarithmic scale. The fastest row is at the top.
 func latencyPlot(size int, rows []Row) (p *plot.Plot, height vg.Length, err error) {
 	rows = slices.SortedStableFunc(slices.Values(rows), bySpeed)
 	p = newPlot(fmt.Sprintf("Round trip of a message of %s", bytesOf(size)))
 	p.X.Label.Text = "µs"
-	p.Y.Label.Text = " " // An empty label adds space for long names.
+	p.Y.Label.Text = " " // A label of one space adds space for long names.
 	p.Add(grid())
 	names := make([]string, len(rows))
 	for i, r := range rows {

@@ -17,13 +17,16 @@ import (
 // A curve is a line of the rate plot: the rates of one variant of a peer for several
 // numbers of messages in flight.
 type curve struct {
-	name  string
-	path  string // Peer and path of the variant, which have a colour.
-	mode  string // Mode of the variant, which has a shape of marks.
+	name string
+	// Peer and path of the curve. Curves with the same peer and path have the same
+	// colour.
+	path string
+	// Mode of the curve. Curves with the same mode have marks of the same shape.
+	mode  string
 	rates plotter.XYs
 }
 
-// shape returns the mark of a mode.
+// shape returns the mark for a mode.
 func shape(mode string) draw.GlyphDrawer {
 	switch mode {
 	case "event":
@@ -34,10 +37,10 @@ func shape(mode string) draw.GlyphDrawer {
 	return draw.BoxGlyph{}
 }
 
-// pathColor returns the colour of the nth path.
+// pathColor returns the colour for path number n.
 func pathColor(n int) color.Color { return plotutil.DarkColors[n%len(plotutil.DarkColors)] }
 
-// curvesOf groups rows into curves.
+// curvesOf makes a curve for each variant of a peer that has rows.
 func curvesOf(rows []Row) (curves []*curve) {
 	for _, r := range rows {
 		i := slices.IndexFunc(curves, func(c *curve) bool { return c.name == r.label() })
@@ -53,8 +56,8 @@ func curvesOf(rows []Row) (curves []*curve) {
 	return curves
 }
 
-// ratePlot returns a plot with a line for each peer, path and mode: messages a second
-// against messages in flight, both on logarithmic scales.
+// ratePlot returns a plot with one line for each variant of a peer. A line shows
+// messages a second for each number of messages in flight, on logarithmic scales.
 func ratePlot(size int, rows []Row) (*plot.Plot, error) {
 	p := newPlot(fmt.Sprintf("Stream of messages of %s", bytesOf(size)))
 	p.X.Label.Text, p.Y.Label.Text = "messages in flight", "messages/s"

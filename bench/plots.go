@@ -18,9 +18,9 @@ import (
 // plotWidth is the width of all plots.
 const plotWidth = 8 * vg.Inch
 
-// writePlots writes the plots of a run into a directory as SVG: the percentiles of the
-// ping-pong and the rates of the stream, one file for each message size. A plot without
-// rows is not written.
+// writePlots writes the plots of a run into a directory, as SVG files. For each message
+// size there is a plot of the percentiles of the ping-pong, and a plot of the rates of
+// the stream. A plot without rows is not written.
 func writePlots(dir string, rows []Row) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -46,8 +46,9 @@ func writePlots(dir string, rows []Row) error {
 	return nil
 }
 
-// save writes a plot. Its text is laid out for Liberation Sans, which not every reader
-// has, so the file also names typefaces with the same widths.
+// save writes a plot. The positions of the text are computed for the typeface Liberation
+// Sans. Not every reader has it installed, so the file also names typefaces whose
+// characters have the same widths.
 func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	drawn, err := p.WriterTo(plotWidth, height, "svg")
 	if err != nil {
@@ -62,7 +63,8 @@ func save(p *plot.Plot, height vg.Length, dir, name string, size int) error {
 	return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d.svg", name, size)), svg, 0o644)
 }
 
-// sizesOf lists the message sizes of a workload that have rows to plot.
+// sizesOf lists the message sizes of a workload for which there are rows that can be
+// plotted.
 func sizesOf(rows []Row, workload string) (sizes []int) {
 	for _, r := range rows {
 		if len(rowsOf(rows, workload, r.Size)) > 0 && !slices.Contains(sizes, r.Size) {
@@ -72,8 +74,8 @@ func sizesOf(rows []Row, workload string) (sizes []int) {
 	return sizes
 }
 
-// rowsOf returns the rows of a workload and size that can be plotted. A logarithmic
-// scale has no zero and no infinity.
+// rowsOf returns the rows of a workload and a message size. It leaves out rows with
+// values that a logarithmic scale cannot show: zero, infinity and NaN.
 func rowsOf(rows []Row, workload string, size int) []Row {
 	return slices.DeleteFunc(slices.Clone(rows), func(r Row) bool {
 		shown := r.MsgsPerSec
@@ -102,8 +104,8 @@ func newPlot(title string) *plot.Plot {
 	return p
 }
 
-// logarithmic makes an axis logarithmic, from the power of ten below least to the one
-// above most.
+// logarithmic makes an axis logarithmic. The axis covers the values from least to most,
+// extended to full powers of ten.
 func logarithmic(axis *plot.Axis, least, most float64) {
 	from := math.Floor(math.Log10(least))
 	to := max(math.Ceil(math.Log10(most)), from+1)
@@ -145,5 +147,5 @@ func grid() *plotter.Grid {
 	return g
 }
 
-// bySpeed compares rows. The slowest comes first.
+// bySpeed is a comparison function that sorts rows from the slowest to the fastest.
 func bySpeed(a, b Row) int { return cmp.Compare(b.P50, a.P50) }

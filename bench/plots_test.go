@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plotTexts returns the texts in the plots of rows, by file name.
+// plotTexts writes the plots of the rows, and returns the texts in each plot by file
+// name.
 func plotTexts(t *testing.T, rows []Row) map[string]string {
 	dir := filepath.Join(t.TempDir(), "new", "plots")
 	require.NoError(t, writePlots(dir, rows))
@@ -29,7 +30,8 @@ func plotTexts(t *testing.T, rows []Row) map[string]string {
 	return texts
 }
 
-// textOf requires well-formed XML, and returns the text between its tags.
+// textOf returns the text between the tags of an XML document. The test fails if the XML
+// is not well formed.
 func textOf(t *testing.T, r io.Reader) string {
 	var b strings.Builder
 	for d := xml.NewDecoder(r); ; {
@@ -66,8 +68,8 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// Values that a logarithmic scale cannot show are left out, and so is a plot without
-// values.
+// Rows with values that a logarithmic scale cannot show are left out. A plot without
+// rows is not written.
 func TestPlotsOfNothing(t *testing.T) {
 	require.Empty(t, plotTexts(t, nil))
 	bad := testRow("gnet", "tcp", "event", workPingPong, 64, 0, 0)
@@ -76,7 +78,7 @@ func TestPlotsOfNothing(t *testing.T) {
 	require.Empty(t, plotTexts(t, []Row{bad, worse, worst}))
 }
 
-// A plot of one row, or of equal rows, still has an axis.
+// A plot has an axis even if it has only one row, or if all its values are equal.
 func TestPlotsOfOne(t *testing.T) {
 	row := testRow("cacheline", "memory", "busy", workPingPong, 8, 1000, 1e6)
 	row.P99, row.P999 = row.P50, row.P50

@@ -8,12 +8,13 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// A progress shows the current case and how many are left. With a terminal it is a
-// progress bar, otherwise a line for each workload.
+// A progress shows the case that is being measured and the number of cases that remain.
+// On a terminal it is a progress bar. Otherwise it is one line for each workload.
 type progress struct {
-	w        io.Writer
-	bar      *progressbar.ProgressBar // The progress bar. Nil without a terminal.
-	workload string                   // The workload of the latest case.
+	w io.Writer
+	// Progress bar, or nil if the output is not a terminal.
+	bar      *progressbar.ProgressBar
+	workload string // Workload of the case that was shown last.
 	step     int
 	steps    int
 }
@@ -46,8 +47,7 @@ func newBar(w io.Writer, steps int) *progressbar.ProgressBar {
 	)
 }
 
-// begin shows a case before it is measured. An error of the terminal does not fail the
-// measurement.
+// begin shows a case before it is measured. It ignores errors of the terminal.
 func (p *progress) begin(c Case) {
 	p.step++
 	switch {

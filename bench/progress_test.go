@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Without a terminal there is a line for each workload, and one for each failure.
+// If the output is not a terminal, progress prints one line for each workload and one
+// line for each failure.
 func TestProgressLines(t *testing.T) {
 	var b strings.Builder
 	p := newProgress(&b, 3)

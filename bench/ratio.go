@@ -1,10 +1,12 @@
 package main
 
-// baseline is the peer that an application would use without RDMA.
+// baseline is the name of the peer that an application would use without RDMA.
+// RatioToGnet compares the other peers with it.
 const baseline = "gnet"
 
-// floorOf returns the peer that is the lower bound for a path: memory that two
-// processors share, or datagrams through the kernel. There is none for a real device.
+// floorOf returns the name of the peer that shows the lower bound for a path. For the
+// local path this peer sends through memory that two processors share, for the wire path
+// it sends datagrams through the kernel. A hardware device has no such peer.
 func floorOf(path string) string {
 	switch path {
 	case "local", "posix", "memory":
@@ -15,7 +17,8 @@ func floorOf(path string) string {
 	return ""
 }
 
-// withoutPeer returns the case without its peer, path and mode.
+// withoutPeer returns a copy of the case with empty peer, path and mode. Cases that are
+// equal without these fields can be compared.
 func (c Case) withoutPeer() Case {
 	return Case{Workload: c.Workload, Size: c.Size, InFlight: c.InFlight, Connections: c.Connections}
 }
@@ -41,7 +44,9 @@ func withRatios(rows []Row) []Row {
 	return rows
 }
 
-// ratio returns a p50 as a multiple of another one, or a rate if times are not known.
+// ratio returns the p50 of row r divided by the p50 of the row other. If neither row has
+// a p50, it returns the quotient of their rates. It returns 0 if the rows cannot be
+// compared.
 func ratio(r, other Row) float64 {
 	switch {
 	case r.P50 > 0 && other.P50 > 0:

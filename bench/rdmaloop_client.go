@@ -18,7 +18,9 @@ type rdmaClient struct {
 	driver *driver
 	server netip.AddrPort
 	from   netip.AddrPort
-	memory verbs.MR // Memory of one-sided operations: one part for each in flight.
+	// Memory for one-sided operations, with a separate part for each operation in
+	// flight.
+	memory verbs.MR
 }
 
 func connectRDMA(s *spec) (client, error) {
@@ -71,8 +73,8 @@ func (cl *rdmaClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	c.Context().(*session).onAnswer(msg.Data())
 }
 
-// OnCompletion completes a one-sided operation. If the operation fails, the connection
-// ends too, and OnClose reports the error.
+// OnCompletion completes a one-sided operation. It ignores a failed operation, because
+// the connection then ends and OnClose reports the error.
 func (cl *rdmaClient) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		c.Context().(*session).onComplete()
@@ -90,9 +92,11 @@ func (cl *rdmaClient) OnDialError(_ *reactor.Dial, err error) { cl.driver.fail(e
 
 // An rdmaSender is the sender of a reactor connection.
 type rdmaSender struct {
-	conn       *reactor.Conn
-	spec       *spec
-	copyBuffer []byte // Buffer of messages that Send copies. Nil for larger messages.
+	conn *reactor.Conn
+	spec *spec
+	// Buffer for a message that Send copies. Nil if the messages are too large to be
+	// copied.
+	copyBuffer []byte
 	memory     verbs.MR
 	remote     reactor.Remote
 }
@@ -130,7 +134,8 @@ func (r *rdmaSender) start(n uint64) error {
 	return r.sendLarge(n)
 }
 
-// local returns the memory of operation n. No other operation in flight uses it.
+// local returns the part of the local memory for operation n. While operation n is in
+// flight, no other operation uses that part.
 func (r *rdmaSender) local(n uint64) verbs.SGE {
 	at := n % uint64(r.spec.InFlight) * uint64(r.spec.Size)
 	return verbs.SGE{Addr: r.memory.Addr() + at, Length: uint32(r.spec.Size), LKey: r.memory.LKey()}

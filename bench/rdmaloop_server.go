@@ -9,19 +9,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// copyLimit is the largest message in bytes that is sent as a copy. The reactor puts
-// messages up to this size into the work request. Larger ones are sent from their
-// buffers.
+// copyLimit is the size in bytes of the largest answer that is sent with Send. The
+// reactor copies payloads up to this size into the work request. Larger answers are sent
+// from their buffers without a copy.
 const copyLimit = 128
 
-// An echoServer answers the last message of each group, truncated to the size of an
-// answer. For one-sided operations it shares memory.
+// An echoServer sends one answer to each group of messages: the last message of the
+// group, truncated to the size of an answer. For one-sided operations it registers
+// memory that the clients access.
 type echoServer struct {
 	reactor.BaseHandler
 	spec *spec
 	*node
-	addr   string
-	memory verbs.MR // Memory for one-sided operations. Nil for workloads with messages.
+	addr string
+	// Memory that clients access with one-sided operations. Nil for workloads with
+	// messages.
+	memory verbs.MR
 }
 
 func serveRDMA(s *spec) (server, error) {
@@ -53,7 +56,8 @@ func (e *echoServer) OnBoot(l *reactor.Loop) (err error) {
 	return err
 }
 
-// OnConnectRequest accepts every client, and sends it the address of the memory.
+// OnConnectRequest accepts every client. If there is memory for one-sided operations,
+// the private data of the answer has its address and key.
 func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	p := &reactor.AcceptParams{Context: &serverConn{}}
 	if e.memory != nil {
@@ -64,10 +68,11 @@ func (e *echoServer) OnConnectRequest(req *reactor.ConnRequest) {
 	}
 }
 
-// A serverConn is the state of a connection of a server.
+// A serverConn is the state that the server keeps for a connection.
 type serverConn struct {
-	unanswered int               // Messages since the last answer.
-	queue      []*reactor.Buffer // Answers that did not fit into the send queue, in order.
+	unanswered int // Number of messages that arrived since the last answer.
+	// Answers that wait for a free place in the send queue, oldest first.
+	queue []*reactor.Buffer
 }
 
 // OnMessage sends an answer if the message is the last of a group.

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// output prints and writes the rows in the requested forms.
+// output prints the rows, and writes them to files as the options request.
 func output(rows []Row, o options, stdout io.Writer) (err error) {
 	rows = withRatios(rows)
 	if o.json != "-" {
@@ -26,7 +26,8 @@ func output(rows []Row, o options, stdout io.Writer) (err error) {
 
 // writeJSON writes the rows as an array to the file name, or to w if name is "-".
 func writeJSON(name string, w io.Writer, rows []Row) error {
-	text, err := json.MarshalIndent(append([]Row{}, rows...), "", "\t") // No rows are an empty array, not null.
+	// Without rows the JSON has an empty array, not null.
+	text, err := json.MarshalIndent(append([]Row{}, rows...), "", "\t")
 	if err != nil {
 		return err
 	}

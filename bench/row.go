@@ -7,9 +7,11 @@ import (
 
 // A Case is one measurement: a workload with its parameters, and the peer that runs it.
 type Case struct {
-	Peer        string `json:"peer"`     // Library or lower bound: rdmaloop, gnet, ...
-	Path        string `json:"path"`     // One of local, wire, device, tcp, udp, memory and posix.
-	Mode        string `json:"mode"`     // How programs wait: event, adaptive, busy.
+	// Name of a library or of a lower bound: rdmaloop, gnet, ...
+	Peer string `json:"peer"`
+	Path string `json:"path"` // One of local, wire, device, tcp, udp, memory and posix.
+	// How the programs wait for messages: event, adaptive or busy.
+	Mode        string `json:"mode"`
 	Workload    string `json:"workload"` // One of the names that workloads returns.
 	Size        int    `json:"size"`     // Message size in bytes.
 	InFlight    int    `json:"inflight"`
@@ -23,38 +25,44 @@ type Case struct {
 type Row struct {
 	Case
 
-	P50  float64 `json:"p50_ns"` // Time of a round trip, or of the workload's other operation.
+	// P50 to Max describe the time in nanoseconds of a round trip, or of the one
+	// operation that the workload repeats.
+	P50  float64 `json:"p50_ns"`
 	P99  float64 `json:"p99_ns"`
 	P999 float64 `json:"p999_ns"`
 	Max  float64 `json:"max_ns"`
 
-	MsgsPerSec  float64 `json:"msgs_per_sec"` // Answered messages, or connections in the workload connect.
+	// Rate of answered messages. In the workload connect it is the rate of connections.
+	MsgsPerSec  float64 `json:"msgs_per_sec"`
 	BytesPerSec float64 `json:"bytes_per_sec"`
 
-	// CPU, Allocs and CtxSwitches are sums of both processes, per round trip.
+	// CPU, Allocs and CtxSwitches are the use of resources by both processes together,
+	// divided by the number of round trips.
 	CPU         float64 `json:"cpu_ns_per_msg,omitempty"`
 	Allocs      float64 `json:"allocs_per_msg,omitempty"`
 	CtxSwitches float64 `json:"ctx_switches_per_msg,omitempty"`
 
-	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"` // Bytes of both ends.
+	// Resident memory of one connection in bytes, of both ends together.
+	RSSPerConn float64 `json:"rss_bytes_per_conn,omitempty"`
 
-	// The p50 as a multiple of the other peer's p50 in the same run. For workloads that
-	// measure a rate, the rate as a multiple of its rate. Zero, and left out, without a
-	// row to compare with.
+	// RatioToGnet and RatioToFloor compare the row with the row of another peer in the
+	// same run: gnet, or the lower bound of the path. A ratio is a quotient of p50s, or
+	// of rates if the workload measures only a rate. It is zero, and left out, if there
+	// is no row to compare with.
 	RatioToGnet  float64 `json:"ratio_to_gnet,omitempty"`
 	RatioToFloor float64 `json:"ratio_to_floor,omitempty"`
 }
 
 // A runner measures cases of one peer.
 type runner interface {
-	// Name returns the name that -peers uses.
+	// Name returns the name of the peer, by which the flag -peers selects it.
 	Name() string
-	// Missing returns why the peer cannot run on this machine and how to install it, or
-	// nil.
+	// Missing returns nil if the peer can run on this machine. Otherwise the error says
+	// why it cannot run and how to install it.
 	Missing() error
-	// Cases lists the requested cases that it can measure.
+	// Cases lists those of the requested cases that the runner can measure.
 	Cases(o options) []Case
-	// Run measures one of its cases once. If ctx ends, it returns early with a partial
-	// row or an error.
+	// Run measures one case once. The case must be a result of Cases. If ctx ends, Run
+	// returns early with a partial row or an error.
 	Run(ctx context.Context, c Case) (Row, error)
 }

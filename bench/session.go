@@ -9,28 +9,33 @@ import (
 
 // A sender sends the messages of one connection.
 type sender interface {
-	// send sends message n, which contains n in its first eight bytes, or starts
-	// operation n. It returns errBlocked if the connection cannot send now.
+	// send sends message n, or starts one-sided operation n. A message has the number n
+	// in its first eight bytes. send returns errBlocked if the connection cannot accept
+	// the message now.
 	send(n uint64) error
 }
 
-// A session is the work of a driver on one connection.
+// A session runs the part of a workload that belongs to one connection.
 type session struct {
 	driver      *driver
 	sender      sender
 	maxInFlight uint64
-	group       uint64 // Size of a group of messages, of which the server answers the last.
+	// Number of messages in a group. The server answers only the last message of a
+	// group.
+	group uint64
 
 	sent, acked uint64
-	start       time.Duration // Send time of the message in flight, if messages are timed.
-	stopped     bool
+	// Time at which the message in flight was sent. Valid only if single messages are
+	// timed.
+	start   time.Duration
+	stopped bool
 }
 
 func newSession(d *driver) *session {
 	return &session{driver: d, maxInFlight: uint64(d.spec.InFlight), group: uint64(d.spec.group()), stopped: true}
 }
 
-// onOpen starts the session with its open connection.
+// onOpen starts the session when its connection has opened.
 func (s *session) onOpen(out sender) {
 	s.sender = out
 	if s.driver.spec.Workload == workConnect {
@@ -48,14 +53,15 @@ func (s *session) sendMore() {
 	}
 }
 
-// onWritable continues after send has returned errBlocked.
+// onWritable sends further messages after the method send has returned errBlocked.
 func (s *session) onWritable() {
 	if !s.stopped && s.sent-s.acked < s.maxInFlight {
 		s.sendMore()
 	}
 }
 
-// send sends one message. It reports false if the connection cannot send another now.
+// send sends one message. It returns false if the connection cannot accept further
+// messages now.
 func (s *session) send() bool {
 	if s.driver.spec.timed() && s.driver.spec.Workload != workConnect {
 		s.start = s.driver.clock.now()
@@ -70,8 +76,8 @@ func (s *session) send() bool {
 	return false
 }
 
-// onAnswer checks an answer of the server: the last message of a group, truncated to
-// the size of an answer.
+// onAnswer checks an answer of the server. An answer is the last message of a group,
+// truncated to the size of an answer.
 func (s *session) onAnswer(answer []byte) {
 	want := s.acked + s.group
 	if len(answer) != s.driver.spec.answer() || number(answer) != want || want > s.sent {
@@ -81,7 +87,8 @@ func (s *session) onAnswer(answer []byte) {
 	s.onComplete()
 }
 
-// onComplete counts a group of messages or an operation.
+// onComplete counts a group of messages after its answer has arrived, or a one-sided
+// operation after its completion.
 func (s *session) onComplete() {
 	d := s.driver
 	now := d.clock.now()
@@ -110,8 +117,9 @@ func (s *session) onComplete() {
 	}
 }
 
-// onClose follows closeConn. If a connection closes for any other reason, the
-// measurement fails.
+// onClose is called when the connection has closed. In the workload connect the session
+// closes its connections, and then dials the next connection or stops. In every other
+// case the measurement fails.
 func (s *session) onClose(err error) {
 	d := s.driver
 	switch {
@@ -125,7 +133,7 @@ func (s *session) onClose(err error) {
 	}
 }
 
-// stop ends the session's part of the workload.
+// stop ends the session's part of the workload. The session sends no further messages.
 func (s *session) stop() {
 	if s.stopped = true; s.driver.err == nil {
 		s.driver.sessionStopped()

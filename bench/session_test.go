@@ -8,13 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A fakeTransport is a loop that runs functions at once, and a sender that records
-// messages.
+// A fakeTransport is a transport without a network. It runs posted functions at once,
+// and its sender records the messages.
 type fakeTransport struct {
 	sent    []uint64
-	free    int           // Messages that still fit into the send queue.
-	later   []func()      // Functions passed to after.
-	delay   time.Duration // Delay of the last after.
+	free    int           // Number of messages that the send queue can still accept.
+	later   []func()      // Functions that were passed to the method after.
+	delay   time.Duration // Delay that the last call of the method after had.
 	refused error
 	closed  int
 }
@@ -46,7 +46,7 @@ func (f *fakeTransport) send(n uint64) error {
 	return nil
 }
 
-// startedDriver returns a driver that has started a long phase.
+// startedDriver returns a driver in a phase that is too long to end during the test.
 func startedDriver(t *testing.T, c Case) (*driver, *fakeTransport) {
 	f := &fakeTransport{free: 1000}
 	d := newDriver(&spec{Case: c})
@@ -76,8 +76,8 @@ func TestPingPong(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Times.TotalCount())
 }
 
-// A stream keeps the maximum of messages in flight, and ends when no further answer is
-// due.
+// A stream keeps the maximum number of messages in flight. It ends when all groups of
+// messages have been answered.
 func TestStream(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 32, Connections: 1})
 	s := d.sessions[0]
@@ -94,7 +94,8 @@ func TestStream(t *testing.T) {
 	require.Zero(t, d.tally.Times.TotalCount())
 }
 
-// A message that was blocked is sent once when the connection is writable.
+// A message that was refused with errBlocked is sent exactly once when the connection
+// has become writable.
 func TestBlocked(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workStream, Size: 64, InFlight: 1, Connections: 1})
 	s := d.sessions[0]
@@ -132,7 +133,8 @@ func TestRefusedConnection(t *testing.T) {
 	require.ErrorContains(t, d.open(), "why")
 }
 
-// Of many connections either one is active, or all are.
+// In one workload only one of many connections sends messages, and in another all
+// connections send.
 func TestConnections(t *testing.T) {
 	c := Case{Workload: workConnsIdle, Size: 16, InFlight: 1, Connections: 5}
 	_, f := startedDriver(t, c)
@@ -148,7 +150,8 @@ func TestConnections(t *testing.T) {
 	require.NoError(t, <-d.done)
 }
 
-// Each connection carries one message. The next connection starts with message 1 again.
+// In the workload connect, each connection sends one message. The message numbers start
+// from 1 on every connection.
 func TestConnect(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workConnect, Size: 16, InFlight: 1, Connections: 1})
 	d.sessions[0].onAnswer(answerOf(d, 1))
@@ -160,8 +163,9 @@ func TestConnect(t *testing.T) {
 	require.EqualValues(t, 2, d.tally.Msgs)
 }
 
-// A message is sent when it is due. While one is in flight, no other is sent. Its
-// answer counts even after the deadline.
+// In workIdle, a message is sent when its time has come, but not while another message
+// is in flight. The answer to the last message counts even if it arrives after the
+// deadline.
 func TestIdle(t *testing.T) {
 	d, f := startedDriver(t, Case{Workload: workIdle, Size: 16, InFlight: 1, Connections: 1})
 	require.Len(t, f.sent, 1)

@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// A column of the table. The text is empty if a peer cannot report the figure.
+// A column is a column of the table. Its text is empty for a row whose peer cannot
+// report the figure.
 type column struct {
 	name string
 	of   func(Row) string
@@ -54,7 +55,8 @@ func printTable(w io.Writer, rows []Row) error {
 	return err
 }
 
-// groups groups rows of the same workload and parameters. It keeps their order.
+// groups puts rows of the same workload and parameters into one group. It keeps the
+// order of the rows.
 func groups(rows []Row) (all [][]Row) {
 	at := map[Case]int{}
 	for _, r := range rows {
@@ -95,7 +97,8 @@ func printGroup(b *strings.Builder, rows []Row) {
 	align(b, grid)
 }
 
-// align writes a grid. The first column is aligned left, the others right.
+// align writes a table of texts in aligned columns. The first column is aligned left,
+// the others right.
 func align(b *strings.Builder, grid [][]string) {
 	widths := make([]int, len(grid[0]))
 	for _, cells := range grid {
@@ -112,7 +115,7 @@ func align(b *strings.Builder, grid [][]string) {
 	}
 }
 
-// title describes what the rows of a group have in common.
+// title describes the workload and the parameters of a group.
 func (c Case) title() string {
 	text := fmt.Sprintf("%s, %s", c.Workload, bytesOf(c.Size))
 	if c.Workload == workStream {
@@ -124,7 +127,7 @@ func (c Case) title() string {
 	return text
 }
 
-// label names the variant of the case in the form of -peers.
+// label returns peer, path and mode of the case, in the form that the flag -peers has.
 func (c Case) label() string { return c.Peer + "/" + c.Path + "/" + c.Mode }
 
 func bytesOf(n int) string {
@@ -151,7 +154,9 @@ func formatInteger(n float64) string {
 	return fmt.Sprintf("%.0f", n)
 }
 
-// perMessage also prints zero, if the peer reports usage. Such peers report CPU time.
+// perMessage formats a figure that is divided by the number of messages. If the peer
+// reports its usage, perMessage also prints zero. A peer reports its usage if its CPU
+// time is not zero.
 func perMessage(r Row, n float64) string {
 	if r.CPU <= 0 {
 		return ""
@@ -173,8 +178,8 @@ func formatRatio(ratio float64) string {
 	return fmt.Sprintf("%.2f", ratio)
 }
 
-// formatSI formats a number with three digits and k, M or G for thousands, millions and
-// thousand millions.
+// formatSI formats a number with three digits and a suffix: k for 1e3, M for 1e6, G for
+// 1e9.
 func formatSI(n float64) string {
 	if n <= 0 {
 		return ""

@@ -6,33 +6,35 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// maxTime is the largest time that a histogram can hold.
+// maxTime is the largest time in nanoseconds that a histogram can record.
 const maxTime = int64(time.Minute)
 
-// A tally has the counts and times of a client. It belongs to one goroutine.
+// A tally counts the messages of a client and records their times. It belongs to one
+// goroutine.
 type tally struct {
-	Times   *hdrhistogram.Histogram // Times of single messages, if they are timed.
+	// Times of single messages in nanoseconds. Empty if single messages are not timed.
+	Times   *hdrhistogram.Histogram
 	Msgs    uint64
 	Elapsed time.Duration
 }
 
 func newTally() *tally { return &tally{Times: hdrhistogram.New(1, maxTime, 3)} }
 
-// record adds the time of one message. Times out of range are changed to the nearest in
-// range, so RecordValue cannot fail.
+// record adds the time of one message. A time outside the range of the histogram is
+// replaced by the nearest bound, so RecordValue cannot fail.
 func (t *tally) record(took time.Duration) {
 	_ = t.Times.RecordValue(min(max(int64(took), 1), maxTime))
 }
 
-// recordPaced adds the time of one message that was due at a fixed time. If it took
-// longer than the interval, the messages that would have waited behind it are added,
-// too. Without this correction a stall would count as one message (coordinated
-// omission).
+// recordPaced adds the time of one message that was sent at a fixed time. If the time
+// was longer than the interval between messages, recordPaced also adds the times of the
+// messages that could not be sent meanwhile. Without this correction a stall of many
+// intervals would count as one late message (coordinated omission).
 func (t *tally) recordPaced(took, interval time.Duration) {
 	_ = t.Times.RecordCorrectedValue(min(max(int64(took), 1), maxTime), int64(interval))
 }
 
-// A result is a tally as the client process reports it.
+// A result is the summary of a tally, which the client process sends to its parent.
 type result struct {
 	P50, P99, P999, Max float64 // Percentiles and maximum of the times in nanoseconds.
 	Msgs                uint64
@@ -50,8 +52,8 @@ func (t *tally) result() *result {
 	return r
 }
 
-// A stopwatch measures the time since it was made. It reads the monotonic clock only,
-// which takes half of the time of time.Now.
+// A stopwatch measures the time since it was made. It reads only the monotonic clock.
+// That takes half of the time that time.Now takes.
 type stopwatch struct{ origin time.Time }
 
 func newStopwatch() stopwatch { return stopwatch{time.Now()} }

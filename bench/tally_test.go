@@ -14,14 +14,14 @@ func TestResult(t *testing.T) {
 		c.record(time.Duration(i+1) * time.Microsecond)
 	}
 	r := c.result()
-	const precision = 1e-3 // Precision of the histogram.
+	const precision = 1e-3 // Relative error of the histogram's values.
 	require.InEpsilon(t, 500e3, r.P50, precision)
 	require.InEpsilon(t, 990e3, r.P99, precision)
 	require.InEpsilon(t, 999e3, r.P999, precision)
 	require.InEpsilon(t, 1000e3, r.Max, precision)
 }
 
-// A stall of three and a half intervals counts as three late messages.
+// A stall that lasts three and a half intervals counts as three late messages.
 func TestCoordinatedOmission(t *testing.T) {
 	c := newTally()
 	c.recordPaced(35*time.Millisecond, 10*time.Millisecond)

@@ -13,12 +13,14 @@ import (
 
 // A ucxFigure is the result of one test of ucx_perftest.
 type ucxFigure struct {
-	Percentile time.Duration // Latency percentile of the latest 2,048 messages.
-	Rate       float64       // Messages a second in one direction, over the whole test.
+	// Latency in the percentile that the test asked for, of the latest 2,048 messages.
+	Percentile time.Duration
+	// Messages a second in one direction, averaged over the whole test.
+	Rate float64
 }
 
-// The ends of the names of the used columns. The name of the percentile's column begins
-// with its number.
+// Suffixes of the column names in the header. The full name of the percentile's column
+// begins with the percentile.
 const (
 	ucxPercentile = "percentile_lat"
 	ucxRate       = "overall_mr"
@@ -26,9 +28,9 @@ const (
 
 var errNoUCXTable = errors.New("no table in the output of ucx_perftest")
 
-// parseUCX parses the output of ucx_perftest -v -b: a header, and a line for each test
-// of the batch, with times in microseconds. Lines of the log and of intermediate
-// results may be between them, and are skipped.
+// parseUCX parses the output of ucx_perftest -v -b. The output has a header, and a line
+// for each test of the batch with times in microseconds. parseUCX skips lines of the log
+// and of intermediate results.
 func parseUCX(r io.Reader) (figures []ucxFigure, err error) {
 	var columns []string
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -81,13 +83,14 @@ func ucxFigureOf(columns, fields []string) (f ucxFigure, err error) {
 	return f, err
 }
 
-// ucxNumber parses a number from 0 to limit.
+// ucxNumber parses a number in the range from 0 to limit.
 func ucxNumber(text string, limit float64) (float64, error) {
 	n, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
 	if err != nil {
 		return 0, fmt.Errorf("ucx_perftest: %w", err)
 	}
-	if !(n >= 0 && n <= limit) { // NaN is out of range, too.
+	// The comparison is written so that NaN counts as out of range.
+	if !(n >= 0 && n <= limit) {
 		return 0, fmt.Errorf("ucx_perftest: %s is not in the range 0 to %g", text, limit)
 	}
 	return n, nil

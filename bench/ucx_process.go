@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// A ucxProgram runs ucx_perftest as the server and the client of a batch.
+// A ucxProgram runs ucx_perftest twice for a batch: as the server and as the client.
 type ucxProgram struct {
 	name  string
 	batch ucxBatch
 	port  string
 }
 
-// runUCX runs a batch with two processes.
+// runUCX runs a batch with a server process and a client process.
 func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, err error) {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // Kills the server if the client failed.
+	defer cancel() // If the client fails, this kills the server.
 	port, err := freePort()
 	if err != nil {
 		return nil, err
@@ -47,8 +47,9 @@ func runUCX(ctx context.Context, program string, batch ucxBatch) (run *ucxRun, e
 	return p.result(output, client.ProcessState, server.ProcessState)
 }
 
-// command returns the command of one side, with the batch on the standard input. args
-// are the additional arguments of the client.
+// command returns the command for the server or the client. The command reads the batch
+// from its standard input. The parameter args has the additional arguments of the
+// client.
 func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.name, slices.Concat([]string{"-b", "/dev/stdin", "-p", p.port}, args)...)
 	cmd.Stdin = strings.NewReader(strings.Join(p.batch.tests(), "\n") + "\n")
@@ -56,12 +57,12 @@ func (p *ucxProgram) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// ucxRetry is the time between two attempts to connect to the server, which does not
-// report when it listens.
+// ucxRetry is the time between two attempts of the client to connect. The client may
+// need several attempts, because the server does not report when it listens.
 const ucxRetry = 2 * time.Millisecond
 
-// runClient runs the client again until the server does not refuse the connection. It
-// returns the last client and its output.
+// runClient runs the client again and again while the server refuses the connection. It
+// returns the last client process and the output of that process.
 func (p *ucxProgram) runClient(ctx context.Context, cpu int) (client *exec.Cmd, output []byte, err error) {
 	for {
 		var out bytes.Buffer

@@ -2,12 +2,14 @@ package main
 
 import "time"
 
-// A usage is what a process has used of the machine until some moment.
+// A usage has the resource counters of a process at one moment.
 type usage struct {
-	CPU      time.Duration `json:"cpu"`
-	Switches uint64        `json:"switches"` // Context switches, voluntary or not.
-	Allocs   uint64        `json:"allocs"`   // Objects allocated on the Go heap.
-	RSS      int64         `json:"rss"`      // Resident memory in bytes.
+	CPU time.Duration `json:"cpu"`
+	// Number of context switches, voluntary and involuntary.
+	Switches uint64 `json:"switches"`
+	// Number of objects that were allocated on the Go heap.
+	Allocs uint64 `json:"allocs"`
+	RSS    int64  `json:"rss"` // Resident memory in bytes.
 }
 
 func (u usage) plus(v usage) usage {

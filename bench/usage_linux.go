@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// used returns the usage of this process. With freeMemory it first returns unused
-// memory to the kernel, so that RSS is the memory in use.
+// used returns the usage of this process. If freeMemory is set, it first returns unused
+// memory to the kernel, so that RSS has only memory in use.
 func used(freeMemory bool) (u usage, err error) {
 	if freeMemory {
 		debug.FreeOSMemory()
@@ -29,7 +29,7 @@ func used(freeMemory bool) (u usage, err error) {
 	return u, err
 }
 
-// resident returns the resident memory of the process. See proc_pid_statm(5).
+// resident returns the resident memory of the process in bytes. See proc_pid_statm(5).
 func resident() (bytes int64, err error) {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

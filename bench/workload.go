@@ -2,17 +2,20 @@ package main
 
 import "time"
 
-// The workloads, in the order of measurement. Except in one-sided workloads, the server
-// answers every message, or the last of each group of messages.
+// Names of the workloads, in the order of measurement. In workRead and workWrite the
+// server sends no answers. In workStream it answers the last message of each group, and
+// in the others every message.
 const (
-	workPingPong    = "pingpong"     // One round trip after another.
-	workStream      = "stream"       // Messages in one direction, InFlight of them at a time.
-	workRead        = "read"         // One-sided READ.
-	workWrite       = "write"        // One-sided WRITE.
+	workPingPong = "pingpong" // Round trips of one message, one after another.
+	// Messages in one direction, with InFlight messages in flight.
+	workStream      = "stream"
+	workRead        = "read"         // One-sided READs of the server's memory.
+	workWrite       = "write"        // One-sided WRITEs to the server's memory.
 	workConnsIdle   = "conns-idle"   // Ping-pong on one connection while the others are idle.
 	workConnsActive = "conns-active" // Ping-pong on all connections.
-	workConnect     = "connect"      // Connect, one round trip, close.
-	workIdle        = "idle"         // One round trip every idleInterval.
+	// Connects, makes one round trip, and closes the connection, repeatedly.
+	workConnect = "connect"
+	workIdle    = "idle" // Makes one round trip in every idleInterval.
 )
 
 func workloads() []string {
@@ -22,12 +25,18 @@ func workloads() []string {
 const (
 	// Time between two messages of workIdle. Arbitrary.
 	idleInterval = 10 * time.Millisecond
-	idleFactor   = 4  // Factor of the duration of workIdle, which has few messages.
-	smallSize    = 64 // Message size of workloads that do not vary it, in bytes.
-	ackSize      = 8  // Size of the answers of a stream, and of the number in a message, in bytes.
+	// Factor by which the measurement of workIdle is longer than other measurements,
+	// because it has few messages.
+	idleFactor = 4
+	// Message size in bytes for workloads that are measured with one size only.
+	smallSize = 64
+	// Size in bytes of the answers in a stream. A message also has its number in its
+	// first ackSize bytes.
+	ackSize = 8
 )
 
-// casesOf lists the cases of a workload. The caller fills in peer, path and mode.
+// casesOf lists the cases of a workload, with empty peer, path and mode. The caller sets
+// these three fields.
 func casesOf(workload string, o options) (cases []Case) {
 	add := func(size, inFlight, conns int) {
 		c := Case{Workload: workload, Size: size, InFlight: inFlight, Connections: conns, For: o.duration}
@@ -63,8 +72,9 @@ func casesOf(workload string, o options) (cases []Case) {
 	return cases
 }
 
-// group returns the number of messages to one answer. In a stream it is a quarter of
-// the messages in flight, so that three quarters of them are always outstanding.
+// group returns the number of messages to which the server sends one answer. In a stream
+// it is a quarter of the messages in flight, so three quarters of them are outstanding
+// while the client sends the next group.
 func (c Case) group() int {
 	if c.Workload == workStream {
 		return max(1, c.InFlight/4)
@@ -80,8 +90,10 @@ func (c Case) answer() int {
 	return c.Size
 }
 
-// oneSided reports whether the workload needs no work of the server's program.
+// oneSided reports whether the workload uses READs or WRITEs, which the server's program
+// does not take part in.
 func (c Case) oneSided() bool { return c.Workload == workRead || c.Workload == workWrite }
 
-// timed reports whether single messages are timed: only one is in flight.
+// timed reports whether the time of each single message is recorded. That is possible
+// only if one message is in flight.
 func (c Case) timed() bool { return c.InFlight == 1 && c.Workload != workStream }

@@ -9,13 +9,15 @@ import (
 )
 
 const (
-	// Rows of the chart below the last one, and characters of its longest bar.
+	// chartRows is the number of rows of the chart without the last row. chartWidth is
+	// the number of characters of the longest bar.
 	chartRows  = 10
 	chartWidth = 40
 )
 
-// chart draws a histogram. The bounds of its rows grow by a constant factor, from the
-// shortest time to the 99.9th percentile. The last row is for longer times.
+// chart draws a histogram of the times as text. The upper bounds of its rows grow by a
+// constant factor, from the shortest time to the 99.9th percentile. The last row counts
+// the longer times.
 func chart(times *hdrhistogram.Histogram) string {
 	if times.TotalCount() == 0 {
 		return ""

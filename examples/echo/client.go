@@ -18,9 +18,10 @@ type client struct {
 	reactor.BaseHandler
 	opts     *options
 	engine   *reactor.Engine
-	results  []*loopResult // Results of each loop.
+	results  []*loopResult // Results of each loop, by the index of the loop.
 	sessions []*session
-	done     chan struct{} // Receives one value from each session in each phase.
+	// Receives one value from each session at the end of each phase.
+	done chan struct{}
 }
 
 func newClient(opts *options) *client {
@@ -30,13 +31,14 @@ func newClient(opts *options) *client {
 	}
 	for i := range opts.conns {
 		s := newSession(opts, cl.results[i%opts.loops], cl.done)
-		s.share = (opts.count + i) / opts.conns // The shares add up to count.
+		// The shares of all sessions add up to count.
+		s.share = (opts.count + i) / opts.conns
 		cl.sessions = append(cl.sessions, s)
 	}
 	return cl
 }
 
-// connect runs the client until it has reported.
+// connect runs the client, and returns after the client has printed its report.
 func connect(ctx context.Context, opts *options, stdout, stderr io.Writer) (status int, err error) {
 	addr, err := resolve("connect", opts.connect, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
@@ -92,9 +94,9 @@ func (cl *client) measure(ctx context.Context, addr netip.AddrPort) (streamed ti
 	return time.Since(begin), err
 }
 
-// maxDialing is how many connections are dialed at a time. A connection has a limited
-// time to open, and the backlog of a server holds 128 requests on many systems
-// (net.core.somaxconn).
+// maxDialing is the number of connections that are dialed at the same time. The number
+// is limited for two reasons: a connection has a limited time to open, and the backlog
+// of a server holds 128 requests on many systems (net.core.somaxconn).
 const maxDialing = 64
 
 // dial opens the sessions, and waits until each has opened or failed.
@@ -119,7 +121,8 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	return nil
 }
 
-// phase runs start on every loop and waits until the sessions have finished the phase.
+// phase begins a phase of all sessions: it runs the function start on every loop. It
+// returns when all sessions have finished the phase.
 func (cl *client) phase(ctx context.Context, name string, total int, start func(*reactor.Loop, *loopResult)) error {
 	if ctx.Err() != nil {
 		return nil
@@ -133,8 +136,8 @@ func (cl *client) phase(ctx context.Context, name string, total int, start func(
 	return cl.await(ctx, name, total, len(cl.sessions))
 }
 
-// await waits until waiting sessions have finished the phase. If ctx ends, it asks the
-// sessions to finish early.
+// await waits until the given number of sessions have finished the phase. If ctx ends,
+// it makes the sessions finish early.
 func (cl *client) await(ctx context.Context, name string, total, waiting int) error {
 	bar := newProgress(name, total, cl.results)
 	defer bar.finish()
@@ -162,13 +165,13 @@ func (cl *client) finish() (err error) {
 	return err
 }
 
-// OnTick publishes the progress of a loop.
+// OnTick publishes the number of echoes of a loop, which the progress bar shows.
 func (cl *client) OnTick(loop *reactor.Loop) time.Duration {
 	cl.results[loop.Index()].publish()
 	return progressInterval
 }
 
-// OnOpen is called for each session that the server accepts.
+// OnOpen passes an opened connection to its session.
 func (cl *client) OnOpen(c *reactor.Conn) { c.Context().(*session).onOpen(c) }
 
 // OnMessage passes an echo to its session.
@@ -176,11 +179,12 @@ func (cl *client) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	c.Context().(*session).checkEcho(msg.Data())
 }
 
-// OnWritable continues after a send has found the queue full.
+// OnWritable lets the session send again after the send queue was full.
 func (cl *client) OnWritable(c *reactor.Conn) { c.Context().(*session).sendMore() }
 
-// OnClose ends a session, after a shutdown or because of an error.
+// OnClose ends the session of a connection that has closed, in a shutdown or because of
+// an error.
 func (cl *client) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
-// OnDialError ends a session that did not open.
+// OnDialError ends the session of a connection that could not be opened.
 func (cl *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*session).onClose(err) }

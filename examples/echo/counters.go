@@ -9,11 +9,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// deviceCounters are values of device counters by name, without zeros.
+// deviceCounters has the values of device counters by name. Counters with the value zero
+// are left out.
 type deviceCounters map[string]uint64
 
-// readCounters adds up the counters of the ports of all devices. Devices without
-// counters add nothing.
+// readCounters adds up the counters of all ports of all devices. A device that has no
+// counters is skipped.
 func readCounters(p verbs.Provider) deviceCounters {
 	sum := deviceCounters{}
 	devices, _ := p.Devices()
@@ -35,7 +36,7 @@ func (t deviceCounters) add(counters []verbs.Counter) {
 	}
 }
 
-// since returns by how much counters have grown after before.
+// since returns the differences between the counters after and the counters before.
 func (t deviceCounters) since(before deviceCounters) deviceCounters {
 	more := deviceCounters{}
 	for name, n := range t {
@@ -46,9 +47,9 @@ func (t deviceCounters) since(before deviceCounters) deviceCounters {
 	return more
 }
 
-// errorCounters lists the counters that do not grow on a network without loss. Drivers
-// choose the names of their counters. The words are parts of the names of counters of
-// lost, damaged, rejected and retransmitted packets.
+// errorCounters lists the counters that grow only if packets are lost, damaged, rejected
+// or retransmitted. Each driver chooses the names of its counters. errorCounters
+// therefore searches the names for words that such counters contain.
 func (t deviceCounters) errorCounters() string {
 	words := []string{"err", "duplicate", "out_of", "icrc", "retrans", "drop", "discard", "timeout"}
 	var list []string

@@ -6,10 +6,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// placement assigns a processor to each loop: the first processors of the list to the
-// client's loops, and the next to the server's. Without -cpus loops are pinned only in
-// busy mode and only if there are two processors or more, because two busy loops on one
-// processor would delay each other.
+// placement assigns a processor to each loop. The first processors of the list are for
+// the client's loops, and the next ones for the server's loops. Without -cpus, loops are
+// pinned only in busy mode and only if there are at least two processors: two busy loops
+// on one processor would delay each other.
 func (o *options) placement() (client, server []int) {
 	cpus := o.cpus
 	if cpus == nil && o.mode == "busy" {
@@ -28,11 +28,12 @@ func (o *options) placement() (client, server []int) {
 	return client, server
 }
 
-// processorWarning returns a warning if busy loops have to share processors, or "". The
-// demo has two processes with busy loops.
+// processorWarning returns a warning if several busy loops have to share a processor, or
+// "". In the demo there are two processes with busy loops.
 func (o *options) processorWarning() string {
 	if o.mode != "busy" || o.untilEOF {
-		return "" // The client of the demo has printed the warning.
+		// In the demo, the client process has already printed the warning.
+		return ""
 	}
 	loops := o.loops
 	if o.listen == "" && o.connect == "" {
@@ -47,13 +48,14 @@ func (o *options) processorWarning() string {
 		different[cpu] = true
 	}
 	if len(different) == 0 || loops <= len(different) {
-		return "" // If the processors are unknown there is no warning.
+		// Either each loop can have its own processor, or the processors are unknown.
+		return ""
 	}
 	return fmt.Sprintf("-mode busy: %d loops share %d processors and will delay each other", loops, len(different))
 }
 
-// start starts the loops. An error names the processors, because pinning may have
-// failed.
+// start starts the loops. If that fails, the error contains the list of processors,
+// because pinning a loop to a processor may be the cause.
 func start(engine *reactor.Engine, cpus []int) error {
 	err := engine.Start()
 	if err != nil && cpus != nil {

@@ -54,7 +54,8 @@ func demo(ctx context.Context, opts *options, stdout, stderr io.Writer) (status 
 type serverProcess struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
-	addr  string // Empty if the server does not listen.
+	// Address at which the server listens. Empty if the server has failed to start.
+	addr string
 }
 
 func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
@@ -75,13 +76,14 @@ func startServer(opts *options, stderr io.Writer) (*serverProcess, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	line, _ := bufio.NewReader(stdout).ReadString('\n') // An error shows in the server's exit status.
+	// If reading fails, the server's exit status shows the cause.
+	line, _ := bufio.NewReader(stdout).ReadString('\n')
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on "))
 	return &serverProcess{cmd: cmd, stdin: stdin, addr: addr}, nil
 }
 
-// stop makes the server exit and waits for it. A server that fails prints the reason
-// itself.
+// stop makes the server exit and waits until it has exited. A server that fails has
+// already printed the reason.
 func (s *serverProcess) stop() (status int, err error) {
 	hung := time.AfterFunc(2*shutdownTime, func() { s.cmd.Process.Kill() })
 	defer hung.Stop()
@@ -97,7 +99,8 @@ func (s *serverProcess) stop() (status int, err error) {
 	return exitFailed, fmt.Errorf("server process: %w", err)
 }
 
-// serverFlags returns the flags of the server process that match this client.
+// serverFlags returns the flags with which the server process is started, so that it
+// uses the same settings as this client.
 func (o *options) serverFlags() []string {
 	return []string{
 		"-until-eof",

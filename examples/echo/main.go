@@ -58,7 +58,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 func stopContext(opts *options) (context.Context, context.CancelFunc) {
 	if !opts.untilEOF {
 		ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		context.AfterFunc(ctx, cancel) // A second Ctrl-C kills the process.
+		// After the first Ctrl-C, another Ctrl-C kills the process.
+		context.AfterFunc(ctx, cancel)
 		return ctx, cancel
 	}
 	// Ctrl-C at a terminal reaches both processes. Only the client reacts, and then
@@ -66,7 +67,8 @@ func stopContext(opts *options) (context.Context, context.CancelFunc) {
 	signal.Ignore(os.Interrupt)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		io.Copy(io.Discard, os.Stdin) // The server stops after the end of the input and after an error.
+		// The server stops when its input ends, and also when reading the input fails.
+		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
 	return ctx, cancel

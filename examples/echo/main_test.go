@@ -24,13 +24,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// hangLimit bounds a test that hangs.
+// hangLimit is the time after which a test counts as hanging and fails.
 const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_ECHO"
 
-// TestMain runs the program instead of the tests if the environment variable
-// runProgramEnv is set, as it is for all processes that a test starts.
+// TestMain normally runs the tests. If the environment variable runProgramEnv is set,
+// TestMain runs the program instead. Tests set the variable for all processes that they
+// start.
 func TestMain(m *testing.M) {
 	if os.Getenv(runProgramEnv) != "" {
 		main()
@@ -56,8 +57,8 @@ func program(t *testing.T, args ...string) *process {
 	return p
 }
 
-// exit waits until the program has exited. It first starts the program if that was not
-// done.
+// exit waits until the program has exited. If the program has not been started, exit
+// starts it first.
 func (p *process) exit(t *testing.T) (status int) {
 	if p.Process == nil {
 		require.NoError(t, p.Start())
@@ -100,7 +101,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// TestWire runs two processes on the wire path.
+// TestWire runs a server and a client, in two processes, on the wire path. All messages
+// come back.
 func TestWire(t *testing.T) {
 	for _, size := range []string{"64", "100000"} {
 		t.Run(size, func(t *testing.T) {
@@ -126,8 +128,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// There are more connections than loops, and count is not a multiple of the
-// connections.
+// The client works with more connections than loops, and with a number of messages that
+// is not a multiple of the number of connections.
 func TestManyConnections(t *testing.T) {
 	p := program(t, "-json", "-conns", "20", "-loops", "2", "-count", "1000", "-inflight", "3", "-duration", "20ms")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)
@@ -188,7 +190,8 @@ func TestListenAndConnect(t *testing.T) {
 	require.Equal(t, exitOK, server.exit(t), "%s", &server.stderr)
 }
 
-// On the wire path a missing server is reported at once, because of an ICMP error.
+// If no server listens, a client on the wire path fails at once, because it gets an ICMP
+// error.
 func TestNoServer(t *testing.T) {
 	addr := netip.AddrPortFrom(demoAddr("wire", false), 7471)
 	p := program(t, "-path", "wire", "-connect", addr.String(), "-from", demoAddr("wire", true).String())
@@ -196,8 +199,8 @@ func TestNoServer(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "no process has UDP port 4791 of "+addr.Addr().String()+": connection refused")
 }
 
-// printServed prints the addresses at which the server is reached to the standard
-// output, and the others with their errors to the standard error.
+// printServed prints the addresses that clients can reach to the standard output. It
+// prints the other addresses, with their errors, to the standard error.
 func TestPrintServed(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	at := netip.MustParseAddrPort("10.0.0.1:7471")
@@ -206,8 +209,8 @@ func TestPrintServed(t *testing.T) {
 	require.Equal(t, "echo: not reached by the wire path at 10.0.0.1:7471: address in use\n", stderr.String())
 }
 
-// A countingServer closes enough when it has received enough messages for a test to
-// interrupt its client.
+// A countingServer counts messages. It closes the channel enough when there are so many
+// messages that a test can interrupt its client.
 type countingServer struct {
 	server
 	seen   atomic.Int64
@@ -238,7 +241,8 @@ func listen(t *testing.T, h reactor.Handler) (addr string) {
 	return listener.Addr().String()
 }
 
-// After Ctrl-C in either phase the client reports the results so far.
+// If Ctrl-C interrupts the ping-pong or the stream, the client reports the results so
+// far.
 func TestInterrupt(t *testing.T) {
 	for phase, flags := range map[string][]string{
 		"ping-pong": {"-count", "1000000000"},
@@ -259,8 +263,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A server that fails to reject a client prints an error. Ctrl-C while the client waits
-// is no error.
+// A server prints an error if it fails to reject a client. A client that waits for a
+// connection exits without an error after Ctrl-C.
 func TestInterruptWhileConnecting(t *testing.T) {
 	said, stderr := io.Pipe()
 	s := &server{reject: make([]byte, 200), stderr: stderr}
@@ -275,7 +279,8 @@ func TestInterruptWhileConnecting(t *testing.T) {
 	require.Equal(t, "\ninterrupted after 0 messages\n", client.stdout.String())
 }
 
-// Either phase can be left out. The table then does not mention it.
+// The flags can switch off the ping-pong or the stream. The table has no line for a
+// phase that did not run.
 func TestOnePhase(t *testing.T) {
 	p := program(t, "-count", "0", "-duration", "10ms", "-private-data", "hello")
 	require.Equal(t, exitOK, p.exit(t), "%s", &p.stderr)

@@ -2,10 +2,12 @@ package main
 
 import "encoding/binary"
 
-// fill writes message number to msg. The bytes are a xorshift sequence that depends on
-// the number, so that bytes of other messages and bytes at wrong offsets do not match.
+// fill writes the contents of the message with the given number to msg. The bytes are a
+// xorshift sequence that starts from the number. So bytes of another message or from
+// another offset are very unlikely to match.
 func fill(msg []byte, number uint64) {
-	word := (number + 1) * 0x9e3779b97f4a7c15 // The factor is odd, so different numbers give different words.
+	// The factor is odd, so different numbers give different first words.
+	word := (number + 1) * 0x9e3779b97f4a7c15
 	for ; len(msg) >= 8; msg = msg[8:] {
 		binary.LittleEndian.PutUint64(msg, word)
 		word ^= word << 13

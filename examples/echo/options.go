@@ -16,10 +16,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// memoryLimit is how many bytes of messages may be in flight, over all connections.
+// memoryLimit is the maximum number of bytes in flight, of all connections together.
 const memoryLimit = 1 << 30
 
-// options are the checked values of the flags.
+// options has the values of the flags after they have been checked.
 type options struct {
 	listen, connect string
 	from            netip.Addr
@@ -116,7 +116,8 @@ func (o *options) check() error {
 	return o.checkTexts()
 }
 
-// checkTexts checks that the texts fit into the private data of the connection manager.
+// checkTexts requires that each text is short enough for the private data of the
+// connection manager.
 func (o *options) checkTexts() error {
 	for _, flag := range []struct {
 		name, text string
@@ -132,7 +133,8 @@ func (o *options) checkTexts() error {
 	return nil
 }
 
-// resolve returns the address of a host:port. defaultHost is used if there is no host.
+// resolve returns the address that a string host:port names. If the host is empty,
+// resolve uses defaultHost.
 func resolve(flag, hostPort string, defaultHost netip.Addr) (netip.AddrPort, error) {
 	found, err := net.ResolveTCPAddr("tcp", hostPort)
 	if err != nil {
@@ -145,7 +147,7 @@ func resolve(flag, hostPort string, defaultHost netip.Addr) (netip.AddrPort, err
 	return netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port()), nil
 }
 
-// parseCPUs parses a list such as 0,2-3.
+// parseCPUs parses a list of processors such as 0,2-3.
 func parseCPUs(list string) (cpus []int, err error) {
 	if list == "" {
 		return nil, nil
@@ -173,15 +175,16 @@ func (o *options) providerConfig(addr netip.AddrPort) *provider.Config {
 	return &provider.Config{Path: o.path, Vectors: o.loops, Addr: addr.Addr()}
 }
 
-// engineConfig returns the configuration of the engine, for client and server.
+// engineConfig returns the configuration of the engine. The client and the server use
+// the same one.
 func (o *options) engineConfig(cpus []int) *reactor.Config {
 	return &reactor.Config{
 		Loops: o.loops,
 		CPUs:  cpus,
 		Idle:  o.idle,
 		// A send keeps its place in the send queue until its completion, which may
-		// arrive after the echo. So the queue has twice as many places as messages may
-		// be in flight.
+		// arrive after the echo. So the send queue has twice the number of places that
+		// the messages in flight need.
 		MaxInFlight: 2 * o.inflight,
 		MaxMessage:  max(o.size, 1),
 	}

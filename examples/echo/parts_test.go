@@ -22,7 +22,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-// The list of -cpus reaches the server process unchanged.
+// serverFlags passes the list of -cpus to the server process unchanged.
 func TestServerFlags(t *testing.T) {
 	cpus := []int{3, 0, 2}
 	server, err := parse((&options{mode: "busy", inflight: 9, loops: 2, cpus: cpus, reject: "a b"}).serverFlags(), t.Output())
@@ -95,7 +95,7 @@ func TestPathOf(t *testing.T) {
 	require.Equal(t, "device", pathOf("rdmacore", "auto", here))
 }
 
-// The table shows error counters that have grown, and no others.
+// The table shows an error counter if it has grown, and no other counters.
 func TestCounters(t *testing.T) {
 	before := deviceCounters{"sent_pkts": 7, "send_err": 2}
 	after := deviceCounters{"sent_pkts": 9, "send_err": 2, "rcvd_pkts": 3}
@@ -111,8 +111,8 @@ func TestCounters(t *testing.T) {
 	require.Empty(t, readCounters(p), "a new device has counted nothing")
 }
 
-// Messages differ from each other, at any size of two bytes or more, and their words
-// differ.
+// Messages with different numbers have different bytes if they have two bytes or more.
+// The first two words of a message differ.
 func TestFill(t *testing.T) {
 	for _, size := range []int{2, 8, 13, 64} {
 		seen := map[string]bool{}
@@ -140,7 +140,8 @@ func TestChart(t *testing.T) {
 	require.Contains(t, lines, " 0.050% #\n", "times above the 99.9th percentile have a row")
 }
 
-// A session counts each wrong echo, and counts missing echoes when it closes.
+// A session counts each wrong echo at once, and the missing echoes when its connection
+// closes.
 func TestSessionCounts(t *testing.T) {
 	r, done := newLoopResult(), make(chan struct{}, 1)
 	s := newSession(&options{size: 16}, r, done)
@@ -151,14 +152,15 @@ func TestSessionCounts(t *testing.T) {
 	s.checkEcho(right)
 	require.Zero(t, r.damaged)
 
-	s.checkEcho(right) // Message 0 again instead of message 1.
+	// The echo of message 0 arrives again, instead of the echo of message 1.
+	s.checkEcho(right)
 	require.Equal(t, 1, r.damaged)
-	s.checkEcho(nil) // Too short.
+	s.checkEcho(nil) // The echo is too short.
 	require.Equal(t, 2, r.damaged)
 	require.Len(t, done, 1, "the phase ends when all echoes have arrived")
 
 	fill(right, 3)
-	s.checkEcho(right) // Message 3 was never sent.
+	s.checkEcho(right) // This echo belongs to message 3, which was never sent.
 	require.Equal(t, 3, r.damaged)
 
 	s.sent += 5

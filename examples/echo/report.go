@@ -16,21 +16,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A report is the result of the client. -json prints it.
+// A report is the result of the client. The flag -json prints it as JSON.
 type report struct {
-	Provider    string `json:"provider"`
-	Path        string `json:"path"`
-	Mode        string `json:"mode"`
-	Size        int    `json:"size"`        // Bytes of a message.
-	Count       int    `json:"count"`       // Round trips measured.
-	Connections int    `json:"connections"` // Requested connections.
-	Loops       int    `json:"loops"`
-	InFlight    int    `json:"inflight"`
+	Provider string `json:"provider"`
+	Path     string `json:"path"`
+	Mode     string `json:"mode"`
+	Size     int    `json:"size"`  // Size of a message in bytes.
+	Count    int    `json:"count"` // Number of round trips that were measured.
+	// Number of connections that the user requested.
+	Connections int `json:"connections"`
+	Loops       int `json:"loops"`
+	InFlight    int `json:"inflight"`
 
 	Errors  int `json:"errors"` // Sum of Lost, Damaged and Failed.
 	Lost    int `json:"lost"`
 	Damaged int `json:"damaged"`
-	Failed  int `json:"failed"` // Failed connections.
+	Failed  int `json:"failed"` // Number of connections that failed.
 
 	P50  int64 `json:"p50_ns"`
 	P90  int64 `json:"p90_ns"`
@@ -42,16 +43,18 @@ type report struct {
 	StreamSeconds float64 `json:"stream_seconds"`
 	StreamRate    float64 `json:"stream_msgs_per_sec"`
 
-	PrivateData string         `json:"private_data,omitempty"` // Private data that the server returned.
-	Counters    deviceCounters `json:"counters,omitempty"`     // Counters of the device, by how much they have grown.
+	// Private data that the server returned in its answer to the connection request.
+	PrivateData string `json:"private_data,omitempty"`
+	// By how much each counter of the device has grown.
+	Counters    deviceCounters `json:"counters,omitempty"`
 	Interrupted bool           `json:"interrupted,omitempty"`
 	Rejected    *rejection     `json:"rejected,omitempty"`
 
 	times *hdrhistogram.Histogram
-	cause error // Error of the first failed connection.
+	cause error // The error of the first connection that failed.
 }
 
-// A rejection is the server's reject.
+// A rejection describes how the server rejected a connection.
 type rejection struct {
 	Reason      string `json:"reason"`
 	PrivateData string `json:"private_data"`
@@ -103,8 +106,8 @@ func newReport(opts *options, provider string, server netip.Addr, results []*loo
 	return r
 }
 
-// pathOf returns the path to the server. The soft device has two, and a real device has
-// one.
+// pathOf returns the name of the path to the server. The soft device has two paths. A
+// hardware device has one path.
 func pathOf(provider, path string, server netip.Addr) string {
 	switch {
 	case provider != "soft":
@@ -119,7 +122,8 @@ func pathOf(provider, path string, server netip.Addr) string {
 
 // onThisHost reports whether an address belongs to this host.
 func onThisHost(server netip.Addr) bool {
-	addrs, _ := net.InterfaceAddrs() // If the addresses are unknown, the server is remote.
+	// If the host's addresses are unknown, the server counts as remote.
+	addrs, _ := net.InterfaceAddrs()
 	return server.IsLoopback() || slices.ContainsFunc(addrs, func(a net.Addr) bool {
 		prefix, err := netip.ParsePrefix(a.String())
 		return err == nil && prefix.Addr() == server.Unmap()

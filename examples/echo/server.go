@@ -13,17 +13,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// shutdownTime is how long a side may take to shut down. It is more than twice the
-// default of reactor.Config.DrainTimeout, because a connection may need that time once
-// to deliver its messages and once to disconnect.
+// shutdownTime is the limit for the shutdown of a client or server. It is more than
+// twice the default of reactor.Config.DrainTimeout: a connection may need that time once
+// to deliver its messages, and a second time to disconnect.
 const shutdownTime = 12 * time.Second
 
-// A server sends back every message. Its methods run on the loop of the connection.
+// A server sends back every message. Its methods run on the loop of the connection that
+// they are called for.
 type server struct {
 	reactor.BaseHandler
-	reject []byte     // Private data of the rejects. If set, every client is rejected.
-	stderr io.Writer  // Output for errors that are returned to no caller.
-	lost   chan error // Receives the error of the listener.
+	// Private data of a reject. If it is not empty, the server rejects every client.
+	reject []byte
+	// The server prints errors here that it cannot return to a caller.
+	stderr io.Writer
+	lost   chan error // Receives the error if the listener fails.
 }
 
 // OnConnectRequest accepts the client and returns its private data, or rejects it.
@@ -34,18 +37,20 @@ func (s *server) OnConnectRequest(req *reactor.ConnRequest) {
 	} else {
 		err = req.Accept(&reactor.AcceptParams{PrivateData: req.PrivateData(), Context: &backlog{}})
 	}
-	if err != nil { // The client may have gone. The server continues.
+	// Accepting fails if the client has already disconnected. The server continues.
+	if err != nil {
 		fmt.Fprintln(s.stderr, "echo:", err)
 	}
 }
 
-// OnListenError stops the server, which has only this listener.
+// OnListenError stops the server, because this listener is its only one.
 func (s *server) OnListenError(_ *reactor.Listener, err error) { s.lost <- err }
 
-// A backlog is the messages that did not fit into the send queue, in order.
+// A backlog has the echoes that the full send queue did not accept, oldest first.
 type backlog struct{ held []*reactor.Buffer }
 
-// OnMessage sends the message back, or adds it to the backlog.
+// OnMessage sends the message back. If the send queue is full, it adds the message to
+// the backlog.
 func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b := c.Context().(*backlog)
 	if len(b.held) == 0 && !errors.Is(c.Send(msg.Data()), reactor.ErrWouldBlock) {
@@ -54,7 +59,7 @@ func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	b.held = append(b.held, msg.Keep())
 }
 
-// OnWritable sends the backlog without copying it.
+// OnWritable sends the messages in the backlog without copying them.
 func (s *server) OnWritable(c *reactor.Conn) {
 	b := c.Context().(*backlog)
 	for len(b.held) > 0 && c.SendBuffer(b.held[0]) == nil {
@@ -62,7 +67,7 @@ func (s *server) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// OnClose releases the backlog.
+// OnClose releases the messages in the backlog.
 func (s *server) OnClose(c *reactor.Conn, _ error) {
 	for _, buf := range c.Context().(*backlog).held {
 		buf.Release()
@@ -102,8 +107,8 @@ func serve(ctx context.Context, opts *options, stdout, stderr io.Writer) error {
 	return errors.Join(err, shutdown(engine))
 }
 
-// printServed prints the addresses at which clients can reach the server, and the
-// reason for each address at which they cannot.
+// printServed prints the addresses at which clients can reach the server. It also prints
+// the other addresses, each with the reason why clients cannot reach the server there.
 func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	for _, s := range served {
 		path := "device"
@@ -118,8 +123,8 @@ func printServed(served []cm.ServedAddr, stdout, stderr io.Writer) {
 	}
 }
 
-// closeTime is how much each connection adds to the limit of shutdown. In an emulator
-// on a busy machine, a connection took 6 ms.
+// closeTime is the time by which each connection increases the limit for the shutdown.
+// In an emulator on a busy machine, closing one connection took 6 ms.
 const closeTime = 30 * time.Millisecond
 
 // shutdown closes the connections and stops the engine, within a bounded time.

@@ -11,30 +11,33 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// stallTimeout is how long no echo may arrive while echoes are outstanding. Arbitrary:
-// far longer than any round trip.
+// stallTimeout is the maximum time without an echo while echoes are outstanding.
+// Arbitrary: far longer than any round trip.
 const stallTimeout = 10 * time.Second
 
-// A loopResult is the results of the sessions of one loop. It belongs to the loop.
+// A loopResult has the results of all sessions of one loop. It belongs to that loop.
 type loopResult struct {
-	sessions    []*session
-	times       *hdrhistogram.Histogram // Round trips of the ping-pong, in nanoseconds.
-	streamed    int                     // Echoes of the stream.
-	lost        int                     // Messages without an echo.
-	damaged     int                     // Echoes that differ from their message.
-	failed      int                     // Sessions that did not open, or that ended early.
-	cause       error                   // Error of the first failed session.
-	privateData []byte                  // Private data that the server returned to the first session.
+	sessions []*session
+	// Times of the round trips in the ping-pong, in nanoseconds.
+	times    *hdrhistogram.Histogram
+	streamed int // Number of echoes in the stream.
+	lost     int // Number of messages that were sent and have no echo.
+	damaged  int // Number of echoes that differ from their message.
+	// Number of sessions that did not open, or that closed too early.
+	failed      int
+	cause       error  // Error of the first failed session.
+	privateData []byte // Private data that the server returned to the first session.
 
-	progress atomic.Int64 // Number of echoes, for the progress bar's goroutine.
+	// Number of echoes so far. The goroutine of the progress bar reads it.
+	progress atomic.Int64
 }
 
 func newLoopResult() *loopResult {
 	return &loopResult{times: hdrhistogram.New(1, int64(time.Minute), 3)}
 }
 
-// finish makes the sessions end their phase as soon as their outstanding echoes have
-// arrived.
+// finish ends the phase of the loop's sessions early: they send no further messages, and
+// finish when their outstanding echoes have arrived.
 func (r *loopResult) finish() {
 	for _, s := range r.sessions {
 		s.left = 0
@@ -57,18 +60,21 @@ const (
 // A session is one connection of the client. It belongs to the loop of its loopResult.
 type session struct {
 	result *loopResult
-	conn   *reactor.Conn // Nil if it is not open.
-	phase  phase
-	done   chan<- struct{} // Receives one value at the end of each phase.
+	// Connection of the session. Nil if the connection is not open.
+	conn  *reactor.Conn
+	phase phase
+	// Receives one value from the session at the end of each phase.
+	done chan<- struct{}
 
-	privateData []byte // Private data that the server must return.
-	share       int    // Messages of the ping-pong.
-	maxInFlight int    // Messages that may be in flight.
-	left        int    // Messages left to send in this phase.
-	sent        int    // Messages sent, in all phases.
-	echoed      int    // Echoes received, in all phases.
-	out, want   []byte
-	start       time.Time // Start of the current round trip.
+	privateData []byte // Private data that the server is expected to return.
+	share       int    // Number of messages that this session sends in the ping-pong.
+	maxInFlight int    // Maximum number of messages in flight.
+	// Number of messages that the session has not sent yet in this phase.
+	left      int
+	sent      int // Number of messages sent in all phases.
+	echoed    int // Number of echoes received in all phases.
+	out, want []byte
+	start     time.Time // Start time of the current round trip.
 }
 
 func newSession(opts *options, result *loopResult, done chan<- struct{}) *session {
@@ -96,8 +102,8 @@ func (s *session) onOpen(c *reactor.Conn) {
 	s.finishPhase()
 }
 
-// begin starts a phase, in which left messages are sent with at most maxInFlight in
-// flight.
+// begin starts a phase in which the session sends the number of messages in the
+// parameter left. It keeps at most maxInFlight messages in flight.
 func (s *session) begin(p phase, maxInFlight, left int) {
 	s.phase, s.maxInFlight, s.left = p, maxInFlight, left
 	if s.conn == nil {
@@ -118,10 +124,10 @@ func (s *session) sendMore() {
 		}
 		err := s.conn.Send(s.out)
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // OnWritable calls sendMore again.
+			return // The send queue is full. OnWritable calls sendMore again.
 		}
 		if err != nil {
-			s.conn.Abort(err) // OnClose follows.
+			s.conn.Abort(err) // The connection is failing. OnClose follows.
 			return
 		}
 		s.sent++
@@ -147,8 +153,8 @@ func (s *session) checkEcho(got []byte) {
 	s.finishPhase()
 }
 
-// onClose ends the session. err is nil if this side closed the connection, and
-// ErrShutdown if it did so before the session had opened.
+// onClose ends the session when its connection has closed. err is nil if this side
+// closed an open connection, and ErrShutdown if this side ended the attempt to open it.
 func (s *session) onClose(err error) {
 	if err != nil && !errors.Is(err, reactor.ErrShutdown) {
 		s.result.failed++
@@ -161,7 +167,8 @@ func (s *session) onClose(err error) {
 	s.finishPhase()
 }
 
-// finishPhase reports the end of the phase, once, when the session is done with it.
+// finishPhase checks whether the session has completed the phase. If so, it reports the
+// end of the phase, once.
 func (s *session) finishPhase() {
 	over := s.phase == opening || s.left == 0 && s.echoed == s.sent
 	if !over || s.phase == waiting {
@@ -171,5 +178,6 @@ func (s *session) finishPhase() {
 	if s.conn != nil {
 		s.conn.SetIdleTimeout(0)
 	}
-	s.done <- struct{}{} // The channel has capacity for every session.
+	// Sending never blocks, because the channel has a place for each session.
+	s.done <- struct{}{}
 }

@@ -14,7 +14,7 @@ import (
 // back. Then the server disconnects. The contents of the messages do not matter. See
 // ucmatose(1).
 
-// A cmatose is the common part of server and client.
+// A cmatose is the common part of the server and the client of this protocol.
 type cmatose struct {
 	*endpoint
 	accepted int // Number of requests that the server has accepted.
@@ -23,17 +23,19 @@ type cmatose struct {
 	refused  int
 }
 
-// A connState is the state of one connection: messages sent and received.
+// A connState counts the messages that one connection has sent and received.
 type connState struct{ sent, got int }
 
-// opened adds a connection, and reports whether all connections are open.
+// opened counts a connection that has opened. It returns true when all connections are
+// open.
 func (m *cmatose) opened(c *reactor.Conn) bool {
-	c.SetContext(&connState{sent: m.opts.count}) // Nothing is to be sent yet.
+	// Until startSending is called, no message is to be sent.
+	c.SetContext(&connState{sent: m.opts.count})
 	m.open = append(m.open, c)
 	return len(m.open) >= m.opts.conns
 }
 
-// startSending starts to send the messages.
+// startSending starts to send the messages of connection c.
 func (m *cmatose) startSending(c *reactor.Conn) {
 	c.Context().(*connState).sent = 0
 	m.OnWritable(c)
@@ -52,7 +54,8 @@ func (m *cmatose) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// count counts a received message, and reports whether it was the last.
+// count counts a received message. It returns true for the last message of the
+// connection.
 func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	if len(msg.Data()) != m.opts.size {
 		c.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), m.opts.size))
@@ -63,7 +66,8 @@ func (m *cmatose) count(c *reactor.Conn, msg reactor.Message) bool {
 	return t.got == m.opts.count
 }
 
-// onClosed counts a closed connection, and stops the endpoint after the last.
+// onClosed counts a connection that has closed. After the last connection it stops the
+// endpoint.
 func (m *cmatose) onClosed(c *reactor.Conn, err error) {
 	m.check(err)
 	if t := c.Context().(*connState); t.got != m.opts.count {
@@ -84,7 +88,8 @@ type cmatoseServer struct{ *cmatose }
 
 func newCmatoseServer(s *endpoint) reactor.Handler { return cmatoseServer{&cmatose{endpoint: s}} }
 
-// OnConnectRequest accepts -conns requests and rejects the others.
+// OnConnectRequest accepts connection requests up to the number in the flag -conns, and
+// rejects further requests.
 func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	if m.accepted == m.opts.conns {
 		m.check(req.Reject(nil))
@@ -96,7 +101,7 @@ func (m cmatoseServer) OnConnectRequest(req *reactor.ConnRequest) {
 	m.check(req.Accept(nil))
 }
 
-// OnOpen starts sending when all connections are open.
+// OnOpen starts to send messages when all connections are open.
 func (m cmatoseServer) OnOpen(c *reactor.Conn) {
 	if !m.opened(c) {
 		return
@@ -106,21 +111,22 @@ func (m cmatoseServer) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnMessage closes the connection after the last message.
+// OnMessage closes the connection after the client's last message has arrived.
 func (m cmatoseServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if m.count(c, msg) {
 		c.Close()
 	}
 }
 
-// OnClose is called after the server's own Close.
+// OnClose is called when a connection has closed after the server called Close.
 func (m cmatoseServer) OnClose(c *reactor.Conn, err error) { m.onClosed(c, err) }
 
 type cmatoseClient struct{ *cmatose }
 
 func newCmatoseClient(s *endpoint) reactor.Handler { return cmatoseClient{&cmatose{endpoint: s}} }
 
-// OnOpen dials the connections that the server must reject, when the others are open.
+// OnOpen waits until all connections are open. Then it dials further connections, which
+// the server must reject.
 func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	if !m.opened(c) {
 		return
@@ -134,7 +140,8 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// OnDialError counts an expected reject. Any other error fails.
+// OnDialError counts a connection that the server has rejected as expected. With any
+// other error the client fails.
 func (m cmatoseClient) OnDialError(_ *reactor.Dial, err error) {
 	var rejected *cm.RejectError
 	if len(m.open) < m.opts.conns || !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
@@ -146,13 +153,14 @@ func (m cmatoseClient) OnDialError(_ *reactor.Dial, err error) {
 	m.finish()
 }
 
-// rejectTime is how long the client waits before it sends, if the server is to reject
-// connections. A ucmatose server handles the requests after it has received the
-// client's messages, and exits soon afterwards. The time lets the requests arrive
-// first.
+// rejectTime is how long the client waits before it sends messages in a test with
+// rejected connections. A ucmatose server handles the requests that it rejects after it
+// has received the client's messages, and exits soon afterwards. The wait lets these
+// requests arrive at the server first.
 const rejectTime = 500 * time.Millisecond
 
-// OnMessage sends the client's messages after the server's last message.
+// OnMessage sends the client's messages on the connection after the server's last
+// message has arrived.
 func (m cmatoseClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	switch {
 	case !m.count(c, msg):

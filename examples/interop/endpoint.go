@@ -7,12 +7,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// minMaxMessage is a message size that is enough for the control messages of all
-// protocols.
+// minMaxMessage is the smallest value of reactor.Config.MaxMessage that this program
+// uses. The control messages of all protocols fit into this size.
 const minMaxMessage = 64
 
 // An endpoint is the common part of the handlers of all protocols. After the engine has
-// started, it belongs to the engine's one loop.
+// started, the endpoint belongs to the engine's only loop.
 type endpoint struct {
 	reactor.BaseHandler
 	opts   *options
@@ -21,7 +21,7 @@ type endpoint struct {
 	err    error // The first error.
 }
 
-// start listens, or opens the first connections.
+// start starts the endpoint: a server listens, and a client opens its first connections.
 func (e *endpoint) start() error {
 	if e.opts.listen {
 		listener, err := e.engine.Listen(e.opts.addr)
@@ -38,7 +38,8 @@ func (e *endpoint) start() error {
 	return nil
 }
 
-// stop stops the engine. err is nil on success.
+// stop stops the engine. The parameter err is the result of the program, nil for
+// success.
 func (e *endpoint) stop(err error) {
 	if e.err == nil {
 		e.err = err
@@ -46,15 +47,17 @@ func (e *endpoint) stop(err error) {
 	e.engine.Stop()
 }
 
-// check stops the engine if err is not nil.
+// check stops the engine with the error err, unless err is nil.
 func (e *endpoint) check(err error) {
 	if err != nil {
 		e.stop(err)
 	}
 }
 
-// OnAcceptError stops the engine. No protocol can continue after such an error.
+// OnAcceptError stops the engine with the error. No protocol can continue after such an
+// error.
 func (e *endpoint) OnAcceptError(_ *reactor.ConnRequest, err error) { e.stop(err) }
 
-// OnDialError stops the engine, because there is no connection.
+// OnDialError stops the engine with the error, because no protocol can continue without
+// the connection.
 func (e *endpoint) OnDialError(_ *reactor.Dial, err error) { e.stop(err) }

@@ -19,22 +19,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// options are the checked values of the flags.
+// options has the values of the flags after they have been checked.
 type options struct {
 	listen   bool
 	addr     netip.AddrPort
 	provider string
 	path     string
-	size     int // Bytes of a message.
-	count    int // Messages or rounds.
+	size     int // Size of a message in bytes.
+	count    int // Number of messages or of rounds of the protocol.
 	conns    int
 	refused  int
 }
 
-// A protocol is the protocol of one of the programs.
+// A protocol describes the protocol of one of the programs, and has the functions that
+// make its endpoints.
 type protocol struct {
-	size, count int // Defaults of the flags.
-	least, most int // Limits of the size.
+	size, count int // Defaults of the flags -size and -count.
+	least, most int // Smallest and largest size of a message in bytes.
 	server      func(*endpoint) reactor.Handler
 	client      func(*endpoint) reactor.Handler
 }
@@ -101,7 +102,7 @@ func parse(args []string, stderr io.Writer) (*options, protocol, error) {
 func (o *options) check(p protocol) error {
 	fewest := 1
 	if o.listen {
-		fewest = 0 // A server may reject all connections.
+		fewest = 0 // A server with the value 0 rejects all connections.
 	}
 	for _, flag := range []struct {
 		name                string
@@ -119,11 +120,12 @@ func (o *options) check(p protocol) error {
 	return nil
 }
 
-// drainTimeout is how long the completions of a closing connection may take. The other
-// program may be busy with other connections, on a slow machine.
+// drainTimeout is the value of reactor.Config.DrainTimeout: the maximum time until the
+// operations of a closing connection have completed. It is long because the other
+// program may run on a slow machine and be busy with other connections.
 const drainTimeout = 30 * time.Second
 
-// run runs one endpoint of the protocol until it ends.
+// run runs one endpoint of the protocol, until the protocol has finished or failed.
 func (o *options) run(p protocol, stdout io.Writer) error {
 	device, err := provider.Open(o.provider, &provider.Config{Path: o.path, Addr: o.addr.Addr()})
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hangLimit bounds a test that hangs.
+// hangLimit is the time after which a test counts as hanging and fails.
 const hangLimit = 2 * time.Minute
 
 const runProgramEnv = "RDMALOOP_TEST_RUN_INTEROP"
 
-// TestMain runs the program instead of the tests if the environment variable
-// runProgramEnv is set.
+// TestMain normally runs the tests. If the environment variable runProgramEnv is set,
+// TestMain runs the program instead.
 func TestMain(m *testing.M) {
 	if os.Getenv(runProgramEnv) != "" {
 		main()
@@ -40,7 +40,7 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// A server is a process that listens.
+// A server is a process that runs the program as a server.
 type server struct {
 	*exec.Cmd
 	addr string
@@ -64,7 +64,8 @@ func client(t *testing.T, s *server, args string) *exec.Cmd {
 	return program(t, append(strings.Fields(args), "-provider", "soft", "-connect", s.addr)...)
 }
 
-// Each protocol runs with this program as server and as client, in two processes.
+// For each protocol, this program as a client succeeds with this program as a server, in
+// two processes.
 func TestPairs(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{
 		{"rping", "rping", "rping -count 20", "rdma-ping-19: "},
@@ -87,7 +88,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// Endpoints that do not match exit with an error.
+// If the two endpoints run with settings that do not match, they exit with an error.
 func TestMismatches(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{
 		{"buffer too small", "rping", "rping -size 65", "closed by the peer"},
@@ -107,7 +108,8 @@ func TestMismatches(t *testing.T) {
 	}
 }
 
-// If a server rejects all connections, only the client fails.
+// If a server is told to reject all connections, the client fails and the server
+// succeeds.
 func TestClientRefused(t *testing.T) {
 	s := startServer(t, "cmatose -conns 0 -refused 1")
 	c := client(t, s, "cmatose")

@@ -15,27 +15,29 @@ import (
 // message and the server answers with a message of the same kind. During the exchange
 // the client opens a second connection to the same port, for the data.
 
-// Steps of the exchange. Steps without a name only synchronize both sides.
+// Numbers of the steps in which the exchange has a purpose. All other steps only
+// synchronize both sides.
 const (
 	stepVersion = iota
-	stepCycle   // Size of the buffers, which is the page size.
+	// In this step both sides send the size of their buffers, which is the page size.
+	stepCycle
 	stepCacheLine
 	stepMTU
-	stepConnect // The data connection is opened after this step.
+	stepConnect // The client opens the data connection after this step.
 	stepConnected
 	stepQueuePair
 	_
 	_
-	stepRun // The data is sent after this step.
-	stepEnd // All data has been delivered before this step.
+	stepRun // The sides send the data after this step.
+	stepEnd // When this step begins, all data has been delivered.
 	steps
 )
 
-// version is a release of perftest with the exchange above. Newer programs accept
-// releases from 5.70 on, and releases from 6.28 on have more steps.
+// version is the release of perftest that this program claims to be. Newer releases
+// accept a peer of any release from 5.70 on. Releases from 6.28 on have more steps.
 const version = "6.00"
 
-// stepMessage returns the message of either side in a step.
+// stepMessage returns the message that each side sends in a step.
 func stepMessage(step int, data *reactor.Conn) []byte {
 	switch step {
 	case stepVersion:
@@ -45,17 +47,21 @@ func stepMessage(step int, data *reactor.Conn) []byte {
 	case stepCacheLine:
 		return binary.BigEndian.AppendUint32(nil, 64)
 	case stepMTU:
-		return []byte("3\x00") // Code of an MTU of 1024 bytes. The connection negotiates its own.
+		// Code of an MTU of 1024 bytes. The peer does not use this value for the
+		// connection, which negotiates its own MTU.
+		return []byte("3\x00")
 	}
 	return endpointMessage(data)
 }
 
-// endpointSize is the length of the description of a connection in bytes. Releases from
-// 2026 on send eight bytes more, before the GID, and accept fewer.
+// endpointSize is the length in bytes of the message that describes a connection.
+// Releases from 2026 on send eight more bytes before the GID, and also accept a message
+// without them.
 const endpointSize = 56
 
-// endpointMessage returns a description of the data connection, if it is open. Numbers
-// are big-endian. The peer only prints it.
+// endpointMessage returns a message that describes the data connection. If that
+// connection is not open, the fields are zero. Numbers are big-endian. The peer only
+// prints the description.
 func endpointMessage(data *reactor.Conn) []byte {
 	b := make([]byte, endpointSize)
 	if data != nil {
@@ -66,28 +72,30 @@ func endpointMessage(data *reactor.Conn) []byte {
 	return b
 }
 
-// A perftest is the common part of server and client of both programs.
+// A perftest is the common part of server and client for both ib_send_lat and
+// ib_send_bw.
 type perftest struct {
 	*endpoint
 	traffic
 	control, data *reactor.Conn
-	step          int // Number of the next step.
+	step          int // Number of the next step of the exchange.
 	closed        int
 }
 
-// traffic is the use of the data connection.
+// traffic sends and receives the messages on the data connection.
 type traffic interface {
-	// begin is called when the client may send.
+	// begin is called when the client may start to send data.
 	begin(*perftest)
-	// message is called when a message has arrived.
+	// message is called when a message has arrived on the data connection.
 	message(*perftest)
-	// more is called when the send queue has free places again.
+	// more is called when the send queue has free places again after it was full.
 	more(*perftest)
-	// sent is called when a message that was sent with Notify has arrived.
+	// sent is called when a message that was sent with Notify has been delivered.
 	sent(*perftest)
 }
 
-// OnOpen stores the connections: the first is the control connection.
+// OnOpen stores the connection. The first connection is the control connection, the
+// second the data connection.
 func (p *perftest) OnOpen(c *reactor.Conn) {
 	if p.control == nil {
 		p.control = c
@@ -96,10 +104,10 @@ func (p *perftest) OnOpen(c *reactor.Conn) {
 	}
 }
 
-// next sends the message of the next step.
+// next sends this side's message of the next step.
 func (p *perftest) next() { p.check(p.control.Send(stepMessage(p.step, p.data))) }
 
-// checkStep checks a message of the exchange, and returns its step.
+// checkStep checks a message of the exchange, and returns the number of its step.
 func (p *perftest) checkStep(msg reactor.Message) (step int, ok bool) {
 	got, want := len(msg.Data()), len(stepMessage(p.step, p.data))
 	if p.step == steps || got < want || got > want && want != endpointSize {
@@ -110,7 +118,7 @@ func (p *perftest) checkStep(msg reactor.Message) (step int, ok bool) {
 	return p.step - 1, true
 }
 
-// handleData checks a data message and passes it to the traffic.
+// handleData checks the size of a data message and passes it to the traffic.
 func (p *perftest) handleData(msg reactor.Message) {
 	if len(msg.Data()) != p.opts.size {
 		p.data.Abort(fmt.Errorf("a message of %d bytes, not %d", len(msg.Data()), p.opts.size))
@@ -119,10 +127,10 @@ func (p *perftest) handleData(msg reactor.Message) {
 	p.message(p)
 }
 
-// OnWritable lets the traffic send again.
+// OnWritable lets the traffic send further messages.
 func (p *perftest) OnWritable(*reactor.Conn) { p.more(p) }
 
-// OnCompletion reports the completion of the last message to the traffic.
+// OnCompletion tells the traffic that its last message has been delivered.
 func (p *perftest) OnCompletion(_ *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		p.sent(p)
@@ -152,36 +160,39 @@ func newPerftestServer(s *endpoint, t traffic) reactor.Handler {
 	return perftestServer{&perftest{endpoint: s, traffic: t}}
 }
 
-// OnMessage answers each step.
+// OnMessage answers each step of the exchange with a message of the same step.
 func (p perftestServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if c == p.data {
 		p.handleData(msg)
 		return
 	}
 	if step, ok := p.checkStep(msg); ok {
-		answer := make([]byte, len(msg.Data())) // The peer expects an answer of its own message's size.
+		// The peer expects an answer of the same size as its own message.
+		answer := make([]byte, len(msg.Data()))
 		copy(answer, stepMessage(step, p.data))
 		p.check(c.Send(answer))
 	}
 }
 
-// A perftestClient starts each step.
+// A perftestClient sends the first message of each step.
 type perftestClient struct {
 	*perftest
-	refused int // Rejected attempts to open the data connection.
+	// Number of attempts to open the data connection that the server has rejected.
+	refused int
 }
 
 func newPerftestClient(s *endpoint, t traffic) reactor.Handler {
 	return &perftestClient{perftest: &perftest{endpoint: s, traffic: t}}
 }
 
-// OnOpen starts the exchange, or continues it.
+// OnOpen starts the exchange when the control connection has opened, and continues it
+// when the data connection has opened.
 func (p *perftestClient) OnOpen(c *reactor.Conn) {
 	p.perftest.OnOpen(c)
 	p.next()
 }
 
-// OnMessage continues with the next step.
+// OnMessage continues with the next step when the server's answer has arrived.
 func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	if c == p.data {
 		p.handleData(msg)
@@ -195,7 +206,7 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	case step == stepRun && p.data == nil:
 		c.Abort(errors.New("the server has started before the data connection is open"))
 	case step == stepRun:
-		p.begin(p.perftest) // The traffic calls next when it is done.
+		p.begin(p.perftest) // The exchange continues when the traffic calls next.
 	case step == stepEnd:
 		p.data.Close()
 		p.control.Close()
@@ -206,8 +217,8 @@ func (p *perftestClient) OnMessage(c *reactor.Conn, msg reactor.Message) {
 
 func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
-// OnDialError tries again, because the server listens for the second connection only
-// after its answer.
+// OnDialError dials the data connection again after a reject: the server starts to
+// listen for this connection only after it has sent its answer.
 func (p *perftestClient) OnDialError(_ *reactor.Dial, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.stop(err)

@@ -22,14 +22,15 @@ const rpingMessage = 16
 // An rpingServer serves one client.
 type rpingServer struct {
 	*endpoint
-	accepted bool // A client has been accepted.
+	accepted bool // True when a client has been accepted.
 	buf      verbs.MR
-	read     bool // The client's buffer has been read. The WRITE is next.
+	// True when the client's buffer has been read, and the WRITE comes next.
+	read bool
 }
 
 func newRpingServer(s *endpoint) reactor.Handler { return &rpingServer{endpoint: s} }
 
-// OnConnectRequest accepts the first client and rejects others.
+// OnConnectRequest accepts the first client and rejects all others.
 func (r *rpingServer) OnConnectRequest(req *reactor.ConnRequest) {
 	if r.accepted {
 		r.check(req.Reject(nil))
@@ -69,8 +70,8 @@ func (r *rpingServer) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	r.read = !r.read
 }
 
-// textLength returns the length of the text in the buffer, including the zero at its
-// end.
+// textLength returns the length in bytes of the text in the buffer. The length includes
+// the zero byte at the end of the text.
 func (r *rpingServer) textLength(size int) int {
 	if end := bytes.IndexByte(r.buf.Bytes()[:size], 0); end >= 0 {
 		return end + 1
@@ -78,7 +79,7 @@ func (r *rpingServer) textLength(size int) int {
 	return size
 }
 
-// OnCompletion tells the client to continue.
+// OnCompletion tells the client that the READ or WRITE has completed.
 func (r *rpingServer) OnCompletion(c *reactor.Conn, _ reactor.Op, err error) {
 	if err == nil {
 		r.check(c.Send(make([]byte, rpingMessage)))
@@ -93,12 +94,12 @@ func (r *rpingServer) OnClose(_ *reactor.Conn, err error) {
 	r.stop(err)
 }
 
-// An rpingClient runs count rounds.
+// An rpingClient runs the number of rounds in the flag -count.
 type rpingClient struct {
 	*endpoint
 	source, sink verbs.MR
 	round        int
-	sinkSent     bool // The address of sink has been sent.
+	sinkSent     bool // True when the address of the buffer sink has been sent.
 }
 
 func newRpingClient(s *endpoint) reactor.Handler { return &rpingClient{endpoint: s} }
@@ -133,7 +134,8 @@ func (r *rpingClient) sendAddress(c *reactor.Conn, mr verbs.MR) {
 	r.check(c.Send(b))
 }
 
-// OnMessage is called when the server has finished a READ or a WRITE.
+// OnMessage continues the round. The server sends a message when it has finished a READ
+// or a WRITE.
 func (r *rpingClient) OnMessage(c *reactor.Conn, _ reactor.Message) {
 	if r.sinkSent = !r.sinkSent; r.sinkSent {
 		r.sendAddress(c, r.sink)

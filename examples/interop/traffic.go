@@ -19,8 +19,8 @@ func newLatencyClient(s *endpoint) reactor.Handler {
 	return newPerftestClient(s, &latencyClient{payload: make([]byte, s.opts.size)})
 }
 
-// noTraffic has empty methods. A type that embeds it implements only the methods it
-// needs.
+// noTraffic implements traffic with empty methods. A type that embeds noTraffic defines
+// only the methods that it needs.
 type noTraffic struct{}
 
 func (noTraffic) begin(*perftest)   {}
@@ -39,7 +39,7 @@ type latencyClient struct {
 	noTraffic
 	payload []byte
 	start   time.Time
-	times   []time.Duration // Round trip times.
+	times   []time.Duration // Times of the round trips.
 }
 
 func (l *latencyClient) begin(p *perftest) {
