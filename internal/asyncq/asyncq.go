@@ -2,11 +2,11 @@
 // them.
 //
 // An event may be the only sign that a queue pair or a completion queue has failed, so
-// none may be lost. But a device may report the same event any number of times, so not
-// all events can be kept. A Queue keeps one event of each type for each object. A
-// caller that has fetched all events then knows as much as if none had been merged. The
-// number of waiting events is bounded by the number of open objects times the few event
-// types of an object.
+// the application must learn of it. But a device may report the same event any number of
+// times, so the queue must not grow with each report. A Queue therefore keeps at most
+// one event of each type for each object. A caller that has fetched all events then
+// knows as much as if none had been merged. The number of waiting events is at most the
+// number of open objects multiplied by the few event types of an object.
 package asyncq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
@@ -16,19 +16,21 @@ import "github.com/rdmaloop/rdmaloop/verbs"
 type Queue struct {
 	head, tail *entry
 	count      int
-	// objects maps a subject to the first of its entries. sibling points to the next.
+	// For each subject, the first entry of a list of entries. entry.sibling points to
+	// the next entry in that list.
 	objects map[any]*entry
 }
 
 // An entry is one waiting event.
 type entry struct {
-	ev         verbs.AsyncEvent
-	prev, next *entry // Neighbours in the list of all entries.
+	ev verbs.AsyncEvent
+	// Previous and next entry in the list of all entries, in order of arrival.
+	prev, next *entry
 	sibling    *entry // Next entry with the same subject, or nil.
 }
 
-// port is the subject of an event without an object: the number of a device port, or 0
-// for the device itself.
+// port is the subject of an event that belongs to no object: the number of a device
+// port, or 0 for the device itself.
 type port uint8
 
 // subject returns the object that the event is about: the queue pair, the CQ, the SRQ,
@@ -48,8 +50,9 @@ func subject(ev *verbs.AsyncEvent) any {
 // Len returns the number of waiting events.
 func (q *Queue) Len() int { return q.count }
 
-// Push appends an event. It replaces a waiting event of the same type about the same
-// object. So when port up and port down alternate, the latest is fetched last.
+// Push appends an event. If an event of the same type about the same object is waiting,
+// Push removes that event. So when a port goes up and down repeatedly, the latest state
+// is fetched last.
 func (q *Queue) Push(ev verbs.AsyncEvent) {
 	about := subject(&ev)
 	for e := q.objects[about]; e != nil; e = e.sibling {
@@ -86,7 +89,7 @@ func (q *Queue) Forget(object any) {
 	delete(q.objects, object)
 }
 
-// disown removes an entry from the list of its subject.
+// disown removes an entry from the list of entries with the same subject.
 func (q *Queue) disown(e *entry) {
 	about := subject(&e.ev)
 	if q.objects[about] != e {

@@ -27,8 +27,8 @@ func drained(q *asyncq.Queue) (all []verbs.AsyncEvent) {
 	}
 }
 
-// The event of a dead queue pair stays in the queue, however many other events are
-// pushed.
+// The event of a failed queue pair stays in the queue, no matter how many events of
+// other objects are pushed.
 func TestNoTypeIsLost(t *testing.T) {
 	var q asyncq.Queue
 	dead, noisy := &qp{}, &srq{}
@@ -67,8 +67,8 @@ func TestObjectsAndTypesAreSeparate(t *testing.T) {
 	require.Equal(t, events, drained(&q))
 }
 
-// Forget drops the events of a closed object, so that the queue does not grow with
-// closed objects.
+// Forget drops the events of a closed object. Otherwise the queue would grow with each
+// object that is closed.
 func TestForget(t *testing.T) {
 	var q asyncq.Queue
 	q.Push(verbs.AsyncEvent{Type: verbs.AsyncPortError, Port: 1})
@@ -82,8 +82,8 @@ func TestForget(t *testing.T) {
 	require.Equal(t, []verbs.AsyncEvent{{Type: verbs.AsyncPortError, Port: 1}}, drained(&q))
 }
 
-// A random sequence of Push, Pop and Forget has the same results on a Queue as on a
-// slice.
+// For random calls of Push, Pop and Forget, a Queue returns the same results as a simple
+// implementation with a slice.
 func TestQueueAgainstAModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	objects := []*qp{{}, {}, {}}

@@ -12,10 +12,13 @@ import (
 
 // A comment is one comment group of a Go file.
 type comment struct {
-	file  string
-	line  int
-	about string // Declaration that the comment belongs to, or where the comment is.
-	text  string // Text without comment markers and directives. It ends in a newline.
+	file string
+	line int
+	// The declaration that the comment belongs to. For other comments, where in the file
+	// the comment is.
+	about string
+	// The text without comment markers and directives. It ends with a newline.
+	text string
 }
 
 // find returns the comments of all Go files below a directory. It leaves out directives
@@ -59,8 +62,8 @@ func inFile(name string, source []byte) (found []comment, err error) {
 	return found, nil
 }
 
-// declarations returns a description of the declaration for each comment that belongs
-// to one.
+// declarations returns a map from each comment that belongs to a declaration to a
+// description of that declaration.
 func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	about := make(map[*ast.CommentGroup]string)
 	note := func(what string, groups ...*ast.CommentGroup) {
@@ -90,8 +93,8 @@ func declarations(file *ast.File) map[*ast.CommentGroup]string {
 	return about
 }
 
-// declaredName returns a space and the name of the declaration, if it declares one
-// name.
+// declaredName returns a space and the declared name. It returns "" if the declaration
+// declares several names.
 func declaredName(specs []ast.Spec) string {
 	if len(specs) != 1 {
 		return ""
@@ -105,8 +108,8 @@ func declaredName(specs []ast.Spec) string {
 	return ""
 }
 
-// fieldName returns a space and the name of a struct field or interface method. It is
-// empty for an embedded one.
+// fieldName returns a space and the name of a struct field or interface method. It
+// returns "" for an embedded field.
 func fieldName(f *ast.Field) string {
 	if len(f.Names) == 0 {
 		return ""

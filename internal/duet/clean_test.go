@@ -2,8 +2,9 @@ package duet_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// cleanScenarios require a network that loses no packet. They connect without retries,
-// so a packet that the receiver drops as damaged ends the connection.
+// cleanScenarios returns scenarios in which no packet may be lost or damaged. Their
+// connections are made without retries. If the receiver drops an intact packet because
+// it takes it for damaged, the connection ends and the scenario fails.
 func cleanScenarios() []scenario {
 	return []scenario{
 		bothLead("without retries", noRetryParams(), requireNoDamage(sendMessages), requireNoDamage(receiveMessages)),
@@ -11,8 +12,8 @@ func cleanScenarios() []scenario {
 	}
 }
 
-// requireNoDamage wraps do. It requires that the soft device counts no packet as
-// damaged while do runs.
+// requireNoDamage returns a function that runs do, and requires that the soft device has
+// not dropped any packet as damaged meanwhile.
 func requireNoDamage(do func(*conn)) func(*conn) {
 	return func(c *conn) {
 		before := c.p.damagedPackets()
@@ -38,17 +39,19 @@ func (p *peer) damagedPackets() (sum uint64) {
 	return sum
 }
 
-// noRetryParams sets no retries and a local ACK timeout of four seconds (code 20).
+// noRetryParams returns parameters with a retry count of zero and a local ACK timeout of
+// four seconds (code 20).
 func noRetryParams() connParams {
 	const ackTimeout = 20
 	return connParams{recvBuffers: recvBuffers, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
 const (
-	// messageCount is more messages than the soft device sends before it opens a
-	// connected UDP socket to the peer.
+	// messageCount is the number of messages of a scenario. The soft device opens a
+	// connected UDP socket to a peer after fewer messages.
 	messageCount = 300
-	// longMessage is the length of every fourth message in bytes: several packets.
+	// longMessage is the length in bytes of every fourth message. A message of this
+	// length needs several packets.
 	longMessage = 16 << 10
 )
 
@@ -67,7 +70,7 @@ func sendMessages(c *conn) {
 	}
 }
 
-// receiveMessages requires the messages of sendMessages in their order.
+// receiveMessages requires that the messages of sendMessages arrive in their order.
 func receiveMessages(c *conn) {
 	for i := range messageCount {
 		c.p.EqualValues(messageLength(i), c.recvs.takeOne().ByteLen)
@@ -75,14 +78,14 @@ func receiveMessages(c *conn) {
 	}
 }
 
-// reads is the number of READs, each of readSize bytes. With a path MTU of 1024 the
-// responses use a twentieth of the IPv4 identifications.
+// reads is the number of READs, and readSize is the length of each in bytes. With a path
+// MTU of 1024 the responses use a twentieth of the IPv4 identifications.
 const (
 	reads    = 100
 	readSize = 32 << 10
 )
 
-// sendReads sends the READs one after the other, and signals their end to the peer.
+// sendReads makes the READs one after the other, and then signals the peer.
 func sendReads(c *conn) {
 	for range reads {
 		c.post(c.withRemote(c.newWR(verbs.OpRead, sink, readSize), 0))
@@ -91,5 +94,5 @@ func sendReads(c *conn) {
 	c.signal()
 }
 
-// waitForReads waits until the peer has finished its READs.
+// waitForReads waits until the peer has signaled that its READs have completed.
 func waitForReads(c *conn) { c.waitForSignal() }

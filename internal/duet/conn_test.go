@@ -9,21 +9,23 @@ import (
 )
 
 const (
-	// mebibyte is the largest WRITE and READ of the tests in bytes.
+	// mebibyte is the size of the largest WRITE and READ of the tests, in bytes.
 	mebibyte = 1 << 20
-	// Offsets of the parts of a connection's memory: messages and WRITEs are sent from
-	// source, the peer accesses shared, READs and atomics return into sink, and
-	// receives go to recvArea.
+	// The memory of a connection has four parts, which begin at these offsets. Messages
+	// and WRITEs are sent from the part source. The peer accesses the part shared. READs
+	// and atomics store their results in the part sink. Receives store messages in the
+	// part recvArea.
 	source, shared, sink, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
 
 	recvBufferSize = 64 << 10
 	memorySize     = recvArea + recvBuffers*recvBufferSize
-	recvBuffers    = 8 // Receive buffers of a connection.
-	// depth is the number of places of each queue of a queue pair.
+	// recvBuffers is the number of receive buffers of a connection.
+	recvBuffers = 8
+	// depth is the number of work requests that each queue of a queue pair holds.
 	depth = 32
 )
 
-// A conn is a peer's end of a connection, or its datagram queue pair.
+// A conn is one side's end of a connection, or one side's datagram queue pair.
 type conn struct {
 	p     *peer
 	id    *cm.ID
@@ -31,29 +33,32 @@ type conn struct {
 	mr    verbs.MR
 	sends *queue
 	recvs *queue
-	// Number of receives posted. It gives the buffer of the next one.
+	// Number of receives that have been posted. The next receive uses the buffer with
+	// this number, modulo the number of buffers.
 	posted int
 
-	// Address and key of the peer's shared memory.
+	// Address and key of the peer's shared memory, as the peer has sent them.
 	remote uint64
 	rkey   uint32
 }
 
-// connParams are the parameters of one side of a connection. The CM takes the retry
-// count and the ACK timeout of both sides from the side that connects.
+// connParams are the parameters of one side of a connection. Only the side that connects
+// sets the retry count and the ACK timeout. The connection manager gives them to both
+// sides.
 type connParams struct {
-	// Receive buffers to post before the connection is established.
+	// Number of receive buffers to post before the connection is established.
 	recvBuffers int
-	// Transport retries (7 at most).
+	// Transport retry count, at most 7.
 	retries uint8
-	// RNR retries of the peer when this side has no receive buffer posted.
+	// RNR retry count of the peer's queue pair. It applies when this side has no receive
+	// buffer posted.
 	rnrRetries uint8
-	// Local ACK timeout as a code: 4.096 µs times 2 to its power.
+	// Code c of the local ACK timeout, which is 4.096 µs * 2^c.
 	ackTimeout uint8
 }
 
-// defaultParams retries as often as possible. The kernel's rxe retries without end when
-// the count is 7.
+// defaultParams returns parameters with the largest retry counts. The kernel's rxe
+// retries without end when the transport retry count is 7.
 func defaultParams() connParams {
 	return connParams{recvBuffers: recvBuffers, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
@@ -61,7 +66,8 @@ func defaultParams() connParams {
 // ackTimeout is the local ACK timeout code of 134 ms.
 const ackTimeout = 15
 
-// newConn gives an ID queues, memory and a queue pair, and posts recvs receives.
+// newConn gives a connection ID completion queues, memory and a queue pair. It posts
+// receives, in the number of the parameter recvs.
 func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	p.t.Helper()
 	c := &conn{p: p, id: id, sends: p.newQueue(2 * depth), recvs: p.newQueue(2 * depth)}
@@ -81,7 +87,7 @@ func (p *peer) newConn(id *cm.ID, recvs int) *conn {
 	return c
 }
 
-// connect resolves the peer's address, connects, and waits until the connection is
+// connect resolves the peer's address, connects to it, and waits until the connection is
 // established.
 func (p *peer) connect(params connParams) *conn {
 	p.t.Helper()
@@ -93,8 +99,8 @@ func (p *peer) connect(params connParams) *conn {
 	return c
 }
 
-// accept waits for a request of connect, accepts it, and waits until the connection is
-// established.
+// accept waits for a request from connect on the other side, accepts the request, and
+// waits until the connection is established.
 func (p *peer) accept(params connParams) *conn {
 	p.t.Helper()
 	ev := p.awaitMarkedRequest(descriptorMark)
@@ -107,7 +113,8 @@ func (p *peer) accept(params connParams) *conn {
 	return c
 }
 
-// descriptorMark is the first byte of a memory descriptor.
+// descriptorMark is the first byte of a memory descriptor, by which the receiver
+// recognizes it.
 const descriptorMark = 0xca
 
 // memoryDescriptor encodes the address and the key of the shared memory. It is the
@@ -128,10 +135,11 @@ func (c *conn) bytes(offset, length int) []byte { return c.mr.Bytes()[offset : o
 
 func (c *conn) uint64At(offset int) uint64 { return binary.NativeEndian.Uint64(c.bytes(offset, 8)) }
 
-// recvOffset is the offset of the buffer of the i-th receive.
+// recvOffset returns the offset of the buffer that receive number i uses.
 func recvOffset(i int) int { return recvArea + i%recvBuffers*recvBufferSize }
 
-// postRecv posts the next receive. Its id is its number, counted from 0.
+// postRecv posts the next receive. The id of the work request is the number of the
+// receive, counted from 0.
 func (c *conn) postRecv() {
 	c.p.t.Helper()
 	_, err := c.qp.PostRecv([]verbs.RecvWR{{
@@ -141,13 +149,14 @@ func (c *conn) postRecv() {
 	c.posted++
 }
 
-// newWR returns a signaled send work request for length bytes at offset in the conn's
-// own memory.
+// newWR returns a signaled work request. Its local buffer has the given length, and
+// begins at the given offset in the memory of this conn.
 func (c *conn) newWR(op verbs.Opcode, offset, length int) verbs.SendWR {
 	return verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(c.mr, offset, length)}}
 }
 
-// withRemote adds the remote address to wr: offset bytes into the peer's shared memory.
+// withRemote returns the work request wr with a remote address: the given offset in the
+// peer's shared memory.
 func (c *conn) withRemote(wr verbs.SendWR, offset int) verbs.SendWR {
 	wr.RemoteAddr, wr.RKey = c.remote+uint64(offset), c.rkey
 	return wr
@@ -163,7 +172,7 @@ func (c *conn) post(wrs ...verbs.SendWR) {
 	c.p.Equal(len(wrs), n)
 }
 
-// signal sends an empty message, which waitForSignal on the other side waits for.
+// signal sends an empty message. waitForSignal on the other side waits for it.
 func (c *conn) signal() {
 	c.p.t.Helper()
 	c.post(c.newWR(verbs.OpSend, source, 0))
@@ -176,9 +185,9 @@ func (c *conn) waitForSignal() {
 	c.p.Zero(c.recvs.takeOne().ByteLen)
 }
 
-// signalAndAwaitDisconnect sends an empty message, at which the peer disconnects. The
-// send may end with a flush error: if the acknowledgement is lost, the peer may have
-// disconnected before the retransmission.
+// signalAndAwaitDisconnect sends an empty message. The peer disconnects when it receives
+// this message. The send may then fail with a flush error: if the acknowledgement is
+// lost, the peer may have disconnected before this side retransmits the message.
 func (c *conn) signalAndAwaitDisconnect() {
 	c.p.t.Helper()
 	c.post(c.newWR(verbs.OpSend, source, 0))
@@ -196,7 +205,8 @@ func (c *conn) disconnect() {
 	c.p.Equal(verbs.StateError, c.qp.State())
 }
 
-// awaitDisconnect waits until the peer has called disconnect, and then disconnects too.
+// awaitDisconnect waits until the peer has disconnected, and then disconnects this side
+// too.
 func (c *conn) awaitDisconnect() {
 	c.p.t.Helper()
 	c.p.await(c.id, cm.Disconnected)

@@ -17,7 +17,8 @@ func connectionScenarios() []scenario {
 	}
 }
 
-// text is n bytes of private data, none of them 0. Each start gives other bytes.
+// text returns n bytes of private data, none of them 0. Different values of start give
+// different bytes.
 func text(start byte, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -26,8 +27,9 @@ func text(start byte, n int) []byte {
 	return b
 }
 
-// connectWithParams and acceptWithParams check that each parameter arrives at the other
-// side and is negotiated.
+// connectWithParams and acceptWithParams make a connection with different values for all
+// parameters. They check that the parameters arrive at the other side and are
+// negotiated.
 func connectWithParams(p *peer) {
 	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), ackTimeout), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{
@@ -68,7 +70,8 @@ func acceptWithParams(p *peer) {
 	c.signalAndAwaitDisconnect()
 }
 
-// expectRejects connects twice: one reject carries private data, one carries none.
+// expectRejects connects twice, and both times the peer rejects the request. The first
+// reject has private data, the second has none.
 func expectRejects(p *peer) {
 	for i, want := range []struct {
 		data          []byte
@@ -99,9 +102,9 @@ func connectUnboundPort(p *peer) {
 	p.False(refused.ByApplication)
 }
 
-// A disconnect of either side flushes the outstanding work requests of both. The active
-// side waits for a message before it disconnects, because its DREQ may overtake the RTU
-// that establishes the connection.
+// A disconnect by either side flushes the outstanding work requests of both sides. The
+// active side waits for a message before it disconnects. Otherwise its DREQ could arrive
+// before its RTU, which establishes the connection on the passive side.
 
 func disconnectActive(p *peer) {
 	c := p.connect(defaultParams())

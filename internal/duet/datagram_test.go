@@ -16,11 +16,11 @@ func datagramScenarios() []scenario {
 	}
 }
 
-// datagramSize is the payload of a datagram in bytes: the path MTU.
+// datagramSize is the payload of a datagram in bytes. It is equal to the path MTU.
 const datagramSize = 1024
 
-// datagram returns a work request that sends a datagram with immediate data to a queue
-// pair.
+// datagram returns a work request that sends a datagram with immediate data to the given
+// queue pair of the peer.
 func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	c.p.t.Helper()
 	ah, err := c.p.pd.CreateAH(&to)
@@ -31,8 +31,8 @@ func (c *conn) datagram(to verbs.AHAttr, qpn uint32, imm uint32) verbs.SendWR {
 	return wr
 }
 
-// recvDatagram takes a received datagram and checks its payload, which fill wrote from
-// seed.
+// recvDatagram waits for a datagram and checks that its payload is the pattern of fill
+// for the given seed.
 func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	c.p.t.Helper()
 	wc := c.recvs.takeOne()
@@ -45,8 +45,8 @@ func (c *conn) recvDatagram(seed uint64, imm uint32) verbs.WC {
 	return wc
 }
 
-// lookUp finds the peer's queue pair by a SIDR request, sends it a datagram, and
-// receives the answer.
+// lookUp asks for the peer's queue pair with a SIDR request, sends a datagram to that
+// queue pair, and receives the answer.
 func lookUp(p *peer) {
 	c := p.newConn(p.resolve(cm.UDP, p.remoteAddr.Port(), 0), recvBuffers)
 	p.NoError(c.id.Connect(&cm.ConnParam{PrivateData: text(4, 180)}))
@@ -59,8 +59,8 @@ func lookUp(p *peer) {
 	p.Equal(ev.ud.QPN, c.recvDatagram(2, 0xbeef).SrcQPN)
 }
 
-// answerLookup accepts the SIDR request, receives a datagram, and sends one back to the
-// address that the request came from.
+// answerLookup accepts the SIDR request of lookUp, receives a datagram, and sends a
+// datagram back to the sender of the request.
 func answerLookup(p *peer) {
 	ev := p.awaitRequest(p.udpListener)
 	p.Equal(text(4, 180), ev.param.PrivateData)
@@ -72,7 +72,8 @@ func answerLookup(p *peer) {
 	c.sends.takeOne()
 }
 
-// remoteAH returns the address attributes of the ID's remote address.
+// remoteAH returns the attributes of an address handle for the remote address of the
+// connection ID.
 func (c *conn) remoteAH() verbs.AHAttr {
 	c.p.t.Helper()
 	port, err := c.p.device.Port(c.id.Port())

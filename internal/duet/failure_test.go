@@ -2,19 +2,20 @@ package duet_test
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A failure is a request that fails and ends its connection.
+// A failure describes a request that fails and so ends its connection. The requester is
+// the side that posts this request, and the observer is the other side.
 type failure struct {
 	name    string
 	request func(*conn) verbs.SendWR
-	// Completion status of the request.
+	// Status of the completion of the failing request.
 	status verbs.Status
-	// The observer's queue pair is put into the error state first, so it does not
-	// answer.
+	// True if the observer's queue pair is put into the error state before the request.
+	// The observer then does not answer.
 	observerStopped bool
-	// The observer's queue pair enters the error state too, because the request is not
-	// allowed there.
+	// True if the request makes the observer's queue pair enter the error state, because
+	// the request is not allowed.
 	observerFails bool
-	// Receive buffers of the observer.
+	// Number of receive buffers that the observer has posted.
 	recvBuffers int
 }
 
@@ -41,15 +42,15 @@ func failureScenarios() (pieces []scenario) {
 	return pieces
 }
 
-// fewRetries is the retry count of both sides, which the active side sets.
+// fewRetries is the retry count of both sides. The active side sets it.
 const fewRetries = 3
 
-// requesterParams are for the side that makes the request.
+// requesterParams returns the connection parameters of the requester.
 func (f *failure) requesterParams() connParams {
 	return connParams{recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
 }
 
-// observerParams are for the side that does not make the request.
+// observerParams returns the connection parameters of the observer.
 func (f *failure) observerParams() connParams {
 	params := connParams{f.recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
 	if !f.observerStopped {
@@ -58,8 +59,8 @@ func (f *failure) observerParams() connParams {
 	return params
 }
 
-// runRequester posts the failing request. The request behind it and the receives are
-// flushed.
+// runRequester posts the failing request and one more request. It requires that the
+// second request and all receives are flushed.
 func (f *failure) runRequester(c *conn) {
 	c.post(f.request(c), c.newWR(verbs.OpSend, source, 8))
 	c.p.Zero(c.sends.take(1, f.status)[0].ID)
@@ -69,8 +70,8 @@ func (f *failure) runRequester(c *conn) {
 	c.disconnect()
 }
 
-// observe is the other side. It notices the end of the connection when the requester
-// disconnects.
+// observe runs the side of the observer. Unless its own queue pair fails, the observer
+// notices the end of the connection only when the requester disconnects.
 func (f *failure) observe(c *conn) {
 	if f.observerStopped {
 		c.p.NoError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))

@@ -18,25 +18,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A fixture is what one side keeps for all scenarios.
+// A fixture has the objects that one side uses in all scenarios.
 type fixture struct {
-	device  verbs.Device
-	vector  int // Completion vector of the completion queues.
+	device verbs.Device
+	// Number of the completion vector on which all completion queues are created.
+	vector  int
 	channel *cm.EventChannel
 	pd      verbs.PD
-	// Address of the passive side's listeners. Set on the active side.
+	// Address at which the passive side listens. Only set on the active side.
 	remoteAddr netip.AddrPort
-	// Listeners of the passive side, and the events of the channel that no wait has
-	// taken.
+	// The passive side's listeners, and the events that were taken from the channel but
+	// that no call has waited for yet.
 	tcpListener, udpListener *cm.ID
 	events                   []event
 }
 
-// An event is a copy of a cm.Event, which must not be used after its acknowledgement.
+// An event is a copy of a cm.Event. A copy is needed because a cm.Event must not be used
+// after it was acknowledged.
 type event struct {
-	typ   cm.EventType
-	id    *cm.ID
-	owner *cm.ID // The ID that waits for the event: the listener of a request, else id.
+	typ cm.EventType
+	id  *cm.ID
+	// ID for which a call waits when it waits for this event: the listener if the event
+	// is a connection request, else the same as id.
+	owner *cm.ID
 	err   error
 	param cm.ConnParam
 	ud    cm.UDParam
@@ -63,7 +67,7 @@ func TestDuet(t *testing.T) {
 	})
 }
 
-// freeUDPPort is a UDP port that is not in use at the moment.
+// freeUDPPort returns a UDP port that no socket is bound to at the moment.
 func freeUDPPort(t *testing.T) uint16 {
 	c, err := net.ListenUDP("udp", nil)
 	require.NoError(t, err)
@@ -71,12 +75,16 @@ func freeUDPPort(t *testing.T) uint16 {
 	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
 }
 
-// Environment variables that choose the device and the side of a process.
+// Names of the environment variables that choose the device and the side of a process.
 const (
 	envProvider = "DUET_PROVIDER" // Name of the provider.
 	envPath     = "DUET_PATH"
-	envListen   = "DUET_LISTEN"  // Address to listen at: the process is the passive side.
-	envConnect  = "DUET_CONNECT" // Address to connect to: the process is the active side.
+	// Address at which the process listens. If it is set, the process is the passive
+	// side.
+	envListen = "DUET_LISTEN"
+	// Address to which the process connects. If it is set, the process is the active
+	// side.
+	envConnect = "DUET_CONNECT"
 )
 
 // TestPeer runs one side. Another process runs the other side of the same scenarios.
@@ -90,15 +98,16 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// serveRetransmissions handles events until ctx is done, because the active side may
-// retransmit a message whose answer was lost.
+// serveRetransmissions handles events until ctx is done. The passive side calls it at
+// the end, because the active side retransmits a message if the answer was lost.
 func (f *fixture) serveRetransmissions(t *testing.T, ctx context.Context) {
 	for ; ctx.Err() == nil; runtime.Gosched() {
 		f.takeEvent(t)
 	}
 }
 
-// fixtureFromEnv makes the fixture that the environment asks for.
+// fixtureFromEnv makes a fixture for the device and the side that the environment
+// variables choose.
 func fixtureFromEnv(t *testing.T) *fixture {
 	listen, connect := os.Getenv(envListen), os.Getenv(envConnect)
 	if listen+connect == "" {
@@ -132,8 +141,8 @@ func newFixture(t *testing.T, p cm.Provider, vector int) *fixture {
 	return f
 }
 
-// listen makes this the passive side. Both listeners have the same port, each in its
-// port space.
+// listen creates the listeners of the passive side. Both have the same port number, one
+// in the TCP port space and one in the UDP port space.
 func (f *fixture) listen(t *testing.T, addr netip.AddrPort) {
 	for _, l := range []struct {
 		ps cm.PortSpace
@@ -158,7 +167,8 @@ func (f *fixture) run(p *peer, sc scenario) {
 	}
 }
 
-// takeEvent takes the next event from the channel, if there is one.
+// takeEvent takes one event from the channel and stores it. It does nothing if no event
+// is waiting.
 func (f *fixture) takeEvent(t *testing.T) {
 	ev, err := f.channel.Next()
 	require.NoError(t, err)

@@ -15,14 +15,16 @@ const (
 	envRole = "DUET_ROLE"
 	// roleKilled means that the process kills itself while the peer writes to its memory.
 	roleKilled = "killed"
-	// roleDisconnected means that the peer is killed, and its kernel disconnects for it.
+	// roleDisconnected means that the peer is killed, and the peer's kernel then
+	// disconnects. This process gets a Disconnected event.
 	roleDisconnected = "disconnected"
-	// roleTimeout means that the peer is killed, and nothing answers for it.
+	// roleTimeout means that the peer is killed, and that no packet of this process is
+	// answered afterwards.
 	roleTimeout = "timeout"
 )
 
-// TestKilled is one of two processes. One is killed while connected, and the other must
-// see its requests fail.
+// TestKilled runs in two processes with a connection between them. One process kills
+// itself, and the requests of the other process must fail.
 func TestKilled(t *testing.T) {
 	p := fixtureFromEnv(t).newPeer(t)
 	params := connParams{recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
@@ -45,7 +47,8 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// connectOrAccept makes the connection, according to the side of this process.
+// connectOrAccept connects if this process is the active side, and accepts a connection
+// if it is the passive side.
 func (p *peer) connectOrAccept(params connParams) *conn {
 	if p.tcpListener != nil {
 		return p.accept(params)
@@ -53,8 +56,8 @@ func (p *peer) connectOrAccept(params connParams) *conn {
 	return p.connect(params)
 }
 
-// writeUntilTimeout signals the peer, and writes to its memory until the requests time
-// out.
+// writeUntilTimeout sends a signal to the peer, and then writes to the peer's memory
+// until a request fails with a timeout.
 func (c *conn) writeUntilTimeout() {
 	wr := c.newWR(verbs.OpSend, source, 0)
 	for {

@@ -18,11 +18,12 @@ const hangTimeout = 30 * time.Second
 
 // A scenario is a test with two sides.
 type scenario struct {
-	name            string
-	active, passive func(*peer) // active connects, and passive listens.
+	name string
+	// The functions of the two sides: active connects, and passive listens.
+	active, passive func(*peer)
 }
 
-// runScenarios runs all scenarios, in groups.
+// runScenarios runs one side of all scenarios, in groups.
 func runScenarios(t *testing.T, run func(*testing.T, scenario)) {
 	for _, group := range []struct {
 		name      string
@@ -42,7 +43,7 @@ func runScenarios(t *testing.T, run func(*testing.T, scenario)) {
 	}
 }
 
-// A peer is one side during one scenario.
+// A peer is one side of the test during one scenario.
 type peer struct {
 	*require.Assertions
 	*fixture
@@ -54,7 +55,8 @@ func (f *fixture) newPeer(t *testing.T) *peer {
 	return &peer{Assertions: require.New(t), fixture: f, t: t}
 }
 
-// waitUntil polls the queues and takes events until done returns true.
+// waitUntil polls the completion queues and takes events from the channel until the
+// function done returns true.
 func (p *peer) waitUntil(condition string, done func() bool) {
 	p.t.Helper()
 	for deadline := time.Now().Add(hangTimeout); !done(); runtime.Gosched() {
@@ -68,7 +70,8 @@ func (p *peer) waitUntil(condition string, done func() bool) {
 	}
 }
 
-// await waits for the next event of an ID, and requires its type.
+// await waits for the next event of a connection ID, and requires that the event has the
+// given type.
 func (p *peer) await(owner *cm.ID, typ cm.EventType) event {
 	p.t.Helper()
 	mine := func(ev event) bool { return ev.owner == owner }
@@ -80,7 +83,8 @@ func (p *peer) await(owner *cm.ID, typ cm.EventType) event {
 	return ev
 }
 
-// resolve makes an ID that is ready to connect to a port of the peer.
+// resolve returns a new connection ID that is ready to connect to the given port of the
+// peer.
 func (p *peer) resolve(ps cm.PortSpace, port uint16, ackTimeout uint8) *cm.ID {
 	p.t.Helper()
 	id, err := p.channel.NewID(ps)
@@ -96,7 +100,7 @@ func (p *peer) resolve(ps cm.PortSpace, port uint16, ackTimeout uint8) *cm.ID {
 	return id
 }
 
-// awaitRequest waits for the next request to a listener: a REQ or a SIDR REQ.
+// awaitRequest waits for the next request to a listener, which is a REQ or a SIDR REQ.
 func (p *peer) awaitRequest(listener *cm.ID) event {
 	p.t.Helper()
 	ev := p.await(listener, cm.ConnectRequest)
@@ -104,9 +108,10 @@ func (p *peer) awaitRequest(listener *cm.ID) event {
 	return ev
 }
 
-// awaitMarkedRequest waits for a connection request whose private data begins with
-// mark. It rejects others: a retransmitted request that arrives after the reject of its
-// original makes a new ConnectRequest event.
+// awaitMarkedRequest waits for a connection request whose private data begins with the
+// byte mark. It rejects all other requests. There are other requests if a request was
+// retransmitted: a copy that arrives after the original was rejected makes a new
+// ConnectRequest event.
 func (p *peer) awaitMarkedRequest(mark byte) event {
 	p.t.Helper()
 	for {
@@ -118,7 +123,8 @@ func (p *peer) awaitMarkedRequest(mark byte) event {
 	}
 }
 
-// A queue is a completion queue with the completions polled from it and not yet taken.
+// A queue is a completion queue, and a list of completions that were polled from it and
+// not returned by take yet.
 type queue struct {
 	p   *peer
 	cq  verbs.CQ
@@ -155,7 +161,7 @@ func (q *queue) take(n int, status verbs.Status) []verbs.WC {
 	return got
 }
 
-// takeOne takes one successful completion.
+// takeOne waits for one completion and requires that it is successful.
 func (q *queue) takeOne() verbs.WC {
 	q.p.t.Helper()
 	return q.take(1, verbs.StatusSuccess)[0]

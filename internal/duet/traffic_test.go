@@ -16,8 +16,9 @@ func trafficScenarios() []scenario {
 	}
 }
 
-// bothLead is a scenario in which the sides change roles: first the active side leads
-// and the passive side follows, then the reverse.
+// bothLead returns a scenario in which both sides run the function lead, one after the
+// other. While one side runs lead, the other runs the function follow. The active side
+// leads first.
 func bothLead(name string, params connParams, lead, follow func(*conn)) scenario {
 	return scenario{
 		name: name,
@@ -39,17 +40,19 @@ func bothLead(name string, params connParams, lead, follow func(*conn)) scenario
 	}
 }
 
-// fill writes a pattern that depends on the seed and on the offset.
+// fill writes a pattern to b. The pattern depends on the seed and on the offset in b.
 func fill(b []byte, seed uint64) {
 	for i := 0; i+8 <= len(b); i += 8 {
 		binary.NativeEndian.PutUint64(b[i:], (seed<<32+uint64(i)+1)*0x9e3779b97f4a7c15)
 	}
 }
 
-// lengths are message lengths around the path MTU, and some that need many packets.
+// lengths returns message lengths: some close to the path MTU, and some that need many
+// packets.
 func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize} }
 
-// sendLengths sends a message of each length, every other one with immediate data.
+// sendLengths sends a message of each length in lengths. Every second message has
+// immediate data.
 func sendLengths(c *conn) {
 	fill(c.bytes(source, recvBufferSize), 1)
 	for i, n := range lengths() {
@@ -62,7 +65,7 @@ func sendLengths(c *conn) {
 	}
 }
 
-// recvLengths requires the messages of sendLengths.
+// recvLengths requires that the messages of sendLengths arrive.
 func recvLengths(c *conn) {
 	want := make([]byte, recvBufferSize)
 	fill(want, 1)
@@ -78,8 +81,9 @@ func recvLengths(c *conn) {
 	}
 }
 
-// writeAndRead writes a mebibyte to the peer's memory and reads it back. It ends with
-// an empty WRITE with immediate data, which the peer receives as a signal.
+// writeAndRead writes a mebibyte to the peer's memory and reads it back. At the end it
+// sends a WRITE with immediate data and no payload. The peer waits for that WRITE as for
+// a signal.
 func writeAndRead(c *conn) {
 	fill(c.bytes(source, mebibyte), 2)
 	clear(c.bytes(sink, mebibyte))
@@ -92,8 +96,9 @@ func writeAndRead(c *conn) {
 	c.sends.takeOne()
 }
 
-// readAmongWrites posts WRITEs and READs alternately, more than may be outstanding.
-// Each READ must return the data of the WRITE before it.
+// readAmongWrites posts WRITEs and READs alternately. There are more READs than may be
+// outstanding at a time. Each READ must return the data of the WRITE that was posted
+// before it.
 func readAmongWrites(c *conn) {
 	const rounds, size = 8, 32 << 10
 	var wrs []verbs.SendWR
@@ -113,13 +118,14 @@ func readAmongWrites(c *conn) {
 }
 
 const (
-	counter, lock = 64, 72 // Offsets in the shared memory.
+	// counter and lock are the offsets of two words in the shared memory.
+	counter, lock = 64, 72
 	additions     = 10
 	step          = 3
 )
 
-// addAndSwap adds to the word at counter, and tries twice to change the word at lock
-// from 0. Only the first try succeeds.
+// addAndSwap adds to the word at the offset counter. Then it tries twice to change the
+// word at the offset lock from 0 to another value. Only the first try succeeds.
 func addAndSwap(c *conn) {
 	for i := range uint64(additions) {
 		wr := c.withRemote(c.newWR(verbs.OpFetchAdd, sink, 8), counter)
@@ -138,7 +144,8 @@ func addAndSwap(c *conn) {
 	c.signal()
 }
 
-// checkAtomics requires the results of the peer's addAndSwap.
+// checkAtomics requires that the memory has the values that the peer's addAndSwap leaves
+// there.
 func checkAtomics(c *conn) {
 	c.waitForSignal()
 	c.p.EqualValues(additions*step, c.uint64At(shared+counter))

@@ -24,7 +24,7 @@ func TestSignalAndDrain(t *testing.T) {
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.False(t, readable(t, fd))
-	eventfd.Drain(fd) // does not block
+	eventfd.Drain(fd) // Drain of a descriptor that is not readable does not block.
 	for range 2 {
 		eventfd.Signal(fd)
 		eventfd.Signal(fd)

@@ -11,16 +11,19 @@ import (
 type Channel struct {
 	dev      *Device
 	notifier *notifier
-	cqs      []*CQ // Open completion queues.
-	ready    []*CQ // Events that Next will return, oldest first.
-	late     []lateEvent
-	fail     error // Error for Next to return, or nil.
-	closed   bool
+	// All completion queues that are attached to the channel and open.
+	cqs []*CQ
+	// The events that Next will return, oldest first. An event is represented by its CQ.
+	ready  []*CQ
+	late   []lateEvent
+	fail   error // The error that Next returns, or nil for no error.
+	closed bool
 }
 
 type lateEvent struct {
-	cq    *CQ
-	ticks int // Ticks of virtual time until the event arrives.
+	cq *CQ
+	// Number of ticks of virtual time until the event arrives in the channel.
+	ticks int
 }
 
 // FD implements verbs.CompChannel.
@@ -118,13 +121,13 @@ func (c *Channel) tick() {
 	c.updateReadable()
 }
 
-// due reports whether an event of q is in the channel or delayed.
+// due reports whether the channel has an event of q, or will get one after a delay.
 func (c *Channel) due(q *CQ) bool {
 	return slices.Contains(c.ready, q) ||
 		slices.ContainsFunc(c.late, func(e lateEvent) bool { return e.cq == q })
 }
 
-// drop removes a closed CQ and its events from the channel.
+// drop removes a CQ that is being closed, and its events, from the channel.
 func (c *Channel) drop(q *CQ) {
 	c.cqs = slices.DeleteFunc(c.cqs, func(o *CQ) bool { return o == q })
 	if c.dev.script.KeepStale {

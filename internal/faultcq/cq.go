@@ -2,7 +2,7 @@ package faultcq
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ is a completion queue. Tests add completions with Complete.
+// A CQ is a completion queue. Tests add completions to it with Complete.
 type CQ struct {
 	dev     *Device
 	channel *Channel
@@ -10,22 +10,29 @@ type CQ struct {
 	depth   int
 	queue   []verbs.WC // Completions that have not been polled, oldest first.
 
-	armed     bool
-	solicited bool // Armed for solicited completions only.
-	lost      bool // An event was dropped since the CQ was last armed.
+	armed bool
+	// True if the CQ is armed only for completions of messages with the solicited event
+	// flag.
+	solicited bool
+	lost      bool // True if an event was dropped after the CQ was last armed.
 
-	taken, acked int // Events taken with Next, and events acknowledged.
-	users        int // Number of queue pairs on the CQ. Use changes it.
+	// taken counts the events that Next has returned, and acked those that were
+	// acknowledged.
+	taken, acked int
+	// Number of queue pairs that use the CQ. Only the method Use changes it.
+	users int
 
-	// Errors for Poll, Arm and Resize to return, or nil.
+	// The errors that Poll, Arm and Resize return, or nil for no error.
 	failPoll, failArm, failResize error
 
-	overReport int // Completions that Poll reports beyond len(dst).
+	// Number of completions that Poll reports in addition to len(dst), as a broken
+	// driver might.
+	overReport int
 	closed     bool
 }
 
-// Complete adds a completion. If the CQ is full, it is broken: Poll returns
-// verbs.ErrOverrun from then on.
+// Complete adds a completion. If the CQ is full, the CQ becomes unusable: from then on
+// Poll returns verbs.ErrOverrun.
 func (q *CQ) Complete(wc verbs.WC) { q.add(wc, false) }
 
 // CompleteSolicited adds the completion of a receive for a message with the solicited
@@ -45,7 +52,7 @@ func (q *CQ) add(wc verbs.WC, solicited bool) {
 	}
 }
 
-// fire raises the event for which the CQ is armed, and disarms the CQ.
+// fire raises an event and disarms the CQ. The CQ must be armed.
 func (q *CQ) fire() {
 	q.armed = false
 	q.channel.raise(q)
@@ -66,7 +73,7 @@ func (q *CQ) setFailure(which *error, err error) {
 	*which = err
 }
 
-// OverReport makes Poll report n more completions than fit into its argument.
+// OverReport makes Poll report n completions more than the slice that it gets can hold.
 func (q *CQ) OverReport(n int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
@@ -95,22 +102,23 @@ func (q *CQ) Armed() bool {
 	return q.armed
 }
 
-// EventDue reports whether an event of the CQ is in the channel or delayed.
+// EventDue reports whether the channel has an event of the CQ, or will get one after a
+// delay.
 func (q *CQ) EventDue() bool {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.channel.due(q)
 }
 
-// EventLost reports whether an event was dropped since the CQ was last armed.
+// EventLost reports whether an event was dropped after the CQ was last armed.
 func (q *CQ) EventLost() bool {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()
 	return q.lost
 }
 
-// Events returns how many events of the CQ were taken, and how many of them were
-// acknowledged.
+// Events returns the number of events of the CQ that Next has returned, and the number
+// of them that were acknowledged.
 func (q *CQ) Events() (taken, acked int) {
 	q.dev.mu.Lock()
 	defer q.dev.mu.Unlock()

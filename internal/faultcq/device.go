@@ -14,20 +14,23 @@ var (
 	_ verbs.CQ          = (*CQ)(nil)
 )
 
-// A Device has completion channels and completion queues only.
+// A Device is a device that has only completion channels and completion queues.
 type Device struct {
 	script Script
 
 	mu       sync.Mutex
 	random   random
-	channels []*Channel // Open channels.
+	channels []*Channel // All channels that are open.
 	counts   Counts
-	fail     error // Error for the next creation to return, or nil.
+	// The error that the next call of CreateCompChannel or CreateCQ returns, or nil.
+	fail error
 }
 
-// Counts is the number of events and of faults, over all channels of a Device.
+// Counts has the numbers of events and of faults in all channels of a Device together.
 type Counts struct {
-	Raised     int // Events generated, before any fault.
+	// Number of events that were raised, including events that the script then dropped
+	// or merged.
+	Raised     int
 	Dropped    int
 	Duplicated int
 	Delayed    int
@@ -43,7 +46,7 @@ func New(script *Script) *Device {
 	return d
 }
 
-// Counts returns the numbers so far.
+// Counts returns the numbers of events and faults since New.
 func (d *Device) Counts() Counts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -61,14 +64,14 @@ func (d *Device) Open() int {
 	return n
 }
 
-// FailNext makes the next CreateCompChannel or CreateCQ return err.
+// FailNext makes the next call of CreateCompChannel or CreateCQ return err.
 func (d *Device) FailNext(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.fail = err
 }
 
-// Readable polls the descriptors of the channels and reports whether any is readable.
+// Readable reports whether the descriptor of any channel is readable.
 func (d *Device) Readable() (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,8 +83,8 @@ func (d *Device) Readable() (bool, error) {
 	return false, nil
 }
 
-// Advance advances the virtual time by one tick. Delayed events whose time has come
-// arrive, and so may spurious ones.
+// Advance advances the virtual time by one tick. Delayed events arrive when their delay
+// has passed. Spurious events may arrive too.
 func (d *Device) Advance() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,14 +93,16 @@ func (d *Device) Advance() {
 	}
 }
 
-// callBetween calls the script's Between. The lock must not be held.
+// callBetween calls the function Between of the script. The caller must not hold the
+// lock.
 func (d *Device) callBetween() {
 	if d.script.Between != nil {
 		d.script.Between()
 	}
 }
 
-// enter begins a method of a CQ or channel, and leave ends it.
+// enter is called at the beginning of each method of a CQ or channel, and leave at the
+// end.
 func (d *Device) enter() {
 	d.callBetween()
 	d.mu.Lock()

@@ -22,8 +22,8 @@ func newRig(t *testing.T, script faultcq.Script) *rig {
 	channel, err := dev.CreateCompChannel(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		// The channel cannot be closed if the test has not closed its CQs. That harms
-		// no other test.
+		// Close fails if the test has left CQs open. The error is ignored, because the
+		// channel affects no other test.
 		_ = channel.Close()
 	})
 	r := &rig{t: t, dev: dev, channel: channel}
@@ -43,8 +43,8 @@ func (r *rig) fire() {
 	r.cq.Complete(verbs.WC{})
 }
 
-// wantEvents takes n events, and requires that the descriptor is readable before each
-// and not after the last.
+// wantEvents takes n events from the channel. It requires that the descriptor is
+// readable before each event, and not readable after the last event.
 func (r *rig) wantEvents(n int) {
 	r.t.Helper()
 	for range n {

@@ -7,39 +7,44 @@ import "math/rand/v2"
 type Script struct {
 	Seed uint64
 
-	// Probabilities in percent.
+	// The following six fields are probabilities from 0 to 100 percent.
 	Drop      int // Probability that an event is lost.
-	Duplicate int // Probability that an event arrives twice.
-	Delay     int // Probability that an event arrives 1 to MaxDelay ticks later.
-	Merge     int // Probability that an event is merged with a waiting event of the same CQ.
-	Spurious  int // Probability of a spurious event in a tick.
-	Eager     int // Probability that Arm of a CQ that is not empty raises an event at once.
+	Duplicate int // Probability that an event arrives a second time.
+	// Probability that an event arrives later, after a delay of 1 to MaxDelay ticks.
+	Delay    int
+	Merge    int // Probability that an event is merged with a waiting event of the same CQ.
+	Spurious int // Probability that a spurious event arrives in a tick.
+	// Probability that Arm raises an event at once if the CQ already has completions.
+	Eager int
 
-	// MaxDelay is the largest delay in ticks of Device.Advance. Zero means 1.
+	// MaxDelay is the largest delay of an event, in ticks of Device.Advance. Zero means
+	// 1.
 	MaxDelay int
-	// ArmAfterTake makes Arm have no effect while an event of the CQ has not been
-	// taken. mlx5 behaves so.
+	// ArmAfterTake makes Arm have no effect while the channel has an event of the CQ
+	// that Next has not returned. Devices of the driver mlx5 behave like this.
 	ArmAfterTake bool
-	// KeepStale keeps the events of a closed CQ in the channel.
+	// KeepStale keeps events in the channel after their CQ has been closed.
 	KeepStale bool
 
 	MaxCQE   int  // Largest depth of a CQ. Zero means 1024.
-	Vectors  int  // Completion vectors. Zero means 1.
-	NoResize bool // CQs cannot be resized.
+	Vectors  int  // Number of completion vectors. Zero means 1.
+	NoResize bool // True if Resize of a CQ fails.
 
-	// Between, if not nil, runs before and after each method of a CQ or channel. A test
-	// uses it to add completions or to advance the time at any step of its caller.
+	// Between, if not nil, is called before and after each method of a CQ or channel.
+	// With it a test can add completions or advance the time between any two steps of
+	// the code under test.
 	Between func()
 }
 
-// A random source decides which faults happen. The device's lock guards it.
+// A random is a source of random numbers, which decide about faults. The device's lock
+// protects it.
 type random struct {
 	rng *rand.Rand
 }
 
 func newRandom(seed uint64) random { return random{rand.New(rand.NewPCG(seed, 0))} }
 
-// happens returns true with a probability of percent.
+// happens returns true with the given probability, in percent.
 func (d random) happens(percent int) bool { return percent > 0 && d.rng.IntN(100) < percent }
 
 // ticks returns a random delay from 1 to limit.

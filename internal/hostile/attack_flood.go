@@ -10,11 +10,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// floodBurst is how many requests a flood sends in one round. Arbitrary.
+// floodBurst is the number of requests that a flood sends in one round. Arbitrary.
 const floodBurst = 100
 
-// flood sends connection requests from many addresses, and never answers the replies. A
-// round is floodBurst requests to the port of Addr. Attack.Received counts the packets
+// flood sends connection requests from many addresses, and never answers the replies.
+// One round sends floodBurst requests to Spec.Addr. Attack.Received counts the packets
 // that the server sends back.
 func flood(a *attacker) error {
 	sockets, err := a.openSources()
@@ -49,7 +49,8 @@ func flood(a *attacker) error {
 	return nil
 }
 
-// openSources opens a socket on each of Spec.Sources addresses, beginning with From.
+// openSources opens one socket on each of Spec.Sources consecutive addresses. The first
+// address is Spec.From.
 func (a *attacker) openSources() (sockets []*wireSocket, err error) {
 	addr := a.spec.From
 	for range max(a.spec.Sources, 1) {
@@ -72,7 +73,9 @@ func (a *attacker) countReplies(s *wireSocket) {
 			return
 		}
 		if err != nil {
-			continue // The error may be an ICMP error for an earlier packet.
+			// The error may be an ICMP error for an earlier packet, so the loop
+			// continues.
+			continue
 		}
 		a.count(func(c *Attack) { c.Received++; c.ReceivedBytes += uint64(n) })
 	}
@@ -113,9 +116,9 @@ func holdConnections(a *attacker) error {
 }
 
 // sendHalves opens connections and sends only the first half of a message on each.
-// Attack.Admitted counts the connections. The requests name an ACK timeout of 17 ms and
-// no retries. The server waits for the second half until a correct sender would have
-// given up, and for at least a second.
+// Attack.Admitted counts the connections. The connection requests have an ACK timeout of
+// 17 ms and a retry count of zero, so a correct sender would soon give up. The server
+// keeps a half message until then, and for at least a second.
 func sendHalves(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sendMalformed sends malformed packets to the listener. Attack.Refused counts how
-// often the server closed the connection.
+// sendMalformed sends malformed packets to the listener. Attack.Refused counts the
+// connections that the server closed for that reason.
 func sendMalformed(a *attacker) error {
 	return a.eachRound(func() error {
 		s, err := newLocalSocket()
@@ -39,17 +39,17 @@ func sendMalformed(a *attacker) error {
 func (a *attacker) malformedPacket(s localSocket) int {
 	good := localRequest(netip.AddrPortFrom(a.spec.Addr.Addr(), 1), a.spec.Addr)
 	switch a.rand.IntN(7) {
-	case 0: // Random bytes.
+	case 0: // A packet of random bytes.
 		return s.send(a.bytes(1 + a.rand.IntN(4000)))
-	case 1: // A request with random bytes in it.
+	case 1: // A request in which some bytes are replaced by random bytes.
 		copy(good[1+a.rand.IntN(20):], a.bytes(40))
 		return s.send(good)
-	case 2: // Half of a request.
+	case 2: // The first half of a request.
 		return s.send(good[:1+a.rand.IntN(localHeader-1)])
-	case 3: // A request of another protocol version.
+	case 3: // A request with another protocol version.
 		good[0] = byte(2 + a.rand.IntN(250))
 		return s.send(good)
-	case 4: // More private data than the protocol allows.
+	case 4: // A request with more private data than the protocol allows.
 		return s.send(append(good, a.bytes(300)...))
 	// A request with the largest number of descriptors in a packet: SCM_MAX_FD of
 	// unix(7).
@@ -59,7 +59,7 @@ func (a *attacker) malformedPacket(s localSocket) int {
 			fds[i] = s.fd
 		}
 		return s.send(good, fds[:]...)
-	default: // Another type of message.
+	default: // A message of another type than a request.
 		good[1] = byte(1 + a.rand.IntN(255))
 		return s.send(good)
 	}
@@ -73,13 +73,14 @@ func (a *attacker) bytes(n int) []byte {
 	return b
 }
 
-// maxKept is how many sockets the attacker keeps at most. Arbitrary. The limit of open
-// descriptors may be reached earlier.
+// maxKept is the maximum number of sockets that the attacker keeps open. Arbitrary. The
+// limit of open descriptors may be lower.
 const maxKept = 4000
 
-// exhaust opens connections until it is stopped, and keeps every socket and descriptor
-// that it gets. Each request names an address that the attacker has. Attack.Admitted
-// counts the accepted requests, Attack.Refused the others.
+// exhaust opens connections until the attacker is told to stop. It keeps up to maxKept
+// sockets open, and all descriptors that the server sends. Each request has a source
+// address that belongs to the attacker. Attack.Admitted counts the accepted requests,
+// Attack.Refused the others.
 func exhaust(a *attacker) error {
 	raiseDescriptors()
 	var kept []localSocket
@@ -96,7 +97,9 @@ func exhaust(a *attacker) error {
 		}
 		s, err := newLocalSocket()
 		if err != nil {
-			return nil // Out of descriptors. The open sockets stay open.
+			// The limit of open descriptors has been reached. The open sockets stay
+			// open.
+			return nil
 		}
 		src := netip.AddrPortFrom(a.spec.Addr.Addr(), s.bindNext(a.spec.Addr.Addr(), &port))
 		kept = append(kept, s)
@@ -110,7 +113,8 @@ func exhaust(a *attacker) error {
 	return nil
 }
 
-// bindNext binds the name of the next free port of an address, and returns the port.
+// bindNext binds the socket name of the next free port of an address, and returns that
+// port.
 func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	for range 1 << 16 {
 		if *port++; *port != 0 && s.bind(localName(at.String(), *port)) == nil {
@@ -120,8 +124,8 @@ func (s localSocket) bindNext(at netip.Addr, port *uint16) uint16 {
 	return *port
 }
 
-// requestAndKeep sends a request and counts the answer. The process keeps the
-// descriptors of the answer open.
+// requestAndKeep sends a request and counts the answer. The descriptors that the answer
+// carries stay open.
 func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 	limit := unix.NsecToTimeval(int64(time.Second))
 	dst := a.spec.Addr
@@ -143,12 +147,13 @@ func (a *attacker) requestAndKeep(s localSocket, src netip.AddrPort) {
 	})
 }
 
-// raiseDescriptors raises the limit of open descriptors as far as the process may.
+// raiseDescriptors raises the process's limit of open descriptors to the maximum that
+// the kernel allows it.
 func raiseDescriptors() {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
 		limit.Cur = limit.Max
-		// If it fails, the attacker keeps fewer sockets.
+		// With the old limit the attacker keeps fewer sockets, so an error is ignored.
 		_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// corruptMemory runs a client, and writes random bytes into every mapping that it
-// shares with the server while messages are in flight. When that ends a connection, the
-// client opens the next one.
+// corruptMemory runs a client. While messages are in flight, it writes random bytes into
+// all memory that the client shares with the server. When a connection ends because of
+// that, the client opens the next one.
 func corruptMemory(a *attacker) error {
 	c := &client{}
 	s := a.spec
@@ -19,14 +19,15 @@ func corruptMemory(a *attacker) error {
 	if _, err := c.start(&s); err != nil {
 		return err
 	}
-	defer func() { _, _ = c.finish() }() // What the client loses does not matter.
+	// The attack does not check which messages the client loses.
+	defer func() { _, _ = c.finish() }()
 	err := corruptUntilStopped(a)
 	tally := c.report().Tally
 	a.count(func(n *Attack) { n.Admitted, n.Refused = tally.Opened, tally.Ends })
 	return err
 }
 
-// corruptAllMappings writes into every shared mapping of the process.
+// corruptAllMappings writes into every mapping that this process shares with another.
 func (a *attacker) corruptAllMappings(memory *os.File) error {
 	shared, err := sharedMappings()
 	for _, m := range shared {
@@ -58,14 +59,14 @@ func sharedMappings() (list []mapping, err error) {
 	return list, nil
 }
 
-// headerBytes is the size of the beginning of a mapping, which has the counters and the
-// first slots of the rings. Random bytes do the most harm there.
+// headerBytes is the size in bytes of the first part of a mapping. This part has the
+// counters and the first slots of the rings, where random bytes do the most harm.
 const headerBytes = 8 << 10
 
-// corruptMapping writes up to 64 random bytes at each of a few random places. The
-// server and this process's own device read there at the same time, which is the
-// purpose of the attack. It writes through /proc/self/mem, because a write to a mapping
-// that was unmapped meanwhile then returns an error instead of causing a fault.
+// corruptMapping writes up to 64 random bytes at each of a few random offsets. The
+// server and this process's own device may read the same bytes meanwhile. That is the
+// purpose of the attack. corruptMapping writes through /proc/self/mem: if the mapping
+// has been unmapped meanwhile, the write returns an error and does not cause a fault.
 func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 	for range 1 + a.rand.IntN(4) {
 		size := m.to - m.from
@@ -74,7 +75,8 @@ func (a *attacker) corruptMapping(memory *os.File, m mapping) {
 		}
 		b := a.bytes(1 + a.rand.IntN(64))
 		if a.rand.IntN(4) == 0 {
-			clear(b) // Zero is the initial value of the rings' counters.
+			// Some writes are zeros, because the rings' counters start from zero.
+			clear(b)
 		}
 		n, err := memory.WriteAt(b, int64(m.from+a.rand.Uint64N(size)))
 		if err != nil {

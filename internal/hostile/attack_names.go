@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// squat binds the socket name of the exact address, which a client tries before the
-// name of the wildcard address. Attack.Received counts the packets that clients send
-// there. Attack.Rounds is 1 once squat listens.
+// squat binds the socket name of one exact address. A client tries this name before the
+// name of the wildcard address. Attack.Received counts the packets that clients send to
+// the socket. Attack.Rounds becomes 1 when squat listens.
 func squat(a *attacker) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -43,8 +43,8 @@ func squat(a *attacker) error {
 	return nil
 }
 
-// receiveFrom counts the packets of a client until it closes the connection, for 50 ms
-// at most. A client sends its request right after connecting.
+// receiveFrom counts the packets that a client sends. It returns when the client closes
+// the connection, or after 50 ms. A client sends its request right after connecting.
 func (a *attacker) receiveFrom(s localSocket) {
 	defer s.close()
 	limit := unix.NsecToTimeval(50e6)
@@ -65,14 +65,15 @@ func (a *attacker) receiveFrom(s localSocket) {
 	}
 }
 
-// spoof sends requests with a source address that it does not have. In turn the source
-// is an address of another host, an address of this host whose socket belongs to
+// spoof sends requests with a false source address. It repeats three kinds of source
+// address: an address of another host, an address of this host whose socket belongs to
 // another process, and the address of the server. Attack.Admitted counts the accepted
 // requests.
 func spoof(a *attacker) error {
 	dst := a.spec.Addr
 	sources := []netip.AddrPort{
-		netip.MustParseAddrPort("203.0.113.7:22"), // An address reserved for documentation (RFC 5737).
+		// This address is reserved for documentation (RFC 5737), so no host has it.
+		netip.MustParseAddrPort("203.0.113.7:22"),
 		netip.AddrPortFrom(dst.Addr(), 1),
 		dst,
 		netip.MustParseAddrPort("127.0.0.1:0"),
@@ -88,14 +89,15 @@ func spoof(a *attacker) error {
 	})
 }
 
-// requestFromOwn sends a request with a source address that the sender has.
+// requestFromOwn sends a request with a source address that belongs to the sender.
 func (a *attacker) requestFromOwn() error {
 	src := netip.AddrPortFrom(a.spec.Addr.Addr(), uint16(10000+a.rand.IntN(50000)))
 	return a.request(src, a.spec.Addr, localName(src.Addr().String(), src.Port()))
 }
 
-// request sends one request, and counts whether it was accepted. If name is not empty,
-// the socket is bound to it. request closes an accepted connection at once.
+// request sends one request, and counts whether the server accepted it. If name is not
+// empty, request first binds its socket to that name. If the server accepts the
+// connection, request closes it at once.
 func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	s, err := newLocalSocket()
 	if err != nil {
@@ -105,7 +107,8 @@ func (a *attacker) request(src, dst netip.AddrPort, name string) error {
 	if name != "" {
 		err := s.bind(name)
 		if errors.Is(err, unix.EADDRINUSE) {
-			return nil // The port is taken. The next round tries another.
+			// Another socket has this port. The next round tries another port.
+			return nil
 		}
 		if err != nil {
 			return err

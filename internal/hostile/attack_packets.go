@@ -10,10 +10,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendInvalidPackets sends random bytes, damaged packets, connection messages with
-// random contents, and packets for random queue pairs. The packets for queue pairs come
-// from the address after From. If they came from From, one of them could by chance be
-// the first packet of a connection that a damaged request has asked for.
+// sendInvalidPackets sends invalid packets: random bytes, packets with a wrong ICRC,
+// connection messages with random contents, connection requests with a few changed
+// bytes, and packets for random queue pairs. The packets for queue pairs come from the
+// address after Spec.From. A changed request may by chance be valid and open a
+// connection with Spec.From. A packet from Spec.From could then by chance be the first
+// packet of that connection.
 func sendInvalidPackets(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -81,7 +83,7 @@ var opcodes = []wire.Opcode{
 }
 
 // randomPacket returns a packet for a queue pair, with a random opcode, random headers
-// and a random payload. It is not sealed.
+// and a random payload. The ICRC has not been computed.
 func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	op := opcodes[a.rand.IntN(len(opcodes))]
 	payload := 0
@@ -101,9 +103,9 @@ func (a *attacker) randomPacket(s *wireSocket, qpn uint32) wire.Packet {
 	return p
 }
 
-// violateProtocol opens a connection and sends packets on it that violate the protocol.
-// Most have a sequence number near the expected one. When the server ends the
-// connection, violateProtocol opens the next one.
+// violateProtocol opens a connection and sends packets that violate the protocol on it.
+// The sequence numbers of most packets are near the number that the server expects. When
+// the server ends the connection, violateProtocol opens the next one.
 func violateProtocol(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -125,8 +127,8 @@ func violateProtocol(a *attacker) error {
 		}
 		for range floodBurst {
 			out := a.randomPacket(s, p.serverQPN)
-			// Seven of eight packets are near the expected sequence number. Half of
-			// these have it.
+			// Seven of eight packets have a sequence number near the expected one, and
+			// half of these seven have exactly the expected number.
 			if a.rand.IntN(8) > 0 {
 				out.BTH().SetPSN(p.next.Add(a.rand.IntN(2) * (a.rand.IntN(64) - 32)))
 			}
@@ -143,10 +145,10 @@ func violateProtocol(a *attacker) error {
 	})
 }
 
-// inject opens a valid connection from From, and sends messages from the next address
-// that could end it. These messages contain everything that the peer knows: the GUID,
-// the numbers of the queue pairs and the sequence number. Only their source address is
-// wrong. The connection must stay open.
+// inject opens a valid connection from Spec.From. From the next address it sends
+// messages that would end the connection if they came from Spec.From. They contain
+// everything that the peer knows: the GUID, the numbers of the queue pairs and the
+// sequence number. Only their source address is wrong. The connection must stay open.
 func inject(a *attacker) error {
 	valid, err := openWire(a.spec.From)
 	if err != nil {
@@ -181,10 +183,10 @@ func (a *attacker) injectOnce(other *wireSocket, p *wirePeer) int {
 	spoofed.wireSocket = other
 	var m wire.MAD
 	switch a.rand.IntN(6) {
-	case 0: // A new request with the GUID and the queue pair of the valid peer.
+	case 0: // A new request with the GUID and the queue pair of the connection.
 		spoofed.id = a.rand.Uint32()
 		return other.sendMAD(spoofed.request(), to)
-	case 1: // A copy of the valid peer's request.
+	case 1: // A copy of the request that opened the connection.
 		return other.sendMAD(spoofed.request(), to)
 	case 2: // A request to disconnect (DREQ).
 		r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
@@ -194,13 +196,13 @@ func (a *attacker) injectOnce(other *wireSocket, p *wirePeer) int {
 		r := wire.REJ{LocalID: p.id, RemoteID: p.serverID, Rejected: wire.AnsweredREP, Reason: 28}
 		r.Encode(&m, uint64(p.id))
 		return other.sendMAD(&m, to)
-	case 4: // The next packet of the connection.
+	case 4: // The packet that would come next on the connection.
 		out := other.build(wire.SendOnly, 64)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.next)
 		copy(out.Payload(), a.bytes(64))
 		return other.send(out, to)
-	default: // A NAK.
+	default: // A NAK for a packet of the server.
 		out := other.build(wire.Acknowledge, 0)
 		out.BTH().SetDestQP(p.serverQPN)
 		out.BTH().SetPSN(p.first)

@@ -12,10 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sendWrongReplies answers every connection request that arrives at From with wrong
-// replies. A reply is a reject, has random bytes, or is valid except for random fields.
-// On connections that open nevertheless, sendWrongReplies sends packets that violate
-// the protocol. Attack.Rounds counts the requests.
+// sendWrongReplies answers every connection request that arrives at Spec.From with wrong
+// replies. A wrong reply is a reject, contains random bytes, or is valid except for
+// random values in some fields. If a connection opens in spite of that, sendWrongReplies
+// sends packets that violate the protocol on it. Attack.Rounds counts the requests.
 func sendWrongReplies(a *attacker) error {
 	s, err := openWire(a.spec.From)
 	if err != nil {
@@ -32,7 +32,9 @@ func sendWrongReplies(a *attacker) error {
 			return nil
 		}
 		if err != nil {
-			continue // The error may be an ICMP error for an earlier packet.
+			// The error may be an ICMP error for an earlier packet, so the loop
+			// continues.
+			continue
 		}
 		p, err := wire.Decode(s.in[:n])
 		if err != nil || p.Opcode() != wire.UDSendOnly {
@@ -48,7 +50,7 @@ func sendWrongReplies(a *attacker) error {
 	}
 }
 
-// answerWrongly answers one request with a few wrong replies.
+// answerWrongly sends a few wrong replies to one request.
 func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 	sent := 0
 	for range 1 + a.rand.IntN(3) {
@@ -63,15 +65,16 @@ func (a *attacker) answerWrongly(s *wireSocket, r *wire.REQ, to netip.Addr) {
 			copy(j.Info[:], a.bytes(len(j.Info)))
 			j.InfoLength = uint8(a.rand.IntN(128))
 			j.Encode(&m, uint64(r.LocalID))
-		case 1: // A request for more time (MRA).
+		case 1: // A message that asks for more time (MRA).
 			w := wire.MRA{RemoteID: r.LocalID, ServiceTimeout: uint8(a.rand.IntN(8))}
 			w.Encode(&m, uint64(r.LocalID))
-		case 2: // A reply with random bytes in it.
+		case 2: // A reply in which some bytes are replaced by random bytes.
 			reply.Encode(&m, uint64(r.LocalID))
 			for range 8 {
 				m[wire.MADDataOffset+8+a.rand.IntN(100)] = byte(a.rand.Uint32())
 			}
-		// A valid reply with the client's own GUID, and resources that it does not expect.
+		// A valid reply that contains the client's own GUID, and numbers of resources
+		// that the client does not expect.
 		default:
 			reply.Encode(&m, uint64(r.LocalID))
 		}

@@ -11,18 +11,20 @@ import (
 	"time"
 )
 
-// An attack returns when its rounds are over, or when the attacker is told to stop.
+// An attack is the function that makes an attack. It returns when all rounds are
+// finished, or when the attacker is told to stop.
 type attack func(a *attacker) error
 
 // An attacker runs one attack.
 type attacker struct {
 	attack attack
 	spec   Spec
-	rand   *rand.Rand // Used only by the goroutine of the attack.
-	ctx    context.Context
-	stop   context.CancelFunc
-	done   *event // done happens when the rounds of the attack are over.
-	ended  *event // ended happens when the attack has returned.
+	// Random numbers of the attack. Only the goroutine of the attack uses it.
+	rand  *rand.Rand
+	ctx   context.Context
+	stop  context.CancelFunc
+	done  *event // done happens when all rounds of the attack are finished.
+	ended *event // ended happens when the attack has returned.
 
 	mu     sync.Mutex
 	counts Attack
@@ -60,15 +62,15 @@ func (a *attacker) finish() (Note, error) {
 	return a.report(), nil
 }
 
-// count applies change to the counters.
+// count calls the function change with the attacker's counters, which it may change.
 func (a *attacker) count(change func(c *Attack)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change(&a.counts)
 }
 
-// eachRound calls round as often as the spec says, until round fails or the attacker
-// is told to stop.
+// eachRound calls the function round once for each round of the spec. It returns early
+// when round fails or the attacker is told to stop.
 func (a *attacker) eachRound(round func() error) error {
 	for n := 0; a.spec.Rounds == 0 || n < a.spec.Rounds; n++ {
 		if a.ctx.Err() != nil {
@@ -83,14 +85,14 @@ func (a *attacker) eachRound(round func() error) error {
 	return nil
 }
 
-// waitForStop reports that the rounds are over, and waits until the attacker is told to
-// stop. The attack keeps its resources until then.
+// waitForStop reports that all rounds are finished, and waits until the attacker is told
+// to stop. An attack calls it to keep its resources until then.
 func (a *attacker) waitForStop() {
 	a.done.happen()
 	<-a.ctx.Done()
 }
 
-// pause waits for d, or until the attacker is told to stop.
+// pause waits for the duration d. It returns early when the attacker is told to stop.
 func (a *attacker) pause(d time.Duration) {
 	if d <= 0 {
 		return

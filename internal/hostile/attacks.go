@@ -4,10 +4,11 @@ package hostile
 
 // Roles of attackers on the local path.
 const (
-	// RoleSquatter binds the name of Addr in the abstract namespace and listens on it.
-	// Clients look for a server on the exact address first, then on the wildcard.
+	// RoleSquatter binds the name of Spec.Addr in the abstract namespace and listens on
+	// it. Clients first look for a server on the exact address, and then for one on the
+	// wildcard address.
 	RoleSquatter Role = "name squatting"
-	// RoleSpoofer sends requests with a source address that it does not have.
+	// RoleSpoofer sends requests with a false source address.
 	RoleSpoofer Role = "address spoofing"
 	// RoleMalformed sends malformed packets to the listener.
 	RoleMalformed Role = "malformed packets"
@@ -20,27 +21,30 @@ const (
 
 // Roles of attackers on the wire path. They send from the address Spec.From.
 const (
-	// RoleFlood sends connection requests from many addresses, Spec.Sources of them
-	// beginning with From, and never answers the replies.
+	// RoleFlood sends connection requests from Spec.Sources consecutive addresses,
+	// beginning with Spec.From. It never answers the replies.
 	RoleFlood Role = "request flood"
-	// RoleInvalid sends invalid packets: random bytes, damaged packets and random messages.
+	// RoleInvalid sends invalid packets: random bytes, damaged packets and messages with
+	// random contents.
 	RoleInvalid Role = "invalid packets"
 	// RoleIdler opens connections from one address, and keeps them open without
 	// sending anything.
 	RoleIdler Role = "idle connections"
-	// RoleHalves opens Conns connections, and sends half of a message on each.
+	// RoleHalves opens Spec.Conns connections, and sends the first half of a message on
+	// each.
 	RoleHalves Role = "half messages"
-	// RoleViolator opens connections, and sends packets on them that violate the
-	// protocol.
+	// RoleViolator opens connections, and sends packets that violate the protocol on
+	// them.
 	RoleViolator Role = "protocol violation"
-	// RoleInjector opens one valid connection, and sends messages from another address
-	// that could end it.
+	// RoleInjector opens one valid connection. From another address it sends messages
+	// that would end the connection if they came from the peer's address.
 	RoleInjector Role = "injection"
-	// RoleWrongReplies answers connection requests to From with wrong replies.
+	// RoleWrongReplies answers connection requests that arrive at Spec.From with wrong
+	// replies.
 	RoleWrongReplies Role = "wrong replies"
 )
 
-// attacks maps each role to its attack. The map is constant.
+// attacks has the attack of each role. The map is never changed.
 var attacks = map[Role]attack{
 	RoleSquatter:  squat,
 	RoleSpoofer:   spoof,

@@ -12,24 +12,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A role does the work of a child process.
+// A role is the work that a child process does.
 type role interface {
 	// start starts the work, and returns the first note for the parent.
 	start(s *Spec) (Note, error)
-	// report returns the counters.
+	// report returns the present counters.
 	report() Note
-	// await returns when the work is over, for a role whose work ends by itself.
+	// await returns when the role's work has ended. It is for roles whose work ends
+	// without an order of the parent.
 	await()
 	// finish ends the work, releases its resources, and returns the final counters.
 	finish() (Note, error)
 }
 
-// IsChild reports whether Start started this process. Its main function, or TestMain,
-// must then exit with the result of Child and do nothing else.
+// IsChild reports whether this process was started by Start. If so, main or TestMain
+// must call Child, exit with its result and do nothing else.
 func IsChild() bool { return os.Getenv(RoleEnv) != "" }
 
-// Child runs the role of a child process. It returns the exit status. The status is 0
-// if the child finished as ordered, or because its parent has exited.
+// Child runs the role of a child process. It returns the exit status of the process. The
+// status is 0 if the parent has ordered the child to finish, and also if the parent has
+// exited.
 func Child() int {
 	err := runRole(os.Getenv(RoleEnv), os.Stdin, os.Stdout)
 	if err != nil {
@@ -59,7 +61,8 @@ func runRole(name string, in io.Reader, out io.Writer) error {
 	return handleOrders(r, orders, notes)
 }
 
-// handleOrders handles orders until the child has finished or its input has ended.
+// handleOrders handles orders of the parent, until the child has finished or its
+// standard input has ended.
 func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 	for {
 		var o order
@@ -81,7 +84,7 @@ func handleOrders(r role, orders *json.Decoder, notes *json.Encoder) error {
 	}
 }
 
-// with returns the note with the text of err, which may be nil.
+// with returns a copy of the note that has the text of err. err may be nil.
 func (n Note) with(err error) Note {
 	if err != nil {
 		n.Err = err.Error()

@@ -17,22 +17,24 @@ const (
 	defaultPause       = 2 * time.Millisecond
 	// redialAfter is the pause before a client dials again after a failure. Arbitrary.
 	redialAfter = 50 * time.Millisecond
-	// echoLimit bounds how long a finishing client waits for echoes, so that a test
-	// does not hang. Arbitrary.
+	// echoLimit is the maximum time that a finishing client waits for echoes. It
+	// prevents that a test hangs. Arbitrary.
 	echoLimit = time.Minute
 )
 
-// A client sends messages to a server and compares the echoes. Only its loop uses the
-// fields once the loop runs.
+// A client sends messages to a server and compares the echoes with them. Once the loop
+// runs, only the loop uses the fields.
 type client struct {
 	reactor.BaseHandler
 	node
 	spec    Spec
 	tally   Tally
 	dialers []*dialer
-	// opened happens when every dialer's first dial has succeeded or failed.
-	opened    *event
-	finishing *event // finishing is nil until finish. It happens when all echoes have arrived.
+	// opened happens when the first dial of every dialer has succeeded or failed.
+	opened *event
+	// finishing is nil until the client is told to finish. The event happens when all
+	// outstanding echoes have arrived.
+	finishing *event
 }
 
 func (c *client) start(s *Spec) (Note, error) {
@@ -79,7 +81,7 @@ func (c *client) dialAll() {
 }
 
 func (c *client) report() (note Note) {
-	// onLoop fails if the loop has ended. There are no counters to report then.
+	// onLoop fails if the loop has ended. In that case the report has no counters.
 	_ = c.onLoop(func() {
 		note.Tally = c.tally
 		note.Tally.DialTimes = slices.Clone(c.tally.DialTimes)
@@ -89,7 +91,8 @@ func (c *client) report() (note Note) {
 
 func (c *client) await() {}
 
-// finish stops sending, waits for the outstanding echoes, and closes.
+// finish makes the client stop sending, waits for the outstanding echoes, and closes the
+// client.
 func (c *client) finish() (Note, error) {
 	over := newEvent()
 	err := c.onLoop(func() {
@@ -113,13 +116,13 @@ func (c *client) finish() (Note, error) {
 	return note, errors.Join(err, c.close())
 }
 
-// check ends the waits of start and of finish when their conditions hold.
+// check checks whether start or finish can stop waiting, and wakes them.
 func (c *client) check() {
 	all, idle := true, true
 	for _, d := range c.dialers {
 		all = all && d.attempted
-		// An attack may end or block an expendable connection, so finish does not wait for
-		// it.
+		// An attack may end or block an expendable connection, so finish does not wait
+		// for the echoes of that connection.
 		idle = idle && (d.expendable || d.sent == d.echoed && d.state != dialerDialing)
 	}
 	if all {
@@ -141,7 +144,7 @@ func (c *client) OnTick(*reactor.Loop) time.Duration {
 // OnOpen starts sending on the connection.
 func (c *client) OnOpen(conn *reactor.Conn) { conn.Context().(*dialer).onOpen(conn) }
 
-// OnMessage compares an echo.
+// OnMessage compares an echo with the message that was sent.
 func (c *client) OnMessage(conn *reactor.Conn, msg reactor.Message) {
 	conn.Context().(*dialer).checkEcho(msg.Data())
 }
@@ -152,8 +155,8 @@ func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*diale
 // OnDialError counts the connection as failed.
 func (c *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*dialer).onDialError(err) }
 
-// from returns the address from which the client dials: the one in the spec, or the
-// zero value.
+// from returns the address from which the client dials: Spec.From with any port, or the
+// zero value if Spec.From is not set.
 func (c *client) from() (from netip.AddrPort) {
 	if c.spec.From.IsValid() {
 		from = netip.AddrPortFrom(c.spec.From, 0)

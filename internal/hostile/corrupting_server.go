@@ -43,8 +43,8 @@ func (m *corruptingServer) finish() (Note, error) {
 	return note, err
 }
 
-// corruptUntilStopped writes into all shared mappings until the attacker is told to
-// stop.
+// corruptUntilStopped writes random bytes into all shared mappings until the server is
+// told to stop.
 func corruptUntilStopped(a *attacker) error {
 	memory, err := os.OpenFile("/proc/self/mem", os.O_WRONLY, 0)
 	if err != nil {

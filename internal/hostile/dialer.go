@@ -15,35 +15,43 @@ import (
 type dialerState uint8
 
 const (
-	dialerIdle    dialerState = iota // The dialer has no connection and has not dialed.
-	dialerDialing                    // The dialer has dialed, and the dial has neither succeeded nor failed.
-	dialerOpen                       // The connection is open, and messages are sent.
-	dialerClosing                    // This side has closed the connection and waits for OnClose.
+	dialerIdle dialerState = iota // The dialer has no connection and has not dialed.
+	// The dialer has dialed, and the connection has neither opened nor failed yet.
+	dialerDialing
+	dialerOpen // The connection is open, and messages are sent.
+	// This side has closed the connection, and OnClose has not been called yet.
+	dialerClosing
 )
 
-// A dialer makes one connection to a server after another: when a connection ends, it
-// dials the next one. Only the loop of its client uses it.
+// A dialer keeps one connection to a server: when the connection ends, it dials again.
+// Only the loop of its client uses the dialer.
 type dialer struct {
-	client     *client
-	addr       netip.AddrPort // Address of the server.
-	expendable bool           // The attack may end its connections: see Spec.Expendable.
+	client *client
+	addr   netip.AddrPort // Address of the server.
+	// True if an attack may end connections of this dialer: see Spec.Expendable.
+	expendable bool
 	seed       uint64
 	state      dialerState
-	conn       *reactor.Conn // Nil unless state is dialerOpen or dialerClosing.
-	dialedAt   time.Time     // Time of the last dial.
-	attempted  bool          // The first dial has succeeded or failed.
+	// The connection in the states dialerOpen and dialerClosing, else nil.
+	conn      *reactor.Conn
+	dialedAt  time.Time // Time at which the dialer dialed last.
+	attempted bool      // True when the first dial has succeeded or failed.
 
-	sent, echoed uint64      // Messages sent and echoes received, over all connections.
-	sentAtOpen   uint64      // Value of sent when the present connection opened.
-	sentTimes    []time.Time // Send times of the outstanding messages, by number modulo length.
-	out, want    [maxMessage]byte
+	// Numbers of messages sent and of echoes received, on all connections together.
+	sent, echoed uint64
+	// Value of the field sent when the present connection opened.
+	sentAtOpen uint64
+	// Times at which the outstanding messages were sent. The index is the number of the
+	// message modulo the length.
+	sentTimes []time.Time
+	out, want [maxMessage]byte
 }
 
 func newDialer(c *client, index int, addr netip.AddrPort, spare bool) *dialer {
 	return &dialer{client: c, addr: addr, expendable: spare, seed: c.spec.Seed<<16 + uint64(index), sentTimes: make([]time.Time, c.spec.MaxInFlight)}
 }
 
-// dial starts a connection, unless the client is finishing.
+// dial starts to open a connection. It does nothing if the client is finishing.
 func (d *dialer) dial() {
 	c := d.client
 	if c.finishing != nil {
@@ -81,7 +89,8 @@ func (d *dialer) onDialError(err error) {
 	d.redial()
 }
 
-// countFailure counts a connection that did not open or that ended early.
+// countFailure counts a connection that did not open, or that ended before the client
+// closed it.
 func (d *dialer) countFailure(err error) {
 	t := &d.client.tally
 	if d.expendable {
@@ -94,7 +103,8 @@ func (d *dialer) countFailure(err error) {
 	}
 }
 
-// countLost counts the outstanding echoes of a closed connection as lost.
+// countLost counts messages as lost whose echoes had not arrived when the connection
+// closed.
 func (d *dialer) countLost() {
 	if !d.expendable {
 		d.client.tally.Lost += d.sent - d.echoed
@@ -102,7 +112,7 @@ func (d *dialer) countLost() {
 	d.echoed = d.sent
 }
 
-// onClose handles the end of a connection. err is nil if this side closed it.
+// onClose is called when the connection has closed. err is nil if this side closed it.
 func (d *dialer) onClose(err error) {
 	d.state, d.conn = dialerIdle, nil
 	if err != nil && d.client.finishing == nil {
@@ -127,7 +137,7 @@ func (d *dialer) sendMore() {
 		}
 		err := d.conn.Send(message(d.out[:], d.seed, d.sent))
 		if errors.Is(err, reactor.ErrWouldBlock) {
-			return // OnTick tries again.
+			return // The send queue is full. OnTick tries again.
 		}
 		if err != nil {
 			// The connection is ending already, or Abort ends it; OnClose follows in both
@@ -140,7 +150,7 @@ func (d *dialer) sendMore() {
 	}
 }
 
-// closeWhenDone closes a connection that has sent all its messages, once all echoes
+// closeWhenDone closes the connection when its last message has been sent and all echoes
 // have arrived.
 func (d *dialer) closeWhenDone() {
 	if d.echoed == d.sent {
@@ -157,7 +167,7 @@ func (d *dialer) checkEcho(got []byte) {
 	switch {
 	case d.echoed < d.sent && bytes.Equal(got, message(d.want[:], d.seed, d.echoed)):
 		t.Echoes++
-	case d.expendable: // A hostile server may send anything.
+	case d.expendable: // A hostile server may send any message.
 	default:
 		t.Damaged++
 	}
