@@ -23,11 +23,12 @@ func TestMain(m *testing.M) {
 	leak.Main(m)
 }
 
-// settleLimit is how long a server may take to release what an attack used. It bounds a
-// test that hangs. It must be longer than reactor.Config.DrainTimeout.
+// settleLimit is the maximum time that a server may take to release the resources that
+// an attack used. After that time a test fails. settleLimit must be longer than
+// reactor.Config.DrainTimeout.
 const settleLimit = 90 * time.Second
 
-// sameUser starts a process with the user of the test.
+// sameUser makes start run the process as the user who runs the test.
 const sameUser = -1
 
 // otherUser is the ID of a user that is neither root nor the user of the test. No
@@ -42,13 +43,14 @@ type fixture struct {
 	client *hostile.Process
 	before hostile.Usage // Usage of the server before the attack, with the client connected.
 	state  hostile.ServerState
-	// slack is how many more mappings the server may have at the end. The Go runtime
-	// may add some, and a loop keeps its buffers until a timer releases them.
+	// slack is the number of additional mappings that the server may have at the end of
+	// the test. The Go runtime may add mappings, and a loop keeps its buffers until a
+	// timer releases them.
 	slack int
 }
 
-// newFixture starts a server, and a client with some connections. The path is the local
-// one unless the spec names another.
+// newFixture starts a server, and a client with several connections. They use the local
+// path, unless the spec names another path.
 func newFixture(t *testing.T, s hostile.Spec) *fixture {
 	t.Parallel() // Each test counts the resources of its own processes.
 	if !s.Addr.IsValid() {
@@ -102,7 +104,7 @@ func (f *fixture) report(p *hostile.Process) hostile.Note {
 	return note
 }
 
-// waitEchoes waits until the client has received n more echoes.
+// waitEchoes waits until the client has received n more echoes than now.
 func (f *fixture) waitEchoes(n uint64) {
 	f.t.Helper()
 	want := f.report(f.client).Tally.Echoes + n
@@ -122,8 +124,9 @@ func (f *fixture) usage() hostile.Usage {
 	return u
 }
 
-// waitReleased waits until the server has no more connections, descriptors and mappings
-// than before the attack, except for the slack.
+// waitReleased waits until the server has no more connections and goroutines than before
+// the attack, and at most a few more descriptors and mappings. The field slack limits
+// the mappings.
 func (f *fixture) waitReleased() {
 	f.t.Helper()
 	const slackDescriptors = 2
@@ -147,8 +150,8 @@ func (f *fixture) waitReleased() {
 	}
 }
 
-// requireGrowthBelow requires that the server's memory has never exceeded the memory
-// before the attack by limit bytes or more.
+// requireGrowthBelow requires that the server's memory has grown by less than limit
+// bytes during the attack. With the race detector, memoryFactor increases the limit.
 func (f *fixture) requireGrowthBelow(limit uint64) {
 	f.t.Helper()
 	grown := int64(f.usage().Peak) - int64(f.before.Resident)
@@ -156,8 +159,9 @@ func (f *fixture) requireGrowthBelow(limit uint64) {
 	require.Less(f.t, grown, int64(limit*memoryFactor))
 }
 
-// finish requires that the client lost nothing and still gets echoes, that the server
-// uses no more than before, and that both finish without an error.
+// finish requires three things: the client has lost nothing and still gets echoes; the
+// server uses no more resources than before the attack; and both processes finish
+// without an error.
 func (f *fixture) finish() {
 	f.t.Helper()
 	f.waitEchoes(100)
@@ -170,8 +174,8 @@ func (f *fixture) finish() {
 	require.NoError(f.t, err)
 }
 
-// addrs is how many addresses newAddr has returned.
+// addrs counts the addresses that newAddr has returned.
 var addrs atomic.Uint32
 
-// newAddr returns an address of this host that no other process of the tests has.
+// newAddr returns an address of this host that no other process of these tests uses.
 func newAddr() netip.Addr { return hostile.Addr(int(addrs.Add(1))) }

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// A server without free descriptors keeps its connections and refuses new ones. It
-// accepts clients again when descriptors are free.
+// When a server has no free descriptors, it keeps its connections and refuses new ones.
+// When descriptors become free, it accepts clients again.
 func TestDescriptorLimit(t *testing.T) {
 	f := newFixture(t, hostile.Spec{Descriptors: 100})
 	crowd, _ := f.start(hostile.RoleExhauster, sameUser, hostile.Spec{Seed: 1, Rounds: 200})
@@ -40,12 +40,12 @@ func TestConnectionsOfOneUser(t *testing.T) {
 	require.Less(t, f.usage().Mappings, 16<<10)
 	requireAdmitted(f, hostile.Spec{})
 	crowd.Kill()
-	f.slack = 200 // Mappings for the buffers of 2,500 connections.
+	f.slack = 200 // The server needs mappings for the buffers of 2,500 connections.
 	f.requireGrowthBelow(256 * mebi)
 	f.finish()
 }
 
-// requireAdmitted requires that a client can connect now.
+// requireAdmitted requires that the server accepts a new client.
 func requireAdmitted(f *fixture, s hostile.Spec) {
 	f.t.Helper()
 	s.Conns = 4

@@ -22,13 +22,13 @@ const (
 	localREP     = 3
 )
 
-// localName returns the name of a listener's socket. host is an address, or "*4" for
-// the IPv4 wildcard.
+// localName returns the name of the socket of a listener. The parameter host is an IP
+// address, or "*4" for the IPv4 wildcard address.
 func localName(host string, port uint16) string {
 	return fmt.Sprintf("@rdmaloop/1/tcp/%s/%d", host, port)
 }
 
-// localRequest returns a request from src to dst.
+// localRequest returns a connection request from the address src to the address dst.
 func localRequest(src, dst netip.AddrPort) []byte {
 	b := make([]byte, localHeader)
 	b[0], b[1] = localVersion, localREQ
@@ -45,8 +45,9 @@ func localRequest(src, dst netip.AddrPort) []byte {
 // A localSocket is a Unix socket of an attacker.
 type localSocket struct{ fd int }
 
-// localTimeout bounds the wait for an answer: SO_RCVTIMEO of socket(7). The server
-// closes the connection of a client that sends nothing earlier.
+// localTimeout is the maximum time that receive waits for an answer: SO_RCVTIMEO of
+// socket(7). It is longer than the time after which the server closes a connection on
+// which the client sends nothing.
 const localTimeout = 20 * time.Second
 
 func newLocalSocket() (localSocket, error) {
@@ -66,9 +67,9 @@ func newLocalSocket() (localSocket, error) {
 
 func (s localSocket) close() { _ = unix.Close(s.fd) }
 
-// uninterrupted calls fn again if a signal has interrupted it. The Go runtime sends
-// signals to its threads, and the kernel does not restart calls on a socket with a
-// timeout: signal(7).
+// uninterrupted calls fn, and calls it again if a signal has interrupted it. The Go
+// runtime sends signals to its threads. The kernel does not restart calls on a socket
+// with a timeout: signal(7).
 func uninterrupted(fn func() error) error {
 	for {
 		if err := fn(); !errors.Is(err, unix.EINTR) {
@@ -81,7 +82,7 @@ func (s localSocket) bind(name string) error {
 	return unix.Bind(s.fd, &unix.SockaddrUnix{Name: name})
 }
 
-// connect connects to the first of the names on which a process listens.
+// connect connects to the first name in a list on which a process listens.
 func (s localSocket) connect(names ...string) (err error) {
 	for _, name := range names {
 		err = uninterrupted(func() error { return unix.Connect(s.fd, &unix.SockaddrUnix{Name: name}) })
@@ -112,8 +113,8 @@ type answer struct {
 	fds  []int
 }
 
-// receive waits for one packet. It reports false if the peer has closed the connection,
-// or after localTimeout.
+// receive waits for one packet. It returns false if the peer has closed the connection,
+// or if no packet arrives within localTimeout.
 func (s localSocket) receive() (a answer, ok bool) {
 	packet, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(4*8))
 	n, nRights := 0, 0

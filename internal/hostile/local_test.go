@@ -21,8 +21,8 @@ func needsRoot(t *testing.T) {
 	}
 }
 
-// A client that writes random bytes into the memory that it shares with the server
-// loses only its own connections.
+// A client that writes random bytes into the memory that it shares with the server loses
+// its own connections. No other client loses a connection.
 func TestMemoryCorruption(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleCorrupter, sameUser, hostile.Spec{Conns: 4, Seed: 7, Rounds: 1000})
@@ -41,8 +41,8 @@ func TestMalformedPackets(t *testing.T) {
 	f.finish()
 }
 
-// The server refuses a request that names an address of another host, or a port whose
-// socket name the sender does not have.
+// The server refuses a request whose source address belongs to another host. It also
+// refuses a request with a source port whose socket name belongs to another socket.
 func TestSpoofedAddresses(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 40})
@@ -51,18 +51,21 @@ func TestSpoofedAddresses(t *testing.T) {
 	f.finish()
 }
 
-// The server accepts the spoofer's requests if they name its own address. This shows
-// that it refuses the other requests because of their source address only.
+// The spoofer can also send requests with its own address, and the server accepts these.
+// This shows that the server refuses the other requests only because of their source
+// address.
 func TestRequestWithOwnAddress(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleSpoofer, sameUser, hostile.Spec{Rounds: 20, OwnAddress: true})
 	t.Logf("%+v", did)
-	require.NotZero(t, did.Admitted) // A request is not sent if its port is in use by chance.
+	// If the port of a request is in use by chance, the spoofer does not send the
+	// request.
+	require.NotZero(t, did.Admitted)
 	require.Zero(t, did.Refused)
 	f.finish()
 }
 
-// By default the server refuses the requests of another user.
+// With default settings the server refuses the requests of processes of another user.
 func TestOtherUser(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{})
@@ -77,9 +80,9 @@ func TestOtherUser(t *testing.T) {
 	f.finish()
 }
 
-// Another user has bound the socket name of the exact address, and the server listens
-// on the wildcard address. Clients still reach the server, and send nothing to the
-// other user.
+// A process of another user has bound the socket name of an exact address, and the
+// server listens on the wildcard address. Clients that dial the exact address still
+// reach the server. They send nothing to the other user's socket.
 func TestNameSquatting(t *testing.T) {
 	needsRoot(t)
 	f := newFixture(t, hostile.Spec{Addr: netip.MustParseAddrPort("0.0.0.0:0")})

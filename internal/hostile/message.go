@@ -7,16 +7,16 @@ import (
 	"math/rand/v2"
 )
 
-// Sizes of a client's messages in bytes. The smallest has enough space for the number
-// of the message. The largest is the default of reactor.Config.MaxMessage.
+// Sizes of a client's messages in bytes. The smallest size has space for the number of
+// the message. The largest size is the default of reactor.Config.MaxMessage.
 const (
 	minMessage = 16
 	maxMessage = 4096
 )
 
-// message writes message number n of a connection into b, and returns the written part
-// of b. Size and bytes are pseudo-random and depend only on seed and n. b must be at
-// least maxMessage bytes long.
+// message writes the message with the number n into b, and returns the part of b that it
+// has written. The size and the bytes are pseudo-random and depend only on seed and n. b
+// must be at least maxMessage bytes long.
 func message(b []byte, seed, n uint64) []byte {
 	r := rand.NewPCG(seed, n)
 	size := minMessage + int(r.Uint64()%(maxMessage-minMessage+1))
@@ -26,8 +26,9 @@ func message(b []byte, seed, n uint64) []byte {
 	b = b[:size]
 	binary.LittleEndian.PutUint64(b, seed)
 	binary.LittleEndian.PutUint64(b[8:], n)
-	// All bytes differ between messages. Only one random number is used for a message,
-	// because the generator would take most of the client's processor time.
+	// All bytes depend on the number of the message. Only one random number is computed
+	// for each message, because otherwise the client would spend most of its processor
+	// time in the random generator.
 	word := r.Uint64()
 	for i := minMessage; i < size; i++ {
 		b[i] = byte(word >> (i % 8 * 8))

@@ -12,18 +12,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// shutdownLimit bounds a shutdown that hangs. It is far longer than
-// reactor.Config.DrainTimeout.
+// shutdownLimit is the maximum time for a shutdown. After that time the shutdown counts
+// as hanging. The limit is far longer than reactor.Config.DrainTimeout.
 const shutdownLimit = time.Minute
 
-// A node is a device with an engine of one loop.
+// A node is a device and an engine with one loop.
 type node struct {
 	device *soft.Provider
 	engine *reactor.Engine
 }
 
-// open opens the device and the engine, with the default settings except for those in
-// the spec.
+// open opens the device and the engine. The spec overrides some of the default settings.
 func (n *node) open(s *Spec, h reactor.Handler) error {
 	settings := &soft.Config{Path: s.Path, Vectors: 1, MaxConnsPerAddress: s.MaxConnsPerAddress}
 	if s.AnyUser {
@@ -50,7 +49,7 @@ func (n *node) close() error {
 	return errors.Join(n.engine.Shutdown(ctx), n.device.Close())
 }
 
-// onLoop runs fn on the loop, and waits until it has returned.
+// onLoop runs fn on the loop, and returns when fn has returned.
 func (n *node) onLoop(fn func()) error {
 	done := make(chan struct{})
 	if err := n.engine.Loop(0).Post(func() { fn(); close(done) }); err != nil {

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// answerLimit bounds the wait for an answer of a child, so that the parent does not
-// hang. It is long because nine test runs may share two processors.
+// answerLimit is the maximum time that the parent waits for an answer of a child. It is
+// long because nine test runs may share two processors.
 const answerLimit = 2 * time.Minute
 
-// A Process is a child process as its parent uses it. Only one goroutine at a time may
-// call its methods.
+// A Process is the handle of a child process in its parent. Only one goroutine at a time
+// may call its methods.
 type Process struct {
 	Role  Role
 	cmd   *exec.Cmd
@@ -28,21 +28,23 @@ type Process struct {
 }
 
 // Start starts this program again in a role, and waits until the role has started. The
-// child runs as the user uid, or as the same user if uid is negative. The first note of
-// a server has its address. If the child could not start, the error says why, and the
-// Process is nil.
+// child runs as the user uid. With a negative uid it runs as the user of the parent. The
+// returned Note of a server has the server's address. If the child could not start, the
+// error says why, and the Process is nil.
 func Start(r Role, uid int, s *Spec) (*Process, Note, error) {
 	p := &Process{Role: r, cmd: exec.Command("/proc/self/exe")}
 	p.cmd.Env = append(os.Environ(), RoleEnv+"="+string(r))
 	p.cmd.Stderr = os.Stderr
-	// The child has its own process group, so that an interrupt from the keyboard goes
-	// only to the parent. PR_SET_PDEATHSIG sends its signal when the thread that forked
-	// exits: see prctl(2). A thread of the Go runtime exits only when a goroutine exits
-	// that is locked to it.
+	// The child has its own process group, so an interrupt from the keyboard goes only
+	// to the parent. The kernel sends the signal of PR_SET_PDEATHSIG when the thread
+	// that forked exits, not when the process exits: see prctl(2). The Go runtime ends a
+	// thread only when a goroutine that is locked to the thread exits, so the signal is
+	// not sent too early.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if uid >= 0 {
 		p.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}
-		p.cmd.Dir = "/" // Other users may have no access to the directory of a test.
+		// The user uid may have no access to the present directory of the test.
+		p.cmd.Dir = "/"
 	}
 	stdin, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -74,8 +76,8 @@ func (p *Process) Report() (Note, error) { return p.ask(orderReport) }
 // Await waits until an attacker has finished its rounds, and returns its counters.
 func (p *Process) Await() (Note, error) { return p.ask(orderAwait) }
 
-// Finish makes the child finish, and waits until it has exited. A client first waits
-// for its outstanding echoes.
+// Finish orders the child to finish, and waits until it has exited. A client waits for
+// its outstanding echoes before it finishes. Finish returns the final counters.
 func (p *Process) Finish() (Note, error) {
 	if p.ended {
 		return Note{}, os.ErrProcessDone
@@ -100,7 +102,7 @@ func (p *Process) Kill() {
 		return
 	}
 	p.ended = true
-	// The signal cannot be sent if the process has exited by itself.
+	// If the process has already exited by itself, the signal cannot be sent.
 	_ = p.cmd.Process.Kill()
 	p.stdin.Close()
 	_ = p.cmd.Wait()
@@ -112,8 +114,8 @@ func (p *Process) Stop() error { return p.cmd.Process.Signal(syscall.SIGSTOP) }
 // Continue continues a stopped child with SIGCONT.
 func (p *Process) Continue() error { return p.cmd.Process.Signal(syscall.SIGCONT) }
 
-// ask sends the spec or an order to the child, and returns its answer. It kills a child
-// that does not answer in time.
+// ask sends the spec or an order to the child, and returns the child's answer. If the
+// child does not answer in time, ask kills it.
 func (p *Process) ask(what any) (note Note, err error) {
 	overdue := time.AfterFunc(answerLimit, func() { _ = p.cmd.Process.Kill() })
 	err = json.NewEncoder(p.stdin).Encode(what)

@@ -22,8 +22,8 @@ func TestKilledClients(t *testing.T) {
 	f.finish()
 }
 
-// A client that is stopped with messages in flight does not delay other clients, and
-// loses nothing when it continues.
+// A client is stopped while messages are in flight. Other clients are not delayed. When
+// the stopped client continues, it has lost no message.
 func TestStoppedClient(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, hostile.Spec{Conns: 20, Seed: 3})
@@ -55,8 +55,8 @@ func TestKilledServer(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A server that is stopped for a short time loses nothing, on either path. When it
-// continues, it accepts the clients that connected meanwhile.
+// A server is stopped for a short time, on either path. No message or connection is
+// lost. When the server continues, it accepts the clients that dialed meanwhile.
 func TestStoppedServer(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -69,7 +69,8 @@ func TestStoppedServer(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			f := c.begin(t, hostile.Spec{})
 			require.NoError(t, f.server.Stop())
-			// start of an expendable client does not wait for its connections.
+			// For an expendable client, the method start does not wait until the
+			// connections are open.
 			late, _ := f.start(hostile.RoleClient, sameUser, c.spec(hostile.Spec{Conns: 4, Expendable: true, Messages: 20}))
 			require.Zero(t, f.report(late).Tally.Opened)
 			require.NoError(t, f.server.Continue())

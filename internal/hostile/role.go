@@ -4,14 +4,15 @@ package hostile
 
 import "fmt"
 
-// A Role is the name of the work of a child process.
+// A Role is the name of the work that a child process does.
 type Role string
 
-// Roles of servers and clients. All except RoleCorruptingServer behave correctly.
+// Roles of servers and clients. The processes behave correctly in all of these roles
+// except RoleCorruptingServer.
 const (
 	// RoleServer sends every message back.
 	RoleServer Role = "server"
-	// RoleClient sends messages, and compares the echoes.
+	// RoleClient sends messages and compares the echoes with them.
 	RoleClient Role = "client"
 	// RoleCorruptingServer is a server that writes random bytes into all memory that it
 	// shares with its clients.

@@ -9,8 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// maxBacklog is how many echoes a server keeps for a client that does not receive them.
-// No client has so many messages in flight.
+// maxBacklog is the maximum number of echoes that a server keeps for a client that does
+// not receive them. It is larger than the number of messages that any client has in
+// flight. Arbitrary.
 const maxBacklog = 256
 
 var errBacklog = errors.New("the client does not receive its echoes")
@@ -47,7 +48,7 @@ func (s *server) finish() (Note, error) {
 	return note, s.close()
 }
 
-// A backlog is the echoes that did not fit into the send queue, in order.
+// A backlog has the echoes that the full send queue did not accept, oldest first.
 type backlog struct{ held []*reactor.Buffer }
 
 // OnOpen gives the connection an empty backlog.
@@ -68,7 +69,7 @@ func (s *server) OnMessage(c *reactor.Conn, msg reactor.Message) {
 	waiting.held = append(waiting.held, msg.Keep())
 }
 
-// OnWritable sends the backlog.
+// OnWritable sends the echoes in the backlog.
 func (s *server) OnWritable(c *reactor.Conn) {
 	waiting := c.Context().(*backlog)
 	for len(waiting.held) > 0 && c.SendBuffer(waiting.held[0]) == nil {
@@ -76,7 +77,7 @@ func (s *server) OnWritable(c *reactor.Conn) {
 	}
 }
 
-// OnClose releases the backlog.
+// OnClose releases the echoes in the backlog.
 func (s *server) OnClose(c *reactor.Conn, _ error) {
 	for _, buf := range c.Context().(*backlog).held {
 		buf.Release()

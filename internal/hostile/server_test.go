@@ -12,8 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// If a server writes random bytes into the memory that it shares with its clients, they
-// lose their connections to that server and no others.
+// A server writes random bytes into the memory that it shares with its clients. The
+// clients lose their connections to that server, and keep their connections to other
+// servers.
 func TestCorruptingServer(t *testing.T) {
 	f := newFixture(t, hostile.Spec{})
 	corrupting, note := start(t, hostile.RoleCorruptingServer, sameUser, hostile.Spec{Addr: netip.MustParseAddrPort("127.0.0.1:0"), Seed: 9})
@@ -23,8 +24,8 @@ func TestCorruptingServer(t *testing.T) {
 	f.finish()
 }
 
-// If a server on the wire path answers with wrong replies, its clients lose their
-// connections to that server and no others.
+// A server on the wire path answers connection requests with wrong replies. Its clients
+// lose their connections to that server, and keep their connections to other servers.
 func TestWrongReplies(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	from := newAddr()

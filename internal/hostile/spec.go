@@ -15,16 +15,15 @@ const RoleEnv = "RDMALOOP_HOSTILE_ROLE"
 
 // A Spec configures a child. A role ignores the fields that it does not use.
 type Spec struct {
-	// Path is the path of the device. On PathWire, a client or attacker sends from the
-	// address From.
+	// Path is the path that the device uses. On PathWire, From is the source address of
+	// a client or an attacker.
 	Path soft.Path
 	From netip.Addr
-	// Addr is the address at which a server listens, and which a client or attacker
-	// dials.
+	// Addr is the address at which a server listens. A client or an attacker dials it.
 	Addr netip.AddrPort
-	// SecondAddr is the address of a second server. A client opens the same number of
-	// connections to it. These may end, as with Expendable. The zero value means no
-	// second server.
+	// SecondAddr is the address of a second server. A client opens Conns connections to
+	// each of the two servers. The connections to the second server may end, as if
+	// Expendable were set for them. The zero value means that there is no second server.
 	SecondAddr netip.AddrPort
 	// Seed is the seed of the pseudo-random numbers: equal seeds give equal messages and
 	// attacks.
@@ -32,35 +31,38 @@ type Spec struct {
 
 	// Conns is the number of connections. Zero means 1.
 	Conns int
-	// MaxInFlight is how many messages a client has in flight on one connection at
-	// most. Zero means 4.
+	// MaxInFlight is the maximum number of messages that a client has in flight on one
+	// connection. Zero means 4.
 	MaxInFlight int
-	// Pause is the time between two bursts of messages of a client. Zero means 2 ms.
+	// Pause is the time between two bursts of messages that a client sends. Zero means 2
+	// ms.
 	Pause time.Duration
-	// Messages is the number of echoes after which a client closes a connection and
-	// dials again. Zero means never.
+	// Messages is a number of echoes. When a client has received so many echoes on a
+	// connection, it closes the connection and dials again. Zero means never.
 	Messages int
-	// Expendable means that an attack may end the client's connections. The client then
-	// dials again, and counts the end in Tally.Ends instead of Tally.Failed.
+	// Expendable means that an attack may end the client's connections. When a
+	// connection ends, the client dials again, and counts the end in Tally.Ends, not in
+	// Tally.Failed.
 	Expendable bool
 	// RecordDials makes a client record in Tally.DialTimes how long each connection
 	// took to open.
 	RecordDials bool
-	// Rounds is how often an attacker repeats its attack. Zero means until the parent
-	// orders it to finish.
+	// Rounds is the number of times that an attacker repeats its attack. Zero means that
+	// it continues until the parent orders it to finish.
 	Rounds int
-	// Interval is the pause between two rounds.
+	// Interval is the pause of an attacker between two rounds.
 	Interval time.Duration
-	// OwnAddress makes an address spoofer send its own address. A test uses it to show
-	// that the server refuses the spoofed requests because of their address only.
+	// OwnAddress makes an address spoofer send requests with its own address. A test
+	// uses this to show that the server refuses the other requests only because of their
+	// source address.
 	OwnAddress bool
 	// NoDisconnect means that an attacker exits without closing its connections. The
-	// server takes up to a minute to notice.
+	// server then notices the end of the attacker only after up to a minute.
 	NoDisconnect bool
-	// Sources is the number of addresses of 127.0.0.0/8 from which a flood comes.
+	// Sources is the number of source addresses of a flood. They belong to 127.0.0.0/8.
 	Sources int
 
-	// AnyUser makes a server accept clients of every user.
+	// AnyUser makes a server accept clients that run as any user.
 	AnyUser bool
 	// MaxConnsPerAddress is passed to a server as soft.Config.MaxConnsPerAddress.
 	MaxConnsPerAddress int
@@ -68,11 +70,11 @@ type Spec struct {
 	SRQ int
 	// MaxConns is passed to a server as reactor.Config.MaxConns.
 	MaxConns int
-	// Keepalive and ConnectTimeout are passed to a server or client as the fields of
-	// reactor.Config with these names.
+	// Keepalive and ConnectTimeout are passed to a server or a client as the fields of
+	// reactor.Config with the same names.
 	Keepalive, ConnectTimeout time.Duration
-	// Descriptors is the limit of open descriptors (RLIMIT_NOFILE) of the child. Zero
-	// keeps the limit.
+	// Descriptors is the limit of open descriptors (RLIMIT_NOFILE) for the child. Zero
+	// means that the limit is not changed.
 	Descriptors uint64
 }
 
@@ -81,14 +83,16 @@ type order string
 
 // Orders. The child answers each with one Note.
 const (
-	orderReport order = "report" // Answer with the counters.
-	orderAwait  order = "await"  // Answer when the rounds of the attack are over.
-	orderFinish order = "finish" // Finish, answer with the final counters, and exit.
+	orderReport order = "report" // The child answers with its present counters.
+	// The child answers when all rounds of the attack are finished.
+	orderAwait order = "await"
+	// The child finishes, answers with the final counters, and exits.
+	orderFinish order = "finish"
 )
 
 // A Note is an answer of a child.
 type Note struct {
-	// Err is the error of the order. It is empty on success.
+	// Err is the text of the error if the order failed. It is empty on success.
 	Err string `json:",omitempty"`
 	// Addr is the address at which a server listens.
 	Addr netip.AddrPort `json:",omitzero"`
@@ -100,48 +104,54 @@ type Note struct {
 	Attack Attack `json:",omitzero"`
 }
 
-// A Tally is the counters of a client since its start.
+// A Tally has the counters of a client since its start.
 type Tally struct {
 	// Echoes is the number of messages that came back unchanged.
 	Echoes uint64
-	// Lost is the number of messages that did not come back, including those of failed
-	// connections.
+	// Lost is the number of messages that were sent but did not come back. It includes
+	// the messages of failed connections.
 	Lost uint64
-	// Damaged is the number of echoes that differ from the sent message or that belong
-	// to no message.
+	// Damaged is the number of echoes that differ from the sent message. It includes
+	// echoes that were received although no message was outstanding.
 	Damaged uint64
 	// Failed is the number of connections that did not open, or that ended before the
-	// client closed them. An expendable client counts such connections in Ends instead.
+	// client closed them. Failed connections of an expendable client count in Ends and
+	// not here.
 	Failed, Ends uint64
 	// Opened is the number of connections that have opened.
 	Opened uint64
-	// Longest is the longest time from sending a message to receiving its echo.
+	// Longest is the longest time between sending a message and receiving its echo.
 	Longest time.Duration
-	// DialTimes is how long each connection took to open, in the order in which they
-	// opened. It is empty unless Spec.RecordDials is set.
+	// DialTimes has the time that each connection took to open, in the order in which
+	// they opened. It is empty unless Spec.RecordDials is set.
 	DialTimes []time.Duration `json:",omitempty"`
-	// Cause is the error of the first connection counted in Failed.
+	// Cause is the error of the first connection that was counted in Failed.
 	Cause string `json:",omitempty"`
 }
 
-// A ServerState is the counters of a server.
+// A ServerState has the counters of a server.
 type ServerState struct {
-	Conns      uint64 // Connections that are open, opening or closing.
-	Opened     uint64
-	Requests   uint64 // Connection requests that reached the application.
+	Conns  uint64 // Number of connections that are open, opening or closing.
+	Opened uint64
+	// Number of connection requests that were passed to the application.
+	Requests   uint64
 	Goroutines int
-	// Longest is the duration of the longest turn of the server's loop.
+	// Longest is the duration of the longest turn of the loop of the server.
 	Longest  time.Duration
 	Counters map[string]uint64 // Counters of the device by name; see package soft.
 }
 
-// An Attack is the counters of an attacker.
+// An Attack has the counters of an attacker.
 type Attack struct {
-	Rounds        uint64 // Finished rounds of the attack.
-	Sent          uint64 // Packets, requests or writes sent.
-	SentBytes     uint64
-	Received      uint64 // Packets received from the server.
+	Rounds uint64 // Number of finished rounds of the attack.
+	// Number of packets, requests or writes that the attacker has sent or made.
+	Sent      uint64
+	SentBytes uint64
+	// Number of packets that the attacker has received from the server.
+	Received      uint64
 	ReceivedBytes uint64
-	Admitted      uint64 // Connections opened, or requests accepted.
-	Refused       uint64 // Connections that the server refused or closed.
+	// Number of connections that have opened, or of requests that were accepted.
+	Admitted uint64
+	// Number of connections that the server has refused or closed.
+	Refused uint64
 }

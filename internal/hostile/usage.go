@@ -11,12 +11,15 @@ import (
 	"strings"
 )
 
-// A Usage is the resource use of a process.
+// A Usage has the amounts of resources that a process uses.
 type Usage struct {
-	Resident    uint64 // Bytes of memory now: VmRSS of proc_pid_status(5).
-	Peak        uint64 // Largest value of Resident so far: VmHWM.
-	Descriptors int    // Entries of /proc/pid/fd.
-	Mappings    int    // Lines of /proc/pid/maps, which vm.max_map_count limits.
+	Resident uint64 // Resident memory in bytes now: VmRSS of proc_pid_status(5).
+	// Largest resident memory in bytes so far: VmHWM of proc_pid_status(5).
+	Peak        uint64
+	Descriptors int // Number of open descriptors: entries of /proc/pid/fd.
+	// Number of mappings: lines of /proc/pid/maps. The kernel limits it by
+	// vm.max_map_count.
+	Mappings int
 }
 
 // UsageOf reads the resource use of a process from /proc.
@@ -39,8 +42,8 @@ func UsageOf(pid int) (u Usage, err error) {
 	return u, nil
 }
 
-// kilobytes returns a value of a status file in bytes. It is zero for a process that
-// has exited.
+// kilobytes returns the value of a line in a status file, converted to bytes. If the
+// process has exited, the result is zero.
 func kilobytes(status []byte, name string) uint64 {
 	lines := bufio.NewScanner(bytes.NewReader(status))
 	for lines.Scan() {

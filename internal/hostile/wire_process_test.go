@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
 )
 
-// A client on the wire path that is stopped for a short time loses nothing, and does
-// not delay others.
+// A client on the wire path is stopped for a short time. Other clients are not delayed.
+// When the stopped client continues, it has lost no message.
 func TestStoppedClientOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	other, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 10, Seed: 3}))
@@ -25,8 +25,8 @@ func TestStoppedClientOnWire(t *testing.T) {
 	f.finish()
 }
 
-// The keepalive ends the connections of killed clients, and the server then releases
-// all their resources.
+// Clients are killed. The keepalive of the server then ends their connections, and the
+// server releases all their resources.
 func TestKilledClientsOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{Keepalive: 5 * time.Second})
 	for seed := range uint64(3) {
@@ -38,7 +38,8 @@ func TestKilledClientsOnWire(t *testing.T) {
 	f.finish()
 }
 
-// When a server on the wire path is killed, its clients notice after all retries.
+// When a server on the wire path is killed, its connections fail at the clients after
+// all retries.
 func TestKilledServerOnWire(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	f.server.Kill()

@@ -27,8 +27,8 @@ type wireSocket struct {
 }
 
 func openWire(local netip.Addr) (*wireSocket, error) {
-	// With IP_PMTUDISC_DO the identification in the IPv4 header, which the ICRC
-	// covers, is always 0: see wire.Flow.Seal.
+	// With IP_PMTUDISC_DO the kernel sets the identification in the IPv4 header to 0.
+	// The ICRC covers the identification: see wire.Flow.Seal.
 	control := func(_, _ string, c syscall.RawConn) (err error) {
 		failed := c.Control(func(fd uintptr) {
 			err = unix.SetsockoptInt(int(fd), unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO)
@@ -53,8 +53,9 @@ func (s *wireSocket) build(op wire.Opcode, payload int) wire.Packet {
 	return wire.Build(s.out, op, payload)
 }
 
-// send seals and sends a packet, and returns its length in bytes. A packet that the
-// kernel refuses to send counts as sent, as if the network had lost it.
+// send computes the ICRC of a packet, sends the packet, and returns its length in bytes.
+// If the kernel refuses to send the packet, send ignores the error, as if the network
+// had lost the packet.
 func (s *wireSocket) send(p wire.Packet, to netip.Addr) int {
 	dst := netip.AddrPortFrom(to, wire.UDPPort)
 	var f wire.Flow
@@ -68,7 +69,7 @@ func (s *wireSocket) sendRaw(b []byte, to netip.Addr) int {
 	return n
 }
 
-// sendMAD sends a connection message.
+// sendMAD sends a message of the connection manager.
 func (s *wireSocket) sendMAD(m *wire.MAD, to netip.Addr) int {
 	p := s.build(wire.UDSendOnly, wire.MADSize)
 	p.BTH().SetDestQP(wire.GSIQPN)
@@ -77,7 +78,8 @@ func (s *wireSocket) sendMAD(m *wire.MAD, to netip.Addr) int {
 	return s.send(p, to)
 }
 
-// receive waits for a valid packet until the deadline.
+// receive waits for a valid packet. It returns when a packet has arrived or the deadline
+// has passed.
 func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	if err := s.conn.SetReadDeadline(deadline); err != nil {
 		return p, err
@@ -93,12 +95,12 @@ func (s *wireSocket) receive(deadline time.Time) (p wire.Packet, err error) {
 	}
 }
 
-// A wirePeer is an attacker's end of a connection. It builds every packet itself.
+// A wirePeer is the attacker's end of one connection. It builds every packet itself.
 type wirePeer struct {
 	*wireSocket
 	server netip.AddrPort
 	guid   uint64
-	id     uint32 // Communication ID of the peer.
+	id     uint32 // Communication ID of this peer.
 	qpn    uint32
 	first  psn.Value // PSN of the server's first request.
 
@@ -107,13 +109,13 @@ type wirePeer struct {
 	next      psn.Value // PSN of the next request to the server.
 	mtu       int
 
-	// ackTimeout and retries are the code of the ACK timeout and the retry count that
-	// the connection request names for both queue pairs.
+	// The connection request asks both sides to use these values: ackTimeout is the code
+	// of the ACK timeout, and retries is the retry count.
 	ackTimeout, retries uint8
 }
 
-// newWirePeer makes a peer with a random GUID, communication ID, queue pair number and
-// PSN.
+// newWirePeer makes a peer. The GUID, the communication ID, the queue pair number and
+// the first PSN are random.
 func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	return &wirePeer{
 		wireSocket: s, server: server, guid: r.Uint64(), id: r.Uint32() | 1,
@@ -122,8 +124,8 @@ func newWirePeer(s *wireSocket, server netip.AddrPort, r *rand.Rand) *wirePeer {
 	}
 }
 
-// request returns the REQ of the peer with the smallest path MTU. Source: IBTA vol. 1,
-// 12.6.5.
+// request returns the REQ of this peer. It proposes the smallest path MTU. Source: IBTA
+// vol. 1, 12.6.5.
 func (p *wirePeer) request() *wire.MAD {
 	const mtu256, timeout = 1, 18
 	r := wire.REQ{
@@ -163,8 +165,8 @@ func (p *wirePeer) connect() error {
 	return fmt.Errorf("no answer to a connection request from %v", p.local)
 }
 
-// onReply handles a packet that may be the answer to the request. It answers a REP
-// with an RTU.
+// onReply handles a received packet. If the packet is the REP to the request, onReply
+// answers it with an RTU.
 func (p *wirePeer) onReply(in wire.Packet) (done bool, err error) {
 	if in.Opcode() != wire.UDSendOnly {
 		return false, nil
@@ -198,8 +200,8 @@ func (p *wirePeer) sendRTU() {
 	p.sendMAD(&m, p.server.Addr())
 }
 
-// disconnect sends a DREQ and waits until the server has confirmed it. After 10 s
-// without an answer it gives up.
+// disconnect sends a DREQ and waits until the server has confirmed it with a DREP. After
+// 10 s without a DREP it returns.
 func (p *wirePeer) disconnect() {
 	const repeatAfter, attempts = 250 * time.Millisecond, 40
 	r := wire.DREQ{LocalID: p.id, RemoteID: p.serverID, RemoteQPN: p.serverQPN}
@@ -244,7 +246,7 @@ func (p *wirePeer) post(op wire.Opcode, payload []byte) int {
 	return p.send(out, p.server.Addr())
 }
 
-// acknowledge acknowledges the server's request with the PSN num.
+// acknowledge sends an ACK for the server's request with the PSN num.
 func (p *wirePeer) acknowledge(num psn.Value) {
 	out := p.build(wire.Acknowledge, 0)
 	out.BTH().SetDestQP(p.serverQPN)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// newWireFixture makes a fixture on the wire path.
+// newWireFixture makes a fixture whose processes use the wire path.
 func newWireFixture(t *testing.T, s hostile.Spec) *fixture {
 	s.Path = soft.PathWire
 	s.Addr = netip.AddrPortFrom(newAddr(), 0)
@@ -25,14 +25,14 @@ func withWirePath(s hostile.Spec) hostile.Spec {
 	return s
 }
 
-// Invalid packets end no connection, and the memory for them is bounded. The server's
-// answers have fewer bytes than the packets.
+// Invalid packets do not end any connection. The server uses a bounded amount of memory
+// for them, and its answers have fewer bytes in total than the packets.
 func TestInvalidPackets(t *testing.T) {
-	// Some of the invalid packets are by chance valid requests. Their connections stay
-	// half-open until ConnectTimeout.
+	// Some of the invalid packets are by chance valid connection requests. The
+	// connections that they open are half-open until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	newAddr() // The attacker uses two addresses.
+	newAddr() // The attack uses the address of the attacker and the next address.
 	did := f.attack(hostile.RoleInvalid, sameUser, withWirePath(hostile.Spec{From: from, Seed: 4, Rounds: 100, Interval: 5 * time.Millisecond}))
 	t.Logf("%+v", did)
 	require.Less(t, did.ReceivedBytes, did.SentBytes)
@@ -40,7 +40,7 @@ func TestInvalidPackets(t *testing.T) {
 	f.finish()
 }
 
-// A peer that violates the protocol on its connections loses only these connections.
+// If a peer violates the protocol on its connections, only these connections end.
 func TestProtocolViolations(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{})
 	did := f.attack(hostile.RoleViolator, sameUser, withWirePath(hostile.Spec{Seed: 6, Rounds: 40}))
@@ -49,16 +49,17 @@ func TestProtocolViolations(t *testing.T) {
 	f.finish()
 }
 
-// If one address opens as many connections as the server accepts, others can still
-// connect.
+// One address opens connections until the server accepts no more of them. Clients with
+// other addresses can still connect.
 func TestIdleConnections(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{MaxConnsPerAddress: 50})
 	idler, _ := f.start(hostile.RoleIdler, sameUser, withWirePath(hostile.Spec{Seed: 6, Rounds: 100}))
 	note, err := idler.Await()
 	require.NoError(t, err)
 	t.Logf("%+v", note.Attack)
-	// The server counts a connection when it has received the RTU, which may be after
-	// the next request. So it accepts a few more connections than the limit.
+	// The server counts a connection when it receives the RTU. The next request may
+	// arrive before that RTU. So the server accepts a few more connections than the
+	// limit.
 	require.GreaterOrEqual(t, note.Attack.Admitted, uint64(50))
 	require.LessOrEqual(t, note.Attack.Admitted, uint64(60))
 	requireAdmitted(f, withWirePath(hostile.Spec{}))
@@ -68,20 +69,22 @@ func TestIdleConnections(t *testing.T) {
 	f.finish()
 }
 
-// Packets from an address other than the peer's do not end a connection, even if the
-// sender knows all numbers of the connection.
+// Packets that do not come from the peer's address do not end a connection, even if
+// their sender knows all numbers of the connection.
 func TestInjection(t *testing.T) {
-	// A spoofed request of the peer leaves a half-open connection until ConnectTimeout.
+	// One kind of injected message is a connection request. It leaves a connection
+	// half-open until ConnectTimeout.
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	from := newAddr()
-	newAddr() // The attacker uses two addresses.
+	newAddr() // The attack uses the address of the attacker and the next address.
 	did := f.attack(hostile.RoleInjector, sameUser, withWirePath(hostile.Spec{From: from, Seed: 5, Rounds: 60}))
 	t.Logf("%+v", did)
 	require.EqualValues(t, 60, did.Received)
 	f.finish()
 }
 
-// Half messages hold the buffers of a shared receive queue for a limited time.
+// An incomplete message holds a buffer of a shared receive queue only for a limited
+// time.
 func TestHalfMessages(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{SRQ: 64})
 	halves, _ := f.start(hostile.RoleHalves, sameUser, withWirePath(hostile.Spec{Conns: 80}))
@@ -94,8 +97,9 @@ func TestHalfMessages(t *testing.T) {
 	f.finish()
 }
 
-// A flood of requests from many addresses gets a bounded number of bytes in answer,
-// uses bounded memory, and does not keep other clients from connecting.
+// During a flood of requests from many addresses, other clients can still connect. The
+// server sends a bounded number of bytes in answer to the flood, and uses a bounded
+// amount of memory.
 func TestFlood(t *testing.T) {
 	f := newWireFixture(t, hostile.Spec{ConnectTimeout: 10 * time.Second})
 	churn, _ := f.start(hostile.RoleClient, sameUser, withWirePath(hostile.Spec{Conns: 2, Messages: 1, Seed: 2}))

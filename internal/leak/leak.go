@@ -24,9 +24,9 @@ import (
 	"go.uber.org/goleak"
 )
 
-// A resource counts as leaked if it still exists after settleLimit. Until then the
-// check is repeated every settleStep. The limit leaves time for goroutines that are
-// about to end. Both numbers are arbitrary.
+// A resource counts as leaked if it still exists after settleLimit. The check is
+// repeated every settleStep until then. The limit gives goroutines time to end. Both
+// numbers are arbitrary.
 const (
 	settleLimit = 5 * time.Second
 	settleStep  = 5 * time.Millisecond
@@ -41,7 +41,9 @@ func run(m interface{ Run() int }, w io.Writer, limit time.Duration) int {
 	before := Snapshot()
 	code := m.Run()
 	if code != 0 {
-		return code // A failed test may leave resources behind. Only the failure is of interest.
+		// If a test has failed, left resources are not reported, because the failure may
+		// be their cause.
+		return code
 	}
 	leaked := before.settle(limit)
 	if leaked == "" {
@@ -77,9 +79,9 @@ func (b *Baseline) Check(t testing.TB) {
 	}
 }
 
-// settle waits until no resource is left behind or the limit has passed, and returns
-// the list of those that are. It does not run the garbage collector: a resource that
-// only a finalizer closes counts as leaked.
+// settle waits until no resource is left behind or the limit has passed. It returns the
+// list of resources that are left behind. It does not run the garbage collector, so a
+// resource that only a finalizer closes counts as leaked.
 func (b *Baseline) settle(limit time.Duration) string {
 	deadline := time.Now().Add(limit)
 	for {
@@ -105,7 +107,7 @@ func (b *Baseline) leaked() string {
 	return list.String()
 }
 
-// added returns the elements of now that are not in before.
+// added returns the elements of the list now that are not in the list before.
 func added(before, now []string) []string {
 	return slices.DeleteFunc(now, func(s string) bool { return slices.Contains(before, s) })
 }

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// Limits of the wait: noWait when the result cannot change, and maxWait when a
-// goroutine releases the resource during the wait.
+// Limits of the wait in tests. noWait is for tests whose result cannot change. maxWait
+// is for tests in which a goroutine releases the resource during the wait.
 const (
 	noWait  = 0
 	maxWait = 30 * time.Second
@@ -104,7 +104,7 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
-// runner replaces *testing.M.
+// A runner is a test run with a fixed result. It takes the role of *testing.M.
 type runner struct {
 	do   func()
 	code int

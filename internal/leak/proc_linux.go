@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// descriptors lists the open descriptors as "number -> target". The target contains the
-// kind and the inode. See proc_pid_fd(5).
+// descriptors returns the open descriptors as texts of the form "number -> target". The
+// target tells the kind and the inode. See proc_pid_fd(5).
 func descriptors() []string {
 	const dir = "/proc/self/fd"
 	entries, err := os.ReadDir(dir)
@@ -16,8 +16,8 @@ func descriptors() []string {
 	}
 	var list []string
 	for _, e := range entries {
-		// Readlink fails for a descriptor that has been closed since, such as the one
-		// that ReadDir used.
+		// Readlink fails if the descriptor has been closed after ReadDir. One example is
+		// the descriptor that ReadDir itself used.
 		if target, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil {
 			list = append(list, e.Name()+" -> "+target)
 		}

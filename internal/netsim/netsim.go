@@ -10,25 +10,30 @@ import (
 	"time"
 )
 
-// A Config describes a network. The fractions are probabilities from 0 to 1. The zero
-// value is a network without faults and without delay.
+// A Config describes a network. Drop, Duplicate, Corrupt and Reorder are probabilities
+// from 0 to 1. The zero value is a network without faults and without delay.
 type Config struct {
-	Drop      float64       // Packets that do not arrive.
-	Duplicate float64       // Packets that arrive twice.
-	Corrupt   float64       // Packets that arrive with one flipped bit.
-	Reorder   float64       // Packets with extra delay, so that others may overtake them.
-	Delay     time.Duration // Delay of every packet.
-	Jitter    time.Duration // Limit of the extra delay of reordered packets and of duplicates.
-	Limit     int           // Limit of packets in flight. Packets beyond it are dropped. 0 means no limit.
+	Drop      float64 // Probability that a packet does not arrive.
+	Duplicate float64 // Probability that a packet arrives twice.
+	Corrupt   float64 // Probability that a packet arrives with one flipped bit.
+	// Probability that a packet gets an extra delay, so that later packets may overtake
+	// it.
+	Reorder float64
+	Delay   time.Duration // Delay of every packet.
+	// Maximum of the random extra delay that reordered packets and duplicates get.
+	Jitter time.Duration
+	// Maximum number of packets in flight. Further packets are dropped. 0 means no
+	// limit.
+	Limit int
 }
 
-// A Packet is a packet. Its addresses have no meaning to the network.
+// A Packet is a packet with its addresses. The network does not interpret the addresses.
 type Packet struct {
 	From, To netip.Addr
 	Data     []byte
 }
 
-// Stats counts packets. A duplicate counts in Delivered, but not in Sent.
+// Stats counts packets. A duplicate is counted in Delivered and not in Sent.
 type Stats struct {
 	Sent, Dropped, Duplicated, Corrupted, Reordered, Delivered int
 }
@@ -43,8 +48,8 @@ type Net struct {
 	rng   *rand.Rand
 	queue packetHeap
 	sent  uint64
-	spare [][]byte // Buffers of delivered packets, for reuse.
-	last  []byte   // Buffer of the packet that was delivered last.
+	spare [][]byte // Buffers of delivered packets, which Send uses again.
+	last  []byte   // Buffer of the packet that Receive returned last.
 }
 
 // New makes a network whose random decisions depend only on seed and on the calls.
@@ -53,7 +58,8 @@ func New(seed uint64, cfg Config) *Net {
 	return &Net{Config: cfg, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
-// Send sends a packet at the time now, in nanoseconds. It copies the data.
+// Send sends a packet. The parameter now is the present time in nanoseconds. Send copies
+// the data.
 func (n *Net) Send(now int64, p Packet) {
 	n.Stats.Sent++
 	if n.happens(n.Config.Drop) || n.Config.Limit > 0 && len(n.queue) >= n.Config.Limit {
@@ -82,8 +88,8 @@ func (n *Net) queueAt(at int64, p Packet) {
 	heap.Push(&n.queue, packetInFlight{at: at, order: n.sent, packet: p})
 }
 
-// Next returns the time at which the next packet arrives. It reports false if no packet
-// is in flight.
+// Next returns the time at which the next packet will arrive. It reports false if no
+// packet is in flight.
 func (n *Net) Next() (at int64, ok bool) {
 	if len(n.queue) == 0 {
 		return 0, false
@@ -91,8 +97,8 @@ func (n *Net) Next() (at int64, ok bool) {
 	return n.queue[0].at, true
 }
 
-// Receive returns the next packet that has arrived by now. Its data is valid until the
-// next call of Receive.
+// Receive returns the next packet whose arrival time is not later than now. The data of
+// the packet is valid until the next call of Receive.
 func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	if n.last != nil {
 		n.spare = append(n.spare, n.last)
@@ -107,8 +113,8 @@ func (n *Net) Receive(now int64) (p Packet, ok bool) {
 	return p, true
 }
 
-// happens returns true with a probability of fraction. It uses no random number if
-// fraction is 0.
+// happens returns true with the given probability. If the probability is 0, it does not
+// use a random number.
 func (n *Net) happens(fraction float64) bool { return fraction > 0 && n.rng.Float64() < fraction }
 
 func (n *Net) jitter() int64 {
@@ -127,14 +133,16 @@ func (n *Net) buffer() []byte {
 	return nil
 }
 
-// A packetInFlight is a sent packet that has not arrived.
+// A packetInFlight is a packet that has been sent and has not been delivered.
 type packetInFlight struct {
-	at     int64
-	order  uint64 // Number of the packet in the order of sending. It orders packets with equal times.
+	at int64
+	// Position of the packet in the order of sending. Packets with equal arrival times
+	// are delivered in this order.
+	order  uint64
 	packet Packet
 }
 
-// packetHeap is a heap of packets, ordered by arrival.
+// packetHeap is a heap of packets. The packet with the earliest arrival time is first.
 type packetHeap []packetInFlight
 
 func (f packetHeap) Len() int { return len(f) }

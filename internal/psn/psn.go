@@ -31,6 +31,6 @@ func (v Value) Before(w Value) bool { return v.Sub(w) < 0 }
 // After reports whether v is newer than w.
 func (v Value) After(w Value) bool { return v.Sub(w) > 0 }
 
-// In reports whether v is one of the n values from first on. It is always true for an n
-// of 1<<24 or more, and always false for an n of 0 or less.
+// In reports whether v is one of the n values first, first+1, and so on. It is always
+// true if n is 1<<24 or more, and always false if n is 0 or less.
 func (v Value) In(first Value, n int) bool { return int((v-first)&mask) < n }

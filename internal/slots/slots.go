@@ -24,28 +24,32 @@ func newHandle(index int, gen uint32) Handle {
 	return Handle(gen)<<32 | Handle(uint32(index))
 }
 
-// A Table holds values of type T. The zero value is an empty table. One goroutine owns
-// a table, and only that goroutine may call its methods.
+// A Table holds values of type T. The zero value is an empty table. One goroutine owns a
+// table, and only that goroutine may call its methods.
 //
-// Put uses the slot that was freed last, because it is the most likely one to be in the
-// processor's cache. Each use of a slot has the next generation. Generations wrap
-// around and leave out zero, so a removed handle stays invalid for the next 1<<32 - 2
-// uses of its slot.
+// Put uses the slot that was freed last, because that slot is most likely still in the
+// processor's cache. The generation of a slot increases by one with each use.
+// Generations wrap around and leave out zero. So a handle of a removed value stays
+// invalid for the next 1<<32 - 2 uses of its slot.
 type Table[T any] struct {
 	slots []slot[T]
-	free  uint32 // 1 + index of the first free slot, or 0 if no slot is free.
+	free  uint32 // Index of the first free slot plus one. 0 if no slot is free.
 	live  int
 }
 
 type slot[T any] struct {
-	gen   uint32 // Generation of the value here, or of the next one if the slot is free. Never 0.
-	next  uint32 // 1 + index of the next free slot, or 0.
+	// Generation of the value in the slot. If the slot is free, the generation of the
+	// next value. Never 0.
+	gen uint32
+	// Index of the next free slot plus one. 0 if this slot is in use or is the last free
+	// slot.
+	next  uint32
 	used  bool
 	value T
 }
 
-// Put stores v and returns its handle. It allocates only when the number of values
-// exceeds its previous maximum. It panics if the table holds 1<<32 - 1 values.
+// Put stores v and returns its handle. It allocates memory only when the table holds
+// more values than ever before. It panics if the table holds 1<<32 - 1 values.
 func (t *Table[T]) Put(v T) Handle {
 	if t.free == 0 {
 		t.grow()
@@ -95,7 +99,8 @@ func (t *Table[T]) RemoveAt(index int) T {
 	}
 	var zero T
 	v := s.value
-	s.used, s.value = false, zero // Release what the value refers to.
+	// The slot must not keep a reference to the removed value.
+	s.used, s.value = false, zero
 	s.gen = nextGen(s.gen)
 	s.next, t.free = t.free, uint32(index)+1
 	t.live--
@@ -106,7 +111,8 @@ func (t *Table[T]) RemoveAt(index int) T {
 func (t *Table[T]) Len() int { return t.live }
 
 // All iterates over the values in the order of their slots. The body of the loop may
-// call Put and Remove. A value that it puts may or may not be visited.
+// call Put and Remove. If the body calls Put, the iteration may or may not visit the new
+// value.
 func (t *Table[T]) All() iter.Seq2[Handle, *T] {
 	return func(yield func(Handle, *T) bool) {
 		for i := range len(t.slots) {

@@ -58,7 +58,7 @@ func TestUnknownHandles(t *testing.T) {
 	var table slots.Table[int]
 	removed := table.Put(1)
 	table.Remove(removed)
-	next := removed + 1<<32 // Handle of the slot's next value.
+	next := removed + 1<<32 // Handle of the next value in the same slot.
 
 	for _, h := range []slots.Handle{0, 1, removed, next, 1<<32 | 1, math.MaxUint32, math.MaxUint64} {
 		requireStale(t, &table, h)
@@ -128,7 +128,9 @@ func TestAllAllowsRemoveAndPut(t *testing.T) {
 	for h := range table.All() {
 		table.Remove(h)
 		if seen++; seen == 3 {
-			table.Put(100) // Put into the slot that was just freed, which the loop has passed.
+			// Put uses the slot that was just freed. The iteration has already passed
+			// that slot.
+			table.Put(100)
 		}
 	}
 	require.Equal(t, 8, seen)
@@ -165,7 +167,7 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	require.NotZero(t, sum)
 }
 
-// FuzzTable compares a table with a map after any sequence of calls.
+// FuzzTable makes random calls on a table and on a map, and compares the results.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 1, 2, 0, 4, 0})
 	f.Add([]byte{0, 1, 0, 1, 1, 0, 0, 3, 5, 7, 9})

@@ -14,24 +14,26 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// floodSpec is the measured flood: 60,000 requests from 250 addresses, 10,000 a
-// second or as many as the machine can send.
+// floodSpec describes the flood that is measured: 60,000 requests from 250 addresses, at
+// 10,000 requests a second. A slow machine sends fewer requests a second.
 var floodSpec = hostile.Spec{
-	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond, // Sending a round takes 3 ms more.
+	// Sending the requests of a round takes 3 ms in addition.
+	From: hostile.FloodAddr(), Sources: 250, Rounds: 600, Interval: 7 * time.Millisecond,
 }
 
-// quietTime is how long the client connects before the flood, for comparison.
-// Arbitrary.
+// quietTime is how long the client opens connections before the flood. The times of
+// these connections are printed for comparison. Arbitrary.
 const quietTime = 6 * time.Second
 
-// memoryTime is how long after the flood the server's memory is observed.
+// memoryTime is how long the server's memory is observed after the flood.
 const memoryTime = time.Minute
 
-// flood floods a server with default settings, while a client opens one connection
-// after another. It prints how long these connections took to open and how much memory
-// the server used.
+// flood sends a flood of requests to a server with default settings, while a client
+// opens one connection after another. It prints how long these connections took to open,
+// and how much memory the server used.
 func flood(ctx context.Context, o *options, out io.Writer) error {
-	// With a long duration the server has the default settings: see options.durations.
+	// If the duration of a soak is long, servers have the default settings: see
+	// options.durations.
 	o.duration = time.Hour
 	s := newSite("wire", soft.PathWire, o)
 	defer s.kill()
@@ -83,8 +85,8 @@ func (s *site) startForFlood() (err error) {
 	return err
 }
 
-// dialTimes returns how long each connection of the client took to open, without the
-// first after connections.
+// dialTimes returns how long each connection of the client took to open. It leaves out
+// the first connections, in the number of the parameter after.
 func (s *site) dialTimes(after int) ([]time.Duration, error) {
 	note, err := s.steady.Report()
 	if err != nil {

@@ -45,19 +45,19 @@ type options struct {
 	flood    bool
 }
 
-// durations has the durations that depend on the duration of the soak.
+// durations has the durations that are derived from the duration of the whole soak.
 type durations struct {
-	// attack is the longest duration of one attack. It is arbitrary: long enough for
-	// thousands of packets, and short enough to repeat every attack many times.
+	// attack is the maximum duration of one attack. Arbitrary: long enough for thousands
+	// of packets, and short enough that every attack is repeated many times.
 	attack time.Duration
-	// keepalive and connect are reactor.Config.Keepalive and ConnectTimeout of the
-	// servers. Zero means the defaults. A server keeps the connections of a vanished
-	// peer for that time.
+	// keepalive and connect are the values of reactor.Config.Keepalive and
+	// ConnectTimeout for the servers. Zero means the default. They determine how long a
+	// server keeps the connections of a peer that has vanished.
 	keepalive, connect time.Duration
 }
 
-// durations returns the durations. The servers have default settings unless the soak is
-// short.
+// durations returns the durations that are derived from the duration of the soak. If the
+// soak is long, the servers have default settings.
 func (o *options) durations() durations {
 	if o.duration < 2*time.Minute {
 		return durations{attack: 2 * time.Second, keepalive: 5 * time.Second, connect: 10 * time.Second}
@@ -91,7 +91,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// run returns the exit status: 0 when no message was lost and no server has grown.
+// run returns the exit status. It is 0 if no message was lost and no server uses more
+// resources at the end.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {

@@ -16,7 +16,7 @@ type namedAttack struct {
 	run  func(ctx context.Context, s *site) error
 }
 
-// attacks returns the attacks that are possible on the path of the site.
+// attacks returns the attacks that can be made on the path of the site.
 func (s *site) attacks() []namedAttack {
 	common := []namedAttack{
 		{"kill clients", killClients},
@@ -39,8 +39,8 @@ func (s *site) attacks() []namedAttack {
 	)
 }
 
-// roleAttack returns the attack that runs a role. It chooses at random whether the
-// attacker is told to finish or is killed.
+// roleAttack returns an attack that runs an attacker in the given role. At the end the
+// attacker is either told to finish or killed, at random.
 func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
 	return namedAttack{string(r), func(ctx context.Context, s *site) error {
 		p, err := s.start(r, s.user, spec)
@@ -57,7 +57,7 @@ func roleAttack(r hostile.Role, spec hostile.Spec) namedAttack {
 	}}
 }
 
-// killClients kills clients with messages in flight.
+// killClients starts clients, and kills them while messages are in flight.
 func killClients(ctx context.Context, s *site) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8, Expendable: true})
 	if err != nil {
@@ -68,8 +68,8 @@ func killClients(ctx context.Context, s *site) error {
 	return nil
 }
 
-// stopClients stops clients for a while, and then at random kills or continues them.
-// Clients that continue must have lost nothing.
+// stopClients stops clients for a while. Then it either kills or continues them, at
+// random. Clients that continue must have lost nothing.
 func stopClients(ctx context.Context, s *site) error {
 	p, err := s.start(hostile.RoleClient, s.user, hostile.Spec{Conns: 8})
 	if err != nil {
@@ -93,12 +93,13 @@ func stopClients(ctx context.Context, s *site) error {
 	return lossOf(note.Tally)
 }
 
-// restartLimit is how long the client of a killed server may take to connect again.
-// On the wire path it notices the end of the server only after all retries.
+// restartLimit is the maximum time that the client of a killed server may take to
+// connect again. On the wire path the client notices the end of the server only after
+// all retries.
 const restartLimit = 90 * time.Second
 
-// restartServer kills the second server, starts it again, and waits until its client
-// has connected again.
+// restartServer kills the second server of the site and starts it again. Then it waits
+// until the client of that server has connected again.
 func restartServer(ctx context.Context, s *site) error {
 	s.restarted.Kill()
 	s.wait(ctx, time.Second)
@@ -116,7 +117,8 @@ func restartServer(ctx context.Context, s *site) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil // The time of the attacks is over.
+			// If ctx ends before the client has connected again, that is no error.
+			return nil
 		}
 	}
 	return errNoEchoes

@@ -21,13 +21,16 @@ type reading struct {
 	churn  hostile.Tally
 }
 
-// A record prints all readings, and keeps those that the verdict compares.
+// A record prints all readings. It keeps the readings that the method verdict compares.
 type record struct {
-	mu              sync.Mutex // Guards writes to out.
-	out             io.Writer
-	began           time.Time
-	sites           []*site
-	settledReadings [][]reading // Readings of waitSettled, by part of the soak and by site.
+	// mu protects out, to which several goroutines write.
+	mu    sync.Mutex
+	out   io.Writer
+	began time.Time
+	sites []*site
+	// The readings that waitSettled has recorded. The first index is the part of the
+	// soak, the second the site.
+	settledReadings [][]reading
 	lines           int
 }
 
@@ -68,7 +71,7 @@ func (r *record) printf(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
 }
 
-// age returns the time since the beginning of the soak.
+// age returns the time since the soak began.
 func (r *record) age() time.Duration { return time.Since(r.began).Round(time.Second) }
 
 func (r *record) print(label string, s *site, now *reading) {
@@ -87,14 +90,14 @@ func (r *record) print(label string, s *site, now *reading) {
 
 const mebi = 1 << 20
 
-// settleLimit is how long servers may take to release what an attack used. They notice
-// a vanished peer after a minute at most, and return memory to the kernel within
-// another minute.
+// settleLimit is the maximum time that servers may take to release the resources that an
+// attack used. They notice a vanished peer within a minute, and return memory to the
+// kernel within another minute.
 const settleLimit = 150 * time.Second
 
-// waitSettled waits until no site has grown since the beginning, and records the
-// readings. After settleLimit it records them in any case, and verdict reports what has
-// grown.
+// waitSettled waits until no site uses more resources than at the beginning, and then
+// records readings. It waits no longer than settleLimit. If a site still uses more
+// resources then, verdict reports it.
 func (r *record) waitSettled(ctx context.Context, label string) error {
 	var now []reading
 	for deadline := time.Now().Add(settleLimit); ; {
@@ -122,24 +125,26 @@ func (r *record) waitSettled(ctx context.Context, label string) error {
 	return ctx.Err()
 }
 
-// By how much a server may have grown. A client of this program may be between two
-// connections at the time of the reading, so the numbers of connections and descriptors
-// vary by the number of its connections.
+// Limits of the growth of a server. When a reading is taken, a client of this program
+// may have closed one connection and not opened the next. So the numbers of connections
+// and descriptors of a server vary a little.
 const (
 	maxMoreConns       = 4
 	maxMoreDescriptors = 16
 	maxMoreMappings    = 48
 	maxMoreGoroutines  = 4
-	// maxMoreMemory is less than the bound for a flood in SECURITY.md, because most of
-	// that memory returns to the kernel. The Go runtime keeps some of it.
+	// maxMoreMemory is less than the bound for a flood in SECURITY.md, because the
+	// server returns most of the memory of a flood to the kernel. The Go runtime keeps
+	// the rest.
 	maxMoreMemory = 48 * mebi * memoryFactor
-	// maxMoreMemoryLater is how much larger memory may be at the end than after the
-	// first third.
+	// maxMoreMemoryLater is the limit for the growth of memory between the end of the
+	// first third of the soak and its end.
 	maxMoreMemoryLater = 16 * mebi * memoryFactor
 )
 
-// grown returns an error that names what has grown since the first reading, and whether
-// memory has grown since the reading after the first third.
+// grown returns an error that lists the resources of a server that have grown since the
+// first reading. The list also contains memory that has grown since the reading after
+// the first third.
 func (r *record) grown(now []reading) (err error) {
 	if len(r.settledReadings) == 0 {
 		return nil
@@ -170,7 +175,8 @@ func (r *record) grown(now []reading) (err error) {
 	return err
 }
 
-// verdict returns an error that names everything that is wrong at the end, or nil.
+// verdict returns nil if the soak has succeeded, or an error that lists everything that
+// is wrong.
 func (r *record) verdict() error {
 	last := r.settledReadings[len(r.settledReadings)-1]
 	err := r.grown(last)

@@ -15,35 +15,40 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// sameUser and otherUser are the users of the processes. No account with the number of
-// otherUser needs to exist. The number is arbitrary.
+// sameUser and otherUser are the users as which processes run. The number of otherUser
+// is arbitrary, and no account with this number needs to exist.
 const (
 	sameUser  = -1
 	otherUser = 54321
 )
 
-// A site is the processes of one path. It has a server whose clients must lose nothing,
-// and a second server that is killed and started again. Its attacks run one after
-// another.
+// A site has the processes that use one path. It has a server whose clients must lose
+// nothing, and a second server that is killed and started again. Only one attack at a
+// time runs on a site.
 type site struct {
-	name      string
-	path      soft.Path
-	rand      *rand.Rand // Used only by the goroutine of the attacks once that runs.
-	user      int        // User of the attackers: otherUser if this process is root.
-	next      int        // Number of the next address: see newAddr.
+	name string
+	path soft.Path
+	// Random numbers of the attacks. Once the goroutine of the attacks runs, only that
+	// goroutine uses it.
+	rand *rand.Rand
+	// User as which attackers run: otherUser if this process is root, else sameUser.
+	user      int
+	next      int // Number of the address that newAddr returns next.
 	durations durations
 	// onAttack is called with the name of each attack, on the goroutine of the attacks.
 	onAttack func(attack string)
 
 	server *hostile.Process
 	addr   netip.AddrPort
-	// Clients of server. steady keeps its connections, and churn closes each after a
-	// few messages.
+	// Clients of the first server. The client steady keeps its connections open. The
+	// client churn closes each connection after a few messages.
 	steady, churn *hostile.Process
 
-	restarted       *hostile.Process // The server that restartServer kills.
-	restartedAddr   netip.AddrPort
-	restartedClient *hostile.Process // Client of the restarted server. It must connect again.
+	// The second server, which restartServer kills and starts again.
+	restarted     *hostile.Process
+	restartedAddr netip.AddrPort
+	// Client of the second server. It must connect again after each restart.
+	restartedClient *hostile.Process
 }
 
 func newSite(name string, path soft.Path, o *options) *site {
@@ -72,15 +77,15 @@ func (s *site) startAll() (err error) {
 	return err
 }
 
-// The first fixedAddrs addresses belong to processes that run for the whole soak. The
-// other addresses are used in turn: when an address is used again, its last process
-// has ended.
+// The first fixedAddrs addresses are for processes that run during the whole soak. The
+// other addresses are used one after another and repeatedly. When an address is used
+// again, the process that used it before has ended.
 const (
 	fixedAddrs = 30
 	allAddrs   = 254 // Number of addresses that hostile.Addr returns.
 )
 
-// newAddr returns an address of the host that no other process of the program has.
+// newAddr returns an address of the host that no other running process of the soak uses.
 func (s *site) newAddr() netip.Addr {
 	if s.path != soft.PathWire {
 		return netip.MustParseAddr("127.0.0.1")
@@ -103,7 +108,8 @@ func (s *site) listen(at netip.AddrPort) (*hostile.Process, netip.AddrPort, erro
 	return p, note.Addr, err
 }
 
-// start starts a process that dials the server, or the address that the spec names.
+// start starts a process. The process dials the first server, unless the spec names
+// another address.
 func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Process, error) {
 	spec.Path, spec.Seed = s.path, s.rand.Uint64()
 	if !spec.Addr.IsValid() {
@@ -111,7 +117,7 @@ func (s *site) start(r hostile.Role, user int, spec hostile.Spec) (*hostile.Proc
 	}
 	if s.path == soft.PathWire && !spec.From.IsValid() {
 		spec.From = s.newAddr()
-		s.newAddr() // Some attackers use two addresses.
+		s.newAddr() // Some attackers also use the next address.
 	}
 	p, _, err := hostile.Start(r, user, &spec)
 	return p, err
@@ -126,7 +132,7 @@ func (s *site) kill() {
 	}
 }
 
-// runAttacks runs random attacks until the context ends.
+// runAttacks runs attacks in random order, one after another, until the context ends.
 func (s *site) runAttacks(ctx context.Context) error {
 	plans := s.attacks()
 	for ctx.Err() == nil {
@@ -139,12 +145,13 @@ func (s *site) runAttacks(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a random time below most, or until the context ends.
+// wait waits for a random time below the parameter most. It returns early when the
+// context ends.
 func (s *site) wait(ctx context.Context, most time.Duration) {
 	pause(ctx, time.Duration(s.rand.Int64N(int64(most))))
 }
 
-// pause waits for d, or until the context ends.
+// pause waits for the duration d. It returns early when the context ends.
 func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):

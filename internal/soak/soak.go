@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// soak runs the attacks on both paths. It returns an error if a message was lost or a
-// server has grown.
+// soak runs the attacks on both paths. It returns an error if a message was lost or if a
+// server uses more resources at the end.
 func soak(ctx context.Context, o *options, out io.Writer) error {
 	sites := []*site{newSite("local", soft.PathLocal, o), newSite("wire", soft.PathWire, o)}
 	defer func() {
@@ -38,8 +38,8 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	if err := r.waitSettled(ctx, "begin"); err != nil {
 		return err
 	}
-	// Memory that the first third adds may be used again: caches, and memory that the
-	// Go runtime keeps. Growth after that is a leak.
+	// In the first third of the soak, memory may grow without a leak: caches are filled,
+	// and the Go runtime keeps freed memory. Later growth counts as a leak.
 	for _, part := range []struct {
 		name string
 		long time.Duration
@@ -54,7 +54,8 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	return r.verdict()
 }
 
-// runAttacks attacks all sites for the given time, and prints their state meanwhile.
+// runAttacks makes attacks on all sites for the given time. Meanwhile it prints the
+// state of the sites.
 func (r *record) runAttacks(ctx context.Context, long, every time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/leak"
 )
 
-// The soak takes a minute. It runs with the race detector only, which makes it find
-// more. The tests of the module run both with and without it.
+// The soak takes a minute, so it runs only once: with the race detector, which finds
+// more errors. The other tests of the module also run without the race detector.
 
 func TestMain(m *testing.M) {
 	if hostile.IsChild() {

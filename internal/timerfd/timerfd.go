@@ -14,15 +14,16 @@ func New() (int, error) {
 	return unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 }
 
-// Set makes the timer fd expire once, after the given time. It replaces a time that was
-// set before, and makes fd unreadable until the timer expires. A time of zero or less
-// means at once. An error is possible only if fd is not the descriptor of a timer.
+// Set makes the timer fd expire once, after the given time. A time of zero or less makes
+// it expire at once. Set replaces the time of an earlier call, and makes fd unreadable
+// until the timer expires. It fails only if fd is not the descriptor of a timer.
 func Set(fd int, after time.Duration) error {
 	// timerfd_settime(2) stops the timer if the time is zero.
 	return settime(fd, max(1, after))
 }
 
-// Stop stops the timer fd and makes it unreadable. Errors are those of Set.
+// Stop stops the timer fd and makes it unreadable. It fails only if fd is not the
+// descriptor of a timer.
 func Stop(fd int) error { return settime(fd, 0) }
 
 func settime(fd int, after time.Duration) error {
@@ -31,7 +32,8 @@ func settime(fd int, after time.Duration) error {
 }
 
 // Drain makes fd unreadable until the timer expires again. It does nothing if fd is not
-// readable, which is so if the timer was set again after it had expired.
+// readable. An expired timer is not readable if it was set again before the call of
+// Drain.
 func Drain(fd int) {
 	var expirations [8]byte
 	_, _ = unix.Read(fd, expirations[:])

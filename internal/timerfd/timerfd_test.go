@@ -12,7 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 )
 
-// A long timeout, in milliseconds, which no test reaches unless it fails.
+// testTimeout is the maximum time in milliseconds that a test waits. It is so long that
+// only a failing test reaches it.
 const testTimeout = 10_000
 
 func newTimer(t *testing.T) int {
@@ -22,7 +23,8 @@ func newTimer(t *testing.T) int {
 	return fd
 }
 
-// readable waits up to timeout milliseconds for fd.
+// readable waits for fd, at most the given number of milliseconds. It reports whether fd
+// is readable.
 func readable(t *testing.T, fd, timeout int) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 	for {
@@ -44,10 +46,10 @@ func TestTimerExpiresOnce(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(start), 5*time.Millisecond)
 	timerfd.Drain(fd)
 	require.False(t, readable(t, fd, 20))
-	timerfd.Drain(fd) // does not block
+	timerfd.Drain(fd) // Drain of a descriptor that is not readable does not block.
 }
 
-// A timer that is set to a time that has passed already expires too.
+// A timer that is set to zero or to a negative time expires at once.
 func TestNoTimeLeft(t *testing.T) {
 	fd := newTimer(t)
 	for _, after := range []time.Duration{0, -1, -time.Hour} {

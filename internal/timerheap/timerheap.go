@@ -1,16 +1,21 @@
-// Package timerheap has timers that an event loop starts, stops and fires itself. Setting
-// and stopping a timer allocates nothing once the heap has grown.
+// Package timerheap has timers for an event loop. The loop itself starts, stops and
+// fires them. Starting and stopping a timer allocates memory only when the heap has more
+// timers than ever before.
 package timerheap
 
 import "time"
 
-// A Timer calls Fire once when its time has come. The zero value with Fire set is ready
-// for Heap.Set. A Timer is a field of the object that uses it.
+// A Timer calls Fire once when its time has come. A Timer is a field of the object that
+// uses it. A zero Timer whose field Fire has been set is ready for Heap.Set.
 type Timer struct {
-	// Fire is called by the owner of the heap, after the timer was stopped.
+	// Fire is called by Heap.Expire, on the goroutine that owns the heap. The timer has
+	// been stopped before the call.
 	Fire func()
-	when time.Duration // since an origin that the owner of the heap has chosen
-	pos  int           // index in Heap.timers plus one; 0 if the timer is not running
+	// Time at which the timer fires, counted from an origin that the owner of the heap
+	// has chosen.
+	when time.Duration
+	// Index of the timer in Heap.timers plus one. 0 if the timer is not running.
+	pos int
 }
 
 // Running reports whether the timer is in a heap.
@@ -22,13 +27,15 @@ func (t *Timer) When() time.Duration { return t.when }
 // A Heap is a binary heap of running timers. The zero value is empty. It may be used by
 // one goroutine at a time.
 type Heap struct {
-	timers []*Timer // the timer that fires first has index 0
+	// The timers in heap order. The timer that fires first has index 0.
+	timers []*Timer
 }
 
 // Len returns the number of running timers.
 func (h *Heap) Len() int { return len(h.timers) }
 
-// Set makes t fire at when. If t is running, Set replaces its time.
+// Set starts the timer t, which will fire at the time when. If t is already running, Set
+// replaces its time.
 func (h *Heap) Set(t *Timer, when time.Duration) {
 	t.when = when
 	if t.pos == 0 {
@@ -62,7 +69,8 @@ func (h *Heap) Move(t *Timer, to *Heap) {
 	}
 }
 
-// Next returns the time at which the first timer fires. ok is false if none is running.
+// Next returns the time at which the first timer fires. ok is false if no timer is
+// running.
 func (h *Heap) Next() (when time.Duration, ok bool) {
 	if len(h.timers) == 0 {
 		return 0, false
@@ -70,14 +78,14 @@ func (h *Heap) Next() (when time.Duration, ok bool) {
 	return h.timers[0].when, true
 }
 
-// Due reports whether a timer is due at now.
+// Due reports whether a timer has a time that is not later than now.
 func (h *Heap) Due(now time.Duration) bool {
 	return len(h.timers) > 0 && h.timers[0].when <= now
 }
 
-// Expire fires the timers that are due at now, and returns their number, which is at
-// most the number of timers before the call: a timer that its own Fire sets again does
-// not make Expire run without end. Fire may set and stop timers.
+// Expire fires the timers whose time is not later than now, and returns their number.
+// Fire may set and stop timers. Expire fires at most the number of timers that ran
+// before the call. So it returns even if each Fire sets its timer again.
 func (h *Heap) Expire(now time.Duration) (fired int) {
 	for limit := len(h.timers); fired < limit && h.Due(now); fired++ {
 		t := h.timers[0]
@@ -87,7 +95,8 @@ func (h *Heap) Expire(now time.Duration) (fired int) {
 	return fired
 }
 
-// fix restores the heap order after the time of the timer at index at has changed.
+// fix restores the heap order after the time of one timer has changed. The parameter at
+// is the index of that timer.
 func (h *Heap) fix(at int) {
 	for at > 0 && h.less(at, (at-1)/2) {
 		h.swap(at, (at-1)/2)

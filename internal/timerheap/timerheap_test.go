@@ -51,7 +51,8 @@ func TestTimersAgainstAModel(t *testing.T) {
 	}
 }
 
-// A timer that sets itself again without a delay fires in the next call of expire.
+// If the function Fire of a timer sets the timer again without a delay, the timer fires
+// in the next call of Expire.
 func TestTimerSetWhileFiring(t *testing.T) {
 	var ts Heap
 	var a, b Timer
@@ -80,7 +81,8 @@ func TestTimersDoNotAllocate(t *testing.T) {
 	}))
 }
 
-// Move moves a running timer with its time, and leaves others alone.
+// Move moves a running timer to another heap and keeps its time. It does nothing to a
+// timer that is not running.
 func TestMove(t *testing.T) {
 	var from, to Heap
 	var running, stopped Timer
