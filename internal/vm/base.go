@@ -8,15 +8,16 @@ import (
 	"path/filepath"
 )
 
-// A base is the part of a guest that comes from packages. It is a directory with the
-// kernel and an archive of modules, programs and their libraries.
+// A base is the part of the guest's files that comes from Debian packages. It is a
+// directory with the kernel and an archive. The archive has modules, programs and the
+// libraries of the programs.
 type base string
 
 func (b base) kernel() string  { return filepath.Join(string(b), "vmlinuz") }
 func (b base) archive() string { return filepath.Join(string(b), "base.cpio") }
 
-// prepareBase returns the base of the current versions of the packages. It makes the
-// base if the cache has none.
+// prepareBase returns the base for the current versions of the packages. If the cache
+// does not have that base, prepareBase makes it.
 func prepareBase(ctx context.Context) (base, error) {
 	selected, err := selectPackages(ctx)
 	if err != nil {
@@ -31,7 +32,7 @@ func prepareBase(ctx context.Context) (base, error) {
 	if _, err := os.Stat(string(b)); err == nil {
 		return b, nil
 	}
-	// Bases of older package versions are not needed any more.
+	// Bases for older versions of the packages are deleted.
 	if err := os.RemoveAll(cache); err != nil {
 		return "", err
 	}
@@ -41,8 +42,8 @@ func prepareBase(ctx context.Context) (base, error) {
 	return b, b.make(ctx, selected, cache)
 }
 
-// make makes the base in a temporary directory in the cache and then renames it, so
-// that an incomplete base never has the final name.
+// make makes the base in a temporary directory of the cache, and then renames the
+// directory. So a directory with the final name is always complete.
 func (b base) make(ctx context.Context, selected *selection, cache string) error {
 	root, err := os.MkdirTemp(cache, "root-")
 	if err != nil {

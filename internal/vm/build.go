@@ -10,8 +10,8 @@ import (
 // module is the path of this module, with a slash at the end.
 const module = "github.com/rdmaloop/rdmaloop/"
 
-// goPrograms are the programs of this module that run in the guest: the file name in
-// the guest's directory /go, and the go command that builds each.
+// goPrograms lists the programs of this module that run in the guest. Each has a file
+// name in the guest's directory /go, and the go command that builds the program.
 var goPrograms = []struct {
 	name string
 	make []string
@@ -32,7 +32,9 @@ func buildPrograms(ctx context.Context, dir string) (tree, error) {
 		last := len(program.make) - 1
 		args := append(program.make[:last:last],
 			"-tags=rdmacore",
-			"-ldflags=-s -w", // Without symbols, because the guest's files are in its memory.
+			// The programs are built without symbols, because the guest's files need
+			// space in its memory.
+			"-ldflags=-s -w",
 			"-o", out, program.make[last])
 		if err := command(ctx, "", "go", args...); err != nil {
 			return nil, err

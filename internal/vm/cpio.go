@@ -14,9 +14,9 @@ const (
 	typeFile      = 0o100000
 )
 
-// A tree is the contents of an archive: the contents of each file by its path, without
-// a leading slash. All files are executable. writeTo adds the directories that they
-// need.
+// A tree is the contents of an archive: for each path, without a leading slash, the
+// contents of the file. All files are executable. The method writeTo adds the
+// directories of the files.
 type tree map[string][]byte
 
 // writeTo writes the tree as a cpio archive that the kernel unpacks at boot. Several
@@ -34,7 +34,7 @@ func (t tree) writeTo(w io.Writer) error {
 	return archive.err
 }
 
-// directories lists every directory that a file needs, parents first.
+// directories lists the directories of all files. A directory comes after its parent.
 func (t tree) directories() []string {
 	need := map[string]bool{}
 	for name := range t {
@@ -45,8 +45,8 @@ func (t tree) directories() []string {
 	return slices.Sorted(maps.Keys(need))
 }
 
-// A cpio writes entries in the "newc" format. It keeps the first error and writes
-// nothing after it.
+// A cpio writes the entries of an archive in the format "newc". After an error it writes
+// nothing more, and it keeps that error.
 type cpio struct {
 	w     io.Writer
 	inode int
@@ -57,10 +57,11 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.inode++
 	header := "070701"
 	for _, field := range []int{
-		c.inode, mode, 0, 0, // Owner and group: root.
-		1, 0, // Number of links and time of modification.
-		len(data), 0, 0, 0, 0, // Size and device numbers.
-		len(name) + 1, 0, // Size of the name with its final zero, and checksum.
+		c.inode, mode, 0, 0, // The owner and the group are root.
+		1, 0, // The number of links, and the modification time.
+		len(data), 0, 0, 0, 0, // The size, and four device numbers.
+		// The size of the name, including the zero byte at its end, and the checksum.
+		len(name) + 1, 0,
 	} {
 		header += fmt.Sprintf("%08x", field)
 	}
@@ -68,7 +69,7 @@ func (c *cpio) entry(name string, mode int, data []byte) {
 	c.padded(data)
 }
 
-// padded writes b, followed by zeros up to a multiple of four bytes.
+// padded writes b, and then zeros up to a multiple of four bytes.
 func (c *cpio) padded(b []byte) {
 	for _, part := range [][]byte{b, make([]byte, -len(b)&3)} {
 		if c.err == nil {

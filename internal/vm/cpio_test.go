@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An entry is one entry of an archive that was read back.
+// An entry is one entry of an archive that readArchive has read.
 type entry struct {
 	name string
 	mode fs.FileMode
 	data string
 }
 
-// readArchive reads an archive according to the kernel's description of the format.
-// Each entry is a header of a magic number and thirteen numbers, the name and the data.
-// The name and the data are padded to a multiple of four bytes.
+// readArchive reads an archive according to the kernel's description of the format. Each
+// entry has a header, a name and data. The header is a magic number and thirteen other
+// numbers. The name and the data are padded to a multiple of four bytes.
 func readArchive(t *testing.T, archive []byte) (entries []entry) {
 	take := func(n int) string {
 		require.LessOrEqual(t, n, len(archive))

@@ -14,11 +14,12 @@ import (
 //go:embed guest
 var guest embed.FS
 
-// caseNames lists the names of the cases that match, in the order in which they run.
+// caseNames lists the names of the cases that match the pattern, in the order in which
+// they run.
 func caseNames(match *regexp.Regexp) (names []string) {
 	files, err := fs.Glob(guest, "guest/cases/*.sh")
 	if err != nil {
-		panic(err) // The pattern is constant and well formed.
+		panic(err) // The pattern is a constant, so an error is a bug.
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".sh")
@@ -29,8 +30,8 @@ func caseNames(match *regexp.Regexp) (names []string) {
 	return names
 }
 
-// writeInitrd writes the guest's archive to the file name: the base, followed by the
-// programs of this module, the scripts and the cases.
+// writeInitrd writes the guest's archive to the file with the given name. The archive
+// has the base, the programs of this module, the scripts and the cases.
 func writeInitrd(ctx context.Context, name string, b base, cases []string) error {
 	files, err := buildPrograms(ctx, filepath.Dir(name))
 	if err != nil {
@@ -50,7 +51,7 @@ func writeInitrd(ctx context.Context, name string, b base, cases []string) error
 	return os.WriteFile(name, out.Bytes(), 0o644)
 }
 
-// addGuest adds the scripts init and lib.sh, and the cases.
+// addGuest adds the scripts init and lib.sh and the requested cases to the tree.
 func addGuest(files tree, cases []string) error {
 	for _, name := range []string{"init", "lib.sh"} {
 		if err := addScript(files, name); err != nil {

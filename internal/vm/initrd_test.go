@@ -13,7 +13,7 @@ func TestCaseNames(t *testing.T) {
 	require.Empty(t, caseNames(regexp.MustCompile("no such case")))
 }
 
-// addGuest adds the requested cases and no others.
+// addGuest adds the requested cases, and no other cases.
 func TestGuestFiles(t *testing.T) {
 	files := tree{}
 	require.NoError(t, addGuest(files, []string{"rping"}))

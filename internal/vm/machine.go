@@ -8,7 +8,7 @@ import (
 	"os/exec"
 )
 
-// A machine is a virtual machine that is ready to be started.
+// A machine describes a virtual machine that can be started.
 type machine struct {
 	kernel, initrd string
 	accel          string
@@ -20,11 +20,11 @@ func (m *machine) run(ctx context.Context, console io.Writer) error {
 	cmd := exec.CommandContext(ctx, "qemu-system-x86_64",
 		"-accel", m.accel, "-cpu", "max", "-smp", "2", "-m", "1024", "-nic", "none",
 		"-display", "none", "-monitor", "none", "-serial", "stdio",
-		"-no-reboot", // Exit instead of a reboot.
+		"-no-reboot", // qemu exits when the guest would reboot.
 		"-kernel", m.kernel, "-initrd", m.initrd,
-		// Without tsc=reliable and without hardware virtualisation, the kernel rejects
-		// the TSC and uses a clock source that takes longer to read than a message
-		// takes to send.
+		// Without hardware virtualization the kernel rejects the TSC as a clock source,
+		// unless the option tsc=reliable is set. Reading the other clock source takes
+		// longer than sending a message.
 		"-append", "console=ttyS0 quiet oops=panic panic=-1 tsc=reliable",
 	)
 	cmd.Stdout, cmd.Stderr = console, os.Stderr

@@ -11,23 +11,29 @@ import (
 	"strings"
 )
 
-// modules are the kernel modules that the guest loads, in addition to their dependencies.
+// modules lists the kernel modules that the guest loads. It also loads the modules on
+// which they depend.
 var modules = []string{
-	"crc32_generic", // Not listed as a dependency: rdma_rxe requests it by its alias crc32.
+	// No list of dependencies has this module: rdma_rxe requests it at run time by its
+	// alias crc32.
+	"crc32_generic",
 	"veth", "rdma_rxe", "ib_uverbs", "rdma_ucm",
 	"sch_netem",
 }
 
-// A loadOrder collects modules, each after its dependencies.
+// A loadOrder collects kernel modules in an order in which each module comes after its
+// dependencies.
 type loadOrder struct {
-	found map[string]string // Path of every module file of the kernel, by the module's name.
+	// Paths of all module files of the kernel, by the name of the module.
+	found map[string]string
 	done  map[string]bool
 	names []string
 	files tree
 }
 
-// addModules adds the modules to the directory modules/. The file modules/order lists
-// their names in the order in which the guest must load them.
+// addModules adds the modules to the directory modules/ of the tree. It also adds the
+// file modules/order, which lists the names of the modules in the order in which the
+// guest must load them.
 func (r sysroot) addModules(files tree) error {
 	found, err := r.findModules()
 	if err != nil {
@@ -61,8 +67,8 @@ func (r sysroot) findModules() (map[string]string, error) {
 	return found, err
 }
 
-// moduleName replaces hyphens by underscores: file names and dependency lists use both
-// for the same module.
+// moduleName replaces hyphens in a name by underscores. File names and dependency lists
+// use either for the same module.
 func moduleName(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // add adds a module after its dependencies. A module without a file is built into the
@@ -91,8 +97,9 @@ func (o *loadOrder) add(name string) error {
 	return nil
 }
 
-// moduleDepends returns the names of the modules that a module depends on. The section
-// .modinfo is a list of key=value entries, each terminated by a zero byte.
+// moduleDepends returns the names of the modules on which a module depends. They are in
+// the section .modinfo of the module's file, which is a list of entries key=value. A
+// zero byte ends each entry.
 func moduleDepends(module []byte) ([]string, error) {
 	file, err := elf.NewFile(bytes.NewReader(module))
 	if err != nil {

@@ -32,8 +32,8 @@ func fakeModule(t *testing.T, modinfo string) []byte {
 	return out.Bytes()
 }
 
-// fakeKernel returns a directory with the modules of the list modules and two more, on
-// which rdma_rxe depends directly and indirectly.
+// fakeKernel returns a directory with the files of all modules in the list modules, and
+// of two more: rdma_rxe depends on one of these, and that one depends on the other.
 func fakeKernel(t *testing.T) sysroot {
 	root := t.TempDir()
 	dir := filepath.Join(root, "usr", "lib", "modules", "6.1", "kernel", "drivers")

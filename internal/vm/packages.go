@@ -9,27 +9,30 @@ import (
 	"strings"
 )
 
-// kernelPackage is an empty package that depends on the current kernel's package.
+// kernelPackage is an empty package. It depends on the package of the current kernel.
 const kernelPackage = "linux-image-amd64"
 
-// programPackages have the programs that run in the guest besides those of this module.
+// programPackages lists the packages with the other programs that run in the guest.
 var programPackages = []string{
 	"busybox-static", "iproute2", "ibverbs-providers", "ibverbs-utils", "perftest", "rdmacm-utils", "util-linux",
 }
 
-// A selection is the set of packages that a guest is made of.
+// A selection is the set of packages from which a guest is made.
 type selection struct {
 	packages []string
-	files    string // Output of apt-get download --print-uris: URL, file name, size and checksum of each.
+	// Output of apt-get download --print-uris. It has the URL, the file name, the size
+	// and the checksum of each package.
+	files string
 }
 
-// selectPackages chooses the package versions according to the system's package lists.
+// selectPackages chooses packages and their versions from the package lists of the
+// system.
 func selectPackages(ctx context.Context) (*selection, error) {
 	s, err := readLists(ctx)
 	if err == nil || os.Geteuid() != 0 {
 		return s, err
 	}
-	// A new installation has no package lists yet.
+	// The cause may be a new installation, which has no package lists yet.
 	if err := command(ctx, "", "apt-get", "update", "-q"); err != nil {
 		return nil, err
 	}
@@ -54,9 +57,10 @@ func depends(ctx context.Context, args ...string) (string, error) {
 	return output(ctx, "", "apt-cache", append([]string{"depends", "--important"}, args...)...)
 }
 
-// packagesNamed returns the packages at the beginning of lines of the output of
-// apt-cache depends. Indented lines name the dependencies of the package above. Names
-// in angle brackets are virtual packages, which have no file.
+// packagesNamed returns the names of packages in the output of apt-cache depends. A line
+// with a package begins with its name. The indented lines after it have its
+// dependencies. A name in angle brackets is a virtual package, for which there is no
+// file.
 func packagesNamed(listing string) (packages []string) {
 	for line := range strings.Lines(listing) {
 		if name := strings.TrimRight(line, "\n"); !strings.HasPrefix(name, " ") && !strings.HasPrefix(name, "<") {
@@ -66,15 +70,17 @@ func packagesNamed(listing string) (packages []string) {
 	return packages
 }
 
-// dependencyNamed returns the first dependency in the output of apt-cache depends.
+// dependencyNamed returns the first dependency that the output of apt-cache depends
+// lists.
 func dependencyNamed(listing string) string {
 	_, rest, _ := strings.Cut(listing, "Depends: ")
 	name, _, _ := strings.Cut(rest, "\n")
 	return name
 }
 
-// key is the name of the base directory of a selection. It changes with the version of
-// any package and with the lists of files that are copied from the packages.
+// key returns the name of the directory for the base that is made from a selection. The
+// name changes when the version of any package changes, or when a list of files that are
+// copied from the packages changes.
 func (s *selection) key() string {
 	sum := sha256.Sum256(fmt.Append(nil, s.files, packagedPrograms, runtimeFiles, modules))
 	return fmt.Sprintf("%x", sum[:8])

@@ -8,17 +8,18 @@ import (
 	"slices"
 )
 
-// results finds the results of the cases in the guest's console output.
+// A results is a writer that finds the results of the cases in the console output of the
+// guest.
 type results struct {
-	missing []string // Cases without a result so far.
+	missing []string // Names of the cases for which no result was found yet.
 	failed  []string
-	line    []byte // Output after the last end of line.
+	line    []byte // Output since the last end of a line.
 }
 
 func newResults(cases []string) *results { return &results{missing: slices.Clone(cases)} }
 
-// resultLine matches a result anywhere in a line, because a program may have written to
-// the line before it.
+// resultLine matches a result at any position in a line. A program may have written to
+// the same line before.
 var resultLine = regexp.MustCompile(`(PASS|FAIL) vm/([\w.-]+)`)
 
 // Write takes the next part of the console's output. It implements io.Writer.
@@ -50,8 +51,8 @@ func (r *results) read(line []byte) {
 	}
 }
 
-// finish prints FAIL for each case without a result. It returns an error if a case
-// failed or had no result.
+// finish prints FAIL for each case without a result. It returns an error unless all
+// cases have passed.
 func (r *results) finish(out io.Writer) error {
 	for _, name := range r.missing {
 		fmt.Fprintf(out, "FAIL vm/%s (no result)\n", name)

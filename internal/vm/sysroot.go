@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 )
 
-// packagedPrograms are the programs of packages that the guest has in usr/bin.
+// packagedPrograms lists the programs from packages that are copied to usr/bin of the
+// guest.
 var packagedPrograms = []string{
 	"busybox",          // busybox-static
 	"ip", "rdma", "tc", // iproute2
@@ -19,23 +20,24 @@ var packagedPrograms = []string{
 	"setpriv", // util-linux
 }
 
-// runtimeFiles are files that the programs open at run time. They are not in the
-// programs' lists of needed libraries. The guest has them at the same paths.
+// runtimeFiles lists files that programs open while they run, so that no list of needed
+// libraries contains them. In the guest they have the same paths.
 var runtimeFiles = []string{
 	"etc/libibverbs.d/rxe.driver",
 	"lib/*/libibverbs/librxe-*.so",
-	"lib/*/libgcc_s.so.1", // Needed by pthread_exit.
+	"lib/*/libgcc_s.so.1", // pthread_exit needs this library.
 }
 
-// loader is the path of the dynamic loader, as it stands in the programs (PT_INTERP).
+// loader is the path of the dynamic loader, which each program names in its PT_INTERP
+// header.
 const loader = "lib64/ld-linux-x86-64.so.2"
 
-// A sysroot is a directory into which packages have been unpacked.
+// A sysroot is a directory with the files of unpacked packages.
 type sysroot string
 
 // find returns the path, relative to the sysroot, of the first file that matches one of
-// the patterns. It looks at the root and below usr, because some packages still install
-// their files outside usr.
+// the patterns. It searches the root directory and the directory usr, because some
+// packages still install their files outside usr.
 func (r sysroot) find(patterns ...string) (string, error) {
 	for _, pattern := range patterns {
 		for _, usr := range []string{"", "usr"} {
@@ -78,7 +80,7 @@ func (r sysroot) addPrograms(files tree) error {
 	return r.add(files, loader, file)
 }
 
-// add adds a file, and the libraries that it needs.
+// add adds a file and the libraries that the file needs.
 func (r sysroot) add(files tree, target, file string) (err error) {
 	if _, have := files[target]; have {
 		return nil

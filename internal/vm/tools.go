@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// tools are files that the host needs, each with its Debian package.
+// tools lists files that must exist on the host, with the Debian package of each.
 var tools = []struct{ pkg, probe string }{
 	{"qemu-system-x86", "qemu-system-x86_64"},
 	{"gcc", "gcc"},
@@ -19,8 +19,9 @@ var tools = []struct{ pkg, probe string }{
 	{"librdmacm-dev", "/usr/include/rdma/rdma_cma.h"},
 }
 
-// needTools makes sure that the host has its tools. It installs missing packages when
-// it runs as root, and else returns an error that names them.
+// needTools requires that the host has the tools. If some are missing, it installs their
+// packages if this process is root. Otherwise it returns an error with the names of the
+// packages.
 func needTools(ctx context.Context) error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the guest needs linux/amd64, this is %s/%s", runtime.GOOS, runtime.GOARCH)

@@ -12,8 +12,8 @@ func NewGID(a netip.Addr) GID { return a.As16() }
 // Addr returns the IP address. A mapped IPv4 address becomes an IPv4 address.
 func (g GID) Addr() netip.Addr { return netip.AddrFrom16(g).Unmap() }
 
-// A ServiceID names the service that a connection request asks for. In the RDMA IP CM
-// service it is a port space and a port (IBTA annex A11.2).
+// A ServiceID names the service to which a connection request wants to connect. In the
+// RDMA IP CM service it consists of a port space and a port (IBTA annex A11.2).
 type ServiceID uint64
 
 // NewServiceID returns the service id of a port. The values of portSpace are those of
@@ -23,10 +23,12 @@ func NewServiceID(portSpace, port uint16) ServiceID {
 	return ServiceID(portSpace)<<16 | ServiceID(port)
 }
 
-// Port returns the port space and the port of a service id. It reports false for a
-// service id that is not one of the RDMA IP CM service.
+// Port returns the port space and the port of a service id. It returns false if the
+// service id does not belong to the RDMA IP CM service.
 func (s ServiceID) Port() (portSpace, port uint16, ok bool) {
-	const prefix = 1 // The byte above the protocol number (8) and the port (16).
+	// The part of a service id above the protocol number (8 bits) and the port (16
+	// bits). All service ids of the RDMA IP CM service have this value there.
+	const prefix = 1
 	if s>>24 != prefix {
 		return 0, 0, false
 	}

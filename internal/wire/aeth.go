@@ -28,8 +28,9 @@ func (h *AETH) Set(s Syndrome, msn psn.Value) {
 	putUint24(h[1:4], uint32(msn))
 }
 
-// A Syndrome is the answer of a responder. Its kind is in the top three bits, and a
-// value that depends on the kind is in the others. Ack, RNRNAK and NAK make one.
+// A Syndrome is the answer of a responder. The top three bits are the kind of the
+// answer. The other bits have a value whose meaning depends on the kind. The functions
+// Ack, RNRNAK and NAK make a Syndrome.
 type Syndrome uint8
 
 // A SyndromeKind is the kind of an answer. Values without a name are reserved.
@@ -47,11 +48,13 @@ type NAKCode uint8
 
 // Reasons of a NAK.
 const (
-	NAKSequence          NAKCode = 0 // A packet before this one is missing.
+	// A packet with an earlier sequence number is missing.
+	NAKSequence          NAKCode = 0
 	NAKInvalidRequest    NAKCode = 1
 	NAKRemoteAccess      NAKCode = 2
 	NAKRemoteOperational NAKCode = 3
-	NAKInvalidRD         NAKCode = 4 // For reliable datagrams only, so never on RC.
+	// Only reliable datagrams use this code, so it never occurs on RC.
+	NAKInvalidRD NAKCode = 4
 )
 
 // AckNoCredits is the ACK of a responder that does not use end-to-end flow control.
@@ -63,15 +66,14 @@ const (
 	noCredits = codeMask
 )
 
-// creditCounts are the numbers of credits that the codes stand for (IBTA vol. 1,
-// 9.7.7.2).
+// creditCounts has the number of credits for each code (IBTA vol. 1, 9.7.7.2).
 var creditCounts = [noCredits]uint16{
 	0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024,
 	1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
 }
 
-// Ack returns the ACK that grants this number of credits, or the largest smaller number
-// that has a code.
+// Ack returns an ACK that grants the given number of credits. If that number has no
+// code, the ACK grants the next smaller number that has a code.
 func Ack(credits int) Syndrome {
 	code, exact := slices.BinarySearch(creditCounts[:], uint16(min(max(credits, 0), 1<<15)))
 	if !exact {
@@ -80,8 +82,8 @@ func Ack(credits int) Syndrome {
 	return Syndrome(code)
 }
 
-// RNRNAK returns the answer of a responder without a receive buffer. timer is the code
-// of the time that the requester must wait, 0 to 31.
+// RNRNAK returns the answer of a responder without a receive buffer. The parameter timer
+// is the code of the time that the requester must wait, 0 to 31.
 func RNRNAK(timer uint8) Syndrome {
 	return Syndrome(SyndromeRNRNAK<<codeBits) | Syndrome(timer&codeMask)
 }
@@ -92,9 +94,9 @@ func NAK(code NAKCode) Syndrome { return Syndrome(SyndromeNAK<<codeBits) | Syndr
 // Kind returns the kind of the answer.
 func (s Syndrome) Kind() SyndromeKind { return SyndromeKind(s >> codeBits) }
 
-// Credits returns the number of credits that an ACK grants: how many requests that need
-// a receive buffer the requester may send. It reports false if the responder does not
-// use flow control or the answer is no ACK.
+// Credits returns the number of credits that an ACK grants. It is the number of requests
+// that need a receive buffer and that the requester may send. Credits returns false if
+// the answer is not an ACK, or if the responder does not use end-to-end flow control.
 func (s Syndrome) Credits() (n int, ok bool) {
 	code := s & codeMask
 	if s.Kind() != SyndromeAck || code == noCredits {

@@ -26,8 +26,8 @@ func (h *AtomicETH) RKey() uint32 { return binary.BigEndian.Uint32(h[8:]) }
 // fetch-and-add.
 func (h *AtomicETH) SwapAdd() uint64 { return binary.BigEndian.Uint64(h[12:]) }
 
-// Compare returns the value with which a compare-and-swap compares. A fetch-and-add
-// ignores it.
+// Compare returns the value that a compare-and-swap compares with the value in memory. A
+// fetch-and-add ignores it.
 func (h *AtomicETH) Compare() uint64 { return binary.BigEndian.Uint64(h[20:]) }
 
 // Set sets all fields.
@@ -42,7 +42,7 @@ func (h *AtomicETH) Set(addr uint64, rkey uint32, swapAdd, compare uint64) {
 // vol. 1, 9.3.
 type AtomicAckETH [AtomicAckETHSize]byte
 
-// Original returns the value before the operation.
+// Original returns the value that the memory had before the operation.
 func (h *AtomicAckETH) Original() uint64 { return binary.BigEndian.Uint64(h[:]) }
 
 // Set sets all fields.

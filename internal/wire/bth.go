@@ -12,12 +12,15 @@ const UDPPort = 4791
 
 // Reserved queue pair numbers (IBTA vol. 1, 3.5.3 and 10.5.2).
 const (
-	GSIQPN       = 1        // The general services interface, which receives MADs.
-	MulticastQPN = 0xffffff // All members of a multicast group.
+	// Queue pair number of the general services interface, which receives MADs.
+	GSIQPN = 1
+	// Destination queue pair number of multicast datagrams. It means all members of the
+	// multicast group.
+	MulticastQPN = 0xffffff
 )
 
-// DefaultPKey is the partition key that every port has, with full membership (IBTA
-// annex A17.4.7).
+// DefaultPKey is the default partition key, with full membership. Every port has it
+// (IBTA annex A17.4.7).
 const DefaultPKey = 0xffff
 
 // BTHSize is the length of a BTH in bytes.
@@ -38,15 +41,15 @@ type BTH [BTHSize]byte
 // Opcode returns the operation code.
 func (h *BTH) Opcode() Opcode { return Opcode(h[0]) }
 
-// Solicited reports whether the sender requests an event at the receiver for the
-// message. Only the last packet's bit counts.
+// Solicited reports whether the sender requests an event at the receiver for this
+// message. Only the bit in the last packet of a message has a meaning.
 func (h *BTH) Solicited() bool { return h[1]&0x80 != 0 }
 
 // SetSolicited sets the solicited event bit.
 func (h *BTH) SetSolicited(on bool) { setBit(&h[1], 0x80, on) }
 
-// MigReq returns the migration bit. It has no meaning without path migration. Network
-// cards set it and the kernel's Soft-RoCE does not. Both accept either value.
+// MigReq returns the migration bit. Without path migration the bit has no meaning:
+// network cards set it, the kernel's Soft-RoCE does not, and both accept either value.
 func (h *BTH) MigReq() bool { return h[1]&0x40 != 0 }
 
 // SetMigReq sets the migration bit.

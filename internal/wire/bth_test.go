@@ -22,7 +22,8 @@ func TestBTH(t *testing.T) {
 	require.Equal(t, psn.Value(0xabcdef), h.PSN())
 }
 
-// Each setter changes the bits of its field, whatever their value was, and no others.
+// Each setter changes all bits of its field, for any old value. It does not change other
+// bits.
 func TestBTHSetters(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -75,10 +76,12 @@ func TestPKeysMatch(t *testing.T) {
 		{0xffff, 0xffff, true},
 		{0xffff, 0x7fff, true},
 		{0x7fff, 0xffff, true},
-		{0x7fff, 0x7fff, false}, // Two limited members.
+		// Two limited members of the same partition do not match.
+		{0x7fff, 0x7fff, false},
 		{0xffff, 0xfffe, false},
 		{0x8001, 0x0001, true},
-		{0x8000, 0x8000, false}, // No partition has the number 0.
+		// The partition number 0 is invalid and does not match.
+		{0x8000, 0x8000, false},
 		{0, 0, false},
 	} {
 		require.Equal(t, c.want, wire.PKeysMatch(c.a, c.b), "%#04x and %#04x", c.a, c.b)

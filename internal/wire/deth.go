@@ -14,7 +14,7 @@ const DETHSize = 8
 //	4   reserved (8) | source QP number (24)
 type DETH [DETHSize]byte
 
-// QKey returns the key, which must be equal to that of the receiving queue pair.
+// QKey returns the Q_Key. It must be equal to the Q_Key of the receiving queue pair.
 func (h *DETH) QKey() uint32 { return binary.BigEndian.Uint32(h[0:]) }
 
 // SrcQP returns the number of the queue pair that sent the datagram, 24 bits.

@@ -1,9 +1,9 @@
 package wire
 
-// A DREQ disconnects. Source: IBTA vol. 1, 12.6.10.
+// A DREQ requests the end of a connection. Source: IBTA vol. 1, 12.6.10.
 type DREQ struct {
 	LocalID, RemoteID uint32
-	RemoteQPN         uint32 // 24 bits: queue pair of the receiver.
+	RemoteQPN         uint32 // Number of the receiver's queue pair, 24 bits.
 
 	PrivateData [220]byte
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// FuzzDecode decodes any bytes. If Decode accepts them, a packet that is built from the
-// decoded headers and payload must be equal to the original, except for pad and ICRC.
+// FuzzDecode calls Decode with any bytes. If Decode accepts them, the test builds a
+// packet from the decoded headers and payload. That packet must be equal to the
+// original, except for the pad and the ICRC.
 func FuzzDecode(f *testing.F) {
 	for _, v := range vectors {
 		f.Add(captured(f, v.name).packet)
@@ -63,8 +64,8 @@ func copyFields(dst, src wire.Packet) {
 	}
 }
 
-// FuzzVerify seals any packet with any identification for any pair of addresses, and
-// requires that Verify returns that identification.
+// FuzzVerify seals any packet for any pair of addresses with any identification. Verify
+// must return the same identification.
 func FuzzVerify(f *testing.F) {
 	for _, v := range vectors {
 		c := captured(f, v.name)
@@ -80,7 +81,7 @@ func FuzzVerify(f *testing.F) {
 			return
 		}
 		flow := c.flow()
-		flow.Verify(p) // Any ICRC must not matter to the calls below.
+		flow.Verify(p) // The calls below must work with any ICRC.
 		flow.Seal(p, id)
 		found, ok := flow.Verify(p)
 		require.True(t, ok)
@@ -90,8 +91,9 @@ func FuzzVerify(f *testing.F) {
 	})
 }
 
-// FuzzMessages decodes any data as each message. Encoding the result must give the same
-// data, except for the reserved bits, which fieldsOf finds.
+// FuzzMessages decodes any data as each type of message, and encodes the result. The
+// encoded data must be equal to the original, except for the reserved bits, which
+// fieldsOf finds.
 func FuzzMessages(f *testing.F) {
 	f.Add(captured(f, vectorREQ).decoded(f).Payload())
 	for attr := range newMessage {
@@ -116,7 +118,8 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// FuzzCMAHeader decodes any private data, and encodes and decodes the result.
+// FuzzCMAHeader decodes any private data, encodes the result, and decodes that again.
+// Both results must be equal.
 func FuzzCMAHeader(f *testing.F) {
 	request := vectorRequest()
 	f.Add(request.PrivateData[:])

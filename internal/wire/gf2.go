@@ -6,13 +6,14 @@ import "hash/crc32"
 // the CRC. Its most significant bit is the constant term. A byte of zeros multiplies
 // the register by x to the power of eight.
 
-// inversePowers has, at index i, the power of x by which solve divides for a packet of
-// 4*i bytes. The exponent is the negative number of bits that the ICRC covers from the
-// identification to the end. The array is constant.
+// inversePowers has powers of x for the function solve. The entry at index i is for a
+// packet of 4*i bytes. Its exponent is minus the number of bits that the ICRC covers
+// after the identification field begins. The array is constant.
 var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	const (
-		one   = 1 << 31
-		fixed = ip4Size - 4 + udpSize - ICRCSize // Bytes besides those of the packet.
+		one = 1 << 31
+		// Number of bytes that the ICRC covers besides the packet itself.
+		fixed = ip4Size - 4 + udpSize - ICRCSize
 	)
 	power := divide(one, 8*fixed)
 	for i := range powers {
@@ -22,11 +23,12 @@ var inversePowers = func() (powers [MaxPacket/4 + 1]uint32) {
 	return powers
 }()
 
-// identSums has the contribution of each value of the high and the low byte of an
-// identification to the ICRC of the IPv4 and UDP headers. The contributions can be
-// added because the CRC is linear. The arrays are constant.
+// identSums has two arrays, for the high and the low byte of an identification. The
+// entry at an index is the amount by which a byte with that value changes the ICRC of
+// the IPv4 and UDP headers. The amounts of both bytes can be added because the CRC is
+// linear. The arrays are constant.
 var identSums = func() (sums [2][256]ICRC) {
-	const identification = 4 // Offset in the IPv4 header.
+	const identification = 4 // Offset of the identification in the IPv4 header.
 	var headers [ip4Size + udpSize]byte
 	zero := ICRC(0).add(headers[:])
 	for place := range sums {
@@ -42,8 +44,8 @@ var identSums = func() (sums [2][256]ICRC) {
 // divide divides a by x to the power of n.
 func divide(a uint32, n int) uint32 {
 	for range n {
-		// If a has a constant term, x does not divide it, but divides its sum with the
-		// generator.
+		// If a has a constant term, x does not divide a. It then divides the sum of a
+		// and the generator polynomial, which is equal to a modulo the generator.
 		odd := a >> 31
 		a = (a^crc32.IEEE&-odd)<<1 | odd
 	}

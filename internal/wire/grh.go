@@ -14,10 +14,11 @@ const GRHSize = 40
 // 11.4.1.2; annex A17.4.5.2.
 type GRH [GRHSize]byte
 
-// Set writes the IP header with which a packet arrived. packet is the packet's length
-// from the BTH to the ICRC in bytes, tos the type of service or traffic class, and ttl
-// the time to live or hop limit. A socket does not report the identification and the
-// flow label, so they are 0. IPv4 addresses may be IPv4-mapped IPv6 addresses.
+// Set writes the IP header of a received packet. The parameter packet is the length of
+// the packet in bytes, from the BTH to the ICRC. tos is the type of service or traffic
+// class, and ttl the time to live or hop limit. The identification and the flow label
+// are 0, because a socket does not report them. IPv4 addresses may be IPv4-mapped IPv6
+// addresses.
 func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*h = GRH{}
 	from, to := src.Unmap(), dst.Unmap()
@@ -31,7 +32,7 @@ func (h *GRH) Set(src, dst netip.Addr, packet int, tos, ttl uint8) {
 	*(*[16]byte)(h[8:]), *(*[16]byte)(h[24:]) = from.As16(), to.As16()
 }
 
-// setIP4 writes an IPv4 header to h, which must be zero.
+// setIP4 writes an IPv4 header to h. All bytes of h must be zero before the call.
 func setIP4(h *[ip4Size]byte, src, dst [4]byte, packet int, tos, ttl uint8) {
 	h[0], h[1] = 0x45, tos
 	binary.BigEndian.PutUint16(h[2:], uint16(ip4Size+udpSize+packet))

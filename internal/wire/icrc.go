@@ -29,19 +29,21 @@ const (
 	protoUDP = 17
 )
 
-// A Flow is one direction between one pair of endpoints. It computes ICRCs, which cover
-// fields of the IP and UDP headers. The kernel writes and removes these headers, so the
-// Flow keeps the fields itself. It also caches the ICRC of the headers for the last
-// packet length, and predicts the next identification. A caller that uses a Flow often
-// should keep it, for example in a queue pair. The zero value must be set with Set
-// before use.
+// A Flow is one direction of the traffic between two endpoints. It computes the ICRCs of
+// the packets in that direction. An ICRC also covers fields of the IP and UDP headers.
+// The kernel writes and removes these headers, so the Flow has a copy of the fields. For
+// speed, a Flow also stores the ICRC of the headers for the last packet length, and
+// predicts the next identification. So a caller should keep a Flow that it uses often,
+// for example in a queue pair. The zero value must be set with Set before use.
 type Flow struct {
 	ip int // Size of the IP header in bytes.
 	// headers are the IP and UDP headers as input of the CRC. Fields that routers may
 	// change are all ones, and the identification is zero.
-	headers   [ip6Size + udpSize]byte
-	length    int  // Packet length, from the BTH to the ICRC, for which headerSum is valid.
-	headerSum ICRC // ICRC of headers for that length.
+	headers [ip6Size + udpSize]byte
+	// Packet length, from the BTH to the ICRC, that was used to compute headerSum.
+	length int
+	// ICRC of the headers, for a packet of the length in the field length.
+	headerSum ICRC
 
 	lastID     uint16 // Identification of the last packet.
 	expectedID uint16 // Predicted identification of the next packet.
@@ -60,7 +62,8 @@ func (f *Flow) Set(src, dst netip.AddrPort) {
 	binary.BigEndian.PutUint16(udp[0:], src.Port())
 	binary.BigEndian.PutUint16(udp[2:], dst.Port())
 	udp[6], udp[7] = 0xff, 0xff // checksum
-	f.length = 0                // No packet has this length.
+	// No packet has this length, so headerSum is computed for the first packet.
+	f.length = 0
 	f.lastID, f.expectedID = 0, 0
 }
 
@@ -142,8 +145,9 @@ func (f *Flow) Verify(p Packet) (id uint16, ok bool) {
 	return id, true
 }
 
-// predict predicts the next identification from those of the last two packets: many
-// senders count up by one, and others always use the same number.
+// predict predicts the identification of the next packet from the identifications of the
+// last two packets. Many senders increase the identification by one for each packet, and
+// others always send the same one.
 func (f *Flow) predict(id uint16) {
 	f.expectedID = id + 1
 	if id == f.lastID {
@@ -152,8 +156,8 @@ func (f *Flow) predict(id uint16) {
 	f.lastID = id
 }
 
-// icrcOf computes the ICRC of a packet. FECN, BECN and the reserved bits beside them,
-// which may change on the network, count as ones.
+// icrcOf computes the ICRC of a packet. Bits that may change on the network count as
+// ones: FECN, BECN and the reserved bits beside them.
 func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	const maskedByte = 4
 	kept := p.bytes[maskedByte]
@@ -163,15 +167,16 @@ func (f *Flow) icrcOf(p Packet, id uint16) ICRC {
 	return sum
 }
 
-// solve returns the bits in which two identifications differ, given the difference
-// between the ICRCs of a packet of length bytes with each of them. It reports false if
-// no two identifications cause the difference.
+// solve returns the exclusive or of two identifications. The parameters are the length
+// of a packet in bytes, and the difference of the ICRCs that the packet has with each of
+// the two identifications. If no two identifications can cause the difference, solve
+// returns false.
 //
-// The CRC is linear. The CRC multiplies four bytes of the header by x once for each bit
-// from there to the end. Dividing the difference by that power of x gives the
-// difference of the four bytes, and the result is unique. The four bytes are the
-// identification, the flags and the fragment offset. The flags and the offset of both
-// packets are equal.
+// The CRC is linear. It multiplies four bytes of the header by x once for each bit
+// between these bytes and the end of the packet. So solve divides the difference by that
+// power of x, and gets the difference of the four bytes. The result is unique. The four
+// bytes have the identification, the flags and the fragment offset. The flags and the
+// offset do not differ, so their bits in the result must be zero.
 func solve(difference ICRC, length int) (changed uint16, ok bool) {
 	four := bits.ReverseBytes32(multiply(uint32(difference), inversePowers[length/4]))
 	return uint16(four >> 16), uint16(four) == 0

@@ -32,16 +32,16 @@ func TestVerifyFindsTheIdentificationOfTheVectors(t *testing.T) {
 	require.Equal(t, uint16(7), captured(t, vectorSend).id)
 }
 
-// The expected ICRC was computed from the network card's packet with the identification
-// 0.
+// The expected ICRC was computed for the packet of a network card, with the
+// identification changed to 0.
 func TestSealWithAnotherIdentification(t *testing.T) {
 	c := captured(t, vectorCNP)
 	c.flow().Seal(c.decoded(t), 0)
 	require.Equal(t, unhex(t, "af515342"), c.packet[len(c.packet)-wire.ICRCSize:])
 }
 
-// The ICRC must not depend on the byte of the BTH that routers may change, and must
-// depend on all others.
+// One byte of the BTH may be changed by routers. The ICRC must not depend on that byte.
+// It must depend on all other bytes.
 func TestICRCMasks(t *testing.T) {
 	for _, name := range []string{vectorSend, vectorAck6} {
 		c := captured(t, name)
@@ -76,7 +76,8 @@ func TestICRCCoversTheFlow(t *testing.T) {
 	}
 }
 
-// Set must replace all state of the earlier address family.
+// After a Set with addresses of another family, nothing of the earlier family remains in
+// the Flow.
 func TestFlowCanBeSetAgain(t *testing.T) {
 	var f wire.Flow
 	for _, name := range []string{vectorAck6, vectorSend, vectorAck6, vectorREQ} {
@@ -88,7 +89,8 @@ func TestFlowCanBeSetAgain(t *testing.T) {
 	}
 }
 
-// A Flow must not use the cached ICRC of its headers for another length.
+// A Flow stores the ICRC of its headers for one packet length. It must not use that ICRC
+// for a packet of another length.
 func TestFlowRemembersOneLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -104,7 +106,8 @@ func TestFlowRemembersOneLength(t *testing.T) {
 	}
 }
 
-// Verify must find the identification, whatever identification the Flow predicts.
+// Verify must find the identification of a packet, no matter which identification the
+// Flow predicts.
 func TestVerifyFindsEveryIdentification(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	sender, receiver := captured(t, vectorSend).flow(), captured(t, vectorSend).flow()
@@ -112,10 +115,11 @@ func TestVerifyFindsEveryIdentification(t *testing.T) {
 	id := uint16(0xfff0)
 	for i := range 10_000 {
 		switch i / 100 % 4 {
-		case 0: // Always the same number.
+		case 0: // The sender always uses the same identification.
 		case 1:
 			id++
-		case 2: // Steps of several numbers.
+		// The sender increases the identification by several at each packet.
+		case 2:
 			id += uint16(i) % 5
 		case 3:
 			id = uint16(random.Uint32())
@@ -135,7 +139,8 @@ func TestFlowAcceptsMappedAddresses(t *testing.T) {
 	require.True(t, ok)
 }
 
-// All payload lengths are tried, so that every entry of inversePowers is used.
+// Verify accepts packets with each payload length. Together the packets use every entry
+// of inversePowers.
 func TestVerifyEveryLength(t *testing.T) {
 	f := captured(t, vectorSend).flow()
 	b := make([]byte, wire.MaxPacket)
@@ -149,7 +154,7 @@ func TestVerifyEveryLength(t *testing.T) {
 	}
 }
 
-// Verify must accept damaged packets as seldom as its comment says: one in 1<<16.
+// Verify may accept only as many damaged packets as its comment says: one in 1<<16.
 func TestVerifyFindsDamage(t *testing.T) {
 	const rounds = 1 << 18
 	random := rand.New(rand.NewPCG(1, 2))

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A countingSender returns the identification of each packet in turn, and when the
-// packet was sent.
+// A countingSender returns the identification of the sender's next packet, and the time
+// at which that packet is sent.
 type countingSender func() (id uint16, at time.Duration)
 
 // unconnectedSender is an unconnected socket of the soft device. It sends messages of
@@ -31,8 +31,9 @@ func unconnectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// connectedSender is a connected socket of the soft device. Each message has the next
-// number, and its segments count on from there.
+// connectedSender is a connected socket of the soft device. Each message has an
+// identification that is larger by one than that of the message before. The
+// identifications of its segments count up from there.
 func connectedSender(rng *rand.Rand) countingSender {
 	left, next, message, now := 0, uint16(0), uint16(rng.Uint32()), time.Duration(0)
 	return func() (uint16, time.Duration) {
@@ -50,9 +51,9 @@ func connectedSender(rng *rand.Rand) countingSender {
 	}
 }
 
-// sharedCounter is a counter of a Linux host that several flows share. One flow gets
-// some of its numbers and other flows get the rest. pause returns how long the flow is
-// idle before a packet.
+// sharedCounter is a counter of a Linux host that several flows share. The flow under
+// test gets some of its numbers, and other flows get the rest. The function pause
+// returns how long the flow is idle before a packet.
 func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() time.Duration) countingSender {
 	counter, now, stamp := rng.Uint32(), time.Duration(0), time.Duration(0)
 	reserve := func() uint16 {
@@ -73,15 +74,16 @@ func sharedCounter(rng *rand.Rand, tick time.Duration, others int, pause func() 
 	}
 }
 
-// constantly returns pauses of length d.
+// constantly returns a function whose result is always d.
 func constantly(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
 
-// randomly returns pauses with an exponential distribution of mean d.
+// randomly returns a function whose results have an exponential distribution with the
+// mean d.
 func randomly(rng *rand.Rand, d time.Duration) func() time.Duration {
 	return func() time.Duration { return time.Duration(rng.ExpFloat64() * float64(d)) }
 }
 
-// senders returns the senders whose packets must all fit.
+// senders returns senders without loss. All their packets must fit.
 func senders() map[string]countingSender {
 	seed := uint64(0)
 	rng := func() *rand.Rand { seed++; return rand.New(rand.NewPCG(seed, 2)) }
@@ -113,8 +115,8 @@ func TestIdentWindowFitsSenders(t *testing.T) {
 	}
 }
 
-// damage changes each byte that the ICRC covers to each other value in turn, and calls
-// try for each.
+// damage sets each byte that the ICRC covers to each wrong value, one at a time. It
+// calls the function try for each of these packets.
 func damage(p Packet, try func()) {
 	for i := range p.bytes {
 		if i == 4 {
@@ -128,8 +130,8 @@ func damage(p Packet, try func()) {
 	}
 }
 
-// In a flow without loss, no packet with a wrong byte fits, at any length and at any
-// value of the sender's counter.
+// In a flow without loss, no packet with one wrong byte fits. This is true for packets
+// of any length and for any value of the sender's counter.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {
@@ -167,8 +169,8 @@ func TestNoDamagedBytePasses(t *testing.T) {
 	}
 }
 
-// The identification that Verify computes for a packet with one wrong byte is farther
-// from the sent one than identSlack, whatever the sent one is.
+// If one byte of a packet is wrong, Verify computes a wrong identification. It differs
+// from the sent identification by more than identSlack, for every sent identification.
 func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	const size = 4096
 	var f Flow
@@ -192,8 +194,8 @@ func TestIdentSlackIsBelowEveryError(t *testing.T) {
 	require.Less(t, identSlack, nearest)
 }
 
-// A sender whose counter jumps once loses one packet. A sender whose counter jumps at
-// every packet loses a few at first, and then none.
+// If the counter of a sender jumps once, one packet is dropped. If it jumps at every
+// packet, a few packets are dropped at first, and none later.
 func TestIdentWindowFollowsJumps(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -229,7 +231,7 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 	require.LessOrEqual(t, dropped, 10*maxMisfits)
 	require.Zero(t, late)
 
-	// From here on the sender counts up by one.
+	// From now on the sender increases the identification by one for each packet.
 	for i := range 20 * narrowAfter {
 		require.True(t, fits(uint16(i)))
 	}
@@ -237,8 +239,8 @@ func TestIdentWindowFollowsJumps(t *testing.T) {
 	require.False(t, fits(40_000))
 }
 
-// After identification 0 has arrived three times, no identification of maxSegments or
-// more fits, even after a long idle time.
+// After three packets with identification 0, no identification of maxSegments or more
+// fits, even after a long idle time.
 func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	var w IdentWindow
 	now := time.Duration(0)
@@ -256,15 +258,16 @@ func TestIdentWindowOfUnconnectedSocket(t *testing.T) {
 	require.True(t, fits(50_000), "any number fits after an hour")
 }
 
-// After idle time the window for a shared counter is wider, so some damaged packets
-// fit. At most the packets fit for which Verify finds an identification.
+// After idle time more identifications of a shared counter fit, so some damaged packets
+// fit. A damaged packet can fit only if Verify finds an identification for it.
 func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	const size = 1024
 	var f Flow
 	f.Set(netip.MustParseAddrPort("10.0.0.1:49200"), netip.MustParseAddrPort("10.0.0.2:4791"))
 	p := Build(make([]byte, SendOnly.Size(size)), SendOnly, size)
 	f.Seal(p, 0)
-	errors, changes := 0, []uint16{} // Differences of the identification.
+	// Differences between the identification that Verify finds and the sent one.
+	errors, changes := 0, []uint16{}
 	damage(p, func() {
 		errors++
 		if change, ok := f.Verify(p); ok {
@@ -294,8 +297,8 @@ func TestDamagedBytesAfterIdleTime(t *testing.T) {
 	require.Len(t, changes, 15)
 }
 
-// A connected socket sends 0 twice when its counter wraps around. Its packets must
-// still fit.
+// When the counter of a connected socket wraps around, the socket sends identification 0
+// twice. Its following packets must still fit.
 func TestIdentWindowOfWrappingSocket(t *testing.T) {
 	const segments = 64
 	var w IdentWindow

@@ -2,7 +2,7 @@ package wire
 
 import "encoding/binary"
 
-// Lengths in bytes of the headers that come last.
+// Lengths in bytes of the headers that come directly before the payload.
 const (
 	ImmDtSize = 4
 	IETHSize  = 4

@@ -12,11 +12,12 @@ type unsigned interface {
 	~uint8 | ~uint16 | ~uint32 | ~uint64
 }
 
-// number is a field of width bits that begins with the byte at offset off.
+// number encodes or decodes a field that begins with the byte at offset off and has
+// width bits.
 func number[T unsigned](l layout, off, width int, v *T) { field(l, off, 0, width, v) }
 
-// field is a field of width bits that begins with a bit of the byte at offset off. Bit
-// 0 is the most significant bit. Encoding keeps the low width bits of v.
+// field encodes or decodes a field that begins with the given bit of the byte at offset
+// off. Bit 0 is the most significant bit. Only the low width bits of v are encoded.
 func field[T unsigned](l layout, off, bit, width int, v *T) {
 	size := (bit + width + 7) / 8
 	b := l.data[off : off+size]
@@ -30,7 +31,7 @@ func field[T unsigned](l layout, off, bit, width int, v *T) {
 	putBigEndian(b, whole&^(mask<<shift)|uint64(*v)&mask<<shift)
 }
 
-// flag is a field of one bit.
+// flag encodes or decodes a field of one bit.
 func flag(l layout, off, bit int, v *bool) {
 	var n uint8
 	if *v {
@@ -40,7 +41,7 @@ func flag(l layout, off, bit int, v *bool) {
 	*v = n == 1
 }
 
-// raw is a field of len(v) bytes.
+// raw encodes or decodes a field of len(v) bytes.
 func raw(l layout, off int, v []byte) {
 	if l.write {
 		copy(l.data[off:], v)

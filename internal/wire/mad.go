@@ -61,15 +61,16 @@ func DecodeMAD(payload []byte) (*MAD, error) {
 	return (*MAD)(payload), nil
 }
 
-// Attribute returns the type of the message. It may have a value that has no name here.
+// Attribute returns the type of the message. The type may be a value for which this
+// package has no constant.
 func (m *MAD) Attribute() Attribute { return Attribute(binary.BigEndian.Uint16(m[16:])) }
 
 // TID returns the transaction id. The REP, MRA, REJ and RTU of a connection request
 // have the transaction id of the REQ, and a DREP that of the DREQ.
 func (m *MAD) TID() uint64 { return binary.BigEndian.Uint64(m[8:]) }
 
-// encoding writes the header of a message to m, clears the rest, and returns the layout
-// that writes the fields.
+// encoding writes the header of a message to m and sets all other bytes to zero. It
+// returns a layout that writes the fields of the message.
 func (m *MAD) encoding(attr Attribute, tid uint64) layout {
 	*m = MAD{}
 	copy(m[:], cmHeader[:])
@@ -78,7 +79,7 @@ func (m *MAD) encoding(attr Attribute, tid uint64) layout {
 	return layout{data: m.data(), write: true}
 }
 
-// decoding returns the layout that reads the fields.
+// decoding returns a layout that reads the fields of the message in m.
 func (m *MAD) decoding() layout { return layout{data: m.data()} }
 
 func (m *MAD) data() *[MADDataSize]byte { return (*[MADDataSize]byte)(m[MADDataOffset:]) }

@@ -31,8 +31,9 @@ var newMessage = map[wire.Attribute]func() message{
 
 const tid = 0x0123456789abcdef
 
-// requireLayout requires that Encode writes m as data, and that Decode restores m. data
-// maps offsets to bytes in hex; all other bytes are zero.
+// requireLayout requires that Encode writes the message m as the given data, and that
+// Decode restores m. The map data has the bytes in hex, by offset. All other bytes must
+// be zero.
 func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]string) {
 	t.Helper()
 	want := unhex(t, "01070203 00000000 0123456789abcdef")
@@ -41,7 +42,8 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	for off, text := range data {
 		copy(want[wire.MADDataOffset+off:], unhex(t, text))
 	}
-	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize)) // Encode must overwrite all of it.
+	// Encode must overwrite every byte of the old contents.
+	got := wire.MAD(slices.Repeat([]byte{0xee}, wire.MADSize))
 	m.Encode(&got, tid)
 	require.Equal(t, want, got[:])
 
@@ -52,7 +54,8 @@ func requireLayout(t *testing.T, attr wire.Attribute, m message, data map[int]st
 	require.Equal(t, attr, got.Attribute())
 }
 
-// pattern returns n bytes that show where private data begins and ends.
+// pattern returns n bytes that differ at the beginning and at the end, so that a test
+// finds private data at a wrong offset.
 func pattern(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -61,7 +64,7 @@ func pattern(n int) []byte {
 	return b
 }
 
-// Reserved bits are written as zero and ignored on receipt.
+// Encode writes reserved bits as zero, and Decode ignores them.
 func TestReservedBits(t *testing.T) {
 	for attr, reserved := range map[wire.Attribute][]byteRange{
 		wire.AttrREQ:     {{4, 8}, {24, 28}, {36, 39}, {40, 43}, {96, 140}},
@@ -91,8 +94,8 @@ func TestReservedBits(t *testing.T) {
 
 type byteRange struct{ from, to int }
 
-// partlyReserved maps the offsets of bytes with some reserved bits to a mask of the
-// others.
+// partlyReserved lists bytes in which only some bits are reserved. For each offset it
+// has a mask of the bits that are not reserved.
 var partlyReserved = map[wire.Attribute]map[int]byte{
 	wire.AttrREQ: {50: 0xf7, 51: 0xf8, 90: 0xf0, 91: 0x3f, 94: 0xf8, 95: 0xf8},
 	wire.AttrREP: {27: 0xf0},
@@ -122,7 +125,7 @@ func TestEveryAttributeHasAMessage(t *testing.T) {
 		slices.Sorted(maps.Keys(newMessage)))
 }
 
-// fieldsOf returns a MAD that has ones in all fields of a message.
+// fieldsOf returns a MAD in which all bits that belong to fields of a message are ones.
 func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	ones := wire.MAD(slices.Repeat([]byte{0xff}, wire.MADSize))
 	m := newMessage[attr]()
@@ -131,14 +134,15 @@ func fieldsOf(attr wire.Attribute) (fields wire.MAD) {
 	return fields
 }
 
-// cmSeed returns the header of a message.
+// cmSeed returns the header of a message, as a seed for a fuzz test.
 func cmSeed(attr wire.Attribute) []byte {
 	var m wire.MAD
 	newMessage[attr]().Encode(&m, tid)
 	return m[:wire.MADDataOffset]
 }
 
-// A value that is wider than its field is truncated and does not change other fields.
+// If a value has more bits than its field, Encode writes only the low bits. Other fields
+// do not change.
 func TestValuesAreTruncated(t *testing.T) {
 	var m wire.MAD
 	(&wire.REQ{QPN: 0xffffffff, RetryCount: 0xff, MTU: 0xff, Primary: wire.Path{FlowLabel: 0xffffffff}}).Encode(&m, tid)

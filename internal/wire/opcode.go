@@ -52,18 +52,21 @@ const (
 	UD Transport = 0b011 // Unreliable datagram.
 )
 
-// A Kind is the kind of operation that a packet belongs to, for any part of a message.
+// A Kind is the kind of operation that a packet belongs to. It is the same for all
+// packets of a message.
 type Kind uint8
 
 // Kinds of packets.
 const (
-	KindUnknown Kind = iota // The package does not support the opcode.
+	// The opcode is reserved, or this package does not support it.
+	KindUnknown Kind = iota
 	KindSend
 	KindWrite
 	KindRead
 	KindAtomic
 	KindReadResponse
-	KindAcknowledge // ACK, NAK or RNR NAK: the AETH says which.
+	// An ACK, a NAK or an RNR NAK. The AETH tells which of them it is.
+	KindAcknowledge
 	KindAtomicAcknowledge
 	KindCongestion
 )
@@ -72,23 +75,24 @@ const (
 type payloadRule uint8
 
 const (
-	payloadNone payloadRule = iota // No payload.
-	payloadFull                    // As long as the path MTU.
-	payloadSome                    // From 1 byte to the path MTU.
-	payloadAny                     // From 0 bytes to the path MTU.
+	payloadNone payloadRule = iota // The packet has no payload.
+	payloadFull                    // The payload is as long as the path MTU.
+	payloadSome                    // The payload has at least 1 byte, and at most the path MTU.
+	payloadAny                     // The payload has at most the path MTU, and may be empty.
 )
 
 // A format describes the packets of an opcode.
 type format struct {
-	name        string
-	kind        Kind
-	first, last bool // Whether the packet begins or ends a message.
+	name string
+	kind Kind
+	// Whether the packet is the first packet of a message, and whether it is the last.
+	first, last bool
 	headers     headerSet
 	extended    uint8 // Sum of the sizes of the extended headers, in bytes.
 	payload     payloadRule
 }
 
-// formats is indexed by opcode. The array is constant.
+// formats has the format of each opcode. The array is constant.
 var formats = withSizes([256]format{
 	SendFirst:          {name: "SEND_FIRST", kind: KindSend, first: true, payload: payloadFull},
 	SendMiddle:         {name: "SEND_MIDDLE", kind: KindSend, payload: payloadFull},
@@ -118,7 +122,7 @@ var formats = withSizes([256]format{
 	CNP:                {name: "CNP", kind: KindCongestion, first: true, last: true, headers: hasCNP},
 })
 
-// withSizes sets the size of the extended headers in each format.
+// withSizes returns the formats with the size of the extended headers filled in.
 func withSizes(table [256]format) [256]format {
 	for i := range table {
 		table[i].extended = uint8(table[i].headers.size())

@@ -13,10 +13,12 @@ import (
 // An expectation is a line of the table of opcodes. The table was written from IBTA
 // vol. 1, 9.2 and 9.3, independently of the table under test.
 type expectation struct {
-	code     uint8
-	name     string
-	headers  string // Extended headers in the order of the packet.
-	payload  string // Lengths: "0", "p" for the path MTU, "1..p" or "0..p".
+	code    uint8
+	name    string
+	headers string // Extended headers that the packet has, in their order.
+	// Payload lengths that are allowed: "0", "p" for exactly the path MTU, "1..p" or
+	// "0..p".
+	payload  string
 	kind     wire.Kind
 	response bool
 }
@@ -79,7 +81,7 @@ func (e expectation) offset(header string) int {
 	return -1
 }
 
-// length returns a payload length that the opcode allows.
+// length returns one payload length that the opcode allows.
 func (e expectation) length() int {
 	if e.payload == "0" {
 		return 0
@@ -112,7 +114,7 @@ func TestUnknownOpcodes(t *testing.T) {
 	require.Equal(t, "opcode 0x15", wire.Opcode(0x15).String())
 }
 
-// First and Last must agree with the opcode's name.
+// The results of First and Last must agree with the name of the opcode.
 func TestOpcodeParts(t *testing.T) {
 	parts := map[bool]map[bool]string{ // first, last
 		true:  {true: "only", false: "first"},

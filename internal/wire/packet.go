@@ -32,7 +32,7 @@ var (
 // passes values of up to four words in registers, and copies larger ones through
 // memory.
 type Packet struct {
-	bytes []byte // From the BTH to the ICRC.
+	bytes []byte // The bytes of the packet, from the BTH to the ICRC.
 }
 
 // Decode returns a view of the packet in b, the payload of a UDP datagram. The error is
@@ -95,7 +95,7 @@ func (p Packet) Payload() []byte {
 	return p.bytes[p.Opcode().headerSize() : len(p.bytes)-ICRCSize-p.BTH().PadCount()]
 }
 
-// DETH returns the header of datagrams.
+// DETH returns the datagram extended transport header.
 func (p Packet) DETH() *DETH {
 	if !p.has(hasDETH) {
 		return nil
@@ -103,7 +103,8 @@ func (p Packet) DETH() *DETH {
 	return (*DETH)(p.bytes[BTHSize:])
 }
 
-// RETH returns the header of READ requests and of the first packet of a WRITE.
+// RETH returns the RDMA extended transport header. READ requests and the first packet of
+// a WRITE have it.
 func (p Packet) RETH() *RETH {
 	if !p.has(hasRETH) {
 		return nil
@@ -111,7 +112,7 @@ func (p Packet) RETH() *RETH {
 	return (*RETH)(p.bytes[BTHSize:])
 }
 
-// AtomicETH returns the header of atomic requests.
+// AtomicETH returns the header of an atomic request.
 func (p Packet) AtomicETH() *AtomicETH {
 	if !p.has(hasAtomicETH) {
 		return nil
@@ -119,7 +120,8 @@ func (p Packet) AtomicETH() *AtomicETH {
 	return (*AtomicETH)(p.bytes[BTHSize:])
 }
 
-// AETH returns the header of responses. READ_RESPONSE_MIDDLE does not have it.
+// AETH returns the ACK extended transport header. All responses except
+// READ_RESPONSE_MIDDLE have it.
 func (p Packet) AETH() *AETH {
 	if !p.has(hasAETH) {
 		return nil
@@ -127,7 +129,8 @@ func (p Packet) AETH() *AETH {
 	return (*AETH)(p.bytes[BTHSize:])
 }
 
-// AtomicAckETH returns the second header of the responses to atomic requests.
+// AtomicAckETH returns the header of the response to an atomic request. It follows the
+// AETH.
 func (p Packet) AtomicAckETH() *AtomicAckETH {
 	if !p.has(hasAtomicAckETH) {
 		return nil
@@ -135,7 +138,7 @@ func (p Packet) AtomicAckETH() *AtomicAckETH {
 	return (*AtomicAckETH)(p.bytes[BTHSize+AETHSize:])
 }
 
-// ImmDt returns the immediate data.
+// ImmDt returns the header with the immediate data.
 func (p Packet) ImmDt() *ImmDt {
 	if !p.has(hasImm) {
 		return nil
@@ -151,7 +154,8 @@ func (p Packet) IETH() *IETH {
 	return (*IETH)(p.bytes[p.Opcode().headerSize()-IETHSize:])
 }
 
-// allows reports whether the payload may have this length for the largest path MTU.
+// allows reports whether the payload may have this length if the path MTU is the
+// largest.
 func (o Opcode) allows(payload int) bool {
 	return payload == 0 || payload > 0 && payload <= MaxPayload && formats[o].payload != payloadNone
 }

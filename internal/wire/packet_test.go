@@ -38,7 +38,7 @@ func TestBuildPanicsOnImpossiblePackets(t *testing.T) {
 	require.Panics(t, func() { wire.Build(b[:19], wire.SendOnly, 1) })
 }
 
-// Each header method returns the right part of the packet, or nil if the opcode does
+// Each header method returns the bytes of its header. It returns nil if the opcode does
 // not have the header.
 func TestHeaders(t *testing.T) {
 	for _, e := range expectations {
@@ -61,8 +61,8 @@ func TestHeaders(t *testing.T) {
 }
 
 // firstBytes returns the first byte of each header, or -1 if the opcode does not have
-// it. The bytes of the packet count up from 0, so the first byte is the offset of the
-// header.
+// the header. The byte at each offset of the packet is equal to that offset. So the
+// first byte of a header is the offset of the header.
 func firstBytes(p wire.Packet) map[string]int {
 	all := map[string]int{"DETH": -1, "RETH": -1, "AtomicETH": -1, "AETH": -1, "AtomicAckETH": -1, "ImmDt": -1, "IETH": -1}
 	if h := p.DETH(); h != nil {
@@ -97,7 +97,8 @@ func TestDecodeVectors(t *testing.T) {
 	require.Equal(t, wire.CNP, captured(t, vectorCNP).decoded(t).Opcode())
 }
 
-// The vectors that were not captured are built again from the values of their fields.
+// Each vector that was not captured from a network is built again from the values of its
+// fields. The result must be equal to the vector.
 func TestBuildVectors(t *testing.T) {
 	for name, build := range map[string]func([]byte) wire.Packet{
 		vectorSend: func(b []byte) wire.Packet {
@@ -150,7 +151,8 @@ func TestBuildVectors(t *testing.T) {
 }
 
 func TestDecodeRejects(t *testing.T) {
-	send := func(n int, edit ...byte) []byte { // Edit has pairs of offset and value.
+	// The list of changes has pairs of an offset and a value.
+	send := func(n int, edit ...byte) []byte {
 		b := wire.Build(make([]byte, wire.MaxPacket+8), wire.SendOnly, n).Bytes()
 		for i := 0; i < len(edit); i += 2 {
 			b[edit[i]] = edit[i+1]

@@ -1,24 +1,26 @@
 package wire
 
-// An Answered says which message an MRA or REJ answers.
+// An Answered is the type of message that an MRA or a REJ answers.
 type Answered uint8
 
 // Messages that an MRA or REJ answers.
 const (
-	AnsweredREQ   Answered = 0
-	AnsweredREP   Answered = 1
-	AnsweredOther Answered = 2 // For an MRA: a LAP. For a REJ: no message, as after a timeout.
+	AnsweredREQ Answered = 0
+	AnsweredREP Answered = 1
+	// In an MRA it is a LAP. In a REJ it means that the REJ answers no message, for
+	// example after a timeout.
+	AnsweredOther Answered = 2
 )
 
 // A REJ rejects a connection. Source: IBTA vol. 1, 12.6.7.
 type REJ struct {
-	LocalID  uint32 // 0 if the sender has none.
+	LocalID  uint32 // Communication id of the sender. 0 if the sender has none.
 	RemoteID uint32
-	Rejected Answered // 2 bits: the message that is rejected.
-	Reason   uint16   // See IBTA vol. 1, 12.6.7.2.
-	// Info is additional rejection information. Its meaning depends on the reason.
-	// InfoLength (7 bits) is its length in bytes as the sender states it, and may
-	// exceed len(Info).
+	Rejected Answered // Message that is rejected, 2 bits.
+	Reason   uint16   // Reason of the reject: see IBTA vol. 1, 12.6.7.2.
+	// Info is additional information about the reject. Its meaning depends on Reason.
+	// InfoLength (7 bits) is its length in bytes, as the sender states it. InfoLength
+	// may be larger than len(Info).
 	Info       [72]byte
 	InfoLength uint8
 
@@ -45,8 +47,9 @@ func (r *REJ) layout(l layout) {
 // time. Source: IBTA vol. 1, 12.6.6.
 type MRA struct {
 	LocalID, RemoteID uint32
-	Received          Answered // 2 bits: the message that was received.
-	ServiceTimeout    uint8    // 5 bits: code of the time until the answer, as in REQ.
+	Received          Answered // Message that was received, 2 bits.
+	// Code of the time until the answer, 5 bits, in the form of REQ.RemoteTimeout.
+	ServiceTimeout uint8
 
 	PrivateData [222]byte
 }

@@ -6,19 +6,23 @@ import "github.com/rdmaloop/rdmaloop/internal/psn"
 type REP struct {
 	LocalID, RemoteID uint32
 	QKey              uint32
-	QPN               uint32 // 24 bits
+	QPN               uint32 // Number of the sender's queue pair, 24 bits.
 	// StartPSN is the PSN of the first request that the receiver sends.
 	StartPSN psn.Value
 
-	ResponderResources uint8 // READs and atomics that the sender serves at a time.
-	InitiatorDepth     uint8 // READs and atomics that the sender will have outstanding.
+	// Number of READs and atomics that the sender serves at the same time.
+	ResponderResources uint8
+	// Number of READs and atomics that the sender will have outstanding.
+	InitiatorDepth uint8
 
-	TargetAckDelay uint8 // 5 bits: code of the delay of the sender's ACKs, as in REQ.
-	Failover       uint8 // 2 bits: 0, because there is no path migration.
-	FlowControl    bool  // End-to-end flow control.
-	RNRRetry       uint8 // 3 bits: RNR retry count for the receiver's queue pair.
-	SRQ            bool
-	CAGUID         uint64
+	// Code of the delay of the sender's ACKs, 5 bits. A REQ uses the same codes.
+	TargetAckDelay uint8
+	// Failover accepted, 2 bits: 0, because there is no path migration.
+	Failover    uint8
+	FlowControl bool  // True if the sender uses end-to-end flow control.
+	RNRRetry    uint8 // RNR retry count for the receiver's queue pair, 3 bits.
+	SRQ         bool
+	CAGUID      uint64
 
 	PrivateData [196]byte
 }
@@ -46,8 +50,8 @@ func (r *REP) layout(l layout) {
 	raw(l, 36, r.PrivateData[:])
 }
 
-// An RTU confirms the REP: the connection is established at its sender. Source: IBTA
-// vol. 1, 12.6.9.
+// An RTU confirms a REP. The sender of the RTU has established the connection. Source:
+// IBTA vol. 1, 12.6.9.
 type RTU struct {
 	LocalID, RemoteID uint32
 	PrivateData       [224]byte

@@ -5,47 +5,54 @@ import "github.com/rdmaloop/rdmaloop/internal/psn"
 // A REQ requests a connection. "Local" and "remote" are from the view of its sender. A
 // timeout is a code c, which stands for 4.096 µs * 2^c. Source: IBTA vol. 1, 12.6.5.
 type REQ struct {
-	LocalID   uint32 // Communication id, chosen by the sender.
+	LocalID   uint32 // Communication id that the sender has chosen.
 	ServiceID ServiceID
 	CAGUID    uint64 // GUID of the sender's channel adapter.
 	QKey      uint32
-	QPN       uint32 // 24 bits
+	QPN       uint32 // Number of the sender's queue pair, 24 bits.
 
-	ResponderResources uint8 // READs and atomics that the sender serves at a time.
-	InitiatorDepth     uint8 // READs and atomics that the sender wants to have outstanding.
+	// Number of READs and atomics that the sender serves at the same time.
+	ResponderResources uint8
+	// Number of READs and atomics that the sender wants to have outstanding.
+	InitiatorDepth uint8
 
-	RemoteTimeout uint8 // 5 bits: within which the receiver must answer.
-	Transport     uint8 // 2 bits: 0 is RC.
-	FlowControl   bool  // End-to-end flow control.
+	// Code of the time within which the receiver must answer, 5 bits.
+	RemoteTimeout uint8
+	Transport     uint8 // Transport service, 2 bits: 0 is RC.
+	FlowControl   bool  // True if the sender uses end-to-end flow control.
 	// StartPSN is the PSN of the first request that the receiver sends.
-	StartPSN     psn.Value
-	LocalTimeout uint8 // 5 bits: within which the sender will answer.
-	RetryCount   uint8 // 3 bits: transport retry count for the receiver's queue pair.
-	PKey         uint16
-	MTU          uint8 // 4 bits: code of the path MTU, 1 for 256 bytes to 5 for 4096.
-	RNRRetry     uint8 // 3 bits: RNR retry count for the receiver's queue pair.
-	MaxCMRetries uint8 // 4 bits: how often either side retransmits a CM message.
+	StartPSN psn.Value
+	// Code of the time within which the sender will answer, 5 bits.
+	LocalTimeout uint8
+	// Transport retry count for the receiver's queue pair, 3 bits.
+	RetryCount uint8
+	PKey       uint16
+	// Code of the path MTU, 4 bits: 1 for 256 bytes to 5 for 4096.
+	MTU      uint8
+	RNRRetry uint8 // RNR retry count for the receiver's queue pair, 3 bits.
+	// Maximum number of times that either side retransmits a CM message, 4 bits.
+	MaxCMRetries uint8
 	SRQ          bool
 
 	Primary Path
 
-	// PrivateData begins with a CMAHeader if the service is an RDMA IP CM service. No
-	// message says how much of its private data is in use.
+	// PrivateData begins with a CMAHeader if the service is an RDMA IP CM service. A CM
+	// message does not contain the length of the private data that is in use.
 	PrivateData [92]byte
 }
 
 // A Path is the network path that a connection request proposes. The alternate path is
 // neither written nor read, because RoCE has no path migration.
 type Path struct {
-	LocalLID, RemoteLID uint16 // 0xffff on RoCE.
+	LocalLID, RemoteLID uint16 // Local identifier: 0xffff on RoCE.
 	LocalGID, RemoteGID GID
-	FlowLabel           uint32 // 20 bits: flow label of the GRH.
-	PacketRate          uint8  // 6 bits: packet rate.
+	FlowLabel           uint32 // Flow label of the GRH, 20 bits.
+	PacketRate          uint8  // Packet rate, 6 bits.
 	TrafficClass        uint8
 	HopLimit            uint8
-	SL                  uint8 // 4 bits: service level.
+	SL                  uint8 // Service level, 4 bits.
 	SubnetLocal         bool
-	AckTimeout          uint8 // 5 bits: code of the local ACK timeout.
+	AckTimeout          uint8 // Code of the local ACK timeout, 5 bits.
 }
 
 // Encode writes the message, with the transaction id tid, to m.

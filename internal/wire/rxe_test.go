@@ -23,7 +23,8 @@ func rxeCaptures(t testing.TB) map[string]capture {
 	return captures
 }
 
-// Verify must find the identification that the kernel has put into the IP header.
+// Verify must find the identification that the kernel's rxe has written into the IP
+// header.
 func TestRxeICRC(t *testing.T) {
 	for name, c := range rxeCaptures(t) {
 		want := c.decoded(t).ICRC()
@@ -38,7 +39,8 @@ func TestRxeICRC(t *testing.T) {
 	}
 }
 
-// Decoding and encoding a message of the kernel's connection manager loses no bit.
+// A message of the kernel's connection manager must not change when it is decoded and
+// encoded again.
 func TestRxeMADs(t *testing.T) {
 	captures := rxeCaptures(t)
 	for name, r := range map[string]interface {

@@ -3,11 +3,13 @@ package wire
 // A SIDRREQ asks for the datagram queue pair of a service. Source: IBTA vol. 1,
 // 12.11.1.
 type SIDRREQ struct {
-	RequestID uint32 // Random. Only this id distinguishes requests.
+	// Random number that distinguishes this request from other requests.
+	RequestID uint32
 	PKey      uint16
 	ServiceID ServiceID
 
-	PrivateData [216]byte // As in REQ.
+	// Private data of the request. It begins with a CMAHeader, as in a REQ.
+	PrivateData [216]byte
 }
 
 // Encode writes the message, with the transaction id tid, to m.
@@ -26,14 +28,16 @@ func (r *SIDRREQ) layout(l layout) {
 // A SIDRREP answers a SIDRREQ. Source: IBTA vol. 1, 12.11.2.
 type SIDRREP struct {
 	RequestID uint32
-	Status    uint8 // 0 if the service has a queue pair. Else the reason; QPN and QKey are invalid.
-	// Info is additional information. InfoLength is its length in bytes as the sender
-	// states it, and may exceed len(Info).
+	// 0 if the service has a queue pair. Any other value is the reason of the refusal,
+	// and QPN and QKey are invalid.
+	Status uint8
+	// Info is additional information. InfoLength is its length in bytes, as the sender
+	// states it. InfoLength may be larger than len(Info).
 	Info       [72]byte
 	InfoLength uint8
-	QPN        uint32 // 24 bits: queue pair of the service.
+	QPN        uint32 // Number of the service's queue pair, 24 bits.
 	ServiceID  ServiceID
-	QKey       uint32 // Q_Key of the queue pair.
+	QKey       uint32 // Q_Key of the service's queue pair.
 
 	PrivateData [136]byte
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// expected returns the values of the sample and those that all samples have in common.
+// expected returns a map with the given values of a sample and the values that are equal
+// in all samples.
 func (s sample) expected() map[string]string {
 	icrc := s.packet().Bytes()
 	icrc = icrc[len(icrc)-wire.ICRCSize:]
@@ -28,7 +29,8 @@ func (s sample) expected() map[string]string {
 	if s.ip6 {
 		all["ipv6.plen"] = fmt.Sprint(8 + len(s.packet().Bytes()))
 	} else {
-		all["ip.checksum.status"] = "1" // Good.
+		// For tshark, 1 means that a checksum is right.
+		all["ip.checksum.status"] = "1"
 	}
 	if s.data != "" && s.want["infiniband.mad.method"] == "" {
 		all["data.data"] = hex.EncodeToString(append([]byte(s.data), make([]byte, -len(s.data)&3)...))
@@ -42,7 +44,7 @@ func packetSamples() []sample {
 	samples := []sample{bits}
 	for _, e := range expectations {
 		if wire.Opcode(e.code) == wire.CNP {
-			continue // tshark has no dissector for it.
+			continue // tshark cannot decode a CNP.
 		}
 		s := sample{name: e.name, op: wire.Opcode(e.code), data: "payload"[:e.length()], fill: fillHeaders, want: map[string]string{}}
 		for header, fields := range headerFields {
@@ -55,7 +57,8 @@ func packetSamples() []sample {
 	return samples
 }
 
-// bits is a packet with those BTH bits set that are zero in the other samples.
+// bits is a packet in which those bits of the BTH are set that are zero in all other
+// samples.
 var bits = sample{
 	name: "bits", ip6: true, op: wire.SendMiddle, data: "payloads",
 	fill: func(p wire.Packet) {
@@ -96,7 +99,8 @@ func fillHeaders(p wire.Packet) {
 	}
 }
 
-// headerFields are the values that tshark must find after fillHeaders.
+// headerFields has the values that tshark must find in the headers that fillHeaders has
+// written.
 var headerFields = map[string]map[string]string{
 	"DETH": {
 		"infiniband.deth.q_key": "0x00000000a1a2a3a4",
@@ -123,7 +127,7 @@ var headerFields = map[string]map[string]string{
 	"IETH":         {"infiniband.ieth": "61626364"},
 }
 
-// messageSamples returns each message of the connection manager.
+// messageSamples returns a sample for each message of the connection manager.
 func messageSamples() []sample {
 	var samples []sample
 	for _, m := range []struct {
@@ -150,7 +154,7 @@ func messageSamples() []sample {
 			"infiniband.cm.drsp.remotecommid": "0xb1b2b3b4",
 			"infiniband.cm.drsp.private":      hexOf(pattern(224)),
 		}},
-		// tshark decodes only the MAD header of these.
+		// Of these messages tshark decodes only the MAD header.
 		{wire.AttrMRA, testMRA(), nil},
 		{wire.AttrSIDRREQ, testSIDRREQ(), nil},
 		{wire.AttrSIDRREP, testSIDRREP(), nil},
@@ -184,8 +188,8 @@ func messageSample(attr wire.Attribute, m message, fields map[string]string) sam
 	}
 }
 
-// requestFields are the fields of vectorRequest, without the flow label and the packet
-// rate, which tshark reads from the wrong offset.
+// requestFields has the fields of vectorRequest, except the flow label and the packet
+// rate. tshark reads these two from a wrong offset.
 var requestFields = map[string]string{
 	"infiniband.cm.req":                     "0x11223344",
 	"infiniband.cm.req.serviceid.prefix":    "0000000001",
@@ -232,7 +236,7 @@ var requestFields = map[string]string{
 	"infiniband.cm.req.ip_cm.private":       hexOf(append([]byte("hello"), make([]byte, 51)...)),
 }
 
-// replyFields are the fields of testREP.
+// replyFields has the fields of testREP.
 var replyFields = map[string]string{
 	"infiniband.cm.rep":              "0xa1a2a3a4",
 	"infiniband.cm.rep.remotecommid": "0xb1b2b3b4",
@@ -251,7 +255,7 @@ var replyFields = map[string]string{
 	"infiniband.cm.rep.private":      hexOf(pattern(196)),
 }
 
-// rejectFields are the fields of testREJ.
+// rejectFields has the fields of testREJ.
 var rejectFields = map[string]string{
 	"infiniband.cm.rej.localcommid":  "0xa1a2a3a4",
 	"infiniband.cm.rej.remotecommid": "0xb1b2b3b4",

@@ -16,8 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// A sample is a packet and the values that tshark must find in its fields, by tshark's
-// field names.
+// A sample is a packet, and the values that tshark must find in it. The values are
+// listed by tshark's names of the fields.
 type sample struct {
 	name string
 	ip6  bool
@@ -27,9 +27,9 @@ type sample struct {
 	want map[string]string
 }
 
-// TestTshark compares with tshark's independent decoder, for a packet of each kind.
-// tshark does not check ICRCs. It checks the checksum of the IPv4 header, which comes
-// from a GRH.
+// TestTshark decodes a packet of each kind with tshark, an independent decoder, and
+// compares the fields. tshark does not check ICRCs. It checks the checksum of the IPv4
+// header, which the test takes from a GRH.
 func TestTshark(t *testing.T) {
 	tool, err := exec.LookPath("tshark")
 	if err != nil {
@@ -54,14 +54,15 @@ func requireAllKinds(t *testing.T, samples []sample) {
 	}
 }
 
-// dissect returns the values of the fields that tshark finds in each sample, one map a
-// sample.
+// dissect runs tshark on the samples. For each sample it returns a map of the values of
+// its fields.
 func dissect(t *testing.T, tool string, samples []sample) []map[string]string {
 	names := fieldNames(samples)
 	file := filepath.Join(t.TempDir(), "samples.pcap")
 	require.NoError(t, os.WriteFile(file, pcap(samples), 0o600))
 	args := []string{"-n", "-r", file, "-T", "fields", "-E", "separator=/t", "-E", "occurrence=f", "-o", "ip.check_checksum:TRUE"}
-	// These dissectors would claim the payload, whatever it is.
+	// These dissectors are switched off, because they would decode the payload as
+	// another protocol.
 	for _, guess := range []string{"rpcordma", "smc", "iser", "nvme-rdma", "smb_direct", "infiniband_sdp"} {
 		args = append(args, "--disable-protocol", guess)
 	}

@@ -54,14 +54,14 @@ var vectors = []vector{
 		68656c6c6f000000` + strings.Repeat("00", 48) + `8bd15423`},
 }
 
-// A capture is a parsed vector.
+// A capture is a vector after parsing.
 type capture struct {
 	src, dst netip.AddrPort
 	id       uint16
 	packet   []byte
 }
 
-// captured parses a vector. It uses as little as possible of the package under test.
+// captured parses a vector. It uses only few functions of the package under test.
 func captured(t testing.TB, name string) capture {
 	for _, v := range vectors {
 		if v.name == name {
@@ -106,7 +106,8 @@ func unhex(t testing.TB, text string) []byte {
 	return b
 }
 
-// endpoint returns an address from any bytes: four bytes, or the first sixteen.
+// endpoint makes an address from any bytes: an IPv4 address from four bytes, or an IPv6
+// address from the first sixteen.
 func endpoint(b []byte, port uint16) netip.AddrPort {
 	if a, ok := netip.AddrFromSlice(b); ok {
 		return netip.AddrPortFrom(a.Unmap(), port)
