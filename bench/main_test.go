@@ -44,7 +44,7 @@ func TestRunRejects(t *testing.T) {
 	require.Equal(t, exitOK, run([]string{"-h"}, &bytes.Buffer{}, &bytes.Buffer{}))
 }
 
-// Ctrl-C ends a run early, and the complete rows are printed.
+// After Ctrl-C a run ends early and prints the complete rows.
 func TestCtrlC(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -64,7 +64,7 @@ func client(t *testing.T, s *server, args string) *exec.Cmd {
 	return program(t, append(strings.Fields(args), "-provider", "soft", "-connect", s.addr)...)
 }
 
-// For each protocol, this program as a client succeeds with this program as a server, in
+// Each protocol runs without an error between a client and a server of this program, in
 // two processes.
 func TestPairs(t *testing.T) {
 	for _, test := range []struct{ name, server, client, want string }{

@@ -17,8 +17,8 @@ const (
 	defaultPause       = 2 * time.Millisecond
 	// redialAfter is the pause before a client dials again after a failure. Arbitrary.
 	redialAfter = 50 * time.Millisecond
-	// echoLimit is the maximum time that a finishing client waits for echoes. It
-	// prevents that a test hangs. Arbitrary.
+	// echoLimit is the maximum time that a finishing client waits for echoes, so that a
+	// test cannot hang. Arbitrary.
 	echoLimit = time.Minute
 )
 

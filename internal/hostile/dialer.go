@@ -103,8 +103,8 @@ func (d *dialer) countFailure(err error) {
 	}
 }
 
-// countLost counts messages as lost whose echoes had not arrived when the connection
-// closed.
+// countLost counts the messages whose echoes had not arrived when the connection closed.
+// They count as lost.
 func (d *dialer) countLost() {
 	if !d.expendable {
 		d.client.tally.Lost += d.sent - d.echoed

@@ -78,7 +78,7 @@ type Spec struct {
 	Descriptors uint64
 }
 
-// An order is a command from the parent, sent after the Spec.
+// An order is a command that the parent sends to the child after the Spec.
 type order string
 
 // Orders. The child answers each with one Note.

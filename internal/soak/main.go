@@ -91,8 +91,8 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// run returns the exit status. It is 0 if no message was lost and no server uses more
-// resources at the end.
+// run returns the exit status: 0 if no message was lost and no server uses more
+// resources at the end than at the beginning.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	switch {

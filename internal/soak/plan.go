@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// A namedAttack is an attack with its name.
+// A namedAttack is an attack and its name.
 type namedAttack struct {
 	name string
 	run  func(ctx context.Context, s *site) error
