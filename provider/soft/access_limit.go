@@ -20,30 +20,34 @@ const (
 	// one, up to maxAccessWait. Both numbers are arbitrary.
 	minAccessWait = time.Second
 	maxAccessWait = 10 * time.Minute
-	// accessRecordTTL is the time after which the record of a source expires. It starts
-	// with the last error of the source, or with the end of its last wait.
+	// accessRecordTTL is the time after which the record of a source expires, counted
+	// from the last error of the source or from the end of its last wait, whichever is
+	// later.
 	accessRecordTTL = 10 * time.Minute
-	// maxAccessSources is the largest number of records; arbitrary. They take less than
-	// 1 MiB. A further source replaces the record that would expire first. So a peer
-	// that has more sources than this does not have to wait.
+	// maxAccessSources is the largest number of records; arbitrary. That many records
+	// take less than 1 MiB. When a further record is needed, it replaces the record that
+	// would expire first. So a peer that controls more sources than this number can
+	// avoid the wait.
 	maxAccessSources = 4096
 )
 
 // An accessSource is the unit by which access errors are counted: a network, a user or a
 // process.
 type accessSource struct {
-	addr netip.Addr // wire path: the IPv4 address, or the /48 prefix of the IPv6 address
-	uid  uint32     // local path: the user
-	// local path: the process, if its user is root or the user of this process; else 0
+	// source on the wire path: the IPv4 address, or the /48 prefix of the IPv6 address
+	addr netip.Addr
+	uid  uint32 // user ID of a source on the local path
+	// process ID of a source on the local path if its user is root or the user of this
+	// process; else 0
 	pid int32
 }
 
 // remoteSource returns the source of a connection on the wire path; see siteOf.
 func remoteSource(addr netip.Addr) accessSource { return accessSource{addr: siteOf(addr)} }
 
-// localSource returns the source of a connection on the local path. Root and the user
-// of this process may trace this process (ptrace(2)), so they gain nothing by
-// guessing keys. For these users each process is a source of its own.
+// localSource returns the source of a connection on the local path. Root and the user of
+// this process may trace this process (ptrace(2)), so they gain nothing by guessing
+// keys. So each process of root and of this user is a source of its own.
 func localSource(uid uint32, pid int32) accessSource {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
@@ -55,9 +59,10 @@ func localSource(uid uint32, pid int32) accessSource {
 // connection. A source with several connections that ended this way has to wait before
 // it may connect again. Its open connections stay open.
 //
-// The methods may be called from any goroutine. The zero value with counts set is ready.
+// The methods may be called from any goroutine. An accessLimit is ready for use when its
+// field counts is set.
 type accessLimit struct {
-	clock  func() time.Time // replaces time.Now in tests; may be nil
+	clock  func() time.Time // clock replaces time.Now in tests; nil means time.Now
 	counts *counters.Set
 
 	mu      sync.Mutex
@@ -66,7 +71,8 @@ type accessLimit struct {
 
 // accessErrors is the record of one source.
 type accessErrors struct {
-	count   int           // number of errors that caused no wait, up to freeAccessErrors
+	// number of errors in this record that caused no wait; at most freeAccessErrors
+	count   int
 	wait    time.Duration // length of the last wait
 	waitEnd time.Time     // end of the last wait
 	expires time.Time     // time at which the record expires
@@ -102,8 +108,8 @@ func (a *accessLimit) countFailure(s accessSource) {
 	}
 }
 
-// addRecord adds a record. If there are too many, it replaces the one that would expire
-// first.
+// addRecord adds a record. If there are maxAccessSources records already, the new one
+// replaces the record that would expire first.
 func (a *accessLimit) addRecord(s accessSource, now time.Time) *accessErrors {
 	if a.sources == nil {
 		a.sources = make(map[accessSource]*accessErrors)

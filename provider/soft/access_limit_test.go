@@ -35,7 +35,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	var waits []time.Duration
 	for range 12 {
 		a.countFailure(bad)
-		a.countFailure(bad) // during the wait: the wait does not get longer
+		a.countFailure(bad) // An error during the wait does not make the wait longer.
 		require.False(t, a.refuses(good))
 		begin := *now
 		for a.refuses(bad) {
@@ -72,8 +72,8 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "the expired records are removed")
 }
 
-// A peer with an IPv6 prefix of 48 bits has to wait, although the prefix has more
-// networks than there can be records.
+// The prefix of a site has more networks than there can be records. A peer that changes
+// its network within the prefix has to wait nevertheless.
 func TestAccessErrorsOfASite(t *testing.T) {
 	a, _ := newAccessLimit()
 	network := func(i int) accessSource {
@@ -150,7 +150,7 @@ func TestGuessingKeysOnTheWire(t *testing.T) {
 		w.disconnected(active, passive)
 	}
 	l := w.listen(cm.TCP, 0)
-	// The clock has advanced past the wait, and one more error starts the next wait.
+	// The clock has advanced past the first wait. One more error starts the next wait.
 	w.server.p.dev.access.countFailure(remoteSource(clientAddr))
 	refused := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	require.Equal(t, int(cm.RejectNoResources), w.want(w.client, cm.Rejected, refused).Status)

@@ -61,7 +61,7 @@ func (a *ah) overWire() bool { return a.to.Remote.IsValid() }
 // address and the flow label.
 func (d *device) checkAH(attr *verbs.AHAttr) error {
 	if attr.SourceIndex == 0 && attr.Port == 1 && attr.FlowLabel == 0 {
-		return nil // the usual case does not need the host's addresses
+		return nil // In the usual case the addresses of the host are not needed.
 	}
 	port, err := d.Port(attr.Port)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An asyncQueue has the asynchronous events of a device that were not fetched. Its
-// methods may be called from any goroutine.
+// An asyncQueue stores the asynchronous events of a device until the application fetches
+// them. Its methods may be called from any goroutine.
 type asyncQueue struct {
-	fd int // eventfd; readable while there are events
+	fd int // eventfd, readable while the queue has events
 
 	mu     sync.Mutex
 	events asyncq.Queue

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An event stays in the queue until it is fetched, regardless of how many others are
-// pushed. Closing an object drops its events.
+// An event stays in the queue until it is fetched, however many events are pushed after
+// it. When an object is closed, its events are dropped.
 func TestAsyncLosesNothing(t *testing.T) {
 	a, err := newAsyncQueue()
 	require.NoError(t, err)

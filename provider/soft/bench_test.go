@@ -14,7 +14,8 @@ import (
 )
 
 // These benchmarks measure parts of the data path. BenchmarkPingPong measures a round
-// trip between two goroutines. The others use one goroutine, and do not wait for another.
+// trip between two goroutines. Each of the other benchmarks uses a single goroutine,
+// which never waits.
 
 func BenchmarkPollNothing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})

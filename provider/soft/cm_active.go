@@ -13,27 +13,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Timeouts of unanswered messages. The kernel's CM sends a message up to sixteen times,
-// at intervals that follow from the packet lifetime that it assumes for RoCE. The
-// timeouts are sixteen such intervals where not stated otherwise. On the local path no
-// message gets lost, so each is sent once, and the timeout bounds the time of the peer's
-// application.
+// Timeouts of unanswered messages. The kernel's CM sends a message up to sixteen times.
+// The interval between two of these messages follows from the packet lifetime that the
+// kernel assumes for RoCE. A timeout here is sixteen such intervals unless its comment
+// gives another number. On the local path no message gets lost, so each message is sent
+// once, and the timeout is the time that the peer's application has for its answer.
 const (
-	requestTimeout = 16 * 4608 * time.Millisecond // of a REQ, and of a DREQ of the active side
-	sidrTimeout    = 16 * 4096 * time.Millisecond // of a SIDR_REQ, and of a DREQ of the passive side
+	// timeout of a REQ, and of a DREQ that the active side sends
+	requestTimeout = 16 * 4608 * time.Millisecond
+	// timeout of a SIDR_REQ, and of a DREQ that the passive side sends
+	sidrTimeout = 16 * 4096 * time.Millisecond
 	// rtuTimeout, 49 s, is the time after which an unanswered REP fails. The kernel
-	// waits sixteen times 4.1 s. This device waits twelve times 4.1 s, so that the
-	// memory that a flood of requests has taken is free again within a minute.
+	// waits sixteen times 4.1 s. This device waits only twelve times 4.1 s, so that the
+	// memory for a flood of requests is free again within a minute.
 	rtuTimeout = 12 * 4096 * time.Millisecond
-	// maxServiceTime, 16.6 minutes, is the longest time that a side waits after the peer
-	// has confirmed a message with an MRA, while the peer's application has not
-	// answered. The kernel's CM waits 4.6 s for its first attempt. The MRA that answers
-	// the second attempt allows 65.5 s of service time and 0.5 s of transfer time, for
-	// each of fifteen more attempts.
+	// maxServiceTime, 16.6 minutes, is the longest time that a side waits for the answer
+	// of the peer's application after the peer has confirmed a message with an MRA. It
+	// is the time that the kernel's CM waits: 4.6 s for its first attempt, and then 65.5
+	// s of service time and 0.5 s of transfer time for each of fifteen more attempts.
 	maxServiceTime = 4608*time.Millisecond + 15*(65536+512)*time.Millisecond
 )
 
-// Connect implements cm.TransportID. It sends a connection request, or a lookup.
+// Connect implements cm.TransportID. It sends a connection request, or a lookup for a UD
+// service.
 func (i *id) Connect(param *cm.ConnParam) error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -89,15 +91,15 @@ func (i *id) onREP(m *repMsg) bool {
 	}
 	i.enter(stateEstablished)
 	i.raise(ev)
-	// If sending fails, the peer has closed the connection. The socket reports that
-	// later.
+	// An error of send is ignored: the peer has closed the connection, and the socket
+	// will report that.
 	_ = i.conn.send(&rtuMsg{})
 	return true
 }
 
-// setupFailed ends a connection whose queue pair could not be connected. Either this
-// side can not use the data path that the REP offers, or the peer has gone and the queue
-// pair has noticed that first.
+// setupFailed ends a connection whose queue pair could not be connected. The reason is
+// that this side can not use the data path that the REP offers, or that the peer has
+// gone and the queue pair has failed for that reason.
 func (i *id) setupFailed(err error, m *repMsg) {
 	err = resource.Wrap(err)
 	reason := cm.RejectConsumer

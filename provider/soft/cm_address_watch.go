@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// addressWatch is a netlink socket that becomes readable when an address of this
-// network namespace is added or removed (rtnetlink(7)). The contents of its messages
-// are not used: addressesChanged lists all addresses itself, so a lost message does
-// no harm. The lock of its channel guards it.
+// addressWatch is a netlink socket that becomes readable when an address of this network
+// namespace is added or removed (rtnetlink(7)). The contents of its messages are not
+// used: addressesChanged queries the list of all addresses, so a lost message does no
+// harm. The lock of its channel guards the watch.
 type addressWatch struct {
 	fd       int
 	observer interface{ addressesChanged() }
@@ -46,15 +46,17 @@ func addressWatchError(err error) error {
 // arbitrary. If there are more, the descriptor stays readable.
 const addressBatch = 64
 
-// readable implements readableSource. It first receives all waiting messages, so that a
-// burst of changes makes addressesChanged list the addresses only once.
+// readable implements readableSource. It receives all waiting messages and then calls
+// addressesChanged once, so that a burst of changes makes addressesChanged query the
+// addresses only once.
 func (w *addressWatch) readable() {
-	// The contents of a message are not used: recv(2) drops what does not fit.
+	// A small buffer is sufficient because the contents of a message are not used:
+	// recv(2) discards the rest of a longer message.
 	var buf [1]byte
 	for i := range addressBatch {
 		_, _, err := unix.Recvfrom(w.fd, buf[:], unix.MSG_DONTWAIT|unix.MSG_TRUNC)
 		if errors.Is(err, unix.EAGAIN) && i == 0 {
-			return // no address has changed
+			return // No address has changed.
 		}
 		// ENOBUFS means that messages were lost.
 		if err != nil && !errors.Is(err, unix.ENOBUFS) {
@@ -64,7 +66,7 @@ func (w *addressWatch) readable() {
 	w.observer.addressesChanged()
 }
 
-// move moves the watch to another channel. w may be nil.
+// move moves the watch from its channel to another channel. It does nothing if w is nil.
 func (w *addressWatch) move(from, to *channel) error {
 	if w == nil {
 		return nil

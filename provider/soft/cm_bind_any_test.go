@@ -15,18 +15,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// onlyPorts makes the party take free ports from a range of count ports, beginning
-// with the port of an ID.
+// onlyPorts sets the range from which the party takes free ports: count ports, the first
+// of which is the port of an ID.
 func (s *party) onlyPorts(first *cm.ID, count int) {
 	low := int(first.LocalAddr().Port())
 	s.p.dev.freePorts = func() (hostport.PortRange, error) { return hostport.PortRange{Low: low, High: low + count - 1}, nil }
 }
 
-// The tests in this file use addresses that no other test uses, because another test
-// may have bound a port that is expected to be free.
+// The tests in this file expect certain ports to be free. So they use addresses that no
+// other test binds.
 
-// A bind to port 0 does not take a port that is bound on an overlapping address,
-// whichever of the two is the wildcard.
+// A bind to port 0 does not take a port that is bound on an overlapping address. That
+// holds if the new address is the wildcard, and if the bound address is the wildcard.
 func TestBindAnyClashes(t *testing.T) {
 	for _, c := range []struct {
 		first, second string
@@ -65,7 +65,8 @@ func TestBindAnyClashes(t *testing.T) {
 	}
 }
 
-// A client's source port is not a port that a listener on the wildcard has.
+// A client on an address does not get a source port that a listener on the wildcard has
+// bound.
 func TestClientAvoidsWildcards(t *testing.T) {
 	server, client := newParty(t), newParty(t)
 	wild := server.listen(cm.TCP, "0.0.0.0:0", 0)
@@ -75,8 +76,8 @@ func TestClientAvoidsWildcards(t *testing.T) {
 	reaches(server, server, wild, at("127.68.0.1", wild))
 }
 
-// When a wildcard, and port 0 on an address, are bound at the same time, at most one
-// of them gets the port.
+// One goroutine binds a port on a wildcard while another binds port 0 on an address. At
+// most one of them gets the port.
 func TestBindRaces(t *testing.T) {
 	wild, narrow := newParty(t), newParty(t)
 	first := wild.id(cm.TCP)
@@ -161,7 +162,7 @@ func TestReuseAddrAfterBind(t *testing.T) {
 	}
 }
 
-// A free port that an ID with REUSEADDR has bound can be shared too.
+// A port that an ID with REUSEADDR got by a bind to port 0 can be shared with other IDs.
 func TestReuseAddrAnyPort(t *testing.T) {
 	s := newParty(t)
 	first, second := s.id(cm.TCP), s.id(cm.TCP)

@@ -21,8 +21,8 @@ func requireHolder(t *testing.T, err error, want cm.HolderError) {
 	require.Equal(t, want, *holder)
 }
 
-// The error of Bind and Listen names the user of the process that holds the address,
-// whether that process listens or not.
+// The error of Bind and of Listen names the user of the process that has bound the
+// address. The error is the same whether that process listens or not.
 func TestBindTellsHolder(t *testing.T) {
 	needsRoot(t)
 	const name = "@rdmaloop/1/tcp/127.0.0.1/7472"

@@ -38,7 +38,8 @@ func TestBindPorts(t *testing.T) {
 
 	// The port spaces are independent.
 	require.NoError(t, s.id(cm.UDP).Bind(id.LocalAddr()))
-	// The ports are not those of sockets: another process may listen on TCP port 22.
+	// The ports are not those of IP sockets: this Bind to port 22 succeeds even if
+	// another process listens on TCP port 22.
 	require.NoError(t, s.id(cm.TCP).Bind(netip.MustParseAddrPort("127.0.0.33:22")))
 }
 
@@ -122,7 +123,7 @@ func TestReuseAddr(t *testing.T) {
 	require.ErrorIs(t, third.Listen(1), cm.ErrAddrNotAvailable)
 	require.ErrorIs(t, sharing().Bind(first.LocalAddr()), cm.ErrAddrInUse)
 
-	// IDs may share the source port of a client.
+	// Several IDs may share one source port for clients.
 	other := s.listen(cm.TCP, "127.0.0.1:0", 0)
 	s.resolve(second, other.LocalAddr())
 	s.createQP(second)
@@ -141,12 +142,13 @@ func TestResolveErrors(t *testing.T) {
 		return id.ResolveAddr(from, netip.MustParseAddrPort(dst), time.Second)
 	}
 
-	// The error of the route lookup, and an address of another host, are returned by
-	// ResolveAddr.
+	// ResolveAddr returns an error if there is no route, or if the source is an address
+	// of another host.
 	require.ErrorIs(t, resolve(s.id(cm.TCP), "203.0.113.1:0", "127.0.0.1:7"), cm.ErrAddrNotAvailable)
 	require.Error(t, resolve(s.id(cm.TCP), "127.0.0.1:0", "[::1]:7"))
 
-	// A peer that is reached on the wire path only is reported with an event.
+	// If the peer can only be reached on the wire path, ResolveAddr reports the error
+	// with an event.
 	id := s.id(cm.TCP)
 	require.NoError(t, resolve(id, "127.0.0.1:0", "203.0.113.7:7"))
 	ev := s.want(cm.AddrError, id)
@@ -165,7 +167,7 @@ func TestLowPortNeedsPrivilege(t *testing.T) {
 	require.Equal(t, "permission denied\n", string(out))
 }
 
-// peerLowPort runs as a user without capabilities.
+// peerLowPort runs in a process whose user has no capabilities.
 func peerLowPort(*testing.T, string) {
 	_, err := new(device).reserve(cm.TCP, netip.MustParseAddrPort("127.0.0.1:1023"), false, false)
 	if errors.Is(err, os.ErrPermission) {

@@ -17,15 +17,17 @@ import (
 )
 
 // A channel is a queue of connection-management events. It implements
-// cm.TransportChannel. Next also drives the connection manager: it reads the sockets of
-// the channel's IDs, calls the timers that are due, and so makes the events.
+// cm.TransportChannel. Next also does the work of the connection manager, which creates
+// the events: it reads the sockets of the channel's IDs and calls the timers that are
+// due.
 //
 // The lock of a channel guards its IDs too. A goroutine that needs the locks of two
 // channels locks the channel with the lower epoll descriptor first. The device may be
 // called with the lock held, because it does not call back.
 type channel struct {
-	dev     *device
-	epoll   int // contains the sockets, the timer and the eventfd of the inbox
+	dev *device
+	// epoll descriptor that watches the sockets, timerFD and the eventfd of the inbox
+	epoll   int
 	timerFD int // timerfd, readable when a timer is due
 	clock   func() time.Time
 	inbox   inbox
@@ -35,16 +37,17 @@ type channel struct {
 	sources       map[int32]readableSource // owners of the watched descriptors, by descriptor
 	queue         eventQueue
 	timers        timerheap.Heap
-	timerFDSet    bool // timerFD is set to timerFDExpiry
+	timerFDSet    bool // timerFD is set to expire at timerFDExpiry
 	timerFDExpiry time.Duration
 	// packet is the receive buffer of the local path. The last byte is used only if a
 	// packet is longer than a message may be.
 	packet     [maxMessage + 1]byte
 	localAddrs hostport.LocalAddrCache
 
-	// Wire path: ports has the number of IDs of this channel that use a port. The
-	// channel reads the sockets of these ports. orphans has the connections whose ID was
-	// destroyed while their DREQ was unanswered.
+	// ports is used on the wire path. For each UDP port it has the number of IDs of this
+	// channel that use the port. The channel reads the sockets of these ports. orphans
+	// are connections on the wire path whose ID was destroyed while their DREQ was
+	// unanswered.
 	ports   map[*madPort]int
 	orphans map[*madConn]struct{}
 }
@@ -123,8 +126,7 @@ func (ch *channel) NewID(ps cm.PortSpace) (cm.TransportID, error) {
 	return newID(ch, ps), nil
 }
 
-// Next implements cm.TransportChannel. It drives the channel only when no event is
-// queued.
+// Next implements cm.TransportChannel. It calls drive only when no event is queued.
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	ch.mu.Lock()
 	defer ch.unlock()
@@ -146,8 +148,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 }
 
 // drive handles the readable descriptors, the jobs of the inbox, and the timers that are
-// due. It handles each descriptor once, so that a peer that sends all the time does not
-// keep it busy. The caller holds the lock.
+// due. It handles each descriptor once, so that it returns even if a peer sends all the
+// time. The caller holds the lock.
 func (ch *channel) drive() error {
 	var ready [64]unix.EpollEvent
 	n, err := epollNow(ch.epoll, ready[:])
@@ -155,8 +157,8 @@ func (ch *channel) drive() error {
 		return err
 	}
 	for _, e := range ready[:n] {
-		// An earlier source of this loop may have closed the descriptor: then it is not
-		// in the map. A new descriptor may have got the same number: then readable finds
+		// An earlier source of this loop may have closed the descriptor, which is then
+		// not in the map. If a new descriptor has got the same number, readable finds
 		// nothing to read, and does nothing.
 		if s := ch.sources[e.Fd]; s != nil {
 			s.readable()
@@ -198,8 +200,8 @@ func (ch *channel) unlock() {
 }
 
 // armTimerFD sets timerFD if the next timer is due before timerFDExpiry. When a timer
-// was stopped, timerFD keeps its earlier expiry, and wakes the owner of the channel once
-// without need. That costs less than a system call for each connection.
+// was stopped, timerFD keeps its expiry, and may wake the owner of the channel although
+// no timer is due. That costs less than a system call for each timer that is stopped.
 func (ch *channel) armTimerFD() {
 	if ch.timers.Len() == 0 && !ch.timerFDSet {
 		return

@@ -20,7 +20,7 @@ func readable(t testing.TB, fd int) bool {
 	return n > 0
 }
 
-// The descriptor is readable as long as events are queued.
+// The descriptor of a channel is readable as long as events are queued.
 func TestChannelFD(t *testing.T) {
 	s := newParty(t)
 	require.False(t, readable(t, s.ch.FD()))
@@ -46,8 +46,8 @@ func TestDestroyDropsEvents(t *testing.T) {
 	s.quiet()
 }
 
-// An expired timer makes the descriptor readable. The test runs in real time, with the
-// timerfd.
+// An expired timer makes the descriptor of the channel readable. The test uses real time
+// and the timerfd.
 func TestChannelAlarm(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 8)
@@ -57,7 +57,7 @@ func TestChannelAlarm(t *testing.T) {
 	for _, id := range []*cm.ID{first, second} {
 		passive, _ := server.request(l)
 		require.NoError(t, passive.Reject(nil))
-		// The second client is accepted when it tries again.
+		// The server accepts the second client when that client tries again to connect.
 		wantRejected(client, id, cm.RejectConsumer, true, nil)
 		if id == first {
 			awaitReadable(t, client.ch.FD())

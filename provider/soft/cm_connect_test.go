@@ -20,7 +20,8 @@ func TestConnect(t *testing.T) {
 	})
 
 	passive, ev := server.request(l)
-	// The receiver sees the two depths swapped.
+	// The receiver of the message sees the two depths swapped: the sender's initiator
+	// depth is its responder resources.
 	require.Equal(t, cm.ConnParam{
 		PrivateData: []byte("hello"), ResponderResources: 5, InitiatorDepth: 3,
 		FlowControl: true, RetryCount: 6, RNRRetryCount: 2, QPNum: active.QP().Num(),

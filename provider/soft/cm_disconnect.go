@@ -9,8 +9,8 @@ import (
 )
 
 // Disconnect implements cm.TransportID. It moves the queue pair to the error state. Then
-// it sends a DREQ, or answers the DREQ of the peer. In a state without a connection it
-// sends nothing.
+// it sends a DREQ, or answers the DREQ of the peer. If there is no connection, it sends
+// nothing.
 func (i *id) Disconnect() error {
 	ch := i.lock()
 	defer ch.unlock()
@@ -19,8 +19,8 @@ func (i *id) Disconnect() error {
 	case stateEstablished:
 		i.enter(stateDREQSent)
 		i.startTimer(i.dreqTimeout())
-		// If sending fails, the peer has closed the connection. The socket reports that
-		// later.
+		// An error of send is ignored: the peer has closed the connection, and the
+		// socket will report that.
 		_ = i.conn.send(&dreqMsg{})
 	case stateDREQReceived:
 		i.enter(stateEnded)

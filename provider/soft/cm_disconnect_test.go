@@ -23,7 +23,7 @@ func TestDisconnect(t *testing.T) {
 			require.Equal(t, verbs.StateError, first.QP().State(), "the queue pair is flushed at once")
 
 			require.NoError(t, s.want(cm.Disconnected, second).Err)
-			s.quiet() // the first side waits for the answer
+			s.quiet() // The first side gets no event before the second side has answered.
 			require.NoError(t, second.Disconnect())
 			require.Equal(t, verbs.StateError, second.QP().State())
 			s.want(cm.TimewaitExit, second)
@@ -84,7 +84,7 @@ func TestDestroyAnswersDisconnect(t *testing.T) {
 	require.Zero(t, client.want(cm.Disconnected, active).Status)
 }
 
-// A peer that neither disconnects nor destroys its ID does not answer the DREQ, which
+// If the peer neither disconnects nor destroys its ID, the DREQ is not answered and
 // times out.
 func TestDisconnectUnanswered(t *testing.T) {
 	client, server := newParty(t), newParty(t)
@@ -101,8 +101,8 @@ func TestDisconnectUnanswered(t *testing.T) {
 }
 
 // A passive side that is destroyed before it has received the RTU sends a REJ. The
-// active side is connected already and disconnects. The REJ counts as the confirmation
-// of that DREQ.
+// active side is connected already, and sends a DREQ at the same time. It treats the REJ
+// as the confirmation of its DREQ.
 func TestDisconnectCrossesReject(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -117,7 +117,8 @@ func TestDisconnectCrossesReject(t *testing.T) {
 	client.want(cm.TimewaitExit, active)
 }
 
-// A passive side may receive a DREQ before the RTU.
+// A passive side that receives a DREQ before the RTU gets the event Disconnected without
+// the event Established.
 func TestDisconnectedWithoutEstablished(t *testing.T) {
 	server := newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)

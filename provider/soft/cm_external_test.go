@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// completions waits for n completions.
+// completions waits for n completions on the party's CQ.
 func completions(t *testing.T, cq verbs.CQ, n int) []verbs.WC {
 	t.Helper()
 	got := make([]verbs.WC, n)
@@ -112,7 +112,7 @@ func connectWithoutQP(t *testing.T, early bool) {
 	drive(t, active, own, verbs.StateRTR, verbs.StateRTS)
 	server.quiet()
 	require.NoError(t, active.Establish())
-	client.quiet() // the active side gets no event for its own call of Establish
+	client.quiet() // The active side gets no event for its own call of Establish.
 	server.want(cm.Established, passive)
 
 	exchange(t, client, own, server, theirs)

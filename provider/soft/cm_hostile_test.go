@@ -21,9 +21,10 @@ import (
 
 // A rawPeer sends and receives packets of the local path without an ID.
 type rawPeer struct {
-	t   *testing.T
-	fd  int
-	src netip.AddrPort // on the connecting side: the address that the socket is bound to
+	t  *testing.T
+	fd int
+	// address that the socket is bound to, if the rawPeer is the connecting side
+	src netip.AddrPort
 }
 
 func newRawPeer(t *testing.T, fd int) *rawPeer {
@@ -123,7 +124,8 @@ func TestSilentClients(t *testing.T) {
 	for i := range silent {
 		silent[i] = dialRaw(t, l)
 	}
-	server.quiet() // the server accepts the clients, up to the maximum
+	// The server accepts the clients, and keeps at most maxClients of them.
+	server.quiet()
 	server.quiet()
 	require.True(t, silent[0].closedByPeer(), "the oldest client is closed")
 	require.False(t, silent[1].closedByPeer())
@@ -139,7 +141,7 @@ func TestSilentClients(t *testing.T) {
 	require.Zero(t, server.tc.timers.Len())
 }
 
-// A client may send an invalid message after its request was accepted.
+// A client whose request was accepted sends an invalid message. It loses its connection.
 func TestHostileRequester(t *testing.T) {
 	server := newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -147,7 +149,7 @@ func TestHostileRequester(t *testing.T) {
 	attacker.send(encode(attacker.request(l)))
 	passive, _ := server.request(l)
 	server.createQP(passive)
-	attacker.send(encode(&rtuMsg{})) // no REP was sent
+	attacker.send(encode(&rtuMsg{})) // This RTU is invalid, because no REP was sent.
 	server.quiet()
 	require.ErrorIs(t, passive.Accept(nil), verbs.ErrPeerGone)
 	attacker.close()
@@ -279,7 +281,8 @@ func TestHostileSegment(t *testing.T) {
 		require.ErrorIs(t, ev.Err, shm.ErrSegment)
 		require.Equal(t, verbs.StateError, id.QP().State())
 
-		// The peer gets a REJ after the REQ.
+		// The attacker, which is the server, receives the REQ of the client and then its
+		// REJ.
 		var packet [maxMessage]byte
 		_, _, err = unixsock.Receive(attacker.fd, packet[:], 0)
 		require.NoError(t, err)

@@ -15,8 +15,8 @@ import (
 
 // An id implements cm.TransportID. It is the state machine of one side of a connection
 // or of a lookup, or it is a listener. The lock of its channel guards it. Package cm has
-// checked the order of the calls. The methods check only what a message of the peer can
-// have changed since then.
+// checked the order of the calls. After that check only a message of the peer can change
+// the state, so the methods check only for such changes.
 type id struct {
 	ch    atomic.Pointer[channel]
 	ps    cm.PortSpace
@@ -28,12 +28,14 @@ type id struct {
 
 	port          hostport.Reservation
 	local, remote netip.AddrPort
-	bound         *device // device of the local address; nil until an address of the device is known
-	opts          options
+	// device that has the local address; nil until an address of the device is known
+	bound *device
+	opts  options
 
-	conn     cmConn // connection to the peer; nil before the request, and for a listener
-	active   bool   // true if this side has sent the request
-	notified bool   // Notify has established the connection, and the peer's RTU has not arrived
+	conn   cmConn // connection to the peer; nil before the request, and for a listener
+	active bool   // true if this side has sent the request
+	// true after Notify has established the connection, until the peer's RTU arrives
+	notified bool
 
 	lastQP *qp // last queue pair made on the ID; see ownQP
 	// qpn is the number of the connection's queue pair. It is the queue pair of the ID,
@@ -41,16 +43,18 @@ type id struct {
 	qpn        uint32
 	negotiated negotiation
 
-	listeners listeners // of a listening ID
+	listeners listeners // listeners of a listening ID; empty for other IDs
 	// madPort is the port from which the request will be sent. It is nil if ResolveAddr
 	// has not chosen the wire path.
-	madPort         *madPort
-	backlog         int
-	pendingRequests int // number of requests that the application has not fetched
-	parent          *id // listener of a request that the application has not fetched; else nil
+	madPort *madPort
+	backlog int
+	// for a listening ID: number of requests that the application has not fetched
+	pendingRequests int
+	// for a request that the application has not fetched: the listening ID; else nil
+	parent *id
 
 	queued  int  // number of events about this ID in the channel's queue
-	dropped bool // the ID was destroyed, and its events are not to be fetched
+	dropped bool // true after the ID was destroyed: its queued events are skipped
 }
 
 // cmState is the state of a connection or of a lookup. The names follow IBTA vol. 1,
@@ -92,14 +96,14 @@ func (i *id) lock() *channel {
 	}
 }
 
-// raise queues an event about the ID.
+// raise queues an event about the ID on its channel.
 func (i *id) raise(ev cm.TransportEvent) {
 	ev.ID = i
 	ch := i.ch.Load()
 	ch.queue.push(ev)
 }
 
-// startTimer starts the timer of the present state.
+// startTimer starts the timer that limits the time in the present state.
 func (i *id) startTimer(within time.Duration) {
 	ch := i.ch.Load()
 	ch.startTimer(&i.timer, within)
@@ -148,8 +152,9 @@ func (i *id) deliver(m message) bool {
 }
 
 // peerGone handles the end of the connection's socket: the peer has closed it without a
-// message, has died, or has violated the protocol. The event is the same as the one that
-// a kernel's CM causes when it cleans up after a killed process.
+// message, has died, or has violated the protocol. The application gets the same event
+// as from a kernel's CM whose peer was killed, because that peer's kernel sends the
+// messages that end the connection.
 func (i *id) peerGone() {
 	switch i.state {
 	case stateREQSent, stateREPReceived, stateREPSent:
@@ -184,8 +189,9 @@ func (i *id) unreachable(status int, cause error) {
 	i.raise(cm.TransportEvent{Type: cm.Unreachable, Status: status, Err: cause})
 }
 
-// cancelRequest sends a REJ that cancels a connection request. The protocol has no such
-// message for a lookup (IBTA vol. 1, 12.11), so nothing is sent for one.
+// cancelRequest sends a REJ that cancels a connection request. For a lookup it sends
+// nothing, because the protocol has no message that cancels a lookup (IBTA vol. 1,
+// 12.11).
 func (i *id) cancelRequest() {
 	if i.ps == cm.TCP {
 		_ = i.conn.send(&rejMsg{reason: cm.RejectTimeout})
@@ -232,7 +238,7 @@ func (i *id) refuseUnfetched(ch *channel) {
 }
 
 // announceEnd sends the message that ends the connection, the request or the reply,
-// unless the peer knows of the end already. It does not matter if sending fails.
+// unless the peer knows of the end already. It ignores errors of send.
 func (i *id) announceEnd() {
 	var last message
 	switch i.state {

@@ -10,25 +10,25 @@ import (
 )
 
 // An inbox is the job queue of a channel. Goroutines that do not hold the channel's lock
-// add jobs, and the goroutine that drives the channel runs them. The eventfd of the
-// inbox makes the channel's descriptor readable, both for jobs and for queued events.
+// add jobs. The goroutine that calls Next on the channel runs them. The eventfd of the
+// inbox makes the channel's descriptor readable while jobs or events are queued.
 type inbox struct {
 	mu       sync.Mutex
-	eventfd  int // in the epoll set of the channel
+	eventfd  int // eventfd, watched by the epoll descriptor of the channel
 	signaled bool
 	closed   bool
 	jobs     [numJobKinds][]func()
 }
 
-// A jobKind is the kind of a job, the most urgent one first. Each kind has a queue of
-// its own. So requests of unknown peers neither delay the jobs of connections nor fill
-// their queue.
+// A jobKind is the kind of a job; the most urgent kind has the lowest value. Each kind
+// has its own queue. So requests of unknown peers neither delay the jobs of connections
+// nor fill the queue of these jobs.
 type jobKind uint8
 
 const (
 	// jobInternal is a job that this device creates itself. Such jobs are not dropped
-	// while the channel is open. Each connection has at most two of them: its eviction,
-	// and the first data of its peer.
+	// while the channel is open. Each connection has at most two such jobs: one for its
+	// eviction, and one for the first data of its peer.
 	jobInternal jobKind = iota
 	// jobMessage is a datagram of an existing connection.
 	jobMessage
@@ -41,9 +41,9 @@ const (
 	// maxJobs is the largest number of queued jobs of one kind. Further jobs are
 	// dropped, and the peer retransmits their datagrams. The number is arbitrary.
 	maxJobs = 1024
-	// requestBatch is the number of requests that the channel handles before it looks
-	// for messages again. The number is arbitrary: it is twice the number of datagrams
-	// that a socket returns at a time.
+	// requestBatch is how many requests the channel handles before it looks for messages
+	// again. The number is arbitrary: twice the number of datagrams that are received
+	// from a socket at a time.
 	requestBatch = 2 * madBatch
 )
 
@@ -67,8 +67,8 @@ func (b *inbox) add(kind jobKind, job func()) bool {
 	return true
 }
 
-// takeBatch removes and returns all jobs that are no requests, and up to requestBatch
-// requests.
+// takeBatch removes and returns all internal jobs and all messages, and up to
+// requestBatch requests.
 func (b *inbox) takeBatch() []func() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -90,8 +90,8 @@ func (b *inbox) waiting() (n int) {
 	return n
 }
 
-// signal makes the eventfd readable if jobs wait or more is true, and unreadable
-// otherwise.
+// signal makes the eventfd readable if jobs are queued or the parameter more is true.
+// Otherwise it makes the eventfd unreadable.
 func (b *inbox) signal(more bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// The jobs of connections run before requests, and are not dropped when there are too
+// The jobs of connections run before requests. They are not dropped when there are too
 // many requests.
 func TestInboxPriorities(t *testing.T) {
 	fd, err := eventfd.New()
@@ -44,7 +44,7 @@ func TestInboxPriorities(t *testing.T) {
 	require.Equal(t, jobMessage, first[2*maxJobs])
 	require.Equal(t, jobRequest, first[2*maxJobs+1])
 
-	// A message that arrives now is handled before the waiting requests.
+	// A message that is added now runs before the requests that are queued already.
 	require.True(t, b.add(jobMessage, job(jobMessage)))
 	next := round()
 	require.Len(t, next, 1+requestBatch)

@@ -25,14 +25,15 @@ func reaches(client, server *party, l *cm.ID, dst netip.AddrPort) {
 	server.end(passive)
 }
 
-// refuses connects to an address, and requires that no process listens there.
+// refuses connects to an address, and requires an event that no process listens there.
 func refuses(client *party, dst netip.AddrPort) {
 	client.t.Helper()
 	active := client.connecting(cm.TCP, dst, nil)
 	wantRejected(client, active, cm.RejectInvalidServiceID, false, nil)
 }
 
-// A listener on an address gets the requests for this address only.
+// A listener that is bound to an address gets requests for that address, and none for
+// other addresses of the host.
 func TestListenOnAddresses(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	one := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -56,7 +57,8 @@ func TestListenOnWildcard(t *testing.T) {
 	tried := []netip.Addr{netip.MustParseAddr("127.255.0.1")}
 	for _, a := range addrs {
 		addr := netip.MustParsePrefix(a.String()).Addr()
-		if !addr.IsLinkLocalUnicast() && isLocal(t, addr) { // link-local addresses need a zone
+		// The loop skips link-local addresses, because they need a zone.
+		if !addr.IsLinkLocalUnicast() && isLocal(t, addr) {
 			tried = append(tried, addr)
 		}
 	}
@@ -136,7 +138,8 @@ func TestConnectFromWildcard(t *testing.T) {
 	require.Equal(t, id.LocalAddr(), passive.RemoteAddr())
 }
 
-// Connection requests beyond the backlog wait. None is lost.
+// More clients connect than the backlog has room for. The further requests wait, and
+// every client is connected in the end.
 func TestBacklogWaits(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 1)
@@ -153,8 +156,8 @@ func TestBacklogWaits(t *testing.T) {
 	}
 }
 
-// The listener does not accept further requests while the backlog is full of requests
-// that were not fetched.
+// While the backlog is full of requests that the application has not fetched, the
+// listener accepts no further request.
 func TestBacklogCountsUnfetched(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 2)
@@ -162,7 +165,9 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 		client.connecting(cm.TCP, l.LocalAddr(), nil)
 	}
 	g := unixListenerOf(server)
-	server.request(l) // two requests were accepted, and one was fetched
+	// The listener has accepted two requests, and the application has fetched one of
+	// them.
+	server.request(l)
 	require.Equal(t, 1, g.id.pendingRequests)
 	require.True(t, g.accepting)
 	server.request(l)
@@ -172,7 +177,7 @@ func TestBacklogCountsUnfetched(t *testing.T) {
 	server.quiet()
 }
 
-// Lookups beyond the backlog are refused at once.
+// A lookup is refused at once when the backlog is full.
 func TestBacklogRefusesLookups(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.UDP, "127.0.0.1:0", 1)
@@ -194,7 +199,8 @@ func unixListenerOf(s *party) *unixListener {
 	return nil
 }
 
-// When the backlog of the listening socket is full, the client tries again.
+// When the backlog of the listening socket is full, the client tries again until the
+// socket accepts it.
 func TestSystemBacklog(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(client)
@@ -204,7 +210,7 @@ func TestSystemBacklog(t *testing.T) {
 	lent := []byte("hello")
 	second := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
 	third := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{PrivateData: lent})
-	clear(lent) // Connect has returned and must have copied the data
+	clear(lent) // Connect has returned, so it must have copied the private data.
 	passive, _ := server.request(l)
 	require.Equal(t, first.LocalAddr(), passive.RemoteAddr())
 	server.quiet()
@@ -226,8 +232,8 @@ func TestSystemBacklog(t *testing.T) {
 	}
 }
 
-// When no descriptor is free, the listener pauses, and accepts the waiting client
-// afterwards.
+// While no descriptor is free, the listener stops accepting clients. It accepts the
+// waiting client when a descriptor is free again.
 func TestOutOfDescriptors(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	clock := useClock(server)
@@ -245,7 +251,7 @@ func TestOutOfDescriptors(t *testing.T) {
 	require.True(t, paused, "the listener does not watch its socket")
 
 	clock.advance(pauseTime)
-	server.quiet() // the listener watches its socket again
+	server.quiet() // The listener watches its socket again.
 	passive, _ := server.request(l)
 	require.Equal(t, active.LocalAddr(), passive.RemoteAddr())
 }

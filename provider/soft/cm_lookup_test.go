@@ -24,7 +24,7 @@ func TestLookup(t *testing.T) {
 	qp := server.createQP(passive)
 	answer := bytes.Repeat([]byte("a"), 136)
 	require.NoError(t, passive.Accept(&cm.ConnParam{PrivateData: answer}))
-	server.quiet() // the passive side gets no event
+	server.quiet() // The passive side gets no event for its own answer.
 
 	ev = client.want(cm.Established, active)
 	require.Equal(t, answer, ev.Param.PrivateData)
@@ -33,7 +33,7 @@ func TestLookup(t *testing.T) {
 	require.Equal(t, verbs.GIDFromAddr(l.LocalAddr().Addr()), ev.UD.AH.DestGID)
 	require.EqualValues(t, 1, ev.UD.AH.Port)
 
-	// No side gets an event when the other side disconnects or is closed.
+	// After a lookup one side may disconnect or be closed: the other side gets no event.
 	require.NoError(t, active.Disconnect())
 	require.Equal(t, verbs.StateError, active.QP().State())
 	server.quiet()

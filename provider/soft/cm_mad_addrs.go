@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// A madAddr is an address at which a listener accepts requests on the wire path, or
-// should accept them.
+// A madAddr is an address at which a listener accepts requests on the wire path. If the
+// address can not be opened, err has the reason.
 type madAddr struct {
 	addr netip.Addr
 	port *madPort // UDP port of the address; nil if it is not served
@@ -32,9 +32,9 @@ func (as *madAddrs) add(l *madListener, addr netip.Addr) {
 // open tries to open the UDP port of the address.
 func (a *madAddr) open(l *madListener) { a.port, a.err = l.mux.open(a.addr, l.ch) }
 
-// set replaces the addresses by addrs. It opens new addresses, opens those again that
-// could not be opened before, and closes those that are not in addrs. It reports whether
-// anything has changed.
+// set replaces the addresses by addrs. It opens new addresses, tries again to open
+// addresses that could not be opened before, and closes addresses that are not in addrs.
+// It reports whether anything has changed.
 func (as *madAddrs) set(l *madListener, addrs []netip.Addr) (changed bool) {
 	for _, a := range *as {
 		if !slices.Contains(addrs, a.addr) {
@@ -110,8 +110,9 @@ func (l *madListener) followAddresses() {
 	l.addrs.set(l, addrs)
 }
 
-// addressesChanged opens and closes addresses. If anything has changed, the application
-// gets AddrChange, and can call Serves again.
+// addressesChanged updates the served addresses after a change of the host's addresses.
+// If the served addresses have changed, the application gets the event AddrChange, and
+// can call Serves again.
 func (l *madListener) addressesChanged() {
 	addrs, err := l.interfaceAddrs()
 	if err == nil && l.addrs.set(l, addrs) {

@@ -23,9 +23,10 @@ type answerLimit struct {
 	sources [answerBuckets]answerRate
 }
 
-// The numbers are arbitrary. A host with many requests that find no listener, such as
-// a thousand clients of a server that has not started, gets its answers over some
-// seconds. Linux sends a thousand ICMP errors in a second (icmp_msgs_per_sec).
+// The numbers are arbitrary. If a host sends many requests for which there is no
+// listener, for example from a thousand clients before a server has started, its answers
+// are spread over some seconds. Linux sends a thousand ICMP errors in a second
+// (icmp_msgs_per_sec).
 const (
 	answersPerSecond  = 2048 // rate for all sources together, and largest burst
 	answersPerAddress = 256  // rate for each source, and largest burst
@@ -39,13 +40,14 @@ type answerRate int64
 
 func newAnswerLimit() *answerLimit { return &answerLimit{seed: maphash.MakeSeed()} }
 
-// allow reports whether another answer may be sent to a source at the given time, and
-// counts it.
+// allow reports whether an answer may be sent to a source at the given time. If it may
+// be sent, allow counts it.
 func (l *answerLimit) allow(to netip.Addr, at time.Time) bool {
 	if l.start.IsZero() {
 		l.start = at
 	}
-	now := int64(at.Sub(l.start)) // monotonic, so a change of the system's clock has no effect
+	// The time is monotonic, so that a change of the system clock has no effect.
+	now := int64(at.Sub(l.start))
 	own := &l.sources[hashSource(l.seed, to)%answerBuckets]
 	if !own.allows(now, answersPerAddress) || !l.total.allows(now, answersPerSecond) {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// One source gets no more answers than its rate allows, other sources get theirs
-// meanwhile, and all sources together get no more than the total rate.
+// One source gets no more answers than its rate allows. In the same time other sources
+// get answers. All sources together get no more answers than the total rate allows.
 func TestAnswerLimit(t *testing.T) {
 	l := newAnswerLimit()
 	now := time.Unix(1000, 0)

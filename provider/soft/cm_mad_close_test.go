@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// When a listener closes, it also refuses requests that wait in the inbox of its
-// channel.
+// When a listener closes, it also refuses the requests that are queued in the inbox of
+// its channel.
 func TestWireCMListenerCloses(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
@@ -21,9 +21,10 @@ func TestWireCMListenerCloses(t *testing.T) {
 		ids[0] = w.connecting(ps, l.LocalAddr(), nil)
 		fetched, _ := w.request(l)
 		ids[1] = w.connecting(ps, l.LocalAddr(), nil)
-		// A new request waits in the inbox, and a copy of the fetched request.
+		// Two requests are queued in the inbox: the new one of ids[1], and a copy of the
+		// fetched one.
 		w.clock.advance(firstInterval)
-		w.client.quiet() // the client retransmits its requests
+		w.client.quiet() // The clients retransmit their requests.
 		for w.deliverOne() {
 		}
 		require.NoError(t, l.Close())
@@ -52,7 +53,8 @@ func TestWireCMListenerClosesUnread(t *testing.T) {
 		cfg := &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)}
 		client, server := openParty(t, cfg), openParty(t, cfg)
 		l := server.listen(ps, "127.9.3.2:0", 0)
-		var ids [40]*cm.ID // receiving so many takes more than one system call
+		// Receiving this number of requests takes more than one system call.
+		var ids [40]*cm.ID
 		for i := range ids {
 			ids[i] = client.connectingFrom(ps, "127.9.3.1", l.LocalAddr())
 		}

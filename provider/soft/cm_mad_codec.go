@@ -16,13 +16,13 @@ import (
 
 // Times and retry counts in a REQ. A time is a code of five bits; see codeTime.
 const (
-	// responseTimeout is 1.07 s. A side has this time to answer a message before the
-	// other side retransmits it.
+	// responseTimeout is the code of 1.07 s: the time in which a side has to answer a
+	// message before the other side retransmits it.
 	responseTimeout = 18
 	// maxCMRetries is the largest number of retransmissions, 4 bits.
 	maxCMRetries = 15
-	// serviceTimeout is 69 s, in an MRA: the application has this time to answer before
-	// the peer retransmits its message.
+	// serviceTimeout is the code of 69 s, which is sent in an MRA: the time in which the
+	// application has to answer before the peer retransmits its message.
 	serviceTimeout = 24
 )
 
@@ -30,10 +30,10 @@ const (
 // A17.8.3).
 const noLID = 0xffff
 
-// minPathMTU is supported on every path (IBTA vol. 1, 6.8).
+// minPathMTU is the smallest path MTU, which every path supports (IBTA vol. 1, 6.8).
 const minPathMTU = verbs.MTU256
 
-// encodeREQ writes a REQ. own is the communication ID of this side.
+// encodeREQ writes a REQ. The parameter own is the communication ID of this side.
 func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r := wire.REQ{
 		LocalID: own, ServiceID: wire.NewServiceID(uint16(cm.TCP), m.dst.Port()), CAGUID: guid,
@@ -52,8 +52,9 @@ func encodeREQ(mad *wire.MAD, m *reqMsg, guid uint64, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// tid returns the transaction ID of the messages that begin with a request of the
-// communication ID own. Receivers match messages by the communication IDs only.
+// tid returns the transaction ID for all messages of an exchange whose request has the
+// communication ID own. Receivers do not use it: they match messages by the
+// communication IDs.
 func tid(own uint32) uint64 { return uint64(own) }
 
 // header writes the header of the RDMA IP CM service to the private data (IBTA annex
@@ -63,9 +64,9 @@ func (e *endpoints) header(private []byte) []byte {
 	return h.Encode(private)
 }
 
-// parseREQ decodes a REQ, or returns the reason for which it is refused. from and to are
-// the addresses of the datagram. The REQ has to name the same addresses for the data
-// path.
+// parseREQ decodes a REQ, or returns the reason for which the REQ has to be refused. The
+// parameters from and to are the addresses of the datagram. The REQ has to name the same
+// addresses for the data path.
 func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	ps, port, ok := r.ServiceID.Port()
 	m := &reqMsg{
@@ -90,7 +91,8 @@ func parseREQ(r *wire.REQ, from, to netip.Addr) (*reqMsg, cm.RejectReason) {
 	}
 	private, ok := m.endpoints.parse(r.PrivateData[:], port, from, to)
 	if !ok {
-		return nil, cm.RejectConsumer // the kernel refuses it with the same reason
+		// The kernel refuses such a REQ with the same reason.
+		return nil, cm.RejectConsumer
 	}
 	m.private = bytes.Clone(private)
 	return m, 0
@@ -131,7 +133,7 @@ func parseREP(r *wire.REP) *repMsg {
 	}
 }
 
-// parseREJ decodes a REJ. The message does not tell whether the application or the
+// parseREJ decodes a REJ. A REJ has no field that says whether the application or the
 // system has refused. Only an application sends private data, so byApplication is true
 // if there are any.
 func parseREJ(r *wire.REJ) *rejMsg {
@@ -146,7 +148,8 @@ func encodeSIDRREQ(mad *wire.MAD, m *sidrReqMsg, own uint32) {
 	r.Encode(mad, tid(own))
 }
 
-// parseSIDRREQ decodes a SIDR_REQ, or returns the status with which it is refused.
+// parseSIDRREQ decodes a SIDR_REQ, or returns the status with which it has to be
+// refused.
 func parseSIDRREQ(r *wire.SIDRREQ, from, to netip.Addr) (*sidrReqMsg, cm.SIDRStatus) {
 	ps, port, ok := r.ServiceID.Port()
 	if !ok || cm.PortSpace(ps) != cm.UDP {
@@ -174,8 +177,8 @@ func parseSIDRREP(r *wire.SIDRREP) *sidrRepMsg {
 	return m
 }
 
-// madPacket builds the packet of a MAD in b, from queue pair 1 to queue pair 1 (IBTA
-// vol. 1, 13.5.1).
+// madPacket builds in b the packet of a MAD that is sent from queue pair 1 to queue pair
+// 1 (IBTA vol. 1, 13.5.1).
 func madPacket(b []byte, m *wire.MAD, num psn.Value) wire.Packet {
 	p := wire.Build(b, wire.UDSendOnly, wire.MADSize)
 	p.BTH().SetDestQP(wire.GSIQPN)

@@ -24,16 +24,17 @@ type madConn struct {
 	ch     *channel // channel of the ID; written with the multiplexer's lock held
 	port   *madPort
 	remote netip.Addr
-	id     *id // nil after close, while the last DREQ is retransmitted
+	// ID of the connection; nil after close, while the last DREQ is retransmitted
+	id *id
 
-	ownID    uint32         // communication ID, or request ID of a lookup
+	ownID    uint32         // communication ID of this side; for a lookup the request ID
 	peerID   uint32         // communication ID of the peer; 0 if it is not known
-	service  wire.ServiceID // of a lookup
+	service  wire.ServiceID // service ID of a lookup
 	peerGUID uint64         // node GUID of the peer
 	peerQPN  uint32
 	flow     creditFlow // negotiated flow control; written with the multiplexer's lock held
 	qpn      uint32
-	lastTID  uint64 // transaction ID of the peer's DREQ
+	lastTID  uint64 // transaction ID of the peer's last DREQ
 
 	listener *madListener // listener that has accepted the request; nil on the active side
 	addrValidation
@@ -41,7 +42,7 @@ type madConn struct {
 	retransmit      retransmitter
 	rtuSent         bool
 	deliveryStopped bool
-	closed          bool // release was called; written with the multiplexer's lock held
+	closed          bool // true after release; written with the multiplexer's lock held
 }
 
 // dialMAD sends a request to the remote address of the ID.
@@ -74,7 +75,8 @@ func (c *madConn) register() {
 	c.mux.conns[c.ownID] = c
 }
 
-// attach implements cmConn. The queue pair opens its sockets itself.
+// attach implements cmConn. It does not open sockets: the queue pair opens the sockets
+// of the data path itself.
 func (c *madConn) attach(qpn uint32) error {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -83,8 +85,8 @@ func (c *madConn) attach(qpn uint32) error {
 	return nil
 }
 
-// send implements cmConn. It starts the retransmission of messages that have to be
-// answered.
+// send implements cmConn. If the message has to be answered, send starts its
+// retransmission.
 func (c *madConn) send(m message) error {
 	c.retransmit.stop()
 	c.encode(&c.retransmit.mad, m)
@@ -155,12 +157,13 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 	r := wire.REJ{LocalID: c.ownID, RemoteID: c.peerID, Rejected: wire.AnsweredOther, Reason: uint16(m.reason)}
 	switch {
 	case c.id.state == stateREQReceived:
-		r.LocalID, r.Rejected = 0, wire.AnsweredREQ // the communication ID of this side was not sent to the peer
+		// The communication ID of this side was never sent to the peer.
+		r.LocalID, r.Rejected = 0, wire.AnsweredREQ
 	case c.id.state == stateREPReceived || c.id.state == stateREQSent && c.peerID != 0:
 		r.Rejected = wire.AnsweredREP
 	case m.reason == cm.RejectTimeout:
-		// The peer may not have sent its communication ID. It finds the request by the
-		// GUID and the communication ID of this side.
+		// The peer may not have sent its communication ID. It then finds its request by
+		// the GUID and the communication ID of this side.
 		binary.BigEndian.PutUint64(r.Info[:], c.mux.guid)
 		r.InfoLength = 8
 	}
@@ -172,11 +175,12 @@ func (c *madConn) encodeREJ(mad *wire.MAD, m *rejMsg) {
 // that a process has ended.
 func (c *madConn) peerVanished() {}
 
-// credentials implements cmConn. On the wire path they are not known.
+// credentials implements cmConn. On the wire path the credentials of the peer are not
+// known.
 func (c *madConn) credentials() (cm.Credentials, bool) { return cm.Credentials{}, false }
 
 // stopDelivery implements cmConn. Retransmitted messages of the peer are still answered.
-// After the end of the connection the peer may use its queue pair for another one.
+// The connection has ended, so the peer may use its queue pair for another connection.
 func (c *madConn) stopDelivery() {
 	c.deliveryStopped = true
 	c.retransmit.stop()
@@ -200,8 +204,8 @@ func (c *madConn) move(to *channel) error {
 	return nil
 }
 
-// close implements cmConn. An unanswered DREQ is retransmitted for a while without the
-// ID.
+// close implements cmConn. If a DREQ is unanswered, the madConn becomes an orphan: it
+// retransmits the DREQ for a while without the ID.
 func (c *madConn) close() {
 	if c.retransmit.running() && c.retransmit.mad.Attribute() == wire.AttrDREQ && len(c.ch.orphans) < maxOrphans {
 		c.id = nil
@@ -242,7 +246,8 @@ func (c *madConn) release() {
 	c.port.close(c.ch)
 }
 
-// forget deletes the entry of a key if it is c. Another connection may have replaced it.
+// forget deletes the entry of a key from a map if the entry refers to c. Another
+// connection may have replaced c.
 func forget[K comparable](of map[K]*madConn, key K, c *madConn) {
 	if of[key] == c {
 		delete(of, key)

@@ -26,7 +26,8 @@ func TestWireCMEvictsStale(t *testing.T) {
 			passive := s.requestFrom(l, 0)
 			s.accept(passive, nil)
 
-			// A new request with the queue pair of the first one.
+			// The peer sends another request with the queue pair of the first
+			// connection.
 			forgotten := s.numberedREQ(l, 0)
 			forgotten.LocalID++
 			var m wire.MAD

@@ -22,7 +22,7 @@ type floodSim struct {
 	*madSim
 	l        *cm.ID
 	requests int // requests sent by the flood
-	answers  int // messages sent to the sources of the flood
+	answers  int // messages that the server has sent to the sources of the flood
 	accepted uint32
 	open     map[*cm.ID]bool
 }
@@ -86,8 +86,8 @@ func (f *floodSim) serve(ev *cm.Event) {
 	}
 }
 
-// awaitClient returns the time until the client has an event of a type. It calls flood
-// in every millisecond.
+// awaitClient returns the time until the client gets an event of the given type. It
+// calls flood every millisecond.
 func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.Duration {
 	f.t.Helper()
 	began := f.clock.now
@@ -103,7 +103,9 @@ func (f *floodSim) awaitClient(typ cm.EventType, id *cm.ID, flood func()) time.D
 // heapInUse returns the size of the live heap.
 func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // a second run frees what finalizers have released
+	// The second run of the garbage collector frees memory that finalizers have
+	// released.
+	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
@@ -163,8 +165,8 @@ func TestWireCMFloodOfSources(t *testing.T) {
 	t.Logf("%d requests, %d answers, at most %d at a time", f.requests, f.answers, peak)
 }
 
-// In a flood from few sources, most requests of the flood are dropped, and the
-// requests of other clients are not.
+// In a flood from few sources, most requests of the flood are dropped, and no request of
+// another client is dropped.
 func TestWireCMFloodOfFewSources(t *testing.T) {
 	f := newFloodSim(t)
 	mux := f.server.p.dev.mux
@@ -182,7 +184,7 @@ func TestWireCMFloodOfFewSources(t *testing.T) {
 		id := f.connecting(cm.TCP, f.l.LocalAddr(), nil)
 		require.LessOrEqual(t, f.awaitClient(cm.Established, id, flood), 5*time.Millisecond)
 	}
-	f.tick(time.Millisecond) // the server receives the last RTU
+	f.tick(time.Millisecond) // The server receives the last RTU.
 	require.Len(t, f.open, 20)
 	require.Greater(t, f.counter(counters.CMRequestDropped), uint64(f.requests/2))
 	for range 600 {

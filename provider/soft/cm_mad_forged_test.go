@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A REJ ends a connection only if it has both communication IDs. A REJ without the
-// passive side's ID, which its sender may not know, ends only an unanswered request.
+// A REJ ends a connection only if it has both communication IDs. A sender may not know
+// the ID of the passive side. A REJ without that ID ends only an unanswered request.
 func TestWireCMForgedRejects(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -50,8 +50,8 @@ func TestWireCMForgedRejects(t *testing.T) {
 	w.want(w.server, cm.Disconnected, passive)
 }
 
-// A side that was established by Notify and has disconnected since retransmits its DREQ,
-// even when a late RTU arrives, and also when its ID is closed.
+// A passive side was established by Notify, and has then disconnected. It retransmits
+// its DREQ even if a late RTU arrives, and even if its ID is closed.
 func TestWireCMLateRTU(t *testing.T) {
 	t.Run("disconnected", func(t *testing.T) {
 		lateRTU(t, func(_ *madPeer, id *cm.ID) { require.NoError(t, id.Disconnect()) })

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// A halfOpen is a connection or lookup whose peer address is not validated: it may be
-// forged. The multiplexer's lock guards it.
+// A halfOpen is a connection or lookup whose peer address is not validated, so the
+// address may be forged. The multiplexer's lock guards it.
 type halfOpen struct {
 	c      *madConn
 	since  time.Time
 	source *halfOpenSource // nil if the halfOpen is in no table
-	// inSource is the element in halfOpenSource.byAge, inTable the one in
-	// halfOpenTable.byAge.
+	// inSource is the element of this halfOpen in halfOpenSource.byAge. inTable is its
+	// element in halfOpenTable.byAge.
 	inSource, inTable *list.Element
 }
 
@@ -25,8 +25,9 @@ type halfOpen struct {
 type halfOpenSource struct {
 	key   netip.Addr
 	count int
-	byAge list.List // the elements are *halfOpen, the oldest first; never empty
-	index int       // position in halfOpenTable.busiest
+	// half-open connections of the source (*halfOpen), the oldest first; never empty
+	byAge list.List
+	index int // index of the source in halfOpenTable.busiest
 }
 
 // A halfOpenTable has the half-open connections of one listener. Anybody can send
@@ -40,24 +41,26 @@ type halfOpenTable struct {
 	// evicting is the number of connections that were removed from the table for
 	// eviction and have not ended yet.
 	evicting int
-	byAge    list.List // the elements are *halfOpen, the oldest first
+	// all half-open connections of the table (*halfOpen), the oldest first
+	byAge list.List
 }
 
 // A peer that requests several connections at once may be the source with the most
-// half-open connections until it has confirmed them, which takes a round trip. So a
-// source with at most burstSize half-open connections does not lose one that is younger
-// than burstTime to another source, if the table has an older one. Both numbers are
-// arbitrary.
+// half-open connections for a round trip, until it has confirmed them. To protect such a
+// burst, a request of another source does not evict a connection that is younger than
+// burstTime, if its source has at most burstSize half-open connections and the table has
+// an older connection. Both numbers are arbitrary.
 const (
 	burstSize = 16
 	burstTime = 250 * time.Millisecond
 )
 
-// graceTime is how long a half-open connection can not be evicted by requests of its own
-// source. If a peer requests many connections at once, its later requests are dropped
-// for a while, and it does not lose the earlier ones. The number is arbitrary. It is
-// longer than the first retransmission of a lost REP takes (256 ms), and much shorter
-// than the time for which a peer retransmits its request (74 s).
+// graceTime is the time during which a half-open connection can not be evicted by
+// requests of its own source. When a peer requests many connections at once, its later
+// requests are dropped during this time, and it keeps its earlier ones. The number is
+// arbitrary. It is longer than the time after which a lost REP is first retransmitted
+// (256 ms), and much shorter than the time for which a peer retransmits its request (74
+// s).
 const graceTime = time.Second
 
 func newHalfOpenTable(cfg *Config) halfOpenTable {
@@ -70,11 +73,12 @@ func newHalfOpenTable(cfg *Config) halfOpenTable {
 // room reports whether a request from a source can be accepted. It also returns the
 // half-open connection that has to be evicted for the request, or nil.
 //
-// When the table is full, the victim is the oldest connection of the source with the
-// most connections. There are two exceptions. If that connection belongs to a burst, the
-// victim is the oldest connection of the table. If the source of the request has the
-// most connections, or has reached the limit of one source, the victim is its own oldest
-// connection; if that one is younger than graceTime, the request is dropped.
+// When the table is full, room usually evicts the oldest connection of the source with
+// the most connections. There are two exceptions. If that connection belongs to a burst,
+// room evicts the oldest connection of the table. If the source of the request has the
+// most connections, or has reached the limit of one source, room evicts the oldest
+// connection of that source; if this connection is younger than graceTime, the request
+// is dropped.
 //
 // So a flood from few addresses affects only these addresses, and most of it is dropped.
 // In a flood from very many addresses, a request stays in the table until the flood has
@@ -84,8 +88,8 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 	full := t.total >= t.max
 	switch {
 	case t.evicting >= t.max:
-		// The channels have not ended the evicted connections yet, so these still use
-		// memory.
+		// The channels have not ended the evicted connections yet. Until then these
+		// connections use memory.
 		return nil, false
 	case own != nil && (own.count >= t.maxPerSource || full && own.count+1 >= t.busiest[0].count):
 		if now.Sub(own.oldest().since) <= graceTime {
@@ -100,7 +104,8 @@ func (t *halfOpenTable) room(source netip.Addr, now time.Time) (victim *halfOpen
 	return nil, true
 }
 
-// oldestOf returns the oldest connection of a list that is ordered by age and not empty.
+// oldestOf returns the oldest connection of a list that is ordered by age. The list must
+// not be empty.
 func oldestOf(byAge *list.List) *halfOpen { return byAge.Front().Value.(*halfOpen) }
 
 func (s *halfOpenSource) oldest() *halfOpen { return oldestOf(&s.byAge) }
@@ -130,7 +135,7 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 		return false
 	}
 	if s.count == 1 {
-		heap.Remove(&t.busiest, s.index) // while Less can still compare s
+		heap.Remove(&t.busiest, s.index) // before s is changed, because Less compares s
 		delete(t.sources, s.key)
 	}
 	s.byAge.Remove(h.inSource)
@@ -155,9 +160,10 @@ func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
 // network (RFC 4291, 2.5.4).
 func sourceOf(addr netip.Addr) netip.Addr { return networkOf(addr, 64) }
 
-// siteOf returns the source that an address belongs to where sources are remembered for
-// minutes: the IPv4 address itself, or the /48 prefix of an IPv6 address. A site may use
-// all 65,536 networks of such a prefix (RFC 6177, 2), which are too many to remember.
+// siteOf returns the source that an address belongs to, for tables that keep sources for
+// minutes: the IPv4 address itself, or the /48 prefix of an IPv6 address. One site may
+// use all 65,536 networks of such a prefix (RFC 6177, 2). A table can not keep a record
+// of each of these networks.
 func siteOf(addr netip.Addr) netip.Addr { return networkOf(addr, 48) }
 
 // networkOf returns an IPv4 address unchanged. Of an IPv6 address it keeps the first

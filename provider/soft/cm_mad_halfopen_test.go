@@ -30,7 +30,7 @@ func testSource(n int) netip.Addr {
 }
 
 // ask adds a request from a source. It returns the half-open connection of the request,
-// and the evicted one. Either may be nil.
+// or nil if the request was dropped, and the evicted connection, or nil.
 func (t *tableTest) ask(source int) (taken, victim *halfOpen) {
 	t.Helper()
 	t.now = t.now.Add(time.Millisecond)
@@ -104,8 +104,8 @@ func TestHalfOpenBurstIsBounded(t *testing.T) {
 	require.Same(t, first, victim)
 }
 
-// A request of the source with the most connections is dropped, or evicts its own oldest
-// connection after graceTime.
+// When the source with the most connections sends a request, the request is dropped.
+// After graceTime it evicts the oldest connection of that source.
 func TestHalfOpenOwnSource(t *testing.T) {
 	s := newTableTest(t, 8, 3)
 	oldest, _ := s.ask(1)
