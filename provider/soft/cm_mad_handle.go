@@ -38,8 +38,8 @@ func (c *madConn) onChannel(ch *channel, kind jobKind, job func()) bool {
 }
 
 // handleMAD handles a datagram. The multiplexer has checked the address and the
-// communication ID. A message that does not fit the state is dropped: it is late or a
-// duplicate.
+// communication ID. A message that the present state does not allow is late or a
+// duplicate. handleMAD drops it.
 func (c *madConn) handleMAD(m *wire.MAD) {
 	if c.fromPeer(m) && secondID(m) == c.ownID {
 		c.validate()
@@ -71,9 +71,9 @@ func (c *madConn) handleMAD(m *wire.MAD) {
 // fromPeer reports whether the datagram has the communication ID of the peer.
 func (c *madConn) fromPeer(m *wire.MAD) bool { return c.peerID != 0 && firstID(m) == c.peerID }
 
-// deliver passes a message to the ID. If the ID accepts the message, it answers the one
-// that is being retransmitted, and the retransmission stops. A connection without an ID
-// ends with any message that answers its DREQ.
+// deliver passes a message to the ID. A message that the ID accepts is the answer to the
+// message that is being retransmitted, so deliver stops the retransmission. If the
+// connection has no ID any more, any message that answers its DREQ ends it.
 func (c *madConn) deliver(m message) {
 	_, ready := m.(*rtuMsg)
 	if c.id == nil {
@@ -85,7 +85,7 @@ func (c *madConn) deliver(m message) {
 	if c.deliveryStopped {
 		return
 	}
-	// A late RTU does not answer a DREQ.
+	// A late RTU is no answer to a DREQ.
 	if c.id.deliver(m) && (!ready || c.retransmit.mad.Attribute() == wire.AttrREP) {
 		c.retransmit.stop()
 	}
@@ -121,7 +121,7 @@ func (c *madConn) onREP(m *wire.MAD) {
 	case c.id.state == stateREQSent && c.id.ps == cm.TCP && c.acceptREP(&r):
 		c.deliver(parseREP(&r))
 		if c.id.state == stateEstablished {
-			c.retransmit.startRTU() // deliver has stopped the retransmission
+			c.retransmit.startRTU() // deliver has stopped the retransmission.
 		}
 	case duplicate && c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.sendNow()
@@ -144,8 +144,8 @@ func (c *madConn) acceptREP(r *wire.REP) bool {
 
 // recordPeer records the peer's GUID, communication ID and queue pair. It returns false,
 // and records nothing, if another connection of the peer has the same communication ID.
-// If another connection has the same queue pair, that one is stale, as with a new
-// request.
+// If another connection has the same queue pair, that connection is stale and ends, as
+// it does when a request names its queue pair.
 func (c *madConn) recordPeer(guid uint64, id, qpn uint32) bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -170,8 +170,9 @@ func (c *madConn) sendMRA(what wire.Answered) {
 	c.transmit(&m)
 }
 
-// onREJ handles a REJ: the peer refuses, or cancels its request. It ignores a REJ for a
-// lookup, because the protocol has none (IBTA vol. 1, 12.11).
+// onREJ handles a REJ: the peer refuses a message of this side, or cancels its own
+// request. It ignores a REJ for a lookup, because the protocol has none (IBTA vol. 1,
+// 12.11).
 func (c *madConn) onREJ(m *wire.MAD) {
 	var r wire.REJ
 	r.Decode(m)
@@ -180,12 +181,12 @@ func (c *madConn) onREJ(m *wire.MAD) {
 	}
 	switch {
 	case c.peerID != 0 && r.LocalID != c.peerID:
-		// The peer has sent its communication ID before, so a REJ of the peer has that
-		// ID.
+		// The peer has sent its communication ID earlier, so a REJ from the peer has
+		// that ID.
 		return
 	case r.RemoteID != c.ownID && (c.id == nil || c.id.state >= stateEstablished):
-		// A connected peer knows the communication ID of this side, so its REJ has that
-		// ID.
+		// A connected peer knows the communication ID of this side, so a REJ from the
+		// peer has that ID.
 		return
 	}
 	if !c.retryWithSmallerMTU(&r) {
@@ -203,7 +204,7 @@ func (c *madConn) onDREQ(m *wire.MAD) {
 	}
 	c.lastTID = m.TID()
 	if c.id == nil || c.id.state == stateEnded || c.id.state == stateDREQSent {
-		// If both sides have sent a DREQ, the peer may still wait for the DREP.
+		// The peer may still wait for a DREP, because both sides may have sent a DREQ.
 		var answer wire.MAD
 		c.encode(&answer, &drepMsg{})
 		c.transmit(&answer)
@@ -222,7 +223,7 @@ func (c *madConn) peerSentData() {
 	case c.rtuSent && c.id.state == stateEstablished:
 		c.retransmit.stop()
 	default:
-		// The application has called Notify before.
+		// The application has called Notify earlier.
 		c.validate()
 	}
 }

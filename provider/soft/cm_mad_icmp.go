@@ -20,9 +20,9 @@ import (
 // error (RFC 1122, 3.2.2.1; RFC 4443, 3.1), and the request will not be answered.
 //
 // Requests are sent from a socket of their own, for two reasons. First, that socket has
-// a port of its own. If all sockets of an address had the same port, the system would
-// deliver the ICMP error to any of them. Second, an error on a socket makes its next
-// calls fail. That must not happen to the sockets for data and answers.
+// a port of its own. If several sockets of an address had the same port, the system
+// could deliver the ICMP error to the wrong socket. Second, an error on a socket makes
+// its next calls fail. That must not happen to the sockets for data and answers.
 
 // A requestSocket sends requests from one local address, and receives their ICMP errors.
 // It receives no datagrams, because answers are sent to the UDP port of RoCE (IBTA annex
@@ -66,9 +66,9 @@ func (s *requestSocket) prepare(local netip.Addr) (err error) {
 
 func (s *requestSocket) close() { _ = unix.Close(s.fd) }
 
-// sendTries is how often a send is tried when the system returns errors of earlier
-// requests instead (ip(7), IP_RECVERR); arbitrary. If all fail, the request is
-// retransmitted later.
+// sendTries is how often a send is tried. A send fails when the system has errors of
+// earlier requests to report (ip(7), IP_RECVERR). If all tries fail, the request is
+// retransmitted later. The number is arbitrary.
 const sendTries = 4
 
 // send sends a request. If the system can not send it, the request is lost.
@@ -101,7 +101,7 @@ type requestPort struct {
 }
 
 // isRequest reports whether a message is a request. A request may be sent to a host on
-// which no process has the UDP port. Every other message answers one of the peer.
+// which no process has the UDP port. Every other message answers a message of the peer.
 func isRequest(m *wire.MAD) bool {
 	return m.Attribute() == wire.AttrREQ || m.Attribute() == wire.AttrSIDRREQ
 }
@@ -123,7 +123,7 @@ func (p *madPort) openRequestPort(ch *channel) {
 // watchRequests makes the channel watch the requestSocket of a port, if there is one.
 func (ch *channel) watchRequests(p *madPort) {
 	if a := p.requests.Load(); a != nil && ch.sources[int32(a.socket.fd)] == nil {
-		// If this fails, the errors are read by another channel or not at all.
+		// If watchErrors fails, another channel reads the errors, or no channel does.
 		_ = ch.watchErrors(a.socket.fd, a)
 	}
 }
@@ -141,12 +141,12 @@ var _ readableSource = (*requestPort)(nil)
 // arbitrary. If there are more, the descriptor stays readable.
 const errorBatch = 64
 
-// readErrors calls to for each port-unreachable error. dst is the destination of the
-// request. quoted is the part of the request that the error quotes, from the first byte
-// after the UDP header.
+// readErrors calls the function to for each port-unreachable error. dst is the
+// destination of the request. quoted is the part of the request that the error quotes,
+// from the first byte after the UDP header.
 func (s *requestSocket) readErrors(to func(dst netip.AddrPort, quoted []byte)) {
 	var quoted [madBufSize]byte
-	var control [512]byte // for one error and the address of its sender
+	var control [512]byte // room for one error and the address of its sender
 	for range errorBatch {
 		n, used, _, name, err := unix.Recvmsg(s.fd, quoted[:], control[:], unix.MSG_ERRQUEUE|unix.MSG_DONTWAIT)
 		if err != nil {

@@ -47,7 +47,7 @@ func dialClosedPort(t *testing.T, ps cm.PortSpace, from, to string) {
 	t.Helper()
 	require.Less(t, safety, sidrTimeout)
 	s := openParty(t, &Config{Vectors: 1, Path: PathWire, WirePort: freePort(t)})
-	for range 2 { // the second request is sent from a socket that has had an error
+	for range 2 { // The second request is sent from a socket that has had an error.
 		wantPortUnreachable(s, s.connectingFrom(ps, from, netip.AddrPortFrom(netip.MustParseAddr(to), 7)))
 		s.quiet()
 		unreadable(t, s.tc.FD())
@@ -59,8 +59,8 @@ func TestDialClosedPort(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) { dialClosedPort(t, ps, "127.9.2.1", "127.9.2.2") })
 }
 
-// IPv6 has only one loopback address, and the test needs two addresses. So it runs in a
-// network namespace.
+// The test needs two addresses, and IPv6 has only one loopback address. So the test runs
+// in a network namespace, where it adds addresses.
 func TestDialClosedPortIPv6(t *testing.T) { inNetworkNamespace(t, "closed-port-ipv6") }
 
 func peerClosedPortIPv6(t *testing.T, _ string) {
@@ -196,8 +196,8 @@ func TestForgedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// An ICMP error may quote only the beginning of a request. The error fails the request
-// if the quoted part has the fields that identify the request.
+// An ICMP error may quote only the beginning of a request. If the quoted part has the
+// fields that identify the request, the request fails. Otherwise it does not.
 func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w := newMADSim(t)
 	var sent wire.MAD
@@ -213,8 +213,8 @@ func TestPartlyQuotedPortUnreachable(t *testing.T) {
 	w.quiet()
 }
 
-// isPortUnreachable accepts ICMP errors for a port only, and not those for a host or a
-// network.
+// isPortUnreachable returns true for ICMP errors that concern a port, and false for
+// those that concern a host or a network.
 func TestPortUnreachable(t *testing.T) {
 	for _, c := range []struct {
 		level, option, origin, kind, code byte

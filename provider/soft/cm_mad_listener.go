@@ -13,20 +13,24 @@ import (
 )
 
 // A madListener accepts requests on the wire path for a listening ID. If there is no
-// room for a request, it drops the request, and the peer retransmits it.
+// room for a request, the listener drops it, and the peer retransmits it.
 type madListener struct {
-	mux       *madMux
-	ch        *channel // channel of the ID; written with the multiplexer's lock held
-	id        *id
-	addr      hostport.BindAddr
-	service   wire.ServiceID
-	addrs     madAddrs
-	watch     *addressWatch // watch of the addresses of a wildcard; nil for an address
-	watchErr  error         // error because of which later address changes are not noticed, or nil
+	mux     *madMux
+	ch      *channel // channel of the ID; written with the multiplexer's lock held
+	id      *id
+	addr    hostport.BindAddr
+	service wire.ServiceID
+	addrs   madAddrs
+	// watch for changes of the host's addresses if the listener is bound to a wildcard;
+	// else nil
+	watch *addressWatch
+	// error of starting watch, because of which later address changes are not noticed;
+	// nil if there was none
+	watchErr  error
 	accepting bool
-	closed    bool // close was called; written with the multiplexer's lock held
-	// waiting has the requests in the inbox of the channel. The multiplexer's lock
-	// guards it.
+	closed    bool // true after close; written with the multiplexer's lock held
+	// waiting has the requests that are queued in the inbox of the channel. The
+	// multiplexer's lock guards it.
 	waiting  map[*incomingRequest]struct{}
 	halfOpen halfOpenTable // half-open connections; the multiplexer's lock guards them
 }
@@ -64,7 +68,7 @@ func (l *madListener) move(to *channel) error {
 			for _, done := range ports[:i] {
 				to.unwatchPort(done)
 			}
-			_ = l.watch.move(to, l.ch) // moves the watch back to the channel that had it
+			_ = l.watch.move(to, l.ch) // move the watch back to its old channel
 			return err
 		}
 	}
@@ -145,14 +149,14 @@ type incomingRequest struct {
 	tid    uint64         // transaction ID of the message
 	guid   uint64         // node GUID of the peer; not set for a lookup
 	qpn    uint32         // queue pair of the peer; not set for a lookup
-	answer wire.ServiceID // service ID for the answer to a lookup
+	answer wire.ServiceID // for a lookup: the service ID that the answer has to name
 }
 
 func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ }
 
-// enqueueRequest passes a request to the channel of the listener. If there is no room,
-// it drops the request, and the peer retransmits it. The caller holds the multiplexer's
-// lock.
+// enqueueRequest passes a request to the channel of the listener. If there is no room
+// for the request, enqueueRequest drops it, and the peer retransmits it. The caller
+// holds the multiplexer's lock.
 func (l *madListener) enqueueRequest(req *incomingRequest) {
 	_, room := l.halfOpen.room(sourceOf(req.from), l.mux.clock())
 	if !room || !l.enqueue(func() { l.admitRequest(req) }) {
@@ -203,8 +207,8 @@ func (l *madListener) admitRequest(req *incomingRequest) {
 // acceptsFrom reports whether a request on the wire path may come from an address. With
 // PathAuto, processes of this host use the local path. The filter of the socket does not
 // drop a packet that has left this host and has come back; see udp_far.go. If the system
-// can not tell whether the address belongs to this host, the request is dropped, and the
-// peer retransmits it.
+// returns an error for the question whether the address belongs to this host, the
+// request is dropped, and the peer retransmits it.
 func (ch *channel) acceptsFrom(a netip.Addr) bool {
 	if ch.dev.cfg.Path != PathAuto {
 		return true

@@ -30,7 +30,8 @@ func TestWireCMLookup(t *testing.T) {
 	}
 }
 
-// A refusal counts as one of the application if it has private data.
+// A REJ with private data counts as a refusal by the application. A REJ without private
+// data counts as a refusal by the system.
 func TestWireCMRefused(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		w := newMADSim(t)
@@ -108,8 +109,8 @@ func TestWireCMLookupBacklog(t *testing.T) {
 	require.EqualValues(t, cm.SIDRReject, w.want(w.client, cm.Unreachable, second).Status)
 }
 
-// A connection between queue pairs of the applications, which call Establish when they
-// are ready.
+// Each application has its own queue pair, which has no ID, and calls Establish when it
+// is ready. The connection opens.
 func TestWireCMExternal(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)

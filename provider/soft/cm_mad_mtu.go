@@ -24,9 +24,9 @@ func (c *madConn) refusesMTU(r *wire.REJ) bool {
 }
 
 // retryWithSmallerMTU sends another REQ with a smaller path MTU, if the peer has refused
-// the MTU of the last one. It reports whether it did. The new MTU is the one in the REJ,
-// or else the next smaller one. The new REQ has a new communication ID, because the peer
-// answers a copy of the old REQ with the same REJ.
+// the MTU of the last one. It reports whether it has sent a REQ. The new MTU is the one
+// in the REJ, or else the next smaller one. The new REQ has a new communication ID,
+// because the peer answers a copy of the old REQ with the same REJ.
 func (c *madConn) retryWithSmallerMTU(refusal *wire.REJ) bool {
 	if !c.refusesMTU(refusal) || c.id.negotiated.mtu <= minPathMTU {
 		return false
@@ -56,8 +56,8 @@ func (c *madConn) changeID() {
 	c.mux.conns[c.ownID] = c
 }
 
-// refusal decodes a REJ. If the peer has refused every path MTU, the message has the
-// cause.
+// refusal decodes a REJ. If the peer has refused every path MTU, the cause of the
+// message says so.
 func (c *madConn) refusal(r *wire.REJ) *rejMsg {
 	m := parseREJ(r)
 	if c.refusesMTU(r) {

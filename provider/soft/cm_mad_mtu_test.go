@@ -14,7 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// requests records the REQs that are sent from now on. The returned function lists them.
+// requests starts to record the REQs that are sent. The returned function returns the
+// REQs recorded so far.
 func (w *madSim) requests() func() []wire.REQ {
 	var seen []wire.REQ
 	w.copies = func(m *wire.MAD, _ netip.Addr) int {
@@ -29,7 +30,7 @@ func (w *madSim) requests() func() []wire.REQ {
 }
 
 // If the server's interface has a smaller MTU than the client's, the client sends a
-// second REQ with the MTU in the server's REJ.
+// second REQ, whose MTU is the one in the server's REJ.
 func TestWireCMSmallerMTU(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -57,7 +58,7 @@ func TestWireCMSmallerMTU(t *testing.T) {
 	w.quiet()
 }
 
-// A lost second REQ is retransmitted like a first one.
+// If the second REQ is lost, it is retransmitted, as the first one would be.
 func TestWireCMSmallerMTULost(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -81,7 +82,7 @@ func TestWireCMSmallerMTULost(t *testing.T) {
 }
 
 // If the peer's REJ has no usable MTU, the client tries each smaller MTU in turn. If the
-// peer refuses them all, the error has the largest and the smallest MTU.
+// peer refuses every MTU, the error names the largest and the smallest one.
 func TestWireCMNoMTU(t *testing.T) {
 	for _, info := range [][]byte{nil, {0}, {uint8(verbs.MTU4096)}, {0x30}, {1, 1}} {
 		w := newMADSim(t)

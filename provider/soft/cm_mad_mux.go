@@ -16,10 +16,10 @@ import (
 )
 
 // A madMux multiplexes the connection management of a device on the wire path: it
-// receives the datagrams to queue pair 1 of each local address, and passes each to the
-// connection or listener that it is for. The channel that has read a datagram may be
-// another one than the channel of that connection, so the multiplexer queues a job in
-// the inbox of the latter.
+// receives the datagrams to queue pair 1 of each local address, and passes each datagram
+// to its connection or listener. The channel that has read a datagram may be another one
+// than the channel of that connection, so the multiplexer queues a job in the inbox of
+// the latter.
 //
 // The lock of the multiplexer is locked after the locks of channels and shards.
 type madMux struct {
@@ -34,13 +34,14 @@ type madMux struct {
 	mu     sync.Mutex
 	ports  map[netip.Addr]*madPort
 	conns  map[uint32]*madConn  // connections by own communication ID, or by request ID of a lookup
-	byPeer map[peerKey]*madConn // connections by the peer's communication ID
-	// byQP has the connections by the peer's queue pair. A connection is removed when it
-	// has ended.
+	byPeer map[peerKey]*madConn // connections by the communication ID of the peer
+	// byQP has the connections by the queue pair of the peer. A connection is removed
+	// from byQP when it has ended.
 	byQP      map[peerKey]*madConn
 	lookups   map[lookupKey]*madConn            // unanswered lookups of peers
 	listeners map[wire.ServiceID][]*madListener // open listeners
-	byQPN     map[uint32]*madConn               // connections by own queue pair, from attach on
+	// connections by the queue pair number of this side, added by attach
+	byQPN map[uint32]*madConn
 	// admitted is the number of connections by source. It counts the connections that
 	// peers have requested and whose address is validated; see sourceOf and
 	// addrValidation.
@@ -51,8 +52,8 @@ type madMux struct {
 
 // A peerKey identifies a communication ID or a queue pair of a peer. A device chooses a
 // new GUID when it is opened, so keys are not reused. The address is the source address
-// of the peer's datagrams. It is part of the key because the peer chooses the other
-// fields: without the address, one host could use the key of another host's connection.
+// of the peer's datagrams. The address is part of the key because the peer chooses the
+// other fields: without it, one host could use the key of another host's connection.
 type peerKey struct {
 	from   netip.Addr
 	guid   uint64
@@ -181,8 +182,9 @@ func (mux *madMux) dispatch(m *wire.MAD, in *udp.Header) {
 	}
 }
 
-// firstID and secondID return the first two words of a message. The first is the
-// sender's communication ID. The second is the receiver's, except in requests.
+// firstID and secondID return the first two words of a message. The first word is the
+// communication ID of the sender. The second word is the communication ID of the
+// receiver, except in requests.
 
 func firstID(m *wire.MAD) uint32  { return binary.BigEndian.Uint32(m[wire.MADDataOffset:]) }
 func secondID(m *wire.MAD) uint32 { return binary.BigEndian.Uint32(m[wire.MADDataOffset+4:]) }
@@ -198,9 +200,9 @@ func (mux *madMux) toConn(m *wire.MAD, id uint32, port *madPort, from netip.Addr
 	return true
 }
 
-// onREJ passes a REJ to its connection. A peer that cancels its request does not know
-// the communication ID of this side. Its REJ has its own GUID and communication ID (IBTA
-// vol. 1, 12.6.7.3).
+// onREJ passes a REJ to its connection. A peer that cancels its request may not know the
+// communication ID of this side. Then the REJ has the peer's GUID and communication ID
+// (IBTA vol. 1, 12.6.7.3).
 func (mux *madMux) onREJ(m *wire.MAD, port *madPort, from netip.Addr) {
 	if mux.toConn(m, secondID(m), port, from) {
 		return
@@ -247,8 +249,8 @@ func (mux *madMux) sendDREP(port *madPort, to netip.Addr, m *wire.MAD) {
 	mux.answer(port, to, &out)
 }
 
-// newID returns an unused communication ID. It is random, so that a peer can not guess
-// it, and so that it is not reused soon.
+// newID returns an unused communication ID. The ID is random, so that a peer can not
+// guess it and so that it is not used again soon.
 func (mux *madMux) newID() uint32 {
 	for {
 		if id := randomUint32(); id != 0 && mux.conns[id] == nil {
@@ -257,8 +259,8 @@ func (mux *madMux) newID() uint32 {
 	}
 }
 
-// listenerFor returns the listener for a request, or nil. elsewhere reports whether a
-// listener serves the same service on other addresses only.
+// listenerFor returns the listener for a request, or nil. elsewhere is true if there are
+// listeners for the service, but only on other addresses.
 func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found *madListener, elsewhere bool) {
 	sameService := mux.listeners[service]
 	i := slices.IndexFunc(sameService, func(l *madListener) bool { return l.addr.Covers(to) })
@@ -268,8 +270,8 @@ func (mux *madMux) listenerFor(service wire.ServiceID, to netip.AddrPort) (found
 	return sameService[i], false
 }
 
-// peerSentData handles the first data to a queue pair: its peer is connected, even if
-// the RTU was lost (IBTA vol. 1, 12.9.7.2).
+// peerSentData handles the first data that has arrived at a queue pair. The data shows
+// that the peer is connected, even if its RTU was lost (IBTA vol. 1, 12.9.7.2).
 func (mux *madMux) peerSentData(qpn uint32) {
 	mux.mu.Lock()
 	defer mux.mu.Unlock()

@@ -72,8 +72,8 @@ func (s *udpMADSocket) close()  { s.socket.Close() }
 
 func (s *udpMADSocket) receive(to udp.Sink) int { return s.socket.Receive(to) }
 
-// send implements madSocket. Each datagram has the next packet sequence number, which
-// has no other use than to distinguish datagrams (IBTA vol. 1, 9.8.2.1).
+// send implements madSocket. Each datagram has the next packet sequence number, whose
+// only purpose is to distinguish datagrams (IBTA vol. 1, 9.8.2.1).
 func (s *udpMADSocket) send(m *wire.MAD, to netip.Addr) {
 	b := s.socket.Buffer()
 	if b == nil {
@@ -90,8 +90,8 @@ type madPort struct {
 	local netip.Addr
 	mtu   verbs.MTU // path MTU of the interface of the address
 	users int
-	// requests is nil before the first request. It is stored with the multiplexer's lock
-	// held.
+	// requests is the port for requests. It is nil before the first request, and is
+	// stored with the multiplexer's lock held.
 	requests atomic.Pointer[requestPort]
 }
 
@@ -130,7 +130,7 @@ func interfaceMTU(local netip.Addr) int {
 	return 0
 }
 
-// watchPort makes the channel read the datagrams of a port, or adds a user to it.
+// watchPort adds a user to a port, and makes the channel read the datagrams of the port.
 func (ch *channel) watchPort(p *madPort) error {
 	if fd := p.fd(); fd >= 0 && ch.ports[p] == 0 {
 		if err := ch.watch(fd, p); err != nil {
@@ -162,8 +162,8 @@ func (p *madPort) readable() {
 	p.madSocket.receive(lockedMux{p.mux})
 }
 
-// drain handles all datagrams that have arrived, up to 2,048. With the default of
-// net.core.rmem_max a socket holds fewer.
+// drain handles up to 2,048 of the datagrams that have arrived. With the default of
+// net.core.rmem_max a socket holds fewer datagrams.
 func (p *madPort) drain() {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()

@@ -13,14 +13,16 @@ import (
 // request gets the same answer after the ID was closed. Otherwise the application would
 // get the request again.
 //
-// The memory is bounded. Sources with the same hash share a bucket for a few requests,
-// so a flood from one source affects few other sources.
+// The memory is bounded. A hash of the source selects one of the buckets, and each
+// bucket stores only a few requests. So a flood from one source affects only the few
+// sources that share its bucket.
 type refusedRequests struct {
 	seed    maphash.Seed
 	buckets [refusedBuckets]refusedBucket
 }
 
-// The numbers are arbitrary: at most 512 answers of 256 bytes.
+// Both numbers are arbitrary. All buckets together store at most 512 answers of 256
+// bytes.
 const (
 	refusedBuckets   = 64
 	refusedPerBucket = 8
@@ -43,8 +45,8 @@ func (r *refusedRequests) bucket(key peerKey) *refusedBucket {
 	return &r.buckets[hashSource(r.seed, key.from)%refusedBuckets]
 }
 
-// add stores a request by the peer's communication ID, for the time for which a peer
-// retransmits a request.
+// add stores a refused request with its answer. The key is the peer's communication ID.
+// The request is stored for the time for which a peer retransmits a request.
 func (r *refusedRequests) add(key peerKey, answer *wire.MAD, now time.Time) {
 	p := r.bucket(key)
 	refused := refusedRequest{key: key, until: now.Add(requestTimeout), answer: *answer}

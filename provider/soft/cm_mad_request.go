@@ -11,8 +11,8 @@ import (
 )
 
 // onREQ handles a connection request: it refuses the request, or passes it to the
-// listener. The request may be a copy. It may also come from a peer that has lost an
-// older connection.
+// listener. The request may be a copy. It may also come from a peer that does not know
+// an older connection any more.
 func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	var r wire.REQ
 	r.Decode(mad)
@@ -27,7 +27,7 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	}
 	m, reason := parseREQ(&r, from, port.local)
 	if reason == 0 && m.mtu > port.mtu {
-		// Packets of that length would not reach this host.
+		// Packets of the path MTU of the REQ would not reach this host.
 		reason = cm.RejectInvalidMTU
 	}
 	if reason == 0 {
@@ -65,12 +65,14 @@ func (mux *madMux) acceptingListener(service wire.ServiceID, to netip.AddrPort) 
 	case l != nil:
 		return l, 0
 	case elsewhere:
-		return nil, cm.RejectConsumer // as the kernel does
+		// The kernel refuses such a request with the same reason.
+		return nil, cm.RejectConsumer
 	}
 	return nil, cm.RejectInvalidServiceID
 }
 
-// duplicateREQ handles a copy of a request. Each copy allows more answers; see maySend.
+// duplicateREQ handles a copy of a request. Each copy increases the number of messages
+// that may be sent to the peer; see maySend.
 func (c *madConn) duplicateREQ() {
 	c.received++
 	c.enqueue(jobRequest, c.answerDuplicate)
@@ -93,8 +95,8 @@ func (c *madConn) answerDuplicate() {
 }
 
 // stale ends a connection because its peer has requested another one with the same queue
-// pair. On the wire only the address distinguishes the peers, so a host that can send
-// from an address can end the connections of that address.
+// pair. On the wire path only the address distinguishes the peers. So a host that can
+// send from an address can end the connections of that address.
 func (c *madConn) stale() {
 	switch {
 	case c.id == nil:

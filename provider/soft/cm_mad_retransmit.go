@@ -10,11 +10,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The intervals of retransmissions. They are short at first, for the loss of single
-// datagrams, and in the end equal to those of the kernel. In between, the active side
-// retransmits its request every second for a quarter of a minute, so that a dial goes on
-// within a second after an outage. The passive side does not retransmit its answer that
-// often, because anybody can make it answer. But it answers each copy of a request.
+// The intervals of retransmissions. The first intervals are short, because usually a
+// single datagram was lost. The last intervals are those of the kernel. In between, for
+// a quarter of a minute, the active side retransmits its request every second, so that a
+// dial continues within a second after an outage. The passive side retransmits its
+// answer less often, because anybody can make it answer by a request. But it answers
+// each copy of a request.
 const (
 	firstInterval      = 256 * time.Millisecond
 	requestInterval    = 1024 * time.Millisecond
@@ -22,13 +23,13 @@ const (
 	maxInterval        = 4608 * time.Millisecond
 	// orphanRetransmits is how often a DREQ is retransmitted after the ID was destroyed:
 	// for 22 s, or until the channel is closed. The kernel sends only one DREQ in that
-	// case. If it is lost, a peer that sends no data does not notice the end of the
-	// connection. As long as the ID exists, a DREQ is retransmitted for dreqTimeout, as
-	// the kernel does.
+	// case. If that DREQ is lost, and the peer sends no data, the peer does not notice
+	// the end of the connection. As long as the ID exists, a DREQ is retransmitted for
+	// dreqTimeout, as the kernel does.
 	orphanRetransmits = 8
-	// rtuRetransmits is how often an RTU is retransmitted, for 22 s, unless data from
-	// the peer shows that it has arrived. The protocol has no answer to an RTU. A peer
-	// that waits for the RTU may retransmit its REP only once; see maySend.
+	// rtuRetransmits is how often an RTU is retransmitted: for 22 s, or until data from
+	// the peer shows that the RTU has arrived. The protocol has no answer to an RTU. A
+	// peer that waits for the RTU may retransmit its REP only once; see maySend.
 	rtuRetransmits = 8
 )
 
@@ -39,8 +40,7 @@ type retransmitter struct {
 	mad       wire.MAD
 	interval  time.Duration // time until the next retransmission
 	remaining int           // number of retransmissions left; negative means no limit
-	// fastRemaining is the number of following intervals that are at most
-	// requestInterval.
+	// fastRemaining is how many of the next intervals are limited to requestInterval.
 	fastRemaining int
 	timer         timerheap.Timer
 }
@@ -52,8 +52,8 @@ func (r *retransmitter) init(c *madConn) {
 
 func (r *retransmitter) running() bool { return r.timer.Running() }
 
-// start starts to retransmit the message without a limit. The first fast intervals are
-// at most requestInterval.
+// start starts to retransmit the message without a limit. The parameter asks is how many
+// of the intervals are limited to requestInterval.
 func (r *retransmitter) start(asks int) {
 	r.interval, r.remaining, r.fastRemaining = firstInterval, -1, asks
 	r.schedule(r.interval)
@@ -90,13 +90,13 @@ func (r *retransmitter) fire() {
 	}
 	if !r.c.mayRetransmit() {
 		if r.c.id == nil {
-			// Without an ID nothing calls resume.
+			// Without an ID no caller would call resume.
 			r.c.release()
 		}
-		return // until resume is called
+		return // The timer stays stopped until resume is called.
 	}
 	if isRequest(&r.mad) && !r.c.ch.acceptsFrom(r.c.remote) {
-		// The address has moved to this host since the dial began.
+		// The peer's address has moved to this host since the dial began.
 		r.c.id.noListener(errLocalOnly)
 		return
 	}

@@ -116,19 +116,19 @@ func TestWireCMRefusals(t *testing.T) {
 	require.Empty(t, s.server.p.dev.mux.conns, "refused requests leave no connection")
 }
 
-// If a listener has the port at another address, the kernel answers as if the
-// application had refused.
+// If no listener has the requested address, but a listener has the same port at another
+// address, the REJ has the reason of a refusal by the application, as with the kernel.
 func TestWireCMListenerOnAnotherAddress(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.server.listen(cm.TCP, "127.8.0.3:0", 0)
-	// An ID that does not listen has opened the address.
+	// An ID that does not listen is bound to the address, so its UDP port is open.
 	other := s.server.id(cm.TCP)
 	require.NoError(t, other.ResolveAddr(netip.AddrPortFrom(serverAddr, 0), netip.AddrPortFrom(clientAddr, 7), 1))
 	s.server.want(cm.AddrResolved, other)
 	s.requireREJ(s.sendREQ(s.req(l.LocalAddr().Port())), cm.RejectConsumer)
 }
 
-// A REQ is refused if its path MTU is larger than the interface supports.
+// A REQ is refused if its path MTU is larger than the path MTU of the interface.
 func TestWireCMPathTooLong(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -149,8 +149,8 @@ func TestWireCMRepeatedRequest(t *testing.T) {
 	passive, ev := s.server.request(l)
 	require.EqualValues(t, 0x123, ev.Param.QPNum)
 
-	// Before the REQ is answered, a copy of it is answered with an MRA. After that, a
-	// copy gets the same answer.
+	// A copy of the REQ that arrives before the REQ is answered gets an MRA. A later
+	// copy gets the same answer as the REQ.
 	answers := s.sendREQ(r)
 	require.Len(t, answers, 1)
 	var mra wire.MRA
@@ -286,7 +286,7 @@ func TestWireCMSpoofed(t *testing.T) {
 }
 
 // A peer that cancels its request does not know the communication ID of this side. Its
-// REJ has its own GUID and communication ID.
+// REJ, which has its own GUID and communication ID, ends the request.
 func TestWireCMTimeoutREJ(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -363,13 +363,15 @@ func FuzzWireCM(f *testing.F) {
 	})
 }
 
-// If the peer's address moves to this host, a request is not retransmitted, because
-// processes of other users could receive it.
+// If the peer's address moves to this host, the request fails and is not retransmitted,
+// because processes of other users could receive it.
 func TestNoRequestToThisHost(t *testing.T) {
 	w := newMADSim(t)
 	w.lose(wire.AttrREQ, math.MaxInt)
 	id := w.connecting(cm.TCP, netip.AddrPortFrom(serverAddr, 7), nil)
-	w.client.p.dev.cfg.Path = PathAuto // as if serverAddr, a loopback address, had not been of this host before
+	// The loopback address serverAddr stands for an address that has just moved to this
+	// host.
+	w.client.p.dev.cfg.Path = PathAuto
 	w.await(w.client)
 	ev := w.client.want(cm.Rejected, id)
 	require.ErrorContains(t, ev.Err, errLocalOnly.Error())

@@ -24,7 +24,8 @@ type madSim struct {
 	clock          *fakeClock
 	inFlight       []simDatagram
 	sent           []wire.Attribute
-	// copies returns how many copies of a datagram arrive. Nil means one.
+	// copies returns how many copies of a datagram arrive. If it is nil, each datagram
+	// arrives once.
 	copies func(m *wire.MAD, to netip.Addr) int
 }
 
@@ -53,7 +54,8 @@ func newMADSim(t *testing.T, change ...func(*Config)) *madSim {
 		s.p.dev.mux.clock = s.tc.clock
 	}
 	t.Cleanup(func() {
-		// The closed IDs may still send DREQs: let their timers expire.
+		// The closed IDs may still send DREQs. The simulation runs until their timers
+		// have expired.
 		for w.settle(); !t.Failed() && w.advance(); w.settle() {
 		}
 	})
@@ -189,7 +191,8 @@ func (w *madSim) await(s *party) {
 	require.Fail(w.t, "no event")
 }
 
-// quiet requires that no event occurs until no timer is running.
+// quiet runs the simulation until no timer is running, and requires that no event
+// occurs.
 func (w *madSim) quiet() {
 	w.t.Helper()
 	for range 1000 {

@@ -58,7 +58,8 @@ func TestWireCMStaleNeedsTheAddress(t *testing.T) {
 	require.Equal(t, r.CAGUID, forged.CAGUID)
 	require.Equal(t, r.QPN, forged.QPN)
 	var m wire.MAD
-	// The first is a request of another peer, the second is a copy of it.
+	// The first REQ is the request of a third host, the second REQ is a copy of the
+	// first.
 	for range 2 {
 		forged.Encode(&m, 1)
 		s.inject(&m, otherAddr, serverAddr)
@@ -100,8 +101,8 @@ func TestWireCMStaleRequest(t *testing.T) {
 	s.server.request(l)
 }
 
-// The queue pair of an ended connection can be used for the next connection, although
-// the ID of the ended one is still open.
+// After a connection has ended, its queue pair can be used for another connection,
+// although the ID of the first connection is still open.
 func TestWireCMSameQueuePairAgain(t *testing.T) {
 	for name, end := range map[string]func(s *madPeer, l *cm.ID){
 		"disconnected by the peer": func(s *madPeer, l *cm.ID) {
@@ -146,9 +147,10 @@ func TestWireCMSameQueuePairAgain(t *testing.T) {
 	}
 }
 
-// The GUID, communication ID and queue pair in a REP do not affect a connection to
-// another address. At the same address they affect only a connection with the same queue
-// pair.
+// A REP may name the GUID, the communication ID and the queue pair of another
+// connection. If that connection has another peer address, the REP does not affect it.
+// If it has the same peer address, the REP affects it only if the queue pair is the
+// same.
 func TestWireCMReplyNamesAnother(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 0 }
@@ -180,8 +182,8 @@ func TestWireCMReplyNamesAnother(t *testing.T) {
 	require.Same(t, c, mux.byPeer[peerKey{serverAddr, 7, 5}])
 	require.Same(t, c, mux.byQP[peerKey{serverAddr, 7, 0x55}])
 
-	// At one address, a communication ID belongs to one connection, and so does a queue
-	// pair.
+	// At one address, a communication ID belongs to one connection only, and a queue
+	// pair belongs to one connection only.
 	third, own := connect(serverAddr)
 	reply(own, 5, 0x56)
 	w.client.quiet()

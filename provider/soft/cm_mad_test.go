@@ -73,7 +73,7 @@ func TestWireCMLoss(t *testing.T) {
 	}
 }
 
-// Each datagram arrives twice, the copy later.
+// Each datagram arrives twice. The connection opens and closes as usual.
 func TestWireCMDuplicates(t *testing.T) {
 	w := newMADSim(t)
 	w.copies = func(*wire.MAD, netip.Addr) int { return 2 }
@@ -81,8 +81,8 @@ func TestWireCMDuplicates(t *testing.T) {
 	w.quiet()
 }
 
-// Datagrams are lost, duplicated and reordered at random. A failure is reproduced by its
-// seed.
+// Datagrams are lost, duplicated and reordered at random. Each connection opens and
+// closes nevertheless. A failure is reproduced by its seed.
 func TestWireCMSeeds(t *testing.T) {
 	w := newMADSim(t)
 	for seed := range uint64(200) {
@@ -125,8 +125,8 @@ func TestWireCMReplyUnanswered(t *testing.T) {
 	require.Equal(t, rtuTimeout, w.clock.now.Sub(began))
 }
 
-// A client waits for a slow application of the server. Each copy of the REQ is answered
-// with an MRA.
+// A client waits for an application of the server that answers slowly, because each copy
+// of the REQ is answered with an MRA.
 func TestWireCMSlowAccept(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
@@ -164,8 +164,8 @@ func TestWireCMNeverAnswered(t *testing.T) {
 	w.quiet()
 }
 
-// A server does not wait forever for a client that has the REP and sends one MRA after
-// another.
+// A client that has received the REP sends one MRA after another, and no RTU. The server
+// does not wait forever.
 func TestWireCMRTUNeverSent(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -258,7 +258,7 @@ func TestWireCMDestroyEstablished(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// The DREQ of a destroyed ID is not retransmitted forever.
+// The DREQ of a destroyed ID is retransmitted for a limited time only.
 func TestWireCMOrphansEnd(t *testing.T) {
 	w := newMADSim(t)
 	active, _ := w.connected()
@@ -269,7 +269,7 @@ func TestWireCMOrphansEnd(t *testing.T) {
 	require.Empty(t, w.client.tc.orphans)
 }
 
-// When a channel is closed, its orphans end, and nothing of them is left.
+// When a channel is closed, its orphans are closed too, and are removed from all tables.
 func TestWireCMOrphansEndWithTheirChannel(t *testing.T) {
 	w := newMADSim(t)
 	active, passive := w.connected()
@@ -307,7 +307,7 @@ func TestWireCMMigrate(t *testing.T) {
 	w := newMADSim(t)
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
-	w.settle() // the request waits to be fetched
+	w.settle() // The request is queued and not fetched.
 	other, err := cm.OpenChannel(w.server)
 	require.NoError(t, err)
 	w.server.tc.clock = func() time.Time { return w.clock.now }

@@ -8,33 +8,35 @@ import "github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 // forged. Until the peer's address is validated, this file limits what a passive side
 // sends to it and how long the connection lives. The address is validated by a message
 // that has the communication ID of this side, because that ID is random and was sent to
-// that address only. It is also validated by data with the packet sequence number that
-// this side has sent.
+// that address only. The address is also validated by data that begins with the packet
+// sequence number that this side has sent.
 
 // amplification limits the bytes that are sent to a peer for each byte received from it,
 // until the peer's address is validated (RFC 9000, 8.1). All messages have the same
-// length, so it limits messages too. It allows a reply, one retransmission of the reply,
-// and a refusal.
+// length, so for each received message three messages may be sent: a reply, one
+// retransmission of the reply, and a refusal.
 const amplification = 3
 
 // addrValidation is the validation of a peer's address. It is part of the madConn of a
 // passive side. The multiplexer's lock guards it.
 type addrValidation struct {
-	half      halfOpen
-	received  int  // number of messages received from the peer
-	sent      int  // number of messages sent to the peer before the validation
-	validated bool // the peer's address is validated
-	evicted   bool // the connection was chosen for eviction, and has not ended
+	half halfOpen
+	// number of messages received from the peer before its address was validated
+	received  int
+	sent      int  // number of messages sent to the peer before its address was validated
+	validated bool // true once the peer's address is validated
+	evicted   bool // true if the connection was chosen for eviction and has not ended yet
 }
 
-// maySend reports whether 1+more messages may be sent to the peer now. The caller holds
-// the multiplexer's lock.
+// maySend reports whether one message may be sent to the peer now, and after it as many
+// as the parameter more says. The caller holds the multiplexer's lock.
 func (c *madConn) maySend(more int) bool {
 	return c.listener == nil || c.validated || c.sent+more < amplification*c.received
 }
 
 // mayRetransmit reports whether the last message may be retransmitted when the peer has
-// not sent a copy of its request. It reserves one message for a refusal.
+// not sent a copy of its request. After that it must still be possible to send a
+// refusal.
 func (c *madConn) mayRetransmit() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -42,9 +44,9 @@ func (c *madConn) mayRetransmit() bool {
 }
 
 // serviceTimeout returns the code of the time after which the peer retransmits its
-// request. Each copy of the request allows this side to retransmit its reply. The first
-// two times are short, 4.3 s and 17 s. With fewer copies a connection might not open if
-// replies are lost.
+// request. Before the address is validated, each copy of the request allows this side to
+// retransmit its reply, so the first two times are short: 4.3 s and 17 s. With fewer
+// copies a connection might not open if replies are lost.
 func (c *madConn) serviceTimeout() uint8 {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -55,7 +57,8 @@ func (c *madConn) serviceTimeout() uint8 {
 }
 
 // addHalfOpen adds a new connection to the half-open connections of its listener. It may
-// choose another one for eviction. It returns false if there was no room.
+// choose another half-open connection for eviction. It returns false if there was no
+// room for the new connection.
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
@@ -80,7 +83,7 @@ func (c *madConn) addHalfOpen() bool {
 
 // evict ends a connection that was chosen for eviction. It does nothing if the address
 // was validated since, if the application has confirmed the connection, or if the
-// connection has ended and the application only has to close its ID.
+// connection has ended in another way.
 func (c *madConn) evict() {
 	c.mux.mu.Lock()
 	proven := c.validated
@@ -99,7 +102,7 @@ func (c *madConn) evict() {
 	}
 }
 
-// cancelEviction cancels the eviction.
+// cancelEviction records that a connection which was chosen for eviction is not evicted.
 func (c *madConn) cancelEviction() {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()

@@ -33,7 +33,7 @@ func (s *madPeer) requestFrom(l *cm.ID, n uint32) *cm.ID {
 }
 
 // A peer that never confirms the REP gets at most three messages for each message that
-// it sends, however much time passes. Each copy of its REQ is answered.
+// it sends, however much time passes. But each copy of its REQ is answered.
 func TestWireCMAmplification(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -150,15 +150,16 @@ func TestWireCMDataNeedsItsPSN(t *testing.T) {
 	w.server.want(cm.Established, passive)
 }
 
-// When the table is full, a request of another source evicts the oldest connection in
-// any state. The application gets an event, unless it has not fetched the request.
+// When the table is full, a request of another source evicts the oldest connection,
+// whatever the state of that connection is. The application gets an event, unless it has
+// not fetched the request of the connection.
 func TestWireCMEvicts(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = 3, 3 })
 	l := s.listen(cm.TCP, 0)
 	accepted := s.requestFrom(l, 0)
 	s.accept(accepted, nil)
 	fetched := s.requestFrom(l, 1)
-	s.sendREQ(s.numberedREQ(l, 2)) // the application does not fetch this request
+	s.sendREQ(s.numberedREQ(l, 2)) // The application does not fetch this request.
 	mux := s.server.p.dev.mux
 	require.Len(t, mux.conns, 3)
 
@@ -169,8 +170,8 @@ func TestWireCMEvicts(t *testing.T) {
 		s.received = nil
 		s.inject(&m, other, serverAddr)
 		other = other.Next()
-		s.settle() // the server handles the request
-		s.settle() // the server evicts the victim
+		s.settle() // The server handles the request.
+		s.settle() // The server evicts the oldest connection.
 	}
 	askOther()
 	require.Len(t, s.received, 1)
@@ -209,8 +210,10 @@ func TestWireCMEvicts(t *testing.T) {
 	require.Zero(t, s.listenerOf(l).halfOpen.evicting)
 }
 
-// A withdrawn request counts as half-open until the application closes the ID. If it is
-// evicted before that, the application gets an event.
+// A request that its peer has withdrawn counts as half-open until the application closes
+// the ID. So there are never more such IDs than half-open connections are allowed. If
+// the request is evicted before the application closes the ID, the application gets an
+// event.
 func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 	const most, requests = 4, 20
 	s := newMADPeer(t, func(c *Config) { c.MaxHalfOpen, c.MaxHalfOpenPerAddress = most, most })
@@ -221,7 +224,7 @@ func TestWireCMWithdrawnRequestsAreBounded(t *testing.T) {
 		s.clock.now = s.clock.now.Add(2 * graceTime)
 		r := s.numberedREQ(l, n)
 		s.sendREQ(r)
-		s.settle() // the server evicts another request
+		s.settle() // The server evicts another request.
 		for !s.server.tc.queue.empty() {
 			ev := s.server.next()
 			id, typ := ev.ID, ev.Type
@@ -253,7 +256,8 @@ func (w *madSim) listenerOf(l *cm.ID) *madListener {
 	return mux.listeners[wire.NewServiceID(uint16(l.PortSpace()), l.LocalAddr().Port())][0]
 }
 
-// A source with MaxConnsPerAddress connections is refused until one has ended.
+// A source that has MaxConnsPerAddress connections is refused until one of them has
+// ended.
 func TestWireCMAddressFull(t *testing.T) {
 	s := newMADPeer(t, func(c *Config) { c.MaxConnsPerAddress = 1 })
 	l := s.listen(cm.TCP, 0)
@@ -281,7 +285,8 @@ func TestWireCMAddressFull(t *testing.T) {
 	s.server.request(l)
 }
 
-// A copy of a refused request gets the same REJ, also after the ID was closed.
+// A copy of a refused request gets the same REJ, even after the ID of the request was
+// closed.
 func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s := newMADPeer(t)
 	l := s.listen(cm.TCP, 0)
@@ -293,7 +298,7 @@ func TestWireCMCopyOfRefusedRequest(t *testing.T) {
 	s.server.quiet()
 	require.Empty(t, s.server.p.dev.mux.conns)
 
-	// These replace the first request.
+	// These refused requests replace the first one in the memory of refused requests.
 	for n := range uint32(10 * refusedPerBucket * refusedBuckets) {
 		other := s.requestFrom(l, n+1)
 		require.NoError(t, other.Reject(nil))

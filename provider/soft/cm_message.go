@@ -78,9 +78,10 @@ type rejMsg struct {
 	reason        cm.RejectReason
 	byApplication bool
 	private       []byte
-	cause         error // cause that this side adds for the application; it is not sent
+	// cause that this side adds for its own application; not part of the message
+	cause error
 
-	user bool // local path: the receiver's user is not allowed
+	user bool // local path: the reason is that the user of the receiver is not allowed
 }
 
 // dreqMsg (DREQ) asks the peer to disconnect.
@@ -104,7 +105,7 @@ type sidrRepMsg struct {
 	byApplication bool
 	private       []byte
 
-	user bool // as in rejMsg
+	user bool // local path: the reason is that the user of the receiver is not allowed
 }
 
 func (*reqMsg) kind() messageKind     { return kindREQ }
@@ -122,7 +123,7 @@ func (*sidrRepMsg) kind() messageKind { return kindSIDRREP }
 // held. They neither block nor call the ID.
 type cmConn interface {
 	// attach prepares the data path of the local queue pair qpn. It is called before the
-	// queue pair goes to RTR and before a REP is sent.
+	// queue pair goes to RTR, and before the REP is sent.
 	attach(qpn uint32) error
 	// send sends a message. It returns verbs.ErrPeerGone if the peer has closed the
 	// connection.

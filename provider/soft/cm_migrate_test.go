@@ -67,8 +67,8 @@ func TestMigratePendingEvents(t *testing.T) {
 	other.quiet()
 }
 
-// A listener moves with its queued requests and with the clients that have not sent a
-// request. Later requests arrive at the new channel.
+// A listener moves to another channel. Its queued requests move with it, and so do the
+// clients that have not sent a request. Later requests arrive at the new channel.
 func TestMigrateListener(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	other := newSibling(server)
@@ -124,7 +124,8 @@ func TestMigrateRefused(t *testing.T) {
 	require.NoError(t, id.Destroy())
 }
 
-// IDs migrate between two channels while both channels are driven.
+// IDs migrate between two channels while other goroutines call Next on both channels. No
+// call fails.
 func TestMigrateConcurrently(t *testing.T) {
 	s := newParty(t)
 	channels := [2]*party{s, newSibling(s)}

@@ -14,10 +14,14 @@ type negotiation struct {
 	psn              uint32 // first packet sequence number that this side expects
 	peerQPN, peerPSN uint32
 	mtu              verbs.MTU // path MTU; 0 means that of the device's port
-	resources, depth uint8     // number of READs and atomics that this side serves, and has outstanding
+	// resources and depth are numbers of READs and atomics: this side serves up to
+	// resources of them at a time, and has up to depth of them outstanding.
+	resources, depth uint8
 	retry, rnrRetry  uint8
 	flow             creditFlow
-	ackTimeout       uint8 // code of 5 bits; an ACK timeout that the application has set takes precedence
+	// code of the ACK timeout, 5 bits; not used if the application has set an ACK
+	// timeout
+	ackTimeout uint8
 }
 
 const ()
@@ -31,11 +35,12 @@ func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 	n.resources = min(peer.initiatorDepth, limits.MaxQPRdAtom)
 	n.depth = min(peer.responderResources, limits.MaxQPInitRdAtom)
 	n.rnrRetry = peer.rnrRetry
-	n.flow.receives = peer.flowControl && !peer.srq // a shared receive queue does not advertise credits
+	// A queue pair with a shared receive queue does not advertise credits.
+	n.flow.receives = peer.flowControl && !peer.srq
 }
 
-// param returns the parameters as the receiver sees them, with the roles of the two
-// depths swapped.
+// param returns the parameters as the receiver sees them: the responder resources are
+// the initiator depth of the sender, and the reverse.
 func (p *qpParams) param() cm.ConnParam {
 	return cm.ConnParam{
 		ResponderResources: p.initiatorDepth,
@@ -61,7 +66,7 @@ func (i *id) localParams(param *cm.ConnParam) qpParams {
 	}
 }
 
-// initQPAttr returns the attributes that move a queue pair to a state with the
+// initQPAttr returns the attributes that move a queue pair to a state. They contain the
 // negotiated parameters.
 func (i *id) initQPAttr(state verbs.QPState) (verbs.QPAttr, verbs.QPAttrMask, error) {
 	if i.bound == nil {
@@ -99,8 +104,8 @@ func udAttr(attr *verbs.QPAttr) verbs.QPAttrMask {
 	return 0
 }
 
-// rtrAttr sets the attributes for RTR. It sets the access rights again, because at
-// INIT the parameters were not negotiated.
+// rtrAttr sets the attributes for RTR. It sets the access rights again, because the
+// parameters were not negotiated when the queue pair went to INIT.
 func (i *id) rtrAttr(attr *verbs.QPAttr) (verbs.QPAttrMask, error) {
 	var err error
 	if attr.AH, err = i.route(); err != nil {

@@ -38,7 +38,7 @@ func TestNotify(t *testing.T) {
 	active, passive := notified(t, client, server)
 	require.ErrorIs(t, passive.Notify(verbs.AsyncCommEst), verbs.ErrState)
 
-	client.want(cm.Established, active) // this sends the RTU
+	client.want(cm.Established, active) // This call sends the RTU.
 	server.quiet()
 	exchange(t, client, active.QP(), server, passive.QP())
 	exchange(t, server, passive.QP(), client, active.QP())
@@ -46,7 +46,8 @@ func TestNotify(t *testing.T) {
 	server.want(cm.Disconnected, passive)
 }
 
-// The RTU may arrive after the passive side has disconnected.
+// An RTU that arrives after the passive side has called Notify and has disconnected is
+// ignored.
 func TestNotifyAndLeave(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	active, passive := notified(t, client, server)
@@ -90,7 +91,7 @@ func TestNotifyAfterClientClosed(t *testing.T) {
 	require.Zero(t, server.want(cm.Disconnected, passive).Status)
 }
 
-// If the REJ of the active side has been received, Notify fails, even if the application
+// Notify fails after the REJ of the active side was received, even if the application
 // has not fetched the event.
 func TestNotifyTooLate(t *testing.T) {
 	client, server := newParty(t), newParty(t)
@@ -102,7 +103,7 @@ func TestNotifyTooLate(t *testing.T) {
 	}
 	client.end(actives[0])
 	client.end(actives[1])
-	ev := server.next() // one of the two events
+	ev := server.next() // The first of the two events. The second one stays queued.
 	require.Equal(t, cm.Rejected, ev.Type)
 	late := passives[0]
 	if ev.ID == late {

@@ -42,7 +42,7 @@ func (i *id) incoming(m message, c cmConn) *id {
 	if m, ok := m.(*reqMsg); ok {
 		child.negotiated.ackTimeout = child.ackTimeoutReceived(m.ackTimeout)
 		if m.tos > 0 {
-			child.opts.tos = m.tos // both directions use the same type of service
+			child.opts.tos = m.tos // Both directions use the same type of service.
 		}
 	}
 	if i.pendingRequests >= i.backlog {
@@ -59,8 +59,8 @@ func (i *id) incoming(m message, c cmConn) *id {
 	return child
 }
 
-// requestFetched records that the application has fetched the request. The listener can
-// accept another one.
+// requestFetched records that the application has fetched the request, so that the
+// listener can accept another one.
 func (i *id) requestFetched() {
 	l := i.parent
 	i.parent = nil
@@ -69,7 +69,7 @@ func (i *id) requestFetched() {
 }
 
 // requestWithdrawn ends a passive side whose half-open connection is evicted. If the
-// application has not fetched the request, it never sees it. If the application has
+// application has not fetched the request, it gets no event. If the application has
 // fetched the request and not answered, it gets an event, so that it can close the ID.
 // After Accept the connection ends as if no RTU had arrived in time.
 func (i *id) requestWithdrawn() {
@@ -89,7 +89,7 @@ func (i *id) requestWithdrawn() {
 	case stateDREQSent:
 		i.disconnected(statusTimedOut)
 	default:
-		// The connection is still needed.
+		// The ID still uses the connection, which stays open.
 		return
 	}
 	i.conn.close()

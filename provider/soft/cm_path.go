@@ -45,8 +45,9 @@ func (ls listeners) close() {
 }
 
 // openListeners starts to accept requests on the paths that the device may use. It opens
-// the listener of the local path last, because it could not be closed again if another
-// one failed: the socket of the ID can not stop listening (listen(2)).
+// the listener of the local path last. If the order were reversed and the listener of
+// the wire path failed, the local one could not be closed again: the socket of the ID
+// can not stop listening (listen(2)).
 func (i *id) openListeners() error {
 	path := i.ch.Load().dev.cfg.Path
 	if path == PathWire || path == PathAuto && !i.port.Addr.Addr.IsLoopback() {
@@ -68,7 +69,7 @@ func (i *id) openListeners() error {
 
 // checkServed returns an error if the open listeners serve too few addresses. With
 // Config.ListenOnAll every address must be served. With PathWire at least one address
-// must be served, because there is no other path.
+// must be served, because the local path is not used.
 func (i *id) checkServed() error {
 	cfg := &i.ch.Load().dev.cfg
 	var missing error
@@ -93,8 +94,8 @@ func (i *id) Serves() []cm.ServedAddr {
 	return i.listeners.serves()
 }
 
-// findPath checks whether a path leads from an address of this host to the address to.
-// If only the wire path does, findPath opens its UDP port.
+// findPath checks whether the local path or the wire path leads from an address of this
+// host to the address to. If only the wire path does, findPath opens its UDP port.
 func (i *id) findPath(ch *channel, from, to netip.Addr) error {
 	path := ch.dev.cfg.Path
 	if path != PathWire {

@@ -66,9 +66,9 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// Only a device with PathWire connects to a listener with PathWire on the same host.
-// With PathAuto the error has the reason, because PathAuto does connect to such
-// listeners on other hosts.
+// Only a device with PathWire connects to a listener with PathWire on the same host. A
+// client with PathAuto gets an error that has the reason, because the same client can
+// connect to such a listener on another host.
 func TestPathWireOnThisHost(t *testing.T) {
 	for path, cause := range map[Path]error{PathLocal: nil, PathAuto: errLocalOnly} {
 		port := freePort(t)
@@ -87,7 +87,7 @@ func TestPathWireOnThisHost(t *testing.T) {
 	}
 }
 
-// Two devices can not use the wire path at one address. The second one gets an error
+// Two devices can not use the wire path at one address. The second device gets an error
 // before it sends anything.
 func TestPathWireTaken(t *testing.T) {
 	port := freePort(t)
@@ -103,7 +103,8 @@ func TestPathWireTaken(t *testing.T) {
 	require.NoError(t, other.Bind(netip.MustParseAddrPort("127.9.1.1:0")))
 	require.ErrorIs(t, other.Listen(0), cm.ErrAddrInUse)
 
-	// A listener that may use the local path listens on that path only.
+	// If the wire path is taken, a listener that may use the local path listens on the
+	// local path only.
 	auto := openParty(t, &Config{Vectors: 1, WirePort: port})
 	auto.connecting(cm.TCP, auto.listen(cm.TCP, "127.9.1.1:0", 0).LocalAddr(), nil)
 }

@@ -179,7 +179,8 @@ func TestServerKilledBeforeAccept(t *testing.T) {
 	}
 }
 
-// The server is killed before it has accepted the client's socket from the backlog.
+// The server is killed before it has accepted the client's connection from the backlog
+// of its socket. The client is refused.
 func TestServerKilledBeforeFetch(t *testing.T) {
 	line, kill := startPeer(t, "server-tcp-no-fetch", "")
 	s := newHostParty(t)

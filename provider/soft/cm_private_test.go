@@ -14,8 +14,9 @@ import (
 // sizes returns lengths of private data to test: none, one byte, and the maximum.
 func sizes(ps cm.PortSpace, m cm.Message) [3]int { return [3]int{0, 1, cm.MaxPrivateData(ps, m)} }
 
-// lend makes a call with n bytes of private data, and overwrites the caller's memory
-// afterwards. It returns the data that the peer must get.
+// lend makes a call with n bytes of private data. When the call has returned, lend
+// overwrites the memory of the private data. It returns a copy of the data, which the
+// peer must get.
 func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	t.Helper()
 	want = bytes.Repeat([]byte{'x', 0}, n)[:n]
@@ -25,8 +26,8 @@ func lend(t *testing.T, n int, call func(*cm.ConnParam) error) (want []byte) {
 	return want
 }
 
-// Private data of each length arrives as it was at the time of the call. Messages
-// without private data deliver none.
+// Private data of each length arrives as it was at the time of the call. For a message
+// without private data the peer gets none.
 func TestPrivateData(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for i := range 3 {

@@ -63,7 +63,8 @@ func (i *id) chooseQP(param *cm.ConnParam) {
 }
 
 // connectQP attaches the data path to the queue pair. It moves the queue pair to RTS if
-// it belongs to the ID. A queue pair of the application is moved by the application.
+// it belongs to the ID. The application moves a queue pair that it has made without the
+// ID.
 func (i *id) connectQP() error {
 	own := i.ownQP()
 	if err := i.conn.attach(i.qpn); err != nil || own == nil {
@@ -128,7 +129,7 @@ func (i *id) placeDatagramQP(q *qp) error {
 	case q.dev.cfg.Path == PathWire || i.madPort != nil || asked:
 		return p.wire.listenAt(at)
 	case !i.remote.IsValid() && !at.IsLoopback():
-		_ = p.wire.listenAt(at) // this fails if another process has the UDP port
+		_ = p.wire.listenAt(at) // An error means that another process has the UDP port.
 	}
 	return nil
 }

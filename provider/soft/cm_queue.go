@@ -7,9 +7,11 @@ import "github.com/rdmaloop/rdmaloop/cm"
 // An eventQueue has the events that the application has not fetched, in the order in
 // which they occurred.
 type eventQueue struct {
-	events  []cm.TransportEvent
-	head    int
-	pending int // number of events to be fetched, without those of destroyed IDs
+	events []cm.TransportEvent
+	head   int
+	// number of events that can be fetched: the queued events without those of destroyed
+	// IDs
+	pending int
 }
 
 func (q *eventQueue) empty() bool { return q.pending == 0 }
@@ -43,8 +45,8 @@ func (q *eventQueue) pop(ev *cm.TransportEvent) bool {
 	return false
 }
 
-// resetIfEmpty frees the remaining events, which are of destroyed IDs, if no event is to
-// be fetched.
+// resetIfEmpty empties the queue if the only events left are events of destroyed IDs, so
+// that their memory is freed.
 func (q *eventQueue) resetIfEmpty() {
 	if q.empty() {
 		clear(q.events[q.head:])

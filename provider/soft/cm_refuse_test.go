@@ -62,7 +62,7 @@ func eachPortSpace(t *testing.T, test func(t *testing.T, ps cm.PortSpace)) {
 func TestNoListener(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		s := newParty(t)
-		bound := s.id(ps) // this ID does not listen
+		bound := s.id(ps) // This ID does not listen.
 		require.NoError(t, bound.Bind(netip.MustParseAddrPort("127.0.0.1:0")))
 		for _, dst := range []netip.AddrPort{
 			bound.LocalAddr(),
@@ -144,7 +144,7 @@ func TestListenerCloses(t *testing.T) {
 		wantRefusal(client, ids[1], false, nil)
 		wantRefusal(client, ids[2], false, nil)
 
-		// The fetched ID still works, and does not hold the port.
+		// The ID whose request was fetched still works, and does not hold the port.
 		again := server.id(ps)
 		require.NoError(t, again.Bind(at))
 		server.createQP(fetched)
@@ -173,7 +173,8 @@ func TestClientLeavesBeforeAccept(t *testing.T) {
 	}
 }
 
-// The client closes its ID, and the server answers before its channel has noticed that.
+// The client closes its ID. The server answers the request before its channel has
+// noticed that.
 func TestClientLeftUnseen(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -185,7 +186,8 @@ func TestClientLeftUnseen(t *testing.T) {
 	server.quiet()
 }
 
-// The client closes its ID after Accept, before it is established.
+// The client closes its ID after the server has called Accept, and before the connection
+// is established.
 func TestClientLeavesAccepted(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -225,8 +227,9 @@ func TestConnectTimesOut(t *testing.T) {
 	server.quiet()
 }
 
-// A lookup that timed out does not change the queue pairs of either side. A late
-// answer is ignored; the protocol has no message that would cancel a lookup.
+// A lookup that has timed out changes no queue pair, and its late answer is ignored. The
+// server answers although the client has given up, because the protocol has no message
+// that cancels a lookup.
 func TestLookupTimesOut(t *testing.T) {
 	client, server, active, passive := timeOut(t, cm.UDP, sidrTimeout)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
@@ -242,7 +245,7 @@ func TestLookupListenerVanishes(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.UDP, "127.0.0.1:0", 0)
 	active := client.connecting(cm.UDP, l.LocalAddr(), nil)
-	require.NoError(t, l.Close()) // the listener has not read the lookup yet
+	require.NoError(t, l.Close()) // The listener has not read the lookup yet.
 	wantRefusal(client, active, false, nil)
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 }

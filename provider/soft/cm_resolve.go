@@ -14,9 +14,9 @@ import (
 
 // Statuses of events are negated error numbers of Linux.
 const (
-	statusNoDevice = -19  // ENODEV
-	statusTimedOut = -110 // ETIMEDOUT
-	statusRefused  = -111 // ECONNREFUSED
+	statusNoDevice = -19  // -ENODEV
+	statusTimedOut = -110 // -ETIMEDOUT
+	statusRefused  = -111 // -ECONNREFUSED
 )
 
 // devicePort is the number of the device's only port.
@@ -142,9 +142,9 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, _ time.Duration) error {
 	return nil
 }
 
-// source returns the address from which the ID sends to dst. That is the address of the
-// ID if it is bound to one, else src if src is specified, else the address that the
-// system selects.
+// source returns the address from which the ID sends to dst. If the ID is bound to an
+// address, source returns this address. Otherwise it returns src if src is specified, or
+// else the address that the system selects.
 func (i *id) source(src, dst netip.AddrPort) (netip.AddrPort, error) {
 	bound := i.local.IsValid()
 	if bound {

@@ -66,8 +66,8 @@ func (s *party) listenWildcard(ps cm.PortSpace, wildcard string) *cm.ID {
 	return s.listen(ps, netip.AddrPortFrom(netip.MustParseAddr(wildcard), 7471).String(), 0)
 }
 
-// Serves lists each path and each address of a listener, and the addresses that it
-// can not serve.
+// The result of Serves has every path and every address of a listener, and also the
+// addresses that the listener can not serve.
 func peerServes(t *testing.T, _ string) {
 	addHostAddrs(t, "10.77.0.1", "10.77.0.2", "fd00::1")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})
@@ -100,7 +100,7 @@ func peerServes(t *testing.T, _ string) {
 }
 
 // With Config.ListenOnAll, Listen returns an error if one of the addresses can not be
-// served. Then no address is served.
+// served. After such an error no address is served.
 func peerListenOnAll(t *testing.T, _ string) {
 	addHostAddrs(t, "10.77.0.1", "10.77.0.2")
 	other := openParty(t, &Config{Vectors: 1, Path: PathWire})

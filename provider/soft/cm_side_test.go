@@ -54,7 +54,9 @@ func openParty(t *testing.T, cfg *Config) *party {
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			return // closing would fail too, and hide the cause of the failure
+			// The checks are skipped after a failure: closing would fail too, and hide
+			// the cause.
+			return
 		}
 		require.NoError(t, s.cq.Close())
 		require.NoError(t, s.pd.Close())

@@ -8,14 +8,14 @@ package soft
 const (
 	// packetLifetime is the code of the longest time that a packet is assumed to take to
 	// the peer, 0.54 s. On InfiniBand the subnet manager knows that time. On RoCE the
-	// kernel assumes 16 or 18, depending on its version. With 17 the ACK timeout is 1.07
-	// s, and a request with the largest retry count of 7 fails after 8.6 s at the
-	// earliest. So a connection survives an outage of 5 s, in which a network finds
-	// another route. The loss of a single packet is noticed earlier; see
+	// kernel assumes the code 16 or 18, depending on its version. With the code 17 the
+	// ACK timeout is 1.07 s, and a request with the largest retry count of 7 fails after
+	// 8.6 s at the earliest. So a connection survives an outage of 5 s, in which a
+	// network finds another route. The loss of a single packet is noticed earlier; see
 	// rcConn.probePeer.
 	packetLifetime = 17
 	// linuxLifetime is the code of the packet lifetime that kernels newer than Linux 6.1
-	// assume. Linux 6.1 assumes 18.
+	// assume. Linux 6.1 assumes the code 18.
 	linuxLifetime = 16
 )
 
@@ -26,7 +26,9 @@ const (
 func ackTimeoutCode(lifetime, delay uint8) uint8 {
 	long, short := max(lifetime+1, delay), min(lifetime+1, delay)
 	if short+1 >= long {
-		long++ // the shorter time is at least half of the longer one, so it is not negligible
+		// The kernel adds the shorter time if it is at least half of the longer one,
+		// because then it is not negligible.
+		long++
 	}
 	return min(long, maxCode)
 }
@@ -34,8 +36,9 @@ func ackTimeoutCode(lifetime, delay uint8) uint8 {
 // maxCode is the largest code of five bits.
 const maxCode = 31
 
-// lifetime returns the packet lifetime of the ID's path. If the application has set
-// an ACK timeout, the lifetime follows from that, as with rdma_set_option(3).
+// lifetime returns the packet lifetime of the ID's path. If the application has set an
+// ACK timeout, lifetime computes the packet lifetime from that timeout, as the kernel
+// does with rdma_set_option(3).
 func (i *id) lifetime() uint8 {
 	if i.opts.ackTimeoutSet && i.opts.ackTimeout > 0 {
 		return i.opts.ackTimeout - 1
@@ -53,8 +56,9 @@ func (i *id) ackTimeoutToSend() uint8 {
 }
 
 // ackTimeoutReceived returns the ACK timeout of the passive side, given the one that the
-// REQ proposes. The proposal of a newer kernel is too short to survive an outage of 5 s,
-// so ackTimeoutReceived returns a longer one. A longer timeout is always allowed.
+// REQ proposes. The timeout that a newer kernel proposes is too short to survive an
+// outage of 5 s, so ackTimeoutReceived returns a longer one. A longer timeout is always
+// allowed.
 func (i *id) ackTimeoutReceived(proposed uint8) uint8 {
 	own := ackTimeoutCode(packetLifetime, i.bound.attr.LocalCAAckDelay)
 	if proposed == 0 || proposed == linuxLifetime+1 {

@@ -20,10 +20,11 @@ func TestAckTimeoutCode(t *testing.T) {
 		{18, 15, 19}, // rxe on a kernel that assumes a lifetime of 18
 		{17, 15, 18},
 		{17, 16, 18},
-		{17, 17, 19}, // the delay is half of twice the lifetime, so it counts
+		{17, 17, 19}, // The ACK delay is half of twice the lifetime, so it is added.
 		{17, 18, 19},
 		{17, 19, 20},
-		{17, 20, 20}, // twice the lifetime is too short here to count
+		// Twice the lifetime is less than half of the ACK delay, so it is not added.
+		{17, 20, 20},
 		{0, 0, 2},
 		{31, 31, 31},
 	} {

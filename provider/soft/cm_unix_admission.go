@@ -12,16 +12,16 @@ import (
 )
 
 // An admission counts a client of a listener as a connection of its user, until its
-// socket is closed. It also reserves a descriptor until the doorbell of the connection
-// is made. The zero value is no admission.
+// socket is closed. It also reserves a descriptor, which is closed when the doorbell of
+// the connection is made. The zero value means that no client was admitted.
 type admission struct {
-	dev     *device // nil for the zero value
+	dev     *device // device of the listener; nil for the zero value
 	uid     uint32
-	spareFD int // a descriptor reserved for the doorbell; -1 once it is closed
+	spareFD int // descriptor reserved for the doorbell; -1 after useSpareFD has closed it
 }
 
-// admit admits a client of a user. If there is no room for the client, it returns false
-// and the counter that counts the refusal.
+// admit admits a client of a user. If a limit is reached, it returns false and the
+// counter for the refusal.
 func (d *device) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
 	if !d.conns.acquire(uid) {
 		return admission{}, counters.UserLimitErr, false
@@ -61,14 +61,15 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	if l.id.ps == cm.UDP {
 		m = &sidrRepMsg{status: cm.SIDRNoQP}
 	}
-	_ = unixsock.Send(fd, encode(m), nil) // sending fails if the client has closed its socket
+	// Sending fails if the client has closed its socket.
+	_ = unixsock.Send(fd, encode(m), nil)
 	_ = unix.Close(fd)
 	dev.spare.fill()
 }
 
-// oldestOfBusiest returns the client to be closed for a new client of a user: the oldest
-// client of the user with the most clients, the new client included. So a user with many
-// clients that send no request loses only clients of the same user.
+// oldestOfBusiest returns the client to be closed in place of a new client of a user:
+// the oldest client of the user with the most clients, counting the new one. So if a
+// user has many clients that send no request, only clients of that user are closed.
 func (l *unixListener) oldestOfBusiest(newUID uint32) *client {
 	count := map[uint32]int{newUID: 1}
 	for _, c := range l.clients {

@@ -27,7 +27,7 @@ import (
 const (
 	codecVersion = 1
 	headerSize   = 64
-	maxMessage   = headerSize + 196 // a REP has the most private data
+	maxMessage   = headerSize + 196 // A REP is the message with the most private data.
 )
 
 // Bits of the flags.
@@ -95,7 +95,7 @@ func (p *qpParams) encode(b []byte) {
 
 // decode decodes a packet. The packet still belongs to the caller. An error matches
 // verbs.ErrProtocol. Any process may have sent the packet, so decode checks all fields,
-// except what only the receiving ID can check.
+// except for conditions that depend on the state of the receiving ID.
 func decode(b []byte) (message, error) {
 	if len(b) < headerSize || b[0] != codecVersion {
 		return nil, fmt.Errorf("%w: message of %d bytes", verbs.ErrProtocol, len(b))
@@ -104,8 +104,9 @@ func decode(b []byte) (message, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Each message has exactly one encoding. So this comparison checks the length of the
-	// private data, the unknown flags, and the fields that have to be zero.
+	// Each message has exactly one encoding. So comparing the packet with the encoding
+	// of the decoded message checks the length of the private data, the unknown flags,
+	// and the fields that have to be zero.
 	if !bytes.Equal(encode(m), b) {
 		return nil, malformed("wrong layout for kind", uint64(b[1]))
 	}

@@ -21,10 +21,11 @@ import (
 // is open as long as the ID exists. The kernel closes it when the peer's process ends.
 type unixConn struct {
 	ch *channel
-	id *id // nil until the request has arrived, on the accepting side
+	// ID of the connection; nil on the accepting side until the request has arrived
+	id *id
 	fd int // socket, which the unixConn owns; -1 if there is none
 
-	// peer is the process at the other end; it is valid once the socket is connected.
+	// peer is the process at the other end. It is valid once the socket is connected.
 	peer      cm.Credentials
 	connected bool
 
@@ -33,19 +34,20 @@ type unixConn struct {
 	offered *shmEnd
 	qpn     uint32
 
-	// search for the listener, on the connecting side; nil once it has ended
+	// search for the listener on the connecting side; nil after the search
 	dial *localDial
 
-	// passed are the descriptors that were received with a REP, or will be sent with it.
+	// passed are the descriptors that were received with a REP, or that will be sent
+	// with one.
 	passed []int
 
-	admission admission // of the client, on the accepting side
+	admission admission // admission of the client on the accepting side
 }
 
 // Indices of the descriptors in the order in which they are passed.
 const (
 	passedSegment  = iota
-	passedDoorbell // of the connecting side
+	passedDoorbell // doorbell of the connecting side
 	passedCount
 )
 
@@ -55,7 +57,8 @@ func (c *unixConn) readable() {
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 	case errors.Is(err, verbs.ErrNoResources):
-		c.id.setupFailed(err, &repMsg{}) // the descriptors of the REP could not be received
+		// The descriptors of the REP could not be received.
+		c.id.setupFailed(err, &repMsg{})
 	case err != nil || !c.id.deliver(m):
 		c.stopDelivery()
 		c.id.peerGone()

@@ -20,21 +20,23 @@ import (
 // may have. The search ends when the request was sent to a listener whose user is
 // allowed, or with an event that has the reason why there is no listener.
 //
-// The connecting socket is the one that reserves the port of the ID, so that the
-// listener can check that its peer has the port. The reservation owns the socket until
-// the dial, and again after a failed dial. In between the unixConn owns it.
+// The socket that connects is the socket that reserves the port of the ID. So the
+// listener can check that its peer has the port. Before the dial the reservation owns
+// the socket. During the dial the unixConn owns it. After a failed dial the reservation
+// owns it again.
 type localDial struct {
-	c          *unixConn
-	request    message
-	retryTimer timerheap.Timer // timer of the next round, while the backlog of a listener is full
-	rounds     int             // number of rounds over all names
+	c       *unixConn
+	request message
+	// runs while the backlog of a listener is full, until all names are tried again
+	retryTimer timerheap.Timer
+	rounds     int // how often all names were tried
 
-	// skipped marks the names that are not tried again, by index in targets. A process
-	// of a user who is not allowed listens on them.
+	// skipped marks the names that are not tried again, by index in targets. The
+	// processes that listen on these names belong to users who are not allowed.
 	skipped     [hostport.MaxTargets]bool
 	skippedUser *cm.UserError // error for the first skipped process; nil if there is none
 	// denied is the error with which the system has refused a connection to a listener;
-	// nil if it has not.
+	// nil if there was no such error.
 	denied error
 }
 
@@ -43,10 +45,11 @@ const (
 	// again, because the system does not report when the backlog has room (connect(2),
 	// EAGAIN). The number is arbitrary.
 	redialInterval = 5 * time.Millisecond
-	// userLookupRounds is the number of rounds with a full backlog after which the dial
-	// asks the system for the user of each listener, and skips the listeners of users
-	// who are not allowed. That is after half a second, which is arbitrary. The question
-	// takes time in proportion to the number of Unix sockets on the host.
+	// userLookupRounds is how often all names are tried, while a backlog is full, before
+	// the dial asks the system for the user of each listener. Then the dial skips the
+	// listeners of users who are not allowed. That is after half a second, which is
+	// arbitrary. Asking the system takes time in proportion to the number of Unix
+	// sockets on the host.
 	userLookupRounds = 100
 )
 
@@ -114,7 +117,7 @@ func (d *localDial) run() error {
 }
 
 // try connects to a name, if the user of the process that listens on it is allowed. It
-// sends nothing to that process.
+// does not send the request.
 func (d *localDial) try(name string) error {
 	if err := d.openSocket(); err != nil {
 		return err
@@ -168,7 +171,7 @@ func (d *localDial) replaceSocket() error {
 	return d.openSocket()
 }
 
-// skip excludes a name from further rounds.
+// skip excludes a name from all further tries.
 func (d *localDial) skip(n int, holder *cm.UserError) {
 	d.c.ch.dev.local.Inc(counters.SkippedUserErr)
 	d.skipped[n] = true
@@ -178,8 +181,8 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 }
 
 // skipForeignListeners skips each name whose listener belongs to a user who is not
-// allowed. A dial does not learn the user from a listener that never accepts, so it asks
-// the system.
+// allowed. If a listener never accepts, the socket does not show the user of the
+// listener. So skipForeignListeners asks the system.
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
@@ -197,7 +200,8 @@ func (d *localDial) sendRequest() error {
 		return errors.Join(err, d.replaceSocket())
 	}
 	c.dial = nil
-	// If the listener has closed the connection, the socket reports that later.
+	// An error of send is ignored: if the listener has closed the connection, the socket
+	// reports that later.
 	_ = unixsock.Send(c.fd, encode(d.request), nil)
 	return nil
 }

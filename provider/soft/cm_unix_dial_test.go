@@ -33,8 +33,8 @@ func squat(t *testing.T, names string, then func(fd int)) {
 
 func squatListening(t *testing.T, fd int) { require.NoError(t, unix.Listen(fd, 16)) }
 
-// squatAccepting accepts clients, and prints for each how many bytes it has sent
-// before it closed.
+// squatAccepting accepts clients. When a client has sent something or has closed its
+// socket, squatAccepting prints how many bytes it has received.
 func squatAccepting(t *testing.T, names string) {
 	var listener int
 	squat(t, names, func(fd int) { listener = fd; squatListening(t, fd) })
@@ -72,8 +72,8 @@ func squatBound(t *testing.T, names string) {
 	linger()
 }
 
-// squatted returns an address that a listener on the wildcard serves, and the name of
-// that exact address.
+// squatted returns an address that a listener on the wildcard serves, and the socket
+// name of that address itself.
 func squatted(l *cm.ID) (at netip.AddrPort, name string) {
 	at = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), l.LocalAddr().Port())
 	return at, hostport.NewBindAddr(l.PortSpace(), at, false).Name()
@@ -97,7 +97,7 @@ func wantConnected(client *party, active *cm.ID, server *party, l *cm.ID) (passi
 	return passive
 }
 
-// A process of another user listens on the exact address, and the server on the
+// A process of another user listens on the address itself, and the server listens on the
 // wildcard. The client reaches the server, and sends nothing to the other process.
 func TestDialSkipsForeignListener(t *testing.T) {
 	needsRoot(t)
@@ -116,8 +116,8 @@ func TestDialSkipsForeignListener(t *testing.T) {
 	})
 }
 
-// When only a process of another user listens, the error names the user and the
-// socket.
+// When the only listener is a process of another user, the error of the dial names the
+// user and the socket.
 func TestDialFindsForeignListenerOnly(t *testing.T) {
 	needsRoot(t)
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
@@ -140,9 +140,9 @@ func TestDialFindsForeignListenerOnly(t *testing.T) {
 	})
 }
 
-// The user of a listener that never accepts is not known from the connection. The
-// client asks the system for it, and meanwhile reaches the server if the server's
-// backlog has room.
+// A client that waits for a listener which never accepts does not know the user of that
+// listener. So the client asks the system. Before that it already reaches the server if
+// the server's backlog has room.
 func TestDialSkipsForeignQueue(t *testing.T) {
 	needsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -168,7 +168,8 @@ func TestDialSkipsForeignQueue(t *testing.T) {
 	require.Equal(t, counted{"skipped_user_err": 1}, countsOf(t, client.p.dev))
 }
 
-// A name that is bound but not listened on does not end the search.
+// If a name is bound and its socket does not listen, the search continues with the next
+// name.
 func TestDialSkipsForeignName(t *testing.T) {
 	needsRoot(t)
 	client, server := newParty(t), newParty(t)
@@ -215,7 +216,8 @@ func TestCredentialsOfPeer(t *testing.T) {
 	require.Equal(t, c, again, "the credentials stay after the peer has ended")
 }
 
-// descriptorsOf returns the descriptors that an ID would close, once for each owner.
+// descriptorsOf returns the descriptors that an ID would close when it is destroyed. A
+// descriptor with two owners is listed twice.
 func descriptorsOf(i *id) (fds []int) {
 	all := []int{i.port.FD, i.port.Marker}
 	if c, ok := i.conn.(*unixConn); ok {

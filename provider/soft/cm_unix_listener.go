@@ -19,12 +19,15 @@ import (
 // their request. Any process can connect, so the number of clients and their time are
 // limited, and an error of a client closes its socket.
 type unixListener struct {
-	ch         *channel
-	id         *id
-	fd         int
-	accepting  bool
-	clients    []*client       // oldest first
-	pauseTimer timerheap.Timer // when it expires, the listener accepts again after a lack of descriptors
+	ch        *channel
+	id        *id
+	fd        int
+	accepting bool
+	// clients that have not sent their request, the oldest first
+	clients []*client
+	// runs during a pause after a lack of descriptors, in which the listener accepts no
+	// clients
+	pauseTimer timerheap.Timer
 }
 
 // A client is an accepted socket on which no request has arrived.
@@ -67,8 +70,8 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 }
 
 // readable implements readableSource. It accepts clients. accept may close the spare
-// descriptors, so readable opens them again, even if it has accepted no client:
-// accept(2) fails with EMFILE in that case too.
+// descriptors, so readable opens them again afterwards. It does so even if it has
+// accepted no client: accept(2) also fails with EMFILE if no client waits.
 func (l *unixListener) readable() {
 	defer l.ch.dev.spare.fill()
 	for range acceptBatch {
@@ -84,8 +87,8 @@ func (l *unixListener) readable() {
 	}
 }
 
-// pauseAccepting stops the watch of the socket for a while, if accept has failed
-// although clients wait. Otherwise the channel would be readable all the time.
+// pauseAccepting stops the watch of the socket for pauseTime, if accept has failed
+// although clients wait. Without the pause the channel would be readable all the time.
 func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
@@ -113,7 +116,8 @@ func (l *unixListener) acceptClient(fd int) {
 	c.requestTimer.Fire = func() { c.refuse() }
 	if l.ch.watch(fd, c) != nil {
 		c.admission.release()
-		l.refuseNoResources(fd, counters.NoDescriptorsErr) // epoll can not watch another descriptor
+		// The epoll descriptor can not watch another descriptor.
+		l.refuseNoResources(fd, counters.NoDescriptorsErr)
 		return
 	}
 	if len(l.clients) >= maxClients {
@@ -122,7 +126,7 @@ func (l *unixListener) acceptClient(fd int) {
 	}
 	l.clients = append(l.clients, c)
 	l.ch.startTimer(&c.requestTimer, clientTimeout)
-	c.readable() // the request has usually arrived
+	c.readable() // Usually the request has arrived already.
 }
 
 // refuseUser refuses a process of a user who is not allowed. It reads nothing from the
@@ -159,7 +163,8 @@ func (c *client) takeRequest(m message) {
 		return
 	}
 	if c.hasToWait() {
-		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false)) // sending fails if the client has closed its socket
+		// Sending fails if the client has closed its socket.
+		_ = c.send(c.listener.id.refusal(cm.RejectNoResources, nil, false))
 		return
 	}
 	c.id = c.listener.id.incoming(m, c.unixConn)
@@ -212,8 +217,8 @@ func (l *unixListener) watch() {
 	}
 }
 
-// watchSocket makes the channel watch the listening socket. If that fails, it tries
-// again after a pause.
+// watchSocket makes the channel watch the listening socket. If that fails, watchSocket
+// is called again after pauseTime.
 func (l *unixListener) watchSocket() {
 	if l.ch.watch(l.fd, l) != nil {
 		l.startPause()

@@ -28,8 +28,9 @@ import (
 //   - If several IDs share the port (REUSEADDR), each has a different name with a number.
 //     Then no socket may hold the port alone, except a listener of the same user.
 //
-// One process can still hold the name of an address on a port that another process holds
-// on a wildcard. To distinguish them, an application uses the credentials of the peer.
+// One process can still hold the name of an address while another process holds the name
+// of a wildcard with the same port. An application that has to distinguish such
+// processes uses the credentials of the peer.
 
 // addresses returns the addresses of both sides in a request. It returns false for other
 // messages.
@@ -95,9 +96,10 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 		uid, err := unixsock.ListenerUser(s.Name())
 		held := err == nil && uid != user
 		switch {
-		case errors.Is(err, unix.ECONNREFUSED): // no process listens
+		case errors.Is(err, unix.ECONNREFUSED): // No process listens on the name.
 			held, err = unixsock.IsBound(s.Name())
-		case isNoListener(err): // a security module forbids the connection to the listener
+		// A security module forbids the connection to the listener.
+		case isNoListener(err):
 			held, err = true, nil
 		}
 		if held || err != nil {
@@ -108,7 +110,8 @@ func heldByOthers(ps cm.PortSpace, at netip.AddrPort, user uint32) (bool, error)
 }
 
 // refuseSource refuses a request for which checkSource has returned an error. If the
-// check was not possible, the client is refused with cm.RejectNoResources.
+// error means that the check was not possible, the reason of the refusal is
+// cm.RejectNoResources.
 func (c *client) refuseSource(err error) {
 	cause, reason := counters.RcvdAddressErr, cm.RejectInvalidGID
 	if resource.NoDescriptors(err) {
@@ -118,5 +121,6 @@ func (c *client) refuseSource(err error) {
 		reason = cm.RejectNoResources
 	}
 	c.ch.dev.local.Inc(cause)
-	_ = c.send(c.listener.id.refusal(reason, nil, false)) // sending fails if the client has closed its socket
+	// Sending fails if the client has closed its socket.
+	_ = c.send(c.listener.id.refusal(reason, nil, false))
 }

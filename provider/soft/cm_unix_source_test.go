@@ -111,8 +111,8 @@ func TestForgedDestination(t *testing.T) {
 	})
 }
 
-// The client's socket may have the name of the source address, of a wildcard that
-// covers it, or of a shared port.
+// A request is accepted if the client's socket has the name of the source address, the
+// name of a wildcard that covers the address, or a name for the shared port.
 func TestSource(t *testing.T) {
 	eachPortSpace(t, func(t *testing.T, ps cm.PortSpace) {
 		for _, name := range []string{"127.0.0.1/22", "*4/22", "*6/22", "127.0.0.1/22/shared/9", "*4/22/shared/9", "*6/22/shared/9"} {
@@ -170,7 +170,7 @@ func TestSharedSource(t *testing.T) {
 }
 
 // wantNoRoom requires that the server refuses the request because of a lack of
-// resources, and that it increments the given counter only.
+// resources. Of the counters, only the given one is incremented.
 func wantNoRoom(t *testing.T, server *party, r *rawPeer, ps cm.PortSpace, counter string) {
 	t.Helper()
 	server.quiet()
@@ -208,8 +208,8 @@ func TestSharedSourceOfBusyListener(t *testing.T) {
 	})
 }
 
-// peerUncheckedSource runs a server with enough descriptors to admit a client, but none
-// to check the source address in the client's request.
+// peerUncheckedSource runs a server that has enough descriptors to admit a client, and
+// no descriptor to check the source address in the client's request.
 func peerUncheckedSource(t *testing.T, address string) {
 	ps, name, src := cm.TCP, "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9", "127.0.0.1:7471"
 	switch address {
@@ -225,7 +225,8 @@ func peerUncheckedSource(t *testing.T, address string) {
 	taken := exhaustDescriptors(t)
 	_, err := unixsock.IsBound("@rdmaloop/test/unknown")
 	require.ErrorIs(t, err, verbs.ErrNoResources)
-	unixsock.CloseAll(taken[:2]) // the server needs one for the socket and one for the admission
+	// The server needs one descriptor for the socket and one for the admission.
+	unixsock.CloseAll(taken[:2])
 	wantNoRoom(t, server, r, ps, "no_descriptors_err")
 	say("refused")
 	linger()
@@ -257,7 +258,8 @@ func TestSharedSourceOfForeignListener(t *testing.T) {
 	wantForgery(t, server, r, cm.TCP)
 }
 
-// A socket in the file system has no abstract name, whatever its path is.
+// The name of a socket in the file system is never taken for an abstract name, whatever
+// its path is.
 func TestPeerName(t *testing.T) {
 	pair := func(bind string) (accepted int) {
 		t.Helper()
@@ -296,7 +298,8 @@ func TestPeerName(t *testing.T) {
 	require.False(t, ok)
 }
 
-// peerUnknownHost has no descriptors to ask the system whether an address is its own.
+// peerUnknownHost is a process without free descriptors. It can not ask the system
+// whether an address belongs to this host.
 func peerUnknownHost(t *testing.T, _ string) {
 	s := newParty(t)
 	a := netip.MustParseAddr("203.0.113.7")
@@ -309,8 +312,9 @@ func peerUnknownHost(t *testing.T, _ string) {
 	linger()
 }
 
-// A process without free descriptors does not treat an address as one of another host:
-// it does not check the users of peers on other hosts.
+// A process without free descriptors can not find out whether an address belongs to this
+// host. It gets an error, and does not treat the address as one of another host, because
+// the users of peers on other hosts are not checked.
 func TestOnThisHostOutOfDescriptors(t *testing.T) {
 	line, kill := startPeer(t, "unknown-host", "")
 	require.Equal(t, "done", line())

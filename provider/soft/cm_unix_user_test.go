@@ -60,8 +60,8 @@ func TestListenerRefusesUser(t *testing.T) {
 }
 
 // peerUnmappedServer runs a server in a user namespace that does not map the user of the
-// client. It refuses the client. Then it dials a server of that user, which it does not
-// accept as a peer.
+// client. The server refuses the client. Then peerUnmappedServer dials a server of that
+// user, and does not accept that server as a peer.
 func peerUnmappedServer(t *testing.T, address string) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
