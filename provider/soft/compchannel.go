@@ -17,10 +17,11 @@ type compChannel struct {
 	shard    *shard
 	vector   int
 	progress verbs.Progress
-	fd       int   // eventfd in automatic progress, else -1
-	events   []*cq // CQs with an event, in the order of the events; each at most once
-	cqs      int   // open CQs on the channel
-	closed   bool
+	fd       int // eventfd in automatic progress; -1 in manual progress
+	// CQs that have an event, in the order of the events; each CQ at most once
+	events []*cq
+	cqs    int // number of open CQs that use the channel
+	closed bool
 }
 
 // CreateCompChannel implements verbs.Device.

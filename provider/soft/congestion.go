@@ -35,15 +35,21 @@ const (
 // Packets are counted by sequence numbers. The packets of a READ response count too,
 // although they come from the peer.
 type congestion struct {
-	addr       netip.Addr
-	users      int       // connections to the address
-	window     uint64    // packets that may be in flight, from minWindow to maxWindow
-	sharedPart int64     // packets: window less the sum of the connections' parts
-	inFlight   uint64    // packets of all connections in flight
-	waiting    []*rcConn // connections that wait for the window, in the order of their arrival
+	addr  netip.Addr
+	users int // number of connections to the address
+	// congestion window: packets that may be in flight, from minWindow to maxWindow
+	window uint64
+	// common part of the congestion window, in packets: window minus the sum of the
+	// parts of the connections
+	sharedPart int64
+	inFlight   uint64 // packets in flight, of all connections to the address
+	// connections that wait until the congestion window allows a packet, in the order of
+	// their arrival
+	waiting []*rcConn
 }
 
-// acquireCongestion returns the congestion of an address, and counts one more user.
+// acquireCongestion returns the congestion of an address, and counts one more connection
+// to it.
 func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	g := s.congestions[addr]
 	if g == nil {
@@ -57,21 +63,22 @@ func (s *qpDemux) acquireCongestion(addr netip.Addr) *congestion {
 	return g
 }
 
-// releaseCongestion counts one user less, and removes a congestion without users.
+// releaseCongestion counts one connection less, and removes a congestion without
+// connections.
 func (s *qpDemux) releaseCongestion(g *congestion) {
 	if g.users--; g.users == 0 {
 		delete(s.congestions, g.addr)
 	}
 }
 
-// allows reports whether n more packets may be in flight.
+// allows reports whether the congestion window allows n more packets in flight.
 func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 
-// fillsWindow reports whether n more packets would fill the window.
+// fillsWindow reports whether n more packets would fill the congestion window.
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
-// resume schedules the connection that has waited for the window longest, if the window
-// allows a packet. When that connection has sent its packets, it calls resume for the
+// If the congestion window allows a packet, resume schedules the connection that has
+// waited longest. When that connection has sent its packets, it calls resume for the
 // next one.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {
@@ -87,19 +94,21 @@ func (g *congestion) resume() {
 type connCongestion struct {
 	shared   *congestion
 	inFlight uint64 // packets of this connection in flight
-	waiting  bool   // the connection is listed in shared.waiting
-	// part is how many packets the acknowledgements of this connection have added to the
-	// shared window, less those by which its losses have reduced the window. It is
-	// negative when the losses have reduced the common part.
+	waiting  bool   // true if the connection is in shared.waiting
+	// part is the part of this connection in the shared congestion window: the packets
+	// that its acknowledgements have added, minus the packets by which its losses have
+	// reduced the window. It is negative when the losses have reduced the common part.
 	part int64
 	// ssthresh is the slow start threshold of this connection (RFC 5681, 3.1): a size of
 	// the shared window in packets. Below it each acknowledged packet of this connection
 	// adds one packet to the window.
-	ssthresh    uint64
-	sinceGrowth uint64 // above ssthresh: packets acknowledged since the window last grew
+	ssthresh uint64
+	// packets acknowledged since this connection last enlarged the congestion window;
+	// used above ssthresh only
+	sinceGrowth uint64
 	acked       uint64 // packets acknowledged since the connection was made
-	// recoveryEnd is the value of answered from which on another loss counts. Losses of
-	// packets that were in flight together count once (RFC 9002, 7.3.2).
+	// recoveryEnd is a value of acked. A loss before acked reaches it does not count,
+	// because packets that were in flight together count as one loss (RFC 9002, 7.3.2).
 	recoveryEnd uint64
 	// ownWindow is how many packets of this connection may be in flight, from minWindow
 	// to maxConnWindow. The losses of this connection reduce it, even if they do not
@@ -113,9 +122,10 @@ func (f *connCongestion) join(g *congestion) {
 	f.shared, f.ownWindow, f.ssthresh = g, maxConnWindow, maxWindow
 }
 
-// leave adds the part of the connection to the common part. If the part is negative, the
-// window first grows by as much, up to maxWindow. Otherwise connections that lose
-// packets and close, again and again, would use up the common part.
+// leave adds the part of the connection to the common part of the congestion window. If
+// the part is negative, leave first enlarges the window by the absolute value, up to
+// maxWindow. Otherwise connections that lose packets and close, again and again, would
+// use up the common part.
 func (f *connCongestion) leave() {
 	g := f.shared
 	if f.part < 0 {
@@ -128,8 +138,8 @@ func (f *connCongestion) leave() {
 }
 
 // grow counts n acknowledged packets, which are not in flight any more. It does not
-// enlarge the window if less than half of it was in use, because then the
-// acknowledgements do not show that the network can carry more.
+// enlarge the congestion window if less than half of the window was in use, because then
+// the acknowledgements do not show that the network can carry more.
 func (f *connCongestion) grow(n uint64) {
 	g := f.shared
 	f.acked += n
@@ -153,10 +163,11 @@ func (f *connCongestion) grow(n uint64) {
 	f.part += int64(more)
 }
 
-// shrink counts a loss among the last packets of the connection, when flight packets
-// were in flight. The connection may then have half as many in flight, and leaves slow
-// start. The shared window loses that half and its unused part, but no more than the
-// connection's part and its share of the common part.
+// shrink counts a loss. The parameter flight is the number of packets of the connection
+// that were in flight. From now on the connection may have half as many packets in
+// flight, and it leaves slow start. The shared congestion window shrinks by that half
+// and by its unused part, but by no more than the sum of the connection's part and the
+// connection's share of the common part.
 func (f *connCongestion) shrink(flight uint64) {
 	if f.acked < f.recoveryEnd {
 		return
@@ -169,23 +180,25 @@ func (f *connCongestion) shrink(flight uint64) {
 	// The first bound of less is the loss: half of the connection's packets in flight, and
 	// the unused part of the window.
 	lost := g.window - used + mine - mine/2
-	// The second bound is the claim of the connection: its part, and its equal share of the
-	// common part, rounded up. A negative part has used up as much of that share.
+	// The second bound is the claim of the connection: its part, and its equal share of
+	// the common part, rounded up. A negative part reduces that share.
 	users := int64(g.users)
 	claim := max(0, f.part+(max(0, g.sharedPart)+users-1)/users)
-	// The third bound keeps the window at minWindow or above.
+	// The third bound keeps the congestion window from getting smaller than minWindow.
 	spare := g.window - min(g.window, minWindow)
 	less := min(lost, uint64(claim), spare)
 	f.part -= int64(less)
 	g.window -= less
-	// The window has this size after all connections have lost packets (RFC 5681, 3.1).
+	// When all connections have lost packets, the congestion window has this size (RFC
+	// 5681, 3.1).
 	f.ssthresh = max(minWindow, used/2)
 }
 
-// windowAllows reports whether n more packets of the connection may be sent. A
-// connection may always have an equal share of the shared window in flight, and at least
-// one packet. So a connection with late acknowledgements does not delay the others for
-// long. While a probe is unanswered, no other packet is sent.
+// windowAllows reports whether n more packets of the connection may be sent. Whatever
+// the other connections have in flight, a connection may have its equal share of the
+// shared congestion window in flight, and at least one packet. So a connection with late
+// acknowledgements does not delay the others for long. While a probe is unanswered, no
+// other packet is sent.
 func (c *rcConn) windowAllows(n uint64) bool {
 	if c.seq-c.q.responded+n > maxConnWindow || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
 		return false
@@ -201,8 +214,9 @@ func (c *rcConn) windowAllows(n uint64) bool {
 	return false
 }
 
-// wantsAck reports whether the next packet, of n sequences, has the AckReq bit although
-// its message continues. The acknowledgement has to arrive before the window is used up.
+// wantsAck reports whether the next packet, which takes n sequences, needs the AckReq
+// bit although it is not the last packet of its message. It does if the acknowledgement
+// would otherwise arrive after the congestion window is used up.
 func (c *rcConn) wantsAck(n uint64) bool {
 	most := min(c.shared.window, c.ownWindow)
 	return c.probedInFlight > 0 || c.sinceAckRequest >= min(ackEveryPackets, max(1, int(most/4))) || c.shared.fillsWindow(n) || c.inFlight+n >= c.ownWindow
@@ -219,7 +233,8 @@ func (c *rcConn) updateInFlight() {
 	c.inFlight = flight
 }
 
-// leaveCongestion removes the connection, which sends nothing more, from the congestion.
+// leaveCongestion removes the connection from the congestion when the connection sends
+// nothing more.
 func (c *rcConn) leaveCongestion() {
 	c.shared.inFlight -= c.inFlight
 	c.inFlight = 0

@@ -42,7 +42,8 @@ func (f *connCongestion) ack(n uint64) {
 	f.grow(n)
 }
 
-// roundTrip fills the window, and then acknowledges all packets of the connection.
+// roundTrip fills the congestion window, and then acknowledges all packets of the
+// connection.
 func (f *connCongestion) roundTrip() {
 	f.send(f.shared.window - f.shared.inFlight)
 	f.ack(f.inFlight)
@@ -91,7 +92,8 @@ func TestCongestionGrowsAndShrinks(t *testing.T) {
 	require.EqualValues(t, maxWindow, p.window)
 }
 
-// When the window was not fully used, a loss halves the part that was used.
+// When the congestion window was not fully used, a loss reduces it to half of the part
+// that was used.
 func TestCongestionShrinksUsedWindow(t *testing.T) {
 	p := &congestion{window: maxWindow, sharedPart: maxWindow}
 	f := newTestConn(p)
@@ -100,7 +102,7 @@ func TestCongestionShrinksUsedWindow(t *testing.T) {
 	require.EqualValues(t, 20, p.window)
 }
 
-// When all connections lose packets, the window is halved. The losses of one
+// When all connections lose packets, the congestion window is halved. The losses of one
 // connection do not reduce the part of another.
 func TestCongestionLossesOfOneConn(t *testing.T) {
 	p := newTestCongestion()
@@ -137,8 +139,9 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// The losses that a connection fakes reduce the window by its share at most, however
-// often it fakes them or connects again. The other connections stay in slow start.
+// The losses that a connection fakes reduce the congestion window by no more than its
+// share, however often it fakes them or connects again. The other connections stay in
+// slow start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
 	honest, liar := newTestConn(p), newTestConn(p)
@@ -164,8 +167,8 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
-// After any sequence of events the window is the sum of the parts of the connections
-// and the common part.
+// After any sequence of events the congestion window is the sum of the parts of the
+// connections and the common part.
 func TestCongestionParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newTestCongestion()
@@ -199,8 +202,8 @@ func TestCongestionParts(t *testing.T) {
 	}
 }
 
-// A small window allows as many packets as it has, and an acknowledgement is requested
-// early enough.
+// With a small congestion window the connection sends no more packets than the window
+// allows, and it requests an acknowledgement before the window is used up.
 func TestWireSmallWindow(t *testing.T) {
 	p := newScript(t)
 	p.conn.shared.window = 6
@@ -222,8 +225,8 @@ func TestWireSmallWindow(t *testing.T) {
 	require.EqualValues(t, p.conn.inFlight, p.conn.shared.inFlight)
 }
 
-// Connections to one address share the window, in turn. A connection that fails releases
-// its part.
+// Connections to one address take turns in using the congestion window. When a
+// connection fails, the others can use its part.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
 	peer := p.conn.shared
@@ -260,7 +263,7 @@ func TestWireSharedWindow(t *testing.T) {
 	require.Equal(t, 1, peer.users)
 }
 
-// Requests that wait for the RNR timer do not use the window.
+// Requests that wait for the RNR timer do not count in the congestion window.
 func TestWireWindowDuringRNR(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -269,7 +272,8 @@ func TestWireWindowDuringRNR(t *testing.T) {
 	require.Zero(t, p.conn.shared.inFlight)
 }
 
-// A long stream over a network that holds few packets fills it, and loses few packets.
+// A long stream over a network that holds few packets uses the network fully, and loses
+// few packets.
 func TestWireStreamOverANarrowNetwork(t *testing.T) {
 	const room, messages, size = 40, 60, endSize / 2
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {

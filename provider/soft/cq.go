@@ -16,39 +16,43 @@ type cq struct {
 	chn    *compChannel
 	cookie uint64
 
-	dst        []verbs.WC // slice of the current Poll, while it drives the shard; else nil
-	taken      int        // completions stored in dst
-	ring       []cqe      // grows up to depth when it is needed
-	head, tail uint32     // counters of completions taken from the ring and added to it; they wrap
+	// slice of the Poll in progress while Poll calls drive; else nil
+	dst   []verbs.WC
+	taken int   // number of completions stored in dst
+	ring  []cqe // queued completions; grows up to depth when more are queued
+	// head counts the completions taken from the ring, tail those added to it; both wrap
+	head, tail uint32
 	depth      int
-	// ringDepth is the capacity of the ring: depth, less the part of dst that is filled
-	// directly while Poll drives the shard.
+	// ringDepth is the capacity of the ring: depth, minus the part of dst that is filled
+	// directly during a call of drive in Poll.
 	ringDepth int
-	ringPolls int  // polls for which the ring had enough completions; see driveIsDue
-	overrun   bool // the CQ has overrun; see cq_overrun.go
+	// number of polls that returned completions of the ring only; see driveIsDue
+	ringPolls int
+	overrun   bool // true after the CQ has overrun; see cq_overrun.go
 	failTimer timer
 
 	arming  arming
-	queued  bool // an event of the CQ is in the channel's queue
-	unacked int  // events delivered and not yet acknowledged with AckEvents
-	users   int  // send and receive queues that complete on the CQ
+	queued  bool // true while an event of the CQ is in the channel's queue
+	unacked int  // number of events delivered and not yet acknowledged with AckEvents
+	users   int  // number of send and receive queues that complete on the CQ
 	closed  atomic.Bool
 }
 
-// A cqe is a queued completion. The request keeps its place on its work queue
-// until the completion is polled (IBTA vol. 1, 10.8.5.1), so that a CQ with room
-// for all places of its queues is never overrun.
+// A cqe is a queued completion. A request occupies an entry of its work queue until its
+// completion is polled (IBTA vol. 1, 10.8.5.1). So a CQ that has as many entries as all
+// of its work queues together never overruns.
 type cqe struct {
 	wc    verbs.WC
-	space *cqSpace // places of the work queue that the completion occupies
+	space *cqSpace // counter of the work queue that the completion belongs to
 }
 
-// A cqSpace counts the places of a work queue that are occupied by completions in a CQ.
+// A cqSpace counts the entries of a work queue that completions in a CQ occupy.
 type cqSpace struct {
-	held uint32 // occupied places
-	// destroyed is true once the queue pair is destroyed. Poll then skips its
-	// completions, because nobody can use them. For example, a connection that ends
-	// before it was used leaves one completion for each of its receive buffers.
+	held uint32 // number of occupied entries
+	// destroyed is true once the queue pair is destroyed. Poll then skips the
+	// completions of the queue pair, because no caller can use them. For example, when a
+	// connection ends before it was used, the CQ has one completion for each of its
+	// receive buffers.
 	destroyed bool
 }
 
@@ -115,13 +119,14 @@ func checkCQDepth(depth int) error {
 	return nil
 }
 
-// initialCQEs is how many completions a CQ has room for before it grows. The depth is
-// for all requests that can ever be outstanding. It is rarely needed, because a poll
-// that drives the shard stores completions in dst and not in the ring. The number is
-// arbitrary.
+// initialCQEs is how many completions the ring of a CQ can hold before it grows. The
+// depth of a CQ is chosen for all requests that can ever be outstanding. The ring rarely
+// has to hold that many, because a Poll that calls drive stores completions in dst and
+// not in the ring. The number is arbitrary.
 const initialCQEs = 64
 
-// resize moves the queued completions to a ring with size places, a power of two.
+// resize moves the queued completions to a ring with room for size completions. size is
+// a power of two.
 func (c *cq) resize(size int) {
 	ring := make([]cqe, size)
 	n := uint32(0)
@@ -164,9 +169,9 @@ func copyWC(to, from *verbs.WC) {
 	to.Flags, to.VendorErr = from.Flags, from.VendorErr
 }
 
-// push adds a completion. The completion occupies a place of from until it is polled.
-// solicited is true for a receive with the solicited event bit. A failed completion
-// always counts as solicited (IBTA vol. 1, 11.4.2.2).
+// push adds a completion. The completion occupies an entry of the parameter from until
+// it is polled. solicited is true for a receive with the solicited event bit. A failed
+// completion always counts as solicited (IBTA vol. 1, 11.4.2.2).
 func (c *cq) push(wc *verbs.WC, from *cqSpace, solicited bool) {
 	switch {
 	case c.taken < len(c.dst) && c.head == c.tail:
@@ -201,7 +206,7 @@ func (c *cq) fire() {
 	}
 }
 
-// Poll implements verbs.CQ. It drives the shard unless the ring has enough completions.
+// Poll implements verbs.CQ. It calls drive unless the ring has enough completions.
 func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	s := c.shard
 	s.enter()
@@ -212,8 +217,8 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	}
 	n := c.drain(dst)
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
-		// The completions of the drive must fit the depth of the CQ, and dst is part of it
-		// for that time.
+		// dst and the ring together must not hold more completions than the depth of the
+		// CQ during the call of drive.
 		direct := min(len(dst)-n, c.depth)
 		c.dst, c.taken, c.ringDepth = dst[:n+direct], n, c.depth-direct
 		s.drive()
@@ -223,13 +228,13 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	return n, nil
 }
 
-// drivePolls is how many polls in a row may be satisfied from the ring: the last of them
-// drives the shard nevertheless. The number is arbitrary; a drive takes about as long as
-// a poll.
+// drivePolls is the number of polls in a row that may return completions of the ring
+// only. The last of them calls drive nevertheless. The number is arbitrary; a call of
+// drive takes about as long as a poll.
 const drivePolls = 4
 
-// driveIsDue counts a poll that was satisfied from the ring. It reports whether the
-// poll has to drive the shard, because the other queue pairs of the shard must not
+// driveIsDue counts a poll that was satisfied from the ring. It reports whether the poll
+// has to call drive nevertheless, because the other queue pairs of the shard must not
 // wait until the ring is empty.
 func (c *cq) driveIsDue() bool {
 	c.ringPolls++
@@ -245,7 +250,7 @@ func (c *cq) drain(dst []verbs.WC) (n int) {
 			n++
 		}
 		e.space.held--
-		e.space = nil // the garbage collector can free a closed queue pair
+		e.space = nil // so that the garbage collector can free a closed queue pair
 	}
 	return n
 }

@@ -4,13 +4,13 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/verbs"
 
-// A CQ that gets more completions than it can hold is in error for good, and so are
-// the queue pairs that complete on it (IBTA vol. 1, 10.8.5 and 11.6.3.1).
-// Asynchronous events report both; see ibv_get_async_event(3). The queue pairs fail
-// when the shard is driven next, because the queue pair whose completion did not fit
-// is still processing a request.
+// A CQ that gets more completions than it can hold is in error for good, and so are the
+// queue pairs that complete on it (IBTA vol. 1, 10.8.5 and 11.6.3.1). Asynchronous
+// events report both; see ibv_get_async_event(3). The queue pairs fail in the next call
+// of drive, because the queue pair whose completion did not fit is still processing a
+// request.
 
-// overflow puts the CQ in error after a completion that did not fit.
+// overflow puts the CQ in error, because a completion was added and the CQ was full.
 func (c *cq) overflow() {
 	if c.overrun {
 		return
@@ -21,8 +21,8 @@ func (c *cq) overflow() {
 	c.fire()
 }
 
-// failNow fails the queue pairs at once. A call that finds the CQ in error before the
-// shard was driven uses it.
+// failNow fails the queue pairs at once. It is used by a call that finds the CQ in error
+// before drive was called.
 func (c *cq) failNow() {
 	if c.failTimer.Running() {
 		c.failTimer.stop()

@@ -38,7 +38,7 @@ func TestCQOverrun(t *testing.T) {
 			for range pollLimit {
 				into := a.wc
 				if progress == verbs.ProgressAuto {
-					into = nil // a poll that takes completions would avoid the overrun
+					into = nil // A poll that takes completions would avoid the overrun.
 				}
 				var n int
 				if n, err = a.cq.Poll(into); err != nil {
@@ -57,7 +57,7 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
-// The queue pairs of an overrun CQ fail when the shard is driven, also if nobody
+// The queue pairs of an overrun CQ fail in the next call of drive, even if no caller
 // polls that CQ.
 func TestCQOverrunUnnoticed(t *testing.T) {
 	d, a := overrunPair(t, verbs.ProgressManual)
@@ -75,8 +75,8 @@ func TestCQOverrunUnnoticed(t *testing.T) {
 	require.FailNow(t, "the queue pair is not in error")
 }
 
-// As many completions as a CQ holds may arrive at once, whatever the batch of a poll
-// is.
+// As many completions as a CQ holds may arrive at once, whatever the length of the slice
+// passed to Poll is.
 func TestCQFull(t *testing.T) {
 	for _, batch := range []int{1, 3, 4, 64} {
 		d, a := overrunPair(t, verbs.ProgressManual)

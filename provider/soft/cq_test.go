@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An open CQ does not keep closed queue pairs from being garbage collected.
+// A queue pair that was closed is garbage collected, although its CQ is still open.
 func TestClosedQueuePairsAreCollected(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	keep := newEnd(t, d, 0, verbs.ProgressManual)
@@ -52,8 +52,8 @@ func TestCopyWCIsWhole(t *testing.T) {
 	require.Equal(t, from, to)
 }
 
-// Completions in the ring are returned before those that the same poll adds. Completions
-// for which the caller has no room stay in the ring.
+// Completions in the ring are returned before those that the same poll adds. If the
+// slice of the caller is full, the further completions stay in the ring.
 func TestPollKeepsTheOrder(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -93,7 +93,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	}
 	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
-	for _, room := range []int{5, depth} { // the first poll leaves head in the middle of the ring
+	// After the first poll, head is in the middle of the ring.
+	for _, room := range []int{5, depth} {
 		for _, wc := range wcs[:c.drain(wcs[:room])] {
 			require.Equal(t, polled, wc.ID)
 			polled++
@@ -139,7 +140,7 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// Polls drive the shard although their caller never empties the CQ.
+// Polls call drive even if their caller never empties the CQ.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

@@ -26,7 +26,7 @@ type spareDescriptors struct {
 }
 
 // spareCount is the number of descriptors that the accepting side needs for a connection
-// in addition to the socket: the segment and both doorbells.
+// in addition to the socket: three, for the segment and both doorbells.
 const spareCount = 3
 
 // addListener counts a listener, and opens the spare descriptors.
@@ -48,7 +48,8 @@ func (s *spareDescriptors) removeListener() {
 	}
 }
 
-// fill opens the missing spare descriptors. It reports whether all are open now.
+// fill opens the missing spare descriptors. It reports whether all spare descriptors are
+// open now.
 func (s *spareDescriptors) fill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,9 +84,10 @@ func (s *spareDescriptors) retry(fn func() error) error {
 }
 
 // accept accepts the next client of a listening socket. If no descriptor is free, it
-// closes the spare ones, because the user of a client is known only after accept(2). The
-// user has to be known before a connection of another user is closed to make room. The
-// caller calls fill after it has admitted or closed the client.
+// closes the spare descriptors and tries again. The reason is that the user of a client
+// is known only after accept(2), and the device has to know the user before it decides
+// which connection to close for the client. The caller calls fill after it has admitted
+// or closed the client.
 func (s *spareDescriptors) accept(listener int) (fd int, err error) {
 	err = s.retry(func() error {
 		fd, err = unixsock.Accept(listener)

@@ -29,8 +29,9 @@ func limitDescriptors(t *testing.T, n int) {
 // requests.
 const askCount = "how many?"
 
-// exhaustDescriptors lowers the limit of open descriptors, and opens all that are left.
-// It returns those that it has opened. Only peer processes call it.
+// exhaustDescriptors lowers the limit of open descriptors, and opens descriptors until
+// none is left. It returns the descriptors that it has opened. Only peer processes call
+// it.
 func exhaustDescriptors(t *testing.T) (taken []int) {
 	limitDescriptors(t, openDescriptors(t)+2)
 	return takeDescriptors(t)
@@ -38,7 +39,7 @@ func exhaustDescriptors(t *testing.T) (taken []int) {
 
 // takeDescriptors opens descriptors up to the limit that limitDescriptors has set.
 func takeDescriptors(t *testing.T) (taken []int) {
-	// Descriptors below the highest one in use may be free.
+	// Descriptors with lower numbers than the highest one in use may be free.
 	for {
 		fd, err := eventfd.New()
 		if err != nil {
@@ -144,7 +145,7 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 		s.end(id)
 	}
 	for dialed(s, at) == nil {
-		// The server has not noticed yet that the others have disconnected.
+		// The server has not noticed yet that the other clients have disconnected.
 	}
 	count := s.connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
 	for count.State() == cm.StateConnecting {
@@ -161,8 +162,8 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// peerNoDescriptors calls readable of a listener while no descriptor is free and no
-// client waits.
+// peerNoDescriptors is a process that calls readable of a listener while no descriptor
+// is free and no client waits.
 func peerNoDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -196,8 +197,8 @@ func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := openDescriptors(t)
 	failed := 0
-	// The limit applies to the numbers of descriptors. Some numbers below the highest
-	// one in use may be free.
+	// The limit applies to the numbers of descriptors. Some descriptors with lower
+	// numbers than the highest one in use may be free.
 	for room := 8; room >= -8; room-- {
 		limitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
@@ -274,7 +275,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		switch typ {
 		case cm.ConnectRequest:
 			s.createQP(id)
-			_ = id.Accept(nil) // Accept fails if the peer has gone
+			_ = id.Accept(nil) // Accept fails if the peer has gone.
 			s.endLater(id)
 		case cm.Disconnected:
 			require.NoError(t, id.Disconnect())
@@ -282,8 +283,8 @@ func TestDialOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// An unexpected descriptor is a protocol error, also when the process has no room for
-// it.
+// An unexpected descriptor in a message is a protocol error. That is also the case when
+// the process has no free number for the descriptor.
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)

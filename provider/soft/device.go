@@ -31,10 +31,10 @@ const (
 	maxAH        = 1 << 20
 	maxSRQ       = 1 << 16
 	maxRdAtomic  = 128
-	maxMsgSize   = 1 << 31 // IBTA vol. 1, 9.7.2: messages of 0 to 2^31 bytes
+	maxMsgSize   = 1 << 31 // messages have 0 to 2^31 bytes (IBTA vol. 1, 9.7.2)
 	maxMRSize    = 1 << 46
 	portMTU      = verbs.MTU4096
-	defaultDelay = 15 // local CA ACK delay: 4.096 µs << 15 = 134 ms
+	defaultDelay = 15 // code of the local CA ACK delay: 4.096 µs << 15 = 134 ms
 )
 
 // device implements verbs.Device. Its methods may be called from any goroutine. mu
@@ -62,9 +62,11 @@ type device struct {
 	mu     sync.Mutex
 	closed bool
 	shards map[shardKey]*shard
-	qps    map[uint32]*qp     // by number
-	ends   map[endKey]*shmEnd // ends that were offered and not yet taken
-	counts map[objectKind]int // open objects, for ErrBusy and the limits
+	qps    map[uint32]*qp // open queue pairs by number
+	// ends that were offered to a queue pair and not taken yet, by the queue pair
+	ends map[endKey]*shmEnd
+	// number of open objects of each kind, for ErrBusy and for the limits
+	counts map[objectKind]int
 
 	local   counters.Set    // counters of connection management on the local path
 	counted []*counters.Set // all counters of the device, also those of closed shards
@@ -75,11 +77,13 @@ type shardKey struct {
 	progress verbs.Progress
 }
 
-// slot returns the number of the shard, which is less than Config.slots.
+// slot returns the remainder that the queue pair numbers of the shard have modulo
+// Config.slots.
 func (k shardKey) slot() uint32 { return 2*uint32(k.vector) + uint32(k.progress) }
 
-// An endKey names the shmEnd that is offered to the queue pair own. peer is the number
-// of the queue pair that offers it, or 0 if connection management does.
+// An endKey identifies a shmEnd that is offered to the queue pair with the number own.
+// peer is the number of the queue pair that has offered it, or 0 if connection
+// management has offered it.
 type endKey struct{ own, peer uint32 }
 
 // objectKind is a kind of objects that a device counts. A device with open objects can
@@ -233,7 +237,7 @@ func (d *device) remove(kind objectKind) {
 }
 
 // claimShard makes a channel the owner of a shard in manual progress. It fails if the
-// shard has an owner, because two owners would race.
+// shard has an owner already, because two owners would race.
 func (d *device) claimShard(s *shard) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -307,10 +311,10 @@ func (d *device) unregister(q *qp) {
 	delete(d.qps, q.num)
 }
 
-// waitForShards returns when every shard in automatic progress has ended the call that
-// was running when waitForShards was called. It does not wait for shards in manual
+// waitForShards waits until every shard in automatic progress has ended the call that
+// was in progress when waitForShards was called. It does not wait for shards in manual
 // progress: the application must not close a region while the owner of such a shard uses
-// it.
+// the region.
 func (d *device) waitForShards() {
 	d.mu.Lock()
 	shards := slices.Collect(maps.Values(d.shards))

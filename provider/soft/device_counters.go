@@ -14,7 +14,7 @@ func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 		return nil, verbs.Wrap("read counters", err)
 	}
 	d.mu.Lock()
-	all := d.counted // grows only
+	all := d.counted // The list of counters only grows.
 	d.mu.Unlock()
 	list := counters.Sum(all)
 	list[counters.RcvdOverrunErr].Value = d.udp.Overruns()

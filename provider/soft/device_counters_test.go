@@ -141,7 +141,7 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 	for _, step := range []struct {
 		why  string
-		net  netsim.Config // while the first of two requests is sent
+		net  netsim.Config // network while the first of the two requests is sent
 		want counted
 	}{
 		{"no packet is lost", netsim.Config{}, counted{}},
@@ -242,7 +242,7 @@ func (c *counterRig) sendRaw(datagrams ...[]byte) {
 	}
 }
 
-// waitCounted receives what was sent until so many datagrams are counted.
+// waitCounted receives datagrams until the given number of datagrams is counted.
 func (c *counterRig) waitCounted(datagrams uint64) counted {
 	for range pollLimit {
 		c.shard.udp.Drain()
@@ -264,7 +264,7 @@ func TestCountersOfASocket(t *testing.T) {
 	good, nobodys := c.packet(c.qpn), c.packet(c.qpn+c.dev.cfg.slots())
 	damaged, unknown, strange := c.packet(c.qpn), c.packet(c.qpn), c.packet(c.qpn)
 	damaged[len(damaged)-1] ^= 1
-	unknown[0] = 0xff // the opcode
+	unknown[0] = 0xff // the byte with the opcode
 	(*wire.BTH)(strange).SetPKey(0x8123)
 	resealed, err := wire.Decode(strange)
 	require.NoError(t, err)

@@ -11,10 +11,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A gidTable assigns an index to each address of the host. It is a copy that is
-// refreshed when all addresses are wanted, or an address or index that it does not have.
-// Querying the system for each connection would take a considerable part of the time to
-// make a connection.
+// A gidTable assigns an index to each address of the host. It is a copy of the system's
+// list. The copy is refreshed when a caller needs all addresses, or needs an address or
+// an index that is not in the copy. Querying the system for each connection would take a
+// considerable part of the time to make a connection.
 type gidTable struct {
 	inUse func() []netip.Addr // returns the local addresses of the wire path that are in use
 
@@ -32,7 +32,7 @@ func (t *gidTable) all() ([]verbs.GID, error) {
 }
 
 // index returns the index of an address. It returns 0 for an address that is not in the
-// table, which most of 127.0.0.0/8 is not.
+// table, such as most addresses of 127.0.0.0/8.
 func (t *gidTable) index(of netip.Addr) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

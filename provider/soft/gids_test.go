@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The table is refreshed when it lacks an address or index, and otherwise stays as it
-// is. So an index keeps its address.
+// The table is refreshed only when it lacks an address or an index. So an index keeps
+// its address.
 func TestGIDTable(t *testing.T) {
 	var inUse []netip.Addr
 	table := gidTable{inUse: func() []netip.Addr { return inUse }}

@@ -6,7 +6,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An ID identifies a counter. The order is that of the names.
+// An ID identifies a counter. IDs have the order of the names of the counters.
 type ID uint8
 
 // The counters, in the order of their names.
@@ -86,8 +86,8 @@ var names = [Num]string{
 }
 
 // A Set has the counters of one owner, such as a shard. The owner adds to them, and any
-// goroutine may read them. A Set is not part of its owner, so that it remains when the
-// owner is closed.
+// goroutine may read them. A Set is stored outside its owner, so that the counts remain
+// when the owner is closed.
 type Set [Num]atomic.Uint64
 
 // Add adds n to a counter.
@@ -112,7 +112,8 @@ func (c *Set) RNRSent() {
 	c.Inc(sendRNRErr)
 }
 
-// Sum returns the sums of the counters in all, with their names.
+// Sum returns the counters with their names. Each value is the sum over all sets in the
+// parameter all.
 func Sum(all []*Set) []verbs.Counter {
 	list := make([]verbs.Counter, Num)
 	for id, name := range names {

@@ -6,11 +6,13 @@ package fragment
 type Fragment struct {
 	Op     Op
 	Flags  Flags
-	Length uint32 // bytes of payload, where the path counts them
+	Length uint32 // number of bytes of payload; set only by paths that count them
 	Imm    uint32 // immediate data, in host byte order; valid with the flag Imm
-	Addr   uint64 // remote address; only for operations on remote memory
-	Key    uint32 // remote key; only for operations on remote memory
-	Total  uint32 // bytes of the whole READ or WRITE; only for operations on remote memory
+	Addr   uint64 // remote address; used only by operations on remote memory
+	Key    uint32 // remote key; used only by operations on remote memory
+	// number of bytes of the whole READ or WRITE; used only by operations on remote
+	// memory
+	Total uint32
 	// Payload is the data of a SEND or WRITE, or the operands of an atomic. It may be in
 	// shared memory, which the peer can change at any time.
 	Payload []byte
@@ -22,8 +24,8 @@ func (f *Fragment) First() bool { return f.Flags&First != 0 }
 // Last reports whether the fragment is the last one of its message.
 func (f *Fragment) Last() bool { return f.Flags&Last != 0 }
 
-// An Op is the operation of a message. The numbers are part of the layout of shared
-// memory, and so is the order.
+// An Op is the operation of a message. The numbers and their order are part of the
+// layout of shared memory.
 type Op uint8
 
 const (

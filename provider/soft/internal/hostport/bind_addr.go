@@ -11,7 +11,8 @@ import (
 )
 
 // namePrefix begins every name. Abstract names belong to a network namespace, as IP
-// addresses do. The number is the version of the protocol that the sockets speak.
+// addresses do. The number in the prefix is the version of the protocol that the sockets
+// use.
 const namePrefix = "@rdmaloop/1/"
 
 // A BindAddr is the address and port that an ID binds: one address of the host, or a
@@ -22,7 +23,7 @@ const namePrefix = "@rdmaloop/1/"
 // "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9". Clients do not connect to such a name.
 type BindAddr struct {
 	ps     cm.PortSpace
-	Addr   netip.Addr // neither an IPv4-mapped address nor one with a zone
+	Addr   netip.Addr // address without a zone, and not IPv4-mapped
 	v6Only bool       // true for the IPv6 wildcard without IPv4
 	Port   uint16
 	Shared uint32 // number of the ID on a shared port; 0 if not shared
@@ -107,8 +108,8 @@ func (s BindAddr) Covers(at netip.AddrPort) bool {
 	return s.Addr == addr
 }
 
-// overlaps reports whether there is an address that both s and o cover if their ports are
-// the same.
+// overlaps reports whether s and o, if they had the same port, would both receive
+// requests for some address.
 func (s BindAddr) overlaps(o BindAddr) bool {
 	if s.Wildcard() && o.Wildcard() {
 		takes4 := func(w BindAddr) bool { return w.Addr.Is4() || !w.v6Only }

@@ -34,7 +34,8 @@ func TestBindAddrName(t *testing.T) {
 	}
 }
 
-// Anybody can take any name.
+// ParseBindAddr refuses every name that Name would not return, because a process of any
+// user can bind any name.
 func TestParseBindAddrRefuses(t *testing.T) {
 	for _, name := range []string{
 		"", "@", "@rdmaloop/1/tcp", "@rdmaloop/1/tcp/", "@rdmaloop/1/tcp/127.0.0.1", "@rdmaloop/1/tcp/127.0.0.1/",
@@ -66,8 +67,7 @@ func TestBindAddrOverlaps(t *testing.T) {
 	}
 }
 
-// Every bind address that a request is for is among those that are tried, and the other
-// way round.
+// Targets returns every BindAddr that covers the destination, and no other BindAddr.
 func TestTargets(t *testing.T) {
 	addrs := []BindAddr{addrAt("127.0.0.1:7"), addrAt("[::1]:7"), addrAt("0.0.0.0:7"), addrAt("[::]:7"), v6OnlyAt("[::]:7"), addrAt("127.0.0.1:8")}
 	for _, at := range []string{"127.0.0.1:7", "[::1]:7"} {

@@ -29,9 +29,9 @@ const (
 	maxWildcardTries = 64
 )
 
-// reserveAny reserves a free port of a range. A port is free if nobody has it on this
-// address, or on a wildcard that covers the address. The error is
-// cm.ErrAddrNotAvailable if the search finds none.
+// reserveAny reserves a free port of a range. A port is free if no socket has it on this
+// address, or on a wildcard that covers the address. If the search finds no free port,
+// the error is cm.ErrAddrNotAvailable.
 func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
 	var r Reservation
 	var err error
@@ -72,8 +72,9 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// tryFree reserves s, which is no wildcard, if it is free. r has the socket; if it was
-// not bound, the next try uses it again.
+// tryFree reserves s if its port is free. s is no wildcard. The socket in r was made by
+// an earlier try or is made by this one; if it was not bound, the next try uses it
+// again.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {
@@ -119,7 +120,9 @@ func EphemeralPorts() (r PortRange, err error) {
 func (r PortRange) some(limit int) iter.Seq[uint16] {
 	n := r.High - r.Low + 1
 	start, step := rand.IntN(n), 1+rand.IntN(n)
-	for gcd(step, n) != 1 { // with a common divisor it would not reach all ports
+	// If the step and the number of ports had a common divisor, the loop would not reach
+	// all ports.
+	for gcd(step, n) != 1 {
 		step = 1 + rand.IntN(n)
 	}
 	return func(yield func(uint16) bool) {

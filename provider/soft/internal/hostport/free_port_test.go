@@ -64,7 +64,7 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	}
 }
 
-// some returns a bounded number of ports, and each at most once.
+// some returns no more ports than its limit, and no port twice.
 func TestPortRangeSome(t *testing.T) {
 	for _, r := range []PortRange{{1, 1}, {1, 2}, {100, 1000}, {32768, 60999}} {
 		n := r.High - r.Low + 1

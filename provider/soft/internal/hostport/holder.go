@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A clashError says that another socket has the address held. When it comes from the
-// search for a free port, the socket may have another address that overlaps held.
+// A clashError says that another socket has bound the address in the field held. If the
+// search for a free port returns the error, the socket may have bound another address
+// that overlaps held.
 type clashError struct {
 	err  error // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
 	held BindAddr

@@ -30,12 +30,13 @@ func mayBindLow() bool {
 
 // OnThisHost reports whether packets to an address stay on this host. It asks the
 // system, which has a local route to each such address; all of 127.0.0.0/8 has one, and
-// so have the IPv6 anycast addresses that this host serves. An error means that this is
-// not known; it matches verbs.ErrNoResources if this process has no free descriptor to
-// ask with.
+// so have the IPv6 anycast addresses that this host serves. An error means that the
+// system has not answered. The error matches verbs.ErrNoResources if this process has no
+// free descriptor for the question.
 func OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
-		return true, nil // a connection to it is a connection to this host, see ip(7)
+		// A connection to this address is a connection to this host; see ip(7).
+		return true, nil
 	}
 	kind, err := routeType(a)
 	switch {
@@ -60,11 +61,12 @@ func canBind(a netip.Addr) (bool, error) {
 	case resource.NoDescriptors(err):
 		return false, resource.Wrap(err)
 	case err != nil:
-		return false, nil // the system does not have the address family
+		return false, nil // The system does not have the address family.
 	}
 	defer unix.Close(fd)
 	switch err := unix.Bind(fd, Sockaddr(a, 0)); {
-	case errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EINVAL): // see ip(7); EINVAL is for a link-local address without a zone
+	// See ip(7). EINVAL is returned for a link-local address without a zone.
+	case errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EINVAL):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -121,7 +123,7 @@ func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	return at, false
 }
 
-// discardPort is the port to which sockets are connected that send nothing.
+// discardPort is the port to which this package connects sockets that send nothing.
 const discardPort = 9
 
 // UDPSocket makes a UDP socket of the address family of an address. The socket is not

@@ -48,8 +48,8 @@ func TestOnThisHost(t *testing.T) {
 	}
 }
 
-// OnThisHost finds link-local addresses without a zone, because requests name them
-// so.
+// OnThisHost finds link-local addresses without a zone, because the addresses in
+// requests have no zone.
 func TestOnThisHostWithoutZone(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	require.NoError(t, err)
@@ -89,7 +89,8 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 // of its own.
 const childCase = "RDMALOOP_HOSTPORT_CHILD"
 
-// inChild runs a function of children in another process, with attributes.
+// inChild runs a function from the map children in another process, which is started
+// with the attributes attr.
 func inChild(t *testing.T, name string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestChild$", "-test.v")
@@ -106,14 +107,15 @@ func inChild(t *testing.T, name string, attr *syscall.SysProcAttr) {
 
 var children = map[string]func(*testing.T){"nonlocal-bind": childNonlocalBind, "no-descriptors": childNoDescriptors}
 
-// TestChild is the other process of inChild.
+// TestChild is the test that the other process of inChild runs.
 func TestChild(t *testing.T) {
 	if run := children[os.Getenv(childCase)]; run != nil {
 		run(t)
 	}
 }
 
-// OnThisHost is right where sockets can be bound to addresses of other hosts.
+// OnThisHost returns false for addresses of other hosts, even if the system allows to
+// bind sockets to them.
 func TestOnThisHostNonlocalBind(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -133,7 +135,7 @@ func childNonlocalBind(t *testing.T) {
 	require.False(t, isOnThisHost(t, a))
 }
 
-// A process without free descriptors does not know whether an address is of its host.
+// A process without free descriptors gets an error from OnThisHost.
 func TestOnThisHostNoDescriptors(t *testing.T) { inChild(t, "no-descriptors", nil) }
 
 func childNoDescriptors(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The cache asks the system at most once in a while about an address, never about a
-// loopback address, and its memory is bounded.
+// Within localAddrTTL the cache asks the system at most once about an address, and never
+// about a loopback address. Its memory is bounded.
 func TestLocalAddrCache(t *testing.T) {
 	var c LocalAddrCache
 	now := time.Hour
@@ -23,7 +23,7 @@ func TestLocalAddrCache(t *testing.T) {
 	a := netip.MustParseAddr("203.0.113.7")
 	require.False(t, isLocal(a))
 	require.True(t, isLocal(netip.MustParseAddr("::1")))
-	c.known[a] = true // as if the system had confirmed it
+	c.known[a] = true // This entry is written as if the system had confirmed the address.
 	require.True(t, isLocal(a))
 	now += localAddrTTL
 	require.False(t, isLocal(a))

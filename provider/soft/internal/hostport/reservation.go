@@ -19,9 +19,10 @@ import (
 // is closed, no other process of the network namespace can bind that name. The
 // reservation of a wildcard has a marker in addition.
 type Reservation struct {
-	Addr   BindAddr
-	FD     int // the bound socket; -1 if there is none, or after Take
-	Marker int // the socket of the marker, see bindMarker; -1 if there is none
+	Addr BindAddr
+	FD   int // bound socket; -1 if the reservation owns none, as after Take
+	// socket of the marker, see bindMarker; -1 if the reservation has no marker
+	Marker int
 }
 
 // NoReservation returns the reservation of an ID without a port.
@@ -75,7 +76,8 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 // newShare returns a random number for an ID on a shared port.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// sharing says whether an address that is not shared clashes with shared ones.
+// sharing says whether an address that is not shared clashes with the shared addresses
+// on the same port.
 type sharing bool
 
 const (
@@ -87,8 +89,8 @@ const (
 )
 
 // reserve binds the names of s and then looks for clashes, so that at most one of two
-// concurrent calls succeeds. It ignores the addresses in mine, which the caller is about
-// to release.
+// concurrent calls succeeds. It ignores the addresses in the parameter mine, which the
+// caller is about to release.
 func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	r, err := s.bind()
 	if err != nil {
@@ -119,9 +121,9 @@ func (s BindAddr) bind() (Reservation, error) {
 	return r, err
 }
 
-// Clash returns the error of a process that binds s while another one has o, which
-// overlaps s. As in rdma_bind_addr(3), the address is in use if both are the same, and
-// not available if either is a wildcard.
+// Clash returns the error for a process that binds s while another process has bound o,
+// which overlaps s. As in rdma_bind_addr(3), the address is in use if s and o are the
+// same, and not available if s or o is a wildcard.
 func (s BindAddr) Clash(o BindAddr) error {
 	if s.Wildcard() || o.Wildcard() {
 		return &clashError{cm.ErrAddrNotAvailable, o}
@@ -187,9 +189,9 @@ func (r *Reservation) Claim() error {
 	return nil
 }
 
-// checkClash returns an error if another socket has an overlapping address that is not in
-// mine. The system lists sockets in no order. A wildcard takes precedence, so that the
-// same situation always has the same error.
+// checkClash returns an error if another socket has an overlapping address that is not
+// in the parameter mine. The system lists sockets in no order. If several addresses
+// clash, the error is for a wildcard, so that the error does not depend on that order.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// errNoRouteAnswer: the system has not answered the request for a route, or its
-// answer has an unknown format.
+// errNoRouteAnswer means that the system has not answered the request for a route, or
+// that its answer has an unknown format.
 var errNoRouteAnswer = errors.New("no answer about a route")
 
 // routeType asks the system how it would route a packet to an address, and returns
@@ -37,7 +37,7 @@ func routeRequest(a netip.Addr) []byte {
 	}
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg, 64)
 	b[unix.SizeofNlMsghdr] = family
-	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // the field rtm_dst_len
+	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // field rtm_dst_len of struct rtmsg
 	b = netlink.AppendAttr(b, unix.RTA_DST, a.AsSlice())
 	if zone := ZoneID(a.Zone()); zone != 0 {
 		b = netlink.AppendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, zone))
@@ -60,5 +60,5 @@ func parseRoute(b []byte) (uint8, error) {
 	case kind != unix.RTM_NEWROUTE || len(body) < unix.SizeofRtMsg:
 		return 0, errNoRouteAnswer
 	}
-	return body[7], nil // the field rtm_type
+	return body[7], nil // field rtm_type of struct rtmsg
 }

@@ -37,7 +37,9 @@ const connectedState = "03"
 // isBound reports whether the name is bound.
 func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
 	var found []BindAddr
-	bound := make(map[BindAddr]bool) // cache of isBound for connected sockets, because many may have one name
+	// results of isBound for names of connected sockets, because many sockets may have
+	// the same name
+	bound := make(map[BindAddr]bool)
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
@@ -67,11 +69,11 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 }
 
 // A marker is a datagram socket that the holder of a wildcard binds in addition, with
-// the same name. Other processes detect it by trying to connect to it; nothing is
-// ever sent to it. It serves the search for a free port, which can not read the table
-// of all sockets each time, and must not bind the names of wildcards, because another
-// process might want to bind them meanwhile. Names of datagram sockets and of other
-// sockets are unrelated (unix(7)).
+// the same name. Other processes detect the marker by trying to connect to it; nothing
+// is ever sent to it. The search for a free port needs markers for two reasons. Reading
+// the table of all sockets for each port takes too long. And the search must not bind
+// the names of wildcards, because another process might want to bind them at the same
+// time. Names of datagram sockets and of other sockets are unrelated (unix(7)).
 
 // bindMarker makes a marker with a name.
 func bindMarker(name string) (int, error) {
@@ -94,7 +96,7 @@ func anyMarker(addrs []BindAddr) (bool, error) {
 	}
 	defer unix.Close(fd)
 	for _, s := range addrs {
-		// Any other error shows that the name is bound (connect(2)).
+		// Any other error means that the name is bound (connect(2)).
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Name()}); !errors.Is(err, unix.ECONNREFUSED) {
 			return true, nil
 		}

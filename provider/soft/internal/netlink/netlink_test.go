@@ -26,7 +26,7 @@ func TestAsk(t *testing.T) {
 	require.EqualValues(t, unix.RTM_NEWROUTE, kind)
 	require.EqualValues(t, unix.RTN_LOCAL, body[7])
 
-	netlink.PutHeader(b, 0xffff, 0) // no request of this protocol
+	netlink.PutHeader(b, 0xffff, 0) // a request that this protocol does not have
 	answer, err = netlink.Ask(unix.NETLINK_ROUTE, b)
 	require.NoError(t, err)
 	_, _, err = netlink.Open(answer)

@@ -23,8 +23,8 @@ func Wrap(err error) error {
 	return err
 }
 
-// Retry calls fn. If fn fails because no descriptor is free, it calls
-// makeRoom. If makeRoom reports that it has closed descriptors, it calls fn again.
+// Retry calls fn. If fn fails because no descriptor is free, it calls makeRoom. If
+// makeRoom returns true because it has closed descriptors, Retry calls fn again.
 func Retry(fn func() error, makeRoom func() bool) error {
 	err := fn()
 	if NoDescriptors(err) && makeRoom() {

@@ -22,7 +22,8 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, err, resource.Wrap(err), "it is not wrapped twice")
 }
 
-// Retry calls the function again only if descriptors were missing and some were closed.
+// Retry calls the function a second time only if the first call failed for lack of
+// descriptors and makeRoom has closed some.
 func TestRetry(t *testing.T) {
 	for _, test := range []struct {
 		name  string

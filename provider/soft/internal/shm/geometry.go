@@ -8,16 +8,18 @@ import (
 )
 
 const (
-	MinRingSlots = 8 // the smallest number of slots of a ring
+	MinRingSlots = 8 // smallest number of slots of a ring
 	maxRingSlots = 1 << 16
-	MinRingBytes = 4 << 10 // the smallest area of a ring
+	MinRingBytes = 4 << 10 // smallest number of bytes of the payload area of a ring
 	maxRingBytes = 64 << 20
 )
 
 // Geometry has the sizes of the rings of a segment. Each is a power of two.
 type Geometry struct {
-	RequestSlots, RequestBytes   uint32 // slots and bytes of the area of a ring for requests
-	ResponseSlots, ResponseBytes uint32 // the same for responses
+	// number of slots, and bytes of the payload area, of each ring for requests
+	RequestSlots, RequestBytes uint32
+	// number of slots, and bytes of the payload area, of each ring for responses
+	ResponseSlots, ResponseBytes uint32
 }
 
 // Check returns a *verbs.ParamError if a size is out of range or no power of two.

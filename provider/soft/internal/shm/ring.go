@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	SlotSize   = 128            // bytes of a slot: two cache lines
-	inlineSize = SlotSize - 4*8 // bytes of payload that fit into a slot
+	SlotSize   = 128            // size of a slot in bytes: two cache lines
+	inlineSize = SlotSize - 4*8 // number of bytes of payload that fit into a slot
 	// maxFragment is the largest number of bytes of payload for one slot. Longer messages
 	// are sent in several fragments, so that the receiver copies one fragment while the
 	// sender copies the next one.
@@ -18,9 +18,9 @@ const (
 )
 
 // A slotFrame is a slot of a ring. It has one fragment of a message, with up to 96 bytes
-// of payload. A longer payload is in the area of the ring. Word 0 is stored last. Its
-// sequence is the number of slots filled so far, so the receiver sees by it that the slot
-// is filled.
+// of payload. A longer payload is in the payload area of the ring. Word 0 is stored
+// last. Its sequence is the number of slots filled so far. The receiver compares that
+// number with the expected one, and so sees whether the slot is filled.
 //
 //	word 0  sequence (32) | operation (8) << 32 | flags (8) << 40
 //	word 1  length (32) | immediate data (32) << 32
@@ -51,36 +51,42 @@ type ControlBlock struct {
 	// The following fields change rarely, and the other side reads them after each message,
 	// so they have a cache line of their own.
 
-	// Parked says for which changes this side has to be woken by its doorbell: a
-	// WakeLevel.
+	// Parked says which changes the other side has to announce by ringing the doorbell
+	// of this side. It is a WakeLevel.
 	Parked atomic.Uint32
 	// State is an EndState.
 	State atomic.Uint32
 	_     [56]byte
 }
 
-// WakeLevel says for which changes a side has to be woken.
+// WakeLevel says which changes the peer has to announce by ringing the doorbell.
 type WakeLevel = uint32
 
 const (
-	WakeNone  WakeLevel = iota // for none: it polls its rings
-	WakeSlots                  // for a request or a response
-	WakeAll                    // also for an acknowledgement
+	// The peer does not ring the doorbell, because this side polls its rings.
+	WakeNone WakeLevel = iota
+	// The peer rings the doorbell for a request and for a response.
+	WakeSlots
+	// The peer rings the doorbell for a request, a response and an acknowledgement.
+	WakeAll
 )
 
 // EndState says whether a side processes requests.
 type EndState = uint32
 
 const (
-	sideAbsent EndState = iota // not yet
-	SideActive                 // yes
-	SideSilent                 // not any more: its queue pair is in the error state or closed
+	sideAbsent EndState = iota // The side does not process requests yet.
+	SideActive                 // The side processes requests.
+	// The side does not process requests any more: its queue pair is in the error state
+	// or closed.
+	SideSilent
 )
 
 // The flags of a slot that only the local path has.
 const (
-	FlagArea   = fragment.PathFlag << iota // the payload is in the area
-	FlagAckReq                             // the sender waits for the acknowledgement
+	// the payload is in the payload area of the ring
+	FlagArea   = fragment.PathFlag << iota
+	FlagAckReq // the sender waits for the acknowledgement
 )
 
 // A Ring is the shared memory of a ring: the slots, and the area for long payloads.
@@ -96,13 +102,15 @@ func (r *Ring) Len() int { return len(r.slots) }
 // They wrap, and only differences between them are used.
 type Producer struct {
 	Ring
-	tail        uint32   // number of slots filled
-	Unpublished uint32   // number of filled slots that the consumer can not see yet
+	tail uint32 // number of slots filled
+	// number of slots that were filled and not published, so that the consumer can not
+	// see them
+	Unpublished uint32
 	firstWord   uint64   // word 0 of the first unpublished slot
 	Freed       uint32   // number of slots that the consumer has consumed
 	areaTail    uint32   // number of bytes of the area that were allocated
 	areaFreed   uint32   // number of bytes of the area that the consumer has consumed
-	areaEnd     []uint32 // value of areaTail after each slot was filled
+	areaEnd     []uint32 // for each slot: value of areaTail after the slot was filled
 }
 
 // NewProducer returns the sending side of an empty ring.
@@ -110,9 +118,9 @@ func NewProducer(r Ring) Producer {
 	return Producer{Ring: r, areaEnd: make([]uint32, len(r.slots))}
 }
 
-// Reserve returns the memory for the payload of the next fragment. The memory has at most
-// want bytes, and may have fewer. inArea says whether it is in the area. ok is false if
-// the ring is full.
+// Reserve returns the memory for the payload of the next fragment. Its length is at most
+// the parameter want, and may be less. inArea is true if the memory is in the payload
+// area. ok is false if the ring is full.
 func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	if p.tail-p.Freed == uint32(len(p.slots)) {
 		return nil, false, false
@@ -130,8 +138,8 @@ func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 }
 
 // Put fills the slot of a fragment whose payload is in the memory that Reserve has
-// returned. The consumer sees the slot after PublishFirst. It reads a slot only after the
-// slot before, so in a batch of slots only word 0 of the first one has to be stored last
+// returned. The consumer sees the slot after PublishFirst. The consumer reads the slots
+// in order. So in a batch of slots only word 0 of the first slot has to be stored last
 // and atomically.
 func (p *Producer) Put(f *fragment.Fragment) {
 	index := p.tail & uint32(len(p.slots)-1)
@@ -170,8 +178,8 @@ func (p *Producer) Publish(f *fragment.Fragment) {
 	p.PublishFirst()
 }
 
-// Free makes slots free again. head is the number of slots that the consumer has
-// consumed, by its own account. Free returns false if that number can not be true.
+// Free makes consumed slots free again. head is the number of slots that the consumer
+// claims to have consumed. Free returns false if that number is impossible.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.tail-p.Freed {
 		return false
@@ -207,7 +215,8 @@ func (c *Consumer) Peek(r *fragment.Fragment) (more, ok bool) {
 		return false, true
 	}
 	s.fetch()
-	// Each word is loaded once, so that what is checked is what is used.
+	// Each word is loaded once, so that the value that is used is the value that was
+	// checked.
 	r.Op, r.Flags = fragment.Op(w>>32), fragment.Flags(w>>40)
 	w = atomic.LoadUint64(&s.word[1])
 	r.Length, r.Imm = uint32(w), uint32(w>>32)

@@ -10,14 +10,15 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// newRing is both ends of a ring of so many slots.
+// newRing returns both ends of a ring with the given number of slots.
 func newRing(slots int) (Producer, Consumer) {
 	r := Ring{slots: make([]slotFrame, slots), area: make([]byte, 1<<16)}
 	return NewProducer(r), Consumer{Ring: r}
 }
 
-// What was put is not there before it is shown, and then all of it is, in order,
-// wherever in the ring the batch begins.
+// The consumer sees no slot of a batch before PublishFirst, and then sees all slots of
+// the batch in order. That holds for every position in the ring at which the batch
+// begins.
 func TestBatchIsShownAtOnce(t *testing.T) {
 	const slots = 8
 	out, in := newRing(slots)
@@ -50,7 +51,8 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 	require.True(t, ok)
 }
 
-// A batch may fill the ring, and no more.
+// A batch may fill the ring completely. After that Reserve reports that the ring is
+// full.
 func TestRingIsFull(t *testing.T) {
 	out, in := newRing(4)
 	for range len(out.slots) {

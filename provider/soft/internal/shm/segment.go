@@ -20,10 +20,10 @@ import (
 //	      response slots 0->1, response slots 1->0,
 //	      then the payload areas in the same order
 type Segment struct {
-	FD   int    // -1 once closed
-	Mem  []byte // the mapped memory
+	FD   int    // descriptor of the segment; -1 after it was closed
+	Mem  []byte // mapped memory of the segment
 	geom Geometry
-	maps mappings // limit that counts mem
+	maps mappings // limit in which the mapping of the segment is counted
 }
 
 // mappings limits the number of mappings of the process.
@@ -38,11 +38,11 @@ type mappings interface {
 }
 
 const (
-	segmentMagic   = 0x706f6f6c616d6472 // "rdmaloop"
+	segmentMagic   = 0x706f6f6c616d6472 // the bytes "rdmaloop"
 	segmentVersion = 1
-	ControlOffset  = 1024 // of the control block of side 0
-	ControlStride  = 256  // distance of the two control blocks
-	RingsOffset    = 4096 // of the first slots
+	ControlOffset  = 1024 // offset of the control block of side 0
+	ControlStride  = 256  // distance from the control block of side 0 to that of side 1
+	RingsOffset    = 4096 // offset of the first slots
 )
 
 // size returns the number of bytes of the segment.
@@ -171,8 +171,8 @@ func (s *Segment) Close() {
 	}
 }
 
-// Carve returns the control block and the two rings on which a side sends, 0 for the
-// connecting side and 1 for the accepting one.
+// Carve returns the control block of a side, and the two rings on which that side sends.
+// Side 0 is the connecting side, side 1 is the accepting side.
 func (s *Segment) Carve(side int) (ctl *ControlBlock, request, response Ring) {
 	g := s.geom
 	at := RingsOffset
@@ -181,7 +181,8 @@ func (s *Segment) Carve(side int) (ctl *ControlBlock, request, response Ring) {
 		at += int(n)
 		return piece
 	}
-	var slots, areas [2][2][]byte // by kind, then side
+	// indexed by the kind of ring, then by the side that sends
+	var slots, areas [2][2][]byte
 	for kind, n := range []uint32{g.RequestSlots, g.ResponseSlots} {
 		for i := range 2 {
 			slots[kind][i] = take(n * SlotSize)

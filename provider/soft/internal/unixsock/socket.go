@@ -34,8 +34,8 @@ func Bind(name string) (int, error) {
 	return fd, nil
 }
 
-// IsBound reports whether a socket has the name. It tries to bind the name. It
-// returns an error if that fails for another reason than that the name is in use.
+// IsBound reports whether a socket has the name. To find out, it tries to bind the name.
+// It returns an error if binding fails for another reason than that the name is in use.
 func IsBound(name string) (bool, error) {
 	fd, err := Bind(name)
 	switch {
@@ -103,10 +103,10 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// truncationError returns the error for a truncated packet. lacks is true if fewer
-// descriptors arrived than the caller has room for. If the process has no room for the
-// descriptors, the system drops them and sets MSG_CTRUNC, as it does if there are too
-// many (recvmsg(2)).
+// truncationError returns the error for a truncated packet. The parameter lacks is true
+// if fewer descriptors have arrived than the caller has allowed. If the process has no
+// room for the descriptors, the system drops them and sets MSG_CTRUNC, as it does if
+// there are too many (recvmsg(2)).
 func truncationError(lacks bool) error {
 	if lacks {
 		fd, err := eventfd.New()

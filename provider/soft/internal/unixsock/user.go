@@ -34,7 +34,8 @@ const (
 	diagListening   = 10
 )
 
-// errNoDiag: the kernel has no unix_diag, or its answer has an unknown format.
+// errNoDiag means that the kernel has no unix_diag, or that its answer has an unknown
+// format.
 var errNoDiag = errors.New("no unix_diag")
 
 // User returns the user of the socket that holds an abstract name, which begins
@@ -53,9 +54,10 @@ func User(name string, kind byte) (uid uint32, known bool) {
 
 // A diagSearch collects the users of the sockets with a name.
 type diagSearch struct {
-	name      string
-	kind      byte
-	holder    []uint32 // user of a socket that listens or is only bound: at most one
+	name string
+	kind byte
+	// user of the socket that listens or is only bound; there is at most one such socket
+	holder    []uint32
 	connected []uint32
 }
 
@@ -164,7 +166,7 @@ func (s *diagSearch) takeAll(b []byte) (done bool, err error) {
 			if err := s.take(b[unix.SizeofNlMsghdr:size]); err != nil {
 				return false, err
 			}
-		default: // the message is NLMSG_ERROR or unknown
+		default: // The message is NLMSG_ERROR, or its type is unknown.
 			return false, errNoDiag
 		}
 		b = b[min(align4(size), len(b)):]
