@@ -30,27 +30,28 @@ import (
 //
 // The methods may be called from any goroutine.
 type mappingLimit struct {
-	systemMax int // largest number of mappings of the process
+	systemMax int // vm.max_map_count: largest number of mappings of a process
 	// count returns the present number of mappings, or false if it is not known.
 	count  func() (int, bool)
 	now    func() time.Time
-	counts *counters.Set // of the device
+	counts *counters.Set // counters of the device
 
-	mu          sync.Mutex
-	mapped      int       // number of mapped segments
-	maxSegments int       // largest number of segments, as of the last count
-	nextCount   int       // number of segments at which the next count begins
-	counting    bool      // a count is in progress
+	mu     sync.Mutex
+	mapped int // number of mapped segments
+	// largest number of segments that may be mapped, as computed after the last count
+	maxSegments int
+	nextCount   int       // number of segments at which the mappings are counted next
+	counting    bool      // true while a count is in progress
 	lastCount   time.Time // time at which the last count began
 }
 
 const (
 	// mappingStep is the number of further segments after which the mappings of the
-	// process are counted again, and the number of segments that may be added during that
-	// count. A count takes 0.75 to 1.4 µs for each mapping of a file: 81 ms for 65,003
-	// (measured on two cores of a virtual machine; 24 ms for anonymous mappings). Twice
-	// the step bounds by how much each device can exceed its limit when several devices
-	// map segments at the same time.
+	// process are counted again, and the number of segments that may be added during
+	// that count. A count takes 0.75 to 1.4 µs for each mapping of a file: 81 ms for
+	// 65,003 (measured on two cores of a virtual machine; 24 ms for anonymous mappings).
+	// When several devices map segments at the same time, each of them can exceed its
+	// limit by at most twice the step.
 	mappingStep = 1024
 	// mappingPause is the shortest time between two counts at the limit. Other parts of
 	// the process may have released mappings since the last count. The pause limits the
@@ -96,8 +97,9 @@ func (l *mappingLimit) Release() {
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// MmapFailed releases a mapping that acquire has allowed and mmap(2) has refused. ENOMEM
-// means that the process has too many mappings nevertheless, or that there is no memory.
+// MmapFailed releases a mapping that acquire has allowed and mmap(2) has refused. The
+// error ENOMEM means that the process has too many mappings although the limit was not
+// reached, or that there is no memory.
 func (l *mappingLimit) MmapFailed(err error) {
 	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
@@ -107,8 +109,8 @@ func (l *mappingLimit) MmapFailed(err error) {
 
 // recount counts the mappings of the process and sets maxSegments. If the mappings can
 // not be counted, it assumes that the rest of the process uses a quarter of systemMax. A
-// segment that is mapped or unmapped during the count counts as one of the rest. The
-// caller does not hold the mutex.
+// segment that is mapped or unmapped during the count is counted as a mapping of the
+// rest of the process. The caller does not hold the mutex.
 func (l *mappingLimit) recount() {
 	before := l.segments()
 	n, ok := l.count()

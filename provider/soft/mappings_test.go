@@ -56,14 +56,14 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
 			return
 		}
-		time.Sleep(time.Millisecond) // the shard's goroutine makes progress
+		time.Sleep(time.Millisecond) // The goroutine of the shard executes the request.
 	}
 	require.Fail(t, "the peer does not answer")
 }
 
 // A listener that may map no more segments refuses the next connection, long before the
 // kernel refuses a mapping to the Go runtime. Its other connections still work. When one
-// of them has ended, a new one is accepted.
+// of the other connections has ended, a new connection is accepted.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)
@@ -119,8 +119,8 @@ func TestPairOutOfMappings(t *testing.T) {
 	require.Zero(t, s.p.dev.maps.mapped)
 }
 
-// Mappings are counted once for mappingStep segments. At the limit they are counted once
-// for each mappingPause.
+// Mappings are counted once for mappingStep segments. At the limit they are counted at
+// most once in each mappingPause.
 func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0

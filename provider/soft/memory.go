@@ -16,7 +16,7 @@ import (
 // pd implements verbs.PD.
 type pd struct {
 	dev    *device
-	users  atomic.Int64 // open MRs, QPs, SRQs and AHs of the domain
+	users  atomic.Int64 // number of open MRs, QPs, SRQs and AHs of the domain
 	closed atomic.Bool
 }
 
@@ -48,8 +48,8 @@ func (p *pd) Close() error {
 // errNilAttr is the error of a call whose attributes are nil.
 var errNilAttr = &verbs.ParamError{Field: "attributes", Reason: "missing"}
 
-// checkDevice returns an error if the domain is closed or belongs to another device than
-// an object that the caller has passed.
+// checkDevice returns an error if the domain is closed, or if an object that the caller
+// has passed belongs to another device than the domain.
 func (p *pd) checkDevice(dev *device) error {
 	if p.closed.Load() {
 		return verbs.ErrClosed
@@ -68,11 +68,13 @@ type mr struct {
 	base   uint64
 	key    uint32
 	access verbs.Access
-	mapped []byte // mapping to be unmapped by Close: buf, or more with huge pages; nil for Register
-	huge   bool   // mapped consists of huge pages
+	// mapping that Close unmaps: buf, or more than buf with huge pages; nil for a region
+	// made by Register
+	mapped []byte
+	huge   bool // mapped consists of huge pages
 
 	closed atomic.Bool
-	inUse  atomic.Int32 // remote operations that touch buf at this moment
+	inUse  atomic.Int32 // number of remote operations that use buf at this moment
 }
 
 // Alloc implements verbs.PD.
@@ -127,7 +129,7 @@ func (p *pd) newMR(buf []byte, access verbs.Access, mapped []byte) (*mr, error) 
 }
 
 // mapAnonymous maps zeroed memory. If huge is true, it uses huge pages if the system has
-// some reserved. isHuge reports whether it did.
+// some reserved. isHuge reports whether the memory consists of huge pages.
 func mapAnonymous(size int, huge bool) (buf []byte, isHuge bool, err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -165,8 +167,8 @@ func (m *mr) Close() error {
 		return nil
 	}
 	m.pd.dev.mrs.remove(m)
-	// A remote operation that found the region before it was removed may still copy. It ends
-	// after one fragment.
+	// A remote operation may have found the region before it was removed, and may still
+	// copy bytes. It ends after one fragment.
 	for m.inUse.Load() > 0 {
 		runtime.Gosched()
 	}
@@ -203,7 +205,8 @@ func (m *mr) Discard(offset, length int) error {
 // bytesAt returns the bytes that address and length name. It returns false if they are
 // not inside the region.
 func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
-	off := addr - m.base // wraps for an address below base; the check below fails then
+	// For an address below base the difference wraps. Then the following check fails.
+	off := addr - m.base
 	size := uint64(len(m.buf))
 	if off > size || uint64(length) > size-off {
 		return nil, false
@@ -211,8 +214,8 @@ func (m *mr) bytesAt(addr uint64, length uint32) ([]byte, bool) {
 	return m.buf[off : off+uint64(length) : off+uint64(length)], true
 }
 
-// sgeMemory returns the memory of an SGE. It returns false if the key is not of this
-// domain, or does not allow access.
+// sgeMemory returns the memory of an SGE. It returns false if no region of this domain
+// has the key, or if the region does not allow the access.
 func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 	m := p.dev.mrs.find(sge.LKey)
 	if m == nil || m.pd != p || m.access&access != access {
@@ -222,7 +225,8 @@ func (p *pd) sgeMemory(sge *verbs.SGE, access verbs.Access) ([]byte, bool) {
 }
 
 // sgeBytesFrom returns the memory of sges from offset on, up to the end of the SGE that
-// contains offset. It returns false if there is none that allows access.
+// contains offset. It returns false if there is no such memory, or if its region does
+// not allow the access.
 func (p *pd) sgeBytesFrom(sges []verbs.SGE, offset uint32, access verbs.Access) ([]byte, bool) {
 	for i := range sges {
 		if offset < sges[i].Length {

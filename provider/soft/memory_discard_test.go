@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// present returns which pages of mr take memory: bit 63 of their entries in
-// /proc/self/pagemap (proc_pid_pagemap(5)).
+// present returns for each page of mr whether it takes memory: bit 63 of the page's
+// entry in /proc/self/pagemap (proc_pid_pagemap(5)).
 func present(t *testing.T, mr verbs.MR) (pages []bool) {
 	t.Helper()
 	f, err := os.Open("/proc/self/pagemap")
@@ -67,7 +67,8 @@ func TestDiscard(t *testing.T) {
 	require.ErrorIs(t, memory.Discard(0, page), verbs.ErrClosed)
 }
 
-// Discard fails for memory of the caller, because others may use it.
+// Discard fails for memory that belongs to the caller, because other parts of the
+// program may use that memory.
 func TestDiscardRegistered(t *testing.T) {
 	p, err := soft.Open(nil)
 	require.NoError(t, err)

@@ -26,15 +26,17 @@ const (
 type mrTable struct {
 	slots atomic.Pointer[mrSlots]
 
-	mu      sync.Mutex // guards the table while regions are added and removed; find needs no lock
-	regions int        // number of regions in the table
-	used    int        // number of slots that are not nil: regions and removed
+	// guards the table against concurrent insert and remove; find does not take it
+	mu      sync.Mutex
+	regions int // number of regions in the table
+	// number of slots that are not nil: slots with a region, and slots with removed
+	used int
 	// removed marks the slot of a removed region. Its key is 0.
 	removed mr
 }
 
 // mrSlots has a power of two of slots. The slot of a removed region is not set to nil
-// again, because a search for a key stored behind it has to go on.
+// again, because a search for a key that is stored in a later slot has to continue.
 type mrSlots []atomic.Pointer[mr]
 
 // find returns the region with the key, or nil.

@@ -28,10 +28,11 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 		last = m.key
 		set += bits.OnesCount32(m.key)
 		if i%2 == 0 {
-			table.remove(m) // the next region may use its slot
+			table.remove(m) // The next region may get the slot of the closed one.
 		}
 	}
-	// By chance 2000*8192/2^32 = 0.004 keys are close to the one before.
+	// With random keys, 2000*8192/2^32 = 0.004 keys on average are close to the previous
+	// key.
 	require.LessOrEqual(t, close, 1)
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }
@@ -93,7 +94,7 @@ func TestKeyTableStaysSmall(t *testing.T) {
 	require.Less(t, longest, 100, "slots visited by a search for an absent key")
 }
 
-// search returns how many slots a search for a key looks at.
+// search returns the number of slots that a search for a key examines.
 func (t *mrTable) search(key uint32) (n int) {
 	slots := *t.slots.Load()
 	for i := key; slots[i&uint32(len(slots)-1)].Load() != nil; i++ {

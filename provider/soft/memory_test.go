@@ -27,7 +27,7 @@ func TestKeysAreNotReused(t *testing.T) {
 	require.NoError(t, pd.Close())
 }
 
-// Requests that use memory of a closed region fail, in any goroutine that executes them.
+// Requests that use memory of a closed region fail, whichever goroutine executes them.
 func TestMRClosedUnderTraffic(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	for range 30 {

@@ -54,10 +54,10 @@ type wireQP interface {
 	sendDue() (done bool)
 }
 
-// nearestSeq returns the sequence with the PSN v that is closest to the sequence near.
-// base is the PSN of sequence 0. It returns false if that sequence would be negative.
-// Sequences count packets from the beginning of the connection and do not wrap; PSNs
-// have 24 bits and wrap (IBTA vol. 1, 9.7.1).
+// nearestSeq returns the sequence that has the PSN v and is closest to the sequence
+// near. base is the PSN of sequence 0. nearestSeq returns false if the closest one would
+// be negative. Sequences count packets from the beginning of the connection and do not
+// wrap; PSNs have 24 bits and wrap (IBTA vol. 1, 9.7.1).
 func nearestSeq(v, base psn.Value, near uint64) (uint64, bool) {
 	seq := int64(near) + int64(v.Sub(psnOf(base, near)))
 	return uint64(seq), seq >= 0

@@ -57,8 +57,8 @@ func (e *end) close() {
 	}
 }
 
-// connect moves an end's queue pair to RTS, connected to peer. change may change the
-// attributes first.
+// connect moves an end's queue pair to RTS, connected to peer. The function change may
+// change the attributes before that.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,
@@ -100,8 +100,7 @@ func (e *end) post(wr verbs.SendWR) {
 	require.NoError(e.t, err)
 }
 
-// pollLimit is the number of polls after which a test fails because something has not
-// happened.
+// pollLimit is the number of polls without the expected result after which a test fails.
 const pollLimit = 10_000_000
 
 // wait polls this end and others until this end has n completions.

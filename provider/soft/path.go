@@ -14,7 +14,7 @@ type path interface {
 	// resend repeats the request for which an RNR NAK was received, and the requests
 	// after it.
 	resend()
-	// takeAcks processes the acknowledgements that have arrived, and reports whether
+	// takeAcks processes the acknowledgements that have arrived. It returns true if
 	// there were any.
 	takeAcks() bool
 	// receivesPosted is called after receive buffers were posted. The peer may be waiting
@@ -23,8 +23,8 @@ type path interface {
 	// requestsPending reports whether packets or ring slots from the peer have arrived that
 	// were not processed yet.
 	requestsPending() bool
-	// abort sends a NAK for the unfinished request, whose remaining fragments did not
-	// arrive. When the NAK was sent, it calls requestFailed.
+	// abort ends a request whose remaining fragments did not arrive. It sends a NAK for
+	// the request, and then calls requestFailed.
 	abort(a outcome)
 	// accessSource returns the source to which the access errors of the peer are
 	// counted. It returns false if the peer is this process.

@@ -27,7 +27,7 @@ type qp struct {
 	// closed is written between shard.enter and shard.leave. Connection management reads
 	// it without them.
 	closed  atomic.Bool
-	drained bool // AsyncSQDrained was raised since the state became SQD
+	drained bool // true if AsyncSQDrained was raised since the state became SQD
 	attr    verbs.QPAttr
 
 	sq sendQueue
@@ -35,7 +35,8 @@ type qp struct {
 	requester
 	responder
 	partial partialMessage
-	// path is set from RTR on for an RC queue pair, and always for a UD queue pair.
+	// path is the path to the peer. An RC queue pair has it from RTR on, a UD queue pair
+	// always.
 	path path
 }
 
@@ -104,7 +105,7 @@ func (q *qp) assignNumber() error {
 }
 
 // attachToShard attaches the path to the shard, and counts the queue pair as a user of
-// its PD, CQs and SRQ. These can not be closed while they have users.
+// its PD, CQs and SRQ. A PD, a CQ or an SRQ can not be closed while it has users.
 func (q *qp) attachToShard() error {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -166,8 +167,8 @@ func (q *qp) attachSRQ(s verbs.SRQ) error {
 	return nil
 }
 
-// checkQPCaps checks the capabilities of a new queue pair, and raises those that are
-// below the least value.
+// checkQPCaps checks the capabilities of a new queue pair. It raises capabilities that
+// are lower than the smallest value that this device has.
 func checkQPCaps(caps *verbs.QPCaps, hasSRQ bool) error {
 	if hasSRQ {
 		caps.MaxRecvWR = 0

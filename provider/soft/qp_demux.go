@@ -17,7 +17,7 @@ import (
 // acknowledgement for a burst, and one flush for all queue pairs.
 type qpDemux struct {
 	conn packetConn
-	qps  map[uint32]wireQP // by queue pair number
+	qps  map[uint32]wireQP // queue pairs by number
 	due  []wireQP          // queue pairs that have something to send
 	// congestions has the congestion control of the reliable connections, by peer address.
 	congestions map[netip.Addr]*congestion
@@ -41,14 +41,15 @@ func (s *qpDemux) receive(p wire.Packet, from *udp.Header) (taken bool) {
 	return q != nil
 }
 
-// sendDue sends what is due. A busy owner drives the shard again after it has posted its
-// own requests. So no request has to wait for acknowledgements.
+// sendDue sends the packets that are due. It leaves delayed acknowledgements for a later
+// call: a busy owner calls drive again after it has posted its own requests, so these
+// requests are sent before the acknowledgements.
 func (s *qpDemux) sendDue() {
 	if len(s.due) == 0 {
 		return
 	}
 	n := 0
-	for i := 0; i < len(s.due); i++ { // sendDue may append to the list
+	for i := 0; i < len(s.due); i++ { // sendDue of a queue pair may append to the list.
 		if q := s.due[i]; !q.sendDue() {
 			s.due[n] = q
 			n++
@@ -59,8 +60,8 @@ func (s *qpDemux) sendDue() {
 	s.conn.Flush()
 }
 
-// sendAll sends what is due, delayed acknowledgements included. It reports whether
-// nothing is left.
+// sendAll sends the packets that are due, and also delayed acknowledgements. It reports
+// whether all of them were sent.
 func (s *qpDemux) sendAll() bool {
 	s.flushAll = true
 	s.sendDue()
@@ -68,7 +69,7 @@ func (s *qpDemux) sendAll() bool {
 	return len(s.due) == 0
 }
 
-// attach makes packets with the number be delivered to a queue pair.
+// attach registers a queue pair, which from now on receives the packets for the number.
 func (s *qpDemux) attach(num uint32, q wireQP) {
 	if s.qps == nil {
 		s.qps = make(map[uint32]wireQP)

@@ -95,14 +95,16 @@ func (q *qp) enterState(from, to verbs.QPState) {
 		q.attr = verbs.QPAttr{}
 	case verbs.StateError:
 		if q.path != nil {
-			q.path.takeAcks() // requests that are acknowledged complete with success
+			q.path.takeAcks() // Requests that are acknowledged complete with success.
 		}
 		q.enterError()
 	case verbs.StateSQD:
 		if from != to {
 			q.state, q.drained = to, false
 			if q.path != nil {
-				q.path.transmit() // it begins no new request, but polls for acknowledgements
+				// In SQD the queue pair begins no new request, but it polls for
+				// acknowledgements.
+				q.path.transmit()
 			}
 			q.retire()
 		}

@@ -2,6 +2,7 @@
 
 package soft
 
-// seedDivisor reduces the number of seeds of simulations with the race detector. They
-// take ten times as long with it, and use one goroutine, so they can not race.
+// seedDivisor reduces the number of seeds of simulations with the race detector. With it
+// they take ten times as long. They use one goroutine, so the race detector can find
+// nothing in them.
 const seedDivisor = 10

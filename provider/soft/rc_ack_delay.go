@@ -3,22 +3,24 @@
 package soft
 
 const (
-	// maxDelayedPackets is how many packets of the peer are acknowledged together at
-	// most. It is arbitrary.
+	// maxDelayedPackets is the largest number of packets of the peer for which one
+	// acknowledgement is delayed. It is arbitrary.
 	maxDelayedPackets = 16
-	// maxAckDelays is how many drives delay an acknowledgement. This is some ten
-	// microseconds if the owner of the shard polls without a pause.
+	// maxAckDelays is the number of calls of drive during which an acknowledgement can
+	// be delayed. This is some ten microseconds if the owner of the shard polls without
+	// a pause.
 	maxAckDelays = 64
 )
 
 // ackDelay decides how long an acknowledgement is delayed. When both sides send
-// messages, the peer that got a reply does not wait for the acknowledgement of its own
-// message. So one acknowledgement covers several messages. A peer that gets no replies
-// is acknowledged without delay.
+// messages, a peer that gets a reply does not need the acknowledgement of its own
+// message soon. So one acknowledgement covers several messages. A peer that gets no
+// replies is acknowledged without delay.
 type ackDelay struct {
-	ackedTo     uint64 // sequences below it were acknowledged
-	delayCount  int    // drives in which the due acknowledgement was delayed
-	sentRequest bool   // a request was sent since the acknowledgement became due
+	ackedTo uint64 // all sequences below ackedTo were acknowledged
+	// number of calls of drive during which the due acknowledgement was delayed
+	delayCount  int
+	sentRequest bool // true if a request was sent since the acknowledgement became due
 }
 
 // scheduleAck makes an acknowledgement due.
@@ -29,14 +31,14 @@ func (c *rcConn) scheduleAck() {
 	c.schedule()
 }
 
-// ackNow makes an acknowledgement due that is not delayed.
+// ackNow makes an acknowledgement due and prevents its delay.
 func (c *rcConn) ackNow() {
 	c.scheduleAck()
 	c.delayCount = maxAckDelays
 }
 
-// delaysAck counts a drive, and reports whether the acknowledgement is delayed further.
-// It is not if the owner of the shard may go to sleep.
+// delaysAck counts a call of drive, and reports whether the acknowledgement is delayed
+// further. It returns false if the owner of the shard may go to sleep.
 func (c *rcConn) delaysAck() bool {
 	c.delayCount++
 	return c.sentRequest && !c.demux.flushAll && c.delayCount < maxAckDelays && c.dataEnd-c.ackedTo < maxDelayedPackets && c.enoughCredits()

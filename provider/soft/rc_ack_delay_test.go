@@ -10,7 +10,7 @@ import (
 )
 
 // exchangeMessage delivers a message with the AckReq bit, and sends a message in reply.
-// The reply is sent without delay, the acknowledgement is not.
+// The reply is sent at once, and the acknowledgement is delayed.
 func (p *script) exchangeMessage(seq uint64) {
 	p.t.Helper()
 	p.e.recv(seq, 0, 10)
@@ -21,7 +21,7 @@ func (p *script) exchangeMessage(seq uint64) {
 	p.deliver(p.ack(seq))
 }
 
-// A peer that gets no reply is acknowledged in the next drive.
+// A peer that gets no reply is acknowledged in the next call of drive.
 func TestWireAckWithoutReply(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 10)
@@ -29,8 +29,8 @@ func TestWireAckWithoutReply(t *testing.T) {
 	p.wantSyndrome("the acknowledgement is not delayed", wire.AckNoCredits, 0)
 }
 
-// For a peer that gets a reply the acknowledgement is delayed, but not longer than
-// maxAckDelays drives.
+// For a peer that gets a reply the acknowledgement is delayed, by at most maxAckDelays
+// calls of drive.
 func TestWireAckIsDelayed(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
@@ -57,7 +57,7 @@ func TestWireAckBurst(t *testing.T) {
 	p.wantSyndrome("one acknowledgement for all messages", wire.AckNoCredits, maxDelayedPackets-1)
 }
 
-// The acknowledgement is sent before the owner goes to sleep.
+// A delayed acknowledgement is sent before the owner of the shard goes to sleep.
 func TestWireAckBeforeSleep(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)
@@ -65,8 +65,8 @@ func TestWireAckBeforeSleep(t *testing.T) {
 	p.wantSyndrome("the acknowledgement is sent before sleep", wire.AckNoCredits, 0)
 }
 
-// A duplicate of a message is acknowledged without delay, because the peer misses the
-// acknowledgement.
+// A duplicate of a message is acknowledged without delay, because the peer has not
+// received the first acknowledgement.
 func TestWireAckOfDuplicate(t *testing.T) {
 	p := newScript(t)
 	p.exchangeMessage(0)

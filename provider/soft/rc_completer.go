@@ -33,7 +33,7 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	switch kind := syndrome.Kind(); {
 	case kind == wire.SyndromeAck:
 		c.ackUpTo(seq + 1)
-	case seq < c.q.responded: // a delayed duplicate
+	case seq < c.q.responded: // The packet is a delayed duplicate.
 	case kind == wire.SyndromeRNRNAK:
 		c.receiveRNRNAK(syndrome.RNRTimer(), seq)
 	case kind == wire.SyndromeNAK:
@@ -68,7 +68,7 @@ func (c *rcConn) onProgress() {
 	c.grow(before - c.inFlight)
 	c.shared.resume()
 	if c.probedInFlight > 0 && c.q.responded < c.sentEnd {
-		c.shrink(c.probedInFlight) // the packets after the acknowledged one were lost
+		c.shrink(c.probedInFlight) // The packets after the acknowledged one were lost.
 	}
 	c.probedInFlight = 0
 	c.recovering, c.retries, c.progressed = false, 0, true
@@ -78,15 +78,16 @@ func (c *rcConn) onProgress() {
 }
 
 // receiveData processes a response of a READ or atomic, for the oldest request of these
-// kinds. Only the sequence decides which part of a READ response the packet is, not the
-// opcode: rxe sends MIDDLE where a READ was requested again from the middle.
+// kinds. The sequence alone decides which part of a READ response is in the packet. The
+// opcode can not be used: rxe sends MIDDLE as the first packet of a READ that was
+// requested again from the middle.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
 	if w == nil || seq < max(c.q.responded, w.firstSeq) {
-		return // a delayed duplicate
+		return // The packet is a delayed duplicate.
 	}
 	if seq > max(c.q.responded, w.firstSeq) {
-		c.onLoss() // the response packet before it was lost
+		c.onLoss() // The response packet before this one was lost.
 		return
 	}
 	if !c.ackUpTo(seq) {
@@ -122,9 +123,9 @@ func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
 func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	switch {
 	case code > wire.NAKRemoteOperational:
-		return // the code is reserved, or not used by RC
+		return // The NAK code is reserved, or RC does not use it.
 	case c.q.waitingRNR && code == wire.NAKSequence:
-		return // the NAK is for a packet sent after the one that got the RNR NAK
+		return // The NAK is for a packet that was sent after the packet with the RNR NAK.
 	case !c.ackUpTo(seq):
 		return
 	case code != wire.NAKSequence:

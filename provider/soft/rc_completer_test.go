@@ -74,7 +74,8 @@ func TestWireResponsesAckEarlierRequests(t *testing.T) {
 }
 
 // An acknowledgement of a request after a READ shows that the READ's response was lost.
-// It does not complete the READ. Neither does an acknowledgement of the READ itself.
+// The acknowledgement does not complete the READ. An acknowledgement of the READ itself
+// does not complete it either.
 func TestWireAckAfterLostReadResponse(t *testing.T) {
 	for name, seq := range map[string]uint64{"ACK of the READ's last packet": 3, "ACK of the request after the READ": 4} {
 		p := newScript(t)
@@ -107,7 +108,8 @@ func TestWireReadGoesOnFromTheFirstMissingPacket(t *testing.T) {
 	p.wantRequest("the requests after it are sent again", wire.SendOnly, 4)
 	p.send(p.response(wire.ReadResponseLast, 3, scriptMTU))
 	p.wantQuiet("the READ is requested again once")
-	// rxe continues with MIDDLE, network cards begin again with FIRST. A delayed duplicate
+	// When a READ is requested again from the middle, rxe begins its response with
+	// MIDDLE, and network cards begin with FIRST. Both are accepted. A delayed duplicate
 	// of an earlier response is ignored.
 	p.send(p.response(wire.ReadResponseFirst, 0, scriptMTU), p.response(wire.ReadResponseMiddle, 1, scriptMTU),
 		p.response(wire.ReadResponseOnly, 2, scriptMTU), p.response(wire.ReadResponseLast, 3, scriptMTU))

@@ -25,8 +25,8 @@ type rcConn struct {
 	to        udp.Route
 	mtu       uint32 // bytes, a power of two
 	mtuShift  int
-	scheduled bool // listed in demux.due
-	peerSent  bool // the first request packet of the peer has arrived
+	scheduled bool // true while the connection is in demux.due
+	peerSent  bool // true once the first request packet of the peer has arrived
 	closed    bool
 
 	connCongestion
@@ -67,8 +67,9 @@ func (c *rcConn) receive(p wire.Packet, from *udp.Header) {
 }
 
 // checkFirstPacket checks whether a request packet has the first sequence number of the
-// peer. That number was sent in the CM's reply to the peer's address only. So the packet
-// shows that the peer receives packets at its address; see madMux.peerSentData.
+// peer. Connection management has sent that number only to the peer's address, in its
+// reply. So the packet shows that the peer receives the packets to its address; see
+// madMux.peerSentData.
 func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	if p.BTH().PSN() == psnOf(c.peerBase, c.expected) {
 		c.peerSent = true
@@ -76,8 +77,8 @@ func (c *rcConn) checkFirstPacket(p wire.Packet) {
 	}
 }
 
-// transmit implements path. It sends requests only. Acknowledgements and responses for
-// the peer are sent by sendDue in the next drive.
+// transmit implements path. It sends requests only. In the next call of drive, sendDue
+// sends acknowledgements and responses to the peer.
 func (c *rcConn) transmit() {
 	if !c.sendRequests() {
 		c.schedule()
@@ -92,16 +93,16 @@ func (c *rcConn) sendDue() (done bool) {
 	return done
 }
 
-// send sends what can be sent now, and reports whether nothing is left. Requests go
-// before acknowledgements: the peer's application waits for a request, but usually only
-// the peer's device waits for an acknowledgement.
+// send sends all packets that can be sent now, and reports whether all due packets were
+// sent. Requests go before acknowledgements: the peer's application waits for a request,
+// but usually only the peer's device waits for an acknowledgement.
 func (c *rcConn) send() (done bool) {
 	requested := c.sendRequests()
 	return c.sendResponses() && requested
 }
 
-// schedule has sendDue called in the next drive, and in any case before the owner of the
-// shard sleeps.
+// schedule lists the connection, so that the next call of drive calls its sendDue. That
+// call happens before the owner of the shard sleeps.
 func (c *rcConn) schedule() {
 	if !c.scheduled {
 		c.scheduled = true
@@ -111,7 +112,8 @@ func (c *rcConn) schedule() {
 
 // resend implements path.
 func (c *rcConn) resend() {
-	c.recovering = true // ignore sequence NAKs for packets sent after the refused one
+	// Sequence NAKs for packets that were sent after the refused one are ignored.
+	c.recovering = true
 	c.goBack()
 }
 
@@ -142,8 +144,8 @@ func (c *rcConn) detach() {
 	c.demux.conn.Close(&c.to)
 }
 
-// newPacket returns a packet to the peer with room for the payload, for push. It returns
-// false if the packetConn has no room.
+// newPacket returns a packet to the peer with space for the payload. The caller fills
+// the packet and calls push. newPacket returns false if the packetConn has no room.
 func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Packet, bool) {
 	b := c.demux.conn.Buffer(&c.to, op.Size(payload))
 	if b == nil {
@@ -158,8 +160,9 @@ func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Pac
 
 func (c *rcConn) push(p wire.Packet) { c.demux.conn.Push(&c.to, p) }
 
-// packetCount returns how many packets a message of total bytes has, or the response of
-// a READ (IBTA vol. 1, 9.7.2). An empty message has one packet.
+// packetCount returns the number of packets of a message with total bytes, or of the
+// response of a READ of total bytes (IBTA vol. 1, 9.7.2). An empty message has one
+// packet.
 func (c *rcConn) packetCount(total uint32) uint64 {
 	return max(1, (uint64(total)+uint64(c.mtu)-1)>>c.mtuShift)
 }

@@ -22,7 +22,8 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 	a, b := s.newEnd(), s.newEnd()
 	s.join(a, b, func(attr *verbs.QPAttr) {
 		attr.PathMTU = verbs.MTU1024
-		attr.RQPSN, attr.SQPSN = 0xffffe0, 0xffffe0 // the PSNs wrap during the test
+		// With this first PSN the PSNs wrap during the test.
+		attr.RQPSN, attr.SQPSN = 0xffffe0, 0xffffe0
 	})
 	for _, size := range []int{0, 1, 3, 1023, 1024, 1025, 31 * 1024, 32 * 1024, 33*1024 + 1, 128 * 1024, 129 * 1024, 1 << 20} {
 		for _, op := range []verbs.Opcode{verbs.OpSend, verbs.OpSendImm, verbs.OpWrite, verbs.OpWriteImm, verbs.OpRead} {
@@ -54,12 +55,14 @@ func TestWireEverySizeAndOperation(t *testing.T) {
 				require.EqualValues(t, 77, got[0].Imm)
 			}
 		}
-		// Drop the receive buffers that WRITE and READ have not used.
+		// WRITEs and READs have not used their receive buffers. These buffers are
+		// dropped.
 		b.qp.rq.head = b.qp.rq.tail
 	}
 }
 
-// A response that was due before a reset is not sent by the connection after the reset.
+// A response is due when the queue pair is reset. The next connection of the queue pair
+// does not send it.
 func TestWireResetDropsResponses(t *testing.T) {
 	p := newScript(t)
 	p.deliver(p.read(0, 0, 10))

@@ -10,12 +10,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// creditFlow says which side uses end-to-end flow control, as connection management has
-// agreed. A side that does not use it advertises infinite credits (IBTA vol. 1, 12.6.7),
-// and its peer may send without limit.
+// creditFlow says which side uses end-to-end flow control. Connection management has
+// negotiated it. A side that does not use it advertises infinite credits (IBTA vol. 1,
+// 12.6.7), and its peer may send without limit.
 type creditFlow struct {
-	sends    bool // this side advertises its receive buffers
-	receives bool // the peer advertises its receive buffers
+	sends    bool // true if this side advertises its receive buffers
+	receives bool // true if the peer advertises its receive buffers
 }
 
 // probeDelay is how long a requester without credits waits for an advertisement before
@@ -33,7 +33,7 @@ type rcCredits struct {
 	creditFlow
 	messagesSent uint64 // number of the last message that this side has sent
 	limit        uint64 // number of the last message for which the peer has advertised a buffer
-	probing      bool   // one message may be sent without a credit, as a probe
+	probing      bool   // true if one message may be sent without a credit, as a probe
 	probe        timer
 	advertised   psn.Value // number of the peer's last message for which a buffer was advertised
 }
@@ -42,7 +42,8 @@ type rcCredits struct {
 // credit.
 func (c *rcCredits) init(q *qp, fire func()) {
 	c.creditFlow = q.dev.mux.flowTerms(q.num)
-	c.sends = c.sends && q.srq == nil // other queue pairs use the buffers of an SRQ too
+	// Other queue pairs use the buffers of an SRQ too, so they are not advertised.
+	c.sends = c.sends && q.srq == nil
 	c.probing = true
 	c.probe.init(q.shard, fire)
 }
@@ -56,8 +57,8 @@ func (c *rcConn) messageNumber(w *wqe) uint64 {
 	return c.messagesSent + (c.packetCount(w.total)+readPiece-1)/readPiece
 }
 
-// lacksCredit reports whether w takes a receive buffer and the peer has not advertised
-// one.
+// lacksCredit reports whether w takes a receive buffer of the peer that the peer has not
+// advertised.
 func (c *rcConn) lacksCredit(w *wqe) bool {
 	return c.receives && w.messageNumber > c.limit && w.op != verbs.OpWrite
 }
@@ -75,7 +76,8 @@ func (c *rcConn) creditAllows(w *wqe) bool {
 	case c.seq > w.firstSeq:
 		return w.op == verbs.OpWriteImm || c.q.responded > w.firstSeq
 	case c.seq > c.q.responded:
-		return false // the acknowledgement of an earlier packet will bring an advertisement
+		// The acknowledgement of an earlier packet will contain an advertisement.
+		return false
 	case !c.probing && !c.probe.Running():
 		c.probe.start(probeDelay)
 	}
@@ -88,16 +90,16 @@ func (c *rcConn) onProbeTimer() {
 	c.transmit()
 }
 
-// updateCredits processes the advertisement in an AETH. A NAK has no credits, but the
-// messages that it reports as completed need none any more.
+// updateCredits processes the advertisement in an AETH. A NAK contains no credits. But
+// it reports messages as completed, and these need no credit any more.
 func (c *rcConn) updateCredits(h *wire.AETH) {
 	n, _ := h.Syndrome().Credits()
 	completed, ok := nearestSeq(h.MSN(), 0, c.messagesSent)
 	switch {
 	case h.Syndrome() == wire.AckNoCredits:
-		c.receives = false // infinite credits, for the rest of the connection
+		c.receives = false // The credits are infinite, for the rest of the connection.
 	case !ok || completed > c.messagesSent || completed+uint64(n) <= c.limit:
-		return // invalid, or older than an earlier advertisement
+		return // The advertisement is invalid, or older than an earlier one.
 	default:
 		c.limit = completed + uint64(n)
 	}

@@ -110,7 +110,9 @@ func TestWireCreditsOfALongMessage(t *testing.T) {
 	p.out = nil
 	p.advance(verbs.AckTimeout(14))
 	p.advance(verbs.AckTimeout(14))
-	p.wantCount(1 + 3) // the probe, then all three packets, which were sent before
+	// The first packet sent is the probe. Then all three packets may be sent, because
+	// they were sent before.
+	p.wantCount(1 + 3)
 	p.send(p.credits(5, 2, 0))
 	p.wantDone("", verbs.StatusSuccess, 1, 2)
 }
@@ -125,13 +127,13 @@ func TestWireCreditsCountAllMessages(t *testing.T) {
 	p.post(3, verbs.OpFetchAdd, 8)
 	p.post(4, verbs.OpSend, 1)
 	p.post(5, verbs.OpSend, 1)
-	p.wantCount(3) // two READs or atomics may be outstanding
+	p.wantCount(3) // Two READs or atomics may be outstanding.
 	p.send(p.ack(0))
 	require.EqualValues(t, 3, p.conn.messagesSent, "a WRITE, and two pieces of a READ")
 }
 
-// Connection management sets the terms: each side respects the credits of the other if
-// that side has agreed to advertise them.
+// Connection management negotiates flow control: each side respects the credits of the
+// other side if the other side has agreed to advertise them.
 func TestWireCMFlowControl(t *testing.T) {
 	for _, said := range [][2]bool{{true, false}, {false, true}} {
 		w := newMADSim(t)

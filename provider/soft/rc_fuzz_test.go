@@ -11,8 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// FuzzWirePeer plays a peer that sends any packets. Four bytes are one step: the opcode
-// or another action, a sequence near the expected one, a length and syndrome, and flags.
+// FuzzWirePeer acts as a peer that sends arbitrary packets. Four bytes are one step: the
+// opcode or another action, a sequence near the expected one, a length and syndrome, and
+// flags.
 func FuzzWirePeer(f *testing.F) {
 	f.Add([]byte{byte(wire.SendOnly), 128, 4, 0, byte(wire.SendOnly), 129, 4, 1})
 	f.Add([]byte{byte(wire.ReadRequest), 128, 200, 0, byte(wire.ReadRequest), 129, 100, 0, 0xfe, 0, 0, 0})
@@ -82,7 +83,7 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	return pkt
 }
 
-// checkInvariants checks the conditions that hold whatever the peer sends.
+// checkInvariants checks conditions that have to be true whatever the peer sends.
 func (p *script) checkInvariants() {
 	sq, l := &p.e.qp.sq, p.conn
 	require.LessOrEqual(p.t, int32(sq.done-sq.next), int32(0))

@@ -11,20 +11,22 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// These are the statuses of a receive buffer. taken: an invalid request had taken it.
-// short: it was too short for the message. none: it was never taken, and flushed.
+// The statuses with which a receive buffer completes. taken: the invalid request had
+// taken the buffer. short: the buffer was too short for the message. none: no request
+// had taken the buffer, and it was flushed.
 const (
 	taken = verbs.StatusRemInvReqErr
 	short = verbs.StatusLocLenErr
 	none  = verbs.StatusWRFlushErr
 )
 
-// invalidRequests are sequences of packets of which the last one breaks a rule.
+// invalidRequests are sequences of packets. The last packet of each sequence breaks a
+// rule.
 var invalidRequests = []struct {
 	name    string
 	packets func(p *script) []wire.Packet
 	nak     wire.NAKCode
-	buffer  verbs.Status // of the first receive
+	buffer  verbs.Status // status of the first receive buffer
 }{
 	{"FIRST too short", func(p *script) []wire.Packet {
 		return []wire.Packet{p.request(wire.SendFirst, 0, scriptMTU-4)}

@@ -21,14 +21,16 @@ type modelEnd struct {
 	peer *modelEnd
 	rng  *rand.Rand
 	mtu  int
-	todo int // requests to be posted in all
+	todo int // total number of requests that this end posts
 
-	ops      []modelOp // requests posted
-	done     int       // requests completed, in the order in which they were posted
+	ops []modelOp // requests that were posted
+	// number of requests that have completed; they complete in the order in which they
+	// were posted
+	done     int
 	failed   bool
-	received int    // messages received
+	received int    // number of messages received
 	expected []int  // indexes of the requests that the peer receives as messages
-	posted   int    // receive buffers posted
+	posted   int    // number of receive buffers posted
 	adds     uint64 // present value of the peer's counter
 	swaps    uint64 // present value of the peer's word for compare-and-swap
 }
@@ -38,7 +40,7 @@ type modelOp struct {
 	op       verbs.Opcode
 	size     int
 	signaled bool
-	before   uint64 // result of an atomic
+	before   uint64 // value that an atomic has to return
 }
 
 const (
@@ -46,11 +48,11 @@ const (
 	slotBytes  = 16 << 10
 	areaBytes  = modelSlots * slotBytes
 	// The areas of an end's memory.
-	sendArea    = 0 * areaBytes // own SENDs and WRITEs
-	resultArea  = 1 * areaBytes // of own READs and atomics
-	receiveArea = 2 * areaBytes // the peer's SENDs
-	targetArea  = 3 * areaBytes // the peer's WRITEs
-	sourceArea  = 4 * areaBytes // the peer's READs; its contents never change
+	sendArea    = 0 * areaBytes // source of own SENDs and WRITEs
+	resultArea  = 1 * areaBytes // destination of own READs, and results of own atomics
+	receiveArea = 2 * areaBytes // destination of the peer's SENDs
+	targetArea  = 3 * areaBytes // destination of the peer's WRITEs
+	sourceArea  = 4 * areaBytes // source of the peer's READs; its contents never change
 	atomicArea  = 5 * areaBytes // a counter, and a word to be swapped
 )
 

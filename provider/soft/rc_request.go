@@ -12,30 +12,37 @@ import (
 
 const (
 	// maxConnWindow is how many packets of a connection may be unacknowledged. It is the
-	// limit of rxe (RXE_MAX_UNACKED_PSNS). See congestion for the limit of all
-	// connections.
+	// limit of rxe (RXE_MAX_UNACKED_PSNS). The limit of all connections to an address
+	// together is in type congestion.
 	maxConnWindow = 128
 	// ackEveryPackets is the greatest number of packets of a message that are sent without
 	// a request for an acknowledgement. It is arbitrary.
 	ackEveryPackets = 32
-	// readPiece is how many packets of a READ's response are requested at a time. The peer
-	// sends them without a pause, and the socket has to hold them.
+	// readPiece is how many packets of a READ's response are requested at a time. The
+	// peer sends these packets without a pause, so the socket of this side must have
+	// room for all of them.
 	readPiece = 32
 )
 
 // rcRequester has the state of the requester of a rcConn. To send requests again, the
 // requester sets seq back to an earlier sequence; see goBack.
 type rcRequester struct {
-	seq             uint64        // sequence of the next packet to be sent
-	sentEnd         uint64        // all sequences below it were sent at least once
-	sinceAckRequest int           // packets sent since the last one with the AckReq bit
-	readsInFlight   int           // READ requests and atomics that have no complete response
-	blocked         bool          // the packetConn had no room
-	recovering      bool          // packets are sent again after a loss or an RNR NAK, without progress so far
-	retries         uint8         // retries since the last acknowledgement of a new packet
-	progressed      bool          // packets were acknowledged or sent again since the last timer check
-	sinceProgress   time.Duration // time without progress until the last timer check
-	probedInFlight  uint64        // packets in flight when the probe was sent; 0 without a probe
+	seq             uint64 // sequence of the next packet to be sent
+	sentEnd         uint64 // all sequences below sentEnd were sent at least once
+	sinceAckRequest int    // packets sent since the last one with the AckReq bit
+	readsInFlight   int    // READ requests and atomics that have no complete response
+	blocked         bool   // true if the packetConn had no room
+	// true while packets are sent again after a loss or an RNR NAK, and none of them was
+	// acknowledged
+	recovering bool
+	retries    uint8 // retries since the last acknowledgement of a new packet
+	// true if packets were acknowledged or sent again since the last check of the
+	// retransmission timer
+	progressed bool
+	// time without progress, up to the last check of the retransmission timer
+	sinceProgress time.Duration
+	// number of packets in flight when the probe was sent; 0 without a probe
+	probedInFlight  uint64
 	atomicResult    [8]byte
 	retransmitTimer timer
 }
@@ -95,7 +102,8 @@ func (c *rcConn) sendData(w *wqe, last uint64) bool {
 		return false
 	}
 	if length > 0 && !c.q.gather(p.Payload(), w, offset) {
-		c.q.failRequest(w, verbs.StatusLocProtErr) // the memory was closed after the request was checked
+		// The memory region was closed after the request was checked.
+		c.q.failRequest(w, verbs.StatusLocProtErr)
 		return false
 	}
 	if h := p.RETH(); h != nil {

@@ -5,34 +5,38 @@ package soft
 // A respResource is a response resource: a READ or an atomic that was executed. It is
 // kept as long as the peer may request its response again.
 type respResource struct {
-	atomic      bool
-	first, last uint64      // sequences of the first and the last response packet
-	source      memoryRange // READ: the whole memory that was read
-	result      uint64      // atomic: the value before it
+	atomic bool
+	// first and last are the sequences of the first and the last response packet
+	first, last uint64
+	source      memoryRange // for a READ: all the memory that was read
+	result      uint64      // for an atomic: the value of the memory before the atomic
 
-	pending bool        // a response is to be sent, or was sent in part
-	sent    bool        // the whole response was sent at least once
-	start   uint64      // sequence of the first packet of the pending response
-	next    uint64      // sequence of the next packet of the pending response
-	end     uint64      // sequence of the last packet of the pending response
-	unsent  memoryRange // READ: memory of the pending response that was not yet sent
+	pending bool   // true while a response, or the rest of one, has to be sent
+	sent    bool   // true if the whole response was sent at least once
+	start   uint64 // sequence of the first packet of the pending response
+	next    uint64 // sequence of the next packet of the pending response
+	end     uint64 // sequence of the last packet of the pending response
+	// for a READ: memory of the pending response that was not sent yet
+	unsent memoryRange
 }
 
-// respResources holds the response resources of a connection: the last READs and
-// atomics, as many as the peer may have outstanding (IBTA vol. 1, 9.7.4.2). Indexes
-// count from the first READ or atomic of the connection and do not wrap.
+// respResources holds the response resources of a connection: one for each of the last
+// READs and atomics. Their number is the number of READs and atomics that the peer may
+// have outstanding (IBTA vol. 1, 9.7.4.2). Indexes count from the first READ or atomic
+// of the connection and do not wrap.
 type respResources struct {
 	entries      []respResource
-	added        uint64 // resources added so far
-	firstPending uint64 // no resource with a smaller index is pending
+	added        uint64 // number of resources added so far
+	firstPending uint64 // no resource with an index below firstPending is pending
 }
 
 func newRespResources(size int) respResources {
 	return respResources{entries: make([]respResource, max(size, 1))}
 }
 
-// add adds a pending resource for a new READ or atomic. It replaces the oldest one. The
-// peer has the response of that one, because it may not have more outstanding; see full.
+// add adds a pending resource for a new READ or atomic. It replaces the oldest resource.
+// The peer has received the response of that resource, because otherwise it would have
+// too many READs and atomics outstanding; see full.
 func (r *respResources) add() *respResource {
 	res := r.at(r.added)
 	r.added++
@@ -41,9 +45,9 @@ func (r *respResources) add() *respResource {
 	return res
 }
 
-// full reports whether the peer has as many READs and atomics outstanding as it may.
-// This is so if the response of the oldest resource, which add would replace, was not
-// yet sent completely.
+// full reports whether the peer has reached its limit of outstanding READs and atomics.
+// It has if the response of the oldest resource, which add would replace, was not yet
+// sent completely.
 func (r *respResources) full() bool {
 	return r.added >= uint64(len(r.entries)) && !r.at(r.oldest()).sent
 }
@@ -59,8 +63,8 @@ func (r *respResources) find(seq uint64) (res *respResource, index uint64) {
 	return nil, 0
 }
 
-// repeatFrom makes the response of a resource pending again, for the sequences start to
-// end.
+// repeatFrom makes the response of a resource pending again, from the sequence start to
+// the sequence end.
 func (r *respResources) repeatFrom(index, start, end uint64) {
 	res := r.at(index)
 	res.pending, res.start, res.next, res.end = true, start, start, end

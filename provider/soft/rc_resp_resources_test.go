@@ -14,7 +14,7 @@ import (
 // A peer with more READs and atomics outstanding than allowed gets the allowed
 // responses, and then a NAK (IBTA vol. 1, 9.7.5.2.3).
 func TestWireTooManyReads(t *testing.T) {
-	p := newScript(t) // the script's peer may have 2 READs and atomics outstanding
+	p := newScript(t) // The script may have 2 READs and atomics outstanding.
 	p.send(p.read(0, 0, 10), p.read(1, 0, 10), p.read(2, 0, 10), p.read(3, 0, 10))
 	p.wantResponse("the first", wire.ReadResponseOnly, 0)
 	p.wantResponse("the second", wire.ReadResponseOnly, 1)
@@ -34,7 +34,8 @@ func TestWireAllowedReads(t *testing.T) {
 		p.wantResponse("", wire.ReadResponseOnly, seq)
 		p.wantResponse("", wire.ReadResponseOnly, seq+1)
 	}
-	p.deliver(p.read(18, 0, 10), p.read(19, 0, 10)) // late copies of the last two requests
+	// These are late copies of the last two requests.
+	p.deliver(p.read(18, 0, 10), p.read(19, 0, 10))
 	p.send(p.read(20, 0, 10), p.read(21, 0, 10))
 	p.wantResponse("", wire.ReadResponseOnly, 20)
 	p.wantResponse("", wire.ReadResponseOnly, 21)

@@ -19,10 +19,12 @@ type rcResponder struct {
 	msn       psn.Value // message sequence number: number of messages completed
 	resources respResources
 
-	ackDue       bool          // an acknowledgement is to be sent
-	nak          wire.Syndrome // syndrome to be sent if nakDue is true
-	nakDue       bool
-	nakSent      bool    // a NAK for the expected packet was scheduled; no other is sent for it
+	ackDue bool          // true if an acknowledgement has to be sent
+	nak    wire.Syndrome // syndrome to be sent if nakDue is true
+	nakDue bool
+	// true if a NAK for the expected packet was scheduled; then no second NAK is sent
+	// for that packet
+	nakSent      bool
 	duplicateEnd uint64  // sequence after the first duplicate since the last new request; 0 if none
 	fatalOutcome outcome // outcome of the request that ends the queue pair; else outcomeAck
 	ackDelay
@@ -60,7 +62,7 @@ func (c *rcConn) onSequenceGap() {
 	}
 }
 
-// scheduleNAK schedules a NAK or RNR NAK for the expected packet.
+// scheduleNAK schedules a NAK or an RNR NAK, which is sent for the expected packet.
 func (c *rcConn) scheduleNAK(s wire.Syndrome) {
 	c.nak, c.nakDue, c.nakSent = s, true, true
 	c.schedule()
@@ -72,7 +74,7 @@ func (c *rcConn) execute(p wire.Packet) {
 	a := outcomeInvalidRequest
 	switch {
 	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
-		p.IETH() != nil: // SEND with invalidate is not supported
+		p.IETH() != nil: // SEND with invalidate is not supported.
 		a = c.q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resources.full():
 		// The peer has more requests outstanding than response resources were agreed (IBTA
@@ -98,8 +100,8 @@ func (c *rcConn) execute(p wire.Packet) {
 // accessSource implements path.
 func (c *rcConn) accessSource() (accessSource, bool) { return remoteSource(c.to.Remote), true }
 
-// requestsPending implements path. It returns false, because the sockets are drained
-// before a timer fires.
+// requestsPending implements path. It returns false, because drive reads all packets
+// from the sockets before it fires timers.
 func (c *rcConn) requestsPending() bool { return false }
 
 // abort implements path.

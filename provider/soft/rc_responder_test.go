@@ -75,7 +75,7 @@ func TestWireDuplicatesAreAcknowledgedAgain(t *testing.T) {
 	p.wantQuiet("one ACK for all duplicates")
 	require.Len(t, p.e.drainCQ(), 2, "duplicates are not executed again")
 	require.Zero(t, p.e.mr.Bytes()[4096])
-	p.send(p.read(3, 0, 2*scriptMTU)) // in the middle of a WRITE
+	p.send(p.read(3, 0, 2*scriptMTU)) // This READ arrives in the middle of a WRITE.
 	p.wantSyndrome("", wire.NAK(wire.NAKInvalidRequest), 3)
 }
 
@@ -101,7 +101,7 @@ func TestWireReadIsNeverAcknowledged(t *testing.T) {
 }
 
 func TestWireReceiverWithoutBuffer(t *testing.T) {
-	p := newScript(t) // timer code 12
+	p := newScript(t) // RNR timer code 12
 	for name, pkt := range map[string]func(seq uint64) wire.Packet{
 		"SEND":      func(seq uint64) wire.Packet { return p.request(wire.SendOnly, seq, 1) },
 		"WRITE_IMM": func(seq uint64) wire.Packet { return p.setRETH(p.request(wire.WriteOnlyImm, seq, 1), 0, 1) },

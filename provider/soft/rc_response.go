@@ -4,13 +4,13 @@ package soft
 
 import "github.com/rdmaloop/rdmaloop/internal/wire"
 
-// respondBudget is how many response packets one connection sends in one drive. A large
-// READ must not overflow the peer's socket, or delay other connections. The number is
-// arbitrary.
+// respondBudget is how many response packets one connection sends in one call of drive.
+// A large READ must not overflow the peer's socket, or delay other connections. The
+// number is arbitrary.
 const respondBudget = 32
 
 // sendResponses sends due responses in the order of the peer's requests. Then it sends a
-// due NAK or acknowledgement. It returns false if something is left to be sent.
+// due NAK or acknowledgement. It returns false if not all of them could be sent.
 func (c *rcConn) sendResponses() (done bool) {
 	for n := 0; c.q.isServing(); n++ {
 		res := c.resources.nextPending()
@@ -41,7 +41,8 @@ func (c *rcConn) sendResponse(res *respResource) bool {
 	if !ok {
 		return false
 	}
-	if !c.q.readInto(p.Payload(), &res.unsent) { // the region was closed in the meantime
+	// The memory region was closed in the meantime.
+	if !c.q.readInto(p.Payload(), &res.unsent) {
 		c.fatalOutcome, c.nak = outcomeAccessError, wire.NAK(wire.NAKRemoteAccess)
 		return c.sendNAK(res.next)
 	}

@@ -86,8 +86,8 @@ func (c *rcConn) onRetransmitTimer() {
 		c.onAckTimeout()
 		return
 	}
-	// The period starts at the time when the timer was due. So after the owner was away,
-	// the checks that were missed follow at once.
+	// The period starts at the time when the timer was due. So if the owner did not call
+	// drive for some time, the missed checks follow at once.
 	c.retransmitTimer.again(c.checkPeriod())
 	c.probePeer()
 }

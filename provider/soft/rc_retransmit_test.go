@@ -85,7 +85,7 @@ func TestWireProgressStartsTheCountAnew(t *testing.T) {
 	p.post(1, verbs.OpSend, 6*scriptMTU)
 	for seq := range uint64(5) {
 		p.out = nil
-		for range 2 { // the first check finds that a packet was acknowledged
+		for range 2 { // The first check finds that a packet was acknowledged.
 			if len(p.out) == 0 {
 				p.advance(scriptTimeout)
 			}
@@ -116,8 +116,8 @@ func TestWireTimeoutAfterRetransmission(t *testing.T) {
 	p.wantRequest("the third", wire.SendOnly, 0)
 }
 
-// The retransmission timer that runs for an earlier request does not shorten the timeout
-// of a later one.
+// A retransmission timer runs for an earlier request. It does not shorten the timeout of
+// a later request.
 func TestWireTimeoutIsNotShortened(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -163,7 +163,8 @@ func (p *script) advanceInSteps(d time.Duration) {
 	p.advance(d)
 }
 
-// When the owner was away, the timer checks that it has missed follow at once.
+// When the owner did not call drive for some time, the checks that the timer has missed
+// follow at once.
 func TestWireTimeoutOfALateOwner(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 1)
@@ -194,7 +195,7 @@ func TestWireSequenceNAKsCountAsRetries(t *testing.T) {
 }
 
 func TestWireReceiverNotReady(t *testing.T) {
-	p := newScript(t) // two RNR retries
+	p := newScript(t) // The RNR retry count allows two retries.
 	const code = 14
 	wait := verbs.RNRDelay(code)
 	p.post(1, verbs.OpSend, 1)
@@ -237,7 +238,7 @@ func TestWireRNRDelayIsNoTimeout(t *testing.T) {
 	p := newScript(t, func(attr *verbs.QPAttr) { attr.Timeout, attr.RetryCount = 10, 0 })
 	p.post(1, verbs.OpSend, 1)
 	p.out = nil
-	p.send(p.syndrome(wire.RNRNAK(0), 0)) // 655 ms
+	p.send(p.syndrome(wire.RNRNAK(0), 0)) // code of 655 ms
 	for range 100 {
 		p.advance(verbs.AckTimeout(10))
 	}

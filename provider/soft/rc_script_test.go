@@ -16,9 +16,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// script is a peer that exchanges packets with one queue pair. It plays the packetConn
-// of that queue pair's shard. Sequences count from 0 on both sides. The PSNs of both
-// sides wrap after few packets.
+// A script is a peer that exchanges packets with one queue pair. It is also the
+// packetConn of that queue pair's shard. Sequences count from 0 on both sides. The PSNs
+// of both sides wrap after few packets.
 type script struct {
 	t        testing.TB
 	e        *end
@@ -109,7 +109,7 @@ func (p *script) deliver(pkts ...wire.Packet) {
 	}
 }
 
-// send delivers packets that arrive together, and lets the queue pair send its
+// send delivers packets that arrive together, and then makes the queue pair send its
 // responses.
 func (p *script) send(pkts ...wire.Packet) {
 	p.deliver(pkts...)
@@ -197,10 +197,10 @@ func (p *script) wantQuiet(why string) {
 // wantCount requires that the queue pair has sent n packets.
 func (p *script) wantCount(n int) {
 	p.t.Helper()
-	require.Equal(p.t, n, len(p.out)) // require.Len would print all packets
+	require.Equal(p.t, n, len(p.out)) // require.Len would print every packet.
 }
 
-// advance moves the clock forward, and drives the timers and the wire path.
+// advance moves the clock forward, fires the timers, and processes the wire path.
 func (p *script) advance(d time.Duration) {
 	p.now += int64(d)
 	p.e.qp.shard.fireTimers()
@@ -217,8 +217,8 @@ func (p *script) post(id uint64, op verbs.Opcode, n int, flags ...verbs.SendFlag
 	p.e.post(wr)
 }
 
-// wantDone requires that the requests with these ids have completed, the first with the
-// status and the others with it or flushed, and no others.
+// wantDone requires that the requests with these ids have completed, and no others. The
+// first one has the given status. Each of the others has that status or was flushed.
 func (p *script) wantDone(why string, status verbs.Status, ids ...uint64) {
 	p.t.Helper()
 	got := p.e.drainCQ()

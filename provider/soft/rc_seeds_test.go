@@ -24,7 +24,7 @@ type simCase struct {
 	seeds int
 	net   func(*rand.Rand) netsim.Config
 	attr  func(*rand.Rand, *verbs.QPAttr)
-	fails bool // some connections fail
+	fails bool // true if some connections fail in this network
 }
 
 func fraction(r *rand.Rand, most float64) float64 { return r.Float64() * most }

@@ -17,8 +17,10 @@ import (
 // second belongs to another program on that host.
 type neighbours struct {
 	*sim
-	honest, other [2]*end // the end of this side and the end of the peer
-	started       int     // messages that the other connection has in flight
+	// For both connections, element 0 is the end of this side and element 1 the end of
+	// the peer.
+	honest, other [2]*end
+	started       int // number of messages that the other connection has in flight
 }
 
 func newNeighbours(t *testing.T) *neighbours {

@@ -22,8 +22,10 @@ type sim struct {
 	net   *netsim.Net
 	now   int64
 	hosts []*simHost
-	lose  func(p wire.Packet) bool          // reports whether the network loses a packet; nil loses none
-	late  func(p wire.Packet) time.Duration // returns the additional delay of a packet; nil for none
+	// lose reports whether the network loses a packet; if nil, no packet is lost
+	lose func(p wire.Packet) bool
+	// late returns the additional delay of a packet; if nil, no packet has one
+	late func(p wire.Packet) time.Duration
 }
 
 // simHost is the packetConn of a shard, with an address of its own. It computes and
@@ -35,9 +37,9 @@ type simHost struct {
 	addr  netip.Addr
 	shard *shard
 	buf   [wire.MaxPacket]byte
-	sent  []netsim.Packet // packets queued for flush
+	sent  []netsim.Packet // packets that were pushed and not flushed yet
 	spare [][]byte
-	room  int // packets that may be queued before flush; 0 means any number
+	room  int // number of packets that may be pushed before flush; 0 means no limit
 }
 
 func newSim(t testing.TB, seed uint64, cfg netsim.Config) *sim {
@@ -83,7 +85,7 @@ func (s *sim) host(e *end) *simHost {
 }
 
 // step advances the time to the next event and processes it. It returns false if there
-// is none.
+// is no event.
 func (s *sim) step() bool {
 	next, ok := s.net.Next()
 	for _, h := range s.hosts {

@@ -5,7 +5,7 @@ package soft
 import "github.com/rdmaloop/rdmaloop/verbs"
 
 // A recvQueue is the receive queue of a queue pair or an SRQ. It holds posted buffers in
-// order. head and tail wrap. A buffer that was taken for a message occupies a place of
+// order. head and tail wrap. A buffer that was taken for a message occupies an entry of
 // the queue until its completion is polled; see cqSpace.
 type recvQueue struct {
 	entries    []rqe
@@ -72,8 +72,8 @@ func (q *recvQueue) peek() *rqe {
 	return &q.entries[q.head&uint32(len(q.entries)-1)]
 }
 
-// pop takes the oldest buffer and copies it to into, whose sges have a capacity of at
-// least maxSGE. It returns false if there is none.
+// pop takes the oldest buffer and copies its description to the parameter into, whose
+// sges must have a capacity of at least maxSGE. It returns false if there is no buffer.
 func (q *recvQueue) pop(into *rqe) bool {
 	e := q.peek()
 	if e == nil {

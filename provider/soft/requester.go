@@ -14,14 +14,15 @@ import (
 // completes acknowledged requests, and fails requests after too many RNR retries or
 // without a response.
 type requester struct {
-	responded     uint64 // path sequences below it are acknowledged
-	reads         int    // READs and atomics outstanding
-	nextRead      uint32 // position in the send queue: no READ or atomic before it waits for a response
-	waitingRNR    bool   // an RNR NAK was received, and rnrTimer runs
-	rnrLeft       uint8  // RNR retries left; verbs.RNRRetryForever means no limit
-	signaledCount int    // signaled requests, READs and atomics outstanding
+	responded  uint64 // all path sequences below responded are acknowledged
+	reads      int    // number of READs and atomics outstanding
+	nextRead   uint32 // position in the send queue: no READ or atomic before it waits for a response
+	waitingRNR bool   // true after an RNR NAK was received, while rnrTimer runs
+	rnrLeft    uint8  // RNR retries left; verbs.RNRRetryForever means no limit
+	// number of outstanding requests that are signaled, or are READs or atomics
+	signaledCount int
 	rnrTimer      timer
-	responseTimer timer // runs while the peer does not respond; local path only
+	responseTimer timer // runs on the local path while the peer does not respond
 }
 
 // validate checks a request before it is queued, and returns its length in bytes.
@@ -72,7 +73,8 @@ func (q *qp) nextToSend() *wqe {
 	}
 	w := q.sq.at(q.sq.next)
 	if !q.nextIsNew() {
-		// The request was begun before. It is completed or sent again in SQD too.
+		// A part of this request was sent before. Its rest is sent, or it is sent again,
+		// in SQD too.
 		if w.status != verbs.StatusSuccess {
 			return nil
 		}
@@ -117,7 +119,7 @@ func (q *qp) checkLocalMemory(w *wqe) verbs.Status {
 	var access verbs.Access
 	if w.expectsResponse() {
 		if q.attr.MaxRdAtomic == 0 {
-			return verbs.StatusLocQPOpErr // none was negotiated
+			return verbs.StatusLocQPOpErr // No READs and atomics were negotiated.
 		}
 		access = verbs.AccessLocalWrite
 	}
@@ -161,8 +163,8 @@ func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSig
 // rewind makes the oldest unacknowledged request the next one to be sent.
 func (q *qp) rewind() { q.sq.next = q.sq.done }
 
-// resetSent makes all requests as if they had never been sent. It is used when the queue
-// pair moves to another connection, and the peer has not received anything.
+// resetSent marks all requests as never sent. It is used when the queue pair moves to
+// another connection, because the peer has not received anything on the old one.
 func (q *qp) resetSent() {
 	for i := q.sq.done; i != q.sq.begun; i++ {
 		w := q.sq.at(i)
@@ -214,8 +216,8 @@ func (q *qp) retire() {
 	}
 }
 
-// completeSend completes the oldest request with success. Only a signaled request takes
-// a place on the CQ.
+// completeSend completes the oldest request with success. Only a signaled request adds a
+// completion to the CQ.
 func (q *qp) completeSend(w *wqe) {
 	if q.signaled(w) || w.expectsResponse() {
 		q.requester.signaledCount--
@@ -260,15 +262,17 @@ func (q *qp) expectedResponse() *wqe {
 	return nil
 }
 
-// response stores response data of the oldest READ or atomic. It returns false if the
-// data does not fit the request. last is true for the last data of the response.
+// response stores response data of the oldest READ or atomic. It returns false if no
+// READ or atomic expects the data, or if the length of the data is wrong. last is true
+// for the last data of the response.
 func (q *qp) response(op fragment.Op, data []byte, last bool) bool {
 	w := q.expectedResponse()
 	if w == nil || (op == fragment.ReadData) != (w.op == verbs.OpRead) || uint64(w.received)+uint64(len(data)) > uint64(w.total) {
 		return false
 	}
 	if !q.pd.scatter(w.sges, w.received, data) {
-		w.status = verbs.StatusLocProtErr // the region was closed after the request was checked
+		// The memory region was closed after the request was checked.
+		w.status = verbs.StatusLocProtErr
 	}
 	w.received += uint32(len(data))
 	if !last {
@@ -323,8 +327,8 @@ func (q *qp) onRNRTimer() {
 
 // onNoResponse is called by the local path when requests are outstanding and the peer
 // does not process them. It starts the response timer, unless it is running. The local
-// path does not lose requests, so nothing is sent again. The time is that of all retries
-// together.
+// path does not lose requests, so nothing is sent again. The timer runs for the time that
+// all retries together take on the wire path.
 func (q *qp) onNoResponse() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {

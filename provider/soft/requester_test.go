@@ -29,7 +29,7 @@ func (e *end) stopClock() (advance func(time.Duration)) {
 func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
 
 func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
-	const retries, code = 3, 20 // 10.24 ms
+	const retries, code = 3, 20 // RNR timer code of 10.24 ms
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = retries })
@@ -179,7 +179,8 @@ func modifyToSQD(t *testing.T, e *end) {
 	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
 }
 
-// Requests that were begun before SQD are continued in SQD, RNR retries included.
+// Requests that were begun before the queue pair went to SQD are continued in SQD. RNR
+// retries are continued too.
 func TestRNRInSQD(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -197,7 +198,8 @@ func TestRNRInSQD(t *testing.T) {
 	require.True(t, a.qp.drained)
 }
 
-// A parked connection polls for its acknowledgements in SQD.
+// A connection that is parked when its queue pair goes to SQD polls for its
+// acknowledgements, and the send queue drains.
 func TestParkedConnDrains(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

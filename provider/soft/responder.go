@@ -12,17 +12,19 @@ import (
 // responder is the receiving half of a queue pair. It executes the peer's requests in
 // order, on the receive queue and the memory regions.
 type responder struct {
-	buffer      rqe         // receive buffer of the current message
-	hasBuffer   bool        // a buffer was taken, and is not completed
-	offset      uint32      // bytes of the current SEND that are in buffer
-	writeLeft   memoryRange // memory of the current WRITE that was not yet written
-	writeLength uint32      // bytes of the current WRITE
+	buffer rqe // receive buffer of the current message
+	// true if a buffer was taken for the current message and is not completed
+	hasBuffer bool
+	// number of bytes of the current SEND that were copied to buffer
+	offset      uint32
+	writeLeft   memoryRange // memory of the current WRITE that was not written yet
+	writeLength uint32      // number of bytes of the current WRITE that have arrived
 	inWrite     bool        // a WRITE has begun, and its last fragment has not arrived
 }
 
-// A memoryRange is the memory that a READ or WRITE of the peer names, without the part
-// that was accessed already. The region is looked up again for each fragment, because
-// the application may close it at any time.
+// A memoryRange is the part of the memory named by a READ or WRITE of the peer that was
+// not accessed yet. The region is looked up again for each fragment, because the
+// application may close it at any time.
 type memoryRange struct {
 	addr uint64
 	key  uint32
@@ -42,7 +44,7 @@ func (q *qp) deliver(r *fragment.Fragment) outcome {
 }
 
 // takeBuffer takes a receive buffer for a message that begins, or for a WRITE that ends
-// with immediate data. It returns false if there is none.
+// with immediate data. It returns false if there is no receive buffer.
 func (q *qp) takeBuffer() bool {
 	if !q.hasBuffer {
 		q.hasBuffer, q.offset = q.popReceive(&q.buffer), 0
@@ -115,7 +117,7 @@ func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 }
 
 // failReceive completes the receive buffer with an error if one was taken, and returns
-// a. The path then sends the NAK and calls requestFailed.
+// the outcome a. The path then sends the NAK and calls requestFailed.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 	if q.hasBuffer {
 		q.receiveDone(&verbs.WC{Status: status}, false)

@@ -13,16 +13,16 @@ const (
 	// partialFactor multiplies the ACK timeout of the sender, because a sender may wait
 	// for up to four times the timeout (IBTA vol. 1, 9.7.6.1.3).
 	partialFactor = 4
-	// minPartialLimit is the shortest limit of a message without progress. It gives time
-	// to a sender with a very short ACK timeout that is not scheduled for a while. It is
-	// arbitrary.
+	// minPartialLimit is the shortest limit of a message without progress. It is for
+	// senders with a very short ACK timeout, whose process may not run for a while. It
+	// is arbitrary.
 	minPartialLimit = time.Second
-	// maxPartialLimit is the longest limit of a message without progress. There is one
+	// maxPartialLimit is the longest limit of a message without progress. It is needed
 	// because a client chooses the timeouts of both ends. It is arbitrary. The retries
 	// of a sender with a timeout code above 24 (69 s, eight times) can take longer.
 	maxPartialLimit = 10 * time.Minute
-	// partialProgress is how many bytes have to arrive within the limit: those of one
-	// packet with the largest path MTU.
+	// partialProgress is the number of bytes that have to arrive within the limit. It is
+	// the size of one packet with the largest path MTU.
 	partialProgress = 4096
 )
 
@@ -33,10 +33,13 @@ const (
 // The timer is not restarted for each fragment. It runs while there are such messages,
 // and each time it fires it compares the progress with the last time.
 type partialMessage struct {
-	timer  timer
-	begun  uint64 // messages of several fragments since the queue pair was made
-	seen   uint64 // value of begun when the timer last fired
-	offset uint32 // bytes of the message that had arrived when the timer last fired
+	timer timer
+	// number of messages of several fragments that have begun since the queue pair was
+	// made
+	begun uint64
+	seen  uint64 // value of begun when the timer last fired
+	// number of bytes of the message that had arrived when the timer last fired
+	offset uint32
 }
 
 // partialLimit returns how long a message may make no progress. It is longer than a

@@ -94,8 +94,8 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.EqualValues(t, sharedBuffers, shard.counts[counters.PartialExpired].Load())
 }
 
-// A message may take long, as long as it makes progress. Fragments that wait in the
-// ring count as progress, even if the owner polls late.
+// A message that makes progress is completed, however long it takes. Fragments that wait
+// in the ring count as progress, even if the owner polls late.
 func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -118,7 +118,8 @@ func TestSlowMessagesComplete(t *testing.T) {
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
 		send(0, partialProgress)
-		victim.qp.shard.fireTimers() // the timer fires before the ring is read
+		// In this call the timer fires before the ring is read.
+		victim.qp.shard.fireTimers()
 		require.Empty(t, victim.pollN(3))
 	}
 	now += int64(victim.qp.partialLimit()) / 2

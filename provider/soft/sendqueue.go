@@ -10,26 +10,31 @@ import (
 
 // A wqe is a work request of the send queue.
 type wqe struct {
-	id               uint64
-	op               verbs.Opcode
-	flags            verbs.SendFlags
-	status           verbs.Status // failure found by this side, with which the request will complete
-	responseComplete bool         // READ and atomics: the whole response has arrived
+	id    uint64
+	op    verbs.Opcode
+	flags verbs.SendFlags
+	// failure that this side has found; the request will complete with it
+	status           verbs.Status
+	responseComplete bool // for READ and atomics: the whole response has arrived
 	imm              uint32
-	total            uint32 // bytes of the message
-	sent             uint32 // bytes sent; local path only
-	received         uint32 // bytes of the response received
-	firstSeq         uint64 // path sequence of the first packet; wire path only
-	messageNumber    uint64 // number of the message, see rcCredits; wire path only
-	lastSeq          uint64 // path sequence of the last fragment; unsent until it was sent
-	addr             uint64
-	key              uint32
-	compare          uint64
-	swap             uint64
-	sges             []verbs.SGE // memory of the message; the queue owns the slice
-	inline           []byte      // inline data of the message; the queue owns the slice
+	total            uint32 // number of bytes of the message
+	sent             uint32 // number of bytes sent; used on the local path only
+	received         uint32 // number of bytes of the response received
+	// path sequence of the first packet; used on the wire path only
+	firstSeq uint64
+	// number of the message, see rcCredits; used on the wire path only
+	messageNumber uint64
+	// path sequence of the last fragment; the constant unsent until that fragment was
+	// sent
+	lastSeq uint64
+	addr    uint64
+	key     uint32
+	compare uint64
+	swap    uint64
+	sges    []verbs.SGE // memory of the message; the queue owns the slice
+	inline  []byte      // inline data of the message; the queue owns the slice
 
-	to     verbs.AH // UD only, and the two below
+	to     verbs.AH // The next three fields are used for UD only.
 	toQPN  uint32
 	toQKey uint32
 }
@@ -43,19 +48,19 @@ const unsent = math.MaxUint64
 // A sendQueue holds requests in the order in which they were posted, from done to tail.
 // The request at done is the oldest one that has not completed. The request at next is
 // to be sent next. Requests from begun on were never sent. next is before begun while
-// requests are sent again. All four wrap. A completed request occupies a place of the
+// requests are sent again. All four wrap. A completed request occupies an entry of the
 // queue until its completion is polled; see cqSpace.
 type sendQueue struct {
-	entries                 []wqe // grows up to depth when it is needed
+	entries                 []wqe // grows up to depth when more requests are queued
 	done, next, begun, tail uint32
 	cqSpace
 	depth             uint32
 	maxSGE, maxInline int
 }
 
-// initialSendEntries is how many requests a queue has room for before it grows. It is
-// small, because a program may have many connections with never more than one or two
-// requests. The number is arbitrary.
+// initialSendEntries is how many requests a queue can hold before it grows. It is small,
+// because a program may have many connections, each with no more than one or two
+// outstanding requests. The number is arbitrary.
 const initialSendEntries = 8
 
 func newSendQueue(caps *verbs.QPCaps) sendQueue {
@@ -82,8 +87,8 @@ func (q *sendQueue) resize(size int) {
 
 func (q *sendQueue) at(i uint32) *wqe { return &q.entries[i&uint32(len(q.entries)-1)] }
 
-// full reports whether all places are occupied: by requests, or by completions that were
-// not polled.
+// full reports whether all entries are occupied: by requests, or by completions that
+// were not polled.
 func (q *sendQueue) full() bool { return q.tail-q.done+q.held >= q.depth }
 
 // outstanding reports whether a request was sent, at least in part, and has not

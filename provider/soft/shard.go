@@ -18,24 +18,25 @@ import (
 )
 
 const (
-	// epollEvery is the number of drives after which a shard polls its epoll descriptor.
-	// An owner that never sleeps learns of ready descriptors in no other way. It is
-	// arbitrary.
+	// epollEvery is the number of calls of drive after which a shard polls its epoll
+	// descriptor. If the owner never sleeps, only this poll finds descriptors that are
+	// ready. The number is arbitrary.
 	epollEvery = 1024
 	// epollEveryUD replaces epollEvery on a shard that has UD queue pairs on the local
 	// path, or overflow sockets of the wire path, because their messages arrive at
 	// descriptors that only epoll reports. Such a shard also polls epoll whenever it has
 	// polled the wire's sockets. The number is arbitrary.
 	epollEveryUD = 16
-	// clockEvery is the number of drives after which running timers are checked. It is
-	// arbitrary.
+	// clockEvery is the number of calls of drive after which running timers are checked.
+	// It is arbitrary.
 	clockEvery = 16
-	// idleAfter is the number of drives without work after which a connection moves to
-	// the idle list. It is arbitrary.
+	// idleAfter is the number of calls of drive without work after which a connection
+	// moves to the idle list. It is arbitrary.
 	idleAfter = 256
-	// maxPolledIdle is how many connections are polled even if they are idle for long. A
-	// further one that was idle for parkAfter drives is parked, so that those on the
-	// idle list are polled often. Both are arbitrary.
+	// maxPolledIdle is how many connections are polled even if they have no work for a
+	// long time. If there are more, a connection without work during parkAfter calls of
+	// drive is parked, so that the connections on the idle list are polled often. Both
+	// numbers are arbitrary.
 	maxPolledIdle = 8
 	parkAfter     = 4096
 	// maxReady is how many ready descriptors one poll of epoll handles.
@@ -48,23 +49,27 @@ const (
 // drives it by polling a CQ; nothing is locked. In automatic progress a goroutine of the
 // shard drives it too, and every call takes mu.
 //
-// A connection on the local path is in one of three states. Active: each drive polls it.
-// Idle: it had no work for a while, and each drive polls only one of the idle
-// connections, so that they do not slow down the active ones. Parked, and on neither
-// list: the peer rings its doorbell, which the epoll descriptor watches. Before the
-// owner may go to sleep, which is so if a CQ is armed or progress is automatic, the
-// connections on the lists are parked too; up to maxPolledIdle of them stay on the
-// lists.
+// A connection on the local path is in one of three states. Active: each call of drive
+// polls the connection. Idle: the connection had no work for a while, and each call of
+// drive polls only one of the idle connections, so that they do not slow down the active
+// ones. Parked: the connection is on neither list, and the peer rings its doorbell,
+// which the epoll descriptor watches. Before the owner may go to sleep, which is so if a
+// CQ is armed or progress is automatic, the connections on the lists are parked too; up
+// to maxPolledIdle of them stay on the lists.
 type shard struct {
 	dev   *device
 	auto  bool
 	clock func() int64
 	mu    sync.Mutex
-	owned bool // manual progress: a channel owns the shard; guarded by device.mu
+	// in manual progress: true if a channel owns the shard; guarded by device.mu
+	owned bool
 
-	epfd     int
-	eventfd  int  // readable while a channel has an event, or the owner has to drive the shard
-	signaled bool // eventfd is readable, so the owner does not sleep before it drives the shard
+	epfd int
+	// readable while a channel has an event, or while the owner has to call drive
+	eventfd int
+	// true if eventfd is readable, so that the owner does not sleep before it calls
+	// drive
+	signaled bool
 	timerfd  int
 	sources  map[int32]readySource // receivers of the events of epoll, by descriptor
 
@@ -81,13 +86,13 @@ type shard struct {
 	udQueuedBytes int        // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
 	timers        timerheap.Heap
 	alarmAt       int64  // time to which timerfd is set, on the device's clock; 0 if not set
-	drives        uint32 // number of drives so far; wraps
+	drives        uint32 // number of calls of drive so far; wraps
 	ready         [maxReady]unix.EpollEvent
 	doorbellBuf   [64]byte // buffer for bytes read from doorbells
 	counts        *counters.Set
 
 	closed bool
-	done   chan struct{} // closed when the goroutine has ended
+	done   chan struct{} // closed when the goroutine of the shard has ended
 }
 
 // A readySource handles the events of a descriptor that the shard watches.
@@ -161,8 +166,8 @@ func (s *shard) beforeSleep() {
 
 // prepareSleep makes sure that the owner is woken: by a doorbell, by a descriptor, by a
 // timer, or at once if there is work. It stops at the first work that it finds, which
-// includes unfinished work of the wire path. So few connections are visited more than
-// once between two drives, however many calls there are. Connections that were parked
+// includes unfinished work of the wire path. So between two calls of drive it visits few
+// connections more than once, however often it is called. Connections that were parked
 // have left the lists, except for maxPolledIdle of them. After a connection that can not
 // be parked, eventfd is readable, and beforeSleep does not call prepareSleep.
 func (s *shard) prepareSleep(wireDone bool) {
@@ -181,7 +186,7 @@ func (s *shard) parkConns(conns []*shmConn) bool {
 			return false
 		}
 		if s.polledCount() > maxPolledIdle {
-			s.setPollList(c, nil) // the doorbell is enough
+			s.setPollList(c, nil) // The doorbell is sufficient to wake the owner.
 		}
 	}
 	return true
@@ -241,7 +246,7 @@ func (s *shard) drive() {
 func (s *shard) handleReady() {
 	n, err := epollNow(s.epfd, s.ready[:])
 	if err != nil {
-		return // EINTR; the next call sees the events
+		return // The error is EINTR. The next call sees the events.
 	}
 	for i := range n {
 		// The handler of an earlier event may have closed the descriptor.
@@ -270,7 +275,8 @@ func (s *shard) fireTimers() {
 	if s.timers.Due(now) {
 		s.udp.Drain() // a timer must not fire if the packet it waits for has arrived
 	}
-	// A timer that is late may set itself to a time that has passed, too.
+	// A timer that has fired late may start itself again with a time that has passed
+	// already.
 	for s.timers.Due(now) {
 		s.timers.Expire(now)
 	}
@@ -281,7 +287,7 @@ func (s *shard) setAlarm() {
 	next, any := s.timers.Next()
 	when := int64(next)
 	if !any || when == s.alarmAt {
-		return // timerfd may fire without a timer, which does no harm
+		return // timerfd may expire when no timer is due. That does no harm.
 	}
 	s.alarmAt = when
 	_ = timerfd.Set(s.timerfd, time.Duration(when-s.clock()))
@@ -333,8 +339,8 @@ func (s *shard) demoteIdle() {
 	}
 }
 
-// parkIdle removes connections without work for parkAfter drives from a list and parks
-// them, until maxPolledIdle are left.
+// parkIdle removes from a list the connections that had no work during parkAfter calls
+// of drive, and parks them, until maxPolledIdle are left.
 func (s *shard) parkIdle(conns []*shmConn) {
 	for _, c := range slices.Backward(conns) {
 		if s.polledCount() > maxPolledIdle && s.drives-c.lastWork > parkAfter && c.park() {

@@ -33,7 +33,7 @@ func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	for i := range conns {
 		a, b := newPair(t, d, verbs.ProgressManual)
 		a.post(verbs.SendWR{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled})
-		_, err := b.cq.Poll(b.wc) // b executes the WRITE and acknowledges it
+		_, err := b.cq.Poll(b.wc) // The end b executes the WRITE and acknowledges it.
 		require.NoError(t, err)
 		conns[i] = a.qp.path.(*shmConn)
 		require.Less(t, n, len(conns[i].shard.doorbellBuf), "pendingRings counts the visits up to this number")
