@@ -124,19 +124,19 @@ type Config struct {
 
 const (
 	maxVectors       = 1024
-	maxConnsPerUser  = 1 << 20 // no device has more queue pairs than this
+	maxConnsPerUser  = 1 << 20 // No device has more queue pairs than this.
 	defaultRingBytes = 256 << 10
 	defaultRingSlots = 256
 
 	// A half-open connection takes 26 KiB with the queues of the reactor. The default
-	// number takes 13 MiB for each listener, and twice that between two garbage
-	// collections.
+	// number takes 13 MiB for each listener, and up to 26 MiB before the garbage
+	// collector runs.
 	defaultHalfOpen = 512
 	maxHalfOpen     = 1 << 16
 	// The default is half of the connections that a loop of the reactor accepts by
 	// default, so that one address can not fill a loop.
 	defaultConnsPerAddress = 4096
-	maxConnsPerAddress     = 1 << 20 // no device has more queue pairs than this
+	maxConnsPerAddress     = 1 << 20 // No device has more queue pairs than this.
 )
 
 // withDefaults returns a checked deep copy of c with the defaults in place of zero
@@ -195,11 +195,12 @@ func (c *Config) setWireLimits() error {
 	return nil
 }
 
-// slots returns the largest number of shards. Each shard has a slot, which is the queue
-// pair number modulo slots.
+// slots returns the largest number of shards. The queue pair numbers of a shard have the
+// same remainder modulo slots. This remainder is the slot of the shard.
 func (c *Config) slots() uint32 { return 2 * uint32(c.Vectors) }
 
-// numberFor returns a queue pair number near num that belongs to a slot.
+// numberFor returns a queue pair number near num whose remainder modulo slots is the
+// given slot.
 func (c *Config) numberFor(slot, num uint32) uint32 { return num - num%c.slots() + slot }
 
 // geometry returns the layout of the shared memory of a connection on the local path.

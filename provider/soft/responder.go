@@ -18,7 +18,7 @@ type responder struct {
 	// number of bytes of the current SEND that were copied to buffer
 	offset      uint32
 	writeLeft   memoryRange // memory of the current WRITE that was not written yet
-	writeLength uint32      // number of bytes of the current WRITE that have arrived
+	writeLength uint32      // number of bytes of the whole current WRITE
 	inWrite     bool        // a WRITE has begun, and its last fragment has not arrived
 }
 

@@ -34,7 +34,8 @@ type wqe struct {
 	sges    []verbs.SGE // memory of the message; the queue owns the slice
 	inline  []byte      // inline data of the message; the queue owns the slice
 
-	to     verbs.AH // The next three fields are used for UD only.
+	// to, toQPN and toQKey name the destination of a UD request.
+	to     verbs.AH
 	toQPN  uint32
 	toQKey uint32
 }

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	// receiveBudget is how many slots one connection consumes in one drive of its shard.
-	// It is arbitrary.
+	// receiveBudget is how many slots one connection consumes in one call of drive. It
+	// is arbitrary.
 	receiveBudget = 64
-	// ackEvery is the number of drives after which a connection reads the peer's
+	// ackEvery is the number of calls of drive after which a connection reads the peer's
 	// acknowledgements although no signaled request is outstanding. It is arbitrary.
 	ackEvery = 64
 )
@@ -29,8 +29,8 @@ type shmConn struct {
 	q     *qp
 	shard *shard
 	end   *shmEnd
-	own   *shm.ControlBlock // in shared memory, written by this side
-	peer  *shm.ControlBlock // in shared memory, written by the peer, which may be hostile
+	own   *shm.ControlBlock // control block that this side writes
+	peer  *shm.ControlBlock // control block that the peer writes; the peer may be hostile
 
 	requestsOut  shm.Producer
 	requestsIn   shm.Consumer
@@ -40,26 +40,31 @@ type shmConn struct {
 	// seq is the number of slots of requestsOut that were published. The sequences that
 	// the queue pair stores in its requests are values of seq.
 	seq      uint64
-	released uint64 // slots of requestsOut that the peer has acknowledged
-	lastAck  uint64 // value of peer.Ack that was processed last
-	unacked  uint32 // slots of requestsIn consumed and not yet acknowledged
+	released uint64 // number of slots of requestsOut that the peer has acknowledged
+	lastAck  uint64 // last value of peer.Ack that was processed
+	// number of slots of requestsIn that were consumed and not acknowledged yet
+	unacked uint32
 	// ackRequested is true if the peer waits for the acknowledgement of a consumed slot.
 	ackRequested bool
-	nakCount     uint32 // NAKs sent, RNR NAKs included
+	nakCount     uint32 // number of NAKs sent, RNR NAKs included
 	syndrome     uint8  // syndrome of the last NAK sent; 0 if there was none
 	// responsesBlocked is true if responsesOut had no room for the last response.
 	responsesBlocked bool
-	awaitsRetry      bool          // an RNR NAK was sent for the next slot of requestsIn
-	resendSeen       uint32        // value of peer.Resend when that RNR NAK was sent
-	wakeDue          bool          // slots were published, and the peer was not yet woken for them
-	parked           shm.WakeLevel // value of own.Parked that this side has stored
-	pendingRings     int           // bytes of the peer that the doorbell may hold
-	pollList         *[]*shmConn   // list of the shard that holds the connection; nil if none
-	pollIndex        int           // index in pollList
-	lastWork         uint32        // value of shard.drives when the connection last had work
+	// true if an RNR NAK was sent for the next slot of requestsIn
+	awaitsRetry bool
+	resendSeen  uint32 // value of peer.Resend when the last RNR NAK was sent
+	// true if slots were published for which the peer was not woken yet
+	wakeDue bool
+	parked  shm.WakeLevel // last value that this side has stored in own.Parked
+	// largest number of unread bytes that the peer may have written to the doorbell
+	pendingRings int
+	pollList     *[]*shmConn // list of the shard that holds the connection; nil if none
+	pollIndex    int         // index in pollList
+	lastWork     uint32      // value of shard.drives when the connection last had work
 
-	readLeft       memoryRange // part of the peer's READ that was not yet sent
-	readInProgress bool        // the response of a READ was begun and is not complete
+	readLeft memoryRange // memory of the peer's current READ that was not sent yet
+	// true if the response of a READ was begun and is not complete
+	readInProgress bool
 }
 
 // newSHMConn makes the path of a queue pair from its end of a connection. If it succeeds,
@@ -93,9 +98,9 @@ func (c *shmConn) OnReady(_ int, events uint32) {
 // isServing reports whether the queue pair processes the peer's requests.
 func (c *shmConn) isServing() bool { return c.q.isServing() }
 
-// poll processes what the peer has published, within receiveBudget, and sends what can be
-// sent. It reports whether there was any work. A connection without work for more than
-// idleAfter drives moves to the shard's idle list.
+// poll processes what the peer has published, within receiveBudget, and sends what can
+// be sent. It reports whether there was any work. A connection without work during more
+// than idleAfter calls of drive moves to the shard's idle list.
 func (c *shmConn) poll() bool {
 	if c.shard.drives-c.lastWork > idleAfter && c.isIdle() {
 		c.shard.setPollList(c, &c.shard.idle)
@@ -111,7 +116,9 @@ func (c *shmConn) poll() bool {
 	}
 	if work {
 		if q.sq.next != q.sq.tail && c.isServing() {
-			c.transmit() // it may have waited for a fence, for MaxRdAtomic or for room
+			// A request may have waited for a fence, for MaxRdAtomic, or for room in the
+			// ring.
+			c.transmit()
 		}
 		c.lastWork = c.shard.drives
 		if c.parked != shm.WakeNone {
@@ -124,17 +131,17 @@ func (c *shmConn) poll() bool {
 	return work
 }
 
-// isIdle reports whether the connection has no work, at the cost of a few loads. A
-// connection with an unacknowledged request is not idle, because the peer does not ring
-// the doorbell for the acknowledgement of an unsignaled request.
+// isIdle reports whether the connection has no work. It costs only a few loads from
+// memory. A connection with an unacknowledged request is not idle, because the peer does
+// not ring the doorbell for the acknowledgement of an unsignaled request.
 func (c *shmConn) isIdle() bool {
 	sq := &c.q.sq
 	return !c.requestsIn.Ready() && c.unacked == 0 && sq.done == sq.tail && !c.readInProgress
 }
 
 // park asks the peer to ring the doorbell at its next slot, and also at its next
-// acknowledgement if this side waits for one. It returns false if the connection has work
-// already, and then has to be polled.
+// acknowledgement if this side waits for one. It returns false if the connection already
+// has work. Then the connection has to be polled.
 func (c *shmConn) park() bool {
 	want := shm.WakeSlots
 	if c.q.signaledCount > 0 || c.q.sq.next != c.q.sq.tail || c.q.state == verbs.StateSQD {
@@ -191,7 +198,8 @@ func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 		want == shm.WakeAll && ack != c.lastAck || ack>>40 != c.lastAck>>40
 }
 
-// wake rings the doorbell if the peer is parked and wants to be woken for kind.
+// wake rings the doorbell of the peer if the peer's control block asks for wake-ups of the
+// given kind.
 func (c *shmConn) wake(kind shm.WakeLevel) {
 	if c.peer.Parked.Load() >= kind && c.peer.Parked.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(c.end.doorbell)

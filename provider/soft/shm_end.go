@@ -13,11 +13,13 @@ import (
 // management makes it and offers it to the queue pair; see offerEnd.
 type shmEnd struct {
 	seg      *shm.Segment
-	side     int          // 0 for the connecting side, 1 for the accepting side
-	doorbell int          // descriptor of this side's doorbell; see shm.NewDoorbells
-	peer     accessSource // source to which access errors are counted; zero for this process
+	side     int // 0 for the connecting side, 1 for the accepting side
+	doorbell int // descriptor of this side's doorbell; see shm.NewDoorbells
+	// source to which the access errors of the peer are counted; zero value if the peer
+	// is this process
+	peer accessSource
 	// provisional is true if takeEnd made the end because none had been offered. The
-	// other end then waits for the peer in device.ends.
+	// other end is then offered to the peer in device.ends.
 	provisional bool
 }
 
@@ -58,8 +60,9 @@ func (d *device) hasOfferedEnd(qpn uint32) bool {
 }
 
 // adoptEnd moves a queue pair with a provisional end to the end that connection
-// management offers. It does not if the peer has already taken the other provisional end.
-// taken reports whether the queue pair now owns end, or has released it.
+// management offers. If the peer has already taken the other provisional end, the queue
+// pair is not moved. taken reports whether the queue pair now owns end, or has released
+// it.
 func (q *qp) adoptEnd(end *shmEnd) (taken bool, err error) {
 	q.shard.enter()
 	defer q.shard.leave()
@@ -85,8 +88,8 @@ func (q *qp) adoptEnd(end *shmEnd) (taken bool, err error) {
 
 // takeEnd returns the end for a queue pair that enters RTR. If connection management has
 // not offered one, the peer is a queue pair of the same device, and the application
-// connects both itself. The first of the two makes both ends, and offers one to the
-// other.
+// connects both queue pairs itself. The first of the two makes both ends, and offers one
+// to the other.
 func (d *device) takeEnd(own, peer uint32) (*shmEnd, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,7 +133,7 @@ func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *shmEnd,
 }
 
 // dropEnd withdraws and releases the end that a queue pair has offered to its peer. It
-// returns false if there is none, or if the peer has taken it.
+// returns false if no end is offered, or if the peer has taken the end.
 func (d *device) dropEnd(own, peer uint32) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -154,8 +157,9 @@ func (d *device) withdrawEnd(qpn uint32, end *shmEnd) {
 	}
 }
 
-// peerGone is called when the peer's process has ended without closing the connection. It
-// does nothing if another queue pair has the number by now, which has another end.
+// peerGone is called when the peer's process has ended without closing the connection.
+// It does nothing if the number now belongs to another queue pair, which has another
+// end.
 func (d *device) peerGone(qpn uint32, end *shmEnd) {
 	d.mu.Lock()
 	q := d.qps[qpn]

@@ -184,8 +184,8 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 	}
 }
 
-// requireAsleep polls and arms the CQ of an end, and requires that its descriptor is
-// then not readable.
+// requireAsleep polls and arms the CQ of an end. It requires that the channel's
+// descriptor is not readable after that, so that the owner can sleep.
 func (s *sleeper) requireAsleep() {
 	s.t.Helper()
 	for range 4 {

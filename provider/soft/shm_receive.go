@@ -54,8 +54,9 @@ func (c *shmConn) receive() bool {
 		return false
 	}
 	c.wakePeer()
-	// An acknowledgement for which the peer does not wait is delayed until there is no
-	// other work, or until a quarter of the peer's slots is unacknowledged.
+	// If the peer does not wait for an acknowledgement, the acknowledgement is delayed
+	// until there is no other work, or until a quarter of the peer's slots is
+	// unacknowledged.
 	if c.ackRequested || c.unacked >= uint32(c.requestsIn.Len()/4) {
 		c.acknowledge()
 	}
@@ -68,7 +69,8 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 	var a outcome
 	switch r.Op {
 	case fragment.CompareSwap, fragment.FetchAdd:
-		dst, _, ok := c.reserveResponse(8) // before the atomic changes memory
+		// A response slot is reserved before the atomic changes memory.
+		dst, _, ok := c.reserveResponse(8)
 		if !ok {
 			return false
 		}
@@ -115,16 +117,17 @@ func (c *shmConn) abort(a outcome) {
 func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {
-		binary.NativeEndian.PutUint64(dst, old) // the peer copies the bytes to its memory unchanged
+		// The peer copies the bytes to its memory unchanged.
+		binary.NativeEndian.PutUint64(dst, old)
 		c.responsesOut.Publish(&fragment.Fragment{Op: fragment.AtomicResult, Flags: fragment.First | fragment.Last, Length: 8})
 		c.wakeDue = true
 	}
 	return a
 }
 
-// reserveResponse reserves a response slot and returns the memory for at most want
-// bytes; see shm.Producer.Reserve. If the ring is full, it first reuses the slots that
-// the peer has consumed.
+// reserveResponse reserves a response slot. It returns memory for a payload, whose
+// length is at most the parameter want; see shm.Producer.Reserve. If the ring is full,
+// it first reuses the slots that the peer has consumed.
 func (c *shmConn) reserveResponse(want uint32) (dst []byte, inArea, ok bool) {
 	if dst, inArea, ok = c.responsesOut.Reserve(want); !ok {
 		if !c.responsesOut.Free(c.peer.Responses.Load()) {
@@ -146,7 +149,8 @@ func (c *shmConn) sendReadResponse() bool {
 		if !ok {
 			return false
 		}
-		if !c.q.readInto(dst, &c.readLeft) { // the region was closed in the meantime
+		// The memory region was closed in the meantime.
+		if !c.q.readInto(dst, &c.readLeft) {
 			c.abort(outcomeAccessError)
 			return false
 		}
@@ -182,8 +186,9 @@ func (c *shmConn) sendNAK(syndrome uint8) {
 	c.wake(shm.WakeSlots)
 }
 
-// storeAck publishes the acknowledgement: the number of slots consumed, the syndrome, and
-// the number of NAKs. From that number the peer sees whether a NAK is new.
+// storeAck publishes the acknowledgement: the number of slots consumed, the syndrome,
+// and the number of NAKs. The peer compares the number of NAKs with the last one, and so
+// sees whether a NAK is new.
 func (c *shmConn) storeAck() {
 	c.own.Ack.Store(uint64(c.requestsIn.Head) | uint64(c.syndrome)<<32 | uint64(c.nakCount)<<40)
 }

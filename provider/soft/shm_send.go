@@ -64,7 +64,8 @@ func (c *shmConn) send(w *wqe) bool {
 		}
 		c.requestsOut.Put(&f)
 		if inArea || c.requestsOut.Unpublished == publishEvery {
-			c.requestsOut.PublishFirst() // the peer reads this fragment while the next one is written
+			// While this side writes the next fragment, the peer reads this one.
+			c.requestsOut.PublishFirst()
 		}
 		c.seq++
 		c.wakeDue = true
@@ -92,21 +93,23 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 // the compare operand.
 const atomicOperands = 16
 
-// reserveRequest reserves a request slot and returns the memory for a payload of at most
-// want bytes; see shm.Producer.Reserve. If the ring is full, it first reuses the slots
-// that the peer has consumed.
+// reserveRequest reserves a request slot. It returns memory for a payload, whose length
+// is at most the parameter want; see shm.Producer.Reserve. If the ring is full, it first
+// reuses the slots that the peer has consumed.
 func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	dst, inArea, ok = c.requestsOut.Reserve(want)
 	if ok {
 		return dst, inArea, ok
 	}
 	if !c.requestsOut.Free(uint32(c.peer.Ack.Load())) {
-		return nil, false, false // the count is invalid; takeAcks ends the connection
+		// The number of consumed slots is invalid. takeAcks ends the connection.
+		return nil, false, false
 	}
 	return c.requestsOut.Reserve(want)
 }
 
-// describeFragment sets f to the header of the next length bytes of a request.
+// describeFragment sets f to the header of a fragment that has the next length bytes of
+// a request.
 func (c *shmConn) describeFragment(f *fragment.Fragment, w *wqe, length uint32) {
 	f.Op, f.Flags, f.Length = frameOf[w.op], 0, length
 	f.Addr, f.Key, f.Total = w.addr, w.key, w.total

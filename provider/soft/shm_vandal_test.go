@@ -36,8 +36,8 @@ func peerVandal(t *testing.T, address string) {
 }
 
 // Another process writes invalid indexes, lengths and counts to the rings. The victim
-// may lose that connection. A connection between honest queue pairs, on the same CQ, is
-// not affected.
+// may lose its connection to that process. Another connection, which uses the same CQ
+// and has an honest peer, is not affected.
 func TestVandalProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)
@@ -59,7 +59,8 @@ func TestVandalProcess(t *testing.T) {
 
 	for round := range 3000 {
 		if round == 2000 {
-			require.Equal(t, "ready", line()) // all its writes are made by now
+			// The vandal has made all its writes before this message.
+			require.Equal(t, "ready", line())
 		}
 		// This side sends to the vandal and posts receive buffers for it.
 		_, _ = attacked.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the vandal")}})

@@ -25,8 +25,8 @@ func newSleeper(t *testing.T, d *device, vector int, progress verbs.Progress) *s
 	return &sleeper{e, ch}
 }
 
-// sleep waits until the channel's descriptor is readable. After 30 s it fails, which
-// happens only if a wake-up was lost.
+// sleep waits until the channel's descriptor is readable. It fails after 30 s, because
+// then a wake-up was lost.
 func (s *sleeper) sleep() {
 	s.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
@@ -82,7 +82,7 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.NoError(t, a.cq.Arm(false))
 	require.False(t, readable(t, a.ch.FD()))
 	b.wait(1)
-	_, err := b.cq.Poll(b.wc) // without other work b sends the delayed acknowledgement
+	_, err := b.cq.Poll(b.wc) // Without other work, b sends the delayed acknowledgement.
 	require.NoError(t, err)
 	a.sleep()
 	_, ok, err := a.ch.Next()
@@ -102,11 +102,11 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	b.connect(a.end, nil)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
 	require.NoError(t, a.cq.Arm(false))
-	_, err := b.cq.Poll(b.wc) // no buffer
+	_, err := b.cq.Poll(b.wc) // The end b has no receive buffer.
 	require.NoError(t, err)
 	b.recv(1, 0, 100)
 	for range pollLimit {
-		a.sleep() // the NAK, then the RNR timer
+		a.sleep() // The first wake-up is for the NAK, the second one for the RNR timer.
 		_, _, err = a.ch.Next()
 		require.NoError(t, err)
 		n, err := b.cq.Poll(b.wc)
@@ -118,8 +118,8 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	}
 }
 
-// Two ends in two goroutines exchange messages and sleep while they wait. Only wake-ups
-// connect them.
+// Two ends in two goroutines exchange messages and sleep while they wait. Each of them
+// runs only when the other one wakes it.
 func TestPingPongAsleep(t *testing.T) {
 	for _, progress := range []verbs.Progress{verbs.ProgressManual, verbs.ProgressAuto} {
 		t.Run(progress.String(), func(t *testing.T) {
@@ -195,8 +195,8 @@ func TestIdleConnsAreParked(t *testing.T) {
 	}
 }
 
-// Of the idle connections each drive polls one. So the cost of an active connection does
-// not depend on their number.
+// Each call of drive polls only one of the idle connections. So the cost of an active
+// connection does not depend on the number of idle connections.
 func TestIdleConnsArePolledInTurn(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	var as, bs [maxPolledIdle]*end
@@ -230,7 +230,7 @@ func TestUnansweredConnStaysActive(t *testing.T) {
 	a.pollN(4 * idleAfter)
 	require.Len(t, s.active, 1)
 	b.wait(1)
-	b.pollN(2) // without other work b sends the delayed acknowledgement
+	b.pollN(2) // Without other work, b sends the delayed acknowledgement.
 	a.pollN(4 * idleAfter)
 	require.Empty(t, s.active)
 	require.False(t, a.qp.sq.outstanding())

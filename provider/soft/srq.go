@@ -8,13 +8,14 @@ import (
 
 // srq implements verbs.SRQ. It belongs to the shard of its CQ.
 type srq struct {
-	pd     *pd
-	cq     *cq
-	shard  *shard
-	rq     recvQueue
-	caps   verbs.SRQCaps
-	limit  int // AsyncSRQLimit is raised below so many buffers; 0 if not armed
-	users  int // queue pairs with this SRQ
+	pd    *pd
+	cq    *cq
+	shard *shard
+	rq    recvQueue
+	caps  verbs.SRQCaps
+	// AsyncSRQLimit is raised when the SRQ has fewer buffers than limit; 0 if not armed
+	limit  int
+	users  int // number of queue pairs with this SRQ
 	closed bool
 }
 

@@ -16,13 +16,14 @@ type timer struct {
 
 func (t *timer) init(s *shard, fire func()) { t.shard, t.Fire = s, fire }
 
-// start makes the timer fire after a time from now. If it is running, start replaces its
-// time.
+// start makes the timer fire after the given time, counted from now. If the timer is
+// running, start replaces its time.
 func (t *timer) start(after time.Duration) {
 	t.shard.timers.Set(&t.Timer, time.Duration(t.shard.clock())+after)
 }
 
-// again starts a timer that has fired, so that it fires a time after it was due.
+// again restarts a timer that has fired. The new time is counted from the time at which
+// the timer was due.
 func (t *timer) again(after time.Duration) { t.shard.timers.Set(&t.Timer, t.When()+after) }
 
 func (t *timer) stop() { t.shard.timers.Stop(&t.Timer) }

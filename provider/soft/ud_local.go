@@ -31,9 +31,9 @@ import (
 const (
 	datagramHeader = 44
 	datagramMTU    = 4096
-	datagramImm    = 1 // flags
+	datagramImm    = 1 // values of the flags
 	datagramSol    = 2
-	datagramHops   = 64 // hop limit in the GRH of a received datagram
+	datagramHops   = 64 // hop limit that the GRH of a received datagram shows
 )
 
 // A udLocal is the local path of a UD queue pair. It belongs to the shard.
@@ -43,15 +43,17 @@ type udLocal struct {
 	out      []byte // buffer for the packet to be sent
 	in       []byte // buffer for received packets, one byte longer than the longest packet
 
-	dests       map[uint32]*udLocalDest // destinations, by queue pair number
-	sources     map[int]*udLocalSource  // connections from other queue pairs, by descriptor
-	uses        uint64                  // number of sends and receives so far; see lastUse
-	acceptTimer timer                   // runs while no descriptor is free to accept a connection
+	dests   map[uint32]*udLocalDest // destinations, by queue pair number
+	sources map[int]*udLocalSource  // connections from other queue pairs, by descriptor
+	uses    uint64                  // number of sends and receives so far; see lastUse
+	// runs while connections can not be accepted because no descriptor is free
+	acceptTimer timer
 
 	attached, closed bool
 }
 
-const datagramName = "@rdmaloop/1/qp/" // '@' stands for the NUL of an abstract name
+// '@' stands for the NUL at the beginning of an abstract name
+const datagramName = "@rdmaloop/1/qp/"
 
 // datagramBacklog is how many connections may wait to be accepted. A sender that
 // exceeds it tries again later. The number is arbitrary.
@@ -100,7 +102,7 @@ func (u *udLocal) detach() {
 	u.closed = true
 	u.clear()
 	if u.attached {
-		_ = unix.Shutdown(u.listener, unix.SHUT_RD) // no further connection can arrive
+		_ = unix.Shutdown(u.listener, unix.SHUT_RD) // No further connection can arrive.
 		for u.accept() {
 		}
 		u.q.shard.unwatch(u.listener)
@@ -121,7 +123,8 @@ func (u *udLocal) clear() {
 	}
 }
 
-// countDropped counts n datagrams that complete with success and are not sent.
+// countDropped counts n datagrams whose sends complete with success although the
+// datagrams are not sent.
 func (u *udLocal) countDropped(n uint64) { u.q.shard.counts.Add(counters.DatagramUnsent, n) }
 
 // sendOne sends a datagram, or queues it until the receiver's socket has room. It drops
@@ -153,8 +156,8 @@ func (u *udLocal) sendOne(w *wqe, to *ah) verbs.Status {
 	return verbs.StatusSuccess
 }
 
-// sourceGID returns the sender's address for a destination on this host. Each address of
-// a host is reached from that same address.
+// sourceGID returns the sender's address for a destination on this host. A datagram to
+// an address of this host is sent from that same address.
 func sourceGID(dst verbs.GID) verbs.GID { return dst }
 
 // receive handles one packet, and reports whether it was a datagram.

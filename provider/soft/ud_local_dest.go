@@ -14,20 +14,21 @@ import (
 )
 
 const (
-	// maxDatagramDests bounds the connections of one queue pair to others. A further one
-	// replaces the one that was idle for longest. The number is arbitrary: a quarter of
-	// the usual limit of descriptors (RLIMIT_NOFILE, 1024).
+	// maxDatagramDests bounds the connections of one queue pair to other queue pairs. A
+	// further connection replaces the connection that was used least recently. The
+	// number is arbitrary: a quarter of the usual limit of descriptors (RLIMIT_NOFILE,
+	// 1024).
 	maxDatagramDests = 256
 	// maxDatagramQueue bounds the bytes that wait for one destination, headers included.
-	// The bytes in its socket come in addition (net.core.wmem_default). The bound is 253
-	// datagrams of the largest size.
+	// Bytes in the socket are not counted; net.core.wmem_default limits them. The bound
+	// allows 253 datagrams of the largest size.
 	maxDatagramQueue = 1 << 20
 	// maxShardQueue bounds the bytes that wait for all destinations of a shard.
 	maxShardQueue = 16 << 20
 	// connectRetryFirst and connectRetryMost are the first and the longest interval at
-	// which a connection is tried again to a receiver whose backlog is full. The interval
-	// doubles each time. The system does not tell when the backlog has room; see
-	// connect(2), EAGAIN.
+	// which a connection is tried again to a receiver whose backlog is full. The
+	// interval doubles each time. The system does not report when the backlog has room;
+	// see connect(2), EAGAIN.
 	connectRetryFirst = time.Millisecond
 	connectRetryMost  = 256 * time.Millisecond
 	// connectTries is how often the connection is tried again, for 10 s in all, before
@@ -35,16 +36,16 @@ const (
 	connectTries = 48
 )
 
-// A udLocalDest is a destination of a UD queue pair on this host: a connection, and
-// a queue of datagrams that wait to be sent. It belongs to the shard, and is in one
-// of three states. Open: there is a connection, and the queue is empty. Full: there
-// is a connection, and the queue is sent when the socket has room again (EPOLLOUT).
-// Refused: the receiver's backlog is full, and retry runs. A destination that does
-// not exist, or that belongs to a user who is not allowed, is removed.
+// A udLocalDest is a destination of a UD queue pair on this host: a connection, and a
+// queue of datagrams that wait to be sent. It belongs to the shard, and is in one of
+// three states. Open: there is a connection, and the queue is empty. Full: there is a
+// connection, and the queue is sent when the socket has room again (EPOLLOUT). Refused:
+// the receiver's backlog is full, and the timer retry runs. A destination that does not
+// exist, or that belongs to a user who is not allowed, is removed.
 type udLocalDest struct {
 	local   *udLocal
 	qpn     uint32
-	fd      int // connected socket; -1 in state refused
+	fd      int // connected socket; -1 in the state refused
 	queue   packetQueue
 	retry   timer
 	tries   int    // attempts to connect since the last success
@@ -54,8 +55,8 @@ type udLocalDest struct {
 // errPeerUser is returned by connectSocket if the peer's user is not allowed.
 var errPeerUser = errors.New("the user of the destination queue pair is not allowed")
 
-// dest returns the destination with the number, or nil if no allowed queue pair has
-// the number.
+// dest returns the destination with a queue pair number. It returns nil if no queue pair
+// has the number, or if the user of the queue pair is not allowed.
 func (u *udLocal) dest(qpn uint32) *udLocalDest {
 	u.uses++
 	if d := u.dests[qpn]; d != nil {
@@ -100,7 +101,7 @@ func (u *udLocal) removeLeastRecentlyUsed(keep *udLocalDest) bool {
 	return any != nil
 }
 
-// idle reports whether the receiver has read everything.
+// idle reports whether the receiver has read all datagrams.
 func (d *udLocalDest) idle() bool {
 	if d.fd < 0 || !d.queue.empty() {
 		return false
@@ -163,7 +164,7 @@ func (d *udLocalDest) send(b []byte) {
 		return
 	}
 	if d.local.dests[d.qpn] != d {
-		d.local.countDropped(1) // transmit has removed the destination
+		d.local.countDropped(1) // transmit has removed the destination.
 		return
 	}
 	s := d.local.q.shard

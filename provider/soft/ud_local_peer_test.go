@@ -15,11 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram for a sink. The datagram uses the last
-// place of the sender's memory.
+// lastNumber is the number of the last datagram for a sink. The datagram uses the end of
+// the sender's memory.
 const lastNumber = 1<<30 | 511
 
-// sinkBuffers is how many receive buffers a sink has.
+// sinkBuffers is the number of receive buffers of a sink.
 const sinkBuffers = 256
 
 // peerDatagramSink is a process with a UD queue pair. It prints its queue pair
@@ -188,7 +188,8 @@ func TestDatagramStoppedProcess(t *testing.T) {
 	require.Equal(t, counted{"datagram_unsent": unsent}, countsOf(t, d))
 }
 
-// A process of a user who is not allowed gets no datagrams, and can send none.
+// A process of a user who is not allowed receives no datagrams of this process, and its
+// own datagrams do not arrive.
 func TestDatagramsOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a process of another user")

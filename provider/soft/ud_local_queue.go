@@ -12,7 +12,7 @@ type packetQueue struct {
 	count int    // packets in the queue
 }
 
-// packetLength is the size of the length before each packet.
+// packetLength is the size of the length that precedes each packet.
 const packetLength = 4
 
 // queuedSize returns the size of a packet in the queue.
@@ -25,7 +25,7 @@ func (q *packetQueue) size() int { return len(q.buf) - q.head }
 
 // push adds a copy of a packet, and returns its size in the queue.
 func (q *packetQueue) push(b []byte) int {
-	// At least as many bytes were popped as are moved here.
+	// At least as many bytes were popped as have to be moved here.
 	if q.head > len(q.buf)/2 {
 		q.buf = append(q.buf[:0], q.buf[q.head:]...)
 		q.head = 0

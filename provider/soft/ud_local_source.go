@@ -15,11 +15,12 @@ import (
 
 const (
 	// maxDatagramSources bounds the connections that one queue pair accepts. A further
-	// one replaces the one that evictionCandidate returns; the sender of that one connects
-	// again when it has something to send. The number is arbitrary.
+	// connection replaces the connection that evictionCandidate returns. The sender of
+	// the replaced connection connects again when it has a datagram to send. The number
+	// is arbitrary.
 	maxDatagramSources = 1024
 	// datagramBudget is how many datagrams of one connection, and how many new
-	// connections, are handled before other descriptors get their turn. It is arbitrary.
+	// connections, are handled before other descriptors are. It is arbitrary.
 	datagramBudget = 64
 	// acceptRetry is how long a queue pair waits before it tries again to accept
 	// connections for which it had no descriptors. It is arbitrary.
@@ -30,7 +31,7 @@ const (
 // whose user is allowed. It belongs to the shard.
 type udLocalSource struct {
 	local   *udLocal
-	fd      int    // -1 after close
+	fd      int    // descriptor of the connection; -1 after close
 	uid     uint32 // user at the other end
 	lastUse uint64 // value of udLocal.uses at the last use
 }
@@ -69,8 +70,8 @@ func (u *udLocal) acceptAgain() {
 }
 
 // admit adds a new connection if its user is allowed, and reads its datagrams. If there
-// is no room for the connection, admit reads the datagrams that the peer has sent already
-// and closes the connection.
+// is no room for the connection, admit reads the datagrams that the peer has already
+// sent, and then closes the connection.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
 	if err != nil || !u.q.dev.users.allows(peer.UID) {
@@ -88,7 +89,7 @@ func (u *udLocal) admit(fd int) {
 	src.OnReady(fd, unix.EPOLLIN)
 }
 
-// enter adds a connection to those of the queue pair. If the user has as many
+// enter adds a connection to the connections of the queue pair. If the user has as many
 // connections as allowed, enter closes one of that user. If the queue pair or the
 // process has no room, enter closes the connection that evictionCandidate returns. If
 // there is still no room, enter returns the counter for the reason.
@@ -127,7 +128,7 @@ func (u *udLocal) fillSpare(newcomer uint32) bool {
 }
 
 // closeLeastRecentlyUsed closes the connection of a user that was idle for longest. It
-// reports whether there was one.
+// returns false if there was no such connection.
 func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 	var idlest *udLocalSource
 	for _, src := range u.sources {
@@ -180,7 +181,9 @@ func (src *udLocalSource) readOne() bool {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case errors.Is(err, unix.ECONNRESET):
-		return true // reported once, before the datagrams that the peer had sent
+		// The system reports this error once. The datagrams that the peer has sent
+		// before can still be read.
+		return true
 	case err != nil || n == 0 || !p.receive(p.in[:n]):
 		src.close()
 		return false

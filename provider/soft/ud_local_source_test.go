@@ -84,9 +84,10 @@ func (e *end) receiveFrom(n int) {
 	}
 }
 
-// Connections for UD count in the limit of their user. A further one replaces the one
-// of that user that was idle for longest. If that user has no other connection to the
-// queue pair, the new one is closed. In both cases no datagram is lost.
+// Connections for UD count in the limit of their user. A further connection replaces the
+// connection of that user that was idle for the longest time. If that user has no other
+// connection to the queue pair, the new connection is closed. In both cases no datagram
+// is lost.
 func TestDatagramUserLimit(t *testing.T) {
 	needsRoot(t)
 	cfg := localConfig()
@@ -160,8 +161,8 @@ func TestEvictionCandidate(t *testing.T) {
 }
 
 // peerDatagramNoDescriptors accepts three connections to a UD queue pair, and then has
-// no free descriptors. It reports what a further connection of a user who is not allowed
-// costs, and then what a connection of an allowed user costs.
+// no free descriptors. It checks that a further connection of a user who is not allowed
+// closes none of the three, and that a connection of an allowed user closes one of them.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev
@@ -186,7 +187,8 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	takeDescriptors(t)
 	say("taken")
 
-	// The connection is closed after its datagram, because there is no other one to close.
+	// There is no other connection to close, so this connection is closed after its
+	// datagram.
 	e.receiveFrom(1)
 	require.Empty(t, p.sources)
 	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
@@ -195,12 +197,13 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	linger()
 }
 
-// Without free descriptors a queue pair still accepts connections of allowed users, in
-// place of others. A connection of a user who is not allowed costs no other connection.
+// Without free descriptors a queue pair still accepts connections of allowed users, and
+// closes other connections for them. It closes no connection for a connection of a user
+// who is not allowed.
 func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	needsRoot(t)
 	cmd := asPeer(t, "datagram-full", "")
-	cmd.SysProcAttr = nil // run the peer as root, like this process
+	cmd.SysProcAttr = nil // The peer runs as root, like this process.
 	line, kill := runPeer(t, cmd)
 	var num uint32
 	_, err := fmt.Sscan(line(), &num)

@@ -57,7 +57,6 @@ func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 func localConfig() *Config { return &Config{Vectors: 1, Path: PathLocal} }
 
 // A burst that is larger than a socket's buffer arrives completely and in order.
-// Every completed send arrives.
 func TestDatagramBurst(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -204,7 +203,7 @@ func TestDatagramConnectAgain(t *testing.T) {
 	advance := a.stopClock()
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	accept := nonReadingQP(t, num)
-	for range 2 { // a backlog of 1 holds two connections
+	for range 2 { // A socket with a backlog of 1 holds two connections.
 		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
@@ -234,8 +233,8 @@ func TestDatagramConnectAgain(t *testing.T) {
 	require.Empty(t, a.qp.path.(*udPath).local.dests)
 }
 
-// The connections of a queue pair are bounded in both directions, and the bound loses
-// no datagram.
+// The connections of a queue pair are bounded in both directions, and no datagram is
+// lost when a connection is closed because of the bound.
 func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -304,7 +303,8 @@ func TestDatagramsDoNotAllocate(t *testing.T) {
 	got := testing.AllocsPerRun(200, func() {
 		_, _ = b.qp.PostRecv(recvs)
 		_, _ = a.qp.PostSend(wrs)
-		for n, limit := 0, 0; n < 2 && limit < 1000; limit++ { // a poll of either CQ drives the shard of both
+		// A poll of either CQ calls drive for the shard of both.
+		for n, limit := 0, 0; n < 2 && limit < 1000; limit++ {
 			k, _ := a.cq.Poll(a.wc)
 			n += k
 			k, _ = b.cq.Poll(b.wc)

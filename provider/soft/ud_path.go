@@ -11,13 +11,14 @@ import (
 // udPath is the path of a UD queue pair. Each datagram goes over the local path or the
 // wire path, as its address handle says. It belongs to the shard.
 type udPath struct {
-	q     *qp
-	seq   uint64   // datagrams sent, which the sequences of the queue pair count
-	local *udLocal // local path; nil with PathWire
-	wire  *udWire  // wire path; nil with PathLocal
+	q *qp
+	// seq is the number of datagrams sent. The queue pair uses it as the path sequence.
+	seq   uint64
+	local *udLocal // local path of the queue pair; nil with PathWire
+	wire  *udWire  // wire path of the queue pair; nil with PathLocal
 
-	scheduled bool // listed in qpDemux.due
-	closed    bool // detach was called
+	scheduled bool // true while the queue pair is in qpDemux.due
+	closed    bool // true after detach
 }
 
 // claim binds the name of the queue pair number on this host, where senders find the
@@ -41,7 +42,7 @@ func (p *udPath) attach() error {
 	return nil
 }
 
-// ready is called when the queue pair enters RTR.
+// ready prepares the paths when the queue pair enters RTR.
 func (p *udPath) ready() error {
 	if p.wire == nil {
 		return nil

@@ -29,8 +29,8 @@ func (e *end) sendTo(to verbs.AH, peer *end, size int) {
 }
 
 // One queue pair reaches its peers over the local path and over the wire path, as the
-// address handle says. Its requests complete in the order in which they were posted. The
-// peer can be reached over both paths.
+// address handle says. Its requests complete in the order in which they were posted.
+// Both paths lead to the same peer.
 func TestDatagramsBothWays(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -71,7 +71,8 @@ type fullConn struct{ packetConn }
 
 func (fullConn) Buffer(*udp.Route, int) []byte { return nil }
 
-// When the wire path has no room, later datagrams wait too, on either path.
+// When the wire path has no room for a datagram, later datagrams wait too, whichever
+// path they use.
 func TestDatagramsWaitForRoom(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -114,8 +115,8 @@ func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	return at
 }
 
-// The queue pair of an ID opens the UDP port only at the address at which a peer needs
-// it.
+// The queue pair of an ID opens a UDP port only if a peer needs the port, and only at the
+// address that this peer uses.
 func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: freePort(t)})
 	l := s.listen(cm.UDP, "127.9.1.1:0", 1)

@@ -24,9 +24,9 @@ func checkDatagram(wr *verbs.SendWR) error {
 	return nil
 }
 
-// checkQueuedDatagram checks a queued request. It fails a request for more than one
-// packet (IBTA vol. 1, 9.8.2.2), and one with an address handle of another protection
-// domain (10.2.2.2).
+// checkQueuedDatagram checks a queued request, and returns the status with which it has
+// to fail. A request fails if its message does not fit into one packet (IBTA vol. 1,
+// 9.8.2.2), or if its address handle belongs to another protection domain (10.2.2.2).
 func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 	switch {
 	case w.total > datagramMTU:
@@ -40,7 +40,7 @@ func (q *qp) checkQueuedDatagram(w *wqe) verbs.Status {
 // A datagram is a received UD message.
 type datagram struct {
 	qkey      uint32
-	src       uint32 // the sender's queue pair number
+	src       uint32 // queue pair number of the sender
 	header    wire.GRH
 	hasImm    bool
 	solicited bool

@@ -15,8 +15,8 @@ import (
 )
 
 // maxUDRoutes is how many routes a UD queue pair keeps open. When it needs a further
-// one, it closes them all, and opens each again at its next use. The number is
-// arbitrary.
+// route, it closes all routes, and opens each route again when it is used next. The
+// number is arbitrary.
 const maxUDRoutes = 1024
 
 // udWire is the wire path of a UD queue pair.
@@ -33,8 +33,8 @@ func newUDWire(q *qp) *udWire {
 	return &udWire{q: q, demux: &q.shard.wire, routes: make(map[udp.Route]*udp.Route)}
 }
 
-// sendOne sends a datagram with the PSN of a sequence. It returns false for room if the
-// packetConn has none; then nothing was sent.
+// sendOne sends a datagram with the PSN of a sequence. room is false if the packetConn
+// has no room; then nothing was sent.
 func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, room bool) {
 	to := u.route(&along.to)
 	if to == nil {
@@ -102,10 +102,10 @@ func (u *udWire) listenAt(local netip.Addr) error {
 
 // listenAtAll makes a queue pair without a given address receive datagrams at every
 // address whose UDP port the device can open. If the device has the local path, loopback
-// addresses are left to it, and it is no error if no port can be opened. Addresses that
-// the host is given later are not served. A queue pair that was made on an ID receives
-// at the address of the ID instead, and that of a listener follows the addresses of the
-// host.
+// addresses are reached on the local path only, and it is no error if no port can be
+// opened. Addresses that the host is given later are not served. A queue pair that was
+// made on an ID receives at the address of the ID instead, and that of a listener
+// follows the addresses of the host.
 func (u *udWire) listenAtAll() error {
 	if u.hasAddress || len(u.reachableAt) > 0 {
 		return nil

@@ -17,7 +17,9 @@ import (
 type userLimit struct {
 	own      uint32 // user that the device belongs to
 	unmapped uint32 // copy of userPolicy.unmapped: a user ID that may stand for any user
-	limit    int    // largest number for each other user; negative means no limit
+	// largest number of connections of each user other than root and own; negative means
+	// no limit
+	limit int
 
 	mu    sync.Mutex
 	conns map[uint32]int // number of connections by user ID

@@ -63,7 +63,8 @@ func peerOverLimit(t *testing.T, address string) {
 	linger()
 }
 
-// A user with MaxConnsPerUser connections gets no more, and other users do.
+// A user who has MaxConnsPerUser connections gets no further connection. Other users get
+// connections.
 func TestUserOverLimit(t *testing.T) {
 	needsRoot(t)
 	client := newParty(t)
@@ -92,13 +93,13 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// The peer does not wait. So by now it may have been refused more often, or it may
-	// have been admitted again.
+	// The peer does not wait between its attempts. So it may have been refused more
+	// often, or it may have been admitted again.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	// One request is of the client, and one is the last request of the peer.
+	// Two requests are counted: one of the client, and the last one of the peer.
 	acceptAll(func() bool { return requests == userConns+2 })
 	client.want(cm.Established, mine)
 	require.Equal(t, "back", line())

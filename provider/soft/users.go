@@ -40,7 +40,7 @@ func unmappedUser() uint32 {
 			return uid
 		}
 	}
-	return 65534 // default of the kernel
+	return 65534 // default value of the kernel
 }
 
 // mapsAllUsers reports whether a table of /proc/PID/uid_map maps every user ID, as in

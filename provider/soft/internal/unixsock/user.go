@@ -11,8 +11,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// The kernel reports the users of all Unix sockets of the network namespace to every
-// process; see sock_diag(7). The names and numbers are those of linux/unix_diag.h.
+// To every process the kernel reports the users of all Unix sockets in its network
+// namespace; see sock_diag(7). The names and numbers are those of linux/unix_diag.h.
 // Linux 5.3 added UNIX_DIAG_UID.
 const (
 	sockDiagByFamily = 20
