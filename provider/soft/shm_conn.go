@@ -198,8 +198,8 @@ func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 		want == shm.WakeAll && ack != c.lastAck || ack>>40 != c.lastAck>>40
 }
 
-// wake rings the doorbell of the peer if the peer's control block asks for wake-ups of the
-// given kind.
+// wake rings the doorbell of the peer if the peer's control block asks for wake-ups of
+// the given kind.
 func (c *shmConn) wake(kind shm.WakeLevel) {
 	if c.peer.Parked.Load() >= kind && c.peer.Parked.Swap(shm.WakeNone) != shm.WakeNone {
 		shm.RingDoorbell(c.end.doorbell)
