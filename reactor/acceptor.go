@@ -187,8 +187,8 @@ func (l *Loop) expireRequest(req *ConnRequest) {
 
 // cancelRequest closes a request that has ended without an answer. The parameter by is
 // byPeer if the peer has given up the request, and byRemoval if the device was removed.
-// If the application has answered meanwhile, cancelRequest does nothing, and the answer
-// fails in moveID or rejectWith.
+// If the request was answered meanwhile, cancelRequest does nothing, and the answer fails
+// in moveID or rejectWith.
 func (l *Loop) cancelRequest(req *ConnRequest, by uint32) {
 	if !req.decide(by) {
 		return

@@ -116,7 +116,7 @@ type Config struct {
 	// Zero means the connection manager's default.
 	Backlog int
 	// DecisionTimeout is the time in which the application must answer a connection
-	// request. After it the request is rejected. Zero means 10s.
+	// request. After this time the request is rejected. Zero means 10s.
 	DecisionTimeout time.Duration
 	// ConnectTimeout is how long a connection may take to open, on either side. Zero means
 	// 30s. It is that long so that a dial survives an outage of 5s: the kernel's connection

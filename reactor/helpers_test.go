@@ -12,8 +12,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/reactor"
 )
 
-// testTimeout is how long a test waits for an event that must happen. After it the test
-// fails.
+// testTimeout is how long a test waits for an event that must happen. After this time the
+// test fails.
 const testTimeout = 30 * time.Second
 
 var loopback = netip.MustParseAddrPort("127.0.0.1:0")

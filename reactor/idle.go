@@ -107,9 +107,9 @@ func (l *Loop) sleep(limit time.Duration) {
 }
 
 // prepareSleep prepares the loop for a sleep, and reports whether there is work already.
-// Its order prevents lost wake-ups. First it sets the flag sleeping, so that Post wakes
-// the loop from then on. Then it arms the completion queues and polls them again. Only
-// then it checks for work that has arrived before.
+// The order of its steps prevents lost wake-ups. First it sets the flag sleeping, so that
+// Post wakes the loop from then on. Then it arms the completion queues and polls them
+// again. Last, it checks for posted functions, due timers and other work.
 func (l *Loop) prepareSleep() (busy bool) {
 	l.mailbox.sleeping.Store(true)
 	for _, d := range l.devices {

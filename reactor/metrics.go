@@ -60,7 +60,7 @@ type Stats struct {
 
 	Looks   uint64            // checks of epoll without sleeping
 	Sleeps  uint64            // times that the loop slept
-	Wakes   [numCauses]uint64 // ends of sleeps, by Cause
+	Wakes   [numCauses]uint64 // element c: sleeps that ended for Cause c
 	Arms    uint64            // times that a completion queue was armed
 	Events  uint64            // events of completion channels
 	Acks    uint64            // calls that acknowledged events of completion channels

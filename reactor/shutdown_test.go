@@ -128,7 +128,7 @@ func TestShutdownRejectsPendingRequests(t *testing.T) {
 func TestAcceptDuringShutdown(t *testing.T) {
 	for range 20 {
 		kept := make(chan *reactor.ConnRequest, 1)
-		var results atomic.Int32 // calls of OnOpen and OnAcceptError
+		var results atomic.Int32 // number of calls of OnOpen and OnAcceptError
 		server := start(t, &hooks{
 			request:     func(req *reactor.ConnRequest) { kept <- req },
 			acceptError: func(*reactor.ConnRequest, error) { results.Add(1) },

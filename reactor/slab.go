@@ -160,7 +160,7 @@ func (s *slab) at(index uint32) *Buffer {
 	return s.all[index]
 }
 
-// bytes returns the size of all buffers.
+// bytes returns the total size of all buffers in bytes.
 func (s *slab) bytes() uint64 { return uint64(s.count) * uint64(s.size) }
 
 // close releases all memory. No buffer may be in use by the device.

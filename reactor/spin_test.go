@@ -26,11 +26,12 @@ type spinDevice struct {
 	verbs.Device
 	// An element for each poll: the limit of PollSpin, or 0 for Poll.
 	polls []time.Duration
-	spin  func(dst []verbs.WC) int // called by PollSpin
+	spin  func(dst []verbs.WC) int // function that PollSpin calls
 
-	asyncFD int                                   // result of AsyncFD, unless 0
-	async   func(*verbs.AsyncEvent) (bool, error) // called by NextAsync, unless nil
-	arm     error                                 // result of Arm, unless nil
+	asyncFD int // result of AsyncFD, unless 0
+	// Function that NextAsync calls, if it is not nil.
+	async func(*verbs.AsyncEvent) (bool, error)
+	arm   error // result of Arm, unless nil
 }
 
 func (d *spinDevice) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {

@@ -26,7 +26,7 @@ type Provider struct {
 	mu  sync.Mutex      // mu protects ids
 	ids map[uintptr]*id // open IDs by the address of their struct rdma_cm_id
 
-	migrating sync.Mutex // held during Migrate
+	migrating sync.Mutex // migrating is held during Migrate
 }
 
 // Open opens the devices that librdmacm finds. If there are none, or if the kernel has

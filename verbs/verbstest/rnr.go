@@ -52,19 +52,20 @@ func rnrFinite(r *rig) {
 	}
 }
 
-// rnrForever measures time with pairs that use up their retries: after three of them,
-// the request without a limit has been refused more than seven times.
+// rnrForever checks that a request with RNRRetryForever does not fail after seven RNR
+// NAKs. While it waits for a receive buffer, three other pairs use up six retries each.
+// In that time the request gets more than seven RNR NAKs.
 func rnrForever(r *rig) {
-	patient := r.rnrPair(verbs.RNRRetryForever)
-	patient.a.post(send(1, patient.a.sge(0, 8)))
+	waiting := r.rnrPair(verbs.RNRRetryForever)
+	waiting.a.post(send(1, waiting.a.sge(0, 8)))
 	for range 3 {
 		r.rnrPair(6).rnrExhausted()
 	}
-	r.Empty(patient.a.sends.wcs)
-	patient.b.recv(2, patient.b.sge(0, 8))
-	patient.a.sends.inOrder(1)
-	patient.b.recvs.inOrder(2)
-	patient.ping()
+	r.Empty(waiting.a.sends.wcs)
+	waiting.b.recv(2, waiting.b.sge(0, 8))
+	waiting.a.sends.inOrder(1)
+	waiting.b.recvs.inOrder(2)
+	waiting.ping()
 }
 
 // rnrBlocksOrder checks that no request is executed while an earlier request waits for a
