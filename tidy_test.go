@@ -41,6 +41,7 @@ var arrows = map[string][]string{
 	"internal/*":       {},
 	"internal/duet":    {"provider", "provider/soft", "cm", "verbs"},
 	"internal/wire":    {"internal/psn"},
+	"internal/timerfd": {"internal/eventfd"},
 	"internal/hostile": {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
 	"internal/soak":    {"internal/hostile", "provider/soft"},
 	"internal/asyncq":  {"verbs"},

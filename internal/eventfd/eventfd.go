@@ -22,9 +22,3 @@ func Signal(fd int) { _, _ = unix.Write(fd, one) }
 // one is the number that Signal adds to the counter: an integer of 64 bits in host byte
 // order. It is never changed.
 var one = binary.NativeEndian.AppendUint64(nil, 1)
-
-// Drain makes fd unreadable until the next Signal. It does nothing if fd is not readable.
-func Drain(fd int) {
-	var count [8]byte
-	_, _ = unix.Read(fd, count[:])
-}

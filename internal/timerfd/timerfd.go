@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 )
 
 // New makes a timer that is not set. Reading its descriptor never blocks. The caller owns
@@ -34,7 +36,4 @@ func settime(fd int, after time.Duration) error {
 // Drain makes fd unreadable until the timer expires again. It does nothing if fd is not
 // readable. An expired timer is not readable if it was set again before the call of
 // Drain.
-func Drain(fd int) {
-	var expirations [8]byte
-	_, _ = unix.Read(fd, expirations[:])
-}
+func Drain(fd int) { eventfd.Drain(fd) }

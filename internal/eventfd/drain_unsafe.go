@@ -1,0 +1,16 @@
+//go:build linux
+
+package eventfd
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Drain makes fd unreadable until the next Signal. It does nothing if fd is not readable.
+// It does not call unix.Read, which with the race detector moves the buffer to the heap.
+func Drain(fd int) {
+	var count uint64
+	_, _, _ = unix.Syscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&count)), unsafe.Sizeof(count))
+}
