@@ -37,6 +37,9 @@ func TestRulesCanFail(t *testing.T) {
 		{"example that is not run", "cm/example_test.go", "package x_test\nfunc Example() {}", "Example has no output", checkExamples},
 		{"example in two files", "cm/example_test.go", "package x_test\nfunc Example() {\n\thelp()\n\t// Output: 1\n}", "Example uses what is not in its file", checkExamples},
 		{"long comment", "cm/x.go", "package x\n\n// " + strings.Repeat("x", maxComment), "a comment of 93 characters", checkComments},
+		{"a word that was given up", "cm/x.go", "package x\n\n// f says farewell.\nfunc f() {}\n", "is given up", checkWords},
+		{"an identifier that was given up", "cm/x.go", "package x\n\nfunc openGate() {}\n", "is given up", checkWords},
+		{"a comment with another name", "cm/x.go", "package x\n\n// g returns 1.\nfunc f() int { return 1 }\n", "the comment of f begins with", checkDocNames},
 		{"long file", "cm/x.go", "package x" + strings.Repeat("\n", maxFileLines) + "var x int", "cm/x.go has 401 lines", checkSize},
 		{"long function", "cm/x.go", "package x\nfunc name() {" + strings.Repeat("\n", maxFuncLines) + "}", "cm/x.go:name has 61 lines", checkSize},
 	} {

@@ -100,6 +100,8 @@ var rules = map[string]rule{
 	"exported names are documented":   checkDocs,
 	"examples are whole programs":     checkExamples,
 	"comments are wrapped":            checkComments,
+	"words that were given up":        checkWords,
+	"comments begin with the name":    checkDocNames,
 	"files and functions stay small":  checkSize,
 	"the list of oversized is honest": checkOversized,
 }

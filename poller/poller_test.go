@@ -157,8 +157,8 @@ func TestStaleEvents(t *testing.T) {
 	_, ok = p.Event(1)
 	require.False(t, ok, "the registration was removed")
 
-	newcomer := add(t, p, fds[other], poller.Readable, 99)
-	require.Equal(t, uint32(data[other]), uint32(newcomer), "the new registration has the index of the removed registration")
+	renewed := add(t, p, fds[other], poller.Readable, 99)
+	require.Equal(t, uint32(data[other]), uint32(renewed), "the new registration has the index of the removed registration")
 	_, ok = p.Event(1)
 	require.False(t, ok, "the event does not belong to the new registration")
 	again, ok := p.Event(0)
@@ -169,7 +169,7 @@ func TestStaleEvents(t *testing.T) {
 	for _, ev := range wait(t, p, testTimeout) {
 		seen[ev.Token] = ev.Data
 	}
-	require.Equal(t, map[poller.Token]uint64{first.Token: first.Data, newcomer: 99}, seen)
+	require.Equal(t, map[poller.Token]uint64{first.Token: first.Data, renewed: 99}, seen)
 }
 
 func TestStaleTokens(t *testing.T) {

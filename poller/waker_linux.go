@@ -45,9 +45,9 @@ func (w *waker) consume() {
 	w.state.And(^wakePending)
 }
 
-// If a goroutine is about to signal the eventfd, close waits until it has done so. After
-// that no goroutine writes to the descriptor, whose number may soon belong to another
-// file.
+// close closes the descriptor. If a goroutine is about to signal the eventfd, close
+// waits until it has done so. After that no goroutine writes to the descriptor, whose
+// number may soon belong to another file.
 func (w *waker) close() error {
 	if w.state.Or(wakeClosed)&wakePending != 0 {
 		w.awaitSignal()

@@ -25,9 +25,14 @@ func (s *party) onlyPorts(first *cm.ID, count int) {
 // The tests in this file expect certain ports to be free. So they use addresses that no
 // other test binds.
 
+// TestBindAnyClashes runs in a network namespace of its own, because processes outside
+// could bind the ports that it expects to be free.
+func TestBindAnyClashes(t *testing.T) { inNetworkNamespace(t, "bind-any-clashes") }
+
 // A bind to port 0 does not take a port that is bound on an overlapping address. That
 // holds if the new address is the wildcard, and if the bound address is the wildcard.
-func TestBindAnyClashes(t *testing.T) {
+func peerBindAnyClashes(t *testing.T, _ string) {
+	linkUp(t, "lo")
 	for _, c := range []struct {
 		first, second string
 		afOnly        bool // AFONLY of the first ID

@@ -80,10 +80,10 @@ func TestWireCMWaitingRequests(t *testing.T) {
 	l := w.listen(cm.TCP, 0)
 	active := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	w.deliverOne()
-	gate := w.server.p.dev.mux.listeners[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
-	require.Len(t, gate.waiting, 1)
+	listener := w.server.p.dev.mux.listeners[wire.NewServiceID(uint16(cm.TCP), l.LocalAddr().Port())][0]
+	require.Len(t, listener.waiting, 1)
 	w.drive()
-	require.Empty(t, gate.waiting)
+	require.Empty(t, listener.waiting)
 	passive, _ := w.request(l)
 	require.NoError(t, passive.Reject(nil))
 	w.await(w.client)

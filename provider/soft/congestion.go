@@ -77,8 +77,8 @@ func (g *congestion) allows(n uint64) bool { return g.inFlight+n <= g.window }
 // fillsWindow reports whether n more packets would fill the congestion window.
 func (g *congestion) fillsWindow(n uint64) bool { return !g.allows(n + 1) }
 
-// If the congestion window allows a packet, resume schedules the connection that has
-// waited longest. When that connection has sent its packets, it calls resume for the
+// resume schedules the connection that has waited longest, if the congestion window
+// allows a packet. When that connection has sent its packets, it calls resume for the
 // next one.
 func (g *congestion) resume() {
 	if len(g.waiting) == 0 || !g.allows(1) {

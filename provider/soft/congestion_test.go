@@ -106,7 +106,7 @@ func TestCongestionShrinksUsedWindow(t *testing.T) {
 // connection do not reduce the part of another.
 func TestCongestionLossesOfOneConn(t *testing.T) {
 	p := newTestCongestion()
-	honest, liar := newTestConn(p), newTestConn(p)
+	honest, lossy := newTestConn(p), newTestConn(p)
 	for p.window < 200 {
 		honest.roundTrip()
 	}
@@ -114,9 +114,9 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	for range 1000 {
 		half := p.window / 2
 		honest.send(half)
-		liar.send(min(liar.ownWindow, p.window-half))
-		liar.lose()
-		liar.ack(liar.inFlight)
+		lossy.send(min(lossy.ownWindow, p.window-half))
+		lossy.lose()
+		lossy.ack(lossy.inFlight)
 		honest.ack(half)
 		require.GreaterOrEqual(t, honest.part, earned)
 		require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
@@ -124,7 +124,7 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	}
 	require.Greater(t, p.window, uint64(200))
 	require.EqualValues(t, maxConnWindow, honest.ownWindow)
-	require.Less(t, liar.ownWindow, uint64(2*minWindow))
+	require.Less(t, lossy.ownWindow, uint64(2*minWindow))
 
 	// Here both connections lose the packets that they have in flight.
 	was, flights := p.window, []*connCongestion{honest, newTestConn(p)}
@@ -132,7 +132,7 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 		f.part, p.sharedPart = int64(p.window/2), 0
 		f.send(p.window / 2)
 	}
-	liar.part = 0
+	lossy.part = 0
 	for _, f := range flights {
 		f.lose()
 	}
@@ -144,25 +144,25 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 // slow start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
-	honest, liar := newTestConn(p), newTestConn(p)
+	honest, lossy := newTestConn(p), newTestConn(p)
 	for range 100 {
-		liar.send(1)
-		liar.lose()
-		liar.ack(1)
+		lossy.send(1)
+		lossy.lose()
+		lossy.ack(1)
 	}
 	require.EqualValues(t, initialWindow/2, p.window, "the losses take its share of the common part")
 	was := p.window
 	honest.roundTrip()
 	require.Equal(t, 2*was, p.window, "the window doubles in a round trip")
-	liar.roundTrip()
+	lossy.roundTrip()
 	require.Equal(t, 2*was+1, p.window, "the connection with the losses has left slow start")
 	for range 100 {
-		liar.leave()
+		lossy.leave()
 		p.users--
-		liar = newTestConn(p)
-		liar.send(1)
-		liar.lose()
-		liar.ack(1)
+		lossy = newTestConn(p)
+		lossy.send(1)
+		lossy.lose()
+		lossy.ack(1)
 	}
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }

@@ -69,7 +69,7 @@ func newMappingLimit(counts *counters.Set) *mappingLimit {
 	return l
 }
 
-// acquire allows one more mapping, or returns an error that matches
+// Acquire allows one more mapping, or returns an error that matches
 // verbs.ErrNoResources.
 func (l *mappingLimit) Acquire() error {
 	l.mu.Lock()
@@ -87,7 +87,7 @@ func (l *mappingLimit) Acquire() error {
 	return nil
 }
 
-// release releases a mapping that acquire has allowed.
+// Release releases a mapping that Acquire has allowed.
 func (l *mappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,7 +97,7 @@ func (l *mappingLimit) Release() {
 	l.nextCount = min(l.nextCount, l.mapped+mappingStep)
 }
 
-// MmapFailed releases a mapping that acquire has allowed and mmap(2) has refused. The
+// MmapFailed releases a mapping that Acquire has allowed and mmap(2) has refused. The
 // error ENOMEM means that the process has too many mappings although the limit was not
 // reached, or that there is no memory.
 func (l *mappingLimit) MmapFailed(err error) {

@@ -194,15 +194,15 @@ func TestDatagramsOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a process of another user")
 	}
-	const stranger = 12345
-	num, _, _ := startSink(t, stranger)
+	const otherUser = 12345
+	num, _, _ := startSink(t, otherUser)
 	d := openDevice(t, localConfig())
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
 	e.sendNumbered(e.handle("127.0.0.1"), num, lastNumber, 1, 0)
 	require.Equal(t, counted{"datagram_unsent": 1, "datagram_user_refused": 1}, countsOf(t, d))
 
 	cmd := asPeer(t, "datagram-source", fmt.Sprint(e.qp.num))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: stranger, Gid: stranger}}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: otherUser, Gid: otherUser}}
 	line, _ := runPeer(t, cmd)
 	require.Equal(t, "0", line(), "the peer has sent the datagram")
 	e.recv(1, 0, 100)

@@ -113,12 +113,12 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 // user. If no descriptor is free, it closes connections of the queue pair. It closes at
 // most as many as there are spare descriptors, because other goroutines may take the
 // descriptors that it frees.
-func (u *udLocal) fillSpare(newcomer uint32) bool {
+func (u *udLocal) fillSpare(newUser uint32) bool {
 	for range spareCount {
 		if u.q.dev.spare.fill() {
 			return true
 		}
-		src := u.evictionCandidate(newcomer)
+		src := u.evictionCandidate(newUser)
 		if src == nil {
 			return false
 		}
@@ -147,8 +147,8 @@ func (u *udLocal) closeLeastRecentlyUsed(uid uint32) bool {
 // one, and of that user's connections the one that was idle for longest. So a user who
 // opens many connections replaces only connections of the same user. It returns nil if
 // there is no connection.
-func (u *udLocal) evictionCandidate(newcomer uint32) *udLocalSource {
-	count := map[uint32]int{newcomer: 1}
+func (u *udLocal) evictionCandidate(newUser uint32) *udLocalSource {
+	count := map[uint32]int{newUser: 1}
 	for _, src := range u.sources {
 		count[src.uid]++
 	}

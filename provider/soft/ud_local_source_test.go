@@ -38,9 +38,9 @@ func connectDatagrams(t *testing.T, to, src uint32) int {
 	}
 }
 
-// peerDatagramCrowd opens many connections to a queue pair, sends a datagram on each,
+// peerDatagramSenders opens many connections to a queue pair, sends a datagram on each,
 // and keeps them open. The address is the queue pair number and their count.
-func peerDatagramCrowd(t *testing.T, address string) {
+func peerDatagramSenders(t *testing.T, address string) {
 	var to uint32
 	var n int
 	_, err := fmt.Sscan(address, &to, &n)
@@ -100,19 +100,19 @@ func TestDatagramUserLimit(t *testing.T) {
 	}
 	b.receiveFrom(userConns + 2)
 
-	const crowd = 10
-	line, kill := startPeer(t, "datagram-crowd", fmt.Sprint(b.qp.num, crowd))
+	const senders = 10
+	line, kill := startPeer(t, "datagram-senders", fmt.Sprint(b.qp.num, senders))
 	require.Equal(t, "sent", line())
-	b.receiveFrom(crowd)
+	b.receiveFrom(senders)
 	require.Equal(t, map[uint32]int{own: userConns + 2, peerUser: userConns}, sourcesOf(b))
 	require.False(t, d.conns.acquire(peerUser), "listeners have no room for this user, either")
 	require.Empty(t, countsOf(t, d))
 
-	line, killOther := startPeer(t, "datagram-crowd", fmt.Sprint(other.qp.num, crowd))
+	line, killOther := startPeer(t, "datagram-senders", fmt.Sprint(other.qp.num, senders))
 	require.Equal(t, "sent", line())
-	other.receiveFrom(crowd)
+	other.receiveFrom(senders)
 	require.Empty(t, sourcesOf(other))
-	require.Equal(t, counted{"user_limit_err": crowd}, countsOf(t, d))
+	require.Equal(t, counted{"user_limit_err": senders}, countsOf(t, d))
 	killOther()
 
 	kill()
@@ -124,7 +124,7 @@ func TestDatagramUserLimit(t *testing.T) {
 
 // When one user opens more connections than a queue pair keeps, connections of other
 // users stay open.
-func TestDatagramCrowdOfOneUser(t *testing.T) {
+func TestDatagramSendersOfOneUser(t *testing.T) {
 	needsRoot(t)
 	cfg := localConfig()
 	cfg.AllowedUsers, cfg.MaxConnsPerUser = []uint32{AnyUser}, -1
@@ -133,9 +133,9 @@ func TestDatagramCrowdOfOneUser(t *testing.T) {
 		connectDatagrams(t, b.qp.num, i+2)
 	}
 	b.receiveFrom(2)
-	const crowd = maxDatagramSources + 10
-	_, kill := startPeer(t, "datagram-crowd", fmt.Sprint(b.qp.num, crowd))
-	b.receiveFrom(crowd)
+	const senders = maxDatagramSources + 10
+	_, kill := startPeer(t, "datagram-senders", fmt.Sprint(b.qp.num, senders))
+	b.receiveFrom(senders)
 	require.Equal(t, map[uint32]int{uint32(os.Geteuid()): 2, peerUser: maxDatagramSources - 2}, sourcesOf(b))
 	kill()
 }

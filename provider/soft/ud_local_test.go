@@ -88,11 +88,11 @@ func TestDatagramBurst(t *testing.T) {
 func TestDatagramQueueBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
-	to, deaf := a.handle("127.0.0.1"), b.qp.num^0x800000
-	accept := nonReadingQP(t, deaf)
+	to, nonReading := a.handle("127.0.0.1"), b.qp.num^0x800000
+	accept := nonReadingQP(t, nonReading)
 	const n = 1000
-	a.sendNumbered(to, deaf, 0, n, datagramMTU-4)
-	dest := a.qp.path.(*udPath).local.dests[deaf]
+	a.sendNumbered(to, nonReading, 0, n, datagramMTU-4)
+	dest := a.qp.path.(*udPath).local.dests[nonReading]
 	require.LessOrEqual(t, dest.queue.size(), maxDatagramQueue)
 	require.Equal(t, dest.queue.size(), a.qp.shard.udQueuedBytes)
 
@@ -109,7 +109,7 @@ func TestDatagramQueueBounded(t *testing.T) {
 	}
 	require.True(t, dest.queue.empty())
 	require.Zero(t, a.qp.shard.udQueuedBytes)
-	a.sendNumbered(to, deaf, 8, 1, 0)
+	a.sendNumbered(to, nonReading, 8, 1, 0)
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
 }
 

@@ -14,23 +14,23 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// vandalWrites is how many random bytes the vandal writes to the shared memory.
-const vandalWrites = 200_000
+// randomWrites is how many random bytes the writer writes to the shared memory.
+const randomWrites = 200_000
 
-// peerVandal is a process that connects to an address, and then writes random bytes to
-// the shared memory. The port of the address is its seed.
-func peerVandal(t *testing.T, address string) {
+// peerRandomWriter is a process that connects to an address, and then writes random
+// bytes to the shared memory. The port of the address is its seed.
+func peerRandomWriter(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)
 	id := s.connecting(cm.TCP, at, nil)
 	s.want(cm.Established, id)
 	r := rand.New(rand.NewPCG(uint64(at.Port()), 2))
 	mem := id.QP().(*qp).path.(*shmConn).end.seg.Mem
-	for range vandalWrites / 1000 {
+	for range randomWrites / 1000 {
 		writeRandom(r, mem, 1000)
 		_, _ = id.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")}})
 	}
-	writeRandom(r, mem, vandalWrites)
+	writeRandom(r, mem, randomWrites)
 	say("ready")
 	linger()
 }
@@ -38,11 +38,11 @@ func peerVandal(t *testing.T, address string) {
 // Another process writes invalid indexes, lengths and counts to the rings. The victim
 // may lose its connection to that process. Another connection, which uses the same CQ
 // and has an honest peer, is not affected.
-func TestVandalProcess(t *testing.T) {
+func TestRandomWriterProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
-	line, kill := startPeer(t, "vandal", l.LocalAddr().String())
+	line, kill := startPeer(t, "random-writer", l.LocalAddr().String())
 	attacked, _ := s.request(l)
 	s.createQP(attacked)
 	mr, err := s.pd.Alloc(&verbs.AllocAttr{Size: 1 << 16, Access: verbs.AccessAll})
@@ -59,11 +59,11 @@ func TestVandalProcess(t *testing.T) {
 
 	for round := range 3000 {
 		if round == 2000 {
-			// The vandal has made all its writes before this message.
+			// The writer has made all its writes before this message.
 			require.Equal(t, "ready", line())
 		}
-		// This side sends to the vandal and posts receive buffers for it.
-		_, _ = attacked.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the vandal")}})
+		// This side sends to the writer and posts receive buffers for it.
+		_, _ = attacked.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the writer")}})
 		_ = post(attacked.QP(), 1, 4096)
 		require.NoError(t, post(victim.QP(), 100, 0))
 		text := "round " + strconv.Itoa(round)

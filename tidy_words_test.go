@@ -1,0 +1,105 @@
+package rdmaloop_test
+
+import (
+	"go/ast"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/stretchr/testify/require"
+)
+
+// givenUp has the words that identifiers and comments do not use any more, with what is
+// used instead. A reader from outside did not know what they mean.
+var givenUp = map[string]string{
+	"abandon":    "fail, cancel",
+	"babbler":    "malformed",
+	"bell":       "doorbell, eventfd",
+	"bury":       "destroy",
+	"carrier":    "connection",
+	"climate":    "case",
+	"courier":    "sender",
+	"curious":    "wants the header",
+	"door":       "acceptor",
+	"doze":       "idle",
+	"dozing":     "idle",
+	"farewell":   "disconnect",
+	"gate":       "listener",
+	"glance":     "poll",
+	"goodbye":    "disconnect",
+	"heir":       "successor",
+	"impatient":  "timed out",
+	"lane":       "sender, connection",
+	"lull":       "pause",
+	"makeshift":  "provisional",
+	"manners":    "parameters",
+	"mourn":      "observe",
+	"newcomer":   "incoming request",
+	"outlet":     "connected socket",
+	"patience":   "timeout, limit",
+	"patient":    "waiting",
+	"rendezvous": "connection manager of the local path",
+	"scribble":   "write random bytes",
+	"silence":    "stop responding, drain",
+	"spot":       "bind address",
+	"talker":     "sender",
+	"vague":      "provisional",
+	"vandal":     "writer of random bytes",
+	"widow":      "client that was restarted",
+}
+
+// wordsOf matches the words of an identifier in camel case, and of a text.
+var wordsOf = regexp.MustCompile(`[A-Z]+(?:[A-Z][a-z]|\b)|[A-Z]?[a-z]+|[A-Z]+`)
+
+// givenUpIn returns the given-up words of an identifier or text, also in the plural.
+func givenUpIn(text string) (found []string) {
+	for _, word := range wordsOf.FindAllString(text, -1) {
+		word = strings.ToLower(word)
+		for _, form := range []string{word, strings.TrimSuffix(word, "s")} {
+			if _, ok := givenUp[form]; ok {
+				found = append(found, form)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// checkWords refuses given-up words in identifiers and comments.
+func checkWords(s *source) (problems []string) {
+	if s.path == "tidy_words_test.go" {
+		return nil
+	}
+	report := func(at ast.Node, text string) {
+		for _, word := range givenUpIn(text) {
+			problems = append(problems, s.problem(at, "the word %q is given up: %s", word, givenUp[word]))
+		}
+	}
+	for _, group := range s.file.Comments {
+		for _, c := range group.List {
+			report(c, c.Text)
+		}
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		if id, ok := n.(*ast.Ident); ok {
+			report(id, id.Name)
+		}
+		return true
+	})
+	return problems
+}
+
+func TestGivenUpWords(t *testing.T) {
+	for word, instead := range givenUp {
+		require.NotEmpty(t, instead)
+		require.Equal(t, strings.ToLower(word), word)
+		upper := string(unicode.ToUpper(rune(word[0]))) + word[1:]
+		for _, text := range []string{word, upper, "open" + upper, word + "Count", upper + "s", "the " + word + "s are"} {
+			require.Equal(t, []string{word}, givenUpIn(text), text)
+		}
+	}
+	for _, text := range []string{"doorbell", "newDoorbells", "delegate", "propagates", "indoors", "spotted"} {
+		require.Empty(t, givenUpIn(text), text)
+	}
+}
