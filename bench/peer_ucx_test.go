@@ -65,8 +65,8 @@ func ucxScript(t *testing.T, text string) *ucx {
 	return u
 }
 
-// isClient is a shell command that succeeds on the client, whose last argument is the
-// server's address.
+// isClient is a shell command that succeeds if the script runs as the client: only then
+// is its last argument the address of the server.
 const isClient = `for last; do :; done; [ "$last" = 127.0.0.1 ]`
 
 func TestUCXRuns(t *testing.T) {

@@ -17,7 +17,8 @@ func TestPeerNamed(t *testing.T) {
 	require.ErrorContains(t, err, "nobody")
 }
 
-// For each of its variants, a peer has each workload that it can run exactly once.
+// Cases returns every workload that a peer can run in each of its variants, and no case
+// twice.
 func TestCases(t *testing.T) {
 	for name, workloads := range map[string]int{"rdmaloop": 8, "gnet": 6, "stdlib": 6, "cacheline": 1, "rawudp": 1} {
 		p, err := peerNamed(name)

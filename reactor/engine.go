@@ -79,7 +79,7 @@ func (e *Engine) open() (err error) {
 	return err
 }
 
-// release releases the resources of open after New has failed.
+// release releases what the method open has acquired, after New has failed.
 func (e *Engine) release() (err error) {
 	for _, l := range e.loops {
 		err = firstError(err, l.release())

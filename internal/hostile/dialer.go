@@ -39,7 +39,7 @@ type dialer struct {
 
 	// Numbers of messages sent and of echoes received, on all connections together.
 	sent, echoed uint64
-	// Value of the field sent when the present connection opened.
+	// Number of messages that had been sent when the present connection opened.
 	sentAtOpen uint64
 	// Times at which the outstanding messages were sent. The index is the number of the
 	// message modulo the length.

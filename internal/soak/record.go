@@ -133,9 +133,9 @@ const (
 	maxMoreDescriptors = 16
 	maxMoreMappings    = 48
 	maxMoreGoroutines  = 4
-	// maxMoreMemory is less than the bound for a flood in SECURITY.md, because the
-	// server returns most of the memory of a flood to the kernel. The Go runtime keeps
-	// the rest.
+	// maxMoreMemory is the limit for the growth of the memory of a server. It is less
+	// than the bound in SECURITY.md for a flood, because after a flood the server
+	// returns most of that memory to the kernel. The Go runtime keeps the rest.
 	maxMoreMemory = 48 * mebi * memoryFactor
 	// maxMoreMemoryLater is the limit for the growth of memory between the end of the
 	// first third of the soak and its end.

@@ -54,8 +54,8 @@ func soak(ctx context.Context, o *options, out io.Writer) error {
 	return r.verdict()
 }
 
-// runAttacks makes attacks on all sites for the given time. Meanwhile it prints the
-// state of the sites.
+// runAttacks attacks the servers of all sites for the given time. Meanwhile it prints
+// the state of the sites.
 func (r *record) runAttacks(ctx context.Context, long, every time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, long)
 	defer cancel()

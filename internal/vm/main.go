@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// test makes a guest, and runs the cases whose names match the pattern in it.
+// test makes a guest, and runs in it the cases whose names match the pattern.
 func test(ctx context.Context, pattern string, limit time.Duration, accel string, out io.Writer) error {
 	match, err := regexp.Compile(pattern)
 	if err != nil {

@@ -130,8 +130,9 @@ func damage(p Packet, try func()) {
 	}
 }
 
-// In a flow without loss, no packet with one wrong byte fits. This is true for packets
-// of any length and for any value of the sender's counter.
+// In a flow without loss, a packet with one wrong byte never passes both Verify and
+// IdentWindow.Fits. This is true for packets of any length and for any value of the
+// identification counter of the sender.
 func TestNoDamagedBytePasses(t *testing.T) {
 	all := senders()
 	for _, name := range []string{"own", "own, connected", "rxe, 250 ticks", "rxe, 1000 ticks", "rxe, many flows"} {

@@ -86,7 +86,8 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the users counters of the objects that the queue uses.
+// dependencies returns the reference counts (type users) of the objects on which the
+// queue depends.
 func (q *cq) dependencies() []*users {
 	if q.channel == nil {
 		return []*users{&q.dev.provider.users}

@@ -43,8 +43,8 @@ type AsyncQueue struct{ *asyncQueue }
 type RawAsync = rawAsync
 
 // NewAsyncQueue creates a queue over the descriptor fd. The function take fetches the
-// events. An event names its object by a number, which the parameter objects maps to a
-// queue pair.
+// events. An event has the number of its object, and the map objects has the queue pair
+// for each number.
 func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
 		qp, ok := objects[raw.object]

@@ -90,7 +90,8 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the users counters of the objects that the queue pair uses.
+// dependencies returns the reference counts (type users) of the objects on which the
+// queue pair depends.
 func (q *qp) dependencies() []*users {
 	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {

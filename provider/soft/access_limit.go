@@ -74,7 +74,7 @@ type accessErrors struct {
 	// number of errors in this record that caused no wait; at most freeAccessErrors
 	count   int
 	wait    time.Duration // length of the last wait
-	waitEnd time.Time     // end of the last wait
+	waitEnd time.Time     // time at which the most recent wait ends
 	expires time.Time     // time at which the record expires
 }
 

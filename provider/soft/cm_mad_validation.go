@@ -28,8 +28,7 @@ type addrValidation struct {
 	evicted   bool // true if the connection was chosen for eviction and has not ended yet
 }
 
-// maySend reports whether one message may be sent to the peer now, and after it as many
-// as the parameter more says. The caller holds the multiplexer's lock.
+// maySend reports whether 1 + more messages may be sent to the peer now.
 func (c *madConn) maySend(more int) bool {
 	return c.listener == nil || c.validated || c.sent+more < amplification*c.received
 }

@@ -65,8 +65,8 @@ func (c *unixConn) readable() {
 	}
 }
 
-// receive receives one message. Only a REP to the side that has requested the connection
-// has descriptors. They are stored for attach.
+// receive receives one message. Descriptors are accepted only with a REP, by the side
+// that has requested the connection. They are stored for attach.
 func (c *unixConn) receive() (message, error) {
 	room := 0
 	if c.id != nil && c.id.state == stateREQSent && c.id.ps == cm.TCP {

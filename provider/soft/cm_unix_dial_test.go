@@ -21,7 +21,7 @@ import (
 // A squatter is a process of another user that holds socket names. Its argument is
 // the list of names, separated by commas.
 
-// squat binds the names, and calls then with each socket.
+// squat binds a socket to each name, and calls the function then with each socket.
 func squat(t *testing.T, names string, then func(fd int)) {
 	for name := range strings.SplitSeq(names, ",") {
 		fd, err := unixsock.Bind(name)

@@ -36,7 +36,7 @@ func (l *mappingLimit) settle() {
 	}
 }
 
-// busy reports whether a count is in progress.
+// busy reports whether the mappings of the process are being counted.
 func (l *mappingLimit) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

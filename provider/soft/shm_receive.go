@@ -112,8 +112,8 @@ func (c *shmConn) abort(a outcome) {
 	c.q.requestFailed(a)
 }
 
-// serveAtomic executes an atomic, and publishes the value before it in the slot that was
-// reserved with dst.
+// serveAtomic executes an atomic operation, and publishes the old value in a response
+// slot. The slot is already reserved, and dst is its payload.
 func (c *shmConn) serveAtomic(r *fragment.Fragment, dst []byte) outcome {
 	old, a := c.q.deliverAtomic(r)
 	if a == outcomeAck {

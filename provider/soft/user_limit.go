@@ -33,9 +33,9 @@ func newUserLimit(cfg *Config, users userPolicy) *userLimit {
 	return &userLimit{own: users.own, unmapped: users.unmapped, limit: most, conns: make(map[uint32]int)}
 }
 
-// defaultConnsPerUser returns a quarter of the connections for which the process has
-// descriptors, two for each, when the device is opened; see RLIMIT_NOFILE in
-// getrlimit(2).
+// defaultConnsPerUser returns the default of Config.MaxConnsPerUser. It is a quarter of
+// the connections that the descriptor limit allows at the time when the device is opened
+// (getrlimit(2), RLIMIT_NOFILE). Each connection takes two descriptors.
 func defaultConnsPerUser() int {
 	const parts, descriptors = 4, 2
 	var limit unix.Rlimit

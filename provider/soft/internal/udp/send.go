@@ -37,8 +37,9 @@ const (
 	maxSegmented = 65507
 )
 
-// newSender returns a sender for the shared socket fd. It queues at most packets packets,
-// each of at most size bytes.
+// newSender returns a sender for the shared socket fd. The parameter packets is the
+// largest number of packets in its queue, and size the largest length of a packet in
+// bytes.
 func newSender(fd, packets, size int, counts *counters.Set) sender {
 	return sender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
