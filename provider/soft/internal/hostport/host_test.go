@@ -71,18 +71,13 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	const loopback = 1 // index of the loopback interface in every network namespace
 	b := routeRequest(a)
 	b = netlink.AppendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))
-	binary.NativeEndian.PutUint32(b, uint32(len(b)))
-	binary.NativeEndian.PutUint16(b[4:], unix.RTM_NEWROUTE)
-	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|unix.NLM_F_CREATE|unix.NLM_F_ACK)
+	netlink.PutHeader(b, unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK)
 	r := b[unix.SizeofNlMsghdr:]
 	r[4], r[5], r[6], r[7] = unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST
-	fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW, unix.NETLINK_ROUTE)
+	answer, err := netlink.Ask(unix.NETLINK_ROUTE, b)
 	require.NoError(t, err)
-	require.NoError(t, unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}))
-	answer := make([]byte, 4096)
-	_, _, err = unix.Recvfrom(fd, answer, 0)
-	require.NoError(t, err)
-	require.Zero(t, binary.NativeEndian.Uint32(answer[unix.SizeofNlMsghdr:]))
+	_, _, err = netlink.Open(answer)
+	require.Equal(t, unix.Errno(0), err)
 }
 
 // childCase names the environment variable that makes TestChild run a test in a process

@@ -76,21 +76,11 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 // time. Names of datagram sockets and of other sockets are unrelated (unix(7)).
 
 // bindMarker makes a marker with a name.
-func bindMarker(name string) (int, error) {
-	fd, err := markerSocket()
-	if err != nil {
-		return -1, err
-	}
-	if err := unix.Bind(fd, &unix.SockaddrUnix{Name: name}); err != nil {
-		_ = unix.Close(fd)
-		return -1, err
-	}
-	return fd, nil
-}
+func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }
 
 // anyMarker reports whether the marker of one of the addresses is bound.
 func anyMarker(addrs []BindAddr) (bool, error) {
-	fd, err := markerSocket()
+	fd, err := unixsock.NewType(unix.SOCK_DGRAM)
 	if err != nil {
 		return false, err
 	}
@@ -102,8 +92,4 @@ func anyMarker(addrs []BindAddr) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-func markerSocket() (int, error) {
-	return unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 }

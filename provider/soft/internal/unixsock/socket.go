@@ -16,14 +16,21 @@ import (
 
 // New makes a socket without a name, which never blocks. An error that matches
 // verbs.ErrNoResources means that no descriptor is free.
-func New() (int, error) {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+func New() (int, error) { return NewType(unix.SOCK_SEQPACKET) }
+
+// NewType is New for a socket of another type, such as unix.SOCK_DGRAM.
+func NewType(kind int) (int, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	return fd, resource.Wrap(err)
 }
 
 // Bind makes a socket with an abstract name, which begins with '@'.
-func Bind(name string) (int, error) {
-	fd, err := New()
+func Bind(name string) (int, error) { return BindType(unix.SOCK_SEQPACKET, name) }
+
+// BindType is Bind for a socket of another type. The names of sockets of different types
+// are unrelated.
+func BindType(kind int, name string) (int, error) {
+	fd, err := NewType(kind)
 	if err != nil {
 		return -1, err
 	}
