@@ -23,8 +23,8 @@ func (s *foreignSource) ready(r poller.Readiness) (work int) {
 	return 1
 }
 
-// Register makes the loop call ready when fd is ready as interest says. It is
-// level-triggered: ready is called again as long as fd is ready. The descriptor belongs
+// Register makes the loop call the function ready while fd is readable or writable, as
+// the parameter interest selects (level-triggered, see epoll(7)). The descriptor belongs
 // to the application, which must close it after Registration.Close. Register may be
 // called only on the goroutine of the loop. Its errors are those of poller.Poller.Add.
 func (l *Loop) Register(fd int, interest poller.Interest, ready func(poller.Readiness)) (*Registration, error) {

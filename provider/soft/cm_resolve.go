@@ -172,7 +172,7 @@ func (i *id) ResolveRoute(time.Duration) error {
 	return nil
 }
 
-// reserve reserves an address and port for an ID; see reserve.
+// reserve reserves an address and port for an ID; see hostport.Reserve.
 func (d *device) reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool) (hostport.Reservation, error) {
 	return hostport.Reserve(ps, at, afOnly, reuse, d.freePorts)
 }

@@ -24,9 +24,9 @@ func TestWireTooManyReads(t *testing.T) {
 	p.wantAsync(verbs.AsyncQPRequestError)
 }
 
-// A peer may have as many READs outstanding as allowed, again and again, and may repeat
-// some. A READ whose response was sent completely does not count as outstanding, even if
-// its response is pending once more.
+// A peer may have the negotiated number of READs outstanding at all times, and may repeat
+// them. A READ whose response was sent completely does not count as outstanding. That is
+// also true if the peer has repeated it, so that the response is sent a second time.
 func TestWireAllowedReads(t *testing.T) {
 	p := newScript(t)
 	for seq := uint64(0); seq < 20; seq += 2 {

@@ -33,9 +33,9 @@ const (
 	// LocalProtection is local memory with a wrong key, bounds or rights: local
 	// protection error / nothing.
 	LocalProtection Violation = "local memory not accessible"
-	// PayloadKey is a wrong local key of a payload that is sent or written: local
-	// protection error / nothing. Some devices treat it differently from wrong bounds
-	// and rights.
+	// PayloadKey is a SEND or WRITE whose SGE has a wrong local key: local protection
+	// error / nothing. It is separate from LocalProtection, because some devices treat a
+	// wrong key differently from wrong bounds and rights.
 	PayloadKey Violation = "local key of a payload"
 )
 

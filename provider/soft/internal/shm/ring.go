@@ -86,7 +86,7 @@ const (
 const (
 	// the payload is in the payload area of the ring
 	FlagArea   = fragment.PathFlag << iota
-	FlagAckReq // the sender waits for the acknowledgement
+	FlagAckReq // the sender asks for an acknowledgement without delay
 )
 
 // A Ring is the shared memory of a ring: the slots, and the area for long payloads.
