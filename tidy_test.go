@@ -37,22 +37,22 @@ var oversized = map[string]int{}
 // means all packages below it. If several entries match a package, the longest name
 // applies.
 var arrows = map[string][]string{
-	".":                {},
-	"internal/*":       {},
-	"internal/duet":    {"provider", "provider/soft", "cm", "verbs"},
-	"internal/wire":    {"internal/psn"},
-	"internal/timerfd": {"internal/eventfd"},
-	"internal/hostile": {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
-	"internal/soak":    {"internal/hostile", "provider/soft"},
-	"internal/asyncq":  {"verbs"},
-	"internal/faultcq": {"verbs", "internal/eventfd"},
-	"verbs":            {},
-	"verbs/verbstest":  {"verbs", "cm", "internal/leak"},
-	"poller":           {"internal/eventfd", "internal/slots"},
-	"cq":               {"verbs", "internal/slots"},
-	"cm":               {"verbs"},
-	"provider":         {"provider/*", "verbs", "cm"},
-	"provider/soft":    {"verbs", "cm", "internal/*", "provider/soft/internal/*"},
+	".":                          {},
+	"internal/*":                 {},
+	"internal/testutil/pairtest": {"provider", "provider/soft", "cm", "verbs"},
+	"internal/wire":              {"internal/psn"},
+	"internal/timerfd":           {"internal/eventfd"},
+	"internal/hostile":           {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
+	"internal/soak":              {"internal/hostile", "provider/soft"},
+	"internal/asyncq":            {"verbs"},
+	"internal/testutil/faultcq":  {"verbs", "internal/eventfd"},
+	"verbs":                      {},
+	"provider/providertest":      {"verbs", "cm", "internal/testutil/leak"},
+	"poller":                     {"internal/eventfd", "internal/slots"},
+	"cq":                         {"verbs", "internal/slots"},
+	"cm":                         {"verbs"},
+	"provider":                   {"provider/soft", "provider/rdmacore", "verbs", "cm"},
+	"provider/soft":              {"verbs", "cm", "internal/*", "provider/soft/internal/*"},
 
 	"provider/soft/internal/netlink":  {},
 	"provider/soft/internal/resource": {"verbs"},
@@ -69,7 +69,7 @@ var arrows = map[string][]string{
 	"bench":             public,
 }
 
-var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/*"}
+var public = []string{"verbs", "poller", "cq", "cm", "reactor", "provider", "provider/soft", "provider/rdmacore"}
 
 // testArrows lists the packages that the tests of a package may import in addition to
 // those in arrows.
@@ -79,7 +79,7 @@ var testArrows = map[string][]string{
 	"reactor": slices.Concat([]string{"provider/soft"}, testSupport),
 }
 
-var testSupport = []string{"internal/leak", "internal/netsim", "internal/faultcq", "verbs/verbstest"}
+var testSupport = []string{"internal/testutil/leak", "internal/testutil/netsim", "internal/testutil/faultcq", "provider/providertest"}
 
 // A source is one parsed file.
 type source struct {

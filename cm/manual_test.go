@@ -43,7 +43,7 @@ var statements = []statement{
 	{"A14", "responder resources are the READs and atomics that this side serves; RC only", []string{"cm.TestAcceptQueuePair", "soft.TestConnect"}, ""},
 	{"A15", "responder resources are at most the device's maximum", []string{"cm.TestAcceptDepths"}, ""},
 	{"A16", "responder resources should not be below those of the request", []string{"cm.TestAcceptDepths"}, "advice: smaller ones are accepted"},
-	{"A17", "the initiator depth is the number of READs and atomics that this side has outstanding; RC only", []string{"cm.TestAcceptQueuePair", "soft.TestConnect", "verbstest.readMany"}, ""},
+	{"A17", "the initiator depth is the number of READs and atomics that this side has outstanding; RC only", []string{"cm.TestAcceptQueuePair", "soft.TestConnect", "providertest.readMany"}, ""},
 	{"A18", "the initiator depth is at most the device's maximum", []string{"cm.TestAcceptDepths"}, ""},
 	{"A19", "the initiator depth is at most that of the request", []string{"cm.TestAcceptDepths"}, ""},
 	{"A20", "flow control is announced to the peer and configures nothing", []string{"cm.TestAcceptCounts", "soft.TestConnect"}, ""},
@@ -51,7 +51,7 @@ var statements = []statement{
 	{"A22", "the retry count is ignored", []string{"cm.TestAcceptCounts", "soft.TestConnect"}, ""},
 	{"A23", "2007: the retry count limits the retries", nil, "A22 has replaced it"},
 	{"A24", "the RNR retry count is for the peer's sends", []string{"cm.TestAcceptCounts", "soft.TestConnect"}, ""},
-	{"A25", "a send for which no receive buffer is posted gets an RNR NAK", []string{"verbstest.rnrZero", "verbstest.rnrForever"}, ""},
+	{"A25", "a send for which no receive buffer is posted gets an RNR NAK", []string{"providertest.rnrZero", "providertest.rnrForever"}, ""},
 	{"A26", "SRQ is ignored on an ID with queue pair", []string{"cm.TestAcceptQueuePair"}, ""},
 	{"A27", "the QP number is ignored on an ID with queue pair", []string{"cm.TestAcceptQueuePair"}, ""},
 	{"A28", "the least RNR timer is code 0, 655 ms", []string{"soft.TestConnect", "rdmacore.TestConnectionParameters"}, "deliberately different, for latency: 0.64 ms; SetMinRNRTimer sets any code"},
@@ -70,7 +70,7 @@ var statements = []statement{
 	{"C8", "the peer may change both", []string{"soft.TestConnect"}, ""},
 	{"C9", "flow control is only announced to the peer", []string{"cm.TestConnectNumbers", "soft.TestConnect"}, ""},
 	{"C10", "the retry count limits retries without an answer", []string{"cm.TestConnectNumbers", "soft.TestConnect", "soft.TestUnresponsivePeerEndsRetries"}, ""},
-	{"C11", "the RNR retry count is for the peer's sends", []string{"cm.TestConnectNumbers", "soft.TestConnect", "verbstest.rnrFinite"}, ""},
+	{"C11", "the RNR retry count is for the peer's sends", []string{"cm.TestConnectNumbers", "soft.TestConnect", "providertest.rnrFinite"}, ""},
 	{"C12", "SRQ and QP number are ignored on an ID with queue pair", []string{"cm.TestConnectQueuePair"}, ""},
 	{"C13", "both counts have three bits", []string{"cm.TestConnectNumbers"}, "a larger count is an error; librdmacm uses 7"},
 	{"C14", "private data is at most 56 bytes, for datagrams 180", []string{"cm.TestConnect", "cm.TestMaxPrivateData", "soft.TestPrivateData"}, ""},
@@ -119,7 +119,7 @@ var statements = []statement{
 // packages has the directories of the tests.
 var packages = map[string]string{
 	"cm": ".", "soft": "../provider/soft", "rdmacore": "../provider/rdmacore",
-	"verbstest": "../verbs/verbstest", "wire": "../internal/wire",
+	"providertest": "../provider/providertest", "wire": "../internal/wire",
 }
 
 // TestStatements checks that every statement has a test or a reason, and that the tests
@@ -135,7 +135,7 @@ func TestStatements(t *testing.T) {
 		for _, test := range s.tests {
 			name, function, _ := strings.Cut(test, ".")
 			require.Contains(t, functions[name], function, "%s names %s", s.row, test)
-			require.True(t, name == "verbstest" || strings.HasPrefix(function, "Test"), "%s: %s is no test", s.row, test)
+			require.True(t, name == "providertest" || strings.HasPrefix(function, "Test"), "%s: %s is no test", s.row, test)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cq"
-	"github.com/rdmaloop/rdmaloop/internal/faultcq"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/faultcq"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 

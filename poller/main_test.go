@@ -3,7 +3,7 @@ package poller_test
 import (
 	"testing"
 
-	"github.com/rdmaloop/rdmaloop/internal/leak"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }

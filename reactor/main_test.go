@@ -4,7 +4,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/rdmaloop/rdmaloop/internal/leak"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
 // killedProcessAddr, if it is set, makes the test binary run killedProcess instead of the

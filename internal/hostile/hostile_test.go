@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
-	"github.com/rdmaloop/rdmaloop/internal/leak"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 

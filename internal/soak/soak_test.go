@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/internal/hostile"
-	"github.com/rdmaloop/rdmaloop/internal/leak"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 )
 
 // The soak takes a minute, so it runs only once: with the race detector, which finds

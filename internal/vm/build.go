@@ -20,7 +20,7 @@ var goPrograms = []struct {
 	{"bench", []string{"build", module + "bench"}},
 	{"interop", []string{"build", module + "examples/interop"}},
 	{"udp.test", []string{"test", "-c", module + "provider/soft/internal/udp"}},
-	{"duet.test", []string{"test", "-c", module + "internal/duet"}},
+	{"pairtest.test", []string{"test", "-c", module + "internal/testutil/pairtest"}},
 	{"rdmacore.test", []string{"test", "-c", module + "provider/rdmacore"}},
 }
 

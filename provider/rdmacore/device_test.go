@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/providertest"
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 	"github.com/rdmaloop/rdmaloop/verbs"
-	"github.com/rdmaloop/rdmaloop/verbs/verbstest"
 )
 
 // testAddr returns the address of a device, from RDMA_TEST_ADDR. Without that variable
@@ -40,13 +40,13 @@ func open(t *testing.T) cm.Provider {
 // error at the responder and a remote operation error at the requester. A WRITE with
 // immediate consumes a buffer before its key is checked. A wrong key of a payload is a
 // local QP operation error. librxe refuses to post misaligned atomics.
-func rxe() map[verbstest.Violation]verbstest.Outcome {
-	return map[verbstest.Violation]verbstest.Outcome{
-		verbstest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
-		verbstest.RecvInaccessible: {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
-		verbstest.WriteImmAccess:   {Requester: verbs.StatusRemAccessErr, Responder: verbs.StatusRemAccessErr},
-		verbstest.PayloadKey:       {Requester: verbs.StatusLocQPOpErr},
-		verbstest.Misaligned:       {Refused: true},
+func rxe() map[providertest.Violation]providertest.Outcome {
+	return map[providertest.Violation]providertest.Outcome{
+		providertest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
+		providertest.RecvInaccessible: {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
+		providertest.WriteImmAccess:   {Requester: verbs.StatusRemAccessErr, Responder: verbs.StatusRemAccessErr},
+		providertest.PayloadKey:       {Requester: verbs.StatusLocQPOpErr},
+		providertest.Misaligned:       {Refused: true},
 	}
 }
 
@@ -54,11 +54,11 @@ func rxe() map[verbstest.Violation]verbstest.Outcome {
 const rxeVendor = "0xffffff"
 
 func TestConformance(t *testing.T) {
-	opts := verbstest.Options{Addr: testAddr(t)}
+	opts := providertest.Options{Addr: testAddr(t)}
 	if newRig(t).dev.Attr().Vendor == rxeVendor {
 		opts.Deviations = rxe()
 	}
-	verbstest.Run(t, open, opts)
+	providertest.Run(t, open, opts)
 }
 
 // The device that RDMA_TEST_DEVICE names must own the address.

@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/rdmaloop/rdmaloop/internal/leak"
+	"github.com/rdmaloop/rdmaloop/internal/testutil/leak"
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 

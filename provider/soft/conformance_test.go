@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/providertest"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
-	"github.com/rdmaloop/rdmaloop/verbs/verbstest"
 )
 
 // TestConformanceWire runs the conformance suite on the wire path, on an unused UDP
@@ -25,7 +25,7 @@ func TestConformanceWire(t *testing.T) {
 				require.NoError(t, err)
 				return provider
 			}
-			verbstest.Run(t, open, verbstest.Options{Addr: netip.MustParseAddr("127.0.0.1")})
+			providertest.Run(t, open, providertest.Options{Addr: netip.MustParseAddr("127.0.0.1")})
 		})
 	}
 }
@@ -54,7 +54,7 @@ func TestConformance(t *testing.T) {
 				require.NoError(t, err)
 				return provider
 			}
-			verbstest.Run(t, open, verbstest.Options{Addr: netip.MustParseAddr("127.0.0.1"), Credentials: true})
+			providertest.Run(t, open, providertest.Options{Addr: netip.MustParseAddr("127.0.0.1"), Credentials: true})
 		})
 	}
 }

@@ -71,17 +71,18 @@ serve_in_peer() {
 	done
 }
 
-# duet GROUP runs a group of the scenarios of internal/duet twice. The soft device is
+# pairtest GROUP runs a group of the scenarios of internal/testutil/pairtest twice. The soft
+# device is
 # first the passive side and then the active side; the kernel's device is the other.
-kernel_device='env DUET_PROVIDER=rdmacore'
-soft_device='env DUET_PROVIDER=soft DUET_PATH=wire'
-duet() {
-	side="/go/duet.test -test.run TestPeer/$1"
-	serve_in_peer $soft_device DUET_LISTEN=$PEER:7471 $side
-	$kernel_device DUET_CONNECT=$PEER:7471 $side -test.v
+kernel_device='env PAIR_PROVIDER=rdmacore'
+soft_device='env PAIR_PROVIDER=soft PAIR_PATH=wire'
+pairtest() {
+	side="/go/pairtest.test -test.run TestPeer/$1"
+	serve_in_peer $soft_device PAIR_LISTEN=$PEER:7471 $side
+	$kernel_device PAIR_CONNECT=$PEER:7471 $side -test.v
 	stop_server
-	serve $kernel_device DUET_LISTEN=$ADDR:7471 $side
-	$in_peer $soft_device DUET_CONNECT=$ADDR:7471 $side -test.v
+	serve $kernel_device PAIR_LISTEN=$ADDR:7471 $side
+	$in_peer $soft_device PAIR_CONNECT=$ADDR:7471 $side -test.v
 	stop_server
 }
 

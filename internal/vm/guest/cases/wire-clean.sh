@@ -1,2 +1,2 @@
 # No packet of the soft device is dropped by the kernel's device, nor the reverse.
-duet clean
+pairtest clean

@@ -1,2 +1,2 @@
 # Private data, rejected requests and disconnects.
-duet connection
+pairtest connection

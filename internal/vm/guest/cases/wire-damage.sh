@@ -4,5 +4,5 @@
 /usr/bin/ip neigh change $PEER dev v0 nud permanent
 /usr/bin/ip -n peer neigh change $ADDR dev v1 nud permanent
 impair corrupt 1%
-duet traffic
+pairtest traffic
 grown completer_retry_err

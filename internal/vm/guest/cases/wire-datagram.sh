@@ -1,2 +1,2 @@
 # Datagrams, and the lookup of their queue pairs by SIDR.
-duet datagram
+pairtest datagram

@@ -1,5 +1,5 @@
 impair duplicate 10%
-duet connection
-duet traffic
+pairtest connection
+pairtest traffic
 send_both bw 4096
 grown duplicate_request

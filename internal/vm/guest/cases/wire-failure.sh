@@ -1,2 +1,2 @@
 # Requests that fail, as both ends see them.
-duet failure
+pairtest failure

@@ -1,5 +1,5 @@
 ADDR=[fd00::1]
 PEER=[fd00::2]
-duet connection
-duet traffic
-duet datagram
+pairtest connection
+pairtest traffic
+pairtest datagram

@@ -2,7 +2,7 @@
 # with the soft device, each as the passive and as the active side. The kernel disconnects
 # for a killed process. When the process with the soft device is killed, nothing answers
 # any more, and the requests of the other end in retry errors.
-side='/go/duet.test -test.run TestKilled'
+side='/go/pairtest.test -test.run TestKilled'
 
 killed() {
 	status=0
@@ -10,15 +10,15 @@ killed() {
 	[ $status = 137 ]
 }
 
-serve_in_peer $soft_device DUET_ROLE=disconnected DUET_LISTEN=$PEER:7471 $side
-killed $kernel_device DUET_ROLE=killed DUET_CONNECT=$PEER:7471 $side
+serve_in_peer $soft_device PAIR_ROLE=disconnected PAIR_LISTEN=$PEER:7471 $side
+killed $kernel_device PAIR_ROLE=killed PAIR_CONNECT=$PEER:7471 $side
 wait_server
-serve $kernel_device DUET_ROLE=killed DUET_LISTEN=$ADDR:7471 $side
-$in_peer $soft_device DUET_ROLE=disconnected DUET_CONNECT=$ADDR:7471 $side
+serve $kernel_device PAIR_ROLE=killed PAIR_LISTEN=$ADDR:7471 $side
+$in_peer $soft_device PAIR_ROLE=disconnected PAIR_CONNECT=$ADDR:7471 $side
 killed wait_server
-serve_in_peer $soft_device DUET_ROLE=killed DUET_LISTEN=$PEER:7471 $side
-$kernel_device DUET_ROLE=timeout DUET_CONNECT=$PEER:7471 $side
+serve_in_peer $soft_device PAIR_ROLE=killed PAIR_LISTEN=$PEER:7471 $side
+$kernel_device PAIR_ROLE=timeout PAIR_CONNECT=$PEER:7471 $side
 killed wait_server
-serve $kernel_device DUET_ROLE=timeout DUET_LISTEN=$ADDR:7471 $side
-killed $in_peer $soft_device DUET_ROLE=killed DUET_CONNECT=$ADDR:7471 $side
+serve $kernel_device PAIR_ROLE=timeout PAIR_LISTEN=$ADDR:7471 $side
+killed $in_peer $soft_device PAIR_ROLE=killed PAIR_CONNECT=$ADDR:7471 $side
 wait_server

@@ -4,8 +4,8 @@
 # The scenario of rejects is left out: a listener takes a retransmitted REQ, which follows
 # a lost REJ, for a new connection request.
 impair loss 1%
-duet 'connection/(private|no_listener|disconnects)'
-duet traffic
+pairtest 'connection/(private|no_listener|disconnects)'
+pairtest traffic
 serve_in_peer $go send_bw $soft -listen $PEER:18515 -count 200 -size 4096
 ib_send_bw -R -F -d rxe0 -n 200 -s 4096 $PEER
 grep '200 messages of 4096 bytes came' /tmp/server_output

@@ -1,5 +1,5 @@
 impair delay 1ms reorder 98%
-duet connection
-duet traffic
+pairtest connection
+pairtest traffic
 send_both bw 4096
 grown rcvd_seq_err duplicate_request

@@ -1,2 +1,2 @@
 # Messages, READ, WRITE and atomics.
-duet traffic
+pairtest traffic

@@ -1,0 +1,219 @@
+package pairtest_test
+
+import (
+	"encoding/binary"
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+const (
+	// mebibyte is the size of the largest WRITE and READ of the tests, in bytes.
+	mebibyte = 1 << 20
+	// The memory of a connection has four parts, which begin at these offsets. Messages
+	// and WRITEs are sent from the part source. The peer accesses the part shared. READs
+	// and atomics store their results in the part sink. Receives store messages in the
+	// part recvArea.
+	source, shared, sink, recvArea = 0, mebibyte, 2 * mebibyte, 3 * mebibyte
+
+	recvBufferSize = 64 << 10
+	memorySize     = recvArea + recvBuffers*recvBufferSize
+	// recvBuffers is the number of receive buffers of a connection.
+	recvBuffers = 8
+	// depth is the number of work requests that each queue of a queue pair holds.
+	depth = 32
+)
+
+// A conn is one side's end of a connection, or one side's datagram queue pair.
+type conn struct {
+	p     *peer
+	id    *cm.ID
+	qp    verbs.QP
+	mr    verbs.MR
+	sends *queue
+	recvs *queue
+	// Number of receives that have been posted. The next receive uses the buffer with
+	// this number, modulo the number of buffers.
+	posted int
+
+	// Address and key of the peer's shared memory, as the peer has sent them.
+	remote uint64
+	rkey   uint32
+}
+
+// connParams are the parameters of one side of a connection. Only the side that connects
+// sets the retry count and the ACK timeout. The connection manager gives them to both
+// sides.
+type connParams struct {
+	// Number of receive buffers to post before the connection is established.
+	recvBuffers int
+	// Transport retry count, at most 7.
+	retries uint8
+	// RNR retry count of the peer's queue pair. It applies when this side has no receive
+	// buffer posted.
+	rnrRetries uint8
+	// Code c of the local ACK timeout, which is 4.096 µs * 2^c.
+	ackTimeout uint8
+}
+
+// defaultParams returns parameters with the largest retry counts. The kernel's rxe
+// retries without end when the transport retry count is 7.
+func defaultParams() connParams {
+	return connParams{recvBuffers: recvBuffers, retries: 7, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
+}
+
+// ackTimeout is the local ACK timeout code of 134 ms.
+const ackTimeout = 15
+
+// newConn gives a connection ID completion queues, memory and a queue pair. It posts
+// receives, in the number of the parameter recvs.
+func (p *peer) newConn(id *cm.ID, recvs int) *conn {
+	p.t.Helper()
+	c := &conn{p: p, id: id, sends: p.newQueue(2 * depth), recvs: p.newQueue(2 * depth)}
+	var err error
+	c.mr, err = p.pd.Alloc(&verbs.AllocAttr{Size: memorySize, Access: verbs.AccessAll})
+	p.NoError(err)
+	closeAtCleanup(p.t, c.mr)
+	p.NoError(id.CreateQP(p.pd, &verbs.QPInitAttr{
+		Type: id.PortSpace().QPType(), SendCQ: c.sends.cq, RecvCQ: c.recvs.cq,
+		Caps: verbs.QPCaps{MaxSendWR: depth, MaxRecvWR: depth, MaxSendSGE: 1, MaxRecvSGE: 1},
+	}))
+	p.t.Cleanup(func() { p.NoError(id.CloseQP()) })
+	c.qp = id.QP()
+	for range recvs {
+		c.postRecv()
+	}
+	return c
+}
+
+// connect resolves the peer's address, connects to it, and waits until the connection is
+// established.
+func (p *peer) connect(params connParams) *conn {
+	p.t.Helper()
+	c := p.newConn(p.resolve(cm.TCP, p.remoteAddr.Port(), params.ackTimeout), params.recvBuffers)
+	p.NoError(c.id.Connect(&cm.ConnParam{
+		PrivateData: c.memoryDescriptor(), ResponderResources: 4, InitiatorDepth: 4, RetryCount: params.retries, RNRRetryCount: params.rnrRetries,
+	}))
+	c.readDescriptor(p.await(c.id, cm.Established))
+	return c
+}
+
+// accept waits for a request from connect on the other side, accepts the request, and
+// waits until the connection is established.
+func (p *peer) accept(params connParams) *conn {
+	p.t.Helper()
+	ev := p.awaitMarkedRequest(descriptorMark)
+	c := p.newConn(ev.id, params.recvBuffers)
+	c.readDescriptor(ev)
+	p.NoError(c.id.Accept(&cm.ConnParam{
+		PrivateData: c.memoryDescriptor(), ResponderResources: 4, InitiatorDepth: 4, RNRRetryCount: params.rnrRetries,
+	}))
+	p.await(c.id, cm.Established)
+	return c
+}
+
+// descriptorMark is the first byte of a memory descriptor, by which the receiver
+// recognizes it.
+const descriptorMark = 0xca
+
+// memoryDescriptor encodes the address and the key of the shared memory. It is the
+// private data of the request and of the reply.
+func (c *conn) memoryDescriptor() []byte {
+	b := binary.BigEndian.AppendUint64([]byte{descriptorMark}, c.mr.Addr()+shared)
+	return binary.BigEndian.AppendUint32(b, c.mr.RKey())
+}
+
+// readDescriptor stores the peer's memory descriptor from an event.
+func (c *conn) readDescriptor(ev event) {
+	b := ev.param.PrivateData
+	c.p.GreaterOrEqual(len(b), 13)
+	c.remote, c.rkey = binary.BigEndian.Uint64(b[1:]), binary.BigEndian.Uint32(b[9:])
+}
+
+func (c *conn) bytes(offset, length int) []byte { return c.mr.Bytes()[offset : offset+length] }
+
+func (c *conn) uint64At(offset int) uint64 { return binary.NativeEndian.Uint64(c.bytes(offset, 8)) }
+
+// recvOffset returns the offset of the buffer that receive number i uses.
+func recvOffset(i int) int { return recvArea + i%recvBuffers*recvBufferSize }
+
+// postRecv posts the next receive. The id of the work request is the number of the
+// receive, counted from 0.
+func (c *conn) postRecv() {
+	c.p.t.Helper()
+	_, err := c.qp.PostRecv([]verbs.RecvWR{{
+		ID: uint64(c.posted), SGEs: []verbs.SGE{verbs.SGEOf(c.mr, recvOffset(c.posted), recvBufferSize)},
+	}})
+	c.p.NoError(err)
+	c.posted++
+}
+
+// newWR returns a signaled work request. Its local buffer has the given length, and
+// begins at the given offset in the memory of this conn.
+func (c *conn) newWR(op verbs.Opcode, offset, length int) verbs.SendWR {
+	return verbs.SendWR{Opcode: op, Flags: verbs.SendSignaled, SGEs: []verbs.SGE{verbs.SGEOf(c.mr, offset, length)}}
+}
+
+// withRemote returns the work request wr with a remote address: the given offset in the
+// peer's shared memory.
+func (c *conn) withRemote(wr verbs.SendWR, offset int) verbs.SendWR {
+	wr.RemoteAddr, wr.RKey = c.remote+uint64(offset), c.rkey
+	return wr
+}
+
+func (c *conn) post(wrs ...verbs.SendWR) {
+	c.p.t.Helper()
+	for i := range wrs {
+		wrs[i].ID = uint64(i)
+	}
+	n, err := c.qp.PostSend(wrs)
+	c.p.NoError(err)
+	c.p.Equal(len(wrs), n)
+}
+
+// signal sends an empty message. waitForSignal on the other side waits for it.
+func (c *conn) signal() {
+	c.p.t.Helper()
+	c.post(c.newWR(verbs.OpSend, source, 0))
+	c.sends.takeOne()
+}
+
+// waitForSignal waits for the empty message that signal sends.
+func (c *conn) waitForSignal() {
+	c.p.t.Helper()
+	c.p.Zero(c.recvs.takeOne().ByteLen)
+}
+
+// signalAndAwaitDisconnect sends an empty message. The peer disconnects when it receives
+// this message. The send may then fail with a flush error: if the acknowledgement is
+// lost, the peer may have disconnected before this side retransmits the message.
+func (c *conn) signalAndAwaitDisconnect() {
+	c.p.t.Helper()
+	c.post(c.newWR(verbs.OpSend, source, 0))
+	c.awaitDisconnect()
+	c.p.waitUntil("the completion of the last message", func() bool { return len(c.sends.wcs) > 0 })
+	c.p.Contains([]verbs.Status{verbs.StatusSuccess, verbs.StatusWRFlushErr}, c.sends.wcs[0].Status)
+}
+
+// disconnect ends the connection. The queue pair enters the error state, and the peer
+// gets a Disconnected event.
+func (c *conn) disconnect() {
+	c.p.t.Helper()
+	c.p.NoError(c.id.Disconnect())
+	c.p.await(c.id, cm.Disconnected)
+	c.p.Equal(verbs.StateError, c.qp.State())
+}
+
+// awaitDisconnect waits until the peer has disconnected, and then disconnects this side
+// too.
+func (c *conn) awaitDisconnect() {
+	c.p.t.Helper()
+	c.p.await(c.id, cm.Disconnected)
+	c.p.NoError(c.id.Disconnect())
+	c.p.Equal(verbs.StateError, c.qp.State())
+}
+
+func withPort(a netip.AddrPort, port uint16) netip.AddrPort {
+	return netip.AddrPortFrom(a.Addr(), port)
+}

@@ -1,0 +1,84 @@
+package pairtest_test
+
+import "github.com/rdmaloop/rdmaloop/verbs"
+
+// A failure describes a request that fails and so ends its connection. The requester is
+// the side that posts this request, and the observer is the other side.
+type failure struct {
+	name    string
+	request func(*conn) verbs.SendWR
+	// Status of the completion of the failing request.
+	status verbs.Status
+	// True if the observer's queue pair is put into the error state before the request.
+	// The observer then does not answer.
+	observerStopped bool
+	// True if the request makes the observer's queue pair enter the error state, because
+	// the request is not allowed.
+	observerFails bool
+	// Number of receive buffers that the observer has posted.
+	recvBuffers int
+}
+
+func failureScenarios() (pieces []scenario) {
+	message := func(c *conn) verbs.SendWR { return c.newWR(verbs.OpSend, source, 8) }
+	wrongKey := func(c *conn) verbs.SendWR {
+		wr := c.withRemote(c.newWR(verbs.OpWrite, source, 8), 0)
+		wr.RKey ^= 1
+		return wr
+	}
+	for _, f := range []failure{
+		{"retries run out", message, verbs.StatusRetryExcErr, true, false, 0},
+		{"RNR retries run out", message, verbs.StatusRNRRetryExcErr, false, false, 0},
+		{"wrong key", wrongKey, verbs.StatusRemAccessErr, false, true, recvBuffers},
+	} {
+		pieces = append(pieces,
+			scenario{f.name + " at the active side",
+				func(p *peer) { f.runRequester(p.connect(f.requesterParams())) },
+				func(p *peer) { f.observe(p.accept(f.observerParams())) }},
+			scenario{f.name + " at the passive side",
+				func(p *peer) { f.observe(p.connect(f.observerParams())) },
+				func(p *peer) { f.runRequester(p.accept(f.requesterParams())) }})
+	}
+	return pieces
+}
+
+// fewRetries is the retry count of both sides. The active side sets it.
+const fewRetries = 3
+
+// requesterParams returns the connection parameters of the requester.
+func (f *failure) requesterParams() connParams {
+	return connParams{recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
+}
+
+// observerParams returns the connection parameters of the observer.
+func (f *failure) observerParams() connParams {
+	params := connParams{f.recvBuffers, fewRetries, verbs.RNRRetryForever, ackTimeout}
+	if !f.observerStopped {
+		params.rnrRetries = 1
+	}
+	return params
+}
+
+// runRequester posts the failing request and one more request. It requires that the
+// second request and all receives are flushed.
+func (f *failure) runRequester(c *conn) {
+	c.post(f.request(c), c.newWR(verbs.OpSend, source, 8))
+	c.p.Zero(c.sends.take(1, f.status)[0].ID)
+	c.p.EqualValues(1, c.sends.take(1, verbs.StatusWRFlushErr)[0].ID)
+	c.p.Equal(verbs.StateError, c.qp.State())
+	c.recvs.take(recvBuffers, verbs.StatusWRFlushErr)
+	c.disconnect()
+}
+
+// observe runs the side of the observer. Unless its own queue pair fails, the observer
+// notices the end of the connection only when the requester disconnects.
+func (f *failure) observe(c *conn) {
+	if f.observerStopped {
+		c.p.NoError(c.qp.Modify(&verbs.QPAttr{State: verbs.StateError}, verbs.AttrState))
+	}
+	if f.observerFails {
+		c.recvs.take(f.recvBuffers, verbs.StatusWRFlushErr)
+		c.p.Equal(verbs.StateError, c.qp.State())
+	}
+	c.awaitDisconnect()
+}

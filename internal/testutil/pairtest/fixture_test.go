@@ -1,0 +1,191 @@
+package pairtest_test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider"
+	"github.com/rdmaloop/rdmaloop/provider/soft"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// A fixture has the objects that one side uses in all scenarios.
+type fixture struct {
+	device verbs.Device
+	// Number of the completion vector on which all completion queues are created.
+	vector  int
+	channel *cm.EventChannel
+	pd      verbs.PD
+	// Address at which the passive side listens. Only set on the active side.
+	remoteAddr netip.AddrPort
+	// The passive side's listeners, and the events that were taken from the channel but
+	// that no call has waited for yet.
+	tcpListener, udpListener *cm.ID
+	events                   []event
+}
+
+// An event is a copy of a cm.Event. A copy is needed because a cm.Event must not be used
+// after it was acknowledged.
+type event struct {
+	typ cm.EventType
+	id  *cm.ID
+	// ID for which a call waits when it waits for this event: the listener if the event
+	// is a connection request, else the same as id.
+	owner *cm.ID
+	err   error
+	param cm.ConnParam
+	ud    cm.UDParam
+}
+
+// TestPairInProcess runs both sides in this process.
+func TestPairInProcess(t *testing.T) {
+	p, err := soft.Open(&soft.Config{Vectors: 2, Path: soft.PathWire, WirePort: freeUDPPort(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	passive := newFixture(t, p, 0)
+	passive.listen(t, netip.MustParseAddrPort("127.0.0.1:0"))
+	active := newFixture(t, p, 1)
+	active.remoteAddr = passive.tcpListener.LocalAddr()
+	runScenarios(t, func(t *testing.T, sc scenario) {
+		t.Run("active", func(t *testing.T) {
+			t.Parallel()
+			sc.active(active.newPeer(t))
+		})
+		t.Run("passive", func(t *testing.T) {
+			t.Parallel()
+			sc.passive(passive.newPeer(t))
+		})
+	})
+}
+
+// freeUDPPort returns a UDP port that no socket is bound to at the moment.
+func freeUDPPort(t *testing.T) uint16 {
+	c, err := net.ListenUDP("udp", nil)
+	require.NoError(t, err)
+	defer c.Close()
+	return c.LocalAddr().(*net.UDPAddr).AddrPort().Port()
+}
+
+// Names of the environment variables that choose the device and the side of a process.
+const (
+	envProvider = "PAIR_PROVIDER" // Name of the provider.
+	envPath     = "PAIR_PATH"
+	// Address at which the process listens. If it is set, the process is the passive
+	// side.
+	envListen = "PAIR_LISTEN"
+	// Address to which the process connects. If it is set, the process is the active
+	// side.
+	envConnect = "PAIR_CONNECT"
+)
+
+// TestPeer runs one side. Another process runs the other side of the same scenarios.
+func TestPeer(t *testing.T) {
+	f := fixtureFromEnv(t)
+	stopped, cancel := signal.NotifyContext(t.Context(), os.Interrupt)
+	defer cancel()
+	runScenarios(t, func(t *testing.T, sc scenario) { f.run(f.newPeer(t), sc) })
+	if f.tcpListener != nil {
+		f.serveRetransmissions(t, stopped)
+	}
+}
+
+// serveRetransmissions handles events until ctx is done. The passive side calls it at
+// the end, because the active side retransmits a message if the answer was lost.
+func (f *fixture) serveRetransmissions(t *testing.T, ctx context.Context) {
+	for ; ctx.Err() == nil; runtime.Gosched() {
+		f.takeEvent(t)
+	}
+}
+
+// fixtureFromEnv makes a fixture for the device and the side that the environment
+// variables choose.
+func fixtureFromEnv(t *testing.T) *fixture {
+	listen, connect := os.Getenv(envListen), os.Getenv(envConnect)
+	if listen+connect == "" {
+		t.Skipf("needs two processes: one with %s, one with %s", envListen, envConnect)
+	}
+	addr, err := netip.ParseAddrPort(listen + connect)
+	require.NoError(t, err)
+	p, err := provider.Open(os.Getenv(envProvider), &provider.Config{Path: os.Getenv(envPath), Vectors: 1, Addr: addr.Addr()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	f := newFixture(t, p, 0)
+	if listen != "" {
+		f.listen(t, addr)
+	} else {
+		f.remoteAddr = addr
+	}
+	return f
+}
+
+func newFixture(t *testing.T, p cm.Provider, vector int) *fixture {
+	devices, err := p.Devices()
+	require.NoError(t, err)
+	require.NotEmpty(t, devices)
+	f := &fixture{device: devices[0], vector: vector}
+	f.channel, err = cm.OpenChannel(p)
+	require.NoError(t, err)
+	closeAtCleanup(t, f.channel)
+	f.pd, err = f.device.AllocPD()
+	require.NoError(t, err)
+	closeAtCleanup(t, f.pd)
+	return f
+}
+
+// listen creates the listeners of the passive side. Both have the same port number, one
+// in the TCP port space and one in the UDP port space.
+func (f *fixture) listen(t *testing.T, addr netip.AddrPort) {
+	for _, l := range []struct {
+		ps cm.PortSpace
+		id **cm.ID
+	}{{cm.TCP, &f.tcpListener}, {cm.UDP, &f.udpListener}} {
+		id, err := f.channel.NewID(l.ps)
+		require.NoError(t, err)
+		closeAtCleanup(t, id)
+		require.NoError(t, id.Bind(addr))
+		require.NoError(t, id.Listen(8))
+		*l.id, addr = id, id.LocalAddr()
+	}
+	os.Stdout.WriteString("listening on " + addr.String() + "\n")
+}
+
+// run runs this side of a scenario.
+func (f *fixture) run(p *peer, sc scenario) {
+	if f.tcpListener != nil {
+		sc.passive(p)
+	} else {
+		sc.active(p)
+	}
+}
+
+// takeEvent takes one event from the channel and stores it. It does nothing if no event
+// is waiting.
+func (f *fixture) takeEvent(t *testing.T) {
+	ev, err := f.channel.Next()
+	require.NoError(t, err)
+	if ev == nil {
+		return
+	}
+	copied := event{ev.Type, ev.ID, ev.ID, ev.Err, ev.Param, ev.UD}
+	if ev.Listener != nil {
+		copied.owner = ev.Listener
+	}
+	copied.param.PrivateData = slices.Clone(ev.Param.PrivateData)
+	require.NoError(t, ev.Ack())
+	if copied.typ != cm.TimewaitExit {
+		f.events = append(f.events, copied)
+	}
+}
+
+func closeAtCleanup(t *testing.T, c interface{ Close() error }) {
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+}

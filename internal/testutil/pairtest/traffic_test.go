@@ -1,0 +1,153 @@
+package pairtest_test
+
+import (
+	"bytes"
+	"encoding/binary"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func trafficScenarios() []scenario {
+	return []scenario{
+		bothLead("messages", defaultParams(), sendLengths, recvLengths),
+		bothLead("a mebibyte", defaultParams(), writeAndRead, (*conn).waitForSignal),
+		bothLead("READs among WRITEs", defaultParams(), readAmongWrites, (*conn).waitForSignal),
+		bothLead("atomics", defaultParams(), addAndSwap, checkAtomics),
+	}
+}
+
+// bothLead returns a scenario in which both sides run the function lead, one after the
+// other. While one side runs lead, the other runs the function follow. The active side
+// leads first.
+func bothLead(name string, params connParams, lead, follow func(*conn)) scenario {
+	return scenario{
+		name: name,
+		active: func(p *peer) {
+			c := p.connect(params)
+			lead(c)
+			c.signal()
+			follow(c)
+			c.waitForSignal()
+			c.disconnect()
+		},
+		passive: func(p *peer) {
+			c := p.accept(params)
+			follow(c)
+			c.waitForSignal()
+			lead(c)
+			c.signalAndAwaitDisconnect()
+		},
+	}
+}
+
+// fill writes a pattern to b. The pattern depends on the seed and on the offset in b.
+func fill(b []byte, seed uint64) {
+	for i := 0; i+8 <= len(b); i += 8 {
+		binary.NativeEndian.PutUint64(b[i:], (seed<<32+uint64(i)+1)*0x9e3779b97f4a7c15)
+	}
+}
+
+// lengths returns message lengths: some close to the path MTU, and some that need many
+// packets.
+func lengths() []int { return []int{0, 1, 1023, 1024, 1025, 4096, recvBufferSize} }
+
+// sendLengths sends a message of each length in lengths. Every second message has
+// immediate data.
+func sendLengths(c *conn) {
+	fill(c.bytes(source, recvBufferSize), 1)
+	for i, n := range lengths() {
+		wr := c.newWR(verbs.OpSend, source, n)
+		if i%2 == 1 {
+			wr.Opcode, wr.Imm = verbs.OpSendImm, 0xcafe0000+uint32(n)
+		}
+		c.post(wr)
+		c.sends.takeOne()
+	}
+}
+
+// recvLengths requires that the messages of sendLengths arrive.
+func recvLengths(c *conn) {
+	want := make([]byte, recvBufferSize)
+	fill(want, 1)
+	for i, n := range lengths() {
+		wc := c.recvs.takeOne()
+		c.p.EqualValues(n, wc.ByteLen)
+		c.p.True(bytes.Equal(want[:n], c.bytes(recvOffset(int(wc.ID)), n)))
+		if i%2 == 1 {
+			c.p.NotZero(wc.Flags & verbs.WCWithImm)
+			c.p.Equal(0xcafe0000+uint32(n), wc.Imm)
+		}
+		c.postRecv()
+	}
+}
+
+// writeAndRead writes a mebibyte to the peer's memory and reads it back. At the end it
+// sends a WRITE with immediate data and no payload. The peer waits for that WRITE as for
+// a signal.
+func writeAndRead(c *conn) {
+	fill(c.bytes(source, mebibyte), 2)
+	clear(c.bytes(sink, mebibyte))
+	c.post(c.withRemote(c.newWR(verbs.OpWrite, source, mebibyte), 0))
+	c.sends.takeOne()
+	c.post(c.withRemote(c.newWR(verbs.OpRead, sink, mebibyte), 0))
+	c.sends.takeOne()
+	c.p.True(bytes.Equal(c.bytes(source, mebibyte), c.bytes(sink, mebibyte)))
+	c.post(c.withRemote(c.newWR(verbs.OpWriteImm, source, 0), 0))
+	c.sends.takeOne()
+}
+
+// readAmongWrites posts WRITEs and READs alternately. There are more READs than may be
+// outstanding at a time. Each READ must return the data of the WRITE that was posted
+// before it.
+func readAmongWrites(c *conn) {
+	const rounds, size = 8, 32 << 10
+	var wrs []verbs.SendWR
+	clear(c.bytes(sink, rounds*size))
+	for i := range rounds {
+		fill(c.bytes(source+i*size, size), uint64(i))
+		wrs = append(wrs,
+			c.withRemote(c.newWR(verbs.OpWrite, source+i*size, size), i*size),
+			c.withRemote(c.newWR(verbs.OpRead, sink+i*size, size), i*size))
+	}
+	c.post(wrs...)
+	for i, wc := range c.sends.take(len(wrs), verbs.StatusSuccess) {
+		c.p.EqualValues(i, wc.ID)
+	}
+	c.p.True(bytes.Equal(c.bytes(source, rounds*size), c.bytes(sink, rounds*size)))
+	c.signal()
+}
+
+const (
+	// counter and lock are the offsets of two words in the shared memory.
+	counter, lock = 64, 72
+	additions     = 10
+	step          = 3
+)
+
+// addAndSwap adds to the word at the offset counter. Then it tries twice to change the
+// word at the offset lock from 0 to another value. Only the first try succeeds.
+func addAndSwap(c *conn) {
+	for i := range uint64(additions) {
+		wr := c.withRemote(c.newWR(verbs.OpFetchAdd, sink, 8), counter)
+		wr.CompareAdd = step
+		c.post(wr)
+		c.sends.takeOne()
+		c.p.Equal(i*step, c.uint64At(sink))
+	}
+	for _, found := range []uint64{0, 42} {
+		wr := c.withRemote(c.newWR(verbs.OpCompareSwap, sink, 8), lock)
+		wr.CompareAdd, wr.Swap = 0, 42+found
+		c.post(wr)
+		c.sends.takeOne()
+		c.p.Equal(found, c.uint64At(sink))
+	}
+	c.signal()
+}
+
+// checkAtomics requires that the memory has the values that the peer's addAndSwap leaves
+// there.
+func checkAtomics(c *conn) {
+	c.waitForSignal()
+	c.p.EqualValues(additions*step, c.uint64At(shared+counter))
+	c.p.EqualValues(42, c.uint64At(shared+lock))
+}

@@ -1,0 +1,361 @@
+package providertest
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func channelCases() []testCase {
+	return []testCase{
+		{"arm, event, poll, acknowledge", armAndFire},
+		{"no event without arming", unarmed},
+		{"one event for one arm", oneEvent},
+		{"arming twice raises one event", armTwice},
+		{"old completions raise no event", armTooLate},
+		{"solicited only", solicitedOnly},
+		{"a failure counts as solicited", solicitedFailure},
+		{"several queues", severalCQs},
+		{"events of several queues are fetched in turn", eventsTakeTurns},
+		{"unacknowledged events keep the CQ open", unacknowledged},
+		{"both ends sleep", sleepers},
+		{"a vector has one owner in manual progress", oneOwner},
+	}
+}
+
+// Cookies of the two queues of an end; see plan.channel.
+const sendsCookie, recvsCookie = 1, 2
+
+// watched is a pair whose b has a completion channel. Only the case itself polls the
+// queues of b.
+type watched struct {
+	*pair
+	channel verbs.CompChannel
+}
+
+func (r *rig) newChannel(vector int) verbs.CompChannel {
+	r.t.Helper()
+	channel, err := r.dev.CreateCompChannel(&verbs.CompChannelAttr{Vector: vector, Progress: r.progress})
+	r.NoError(err)
+	r.closing("completion channel", channel.Close)
+	return channel
+}
+
+func (r *rig) watched() *watched {
+	r.t.Helper()
+	a, b := r.plans()
+	b.channel = r.newChannel(b.vector)
+	w := &watched{r.connect(&a, &b), b.channel}
+	w.b.mustRecv(0, 8)
+	// Buffers that are left at the end of the case are flushed; these completions are
+	// not checked.
+	w.b.recvs.paused = true
+	return w
+}
+
+// awaitEvent waits until the descriptor is readable and takes one event. A readable
+// descriptor without an event means that the device had work, which Next has done.
+func (w *watched) awaitEvent() uint64 {
+	w.t.Helper()
+	var cookie uint64
+	w.until("an event", func() bool {
+		ready, err := readable(w.channel.FD(), 0)
+		w.NoError(err)
+		if !ready {
+			return false
+		}
+		var ok bool
+		cookie, ok, err = w.channel.Next()
+		w.NoError(err)
+		return ok
+	})
+	return cookie
+}
+
+// requireNoEvent checks that there is no event.
+func (w *watched) requireNoEvent() {
+	w.t.Helper()
+	for range 10 {
+		_, ok, err := w.channel.Next()
+		w.NoError(err)
+		w.False(ok, "an event")
+		w.turn()
+	}
+}
+
+// deliver sends n messages from a and waits for their completions.
+func (w *watched) deliver(n int, flags verbs.SendFlags) {
+	w.t.Helper()
+	wrs := w.a.manySends(0, n)
+	for i := range wrs {
+		wrs[i].Flags |= flags
+	}
+	w.a.post(wrs...)
+	w.a.sends.succeed(n)
+}
+
+// received polls n completions of b.
+func (w *watched) received(n int) {
+	w.t.Helper()
+	w.b.recvs.paused = false
+	w.b.recvs.succeed(n)
+	w.b.recvs.paused = true
+}
+
+func armAndFire(r *rig) {
+	w := r.watched()
+	for range 3 {
+		r.NoError(w.b.recvs.cq.Arm(false))
+		w.deliver(1, 0)
+		r.Equal(uint64(recvsCookie), w.awaitEvent())
+		w.received(1)
+		w.b.recvs.cq.AckEvents(1)
+		w.requireNoEvent()
+	}
+}
+
+func unarmed(r *rig) {
+	w := r.watched()
+	w.deliver(3, verbs.SendSolicited)
+	w.requireNoEvent()
+	w.received(3)
+}
+
+func oneEvent(r *rig) {
+	w := r.watched()
+	r.NoError(w.b.recvs.cq.Arm(false))
+	w.deliver(3, 0)
+	w.awaitEvent()
+	w.requireNoEvent()
+	w.received(3)
+	w.b.recvs.cq.AckEvents(1)
+}
+
+func armTwice(r *rig) {
+	w := r.watched()
+	r.NoError(w.b.recvs.cq.Arm(false))
+	r.NoError(w.b.recvs.cq.Arm(false))
+	w.deliver(2, 0)
+	w.awaitEvent()
+	w.requireNoEvent()
+	w.received(2)
+	w.b.recvs.cq.AckEvents(1)
+}
+
+// armTooLate arms a CQ that already holds a completion. No event follows until the next
+// completion, which is why a caller must poll again after arming (ibv_req_notify_cq(3)).
+func armTooLate(r *rig) {
+	w := r.watched()
+	w.deliver(1, 0)
+	r.NoError(w.b.recvs.cq.Arm(false))
+	w.requireNoEvent()
+	w.deliver(1, 0)
+	w.awaitEvent()
+	w.received(2)
+	w.b.recvs.cq.AckEvents(1)
+}
+
+func solicitedOnly(r *rig) {
+	w := r.watched()
+	r.NoError(w.b.recvs.cq.Arm(true))
+	w.deliver(2, 0)
+	w.requireNoEvent()
+	w.deliver(1, verbs.SendSolicited)
+	r.Equal(uint64(recvsCookie), w.awaitEvent())
+	w.received(3)
+	w.b.recvs.cq.AckEvents(1)
+}
+
+func solicitedFailure(r *rig) {
+	w := r.watched()
+	r.NoError(w.b.recvs.cq.Arm(true))
+	w.b.toState(verbs.StateError)
+	r.Equal(uint64(recvsCookie), w.awaitEvent())
+	w.b.recvs.cq.AckEvents(1)
+}
+
+// severalCQs arms both queues of b. Each event has the cookie of its queue.
+func severalCQs(r *rig) {
+	w := r.watched()
+	r.NoError(w.b.recvs.cq.Arm(false))
+	r.NoError(w.b.sends.cq.Arm(false))
+	w.deliver(1, 0)
+	w.a.recv(1, w.a.sge(0, 64))
+	w.b.sends.paused = true
+	w.b.post(send(1, w.b.sge(0, 64)))
+	cookies := []uint64{w.awaitEvent(), w.awaitEvent()}
+	r.ElementsMatch([]uint64{sendsCookie, recvsCookie}, cookies)
+	w.received(1)
+	w.b.sends.paused = false
+	w.b.sends.one()
+	w.a.recvs.one()
+	w.b.recvs.cq.AckEvents(1)
+	w.b.sends.cq.AckEvents(1)
+}
+
+// eventsTakeTurns arms one queue again as soon as its event has been fetched. The event
+// of the other queue has waited longer and must be fetched first.
+func eventsTakeTurns(r *rig) {
+	const rounds = 4
+	w := r.watched()
+	r.NoError(w.b.recvs.cq.Arm(false))
+	w.deliver(1, 0)
+	for i := range uint64(rounds) {
+		r.NoError(w.b.sends.cq.Arm(false))
+		w.a.recv(i, w.a.sge(0, 64))
+		w.b.post(send(i, w.b.sge(0, 64)))
+		w.a.recvs.one()
+		w.b.sends.one()
+		r.Equal(uint64(recvsCookie), w.awaitEvent())
+		r.NoError(w.b.recvs.cq.Arm(false))
+		w.deliver(1, 0)
+		r.Equal(uint64(sendsCookie), w.awaitEvent(), "the event that has waited longer comes first")
+	}
+	r.Equal(uint64(recvsCookie), w.awaitEvent())
+	w.received(rounds + 1)
+	w.b.recvs.cq.AckEvents(rounds + 1)
+	w.b.sends.cq.AckEvents(rounds)
+}
+
+// unacknowledged checks that a CQ can not be closed before its events are acknowledged
+// (ibv_get_cq_event(3)).
+func unacknowledged(r *rig) {
+	w := r.watched()
+	r.NoError(w.b.recvs.cq.Arm(false))
+	w.deliver(1, 0)
+	w.awaitEvent()
+	r.NoError(w.b.closeQP())
+	r.ErrorIs(w.b.recvs.cq.Close(), verbs.ErrBusy)
+	w.b.recvs.cq.AckEvents(1)
+	r.NoError(w.b.recvs.cq.Close())
+}
+
+// oneOwner creates a second channel on a vector. With manual progress that must fail.
+func oneOwner(r *rig) {
+	first := r.newChannel(0)
+	attr := &verbs.CompChannelAttr{Progress: r.progress}
+	second, err := r.dev.CreateCompChannel(attr)
+	if r.progress == verbs.ProgressManual {
+		r.ErrorIs(err, verbs.ErrBusy)
+		r.NoError(first.Close())
+		second, err = r.dev.CreateCompChannel(attr)
+	}
+	r.NoError(err)
+	r.NoError(second.Close())
+}
+
+// A sleeper is an end that sleeps on its channel while it has no message. One goroutine
+// owns it.
+type sleeper struct {
+	end     *end
+	channel verbs.CompChannel
+	sleeps  int
+}
+
+// sleepers sends a message back and forth between two goroutines that sleep while they
+// wait. A lost wake-up makes the case fail.
+func sleepers(r *rig) {
+	if r.progress == verbs.ProgressManual && r.attr.NumCompVectors < 2 {
+		r.t.Skip("with manual progress and one completion vector only one goroutine can be the owner")
+	}
+	const rounds = 300
+	a, b := r.plans()
+	a.channel, b.channel = r.newChannel(a.vector), r.newChannel(b.vector)
+	a.recvs = r.newQueue(verbs.CQAttr{Depth: 128, Vector: a.vector, Channel: a.channel})
+	b.recvs = r.newQueue(verbs.CQAttr{Depth: 128, Vector: b.vector, Channel: b.channel})
+	a.sends, b.sends = a.recvs, b.recvs
+	p := r.connect(&a, &b)
+	p.a.recvs.paused, p.b.recvs.paused = true, true
+	p.b.recv(recvID, p.b.sge(0, 64))
+
+	ends := []*sleeper{{end: p.a, channel: a.channel}, {end: p.b, channel: b.channel}}
+	errs := make([]error, len(ends))
+	var wg sync.WaitGroup
+	for i, s := range ends {
+		wg.Go(func() { errs[i] = s.run(rounds, i == 0) })
+	}
+	wg.Wait()
+	for i, s := range ends {
+		r.NoError(errs[i])
+		r.t.Logf("end %d slept %d times in %d rounds", i, s.sleeps, rounds)
+	}
+}
+
+// run alternates between send and await. The end for which starts is true sends first.
+func (s *sleeper) run(rounds int, starts bool) error {
+	steps := []func() error{s.await, s.send}
+	if starts {
+		steps = []func() error{s.send, s.await}
+	}
+	for i := range rounds {
+		for _, step := range steps {
+			if err := step(); err != nil {
+				return fmt.Errorf("round %d: %w", i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// send posts a buffer for the answer and then sends a message.
+func (s *sleeper) send() error {
+	if _, err := s.end.qp.PostRecv([]verbs.RecvWR{{ID: recvID, SGEs: []verbs.SGE{s.end.sge(0, 64)}}}); err != nil {
+		return err
+	}
+	_, err := s.end.qp.PostSend([]verbs.SendWR{send(wrongID, s.end.sge(64, 64))})
+	return err
+}
+
+// await waits for a message: poll, arm, poll again, sleep.
+func (s *sleeper) await() error {
+	for armed := false; ; armed = !armed {
+		got, err := s.poll()
+		if got || err != nil {
+			return err
+		}
+		if !armed {
+			err = s.end.recvs.cq.Arm(false)
+		} else {
+			err = s.sleep()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// poll takes completions until one of them is a received message.
+func (s *sleeper) poll() (message bool, err error) {
+	var wcs [1]verbs.WC
+	for {
+		n, err := s.end.recvs.cq.Poll(wcs[:])
+		if n == 0 || err != nil {
+			return false, err
+		}
+		if err := wcs[0].Err(); err != nil {
+			return false, err
+		}
+		if wcs[0].ID == recvID {
+			return true, nil
+		}
+	}
+}
+
+func (s *sleeper) sleep() error {
+	s.sleeps++
+	woken, err := readable(s.channel.FD(), waitLimit)
+	if err != nil {
+		return err
+	}
+	if !woken {
+		return fmt.Errorf("not woken from sleep %d", s.sleeps)
+	}
+	for {
+		_, ok, err := s.channel.Next()
+		if !ok || err != nil {
+			return err
+		}
+		s.end.recvs.cq.AckEvents(1)
+	}
+}

@@ -1,0 +1,145 @@
+package providertest
+
+import (
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func flushCases() []testCase {
+	return []testCase{
+		{"everything outstanding, once and in order", flushOutstanding},
+		{"posted after the error", flushLatePosts},
+		{"before a connection", flushUnconnected},
+		{"one-sided requests", flushOneSided},
+		{"disconnect", flushDisconnect},
+		{"the peer's queue pair closes", flushPeerClosed},
+		{"both disconnect at once", flushBothDisconnect},
+		{"completions before the error are kept", flushKeepsCompletions},
+	}
+}
+
+// flushOutstanding flushes signaled and unsignaled requests; unsignaled requests have a
+// completion too if they fail. b has no buffer, so no request succeeds.
+func flushOutstanding(r *rig) {
+	p := r.pair(nil)
+	for i := range 10 {
+		p.a.recv(uint64(100+i), p.a.sge(0, 64))
+		wr := send(uint64(i), p.a.sge(0, 64))
+		if i%2 == 1 {
+			wr.Flags = 0
+		}
+		p.a.post(wr)
+	}
+	p.a.toState(verbs.StateError)
+	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(0, 10)...)
+	p.a.recvs.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(100, 10)...)
+	p.a.toState(verbs.StateError)
+}
+
+// flushLatePosts checks that the error state accepts and flushes every request.
+func flushLatePosts(r *rig) {
+	p := r.pair(nil)
+	p.a.toState(verbs.StateError)
+	for range 3 { // more requests than the queue holds
+		n := p.a.qp.Caps().MaxSendWR
+		wrs := p.a.manySends(0, n)
+		for i := range wrs {
+			wrs[i].Flags = 0
+		}
+		p.a.post(wrs...)
+		p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(0, n)...)
+
+		n = p.a.qp.Caps().MaxRecvWR
+		p.a.mustRecv(0, n)
+		p.a.recvs.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(0, n)...)
+	}
+}
+
+func flushUnconnected(r *rig) {
+	e := r.bare(verbs.QPTypeRC)
+	e.toInit()
+	e.recv(1, e.sge(0, 64))
+	e.recv(2, e.sge(0, 64))
+	e.toState(verbs.StateError)
+	e.recv(3, e.sge(0, 64))
+	e.recvs.fail(verbs.StatusWRFlushErr, e.qp, 1, 2, 3)
+	r.t.Cleanup(r.noCompletionsLeft)
+}
+
+// flushOneSided posts one-sided requests after a SEND that waits for a buffer.
+func flushOneSided(r *rig) {
+	p := r.pair(nil)
+	p.a.post(
+		send(1, p.a.sge(0, 8)),
+		p.a.remote(verbs.OpWrite, 2, p.b, 0, p.a.sge(0, 8)),
+		p.a.remote(verbs.OpRead, 3, p.b, 0, p.a.sge(0, 8)),
+		p.a.remote(verbs.OpWrite, 4, p.b, 0, p.a.sge(0, 8)),
+	)
+	p.a.toState(verbs.StateError)
+	p.a.sends.fail(verbs.StatusWRFlushErr, p.a.qp, sequence(1, 4)...)
+}
+
+// postFlushed posts buffers that stay unused until the connection ends.
+func (e *end) postFlushed() {
+	e.r.t.Helper()
+	for i := range 4 {
+		e.recv(uint64(i), e.sge(0, 64))
+	}
+}
+
+// flushed takes the completions of these buffers.
+func (e *end) flushed() {
+	e.r.t.Helper()
+	e.recvs.fail(verbs.StatusWRFlushErr, e.qp, sequence(0, 4)...)
+	e.r.Equal(verbs.StateError, e.qp.State())
+}
+
+// flushDisconnect checks that the side that disconnects is flushed at once, and the
+// other side when it answers. Source: rdma_disconnect(3).
+func flushDisconnect(r *rig) {
+	p := r.pair(nil)
+	p.a.postFlushed()
+	p.b.postFlushed()
+	r.NoError(p.a.id.Disconnect())
+	p.a.flushed()
+	r.await(p.b.id, cm.Disconnected)
+	r.NoError(p.b.id.Disconnect())
+	p.b.flushed()
+	r.await(p.a.id, cm.Disconnected)
+}
+
+// flushPeerClosed closes the queue pair and the id of b without Disconnect. a must get
+// Disconnected.
+func flushPeerClosed(r *rig) {
+	p := r.pair(nil)
+	p.a.postFlushed()
+	r.NoError(p.b.closeQP())
+	r.NoError(p.b.id.Close())
+	r.await(p.a.id, cm.Disconnected)
+	r.NoError(p.a.id.Disconnect())
+	p.a.flushed()
+}
+
+func flushBothDisconnect(r *rig) {
+	p := r.pair(nil)
+	p.a.postFlushed()
+	p.b.postFlushed()
+	r.NoError(p.a.id.Disconnect())
+	r.NoError(p.b.id.Disconnect())
+	p.a.flushed()
+	p.b.flushed()
+	r.await(p.a.id, cm.Disconnected)
+	r.await(p.b.id, cm.Disconnected)
+}
+
+// flushKeepsCompletions checks that successful completions that were not polled come
+// before the flushed ones.
+func flushKeepsCompletions(r *rig) {
+	p := r.pair(nil)
+	p.b.mustRecv(0, 6)
+	p.a.post(p.a.manySends(0, 3)...)
+	p.a.sends.inOrder(0, 1, 2) // b has received them and may not have polled them
+	p.b.toState(verbs.StateError)
+	p.b.recvs.inOrder(0, 1, 2)
+	p.b.recvs.fail(verbs.StatusWRFlushErr, p.b.qp, 3, 4, 5)
+}

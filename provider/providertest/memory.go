@@ -1,0 +1,85 @@
+package providertest
+
+import (
+	"bytes"
+
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func memoryCases() []testCase {
+	return []testCase{
+		{"alloc", allocMemory},
+		{"huge pages are optional", allocHuge},
+		{"register", registerMemory},
+		{"access rights", accessRights},
+		{"keys", memoryKeys},
+	}
+}
+
+func allocMemory(r *rig) {
+	for _, size := range []int{1, 4096, 4097, 1 << 20} {
+		mr := r.alloc(r.pd, size, verbs.AccessAll)
+		r.Len(mr.Bytes(), size)
+		r.Zero(mr.Addr()%4096, "new memory is page-aligned")
+		r.Equal(verbs.AccessAll, mr.Access())
+		r.Equal(r.pd, mr.PD())
+		r.True(bytes.Equal(make([]byte, size), mr.Bytes()), "new memory is zeroed")
+		fill(mr.Bytes(), 1) // the last byte is writable too
+		r.NoError(mr.Close())
+		r.NoError(mr.Close())
+	}
+}
+
+func allocHuge(r *rig) {
+	mr, err := r.pd.Alloc(&verbs.AllocAttr{Size: 5000, Access: verbs.AccessAll, HugePages: true})
+	r.NoError(err)
+	r.Len(mr.Bytes(), 5000)
+	fill(mr.Bytes(), 1)
+	r.NoError(mr.Close())
+}
+
+// registerMemory registers a part of memory that is already registered. Every device
+// supports this. Addr and Bytes of the new region must be those of the part.
+func registerMemory(r *rig) {
+	outer := r.alloc(r.pd, 8192, verbs.AccessAll)
+	inner, err := r.pd.Register(outer.Bytes()[100:300], verbs.AccessLocalWrite)
+	r.NoError(err)
+	r.closing("inner MR", inner.Close)
+	r.Equal(outer.Addr()+100, inner.Addr())
+	r.Len(inner.Bytes(), 200)
+	inner.Bytes()[0] = 42
+	r.Equal(byte(42), outer.Bytes()[100])
+}
+
+// accessRights registers memory with every combination of access rights. Only the
+// combinations that Access.Check allows may succeed. Source: ibv_reg_mr(3).
+func accessRights(r *rig) {
+	buf := r.alloc(r.pd, 4096, verbs.AccessLocalWrite).Bytes()
+	for access := range (verbs.AccessAll + 1) << 1 {
+		want := access.Check()
+		mapped, allocErr := r.pd.Alloc(&verbs.AllocAttr{Size: 4096, Access: access})
+		registered, err := r.pd.Register(buf, access)
+		if want != nil {
+			r.requireParamError(allocErr, "alloc")
+			r.requireParamError(err, "register")
+			continue
+		}
+		r.NoError(allocErr)
+		r.NoError(err)
+		r.Equal(access, mapped.Access())
+		r.Equal(access, registered.Access())
+		r.NoError(mapped.Close())
+		r.NoError(registered.Close())
+	}
+}
+
+// memoryKeys checks that no two regions have the same key.
+func memoryKeys(r *rig) {
+	lkeys, rkeys := map[uint32]bool{}, map[uint32]bool{}
+	for range 100 {
+		mr := r.alloc(r.pd, 64, verbs.AccessAll)
+		r.False(lkeys[mr.LKey()], "local key %#x twice", mr.LKey())
+		r.False(rkeys[mr.RKey()], "remote key %#x twice", mr.RKey())
+		lkeys[mr.LKey()], rkeys[mr.RKey()] = true, true
+	}
+}

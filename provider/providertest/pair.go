@@ -1,0 +1,170 @@
+package providertest
+
+import (
+	"net/netip"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// memorySize is the size of an end's memory, in bytes, unless its plan has another.
+const memorySize = 256 << 10
+
+// A plan has the parameters of one end; rig.plans returns the defaults.
+type plan struct {
+	caps      verbs.QPCaps
+	access    verbs.Access // rights of the end's memory
+	memory    int          // size of the end's memory in bytes
+	signalAll bool
+	srq       verbs.SRQ
+	sends     *queue // queue for send completions; nil: a new queue
+	recvs     *queue // queue for receive completions; nil: a new queue
+	// Channel of both queues, with the cookies 1 (sends) and 2 (receives).
+	channel verbs.CompChannel
+	vector  int
+	param   cm.ConnParam // parameters of Connect or Accept
+}
+
+// plans returns the default plans. The ends are on different completion vectors if the
+// device has several.
+func (r *rig) plans() (a, b plan) {
+	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4)
+	standard := plan{
+		caps:   verbs.QPCaps{MaxSendWR: 32, MaxRecvWR: 32, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: min(r.attr.MaxInline, 64)},
+		access: verbs.AccessAll,
+		memory: memorySize,
+		param:  cm.ConnParam{ResponderResources: depth, InitiatorDepth: depth, RetryCount: 7, RNRRetryCount: verbs.RNRRetryForever},
+	}
+	a, b = standard, standard
+	b.vector = r.attr.NumCompVectors - 1
+	return a, b
+}
+
+// An end is one side of a connection, or a datagram queue pair.
+type end struct {
+	r     *rig
+	id    *cm.ID // nil if the queue pair was created without an id
+	qp    verbs.QP
+	mr    verbs.MR
+	sends *queue
+	recvs *queue
+}
+
+// A pair is two connected ends: a called Connect, b accepted.
+type pair struct {
+	*rig
+	a, b *end
+}
+
+// pair connects two ends. The function change, if it is not nil, can modify the plans of
+// both ends before.
+func (r *rig) pair(change func(a, b *plan)) *pair {
+	r.t.Helper()
+	a, b := r.plans()
+	if change != nil {
+		change(&a, &b)
+	}
+	return r.connect(&a, &b)
+}
+
+func (r *rig) connect(a, b *plan) *pair {
+	r.t.Helper()
+	listener := r.listen(cm.TCP)
+	p := &pair{rig: r, a: r.newEnd(a), b: r.newEnd(b)}
+	p.a.id = r.resolve(cm.TCP, listener.LocalAddr())
+	p.a.createQP(a)
+	r.NoError(p.a.id.Connect(&a.param))
+
+	p.b.id = r.await(listener, cm.ConnectRequest).id
+	r.closing("passive id", p.b.id.Close)
+	p.b.createQP(b)
+	r.NoError(p.b.id.Accept(&b.param))
+
+	r.await(p.a.id, cm.Established)
+	r.await(p.b.id, cm.Established)
+	r.NoError(listener.Close())
+	r.t.Cleanup(r.noCompletionsLeft)
+	return p
+}
+
+func (r *rig) newID(ps cm.PortSpace) *cm.ID {
+	r.t.Helper()
+	id, err := r.cms.NewID(ps)
+	r.NoError(err)
+	r.closing("id", id.Close)
+	return id
+}
+
+// listen returns a listener on a free port of the rig's address.
+func (r *rig) listen(ps cm.PortSpace) *cm.ID {
+	r.t.Helper()
+	id := r.newID(ps)
+	r.NoError(id.Bind(netip.AddrPortFrom(r.opts.Addr, 0)))
+	r.NoError(id.Listen(16))
+	return id
+}
+
+// resolve returns an id that is ready to call Connect to dst.
+func (r *rig) resolve(ps cm.PortSpace, dst netip.AddrPort) *cm.ID {
+	r.t.Helper()
+	id := r.newID(ps)
+	r.NoError(id.ResolveAddr(netip.AddrPort{}, dst, waitLimit))
+	r.await(id, cm.AddrResolved)
+	r.NoError(id.ResolveRoute(waitLimit))
+	r.await(id, cm.RouteResolved)
+	r.Equal(r.dev, id.Device(), "the device that owns the address")
+	return id
+}
+
+// newEnd creates the memory and the queues of an end.
+func (r *rig) newEnd(pl *plan) *end {
+	r.t.Helper()
+	e := &end{r: r, sends: pl.sends, recvs: pl.recvs}
+	e.mr = r.alloc(r.pd, pl.memory, pl.access)
+	// The depth has a reserve, because devices may round the sizes of a QP up.
+	attr := verbs.CQAttr{Depth: 2*pl.caps.MaxSendWR + 32, Vector: pl.vector, Channel: pl.channel, Cookie: 1}
+	if e.sends == nil {
+		e.sends = r.newQueue(attr)
+	}
+	if e.recvs == nil {
+		attr.Depth, attr.Cookie = 2*pl.caps.MaxRecvWR+32, 2
+		e.recvs = r.newQueue(attr)
+	}
+	return e
+}
+
+// initAttr returns the attributes for the end's queue pair.
+func (e *end) initAttr(pl *plan, qpType verbs.QPType) *verbs.QPInitAttr {
+	return &verbs.QPInitAttr{
+		Type: qpType, SendCQ: e.sends.cq, RecvCQ: e.recvs.cq, SRQ: pl.srq, Caps: pl.caps, SignalAll: pl.signalAll,
+	}
+}
+
+// createQP creates the queue pair of the end's id.
+func (e *end) createQP(pl *plan) {
+	e.r.t.Helper()
+	e.r.NoError(e.id.CreateQP(e.r.pd, e.initAttr(pl, e.id.PortSpace().QPType())))
+	e.qp = e.id.QP()
+	e.r.closing("QP", e.closeQP)
+}
+
+// closeQP closes the queue pair of the end; a second call does nothing.
+func (e *end) closeQP() error {
+	if e.id.QP() == nil {
+		return nil
+	}
+	return e.id.CloseQP()
+}
+
+// modify changes one attribute of a connected queue pair.
+func (e *end) modify(mask verbs.QPAttrMask, attr verbs.QPAttr) {
+	e.r.t.Helper()
+	e.r.NoError(e.qp.Modify(&attr, mask))
+}
+
+// toState moves the queue pair to a state that needs no attributes.
+func (e *end) toState(state verbs.QPState) {
+	e.r.t.Helper()
+	e.modify(verbs.AttrState, verbs.QPAttr{State: state})
+	e.r.Equal(state, e.qp.State())
+}

@@ -1,0 +1,129 @@
+package providertest
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// Options has the parameters of Run.
+type Options struct {
+	// Addr is an address of this host that belongs to the device. Both ends of every
+	// connection use it. The soft device supports 127.0.0.1.
+	Addr netip.Addr
+
+	// Credentials is true if the device's IDs know the process at the other end; see
+	// cm.ID.Credentials.
+	Credentials bool
+
+	// Deviations has the known outcomes of a device that differ from the standard
+	// outcomes of Violation. Nil means none.
+	Deviations map[Violation]Outcome
+}
+
+// Run runs the suite against a provider. It calls open once for each case and closes the
+// provider that open returns. open reports its own failures to t.
+func Run(t *testing.T, open func(t *testing.T) cm.Provider, opts Options) {
+	t.Helper()
+	caps := capabilities(t, open)
+	for _, progress := range modes(caps) {
+		t.Run(progress.String(), func(t *testing.T) {
+			for _, topic := range topics() {
+				t.Run(topic.name, func(t *testing.T) {
+					topic.run(t, caps, func(t *testing.T) *rig { return newRig(t, open, opts, progress) })
+				})
+			}
+		})
+	}
+}
+
+// capabilities returns the capabilities of the first device.
+func capabilities(t *testing.T, open func(t *testing.T) cm.Provider) verbs.Caps {
+	t.Helper()
+	provider := open(t)
+	devices, err := provider.Devices()
+	require.NoError(t, err)
+	require.NotEmpty(t, devices)
+	caps := devices[0].Caps()
+	require.NoError(t, provider.Close())
+	return caps
+}
+
+func modes(caps verbs.Caps) []verbs.Progress {
+	if caps.ProgressManual {
+		return []verbs.Progress{verbs.ProgressAuto, verbs.ProgressManual}
+	}
+	return []verbs.Progress{verbs.ProgressAuto}
+}
+
+// A topic is a group of cases and the capability that they need.
+type topic struct {
+	name  string
+	lacks func(verbs.Caps) string // name of the missing capability, or ""; nil: none needed
+	cases []testCase
+}
+
+// A testCase is one test. It gets its own rig.
+type testCase struct {
+	name string
+	run  func(r *rig)
+}
+
+func (tp topic) run(t *testing.T, caps verbs.Caps, rig func(t *testing.T) *rig) {
+	if tp.lacks != nil {
+		skipUnless(t, caps, tp.lacks)
+	}
+	for _, c := range tp.cases {
+		t.Run(c.name, func(t *testing.T) { c.run(rig(t)) })
+	}
+}
+
+func topics() []topic {
+	return []topic{
+		{"device", nil, deviceCases()},
+		{"life", nil, lifeCases()},
+		{"memory", nil, memoryCases()},
+		{"states", nil, stateCases()},
+		{"send", nil, sendCases()},
+		{"queue", nil, queueCases()},
+		{"write", nil, writeCases()},
+		{"write with immediate", lacksWriteImm, writeImmCases()},
+		{"read", nil, readCases()},
+		{"atomic", lacksAtomics, atomicCases()},
+		{"order", nil, orderCases()},
+		{"fault", nil, faultCases()},
+		{"atomic fault", lacksAtomics, atomicFaultCases()},
+		{"rnr", nil, rnrCases()},
+		{"flush", nil, flushCases()},
+		{"completion queue", nil, cqCases()},
+		{"completion channel", nil, channelCases()},
+		{"shared receive queue", lacksSRQ, srqCases()},
+		{"datagram", lacksUD, udCases()},
+		{"counters", nil, counterCases()},
+		{"credentials", nil, credentialsCases()},
+	}
+}
+
+// skipUnless skips a test if the device does not have a capability.
+func skipUnless(t *testing.T, caps verbs.Caps, lacks func(verbs.Caps) string) {
+	t.Helper()
+	if what := lacks(caps); what != "" {
+		t.Skipf("the device does not have the capability: %s", what)
+	}
+}
+
+func lacksAtomics(c verbs.Caps) string  { return unless(c.Atomics, "atomics") }
+func lacksWriteImm(c verbs.Caps) string { return unless(c.WriteImm, "write with immediate") }
+func lacksSRQ(c verbs.Caps) string      { return unless(c.SRQ, "shared receive queues") }
+func lacksUD(c verbs.Caps) string       { return unless(c.UD, "unreliable datagrams") }
+
+func unless(has bool, what string) string {
+	if has {
+		return ""
+	}
+	return what
+}

@@ -1,0 +1,153 @@
+package providertest
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// waitLimit is the time after which a wait counts as a hang.
+const waitLimit = 30 * time.Second
+
+// A rig is the device under test with the objects that all cases need. It belongs to the
+// goroutine of its test. At the end of the test all objects are closed, in the reverse
+// order of their creation.
+type rig struct {
+	*require.Assertions
+	t        *testing.T
+	opts     Options
+	progress verbs.Progress
+
+	provider cm.Provider
+	dev      verbs.Device
+	attr     verbs.DeviceAttr
+	port     uint8 // port of dev that owns opts.Addr
+	gid      int   // index of opts.Addr in the GIDs of port
+	pd       verbs.PD
+
+	cms    *cm.EventChannel
+	events []event
+	queues []*queue
+}
+
+func newRig(t *testing.T, open func(t *testing.T) cm.Provider, opts Options, progress verbs.Progress) *rig {
+	r := &rig{Assertions: require.New(t), t: t, opts: opts, progress: progress}
+	r.provider = open(t)
+	r.closing("provider", r.provider.Close)
+	r.findDevice()
+	r.attr = r.dev.Attr()
+	r.pd = r.newPD()
+	cms, err := cm.OpenChannel(r.provider)
+	r.NoError(err)
+	r.closing("event channel", cms.Close)
+	r.cms = cms
+	return r
+}
+
+// findDevice finds the device and port that own the address. A loopback address may be
+// missing in the GIDs; then the first device is used.
+func (r *rig) findDevice() {
+	devices, err := r.provider.Devices()
+	r.NoError(err)
+	r.NotEmpty(devices)
+	r.dev, r.port = devices[0], 1
+	want := verbs.GIDFromAddr(r.opts.Addr)
+	for _, dev := range devices {
+		for num := 1; num <= dev.Attr().NumPorts; num++ {
+			port, err := dev.Port(uint8(num))
+			r.NoError(err)
+			if i := slices.Index(port.GIDs, want); i >= 0 {
+				r.dev, r.port, r.gid = dev, uint8(num), i
+				return
+			}
+		}
+	}
+	r.True(r.dev.Caps().LoopbackAddrs && r.opts.Addr.IsLoopback(), "no device owns %v", r.opts.Addr)
+}
+
+// closing registers a function that closes an object at the end of the test. If one
+// function fails, the others are still called.
+func (r *rig) closing(what string, close func() error) {
+	r.t.Cleanup(func() { assert.NoError(r.t, close(), "close %s", what) })
+}
+
+// requires skips the case if the device does not have a capability.
+func (r *rig) requires(lacks func(verbs.Caps) string) { skipUnless(r.t, r.dev.Caps(), lacks) }
+
+func (r *rig) newPD() verbs.PD {
+	r.t.Helper()
+	pd, err := r.dev.AllocPD()
+	r.NoError(err)
+	r.closing("PD", pd.Close)
+	return pd
+}
+
+// alloc returns new memory of pd, zeroed.
+func (r *rig) alloc(pd verbs.PD, size int, access verbs.Access) verbs.MR {
+	r.t.Helper()
+	mr, err := pd.Alloc(&verbs.AllocAttr{Size: size, Access: access})
+	r.NoError(err)
+	r.closing("MR", mr.Close)
+	return mr
+}
+
+// until polls the rig until the function done returns true. It fails the test after
+// waitLimit.
+func (r *rig) until(what string, done func() bool) {
+	r.t.Helper()
+	deadline := time.Now().Add(waitLimit)
+	for turns := 1; !done(); turns++ {
+		if r.turn() {
+			continue
+		}
+		runtime.Gosched()
+		if turns%1024 == 0 && time.Now().After(deadline) {
+			r.FailNow("no progress while waiting for "+what, "%s", r.describe())
+		}
+	}
+}
+
+// turn polls every queue and the event channel once, and reports whether there was a
+// completion or an event.
+func (r *rig) turn() bool {
+	r.t.Helper()
+	progress := false
+	for _, q := range r.queues {
+		progress = r.poll(q) || progress
+	}
+	return r.nextEvent() || progress
+}
+
+// describe returns the completions and events that were not taken, for the message of a
+// failed wait.
+func (r *rig) describe() string {
+	s := ""
+	for i, q := range r.queues {
+		s += fmt.Sprintf("queue %d has %v\n", i, q.wcs)
+	}
+	for _, ev := range r.events {
+		s += fmt.Sprintf("event %v, status %d, %v\n", ev.typ, ev.status, ev.err)
+	}
+	return s
+}
+
+// noCompletionsLeft checks that there is no completion that the case did not take.
+func (r *rig) noCompletionsLeft() {
+	if r.t.Failed() {
+		return
+	}
+	for range 3 {
+		r.turn()
+	}
+	for i, q := range r.queues {
+		assert.Empty(r.t, q.wcs, "completions left on queue %d", i)
+	}
+}
