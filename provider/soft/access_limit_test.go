@@ -23,8 +23,9 @@ func newAccessLimit() (a *accessLimit, now *time.Time) {
 	return &accessLimit{clock: func() time.Time { return *now }, counts: new(counters.Set)}, now
 }
 
-// After freeAccessErrors errors a source has to wait. Each further wait is twice the
-// last one, up to maxAccessWait.
+// After freeAccessErrors errors, each further error makes the source wait before its next
+// connection. The first wait is minAccessWait. Each further wait is twice as long as the
+// one before it, up to maxAccessWait.
 func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	a, now := newAccessLimit()
 	bad, good := remoteSource(netip.MustParseAddr("10.0.0.1")), remoteSource(netip.MustParseAddr("10.0.0.2"))
@@ -35,7 +36,7 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	var waits []time.Duration
 	for range 12 {
 		a.countFailure(bad)
-		a.countFailure(bad) // An error during the wait does not make the wait longer.
+		a.countFailure(bad) // The second error falls into the wait and does not make the wait longer.
 		require.False(t, a.refuses(good))
 		begin := *now
 		for a.refuses(bad) {
@@ -53,8 +54,8 @@ func TestAccessErrorsMakeASourceWait(t *testing.T) {
 	require.False(t, a.refuses(bad), "the record has expired")
 }
 
-// The number of records is bounded, and the record of the source with the longest wait
-// is kept.
+// There are never more than maxAccessSources records. When other sources need records, a
+// source that has to wait keeps its record.
 func TestAccessSourcesAreBounded(t *testing.T) {
 	a, now := newAccessLimit()
 	bad := localSource(math.MaxUint32-1, 0)
@@ -72,8 +73,8 @@ func TestAccessSourcesAreBounded(t *testing.T) {
 	require.Len(t, a.sources, 1, "the expired records are removed")
 }
 
-// The prefix of a site has more networks than there can be records. A peer that changes
-// its network within the prefix has to wait nevertheless.
+// A peer that has a /48 prefix, and takes an address of another /64 network in it for
+// each attempt, has to wait as if it had a single address.
 func TestAccessErrorsOfASite(t *testing.T) {
 	a, _ := newAccessLimit()
 	network := func(i int) accessSource {
@@ -108,7 +109,8 @@ func TestAccessSources(t *testing.T) {
 	require.NotEqual(t, localSource(other, 1), localSource(other+1, 1))
 }
 
-// guess writes to the peer's memory with a wrong key, which ends the connection.
+// guess sends a WRITE with a key that no memory region of the peer has. This ends the
+// connection.
 func guess(t *testing.T, client *party, active *cm.ID) {
 	t.Helper()
 	_, err := active.QP().PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendInline | verbs.SendSignaled,
@@ -117,8 +119,8 @@ func guess(t *testing.T, client *party, active *cm.ID) {
 	require.Equal(t, verbs.StatusRemAccessErr, completions(t, client.cq, 1)[0].Status)
 }
 
-// The server refuses a local process that has guessed too many keys, and admits it
-// after the wait.
+// The server refuses connections of a local process that has guessed too many keys, and
+// accepts its connections again after the wait.
 func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	now := time.Unix(1_000_000, 0)
@@ -140,7 +142,8 @@ func TestGuessingKeysOnTheLocalPath(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// The server refuses a host on the wire path that has guessed too many keys.
+// The server refuses connections of a host on the wire path that has guessed too many
+// keys.
 func TestGuessingKeysOnTheWire(t *testing.T) {
 	w := newMADSim(t)
 	w.server.p.dev.access.clock = func() time.Time { return w.clock.now }
@@ -150,7 +153,7 @@ func TestGuessingKeysOnTheWire(t *testing.T) {
 		w.disconnected(active, passive)
 	}
 	l := w.listen(cm.TCP, 0)
-	// The clock has advanced past the first wait. One more error starts the next wait.
+	// The first wait is over. One more error starts the second wait.
 	w.server.p.dev.access.countFailure(remoteSource(clientAddr))
 	refused := w.connecting(cm.TCP, l.LocalAddr(), nil)
 	require.Equal(t, int(cm.RejectNoResources), w.want(w.client, cm.Rejected, refused).Status)

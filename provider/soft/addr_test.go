@@ -27,14 +27,15 @@ func linkUp(t *testing.T, name string) {
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr))
 }
 
-// addAddr adds an address to an interface, with the network that it is in. It waits until
-// the host has the address, which an interface gets when it is running.
+// addAddr adds the address of a prefix to an interface, and a route to the network of the
+// prefix. It waits until the kernel lists the address, which may be some time after the
+// request: a new interface gets its addresses only when it is up.
 func addAddr(t *testing.T, link, prefix string) {
 	t.Helper()
 	added := netip.MustParsePrefix(prefix)
 	setAddr(t, link, added, unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL)
-	// The calling thread may be in another network namespace than the rest of the process,
-	// so require.Eventually, which makes a goroutine, can not be used.
+	// The calling thread may be in another network namespace than the rest of the
+	// process. require.Eventually would start a goroutine, which runs on another thread.
 	for deadline := time.Now().Add(safety); !isLocal(t, added.Addr()); time.Sleep(time.Millisecond) {
 		require.True(t, time.Now().Before(deadline), "the host does not get the address")
 	}
@@ -47,7 +48,7 @@ func removeAddr(t *testing.T, link, prefix string) {
 	setAddr(t, link, netip.MustParsePrefix(prefix), unix.RTM_DELADDR, 0)
 }
 
-// setAddr sends one of the requests RTM_NEWADDR and RTM_DELADDR of rtnetlink(7).
+// setAddr sends a request RTM_NEWADDR or RTM_DELADDR of rtnetlink(7).
 func setAddr(t *testing.T, link string, prefix netip.Prefix, kind, flags uint16) {
 	t.Helper()
 	ifi, err := net.InterfaceByName(link)
@@ -66,8 +67,9 @@ func setAddr(t *testing.T, link string, prefix netip.Prefix, kind, flags uint16)
 	require.NoError(t, change(b))
 }
 
-// change makes a change of the network configuration. A request with NLM_F_ACK is
-// answered by NLMSG_ERROR, with error 0 on success.
+// change sends a rtnetlink request that changes the network configuration, and returns
+// the error of the kernel. With NLM_F_ACK the kernel answers each request by NLMSG_ERROR,
+// with error 0 on success.
 func change(request []byte) error {
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, request)
 	if err != nil {

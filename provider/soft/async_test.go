@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An event stays in the queue until it is fetched, however many events are pushed after
-// it. When an object is closed, its events are dropped.
+// The queue loses no event, however many events are pushed before the first one is
+// fetched. When an object is closed, the queue drops the events of that object.
 func TestAsyncLosesNothing(t *testing.T) {
 	a, err := newAsyncQueue()
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ import (
 )
 
 // These benchmarks measure parts of the data path. BenchmarkPingPong measures a round
-// trip between two goroutines. Each of the other benchmarks uses a single goroutine,
-// which never waits.
+// trip between two goroutines. Each of the other benchmarks runs in a single goroutine
+// and never blocks.
 
 func BenchmarkPollNothing(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
@@ -43,7 +43,7 @@ func BenchmarkSendReceive(b *testing.B) {
 	}
 }
 
-// BenchmarkPostRecv posts one receive buffer and takes it from the queue.
+// BenchmarkPostRecv posts one receive buffer, and then removes it from the receive queue.
 func BenchmarkPostRecv(b *testing.B) {
 	d := openDevice(b, &Config{Vectors: 2})
 	x, _ := newPair(b, d, verbs.ProgressManual)
@@ -76,8 +76,8 @@ func BenchmarkRing(b *testing.B) {
 	}
 }
 
-// BenchmarkDoorbell rings a doorbell and reads the byte from it. It does not include the
-// time in which a sleeping goroutine wakes up.
+// BenchmarkDoorbell rings a doorbell, and reads the byte that this writes. The figure
+// does not include the time that a sleeping goroutine takes to wake up.
 func BenchmarkDoorbell(b *testing.B) {
 	mine, peers, err := shm.NewDoorbells()
 	require.NoError(b, err)

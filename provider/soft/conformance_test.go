@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 )
 
-// TestConformanceWire runs the conformance suite on the wire path, on an unused UDP
-// port.
+// TestConformanceWire runs the conformance suite on the wire path. Each device uses a UDP
+// port that was free.
 func TestConformanceWire(t *testing.T) {
 	for vectors := 1; vectors <= 2; vectors++ {
 		t.Run(fmt.Sprintf("%d vectors", vectors), func(t *testing.T) {
@@ -30,7 +30,7 @@ func TestConformanceWire(t *testing.T) {
 	}
 }
 
-// freeUDPPort returns a UDP port that is not in use at any address.
+// freeUDPPort returns a UDP port that is not in use on any local address.
 func freeUDPPort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)
@@ -40,8 +40,9 @@ func freeUDPPort(t *testing.T) uint16 {
 }
 
 // TestConformance runs the conformance suite on the local path. With one vector, both
-// ends of a connection share a shard. With two vectors, each end has a shard of its own;
-// then the rings are so small that every large message wraps around.
+// ends of a connection share a shard. With two vectors, each end has a shard of its own.
+// In the second case the rings are so small that every large message wraps around in its
+// ring.
 func TestConformance(t *testing.T) {
 	for _, cfg := range []soft.Config{
 		{Vectors: 1},

@@ -21,7 +21,7 @@ func newTestCongestion() *congestion {
 	return p
 }
 
-// newTestConn adds a connection to a congestion.
+// newTestConn adds a connection to a congestion, and returns the connection.
 func newTestConn(p *congestion) *connCongestion {
 	f := &connCongestion{}
 	p.users++
@@ -29,27 +29,27 @@ func newTestConn(p *congestion) *connCongestion {
 	return f
 }
 
-// send puts n more packets in flight.
+// send counts n more packets of the connection as in flight.
 func (f *connCongestion) send(n uint64) {
 	f.inFlight += n
 	f.shared.inFlight += n
 }
 
-// ack acknowledges n packets in flight.
+// ack counts n packets in flight as acknowledged.
 func (f *connCongestion) ack(n uint64) {
 	f.inFlight -= n
 	f.shared.inFlight -= n
 	f.grow(n)
 }
 
-// roundTrip fills the congestion window, and then acknowledges all packets of the
-// connection.
+// roundTrip puts packets in flight until the congestion window is full, and then
+// acknowledges all packets of the connection.
 func (f *connCongestion) roundTrip() {
 	f.send(f.shared.window - f.shared.inFlight)
 	f.ack(f.inFlight)
 }
 
-// lose counts the loss of one of the packets in flight.
+// lose reports the loss of one packet in flight.
 func (f *connCongestion) lose() { f.shrink(f.inFlight) }
 
 func TestCongestionGrowsAndShrinks(t *testing.T) {
@@ -92,8 +92,8 @@ func TestCongestionGrowsAndShrinks(t *testing.T) {
 	require.EqualValues(t, maxWindow, p.window)
 }
 
-// When the congestion window was not fully used, a loss reduces it to half of the part
-// that was used.
+// If a loss occurs while only a part of the congestion window is in use, the new window
+// is half of that part.
 func TestCongestionShrinksUsedWindow(t *testing.T) {
 	p := &congestion{window: maxWindow, sharedPart: maxWindow}
 	f := newTestConn(p)
@@ -102,8 +102,9 @@ func TestCongestionShrinksUsedWindow(t *testing.T) {
 	require.EqualValues(t, 20, p.window)
 }
 
-// When all connections lose packets, the congestion window is halved. The losses of one
-// connection do not reduce the part of another.
+// When all connections lose packets, the congestion window is halved. When only one
+// connection loses packets, the parts of the other connections in the window stay the
+// same.
 func TestCongestionLossesOfOneConn(t *testing.T) {
 	p := newTestCongestion()
 	honest, lossy := newTestConn(p), newTestConn(p)
@@ -126,7 +127,7 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.EqualValues(t, maxConnWindow, honest.ownWindow)
 	require.Less(t, lossy.ownWindow, uint64(2*minWindow))
 
-	// Here both connections lose the packets that they have in flight.
+	// Now both connections lose the packets that they have in flight.
 	was, flights := p.window, []*connCongestion{honest, newTestConn(p)}
 	for _, f := range flights {
 		f.part, p.sharedPart = int64(p.window/2), 0
@@ -139,8 +140,8 @@ func TestCongestionLossesOfOneConn(t *testing.T) {
 	require.InDelta(t, was/2, p.window, 2)
 }
 
-// The losses that a connection fakes reduce the congestion window by no more than its
-// share, however often it fakes them or connects again. The other connections stay in
+// A connection that fakes losses reduces the congestion window by no more than its own
+// share, however often it fakes losses or connects again. The other connections stay in
 // slow start.
 func TestCongestionFakedLosses(t *testing.T) {
 	p := newTestCongestion()
@@ -167,8 +168,8 @@ func TestCongestionFakedLosses(t *testing.T) {
 	require.GreaterOrEqual(t, int64(p.window), honest.part+initialWindow/2)
 }
 
-// After any sequence of events the congestion window is the sum of the parts of the
-// connections and the common part.
+// The congestion window is the sum of the parts of the connections and the common part,
+// after any sequence of events.
 func TestCongestionParts(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	p := newTestCongestion()
@@ -202,8 +203,8 @@ func TestCongestionParts(t *testing.T) {
 	}
 }
 
-// With a small congestion window the connection sends no more packets than the window
-// allows, and it requests an acknowledgement before the window is used up.
+// A connection sends no more packets than the congestion window allows. If the window is
+// small, the connection requests an acknowledgement before the window is full.
 func TestWireSmallWindow(t *testing.T) {
 	p := newScript(t)
 	p.conn.shared.window = 6
@@ -225,8 +226,9 @@ func TestWireSmallWindow(t *testing.T) {
 	require.EqualValues(t, p.conn.inFlight, p.conn.shared.inFlight)
 }
 
-// Connections to one address take turns in using the congestion window. When a
-// connection fails, the others can use its part.
+// Connections to the same address share a congestion window. Each of them may always send
+// its share, and waits when the share is used up. When one connection fails, the other
+// may use the whole window.
 func TestWireSharedWindow(t *testing.T) {
 	p := newScript(t)
 	peer := p.conn.shared
@@ -263,7 +265,7 @@ func TestWireSharedWindow(t *testing.T) {
 	require.Equal(t, 1, peer.users)
 }
 
-// Requests that wait for the RNR timer do not count in the congestion window.
+// After an RNR NAK, requests that wait for the RNR timer do not count as in flight.
 func TestWireWindowDuringRNR(t *testing.T) {
 	p := newScript(t)
 	p.post(1, verbs.OpSend, 3*scriptMTU)
@@ -272,8 +274,8 @@ func TestWireWindowDuringRNR(t *testing.T) {
 	require.Zero(t, p.conn.shared.inFlight)
 }
 
-// A long stream over a network that holds few packets uses the network fully, and loses
-// few packets.
+// When the network can hold only few packets, a long stream fills it and loses fewer than
+// 5 % of its packets.
 func TestWireStreamOverANarrowNetwork(t *testing.T) {
 	const room, messages, size = 40, 60, endSize / 2
 	for _, op := range []verbs.Opcode{verbs.OpWrite, verbs.OpRead} {

@@ -10,8 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// overrunPair connects an end whose CQ holds 4 completions to an end that can receive
-// 64 messages.
+// overrunPair returns one end of a connection. Its CQ holds 4 completions, and its peer
+// has posted 64 receive buffers.
 func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	d = openDevice(t, &Config{Vectors: 2})
 	a = newEndOn(t, d, &verbs.CQAttr{Depth: 4, Progress: progress})
@@ -24,8 +24,8 @@ func overrunPair(t *testing.T, progress verbs.Progress) (d *device, a *end) {
 	return d, a
 }
 
-// A CQ with too many completions is in error and returns no more completions than it
-// holds. The queue pair that completes on it is in error too.
+// A CQ that gets more completions than it holds goes to an error state. It has returned
+// no more completions than it holds, and its queue pair is in the error state too.
 func TestCQOverrun(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestCQOverrun(t *testing.T) {
 			for range pollLimit {
 				into := a.wc
 				if progress == verbs.ProgressAuto {
-					into = nil // A poll that takes completions would avoid the overrun.
+					into = nil // A poll that fetches completions would make room in the CQ.
 				}
 				var n int
 				if n, err = a.cq.Poll(into); err != nil {
@@ -57,8 +57,8 @@ func TestCQOverrun(t *testing.T) {
 	}
 }
 
-// The queue pairs of an overrun CQ fail in the next call of drive, even if no caller
-// polls that CQ.
+// When a CQ overruns, the next call of drive moves its queue pairs to the error state,
+// even if no caller polls that CQ.
 func TestCQOverrunUnnoticed(t *testing.T) {
 	d, a := overrunPair(t, verbs.ProgressManual)
 	other := newEnd(t, d, 0, verbs.ProgressManual)

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A queue pair that was closed is garbage collected, although its CQ is still open.
+// A closed queue pair can be garbage collected although its CQ is still open.
 func TestClosedQueuePairsAreCollected(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	keep := newEnd(t, d, 0, verbs.ProgressManual)
@@ -52,8 +52,9 @@ func TestCopyWCIsWhole(t *testing.T) {
 	require.Equal(t, from, to)
 }
 
-// Completions in the ring are returned before those that the same poll adds. If the
-// slice of the caller is full, the further completions stay in the ring.
+// A poll first returns the completions that are already in the ring, and then those that
+// the poll itself adds. Completions that do not fit the slice of the caller stay in the
+// ring.
 func TestPollKeepsTheOrder(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -78,7 +79,8 @@ func TestPollKeepsTheOrder(t *testing.T) {
 	require.EqualValues(t, messages, next)
 }
 
-// A CQ holds as many completions as its depth, in order, although its ring begins small.
+// The ring of a CQ begins small and grows until it holds as many completions as the depth
+// of the CQ. The order of the completions is kept.
 func TestCQGrowsToItsDepth(t *testing.T) {
 	const depth = 3*initialCQEs + 1
 	c := &cq{depth: depth, ringDepth: depth}
@@ -93,7 +95,7 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	}
 	push(initialCQEs - 1)
 	var wcs [depth]verbs.WC
-	// After the first poll, head is in the middle of the ring.
+	// After the first drain, the oldest completion is in the middle of the ring.
 	for _, room := range []int{5, depth} {
 		for _, wc := range wcs[:c.drain(wcs[:room])] {
 			require.Equal(t, polled, wc.ID)
@@ -108,8 +110,8 @@ func TestCQGrowsToItsDepth(t *testing.T) {
 	require.Zero(t, from.held)
 }
 
-// addFlushed makes a queue pair on the end's CQ, and adds n flushed completions of it to
-// the CQ.
+// addFlushed creates a queue pair that completes on the end's CQ. The queue pair adds n
+// completions with StatusWRFlushErr to the CQ.
 func (e *end) addFlushed(n int) verbs.QP {
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeRC, SendCQ: e.cq, RecvCQ: e.cq, Caps: verbs.QPCaps{MaxSendWR: n}})
 	require.NoError(e.t, err)
@@ -119,8 +121,8 @@ func (e *end) addFlushed(n int) verbs.QP {
 	return q
 }
 
-// A poll skips completions of a destroyed queue pair, and returns those of other
-// queue pairs.
+// Poll skips completions of a queue pair that was destroyed, and returns the completions
+// of other queue pairs before and after them.
 func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newEnd(t, d, 0, verbs.ProgressManual)
@@ -140,7 +142,7 @@ func TestPollSkipsDestroyedQueuePairs(t *testing.T) {
 	require.NoError(t, after.Close())
 }
 
-// Polls call drive even if their caller never empties the CQ.
+// Each poll calls drive, even if completions remain in the CQ after every poll.
 func TestPollDrivesWithFullRing(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

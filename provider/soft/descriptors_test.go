@@ -20,18 +20,18 @@ import (
 )
 
 // limitDescriptors sets the limit of open descriptors of this process. Only peer
-// processes call it.
+// processes call it, because the test process needs its descriptors.
 func limitDescriptors(t *testing.T, n int) {
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(n), Max: uint64(n)}))
 }
 
-// askCount is the private data of a request that asks for the number of refused
-// requests.
+// askCount is the private data of a connection request. The peer rejects this request,
+// and the reject says how many requests the peer has refused.
 const askCount = "how many?"
 
-// exhaustDescriptors lowers the limit of open descriptors, and opens descriptors until
-// none is left. It returns the descriptors that it has opened. Only peer processes call
-// it.
+// exhaustDescriptors lowers the limit of open descriptors, and opens descriptors until it
+// reaches the limit. It returns the descriptors that it has opened. Only peer processes
+// call it.
 func exhaustDescriptors(t *testing.T) (taken []int) {
 	limitDescriptors(t, openDescriptors(t)+2)
 	return takeDescriptors(t)
@@ -39,7 +39,8 @@ func exhaustDescriptors(t *testing.T) (taken []int) {
 
 // takeDescriptors opens descriptors up to the limit that limitDescriptors has set.
 func takeDescriptors(t *testing.T) (taken []int) {
-	// Descriptors with lower numbers than the highest one in use may be free.
+	// Several calls may succeed: the limit is compared with the number of a descriptor,
+	// and numbers below the highest one in use may be free.
 	for {
 		fd, err := eventfd.New()
 		if err != nil {
@@ -50,8 +51,8 @@ func takeDescriptors(t *testing.T) (taken []int) {
 	}
 }
 
-// resource.Retry frees descriptors when the process has none left (EMFILE), and
-// when the system has none left (ENFILE).
+// resource.Retry closes spare descriptors and repeats a call that fails because the
+// process (EMFILE) or the system (ENFILE) has reached its limit of descriptors.
 func TestRetryOutOfDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -82,7 +83,8 @@ func TestRetryOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// peerFewDescriptors accepts as many connections as it can with few descriptors.
+// peerFewDescriptors is a process that may have few descriptors open. It accepts as many
+// connections as it can.
 func peerFewDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -106,7 +108,8 @@ func peerFewDescriptors(t *testing.T, _ string) {
 	}
 }
 
-// dialed connects. It returns nil if the peer has no room for a connection.
+// dialed connects to an address. It returns nil if the peer refuses the connection
+// because it lacks resources.
 func dialed(s *party, at netip.AddrPort) *cm.ID {
 	s.t.Helper()
 	id := s.connecting(cm.TCP, at, nil)
@@ -122,9 +125,8 @@ func dialed(s *party, at netip.AddrPort) *cm.ID {
 	return nil
 }
 
-// A listener without free descriptors refuses clients at once. Its connections still
-// work, admitted clients can be accepted, and it admits clients again when descriptors
-// are free.
+// A listener without free descriptors refuses new clients at once. Meanwhile its
+// connections work. When descriptors are free again, the listener admits clients.
 func TestListenerOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	line, kill := startPeer(t, "few-descriptors", "")
@@ -145,7 +147,8 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 		s.end(id)
 	}
 	for dialed(s, at) == nil {
-		// The server has not noticed yet that the other clients have disconnected.
+		// The server refuses clients until it has noticed that two of its connections
+		// have ended.
 	}
 	count := s.connecting(cm.TCP, at, &cm.ConnParam{PrivateData: []byte(askCount)})
 	for count.State() == cm.StateConnecting {
@@ -162,8 +165,8 @@ func TestListenerOutOfDescriptors(t *testing.T) {
 	kill()
 }
 
-// peerNoDescriptors is a process that calls readable of a listener while no descriptor
-// is free and no client waits.
+// peerNoDescriptors is a process without free descriptors. It calls readable of a
+// listener to which no client has connected.
 func peerNoDescriptors(t *testing.T, _ string) {
 	s := newParty(t)
 	s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -184,21 +187,23 @@ func peerNoDescriptors(t *testing.T, _ string) {
 	linger()
 }
 
-// A listener that has closed its spare descriptors opens them again even if no client
-// waits.
+// To accept a client, readable of a listener closes spare descriptors. If no client
+// waits, readable opens them again.
 func TestSpareDescriptorsAreOpenedAgain(t *testing.T) {
 	line, kill := startPeer(t, "no-descriptors", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// peerFewToDial dials with a decreasing number of free descriptors.
+// peerFewToDial is a process that dials again and again, each time with one descriptor
+// less.
 func peerFewToDial(t *testing.T, address string) {
 	s := newParty(t)
 	used := openDescriptors(t)
 	failed := 0
-	// The limit applies to the numbers of descriptors. Some descriptors with lower
-	// numbers than the highest one in use may be free.
+	// The limit is compared with the number of a descriptor. Numbers below the highest
+	// one in use may be free, so a limit below the number of open descriptors still
+	// admits some dials.
 	for room := 8; room >= -8; room-- {
 		limitDescriptors(t, used+room)
 		err := dialOnce(s, netip.MustParseAddrPort(address))
@@ -215,7 +220,8 @@ func peerFewToDial(t *testing.T, address string) {
 	linger()
 }
 
-// dialOnce tries to connect. It closes the connection again.
+// dialOnce dials an address and closes the new connection. It returns the error of a
+// failed dial.
 func dialOnce(s *party, at netip.AddrPort) error {
 	id, err := s.ch.NewID(cm.TCP)
 	if err != nil {
@@ -248,7 +254,7 @@ func dialOnce(s *party, at netip.AddrPort) error {
 	}
 }
 
-// A dial that fails because no descriptor is free reports verbs.ErrNoResources.
+// A dial that finds no free descriptor fails with verbs.ErrNoResources.
 func TestDialOutOfDescriptors(t *testing.T) {
 	s := newHostParty(t)
 	l := s.listen(cm.TCP, "127.0.0.1:0", 0)
@@ -275,7 +281,7 @@ func TestDialOutOfDescriptors(t *testing.T) {
 		switch typ {
 		case cm.ConnectRequest:
 			s.createQP(id)
-			_ = id.Accept(nil) // Accept fails if the peer has gone.
+			_ = id.Accept(nil) // Accept fails if the peer has closed its side of the connection.
 			s.endLater(id)
 		case cm.Disconnected:
 			require.NoError(t, id.Disconnect())
@@ -283,8 +289,9 @@ func TestDialOutOfDescriptors(t *testing.T) {
 	}
 }
 
-// An unexpected descriptor in a message is a protocol error. That is also the case when
-// the process has no free number for the descriptor.
+// A message with a descriptor that the receiver does not expect is a protocol error, even
+// if the receiving process has no free descriptor. A message with an expected descriptor
+// then fails with verbs.ErrNoResources.
 func TestUnexpectedDescriptor(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)

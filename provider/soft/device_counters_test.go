@@ -19,7 +19,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// counted is the values of a device's counters that are not zero.
+// A counted has the values of a device's counters, by the name of the counter, without
+// the counters that are zero.
 type counted map[string]uint64
 
 // countsOf returns the counters of a device that are not zero.
@@ -129,7 +130,7 @@ func TestCountersOfTheResponder(t *testing.T) {
 	}
 }
 
-// Losses and duplicates in a network are counted by the two ends.
+// Each end of a connection counts the losses and the duplicates that it detects.
 func TestCountersOfANetwork(t *testing.T) {
 	const packets = 10
 	s := newSim(t, 1, netsim.Config{})
@@ -140,8 +141,10 @@ func TestCountersOfANetwork(t *testing.T) {
 			SGEs: []verbs.SGE{verbs.SGEOf(a.mr, 0, packets*256)}, RemoteAddr: b.mr.Addr(), RKey: b.mr.RKey()})
 	}
 	for _, step := range []struct {
-		why  string
-		net  netsim.Config // network while the first of the two requests is sent
+		why string
+		// The network while the first request is sent. The second request is sent over a
+		// network without faults.
+		net  netsim.Config
 		want counted
 	}{
 		{"no packet is lost", netsim.Config{}, counted{}},
@@ -159,8 +162,8 @@ func TestCountersOfANetwork(t *testing.T) {
 	}
 }
 
-// The local path loses nothing, but it counts missing receive buffers and a peer that
-// does not respond.
+// The local path loses no message. It counts the messages for which the receiver had no
+// buffer, and the requests that the peer did not answer.
 func TestCountersOfTheLocalPath(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
@@ -187,14 +190,15 @@ type countingQP struct{ got int }
 func (e *countingQP) receive(wire.Packet, *udp.Header) { e.got++ }
 func (e *countingQP) sendDue() bool                    { return true }
 
-// A counterRig is a shard with a socket, and a sender of raw datagrams to it.
+// A counterRig has a shard with one socket on the wire path, and another socket, which
+// sends datagrams to it.
 type counterRig struct {
 	t     *testing.T
-	fd    int       // socket of the sender
-	flow  wire.Flow // from the sender to the shard
+	fd    int       // the socket that sends
+	flow  wire.Flow // addresses of the packets to the shard
 	dev   *device
 	shard *shard
-	route udp.Route // keeps the shard's socket open
+	route udp.Route // keeps the socket of the shard open
 	qpn   uint32
 	end   countingQP
 }
@@ -225,7 +229,8 @@ func (c *counterRig) addr() netip.AddrPort {
 	return netip.AddrPortFrom(c.route.Local, c.dev.cfg.WirePort)
 }
 
-// packet makes a packet for a queue pair with the correct ICRC.
+// packet returns a SEND packet for a queue pair number. The ICRC of the packet is
+// correct.
 func (c *counterRig) packet(qpn uint32) []byte {
 	p := wire.Build(make([]byte, wire.SendOnly.Size(64)), wire.SendOnly, 64)
 	p.BTH().SetDestQP(qpn)
@@ -242,7 +247,8 @@ func (c *counterRig) sendRaw(datagrams ...[]byte) {
 	}
 }
 
-// waitCounted receives datagrams until the given number of datagrams is counted.
+// waitCounted lets the shard receive until its counters add up to the given number of
+// datagrams. It returns the counters.
 func (c *counterRig) waitCounted(datagrams uint64) counted {
 	for range pollLimit {
 		c.shard.udp.Drain()
@@ -264,7 +270,7 @@ func TestCountersOfASocket(t *testing.T) {
 	good, nobodys := c.packet(c.qpn), c.packet(c.qpn+c.dev.cfg.slots())
 	damaged, unknown, strange := c.packet(c.qpn), c.packet(c.qpn), c.packet(c.qpn)
 	damaged[len(damaged)-1] ^= 1
-	unknown[0] = 0xff // the byte with the opcode
+	unknown[0] = 0xff // The first byte is the opcode.
 	(*wire.BTH)(strange).SetPKey(0x8123)
 	resealed, err := wire.Decode(strange)
 	require.NoError(t, err)
@@ -277,7 +283,8 @@ func TestCountersOfASocket(t *testing.T) {
 	c.shard.udp.Close(&c.route)
 }
 
-// shrinkBuffers gives all sockets at the shard's address the smallest receive buffer.
+// shrinkBuffers gives the smallest possible receive buffer to all sockets at the shard's
+// address.
 func (c *counterRig) shrinkBuffers() {
 	open, err := os.ReadDir("/proc/self/fd")
 	require.NoError(c.t, err)
@@ -290,9 +297,9 @@ func (c *counterRig) shrinkBuffers() {
 	}
 }
 
-// Datagrams that the system drops from a full socket are counted by the system. The
-// count is kept after the socket was closed, and all counts are kept after the device
-// was closed.
+// The device counts the datagrams that the kernel drops because a socket is full. The
+// counter keeps its value after the socket was closed, and all counters keep their values
+// after the device was closed.
 func TestCountersAreKept(t *testing.T) {
 	const sent = 1000
 	c := newCounterRig(t)

@@ -23,27 +23,28 @@ func limitMappings(s *party, n int) {
 	maps.recount()
 }
 
-// acquireCounted calls acquire, and waits for the end of the count that it has started.
+// acquireCounted calls Acquire. If Acquire starts a count of the mappings, acquireCounted
+// waits until the count ends.
 func (l *mappingLimit) acquireCounted() error {
 	defer l.settle()
 	return l.Acquire()
 }
 
-// settle waits for the end of a count in progress.
+// settle waits until no count of the mappings is in progress.
 func (l *mappingLimit) settle() {
 	for l.busy() {
 		runtime.Gosched()
 	}
 }
 
-// busy reports whether the mappings of the process are being counted.
+// busy reports whether a count of the mappings is in progress.
 func (l *mappingLimit) busy() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.counting
 }
 
-// works requires that a WRITE on the queue pair succeeds.
+// works requires that a WRITE on a queue pair completes with success.
 func works(t *testing.T, s *party, qp verbs.QP) {
 	t.Helper()
 	_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}})
@@ -56,14 +57,16 @@ func works(t *testing.T, s *party, qp verbs.QP) {
 			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
 			return
 		}
-		time.Sleep(time.Millisecond) // The goroutine of the shard executes the request.
+		// The goroutine of the shard executes the request in the meantime.
+		time.Sleep(time.Millisecond)
 	}
 	require.Fail(t, "the peer does not answer")
 }
 
-// A listener that may map no more segments refuses the next connection, long before the
-// kernel refuses a mapping to the Go runtime. Its other connections still work. When one
-// of the other connections has ended, a new connection is accepted.
+// A listener that has reached its limit of shared segments refuses the next connection.
+// Its other connections still work. When one of them ends, the listener accepts a new
+// connection. The limit is far below the number of mappings at which the Go runtime could
+// map no more memory.
 func TestListenerOutOfMappings(t *testing.T) {
 	const room = 3
 	client, server := newParty(t), newParty(t)
@@ -88,8 +91,8 @@ func TestListenerOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// If the dialing side may map no more segments, the dial fails, and the listening side
-// gets a REJ.
+// If the dialing side has reached its limit of segments, the dial fails, and the
+// listening side receives a REJ.
 func TestDialOutOfMappings(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	limitMappings(client, 1)
@@ -109,8 +112,8 @@ func TestDialOutOfMappings(t *testing.T) {
 	connectTo(client, server, l)
 }
 
-// The limit also holds for queue pairs of one device that are connected without
-// connection management.
+// The limit also holds for two queue pairs of one device that are connected by Modify,
+// without connection management.
 func TestPairOutOfMappings(t *testing.T) {
 	s := newParty(t)
 	limitMappings(s, 1)
@@ -119,8 +122,8 @@ func TestPairOutOfMappings(t *testing.T) {
 	require.Zero(t, s.p.dev.maps.mapped)
 }
 
-// Mappings are counted once for mappingStep segments. At the limit they are counted at
-// most once in each mappingPause.
+// One count of the mappings is enough for mappingStep segments. When the limit is
+// reached, at most one count starts in each mappingPause.
 func TestMappingsAreCountedRarely(t *testing.T) {
 	const most = 40 * mappingStep
 	now, others, counts := time.Unix(1, 0), 2*mappingStep, 0
@@ -147,8 +150,8 @@ func TestMappingsAreCountedRarely(t *testing.T) {
 	require.EqualValues(t, 1002, l.counts[counters.NoMappingsErr].Load())
 }
 
-// No caller waits for a count. A limited number of segments may be mapped during a
-// count.
+// Acquire does not wait for a count in progress. Until the count ends, it allows
+// mappingStep segments more.
 func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	l := newMappingLimit(new(counters.Set))
 	begun, done := make(chan bool, 1), make(chan bool)
@@ -178,7 +181,7 @@ func TestMappingsAreCountedMeanwhile(t *testing.T) {
 	require.NoError(t, l.Acquire())
 }
 
-// If /proc can not be read, the number of segments is limited nevertheless.
+// If /proc can not be read, there is a limit of segments nevertheless.
 func TestMappingsUnknown(t *testing.T) {
 	l := newMappingLimit(new(counters.Set))
 	l.systemMax, l.count = 800, func() (int, bool) { return 0, false }
@@ -189,7 +192,7 @@ func TestMappingsUnknown(t *testing.T) {
 	require.Error(t, l.Acquire())
 }
 
-// countMappings counts each mapped segment.
+// countMappings includes each segment that is mapped.
 func TestCountMappings(t *testing.T) {
 	require.GreaterOrEqual(t, maxMappings(), 1024)
 	before, ok := countMappings()
@@ -203,7 +206,7 @@ func TestCountMappings(t *testing.T) {
 		defer seg.Close()
 	}
 	after, _ := countMappings()
-	// The Go runtime also maps and unmaps memory.
+	// The Go runtime may map and unmap memory between two counts.
 	require.InDelta(t, n, after-before, n/2)
 	require.Equal(t, n, maps.mapped)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// present returns for each page of mr whether it takes memory: bit 63 of the page's
+// present returns for each page of mr whether the page is in memory: bit 63 of the page's
 // entry in /proc/self/pagemap (proc_pid_pagemap(5)).
 func present(t *testing.T, mr verbs.MR) (pages []bool) {
 	t.Helper()
@@ -67,8 +67,8 @@ func TestDiscard(t *testing.T) {
 	require.ErrorIs(t, memory.Discard(0, page), verbs.ErrClosed)
 }
 
-// Discard fails for memory that belongs to the caller, because other parts of the
-// program may use that memory.
+// Discard fails for a region whose memory the caller has allocated, because other code of
+// the caller may use that memory.
 func TestDiscardRegistered(t *testing.T) {
 	p, err := soft.Open(nil)
 	require.NoError(t, err)

@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The key of a region does not depend on the key of the region registered before it,
-// whether that region is still registered or not. So a peer that knows a key can not
-// guess others.
+// The key of a region is independent of the key of the region that was registered before
+// it, whether that region is still registered or not. So a peer that knows one key can
+// not guess another one.
 func TestKeysCanNotBeGuessed(t *testing.T) {
 	const regions, near = 2000, 1 << 12
 	var table mrTable
@@ -28,17 +28,16 @@ func TestKeysCanNotBeGuessed(t *testing.T) {
 		last = m.key
 		set += bits.OnesCount32(m.key)
 		if i%2 == 0 {
-			table.remove(m) // The next region may get the slot of the closed one.
+			table.remove(m) // The next region may get the entry of the table that is free now.
 		}
 	}
-	// With random keys, 2000*8192/2^32 = 0.004 keys on average are close to the previous
-	// key.
+	// If keys are random, 2000 * 8192 / 2^32 = 0.004 of them are expected to be close to
+	// the key before them.
 	require.LessOrEqual(t, close, 1)
 	require.InDelta(t, 0.5, float64(set)/(32*regions), 0.02, "every bit is random")
 }
 
-// The table finds the same regions as a Go map, after any sequence of insert and
-// remove.
+// After any sequence of insert and remove, the table finds the same regions as a Go map.
 func TestKeyTableAgainstAMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var table mrTable
@@ -94,7 +93,7 @@ func TestKeyTableStaysSmall(t *testing.T) {
 	require.Less(t, longest, 100, "slots visited by a search for an absent key")
 }
 
-// search returns the number of slots that a search for a key examines.
+// search returns how many entries of the table a search for a key examines.
 func (t *mrTable) search(key uint32) (n int) {
 	slots := *t.slots.Load()
 	for i := key; slots[i&uint32(len(slots)-1)].Load() != nil; i++ {
@@ -103,8 +102,8 @@ func (t *mrTable) search(key uint32) (n int) {
 	return n + 1
 }
 
-// Searches in other goroutines find every region in the table, while the table grows,
-// shrinks and reuses slots.
+// While one goroutine inserts and removes regions, so that the table grows, shrinks and
+// reuses entries, searches in other goroutines find every region that is in the table.
 func TestKeyTableIsReadWithoutLocks(t *testing.T) {
 	var table mrTable
 	var lasting []*mr
@@ -143,7 +142,8 @@ func TestKeyTableIsReadWithoutLocks(t *testing.T) {
 	require.Zero(t, missed.Load())
 }
 
-// BenchmarkFindKey measures one search for a key, among few regions and among many.
+// BenchmarkFindKey measures one search for a key in a table with few regions, and in a
+// table with many.
 func BenchmarkFindKey(b *testing.B) {
 	for name, regions := range map[string]int{"few": 4, "many": 10_000} {
 		b.Run(name, func(b *testing.B) {

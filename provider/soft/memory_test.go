@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A new region does not have the key of a region that was closed.
+// A new region does not get the key of a region that was closed before.
 func TestKeysAreNotReused(t *testing.T) {
 	d := openDevice(t, nil)
 	pd, err := d.AllocPD()
@@ -27,7 +27,8 @@ func TestKeysAreNotReused(t *testing.T) {
 	require.NoError(t, pd.Close())
 }
 
-// Requests that use memory of a closed region fail, whichever goroutine executes them.
+// When a region is closed, requests that use its memory fail, whichever goroutine
+// executes them.
 func TestMRClosedUnderTraffic(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	for range 30 {

@@ -10,7 +10,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// end is one side of a connection that was made without connection management.
+// An end is a queue pair that a test connects to another one without connection
+// management, with its protection domain, its CQ and a memory region.
 type end struct {
 	t  testing.TB
 	pd verbs.PD
@@ -57,8 +58,8 @@ func (e *end) close() {
 	}
 }
 
-// connect moves an end's queue pair to RTS, connected to peer. The function change may
-// change the attributes before that.
+// connect moves an end's queue pair to RTS, connected to peer. If change is not nil, it
+// may change the attributes first.
 func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	attr := verbs.QPAttr{
 		Port: 1, Access: verbs.AccessAll, DestQPN: peer.qp.num, PathMTU: verbs.MTU4096,
@@ -82,7 +83,8 @@ func (e *end) connect(peer *end, change func(*verbs.QPAttr)) {
 	}
 }
 
-// newPair makes two connected ends in different shards.
+// newPair makes two ends that are connected to each other. They belong to different
+// shards.
 func newPair(t testing.TB, d *device, progress verbs.Progress) (a, b *end) {
 	a, b = newEnd(t, d, 0, progress), newEnd(t, d, 1, progress)
 	a.connect(b, nil)
@@ -100,10 +102,12 @@ func (e *end) post(wr verbs.SendWR) {
 	require.NoError(e.t, err)
 }
 
-// pollLimit is the number of polls without the expected result after which a test fails.
+// pollLimit is the number of polls after which a test fails if the result that it waits
+// for has not come. It is arbitrary.
 const pollLimit = 10_000_000
 
-// wait polls this end and others until this end has n completions.
+// wait polls an end until the end has returned n completions. It also polls the others,
+// which may have to do something for these completions.
 func (e *end) wait(n int, others ...*end) []verbs.WC {
 	e.t.Helper()
 	var got []verbs.WC

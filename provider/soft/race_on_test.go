@@ -2,7 +2,7 @@
 
 package soft
 
-// seedDivisor reduces the number of seeds of simulations with the race detector. With it
-// they take ten times as long. They use one goroutine, so the race detector can find
-// nothing in them.
+// seedDivisor is the divisor by which a build with the race detector reduces the number
+// of seeds of each simulation. With the race detector, a simulation takes ten times as
+// long. It runs in one goroutine, so the race detector would find nothing.
 const seedDivisor = 10

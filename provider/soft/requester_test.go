@@ -18,18 +18,20 @@ func dup(t *testing.T, fd int) int {
 	return n
 }
 
-// stopClock stops the clock of an end's shard. advance moves it forward.
+// stopClock stops the clock of an end's shard. The function advance moves the clock
+// forward.
 func (e *end) stopClock() (advance func(time.Duration)) {
 	now := e.qp.shard.clock()
 	e.qp.shard.clock = func() int64 { return now }
 	return func(d time.Duration) { now += int64(d) }
 }
 
-// pollForTimers polls an end until its shard has checked the timers.
+// pollForTimers polls an end so often that its shard examines the timers at least once.
+// It returns the completions.
 func (e *end) pollForTimers() []verbs.WC { return e.pollN(2 * ackEvery) }
 
 func TestRNRRetriesAreCountedAndTimed(t *testing.T) {
-	const retries, code = 3, 20 // RNR timer code of 10.24 ms
+	const retries, code = 3, 20 // The code 20 of the RNR timer means 10.24 ms.
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
 	a.connect(b, func(attr *verbs.QPAttr) { attr.RNRRetry = retries })
@@ -119,8 +121,8 @@ func TestPeerGoneFlushesInOrder(t *testing.T) {
 	require.Equal(t, []verbs.Status{verbs.StatusSuccess, verbs.StatusRetryExcErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr, verbs.StatusWRFlushErr}, statuses)
 }
 
-// Requests that were sent on a provisional end are sent again, when connection
-// management offers the end that leads to the peer.
+// Requests may be sent on a provisional end of a connection. When connection management
+// offers the end that leads to the peer, these requests are sent again on that end.
 func TestRequestsMoveToAnotherEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newEnd(t, d, 1, verbs.ProgressManual)
@@ -157,8 +159,8 @@ func TestHotPathDoesNotAllocate(t *testing.T) {
 	}))
 }
 
-// Requests that were acknowledged before the queue pair goes to the error state complete
-// with success.
+// When a queue pair goes to the error state, requests that were acknowledged before
+// complete with success.
 func TestAnsweredRequestsAreNotFlushed(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -179,8 +181,8 @@ func modifyToSQD(t *testing.T, e *end) {
 	require.NoError(t, e.qp.Modify(&verbs.QPAttr{State: verbs.StateSQD}, verbs.AttrState))
 }
 
-// Requests that were begun before the queue pair went to SQD are continued in SQD. RNR
-// retries are continued too.
+// In the SQD state a queue pair continues the requests that it began before, even those
+// that wait for an RNR retry.
 func TestRNRInSQD(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -198,8 +200,8 @@ func TestRNRInSQD(t *testing.T) {
 	require.True(t, a.qp.drained)
 }
 
-// A connection that is parked when its queue pair goes to SQD polls for its
-// acknowledgements, and the send queue drains.
+// When the queue pair of a parked connection goes to SQD, the connection polls for its
+// acknowledgements, so that the send queue drains.
 func TestParkedConnDrains(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

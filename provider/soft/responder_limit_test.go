@@ -15,11 +15,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sharedBuffers is how many buffers the shared receive queue of newSharedEnds has.
+// sharedBuffers is the number of buffers in the shared receive queue of newSharedEnds. It
+// is arbitrary.
 const sharedBuffers = 64
 
-// newSharedEnds returns a full shared receive queue, and as many ends with it as it has
-// buffers.
+// newSharedEnds returns a full shared receive queue, and one end for each of its
+// sharedBuffers buffers. All ends use the queue.
 func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	first := newEnd(t, d, 0, verbs.ProgressManual)
 	s, err := first.pd.CreateSRQ(&verbs.SRQAttr{CQ: first.cq, MaxWR: sharedBuffers, MaxSGE: 1})
@@ -40,7 +41,7 @@ func newSharedEnds(t *testing.T, d *device) (*srq, []*end) {
 	return own, ends
 }
 
-// fill posts receive buffers until the queue is full.
+// fill posts receive buffers until the shared receive queue is full.
 func (s *srq) fill(t *testing.T, mr verbs.MR) {
 	for s.rq.tail-s.rq.head+s.rq.held < s.rq.depth {
 		_, err := s.PostRecv([]verbs.RecvWR{{ID: 7, SGEs: []verbs.SGE{verbs.SGEOf(mr, 0, 4096)}}})
@@ -48,9 +49,9 @@ func (s *srq) fill(t *testing.T, mr verbs.MR) {
 	}
 }
 
-// When each of many peers sends one byte of a message, they take all buffers of a
-// shared receive queue. After the limit their connections end and the buffers are
-// returned.
+// Many peers send the first byte of a message and no more, so that these messages take
+// all buffers of a shared receive queue. After the time limit for incomplete messages the
+// connections end, and the buffers return to the queue.
 func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	shard, err := d.shard(0, verbs.ProgressManual)
@@ -94,8 +95,9 @@ func TestHalfSentMessagesGiveBuffersBack(t *testing.T) {
 	require.EqualValues(t, sharedBuffers, shard.counts[counters.PartialExpired].Load())
 }
 
-// A message that makes progress is completed, however long it takes. Fragments that wait
-// in the ring count as progress, even if the owner polls late.
+// A slow message is completed, however long it takes, if at least partialProgress bytes
+// of it arrive within each time limit. Bytes that are already in the ring when the timer
+// fires count as arrived.
 func TestSlowMessagesComplete(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -118,7 +120,8 @@ func TestSlowMessagesComplete(t *testing.T) {
 	for range 20 {
 		now += int64(victim.qp.partialLimit())
 		send(0, partialProgress)
-		// In this call the timer fires before the ring is read.
+		// This poll finds an expired timer and a fragment in the ring. It examines the
+		// timer first.
 		victim.qp.shard.fireTimers()
 		require.Empty(t, victim.pollN(3))
 	}
@@ -135,8 +138,8 @@ func TestSlowMessagesComplete(t *testing.T) {
 	require.False(t, victim.qp.partial.timer.Running(), "there is no incomplete message")
 }
 
-// A peer that sends a few bytes now and then loses its connection, and the buffer is
-// returned.
+// A peer that sends fewer than partialProgress bytes of a message within the time limit
+// loses its connection.
 func TestTricklingMessagesEnd(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	victim, sender := newPair(t, d, verbs.ProgressManual)
@@ -155,7 +158,8 @@ func TestTricklingMessagesEnd(t *testing.T) {
 	require.Equal(t, verbs.StateError, victim.qp.State())
 }
 
-// On the wire path the peer gets a NAK for its incomplete message.
+// When an incomplete message on the wire path exceeds the time limit, the peer gets a
+// NAK.
 func TestWireHalfSentMessage(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -169,8 +173,8 @@ func TestWireHalfSentMessage(t *testing.T) {
 	require.Equal(t, verbs.StateError, p.e.qp.state)
 }
 
-// A FIRST or MIDDLE packet that does not fill the path MTU is an invalid request (IBTA
-// vol. 1, 9.7.4.1.6), and takes no buffer.
+// A FIRST or MIDDLE packet with fewer bytes than the path MTU is an invalid request (IBTA
+// vol. 1, 9.7.4.1.6). It does not take a receive buffer.
 func TestWireShortFirstPacket(t *testing.T) {
 	p := newScript(t)
 	p.e.recv(1, 0, 4096)
@@ -179,8 +183,8 @@ func TestWireShortFirstPacket(t *testing.T) {
 	p.wantDone("", verbs.StatusWRFlushErr, 1)
 }
 
-// The limit is longer than a sender retries, for any parameters of the connection, up
-// to maxPartialLimit.
+// The time limit for incomplete messages is longer than all retries of the sender
+// together take, unless that would exceed maxPartialLimit.
 func TestPartialLimit(t *testing.T) {
 	q := &qp{}
 	for timeout := range uint8(32) {

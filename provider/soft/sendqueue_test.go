@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A queue takes as many requests as its depth, for any values of its counters, and keeps
-// the requests while it grows.
+// A send queue takes as many requests as its depth, and keeps their contents when it
+// grows. That also holds when its 32-bit counters overflow.
 func TestSendQueueGrows(t *testing.T) {
 	for seed := range uint64(100) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -38,7 +38,8 @@ func TestSendQueueGrows(t *testing.T) {
 	}
 }
 
-// numbered returns a request that contains a number in all of its parts.
+// numbered returns a request whose ID, inline data and scatter/gather list contain a
+// number.
 func numbered(n uint64, caps *verbs.QPCaps) *verbs.SendWR {
 	wr := verbs.SendWR{ID: n, Inline: make([]byte, caps.MaxInline), SGEs: make([]verbs.SGE, caps.MaxSendSGE)}
 	binary.LittleEndian.PutUint64(wr.Inline, n)
@@ -55,7 +56,7 @@ func requireNumbered(t *testing.T, n uint64, caps *verbs.QPCaps, w *wqe) {
 	require.Equal(t, caps.MaxSendSGE, cap(w.sges))
 }
 
-// A queue with few requests takes little memory.
+// A new send queue has few entries, whatever its depth is.
 func TestSendQueueBeginsSmall(t *testing.T) {
 	q := newSendQueue(&verbs.QPCaps{MaxSendWR: 1 << 15, MaxSendSGE: 1, MaxInline: 128})
 	require.Len(t, q.entries, initialSendEntries)

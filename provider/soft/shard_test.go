@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// While a CQ is armed, every call prepares for the owner's sleep. When many connections
-// have work at once, for example because all are closed together, the total cost of the
-// preparations must not be quadratic in their number.
+// A shard prepares for the sleep of its owner in every call while a CQ is armed. When
+// many connections have work at once, the cost of all these preparations is proportional
+// to the number of connections.
 func TestPreparingForSleepIsLinear(t *testing.T) {
 	for _, n := range []int{16, 32} {
 		visits, rings := prepareForSleep(t, n)
@@ -24,8 +24,8 @@ func TestPreparingForSleepIsLinear(t *testing.T) {
 }
 
 // prepareForSleep makes n connections that each have an acknowledgement to process, arms
-// the CQ, and makes n calls. It returns how often a connection was visited for parking,
-// and how often the eventfd of the shard was written.
+// the CQ, and calls a method of the shard n times. It returns how often the shard tried
+// to park a connection, and how often it wrote to its eventfd.
 func prepareForSleep(t *testing.T, n int) (visits int, rings uint64) {
 	d := openDevice(t, &Config{Vectors: 2})
 	s := newSleeper(t, d, 0, verbs.ProgressManual)

@@ -16,10 +16,10 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// sharedMemory returns the memory that the end shares with its peer.
+// sharedMemory returns the memory that an end shares with its peer.
 func (e *end) sharedMemory() []byte { return e.qp.path.(*shmConn).end.seg.Mem }
 
-// pollN polls an end a number of times, and returns its completions.
+// pollN polls an end the given number of times, and returns the completions.
 func (e *end) pollN(drives int) []verbs.WC {
 	var got []verbs.WC
 	for range drives {
@@ -30,8 +30,9 @@ func (e *end) pollN(drives int) []verbs.WC {
 	return got
 }
 
-// FuzzHostilePeer lets a peer write random bytes into the shared memory. The victim may
-// lose this connection, but each of its requests completes at most once.
+// FuzzHostilePeer lets a peer write random bytes into the shared memory of a connection.
+// The other end, the victim, may lose the connection, but each of its requests completes
+// at most once.
 func FuzzHostilePeer(f *testing.F) {
 	for seed := range uint64(40) {
 		f.Add(seed, uint16(seed*13))
@@ -70,8 +71,8 @@ func hostileRequest(e, peer *end, id uint64, kind int) verbs.SendWR {
 	return wr
 }
 
-// writeRandom writes random bytes to the memory. Half of them go to control blocks and
-// slot headers.
+// writeRandom writes random bytes to the shared memory. One half of the bytes goes to
+// random places, the other half to control blocks and slot headers.
 func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	for range writes {
 		at := r.IntN(len(mem))
@@ -88,8 +89,8 @@ func writeRandom(r *rand.Rand, mem []byte, writes int) {
 	}
 }
 
-// Each kind of invalid value that a peer can write ends the victim's queue pair. Another
-// connection on the same CQ is not affected.
+// Each kind of invalid value that a peer can write moves the victim's queue pair to the
+// error state. Another connection on the same CQ still works.
 func TestInvalidPeerWrites(t *testing.T) {
 	writes := map[string]func(ctl *shm.ControlBlock, out *shm.Producer){
 		"more acknowledged than sent": func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1000) },
@@ -157,8 +158,8 @@ func TestForeignSegmentsAreRefused(t *testing.T) {
 	good.Close()
 }
 
-// A peer can fill its doorbell by never reading it, and can make our end of the doorbell
-// blocking. Ringing the doorbell does not block nevertheless.
+// Ringing a doorbell never blocks, even if the peer has filled the socket of the doorbell
+// by never reading it, and has made our end of the socket blocking.
 func TestDoorbellDoesNotBlock(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -184,8 +185,8 @@ func TestDoorbellDoesNotBlock(t *testing.T) {
 	}
 }
 
-// requireAsleep polls and arms the CQ of an end. It requires that the channel's
-// descriptor is not readable after that, so that the owner can sleep.
+// requireAsleep polls and arms the CQ of an end. It requires that the descriptor of the
+// completion channel is not readable afterwards, so that the owner can sleep.
 func (s *sleeper) requireAsleep() {
 	s.t.Helper()
 	for range 4 {
@@ -206,8 +207,8 @@ func (s *sleeper) requireAsleep() {
 	require.False(s.t, readable(s.t, s.ch.FD()))
 }
 
-// A peer that does not consume the results of its atomics leaves the response ring full.
-// The victim waits for room, and its owner can sleep.
+// If a peer does not read the responses to its atomics, the response ring is full. The
+// victim waits for room in the ring, and its owner can sleep meanwhile.
 func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newEnd(t, d, 0, verbs.ProgressManual), newSleeper(t, d, 1, verbs.ProgressManual)

@@ -14,11 +14,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// randomWrites is how many random bytes the writer writes to the shared memory.
+// randomWrites is the number of random bytes that the writer writes to the shared memory.
+// It is arbitrary.
 const randomWrites = 200_000
 
-// peerRandomWriter is a process that connects to an address, and then writes random
-// bytes to the shared memory. The port of the address is its seed.
+// peerRandomWriter is a process that connects to an address, and then writes random bytes
+// to the shared memory of the connection. The port of the address is the seed of the
+// random numbers.
 func peerRandomWriter(t *testing.T, address string) {
 	at := netip.MustParseAddrPort(address)
 	s := newParty(t)
@@ -35,9 +37,9 @@ func peerRandomWriter(t *testing.T, address string) {
 	linger()
 }
 
-// Another process writes invalid indexes, lengths and counts to the rings. The victim
-// may lose its connection to that process. Another connection, which uses the same CQ
-// and has an honest peer, is not affected.
+// Another process writes invalid indexes, lengths and counts to the rings. This process
+// may lose its connection to the other one. A connection with an honest peer, which uses
+// the same CQ, still works.
 func TestRandomWriterProcess(t *testing.T) {
 	s := newHostParty(t)
 	honest, victim := connected(t, s, s)
@@ -59,10 +61,11 @@ func TestRandomWriterProcess(t *testing.T) {
 
 	for round := range 3000 {
 		if round == 2000 {
-			// The writer has made all its writes before this message.
+			// The writer says "ready" after its last write to the shared memory.
 			require.Equal(t, "ready", line())
 		}
-		// This side sends to the writer and posts receive buffers for it.
+		// The responder and the requester of the attacked queue pair both have work in
+		// each round.
 		_, _ = attacked.QP().PostSend([]verbs.SendWR{{ID: 2, Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("to the writer")}})
 		_ = post(attacked.QP(), 1, 4096)
 		require.NoError(t, post(victim.QP(), 100, 0))

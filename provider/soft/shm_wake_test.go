@@ -25,8 +25,8 @@ func newSleeper(t *testing.T, d *device, vector int, progress verbs.Progress) *s
 	return &sleeper{e, ch}
 }
 
-// sleep waits until the channel's descriptor is readable. It fails after 30 s, because
-// then a wake-up was lost.
+// sleep waits until the descriptor of the completion channel is readable. It fails after
+// 30 s, because by then a wake-up was lost.
 func (s *sleeper) sleep() {
 	s.t.Helper()
 	fds := []unix.PollFd{{Fd: int32(s.ch.FD()), Events: unix.POLLIN}}
@@ -69,8 +69,8 @@ func TestParkedEndIsWoken(t *testing.T) {
 	}
 }
 
-// A sleeping sender that has only a signaled request outstanding is woken by the
-// acknowledgement.
+// When the only request of a sleeping sender is signaled, its acknowledgement wakes the
+// sender.
 func TestAckWakesWaitingSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -82,7 +82,8 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.NoError(t, a.cq.Arm(false))
 	require.False(t, readable(t, a.ch.FD()))
 	b.wait(1)
-	_, err := b.cq.Poll(b.wc) // Without other work, b sends the delayed acknowledgement.
+	// The poll finds no other work, so b sends the delayed acknowledgement.
+	_, err := b.cq.Poll(b.wc)
 	require.NoError(t, err)
 	a.sleep()
 	_, ok, err := a.ch.Next()
@@ -92,8 +93,8 @@ func TestAckWakesWaitingSender(t *testing.T) {
 	require.Equal(t, verbs.StatusSuccess, a.wait(1)[0].Status)
 }
 
-// A sleeping sender without signaled requests is woken by an RNR NAK, because it has to
-// send the message again.
+// An RNR NAK wakes a sleeping sender even if its request is not signaled, because the
+// sender has to send the message again.
 func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a := newSleeper(t, d, 0, verbs.ProgressManual)
@@ -102,11 +103,11 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	b.connect(a.end, nil)
 	a.post(verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendInline, Inline: []byte("x")})
 	require.NoError(t, a.cq.Arm(false))
-	_, err := b.cq.Poll(b.wc) // The end b has no receive buffer.
+	_, err := b.cq.Poll(b.wc) // The end b has no receive buffer and sends an RNR NAK.
 	require.NoError(t, err)
 	b.recv(1, 0, 100)
 	for range pollLimit {
-		a.sleep() // The first wake-up is for the NAK, the second one for the RNR timer.
+		a.sleep() // The first wake-up is for the RNR NAK, the second one for the RNR timer.
 		_, _, err = a.ch.Next()
 		require.NoError(t, err)
 		n, err := b.cq.Poll(b.wc)
@@ -118,8 +119,8 @@ func TestRNRWakesAnUnsignaledSender(t *testing.T) {
 	}
 }
 
-// Two ends in two goroutines exchange messages and sleep while they wait. Each of them
-// runs only when the other one wakes it.
+// Two goroutines exchange messages over a connection, and sleep while they wait for a
+// message. Each message wakes its receiver.
 func TestPingPongAsleep(t *testing.T) {
 	for _, progress := range []verbs.Progress{verbs.ProgressManual, verbs.ProgressAuto} {
 		t.Run(progress.String(), func(t *testing.T) {
@@ -142,7 +143,8 @@ func TestPingPongAsleep(t *testing.T) {
 	}
 }
 
-// pingPong sends a reply to each message, and sleeps while it waits for the next one.
+// pingPong answers each message that it receives, and sleeps while it waits for the next
+// one.
 func (s *sleeper) pingPong(rounds int) {
 	for got := 0; got < rounds; {
 		n, err := s.cq.Poll(s.wc)
@@ -195,8 +197,8 @@ func TestIdleConnsAreParked(t *testing.T) {
 	}
 }
 
-// Each call of drive polls only one of the idle connections. So the cost of an active
-// connection does not depend on the number of idle connections.
+// Each call of drive polls all active connections and one idle connection, the next one
+// in turn. So the number of idle connections does not change the cost of an active one.
 func TestIdleConnsArePolledInTurn(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	var as, bs [maxPolledIdle]*end
@@ -219,8 +221,8 @@ func TestIdleConnsArePolledInTurn(t *testing.T) {
 	require.Empty(t, s.active)
 }
 
-// A connection with an unacknowledged request stays active, because the peer does not
-// ring the doorbell for the acknowledgement of an unsignaled request.
+// A connection stays active until its unsignaled requests are acknowledged, because the
+// peer rings no doorbell for such an acknowledgement.
 func TestUnansweredConnStaysActive(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)
@@ -230,13 +232,14 @@ func TestUnansweredConnStaysActive(t *testing.T) {
 	a.pollN(4 * idleAfter)
 	require.Len(t, s.active, 1)
 	b.wait(1)
-	b.pollN(2) // Without other work, b sends the delayed acknowledgement.
+	b.pollN(2) // The polls find no other work, so b sends the delayed acknowledgement.
 	a.pollN(4 * idleAfter)
 	require.Empty(t, s.active)
 	require.False(t, a.qp.sq.outstanding())
 }
 
-// The doorbell of an end that polls is not rung, because each ring costs a system call.
+// An end does not ring the doorbell of a peer that polls the connection, because ringing
+// a doorbell costs a system call.
 func TestPollingEndIsNotRung(t *testing.T) {
 	d := openDevice(t, &Config{Vectors: 2})
 	a, b := newPair(t, d, verbs.ProgressManual)

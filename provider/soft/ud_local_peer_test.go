@@ -15,16 +15,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// lastNumber is the number of the last datagram for a sink. The datagram uses the end of
-// the sender's memory.
+// lastNumber is the number of the last datagram that a test sends to a sink. Its lower
+// bits choose the end of the sender's memory region for the payload.
 const lastNumber = 1<<30 | 511
 
-// sinkBuffers is the number of receive buffers of a sink.
+// sinkBuffers is the number of receive buffers that a sink posts.
 const sinkBuffers = 256
 
-// peerDatagramSink is a process with a UD queue pair. It prints its queue pair
-// number, and for each datagram with lastNumber how many datagrams came before it in
-// order.
+// peerDatagramSink is a process with a UD queue pair that receives numbered datagrams. It
+// first prints its queue pair number. When a datagram with lastNumber arrives, it prints
+// how many datagrams arrived before, and starts to count again. It fails if datagrams
+// arrive out of order.
 func peerDatagramSink(t *testing.T, _ string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -57,8 +58,9 @@ func peerDatagramSink(t *testing.T, _ string) {
 	}
 }
 
-// peerDatagramSource is a process that sends one datagram to a queue pair, and prints
-// how many of its counters are not zero.
+// peerDatagramSource is a process that sends one datagram to a queue pair. The address is
+// the number of that queue pair. The process prints how many of its counters are not zero
+// afterwards.
 func peerDatagramSource(t *testing.T, address string) {
 	cfg := localConfig()
 	cfg.AllowedUsers = []uint32{AnyUser}
@@ -71,8 +73,8 @@ func peerDatagramSource(t *testing.T, address string) {
 	linger()
 }
 
-// peerDatagramDestNoDescriptors has no free descriptors, and sends to a destination to
-// which it has no connection.
+// peerDatagramDestNoDescriptors is a process without free descriptors. It sends to a
+// destination to which it has no connection yet.
 func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	d := openDevice(t, localConfig())
 	e := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -100,16 +102,18 @@ func peerDatagramDestNoDescriptors(t *testing.T, _ string) {
 	linger()
 }
 
-// A sender without free descriptors closes the connection to another destination. If
-// it has no other destination, it drops and counts the datagram.
+// A sender without free descriptors closes its connection to another destination, to
+// connect to a new one. If it has no connection that it can close, it drops and counts
+// the datagram.
 func TestDatagramDestsOutOfDescriptors(t *testing.T) {
 	line, kill := startPeer(t, "datagram-dest-full", "")
 	require.Equal(t, "done", line())
 	kill()
 }
 
-// startSink starts a sink of a user. It returns the sink's queue pair number, a
-// function that signals it, and a function that returns its next line.
+// startSink starts peerDatagramSink as a user. It returns the queue pair number of the
+// sink, a function that sends a signal to the process, and a function that returns the
+// next line that the process prints.
 func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal), line func() string) {
 	cmd := asPeer(t, "datagram-sink", "")
 	cmd.SysProcAttr = nil
@@ -122,7 +126,7 @@ func startSink(t *testing.T, uid uint32) (num uint32, signal func(syscall.Signal
 	return uint32(n), func(s syscall.Signal) { require.NoError(t, cmd.Process.Signal(s)) }, line
 }
 
-// await polls an end until the other process has printed a line.
+// await polls an end until the other process has printed a line, and returns that line.
 func (e *end) await(line func() string) int {
 	e.t.Helper()
 	got := make(chan string, 1)
@@ -140,7 +144,8 @@ func (e *end) await(line func() string) int {
 	}
 }
 
-// A burst to another process arrives with manual and with automatic progress.
+// A burst of datagrams arrives at a queue pair of another process, with manual and with
+// automatic progress of the sender.
 func TestDatagramBurstToProcess(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -163,8 +168,9 @@ func TestDatagramBurstToProcess(t *testing.T) {
 	}
 }
 
-// Datagrams to a stopped process that do not fit the queue are dropped and counted.
-// Datagrams to other receivers are not delayed.
+// While the receiving process is stopped, the sender drops and counts the datagrams that
+// do not fit the queue of this destination. Datagrams to other destinations are not
+// delayed.
 func TestDatagramStoppedProcess(t *testing.T) {
 	num, signal, line := startSink(t, uint32(os.Geteuid()))
 	d := openDevice(t, localConfig())
@@ -188,8 +194,8 @@ func TestDatagramStoppedProcess(t *testing.T) {
 	require.Equal(t, counted{"datagram_unsent": unsent}, countsOf(t, d))
 }
 
-// A process of a user who is not allowed receives no datagrams of this process, and its
-// own datagrams do not arrive.
+// If a user is not in Config.AllowedUsers, datagrams between this process and a process
+// of that user arrive in neither direction.
 func TestDatagramsOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a process of another user")

@@ -18,8 +18,9 @@ import (
 )
 
 // connectDatagrams connects a socket to the UD queue pair with number to, and sends a
-// datagram with the source queue pair number src. Like a udLocalDest it connects again
-// when the backlog is full, and when the receiver has closed the connection already.
+// datagram on it. The datagram names src as its source queue pair. If the backlog of the
+// receiver is full or the receiver closes the connection first, connectDatagrams connects
+// again, as a udLocalDest does.
 func connectDatagrams(t *testing.T, to, src uint32) int {
 	for {
 		fd, err := unixsock.New()
@@ -38,8 +39,9 @@ func connectDatagrams(t *testing.T, to, src uint32) int {
 	}
 }
 
-// peerDatagramSenders opens many connections to a queue pair, sends a datagram on each,
-// and keeps them open. The address is the queue pair number and their count.
+// peerDatagramSenders is a process that opens several connections to a queue pair, sends
+// a datagram on each, and keeps the connections open. The address has the queue pair
+// number and the number of connections.
 func peerDatagramSenders(t *testing.T, address string) {
 	var to uint32
 	var n int
@@ -55,7 +57,7 @@ func peerDatagramSenders(t *testing.T, address string) {
 // udLocalOf returns the local path of an end with a UD queue pair.
 func udLocalOf(e *end) *udLocal { return e.qp.path.(*udPath).local }
 
-// sourcesOf counts the connections to an end by user.
+// sourcesOf returns the number of connections that each user has to an end.
 func sourcesOf(e *end) map[uint32]int {
 	n := make(map[uint32]int)
 	for _, src := range udLocalOf(e).sources {
@@ -65,7 +67,7 @@ func sourcesOf(e *end) map[uint32]int {
 }
 
 // receiveFrom receives one datagram from each of n senders. It keeps enough receive
-// buffers for all datagrams that one poll can deliver.
+// buffers posted for all datagrams that one poll can receive.
 func (e *end) receiveFrom(n int) {
 	e.t.Helper()
 	from := make(map[uint32]bool)
@@ -84,10 +86,10 @@ func (e *end) receiveFrom(n int) {
 	}
 }
 
-// Connections for UD count in the limit of their user. A further connection replaces the
-// connection of that user that was idle for the longest time. If that user has no other
-// connection to the queue pair, the new connection is closed. In both cases no datagram
-// is lost.
+// Connections for UD count towards the limit of connections of their user. A user at the
+// limit gets a new connection nevertheless. It replaces the connection of this user to
+// the same queue pair that was idle for the longest time. If there is none, the new
+// connection is closed after its datagram. No datagram is lost in either case.
 func TestDatagramUserLimit(t *testing.T) {
 	needsRoot(t)
 	cfg := localConfig()
@@ -122,7 +124,7 @@ func TestDatagramUserLimit(t *testing.T) {
 	require.Empty(t, d.conns.conns)
 }
 
-// When one user opens more connections than a queue pair keeps, connections of other
+// When one user opens more connections than a queue pair keeps, the connections of other
 // users stay open.
 func TestDatagramSendersOfOneUser(t *testing.T) {
 	needsRoot(t)
@@ -160,9 +162,9 @@ func TestEvictionCandidate(t *testing.T) {
 	require.Same(t, third, p.evictionCandidate(3))
 }
 
-// peerDatagramNoDescriptors accepts three connections to a UD queue pair, and then has
-// no free descriptors. It checks that a further connection of a user who is not allowed
-// closes none of the three, and that a connection of an allowed user closes one of them.
+// peerDatagramNoDescriptors is a process that accepts three connections to a UD queue
+// pair, and then uses up its descriptors. It checks that a fourth connection closes one
+// of the three if its user is allowed, and none of them if its user is not allowed.
 func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e := newDatagramEnd(t, openDevice(t, localConfig()), verbs.ProgressManual)
 	p, dev := udLocalOf(e), e.qp.dev
@@ -187,8 +189,8 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	takeDescriptors(t)
 	say("taken")
 
-	// There is no other connection to close, so this connection is closed after its
-	// datagram.
+	// The queue pair has no other connection that it could close for the new one. So it
+	// closes the new one after its datagram.
 	e.receiveFrom(1)
 	require.Empty(t, p.sources)
 	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
@@ -197,13 +199,12 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	linger()
 }
 
-// Without free descriptors a queue pair still accepts connections of allowed users, and
-// closes other connections for them. It closes no connection for a connection of a user
-// who is not allowed.
+// Without free descriptors a queue pair closes one of its connections to accept a new
+// one. It does so only if the user of the new connection is allowed.
 func TestDatagramSourcesOutOfDescriptors(t *testing.T) {
 	needsRoot(t)
 	cmd := asPeer(t, "datagram-full", "")
-	cmd.SysProcAttr = nil // The peer runs as root, like this process.
+	cmd.SysProcAttr = nil // nil: the peer runs as root, like this process
 	line, kill := runPeer(t, cmd)
 	var num uint32
 	_, err := fmt.Sscan(line(), &num)

@@ -14,23 +14,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// newDatagramEnd makes an end on the local path with a UD queue pair that is ready to
-// send.
+// newDatagramEnd makes an end on the local path. Its queue pair is a UD queue pair that
+// is ready to send.
 func newDatagramEnd(t testing.TB, d *device, progress verbs.Progress) *end {
 	e := newEnd(t, d, 0, progress)
 	e.makeUD(512)
 	return e
 }
 
-// numberedDatagram returns a request that sends a number, and more bytes after it.
+// numberedDatagram returns a request that sends a number of 4 bytes and further bytes.
+// The parameter more is the number of further bytes.
 func (e *end) numberedDatagram(to verbs.AH, qpn uint32, n, more int) verbs.SendWR {
 	binary.BigEndian.PutUint32(e.mr.Bytes()[n*datagramMTU%endSize:], uint32(n))
 	return verbs.SendWR{Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: qpn, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, n*datagramMTU%endSize, 4+more)}}
 }
 
-// sendNumbered sends n datagrams, numbered from first, one at a time, and waits until
-// each has completed.
+// sendNumbered sends n datagrams with consecutive numbers from first on. It waits for the
+// completion of each datagram before it sends the next one.
 func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 	e.t.Helper()
 	for i := range n {
@@ -39,8 +40,9 @@ func (e *end) sendNumbered(to verbs.AH, qpn uint32, first, n, more int) {
 	}
 }
 
-// nonReadingQP listens on the name of a queue pair number, and never reads. accept
-// accepts one connection.
+// nonReadingQP stands for a queue pair that receives no datagrams: it listens on the
+// local address of a queue pair number. The function accept accepts one connection and
+// returns its descriptor.
 func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 	fd, err := unixsock.Bind(datagramBindAddr(num))
 	require.NoError(t, err)
@@ -56,7 +58,7 @@ func nonReadingQP(t testing.TB, num uint32) (accept func() int) {
 
 func localConfig() *Config { return &Config{Vectors: 1, Path: PathLocal} }
 
-// A burst that is larger than a socket's buffer arrives completely and in order.
+// A burst that does not fit the buffer of a socket arrives completely and in order.
 func TestDatagramBurst(t *testing.T) {
 	for name, progress := range map[string]verbs.Progress{"manual": verbs.ProgressManual, "automatic": verbs.ProgressAuto} {
 		t.Run(name, func(t *testing.T) {
@@ -83,8 +85,8 @@ func TestDatagramBurst(t *testing.T) {
 	}
 }
 
-// The queue of a destination that does not read is bounded. Datagrams that do not fit
-// are counted. Other destinations get their datagrams in the meantime.
+// The queue to a destination that does not read is bounded. Datagrams that do not fit are
+// counted and dropped. Meanwhile other destinations receive their datagrams.
 func TestDatagramQueueBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -113,8 +115,8 @@ func TestDatagramQueueBounded(t *testing.T) {
 	require.Equal(t, unsent, countsOf(t, d)["datagram_unsent"], "the queue has room again")
 }
 
-// readNumbered reads the numbers of all datagrams that a sends to a socket, while it
-// polls a.
+// readNumbered polls a and reads datagrams from a socket to which a sends, until no more
+// arrive. It returns their numbers.
 func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	packet := make([]byte, 8192)
 	for idle := 0; idle < 4*epollEvery; idle++ {
@@ -128,7 +130,7 @@ func readNumbered(t *testing.T, a *end, fd int) (numbers []uint32) {
 	return numbers
 }
 
-// The queues of all destinations of a shard are bounded together.
+// There is a bound for the queues of all destinations of a shard together.
 func TestDatagramQueuesBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -150,7 +152,8 @@ func TestDatagramQueuesBounded(t *testing.T) {
 	require.EqualValues(t, waiting, countsOf(t, d)["datagram_unsent"]-before, "a reset queue pair counts what it drops")
 }
 
-// A datagram without a receiver, or without a receive buffer, is counted.
+// A datagram is counted if its destination does not exist, or if the receiver has no
+// buffer for it.
 func TestDatagramsWithoutReceiver(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -174,10 +177,11 @@ func TestDatagramsWithoutReceiver(t *testing.T) {
 	require.EqualValues(t, 8, countsOf(t, d)["rcvd_datagram_err"], "datagrams that a closed queue pair had not read")
 }
 
-// drive polls until the shard has polled epoll.
+// drive polls an end until its shard has polled epoll.
 func (e *end) drive() { e.pollN(4 * epollEveryUD) }
 
-// A destination that was closed and bound again receives datagrams again.
+// When a queue pair was closed and its local address is in use again, datagrams to that
+// address arrive.
 func TestDatagramDestComesBack(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -195,15 +199,15 @@ func TestDatagramDestComesBack(t *testing.T) {
 	require.Empty(t, countsOf(t, d))
 }
 
-// When the receiver's backlog is full, the sender connects again later, and the
-// datagrams arrive in order.
+// When the backlog of the receiver is full, the sender keeps its datagrams and connects
+// again later. The datagrams arrive in order.
 func TestDatagramConnectAgain(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a := newDatagramEnd(t, d, verbs.ProgressManual)
 	advance := a.stopClock()
 	to, num := a.handle("127.0.0.1"), a.qp.num^0x800000
 	accept := nonReadingQP(t, num)
-	for range 2 { // A socket with a backlog of 1 holds two connections.
+	for range 2 { // The kernel queues two connections on a socket with a backlog of 1.
 		fd, err := unixsock.New()
 		require.NoError(t, err)
 		require.NoError(t, unix.Connect(fd, &unix.SockaddrUnix{Name: datagramBindAddr(num)}))
@@ -233,8 +237,8 @@ func TestDatagramConnectAgain(t *testing.T) {
 	require.Empty(t, a.qp.path.(*udPath).local.dests)
 }
 
-// The connections of a queue pair are bounded in both directions, and no datagram is
-// lost when a connection is closed because of the bound.
+// There is a bound for the incoming and one for the outgoing connections of a queue pair.
+// No datagram is lost when a connection is closed because of a bound.
 func TestDatagramConnectionsBounded(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -266,7 +270,7 @@ func TestDatagramConnectionsBounded(t *testing.T) {
 	}
 }
 
-// bareDatagram returns the packet of a datagram without payload.
+// bareDatagram returns the packet of a datagram without payload from a queue pair number.
 func bareDatagram(src uint32) []byte {
 	b := make([]byte, datagramHeader)
 	binary.BigEndian.PutUint32(b, simQKey)
@@ -274,8 +278,7 @@ func bareDatagram(src uint32) []byte {
 	return b
 }
 
-// A peer that sends an invalid packet loses its connection. Other connections are not
-// affected.
+// A connection on which an invalid packet arrives is closed. Other connections stay open.
 func TestDatagramGarbage(t *testing.T) {
 	d := openDevice(t, localConfig())
 	b := newDatagramEnd(t, d, verbs.ProgressManual)
@@ -294,7 +297,7 @@ func TestDatagramGarbage(t *testing.T) {
 	}
 }
 
-// Sending to a connected destination does not allocate memory.
+// Sending a datagram to a destination that has a connection does not allocate memory.
 func TestDatagramsDoNotAllocate(t *testing.T) {
 	d := openDevice(t, localConfig())
 	a, b := newDatagramEnd(t, d, verbs.ProgressManual), newDatagramEnd(t, d, verbs.ProgressManual)
@@ -303,7 +306,7 @@ func TestDatagramsDoNotAllocate(t *testing.T) {
 	got := testing.AllocsPerRun(200, func() {
 		_, _ = b.qp.PostRecv(recvs)
 		_, _ = a.qp.PostSend(wrs)
-		// A poll of either CQ calls drive for the shard of both.
+		// The CQs of a and b belong to one shard, so polling one CQ drives both ends.
 		for n, limit := 0, 0; n < 2 && limit < 1000; limit++ {
 			k, _ := a.cq.Poll(a.wc)
 			n += k

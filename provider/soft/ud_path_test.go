@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// handle makes an address handle for an address.
+// handle creates an address handle for an IP address.
 func (e *end) handle(addr string) verbs.AH {
 	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(netip.MustParseAddr(addr)), Port: 1, HopLimit: 64})
 	require.NoError(e.t, err)
@@ -22,15 +22,15 @@ func (e *end) handle(addr string) verbs.AH {
 	return a
 }
 
-// sendTo sends a datagram of size bytes to peer.
+// sendTo sends a datagram of the given size to peer.
 func (e *end) sendTo(to verbs.AH, peer *end, size int) {
 	e.post(verbs.SendWR{ID: uint64(size), Opcode: verbs.OpSend, Flags: verbs.SendSignaled, AH: to, RemoteQPN: peer.qp.num, RemoteQKey: simQKey,
 		SGEs: []verbs.SGE{verbs.SGEOf(e.mr, 0, size)}})
 }
 
-// One queue pair reaches its peers over the local path and over the wire path, as the
-// address handle says. Its requests complete in the order in which they were posted.
-// Both paths lead to the same peer.
+// The address handle of a request decides whether its datagram takes the local path or
+// the wire path. One queue pair may use both, even for the same peer. The requests
+// complete in the order in which they were posted.
 func TestDatagramsBothWays(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -66,13 +66,13 @@ func TestDatagramsBothWays(t *testing.T) {
 	require.Equal(t, []uint32{1, 3, 5}, odd)
 }
 
-// fullConn is a packetConn that has no room.
+// A fullConn is a packetConn that has no room for a packet.
 type fullConn struct{ packetConn }
 
 func (fullConn) Buffer(*udp.Route, int) []byte { return nil }
 
-// When the wire path has no room for a datagram, later datagrams wait too, whichever
-// path they use.
+// When the wire path has no room for a datagram, that datagram waits. Later datagrams of
+// the queue pair wait behind it, even on the local path.
 func TestDatagramsWaitForRoom(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	s.dev.cfg.Path = PathAuto
@@ -106,8 +106,8 @@ func TestDatagramsKeepToThePath(t *testing.T) {
 	}
 }
 
-// receivingAddrs returns the addresses at which an ID's queue pair receives on the wire
-// path.
+// receivingAddrs returns the local addresses at which the queue pair of an ID receives
+// datagrams on the wire path.
 func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	for _, home := range id.QP().(*qp).path.(*udPath).wire.reachableAt {
 		at = append(at, home.Local)
@@ -115,8 +115,8 @@ func receivingAddrs(id *cm.ID) (at []netip.Addr) {
 	return at
 }
 
-// The queue pair of an ID opens a UDP port only if a peer needs the port, and only at the
-// address that this peer uses.
+// The queue pair of an ID opens a UDP port only if a peer on another host needs the port,
+// and only at the local address that this peer uses.
 func TestDatagramsPlaced(t *testing.T) {
 	s := openParty(t, &Config{Vectors: 1, WirePort: freePort(t)})
 	l := s.listen(cm.UDP, "127.9.1.1:0", 1)

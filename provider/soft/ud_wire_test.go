@@ -22,8 +22,8 @@ func (s *sim) newUDEnd() *end {
 	return e
 }
 
-// makeUD replaces the queue pair of an end by a UD queue pair that is ready to send.
-// Each of its queues has the given number of places.
+// makeUD replaces the queue pair of an end by a UD queue pair that is ready to send. The
+// send queue and the receive queue have the given number of places.
 func (e *end) makeUD(places int) {
 	require.NoError(e.t, e.qp.Close())
 	q, err := e.pd.CreateQP(&verbs.QPInitAttr{Type: verbs.QPTypeUD, SendCQ: e.cq, RecvCQ: e.cq,
@@ -40,7 +40,7 @@ func (e *end) makeUD(places int) {
 	}
 }
 
-// to makes an address handle for the host of peer.
+// to creates an address handle for the address of peer.
 func (s *sim) to(e, peer *end) verbs.AH {
 	a, err := e.pd.CreateAH(&verbs.AHAttr{DestGID: verbs.GIDFromAddr(s.host(peer).addr), Port: 1, HopLimit: 64})
 	require.NoError(s.t, err)
@@ -97,7 +97,8 @@ func TestWireDatagramsThatAreDropped(t *testing.T) {
 	require.Equal(t, verbs.StatusLocLenErr, a.drainCQ()[0].Status)
 }
 
-// A queue pair drops packets of the other transport.
+// An RC queue pair drops packets with a UD opcode, and a UD queue pair drops packets with
+// an RC opcode.
 func TestWireDatagramForAConnection(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newEnd()
@@ -112,8 +113,9 @@ func TestWireDatagramForAConnection(t *testing.T) {
 	require.Empty(t, a.drainCQ())
 }
 
-// With PathAuto, a packet whose source is an address of this host is dropped: processes
-// of this host send datagrams on the local path, where their users are checked.
+// With PathAuto, the wire path drops a packet whose source is an address of this host.
+// Processes of this host must send datagrams on the local path, where the user of the
+// sender is checked.
 func TestUDWireFromThisHost(t *testing.T) {
 	s := newSim(t, 1, quietNet)
 	a, b := s.newUDEnd(), s.newUDEnd()

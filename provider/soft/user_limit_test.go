@@ -39,11 +39,11 @@ func TestUserLimitCounts(t *testing.T) {
 	require.Positive(t, newUserLimit(&Config{}, userPolicy{}).limit)
 }
 
-// userConns is Config.MaxConnsPerUser in the tests below.
+// userConns is the value of Config.MaxConnsPerUser in the tests of this file.
 const userConns = 3
 
-// peerOverLimit opens as many connections as its user may, tries to open more, closes
-// one connection, and connects again.
+// peerOverLimit is a process that opens userConns connections. It tries to open two more,
+// which fail. It closes one connection, and connects again.
 func peerOverLimit(t *testing.T, address string) {
 	s := newParty(t)
 	at := netip.MustParseAddrPort(address)
@@ -57,14 +57,15 @@ func peerOverLimit(t *testing.T, address string) {
 	say("refused")
 	s.end(ids[0])
 	for dialed(s, at) == nil {
-		// The server has not noticed yet that the other connection is closed.
+		// The server refuses the connection until it has noticed that the other one is
+		// closed.
 	}
 	say("back")
 	linger()
 }
 
-// A user who has MaxConnsPerUser connections gets no further connection. Other users get
-// connections.
+// A user who has MaxConnsPerUser connections gets no further connection. Meanwhile other
+// users get connections.
 func TestUserOverLimit(t *testing.T) {
 	needsRoot(t)
 	client := newParty(t)
@@ -93,21 +94,22 @@ func TestUserOverLimit(t *testing.T) {
 			}
 		}
 	}
-	// The peer does not wait between its attempts. So it may have been refused more
-	// often, or it may have been admitted again.
+	// The peer goes on without waiting for the server. So by now it may have been refused
+	// more than twice, or its last connection may already be accepted.
 	acceptAll(func() bool { return countsOf(t, server.p.dev)["user_limit_err"] >= 2 })
 	require.LessOrEqual(t, requests, userConns+1, "refused requests are not delivered")
 	require.Equal(t, "refused", line())
 	mine := client.connecting(cm.TCP, l.LocalAddr(), nil)
-	// Two requests are counted: one of the client, and the last one of the peer.
+	// Two more requests arrive: the one of client, and the last one of the peer.
 	acceptAll(func() bool { return requests == userConns+2 })
 	client.want(cm.Established, mine)
 	require.Equal(t, "back", line())
 	kill()
 }
 
-// When there are too many clients that have sent no request, a new client replaces the
-// oldest one of the user with the most clients.
+// When too many clients have connected without sending a request, the next client
+// replaces one of them: the oldest one of the user who has the most such clients. The
+// next client counts for its user.
 func TestBusiestUsersOldestIsClosed(t *testing.T) {
 	g := &unixListener{}
 	add := func(uid uint32) *client {

@@ -21,16 +21,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A farNetwork stands for another host. It is a network namespace that a pair of
-// interfaces connects to the namespace of the test: "near" in this one and "far" in the
-// other.
+// A farNetwork stands for another host. It is a second network namespace. A pair of
+// virtual Ethernet interfaces connects the interface "near", in the namespace of the
+// test, to the interface "far", in the second namespace.
 type farNetwork struct {
 	t         *testing.T
-	near, far *os.File // the namespaces
+	near, far *os.File // files of the two namespaces
 }
 
-// newFarNetwork makes another namespace, and brings the interfaces up. The interface far
-// has the addresses 10.77.0.9/24 and fd00:77::9/64. The process is one that
+// newFarNetwork creates the second namespace and brings the interfaces up. The interface
+// far has the addresses 10.77.0.9/24 and fd00:77::9/64. The caller runs in a process that
 // inNetworkNamespace has started.
 func newFarNetwork(t *testing.T) *farNetwork {
 	t.Helper()
@@ -54,7 +54,7 @@ func newFarNetwork(t *testing.T) *farNetwork {
 	return n
 }
 
-// ownNetwork opens the network namespace of the calling thread.
+// ownNetwork opens the file of the calling thread's network namespace.
 func ownNetwork(t *testing.T) *os.File {
 	t.Helper()
 	f, err := os.Open("/proc/thread-self/ns/net")
@@ -63,12 +63,13 @@ func ownNetwork(t *testing.T) *os.File {
 	return f
 }
 
-// back moves the calling thread to the namespace of the test.
+// back moves the calling thread to the namespace near.
 func (n *farNetwork) back() {
 	require.NoError(n.t, unix.Setns(int(n.near.Fd()), unix.CLONE_NEWNET))
 }
 
-// start starts a peer process in the other namespace; see startPeer.
+// start starts a peer process in the namespace far. See startPeer for the parameters and
+// results.
 func (n *farNetwork) start(role, address string) (line func() string, kill func()) {
 	n.t.Helper()
 	runtime.LockOSThread()
@@ -76,12 +77,14 @@ func (n *farNetwork) start(role, address string) (line func() string, kill func(
 	require.NoError(n.t, unix.Setns(int(n.far.Fd()), unix.CLONE_NEWNET))
 	defer n.back()
 	cmd := asPeer(n.t, role, address)
-	cmd.SysProcAttr = nil // in a user namespace of its own, the process has no other users
+	// nil: in a user namespace of its own, the process would know no other users
+	cmd.SysProcAttr = nil
 	return runPeer(n.t, cmd)
 }
 
-// vethRequest returns a request for an interface in the namespace of the calling thread
-// and its peer in the given namespace; see linux/if_link.h. The names have at most 7
+// vethRequest returns an rtnetlink request that creates a pair of virtual Ethernet
+// interfaces: one in the namespace of the calling thread, and one, with the name
+// peerName, in the namespace peerNetwork. See linux/if_link.h. Each name has at most 7
 // bytes.
 func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	const peerOfVeth = 1 // VETH_INFO_PEER in linux/veth.h
@@ -98,7 +101,7 @@ func vethRequest(name, peerName string, peerNetwork *os.File) []byte {
 	return b
 }
 
-// peerFarClient connects to an address, by the path that PathAuto takes, and sends a
+// peerFarClient is a process that connects to an address with PathAuto, and sends a
 // message.
 func peerFarClient(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
@@ -109,7 +112,8 @@ func peerFarClient(t *testing.T, address string) {
 	linger()
 }
 
-// peerFarLookup looks up a service, and prints the number of its queue pair.
+// peerFarLookup is a process that looks up a service, and prints the number of its queue
+// pair.
 func peerFarLookup(t *testing.T, address string) {
 	s := openParty(t, &Config{Vectors: 1})
 	id := s.connecting(cm.UDP, netip.MustParseAddrPort(address), nil)
@@ -117,8 +121,8 @@ func peerFarLookup(t *testing.T, address string) {
 	linger()
 }
 
-// acceptFar accepts a connection of a far-client over the wire path, and receives its
-// message.
+// acceptFar accepts a connection of peerFarClient, requires that the connection uses the
+// wire path, and receives the message.
 func (s *party) acceptFar(l *cm.ID) *cm.ID {
 	s.t.Helper()
 	id, _ := s.request(l)
@@ -136,8 +140,8 @@ func (s *party) acceptFar(l *cm.ID) *cm.ID {
 
 func TestFarOnly(t *testing.T) { inNetworkNamespace(t, "far-only") }
 
-// With PathAuto, the wire path is open to other hosts only. The kernel drops what a
-// process of this host sends to it, whatever address the process sends from.
+// With PathAuto, the wire path accepts packets of other hosts only. The kernel drops the
+// packets of processes of this host, whatever source address these packets have.
 func peerFarOnly(t *testing.T, _ string) {
 	linkUp(t, "lo")
 	n := newFarNetwork(t)
@@ -150,7 +154,7 @@ func peerFarOnly(t *testing.T, _ string) {
 		{"127.0.0.9", "10.77.0.1"},
 		{"10.77.0.1", "10.77.0.1"},
 		{"::1", "fd00:77::1"},
-		{"fd00:77::9", "fd00:77::1"}, // an address of another host
+		{"fd00:77::9", "fd00:77::1"}, // the address of another host
 	}
 	dropped := uint64(0)
 	spoof := func(qpn uint32) {
@@ -179,8 +183,9 @@ func peerFarOnly(t *testing.T, _ string) {
 
 func TestFromHereByAnotherLink(t *testing.T) { inNetworkNamespace(t, "from-here") }
 
-// With PathAuto, a request that a process of this host sends by an interface whose
-// network leads back to this host is dropped if it names an address of this host.
+// A process of this host can send a request through an interface that is connected to
+// another interface of this host. With PathAuto, this request is dropped if it names an
+// address of this host as its source.
 func peerFromHere(t *testing.T, _ string) {
 	linkUp(t, "lo")
 	err := change(vethRequest("out", "back", ownNetwork(t)))
@@ -203,15 +208,15 @@ func peerFromHere(t *testing.T, _ string) {
 	require.EqualValues(t, 1, countsOf(t, s.p.dev)["rcvd_pkts"], "the filter passes it")
 }
 
-// sendSpoofed sends a connection request to a queue pair, from any address. If link is
-// not empty, the request leaves the host by that interface.
+// sendSpoofed sends a connection request to a queue pair number, with any source address.
+// If link is not empty, the request leaves through the interface with that name.
 func sendSpoofed(t *testing.T, from netip.Addr, to netip.AddrPort, qpn uint32, link string) {
 	t.Helper()
 	fd, err := hostport.UDPSocket(from)
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	if from.Is6() {
-		const freebind = 78 // IPV6_FREEBIND in linux/in6.h
+		const freebind = 78 // the option IPV6_FREEBIND (linux/in6.h)
 		require.NoError(t, unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, freebind, 1))
 	}
 	if link != "" {
