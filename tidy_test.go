@@ -45,13 +45,14 @@ var arrows = map[string][]string{
 	"internal/hostile":           {"provider/soft", "reactor", "verbs", "internal/psn", "internal/wire"},
 	"internal/soak":              {"internal/hostile", "provider/soft"},
 	"internal/asyncq":            {"verbs"},
+	"internal/operr":             {"verbs"},
 	"internal/testutil/faultcq":  {"verbs", "internal/eventfd"},
 	"verbs":                      {},
 	"provider/providertest":      {"verbs", "cm", "internal/testutil/leak"},
 	"poller":                     {"internal/eventfd", "internal/slots"},
-	"cq":                         {"verbs", "internal/slots"},
-	"cm":                         {"verbs"},
-	"provider":                   {"provider/soft", "provider/rdmacore", "verbs", "cm"},
+	"cq":                         {"verbs", "internal/operr", "internal/slots"},
+	"cm":                         {"verbs", "internal/operr"},
+	"provider":                   {"provider/soft", "provider/rdmacore", "verbs", "cm", "internal/operr"},
 	"provider/soft":              {"verbs", "cm", "internal/*", "provider/soft/internal/*"},
 
 	"provider/soft/internal/netlink":  {},
@@ -64,7 +65,7 @@ var arrows = map[string][]string{
 	"provider/soft/internal/udp":      {"verbs", "cm", "internal/wire", "internal/psn", "provider/soft/internal/counters", "provider/soft/internal/hostport", "provider/soft/internal/resource"},
 
 	"provider/rdmacore": {"verbs", "cm", "internal/*"},
-	"reactor":           {"verbs", "cq", "cm", "poller", "internal/slots", "internal/timerfd", "internal/timerheap"},
+	"reactor":           {"verbs", "cq", "cm", "poller", "internal/operr", "internal/slots", "internal/timerfd", "internal/timerheap"},
 	"examples/*":        public,
 	"bench":             public,
 }

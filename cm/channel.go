@@ -3,6 +3,7 @@ package cm
 import (
 	"sync"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -31,11 +32,11 @@ type EventChannel struct {
 // rdma_create_event_channel(3).
 func OpenChannel(t Transport) (*EventChannel, error) {
 	if t == nil {
-		return nil, verbs.Wrap("cm open channel", invalid("transport", 0, "missing"))
+		return nil, operr.Wrap("cm open channel", invalid("transport", 0, "missing"))
 	}
 	tc, err := t.OpenChannel()
 	if err != nil {
-		return nil, verbs.Wrap("cm open channel", err)
+		return nil, operr.Wrap("cm open channel", err)
 	}
 	return &EventChannel{transport: t, t: tc, ids: make(map[TransportID]*ID)}, nil
 }
@@ -49,7 +50,7 @@ func (c *EventChannel) FD() int { return c.t.FD() }
 // *verbs.OpError; after Close it matches verbs.ErrClosed. Source: rdma_create_id(3).
 func (c *EventChannel) NewID(ps PortSpace) (*ID, error) {
 	id, err := c.newID(ps)
-	return id, verbs.Wrap("cm create ID", err)
+	return id, operr.Wrap("cm create ID", err)
 }
 
 func (c *EventChannel) newID(ps PortSpace) (*ID, error) {
@@ -82,10 +83,10 @@ func (c *EventChannel) Close() error {
 		return nil
 	}
 	if len(c.ids) > 0 {
-		return verbs.Wrap("cm close channel", verbs.ErrBusy)
+		return operr.Wrap("cm close channel", verbs.ErrBusy)
 	}
 	c.closed = true
-	return verbs.Wrap("cm close channel", c.t.Close())
+	return operr.Wrap("cm close channel", c.t.Close())
 }
 
 func (c *EventChannel) isClosed() bool {

@@ -1,6 +1,7 @@
 package cm
 
 import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -111,11 +112,11 @@ type UDParam struct {
 // rdma_ack_cm_event(3).
 func (e *Event) Ack() error {
 	if e.channel == nil {
-		return verbs.Wrap("cm ack event", verbs.ErrState)
+		return operr.Wrap("cm ack event", verbs.ErrState)
 	}
 	owner := e.channel.recycle(e)
 	if owner == nil {
-		return verbs.Wrap("cm ack event", verbs.ErrState)
+		return operr.Wrap("cm ack event", verbs.ErrState)
 	}
 	owner.acked()
 	return nil

@@ -1,6 +1,9 @@
 package cm
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // Next takes the oldest event from the channel, or returns nil, nil if there is none. It
 // never blocks. Next also moves the queue pair of a connecting ID through its states and
@@ -11,13 +14,13 @@ func (c *EventChannel) Next() (*Event, error) {
 	c.fetch.Lock()
 	defer c.fetch.Unlock()
 	if c.isClosed() {
-		return nil, verbs.Wrap("cm next event", verbs.ErrClosed)
+		return nil, operr.Wrap("cm next event", verbs.ErrClosed)
 	}
 	for {
 		c.scratch = TransportEvent{}
 		ok, err := c.t.Next(&c.scratch)
 		if err != nil || !ok {
-			return nil, verbs.Wrap("cm next event", err)
+			return nil, operr.Wrap("cm next event", err)
 		}
 		if e := c.deliver(&c.scratch); e != nil {
 			return e, nil

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"sync"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -37,7 +38,7 @@ func (id *ID) do(c call, step func() error) error {
 		err = step()
 	}
 	if err != nil {
-		return verbs.Wrap("cm "+c.String(), err)
+		return operr.Wrap("cm "+c.String(), err)
 	}
 	id.state = to
 	return nil
@@ -92,11 +93,11 @@ func (id *ID) Close() error {
 		return nil
 	}
 	if id.qp != nil || id.unacked > 0 {
-		return verbs.Wrap("cm close ID", verbs.ErrBusy)
+		return operr.Wrap("cm close ID", verbs.ErrBusy)
 	}
 	id.state = StateClosed
 	id.channel.unregister(id)
-	return verbs.Wrap("cm close ID", id.t.Destroy())
+	return operr.Wrap("cm close ID", id.t.Destroy())
 }
 
 // State returns the state of the ID.

@@ -1,6 +1,9 @@
 package cm
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // CreateQP creates the queue pair of the ID. An RC queue pair starts in INIT, where
 // receive buffers can be posted, and then changes its state with the connection by
@@ -42,7 +45,7 @@ func (id *ID) CloseQP() error {
 		return nil
 	}
 	if err := id.qp.Close(); err != nil {
-		return verbs.Wrap("cm close QP", err)
+		return operr.Wrap("cm close QP", err)
 	}
 	id.qp, id.srq = nil, false
 	return nil

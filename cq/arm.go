@@ -3,6 +3,7 @@ package cq
 import (
 	"errors"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -23,7 +24,7 @@ const maxEvents = 1024
 // allocate unless something fails. Source: ibv_req_notify_cq(3).
 func (g *Group) Arm() (busy bool, err error) {
 	if g.closed {
-		return true, verbs.Wrap("arm CQ", verbs.ErrClosed)
+		return true, operr.Wrap("arm CQ", verbs.ErrClosed)
 	}
 	for _, q := range g.queues {
 		if failed := q.arm(); failed != nil {
@@ -44,7 +45,7 @@ func (q *Queue) arm() error {
 		return nil
 	}
 	if err := q.cq.Arm(q.group.config.SolicitedOnly); err != nil {
-		return verbs.Wrap("arm CQ", err)
+		return operr.Wrap("arm CQ", err)
 	}
 	q.armed = true
 	q.group.stats.Arms++
@@ -59,7 +60,7 @@ func (g *Group) Consume() (events int, err error) {
 	for events < maxEvents {
 		cookie, ok, err := g.channel.Next()
 		if err != nil || !ok {
-			return events, verbs.Wrap("get CQ event", err)
+			return events, operr.Wrap("get CQ event", err)
 		}
 		g.handleEvent(slots.Handle(cookie))
 		events++

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -40,16 +41,16 @@ func (r *reservations) settle() {
 func (q *Queue) Reserve(n int) error {
 	const op = "reserve completions"
 	if q.err != nil {
-		return verbs.Wrap(op, q.err)
+		return operr.Wrap(op, q.err)
 	}
 	if n < 0 {
-		return verbs.Wrap(op, negative("completions", n))
+		return operr.Wrap(op, negative("completions", n))
 	}
 	depth := q.cq.Depth()
 	if n > depth-q.reserved.total {
 		if err := q.grow(n, depth); err != nil {
 			q.group.stats.Refusals++
-			return verbs.Wrap(op, err)
+			return operr.Wrap(op, err)
 		}
 	}
 	q.reserved.total += n

@@ -3,6 +3,7 @@ package cq
 import (
 	"slices"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -26,11 +27,11 @@ type Group struct {
 func NewGroup(dev verbs.Device, cfg *Config) (*Group, error) {
 	config, err := cfg.resolve(dev.Attr().NumCompVectors)
 	if err != nil {
-		return nil, verbs.Wrap("create completion channel", err)
+		return nil, operr.Wrap("create completion channel", err)
 	}
 	channel, err := dev.CreateCompChannel(&verbs.CompChannelAttr{Vector: config.Vector, Progress: config.Progress})
 	if err != nil {
-		return nil, verbs.Wrap("create completion channel", err)
+		return nil, operr.Wrap("create completion channel", err)
 	}
 	return &Group{dev: dev, config: config, channel: channel, fd: channel.FD()}, nil
 }
@@ -47,10 +48,10 @@ func (g *Group) FD() int { return g.fd }
 func (g *Group) NewQueue(depth int) (*Queue, error) {
 	const op = "create CQ"
 	if g.closed {
-		return nil, verbs.Wrap(op, verbs.ErrClosed)
+		return nil, operr.Wrap(op, verbs.ErrClosed)
 	}
 	if limit := g.dev.Attr().MaxCQE; depth < 1 || depth > limit {
-		return nil, verbs.Wrap(op, depthError(depth, limit))
+		return nil, operr.Wrap(op, depthError(depth, limit))
 	}
 	q := &Queue{group: g, batch: make([]verbs.WC, g.config.Batch)}
 	q.cookie = g.byCookie.Put(q)
@@ -63,7 +64,7 @@ func (g *Group) NewQueue(depth int) (*Queue, error) {
 	})
 	if err != nil {
 		g.byCookie.Remove(q.cookie)
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	q.cq = cq
 	q.spinner, _ = cq.(verbs.SpinPoller)
@@ -94,10 +95,10 @@ func (g *Group) Close() error {
 		return nil
 	}
 	if len(g.queues) > 0 {
-		return verbs.Wrap(op, verbs.ErrBusy)
+		return operr.Wrap(op, verbs.ErrBusy)
 	}
 	if err := g.channel.Close(); err != nil {
-		return verbs.Wrap(op, err)
+		return operr.Wrap(op, err)
 	}
 	g.closed, g.fd = true, -1
 	return nil

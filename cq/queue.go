@@ -3,6 +3,7 @@ package cq
 import (
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/slots"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -105,7 +106,7 @@ func (q *Queue) filled(n int, err error) {
 		q.reserved.settle()
 	}
 	q.held = n
-	q.err = verbs.Wrap("poll CQ", err)
+	q.err = operr.Wrap("poll CQ", err)
 	q.group.stats.Completions += uint64(n)
 }
 
@@ -134,9 +135,9 @@ func (q *Queue) Close() error {
 	_, _ = g.Consume()
 	q.ack()
 	if err := q.cq.Close(); err != nil {
-		return verbs.Wrap(op, err)
+		return operr.Wrap(op, err)
 	}
 	g.remove(q)
-	q.closed, q.held, q.err = true, 0, verbs.Wrap("poll CQ", verbs.ErrClosed)
+	q.closed, q.held, q.err = true, 0, operr.Wrap("poll CQ", verbs.ErrClosed)
 	return nil
 }

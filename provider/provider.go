@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/provider/soft"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -44,7 +45,7 @@ func Open(name string, cfg *Config) (cm.Provider, error) {
 	}
 	p, err := open(name, cfg)
 	if err != nil {
-		return nil, verbs.Wrap("open provider", err)
+		return nil, operr.Wrap("open provider", err)
 	}
 	return p, nil
 }

@@ -1,6 +1,9 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // A Buffer is a piece of registered memory of one loop, outside the Go heap, of
 // Config.MaxMessage bytes. The application gets a Buffer from Lease, to send without
@@ -51,7 +54,7 @@ func (b *Buffer) Cap() int { return len(b.memory) }
 // sends, to n bytes. It returns a *verbs.ParamError if n is negative or more than Cap.
 func (b *Buffer) SetLen(n int) error {
 	if err := checkRange("buffer length", int64(n), 0, int64(len(b.memory))); err != nil {
-		return verbs.Wrap("set length", err)
+		return operr.Wrap("set length", err)
 	}
 	b.length = n
 	return nil
@@ -62,7 +65,7 @@ func (b *Buffer) SetLen(n int) error {
 // if the buffer does not belong to the application.
 func (b *Buffer) Release() error {
 	if b.state != bufferLeased {
-		return verbs.Wrap("release buffer", verbs.ErrState)
+		return operr.Wrap("release buffer", verbs.ErrState)
 	}
 	b.recycle()
 	return nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -163,7 +164,7 @@ func (c *Config) withDefaults() (*Config, error) {
 		s = *c
 	}
 	if err := s.check(); err != nil {
-		return nil, verbs.Wrap("configure reactor", err)
+		return nil, operr.Wrap("configure reactor", err)
 	}
 	s.CPUs = slices.Clone(s.CPUs)
 	s.setDefaults()

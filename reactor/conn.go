@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -135,7 +136,7 @@ func (c *Conn) Stats() ConnStats { return c.stats }
 // returns an error that matches ErrClosed after OnClose.
 func (c *Conn) Lease() (*Buffer, error) {
 	if c.state >= StateParting {
-		return nil, verbs.Wrap("lease buffer", ErrClosed)
+		return nil, operr.Wrap("lease buffer", ErrClosed)
 	}
 	return c.device.lease()
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -80,7 +81,7 @@ func (c *Conn) setRNRTimer() error {
 // ErrClosed if the connection is closing already.
 func (c *Conn) Close() error {
 	if c.state != StateOpen {
-		return verbs.Wrap("close", ErrClosed)
+		return operr.Wrap("close", ErrClosed)
 	}
 	c.state, c.discardMessages = StateDraining, true
 	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
@@ -94,7 +95,7 @@ func (c *Conn) Close() error {
 // StateDraining.
 func (c *Conn) Abort(cause error) error {
 	if c.state < StateOpen || c.state > StateDraining {
-		return verbs.Wrap("abort", ErrClosed)
+		return operr.Wrap("abort", ErrClosed)
 	}
 	if cause == nil {
 		cause = ErrAborted

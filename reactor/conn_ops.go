@@ -3,6 +3,7 @@ package reactor
 import (
 	"encoding/binary"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -68,13 +69,13 @@ func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o 
 		return err
 	}
 	if remote.Addr%wordSize != 0 {
-		return verbs.Wrap("atomic", &verbs.ParamError{
+		return operr.Wrap("atomic", &verbs.ParamError{
 			Field: "remote address", Value: int64(remote.Addr), Limit: wordSize, Reason: "not a multiple of 8",
 		})
 	}
 	b, err := c.device.slab.get()
 	if err != nil {
-		return verbs.Wrap("atomic", err)
+		return operr.Wrap("atomic", err)
 	}
 	wr, r := c.acceptOp(code, o, true)
 	r.op.Bytes, r.buffer = wordSize, b

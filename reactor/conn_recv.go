@@ -1,12 +1,15 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // recvCompleted handles the completion of a receive into b. The parameter b is nil if no
 // posted buffer matches the completion; recvCompleted then ends the connection.
 func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	if b == nil {
-		c.beginClose(verbs.Wrap("poll CQ", verbs.ErrProtocol))
+		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
 	if wc.Status != verbs.StatusSuccess {

@@ -1,6 +1,9 @@
 package reactor
 
-import "github.com/rdmaloop/rdmaloop/verbs"
+import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
 
 // Send sends a copy of b, at most Config.MaxMessage bytes. The caller may use b again
 // when Send has returned. The message is posted at the end of the loop's turn, together
@@ -24,7 +27,7 @@ func (c *Conn) SendMsg(b []byte, o SendOptions) error {
 	}
 	buf, err := c.device.slab.get()
 	if err != nil {
-		return verbs.Wrap("send", err)
+		return operr.Wrap("send", err)
 	}
 	buf.length = copy(buf.memory, b)
 	c.sendBuffer(buf, &o)
@@ -61,7 +64,7 @@ func (c *Conn) checkSend(size int) error {
 	case c.state != StateOpen:
 		return errSendClosed
 	case size > c.loop.cfg.MaxMessage:
-		return verbs.Wrap("send", &verbs.ParamError{Field: "message", Value: int64(size), Limit: int64(c.loop.cfg.MaxMessage)})
+		return operr.Wrap("send", &verbs.ParamError{Field: "message", Value: int64(size), Limit: int64(c.loop.cfg.MaxMessage)})
 	case c.flow.full():
 		c.flow.writableDue = true
 		c.stats.QueueFull++
@@ -163,7 +166,7 @@ func (c *Conn) postSends() {
 func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	n := c.flow.covers(slot)
 	if n == 0 {
-		c.beginClose(verbs.Wrap("poll CQ", verbs.ErrProtocol))
+		c.beginClose(operr.Wrap("poll CQ", verbs.ErrProtocol))
 		return
 	}
 	c.lastFromPeer = c.loop.clock.now

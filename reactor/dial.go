@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -52,7 +53,7 @@ func (e *Engine) Dial(addr netip.AddrPort, d *Dial) error {
 	case l == nil:
 		l = e.loops[e.nextLoop()]
 	case l.engine != e:
-		return verbs.Wrap("dial", verbs.ErrForeign)
+		return operr.Wrap("dial", verbs.ErrForeign)
 	}
 	return l.Dial(addr, d)
 }
@@ -65,10 +66,10 @@ func (l *Loop) Dial(addr netip.AddrPort, d *Dial) error {
 	}
 	request, err := l.engine.checkDial(addr, d)
 	if err != nil {
-		return verbs.Wrap(op, err)
+		return operr.Wrap(op, err)
 	}
 	if l.engine.stopping.Load() {
-		return verbs.Wrap(op, ErrShutdown)
+		return operr.Wrap(op, ErrShutdown)
 	}
 	l.load.Add(1)
 	if err := l.post(op, func() { l.startDial(d, request) }, true); err != nil {

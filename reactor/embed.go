@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -178,7 +179,7 @@ func (l *Loop) Arm() (busy bool, err error) {
 	l.timerFD.wakeCause = means
 	if err := l.timerFD.set(timeout); err != nil {
 		l.afterSleep()
-		return true, verbs.Wrap("arm", err)
+		return true, operr.Wrap("arm", err)
 	}
 	return false, nil
 }
@@ -219,7 +220,7 @@ func (l *Loop) closeNow() error {
 // checkRunnable returns an error if the loop has ended, or else the error of checkCaller.
 func (l *Loop) checkRunnable(op string) error {
 	if l.ended {
-		return verbs.Wrap(op, ErrClosed)
+		return operr.Wrap(op, ErrClosed)
 	}
 	return l.checkCaller(op)
 }
@@ -228,7 +229,7 @@ func (l *Loop) checkRunnable(op string) error {
 // a callback.
 func (l *Loop) checkCaller(op string) error {
 	if l.timerFD == nil || l.inRunOnce {
-		return verbs.Wrap(op, verbs.ErrState)
+		return operr.Wrap(op, verbs.ErrState)
 	}
 	return nil
 }

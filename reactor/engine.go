@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -46,18 +47,18 @@ type Engine struct {
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
 	const op = "create engine"
 	if p == nil || h == nil {
-		return nil, verbs.Wrap(op, errNilArgument)
+		return nil, operr.Wrap(op, errNilArgument)
 	}
 	c, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	if err := c.checkDevices(p); err != nil {
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	e := &Engine{provider: p, handler: h, cfg: c, done: make(chan struct{})}
 	if err := e.open(); err != nil {
-		return nil, verbs.Wrap(op, firstError(err, e.release()))
+		return nil, operr.Wrap(op, firstError(err, e.release()))
 	}
 	e.running.Store(int32(len(e.loops)))
 	return e, nil
@@ -118,7 +119,7 @@ func (e *Engine) markStarted() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.started || e.stopping.Load() {
-		return verbs.Wrap("start engine", verbs.ErrState)
+		return operr.Wrap("start engine", verbs.ErrState)
 	}
 	e.started = true
 	return nil
@@ -142,7 +143,7 @@ func (l *Loop) pin() error {
 		return nil
 	}
 	runtime.LockOSThread()
-	return verbs.Wrap("pin loop", pinThread(l.cfg.CPUs[l.index%len(l.cfg.CPUs)]))
+	return operr.Wrap("pin loop", pinThread(l.cfg.CPUs[l.index%len(l.cfg.CPUs)]))
 }
 
 // Loops returns the number of loops.

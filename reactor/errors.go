@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -54,8 +55,8 @@ var errNilArgument = errors.New("a provider and a handler are needed")
 
 // Errors of the data path. They are made once, because the data path does not allocate.
 var (
-	errSendClosed    = verbs.Wrap("send", ErrClosed)
-	errForeignBuffer = verbs.Wrap("send", verbs.ErrForeign)
+	errSendClosed    = operr.Wrap("send", ErrClosed)
+	errForeignBuffer = operr.Wrap("send", verbs.ErrForeign)
 )
 
 // A CloseError is the error of OnClose if a connection has ended with failed operations.

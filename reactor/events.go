@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -153,7 +154,7 @@ func (s *asyncSource) ready(poller.Readiness) (work int) {
 // deviceEvent ends the connections of this loop that an asynchronous event of dev
 // concerns.
 func (l *Loop) deviceEvent(dev verbs.Device, ev verbs.AsyncEvent) {
-	err := verbs.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
+	err := operr.Wrap("device", &AsyncError{Device: dev.Name(), Type: ev.Type})
 	if ev.Type == verbs.AsyncDeviceFatal {
 		l.deviceRemoved(dev, err)
 		return

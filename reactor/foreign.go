@@ -1,8 +1,8 @@
 package reactor
 
 import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/poller"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // A Registration is a descriptor of the application that a loop watches. Its methods may
@@ -31,7 +31,7 @@ func (l *Loop) Register(fd int, interest poller.Interest, ready func(poller.Read
 	r := &Registration{loop: l, call: ready}
 	token, err := l.watch(fd, interest, (*foreignSource)(r))
 	if err != nil {
-		return nil, verbs.Wrap("register descriptor", err)
+		return nil, operr.Wrap("register descriptor", err)
 	}
 	r.token = token
 	return r, nil
@@ -39,11 +39,11 @@ func (l *Loop) Register(fd int, interest poller.Interest, ready func(poller.Read
 
 // Modify changes the interest of the registration. It returns an error after Close.
 func (r *Registration) Modify(interest poller.Interest) error {
-	return verbs.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
+	return operr.Wrap("modify registration", r.loop.poller.Modify(r.token, interest))
 }
 
 // Close ends the registration. The function is not called again, even if an event of the
 // descriptor was fetched already. A second Close does nothing.
 func (r *Registration) Close() error {
-	return verbs.Wrap("close registration", r.loop.unwatch((*foreignSource)(r)))
+	return operr.Wrap("close registration", r.loop.unwatch((*foreignSource)(r)))
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -36,5 +37,5 @@ func TestAsNoResources(t *testing.T) {
 	full := &verbs.ParamError{Field: "queue pairs"}
 	require.ErrorIs(t, asNoResources(full), verbs.ErrNoResources)
 	require.ErrorIs(t, asNoResources(full), full)
-	require.NotErrorIs(t, asNoResources(verbs.Wrap("create QP", verbs.ErrPeerGone)), verbs.ErrNoResources)
+	require.NotErrorIs(t, asNoResources(operr.Wrap("create QP", verbs.ErrPeerGone)), verbs.ErrNoResources)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -28,18 +29,18 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 	op := "use " + dev.Name()
 	attr, caps := dev.Attr(), dev.Caps()
 	if caps.ProgressManual && c.Loops > attr.NumCompVectors {
-		return verbs.Wrap(op, tooManyLoops(c.Loops, attr.NumCompVectors))
+		return operr.Wrap(op, tooManyLoops(c.Loops, attr.NumCompVectors))
 	}
 	// A send queue has one place for a probe in addition to the application's requests. The
 	// CQ needs a place for every request of a connection.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
 	if c.SRQ > 0 {
 		if err := c.checkSRQ(attr, caps); err != nil {
-			return verbs.Wrap(op, err)
+			return operr.Wrap(op, err)
 		}
 		inFlight = min(attr.MaxQPWR-1, attr.MaxCQE-1-c.SRQ)
 	}
-	return verbs.Wrap(op, checkRange("MaxInFlight", int64(c.MaxInFlight), 1, int64(inFlight)))
+	return operr.Wrap(op, checkRange("MaxInFlight", int64(c.MaxInFlight), 1, int64(inFlight)))
 }
 
 // checkSRQ checks the size of the shared receive queue.

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 
 	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/verbs"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 )
 
 // A Listener receives connection requests at one address. Its methods may be called from
@@ -21,7 +21,7 @@ type Listener struct {
 // cm.ID.Bind and cm.ID.Listen, and ErrShutdown.
 func (e *Engine) Listen(addr netip.AddrPort) (*Listener, error) {
 	ln, err := e.acceptor.listen(addr)
-	return ln, verbs.Wrap("listen", err)
+	return ln, operr.Wrap("listen", err)
 }
 
 // Addr returns the address of the listener, with the chosen port if Listen was called
@@ -41,14 +41,14 @@ func (ln *Listener) Close() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.listeners, ln)
-	return verbs.Wrap("close listener", ln.id.Close())
+	return operr.Wrap("close listener", ln.id.Close())
 }
 
 // closeListener closes a listener whose device can not be used any more, and calls
 // OnListenError with the reason.
 func (l *Loop) closeListener(ln *Listener, cause error) {
 	l.recordError(ln.Close())
-	l.handler.OnListenError(ln, verbs.Wrap("listen", cause))
+	l.handler.OnListenError(ln, operr.Wrap("listen", cause))
 }
 
 // listen implements Engine.Listen.

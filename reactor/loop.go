@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/poller"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -192,7 +193,7 @@ func (l *Loop) Conns() int { return int(l.load.Load()) }
 // *verbs.ParamError if the policy is unknown.
 func (l *Loop) SetIdle(p IdlePolicy) error {
 	if err := checkRange("idle policy", int64(p), 0, int64(IdleBusy)); err != nil {
-		return verbs.Wrap("set idle policy", err)
+		return operr.Wrap("set idle policy", err)
 	}
 	l.idle.policy.Store(uint32(p))
 	l.Wake()
@@ -206,7 +207,7 @@ func (l *Loop) SetIdle(p IdlePolicy) error {
 func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 	d, err := l.firstDevice()
 	if err != nil {
-		return nil, verbs.Wrap("allocate memory", err)
+		return nil, operr.Wrap("allocate memory", err)
 	}
 	mr, err := d.pd.Alloc(&verbs.AllocAttr{Size: size, Access: access, HugePages: l.cfg.HugePages})
 	if err != nil {
@@ -222,7 +223,7 @@ func (l *Loop) Alloc(size int, access verbs.Access) (verbs.MR, error) {
 func (l *Loop) Lease() (*Buffer, error) {
 	d, err := l.firstDevice()
 	if err != nil {
-		return nil, verbs.Wrap("lease buffer", err)
+		return nil, operr.Wrap("lease buffer", err)
 	}
 	return d.lease()
 }
@@ -231,7 +232,7 @@ func (l *Loop) Lease() (*Buffer, error) {
 func (d *loopDevice) lease() (*Buffer, error) {
 	b, err := d.slab.get()
 	if err != nil {
-		return nil, verbs.Wrap("lease buffer", err)
+		return nil, operr.Wrap("lease buffer", err)
 	}
 	b.length = 0
 	return b, nil

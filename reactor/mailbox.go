@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/rdmaloop/rdmaloop/verbs"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 )
 
 // A mailbox is a queue of functions that other goroutines want the loop to call.
@@ -98,7 +98,7 @@ func (l *Loop) Wake() { l.poller.Wake() }
 func (l *Loop) post(op string, fn func(), internal bool) error {
 	wake, err := l.mailbox.put(fn, internal)
 	if err != nil {
-		return verbs.Wrap(op, err)
+		return operr.Wrap(op, err)
 	}
 	if wake {
 		l.poller.Wake()

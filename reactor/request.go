@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -79,10 +80,10 @@ func (r *ConnRequest) Loop() int { return int(r.loop.Load()) }
 // answered, the error that Accept returns.
 func (r *ConnRequest) Steer(loop int) error {
 	if err := checkRange("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
-		return verbs.Wrap("steer", err)
+		return operr.Wrap("steer", err)
 	}
 	if err := r.decisionErr(); err != nil {
-		return verbs.Wrap("steer", err)
+		return operr.Wrap("steer", err)
 	}
 	r.loop.Store(int32(loop))
 	return nil
@@ -99,10 +100,10 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 		params = *p
 	}
 	if err := params.check(); err != nil {
-		return verbs.Wrap(op, err)
+		return operr.Wrap(op, err)
 	}
 	if !r.decide(byApplication) {
-		return verbs.Wrap(op, r.decisionErr())
+		return operr.Wrap(op, r.decisionErr())
 	}
 	params.PrivateData = append([]byte(nil), params.PrivateData...)
 	loop := r.engine.loops[r.Loop()]
@@ -110,7 +111,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
 		loop.load.Add(-1)
 		_ = r.engine.acceptor.reject(r, nil) // fails if the peer has given up the request
-		return verbs.Wrap(op, ErrShutdown)
+		return operr.Wrap(op, ErrShutdown)
 	}
 	r.engine.accepts.Add(1)
 	return nil
@@ -121,13 +122,13 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
 	if err := checkRange("private data", int64(len(privateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageReject))); err != nil {
-		return verbs.Wrap(op, err)
+		return operr.Wrap(op, err)
 	}
 	if !r.decide(byApplication) {
-		return verbs.Wrap(op, r.decisionErr())
+		return operr.Wrap(op, r.decisionErr())
 	}
 	if err := r.engine.acceptor.reject(r, privateData); err != nil {
-		return verbs.Wrap(op, err)
+		return operr.Wrap(op, err)
 	}
 	r.engine.rejects.Add(1)
 	return nil

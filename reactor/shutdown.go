@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -60,12 +61,12 @@ func (e *Engine) Shutdown(ctx context.Context) error {
 	for _, l := range e.loops {
 		_ = l.post("abort", l.abortConns, true)
 	}
-	err := verbs.Wrap("shut down", context.Cause(ctx))
+	err := operr.Wrap("shut down", context.Cause(ctx))
 	select {
 	case <-e.done:
 		return errors.Join(err, e.Wait())
 	case <-time.After(abortTimeout):
-		return errors.Join(err, verbs.Wrap("end loops", verbs.ErrBusy))
+		return errors.Join(err, operr.Wrap("end loops", verbs.ErrBusy))
 	}
 }
 
@@ -95,7 +96,7 @@ func (e *Engine) Wait() error {
 // checkWaitable returns an error if Wait would wait for the caller itself.
 func (e *Engine) checkWaitable(op string) error {
 	if e.embedded && !e.hasEnded() {
-		return verbs.Wrap(op, verbs.ErrState)
+		return operr.Wrap(op, verbs.ErrState)
 	}
 	return nil
 }

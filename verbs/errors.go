@@ -51,20 +51,6 @@ func (e *OpError) Error() string { return "rdma: " + e.Op + ": " + e.Err.Error()
 // Unwrap returns Err.
 func (e *OpError) Unwrap() error { return e.Err }
 
-// Wrap returns err as an *OpError for the operation op. It returns nil for a nil err. An
-// err that already has an *OpError in its chain is returned unchanged, so that the
-// innermost operation is the one named.
-func Wrap(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var already *OpError
-	if errors.As(err, &already) {
-		return err
-	}
-	return &OpError{Op: op, Err: err}
-}
-
 // A ParamError reports an argument that is out of range: its name, its value, and the
 // limit or the reason.
 type ParamError struct {

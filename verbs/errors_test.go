@@ -10,30 +10,18 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-func TestWrap(t *testing.T) {
-	require.NoError(t, verbs.Wrap("anything", nil))
-
-	err := verbs.Wrap("create QP", verbs.ErrBusy)
-	require.Equal(t, &verbs.OpError{Op: "create QP", Err: verbs.ErrBusy}, err)
-	require.EqualError(t, err, "rdma: create QP: still in use")
-	require.ErrorIs(t, err, verbs.ErrBusy)
-	require.NotErrorIs(t, err, verbs.ErrClosed)
-
-	require.Same(t, err, verbs.Wrap("outer", err), "the error keeps the name of the innermost operation")
-}
-
 func TestParamError(t *testing.T) {
 	require.EqualError(t, &verbs.ParamError{Field: "retry count", Value: 9, Limit: 7}, "retry count 9: the limit is 7")
 	require.EqualError(t, &verbs.ParamError{Field: "depth", Value: -1, Reason: "must be positive"}, "depth -1: must be positive")
 
-	err := verbs.Wrap("connect", &verbs.ParamError{Field: "retry count", Value: 9, Limit: 7})
+	err := error(&verbs.OpError{Op: "connect", Err: &verbs.ParamError{Field: "retry count", Value: 9, Limit: 7}})
 	var param *verbs.ParamError
 	require.ErrorAs(t, err, &param)
 	require.Equal(t, "retry count", param.Field)
 }
 
 func TestFeatureError(t *testing.T) {
-	err := verbs.Wrap("open", &verbs.FeatureError{Feature: "UDP_SEGMENT", Reason: fs.ErrPermission})
+	err := error(&verbs.OpError{Op: "open", Err: &verbs.FeatureError{Feature: "UDP_SEGMENT", Reason: fs.ErrPermission}})
 	require.EqualError(t, err, "rdma: open: UDP_SEGMENT: not supported: permission denied")
 	require.ErrorIs(t, err, verbs.ErrNotSupported)
 	require.ErrorIs(t, err, fs.ErrPermission)
@@ -54,7 +42,7 @@ func TestTransitionError(t *testing.T) {
 		err := base
 		err.Missing, err.Extra = c.missing, c.extra
 		require.EqualError(t, &err, c.text)
-		require.ErrorIs(t, verbs.Wrap("modify QP", &err), verbs.ErrState)
+		require.ErrorIs(t, &verbs.OpError{Op: "modify QP", Err: &err}, verbs.ErrState)
 		require.NotErrorIs(t, &err, verbs.ErrClosed)
 	}
 }

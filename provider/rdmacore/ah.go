@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -26,10 +27,10 @@ type ah struct {
 func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	const op = "create AH"
 	if err := p.dev.checkAH(attr); err != nil {
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	if err := p.users.add(); err != nil {
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	raw := toAHAttr(attr)
 	c, err := C.ibv_create_ah(p.c, &raw)
@@ -65,7 +66,7 @@ func (a *ah) address() (uint64, error) {
 //
 // Implements: ibv_destroy_ah(3).
 func (a *ah) Close() error {
-	return verbs.Wrap("close AH", a.users.close(func() error {
+	return operr.Wrap("close AH", a.users.close(func() error {
 		c := a.c.Swap(nil)
 		if err := verbsError("close AH", int32(C.ibv_destroy_ah(c))); err != nil {
 			a.c.Store(c)

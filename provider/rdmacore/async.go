@@ -12,6 +12,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/asyncq"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -129,14 +130,14 @@ func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return false, verbs.Wrap("next asynchronous event", verbs.ErrClosed)
+		return false, operr.Wrap("next asynchronous event", verbs.ErrClosed)
 	}
 	err := a.fetch()
 	var ok bool
 	*ev, ok = a.events.Pop()
 	a.signal()
 	if !ok {
-		return false, verbs.Wrap("next asynchronous event", err)
+		return false, operr.Wrap("next asynchronous event", err)
 	}
 	return true, nil
 }

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -30,7 +31,7 @@ type channel struct {
 func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 	const op = "open event channel"
 	if err := p.users.add(); err != nil {
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	c, err := C.rdma_create_event_channel()
 	if c == nil {

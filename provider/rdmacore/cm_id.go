@@ -11,9 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rdmaloop/rdmaloop/cm"
-	"github.com/rdmaloop/rdmaloop/verbs"
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // id implements cm.TransportID. The lock of its channel protects it.
@@ -115,7 +117,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
 	if i.qp == nil && i.c.ps == C.RDMA_PS_UDP && param.QKey != cm.DefaultQKey {
-		return verbs.Wrap("accept", &verbs.FeatureError{
+		return operr.Wrap("accept", &verbs.FeatureError{
 			Feature: "Q_Key of a queue pair without ID",
 			Reason:  errors.New("librdmacm sends its own Q_Key to the peer"),
 		})

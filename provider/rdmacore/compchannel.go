@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -37,7 +38,7 @@ func (d *device) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChann
 	}
 	ch, err := d.createCompChannel(attr)
 	if err != nil {
-		return nil, verbs.Wrap("create completion channel", err)
+		return nil, operr.Wrap("create completion channel", err)
 	}
 	return ch, nil
 }
@@ -74,7 +75,7 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	ch.enter()
 	defer ch.leave()
 	if ch.c == nil {
-		return 0, false, verbs.Wrap("next completion event", verbs.ErrClosed)
+		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
 	// Next avoids the system call only once. The next call asks the device, in case it
 	// has sent more events than it should.
@@ -101,7 +102,7 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 //
 // Implements: ibv_destroy_comp_channel(3).
 func (ch *compChannel) Close() error {
-	return verbs.Wrap("close completion channel", ch.users.close(func() error {
+	return operr.Wrap("close completion channel", ch.users.close(func() error {
 		ch.enter()
 		defer ch.leave()
 		if err := verbsError("close completion channel", int32(C.ibv_destroy_comp_channel(ch.c))); err != nil {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -40,7 +41,7 @@ func Open() (*Provider, error) {
 		if err == nil {
 			err = errors.New("the list of devices is empty")
 		}
-		return nil, verbs.Wrap("open rdmacore", &verbs.FeatureError{
+		return nil, operr.Wrap("open rdmacore", &verbs.FeatureError{
 			Feature: "provider rdmacore",
 			Reason:  fmt.Errorf("no access to RDMA hardware: %w", err),
 		})
@@ -62,7 +63,7 @@ func (p *Provider) Name() string { return "rdmacore" }
 // Devices implements verbs.Provider. Devices that were connected after Open are missing.
 func (p *Provider) Devices() ([]verbs.Device, error) {
 	if err := p.users.whileOpen(func() error { return nil }); err != nil {
-		return nil, verbs.Wrap("list devices", err)
+		return nil, operr.Wrap("list devices", err)
 	}
 	list := make([]verbs.Device, len(p.devices))
 	for i, d := range p.devices {
@@ -86,7 +87,7 @@ func (p *Provider) Close() error {
 		C.rdma_free_devices(p.list)
 		return nil
 	})
-	return verbs.Wrap("close rdmacore", errors.Join(err, kept))
+	return operr.Wrap("close rdmacore", errors.Join(err, kept))
 }
 
 // releaseRemoved closes the descriptors of removed devices.
@@ -137,11 +138,11 @@ type device struct {
 func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 	d := &device{provider: p, ctx: ctx, name: C.GoString(C.ibv_get_device_name(ctx.device))}
 	if err := d.describe(); err != nil {
-		return nil, verbs.Wrap("open device "+d.name, err)
+		return nil, operr.Wrap("open device "+d.name, err)
 	}
 	async, err := d.openAsync()
 	if err != nil {
-		return nil, verbs.Wrap("open device "+d.name, err)
+		return nil, operr.Wrap("open device "+d.name, err)
 	}
 	d.async = async
 	return d, nil
@@ -213,7 +214,7 @@ func (d *device) Attr() verbs.DeviceAttr { return d.attr }
 // Port returns the state of a port.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	out, err := d.port(num)
-	return out, verbs.Wrap("query port", err)
+	return out, operr.Wrap("query port", err)
 }
 
 func (d *device) port(num uint8) (out verbs.PortAttr, err error) {

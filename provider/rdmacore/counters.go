@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -19,7 +20,7 @@ import (
 // Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	list, err := d.counters(port)
-	return list, verbs.Wrap("read counters", err)
+	return list, operr.Wrap("read counters", err)
 }
 
 func (d *device) counters(port uint8) ([]verbs.Counter, error) {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -35,7 +36,7 @@ type cq struct {
 func (d *device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	q, err := d.createCQ(attr)
 	if err != nil {
-		return nil, verbs.Wrap("create CQ", err)
+		return nil, operr.Wrap("create CQ", err)
 	}
 	return q, nil
 }
@@ -105,7 +106,7 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	q.enter()
 	defer q.leave()
 	if q.c == nil {
-		return verbs.Wrap("arm CQ", verbs.ErrClosed)
+		return operr.Wrap("arm CQ", verbs.ErrClosed)
 	}
 	if q.channel != nil {
 		q.arms.Add(1)
@@ -150,10 +151,10 @@ func (q *cq) Resize(depth int) error {
 	q.enter()
 	defer q.leave()
 	if q.c == nil {
-		return verbs.Wrap("resize CQ", verbs.ErrClosed)
+		return operr.Wrap("resize CQ", verbs.ErrClosed)
 	}
 	if err := within("CQ depth", depth, 1, q.dev.attr.MaxCQE); err != nil {
-		return verbs.Wrap("resize CQ", err)
+		return operr.Wrap("resize CQ", err)
 	}
 	return verbsError("resize CQ", int32(C.ibv_resize_cq(q.c, C.int(depth))))
 }
@@ -162,7 +163,7 @@ func (q *cq) Resize(depth int) error {
 // library would wait for them.
 //
 // Implements: ibv_destroy_cq(3).
-func (q *cq) Close() error { return verbs.Wrap("close CQ", q.users.close(q.destroy)) }
+func (q *cq) Close() error { return operr.Wrap("close CQ", q.users.close(q.destroy)) }
 
 func (q *cq) destroy() error {
 	q.enter()

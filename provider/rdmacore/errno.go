@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -27,7 +28,7 @@ func cmError(op string, code int32) error { return failure(op, code, cmMeaning) 
 func createError(op string, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
-		return verbs.Wrap(op, errors.New("the library failed without a reason"))
+		return operr.Wrap(op, errors.New("the library failed without a reason"))
 	}
 	return failure(op, int32(errno), verbsMeaning)
 }
@@ -40,12 +41,12 @@ func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	}
 	errno := syscall.Errno(max(code, -code))
 	if errno == unix.EOPNOTSUPP || errno == unix.ENOSYS {
-		return verbs.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errno})
+		return operr.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errno})
 	}
 	if m := meaning(errno); m != nil {
-		return verbs.Wrap(op, fmt.Errorf("%w: %w", m, errno))
+		return operr.Wrap(op, fmt.Errorf("%w: %w", m, errno))
 	}
-	return verbs.Wrap(op, errno)
+	return operr.Wrap(op, errno)
 }
 
 func verbsMeaning(errno syscall.Errno) error {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -29,7 +30,7 @@ type pd struct {
 func (d *device) AllocPD() (verbs.PD, error) {
 	const op = "alloc PD"
 	if err := d.provider.users.add(); err != nil {
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	c, err := C.ibv_alloc_pd(d.ctx)
 	if c == nil {
@@ -45,7 +46,7 @@ func (p *pd) Device() verbs.Device { return p.dev }
 //
 // Implements: ibv_dealloc_pd(3).
 func (p *pd) Close() error {
-	return verbs.Wrap("close PD", p.users.close(func() error {
+	return operr.Wrap("close PD", p.users.close(func() error {
 		if err := verbsError("close PD", int32(C.ibv_dealloc_pd(p.c))); err != nil {
 			return err
 		}
@@ -71,11 +72,11 @@ type mr struct {
 func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	const op = "alloc MR"
 	if err := p.checkMR(attr.Size, attr.Access); err != nil {
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	m := &mr{pd: p, access: attr.Access}
 	if err := m.mmap(attr.Size, attr.HugePages); err != nil {
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	if err := m.register(op); err != nil {
 		_ = unix.Munmap(m.mapping)
@@ -89,7 +90,7 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	const op = "register MR"
 	if err := p.checkMR(len(b), access); err != nil {
-		return nil, verbs.Wrap(op, err)
+		return nil, operr.Wrap(op, err)
 	}
 	m := &mr{pd: p, access: access, buf: b}
 	m.pin.Pin(unsafe.SliceData(b))
@@ -134,7 +135,7 @@ func (m *mr) mmap(size int, huge bool) (err error) {
 // Implements: ibv_reg_mr(3).
 func (m *mr) register(op string) error {
 	if err := m.pd.users.add(); err != nil {
-		return verbs.Wrap(op, err)
+		return operr.Wrap(op, err)
 	}
 	c, err := C.rl_reg_mr(m.pd.c, C.uint64_t(m.Addr()), C.uint64_t(len(m.buf)), C.int(m.access))
 	if c == nil {
@@ -149,7 +150,7 @@ func (m *mr) register(op string) error {
 // (getrlimit(2), RLIMIT_MEMLOCK).
 func memoryError(op string, err error) error {
 	if errors.Is(err, unix.ENOMEM) {
-		return verbs.Wrap(op, fmt.Errorf("%w (the limit on locked memory, ulimit -l, may be too low)", err))
+		return operr.Wrap(op, fmt.Errorf("%w (the limit on locked memory, ulimit -l, may be too low)", err))
 	}
 	return createError(op, err)
 }
@@ -165,7 +166,7 @@ func (m *mr) Access() verbs.Access { return m.access }
 //
 // Implements: ibv_dereg_mr(3).
 func (m *mr) Close() error {
-	return verbs.Wrap("close MR", m.users.close(func() error {
+	return operr.Wrap("close MR", m.users.close(func() error {
 		if err := verbsError("close MR", int32(C.ibv_dereg_mr(m.c))); err != nil {
 			return err
 		}

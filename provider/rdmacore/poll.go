@@ -13,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -29,7 +30,7 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	q.enter()
 	defer q.leave()
 	if err := q.usable(); err != nil {
-		return 0, verbs.Wrap("poll CQ", err)
+		return 0, operr.Wrap("poll CQ", err)
 	}
 	return q.poll(dst)
 }
@@ -56,7 +57,7 @@ func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {
 	q.enter()
 	defer q.leave()
 	if err := q.usable(); err != nil {
-		return 0, verbs.Wrap("poll CQ", err)
+		return 0, operr.Wrap("poll CQ", err)
 	}
 	if len(dst) == 0 {
 		return q.afterPoll(dst, 0)

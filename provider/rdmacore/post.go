@@ -14,6 +14,7 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -26,10 +27,10 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	s.enter()
 	defer s.leave()
 	if s.closed {
-		return 0, verbs.Wrap("post send", verbs.ErrClosed)
+		return 0, operr.Wrap("post send", verbs.ErrClosed)
 	}
 	if q.lastState() < verbs.StateRTS {
-		return 0, verbs.Wrap("post send", verbs.ErrState)
+		return 0, operr.Wrap("post send", verbs.ErrState)
 	}
 	n, err := s.gather(wrs)
 	if n > 0 {
@@ -41,7 +42,7 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 			n, err = int(done.n), postError("post send", int32(done.err))
 		}
 	}
-	return n, verbs.Wrap("post send", err)
+	return n, operr.Wrap("post send", err)
 }
 
 // PostRecv posts the buffers, up to the first that is invalid or for which the queue has
@@ -53,17 +54,17 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	r.enter()
 	defer r.leave()
 	if r.closed {
-		return 0, verbs.Wrap("post receive", verbs.ErrClosed)
+		return 0, operr.Wrap("post receive", verbs.ErrClosed)
 	}
 	if q.srq != nil || q.lastState() == verbs.StateReset {
-		return 0, verbs.Wrap("post receive", verbs.ErrState)
+		return 0, operr.Wrap("post receive", verbs.ErrState)
 	}
 	n, err := r.gather(wrs)
 	if n > 0 {
 		n, err = r.posted(n, err, C.rl_post_recv(q.handle(), r.cReqs(), C.int(n), r.cSGEs()))
 		q.flushLateRecvs()
 	}
-	return n, verbs.Wrap("post receive", err)
+	return n, operr.Wrap("post receive", err)
 }
 
 // PostRecv posts the buffers, up to the first that is invalid or for which the queue has
@@ -75,13 +76,13 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	r.enter()
 	defer r.leave()
 	if r.closed {
-		return 0, verbs.Wrap("post SRQ receive", verbs.ErrClosed)
+		return 0, operr.Wrap("post SRQ receive", verbs.ErrClosed)
 	}
 	n, err := r.gather(wrs)
 	if n > 0 {
 		n, err = r.posted(n, err, C.rl_post_srq_recv(C.uintptr_t(s.address()), r.cReqs(), C.int(n), r.cSGEs()))
 	}
-	return n, verbs.Wrap("post SRQ receive", err)
+	return n, operr.Wrap("post SRQ receive", err)
 }
 
 func (r *recvQueue) cReqs() *C.struct_rl_recv {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -37,7 +38,7 @@ type qp struct {
 func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	q, err := p.createQP(attr, nil)
 	if err != nil {
-		return nil, verbs.Wrap("create QP", err)
+		return nil, operr.Wrap("create QP", err)
 	}
 	return q, nil
 }
@@ -249,7 +250,7 @@ func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 //
 // Implements: ibv_destroy_qp(3), rdma_destroy_qp(3).
 func (q *qp) Close() error {
-	return verbs.Wrap("close QP", q.users.close(func() error {
+	return operr.Wrap("close QP", q.users.close(func() error {
 		q.sends.enter()
 		defer q.sends.leave()
 		q.recvs.enter()

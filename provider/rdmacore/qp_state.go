@@ -6,6 +6,7 @@ package rdmacore
 import "C"
 
 import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -27,7 +28,7 @@ func (q *qp) Query() (attr verbs.QPAttr, err error) {
 		attr, err = q.query(knownAttrs)
 		return err
 	})
-	return attr, verbs.Wrap("query QP", err)
+	return attr, operr.Wrap("query QP", err)
 }
 
 func (q *qp) query(mask verbs.QPAttrMask) (verbs.QPAttr, error) {
@@ -43,7 +44,7 @@ func (q *qp) query(mask verbs.QPAttrMask) (verbs.QPAttr, error) {
 //
 // Implements: ibv_modify_qp(3).
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
-	return verbs.Wrap("modify QP", q.users.whileOpen(func() error {
+	return operr.Wrap("modify QP", q.users.whileOpen(func() error {
 		now, err := q.query(verbs.AttrState)
 		if err != nil {
 			return err

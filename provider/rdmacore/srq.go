@@ -8,6 +8,7 @@ import "C"
 import (
 	"unsafe"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -27,7 +28,7 @@ type srq struct {
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
 	s, err := p.createSRQ(attr)
 	if err != nil {
-		return nil, verbs.Wrap("create SRQ", err)
+		return nil, operr.Wrap("create SRQ", err)
 	}
 	return s, nil
 }
@@ -88,7 +89,7 @@ func (s *srq) Caps() verbs.SRQCaps { return s.caps }
 //
 // Implements: ibv_modify_srq(3).
 func (s *srq) Arm(limit int) error {
-	return verbs.Wrap("arm SRQ", s.users.whileOpen(func() error {
+	return operr.Wrap("arm SRQ", s.users.whileOpen(func() error {
 		if err := within("SRQ limit", limit, 0, s.caps.MaxWR); err != nil {
 			return err
 		}
@@ -101,7 +102,7 @@ func (s *srq) Arm(limit int) error {
 //
 // Implements: ibv_destroy_srq(3).
 func (s *srq) Close() error {
-	return verbs.Wrap("close SRQ", s.users.close(func() error {
+	return operr.Wrap("close SRQ", s.users.close(func() error {
 		s.recvs.enter()
 		defer s.recvs.leave()
 		address := s.address()

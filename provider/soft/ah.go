@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -22,17 +23,17 @@ type ah struct {
 // CreateAH implements verbs.PD.
 func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	if attr == nil {
-		return nil, verbs.Wrap("create AH", errNilAttr)
+		return nil, operr.Wrap("create AH", errNilAttr)
 	}
 	if p.closed.Load() {
-		return nil, verbs.Wrap("create AH", verbs.ErrClosed)
+		return nil, operr.Wrap("create AH", verbs.ErrClosed)
 	}
 	if err := p.dev.checkAH(attr); err != nil {
-		return nil, verbs.Wrap("create AH", err)
+		return nil, operr.Wrap("create AH", err)
 	}
 	a := &ah{pd: p, attr: *attr}
 	if err := a.findRoute(); err != nil {
-		return nil, verbs.Wrap("create AH", err)
+		return nil, operr.Wrap("create AH", err)
 	}
 	p.users.Add(1)
 	return a, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/asyncq"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -53,7 +54,7 @@ func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return false, verbs.Wrap("next asynchronous event", verbs.ErrClosed)
+		return false, operr.Wrap("next asynchronous event", verbs.ErrClosed)
 	}
 	var ok bool
 	if *ev, ok = a.events.Pop(); !ok {

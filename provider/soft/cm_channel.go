@@ -10,6 +10,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
@@ -63,7 +64,7 @@ const maxEventChannels = 1 << 16
 // OpenChannel opens an event channel; see cm.Transport.
 func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 	if err := p.dev.add(objEventChannel, "event channels", maxEventChannels); err != nil {
-		return nil, verbs.Wrap("open event channel", err)
+		return nil, operr.Wrap("open event channel", err)
 	}
 	ch := &channel{
 		dev: p.dev, epoll: -1, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
@@ -71,7 +72,7 @@ func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 	}
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
-		return nil, verbs.Wrap("open event channel", err)
+		return nil, operr.Wrap("open event channel", err)
 	}
 	return ch, nil
 }

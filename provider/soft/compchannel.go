@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -31,7 +32,7 @@ func (d *device) CreateCompChannel(attr *verbs.CompChannelAttr) (verbs.CompChann
 	}
 	c, err := d.createCompChannel(attr)
 	if err != nil {
-		return nil, verbs.Wrap("create completion channel", err)
+		return nil, operr.Wrap("create completion channel", err)
 	}
 	return c, nil
 }
@@ -117,7 +118,7 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 	s.enter()
 	defer s.leave()
 	if c.closed {
-		return 0, false, verbs.Wrap("next completion event", verbs.ErrClosed)
+		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
 	if len(c.events) == 0 {
 		if c.fd >= 0 {
@@ -146,7 +147,7 @@ func (c *compChannel) Close() error {
 		return nil
 	}
 	if c.cqs > 0 {
-		return verbs.Wrap("close completion channel", verbs.ErrBusy)
+		return operr.Wrap("close completion channel", verbs.ErrBusy)
 	}
 	c.closed = true
 	if c.fd >= 0 {

@@ -5,6 +5,7 @@ package soft
 import (
 	"sync/atomic"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -69,7 +70,7 @@ const (
 func (d *device) CreateCQ(attr *verbs.CQAttr) (verbs.CQ, error) {
 	c, err := d.createCQ(attr)
 	if err != nil {
-		return nil, verbs.Wrap("create CQ", err)
+		return nil, operr.Wrap("create CQ", err)
 	}
 	return c, nil
 }
@@ -150,11 +151,11 @@ func (c *cq) Resize(depth int) error {
 	defer c.shard.leave()
 	switch err := checkCQDepth(depth); {
 	case c.closed.Load():
-		return verbs.Wrap("resize CQ", verbs.ErrClosed)
+		return operr.Wrap("resize CQ", verbs.ErrClosed)
 	case err != nil:
-		return verbs.Wrap("resize CQ", err)
+		return operr.Wrap("resize CQ", err)
 	case depth < int(c.tail-c.head):
-		return verbs.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "less than the number of queued completions"})
+		return operr.Wrap("resize CQ", &verbs.ParamError{Field: "CQ depth", Value: int64(depth), Limit: int64(c.tail - c.head), Reason: "less than the number of queued completions"})
 	}
 	c.depth, c.ringDepth = depth, depth
 	return nil
@@ -213,7 +214,7 @@ func (c *cq) Poll(dst []verbs.WC) (int, error) {
 	if c.closed.Load() || c.overrun {
 		c.failNow()
 		s.leave()
-		return 0, verbs.Wrap("poll CQ", c.failure())
+		return 0, operr.Wrap("poll CQ", c.failure())
 	}
 	n := c.drain(dst)
 	if n < len(dst) || c.head == c.tail || c.driveIsDue() {
@@ -269,9 +270,9 @@ func (c *cq) Arm(solicitedOnly bool) error {
 	defer c.shard.leave()
 	switch {
 	case c.closed.Load() || c.overrun:
-		return verbs.Wrap("arm CQ", c.failure())
+		return operr.Wrap("arm CQ", c.failure())
 	case c.chn == nil:
-		return verbs.Wrap("arm CQ", &verbs.ParamError{Field: "channel", Reason: "the CQ has no channel"})
+		return operr.Wrap("arm CQ", &verbs.ParamError{Field: "channel", Reason: "the CQ has no channel"})
 	}
 	if c.arming == disarmed {
 		c.shard.armed++
@@ -300,7 +301,7 @@ func (c *cq) Close() error {
 		return nil
 	}
 	if c.users > 0 || c.unacked > 0 {
-		return verbs.Wrap("close CQ", verbs.ErrBusy)
+		return operr.Wrap("close CQ", verbs.ErrBusy)
 	}
 	c.closed.Store(true)
 	c.failTimer.stop()

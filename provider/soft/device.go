@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
@@ -184,11 +185,11 @@ func (d *device) Caps() verbs.Caps {
 // of the host at the time of the call, and those of 127.0.0.0/8 that are in use.
 func (d *device) Port(num uint8) (verbs.PortAttr, error) {
 	if err := checkPort(num); err != nil {
-		return verbs.PortAttr{}, verbs.Wrap("query port", err)
+		return verbs.PortAttr{}, operr.Wrap("query port", err)
 	}
 	gids, err := d.gids.all()
 	if err != nil {
-		return verbs.PortAttr{}, verbs.Wrap("query port", err)
+		return verbs.PortAttr{}, operr.Wrap("query port", err)
 	}
 	return verbs.PortAttr{
 		State:      verbs.PortActive,

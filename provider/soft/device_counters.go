@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -11,7 +12,7 @@ import (
 // closed.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	if err := checkPort(port); err != nil {
-		return nil, verbs.Wrap("read counters", err)
+		return nil, operr.Wrap("read counters", err)
 	}
 	d.mu.Lock()
 	all := d.counted // The list of counters only grows.

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -23,7 +24,7 @@ type pd struct {
 // AllocPD implements verbs.Device.
 func (d *device) AllocPD() (verbs.PD, error) {
 	if err := d.add(objPD, "protection domains", maxPD); err != nil {
-		return nil, verbs.Wrap("alloc PD", err)
+		return nil, operr.Wrap("alloc PD", err)
 	}
 	return &pd{dev: d}, nil
 }
@@ -37,7 +38,7 @@ func (p *pd) Close() error {
 		return nil
 	}
 	if p.users.Load() > 0 {
-		return verbs.Wrap("close PD", verbs.ErrBusy)
+		return operr.Wrap("close PD", verbs.ErrBusy)
 	}
 	if !p.closed.Swap(true) {
 		p.dev.remove(objPD)
@@ -80,22 +81,22 @@ type mr struct {
 // Alloc implements verbs.PD.
 func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	if attr == nil {
-		return nil, verbs.Wrap("alloc MR", errNilAttr)
+		return nil, operr.Wrap("alloc MR", errNilAttr)
 	}
 	if attr.Size <= 0 || uint64(attr.Size) > maxMRSize {
-		return nil, verbs.Wrap("alloc MR", &verbs.ParamError{Field: "size", Value: int64(attr.Size), Limit: maxMRSize, Reason: "out of range"})
+		return nil, operr.Wrap("alloc MR", &verbs.ParamError{Field: "size", Value: int64(attr.Size), Limit: maxMRSize, Reason: "out of range"})
 	}
 	if err := attr.Access.Check(); err != nil {
-		return nil, verbs.Wrap("alloc MR", err)
+		return nil, operr.Wrap("alloc MR", err)
 	}
 	mapped, huge, err := mapAnonymous(attr.Size, attr.HugePages)
 	if err != nil {
-		return nil, verbs.Wrap("alloc MR", err)
+		return nil, operr.Wrap("alloc MR", err)
 	}
 	m, err := p.newMR(mapped[:attr.Size:attr.Size], attr.Access, mapped)
 	if err != nil {
 		_ = unix.Munmap(mapped)
-		return nil, verbs.Wrap("alloc MR", err)
+		return nil, operr.Wrap("alloc MR", err)
 	}
 	m.huge = huge
 	return m, nil
@@ -104,14 +105,14 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 // Register implements verbs.PD.
 func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	if len(b) == 0 {
-		return nil, verbs.Wrap("register MR", &verbs.ParamError{Field: "size", Value: 0, Limit: maxMRSize, Reason: "out of range"})
+		return nil, operr.Wrap("register MR", &verbs.ParamError{Field: "size", Value: 0, Limit: maxMRSize, Reason: "out of range"})
 	}
 	if err := access.Check(); err != nil {
-		return nil, verbs.Wrap("register MR", err)
+		return nil, operr.Wrap("register MR", err)
 	}
 	m, err := p.newMR(b, access, nil)
 	if err != nil {
-		return nil, verbs.Wrap("register MR", err)
+		return nil, operr.Wrap("register MR", err)
 	}
 	return m, nil
 }
@@ -178,7 +179,7 @@ func (m *mr) Close() error {
 	if m.mapped == nil {
 		return nil
 	}
-	return verbs.Wrap("close MR", unix.Munmap(m.mapped))
+	return operr.Wrap("close MR", unix.Munmap(m.mapped))
 }
 
 // Discard implements verbs.Discarder: it gives the whole pages in a part of the region
@@ -186,20 +187,20 @@ func (m *mr) Close() error {
 func (m *mr) Discard(offset, length int) error {
 	const op = "discard memory"
 	if offset < 0 || length < 0 || length > len(m.buf) || offset > len(m.buf)-length {
-		return verbs.Wrap(op, &verbs.ParamError{Field: "offset", Value: int64(offset), Limit: int64(len(m.buf) - length), Reason: "out of range"})
+		return operr.Wrap(op, &verbs.ParamError{Field: "offset", Value: int64(offset), Limit: int64(len(m.buf) - length), Reason: "out of range"})
 	}
 	if m.closed.Load() {
-		return verbs.Wrap(op, verbs.ErrClosed)
+		return operr.Wrap(op, verbs.ErrClosed)
 	}
 	if m.mapped == nil || m.huge {
-		return verbs.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errors.New("the memory was not allocated by Alloc, or has huge pages")})
+		return operr.Wrap(op, &verbs.FeatureError{Feature: op, Reason: errors.New("the memory was not allocated by Alloc, or has huge pages")})
 	}
 	page := os.Getpagesize() // buf begins at a page boundary
 	begin, end := (offset+page-1)&^(page-1), (offset+length)&^(page-1)
 	if begin >= end {
 		return nil
 	}
-	return verbs.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
+	return operr.Wrap(op, unix.Madvise(m.buf[begin:end], unix.MADV_DONTNEED))
 }
 
 // bytesAt returns the bytes that address and length name. It returns false if they are

@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -19,11 +20,11 @@ type Provider struct {
 func Open(cfg *Config) (*Provider, error) {
 	c, err := cfg.withDefaults()
 	if err != nil {
-		return nil, verbs.Wrap("open soft device", err)
+		return nil, operr.Wrap("open soft device", err)
 	}
 	dev, err := newDevice(&c)
 	if err != nil {
-		return nil, verbs.Wrap("open soft device", err)
+		return nil, operr.Wrap("open soft device", err)
 	}
 	return &Provider{cfg: c, dev: dev}, nil
 }
@@ -34,11 +35,11 @@ func (p *Provider) Name() string { return "soft" }
 // Devices returns the device. After Close it returns verbs.ErrClosed.
 func (p *Provider) Devices() ([]verbs.Device, error) {
 	if p.dev.isClosed() {
-		return nil, verbs.Wrap("list soft devices", verbs.ErrClosed)
+		return nil, operr.Wrap("list soft devices", verbs.ErrClosed)
 	}
 	return []verbs.Device{p.dev}, nil
 }
 
 // Close closes the device. It returns verbs.ErrBusy while objects of the device are
 // open; see verbs.Provider. Closing it again does nothing.
-func (p *Provider) Close() error { return verbs.Wrap("close soft device", p.dev.close()) }
+func (p *Provider) Close() error { return operr.Wrap("close soft device", p.dev.close()) }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -18,19 +19,19 @@ func unsupported() error {
 }
 
 // Open returns a *verbs.FeatureError, because the device needs Linux.
-func Open(*Config) (*Provider, error) { return nil, verbs.Wrap("open soft device", unsupported()) }
+func Open(*Config) (*Provider, error) { return nil, operr.Wrap("open soft device", unsupported()) }
 
 // Name returns "soft".
 func (p *Provider) Name() string { return "soft" }
 
 // Devices returns a *verbs.FeatureError.
 func (p *Provider) Devices() ([]verbs.Device, error) {
-	return nil, verbs.Wrap("list soft devices", unsupported())
+	return nil, operr.Wrap("list soft devices", unsupported())
 }
 
 // OpenChannel returns a *verbs.FeatureError.
 func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
-	return nil, verbs.Wrap("open event channel", unsupported())
+	return nil, operr.Wrap("open event channel", unsupported())
 }
 
 // Close does nothing.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"sync/atomic"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -46,7 +47,7 @@ var _ verbs.QP = (*qp)(nil)
 func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
 	q, err := p.createQP(attr)
 	if err != nil {
-		return nil, verbs.Wrap("create QP", err)
+		return nil, operr.Wrap("create QP", err)
 	}
 	return q, nil
 }
@@ -216,7 +217,7 @@ func (q *qp) Query() (verbs.QPAttr, error) {
 	q.shard.enter()
 	defer q.shard.leave()
 	if q.closed.Load() {
-		return verbs.QPAttr{}, verbs.Wrap("query QP", verbs.ErrClosed)
+		return verbs.QPAttr{}, operr.Wrap("query QP", verbs.ErrClosed)
 	}
 	attr := q.attr
 	attr.State = q.state
@@ -231,7 +232,7 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	n, err := q.postRecv(wrs)
 	q.shard.leave()
 	if err != nil {
-		return n, verbs.Wrap("post receive", err)
+		return n, operr.Wrap("post receive", err)
 	}
 	return n, nil
 }
@@ -260,7 +261,7 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	n, err := q.postSend(wrs)
 	q.shard.leave()
 	if err != nil {
-		return n, verbs.Wrap("post send", err)
+		return n, operr.Wrap("post send", err)
 	}
 	return n, nil
 }

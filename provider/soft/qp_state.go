@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -13,11 +14,11 @@ import (
 // Modify implements verbs.QP.
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if attr == nil {
-		return verbs.Wrap("modify QP", errNilAttr)
+		return operr.Wrap("modify QP", errNilAttr)
 	}
 	q.shard.enter()
 	defer q.shard.leave()
-	return verbs.Wrap("modify QP", q.modify(attr, mask))
+	return operr.Wrap("modify QP", q.modify(attr, mask))
 }
 
 func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {

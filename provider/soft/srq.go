@@ -3,6 +3,7 @@
 package soft
 
 import (
+	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -23,7 +24,7 @@ type srq struct {
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
 	s, err := p.createSRQ(attr)
 	if err != nil {
-		return nil, verbs.Wrap("create SRQ", err)
+		return nil, operr.Wrap("create SRQ", err)
 	}
 	return s, nil
 }
@@ -55,10 +56,10 @@ func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	s.shard.enter()
 	defer s.shard.leave()
 	if s.closed {
-		return 0, verbs.Wrap("post SRQ receive", verbs.ErrClosed)
+		return 0, operr.Wrap("post SRQ receive", verbs.ErrClosed)
 	}
 	n, err := s.rq.post(wrs)
-	return n, verbs.Wrap("post SRQ receive", err)
+	return n, operr.Wrap("post SRQ receive", err)
 }
 
 // Arm implements verbs.SRQ.
@@ -66,10 +67,10 @@ func (s *srq) Arm(limit int) error {
 	s.shard.enter()
 	defer s.shard.leave()
 	if s.closed {
-		return verbs.Wrap("arm SRQ", verbs.ErrClosed)
+		return operr.Wrap("arm SRQ", verbs.ErrClosed)
 	}
 	if limit < 0 || limit > s.caps.MaxWR {
-		return verbs.Wrap("arm SRQ", &verbs.ParamError{Field: "SRQ limit", Value: int64(limit), Limit: int64(s.caps.MaxWR), Reason: "out of range"})
+		return operr.Wrap("arm SRQ", &verbs.ParamError{Field: "SRQ limit", Value: int64(limit), Limit: int64(s.caps.MaxWR), Reason: "out of range"})
 	}
 	s.limit = limit
 	s.checkLimit()
@@ -102,7 +103,7 @@ func (s *srq) Close() error {
 		return nil
 	}
 	if s.users > 0 {
-		return verbs.Wrap("close SRQ", verbs.ErrBusy)
+		return operr.Wrap("close SRQ", verbs.ErrBusy)
 	}
 	s.closed = true
 	s.pd.users.Add(-1)

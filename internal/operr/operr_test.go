@@ -1,0 +1,30 @@
+package operr_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/internal/operr"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+func TestWrap(t *testing.T) {
+	require.NoError(t, operr.Wrap("anything", nil))
+
+	err := operr.Wrap("create QP", verbs.ErrBusy)
+	require.Equal(t, &verbs.OpError{Op: "create QP", Err: verbs.ErrBusy}, err)
+	require.EqualError(t, err, "rdma: create QP: still in use")
+	require.ErrorIs(t, err, verbs.ErrBusy)
+	require.NotErrorIs(t, err, verbs.ErrClosed)
+}
+
+// The error keeps the name of the innermost operation, wherever it is in the chain.
+func TestWrapTwice(t *testing.T) {
+	err := operr.Wrap("create QP", verbs.ErrBusy)
+	require.Same(t, err, operr.Wrap("outer", err))
+
+	explained := fmt.Errorf("the second of three: %w", err)
+	require.Equal(t, explained, operr.Wrap("outer", explained))
+}
