@@ -40,7 +40,7 @@ func Example() {
 	other, err := reactor.New(peer, client, nil)
 	check(err)
 	check(other.Start())
-	check(other.Dial(listener.Addr(), &reactor.Dial{}))
+	check(other.Dial(listener.Addr(), &reactor.DialOptions{}))
 	fmt.Println(<-client.answer)
 
 	check(other.Shutdown(context.Background()))
@@ -60,7 +60,7 @@ func (a asker) OnOpen(c *reactor.Conn) { check(c.Send([]byte(a.question))) }
 
 func (a asker) OnMessage(_ *reactor.Conn, msg reactor.Message) { a.answer <- string(msg.Data()) }
 
-func (a asker) OnDialError(_ *reactor.Dial, err error) { a.answer <- err.Error() }
+func (a asker) OnDialError(_ *reactor.DialOptions, err error) { a.answer <- err.Error() }
 
 func check(err error) {
 	if err != nil {

@@ -44,7 +44,7 @@ func (cl *rdmaClient) post(f func()) error { return cl.engine.Loop(0).Post(f) }
 func (cl *rdmaClient) after(d time.Duration, f func()) { cl.engine.Loop(0).After(d, f) }
 
 func (cl *rdmaClient) dial(s *session) error {
-	return cl.engine.Dial(cl.server, &reactor.Dial{LocalAddr: cl.from, Context: s})
+	return cl.engine.Dial(cl.server, &reactor.DialOptions{LocalAddr: cl.from, Context: s})
 }
 
 func (cl *rdmaClient) closeConn(s *session) { s.sender.(*rdmaSender).conn.Close() }
@@ -88,7 +88,7 @@ func (cl *rdmaClient) OnWritable(c *reactor.Conn) { c.Context().(*session).onWri
 func (cl *rdmaClient) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
 // OnDialError fails the measurement.
-func (cl *rdmaClient) OnDialError(_ *reactor.Dial, err error) { cl.driver.fail(err) }
+func (cl *rdmaClient) OnDialError(_ *reactor.DialOptions, err error) { cl.driver.fail(err) }
 
 // An rdmaSender is the sender of a reactor connection.
 type rdmaSender struct {

@@ -144,12 +144,12 @@ func (l *Loop) handleRequest(req *ConnRequest) {
 	if req.decisionErr() != nil { // rejectShutdown has rejected the request meanwhile
 		return
 	}
-	index, room := l.engine.place(req, l.clock.time())
-	if !room {
+	loop := l.engine.place(req, l.clock.time())
+	if loop == nil {
 		l.rejectFull(req)
 		return
 	}
-	req.loop.Store(int32(index))
+	req.loop.Store(loop)
 	l.onConnectRequest(req)
 	if req.decisionErr() != nil {
 		return

@@ -21,7 +21,7 @@ func TestAnswerAfterRequestEnded(t *testing.T) {
 			request:     func(req *reactor.ConnRequest) { kept <- req },
 			acceptError: func(_ *reactor.ConnRequest, err error) { failed <- err },
 		}, nil)
-		client := start(t, &hooks{dialError: func(*reactor.Dial, error) {}}, nil)
+		client := start(t, &hooks{dialError: func(*reactor.DialOptions, error) {}}, nil)
 		addr := listen(t, server)
 
 		require.NoError(t, client.Dial(addr, nil))
@@ -48,7 +48,7 @@ func TestRequestDuringShutdown(t *testing.T) {
 	}, nil)
 	require.NoError(t, err)
 	refused := make(chan error, 1)
-	client := start(t, &hooks{dialError: func(_ *reactor.Dial, err error) { refused <- err }}, nil)
+	client := start(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused <- err }}, nil)
 	require.NoError(t, client.Dial(listen(t, server), nil))
 	await(t, func() bool {
 		taken, err := reactor.FetchRequestDuringShutdown(server)

@@ -1,6 +1,10 @@
 package reactor
 
-import "time"
+import (
+	"cmp"
+	"slices"
+	"time"
+)
 
 // Balance chooses the loop for a new connection.
 type Balance uint8
@@ -23,44 +27,37 @@ func (b Balance) String() string {
 }
 
 // place chooses the loop for a request. If the loop that choose returns is known to be
-// full, place takes the next loop that is not known to be full. It reports false when all
+// full, place takes the next loop that is not known to be full. It returns nil when all
 // loops are known to be full.
-func (e *Engine) place(req *ConnRequest, now time.Time) (index int, room bool) {
-	index = e.choose(req)
+func (e *Engine) place(req *ConnRequest, now time.Time) *Loop {
+	l := e.choose(req)
 	for range e.loops {
-		if !e.full(index, req.device, now) {
-			return index, true
+		if !l.full(req.device, now) {
+			return l
 		}
-		index = (index + 1) % len(e.loops)
+		l = e.loops[(l.index+1)%len(e.loops)]
 	}
-	return 0, false
+	return nil
 }
 
-// choose returns the loop that Config.Place chooses. If Place is nil or its result is out
-// of range, choose returns the loop that Config.Balance chooses.
-func (e *Engine) choose(req *ConnRequest) int {
+// choose returns the loop that Config.Place chooses. If Place is nil or its result is not
+// a loop of the engine, choose returns the loop that Config.Balance chooses.
+func (e *Engine) choose(req *ConnRequest) *Loop {
 	if e.cfg.Place != nil {
-		if i := e.cfg.Place(req); i >= 0 && i < len(e.loops) {
-			return i
+		if l := e.cfg.Place(req); e.owns(l) {
+			return l
 		}
 	}
 	return e.nextLoop()
 }
 
-// nextLoop returns the index of the loop that Config.Balance chooses.
-func (e *Engine) nextLoop() int {
-	if e.cfg.Balance == LeastConnections {
-		return e.leastConnections()
-	}
-	return int((e.roundRobin.Add(1) - 1) % uint64(len(e.loops)))
-}
+// owns reports whether l is a loop of the engine.
+func (e *Engine) owns(l *Loop) bool { return l != nil && l.engine == e }
 
-// leastConnections returns the index of the loop with the fewest connections.
-func (e *Engine) leastConnections() (index int) {
-	for i, l := range e.loops {
-		if l.load.Load() < e.loops[index].load.Load() {
-			index = i
-		}
+// nextLoop returns the loop that Config.Balance chooses.
+func (e *Engine) nextLoop() *Loop {
+	if e.cfg.Balance == LeastConnections {
+		return slices.MinFunc(e.loops, func(a, b *Loop) int { return cmp.Compare(a.load.Load(), b.load.Load()) })
 	}
-	return index
+	return e.loops[(e.roundRobin.Add(1)-1)%uint64(len(e.loops))]
 }

@@ -108,9 +108,9 @@ func (m Message) Imm() (imm uint32, ok bool) {
 	return m.buffer.imm, m.buffer.flags&verbs.WCWithImm != 0
 }
 
-// Written reports whether the message announces a WRITE with immediate. The bytes of the
-// WRITE are at the address that the peer has specified; Data is empty.
-func (m Message) Written() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
+// IsWriteImm reports whether the message announces a WRITE with immediate. The bytes of
+// the WRITE are at the address that the peer has specified; Data is empty.
+func (m Message) IsWriteImm() bool { return m.buffer.opcode == verbs.WCRecvWriteImm }
 
 // Keep returns the buffer of the message, which then belongs to the caller after
 // OnMessage has returned too. Nothing is copied. The caller must pass the buffer to

@@ -51,10 +51,10 @@ func (l *Loop) onAcceptError(req *ConnRequest, err error) {
 	l.callbackEnd(t)
 }
 
-func (l *Loop) onDialError(d *Dial, err error) {
+func (l *Loop) onDialError(o *DialOptions, err error) {
 	l.stats.DialErrors++
 	t := l.callbackStart()
-	l.handler.OnDialError(d, err)
+	l.handler.OnDialError(o, err)
 	l.callbackEnd(t)
 }
 

@@ -16,7 +16,7 @@ type completionQueue struct {
 	device *loopDevice
 	queue  *cq.Queue
 	conns  int // number of connections with places reserved on this CQ
-	// Number of polls that have returned fewer completions than Config.Batch.
+	// Number of polls that have returned fewer completions than Config.CompletionBudget.
 	emptyPolls   uint64
 	unusedAtTrim bool // no connection used this CQ when trimQueues last ran
 }
@@ -41,14 +41,14 @@ func (d *loopDevice) cqDepth() int {
 		conns = initialCQConns
 	}
 	conns = min(conns, cfg.MaxConns)
-	return min(conns*d.completionsPerConn()+cfg.SRQ, d.dev.Attr().MaxCQE)
+	return min(conns*d.completionsPerConn()+cfg.SharedRecvBuffers, d.dev.Attr().MaxCQE)
 }
 
 // completionsPerConn returns how many completions a connection can have outstanding.
 // After an error every request has a completion.
 func (d *loopDevice) completionsPerConn() int {
 	sends := d.loop.cfg.MaxInFlight + 1
-	if d.loop.cfg.SRQ > 0 {
+	if d.loop.cfg.SharedRecvBuffers > 0 {
 		return sends
 	}
 	return sends + d.loop.cfg.MaxInFlight
@@ -61,7 +61,7 @@ func (d *loopDevice) openQueue() (*completionQueue, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := queue.Reserve(d.loop.cfg.SRQ); err != nil {
+	if err := queue.Reserve(d.loop.cfg.SharedRecvBuffers); err != nil {
 		return nil, firstError(err, queue.Close())
 	}
 	q := &completionQueue{device: d, queue: queue}
@@ -137,7 +137,7 @@ func (d *loopDevice) poll() (found int) {
 	for range d.queues {
 		q := d.queues[d.next]
 		d.next = (d.next + 1) % len(d.queues)
-		if found += q.poll(0); found >= d.loop.cfg.Batch {
+		if found += q.poll(0); found >= d.loop.cfg.CompletionBudget {
 			break
 		}
 	}
@@ -168,7 +168,7 @@ func (q *completionQueue) poll(wait time.Duration) int {
 	for i := range wcs {
 		d.complete(&wcs[i])
 	}
-	if len(wcs) < d.loop.cfg.Batch {
+	if len(wcs) < d.loop.cfg.CompletionBudget {
 		q.emptyPolls++
 	}
 	return len(wcs)

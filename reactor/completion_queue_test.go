@@ -33,8 +33,8 @@ type manyConns struct {
 func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.Config) *manyConns {
 	w := &manyConns{t: t}
 	depth := connsPerCQ * (2*cfg.MaxInFlight + 1)
-	if cfg.SRQ > 0 {
-		depth = connsPerCQ*(cfg.MaxInFlight+1) + cfg.SRQ
+	if cfg.SharedRecvBuffers > 0 {
+		depth = connsPerCQ*(cfg.MaxInFlight+1) + cfg.SharedRecvBuffers
 	}
 	p, err := newStrictProvider(openSoft(t, 1), func(a *verbs.DeviceAttr) { a.MaxCQ, a.MaxCQE = maxCQ, depth }, caps)
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func newManyConns(t *testing.T, maxCQ int, caps func(*verbs.Caps), cfg reactor.C
 	w.client = newLoop(t, &hooks{
 		open:      func(c *reactor.Conn) { w.dialed = append(w.dialed, c) },
 		message:   func(*reactor.Conn, reactor.Message) { w.echoes++ },
-		dialError: func(_ *reactor.Dial, err error) { w.dialErrs = append(w.dialErrs, err) },
+		dialError: func(_ *reactor.DialOptions, err error) { w.dialErrs = append(w.dialErrs, err) },
 	}, &reactor.Config{MaxInFlight: cfg.MaxInFlight})
 	return w
 }
@@ -110,7 +110,7 @@ func TestConnectionsBeyondOneCQ(t *testing.T) {
 	}{
 		"CQs that can be resized":     {nil, reactor.Config{MaxInFlight: 7}},
 		"CQs that can not be resized": {fixed, reactor.Config{MaxInFlight: 7}},
-		"shared receive queue":        {nil, reactor.Config{MaxInFlight: 7, SRQ: 20}},
+		"shared receive queue":        {nil, reactor.Config{MaxInFlight: 7, SharedRecvBuffers: 20}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newManyConns(t, 100, c.caps, c.cfg)
@@ -182,10 +182,10 @@ func TestNoMoreCQs(t *testing.T) {
 	w.echo()
 }
 
-// A connection with more completions than Config.Batch does not delay the completions on
-// another CQ.
+// A connection with more completions than Config.CompletionBudget does not delay the
+// completions on another CQ.
 func TestCQsArePolledInTurn(t *testing.T) {
-	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, Batch: 1})
+	w := newManyConns(t, 100, nil, reactor.Config{MaxInFlight: 7, CompletionBudget: 1})
 	w.dial(2*connsPerCQ + 1)
 	other := w.dialed[2*connsPerCQ]
 	for _, c := range w.dialed[:2*connsPerCQ] {

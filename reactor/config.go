@@ -14,10 +14,10 @@ import (
 // copies the Config and does not modify it. New returns a *verbs.ParamError for a value
 // that is out of range, or that exceeds a limit of a device of the provider.
 type Config struct {
-	// Loops is the number of loops. Zero means 1. If verbs.Caps.ProgressManual is true,
-	// Loops must not exceed the number of completion vectors of the device. For the soft
-	// provider that number is soft.Config.Vectors.
-	Loops int
+	// NumLoops is the number of loops. Zero means 1. If verbs.Caps.ProgressManual is
+	// true, NumLoops must not exceed the number of completion vectors of the device. For
+	// the soft provider that number is soft.Config.Vectors.
+	NumLoops int
 	// CPUs pins loops to CPUs. Loop i locks its goroutine to a thread, and pins the thread
 	// to CPU CPUs[i mod len(CPUs)]. Empty means neither. CPUs does not apply to a loop
 	// made with NewLoop. It is meant for loops that spin; a loop that sleeps has lower
@@ -41,13 +41,13 @@ type Config struct {
 	// descriptors. Zero means 1024. While a connection is opening, a loop checks at least
 	// every 16 turns.
 	EpollEvery int
-	// Batch is how many completions of one device a loop handles in one turn. If a loop
-	// has several completion queues on the device, the number applies to their sum, and a
-	// turn may exceed it by up to Batch-1. Zero means 64.
-	Batch int
-	// Mailbox is how many functions passed to Loop.Post may wait on one loop. Zero means
-	// 4096.
-	Mailbox int
+	// CompletionBudget is how many completions of one device a loop handles in one turn.
+	// If a loop has several completion queues on the device, the number applies to their
+	// sum, and a turn may exceed it by up to CompletionBudget-1. Zero means 64.
+	CompletionBudget int
+	// MaxPosted is how many functions passed to Loop.Post may wait on one loop. Zero
+	// means 4096.
+	MaxPosted int
 	// SlowCallback makes the loop measure the duration of every callback, with two
 	// readings of the clock, and count the callbacks that took longer than SlowCallback.
 	// Zero means that callbacks are not measured.
@@ -73,12 +73,12 @@ type Config struct {
 	// the local path take 16,384 descriptors in this process. Negative means 1,048,576,
 	// the largest number that the work-request ids of a loop can distinguish.
 	MaxConns int
-	// SRQ is the number of receive buffers in the shared receive queue of a loop. Zero means
-	// that each connection has a receive queue of its own. The buffers of such a queue
-	// have MaxInFlight times MaxMessage bytes, which the system provides page by page when
-	// they are used for the first time. With many connections this is most of the memory
-	// of the loop.
-	SRQ int
+	// SharedRecvBuffers is the number of receive buffers in the shared receive queue of
+	// a loop. Zero means that each connection has a receive queue of its own. The
+	// buffers of such a queue have MaxInFlight times MaxMessage bytes, which the system
+	// provides page by page when they are used for the first time. With many connections
+	// this is most of the memory of the loop.
+	SharedRecvBuffers int
 	// SignalEvery is the number of sends after which a send requests a completion. The
 	// completion confirms all sends before it too. Zero means a quarter of MaxInFlight,
 	// rounded up.
@@ -141,8 +141,9 @@ type Config struct {
 	// Balance chooses the loops of new connections. Zero means RoundRobin.
 	Balance Balance
 	// Place, if not nil, chooses the loop of an accepted connection instead of Balance. It
-	// returns the index of the loop. If the index is out of range, Balance chooses.
-	Place func(req *ConnRequest) int
+	// is called before OnConnectRequest, on the loop with index 0, and returns a loop of
+	// ConnRequest.Engine. If it returns nil or a loop of another engine, Balance chooses.
+	Place func(req *ConnRequest) *Loop
 }
 
 const (
@@ -177,19 +178,19 @@ func (c *Config) check() error {
 		name             string
 		value, low, high int64
 	}{
-		{"Loops", int64(c.Loops), 0, 1 << 10},
+		{"NumLoops", int64(c.NumLoops), 0, 1 << 10},
 		{"Idle", int64(c.Idle), 0, int64(IdleBusy)},
 		{"SpinBudget", int64(c.SpinBudget), 0, math.MaxInt64},
 		{"SafetyTimeout", int64(c.SafetyTimeout), 0, math.MaxInt64},
 		{"EpollEvery", int64(c.EpollEvery), 0, math.MaxInt32},
-		{"Batch", int64(c.Batch), 0, 1 << 16},
-		{"Mailbox", int64(c.Mailbox), 0, math.MaxInt32},
+		{"CompletionBudget", int64(c.CompletionBudget), 0, 1 << 16},
+		{"MaxPosted", int64(c.MaxPosted), 0, math.MaxInt32},
 		{"SlowCallback", int64(c.SlowCallback), 0, math.MaxInt64},
 		{"MaxInFlight", int64(c.MaxInFlight), 0, maxQueue},
 		{"MaxMessage", int64(c.MaxMessage), 0, 1 << 30},
 		{"MaxInline", int64(c.MaxInline), -1, 1 << 16},
 		{"MaxConns", int64(c.MaxConns), -1, maxConns},
-		{"SRQ", int64(c.SRQ), 0, maxQueue},
+		{"SharedRecvBuffers", int64(c.SharedRecvBuffers), 0, maxQueue},
 		{"SignalEvery", int64(c.SignalEvery), 0, maxQueue},
 		{"RetryCount", int64(c.RetryCount), -1, verbs.MaxRetry},
 		{"RNRRetryCount", int64(c.RNRRetryCount), -1, verbs.MaxRetry},
@@ -219,12 +220,12 @@ func (c *Config) check() error {
 // setDefaults replaces zero values by the defaults, and negative values by the values
 // that they stand for.
 func (c *Config) setDefaults() {
-	c.Loops = orDefault(c.Loops, 1)
+	c.NumLoops = orDefault(c.NumLoops, 1)
 	c.SpinBudget = orDefault(c.SpinBudget, 50*time.Microsecond)
 	c.SafetyTimeout = orDefault(c.SafetyTimeout, 100*time.Millisecond)
 	c.EpollEvery = orDefault(c.EpollEvery, 1024)
-	c.Batch = orDefault(c.Batch, 64)
-	c.Mailbox = orDefault(c.Mailbox, 4096)
+	c.CompletionBudget = orDefault(c.CompletionBudget, 64)
+	c.MaxPosted = orDefault(c.MaxPosted, 4096)
 	c.MaxInFlight = orDefault(c.MaxInFlight, 63)
 	if c.MaxConns = orDefault(c.MaxConns, 8192); c.MaxConns < 0 {
 		c.MaxConns = maxConns

@@ -12,7 +12,7 @@ import (
 func TestConfigDefaults(t *testing.T) {
 	c, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
-	require.Equal(t, 1, c.Loops)
+	require.Equal(t, 1, c.NumLoops)
 	require.Equal(t, IdleAdaptive, c.Idle)
 	require.Equal(t, 50*time.Microsecond, c.SpinBudget)
 	require.Equal(t, 63, c.MaxInFlight)
@@ -40,19 +40,19 @@ func TestConfigDefaults(t *testing.T) {
 
 func TestConfigChecks(t *testing.T) {
 	for field, c := range map[string]*Config{
-		"Loops":              {Loops: -1},
+		"NumLoops":           {NumLoops: -1},
 		"Idle":               {Idle: 3},
 		"SpinBudget":         {SpinBudget: -1},
 		"SafetyTimeout":      {SafetyTimeout: -1},
 		"EpollEvery":         {EpollEvery: -1},
-		"Batch":              {Batch: -1},
-		"Mailbox":            {Mailbox: -1},
+		"CompletionBudget":   {CompletionBudget: -1},
+		"MaxPosted":          {MaxPosted: -1},
 		"SlowCallback":       {SlowCallback: -1},
 		"MaxInFlight":        {MaxInFlight: maxQueue + 1},
 		"MaxMessage":         {MaxMessage: -1},
 		"MaxInline":          {MaxInline: 1 << 20},
 		"MaxConns":           {MaxConns: maxConns + 1},
-		"SRQ":                {SRQ: -1},
+		"SharedRecvBuffers":  {SharedRecvBuffers: -1},
 		"SignalEvery":        {SignalEvery: -1},
 		"RetryCount":         {RetryCount: 8},
 		"RNRRetryCount":      {RNRRetryCount: 8},

@@ -61,7 +61,7 @@ type Conn struct {
 	// received.
 	emptyPollsAtDisconnect uint64
 
-	dial        *Dial        // argument of Dial; nil on the accepting side
+	dialOptions *DialOptions // options passed to Dial; nil on the accepting side
 	request     *ConnRequest // request that was accepted; nil on the dialing side
 	param       cm.ConnParam // negotiated parameters
 	peerPrivate []byte       // private data of the peer
@@ -118,12 +118,12 @@ func (c *Conn) Param() cm.ConnParam { return c.param }
 // QPNum returns the number of this side's queue pair.
 func (c *Conn) QPNum() uint32 { return c.param.QPNum }
 
-// Dial returns the argument of the Dial call that made the connection, or nil if the peer
-// has dialed.
-func (c *Conn) Dial() *Dial { return c.dial }
+// DialOptions returns the options that were passed to the Dial call which made the
+// connection, or nil if the peer has dialed.
+func (c *Conn) DialOptions() *DialOptions { return c.dialOptions }
 
 // Context returns the value that SetContext has stored. Before SetContext it returns
-// AcceptParams.Context or Dial.Context.
+// AcceptParams.Context or DialOptions.Context.
 func (c *Conn) Context() any { return c.context }
 
 // SetContext stores a value for the application.
@@ -135,7 +135,7 @@ func (c *Conn) Stats() ConnStats { return c.stats }
 // Lease returns a send buffer for the device of the connection: see Loop.Lease. It
 // returns an error that matches ErrClosed after OnClose.
 func (c *Conn) Lease() (*Buffer, error) {
-	if c.state >= StateParting {
+	if c.state >= StateDisconnecting {
 		return nil, operr.Wrap("lease buffer", ErrClosed)
 	}
 	return c.device.lease()

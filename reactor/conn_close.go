@@ -114,14 +114,14 @@ func (c *Conn) disconnect() {
 }
 
 // reportClose fails the outstanding requests and calls OnClose. The connection is then in
-// StateParting.
+// StateDisconnecting.
 func (c *Conn) reportClose() {
 	c.failOutstanding()
 	err := c.closeReason.closeError(c.stats.Failed > 0)
 	c.loop.timers.Stop(&c.deadline)
 	c.loop.timers.Stop(&c.keepalive)
 	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
-	c.state, c.discardMessages = StateParting, true
+	c.state, c.discardMessages = StateDisconnecting, true
 	if c.peerDone() {
 		c.scheduleAdvance()
 	}
@@ -145,10 +145,10 @@ func (c *Conn) failOutstanding() {
 
 // failOpen ends a connection that has not opened, and reports err to the application.
 func (c *Conn) failOpen(err error) {
-	d, req, l := c.dial, c.request, c.loop
+	options, req, l := c.dialOptions, c.request, c.loop
 	c.destroy()
-	if d != nil {
-		l.onDialError(d, err)
+	if options != nil {
+		l.onDialError(options, err)
 	} else {
 		l.onAcceptError(req, err)
 	}

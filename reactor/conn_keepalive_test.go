@@ -47,7 +47,7 @@ func TestKeepaliveOnWirePath(t *testing.T) {
 	server, client := wireLoop(t, h, port), wireLoop(t, &hooks{}, port)
 	ln, err := server.Engine().Listen(netip.MustParseAddrPort("127.0.0.1:0"))
 	require.NoError(t, err)
-	require.NoError(t, client.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
+	require.NoError(t, client.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.0.0.2:0")}))
 	drive(t, func() bool { return accepted != nil }, client, server)
 
 	// The loop of the client does not run from here on.

@@ -26,14 +26,14 @@ const (
 	StateDraining
 	// StateClosing: the reason for OnClose is known, and the queues are being flushed.
 	StateClosing
-	// StateParting: OnClose was called, and the peer has not disconnected yet.
-	StateParting
+	// StateDisconnecting: OnClose was called, and the peer has not disconnected yet.
+	StateDisconnecting
 	// StateClosed: all resources of the connection are released.
 	StateClosed
 )
 
 func (s ConnState) String() string {
-	names := [...]string{"dialing", "connecting", "open", "draining", "closing", "parting", "closed"}
+	names := [...]string{"dialing", "connecting", "open", "draining", "closing", "disconnecting", "closed"}
 	if int(s) < len(names) {
 		return names[s]
 	}
@@ -172,7 +172,7 @@ func (c *Conn) advance() {
 		c.drain()
 	case StateClosing:
 		c.close()
-	case StateParting:
+	case StateDisconnecting:
 		if c.peerDone() {
 			c.destroy()
 		}
@@ -189,7 +189,7 @@ func (c *Conn) onStateTimer() {
 		c.beginClose(ErrDrainTimeout)
 	case StateClosing:
 		c.onCloseTimeout()
-	case StateParting:
+	case StateDisconnecting:
 		c.destroy()
 	}
 }

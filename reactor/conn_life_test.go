@@ -63,7 +63,7 @@ func TestAbort(t *testing.T) {
 	cause := errors.New("test cause")
 	var ends []error
 	p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{}, nil)
-	require.NoError(t, p.dialed.SendMsg([]byte("x"), reactor.SendOptions{Notify: true}))
+	require.NoError(t, p.dialed.SendWith([]byte("x"), reactor.SendOptions{Notify: true}))
 	require.NoError(t, p.dialed.Abort(cause))
 	require.ErrorIs(t, p.dialed.Abort(nil), reactor.ErrClosed)
 	require.ErrorIs(t, p.dialed.Close(), reactor.ErrClosed)
@@ -92,7 +92,7 @@ func TestCloseInCallbacks(t *testing.T) {
 				require.NoError(t, c.Send([]byte("2")))
 			}}, nil)
 			if name == "completion" {
-				require.NoError(t, p.dialed.SendMsg(nil, reactor.SendOptions{Notify: true}))
+				require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Notify: true}))
 			}
 			p.closed(t)
 			require.NoError(t, p.dialCloseErr)

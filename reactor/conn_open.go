@@ -51,12 +51,12 @@ func asNoResources(err error) error {
 	return fmt.Errorf("%w: %w", verbs.ErrNoResources, err)
 }
 
-// startDial makes the connection for a Dial and begins to resolve the address of the
-// peer.
-func (l *Loop) startDial(d *Dial, request dialRequest) {
+// startDial makes the connection for a call of Dial and begins to resolve the address of
+// the peer.
+func (l *Loop) startDial(o *DialOptions, request dialRequest) {
 	l.stats.Dials++
-	c, err := l.newConn(orDefault(d.Timeout, l.cfg.ConnectTimeout))
-	c.dial, c.context = d, d.Context
+	c, err := l.newConn(orDefault(o.Timeout, l.cfg.ConnectTimeout))
+	c.dialOptions, c.context = o, o.Context
 	c.param = request.param
 	if err == nil {
 		err = c.resolve(request)
@@ -72,7 +72,7 @@ func (c *Conn) resolve(request dialRequest) (err error) {
 		return err
 	}
 	c.id.SetContext(c)
-	return c.id.ResolveAddr(c.dial.LocalAddr, request.addr, request.timeout)
+	return c.id.ResolveAddr(c.dialOptions.LocalAddr, request.addr, request.timeout)
 }
 
 // addrResolved handles cm.AddrResolved, after which the device is known: it begins to
@@ -81,7 +81,7 @@ func (c *Conn) addrResolved() error {
 	if err := c.setTimers(); err != nil {
 		return err
 	}
-	return c.id.ResolveRoute(orDefault(c.dial.Timeout, c.loop.cfg.ConnectTimeout))
+	return c.id.ResolveRoute(orDefault(c.dialOptions.Timeout, c.loop.cfg.ConnectTimeout))
 }
 
 // setTimers sets the ACK timeout and the RNR timer for the queue pair of the ID.

@@ -17,7 +17,7 @@ func TestOpeningConns(t *testing.T) {
 	require.Zero(t, reactor.OpeningConns(p.client))
 	require.Zero(t, reactor.OpeningConns(p.server))
 
-	client.dialError = func(*reactor.Dial, error) { refused = true }
+	client.dialError = func(*reactor.DialOptions, error) { refused = true }
 	require.NoError(t, p.client.Dial(netip.MustParseAddrPort("127.0.0.1:1"), nil))
 	drive(t, func() bool { return reactor.OpeningConns(p.client) == 1 }, p.client)
 	drive(t, func() bool { return refused }, p.client)

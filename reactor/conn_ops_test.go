@@ -20,7 +20,7 @@ func TestOneSidedOperations(t *testing.T) {
 	p := connect(t,
 		&hooks{completion: func(_ *reactor.Conn, op reactor.Op, err error) { done = append(done, result{op, err}) }},
 		&hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
-			require.True(t, msg.Written())
+			require.True(t, msg.IsWriteImm())
 			require.Empty(t, msg.Data())
 			n, ok := msg.Imm()
 			require.True(t, ok)
@@ -83,9 +83,9 @@ func TestRefusedOperationFailsTheConnection(t *testing.T) {
 	localMR, err := p.client.Alloc(64, verbs.AccessLocalWrite)
 	require.NoError(t, err)
 
-	require.NoError(t, p.dialed.SendMsg([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))
+	require.NoError(t, p.dialed.SendWith([]byte("fine"), reactor.SendOptions{Notify: true, Tag: 1}))
 	require.NoError(t, p.dialed.Write(verbs.SGEOf(localMR, 0, 64), reactor.Remote{Addr: remoteMR.Addr(), RKey: remoteMR.RKey()}, reactor.SendOptions{Tag: 2}))
-	require.NoError(t, p.dialed.SendMsg([]byte("after"), reactor.SendOptions{Notify: true, Tag: 3}))
+	require.NoError(t, p.dialed.SendWith([]byte("after"), reactor.SendOptions{Notify: true, Tag: 3}))
 	p.closed(t)
 	require.Equal(t, []uint64{1, 2, 3}, tags)
 	require.NoError(t, errs[0])
@@ -118,7 +118,7 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 		buf, err := p.client.Lease()
 		note(err)
 		note(buf.SetLen(buf.Cap()))
-		note(p.dialed.SendBufferMsg(buf, reactor.SendOptions{Notify: true}))
+		note(p.dialed.SendBufferWith(buf, reactor.SendOptions{Notify: true}))
 		note(p.dialed.Write(local, remote, reactor.SendOptions{}))
 		note(p.dialed.Read(local, remote, reactor.SendOptions{}))
 		note(p.dialed.FetchAdd(remote, 1, reactor.SendOptions{}))

@@ -14,10 +14,10 @@ import (
 // *verbs.ParamError, ErrClosed if the connection is closing, or an error of the system if
 // there is no memory. Send allocates only when the slab grows, and when more is sent on
 // the connection than in any earlier turn.
-func (c *Conn) Send(b []byte) error { return c.SendMsg(b, SendOptions{}) }
+func (c *Conn) Send(b []byte) error { return c.SendWith(b, SendOptions{}) }
 
-// SendMsg is Send with options.
-func (c *Conn) SendMsg(b []byte, o SendOptions) error {
+// SendWith is Send with options.
+func (c *Conn) SendWith(b []byte, o SendOptions) error {
 	if err := c.checkSend(len(b)); err != nil {
 		return err
 	}
@@ -39,10 +39,10 @@ func (c *Conn) SendMsg(b []byte, o SendOptions) error {
 // returns an error, the buffer still belongs to the caller. The errors are those of Send,
 // and verbs.ErrForeign if the buffer does not belong to the caller, or belongs to another
 // loop or device.
-func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferMsg(buf, SendOptions{}) }
+func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, SendOptions{}) }
 
-// SendBufferMsg is SendBuffer with options.
-func (c *Conn) SendBufferMsg(buf *Buffer, o SendOptions) error {
+// SendBufferWith is SendBuffer with options.
+func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
 	if err := c.checkSend(0); err != nil {
 		return err
 	}

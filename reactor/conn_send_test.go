@@ -67,7 +67,7 @@ func TestSendBuffer(t *testing.T) {
 	require.NoError(t, p.dialed.SendBuffer(buf))
 	require.ErrorIs(t, p.dialed.SendBuffer(buf), verbs.ErrForeign, "the buffer belongs to the connection")
 	require.ErrorIs(t, buf.Release(), verbs.ErrState)
-	require.NoError(t, p.dialed.SendMsg([]byte("second"), reactor.SendOptions{Imm: 7, HasImm: true}))
+	require.NoError(t, p.dialed.SendWith([]byte("second"), reactor.SendOptions{Imm: 7, HasImm: true}))
 	p.drive(t, func() bool { return len(got) == 2 })
 	require.Equal(t, []string{"first", "second"}, got)
 
@@ -91,11 +91,11 @@ func TestImmediateAndNotify(t *testing.T) {
 		}},
 		&hooks{message: func(_ *reactor.Conn, msg reactor.Message) {
 			imm, ok := msg.Imm()
-			require.False(t, msg.Written())
+			require.False(t, msg.IsWriteImm())
 			got = append(got, immediate{imm, ok})
 		}}, nil)
-	require.NoError(t, p.dialed.SendMsg([]byte("x"), reactor.SendOptions{Imm: 42, HasImm: true, Notify: true, Tag: 9}))
-	require.NoError(t, p.dialed.SendMsg([]byte("y"), reactor.SendOptions{Imm: 43}))
+	require.NoError(t, p.dialed.SendWith([]byte("x"), reactor.SendOptions{Imm: 42, HasImm: true, Notify: true, Tag: 9}))
+	require.NoError(t, p.dialed.SendWith([]byte("y"), reactor.SendOptions{Imm: 43}))
 	p.drive(t, func() bool { return len(got) == 2 && len(done) == 1 })
 	require.Equal(t, []immediate{{42, true}, {0, false}}, got)
 	require.Equal(t, []reactor.Op{{Code: verbs.OpSendImm, Tag: 9, Bytes: 1}}, done)
@@ -141,7 +141,7 @@ func TestOneDoorbellPerTurn(t *testing.T) {
 // Connections that use a shared receive queue exchange messages and close without an
 // error.
 func TestSharedReceiveQueue(t *testing.T) {
-	cfg := &reactor.Config{SRQ: 256, MaxInFlight: 16}
+	cfg := &reactor.Config{SharedRecvBuffers: 256, MaxInFlight: 16}
 	echoes := 0
 	p := connect(t, &hooks{message: func(*reactor.Conn, reactor.Message) { echoes++ }},
 		&hooks{message: echo(t)}, cfg)

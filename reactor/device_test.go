@@ -36,7 +36,7 @@ func TestBrokenCompletionQueue(t *testing.T) {
 	broken := errors.New("broken")
 	var ends []error
 	p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{}, nil)
-	require.NoError(t, p.dialed.SendMsg(nil, reactor.SendOptions{Notify: true}))
+	require.NoError(t, p.dialed.SendWith(nil, reactor.SendOptions{Notify: true}))
 	reactor.FailCQ(p.dialed, broken)
 	p.closed(t)
 	require.ErrorIs(t, p.dialCloseErr, broken)
@@ -86,7 +86,7 @@ func TestNewReleasesResourcesOnFailure(t *testing.T) {
 	// New needs three channels: one for the acceptor and one for each of two loops.
 	for channels := range 3 {
 		p := &limitedChannels{Provider: openSoft(t, 2), left: channels}
-		_, err := reactor.New(p, &hooks{}, &reactor.Config{Loops: 2})
+		_, err := reactor.New(p, &hooks{}, &reactor.Config{NumLoops: 2})
 		require.ErrorIs(t, err, errNoChannel)
 	}
 }

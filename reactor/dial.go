@@ -10,9 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Dial has the options of a connection that this side opens. The application must not
-// change it until OnOpen or OnDialError is called.
-type Dial struct {
+// DialOptions are the options of a connection that this side opens. The application must
+// not change them until OnOpen or OnDialError is called.
+type DialOptions struct {
 	// PrivateData is sent to the peer with the connection request, at most 56 bytes. It
 	// may arrive padded with zeros, see cm.ConnParam.
 	PrivateData []byte
@@ -40,31 +40,31 @@ type dialRequest struct {
 }
 
 // Dial begins to connect to addr. When Dial returns nil, either OnOpen is called later,
-// for a Conn whose Dial method returns d, or OnDialError with d. Both run on the loop of
-// the connection, see Dial.Loop. A nil d means the defaults. Dial may be called from any
-// goroutine, also before Start. The error is a *verbs.ParamError, ErrShutdown, ErrClosed,
-// or verbs.ErrForeign if d.Loop belongs to another engine.
-func (e *Engine) Dial(addr netip.AddrPort, d *Dial) error {
-	if d == nil {
-		d = &Dial{}
+// for a Conn whose method DialOptions returns o, or OnDialError with o. Both run on the
+// loop of the connection, see DialOptions.Loop. A nil o means the defaults. Dial may be
+// called from any goroutine, also before Start. The error is a *verbs.ParamError,
+// ErrShutdown, ErrClosed, or verbs.ErrForeign if o.Loop belongs to another engine.
+func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
+	if o == nil {
+		o = &DialOptions{}
 	}
-	l := d.Loop
+	l := o.Loop
 	switch {
 	case l == nil:
-		l = e.loops[e.nextLoop()]
-	case l.engine != e:
+		l = e.nextLoop()
+	case !e.owns(l):
 		return operr.Wrap("dial", verbs.ErrForeign)
 	}
-	return l.Dial(addr, d)
+	return l.Dial(addr, o)
 }
 
-// Dial is Engine.Dial for this loop; d.Loop is ignored.
-func (l *Loop) Dial(addr netip.AddrPort, d *Dial) error {
+// Dial is Engine.Dial for this loop; o.Loop is ignored.
+func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 	const op = "dial"
-	if d == nil {
-		d = &Dial{}
+	if o == nil {
+		o = &DialOptions{}
 	}
-	request, err := l.engine.checkDial(addr, d)
+	request, err := l.engine.checkDial(addr, o)
 	if err != nil {
 		return operr.Wrap(op, err)
 	}
@@ -72,7 +72,7 @@ func (l *Loop) Dial(addr netip.AddrPort, d *Dial) error {
 		return operr.Wrap(op, ErrShutdown)
 	}
 	l.load.Add(1)
-	if err := l.post(op, func() { l.startDial(d, request) }, true); err != nil {
+	if err := l.post(op, func() { l.startDial(o, request) }, true); err != nil {
 		l.load.Add(-1)
 		return err
 	}
@@ -80,16 +80,16 @@ func (l *Loop) Dial(addr netip.AddrPort, d *Dial) error {
 }
 
 // checkDial checks the arguments of Dial.
-func (e *Engine) checkDial(addr netip.AddrPort, d *Dial) (r dialRequest, err error) {
+func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, err error) {
 	for _, f := range []struct {
 		name             string
 		value, low, high int64
 	}{
 		{"port", int64(addr.Port()), 1, 1<<16 - 1},
-		{"private data", int64(len(d.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageConnect))},
-		{"timeout", int64(d.Timeout), 0, math.MaxInt64},
-		{"responder resources", int64(d.ResponderResources), -1, 255},
-		{"initiator depth", int64(d.InitiatorDepth), -1, 255},
+		{"private data", int64(len(o.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageConnect))},
+		{"timeout", int64(o.Timeout), 0, math.MaxInt64},
+		{"responder resources", int64(o.ResponderResources), -1, 255},
+		{"initiator depth", int64(o.InitiatorDepth), -1, 255},
 	} {
 		if err := checkRange(f.name, f.value, f.low, f.high); err != nil {
 			return r, err
@@ -97,11 +97,11 @@ func (e *Engine) checkDial(addr netip.AddrPort, d *Dial) (r dialRequest, err err
 	}
 	return dialRequest{
 		addr:    addr,
-		timeout: orDefault(d.Timeout, e.cfg.ConnectTimeout),
+		timeout: orDefault(o.Timeout, e.cfg.ConnectTimeout),
 		param: cm.ConnParam{
-			PrivateData:        d.PrivateData,
-			ResponderResources: uint8(orNone(d.ResponderResources, e.cfg.ResponderResources)),
-			InitiatorDepth:     uint8(orNone(d.InitiatorDepth, e.cfg.InitiatorDepth)),
+			PrivateData:        o.PrivateData,
+			ResponderResources: uint8(orNone(o.ResponderResources, e.cfg.ResponderResources)),
+			InitiatorDepth:     uint8(orNone(o.InitiatorDepth, e.cfg.InitiatorDepth)),
 			RetryCount:         uint8(e.cfg.RetryCount),
 			RNRRetryCount:      uint8(e.cfg.RNRRetryCount),
 		},

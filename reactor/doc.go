@@ -31,7 +31,7 @@
 // # One turn
 //
 //	clock        read every few turns, not every turn
-//	completions  up to Config.Batch of each device: OnMessage, OnCompletion
+//	completions  up to Config.CompletionBudget of each device: OnMessage, OnCompletion
 //	descriptors  connection events, device events, registered descriptors
 //	posted       functions passed to Post
 //	timers       After, OnTick, deadlines, keepalive
@@ -66,15 +66,15 @@
 //	    +-----> Closing <---------+                  this side disconnects,
 //	               |                                 queues are flushed
 //	               | flushed: OnClose
-//	            Parting                              disconnect event of the
+//	         Disconnecting                           disconnect event of the
 //	               |                                 peer not yet received
 //	            Closed                               all resources released
 //
 // In the states Dialing and Connecting a connection may also end with OnDialError or
 // OnAcceptError. Every state except Open and Closed has a time limit: ConnectTimeout for
 // Dialing and Connecting, DrainTimeout for Draining, one second for the flush in
-// Closing, and DrainTimeout for Parting. When receives complete before the connection is
-// established, their messages are held back until OnOpen has run.
+// Closing, and DrainTimeout for Disconnecting. When receives complete before the
+// connection is established, their messages are held back until OnOpen has run.
 //
 // A connection is assigned to a loop before it has a queue pair, and stays on that loop.
 // The connection is refused if no completion queue of the loop can have room for all

@@ -86,17 +86,17 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 func TestBaseHandler(t *testing.T) {
 	cfg := &reactor.Config{AckTimeout: 14, MaxConns: 3, MaxInline: -1}
 	server := start(t, reactor.BaseHandler{}, cfg)
-	d := &reactor.Dial{Context: 1}
+	d := &reactor.DialOptions{Context: 1}
 	closed := make(chan error, 1)
 	client := start(t, &hooks{
 		open: func(c *reactor.Conn) {
-			assert.Same(t, d, c.Dial())
+			assert.Same(t, d, c.DialOptions())
 			assert.Equal(t, 1, c.Context())
 			c.SetContext(2)
 			assert.Equal(t, 2, c.Context())
 			assert.Equal(t, 63, c.MaxInFlight())
 			assert.False(t, c.Loop().Now().IsZero())
-			assert.NoError(t, c.SendMsg([]byte("ignored"), reactor.SendOptions{Solicited: true, Fence: true}))
+			assert.NoError(t, c.SendWith([]byte("ignored"), reactor.SendOptions{Solicited: true, Fence: true}))
 			assert.NoError(t, c.Close())
 		},
 		close: func(_ *reactor.Conn, err error) { closed <- err },

@@ -12,7 +12,7 @@ import (
 // NewLoop makes a loop without a goroutine, for an application that has an event loop of
 // its own. The loop belongs to the goroutine that called NewLoop. Another goroutine may
 // take it over; the application must synchronize the two. NewLoop calls OnBoot before it
-// returns. Config.Loops and Config.CPUs do not apply.
+// returns. Config.NumLoops and Config.CPUs do not apply.
 //
 // Either RunOnce waits for work, or the application waits for input on FD, together with
 // its own descriptors:
@@ -32,7 +32,7 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 	if cfg != nil {
 		c = *cfg
 	}
-	c.Loops, c.CPUs = 1, nil
+	c.NumLoops, c.CPUs = 1, nil
 	e, err := New(p, h, &c)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (l *Loop) initEmbedded() (err error) {
 // open initializes the loop and opens its poller and its event channel.
 func (l *Loop) open() (err error) {
 	l.clock.origin = time.Now()
-	l.mailbox.limit = l.cfg.Mailbox
+	l.mailbox.limit = l.cfg.MaxPosted
 	l.idle.budget = l.cfg.SpinBudget
 	l.idle.policy.Store(uint32(l.cfg.Idle))
 	l.ticker.Fire = l.onTick

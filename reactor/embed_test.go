@@ -166,7 +166,7 @@ func TestFailedBootEndsDials(t *testing.T) {
 			require.NoError(t, l.Dial(ln.Addr(), nil))
 			return bootErr
 		},
-		dialError: func(_ *reactor.Dial, err error) { ends = append(ends, err) },
+		dialError: func(_ *reactor.DialOptions, err error) { ends = append(ends, err) },
 	}, nil)
 	require.ErrorIs(t, err, bootErr)
 	require.Len(t, ends, 1)

@@ -41,7 +41,7 @@ type Engine struct {
 // New makes an engine for the devices of p. p belongs to the caller, who may close it
 // when the engine has ended. Loop i uses completion vector i of each device. If
 // verbs.Caps.ProgressManual is true, a completion vector can be used by one loop only.
-// Then Config.Loops is limited to the number of vectors, and connections of a second
+// Then Config.NumLoops is limited to the number of vectors, and connections of a second
 // engine with the same provider fail with verbs.ErrBusy. The loops do not run before
 // Start. To release an engine that was never started, call Shutdown.
 func New(p cm.Provider, h Handler, cfg *Config) (*Engine, error) {
@@ -69,7 +69,7 @@ func (e *Engine) open() (err error) {
 	if e.acceptor, err = openAcceptor(e); err != nil {
 		return err
 	}
-	for range e.cfg.Loops {
+	for range e.cfg.NumLoops {
 		l := &Loop{engine: e, handler: e.handler, cfg: e.cfg, index: len(e.loops)}
 		e.loops = append(e.loops, l)
 		if err := l.open(); err != nil {
@@ -146,10 +146,10 @@ func (l *Loop) pin() error {
 	return operr.Wrap("pin loop", pinThread(l.cfg.CPUs[l.index%len(l.cfg.CPUs)]))
 }
 
-// Loops returns the number of loops.
-func (e *Engine) Loops() int { return len(e.loops) }
+// NumLoops returns the number of loops.
+func (e *Engine) NumLoops() int { return len(e.loops) }
 
-// Loop returns the loop with index i, or nil if i is not from 0 to Loops()-1.
+// Loop returns the loop with index i, or nil if i is not from 0 to NumLoops()-1.
 func (e *Engine) Loop(i int) *Loop {
 	if i < 0 || i >= len(e.loops) {
 		return nil

@@ -19,9 +19,9 @@ func TestBootAndShutdownOnEveryLoop(t *testing.T) {
 	engine := start(t, &hooks{
 		boot:     func(l *reactor.Loop) error { booted.Add(1 << (8 * l.Index())); return nil },
 		shutdown: func(l *reactor.Loop) { ended.Add(1 << (8 * l.Index())) },
-	}, &reactor.Config{Loops: 3})
+	}, &reactor.Config{NumLoops: 3})
 	require.EqualValues(t, 0x010101, booted.Load())
-	require.Equal(t, 3, engine.Loops())
+	require.Equal(t, 3, engine.NumLoops())
 	require.Nil(t, engine.Loop(3))
 	require.Error(t, engine.Start(), "the engine was started before")
 	shutdown(t, engine)
@@ -39,7 +39,7 @@ func TestFailedBootStopsTheEngine(t *testing.T) {
 			return nil
 		},
 		shutdown: func(*reactor.Loop) { ended.Add(1) },
-	}, &reactor.Config{Loops: 2})
+	}, &reactor.Config{NumLoops: 2})
 	require.NoError(t, err)
 	require.ErrorIs(t, engine.Start(), bootErr)
 	require.NoError(t, engine.Wait())
@@ -116,7 +116,7 @@ func TestIdlePolicyChangesAtRunTime(t *testing.T) {
 func TestThousandConnections(t *testing.T) {
 	const total, rounds = 1000, 3
 	cfg := &reactor.Config{
-		Loops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
+		NumLoops: 2, MaxInFlight: 4, MaxMessage: 256, Balance: reactor.LeastConnections,
 		SafetyTimeout: testTimeout, // so that a lost wake-up fails the test
 	}
 	server := start(t, &hooks{message: echo(t)}, cfg)
@@ -136,7 +136,7 @@ func TestThousandConnections(t *testing.T) {
 			assert.NoError(t, c.Close())
 		},
 		close:     func(_ *reactor.Conn, err error) { results <- err },
-		dialError: func(_ *reactor.Dial, err error) { results <- err },
+		dialError: func(_ *reactor.DialOptions, err error) { results <- err },
 	}, cfg)
 	addr := listen(t, server)
 	for range total {
@@ -183,12 +183,12 @@ func TestSlowCallbacks(t *testing.T) {
 	require.GreaterOrEqual(t, stats.Busy, slow)
 }
 
-// Post returns ErrMailboxFull when Config.Mailbox functions wait.
+// Post returns ErrTooManyPosted when Config.MaxPosted functions wait.
 func TestPostIsBounded(t *testing.T) {
-	loop := newLoop(t, &hooks{}, &reactor.Config{Mailbox: 1})
+	loop := newLoop(t, &hooks{}, &reactor.Config{MaxPosted: 1})
 	ran := 0
 	require.NoError(t, loop.Post(func() { ran++ }))
-	require.ErrorIs(t, loop.Post(func() { ran++ }), reactor.ErrMailboxFull)
+	require.ErrorIs(t, loop.Post(func() { ran++ }), reactor.ErrTooManyPosted)
 	drive(t, func() bool { return ran == 1 }, loop)
 	require.NoError(t, loop.Close())
 	require.EqualValues(t, 1, loop.Stats().Refused)
@@ -214,9 +214,9 @@ func TestInvalidUse(t *testing.T) {
 	_, err := reactor.New(nil, nil, nil)
 	require.ErrorContains(t, err, "a provider and a handler are needed")
 	var param *verbs.ParamError
-	_, err = reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{Loops: -1})
+	_, err = reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{NumLoops: -1})
 	require.ErrorAs(t, err, &param)
-	require.Equal(t, "Loops", param.Field)
+	require.Equal(t, "NumLoops", param.Field)
 
 	loop := newLoop(t, &hooks{}, nil)
 	called := false
@@ -246,7 +246,7 @@ func TestVectorsAreNotShared(t *testing.T) {
 	drive(t, func() bool { return opened != nil }, first, server)
 
 	var refused error
-	second, err := reactor.NewLoop(provider, &hooks{dialError: func(_ *reactor.Dial, err error) { refused = err }}, nil)
+	second, err := reactor.NewLoop(provider, &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}, nil)
 	require.NoError(t, err)
 	require.NoError(t, second.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return refused != nil }, second)

@@ -42,8 +42,8 @@ var (
 	// ErrExpired means that the ConnRequest was not answered within
 	// Config.DecisionTimeout.
 	ErrExpired = errors.New("request expired")
-	// ErrMailboxFull means that Config.Mailbox posted functions wait to be run.
-	ErrMailboxFull = errors.New("too many posted functions")
+	// ErrTooManyPosted means that Config.MaxPosted posted functions wait to be run.
+	ErrTooManyPosted = errors.New("too many posted functions")
 )
 
 // errFailedEarly is the error of a connection whose queue pair has failed before

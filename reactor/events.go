@@ -39,7 +39,7 @@ func (s *eventSource) ready(poller.Readiness) (work int) {
 func (l *Loop) handleEvent(ev *cm.Event) {
 	c, ok := ev.ID.Context().(*Conn)
 	typ, err := ev.Type, ev.Err
-	if ok && typ == cm.Established && c.dial != nil {
+	if ok && typ == cm.Established && c.dialOptions != nil {
 		c.setNegotiated(ev)
 	}
 	l.recordError(ev.Ack())

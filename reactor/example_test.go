@@ -39,10 +39,10 @@ func run(h reactor.Handler) (engine *reactor.Engine, end func()) {
 	}
 }
 
-// A dialer is a Handler that panics when a Dial fails.
+// A dialer is a Handler that panics when it can not connect.
 type dialer struct{ reactor.BaseHandler }
 
-func (dialer) OnDialError(_ *reactor.Dial, err error) { check(err) }
+func (dialer) OnDialError(_ *reactor.DialOptions, err error) { check(err) }
 
 func check(err error) {
 	if err != nil {
@@ -240,7 +240,7 @@ func (w *worker) OnMessage(c *reactor.Conn, msg reactor.Message) {
 		slices.Reverse(text)
 		err := loop.Post(func() { sendBuffer(c, buf) })
 		if err != nil {
-			fmt.Println("the loop has ended, or its mailbox is full:", err)
+			fmt.Println("the loop has ended, or too many functions wait:", err)
 		}
 	})
 }
@@ -258,7 +258,7 @@ func ExampleConnRequest_Reject() {
 	engine, endClient := run(client)
 	defer endClient()
 	for _, title := range []string{"Emma", "Ulysses"} {
-		check(engine.Dial(addr, &reactor.Dial{PrivateData: []byte(title)}))
+		check(engine.Dial(addr, &reactor.DialOptions{PrivateData: []byte(title)}))
 		fmt.Println(<-client.answer)
 	}
 	// Output:
@@ -289,7 +289,7 @@ func (r reader) OnOpen(*reactor.Conn) { r.answer <- "accepted" }
 
 // OnDialError is called when the peer rejects the request, and for other errors: nobody
 // listens at the address, or the peer does not answer.
-func (r reader) OnDialError(_ *reactor.Dial, err error) {
+func (r reader) OnDialError(_ *reactor.DialOptions, err error) {
 	if reject, ok := errors.AsType[*cm.RejectError](err); ok && reject.ByApplication {
 		r.answer <- "rejected: " + unpadded(reject.PrivateData)
 	} else {

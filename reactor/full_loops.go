@@ -22,7 +22,7 @@ type fullLoops struct {
 
 // A loopOnDevice identifies a loop and a device.
 type loopOnDevice struct {
-	loop int // index of the loop
+	loop *Loop
 	dev  verbs.Device
 }
 
@@ -67,20 +67,20 @@ func (f *fullLoops) full(k loopOnDevice, conns int64, now time.Time) bool {
 	return true
 }
 
-// full reports whether the loop with the index has MaxConns connections, or is known to
-// have no room for a connection on dev.
-func (e *Engine) full(index int, dev verbs.Device, now time.Time) bool {
-	conns := e.loops[index].load.Load()
-	if limit := e.cfg.MaxConns; limit > 0 && conns >= int64(limit) {
+// full reports whether the loop has MaxConns connections, or is known to have no room for
+// a connection on dev.
+func (l *Loop) full(dev verbs.Device, now time.Time) bool {
+	conns := l.load.Load()
+	if limit := l.cfg.MaxConns; limit > 0 && conns >= int64(limit) {
 		return true
 	}
-	return e.fullLoops.full(loopOnDevice{index, dev}, conns, now)
+	return l.engine.fullLoops.full(loopOnDevice{l, dev}, conns, now)
 }
 
 // recordRoom records whether the loop had room for a connection on dev. The connection is
 // still counted in the load of the loop.
 func (l *Loop) recordRoom(dev verbs.Device, room bool) {
-	k := loopOnDevice{l.index, dev}
+	k := loopOnDevice{l, dev}
 	if room {
 		l.engine.fullLoops.clear(k)
 		return

@@ -15,20 +15,21 @@ type namedDevice struct{ verbs.Device }
 func TestFullLoops(t *testing.T) {
 	var f fullLoops
 	now := time.Unix(1, 0)
+	loop, otherLoop := &Loop{}, &Loop{}
 	one, other := &namedDevice{}, &namedDevice{}
-	require.False(t, f.full(loopOnDevice{0, one}, 5, now))
-	f.record(loopOnDevice{0, one}, 5, now)
-	require.True(t, f.full(loopOnDevice{0, one}, 5, now))
-	require.True(t, f.full(loopOnDevice{0, one}, 6, now))
-	require.False(t, f.full(loopOnDevice{1, one}, 5, now), "the record is of another loop")
-	require.False(t, f.full(loopOnDevice{0, other}, 5, now), "the record is of another device")
-	require.False(t, f.full(loopOnDevice{0, one}, 4, now), "a connection has ended since the record")
+	require.False(t, f.full(loopOnDevice{loop, one}, 5, now))
+	f.record(loopOnDevice{loop, one}, 5, now)
+	require.True(t, f.full(loopOnDevice{loop, one}, 5, now))
+	require.True(t, f.full(loopOnDevice{loop, one}, 6, now))
+	require.False(t, f.full(loopOnDevice{otherLoop, one}, 5, now), "the record is of another loop")
+	require.False(t, f.full(loopOnDevice{loop, other}, 5, now), "the record is of another device")
+	require.False(t, f.full(loopOnDevice{loop, one}, 4, now), "a connection has ended since the record")
 
 	now = now.Add(fullRetry)
-	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "one connection may try again")
-	require.True(t, f.full(loopOnDevice{0, one}, 5, now), "further connections may not try before fullRetry has passed again")
-	f.clear(loopOnDevice{0, one})
-	require.False(t, f.full(loopOnDevice{0, one}, 5, now), "the record was removed")
+	require.False(t, f.full(loopOnDevice{loop, one}, 5, now), "one connection may try again")
+	require.True(t, f.full(loopOnDevice{loop, one}, 5, now), "further connections may not try before fullRetry has passed again")
+	f.clear(loopOnDevice{loop, one})
+	require.False(t, f.full(loopOnDevice{loop, one}, 5, now), "the record was removed")
 }
 
 // An error that the peer has caused does not match ErrNoResources, so the loop does not

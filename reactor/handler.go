@@ -63,12 +63,12 @@ type Handler interface {
 	// CloseError.
 	OnClose(c *Conn, err error)
 
-	// OnDialError is called when a Dial did not become a connection. After every Dial call
-	// that returned nil, either OnOpen or OnDialError is called. If the peer has rejected
-	// the request, err is a *cm.RejectError with the peer's reason and private data. Its
-	// field ByApplication is true if the peer's application has rejected the request. err
-	// matches verbs.ErrNoResources if the peer had no room.
-	OnDialError(d *Dial, err error)
+	// OnDialError is called when a call of Dial did not lead to a connection. After
+	// every call of Dial that returned nil, either OnOpen or OnDialError is called. If
+	// the peer has rejected the request, err is a *cm.RejectError with the peer's reason
+	// and private data. Its field ByApplication is true if the peer's application has
+	// rejected the request. err matches verbs.ErrNoResources if the peer had no room.
+	OnDialError(o *DialOptions, err error)
 }
 
 // BaseHandler accepts every request and ignores everything else.
@@ -114,4 +114,4 @@ func (BaseHandler) OnWritable(*Conn) {}
 func (BaseHandler) OnClose(*Conn, error) {}
 
 // OnDialError does nothing.
-func (BaseHandler) OnDialError(*Dial, error) {}
+func (BaseHandler) OnDialError(*DialOptions, error) {}

@@ -33,7 +33,7 @@ type hooks struct {
 	completion  func(*reactor.Conn, reactor.Op, error)
 	writable    func(*reactor.Conn)
 	close       func(*reactor.Conn, error)
-	dialError   func(*reactor.Dial, error)
+	dialError   func(*reactor.DialOptions, error)
 }
 
 func (h *hooks) OnBoot(l *reactor.Loop) error {
@@ -106,7 +106,7 @@ func (h *hooks) OnClose(c *reactor.Conn, err error) {
 	}
 }
 
-func (h *hooks) OnDialError(d *reactor.Dial, err error) {
+func (h *hooks) OnDialError(d *reactor.DialOptions, err error) {
 	if h.dialError != nil {
 		h.dialError(d, err)
 	}
@@ -132,8 +132,8 @@ func openSoft(t testing.TB, vectors int) *soft.Provider {
 // the test.
 func start(t testing.TB, h reactor.Handler, cfg *reactor.Config) *reactor.Engine {
 	vectors := 1
-	if cfg != nil && cfg.Loops > 0 {
-		vectors = cfg.Loops
+	if cfg != nil && cfg.NumLoops > 0 {
+		vectors = cfg.NumLoops
 	}
 	e, err := reactor.New(openSoft(t, vectors), h, cfg)
 	require.NoError(t, err)
@@ -205,7 +205,7 @@ func connect(t testing.TB, client, server *hooks, cfg *reactor.Config) *pair {
 	p := &pair{}
 	watch(client, &p.dialed, &p.dialCloseErr, &p.dialCloses)
 	watch(server, &p.accepted, &p.acceptCloseErr, &p.acceptCloses)
-	client.dialError = func(_ *reactor.Dial, err error) { t.Errorf("dial: %v", err) }
+	client.dialError = func(_ *reactor.DialOptions, err error) { t.Errorf("dial: %v", err) }
 	server.acceptError = func(_ *reactor.ConnRequest, err error) { t.Errorf("accept: %v", err) }
 	p.server = newLoop(t, server, cfg)
 	p.client = newLoop(t, client, cfg)

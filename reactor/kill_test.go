@@ -52,7 +52,7 @@ func TestPeerIsKilled(t *testing.T) {
 		ends := make(chan error, 2*killedConns)
 		var streaming, accepted, ended atomic.Int64
 		send := func(c *reactor.Conn) {
-			for c.SendMsg([]byte("answer"), reactor.SendOptions{Notify: true}) == nil {
+			for c.SendWith([]byte("answer"), reactor.SendOptions{Notify: true}) == nil {
 				accepted.Add(1)
 			}
 		}

@@ -28,33 +28,33 @@ func (c *Config) checkDevices(p cm.Provider) error {
 func (c *Config) checkDevice(dev verbs.Device) error {
 	op := "use " + dev.Name()
 	attr, caps := dev.Attr(), dev.Caps()
-	if caps.ProgressManual && c.Loops > attr.NumCompVectors {
-		return operr.Wrap(op, tooManyLoops(c.Loops, attr.NumCompVectors))
+	if caps.ProgressManual && c.NumLoops > attr.NumCompVectors {
+		return operr.Wrap(op, tooManyLoops(c.NumLoops, attr.NumCompVectors))
 	}
 	// A send queue has one place for a probe in addition to the application's requests. The
 	// CQ needs a place for every request of a connection.
 	inFlight := min(attr.MaxQPWR-1, (attr.MaxCQE-1)/2)
-	if c.SRQ > 0 {
-		if err := c.checkSRQ(attr, caps); err != nil {
+	if c.SharedRecvBuffers > 0 {
+		if err := c.checkSharedRecv(attr, caps); err != nil {
 			return operr.Wrap(op, err)
 		}
-		inFlight = min(attr.MaxQPWR-1, attr.MaxCQE-1-c.SRQ)
+		inFlight = min(attr.MaxQPWR-1, attr.MaxCQE-1-c.SharedRecvBuffers)
 	}
 	return operr.Wrap(op, checkRange("MaxInFlight", int64(c.MaxInFlight), 1, int64(inFlight)))
 }
 
-// checkSRQ checks the size of the shared receive queue.
-func (c *Config) checkSRQ(attr verbs.DeviceAttr, caps verbs.Caps) error {
+// checkSharedRecv checks the size of the shared receive queue.
+func (c *Config) checkSharedRecv(attr verbs.DeviceAttr, caps verbs.Caps) error {
 	if !caps.SRQ {
-		return &verbs.ParamError{Field: "SRQ", Value: int64(c.SRQ), Reason: "the device has no shared receive queues"}
+		return &verbs.ParamError{Field: "SharedRecvBuffers", Value: int64(c.SharedRecvBuffers), Reason: "the device has no shared receive queues"}
 	}
-	return checkRange("SRQ", int64(c.SRQ), 1, int64(min(attr.MaxSRQWR, attr.MaxCQE)))
+	return checkRange("SharedRecvBuffers", int64(c.SharedRecvBuffers), 1, int64(min(attr.MaxSRQWR, attr.MaxCQE)))
 }
 
 // tooManyLoops returns the error of a Config with more loops than completion vectors.
 func tooManyLoops(loops, vectors int) error {
 	return &verbs.ParamError{
-		Field: "Loops", Value: int64(loops), Limit: int64(vectors),
+		Field: "NumLoops", Value: int64(loops), Limit: int64(vectors),
 		Reason: fmt.Sprintf("each loop needs a completion vector of its own, and the device has %d; soft.Config.Vectors sets the number", vectors),
 	}
 }

@@ -57,12 +57,12 @@ func TestConfigExceedsDevice(t *testing.T) {
 		cfg         reactor.Config
 		limit       int64
 	}{
-		{"vectors", "Loops", limitedProvider{}, reactor.Config{Loops: 3}, 2},
+		{"vectors", "NumLoops", limitedProvider{}, reactor.Config{NumLoops: 3}, 2},
 		{"queues", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxQPWR = 32 }}, reactor.Config{}, 31},
 		{"completions", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{}, 32},
-		{"completions beside a shared queue", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{SRQ: 10}, 54},
-		{"shared queue", "SRQ", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{SRQ: 9}, 8},
-		{"no shared queue", "SRQ", limitedProvider{caps: noSRQ}, reactor.Config{SRQ: 9}, 0},
+		{"completions beside a shared queue", "MaxInFlight", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxCQE = 65 }}, reactor.Config{SharedRecvBuffers: 10}, 54},
+		{"shared queue", "SharedRecvBuffers", limitedProvider{attr: func(a *verbs.DeviceAttr) { a.MaxSRQWR = 8 }}, reactor.Config{SharedRecvBuffers: 9}, 8},
+		{"no shared queue", "SharedRecvBuffers", limitedProvider{caps: noSRQ}, reactor.Config{SharedRecvBuffers: 9}, 0},
 	} {
 		c.limited.Provider = soft
 		_, err := reactor.New(c.limited, &hooks{}, &c.cfg)
@@ -71,7 +71,7 @@ func TestConfigExceedsDevice(t *testing.T) {
 		require.Equal(t, c.field, param.Field, c.name)
 		require.Equal(t, c.limit, param.Limit, c.name)
 	}
-	_, err := reactor.New(soft, &hooks{}, &reactor.Config{Loops: 3})
+	_, err := reactor.New(soft, &hooks{}, &reactor.Config{NumLoops: 3})
 	require.ErrorContains(t, err, "soft.Config.Vectors")
 }
 
@@ -79,7 +79,7 @@ func TestConfigExceedsDevice(t *testing.T) {
 // vector.
 func TestLoopsShareVectors(t *testing.T) {
 	auto := limitedProvider{Provider: openSoft(t, 1), caps: func(c *verbs.Caps) { c.ProgressManual = false }}
-	engine, err := reactor.New(auto, &hooks{}, &reactor.Config{Loops: 3})
+	engine, err := reactor.New(auto, &hooks{}, &reactor.Config{NumLoops: 3})
 	require.NoError(t, err)
 	shutdown(t, engine)
 }

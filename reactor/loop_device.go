@@ -72,7 +72,7 @@ func (d *loopDevice) open() (err error) {
 	d.group, err = cq.NewGroup(d.dev, &cq.Config{
 		Vector:   l.index % max(1, attr.NumCompVectors),
 		Progress: verbs.ProgressManual,
-		Batch:    cfg.Batch,
+		Batch:    cfg.CompletionBudget,
 	})
 	if err != nil {
 		return err
@@ -83,7 +83,7 @@ func (d *loopDevice) open() (err error) {
 	if _, err = l.watch(d.group.FD(), poller.Readable, (*cqSource)(d)); err != nil {
 		return err
 	}
-	if cfg.SRQ > 0 {
+	if cfg.SharedRecvBuffers > 0 {
 		if err := d.openSRQ(); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (d *loopDevice) open() (err error) {
 
 // openSRQ makes the shared receive queue and posts its buffers.
 func (d *loopDevice) openSRQ() error {
-	size := d.loop.cfg.SRQ
+	size := d.loop.cfg.SharedRecvBuffers
 	srq, err := d.pd.CreateSRQ(&verbs.SRQAttr{MaxWR: size, MaxSGE: 1, CQ: d.queues[0].cq()})
 	if err != nil {
 		return err

@@ -20,7 +20,7 @@ type mailbox struct {
 
 	mu     sync.Mutex
 	queue  []func()
-	limit  int // Config.Mailbox
+	limit  int // Config.MaxPosted
 	closed bool
 
 	// spare is the memory of the functions that ran last, which the next queue reuses. It
@@ -28,7 +28,7 @@ type mailbox struct {
 	spare []func()
 }
 
-// put adds fn. It returns ErrClosed after close, and ErrMailboxFull if limit functions
+// put adds fn. It returns ErrClosed after close, and ErrTooManyPosted if limit functions
 // wait. The parameter internal is true if fn was not passed to Post. The limit does not
 // apply to internal functions, because their number is limited in another way. The result
 // wake is true if the caller must wake the loop.
@@ -38,7 +38,7 @@ func (m *mailbox) put(fn func(), internal bool) (wake bool, err error) {
 	case m.closed:
 		err = ErrClosed
 	case len(m.queue) >= m.limit && !internal:
-		err = ErrMailboxFull
+		err = ErrTooManyPosted
 	default:
 		m.queue = append(m.queue, fn)
 		m.pending.Store(true)
@@ -84,8 +84,8 @@ func (m *mailbox) close() {
 }
 
 // Post makes the loop call fn, after the functions that were posted before. It may be
-// called from any goroutine and does not block. The error matches ErrMailboxFull if
-// Config.Mailbox functions wait, or ErrClosed if OnShutdown is running or the loop has
+// called from any goroutine and does not block. The error matches ErrTooManyPosted if
+// Config.MaxPosted functions wait, or ErrClosed if OnShutdown is running or the loop has
 // ended. If Post returns an error, fn is not called.
 func (l *Loop) Post(fn func()) error { return l.post("post", fn, false) }
 

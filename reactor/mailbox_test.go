@@ -16,7 +16,7 @@ func TestMailboxOrderAndBounds(t *testing.T) {
 	require.Zero(t, m.run())
 	require.NoError(t, put(1, false))
 	require.NoError(t, put(2, false))
-	require.ErrorIs(t, put(3, false), ErrMailboxFull)
+	require.ErrorIs(t, put(3, false), ErrTooManyPosted)
 	require.NoError(t, put(4, true), "the limit does not apply to internal functions")
 	require.Equal(t, 3, m.run())
 	require.Equal(t, []int{1, 2, 4}, got)

@@ -35,7 +35,7 @@ func TestDeviceRemoved(t *testing.T) {
 				var ends []error
 				p := connect(t, &hooks{completion: func(_ *reactor.Conn, _ reactor.Op, err error) { ends = append(ends, err) }}, &hooks{},
 					&reactor.Config{DrainTimeout: 100 * testTimeout})
-				require.NoError(t, p.dialed.SendMsg([]byte("lost"), reactor.SendOptions{Notify: true}))
+				require.NoError(t, p.dialed.SendWith([]byte("lost"), reactor.SendOptions{Notify: true}))
 				prepare(t, p)
 				remove(p.dialed)
 				drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
@@ -68,13 +68,13 @@ func requireRemovalError(t *testing.T, state, how string, err error) {
 	}
 }
 
-// After the removal of its device, a connection in StateParting does not wait any more
-// for the peer to disconnect.
+// After the removal of its device, a connection in StateDisconnecting does not wait any
+// more for the peer to disconnect.
 func TestDeviceRemovedWhileParting(t *testing.T) {
 	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{DrainTimeout: 100 * testTimeout})
 	require.NoError(t, p.dialed.Close())
 	drive(t, func() bool { return p.dialCloses > 0 }, p.client)
-	require.Equal(t, reactor.StateParting, p.dialed.State())
+	require.Equal(t, reactor.StateDisconnecting, p.dialed.State())
 	require.NoError(t, p.dialCloseErr)
 	reactor.RemoveDevice(p.dialed)
 	drive(t, func() bool { return p.client.Conns() == 0 }, p.client)
@@ -100,7 +100,7 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 	require.Equal(t, []error{reactor.ErrDeviceRemoved, reactor.ErrDeviceRemoved}, ends)
 
 	var refused error
-	client.dialError = func(_ *reactor.Dial, err error) { refused = err }
+	client.dialError = func(_ *reactor.DialOptions, err error) { refused = err }
 	require.NoError(t, p.client.Dial(ln.Addr(), nil))
 	drive(t, func() bool { return refused != nil }, p.client)
 	require.ErrorIs(t, refused, reactor.ErrDeviceRemoved)
@@ -109,7 +109,7 @@ func TestDeviceRemovedForAllConns(t *testing.T) {
 // A connection that is opening fails when its device is removed.
 func TestDeviceRemovedWhileConnecting(t *testing.T) {
 	var refused error
-	client := &hooks{dialError: func(_ *reactor.Dial, err error) { refused = err }}
+	client := &hooks{dialError: func(_ *reactor.DialOptions, err error) { refused = err }}
 	server, l := newLoop(t, &hooks{}, nil), newLoop(t, client, &reactor.Config{ConnectTimeout: 100 * testTimeout})
 	ln, err := server.Engine().Listen(loopback)
 	require.NoError(t, err)

@@ -23,9 +23,9 @@ type ConnRequest struct {
 	privateData []byte
 	param       cm.ConnParam
 
-	loop     atomic.Int32    // index of the loop that gets the connection
-	decision atomic.Uint32   // who has answered the request: undecided, byApplication ...
-	expiry   timerheap.Timer // Config.DecisionTimeout
+	loop     atomic.Pointer[Loop] // loop that gets the connection
+	decision atomic.Uint32        // who has answered the request: undecided, byApplication ...
+	expiry   timerheap.Timer      // Config.DecisionTimeout
 	// endedBy is byPeer or byRemoval if the request has ended without an answer, and else
 	// undecided. The mutex of the acceptor guards it.
 	endedBy uint32
@@ -72,20 +72,25 @@ func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 // responder resources of the peer.
 func (r *ConnRequest) Param() cm.ConnParam { return r.param }
 
-// Loop returns the index of the loop that gets the connection.
-func (r *ConnRequest) Loop() int { return int(r.loop.Load()) }
+// Engine returns the engine whose listener has received the request.
+func (r *ConnRequest) Engine() *Engine { return r.engine }
 
-// Steer assigns the connection to the loop whose index is the parameter loop. It must be
-// called before Accept. The error is a *verbs.ParamError, or, if the request was
-// answered, the error that Accept returns.
-func (r *ConnRequest) Steer(loop int) error {
-	if err := checkRange("loop", int64(loop), 0, int64(len(r.engine.loops)-1)); err != nil {
-		return operr.Wrap("steer", err)
+// Loop returns the loop that gets the connection. It returns nil in Config.Place, which
+// chooses the loop.
+func (r *ConnRequest) Loop() *Loop { return r.loop.Load() }
+
+// Steer assigns the connection to the loop l. It must be called before Accept. The error
+// matches verbs.ErrForeign if l is not a loop of Engine. If the request was answered, the
+// error is the one that Accept returns.
+func (r *ConnRequest) Steer(l *Loop) error {
+	const op = "steer"
+	if !r.engine.owns(l) {
+		return operr.Wrap(op, verbs.ErrForeign)
 	}
 	if err := r.decisionErr(); err != nil {
-		return operr.Wrap("steer", err)
+		return operr.Wrap(op, err)
 	}
-	r.loop.Store(int32(loop))
+	r.loop.Store(l)
 	return nil
 }
 
@@ -106,7 +111,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 		return operr.Wrap(op, r.decisionErr())
 	}
 	params.PrivateData = append([]byte(nil), params.PrivateData...)
-	loop := r.engine.loops[r.Loop()]
+	loop := r.Loop()
 	loop.load.Add(1)
 	if loop.post(op, func() { loop.startAccept(r, &params) }, true) != nil {
 		loop.load.Add(-1)

@@ -15,11 +15,11 @@ import (
 
 // dialFor starts a client that dials server. The client sends its connection to the
 // channel opened, or the error of the dial to the channel failed.
-func dialFor(t *testing.T, server *reactor.Engine, d *reactor.Dial) (opened chan *reactor.Conn, failed chan error) {
+func dialFor(t *testing.T, server *reactor.Engine, d *reactor.DialOptions) (opened chan *reactor.Conn, failed chan error) {
 	opened, failed = make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{
 		open:      func(c *reactor.Conn) { opened <- c },
-		dialError: func(_ *reactor.Dial, err error) { failed <- err },
+		dialError: func(_ *reactor.DialOptions, err error) { failed <- err },
 	}, nil)
 	require.NoError(t, client.Dial(listen(t, server), d))
 	return opened, failed
@@ -31,13 +31,14 @@ func TestRequestDescribesPeer(t *testing.T) {
 		requests <- req
 		assert.NoError(t, req.Accept(&reactor.AcceptParams{PrivateData: []byte("welcome"), ResponderResources: 3, InitiatorDepth: -1}))
 	}}, nil)
-	opened, _ := dialFor(t, server, &reactor.Dial{PrivateData: []byte("hello"), InitiatorDepth: 5, Context: "mine"})
+	opened, _ := dialFor(t, server, &reactor.DialOptions{PrivateData: []byte("hello"), InitiatorDepth: 5, Context: "mine"})
 	req, c := receive(t, requests), receive(t, opened)
 	require.Equal(t, "hello", string(req.PrivateData()))
 	require.Equal(t, "127.0.0.1", req.RemoteAddr().Addr().String())
 	require.EqualValues(t, 5, req.Param().ResponderResources, "the initiator depth of the peer")
 	require.NotNil(t, req.Device())
-	require.Zero(t, req.Loop())
+	require.Same(t, server.Loop(0), req.Loop())
+	require.Same(t, server, req.Engine())
 
 	require.Equal(t, "mine", c.Context())
 	require.Equal(t, "welcome", string(c.PeerPrivateData()))
@@ -53,7 +54,7 @@ func TestRejectWithData(t *testing.T) {
 		assert.NoError(t, req.Reject([]byte("not today")))
 		assert.ErrorIs(t, req.Accept(nil), reactor.ErrDecided)
 		assert.ErrorIs(t, req.Reject(nil), reactor.ErrDecided)
-		assert.ErrorIs(t, req.Steer(0), reactor.ErrDecided)
+		assert.ErrorIs(t, req.Steer(req.Loop()), reactor.ErrDecided)
 	}}, nil)
 	_, failed := dialFor(t, server, nil)
 	var refused *cm.RejectError
@@ -91,11 +92,13 @@ func TestRequestExpires(t *testing.T) {
 
 func TestBadParametersLeaveTheRequestOpen(t *testing.T) {
 	var param *verbs.ParamError
+	other := start(t, &hooks{}, nil)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) {
 		assert.ErrorAs(t, req.Accept(&reactor.AcceptParams{PrivateData: make([]byte, 197)}), &param)
 		assert.ErrorAs(t, req.Accept(&reactor.AcceptParams{InitiatorDepth: 256}), &param)
 		assert.ErrorAs(t, req.Reject(make([]byte, 149)), &param)
-		assert.ErrorAs(t, req.Steer(1), &param)
+		assert.ErrorIs(t, req.Steer(nil), verbs.ErrForeign)
+		assert.ErrorIs(t, req.Steer(other.Loop(0)), verbs.ErrForeign)
 		assert.NoError(t, req.Accept(nil))
 	}}, nil)
 	opened, _ := dialFor(t, server, nil)
@@ -106,23 +109,43 @@ func TestSteer(t *testing.T) {
 	got := make(chan *reactor.Loop, 1)
 	server := start(t, &hooks{
 		request: func(req *reactor.ConnRequest) {
-			assert.NoError(t, req.Steer(1))
-			assert.Equal(t, 1, req.Loop())
+			loop := req.Engine().Loop(1)
+			assert.NoError(t, req.Steer(loop))
+			assert.Same(t, loop, req.Loop())
 			assert.NoError(t, req.Accept(nil))
 		},
 		open: func(c *reactor.Conn) { got <- c.Loop() },
-	}, &reactor.Config{Loops: 2})
+	}, &reactor.Config{NumLoops: 2})
 	opened, _ := dialFor(t, server, nil)
 	receive(t, opened)
 	require.Equal(t, 1, receive(t, got).Index())
 }
 
 func TestPlace(t *testing.T) {
-	got := make(chan int, 1)
-	server := start(t, &hooks{open: func(c *reactor.Conn) { got <- c.Loop().Index() }},
-		&reactor.Config{Loops: 2, Place: func(*reactor.ConnRequest) int { return 1 }})
+	got := make(chan *reactor.Loop, 1)
+	server := start(t, &hooks{open: func(c *reactor.Conn) { got <- c.Loop() }},
+		&reactor.Config{NumLoops: 2, Place: func(req *reactor.ConnRequest) *reactor.Loop {
+			assert.Nil(t, req.Loop())
+			return req.Engine().Loop(1)
+		}})
 	dialFor(t, server, nil)
-	require.Equal(t, 1, receive(t, got))
+	require.Same(t, server.Loop(1), receive(t, got))
+}
+
+// If Config.Place returns nil or a loop of another engine, Config.Balance chooses.
+func TestPlaceWithoutAChoice(t *testing.T) {
+	other := start(t, &hooks{}, nil)
+	for _, choice := range []*reactor.Loop{nil, other.Loop(0)} {
+		got := make(chan *reactor.Loop, 2)
+		server := start(t, &hooks{open: func(c *reactor.Conn) { got <- c.Loop() }},
+			&reactor.Config{NumLoops: 2, Place: func(*reactor.ConnRequest) *reactor.Loop { return choice }})
+		addr := listen(t, server)
+		client := start(t, &hooks{}, nil)
+		for i := range 2 {
+			require.NoError(t, client.Dial(addr, nil))
+			require.Same(t, server.Loop(i), receive(t, got))
+		}
+	}
 }
 
 // When all loops are full, a request is rejected without calling OnConnectRequest.
@@ -136,7 +159,7 @@ func TestRejectedWhenFull(t *testing.T) {
 	opened, failed := make(chan *reactor.Conn, 1), make(chan error, 1)
 	client := start(t, &hooks{
 		open:      func(c *reactor.Conn) { opened <- c },
-		dialError: func(_ *reactor.Dial, err error) { failed <- err },
+		dialError: func(_ *reactor.DialOptions, err error) { failed <- err },
 	}, nil)
 	require.NoError(t, client.Dial(addr, nil))
 	receive(t, opened)
@@ -158,18 +181,18 @@ func TestSteeredToFullLoop(t *testing.T) {
 	acceptErr, opened := make(chan error, 1), make(chan *reactor.Conn, 1)
 	server := start(t, &hooks{
 		request: func(req *reactor.ConnRequest) {
-			if err := req.Steer(1); err != nil {
+			if err := req.Steer(req.Engine().Loop(1)); err != nil {
 				t.Error(err)
 			}
 			_ = req.Accept(nil)
 		},
 		acceptError: func(_ *reactor.ConnRequest, err error) { acceptErr <- err },
-	}, &reactor.Config{MaxConns: 1, Loops: 2})
+	}, &reactor.Config{MaxConns: 1, NumLoops: 2})
 	addr := listen(t, server)
 	failed := make(chan error, 1)
 	client := start(t, &hooks{
 		open:      func(c *reactor.Conn) { opened <- c },
-		dialError: func(_ *reactor.Dial, err error) { failed <- err },
+		dialError: func(_ *reactor.DialOptions, err error) { failed <- err },
 	}, nil)
 	require.NoError(t, client.Dial(addr, nil))
 	receive(t, opened)
@@ -186,7 +209,7 @@ func TestSteeredToFullLoop(t *testing.T) {
 func TestFullLoopIsSkipped(t *testing.T) {
 	loops := make(chan int, 3)
 	server := start(t, &hooks{open: func(c *reactor.Conn) { loops <- c.Loop().Index() }},
-		&reactor.Config{MaxConns: 2, Loops: 2, Place: func(*reactor.ConnRequest) int { return 0 }})
+		&reactor.Config{MaxConns: 2, NumLoops: 2, Place: func(req *reactor.ConnRequest) *reactor.Loop { return req.Engine().Loop(0) }})
 	addr := listen(t, server)
 	client := start(t, &hooks{}, nil)
 	for _, want := range []int{0, 0, 1} {
@@ -204,7 +227,7 @@ func TestClosedListener(t *testing.T) {
 	require.NoError(t, ln.Close())
 	require.Nil(t, ln.Serves())
 	failed := make(chan error, 1)
-	client := start(t, &hooks{dialError: func(_ *reactor.Dial, err error) { failed <- err }}, nil)
+	client := start(t, &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed <- err }}, nil)
 	require.NoError(t, client.Dial(ln.Addr(), nil))
 	var refused *cm.RejectError
 	require.ErrorAs(t, receive(t, failed), &refused)
@@ -223,7 +246,7 @@ func TestDialChecks(t *testing.T) {
 	require.ErrorAs(t, e.Dial(loopback, nil), &param)
 	require.Equal(t, "port", param.Field)
 	addr := listen(t, e)
-	for field, d := range map[string]*reactor.Dial{
+	for field, d := range map[string]*reactor.DialOptions{
 		"private data":        {PrivateData: make([]byte, 57)},
 		"timeout":             {Timeout: -1},
 		"responder resources": {ResponderResources: 256},
@@ -233,16 +256,16 @@ func TestDialChecks(t *testing.T) {
 		require.Equal(t, field, param.Field)
 	}
 	other := start(t, &hooks{}, nil)
-	require.ErrorIs(t, e.Dial(addr, &reactor.Dial{Loop: other.Loop(0)}), verbs.ErrForeign)
+	require.ErrorIs(t, e.Dial(addr, &reactor.DialOptions{Loop: other.Loop(0)}), verbs.ErrForeign)
 }
 
-// If Dial.Loop is nil, Config.Balance chooses the loop.
+// If DialOptions.Loop is nil, Config.Balance chooses the loop.
 func TestDialBalances(t *testing.T) {
 	server := start(t, &hooks{}, nil)
 	at := make(chan int, 3)
-	client := start(t, &hooks{open: func(c *reactor.Conn) { at <- c.Loop().Index() }}, &reactor.Config{Loops: 2})
+	client := start(t, &hooks{open: func(c *reactor.Conn) { at <- c.Loop().Index() }}, &reactor.Config{NumLoops: 2})
 	addr := listen(t, server)
-	for _, d := range []*reactor.Dial{{}, {}, {Loop: client.Loop(1)}} {
+	for _, d := range []*reactor.DialOptions{{}, {}, {Loop: client.Loop(1)}} {
 		require.NoError(t, client.Dial(addr, d))
 	}
 	require.Equal(t, 2, receive(t, at)+receive(t, at)+receive(t, at))
@@ -265,11 +288,12 @@ func TestExpiryAfterPeerClosed(t *testing.T) {
 	require.NoError(t, server.Close())
 }
 
-// A Dial fails after Dial.Timeout if the server does not answer.
+// A connection that was dialed fails after DialOptions.Timeout if the server does not
+// answer.
 func TestDialTimesOut(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
-	d := &reactor.Dial{Timeout: time.Millisecond}
+	d := &reactor.DialOptions{Timeout: time.Millisecond}
 	_, failed := dialFor(t, server, d)
 	require.ErrorIs(t, receive(t, failed), cm.ErrTimedOut)
 }

@@ -32,16 +32,16 @@ func TestRequestWithdrawn(t *testing.T) {
 
 	opened := make(chan *reactor.Conn, 2)
 	first := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
-	require.NoError(t, first.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.71.1.2:0")}))
+	require.NoError(t, first.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.2:0")}))
 	old := receive(t, kept)
 	require.Equal(t, 1, reactor.PendingRequests(server))
 
 	second := open(0, &hooks{open: func(c *reactor.Conn) { opened <- c }})
-	require.NoError(t, second.Dial(ln.Addr(), &reactor.Dial{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
+	require.NoError(t, second.Dial(ln.Addr(), &reactor.DialOptions{LocalAddr: netip.MustParseAddrPort("127.71.1.3:0")}))
 	for req := receive(t, kept); req.RemoteAddr().Addr() == old.RemoteAddr().Addr(); req = receive(t, kept) {
 		old = req // the first client has repeated its request
 	}
-	await(t, func() bool { return old.Steer(0) != nil })
+	await(t, func() bool { return old.Steer(old.Loop()) != nil })
 	require.ErrorIs(t, old.Accept(nil), verbs.ErrPeerGone)
 	require.ErrorIs(t, old.Reject(nil), verbs.ErrPeerGone)
 	await(t, func() bool { return reactor.PendingRequests(server) <= 1 })

@@ -134,7 +134,7 @@ func (c *Conn) abortNow() {
 	case c.state == StateClosing:
 		c.reportClose()
 	}
-	if c.state == StateParting {
+	if c.state == StateDisconnecting {
 		c.destroy()
 	}
 }

@@ -36,7 +36,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 				failed.Add(s.Failed)
 				assert.NoError(t, err)
 			},
-		}, &reactor.Config{Loops: loops})
+		}, &reactor.Config{NumLoops: loops})
 		require.NoError(t, err)
 		require.NoError(t, server.Start())
 
@@ -51,7 +51,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 			writable: pump,
 			message:  func(c *reactor.Conn, _ reactor.Message) { received.Add(1); pump(c) },
 			close:    func(_ *reactor.Conn, err error) { results <- err },
-		}, &reactor.Config{Loops: loops})
+		}, &reactor.Config{NumLoops: loops})
 		addr := listen(t, server)
 		for range conns {
 			require.NoError(t, client.Dial(addr, nil))
@@ -108,7 +108,7 @@ func TestShutdownRejectsPendingRequests(t *testing.T) {
 	kept := make(chan *reactor.ConnRequest, 1)
 	server := start(t, &hooks{request: func(req *reactor.ConnRequest) { kept <- req }}, nil)
 	failed := make(chan error, 2)
-	h := &hooks{dialError: func(_ *reactor.Dial, err error) { failed <- err }}
+	h := &hooks{dialError: func(_ *reactor.DialOptions, err error) { failed <- err }}
 	client := start(t, h, nil)
 	require.NoError(t, client.Dial(listen(t, server), nil))
 	req := receive(t, kept)
@@ -133,7 +133,7 @@ func TestAcceptDuringShutdown(t *testing.T) {
 			request:     func(req *reactor.ConnRequest) { kept <- req },
 			acceptError: func(*reactor.ConnRequest, error) { results.Add(1) },
 			open:        func(*reactor.Conn) { results.Add(1) },
-		}, &reactor.Config{Loops: 2, Place: func(*reactor.ConnRequest) int { return 1 }})
+		}, &reactor.Config{NumLoops: 2, Place: func(req *reactor.ConnRequest) *reactor.Loop { return req.Engine().Loop(1) }})
 		client := start(t, &hooks{}, nil)
 		require.NoError(t, client.Dial(listen(t, server), nil))
 		req := receive(t, kept)
@@ -149,7 +149,7 @@ func TestAcceptDuringShutdown(t *testing.T) {
 }
 
 func TestShutdownBeforeStart(t *testing.T) {
-	engine, err := reactor.New(openSoft(t, 2), &hooks{}, &reactor.Config{Loops: 2})
+	engine, err := reactor.New(openSoft(t, 2), &hooks{}, &reactor.Config{NumLoops: 2})
 	require.NoError(t, err)
 	listen(t, engine)
 	shutdown(t, engine)
@@ -164,7 +164,7 @@ func TestStopInCallback(t *testing.T) {
 	engine := start(t, &hooks{tick: func(l *reactor.Loop) time.Duration {
 		l.Engine().Stop()
 		return 0
-	}}, &reactor.Config{Loops: 2})
+	}}, &reactor.Config{NumLoops: 2})
 	require.NoError(t, engine.Wait())
 }
 

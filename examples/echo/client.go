@@ -104,7 +104,7 @@ func (cl *client) dial(ctx context.Context, addr netip.AddrPort) error {
 	for begin := 0; begin < len(cl.sessions) && ctx.Err() == nil; begin += maxDialing {
 		end := min(begin+maxDialing, len(cl.sessions))
 		for i := begin; i < end; i++ {
-			err := cl.engine.Dial(addr, &reactor.Dial{
+			err := cl.engine.Dial(addr, &reactor.DialOptions{
 				PrivateData: []byte(cl.opts.privateData),
 				Loop:        cl.engine.Loop(i % cl.opts.loops),
 				LocalAddr:   netip.AddrPortFrom(cl.opts.from, 0),
@@ -187,4 +187,4 @@ func (cl *client) OnWritable(c *reactor.Conn) { c.Context().(*session).sendMore(
 func (cl *client) OnClose(c *reactor.Conn, err error) { c.Context().(*session).onClose(err) }
 
 // OnDialError ends the session of a connection that could not be opened.
-func (cl *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*session).onClose(err) }
+func (cl *client) OnDialError(d *reactor.DialOptions, err error) { d.Context.(*session).onClose(err) }

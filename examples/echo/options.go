@@ -179,9 +179,9 @@ func (o *options) providerConfig(addr netip.AddrPort) *provider.Config {
 // the same one.
 func (o *options) engineConfig(cpus []int) *reactor.Config {
 	return &reactor.Config{
-		Loops: o.loops,
-		CPUs:  cpus,
-		Idle:  o.idle,
+		NumLoops: o.loops,
+		CPUs:     cpus,
+		Idle:     o.idle,
 		// A send keeps its place in the send queue until its completion, which may
 		// arrive after the echo. So the send queue has twice the number of places that
 		// the messages in flight need.

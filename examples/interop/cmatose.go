@@ -142,7 +142,7 @@ func (m cmatoseClient) OnOpen(c *reactor.Conn) {
 
 // OnDialError counts a connection that the server has rejected as expected. With any
 // other error the client fails.
-func (m cmatoseClient) OnDialError(_ *reactor.Dial, err error) {
+func (m cmatoseClient) OnDialError(_ *reactor.DialOptions, err error) {
 	var rejected *cm.RejectError
 	if len(m.open) < m.opts.conns || !errors.As(err, &rejected) || rejected.Reason != cm.RejectConsumer {
 		m.stop(err)

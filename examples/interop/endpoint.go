@@ -60,4 +60,4 @@ func (e *endpoint) OnAcceptError(_ *reactor.ConnRequest, err error) { e.stop(err
 
 // OnDialError stops the engine with the error, because no protocol can continue without
 // the connection.
-func (e *endpoint) OnDialError(_ *reactor.Dial, err error) { e.stop(err) }
+func (e *endpoint) OnDialError(_ *reactor.DialOptions, err error) { e.stop(err) }

@@ -219,7 +219,7 @@ func (p *perftestClient) dial() { p.check(p.engine.Dial(p.opts.addr, nil)) }
 
 // OnDialError dials the data connection again after a reject: the server starts to
 // listen for this connection only after it has sent its answer.
-func (p *perftestClient) OnDialError(_ *reactor.Dial, err error) {
+func (p *perftestClient) OnDialError(_ *reactor.DialOptions, err error) {
 	if p.refused++; p.control == nil || p.refused > 10 || !errors.Is(err, cm.ErrRefused) {
 		p.stop(err)
 		return

@@ -93,7 +93,7 @@ func (b *bandwidthClient) begin(p *perftest) {
 func (b *bandwidthClient) more(p *perftest) {
 	for b.posted < p.opts.count {
 		last := b.posted == p.opts.count-1
-		err := p.data.SendMsg(b.payload, reactor.SendOptions{Notify: last})
+		err := p.data.SendWith(b.payload, reactor.SendOptions{Notify: last})
 		if errors.Is(err, reactor.ErrWouldBlock) {
 			return
 		}

@@ -153,7 +153,7 @@ func (c *client) OnMessage(conn *reactor.Conn, msg reactor.Message) {
 func (c *client) OnClose(conn *reactor.Conn, err error) { conn.Context().(*dialer).onClose(err) }
 
 // OnDialError counts the connection as failed.
-func (c *client) OnDialError(d *reactor.Dial, err error) { d.Context.(*dialer).onDialError(err) }
+func (c *client) OnDialError(d *reactor.DialOptions, err error) { d.Context.(*dialer).onDialError(err) }
 
 // from returns the address from which the client dials: Spec.From with any port, or the
 // zero value if Spec.From is not set.

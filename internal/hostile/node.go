@@ -34,7 +34,7 @@ func (n *node) open(s *Spec, h reactor.Handler) error {
 	}
 	n.device = device
 	n.engine, err = reactor.New(device, h, &reactor.Config{
-		SRQ: s.SRQ, MaxConns: s.MaxConns, Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout,
+		SharedRecvBuffers: s.SharedRecvBuffers, MaxConns: s.MaxConns, Keepalive: s.Keepalive, ConnectTimeout: s.ConnectTimeout,
 	})
 	if err == nil {
 		err = n.engine.Start()

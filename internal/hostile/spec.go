@@ -66,8 +66,8 @@ type Spec struct {
 	AnyUser bool
 	// MaxConnsPerAddress is passed to a server as soft.Config.MaxConnsPerAddress.
 	MaxConnsPerAddress int
-	// SRQ is passed to a server as reactor.Config.SRQ.
-	SRQ int
+	// SharedRecvBuffers is passed to a server as reactor.Config.SharedRecvBuffers.
+	SharedRecvBuffers int
 	// MaxConns is passed to a server as reactor.Config.MaxConns.
 	MaxConns int
 	// Keepalive and ConnectTimeout are passed to a server or a client as the fields of

@@ -86,7 +86,7 @@ func TestInjection(t *testing.T) {
 // An incomplete message holds a buffer of a shared receive queue only for a limited
 // time.
 func TestHalfMessages(t *testing.T) {
-	f := newWireFixture(t, hostile.Spec{SRQ: 64})
+	f := newWireFixture(t, hostile.Spec{SharedRecvBuffers: 64})
 	halves, _ := f.start(hostile.RoleHalves, sameUser, withWirePath(hostile.Spec{Conns: 80}))
 	note, err := halves.Await()
 	require.NoError(t, err)
