@@ -78,6 +78,35 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 	require.Equal(t, reactor.StateOpen, p.dialed.State())
 }
 
+// An unanswered probe ends its connection although the completions of another connection
+// fill the batch of the last poll before the timeout of the probe.
+func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour, Batch: 1})
+	var busy *reactor.Conn
+	other := newLoop(t, &hooks{open: func(c *reactor.Conn) { busy = c }}, nil)
+	ln, err := other.Engine().Listen(loopback)
+	require.NoError(t, err)
+	require.NoError(t, p.client.Dial(ln.Addr(), nil))
+	drive(t, func() bool { return busy != nil }, p.client, other)
+
+	runLate(t, p.client, 2*time.Hour, func() {}) // posts a probe on both connections
+	answered := func() bool { return reactor.OutstandingProbes(p.client) == 1 }
+	drive(t, answered, p.client, other) // p.server does not run
+	runLate(t, p.client, 2*time.Hour, func() {
+		for range 10 {
+			require.NoError(t, busy.Send(nil))
+		}
+		busy.Flush()
+	})
+	for range 100 {
+		_, err := p.client.RunOnce(0)
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, p.dialCloses)
+	require.Equal(t, reactor.ErrKeepalive, p.dialCloseErr)
+	require.Equal(t, 1, opened(p.client), "the other connection stays open")
+}
+
 // An idle loop does not wake up for each of its connections, and one wake-up posts a
 // bounded number of probes.
 func TestKeepalivesAreBatched(t *testing.T) {

@@ -23,15 +23,10 @@ func (c *Conn) SetIdleTimeout(d time.Duration) {
 }
 
 // onKeepaliveTimer is called when a keepalive probe may be due, or when the idle timeout
-// or the timeout of a probe may have passed. Before it ends the connection it polls the
-// CQ again, because a loop that was delayed may not have handled messages that have
-// arrived meanwhile.
+// or the timeout of a probe may have passed.
 func (c *Conn) onKeepaliveTimer() {
-	if c.state == StateOpen && c.livenessError() != nil && c.queue.pollAgain() && c.state == StateOpen {
-		if err := c.livenessError(); err != nil {
-			c.beginClose(err)
-			return
-		}
+	if c.state == StateOpen && c.livenessError() != nil && !c.checkLiveness() {
+		return
 	}
 	now := c.loop.clock.read()
 	switch keepalive := c.loop.cfg.Keepalive; {
@@ -39,7 +34,7 @@ func (c *Conn) onKeepaliveTimer() {
 	case c.flow.probes > 0:
 		if now-c.lastProbe >= keepalive {
 			// Other requests are before the probe, so only the transport may end the
-			// connection (see Config.Keepalive), or the CQ still has completions.
+			// connection (see Config.Keepalive).
 			c.lastProbe = now
 		}
 	case now-c.lastFromPeer < keepalive:
@@ -52,6 +47,27 @@ func (c *Conn) onKeepaliveTimer() {
 		c.postSends()
 	}
 	c.startKeepalive()
+}
+
+// checkLiveness checks livenessError again after polling the CQ, because a loop that was
+// delayed may not have handled messages that have arrived meanwhile. It reports true if
+// these messages show that the peer is alive. Otherwise it ends the connection. If the
+// CQ still has completions, it makes the next turn of the loop check again instead.
+func (c *Conn) checkLiveness() (alive bool) {
+	all := c.queue.pollAgain()
+	if c.state != StateOpen {
+		return false
+	}
+	err := c.livenessError()
+	switch {
+	case err == nil:
+		return true
+	case all:
+		c.beginClose(err)
+	default:
+		c.loop.timers.Set(&c.keepalive, c.loop.clock.now)
+	}
+	return false
 }
 
 // Probes of many connections may be due at the same time. One turn of the loop posts at

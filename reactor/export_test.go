@@ -94,6 +94,15 @@ func AbortConns(l *Loop) { l.abortConns() }
 // NextKeepaliveTime returns the time of the next call of onKeepaliveTimer for c.
 func NextKeepaliveTime(c *Conn) time.Duration { return c.keepalive.When() }
 
+// OutstandingProbes returns how many keepalive probes of the connections of l are
+// outstanding.
+func OutstandingProbes(l *Loop) (n uint32) {
+	for c := range l.conns.all() {
+		n += c.flow.probes
+	}
+	return n
+}
+
 // ProbeBudget is the largest number of keepalive probes that one turn of the loop posts.
 const ProbeBudget = probeBudget
 
