@@ -24,17 +24,12 @@ type Conn struct {
 	queue *completionQueue
 	key   wrID // index and generation of the connection, for the ids of its work requests
 
-	state       ConnState
+	state       connState
 	closeReason closeReason
 
-	dirty              bool // the connection is in Loop.dirty
-	discardMessages    bool // received messages are discarded instead of calling OnMessage
-	advanceQueued      bool // the connection is in Loop.closing
-	openFailed         bool // the connection ends before it is open
-	flushing           bool // this side has disconnected, which flushes the queues
-	disconnected       bool // the event cm.Disconnected was received
-	awaitsDisconnect   bool // close waits for cm.Disconnected, or for an empty CQ after it
-	disconnectTimedOut bool // close has waited for disconnectTimeout
+	dirty         bool // the connection is in Loop.dirty
+	advanceQueued bool // the connection is in Loop.closing
+	closeCalled   bool // Close or Abort was called
 
 	flow sendFlow
 	// Outstanding send requests; the index is the slot (see sendFlow).
@@ -44,7 +39,7 @@ type Conn struct {
 	recvs        recvQueue
 	heldMessages bufferList // messages received before OnOpen
 
-	stateTimer timerheap.Timer // timer for the time limit of the current state
+	stateTimer timerheap.Timer // time limit of state, see connState
 	deadline   timerheap.Timer // timer that SetDeadline has set
 	keepalive  timerheap.Timer // timer that calls onKeepaliveTimer
 
@@ -97,9 +92,6 @@ type ConnStats struct {
 // Loop returns the loop to which the connection belongs.
 func (c *Conn) Loop() *Loop { return c.loop }
 
-// State returns the state of the connection.
-func (c *Conn) State() ConnState { return c.state }
-
 // LocalAddr returns the address of this side.
 func (c *Conn) LocalAddr() netip.AddrPort { return c.local }
 
@@ -135,7 +127,7 @@ func (c *Conn) Stats() ConnStats { return c.stats }
 // Lease returns a send buffer for the device of the connection: see Loop.Lease. It
 // returns an error that matches ErrClosed after OnClose.
 func (c *Conn) Lease() (*Buffer, error) {
-	if c.state >= StateDisconnecting {
+	if c.state >= stateDisconnecting {
 		return nil, operr.Wrap("lease buffer", ErrClosed)
 	}
 	return c.device.lease()

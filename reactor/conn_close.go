@@ -17,14 +17,14 @@ const (
 	disconnectTimeout = 10 * time.Millisecond
 )
 
-// drain is the step of a connection in StateDraining. It begins to close the connection
+// drain is the step of a connection in stateDraining. It begins to close the connection
 // when every send is confirmed. The last sends may not be signaled, so drain posts a
 // probe after them.
 func (c *Conn) drain() {
 	switch {
 	case c.flow.outstanding() == 0:
 		c.closeReason.setCause(nil)
-		c.state = StateClosing
+		c.enter(stateCloseBegun)
 		c.close()
 	case c.flow.probes == 0:
 		c.probe()
@@ -42,66 +42,72 @@ func (c *Conn) probe() {
 	c.lastProbe = c.loop.clock.read()
 }
 
-// close is the step of a connection in StateClosing. It disconnects, which flushes the
-// queues, and reports the end of the connection when they are flushed. Before that it
-// posts a probe after all other requests. When the probe has completed, the completions
-// of all messages that were received before the flush have been polled. With a shared
-// receive queue close could not find this out otherwise. If the device was removed, close
-// neither disconnects nor waits for the flush.
+// close is the step of a connection in one of the states from stateCloseBegun to
+// stateFlushing. If the device was removed, close neither disconnects nor waits.
 func (c *Conn) close() {
-	if !c.device.removed && !c.flushing && c.readyToFlush() {
-		c.flushing = true
-		c.disconnect()
-		c.loop.setTimer(&c.stateTimer, flushTimeout)
-		if c.flow.probes == 0 {
-			c.probe()
-		}
-		c.postSends()
+	if c.state < stateFlushing && !c.device.removed {
+		c.chooseCloseState()
 	}
-	if c.device.failure != nil || c.flushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
-		c.reportClose()
+	c.reportIfFlushed()
+}
+
+// chooseCloseState moves a connection that is not flushed yet to the state for the event
+// that it must wait for, or to stateFlushing if there is no such event.
+func (c *Conn) chooseCloseState() {
+	switch disconnected := c.closeReason.peerErr != nil; {
+	case !disconnected && c.closeReason.provisional:
+		c.await(stateAwaitingDisconnected)
+	case disconnected && c.queue.emptyPolls == c.emptyPollsAtDisconnect:
+		c.await(stateAwaitingEmptyCQ)
+		c.device.consume()
+		c.scheduleAdvance()
+	default:
+		c.enterFlushing()
 	}
 }
 
-// readyToFlush reports whether close may flush the queues. close must wait in two cases,
-// for up to disconnectTimeout. First, a request has failed with an error that a
-// disconnect of the peer usually causes, but cm.Disconnected was not received yet.
-// OnClose should get the error of that event. Second, cm.Disconnected was received, but
-// the completions of earlier requests may not have been polled yet. Flushing would make
-// requests fail that the peer has acknowledged.
-func (c *Conn) readyToFlush() bool {
-	if c.disconnectTimedOut || !c.disconnected && !c.closeReason.provisional || c.disconnected && c.cqDrained() {
-		return true
-	}
-	if !c.awaitsDisconnect {
-		c.awaitsDisconnect = true
+// await enters stateAwaitingDisconnected or stateAwaitingEmptyCQ. The first of them sets
+// the time limit for both.
+func (c *Conn) await(s connState) {
+	if c.state == stateCloseBegun {
 		c.loop.setTimer(&c.stateTimer, disconnectTimeout)
 		c.loop.epollEvery = 1
 	}
-	return false
+	c.state = s
 }
 
-// cqDrained reports whether a poll has found the completion queue empty since
-// cm.Disconnected was received. If not, it schedules another step, and makes the device
-// process what has arrived.
-func (c *Conn) cqDrained() bool {
-	if c.queue.emptyPolls != c.emptyPollsAtDisconnect {
-		return true
+// enterFlushing disconnects, which flushes the queues. It also posts a probe after all
+// other requests. When the probe has completed, the completions of all messages that were
+// received before the flush have been polled. With a shared receive queue close could not
+// find this out otherwise.
+func (c *Conn) enterFlushing() {
+	c.enterFor(stateFlushing, flushTimeout)
+	c.disconnect()
+	if c.flow.probes == 0 {
+		c.probe()
 	}
-	c.device.consume()
-	c.scheduleAdvance()
-	return false
+	c.postSends()
 }
 
-// onCloseTimeout is called when close has waited for too long. It goes on without the
-// completions or the event for which close waits.
+// reportIfFlushed calls reportClose if the queues are flushed, or if the device has
+// failed, so that no more completions are expected.
+func (c *Conn) reportIfFlushed() {
+	if c.device.failure != nil || c.state == stateFlushing && c.flow.inFlight() == 0 && c.recvs.inFlight() == 0 {
+		c.reportClose()
+	}
+}
+
+// onCloseTimeout is called after the time limit of a state in which close waits. It goes
+// on without the completions or the event for which close waits.
 func (c *Conn) onCloseTimeout() {
-	if c.flushing {
+	if c.state == stateFlushing {
 		c.reportClose()
 		return
 	}
-	c.disconnectTimedOut = true
-	c.close()
+	if !c.device.removed {
+		c.enterFlushing()
+	}
+	c.reportIfFlushed()
 }
 
 // disconnect disconnects the connection, which flushes its queues. If the connection
@@ -114,14 +120,13 @@ func (c *Conn) disconnect() {
 }
 
 // reportClose fails the outstanding requests and calls OnClose. The connection is then in
-// StateDisconnecting.
+// stateDisconnecting.
 func (c *Conn) reportClose() {
 	c.failOutstanding()
 	err := c.closeReason.closeError(c.stats.Failed > 0)
 	c.loop.timers.Stop(&c.deadline)
 	c.loop.timers.Stop(&c.keepalive)
-	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
-	c.state, c.discardMessages = StateDisconnecting, true
+	c.enterFor(stateDisconnecting, c.loop.cfg.DrainTimeout)
 	if c.peerDone() {
 		c.scheduleAdvance()
 	}
@@ -129,7 +134,7 @@ func (c *Conn) reportClose() {
 }
 
 // peerDone reports whether no cm.Disconnected is expected any more.
-func (c *Conn) peerDone() bool { return c.disconnected || c.device.removed }
+func (c *Conn) peerDone() bool { return c.closeReason.peerErr != nil || c.device.removed }
 
 // failOutstanding fails the requests that the device has not flushed. It first closes the
 // queue pair, so that the device does not use their buffers any more.
@@ -159,11 +164,10 @@ func (c *Conn) failOpen(err error) {
 // of the connection on the CQ become free when a poll has found the CQ empty.
 func (c *Conn) destroy() {
 	l := c.loop
-	if c.state < StateOpen {
+	if c.state < stateOpen {
 		l.openingConns--
 	}
-	c.state = StateClosed
-	l.timers.Stop(&c.stateTimer)
+	c.enter(stateClosed)
 	if c.id != nil {
 		l.recordError(c.id.CloseQP())
 	}

@@ -14,7 +14,9 @@ type closeReason struct {
 	// disconnect of the peer, which may be reported later, also has such consequences.
 	provisional bool
 
-	peerErr error // how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ...
+	// peerErr says how the peer disconnected: ErrPeerClosed, verbs.ErrPeerGone ... It is nil
+	// until cm.Disconnected is received.
+	peerErr error
 	// firstFailed is the error of the first request that has failed and was not merely
 	// flushed. If all failed requests were flushed, it is the error of the first of them.
 	firstFailed  error

@@ -81,7 +81,7 @@ func TestKeepaliveWithUnconfirmedSends(t *testing.T) {
 // An unanswered probe ends its connection although the completions of another connection
 // fill the batch of the last poll before the timeout of the probe.
 func TestKeepaliveNotAnsweredOnBusyQueue(t *testing.T) {
-	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour, Batch: 1})
+	p := connect(t, &hooks{}, &hooks{}, &reactor.Config{Keepalive: time.Hour, CompletionBudget: 1})
 	var busy *reactor.Conn
 	other := newLoop(t, &hooks{open: func(c *reactor.Conn) { busy = c }}, nil)
 	ln, err := other.Engine().Listen(loopback)

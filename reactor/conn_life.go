@@ -40,18 +40,17 @@ func (s ConnState) String() string {
 	return "unknown connection state"
 }
 
-// enterOpen moves a connection that is established to StateOpen. It calls OnOpen, and
+// enterOpen moves a connection that is established to stateOpen. It calls OnOpen, and
 // then OnMessage for the messages that were received before.
 func (c *Conn) enterOpen() {
-	if c.state != StateConnecting || c.openFailed {
+	if c.state != stateConnecting {
 		return
 	}
-	c.loop.timers.Stop(&c.stateTimer)
 	if err := c.setRNRTimer(); err != nil {
 		c.failOpen(err)
 		return
 	}
-	c.state = StateOpen
+	c.enter(stateOpen)
 	c.loop.openingConns--
 	c.lastFromPeer = c.loop.clock.now
 	c.startKeepalive()
@@ -80,11 +79,11 @@ func (c *Conn) setRNRTimer() error {
 // and OnClose are called for the connection. Close returns an error that matches
 // ErrClosed if the connection is closing already.
 func (c *Conn) Close() error {
-	if c.state != StateOpen {
+	if c.state != stateOpen {
 		return operr.Wrap("close", ErrClosed)
 	}
-	c.state, c.discardMessages = StateDraining, true
-	c.loop.setTimer(&c.stateTimer, c.loop.cfg.DrainTimeout)
+	c.closeCalled = true
+	c.enterFor(stateDraining, c.loop.cfg.DrainTimeout)
 	c.scheduleAdvance()
 	return nil
 }
@@ -94,13 +93,13 @@ func (c *Conn) Close() error {
 // returns an error that matches ErrClosed unless the state is StateOpen or
 // StateDraining.
 func (c *Conn) Abort(cause error) error {
-	if c.state < StateOpen || c.state > StateDraining {
+	if c.state != stateOpen && c.state != stateDraining {
 		return operr.Wrap("abort", ErrClosed)
 	}
 	if cause == nil {
 		cause = ErrAborted
 	}
-	c.discardMessages = true
+	c.closeCalled = true
 	c.beginClose(cause)
 	return nil
 }
@@ -112,22 +111,19 @@ func (c *Conn) beginClose(cause error) {
 	c.enterClosing()
 }
 
-// enterClosing moves the connection to StateClosing, or sets openFailed if it is not open
-// yet, and schedules its next step. A second call does nothing.
+// enterClosing moves the connection to stateCloseBegun, or to stateOpenFailed if it is
+// not open yet, and schedules its next step. A second call does nothing.
 func (c *Conn) enterClosing() {
-	switch {
-	case c.closing():
-		return
-	case c.state < StateOpen:
-		c.openFailed = true
+	switch c.state {
+	case stateDialing, stateConnecting:
+		c.enter(stateOpenFailed)
+	case stateOpen, stateDraining:
+		c.enter(stateCloseBegun)
 	default:
-		c.state = StateClosing
+		return
 	}
 	c.scheduleAdvance()
 }
-
-// closing reports whether enterClosing was called.
-func (c *Conn) closing() bool { return c.openFailed || c.state >= StateClosing }
 
 // fail records a failed request and begins to close the connection. It returns the error
 // of the request. If the request is a keepalive probe that was not answered, the error
@@ -159,20 +155,18 @@ func (c *Conn) scheduleAdvance() {
 // advance takes the next step of a connection that is closing or has failed to open, if
 // the step is possible already.
 func (c *Conn) advance() {
-	if c.loop.aborting && c.state != StateClosed {
+	if c.loop.aborting && c.state != stateClosed {
 		c.abortNow()
 		return
 	}
 	switch c.state {
-	case StateDialing, StateConnecting:
-		if c.openFailed {
-			c.failOpen(c.closeReason.cause)
-		}
-	case StateDraining:
+	case stateOpenFailed:
+		c.failOpen(c.closeReason.cause)
+	case stateDraining:
 		c.drain()
-	case StateClosing:
+	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
 		c.close()
-	case StateDisconnecting:
+	case stateDisconnecting:
 		if c.peerDone() {
 			c.destroy()
 		}
@@ -182,14 +176,14 @@ func (c *Conn) advance() {
 // onStateTimer ends a state whose time limit has passed.
 func (c *Conn) onStateTimer() {
 	switch c.state {
-	case StateDialing, StateConnecting:
+	case stateDialing, stateConnecting:
 		c.beginClose(cm.ErrTimedOut)
-	case StateDraining:
+	case stateDraining:
 		c.loop.stats.DrainTimeouts++
 		c.beginClose(ErrDrainTimeout)
-	case StateClosing:
+	case stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
 		c.onCloseTimeout()
-	case StateDisconnecting:
+	case stateDisconnecting:
 		c.destroy()
 	}
 }

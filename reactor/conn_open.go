@@ -21,7 +21,7 @@ func (l *Loop) newConn(timeout time.Duration) (c *Conn, err error) {
 	l.liveConns++
 	l.openingConns++
 	l.epollEvery = 1
-	l.setTimer(&c.stateTimer, timeout)
+	c.enterFor(stateDialing, timeout)
 	if !l.conns.add(c) {
 		err = tooManyConns(maxConns)
 	}
@@ -207,7 +207,7 @@ func (c *Conn) makeQP() (err error) {
 	c.qp = c.id.QP()
 	c.local, c.remote = c.id.LocalAddr(), c.id.RemoteAddr()
 	c.param.QPNum = c.qp.Num()
-	c.state = StateConnecting
+	c.state = stateConnecting
 	c.makeSendQueue()
 	return c.makeRecvQueue()
 }

@@ -21,7 +21,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 	c.lastFromPeer, c.activeSinceCheck = c.loop.clock.now, true
 	b.setMessage(wc)
 	// The accepting side may receive data before cm.Established.
-	if c.state < StateOpen {
+	if c.state < stateOpen {
 		b.state = bufferHeld
 		c.heldMessages.push(b)
 		return
@@ -33,7 +33,7 @@ func (c *Conn) recvCompleted(wc *verbs.WC, b *Buffer) {
 // unless the application has kept it.
 func (c *Conn) deliver(b *Buffer) {
 	l := c.loop
-	if c.discardMessages {
+	if c.state != stateOpen && c.discardsMessages() {
 		l.stats.Discarded++
 		c.repost(b)
 		return
@@ -47,6 +47,10 @@ func (c *Conn) deliver(b *Buffer) {
 		c.repost(b)
 	}
 }
+
+// discardsMessages reports whether received messages are discarded instead of calling
+// OnMessage.
+func (c *Conn) discardsMessages() bool { return c.closeCalled || c.state >= stateDisconnecting }
 
 // replace puts another buffer into the receive queue in the place of b, which the
 // application keeps. If there is no memory for another buffer, Release puts b back into
@@ -68,7 +72,7 @@ func (c *Conn) repost(b *Buffer) {
 	switch {
 	case c.device.sharedRecv != nil:
 		c.device.stageShared(b)
-	case c.state > StateDraining:
+	case c.state > stateDraining:
 		c.device.slab.put(b)
 	default:
 		c.recvs.stage(b)
@@ -81,7 +85,7 @@ func (c *Conn) repost(b *Buffer) {
 
 // postRecvs posts the staged receive buffers.
 func (c *Conn) postRecvs() {
-	if c.recvs.staged() == 0 || c.state > StateDraining {
+	if c.recvs.staged() == 0 || c.state > stateDraining {
 		return
 	}
 	doorbells, err := c.recvs.post(c.qp)

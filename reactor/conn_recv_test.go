@@ -28,7 +28,7 @@ func newTestConn(t *testing.T, h Handler) *Conn {
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
 	l := &Loop{handler: h, cfg: cfg}
-	c := &Conn{loop: l, qp: idleQP{}, state: StateConnecting}
+	c := &Conn{loop: l, qp: idleQP{}, state: stateConnecting}
 	c.device = &loopDevice{loop: l, slab: slab{pd: &fakePD{}, size: 64}}
 	l.conns.add(c)
 	c.recvs = newRecvQueue(8, c.key)
@@ -71,8 +71,37 @@ func TestHeldMessagesOfDisconnectedPeer(t *testing.T) {
 	arrive(c, 0, "one", verbs.StatusSuccess)
 	c.onDisconnected(nil)
 	require.Equal(t, []string{"open", "one"}, r.calls)
-	require.Equal(t, StateClosing, c.state)
+	require.Equal(t, StateClosing, c.State())
 	require.Equal(t, ErrPeerClosed, c.closeReason.cause)
+}
+
+// Messages that were received before a failure are delivered while the connection closes.
+// After Close, Abort and OnClose messages are discarded.
+func TestMessagesWhileClosing(t *testing.T) {
+	for name, test := range map[string]struct {
+		end       func(*Conn)
+		delivered bool
+	}{
+		"failure":     {func(c *Conn) { c.beginClose(ErrDeadline) }, true},
+		"peer closed": {func(c *Conn) { c.onDisconnected(nil) }, true},
+		"abort":       {func(c *Conn) { require.NoError(t, c.Abort(nil)) }, false},
+		"close":       {func(c *Conn) { require.NoError(t, c.Close()) }, false},
+		"OnClose":     {func(c *Conn) { c.enter(stateDisconnecting) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &recorder{}
+			c := newTestConn(t, r)
+			c.enterOpen()
+			test.end(c)
+			arrive(c, 0, "message", verbs.StatusSuccess)
+			if test.delivered {
+				require.Equal(t, []string{"open", "message"}, r.calls)
+				return
+			}
+			require.Equal(t, []string{"open"}, r.calls)
+			require.EqualValues(t, 1, c.loop.stats.Discarded)
+		})
+	}
 }
 
 // A completion that matches no connection is counted and dropped. A completion that
@@ -84,11 +113,11 @@ func TestUnmatchedCompletions(t *testing.T) {
 	c.enterOpen()
 	c.device.complete(&verbs.WC{ID: uint64(wrID(99) << indexShift)})
 	require.EqualValues(t, 1, c.loop.stats.LateCompletions)
-	require.Equal(t, StateOpen, c.state)
+	require.Equal(t, StateOpen, c.State())
 
 	arrive(c, 3, "out of order", verbs.StatusSuccess)
 	require.Equal(t, []string{"open"}, r.calls)
-	require.Equal(t, StateClosing, c.state)
+	require.Equal(t, StateClosing, c.State())
 	require.ErrorIs(t, c.closeReason.cause, verbs.ErrProtocol)
 }
 

@@ -61,7 +61,7 @@ func (c *Conn) Flush() { c.postSends() }
 // bytes, can be accepted.
 func (c *Conn) checkSend(size int) error {
 	switch {
-	case c.state != StateOpen:
+	case c.state != stateOpen:
 		return errSendClosed
 	case size > c.loop.cfg.MaxMessage:
 		return operr.Wrap("send", &verbs.ParamError{Field: "message", Value: int64(size), Limit: int64(c.loop.cfg.MaxMessage)})
@@ -176,7 +176,7 @@ func (c *Conn) sendCompleted(wc *verbs.WC, slot uint32) {
 	if wc.Status == verbs.StatusSuccess {
 		c.retire(nil)
 	} else {
-		keepalive := c.sendRequests[slot].probe && c.state == StateOpen
+		keepalive := c.sendRequests[slot].probe && c.state == stateOpen
 		c.retire(c.fail(wc, keepalive))
 	}
 	c.afterSent()
@@ -221,7 +221,7 @@ func (c *Conn) countResult(err error) {
 // if that is due, or schedules the next step of a connection that is closing.
 func (c *Conn) afterSent() {
 	switch {
-	case c.state != StateOpen:
+	case c.state != stateOpen:
 		c.scheduleAdvance()
 	case c.flow.writable():
 		c.loop.onWritable(c)

@@ -8,7 +8,7 @@ func (c *Conn) SetDeadline(t time.Time) {
 	switch {
 	case t.IsZero():
 		c.loop.timers.Stop(&c.deadline)
-	case c.state >= StateOpen && c.state <= StateDraining:
+	case c.state == stateOpen || c.state == stateDraining:
 		c.loop.setTimer(&c.deadline, time.Until(t))
 	}
 }
@@ -25,12 +25,12 @@ func (c *Conn) SetIdleTimeout(d time.Duration) {
 // onKeepaliveTimer is called when a keepalive probe may be due, or when the idle timeout
 // or the timeout of a probe may have passed.
 func (c *Conn) onKeepaliveTimer() {
-	if c.state == StateOpen && c.livenessError() != nil && !c.checkLiveness() {
+	if c.state == stateOpen && c.livenessError() != nil && !c.checkLiveness() {
 		return
 	}
 	now := c.loop.clock.read()
 	switch keepalive := c.loop.cfg.Keepalive; {
-	case c.state != StateOpen || keepalive == 0:
+	case c.state != stateOpen || keepalive == 0:
 	case c.flow.probes > 0:
 		if now-c.lastProbe >= keepalive {
 			// Other requests are before the probe, so only the transport may end the
@@ -55,7 +55,7 @@ func (c *Conn) onKeepaliveTimer() {
 // CQ still has completions, it makes the next turn of the loop check again instead.
 func (c *Conn) checkLiveness() (alive bool) {
 	all := c.queue.pollAgain()
-	if c.state != StateOpen {
+	if c.state != stateOpen {
 		return false
 	}
 	err := c.livenessError()
@@ -116,7 +116,7 @@ func (c *Conn) livenessError() error {
 // startKeepalive sets the timer for onKeepaliveTimer.
 func (c *Conn) startKeepalive() {
 	when, none := c.nextKeepalive()
-	if none || c.state != StateOpen {
+	if none || c.state != stateOpen {
 		c.loop.timers.Stop(&c.keepalive)
 		return
 	}

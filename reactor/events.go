@@ -43,7 +43,7 @@ func (l *Loop) handleEvent(ev *cm.Event) {
 		c.setNegotiated(ev)
 	}
 	l.recordError(ev.Ack())
-	if ok && c.state != StateClosed {
+	if ok && c.state != stateClosed {
 		c.handleEvent(typ, err)
 	}
 }
@@ -52,9 +52,13 @@ func (l *Loop) handleEvent(ev *cm.Event) {
 func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	switch typ {
 	case cm.AddrResolved:
-		c.failOpenOn(c.addrResolved())
+		if c.state == stateDialing {
+			c.failOpenOn(c.addrResolved())
+		}
 	case cm.RouteResolved:
-		c.failOpenOn(c.routeResolved())
+		if c.state == stateDialing {
+			c.failOpenOn(c.routeResolved())
+		}
 	case cm.Established:
 		c.enterOpen()
 	case cm.Disconnected:
@@ -64,15 +68,13 @@ func (c *Conn) handleEvent(typ cm.EventType, err error) {
 	case cm.AddrError, cm.RouteError, cm.ConnectError, cm.Rejected, cm.Unreachable:
 		// Unreachable may also mean that the neighbour entry of an open connection has
 		// changed. That does not end the connection.
-		if c.state < StateOpen {
-			c.failOpenOn(err)
-		}
+		c.failOpenOn(err)
 	}
 }
 
 // failOpenOn ends a connection that is opening, unless err is nil.
 func (c *Conn) failOpenOn(err error) {
-	if err != nil && c.state < StateOpen {
+	if err != nil && c.state < stateOpen {
 		c.failOpen(err)
 	}
 }
@@ -80,22 +82,20 @@ func (c *Conn) failOpenOn(err error) {
 // onDisconnected handles cm.Disconnected: the peer has disconnected, or has confirmed
 // that this side did. err is nil unless the peer's process has ended or the peer has
 // forgotten the connection. Completions of earlier messages and sends may not have been
-// polled yet: see readyToFlush.
+// polled yet: see stateAwaitingEmptyCQ.
 func (c *Conn) onDisconnected(err error) {
-	c.disconnected = true
 	if c.queue != nil {
 		c.emptyPollsAtDisconnect = c.queue.emptyPolls
 	}
-	if c.state == StateConnecting && c.heldMessages.head != nil {
+	if c.state == stateConnecting && c.heldMessages.head != nil {
 		c.enterOpen() // the peer has sent messages, so the connection was established
 	}
 	c.closeReason.peerErr = firstError(err, ErrPeerClosed)
-	if c.state == StateDraining {
-		c.closeReason.setCause(nil)
-		c.state = StateClosing // sends that are not confirmed fail
-	} else {
-		c.beginClose(c.closeReason.peerErr)
+	cause := c.closeReason.peerErr
+	if c.state == stateDraining {
+		cause = nil // this side has called Close; sends that are not confirmed fail
 	}
+	c.beginClose(cause)
 	c.scheduleAdvance()
 }
 

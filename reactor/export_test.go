@@ -45,6 +45,29 @@ func FailRequest(c *Conn, s verbs.Status) { _ = c.fail(&verbs.WC{Status: s}, fal
 // and no event had arrived.
 func EndSleepByTimeout(l *Loop) { l.safetyWake = true }
 
+// The states of a connection, which are finer than ConnState.
+const (
+	FirstConnState            = stateDialing
+	StateOpenFailed           = stateOpenFailed
+	StateCloseBegun           = stateCloseBegun
+	StateAwaitingDisconnected = stateAwaitingDisconnected
+	StateAwaitingEmptyCQ      = stateAwaitingEmptyCQ
+	StateFlushing             = stateFlushing
+	InternalDisconnecting     = stateDisconnecting
+	LastConnState             = stateClosed
+)
+
+// InternalState returns one of these states. Coarse returns the ConnState to which s
+// belongs.
+func InternalState(c *Conn) connState { return c.state }
+func Coarse(s connState) ConnState    { return s.coarse() }
+
+// ScheduleAdvance makes c take another step if it is closing.
+func ScheduleAdvance(c *Conn) { c.scheduleAdvance() }
+
+// InjectEvent makes c handle an event of its ID.
+func InjectEvent(c *Conn, typ cm.EventType) { c.handleEvent(typ, nil) }
+
 // RemoveDevice makes c handle the removal of its device.
 func RemoveDevice(c *Conn) { c.handleEvent(cm.DeviceRemoval, nil) }
 

@@ -107,9 +107,9 @@ func (l *Loop) drain() {
 	l.draining = true
 	for c := range l.conns.all() {
 		switch {
-		case c.state < StateOpen:
+		case c.state < stateOpen:
 			c.beginClose(ErrShutdown)
-		case c.state == StateOpen:
+		case c.state == stateOpen:
 			_ = c.Close() // returns nil, because the connection is open
 		}
 	}
@@ -128,13 +128,13 @@ func (l *Loop) abortConns() {
 func (c *Conn) abortNow() {
 	c.beginClose(ErrShutdown)
 	switch {
-	case c.state < StateOpen:
+	case c.state < stateOpen:
 		c.failOpen(ErrShutdown)
 		return
-	case c.state == StateClosing:
+	case c.State() == StateClosing:
 		c.reportClose()
 	}
-	if c.state == StateDisconnecting {
+	if c.state == stateDisconnecting {
 		c.destroy()
 	}
 }

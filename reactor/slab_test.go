@@ -95,7 +95,7 @@ func TestSlabWithoutMemory(t *testing.T) {
 func TestKeepWithoutMemory(t *testing.T) {
 	pd := &fakePD{}
 	l := &Loop{}
-	c := &Conn{loop: l, state: StateOpen, device: &loopDevice{loop: l, slab: slab{pd: pd, size: 10}}}
+	c := &Conn{loop: l, state: stateOpen, device: &loopDevice{loop: l, slab: slab{pd: pd, size: 10}}}
 	c.recvs = newRecvQueue(minChunk, 0)
 	for range minChunk {
 		b, err := c.device.slab.get()

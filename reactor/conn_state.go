@@ -1,0 +1,116 @@
+package reactor
+
+import "time"
+
+// A connState is the state of a connection. It is finer than ConnState, which is the
+// view of the application: Conn.State returns the ConnState to which it belongs. Most
+// states have a time limit, which is the time of Conn.stateTimer.
+type connState uint8
+
+// The states, in the order in which a connection passes through them.
+const (
+	// stateDialing: the address and the route of the peer are being resolved, or the ID
+	// of a request that was accepted is being moved to the loop. A connection is made in
+	// this state. It has no queue pair. makeQP leads to stateConnecting, a failure to
+	// stateOpenFailed. The time limit is Config.ConnectTimeout or DialOptions.Timeout,
+	// for this state and the next one together.
+	stateDialing connState = iota
+
+	// stateConnecting: the connection has a queue pair, and this side has sent or accepted
+	// the connection request. Received messages are held. cm.Established leads to stateOpen,
+	// a failure or the time limit to stateOpenFailed.
+	stateConnecting
+
+	// stateOpenFailed: the connection could not be opened, and closeReason has the error.
+	// The next call of advance calls OnDialError or OnAcceptError, and destroys the
+	// connection. This can not be done earlier, because enterClosing may be called at a
+	// place that uses the connection afterwards. There is no time limit. Events that would
+	// continue the opening are ignored.
+	stateOpenFailed
+
+	// stateOpen: OnOpen was called, and the application may send. Close leads to
+	// stateDraining; Abort, a failure and cm.Disconnected lead to stateCloseBegun. There is
+	// no time limit.
+	stateOpen
+
+	// stateDraining: the application has called Close, and not all sends are confirmed.
+	// Nothing more is accepted for sending, and received messages are discarded. When the
+	// last send is confirmed, the connection passes stateCloseBegun in the same step. A
+	// failure, cm.Disconnected and the time limit, Config.DrainTimeout, lead to
+	// stateCloseBegun too.
+	stateDraining
+
+	// stateCloseBegun: closeReason has the reason why the connection ends. Receive buffers
+	// are not posted any more. Messages that were received before are still delivered,
+	// unless the application has called Close or Abort. The next call of advance chooses one
+	// of the next three states. There is no time limit.
+	stateCloseBegun
+
+	// stateAwaitingDisconnected: a request has failed with an error that a disconnect of the
+	// peer usually causes, but cm.Disconnected was not received yet. OnClose should get the
+	// error of that event. cm.Disconnected leads to stateAwaitingEmptyCQ. A reason that is
+	// not provisional and the time limit lead to stateFlushing. The time limit is
+	// disconnectTimeout, for this state and the next one together.
+	stateAwaitingDisconnected
+
+	// stateAwaitingEmptyCQ: cm.Disconnected was received, but the completions of earlier
+	// requests may not have been polled yet. Flushing now would make requests fail that the
+	// peer has acknowledged. A poll that finds the CQ empty and the time limit lead to
+	// stateFlushing.
+	stateAwaitingEmptyCQ
+
+	// stateFlushing: this side has disconnected, which flushes the queues. The last posted
+	// request is a probe. The state ends when all posted requests and receive buffers have
+	// completed. After the time limit, flushTimeout, failOutstanding fails the requests that
+	// are left. Both call OnClose and lead to stateDisconnecting.
+	stateFlushing
+
+	// stateDisconnecting: OnClose was called, and received messages are discarded.
+	// cm.Disconnected, which may have arrived before OnClose, the removal of the device and
+	// the time limit, Config.DrainTimeout, lead to stateClosed.
+	stateDisconnecting
+
+	// stateClosed: destroy has released all resources of the connection. The loop does not
+	// have the connection any more, but the application may.
+	stateClosed
+)
+
+// If the device of a connection fails, the connection leaves each of the states from
+// stateCloseBegun to stateFlushing at the next call of advance: it calls OnClose, and
+// enters stateDisconnecting. If the device was removed, the connection is not flushed
+// before. If the engine stops and does not wait for peers, abortNow leads from each state
+// to stateClosed.
+
+// coarse returns the ConnState to which s belongs.
+func (s connState) coarse() ConnState {
+	switch s {
+	case stateDialing:
+		return StateDialing
+	case stateConnecting, stateOpenFailed:
+		return StateConnecting
+	case stateOpen:
+		return StateOpen
+	case stateDraining:
+		return StateDraining
+	case stateCloseBegun, stateAwaitingDisconnected, stateAwaitingEmptyCQ, stateFlushing:
+		return StateClosing
+	case stateDisconnecting:
+		return StateDisconnecting
+	}
+	return StateClosed
+}
+
+// State returns the state of the connection.
+func (c *Conn) State() ConnState { return c.state.coarse() }
+
+// enter moves the connection to the state s, which has no time limit.
+func (c *Conn) enter(s connState) {
+	c.state = s
+	c.loop.timers.Stop(&c.stateTimer)
+}
+
+// enterFor moves the connection to the state s and sets the time limit.
+func (c *Conn) enterFor(s connState, limit time.Duration) {
+	c.state = s
+	c.loop.setTimer(&c.stateTimer, limit)
+}
