@@ -20,10 +20,10 @@ type mmsg struct {
 type rawAddr unix.RawSockaddrInet6
 
 // A batch has the messages of one call of recvmmsg(2) or sendmmsg(2), and their buffers.
-// One call transfers up to 64 packets, so the cost of a system call is shared by all of
-// them. Each buffer is allocated when it is first needed, because most sockets never have
-// many packets at a time. A batch must not be copied, and only one goroutine at a time
-// may use it.
+// One call transfers up to 64 packets, so they share the cost of one system call. Each
+// buffer is allocated when it is first needed, because most sockets never have many
+// packets at a time. A batch must not be copied, and only one goroutine at a time may use
+// it.
 type batch struct {
 	msgs         []mmsg
 	iovecs       []unix.Iovec
@@ -31,7 +31,7 @@ type batch struct {
 	size         int      // size of a buffer in bytes
 	addrs        []rawAddr
 	control      []cmsgs
-	wantsControl bool // calls of receive also receive control messages
+	wantsControl bool // receive also asks for control messages
 }
 
 // cmsgs are the control messages of one message; see cmsg(3). There are at most three:
@@ -43,10 +43,12 @@ type cmsgs struct {
 
 type cmsg struct {
 	header unix.Cmsghdr
-	value  [unsafe.Sizeof(uintptr(0))]byte // in the byte order of the machine, padded to the alignment of cmsg(3)
+	// value of the control message in the byte order of the machine, padded to the
+	// alignment of cmsg(3)
+	value [unsafe.Sizeof(uintptr(0))]byte
 }
 
-// next adds a control message with a value of size bytes, and returns the memory for the
+// next adds a control message whose value has size bytes, and returns the memory for the
 // value.
 func (c *cmsgs) next(level, option int32, size int) []byte {
 	m := &c.list[c.n]
@@ -56,7 +58,7 @@ func (c *cmsgs) next(level, option int32, size int) []byte {
 	return m.value[:]
 }
 
-// addSegment makes the system cut the message into datagrams of size bytes.
+// addSegment makes the kernel cut the message into datagrams of size bytes.
 func (c *cmsgs) addSegment(size int) {
 	binary.NativeEndian.PutUint16(c.next(unix.IPPROTO_UDP, unix.UDP_SEGMENT, 2), uint16(size))
 }
@@ -75,7 +77,7 @@ func (c *cmsgs) addHeader(h *destHeader) {
 	}
 }
 
-// newBatch returns a batch of n messages, and n buffers of size bytes.
+// newBatch returns a batch of n messages. It has n buffers of size bytes each.
 func newBatch(n, size int) *batch {
 	return &batch{
 		msgs: make([]mmsg, n), iovecs: make([]unix.Iovec, n), buffers: make([][]byte, n), size: size,
@@ -105,9 +107,9 @@ func (b *batch) prepareReceive(i int) {
 	}
 }
 
-// ipFields returns the traffic class and the hop limit of received datagram i, from its
-// control messages. Fields that the control messages do not have get the values that most
-// hosts send.
+// ipFields returns the traffic class and the hop limit of datagram i, from the control
+// messages that were received with the datagram. A field that has no control message gets
+// the value that most hosts send.
 func (b *batch) ipFields(i int) (class, hops uint8) {
 	h := &b.msgs[i].header
 	hops = DefaultHopLimit
@@ -116,7 +118,8 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 		if err != nil {
 			break
 		}
-		number := uint8(0) // IP_TOS is a byte, the others are integers; see ip(7)
+		// The value of IP_TOS is a byte, and the other values are of type int; see ip(7).
+		number := uint8(0)
 		switch {
 		case len(value) >= 4:
 			number = uint8(binary.NativeEndian.Uint32(value))
@@ -134,10 +137,10 @@ func (b *batch) ipFields(i int) (class, hops uint8) {
 	return class, hops
 }
 
-// prepareSend makes message i send count buffers, from buffer first on, to a destination.
-// If segment is not 0, the system cuts the message into datagrams of segment bytes
-// (udp(7), UDP_SEGMENT). A message of a connected socket needs no address, and the
-// socket's options have the fields of the IP header.
+// prepareSend makes message i send count buffers, beginning with the buffer first, to a
+// destination. If segment is not 0, the kernel cuts the message into datagrams of segment
+// bytes (udp(7), UDP_SEGMENT). A message on a connected socket has neither an address nor
+// fields of the IP header, because the socket has both.
 func (b *batch) prepareSend(i, first, count int, to *destination, segment int) {
 	h := &b.msgs[i].header
 	h.Name, h.Namelen = nil, 0
@@ -162,7 +165,7 @@ func (b *batch) prepareSend(i, first, count int, to *destination, segment int) {
 	}
 }
 
-// setLength sets the number of bytes of buffer i that are sent.
+// setLength sets how many bytes of buffer i are sent.
 func (b *batch) setLength(i, n int) { b.iovecs[i].SetLen(n) }
 
 // count returns the number of buffers of message i.
@@ -182,9 +185,9 @@ func (b *batch) received(i int) (data []byte, complete bool) {
 }
 
 // receive receives up to len(msgs) datagrams, and returns their number. It never blocks,
-// so it does not inform the Go scheduler. It returns 0 for errors too. An error can only
-// be an ICMP message about a packet that was sent before. The retransmission timer
-// handles the loss of that packet.
+// so it does not inform the Go scheduler. It also returns 0 if the system call fails.
+// Such an error can only report an ICMP message about a packet that was sent before. The
+// retransmission timer handles the loss of that packet.
 func (b *batch) receive(fd int) int {
 	if b.buffers[len(b.buffers)-1] == nil {
 		for i := range b.buffers {
@@ -195,8 +198,8 @@ func (b *batch) receive(fd int) int {
 	return n
 }
 
-// receiveOne receives one datagram into the first buffer, like receive. It is faster than
-// a batch of one.
+// receiveOne receives one datagram into the first buffer, and has the same result as
+// receive. It is faster than a batch of one message.
 func (b *batch) receiveOne(fd int) int {
 	m, buffer := &b.msgs[0], b.buffer(0)
 	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd),
@@ -206,15 +209,15 @@ func (b *batch) receiveOne(fd int) int {
 		return 0
 	}
 	m.header.Flags = 0
-	if n > uintptr(len(buffer)) { // with MSG_TRUNC, n is the length of the datagram
+	if n > uintptr(len(buffer)) { // With MSG_TRUNC, n is the whole length of the datagram.
 		m.header.Flags, n = unix.MSG_TRUNC, uintptr(len(buffer))
 	}
 	m.length = uint32(n)
 	return 1
 }
 
-// send sends the first messages of the batch. It returns the number of messages that the
-// system has accepted.
+// send sends the first messages of the batch. The parameter messages is their number. It
+// returns how many of them the kernel has accepted.
 func (b *batch) send(fd, messages int) (int, error) {
 	if messages == 1 && b.count(0) == 1 && b.control[0].n == 0 {
 		return b.sendOne(fd)
@@ -222,7 +225,7 @@ func (b *batch) send(fd, messages int) (int, error) {
 	return b.call(unix.SYS_SENDMMSG, fd, messages)
 }
 
-// sendOne sends a message of one buffer. It is faster than a batch of one.
+// sendOne sends a message that has one buffer. It is faster than a batch of one message.
 func (b *batch) sendOne(fd int) (int, error) {
 	h := &b.msgs[0].header
 	_, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd),
@@ -256,7 +259,7 @@ func (n *rawAddr) set(at netip.AddrPort, zone uint32) uint32 {
 	return unix.SizeofSockaddrInet6
 }
 
-// get returns the address without its zone.
+// get returns the address. The address has no zone.
 func (n *rawAddr) get() netip.AddrPort {
 	if n.Family == unix.AF_INET {
 		in := (*unix.RawSockaddrInet4)(unsafe.Pointer(n))
@@ -277,9 +280,10 @@ func getPort(field *uint16) uint16 {
 	return uint16(b[0])<<8 | uint16(b[1])
 }
 
-// attachFilter makes the kernel run a classic BPF program. With the option
-// SO_ATTACH_FILTER the program decides how much of each packet to a socket is kept. With
-// SO_ATTACH_REUSEPORT_CBPF it selects the socket of a group. See socket(7).
+// attachFilter makes the kernel run a classic BPF program for each packet to a socket.
+// With the option SO_ATTACH_FILTER the result of the program is the number of bytes of
+// the packet that the kernel keeps. With SO_ATTACH_REUSEPORT_CBPF the result is the
+// number of the socket in its group that gets the packet. See socket(7).
 func attachFilter(fd, option int, program []unix.SockFilter) error {
 	return unix.SetsockoptSockFprog(fd, unix.SOL_SOCKET, option,
 		&unix.SockFprog{Len: uint16(len(program)), Filter: unsafe.SliceData(program)})

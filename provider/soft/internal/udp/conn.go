@@ -18,29 +18,31 @@ const (
 	// Both are arbitrary.
 	sendBatch    = 64
 	receiveBatch = 32
-	// receiveRounds is the largest number of calls with which one poll of a socket
-	// receives. It is arbitrary.
+	// receiveRounds is how often one poll of a socket calls receive at most. It is
+	// arbitrary.
 	receiveRounds = 2
-	// spinPolls is how many times Poll reads the sockets if there are no packets. The
-	// rest of the owner's loop takes nearly as long as one read, and a packet that
-	// arrives in that time has to wait.
+	// spinPolls is how many times Poll reads the sockets if they have no packets. The
+	// rest of the owner's loop takes nearly as long as one read. A packet that arrives
+	// during the rest of the loop has to wait, so more reads in a row lower the latency.
 	spinPolls = 4
-	// drainRounds is the largest number of calls with which Drain reads one socket: 2,048
-	// packets, more than a socket holds with the default of net.core.rmem_max.
+	// drainRounds is how many times Drain reads one socket at most. In so many calls it
+	// reads 2,048 packets. With the default of net.core.rmem_max a socket holds fewer.
 	drainRounds = 64
-	// packetBufSize is the size of a buffer for a packet, a multiple of a cache line.
+	// packetBufSize is the size in bytes of a buffer for a packet: a multiple of a cache
+	// line.
 	packetBufSize = (wire.MaxPacket + 63) &^ 63
 )
 
-// A Watcher makes events of descriptors wake the owner of a Conn. It belongs to the
+// A Watcher wakes the owner of a Conn when a descriptor has an event. It belongs to that
 // owner.
 type Watcher interface {
-	// Watch makes events of a descriptor wake the owner; see epoll_ctl(2) for events. They
-	// are passed to h when the owner handles its events.
+	// Watch makes the events of a descriptor wake the owner. The parameter events has the
+	// bits of epoll_ctl(2). When the owner handles its events, it passes those of the
+	// descriptor to h.
 	Watch(fd int, events uint32, h EventHandler) error
-	// Rewatch changes the events of a descriptor that is watched.
+	// Rewatch replaces the events for which a watched descriptor wakes the owner.
 	Rewatch(fd int, events uint32)
-	// Unwatch ends Watch, if the descriptor is watched.
+	// Unwatch undoes Watch. It does nothing if the descriptor is not watched.
 	Unwatch(fd int)
 	// Signal makes the owner drive the Conn again before it sleeps.
 	Signal()
@@ -48,40 +50,43 @@ type Watcher interface {
 
 // An EventHandler handles events of a descriptor that a Watcher watches.
 type EventHandler interface {
-	// OnReady is called by the owner with the events of epoll_ctl(2) that have occurred.
+	// OnReady is called by the owner of the Watcher. The parameter events has those bits
+	// of epoll_ctl(2) that have occurred.
 	OnReady(fd int, events uint32)
 }
 
-// A Config has what a Conn uses. All fields but Slot are required.
+// A Config has the objects that a Conn uses. Only Slot may be zero.
 type Config struct {
-	Ports *Ports // sockets of the device
-	// Slot is the number of the shard, less than the number of slots of Ports.
+	Ports *Ports // the local addresses and sockets of the device
+	// Slot is the number of the shard. It is less than the number of slots of Ports.
 	Slot uint32
-	// Shards is the number of shards that may use the limits of the process together.
+	// Shards is the number of shards that share the limits of the process, such as the
+	// limit of open descriptors.
 	Shards  int
-	Sink    Sink          // receives the packets that arrive
-	Watcher Watcher       // watches the sockets for the owner
-	Counts  *counters.Set // counts the packets
+	Sink    Sink          // gets the packets that arrive
+	Watcher Watcher       // wakes the owner when a socket has an event
+	Counts  *counters.Set // counts packets sent, received and dropped
 }
 
-// A Conn sends and receives the packets of a shard with UDP sockets, one for each local
+// A Conn sends and receives the packets of a shard. It has one UDP socket for each local
 // address that the queue pairs of the shard use. It belongs to the goroutine that drives
-// the shard. It never blocks, and owns the buffers of the packets.
+// the shard. Its calls never block. The Conn owns the buffers of the packets.
 type Conn struct {
 	cfg           Config
 	sockets       []*localSocket
-	overflowCount int  // number of overflow sockets
-	foundNothing  bool // the last poll found no packets
+	overflowCount int  // number of overflow sockets of all local sockets
+	foundNothing  bool // the last Poll found no packets
 }
 
-// NewConn returns a Conn without open routes. It copies cfg.
+// NewConn returns a Conn without sockets. The caller has to open a route before it sends.
+// NewConn copies cfg.
 func NewConn(cfg *Config) *Conn { return &Conn{cfg: *cfg} }
 
-// InUse reports whether there are sockets to poll.
+// InUse reports whether the Conn has sockets, so that its owner has to call Poll.
 func (c *Conn) InUse() bool { return len(c.sockets) > 0 }
 
-// OverflowSockets returns the number of overflow sockets. Poll does not read them; the
-// Watcher reports them when they are readable.
+// OverflowSockets returns the number of overflow sockets of the Conn. Poll does not read
+// these sockets; the Watcher reports when they are readable.
 func (c *Conn) OverflowSockets() int { return c.overflowCount }
 
 // A localSocket is a shard's socket on one local address.
@@ -89,31 +94,33 @@ type localSocket struct {
 	conn  *Conn
 	port  *localPort
 	fd    int
-	users int // number of open routes
-	// connDests has the destinations of connections, and udDests those of UD queue pairs.
+	users int // number of open routes that use the socket
+	// Destinations to which the socket sends: connDests for RC connections, udDests for
+	// UD queue pairs.
 	connDests map[destHeader]*destination
 	udDests   map[destHeader]*destination
-	// connectedLimit is the number of connDests beyond which a new destination gets no
-	// connected socket.
+	// connectedLimit is the largest number of connected sockets. A destination gets no
+	// connected socket if connDests already has so many destinations.
 	connectedLimit int
 	send           sender
 	recv           receiver
 	overflow       overflowSockets
-	// armedEvents has the events that Arm has requested and that have not occurred yet.
+	// armedEvents has the bits of epoll_ctl(2) that Arm has requested last, or 0 if one
+	// of them has occurred since.
 	armedEvents uint32
 }
 
-// maxConnected bounds the number of connected sockets of a localSocket. It is arbitrary.
+// maxConnected is the largest value of localSocket.connectedLimit. It is arbitrary.
 const maxConnected = 512
 
-// connectedLimitOf returns the limit of connected sockets of a localSocket. The sockets
-// of all shards together leave three quarters of the descriptors to the program
-// (setrlimit(2), RLIMIT_NOFILE).
+// connectedLimitOf returns how many connected sockets a localSocket may have. All shards
+// together use at most one quarter of the limit of open descriptors for connected
+// sockets.
 func connectedLimitOf(shards int) int { return min(maxConnected, descriptorShare(shards, 4)) }
 
-// descriptorShare returns how many descriptors each shard may use for a purpose, if
-// all shards together may use one part in parts of the limit (setrlimit(2),
-// RLIMIT_NOFILE).
+// descriptorShare returns how many descriptors one shard may use, if all shards together
+// may use one of the given number of equal parts of the limit of open descriptors
+// (setrlimit(2), RLIMIT_NOFILE).
 func descriptorShare(shards, parts int) int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -124,9 +131,9 @@ func descriptorShare(shards, parts int) int {
 
 var errTooManySockets = errors.New("too many sockets on one address")
 
-// Open prepares a route for use, until Close. It opens the socket of the local address if
-// the shard has none there. It returns an error if no packets can be sent along the
-// route.
+// Open prepares a route, which can be used until Close. If the shard has no socket on the
+// route's local address, Open opens one. It returns an error if no packets can be sent
+// along the route.
 func (c *Conn) Open(to *Route) error {
 	u, err := c.socketAt(to.Local)
 	if err != nil {
@@ -141,10 +148,11 @@ func (c *Conn) Open(to *Route) error {
 	return nil
 }
 
-// dest returns the destination with a header, and adds a user to it. Routes with the same
-// header share a destination. Routes of connections and of UD queue pairs do not share
-// one, because only a destination of connections may have a connected socket: a UD queue
-// pair would not notice that its packets do not arrive.
+// dest returns the destination with the given header, and counts one more user of it. If
+// there is none, dest creates the destination. Routes with the same header share a
+// destination, but a connection and a UD queue pair never share one. The reason is that
+// only the destination of connections may get a connected socket: if packets through that
+// socket were lost, a UD queue pair would not notice.
 func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	dests := u.udDests
 	if connected {
@@ -163,8 +171,9 @@ func (u *localSocket) dest(h destHeader, connected bool) *destination {
 	return d
 }
 
-// releaseDest removes a user of a destination. The last user removes the destination; its
-// packets that the system does not accept now are sent through the shared socket.
+// releaseDest counts one user of a destination less. Without users the destination is
+// removed. If the kernel does not accept the packets that are queued for the destination
+// now, the shared socket sends them later.
 func (u *localSocket) releaseDest(d *destination) {
 	if d.users--; d.users > 0 {
 		return
@@ -174,8 +183,8 @@ func (u *localSocket) releaseDest(d *destination) {
 	delete(d.table, d.header)
 }
 
-// socketAt returns the shard's socket on an address. It opens the socket if there is
-// none.
+// socketAt returns the shard's socket on a local address. It opens the socket if the
+// shard has none there.
 func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	for _, u := range c.sockets {
 		if u.port.local.Addr() == local {
@@ -195,8 +204,8 @@ func (c *Conn) socketAt(local netip.Addr) (*localSocket, error) {
 	return u, nil
 }
 
-// join opens the socket, or takes over the sockets that the shard already has at the
-// port.
+// join gets the socket from the port. If the port still has sockets of this shard, join
+// takes all of them over.
 func (u *localSocket) join() (err error) {
 	fds, err := u.port.join(u.conn.cfg.Slot)
 	if err != nil {
@@ -212,7 +221,8 @@ func (u *localSocket) join() (err error) {
 	return nil
 }
 
-// Close ends Open. It closes the socket if the route is the last one that uses it.
+// Close undoes Open. When no open route uses the socket of the local address any more,
+// Close closes the socket.
 func (c *Conn) Close(to *Route) {
 	u := to.socket
 	u.releaseDest(to.dest)
@@ -230,9 +240,10 @@ func (c *Conn) Close(to *Route) {
 	u.port.release()
 }
 
-// Buffer returns size bytes for one packet along to. It returns nil if the buffers are
-// full and the system accepts no packets now. The caller owns the bytes until Push. The
-// next call of Buffer without Push discards them.
+// Buffer returns memory of size bytes for one packet along the route to. It returns nil
+// if all buffers are in use and the kernel accepts no packets now. The caller may write
+// to the memory until Push. If the caller calls Buffer again without Push, the contents
+// are discarded.
 func (c *Conn) Buffer(to *Route, size int) []byte {
 	if b := to.socket.send.buffer(); b != nil {
 		return b[:size]
@@ -240,12 +251,12 @@ func (c *Conn) Buffer(to *Route, size int) []byte {
 	return nil
 }
 
-// Push queues the packet that was built in the last Buffer. The packet is complete except
-// for its ICRC.
+// Push queues the packet that was built in the memory from the last call of Buffer. The
+// packet must be complete except for its ICRC.
 func (c *Conn) Push(to *Route, p wire.Packet) { to.socket.send.put(p, to.dest) }
 
-// Flush sends the queued packets. Packets that the system does not accept now stay
-// queued, and the next call tries again.
+// Flush sends the queued packets. A packet that the kernel does not accept now stays
+// queued until the next Flush or Poll.
 func (c *Conn) Flush() {
 	for _, u := range c.sockets {
 		if u.send.queued > 0 {
@@ -254,14 +265,15 @@ func (c *Conn) Flush() {
 	}
 }
 
-// OnTimeout reports that the peer did not acknowledge a packet along to in time. The
-// destination then uses the shared socket for some time. If the identification that a
-// connected socket counts were wrong, the peer would drop all its packets.
+// OnTimeout reports that the peer did not acknowledge a packet along the route to in
+// time. Packets to its destination then use the shared socket for some time: if the Conn
+// counted the identifications of a connected socket wrongly, the peer would drop every
+// packet from that socket.
 func (c *Conn) OnTimeout(to *Route) { to.dest.disconnect() }
 
-// Poll receives some of the packets that have arrived, and sends the packets that are
-// queued. With spin, it reads the sockets several times if there are no packets and the
-// last call found none.
+// Poll receives some of the packets that have arrived, and sends the queued packets. If
+// spin is true, the sockets have no packets and the last Poll found none either, Poll
+// reads the sockets spinPolls times.
 func (c *Conn) Poll(spin bool) {
 	rounds := 1
 	if spin && c.foundNothing {
@@ -278,9 +290,9 @@ func (c *Conn) Poll(spin bool) {
 	c.Flush()
 }
 
-// Drain receives all packets that have arrived, up to drainRounds calls for each socket.
-// The owner calls it before a timer fires, so that the timer does not report a packet as
-// missing that waits in a socket.
+// Drain receives all packets that have arrived, with at most drainRounds calls for each
+// socket. The owner calls Drain before it fires timers. Otherwise a retransmission timer
+// could expire although the acknowledgement already waits in a socket.
 func (c *Conn) Drain() {
 	for _, u := range c.sockets {
 		for range drainRounds {
@@ -293,7 +305,7 @@ func (c *Conn) Drain() {
 }
 
 // poll receives some of the packets that have arrived, and reports whether there were
-// any.
+// any. It also allows the next connected socket.
 func (u *localSocket) poll() (found bool) {
 	u.send.mayConnect = !u.send.connectDisabled
 	full := 0
@@ -318,11 +330,12 @@ func (u *localSocket) OnReady(fd int, _ uint32) {
 	u.conn.Flush()
 }
 
-// Arm makes the Watcher wake the owner when packets arrive, or when the system accepts
-// packets again. The owner calls it each time before it may sleep. The events are
-// requested for one time only: while epoll watches a socket, the kernel goes through the
-// waiters for each packet that arrives, and an owner that polls needs no wakeup. In event
-// mode that changed the round trip by the factor 0.69; see bench/README.md.
+// Arm makes the Watcher wake the owner when packets arrive, or when the kernel accepts
+// packets again. The owner calls Arm each time before it may sleep. Each call requests
+// the events once (EPOLLONESHOT). While epoll watches a socket, the kernel wakes the
+// waiters of epoll for each packet that arrives, which an owner that polls does not need.
+// In event mode a request for one time reduced the round-trip time by the factor 0.69;
+// see bench/README.md.
 func (c *Conn) Arm() {
 	for _, u := range c.sockets {
 		events := uint32(unix.EPOLLIN | unix.EPOLLONESHOT)

@@ -10,30 +10,31 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// A connectedSocket is a socket through which packets are sent. It is the shared socket
-// of a localSocket, which is not connected, or a socket that is connected to one
-// destination.
+// A connectedSocket is a socket through which packets are sent. It is either connected to
+// one destination, or it is the shared socket of a localSocket, which is not connected.
 //
-// For a connected socket, the kernel does not look up the route of each packet. That
-// changed the round trip by the factor 0.86; see bench/README.md.
+// The kernel does not look up the route for each packet of a connected socket. That
+// reduced the round-trip time by the factor 0.86; see bench/README.md.
 //
 // The ICRC covers the identification field of the IPv4 header, so the sender must know
-// its value. On a socket that is not connected, with IP_PMTUDISC_DO, the kernel writes 0.
-// On a connected socket the kernel counts the messages, from a random number on. With
-// UDP_SEGMENT, the first segment of a message has the number of the message and the
-// others have the following numbers. The next message has the number after that of this
-// message nevertheless.
+// the value that the kernel writes. On a socket that is not connected, with
+// IP_PMTUDISC_DO, the kernel writes 0. On a connected socket the kernel counts the
+// messages, beginning with a random number, and writes the number of the message. With
+// UDP_SEGMENT a message becomes several packets. The first of them has the number of the
+// message, and each further packet has the next number. The number of the next message is
+// still larger by only one than that of this message.
 type connectedSocket struct {
 	fd        int
 	local     netip.AddrPort
-	countsIDs bool    // the socket is connected and uses IPv4
-	nextID    uint16  // identification of the next message, if countsIDs
-	watcher   Watcher // watches the socket, or nil
+	countsIDs bool    // The socket is connected and uses IPv4, so nextID is valid.
+	nextID    uint16  // identification of the next message
+	watcher   Watcher // watches the socket; nil until watch is called
 }
 
-// newConnectedSocket opens a socket that only sends, to one peer. It sends from any free
-// port. In RoCEv2 routers and network cards use the source port to distribute flows, and
-// answers are not sent to it (IBTA annex A17).
+// newConnectedSocket opens a socket that only sends, and only to one peer. The kernel
+// chooses its source port. In RoCEv2 the source port is only for routers and network
+// cards, which use it to distribute flows. Answers go to the RoCEv2 port (IBTA annex
+// A17).
 func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*connectedSocket, error) {
 	fd, err := OpenSender(local)
 	if err != nil {
@@ -47,8 +48,8 @@ func newConnectedSocket(local netip.Addr, peer netip.AddrPort, h destHeader) (*c
 	return o, nil
 }
 
-// connect connects the socket, and finds out the identification of the first message over
-// IPv4.
+// connect connects the socket. Over IPv4 it also finds out the identification of the
+// first message.
 func (c *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destHeader) (err error) {
 	if err := c.prepare(h); err != nil {
 		return err
@@ -66,8 +67,8 @@ func (c *connectedSocket) connect(local netip.Addr, peer netip.AddrPort, h destH
 	return err
 }
 
-// prepare sets the fields of the IP header for a destination. It also sets the smallest
-// receive buffer, because nobody reads the socket.
+// prepare sets the fields of the IP header for a destination. It also makes the receive
+// buffer as small as possible, because no code reads from the socket.
 func (c *connectedSocket) prepare(h destHeader) error {
 	level, class, hops := unix.IPPROTO_IP, unix.IP_TOS, unix.IP_TTL
 	if h.remote.Is6() {
@@ -85,8 +86,8 @@ func (c *connectedSocket) prepare(h destHeader) error {
 	return unix.SetsockoptInt(c.fd, level, hops, int(h.hopLimit))
 }
 
-// identification returns the identification of a message that is to be sent. message
-// counts the messages from the next one, which is 0.
+// identification returns the identification of a message that is to be sent. The
+// parameter message counts the messages that are not sent yet; 0 is the next one.
 func (c *connectedSocket) identification(message int) uint16 {
 	if !c.countsIDs {
 		return 0
@@ -94,17 +95,17 @@ func (c *connectedSocket) identification(message int) uint16 {
 	return c.nextID + uint16(message)
 }
 
-// sent records that the system has accepted messages.
+// sent records that the kernel has accepted the given number of messages.
 func (c *connectedSocket) sent(messages int) { c.nextID += uint16(messages) }
 
-// full reports whether the system does not accept more messages now. A UDP socket is
-// writable when half of its send buffer is free.
+// full reports whether the kernel accepts no more messages on this socket now. A UDP
+// socket is writable when half of its send buffer is free.
 func (c *connectedSocket) full() bool {
 	writable, err := unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, 0)
 	return writable == 0 && err == nil
 }
 
-// watch makes w wake the owner, once, when the system accepts messages again.
+// watch makes the Watcher w wake the owner, once, when the kernel accepts messages again.
 func (c *connectedSocket) watch(w Watcher, h EventHandler) {
 	const events = unix.EPOLLOUT | unix.EPOLLONESHOT
 	if c.watcher != nil {
@@ -112,7 +113,9 @@ func (c *connectedSocket) watch(w Watcher, h EventHandler) {
 	} else if w.Watch(c.fd, events, h) == nil {
 		c.watcher = w
 	} else {
-		w.Signal() // the owner tries again to send
+		// If the socket can not be watched, the owner does not sleep and tries to send
+		// again.
+		w.Signal()
 	}
 }
 

@@ -15,19 +15,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// passIdentified is a BPF program that passes the packets whose PSN is the identification
-// in their IP header.
+// passIdentified is a BPF program that drops every packet whose PSN is not equal to the
+// identification in its IP header.
 var passIdentified = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 0xfff00004},
 	{Code: unix.BPF_MISC | unix.BPF_TAX},
-	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 8 + 10}, // the end of the BTH, after the UDP header
+	// the last 16 bits of the BTH, behind the UDP header
+	{Code: unix.BPF_LD | unix.BPF_H | unix.BPF_ABS, K: 8 + 10},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_X, Jf: 1},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 1 << 16},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
 }
 
-// identified is a Sink that keeps the identifications with which the ICRCs of packets are
-// correct.
+// An identified is a Sink. It computes for each packet the identification with which the
+// ICRC is correct, and keeps these identifications.
 type identified struct {
 	flow wire.Flow
 	to   netip.AddrPort
@@ -42,8 +43,9 @@ func (r *identified) Receive(p wire.Packet, _ *Header) bool {
 	return true
 }
 
-// The ICRC covers the identification that the system writes, in messages of one packet
-// and of several, and in calls with several messages.
+// The sender computes the ICRC with the identification that the kernel then writes. The
+// test covers messages of one packet, messages of several packets, and calls with several
+// messages.
 func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	for _, segment := range []bool{true, false} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -62,7 +64,8 @@ func TestConnectedSocketKnowsTheIPID(t *testing.T) {
 	}
 }
 
-// number sends packets whose PSN is the identification that they are expected to have.
+// number sends packets whose payloads have the given sizes. The PSN of each packet is the
+// identification that the sender expects for it. number returns these identifications.
 func (r *rig) number(sizes []int) (ids []uint16) {
 	for _, n := range sizes {
 		r.queue(n)
@@ -82,7 +85,8 @@ func (r *rig) number(sizes []int) (ids []uint16) {
 	return ids
 }
 
-// A destination with many packets gets a connected socket.
+// A destination gets a connected socket after connectAfter packets. No packet is lost or
+// overtaken when the socket changes.
 func TestConnectAfterManyPackets(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
@@ -101,8 +105,8 @@ func TestConnectAfterManyPackets(t *testing.T) {
 	}
 }
 
-// If several destinations are due for a connected socket, one gets it in each poll of the
-// owner.
+// When several destinations have sent enough packets for a connected socket, only one of
+// them gets it before the next poll of the owner.
 func TestConnectOneInEachPoll(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	var dests []*destination
@@ -134,7 +138,8 @@ func TestConnectOneInEachPoll(t *testing.T) {
 	}
 }
 
-// Packets of several destinations, some with a connected socket, are sent in order.
+// Packets to several destinations are sent in the order in which they were queued, even
+// if some destinations have a connected socket and others use the shared one.
 func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	plain, own := r.to, &destination{}
@@ -151,8 +156,8 @@ func TestConnectedAndSharedSocketInOrder(t *testing.T) {
 	require.Equal(t, want, r.received().sizes)
 }
 
-// If nobody receives at the peer's port, a send returns the error of the packet before.
-// The packet of that send is not lost.
+// If no process receives at the peer's port, sending on a connected socket returns the
+// error for an earlier packet. The new packet is not lost: the shared socket sends it.
 func TestConnectedSocketRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	refused := &destination{}
@@ -172,9 +177,9 @@ func TestConnectedSocketRefused(t *testing.T) {
 	require.Len(t, r.received().sizes, 2)
 }
 
-// A call that sends some messages does not return the error of the next one. The refused
-// message may have used an identification, so the packets after it are sent through the
-// shared socket.
+// If the second message of a call fails, the call returns no error. The failed message
+// may have used an identification, so the next identification is not known. The connected
+// socket is closed, and the shared socket sends the other packets.
 func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
@@ -183,7 +188,9 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	r.to.set(local, destHeader{remote: netip.MustParseAddr("127.9.0.3")})
 	require.NoError(t, r.to.connect())
 	require.NotNil(t, r.to.socket)
-	for range 3 { // nobody receives: the second message gets the error of the first
+	// No process receives at 127.9.0.3, so the second message gets the error for the
+	// first.
+	for range 3 {
 		r.queue(10)
 	}
 	r.send.flush()
@@ -191,16 +198,18 @@ func TestConnectedSocketFailsAfterFirstMessage(t *testing.T) {
 	require.Zero(t, r.send.queued)
 }
 
-// A message that a full socket does not accept uses no identification, so the socket
-// stays in use.
+// A message that the kernel does not accept because the socket is full uses no
+// identification. The connected socket therefore stays in use.
 func TestConnectedSocketFull(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	r.send.segmentation = false
-	// A Unix socket is full when its peer does not read; on loopback UDP never is.
+	// A Unix socket is full when its peer does not read. A UDP socket on the loopback
+	// interface is never full.
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(pair[1])
-	require.NoError(t, unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 0)) // the smallest buffer
+	// as small as the kernel allows
+	require.NoError(t, unix.SetsockoptInt(pair[0], unix.SOL_SOCKET, unix.SO_SNDBUF, 0))
 	out := &connectedSocket{fd: pair[0], countsIDs: true}
 	r.to.socket = out
 	defer r.to.disconnect()
@@ -222,8 +231,8 @@ func TestConnectedSocketFull(t *testing.T) {
 	require.Greater(t, flushes, 1, "the socket was full")
 }
 
-// Datagrams that others send to the probe's socket before it is connected are not taken
-// for probes.
+// Other sockets may send datagrams to the probe's receiving socket before it is
+// connected. The probe does not take these datagrams for its own.
 func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, r.to.connect())
@@ -244,7 +253,7 @@ func TestIPIDProbeIgnoresOtherSenders(t *testing.T) {
 	require.Equal(t, out.nextID+probesPerRead-1, last)
 }
 
-// The number of connected sockets of a socket is bounded.
+// A localSocket has at most connectedLimit destinations with a connected socket.
 func TestConnectedSocketsAreBounded(t *testing.T) {
 	u := &localSocket{port: &localPort{local: netip.MustParseAddrPort("127.9.0.1:9")}, connectedLimit: maxConnected,
 		connDests: make(map[destHeader]*destination), udDests: make(map[destHeader]*destination)}
@@ -268,7 +277,8 @@ func TestConnectedSocketsAreBounded(t *testing.T) {
 	require.NotContains(t, u.connDests, dests[0].header)
 }
 
-// If a destination can not be connected, it uses the shared socket.
+// If the connected socket of a destination can not be opened, the destination uses the
+// shared socket from then on.
 func TestConnectFails(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	peer := r.to.header.remote
@@ -288,7 +298,7 @@ func TestConnectFails(t *testing.T) {
 	}
 }
 
-// A connected socket wakes an owner that sleeps, once for each call of watch.
+// After each call of watch, a connected socket wakes a sleeping owner once.
 func TestConnectedSocketWakesOwner(t *testing.T) {
 	s := newTestOwner(t)
 	r := newRig(t, "127.9.0.1", "127.9.0.2")

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// droppedAt returns how many datagrams the system has dropped at a socket, because the
-// socket was full, the UDP checksum was wrong, or the filter dropped them; see
-// SO_MEMINFO in linux/sock_diag.h. It returns 0 if the system does not report it.
+// droppedAt returns how many datagrams to a socket the kernel has dropped: because the
+// socket was full, because the UDP checksum was wrong, or because of the socket's filter.
+// See SO_MEMINFO in linux/sock_diag.h. It returns 0 if the kernel does not report the
+// number.
 func droppedAt(fd int) uint64 {
 	var info [unix.SK_MEMINFO_VARS]uint32
 	size := uint32(unsafe.Sizeof(info))

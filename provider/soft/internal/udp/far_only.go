@@ -4,39 +4,37 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// With soft.PathAuto, peers on this host take the local path, where the kernel says which
-// user they belong to. A process of another user could evade that check by sending
-// packets to the UDP port of an address of this host: a packet does not name its
-// sender, and a process can send with any local address as the source, over IPv6 even
-// with any address (IPV6_FREEBIND in linux/in6.h).
+// With soft.PathAuto, peers on this host use the local path, where the kernel reports
+// their user. A process of another user could evade that check by sending packets to the
+// UDP port of an address of this host. A packet does not say which process sent it, and
+// its source address proves nothing: a process can send from any address of this host,
+// and over IPv6 from any address at all (IPV6_FREEBIND in linux/in6.h).
 //
-// The kernel delivers a unicast packet that it routes to itself on the loopback
-// interface, whatever its source and destination are. So the sockets of such a device
-// drop all packets that arrive on that interface.
+// The kernel routes a unicast packet from this host to this host through the loopback
+// interface, whatever the source and the destination are. The sockets of a device with
+// PathAuto therefore drop all packets that arrive on the loopback interface.
 //
-// A packet that has left the host and has come back arrives on another interface. A
-// process can send such packets if a tunnel, a bridge or address translation brings them
-// back, if two interfaces are on the same network (SO_BINDTODEVICE), or in a VRF.
-// Requests and UD packets among them are dropped if they name an address of this host as
-// their source, because answers to it stay on the host; see channel.acceptsFrom in
-// package soft. The
-// others are like packets of other hosts, and so are those of containers and virtual
-// machines.
+// A packet of this host can also leave it, come back, and then arrive on another
+// interface. This is possible if a tunnel, a bridge or address translation returns the
+// packet, if two interfaces are on the same network (SO_BINDTODEVICE), or in a VRF. Such
+// a packet is dropped if it is a connection request or a UD packet and names an address
+// of this host as its source, because answers would go to this host; see
+// channel.acceptsFrom in package soft. Other such packets are treated as packets of other
+// hosts. So are packets of containers and virtual machines.
 
-// loopbackInterface is the index of the loopback interface in each network namespace
-// (LOOPBACK_IFINDEX in linux/net/core).
+// loopbackInterface is the index of the loopback interface. The index is the same in
+// every network namespace (LOOPBACK_IFINDEX in linux/net/core).
 const loopbackInterface = 1
 
 // interfaceOf is the offset at which a classic BPF program reads the index of the
-// interface on which a packet has arrived (SKF_AD_OFF + SKF_AD_IFINDEX in
-// linux/filter.h).
+// interface on which a packet arrived (SKF_AD_OFF + SKF_AD_IFINDEX in linux/filter.h).
 const interfaceOf = 0xffff_f000 + 8
 
-// passFar is a BPF program that drops the packets that this host has sent to itself, and
-// passes all others.
+// passFar is a BPF program that drops the packets from the loopback interface and keeps
+// all others.
 var passFar = []unix.SockFilter{
 	{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: interfaceOf},
 	{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: loopbackInterface, Jf: 1},
 	{Code: unix.BPF_RET | unix.BPF_K, K: 0},
-	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff_ffff}, // the whole packet
+	{Code: unix.BPF_RET | unix.BPF_K, K: 0xffff_ffff}, // keep all bytes of the packet
 }

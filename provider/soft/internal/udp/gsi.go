@@ -9,9 +9,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A GSISocket is the first socket of a local address. It receives the packets to queue
-// pair 1, which is that of the general services interface (IBTA vol. 1, 13.5), and sends
-// from that address. Only one goroutine at a time may use it.
+// A GSISocket is the first socket that a device opens on a local address. It sends from
+// that address, and receives the packets to queue pair 1, the queue pair of the general
+// services interface (IBTA vol. 1, 13.5). Only one goroutine at a time may use it.
 type GSISocket struct {
 	port *localPort
 	out  sender
@@ -19,8 +19,8 @@ type GSISocket struct {
 }
 
 // OpenGSI opens the socket of a local address for packets to queue pair 1. One call of
-// Receive reads at most batch packets, each of at most size bytes. counts counts the
-// packets.
+// Receive reads at most batch packets of at most size bytes each. The GSISocket adds to
+// the counters in counts.
 func (ps *Ports) OpenGSI(local netip.Addr, batch, size int, counts *counters.Set) (*GSISocket, error) {
 	port, err := ps.acquire(local)
 	if err != nil {
@@ -33,25 +33,27 @@ func (ps *Ports) OpenGSI(local netip.Addr, batch, size int, counts *counters.Set
 	}, nil
 }
 
-// FD returns the descriptor, which is readable when packets have arrived.
+// FD returns the descriptor of the socket. It is readable when packets have arrived.
 func (s *GSISocket) FD() int { return s.port.gsi }
 
 // Local returns the local address and port.
 func (s *GSISocket) Local() netip.AddrPort { return s.port.local }
 
-// Close gives the socket up. The address stays open while it has other users.
+// Close ends the use of the socket. The sockets of the address stay open until their last
+// user has ended.
 func (s *GSISocket) Close() { s.port.release() }
 
-// Receive passes some of the packets that have arrived to the sink. It does not block. It
-// returns the number of datagrams that it has read.
+// Receive passes some of the packets that have arrived to the sink, and returns the
+// number of datagrams that it has read. It does not block.
 func (s *GSISocket) Receive(to Sink) int { return s.in.receive(to) }
 
-// Buffer returns the memory for the next packet, until Send. It returns nil while the
-// system accepts no more.
+// Buffer returns memory for the next packet. The memory is valid until Send. Buffer
+// returns nil while the kernel accepts no more packets.
 func (s *GSISocket) Buffer() []byte { return s.out.buffer() }
 
-// Send sends a packet that was built at the beginning of Buffer. The packet is complete
-// except for its ICRC. It is lost if the system can not send it.
+// Send sends a packet that was built at the beginning of the memory from Buffer. The
+// packet must be complete except for its ICRC. If the kernel can not send the packet, the
+// packet is lost.
 func (s *GSISocket) Send(p wire.Packet, to netip.Addr) {
 	var dest destination
 	dest.set(s.port.local, destHeader{remote: to})

@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// Packets have the traffic class and hop limit of their route, in single messages and
-// with segments, through the shared socket and a connected one. They do not affect
-// packets of other routes.
+// Each packet has the traffic class and the hop limit of its route, and routes do not
+// affect one another. The test sends single messages and messages with segments, through
+// the shared socket and through a connected one.
 func TestSendTrafficClassAndHopLimit(t *testing.T) {
 	for addr, option := range map[string]struct{ level, recvClass, recvHops, class, hops int }{
 		"127.9.0.1": {unix.IPPROTO_IP, unix.IP_RECVTOS, unix.IP_RECVTTL, unix.IP_TOS, unix.IP_TTL},
@@ -40,7 +40,8 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 					class, hops := r.header(option.class, option.hops)
 					require.Equal(t, want.trafficClass, class, "%s", addr)
 					if want.hopLimit == 0 {
-						want.hopLimit = hops // the default of the system
+						// The first packet shows the default of the system.
+						want.hopLimit = hops
 					}
 					require.Equal(t, want.hopLimit, hops, "%s", addr)
 				}
@@ -50,7 +51,8 @@ func TestSendTrafficClassAndHopLimit(t *testing.T) {
 	}
 }
 
-// header receives a packet, and returns its traffic class and hop limit.
+// header receives a packet, and returns the traffic class and the hop limit of the
+// packet.
 func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	r.t.Helper()
 	oob := make([]byte, 256)
@@ -59,7 +61,7 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	messages, err := unix.ParseSocketControlMessage(oob[:n])
 	require.NoError(r.t, err)
 	for _, m := range messages {
-		value := m.Data[0] // IP_TOS is a byte
+		value := m.Data[0] // The value of IP_TOS is a byte, and the other values have four bytes.
 		if len(m.Data) >= 4 {
 			value = uint8(binary.NativeEndian.Uint32(m.Data))
 		}
@@ -73,7 +75,8 @@ func (r *rig) header(classType, hopsType int) (class, hops uint8) {
 	return class, hops
 }
 
-// A receiver reports the IP headers if they were requested, and otherwise default values.
+// Before receiveHeaders is called, a receiver reports the default values for every
+// packet. Afterwards it reports the fields of each packet.
 func TestReceiveHeaders(t *testing.T) {
 	for _, addr := range []string{"127.9.0.1", "::1"} {
 		r := oneSocket(t, addr)
@@ -116,7 +119,7 @@ func (h *headers) Receive(_ wire.Packet, from *Header) bool {
 	return true
 }
 
-// discard is a Sink without queue pairs.
+// discard is a Sink that accepts no packet.
 type discard struct{}
 
 func (discard) Receive(wire.Packet, *Header) bool { return false }

@@ -11,38 +11,42 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
 
-// The kernel counts the identification of a connected socket over IPv4 from a secret
-// number. The receiver can read the number: a classic BPF program at a socket can load
-// the IP header, and its result is the number of bytes of the datagram that the system
-// keeps. So the connected socket sends to another socket of this library, whose program
-// keeps as many bytes as eight bits of the identification say.
+// Over IPv4 the kernel counts the messages of a connected socket, beginning with a secret
+// number. No system call returns that number. An ipIDProbe finds it out as follows. The
+// connected socket sends datagrams, the probes, to another socket of this package. That
+// socket has a classic BPF program. The program can read the identification in the IP
+// header, and its result is the number of bytes of the datagram that the kernel keeps. So
+// the program returns a number that depends on eight bits of the identification, and the
+// length of the received datagram shows these bits.
 
 const (
-	// probeSize is the length of a probe in bytes. The first byte selects eight bits of
-	// the identification. Of the other 255 bytes, as many arrive as these bits say.
+	// probeSize is the length of a probe in bytes. The first byte says which eight bits
+	// of the identification are asked for. The value of these bits is the number of
+	// further bytes that arrive, from 0 to 255.
 	probeSize = 1 + 255
-	// probeTimeout is the time in milliseconds after which a probe is taken for lost. It
-	// is arbitrary. On one host a datagram usually arrives before the call that sends it
-	// returns. After a lost probe, no destination of the sender gets a connected socket;
-	// see sender.connectDisabled.
+	// probeTimeout is the time in milliseconds after which a probe counts as lost. It is
+	// arbitrary: within one host a datagram usually arrives before the call that sends it
+	// returns. After a lost probe, no destination of the sender gets a connected socket
+	// any more; see sender.connectDisabled.
 	probeTimeout = 100
 )
 
 var (
 	errProbeLost       = errors.New("a datagram to this host did not arrive")
-	errUnknownCounting = errors.New("the system counts datagrams in an unknown way")
+	errUnknownCounting = errors.New("the kernel counts datagrams in an unknown way")
 )
 
-// An ipIDProbe finds out the identification that the system writes into the packets of a
-// socket.
+// An ipIDProbe finds out the identification that the kernel will write into the next
+// message of a connected socket.
 type ipIDProbe struct {
-	from *connectedSocket // sends the probes
-	fd   int              // socket that receives them
-	at   unix.Sockaddr    // address of fd
+	from *connectedSocket // the connected socket, which sends the probes
+	fd   int              // descriptor of the socket that receives the probes
+	at   unix.Sockaddr    // address of the receiving socket
 }
 
 // probeIPID returns the identification of the next message of a connected socket over
-// IPv4. It returns an error if the system counts in an unknown way.
+// IPv4. It returns an error if the kernel does not count the messages as this package
+// expects.
 func probeIPID(of *connectedSocket) (uint16, error) {
 	r := &ipIDProbe{from: of}
 	if err := r.open(); err != nil {
@@ -78,8 +82,8 @@ func (r *ipIDProbe) open() (err error) {
 	return err
 }
 
-// bind binds the receiving socket to a free port. The socket drops all datagrams until
-// connect, because until then other sockets may send to it.
+// bind binds the receiving socket to a free port. Until connect is called, other sockets
+// could send to that port, so the socket drops all datagrams.
 func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	if err := DropAll(r.fd); err != nil {
 		return err
@@ -91,7 +95,8 @@ func (r *ipIDProbe) bind(local netip.Addr) (err error) {
 	return err
 }
 
-// connect makes the receiving socket accept the probes, and datagrams of no other socket.
+// connect connects the receiving socket to the connected socket. From then on it receives
+// the probes, and no datagrams of other sockets.
 func (r *ipIDProbe) connect(to netip.AddrPort) error {
 	if err := unix.Connect(r.fd, hostport.Sockaddr(to.Addr(), int(to.Port()))); err != nil {
 		return err
@@ -99,29 +104,32 @@ func (r *ipIDProbe) connect(to netip.AddrPort) error {
 	return attachFilter(r.fd, unix.SO_ATTACH_FILTER, requestIPID())
 }
 
-// probesPerRead is the number of messages that one readID sends.
+// probesPerRead is the number of messages that one call of readID sends.
 const probesPerRead = 2
 
-// readID returns the identification of the last message that it sends.
+// readID sends two probes, the first for the high byte of its identification and the
+// second for the low byte. It returns the identification of the second.
 func (r *ipIDProbe) readID() (uint16, error) {
 	high, err := r.probeByte(8)
 	if err != nil {
 		return 0, err
 	}
 	low, err := r.probeByte(0)
-	if low == 0 { // the number has carried into the high byte since the first message
+	if low == 0 { // Between the two probes, the count has carried into the high byte.
 		high++
 	}
 	return uint16(high)<<8 | uint16(low), err
 }
 
-// checkSegments sends a message of two segments. It returns an error unless the first
-// segment has the identification want, and the second has the next one.
+// checkSegments sends one message of two segments. The first segment must have the
+// identification want, and the second the next number. Otherwise checkSegments returns an
+// error.
 func (r *ipIDProbe) checkSegments(want uint16) error {
 	if err := unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, probeSize); err != nil {
 		return err
 	}
-	var b [2 * probeSize]byte // the first byte of both segments is 0, for the low eight bits
+	// The first byte of each segment is 0, which asks for the low eight bits.
+	var b [2 * probeSize]byte
 	if err := unix.Sendto(r.from.fd, b[:], unix.MSG_DONTWAIT, r.at); err != nil {
 		return err
 	}
@@ -137,8 +145,8 @@ func (r *ipIDProbe) checkSegments(want uint16) error {
 	return unix.SetsockoptInt(r.from.fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0)
 }
 
-// probeByte sends a datagram, and returns eight bits of its identification, from bit
-// shift on.
+// probeByte sends a probe, and returns eight bits of its identification. The parameter
+// shift is the number of the lowest of these bits.
 func (r *ipIDProbe) probeByte(shift byte) (uint8, error) {
 	var b [probeSize]byte
 	b[0] = shift
@@ -149,7 +157,8 @@ func (r *ipIDProbe) probeByte(shift byte) (uint8, error) {
 	return uint8(n - 1), err
 }
 
-// receive reads one datagram. It waits for probeTimeout at most.
+// receive reads one datagram. It returns errProbeLost if no datagram arrives within
+// probeTimeout.
 func (r *ipIDProbe) receive(b []byte) (int, error) {
 	for {
 		n, err := unix.Read(r.fd, b)
@@ -166,9 +175,10 @@ func (r *ipIDProbe) receive(b []byte) (int, error) {
 	}
 }
 
-// requestIPID returns a program that keeps 1 byte of a datagram, and as many more as
-// eight bits of its identification say. The first byte of the datagram is the position of
-// these bits.
+// requestIPID returns the program of the receiving socket. The first byte of a datagram
+// is a bit number in the identification. The program takes eight bits of the
+// identification from that bit on as a number, and keeps one byte more of the datagram
+// than that number.
 func requestIPID() []unix.SockFilter {
 	const (
 		network        = 0xfff00000 // offset of the IP header (SKF_NET_OFF in linux/filter.h)

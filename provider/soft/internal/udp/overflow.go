@@ -4,55 +4,62 @@ package udp
 
 import "golang.org/x/sys/unix"
 
-// A kernel that sends on many connections at once sends up to 128 packets on each before
-// it waits for an answer (RXE_MAX_UNACKED_PSNS). A socket holds 185 packets of 1 KiB
-// with the default net.core.rmem_max. Packets that do not fit are lost, whole windows at
-// a time. The kernel notices that only by its timeout. All connections then send again
-// at once, and soon have no retries left. On RoCE a receiver can not slow a sender down:
-// the kernel ignores credits, and an RNR NAK makes it worse.
+// The kernel's Soft-RoCE sends up to 128 packets on a connection before it waits for an
+// acknowledgement (RXE_MAX_UNACKED_PSNS). If it sends on many connections at once, these
+// packets do not fit into one socket, which holds 185 packets of 1 KiB with the default
+// of net.core.rmem_max. The rest is lost, often all packets of a connection. Soft-RoCE
+// notices such a loss only by its retransmission timer. All connections then send again
+// at the same time, and soon have no retries left. A RoCE receiver has no means to slow
+// such a sender down: Soft-RoCE ignores credits, and RNR NAKs cause even more packets.
 //
-// So when a socket has dropped packets, the shard opens further sockets at the same
-// address, and its queue pairs are distributed over them. Each socket has a buffer of
-// its own.
+// When a socket has dropped packets, the shard therefore opens further sockets, the
+// overflow sockets, at the same address. The queue pairs of the shard are distributed
+// over all these sockets, each of which has a receive buffer of its own.
 const (
-	// maxReceiveSockets bounds the sockets of a shard on one address. With 64, that many
-	// connections get their first window through in one round of retries.
+	// maxReceiveSockets is the largest number of sockets of a shard on one address. With
+	// 64 sockets, the first 128 packets of 64 connections arrive in one round of retries.
 	maxReceiveSockets = 64
-	// receiveMemory bounds the memory of the buffers of these sockets, if all are full:
-	// 32 MiB. With the default net.core.rmem_max it is not reached.
+	// receiveMemory is the limit in bytes for the receive buffers of these sockets
+	// together. It is arbitrary. With the default of net.core.rmem_max the buffers are
+	// smaller.
 	receiveMemory = 32 << 20
-	// fullPollsBeforeCheck is after how many polls in a row with full batches the shard
-	// asks the socket whether it has dropped packets. Asking costs a system call, once
-	// for 128 packets.
+	// fullPollsBeforeCheck is the number of polls in a row with only full batches after
+	// which the shard asks the kernel whether the socket has dropped packets. With 2,
+	// this system call is made at most once for 128 packets.
 	fullPollsBeforeCheck = 2
 )
 
-// overflowSockets has the additional sockets of a localSocket, and detects when they are
-// needed; the comment above has the reason. It belongs to the shard.
+// An overflowSockets has the overflow sockets of a localSocket. It opens them when the
+// localSocket has dropped packets; see the comment of maxReceiveSockets. It belongs to
+// the shard.
 type overflowSockets struct {
 	first     *localSocket
 	sockets   []*overflowSocket
-	fullPolls int    // number of polls in a row with full batches
-	limit     uint64 // number of packets dropped by the first socket at which widen is called
-	atLimit   bool   // there are as many sockets as the limits allow
+	fullPolls int // number of polls in a row with only full batches
+	// limit is a number of packets. When the first socket has dropped so many, the shard
+	// opens overflow sockets.
+	limit   uint64
+	atLimit bool // No further sockets may be opened.
 }
 
-// An overflowSocket is an additional socket of a localSocket. It belongs to the shard.
+// An overflowSocket is an additional receiving socket of a localSocket. It belongs to the
+// shard.
 type overflowSocket struct {
 	first *localSocket
 	fd    int
 	times arrivalTimes
 }
 
-// init takes over the additional sockets that the shard already has at the port.
+// init takes over the overflow sockets that the shard already has at the port. The
+// parameter fds has their descriptors.
 func (o *overflowSockets) init(u *localSocket, fds []int) {
 	o.first, o.limit = u, droppedAt(u.fd)+1
 	o.watch(fds)
 }
 
-// watch begins to receive from sockets. Epoll watches them, because there are many
-// and each has packets only now and then. If epoll can not watch a socket, only
-// drain reads it, before a timer of the shard fires.
+// watch begins to receive from overflow sockets. Epoll watches them, because polling many
+// sockets that rarely have packets would take too long. If epoll can not watch a socket,
+// only drain reads that socket, before a timer of the shard fires.
 func (o *overflowSockets) watch(fds []int) {
 	for _, fd := range fds {
 		socket := &overflowSocket{first: o.first, fd: fd}
@@ -63,8 +70,8 @@ func (o *overflowSockets) watch(fds []int) {
 	o.receiveHeaders()
 }
 
-// receiveHeaders makes the system report headers at the additional sockets, if it does
-// so at the first socket.
+// receiveHeaders makes the kernel report IP headers at the overflow sockets if it reports
+// them at the first socket.
 func (o *overflowSockets) receiveHeaders() {
 	for _, socket := range o.sockets {
 		if o.first.recv.receivesHeaders {
@@ -73,7 +80,8 @@ func (o *overflowSockets) receiveHeaders() {
 	}
 }
 
-// polled is called after a poll of the first socket, with the number of full batches.
+// polled is called after each poll of the first socket. The parameter full is the number
+// of full batches that the poll has received.
 func (o *overflowSockets) polled(full int) {
 	if full < receiveRounds || o.atLimit {
 		o.fullPolls = 0
@@ -84,14 +92,15 @@ func (o *overflowSockets) polled(full int) {
 	}
 	o.fullPolls = 0
 	if dropped := droppedAt(o.first.fd); dropped >= o.limit {
-		// If not all sockets can be opened now, the next try is when twice as many
-		// packets were dropped: the counter has 32 bits, so there are 32 tries at most.
+		// If the kernel can not open all sockets now, the next attempt is made when twice
+		// as many packets were dropped. The kernel's counter has 32 bits, so there are at
+		// most 32 attempts.
 		o.limit = 2 * dropped
 		o.widen()
 	}
 }
 
-// widen opens as many further sockets as the limits allow and the system can open.
+// widen opens overflow sockets: as many as the limits allow and the kernel can open.
 func (o *overflowSockets) widen() {
 	missing := o.mayOpen()
 	if missing > 0 {
@@ -102,14 +111,14 @@ func (o *overflowSockets) widen() {
 	o.atLimit = missing <= 0
 }
 
-// mayOpen returns how many further sockets may be opened, within the limits of
-// descriptors and memory.
+// mayOpen returns how many further sockets the limits of descriptors and memory allow.
+// The result is negative if there are already more sockets than allowed.
 func (o *overflowSockets) mayOpen() int {
 	size, err := unix.GetsockoptInt(o.first.fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
 	if err != nil || size <= 0 {
 		return 0
 	}
-	const share = 8 // sockets of all shards may use one eighth of the descriptors
+	const share = 8 // The sockets of all shards together may use one eighth of the descriptors.
 	n := min(maxReceiveSockets, receiveMemory/size, descriptorShare(o.first.conn.cfg.Shards, share))
 	return n - 1 - len(o.sockets)
 }
@@ -129,7 +138,8 @@ func (s *overflowSocket) receive() int {
 	return s.first.recv.receiveFrom(s.fd, &s.times, s.first.conn.cfg.Sink)
 }
 
-// drain reads everything that has arrived, up to a bound.
+// drain reads the packets that have arrived at the overflow sockets, with at most
+// drainRounds calls for each socket.
 func (o *overflowSockets) drain() {
 	for _, socket := range o.sockets {
 		for range drainRounds {
@@ -140,7 +150,7 @@ func (o *overflowSockets) drain() {
 	}
 }
 
-// close stops watching the sockets, which the port still owns.
+// close stops watching the overflow sockets. They stay open, because the port owns them.
 func (o *overflowSockets) close() {
 	for _, socket := range o.sockets {
 		o.first.conn.cfg.Watcher.Unwatch(socket.fd)

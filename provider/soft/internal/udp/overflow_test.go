@@ -14,11 +14,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// defaultRmemMax is the default of net.core.rmem_max.
+// defaultRmemMax is the kernel's default of net.core.rmem_max in bytes.
 const defaultRmemMax = 212992
 
-// A fanRig is a Conn whose socket has the default buffer. Many connections send to it
-// at once.
+// A fanRig is a Conn whose socket has a receive buffer of the default size. A test sends
+// packets of many connections to that socket at once.
 type fanRig struct {
 	*connRig
 	connections int
@@ -30,7 +30,7 @@ func newFanRig(t *testing.T, connections int) *fanRig {
 	return f
 }
 
-// shrink sets the receive buffer of a socket to the default.
+// shrink sets the receive buffer of a socket to the default size.
 func (f *fanRig) shrink(fd int) {
 	require.NoError(f.t, unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, defaultRmemMax))
 }
@@ -38,8 +38,8 @@ func (f *fanRig) shrink(fd int) {
 // number returns the queue pair number of connection i.
 func (f *fanRig) number(i int) uint32 { return 0x1000 + uint32(i)*testSlots }
 
-// burst sends the first window of every connection, and returns how many connections
-// received at least one packet.
+// burst sends the given number of packets for each connection. It returns how many
+// connections received at least one packet.
 func (f *fanRig) burst(packets int) (served int) {
 	clear(f.got)
 	for i := range f.connections {
@@ -49,15 +49,15 @@ func (f *fanRig) burst(packets int) (served int) {
 	return len(f.got)
 }
 
-// fire sends packets of one connection.
+// fire sends the given number of packets to the queue pair of connection i.
 func (f *fanRig) fire(i, packets int) {
 	for range packets {
 		f.sendTo(f.number(i), 1024, 0)
 	}
 }
 
-// After a socket has dropped packets, the shard opens further sockets, and in the
-// next round most connections receive packets.
+// When a socket has dropped packets, the shard opens overflow sockets. In the next burst,
+// most connections receive packets.
 func TestOverflowOfAFullSocket(t *testing.T) {
 	const connections, window = 100, 128
 	f := newFanRig(t, connections)
@@ -73,8 +73,7 @@ func TestOverflowOfAFullSocket(t *testing.T) {
 	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1, "the limit is reached")
 }
 
-// Every packet arrives exactly once, and the packets of a connection in order, at any
-// socket.
+// With overflow sockets, every packet arrives exactly once.
 func TestOverflowLosesNothing(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.overflow.widen()
@@ -85,14 +84,15 @@ func TestOverflowLosesNothing(t *testing.T) {
 	require.Equal(t, maxReceiveSockets-1, f.conn.OverflowSockets())
 }
 
-// Packets may wait in an additional socket while the first socket is read. The receiver
-// knows that they are older, and takes what their sender sends after a pause.
+// A packet may wait in an overflow socket while the first socket is read many times. The
+// receiver does not take that packet for a recent one, so it accepts an identification
+// that is far from the one of that packet after a pause.
 func TestOverflowArrivalTimes(t *testing.T) {
 	f := newFanRig(t, 2)
 	f.u.overflow.widen()
 	now := time.Duration(0)
 	f.u.recv.clock = func() time.Duration { return now }
-	others := 0 // the connection whose packets come to the first socket
+	others := 0 // index of a connection whose packets arrive at the first socket
 	for f.number(others)/testSlots%maxReceiveSockets != 0 {
 		others++
 	}
@@ -114,7 +114,7 @@ func TestOverflowArrivalTimes(t *testing.T) {
 	require.EqualValues(t, 3*stampEvery+2, f.counted(counters.RcvdPkts), "all have arrived")
 }
 
-// A socket that drops no packets gets no further sockets, however many packets
+// While no packets are dropped, a shard opens no overflow sockets, however many packets
 // arrive.
 func TestNoOverflowWithoutDrops(t *testing.T) {
 	f := newFanRig(t, 1)
@@ -125,11 +125,12 @@ func TestNoOverflowWithoutDrops(t *testing.T) {
 	require.Empty(t, f.u.overflow.sockets)
 }
 
-// A shard that opens an address again takes over the sockets that it had there.
+// A shard that opens an address a second time takes over the overflow sockets that it had
+// there.
 func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	f := newFanRig(t, 2*maxReceiveSockets)
 	f.u.overflow.widen()
-	port, err := f.ports.acquire(f.route.Local) // the port stays open
+	port, err := f.ports.acquire(f.route.Local) // keeps the sockets of the address open
 	require.NoError(t, err)
 	defer port.release()
 	f.conn.Close(&f.route)
@@ -139,8 +140,8 @@ func TestOverflowSocketsAreTakenOver(t *testing.T) {
 	require.Equal(t, f.connections, f.burst(1))
 }
 
-// leaveDescriptors takes all descriptors of this process except n. The function that it
-// returns gives them back.
+// leaveDescriptors opens descriptors until only n more can be opened. The returned
+// function closes them.
 func leaveDescriptors(t *testing.T, n int) (giveBack func()) {
 	var limit unix.Rlimit
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
@@ -173,8 +174,8 @@ func closeAll(fds []int) {
 	}
 }
 
-// If descriptors run out, the shard keeps half of the sockets that it could open. It
-// tries again when twice as many packets were dropped.
+// When the process runs out of descriptors, the shard keeps half of the sockets that it
+// could open. It tries again when twice as many packets were dropped.
 func TestOverflowWithFewDescriptors(t *testing.T) {
 	const left = 20
 	f := newFanRig(t, 1+left/2)
@@ -186,7 +187,7 @@ func TestOverflowWithFewDescriptors(t *testing.T) {
 	require.Len(t, f.u.port.members, 1+left/2)
 	giveBack()
 
-	i := 0 // the connection whose packets still come to the first socket
+	i := 0 // index of a connection whose packets arrive at the first socket
 	for f.number(i)/testSlots%(1+left/2) != 0 {
 		i++
 	}
@@ -200,8 +201,8 @@ func TestOverflowWithFewDescriptors(t *testing.T) {
 	require.Len(t, f.u.overflow.sockets, maxReceiveSockets-1)
 }
 
-// The sockets of a shard use a bounded part of the descriptors and a bounded amount
-// of memory.
+// There are bounds for the descriptors and for the memory that the sockets of a shard
+// use.
 func TestOverflowIsBounded(t *testing.T) {
 	f := newFanRig(t, 1)
 	require.Equal(t, maxReceiveSockets-1, f.u.overflow.mayOpen())
@@ -214,7 +215,8 @@ func TestOverflowIsBounded(t *testing.T) {
 	f.conn.cfg.Shards = 1
 }
 
-// However many sockets shards have added, each slot has a place for its first one.
+// However many overflow sockets the shards open, every shard can still open its first
+// socket.
 func TestOverflowLeavesPlacesForOtherShards(t *testing.T) {
 	const vectors = 64
 	ports := testPorts(freePort(t), 2*vectors)

@@ -15,12 +15,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A testOwner is the owner of a Conn. It is the Watcher, and the Sink, which
-// counts packets by queue pair.
+// A testOwner is the owner of a Conn in a test. It is also the Watcher of the Conn, and
+// the Sink, which counts packets by queue pair.
 type testOwner struct {
 	epfd     int
 	handlers map[int]EventHandler
-	got      map[uint32]int // number of packets by queue pair number
+	got      map[uint32]int // number of packets received, by queue pair number
 	signals  int            // number of calls of Signal
 }
 
@@ -57,7 +57,7 @@ func (o *testOwner) Unwatch(fd int) {
 
 func (o *testOwner) Signal() { o.signals++ }
 
-// handleReady handles the events that there are.
+// handleReady handles all events that epoll reports now.
 func (o *testOwner) handleReady() {
 	var ready [128]unix.EpollEvent
 	n, _ := unix.EpollWait(o.epfd, ready[:], 0)
@@ -68,17 +68,19 @@ func (o *testOwner) handleReady() {
 	}
 }
 
-// A connRig is a Conn with a socket, and a sender of raw datagrams to it.
+// A connRig has a Conn with one open route, and another socket that sends datagrams to
+// the Conn.
 type connRig struct {
 	*rig
 	*testOwner
 	ports *Ports
 	conn  *Conn
-	u     *localSocket // the socket of conn
-	route Route        // keeps the socket open
+	u     *localSocket // the only socket of conn
+	// The open route of conn, which keeps the socket open.
+	route Route
 }
 
-// testSlots is the number of slots of a connRig.
+// testSlots is the number of slots of the Ports in a connRig.
 const testSlots = 2
 
 func newConnRig(t *testing.T) *connRig {
@@ -93,7 +95,7 @@ func newConnRig(t *testing.T) *connRig {
 	return c
 }
 
-// open opens the route.
+// open opens the route of the rig.
 func (c *connRig) open() {
 	require.NoError(c.t, c.conn.Open(&c.route))
 	c.u = c.route.socket
@@ -102,7 +104,8 @@ func (c *connRig) open() {
 // counted returns the value of a counter of the Conn.
 func (c *connRig) counted(id counters.ID) uint64 { return c.conn.cfg.Counts[id].Load() }
 
-// sendTo sends a packet to a queue pair, with an identification.
+// sendTo sends a packet to a queue pair. The ICRC of the packet is computed with the
+// given identification.
 func (c *connRig) sendTo(qpn uint32, payload int, id uint16) {
 	p := wire.Build(make([]byte, packetBufSize), wire.SendOnly, payload)
 	p.BTH().SetDestQP(qpn)
@@ -120,7 +123,7 @@ func (c *connRig) drive() {
 	}
 }
 
-// freePort returns a UDP port that is not in use at any address.
+// freePort returns a UDP port that is not in use on any local address.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	c, err := net.ListenUDP("udp", nil)

@@ -12,49 +12,50 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// Ports are the local addresses on which a device uses RoCEv2. Its methods may be called
-// from any goroutine.
+// A Ports has the local addresses on which a device uses RoCEv2. Any goroutine may call
+// its methods.
 type Ports struct {
 	udpPort uint16
-	slots   uint32 // number of slots; each shard has one
-	farOnly bool   // packets that this host has sent are dropped
+	slots   uint32 // number of slots; each shard uses one
+	farOnly bool   // The sockets drop packets of this host.
 
 	mu            sync.Mutex
 	ports         map[netip.Addr]*localPort
-	droppedBefore uint64 // datagrams that were dropped at sockets that are closed
+	droppedBefore uint64 // datagrams that the kernel dropped at sockets that are closed now
 }
 
 // A localPort has the sockets of one local address: one for connection management, and
-// one or more for each shard that has queue pairs at the address. The sockets share
-// the UDP port, and a BPF program selects one of them by the destination queue pair
-// of a packet. The mutex of Ports guards it.
+// one or more for each shard that has queue pairs at the address. The sockets share the
+// UDP port. A BPF program selects one of them for each packet, by the destination queue
+// pair. The mutex of Ports protects a localPort.
 //
-// The sockets stay open until the last user releases the port. When one is closed, the
-// system renumbers the others, and packets would reach the wrong shard.
+// All sockets stay open until no user of the port is left. If one of them were closed
+// earlier, the kernel would renumber the others, and packets would reach the wrong shard.
 type localPort struct {
 	ports *Ports
 	local netip.AddrPort
 	users int
-	gsi   int // socket of connection management, opened first
+	gsi   int // socket of connection management, which is opened first
 	// members has the sockets of shards, in the order in which they joined.
 	members []member
 }
 
-// A member is a socket of a shard. A shard may have several sockets, over which
-// steer distributes its queue pairs.
+// A member is one socket of a shard. If a shard has several sockets, steer distributes
+// the queue pairs of the shard over them.
 type member struct {
-	slot uint32 // identifies the shard
+	slot uint32 // the slot of the shard
 	fd   int
 }
 
-// NewPorts returns the ports of a device, none of which is open. All have the UDP port
-// number. slots is the number of slots of shards. With farOnly, packets that this host
-// has sent are dropped.
+// NewPorts returns the ports of a device. No socket is open yet. The parameter number is
+// the UDP port at every address, and slots the number of slots for shards. If farOnly is
+// true, the sockets drop packets of this host.
 func NewPorts(number uint16, slots uint32, farOnly bool) *Ports {
 	return &Ports{udpPort: number, slots: slots, farOnly: farOnly, ports: make(map[netip.Addr]*localPort)}
 }
 
-// acquire opens the port of an address of this host, or adds a user to it.
+// acquire returns the port of a local address, and counts one more user of it. The first
+// user opens the socket of connection management.
 func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -67,8 +68,8 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	if p.gsi, err = openSocket(p.local, socketOptions{farOnly: ps.farOnly}); err != nil {
 		return nil, err
 	}
-	// From now on other sockets of this device can join. Sockets of other devices can not,
-	// because a device opens its first socket without SO_REUSEPORT.
+	// From now on, further sockets of this device can share the port. A socket of another
+	// device can not, because a device opens its first socket without SO_REUSEPORT.
 	if err := unix.SetsockoptInt(p.gsi, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		_ = unix.Close(p.gsi)
 		return nil, err
@@ -77,7 +78,8 @@ func (ps *Ports) acquire(local netip.Addr) (*localPort, error) {
 	return p, nil
 }
 
-// release ends acquire. The last user closes the sockets.
+// release counts one user of the port less. When no user is left, release closes the
+// sockets.
 func (p *localPort) release() {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -92,8 +94,8 @@ func (p *localPort) release() {
 	_ = unix.Close(p.gsi)
 }
 
-// Overruns returns how many datagrams the system has dropped at sockets of the device
-// before they were read, including sockets that are closed.
+// Overruns returns how many datagrams the kernel has dropped at sockets of the device,
+// including sockets that are closed by now.
 func (ps *Ports) Overruns() uint64 {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -104,7 +106,7 @@ func (ps *Ports) Overruns() uint64 {
 	return sum
 }
 
-// dropped returns how many datagrams the system has dropped at the sockets of the port.
+// dropped returns how many datagrams the kernel has dropped at the sockets of the port.
 func (p *localPort) dropped() uint64 {
 	sum := droppedAt(p.gsi)
 	for _, m := range p.members {
@@ -113,7 +115,8 @@ func (p *localPort) dropped() uint64 {
 	return sum
 }
 
-// Addrs returns the local addresses that are open, in order.
+// Addrs returns the local addresses at which the device has open sockets, in ascending
+// order.
 func (ps *Ports) Addrs() []netip.Addr {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -125,8 +128,9 @@ func (ps *Ports) Addrs() []netip.Addr {
 	return addrs
 }
 
-// join returns the sockets of a shard. It opens one if the shard has none. The port
-// owns the sockets; their packets belong to the shard.
+// join returns the descriptors of the shard's sockets at this port. If the shard has no
+// socket, join opens one. The port owns the descriptors, and only the shard reads from
+// them.
 func (p *localPort) join(slot uint32) ([]int, error) {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
@@ -137,21 +141,21 @@ func (p *localPort) join(slot uint32) ([]int, error) {
 	return p.socketsOf(slot), err
 }
 
-// widen opens up to n further sockets for a shard, over which its queue pairs are
-// distributed: as many as can be opened and the address has places for. A place is kept
-// for the first socket of each slot, so that shards that come later can join. It returns
-// all sockets of the shard.
+// widen opens up to n further sockets for a shard, over which the queue pairs of the
+// shard are distributed. It opens fewer if the kernel can not open more, or if freePlaces
+// allows fewer. It returns all sockets of the shard.
 func (p *localPort) widen(slot uint32, n int) []int {
 	p.ports.mu.Lock()
 	defer p.ports.mu.Unlock()
 	if n = min(n, p.freePlaces()); n > 0 {
-		_ = p.add(slot, n) // on failure the shard goes on with the sockets that it has
+		// If add fails, the shard continues with the sockets that it has.
+		_ = p.add(slot, n)
 	}
 	return p.socketsOf(slot)
 }
 
-// freePlaces returns how many sockets may be added besides the first one of each slot.
-// The caller holds the mutex.
+// freePlaces returns how many overflow sockets may still be opened. It reserves a place
+// for the first socket of each shard that has none yet. The caller holds the mutex.
 func (p *localPort) freePlaces() int {
 	absent := int(p.ports.slots)
 	seen := make(map[uint32]bool)
@@ -174,8 +178,8 @@ func (p *localPort) socketsOf(slot uint32) (fds []int) {
 	return fds
 }
 
-// add opens up to n sockets for a shard, and makes the system steer packets to them. It
-// returns an error if it adds none. The caller holds the mutex.
+// add opens up to n sockets for a shard, and makes the kernel pass packets to them. It
+// returns an error if it could open none. The caller holds the mutex.
 func (p *localPort) add(slot uint32, n int) error {
 	had := len(p.members)
 	members, err := p.openMembers(slot, n)
@@ -190,9 +194,10 @@ func (p *localPort) add(slot uint32, n int) error {
 	return nil
 }
 
-// openMembers returns the members of the port and up to n new ones for a shard. The error
-// says why there are fewer. If descriptors run out, half of the new sockets are closed
-// again, because the program and new connections need descriptors, too.
+// openMembers opens up to n new sockets for a shard. It returns the members of the port
+// followed by the new ones. If there are fewer than n new ones, it also returns an error.
+// When the process runs out of descriptors, openMembers closes half of the new sockets,
+// because the program and new connections need descriptors too.
 func (p *localPort) openMembers(slot uint32, n int) (members []member, err error) {
 	members = slices.Clone(p.members)
 	for range n {
@@ -213,8 +218,8 @@ func (p *localPort) openMembers(slot uint32, n int) (members []member, err error
 	return members, nil
 }
 
-// closeMembers closes the sockets that have joined last. The last one is closed first, so
-// that the system renumbers none of the others.
+// closeMembers closes the sockets that have joined last, the very last one first. In this
+// order the kernel renumbers none of the other sockets.
 func closeMembers(members []member) {
 	for _, m := range slices.Backward(members) {
 		_ = unix.Close(m.fd)

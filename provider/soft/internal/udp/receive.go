@@ -12,29 +12,29 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver reads packets from a socket, and drops datagrams that are no valid packets.
-// It never blocks. It reads one packet in a call while packets arrive one at a time, and
-// a batch in a call while several wait, because a batch takes longer to find out that
-// there is one packet, or none.
+// A receiver reads packets from a socket, and drops datagrams that are not valid packets.
+// It never blocks. A call reads one packet while packets arrive one at a time, and a
+// batch while several packets wait. The reason is that reading a batch is slower than
+// reading one packet if only one packet or none waits.
 type receiver struct {
 	fd              int
 	local           netip.AddrPort
 	batch           *batch
-	from            *source // source of the last packet
+	from            *source // source of the packet received last
 	sources         sources
 	successfulCalls int  // number of calls in a row that received packets
-	largeBatches    bool // several packets usually wait, so a call reads a batch
-	receivesHeaders bool // the system reports the IP header of each packet
+	largeBatches    bool // A call reads a batch, because several packets usually wait.
+	receivesHeaders bool // The kernel reports the IP header of each packet.
 
-	clock func() time.Duration // time since the receiver was made
-	times arrivalTimes         // of the packets in fd
-	since time.Duration        // the packets in batch arrived after this time
+	clock func() time.Duration // returns the time since the receiver was created
+	times arrivalTimes         // when the packets of the socket fd arrived
+	since time.Duration        // The packets in batch arrived after this time.
 
-	counts *counters.Set // each datagram is counted in one of the counters
+	counts *counters.Set // Each datagram adds 1 to one of these counters.
 }
 
-// newReceiver returns a receiver for the socket fd with the address local. A call reads
-// at most packets datagrams, each of at most size bytes.
+// newReceiver returns a receiver for the socket fd, which is bound to the address local.
+// A call of receive reads at most packets datagrams of at most size bytes each.
 func newReceiver(fd int, local netip.AddrPort, packets, size int, counts *counters.Set) receiver {
 	start := time.Now()
 	r := receiver{
@@ -48,8 +48,8 @@ func newReceiver(fd int, local netip.AddrPort, packets, size int, counts *counte
 }
 
 // receive reads some of the packets that have arrived, and passes each to the sink. It
-// returns the number of datagrams that it has read. If the batch was full, there may be
-// more.
+// returns the number of datagrams that it has read. If it has read a full batch, more
+// datagrams may wait.
 func (r *receiver) receive(to Sink) (n int) {
 	n = r.read()
 	if n == 0 {
@@ -59,13 +59,15 @@ func (r *receiver) receive(to Sink) (n int) {
 	r.since = r.times.received(r.clock)
 	r.times.drained = r.batched() && n < len(r.batch.msgs)
 	r.successfulCalls++
-	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2 // an answer and an acknowledgement make no large batch
+	// Two packets in a row, such as an answer and an acknowledgement, do not switch to
+	// batches.
+	r.largeBatches = n > 1 || !r.largeBatches && r.successfulCalls > 2
 	r.deliver(n, to)
 	return n
 }
 
-// receiveFrom is like receive, for another socket of the same address. The arrival times
-// are those of that socket.
+// receiveFrom reads a batch from another socket of the same local address. The parameter
+// times has the arrival times of that socket. Otherwise it does the same as receive.
 func (r *receiver) receiveFrom(fd int, times *arrivalTimes, to Sink) (n int) {
 	n = r.batch.receive(fd)
 	if n > 0 {
@@ -88,27 +90,30 @@ func (r *receiver) deliver(n int, to Sink) {
 		} else {
 			r.counts.Inc(counters.RcvdNoQPErr)
 		}
-		r.batch.prepareReceive(i) // recvmmsg has changed the lengths
+		r.batch.prepareReceive(i) // recvmmsg(2) has overwritten the lengths.
 	}
 	r.counts.Add(counters.RcvdPkts, taken)
 }
 
-// stampEvery is after how many calls that receive packets the clock is read.
+// stampEvery is a number of successful calls. The clock is read once in so many calls. It
+// is arbitrary.
 const stampEvery = 16
 
-// arrivalTimes record after which time the packets of one socket have arrived. Each
-// socket has its own record, because packets may wait in one socket while another is
-// read. The zero value says that they arrived after the clock began.
+// An arrivalTimes finds a time after which the packets that a call has read from a socket
+// have arrived. Each socket has its own, because packets may wait in one socket while
+// another is read. The zero value means that the packets arrived after the clock was
+// started.
 type arrivalTimes struct {
-	stamp   time.Duration // time of one of the last calls that received packets
-	stamped uint8         // number of calls that received packets since stamp
-	since   time.Duration // the packets of the last such call arrived after this time
-	drained bool          // the last call has emptied the socket
+	stamp   time.Duration // time of one of the last successful calls
+	stamped uint8         // number of successful calls after the one at the time stamp
+	since   time.Duration // The packets of the last successful call arrived after this time.
+	drained bool          // The last call has emptied the socket.
 }
 
-// received is called after a call that received packets, and returns a time after which
-// they arrived. Reading the clock takes a quarter of the time of checking a packet, so it
-// is read for some calls only. The time may therefore be earlier than necessary.
+// received is called after each successful call, and returns a time after which the
+// packets of that call arrived. The time may be earlier than necessary: reading the clock
+// takes a quarter of the time of checking a packet, so received reads the clock for some
+// calls only.
 func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	if a.drained {
 		a.since = a.stamp
@@ -119,11 +124,13 @@ func (a *arrivalTimes) received(clock func() time.Duration) time.Duration {
 	return a.since
 }
 
-// receiveHeaders makes the system report the IP header of each packet. A call then takes
-// longer, so only UD queue pairs request it, which pass the header to the program.
+// receiveHeaders makes the kernel report the IP header of each packet. Each call then
+// takes longer. So only UD queue pairs call receiveHeaders, because they pass the header
+// to the program.
 func (r *receiver) receiveHeaders() {
 	if r.receivesHeaders || !receiveHeadersAt(r.fd, r.local) {
-		return // Header has the default values, as for other queue pairs
+		// If the kernel does not report the fields, Header keeps the default values.
+		return
 	}
 	r.receivesHeaders, r.batch.wantsControl = true, true
 	for i := range r.batch.msgs {
@@ -131,8 +138,8 @@ func (r *receiver) receiveHeaders() {
 	}
 }
 
-// receiveHeadersAt makes the system report the IP headers of the packets at a socket,
-// and returns whether it can.
+// receiveHeadersAt makes the kernel report the IP headers of the packets at a socket. It
+// returns false if the kernel can not.
 func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	level, options := unix.IPPROTO_IP, [...]int{unix.IP_RECVTOS, unix.IP_RECVTTL}
 	if local.Addr().Is6() {
@@ -146,7 +153,7 @@ func receiveHeadersAt(fd int, local netip.AddrPort) bool {
 	return true
 }
 
-// read reads one datagram, or a batch; see receiver. Only a batch has the IP headers.
+// read reads one datagram or a batch, as batched says. Only a batch has IP headers.
 func (r *receiver) read() (n int) {
 	if r.batched() {
 		return r.batch.receive(r.fd)
@@ -154,11 +161,11 @@ func (r *receiver) read() (n int) {
 	return r.batch.receiveOne(r.fd)
 }
 
-// batched reports whether a call reads a batch.
+// batched reports whether the next call reads a batch instead of one datagram.
 func (r *receiver) batched() bool { return r.largeBatches || r.receivesHeaders }
 
-// check decodes datagram i. It returns the counter for the datagram, which is RcvdPkts if
-// the packet is valid.
+// check decodes datagram i of the batch. It returns the counter to which the datagram is
+// added: RcvdPkts if the packet is valid, else that of an error.
 func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	data, complete := r.batch.received(i)
 	if !complete {
@@ -168,7 +175,7 @@ func (r *receiver) check(i int) (wire.Packet, counters.ID) {
 	if err != nil {
 		return p, counters.RcvdMalformedErr
 	}
-	// The ICRC covers the sender's port, which network cards vary.
+	// The ICRC covers the source port, and a network card may use several for one peer.
 	from := r.from
 	if at := r.batch.addrs[i].get(); at != from.at {
 		from = r.sources.find(at, r.local)

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A receiver reads one packet in a call until several wait, and again after a batch of
-// one.
+// A receiver reads one packet in each call until several packets have arrived in a row.
+// Then it reads batches, until a batch has only one packet.
 func TestReceiveBatchSize(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	take := func(packets int, large bool) {
@@ -39,7 +39,8 @@ func TestReceiveBatchSize(t *testing.T) {
 	take(0, false)
 }
 
-// A datagram that is longer than any packet is dropped, in a batch or alone.
+// A datagram that is longer than the longest packet is dropped and counted, whether a
+// call reads one datagram or a batch.
 func TestReceiveTooLong(t *testing.T) {
 	for _, large := range []bool{false, true} {
 		r := newRig(t, "127.9.0.1", "127.9.0.2")
@@ -55,8 +56,8 @@ func TestReceiveTooLong(t *testing.T) {
 	}
 }
 
-// A packet with an unexpected identification is dropped and counted, and the next
-// packet with a fitting one is received.
+// A packet whose identification does not fit the sender's earlier ones is dropped and
+// counted. The next packet is received if its identification fits.
 func TestReceiveChecksIPID(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	to := unix.SockaddrInet4{Port: int(r.recv.local.Port()), Addr: r.recv.local.Addr().As4()}
@@ -84,8 +85,8 @@ func TestReceiveChecksIPID(t *testing.T) {
 	require.Zero(t, r.count(counters.RxICRCEncapsulated))
 }
 
-// The earliest arrival time of a packet is the time of the last call that emptied the
-// socket.
+// A packet can not have arrived before the last call that emptied the socket. The
+// receiver reports the time of that call.
 func TestArrivalTimes(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	now := time.Duration(0)
@@ -121,8 +122,8 @@ func TestArrivalTimes(t *testing.T) {
 	require.Equal(t, now-40, r.recv.since)
 }
 
-// A receiver remembers a bounded number of sources, and receives packets of others
-// nevertheless.
+// A receiver remembers at most maxSources sources. It still receives packets of other
+// sources.
 func TestSourcesAreBounded(t *testing.T) {
 	var s sources
 	local := netip.MustParseAddrPort("10.0.0.1:4791")
@@ -141,8 +142,8 @@ func TestSourcesAreBounded(t *testing.T) {
 	require.Len(t, s.known, maxSources)
 }
 
-// BenchmarkPacket measures one packet of 1 KiB, sent and received by sockets of
-// this host.
+// BenchmarkPacket measures sending and receiving one packet of 1 KiB between two sockets
+// of this host.
 func BenchmarkPacket(b *testing.B) {
 	port := uint16(40_000 + os.Getpid()%10_000)
 	open := func(addr string) (int, netip.AddrPort) {

@@ -8,23 +8,24 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// DefaultHopLimit is the default TTL of Linux (ip_default_ttl, see ip(7)).
+// DefaultHopLimit is the hop limit that Linux uses unless it is configured otherwise
+// (ip_default_ttl, see ip(7)).
 const DefaultHopLimit = 64
 
-// A Route has the fields of the IP header for packets to a peer. Routes are comparable
-// before Open.
+// A Route has the fields of the IP header for packets to a peer. Two routes may be
+// compared with == before they are opened.
 type Route struct {
 	Local, Remote netip.Addr
 	TrafficClass  uint8
-	HopLimit      uint8 // 0 for the default of the system
-	WantHeader    bool  // the receiver needs the IP header of packets that arrive
+	HopLimit      uint8 // 0 means the default of the system
+	WantHeader    bool  // The receiver needs the IP header of each packet from the peer.
 
-	// Conn.Open sets these:
+	// The fields below are set by Conn.Open.
 	socket *localSocket
 	dest   *destination
 }
 
-// A Header has the fields of the IP header of a received packet.
+// A Header has fields of the IP header of a received packet.
 type Header struct {
 	From, To     netip.Addr
 	TrafficClass uint8
@@ -33,8 +34,7 @@ type Header struct {
 
 // A Sink receives the packets of a socket.
 type Sink interface {
-	// Receive handles a packet whose ICRC is correct. The packet and its header are
-	// valid during the call. Receive returns false if there is no queue pair for the
-	// packet.
+	// Receive handles a packet whose ICRC is correct. The packet and its header are valid
+	// only during the call. Receive returns false if no queue pair exists for the packet.
 	Receive(p wire.Packet, from *Header) (taken bool)
 }

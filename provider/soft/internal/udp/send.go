@@ -11,35 +11,39 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// A sender queues packets, and sends many with one system call. It never blocks. Packets
-// of the same length to the same queue pair become one message, which the system or the
-// network card cuts into datagrams (udp(7), UDP_SEGMENT).
+// A sender queues packets, and sends many of them with one system call. It never blocks.
+// Consecutive packets of the same length to the same queue pair become one message, which
+// the kernel or the network card cuts into datagrams (udp(7), UDP_SEGMENT).
 type sender struct {
-	shared       connectedSocket // for destinations without a connected socket
-	batch        *batch
-	packets      []wire.Packet  // packets in the buffers of the same index
-	dests        []*destination // destinations of the packets of the same index
-	queued       int            // number of packets that wait, from the first buffer on
-	segmentation bool           // UDP_SEGMENT may be used
-	// mayConnect allows one destination to get a connected socket before the next poll of
-	// the owner. Connecting takes as long as sending 20 packets.
+	shared  connectedSocket // sends to destinations without a connected socket
+	batch   *batch
+	packets []wire.Packet  // for each buffer of the batch, the packet in it
+	dests   []*destination // for each packet, its destination
+	// queued is the number of packets that wait to be sent. They are in the first
+	// buffers.
+	queued       int
+	segmentation bool // The sender may use UDP_SEGMENT.
+	// mayConnect allows one destination to get a connected socket. Each poll of the owner
+	// sets it again, because opening and connecting a socket takes as long as sending 20
+	// packets.
 	mayConnect bool
-	// connectDisabled is set after a probe was lost: no destination gets a connected
-	// socket any more.
+	// connectDisabled means that a probe was lost. No destination gets a connected socket
+	// any more.
 	connectDisabled bool
 	counts          *counters.Set
 }
 
 const (
-	// maxSegments and maxSegmented bound one message with UDP_SEGMENT: kernels
-	// before 6.9 take 64 segments, and a UDP datagram over IPv4 has 65507 bytes.
+	// maxSegments and maxSegmented are the largest number of packets and of bytes in one
+	// message with UDP_SEGMENT. Kernels before 6.9 accept 64 segments. A UDP datagram
+	// over IPv4 has at most 65507 bytes.
 	maxSegments  = 64
 	maxSegmented = 65507
 )
 
 // newSender returns a sender for the shared socket fd. The parameter packets is the
-// largest number of packets in its queue, and size the largest length of a packet in
-// bytes.
+// largest number of packets in the queue. The parameter size is the largest length of a
+// packet in bytes.
 func newSender(fd, packets, size int, counts *counters.Set) sender {
 	return sender{
 		shared: connectedSocket{fd: fd}, batch: newBatch(packets, size),
@@ -48,14 +52,15 @@ func newSender(fd, packets, size int, counts *counters.Set) sender {
 	}
 }
 
-// canSegment reports whether the system supports UDP_SEGMENT. Whether a network interface
-// supports it is known when a message is refused.
+// canSegment reports whether the kernel supports UDP_SEGMENT. Even then the network
+// interface may not support it. In that case sending a message with segments fails, and
+// handleError turns segmentation off.
 func canSegment(fd int) bool {
 	return unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_SEGMENT, 0) == nil
 }
 
-// buffer returns the memory for the next packet, until put. It returns nil if all buffers
-// are in use and the system accepts no packets now.
+// buffer returns memory for the next packet. The memory is valid until put. buffer
+// returns nil if all buffers are in use and the kernel accepts no packets now.
 func (s *sender) buffer() []byte {
 	if s.queued == len(s.packets) {
 		s.flush()
@@ -66,8 +71,8 @@ func (s *sender) buffer() []byte {
 	return s.batch.buffer(s.queued)
 }
 
-// put queues a packet that was built at the beginning of buffer, and that is complete
-// except for its ICRC. flush sends it.
+// put queues a packet that was built at the beginning of the memory from buffer. The
+// packet is complete except for its ICRC. A later call of flush sends it.
 func (s *sender) put(p wire.Packet, to *destination) {
 	s.batch.setLength(s.queued, len(p.Bytes()))
 	s.packets[s.queued], s.dests[s.queued] = p, to
@@ -77,7 +82,7 @@ func (s *sender) put(p wire.Packet, to *destination) {
 	}
 }
 
-// socketFor returns the socket through which a queued packet is sent.
+// socketFor returns the socket that sends the queued packet with the given index.
 func (s *sender) socketFor(packet int) *connectedSocket {
 	if o := s.dests[packet].socket; o != nil {
 		return o
@@ -85,8 +90,8 @@ func (s *sender) socketFor(packet int) *connectedSocket {
 	return &s.shared
 }
 
-// blocked returns the socket that has to accept the first queued packet, or nil if no
-// packets are queued.
+// blocked returns the socket that sends the first queued packet, or nil if no packets are
+// queued. After a flush, this socket is the one that accepts no packets.
 func (s *sender) blocked() *connectedSocket {
 	if s.queued == 0 {
 		return nil
@@ -94,9 +99,9 @@ func (s *sender) blocked() *connectedSocket {
 	return s.socketFor(0)
 }
 
-// flush sends the queued packets that the system accepts now.
+// flush sends the queued packets, until the kernel accepts no more.
 func (s *sender) flush() {
-	first := 0 // index of the first packet that is not sent
+	first := 0 // index of the first packet that is not sent yet
 	for first < s.queued {
 		out := s.socketFor(first)
 		messages := s.gather(out, first)
@@ -111,32 +116,34 @@ func (s *sender) flush() {
 			break
 		}
 		if err == nil && sent < messages && out.countsIDs && !out.full() {
-			// A call that has sent some messages does not return the error of the next
-			// one (sendmmsg(2)). The refused message may have used an identification.
+			// The call has sent some messages and not the next one. It does not return
+			// the error of that message (sendmmsg(2)). The refused message may have used
+			// an identification, so the next identification of the connected socket is
+			// not known.
 			s.dests[first].disconnect()
 		}
 	}
 	s.moveToFront(first)
 }
 
-// handleError handles the error of the message that begins with packet first, and reports
-// whether to try again. It counts the packets of a message that can not be sent, and
-// skips them.
+// handleError handles the error of the message that begins with the packet first. It
+// returns true if flush shall continue. If the message can never be sent, handleError
+// skips and counts the packets of that message.
 func (s *sender) handleError(err error, first *int) bool {
 	n := s.batch.count(0)
 	switch {
 	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
 		return false
 	case s.dests[*first].socket != nil:
-		// The error may be that of an earlier packet (udp(7), ECONNREFUSED). The
-		// identification of the next message is not known, so the packet is sent through
-		// the shared socket.
+		// The error may be about an earlier packet (udp(7), ECONNREFUSED). The
+		// identification of the next message on the connected socket is not known, so the
+		// shared socket sends this packet.
 		s.dests[*first].disconnect()
 	case errors.Is(err, unix.ENOBUFS):
 		return false
 	case n > 1 && (errors.Is(err, unix.EIO) || errors.Is(err, unix.EINVAL)):
-		// The network interface can not compute checksums, or the segments are too long.
-		// From now on, each packet is a message.
+		// The network interface can not compute checksums, or the segments are too long
+		// for it. From now on the sender makes each packet a message of its own.
 		s.segmentation = false
 	default:
 		*first += n
@@ -145,8 +152,8 @@ func (s *sender) handleError(err error, first *int) bool {
 	return true
 }
 
-// gather makes messages of the packets from first on, up to the first one for another
-// socket, and seals the packets. It returns the number of messages.
+// gather makes messages of consecutive packets that the socket out sends, beginning with
+// the packet first, and computes their ICRCs. It returns the number of messages.
 func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	for first < s.queued && s.socketFor(first) == out {
 		n := s.segmentsFrom(first)
@@ -165,9 +172,10 @@ func (s *sender) gather(out *connectedSocket, first int) (messages int) {
 	return messages
 }
 
-// segmentsFrom returns how many packets from first on can be one message. All have the
-// same length, but the last one may be shorter. All are for one queue pair, because on
-// this host the kernel selects the receiving socket once for the message.
+// segmentsFrom returns how many packets, beginning with the packet first, can be one
+// message. These packets have the same length, except that the last one may be shorter.
+// They are for the same queue pair: if the peer is on this host, the kernel selects the
+// receiving socket only once for a message.
 func (s *sender) segmentsFrom(first int) int {
 	if !s.segmentation {
 		return 1
@@ -187,7 +195,8 @@ func (s *sender) segmentsFrom(first int) int {
 	return n
 }
 
-// moveToFront removes the packets before first, and moves the others to the front.
+// moveToFront removes the packets with an index below first from the queue, and moves the
+// others to the front.
 func (s *sender) moveToFront(first int) {
 	if first == 0 {
 		return

@@ -14,28 +14,30 @@ import (
 )
 
 const (
-	// socketBuffer is the requested size of both buffers. The system lowers it to
-	// net.core.rmem_max and wmem_max, 208 KiB by default. With CAP_NET_ADMIN the receive
-	// buffer has this size nevertheless. Packets that do not fit are lost, and sent again
-	// after a timeout.
+	// socketBuffer is the size in bytes that is requested for the send buffer and the
+	// receive buffer of a socket. It is arbitrary. The kernel limits it to
+	// net.core.wmem_max and rmem_max, which are 208 KiB by default. With CAP_NET_ADMIN
+	// the receive buffer may exceed that limit. Packets that do not fit into the receive
+	// buffer are lost, and are sent again after a timeout.
 	socketBuffer = 4 << 20
-	// ipMTUDiscoverDo is IP_PMTUDISC_DO and IPV6_PMTUDISC_DO. The kernel does not fragment
-	// packets, and writes the identification 0 into the packets of an unconnected socket
-	// over IPv4. The ICRC covers the identification.
+	// ipMTUDiscoverDo is the value of both IP_PMTUDISC_DO and IPV6_PMTUDISC_DO. With this
+	// setting the kernel does not fragment packets. Over IPv4 it writes the
+	// identification 0 into the packets of a socket that is not connected. The ICRC
+	// covers the identification.
 	ipMTUDiscoverDo = unix.IP_PMTUDISC_DO
 )
 
-// socketOptions are the options of openSocket.
+// A socketOptions has the options of openSocket.
 type socketOptions struct {
-	// joining makes the socket share its address and port with sockets that are already
-	// open. Without it, openSocket fails if any socket has the address and port.
+	// joining makes the socket share its address and port with open sockets of this
+	// device. Without it, openSocket fails if any socket has the address and port.
 	joining bool
-	// farOnly makes the kernel drop packets that this host has sent.
+	// farOnly makes the kernel drop packets of this host.
 	farOnly bool
 }
 
-// openSocket opens a socket for packets of one local address. It is not connected,
-// because a connected socket receives from one peer only.
+// openSocket opens a socket for packets to and from one local address. The socket is not
+// connected, because a connected socket receives from one peer only.
 func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	fd, err := hostport.UDPSocket(local.Addr())
 	if err != nil {
@@ -51,15 +53,14 @@ func openSocket(local netip.AddrPort, o socketOptions) (int, error) {
 	return fd, nil
 }
 
-// OpenSender opens a socket that only sends, from a free port. The system writes the
-// identification 0 into its packets over IPv4; see connectedSocket. The caller owns the
-// descriptor.
+// OpenSender opens a socket that only sends. The kernel chooses its port. Over IPv4 the
+// kernel writes the identification 0 into its packets; see connectedSocket. The caller
+// owns the descriptor.
 func OpenSender(local netip.Addr) (int, error) {
 	return openSocket(netip.AddrPortFrom(local, 0), socketOptions{})
 }
 
-// DropAll makes the system drop all datagrams to a socket, so that they do not fill its
-// buffer.
+// DropAll makes the kernel drop all datagrams to a socket, so that they use no memory.
 func DropAll(fd int) error {
 	return attachFilter(fd, unix.SO_ATTACH_FILTER, []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}})
 }
@@ -69,8 +70,8 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	discover, level, option := ipMTUDiscoverDo, unix.IPPROTO_IP, unix.IP_MTU_DISCOVER
 	if local.Addr().Is6() {
 		level, option = unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER
-		// The kernel's Soft-RoCE and network cards send the checksum 0, which
-		// over IPv6 has to be allowed (RFC 6936).
+		// The kernel's Soft-RoCE and network cards send the UDP checksum 0. Over IPv6 the
+		// kernel drops such packets unless the socket allows them (RFC 6936).
 		if err := unix.SetsockoptInt(fd, unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1); err != nil {
 			return fmt.Errorf("UDP_NO_CHECK6_RX: %w", err)
 		}
@@ -78,7 +79,8 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	if err := unix.SetsockoptInt(fd, level, option, discover); err != nil {
 		return fmt.Errorf("IP_MTU_DISCOVER: %w", err)
 	}
-	// Processes of this host get no copy of a packet to a multicast address.
+	// Without this option, sockets of this host would also receive a packet that is sent
+	// to a multicast address.
 	loop := unix.IP_MULTICAST_LOOP
 	if local.Addr().Is6() {
 		loop = unix.IPV6_MULTICAST_LOOP
@@ -94,7 +96,7 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 			return fmt.Errorf("SO_REUSEPORT: %w", err)
 		}
 	}
-	// The filter is attached before the socket has a name, so that no packet passes it.
+	// The filter is attached before the socket is bound, so that it sees every packet.
 	if o.farOnly {
 		if err := attachFilter(fd, unix.SO_ATTACH_FILTER, passFar); err != nil {
 			return fmt.Errorf("SO_ATTACH_FILTER: %w", err)
@@ -103,7 +105,7 @@ func prepareSocket(fd int, local netip.AddrPort, o socketOptions) error {
 	return unix.Bind(fd, hostport.Sockaddr(local.Addr(), int(local.Port())))
 }
 
-// setBuffers requests the sizes of the socket's buffers; see socket(7).
+// setBuffers requests socketBuffer bytes for both buffers of a socket; see socket(7).
 func setBuffers(fd int) error {
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, socketBuffer); err != nil {
 		return err
@@ -114,8 +116,8 @@ func setBuffers(fd int) error {
 	return unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, socketBuffer)
 }
 
-// portTaken returns the error for an address that another process uses. It says what the
-// user can do.
+// portTaken returns the error for an address whose port another process uses. The text of
+// the error tells the user what to do.
 func portTaken(local netip.AddrPort) error {
 	return fmt.Errorf("%w: UDP %v belongs to another process, or to the kernel's own RoCE (rdma_rxe). "+
 		"One process speaks RoCE on an address: give this one another address (on loopback, 127.0.0.2), "+

@@ -8,42 +8,44 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// maxSources is how many sources a receiver remembers; arbitrary. They take about 1
-// MiB for each socket, if packets arrive from that many addresses or ports.
+// maxSources is the largest number of sources that a receiver remembers. It is arbitrary.
+// So many sources take about 1 MiB for each socket.
 const maxSources = 4096
 
-// A source is an address and port from which packets arrive, and what the receiver knows
-// about it.
+// A source is an address and port from which packets arrive, with the state of the
+// receiver for it.
 type source struct {
 	at     netip.AddrPort
 	flow   wire.Flow
-	idents wire.IdentWindow // window of the identifications over IPv4
-	header Header           // header of the last packet
-	kept   bool             // the source is remembered in sources
+	idents wire.IdentWindow // recent identifications over IPv4
+	header Header           // header of the packet received last from the source
+	kept   bool             // The source is in sources.known.
 }
 
-// sources are the sources that a receiver remembers. The zero value is empty.
+// A sources has the sources that a receiver remembers. The zero value has none.
 type sources struct {
 	known map[netip.AddrPort]*source
-	// candidate is the source that find has made last. It is remembered when one of its
-	// packets is valid.
+	// candidate is the source that find has created last. The method keep remembers it
+	// when one of its packets is valid.
 	candidate source
 }
 
-// find returns the source with an address, for packets to a local address. A source
-// that is not remembered is valid until the next call.
+// find returns the source with the address at, for packets to a local address. If the
+// receiver does not remember that source, find creates one, which is valid until the next
+// call of find.
 func (s *sources) find(at, local netip.AddrPort) *source {
 	if source := s.known[at]; source != nil {
 		return source
 	}
-	// Header fields that a socket does not report have the values that hosts usually
-	// send.
+	// A socket may not report all fields of the header. Other fields keep these values,
+	// which are those that hosts usually send.
 	s.candidate = source{at: at, header: Header{From: at.Addr(), To: local.Addr(), HopLimit: DefaultHopLimit}}
 	s.candidate.flow.Set(at, local)
 	return &s.candidate
 }
 
-// keep remembers a source. If there are too many, it replaces a random one.
+// keep remembers a source. If maxSources are remembered already, it replaces a random
+// one.
 func (s *sources) keep(from *source) *source {
 	if from.kept {
 		return from
@@ -52,7 +54,7 @@ func (s *sources) keep(from *source) *source {
 		s.known = make(map[netip.AddrPort]*source)
 	}
 	if len(s.known) == maxSources {
-		// A range over a map begins with a random entry.
+		// An iteration over a map begins with a random entry.
 		for at := range s.known {
 			delete(s.known, at)
 			break

@@ -8,27 +8,30 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 )
 
-// maxMembers bounds the sockets of one address, and so the length of the BPF program
-// that selects one of them: the system accepts 4096 instructions (BPF_MAXINSNS), and
-// each socket needs two and each shard five.
+// maxMembers is the largest number of sockets of shards at one address. It limits the
+// length of the BPF program that selects a socket. The kernel accepts 4096 instructions
+// (BPF_MAXINSNS); the program has two for each socket and five more for each shard.
 const maxMembers = 1000
 
-// steer returns the BPF program that selects the socket of an address for a packet by
-// the destination queue pair. So the kernel passes each packet to the shard that owns
-// the queue pair, and shards share no socket. The program adds 100 ns to a sendto to a
-// socket of this host; see bench/README.md.
+// steer returns the BPF program that selects one of the sockets of an address for each
+// packet, by the destination queue pair. With it the kernel passes each packet to the
+// shard that has the queue pair, so shards share no socket. The program adds 100 ns to a
+// sendto(2) to a socket of this host; see bench/README.md.
 //
-// Socket 0 is that of connection management, and members[i] is socket i+1. The remainder
-// of the queue pair number gives the slot of the shard. If the shard has several sockets,
-// the quotient selects one of them, so that all packets of a queue pair reach the same
-// socket. A packet for no shard goes to socket 0, which drops it.
+// Socket number 0 is that of connection management, and members[i] is socket number i+1.
+// The queue pair number is divided by the modulus: the remainder is the slot of the
+// shard. If the shard has several sockets, the quotient selects one of them, so that all
+// packets of a queue pair reach the same socket. A packet for a slot without a shard goes
+// to socket 0, which drops it.
 //
-// The program sees the UDP payload, so the BTH is at offset 0; see bpf(4) for the
-// language, and socket(7) for where it runs.
+// The program reads the UDP payload, so the BTH is at offset 0. See bpf(4) for the
+// instructions, and socket(7) for SO_ATTACH_REUSEPORT_CBPF.
 func steer(members []member, modulus uint32) []unix.SockFilter {
 	const (
-		destQP  = 4         // offset of the 32-bit word of the BTH with the queue pair number
-		qpnMask = 1<<24 - 1 // the number is in the low 24 bits (IBTA vol. 1, 9.2)
+		// Offset of the word of the BTH whose low 24 bits are the queue pair number (IBTA
+		// vol. 1, 9.2).
+		destQP  = 4
+		qpnMask = 1<<24 - 1
 	)
 	p := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: destQP},
@@ -38,7 +41,7 @@ func steer(members []member, modulus uint32) []unix.SockFilter {
 		{Code: unix.BPF_MISC | unix.BPF_TAX},
 		{Code: unix.BPF_ALU | unix.BPF_MOD | unix.BPF_K, K: modulus},
 	}
-	sockets := make(map[uint32][]uint32) // socket numbers by slot
+	sockets := make(map[uint32][]uint32) // for each slot, the numbers of its sockets
 	var slots []uint32
 	for i, m := range members {
 		if sockets[m.slot] == nil {
@@ -54,8 +57,9 @@ func steer(members []member, modulus uint32) []unix.SockFilter {
 	return append(p, unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: 0})
 }
 
-// steerShard returns the part of the program for the sockets of one shard, at most
-// maxReceiveSockets. The queue pair number is in X.
+// steerShard returns the part of the program that selects one of the sockets of a shard.
+// A shard has at most maxReceiveSockets sockets. The part expects the queue pair number
+// in the register X.
 func steerShard(sockets []uint32, modulus uint32) (p []unix.SockFilter) {
 	last := len(sockets) - 1
 	if last > 0 {

@@ -16,12 +16,12 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
-// testPorts returns the ports of a device with so many slots.
+// testPorts returns the ports of a device with the given number of slots.
 func testPorts(port uint16, slots uint32) *Ports {
 	return NewPorts(port, slots, false)
 }
 
-// A basket is a Sink that keeps the fields of packets.
+// A basket is a Sink that keeps some fields of each packet.
 type basket struct {
 	qpns   []uint32
 	sizes  []int
@@ -37,7 +37,8 @@ func (b *basket) Receive(p wire.Packet, from *Header) bool {
 	return true
 }
 
-// A rig is a sender on one address and a receiver on another.
+// A rig has a sender on one address and a receiver on another. The sender sends to the
+// receiver.
 type rig struct {
 	t    *testing.T
 	send sender
@@ -54,7 +55,7 @@ func newRig(t *testing.T, from, to string) *rig {
 	return joinRig(t, out, src, in, dst)
 }
 
-// oneSocket returns a rig whose socket sends to itself.
+// oneSocket returns a rig that sends and receives with the same socket.
 func oneSocket(t *testing.T, addr string) *rig {
 	t.Helper()
 	fd, at := openTestSocket(t, addr, freePort(t))
@@ -81,10 +82,10 @@ func joinRig(t *testing.T, out int, src netip.AddrPort, in int, dst netip.AddrPo
 	return r
 }
 
-// count returns a counter of the sender and the receiver.
+// count returns the value of a counter. The sender and the receiver share the counters.
 func (r *rig) count(id counters.ID) uint64 { return r.recv.counts[id].Load() }
 
-// queue queues a packet with payload bytes of payload.
+// queue queues a packet. The parameter payload is the length of its payload in bytes.
 func (r *rig) queue(payload int) {
 	b := r.send.buffer()
 	require.NotNil(r.t, b)
@@ -105,8 +106,8 @@ func (r *rig) received() *basket {
 	return b
 }
 
-// All packets arrive in order, at another socket or the same one. On the loopback
-// interface a datagram arrives before the call that sends it returns.
+// All packets arrive in order, whether the receiver is another socket or the same one. On
+// the loopback interface a datagram arrives before the call that sends it returns.
 func TestSend(t *testing.T) {
 	sizes := []int{4096, 4096, 4096, 100, 100, 100, 0, 3, 1, 2, 4096}
 	for range 80 {
@@ -121,8 +122,8 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// carry sends packets of these sizes, with or without UDP_SEGMENT, and requires that they
-// arrive unchanged.
+// carry sends packets whose payloads have the given sizes, with or without UDP_SEGMENT.
+// It requires that the packets arrive unchanged.
 func (r *rig) carry(segment bool, sizes []int) {
 	r.t.Helper()
 	require.True(r.t, r.send.segmentation, "every supported kernel has UDP_SEGMENT")
@@ -142,8 +143,8 @@ func (r *rig) carry(segment bool, sizes []int) {
 	require.Zero(r.t, r.send.queued)
 }
 
-// If the system refuses segments, each packet is sent as a message. The system refuses
-// them on a socket without checksums.
+// If the kernel refuses a message with segments, the sender sends each packet as a
+// message of its own. The kernel refuses segments on a socket without checksums.
 func TestSegmentsRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	require.NoError(t, unix.SetsockoptInt(r.send.shared.fd, unix.SOL_SOCKET, unix.SO_NO_CHECK, 1))
@@ -156,12 +157,13 @@ func TestSegmentsRefused(t *testing.T) {
 	require.Zero(t, r.count(counters.SendErr))
 }
 
-// A packet that the system refuses is lost, and the packets after it are sent.
+// A packet that the kernel refuses for ever is lost and counted. The packets after it are
+// sent.
 func TestSendRefused(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	good := r.to
 	r.queue(10)
-	r.to = &destination{} // an address of no family
+	r.to = &destination{} // The empty address belongs to no address family.
 	r.queue(20)
 	r.to = good
 	r.queue(30)
@@ -170,7 +172,7 @@ func TestSendRefused(t *testing.T) {
 	require.EqualValues(t, 1, r.count(counters.SendErr))
 }
 
-// Packets that the system does not accept now are kept in order.
+// Packets that the kernel has not accepted yet stay in the queue in their order.
 func TestSendKeepsOrder(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	for n := range 5 {
@@ -193,7 +195,8 @@ func TestReceiveBadPackets(t *testing.T) {
 
 	send(good.Bytes())
 	require.Len(t, r.received().sizes, 1)
-	const notCovered = 4 // offset of the byte of the BTH that the ICRC does not cover
+	// Offset of the byte of the BTH that the ICRC does not cover.
+	const notCovered = 4
 	for i := range good.Bytes() {
 		if i == notCovered {
 			continue
@@ -227,7 +230,7 @@ func TestSendAndReceiveDoNotAllocate(t *testing.T) {
 	require.Positive(t, sink.n)
 }
 
-// Buffers are allocated when they are needed.
+// A batch allocates a buffer only when a packet needs it.
 func TestBuffersAreMadeWhenNeeded(t *testing.T) {
 	r := newRig(t, "127.9.0.1", "127.9.0.2")
 	made := func(b *batch) (n int) {
@@ -258,8 +261,8 @@ func (c *counter) Receive(wire.Packet, *Header) bool {
 	return true
 }
 
-// A packet arrives at a socket of the shard that has its queue pair, and a MAD at the
-// socket of connection management.
+// A packet arrives at a socket of the shard that has its queue pair. A MAD, and a packet
+// for a slot without a shard, arrive at the socket of connection management.
 func TestSteer(t *testing.T) {
 	const slots = 6
 	ports := testPorts(freePort(t), slots)
@@ -288,7 +291,7 @@ func TestSteer(t *testing.T) {
 	for qpn := uint32(0); qpn < 200; qpn++ {
 		p := wire.Build(r.send.buffer(), wire.SendOnly, 0)
 		p.BTH().SetDestQP(qpn)
-		p.BTH()[4] = 0xff // not part of the number
+		p.BTH()[4] = 0xff // This byte is not part of the queue pair number.
 		r.send.put(p, r.to)
 		fd, ok := fds[qpn%slots]
 		if qpn%slots == 1 {
@@ -305,7 +308,8 @@ func TestSteer(t *testing.T) {
 	}
 }
 
-// rawQPNs reads the destination queue pairs of the packets that wait in a socket.
+// rawQPNs reads all packets that wait in a socket. It returns their destination queue
+// pair numbers.
 func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 	b := make([]byte, packetBufSize)
 	for {
@@ -319,7 +323,8 @@ func rawQPNs(t *testing.T, fd int) (qpns []uint32) {
 	}
 }
 
-// The port of an address belongs to one device. The error says what the user can do.
+// Only one device can have the UDP port of an address. A second device gets an error
+// whose text tells the user what to do.
 func TestPortTaken(t *testing.T) {
 	mine, theirs := testPorts(freePort(t), 2), testPorts(0, 2)
 	theirs.udpPort = mine.udpPort
