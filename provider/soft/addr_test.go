@@ -75,7 +75,7 @@ func change(request []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, _, err = netlink.Open(answer); err != unix.Errno(0) {
+	if _, _, err = netlink.Parse(answer); err != unix.Errno(0) {
 		return err
 	}
 	return nil

@@ -6,10 +6,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An ID identifies a counter. IDs have the order of the names of the counters.
+// An ID identifies a counter. The IDs are in the order of the names of their counters.
 type ID uint8
 
-// The counters, in the order of their names.
+// IDs of the counters, in the order of their names. The documentation of provider/soft
+// describes each counter.
 const (
 	AccessRefused ID = iota
 	CMAddressFull
@@ -85,9 +86,9 @@ var names = [Num]string{
 	UserLimitErr:        "user_limit_err",
 }
 
-// A Set has the counters of one owner, such as a shard. The owner adds to them, and any
-// goroutine may read them. A Set is stored outside its owner, so that the counts remain
-// when the owner is closed.
+// A Set has the counters of one owner, such as a shard. Only the owner adds to them, and
+// any goroutine may read them. A Set is not a part of its owner, so that the counts
+// remain after the owner was closed.
 type Set [Num]atomic.Uint64
 
 // Add adds n to a counter.
@@ -96,7 +97,7 @@ func (c *Set) Add(id ID, n uint64) { c[id].Add(n) }
 // Inc adds 1 to a counter.
 func (c *Set) Inc(id ID) { c[id].Add(1) }
 
-// Failed counts a request that ended with a status.
+// Failed counts a request that has failed with the given status.
 func (c *Set) Failed(status verbs.Status) {
 	switch status {
 	case verbs.StatusRetryExcErr:
@@ -106,14 +107,14 @@ func (c *Set) Failed(status verbs.Status) {
 	}
 }
 
-// RNRSent counts a message that found no receive buffer, so that an RNR NAK was sent.
+// RNRSent counts a message that found no receive buffer and was answered with an RNR NAK.
 func (c *Set) RNRSent() {
 	c.Inc(OutOfBuffer)
 	c.Inc(sendRNRErr)
 }
 
-// Sum returns the counters with their names. Each value is the sum over all sets in the
-// parameter all.
+// Sum returns all counters, with their names. Each value is the sum of that counter over
+// the sets in the parameter all.
 func Sum(all []*Set) []verbs.Counter {
 	list := make([]verbs.Counter, Num)
 	for id, name := range names {

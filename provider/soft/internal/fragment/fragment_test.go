@@ -26,8 +26,8 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// The numbers are part of the layout of shared memory, which processes with different
-// versions of the library share.
+// The numbers may not change, because processes with different versions of the library
+// share memory in which these numbers are stored.
 func TestNumbers(t *testing.T) {
 	require.EqualValues(t, 1, fragment.Send)
 	require.EqualValues(t, 7, fragment.AtomicResult)

@@ -10,37 +10,39 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// namePrefix begins every name. Abstract names belong to a network namespace, as IP
-// addresses do. The number in the prefix is the version of the protocol that the sockets
-// use.
+// namePrefix is the beginning of every name. Names in the abstract namespace belong to a
+// network namespace, as IP addresses do. The number in the prefix is the version of the
+// protocol that is used on the sockets.
 const namePrefix = "@rdmaloop/1/"
 
-// A BindAddr is the address and port that an ID binds: one address of the host, or a
-// wildcard. Each BindAddr has a name, such as "@rdmaloop/1/tcp/127.0.0.1/7471". In the
-// name, "*4" is the IPv4 wildcard, "*6" the IPv6 wildcard that accepts IPv4 too, and
-// "*6only" the one that does not. The name of an ID that shares its port (REUSEADDR) ends
-// with a number that distinguishes it from other IDs on the port, as in
+// A BindAddr is the address and port that an ID binds. The address is one address of the
+// host, or a wildcard.
+//
+// Each BindAddr has a name, such as "@rdmaloop/1/tcp/127.0.0.1/7471". In a name, "*4" is
+// the IPv4 wildcard. "*6" is the IPv6 wildcard that also accepts IPv4, and "*6only" is
+// the IPv6 wildcard that does not. Several IDs can share a port (REUSEADDR). Their names
+// end with a number that differs between them, as in
 // "@rdmaloop/1/tcp/127.0.0.1/7471/shared/9". Clients do not connect to such a name.
 type BindAddr struct {
 	ps     cm.PortSpace
-	Addr   netip.Addr // address without a zone, and not IPv4-mapped
-	v6Only bool       // true for the IPv6 wildcard without IPv4
+	Addr   netip.Addr // an address without a zone; never an IPv4-mapped one
+	v6Only bool       // true for the IPv6 wildcard that does not accept IPv4
 	Port   uint16
-	Shared uint32 // number of the ID on a shared port; 0 if not shared
+	Shared uint32 // number of this ID on a shared port; 0 if the port is not shared
 }
 
-// NewBindAddr returns the BindAddr of an address that a program binds. afOnly says that
-// the IPv6 wildcard does not accept IPv4.
+// NewBindAddr returns the BindAddr for an address that a program binds. If afOnly is
+// true, the IPv6 wildcard does not accept IPv4.
 func NewBindAddr(ps cm.PortSpace, at netip.AddrPort, afOnly bool) BindAddr {
 	addr := WithoutZone(at.Addr())
 	return BindAddr{ps: ps, Addr: addr, v6Only: afOnly && addr == netip.IPv6Unspecified(), Port: at.Port()}
 }
 
-// WithoutZone returns an address without its zone, and an IPv4-mapped IPv6 address as
-// IPv4. Addresses are compared and sent in this form.
+// WithoutZone removes the zone of an address, and converts an IPv4-mapped IPv6 address to
+// an IPv4 address. Addresses are compared and sent in this form.
 func WithoutZone(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
-// host returns the address in the form that it has in a name.
+// host returns the part of the name that stands for the address.
 func (s BindAddr) host() string {
 	switch {
 	case s.Addr == netip.IPv4Unspecified():
@@ -53,7 +55,8 @@ func (s BindAddr) host() string {
 	return s.Addr.String()
 }
 
-// Name returns the abstract name of the address and port, with '@' for the zero byte.
+// Name returns the name in the abstract namespace, with '@' in place of the initial zero
+// byte.
 func (s BindAddr) Name() string {
 	name := namePrefix + s.ps.String() + "/" + s.host() + "/" + strconv.Itoa(int(s.Port))
 	if s.Shared != 0 {
@@ -62,11 +65,11 @@ func (s BindAddr) Name() string {
 	return name
 }
 
-// sharedInfix precedes the number of a shared address in its name.
+// sharedInfix stands in a name before the number of an ID on a shared port.
 const sharedInfix = "/shared/"
 
-// ParseBindAddr returns the BindAddr with a name. A process of any user can bind any
-// name, so it accepts only names that Name would return.
+// ParseBindAddr returns the BindAddr with the given name. It returns false for each name
+// that the method Name would not return: a process of any user can bind any name.
 func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	rest, ok := strings.CutPrefix(name, namePrefix+ps.String()+"/")
 	host, digits, ok2 := strings.Cut(rest, "/")
@@ -77,7 +80,9 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 	}
 	s := BindAddr{ps: ps, Port: uint16(port)}
 	if shares {
-		n, _ := strconv.ParseUint(number, 10, 32) // 0 is not valid: its name would be another one
+		// If the number is 0 or invalid, Name returns another name, so the comparison
+		// below fails.
+		n, _ := strconv.ParseUint(number, 10, 32)
 		s.Shared = uint32(n)
 	}
 	switch host {
@@ -94,7 +99,8 @@ func ParseBindAddr(ps cm.PortSpace, name string) (BindAddr, bool) {
 // Wildcard reports whether the address is the IPv4 or an IPv6 wildcard.
 func (s BindAddr) Wildcard() bool { return s.Addr.IsUnspecified() }
 
-// Covers reports whether a listener at s receives requests for an address and port.
+// Covers reports whether a listener that has bound s receives the requests for an address
+// and port.
 func (s BindAddr) Covers(at netip.AddrPort) bool {
 	addr := at.Addr()
 	switch {
@@ -108,8 +114,8 @@ func (s BindAddr) Covers(at netip.AddrPort) bool {
 	return s.Addr == addr
 }
 
-// overlaps reports whether s and o, if they had the same port, would both receive
-// requests for some address.
+// overlaps reports whether there is an address whose requests both s and o would receive
+// if they had the same port.
 func (s BindAddr) overlaps(o BindAddr) bool {
 	if s.Wildcard() && o.Wildcard() {
 		takes4 := func(w BindAddr) bool { return w.Addr.Is4() || !w.v6Only }
@@ -124,15 +130,15 @@ func (s BindAddr) overlaps(o BindAddr) bool {
 // MaxTargets is the largest number of addresses that Targets returns.
 const MaxTargets = 3
 
-// Targets returns what a listener for requests to dst may have bound: first the address
-// itself, then the wildcards.
+// Targets returns the addresses that a listener may have bound to receive requests for
+// dst: first dst itself, then the wildcards.
 func Targets(ps cm.PortSpace, dst netip.AddrPort) []BindAddr {
 	s := NewBindAddr(ps, dst, false)
 	return append([]BindAddr{s}, s.wildcards()...)
 }
 
-// wildcards returns the wildcards that cover the address of s, which is no wildcard
-// itself.
+// wildcards returns the wildcards that cover the address of s. That address must not be a
+// wildcard.
 func (s BindAddr) wildcards() []BindAddr {
 	six := BindAddr{ps: s.ps, Addr: netip.IPv6Unspecified(), Port: s.Port}
 	if s.Addr.Is4() {

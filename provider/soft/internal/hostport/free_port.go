@@ -15,23 +15,25 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A process of any user can hold as many names as it has descriptors. So the search
-// for a free port gives up after a bounded number of ports: it runs on the loop of
-// the caller, which must not be delayed for long.
+// Limits of the search for a free port. A process of any user can bind as many names as
+// it may have descriptors, and so occupy many ports. The search runs on the loop of the
+// caller, which must not be delayed for long, so it ends after a limited number of ports.
 const (
-	// maxPortTries bounds the search for a port on one address, as each client needs one.
-	// With 99 of 100 ports taken, 3 of 100,000 searches fail. One try takes 2 to 30
-	// microseconds, depending on the number of Unix sockets.
+	// maxPortTries is the largest number of ports that the search on one address tries.
+	// Each client needs such a port. If 99 of 100 ports are occupied, 3 of 100,000
+	// searches fail. One try takes 2 to 30 microseconds, depending on the number of Unix
+	// sockets.
 	maxPortTries = 1024
-	// maxWildcardTries bounds the search for a port on a wildcard. Each try may read the
-	// table of all Unix sockets, which takes milliseconds when there are thousands. With
-	// 9 of 10 ports taken, 1 of 1,000 searches fails.
+	// maxWildcardTries is the largest number of ports that the search on a wildcard
+	// tries. Each try may read the table of all Unix sockets, which takes milliseconds if
+	// there are thousands of sockets. If 9 of 10 ports are occupied, 1 of 1,000 searches
+	// fails.
 	maxWildcardTries = 64
 )
 
-// reserveAny reserves a free port of a range. A port is free if no socket has it on this
-// address, or on a wildcard that covers the address. If the search finds no free port,
-// the error is cm.ErrAddrNotAvailable.
+// reserveAny reserves a free port of a range. A port is free if no socket has bound it on
+// this address, or on a wildcard that covers the address. If reserveAny finds no free
+// port, the error is cm.ErrAddrNotAvailable.
 func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
 	var r Reservation
 	var err error
@@ -48,7 +50,7 @@ func (s BindAddr) reserveAny(ports PortRange) (Reservation, error) {
 
 func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
-	for s.Port = range ports.some(maxWildcardTries) {
+	for s.Port = range ports.sample(maxWildcardTries) {
 		if r, err = s.reserve(mayNotShare); !isClash(err) {
 			break
 		}
@@ -56,12 +58,13 @@ func (s BindAddr) reserveAnyOnWildcard(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// reserveAnyOnAddress looks for the markers of wildcards instead of reading the table
-// of all sockets, which is long when there are many connections. It may choose a port
-// that other IDs share on the same address; such IDs do not listen.
+// reserveAnyOnAddress does the same as reserveAny for an address that is not a wildcard.
+// It looks for the markers of wildcards. The table of all sockets would have the same
+// information, but reading it takes long if there are many connections. The result may be
+// a port that other IDs share on the same address; such IDs do not listen.
 func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	r, err := NoReservation(), error(cm.ErrAddrNotAvailable)
-	for s.Port = range ports.some(maxPortTries) {
+	for s.Port = range ports.sample(maxPortTries) {
 		if err = s.tryFree(&r); !isClash(err) {
 			break
 		}
@@ -72,9 +75,8 @@ func (s BindAddr) reserveAnyOnAddress(ports PortRange) (Reservation, error) {
 	return r, err
 }
 
-// tryFree reserves s if its port is free. s is no wildcard. The socket in r was made by
-// an earlier try or is made by this one; if it was not bound, the next try uses it
-// again.
+// tryFree reserves s if its port is free. s must not be a wildcard. If r has no socket
+// yet, tryFree makes one. A socket that could not be bound stays in r for the next call.
 func (s BindAddr) tryFree(r *Reservation) (err error) {
 	if r.FD < 0 {
 		if r.FD, err = unixsock.New(); err != nil {
@@ -97,11 +99,11 @@ func (s BindAddr) tryFree(r *Reservation) (err error) {
 	return err
 }
 
-// A PortRange is the ports from low to high, both included.
+// A PortRange has the ports from Low to High, including both.
 type PortRange struct{ Low, High int }
 
-// EphemeralPorts returns the range from which the system takes free ports; see ip(7),
-// ip_local_port_range. A device reads it once.
+// EphemeralPorts returns the range from which the kernel chooses free ports; see ip(7),
+// ip_local_port_range. A device calls it once.
 func EphemeralPorts() (r PortRange, err error) {
 	b, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {
@@ -116,12 +118,13 @@ func EphemeralPorts() (r PortRange, err error) {
 	return r, nil
 }
 
-// some returns at most limit different ports of the range, in an unpredictable order.
-func (r PortRange) some(limit int) iter.Seq[uint16] {
+// sample returns different ports of the range in an unpredictable order: all of them, but
+// no more than the parameter limit.
+func (r PortRange) sample(limit int) iter.Seq[uint16] {
 	n := r.High - r.Low + 1
 	start, step := rand.IntN(n), 1+rand.IntN(n)
-	// If the step and the number of ports had a common divisor, the loop would not reach
-	// all ports.
+	// If the step and the number of ports had a common divisor, the iteration would not
+	// reach all ports.
 	for gcd(step, n) != 1 {
 		step = 1 + rand.IntN(n)
 	}

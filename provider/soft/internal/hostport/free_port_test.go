@@ -13,7 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// holdAll binds the names of a bind address on all ports of a range.
+// holdAll binds the names that s has with each port of a range, until the end of the
+// test.
 func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	t.Helper()
 	var fds []int
@@ -26,7 +27,8 @@ func holdAll(t *testing.T, s BindAddr, ports PortRange) {
 	}
 }
 
-// When every port of the range is taken, the error names one of the holders.
+// If every port of the range is occupied, the error names one of the sockets that occupy
+// them.
 func TestReserveAnyTellsHolder(t *testing.T) {
 	ports := PortRange{20000, 20009}
 	holdAll(t, addrAt("127.0.0.3:0"), ports)
@@ -47,7 +49,7 @@ func TestReserveAnyTellsHolder(t *testing.T) {
 	}
 }
 
-// The search skips a port on which a wildcard's marker is bound.
+// The search for a free port skips each port that has a wildcard's marker.
 func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	ports := PortRange{20000, 20002}
 	for _, name := range []string{"@rdmaloop/1/tcp/*4/20000", "@rdmaloop/1/tcp/*6/20002"} {
@@ -64,12 +66,12 @@ func TestReserveAnyAvoidsMarkers(t *testing.T) {
 	}
 }
 
-// some returns no more ports than its limit, and no port twice.
+// sample returns no more ports than its limit, and no port twice.
 func TestPortRangeSome(t *testing.T) {
 	for _, r := range []PortRange{{1, 1}, {1, 2}, {100, 1000}, {32768, 60999}} {
 		n := r.High - r.Low + 1
 		for _, limit := range []int{1, n, n + 1} {
-			ports := slices.Collect(r.some(limit))
+			ports := slices.Collect(r.sample(limit))
 			require.Len(t, ports, min(n, limit))
 			slices.Sort(ports)
 			require.Len(t, slices.Compact(slices.Clone(ports)), len(ports))

@@ -11,9 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// A clashError says that another socket has bound the address in the field held. If the
-// search for a free port returns the error, the socket may have bound another address
-// that overlaps held.
+// A clashError means that an address can not be bound because another socket has bound
+// the address in the field held. After a search for a free port, the other socket may
+// instead have bound a wildcard that overlaps held.
 type clashError struct {
 	err  error // cm.ErrAddrInUse or cm.ErrAddrNotAvailable
 	held BindAddr
@@ -22,8 +22,8 @@ type clashError struct {
 func (e *clashError) Error() string { return e.err.Error() + ": " + e.held.Name() }
 func (e *clashError) Unwrap() error { return e.err }
 
-// ExplainClash replaces a clashError by a *cm.HolderError, which names the holder's
-// user. It returns any other error as it is.
+// ExplainClash returns a *cm.HolderError for a clashError. The HolderError names the user
+// of the other socket. ExplainClash returns any other error unchanged.
 func ExplainClash(err error) error {
 	var clash *clashError
 	if !errors.As(err, &clash) {
@@ -34,8 +34,8 @@ func ExplainClash(err error) error {
 	return holder
 }
 
-// holderUser returns the user of the socket with a name. If the kernel has no
-// unix_diag, it still finds the user of a socket that listens.
+// holderUser returns the user of the socket that is bound to a name. If the kernel has no
+// unix_diag, holderUser finds the user only if the socket listens.
 func holderUser(name string) (uid uint32, known bool) {
 	for _, kind := range []byte{unix.SOCK_SEQPACKET, unix.SOCK_DGRAM} {
 		if uid, known = unixsock.User(name, kind); known {

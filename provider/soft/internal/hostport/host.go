@@ -14,11 +14,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 )
 
-// firstUserPort is the first port that needs no privilege to bind.
+// firstUserPort is the lowest port that a process without privileges may bind.
 const firstUserPort = 1024
 
-// mayBindLow reports whether the caller has CAP_NET_BIND_SERVICE, which ports
-// below firstUserPort need; see capabilities(7).
+// mayBindLow reports whether this process has the capability CAP_NET_BIND_SERVICE, which
+// is needed for ports below firstUserPort; see capabilities(7).
 func mayBindLow() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
@@ -28,11 +28,11 @@ func mayBindLow() bool {
 	return sets[0].Effective&(1<<unix.CAP_NET_BIND_SERVICE) != 0
 }
 
-// OnThisHost reports whether packets to an address stay on this host. It asks the
-// system, which has a local route to each such address; all of 127.0.0.0/8 has one, and
-// so have the IPv6 anycast addresses that this host serves. An error means that the
-// system has not answered. The error matches verbs.ErrNoResources if this process has no
-// free descriptor for the question.
+// OnThisHost reports whether packets to an address stay on this host. It asks the kernel
+// whether the route to the address is local. That is the case for all addresses of this
+// host, for all of 127.0.0.0/8, and for the IPv6 anycast addresses that this host serves.
+// An error means that the kernel has not answered. It matches verbs.ErrNoResources if
+// this process has no free descriptor, which the question needs.
 func OnThisHost(a netip.Addr) (bool, error) {
 	if a.IsUnspecified() {
 		// A connection to this address is a connection to this host; see ip(7).
@@ -48,10 +48,11 @@ func OnThisHost(a netip.Addr) (bool, error) {
 	return canBind(a)
 }
 
-// canBind replaces OnThisHost if the system does not answer questions about routes. A
-// UDP socket can be bound to addresses of this host, and to multicast and broadcast
-// addresses, which canBind excludes. With net.ipv6.ip_nonlocal_bind it can be bound
-// to any IPv6 address. The error is that of OnThisHost.
+// canBind does the work of OnThisHost if the kernel does not answer questions about
+// routes. It reports whether a UDP socket can be bound to the address. The result is
+// wrong in one case: with net.ipv6.ip_nonlocal_bind, a socket can be bound to every IPv6
+// address. Multicast and broadcast addresses can be bound too, but canBind returns false
+// for these. The errors are those of OnThisHost.
 func canBind(a netip.Addr) (bool, error) {
 	if a.IsMulticast() {
 		return false, nil
@@ -61,22 +62,23 @@ func canBind(a netip.Addr) (bool, error) {
 	case resource.NoDescriptors(err):
 		return false, resource.Wrap(err)
 	case err != nil:
-		return false, nil // The system does not have the address family.
+		return false, nil // The kernel does not support the address family.
 	}
 	defer unix.Close(fd)
 	switch err := unix.Bind(fd, Sockaddr(a, 0)); {
-	// See ip(7). EINVAL is returned for a link-local address without a zone.
+	// See ip(7). The kernel returns EINVAL for a link-local address without a zone.
 	case errors.Is(err, unix.EADDRNOTAVAIL), errors.Is(err, unix.EINVAL):
 		return false, nil
 	case err != nil:
 		return false, err
 	}
-	// Connecting to a broadcast address needs SO_BROADCAST; see udp(7).
+	// ^This call fails for a broadcast address, because the socket does not have the
+	// option SO_BROADCAST; see udp(7).
 	return unix.Connect(fd, Sockaddr(a, discardPort)) == nil, nil
 }
 
-// CheckOwn returns cm.ErrAddrNotAvailable if an address that a program binds is not one
-// of this host.
+// CheckOwn returns cm.ErrAddrNotAvailable if an address is not one of this host. It is
+// for addresses that a program binds.
 func CheckOwn(a netip.Addr) error {
 	own, err := OnThisHost(a.Unmap())
 	if err == nil && !own {
@@ -85,8 +87,8 @@ func CheckOwn(a netip.Addr) error {
 	return err
 }
 
-// SourceFor returns the address of this host from which the system would send to dst, or
-// cm.ErrNoRoute. It sends nothing.
+// SourceFor returns the address of this host that the kernel would use as the source of
+// packets to dst, or cm.ErrNoRoute. It sends nothing.
 func SourceFor(dst netip.Addr) (netip.Addr, error) {
 	fd, err := UDPSocket(dst)
 	if err != nil {
@@ -112,7 +114,8 @@ func LocalAddr(fd int) (netip.AddrPort, error) {
 	return netip.AddrPort{}, cm.ErrNoRoute
 }
 
-// AddrOf returns the address and port of a socket address.
+// AddrOf returns the address and port in a socket address. It returns false if name is
+// not a socket address of IPv4 or IPv6.
 func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	switch name := name.(type) {
 	case *unix.SockaddrInet4:
@@ -123,11 +126,12 @@ func AddrOf(name unix.Sockaddr) (at netip.AddrPort, ok bool) {
 	return at, false
 }
 
-// discardPort is the port to which this package connects sockets that send nothing.
+// discardPort is a port for sockets that are connected only to look up a route, and send
+// nothing. 9 is the port of the discard service (RFC 863).
 const discardPort = 9
 
-// UDPSocket makes a UDP socket of the address family of an address. The socket is not
-// bound, and never blocks.
+// UDPSocket makes a UDP socket for the address family of a. The socket is not bound, and
+// its calls never block.
 func UDPSocket(a netip.Addr) (int, error) {
 	family := unix.AF_INET6
 	if a.Unmap().Is4() {
@@ -136,7 +140,7 @@ func UDPSocket(a netip.Addr) (int, error) {
 	return unix.Socket(family, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 }
 
-// Sockaddr returns an address and port as a socket address.
+// Sockaddr converts an address and port to a socket address.
 func Sockaddr(a netip.Addr, port int) unix.Sockaddr {
 	if a = a.Unmap(); a.Is4() {
 		return &unix.SockaddrInet4{Addr: a.As4(), Port: port}
@@ -144,8 +148,8 @@ func Sockaddr(a netip.Addr, port int) unix.Sockaddr {
 	return &unix.SockaddrInet6{Addr: a.As16(), Port: port, ZoneId: ZoneID(a.Zone())}
 }
 
-// ZoneID returns the index of the interface that a zone names, or 0 for no zone; see
-// ipv6(7), sin6_scope_id.
+// ZoneID returns the index of the interface with the name zone, or 0 if zone is empty or
+// there is no such interface; see ipv6(7), sin6_scope_id.
 func ZoneID(zone string) uint32 {
 	if zone == "" {
 		return 0

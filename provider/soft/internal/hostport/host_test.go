@@ -48,8 +48,8 @@ func TestOnThisHost(t *testing.T) {
 	}
 }
 
-// OnThisHost finds link-local addresses without a zone, because the addresses in
-// requests have no zone.
+// OnThisHost returns true for link-local addresses of this host without a zone. The
+// addresses in connection requests have no zone.
 func TestOnThisHostWithoutZone(t *testing.T) {
 	all, err := net.InterfaceAddrs()
 	require.NoError(t, err)
@@ -58,8 +58,8 @@ func TestOnThisHostWithoutZone(t *testing.T) {
 	}
 }
 
-// routeByLoopback brings the loopback interface up, and adds a route to an address by
-// that interface.
+// routeByLoopback brings the loopback interface up, and adds a route through that
+// interface to an address.
 func routeByLoopback(t *testing.T, a netip.Addr) {
 	fd, err := UDPSocket(a)
 	require.NoError(t, err)
@@ -68,7 +68,8 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	lo.SetUint16(unix.IFF_UP)
 	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
 
-	const loopback = 1 // index of the loopback interface in every network namespace
+	// Index of the loopback interface, which is the same in every network namespace.
+	const loopback = 1
 	b := routeRequest(a)
 	b = netlink.AppendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, loopback))
 	netlink.PutHeader(b, unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_ACK)
@@ -76,16 +77,16 @@ func routeByLoopback(t *testing.T, a netip.Addr) {
 	r[4], r[5], r[6], r[7] = unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_LINK, unix.RTN_UNICAST
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, b)
 	require.NoError(t, err)
-	_, _, err = netlink.Open(answer)
+	_, _, err = netlink.Parse(answer)
 	require.Equal(t, unix.Errno(0), err)
 }
 
-// childCase names the environment variable that makes TestChild run a test in a process
-// of its own.
+// childCase is the name of an environment variable. Its value is the name of the test
+// that TestChild runs.
 const childCase = "RDMALOOP_HOSTPORT_CHILD"
 
-// inChild runs a function from the map children in another process, which is started
-// with the attributes attr.
+// inChild starts a process that runs a function of the map children. The parameter name
+// is the key in the map. The process is started with the attributes attr.
 func inChild(t *testing.T, name string, attr *syscall.SysProcAttr) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe", "-test.run=^TestChild$", "-test.v")
@@ -102,15 +103,16 @@ func inChild(t *testing.T, name string, attr *syscall.SysProcAttr) {
 
 var children = map[string]func(*testing.T){"nonlocal-bind": childNonlocalBind, "no-descriptors": childNoDescriptors}
 
-// TestChild is the test that the other process of inChild runs.
+// TestChild runs in the process that inChild starts. In any other process it does
+// nothing.
 func TestChild(t *testing.T) {
 	if run := children[os.Getenv(childCase)]; run != nil {
 		run(t)
 	}
 }
 
-// OnThisHost returns false for addresses of other hosts, even if the system allows to
-// bind sockets to them.
+// OnThisHost returns false for an address of another host, even if the kernel allows
+// sockets to be bound to that address.
 func TestOnThisHostNonlocalBind(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root")
@@ -130,7 +132,8 @@ func childNonlocalBind(t *testing.T) {
 	require.False(t, isOnThisHost(t, a))
 }
 
-// A process without free descriptors gets an error from OnThisHost.
+// In a process without free descriptors, OnThisHost returns an error that matches
+// verbs.ErrNoResources.
 func TestOnThisHostNoDescriptors(t *testing.T) { inChild(t, "no-descriptors", nil) }
 
 func childNoDescriptors(t *testing.T) {

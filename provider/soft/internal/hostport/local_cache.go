@@ -7,24 +7,27 @@ import (
 	"time"
 )
 
-// LocalAddrCache caches whether addresses that peers have named belong to this host.
-// Asking the system takes about as long as the rest of the check of a request. The zero
-// value is empty.
+// A LocalAddrCache remembers for addresses that peers have named whether these belong to
+// this host. Asking the kernel takes about as long as the rest of the check of a
+// connection request. The zero value is an empty cache.
 type LocalAddrCache struct {
-	since time.Duration // time of the oldest entry
+	// time of the oldest entry, from the origin that the caller of Contains has chosen
+	since time.Duration
 	known map[netip.Addr]bool
 }
 
 const (
-	// localAddrTTL is how long an entry is valid. The number is arbitrary.
+	// localAddrTTL is how long an entry is valid. It is arbitrary.
 	localAddrTTL = time.Second
-	// maxLocalAddrs bounds the memory that peers can make the cache use, because all
-	// addresses of a prefix can be local to a host. The number is arbitrary.
+	// maxLocalAddrs is the largest number of entries. It is arbitrary. A limit is
+	// necessary because all addresses of a prefix may belong to this host, and a peer may
+	// name all of them.
 	maxLocalAddrs = 64
 )
 
-// Contains reports whether an address belongs to this host. Loopback addresses always do.
-// now is the present time, counted from any origin. The error is that of OnThisHost.
+// Contains reports whether an address belongs to this host. Every loopback address does.
+// The parameter now is the present time, counted from any origin that is the same in all
+// calls. The errors are those of OnThisHost.
 func (o *LocalAddrCache) Contains(a netip.Addr, now time.Duration) (bool, error) {
 	if a.IsLoopback() {
 		return true, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Within localAddrTTL the cache asks the system at most once about an address, and never
-// about a loopback address. Its memory is bounded.
+// Within localAddrTTL the cache asks the kernel at most once about an address, and never
+// about a loopback address. The number of entries is limited.
 func TestLocalAddrCache(t *testing.T) {
 	var c LocalAddrCache
 	now := time.Hour
@@ -23,7 +23,8 @@ func TestLocalAddrCache(t *testing.T) {
 	a := netip.MustParseAddr("203.0.113.7")
 	require.False(t, isLocal(a))
 	require.True(t, isLocal(netip.MustParseAddr("::1")))
-	c.known[a] = true // This entry is written as if the system had confirmed the address.
+	// Without the cache, the next call would return false.
+	c.known[a] = true
 	require.True(t, isLocal(a))
 	now += localAddrTTL
 	require.False(t, isLocal(a))

@@ -15,20 +15,20 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A Reservation is a socket that is bound to the name of an address and port. Until it
-// is closed, no other process of the network namespace can bind that name. The
-// reservation of a wildcard has a marker in addition.
+// A Reservation is a socket that is bound to the name of an address and port. Until the
+// socket is closed, no other process of the network namespace can bind that name. The
+// Reservation of a wildcard has a second socket, the marker.
 type Reservation struct {
 	Addr BindAddr
-	FD   int // bound socket; -1 if the reservation owns none, as after Take
-	// socket of the marker, see bindMarker; -1 if the reservation has no marker
+	FD   int // descriptor of the bound socket; -1 if the Reservation owns none, as after Take
+	// Descriptor of the marker; see bindMarker. -1 if the Reservation has no marker.
 	Marker int
 }
 
-// NoReservation returns the reservation of an ID without a port.
+// NoReservation returns a Reservation without sockets, for an ID without a port.
 func NoReservation() Reservation { return Reservation{FD: -1, Marker: -1} }
 
-// Take transfers the socket to the caller.
+// Take transfers the bound socket to the caller.
 func (r *Reservation) Take() (fd int) {
 	fd, r.FD = r.FD, -1
 	return fd
@@ -44,11 +44,11 @@ func (r *Reservation) Close() {
 	}
 }
 
-// Reserve reserves an address of this host and a port. Port 0 means any free port from
-// the range that freePorts returns. With reuse the address and port are shared with
-// other reservations that have reuse. The error is cm.ErrAddrInUse or
-// cm.ErrAddrNotAvailable if another socket has the port, and a permission error for a
-// port below 1024 that needs a privilege.
+// Reserve reserves an address of this host and a port. Port 0 means any free port in the
+// range that freePorts returns. With reuse, other reservations with reuse may have the
+// same address and port. The error is cm.ErrAddrInUse or cm.ErrAddrNotAvailable if
+// another socket has the port, and EACCES for a port below 1024 if this process lacks the
+// privilege.
 func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts func() (PortRange, error)) (Reservation, error) {
 	s := NewBindAddr(ps, at, afOnly)
 	if s.Port == 0 {
@@ -73,24 +73,24 @@ func Reserve(ps cm.PortSpace, at netip.AddrPort, afOnly, reuse bool, freePorts f
 	return s.reserve(mayNotShare)
 }
 
-// newShare returns a random number for an ID on a shared port.
+// newShare returns a random number, other than 0, for an ID on a shared port.
 func newShare() uint32 { return max(1, rand.Uint32()) }
 
-// sharing says whether an address that is not shared clashes with the shared addresses
-// on the same port.
+// A sharing says whether a reservation that is not shared clashes with shared ones on the
+// same port.
 type sharing bool
 
 const (
-	// mayNotShare: the addresses clash (rdma_bind_addr(3)).
+	// mayNotShare means that they clash (rdma_bind_addr(3)).
 	mayNotShare sharing = false
-	// overShared: the addresses do not clash, because the IDs on a shared port do not
-	// listen (rdma_listen(3)).
+	// overShared means that they do not clash. A listener may take a shared port, because
+	// the IDs that share it do not listen (rdma_listen(3)).
 	overShared sharing = true
 )
 
-// reserve binds the names of s and then looks for clashes, so that at most one of two
-// concurrent calls succeeds. It ignores the addresses in the parameter mine, which the
-// caller is about to release.
+// reserve binds the name of s, and then checks for clashes. In this order, at most one of
+// two concurrent calls with overlapping addresses succeeds. It ignores clashes with the
+// addresses in the parameter mine: the caller will release these.
 func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	r, err := s.bind()
 	if err != nil {
@@ -103,7 +103,7 @@ func (s BindAddr) reserve(with sharing, mine ...BindAddr) (Reservation, error) {
 	return r, nil
 }
 
-// bind binds the name of s, and the marker of a wildcard.
+// bind binds the name of s. If s is a wildcard and not shared, it also binds the marker.
 func (s BindAddr) bind() (Reservation, error) {
 	r := NoReservation()
 	r.Addr = s
@@ -121,9 +121,9 @@ func (s BindAddr) bind() (Reservation, error) {
 	return r, err
 }
 
-// Clash returns the error for a process that binds s while another process has bound o,
-// which overlaps s. As in rdma_bind_addr(3), the address is in use if s and o are the
-// same, and not available if s or o is a wildcard.
+// Clash returns the error for binding s while another process has bound o, which overlaps
+// s. As in rdma_bind_addr(3), it is cm.ErrAddrInUse if s and o are equal, and
+// cm.ErrAddrNotAvailable if s or o is a wildcard.
 func (s BindAddr) Clash(o BindAddr) error {
 	if s.Wildcard() || o.Wildcard() {
 		return &clashError{cm.ErrAddrNotAvailable, o}
@@ -135,7 +135,7 @@ func isClash(err error) bool {
 	return errors.Is(err, cm.ErrAddrInUse) || errors.Is(err, cm.ErrAddrNotAvailable)
 }
 
-// change replaces a reservation by one of another address on the same port.
+// change replaces the reservation by one of the address to, which has the same port.
 func (r *Reservation) change(to BindAddr) error {
 	if r.FD < 0 {
 		return &verbs.FeatureError{Feature: "option of a bound port", Reason: errPortInUse}
@@ -151,8 +151,8 @@ func (r *Reservation) change(to BindAddr) error {
 
 var errPortInUse = errors.New("a connection on the local path has taken the port over")
 
-// Share allows other IDs to bind the address and port too. It does nothing for an ID that
-// was made for a request, which has no port of its own.
+// Share allows other IDs to bind the same address and port. It does nothing for an ID
+// that was made for a connection request, because such an ID has no port of its own.
 func (r *Reservation) Share() error {
 	if r.Addr.Port == 0 || r.Addr.Shared != 0 {
 		return nil
@@ -162,8 +162,8 @@ func (r *Reservation) Share() error {
 	return r.change(to)
 }
 
-// Restrict sets whether the IPv6 wildcard accepts IPv6 only. It does nothing for other
-// addresses.
+// Restrict sets whether the IPv6 wildcard refuses IPv4. For all other addresses it does
+// nothing.
 func (r *Reservation) Restrict(afOnly bool) error {
 	if r.Addr.Addr != netip.IPv6Unspecified() || r.Addr.v6Only == afOnly {
 		return nil
@@ -173,7 +173,8 @@ func (r *Reservation) Restrict(afOnly bool) error {
 	return r.change(to)
 }
 
-// Claim replaces a shared port by one that is not shared, for a listener.
+// Claim replaces a reservation of a shared port by one that is not shared. A listener
+// needs it.
 func (r *Reservation) Claim() error {
 	if r.Addr.Shared == 0 {
 		return nil
@@ -189,9 +190,10 @@ func (r *Reservation) Claim() error {
 	return nil
 }
 
-// checkClash returns an error if another socket has an overlapping address that is not
-// in the parameter mine. The system lists sockets in no order. If several addresses
-// clash, the error is for a wildcard, so that the error does not depend on that order.
+// checkClash returns an error if another socket has bound an address that overlaps s. It
+// ignores the addresses in the parameter mine. The kernel lists the sockets in no
+// particular order. If several addresses overlap s, the error names a wildcard, so that
+// the result does not depend on that order.
 func (s BindAddr) checkClash(with sharing, mine []BindAddr) error {
 	others, err := boundAddrs(s.ps, s.Port)
 	if err != nil {

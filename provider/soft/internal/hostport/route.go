@@ -12,13 +12,13 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// errNoRouteAnswer means that the system has not answered the request for a route, or
+// errNoRouteAnswer means that the kernel has not answered the request for a route, or
 // that its answer has an unknown format.
 var errNoRouteAnswer = errors.New("no answer about a route")
 
-// routeType asks the system how it would route a packet to an address, and returns
-// the type of the route: unix.RTN_LOCAL for an address of this host. A link-local
-// address without a zone is looked up on all interfaces. See rtnetlink(7),
+// routeType asks the kernel how it would route a packet to an address. It returns the
+// type of the route, for example unix.RTN_LOCAL for an address of this host. The kernel
+// looks up a link-local address without a zone on all interfaces. See rtnetlink(7),
 // RTM_GETROUTE.
 func routeType(a netip.Addr) (uint8, error) {
 	answer, err := netlink.Ask(unix.NETLINK_ROUTE, routeRequest(a))
@@ -28,7 +28,8 @@ func routeType(a netip.Addr) (uint8, error) {
 	return parseRoute(answer)
 }
 
-// routeRequest returns a netlink header, struct rtmsg, and attributes.
+// routeRequest returns the request of routeType: a netlink header, a struct rtmsg, and
+// attributes.
 func routeRequest(a netip.Addr) []byte {
 	a = a.Unmap()
 	family := byte(unix.AF_INET6)
@@ -37,7 +38,7 @@ func routeRequest(a netip.Addr) []byte {
 	}
 	b := make([]byte, unix.SizeofNlMsghdr+unix.SizeofRtMsg, 64)
 	b[unix.SizeofNlMsghdr] = family
-	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // field rtm_dst_len of struct rtmsg
+	b[unix.SizeofNlMsghdr+1] = byte(a.BitLen()) // the field rtm_dst_len of struct rtmsg
 	b = netlink.AppendAttr(b, unix.RTA_DST, a.AsSlice())
 	if zone := ZoneID(a.Zone()); zone != 0 {
 		b = netlink.AppendAttr(b, unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, zone))
@@ -46,10 +47,10 @@ func routeRequest(a netip.Addr) []byte {
 	return b
 }
 
-// parseRoute returns the type of the route in an answer. If there is no route, it
-// returns RTN_UNREACHABLE.
+// parseRoute returns the type of the route in the kernel's answer. If the answer is that
+// there is no route, the type is RTN_UNREACHABLE.
 func parseRoute(b []byte) (uint8, error) {
-	kind, body, err := netlink.Open(b)
+	kind, body, err := netlink.Parse(b)
 	switch {
 	case errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EHOSTUNREACH):
 		return unix.RTN_UNREACHABLE, nil
@@ -60,5 +61,5 @@ func parseRoute(b []byte) (uint8, error) {
 	case kind != unix.RTM_NEWROUTE || len(body) < unix.SizeofRtMsg:
 		return 0, errNoRouteAnswer
 	}
-	return body[7], nil // field rtm_type of struct rtmsg
+	return body[7], nil // the field rtm_type of struct rtmsg
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// boundAddrs returns the addresses with a port that any process has bound in this network
-// namespace.
+// boundAddrs returns every BindAddr with the given port that a process of this network
+// namespace has bound.
 func boundAddrs(ps cm.PortSpace, port uint16) ([]BindAddr, error) {
 	f, err := os.Open("/proc/thread-self/net/unix")
 	if err != nil {
@@ -29,16 +29,15 @@ func boundAddrs(ps cm.PortSpace, port uint16) ([]BindAddr, error) {
 // connectedState is SS_CONNECTED in the state column of /proc/net/unix.
 const connectedState = "03"
 
-// scanBound reads the table of /proc/net/unix:
+// scanBound reads the table in /proc/net/unix, which has these columns:
 //
 //	Num RefCount Protocol Flags Type St Inode Path
 //
-// A connected socket has the name of its listener, which may be closed by now;
-// isBound reports whether the name is bound.
+// A connected socket is listed with the name of its listener, even after the listener was
+// closed. For such a name, scanBound calls isBound to find out whether the name is bound.
 func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name string) (bool, error)) ([]BindAddr, error) {
 	var found []BindAddr
-	// results of isBound for names of connected sockets, because many sockets may have
-	// the same name
+	// Results of isBound. Many connected sockets may have the same name.
 	bound := make(map[BindAddr]bool)
 	lines := bufio.NewScanner(table)
 	for lines.Scan() {
@@ -68,17 +67,20 @@ func scanBound(table io.Reader, ps cm.PortSpace, port uint16, isBound func(name 
 	return found, lines.Err()
 }
 
-// A marker is a datagram socket that the holder of a wildcard binds in addition, with
-// the same name. Other processes detect the marker by trying to connect to it; nothing
-// is ever sent to it. The search for a free port needs markers for two reasons. Reading
-// the table of all sockets for each port takes too long. And the search must not bind
-// the names of wildcards, because another process might want to bind them at the same
-// time. Names of datagram sockets and of other sockets are unrelated (unix(7)).
+// A marker is a datagram socket. A process that binds a wildcard also binds a marker to
+// the same name; the names of datagram sockets are independent of those of other sockets
+// (unix(7)). Another process finds out that the wildcard is bound by connecting to the
+// marker. No process ever sends to it.
+//
+// The search for a free port needs markers for two reasons. Reading the table of all
+// sockets for each port would take too long. And the search can not find out whether a
+// wildcard is bound by binding its name, because another process may want to bind that
+// name at the same time.
 
-// bindMarker makes a marker with a name.
+// bindMarker makes the marker with the given name.
 func bindMarker(name string) (int, error) { return unixsock.BindType(unix.SOCK_DGRAM, name) }
 
-// anyMarker reports whether the marker of one of the addresses is bound.
+// anyMarker reports whether at least one of the addresses has a marker.
 func anyMarker(addrs []BindAddr) (bool, error) {
 	fd, err := unixsock.NewType(unix.SOCK_DGRAM)
 	if err != nil {
@@ -86,7 +88,7 @@ func anyMarker(addrs []BindAddr) (bool, error) {
 	}
 	defer unix.Close(fd)
 	for _, s := range addrs {
-		// Any other error means that the name is bound (connect(2)).
+		// Every other result means that a socket has the name (connect(2)).
 		if err := unix.Connect(fd, &unix.SockaddrUnix{Name: s.Name()}); !errors.Is(err, unix.ECONNREFUSED) {
 			return true, nil
 		}

@@ -42,7 +42,7 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-// The marker of a wildcard is bound as long as its reservation lasts.
+// The marker of a wildcard exists as long as the Reservation is open.
 func TestMarker(t *testing.T) {
 	r, err := Reserve(cm.TCP, netip.MustParseAddrPort("0.0.0.0:0"), false, false, EphemeralPorts)
 	require.NoError(t, err)

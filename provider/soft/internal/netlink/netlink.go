@@ -9,11 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrShort says that the kernel's answer to a request is not complete.
+// ErrShort means that the kernel's answer to a request is not complete.
 var ErrShort = errors.New("short netlink answer")
 
-// Ask sends a netlink request whose answer is one message, and returns the
-// answer. See netlink(7).
+// Ask sends a netlink request that the kernel answers with one message, and returns the
+// answer. The parameter protocol selects the part of the kernel that answers, such as
+// unix.NETLINK_ROUTE. See netlink(7).
 func Ask(protocol int, request []byte) (answer []byte, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, protocol)
 	if err != nil {
@@ -23,7 +24,7 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return nil, err
 	}
-	// The answer is in the socket when sendto(2) returns.
+	// The kernel has already put the answer into the socket when sendto(2) returns.
 	answer = make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, answer, unix.MSG_DONTWAIT)
 	if err != nil {
@@ -32,17 +33,17 @@ func Ask(protocol int, request []byte) (answer []byte, err error) {
 	return answer[:n], nil
 }
 
-// PutHeader writes the header of a request, which is all of b. See struct nlmsghdr
-// in netlink(7).
+// PutHeader writes the header of a request to the beginning of b. The request must fill
+// b. See struct nlmsghdr in netlink(7).
 func PutHeader(b []byte, kind, flags uint16) {
 	binary.NativeEndian.PutUint32(b, uint32(len(b)))
 	binary.NativeEndian.PutUint16(b[4:], kind)
 	binary.NativeEndian.PutUint16(b[6:], unix.NLM_F_REQUEST|flags)
 }
 
-// Open returns the type and the body of an answer. An answer of the type
-// NLMSG_ERROR is returned as its unix.Errno.
-func Open(b []byte) (kind uint16, body []byte, err error) {
+// Parse returns the type and the body of an answer. If the answer has the type
+// NLMSG_ERROR, Parse returns its error number as a unix.Errno.
+func Parse(b []byte) (kind uint16, body []byte, err error) {
 	if len(b) < unix.SizeofNlMsghdr+4 {
 		return 0, nil, ErrShort
 	}
@@ -53,7 +54,8 @@ func Open(b []byte) (kind uint16, body []byte, err error) {
 	return kind, body, nil
 }
 
-// AppendAttr appends an attribute whose length is a multiple of 4.
+// AppendAttr appends an attribute to a request. The length of value must be a multiple of
+// 4.
 func AppendAttr(b []byte, kind uint16, value []byte) []byte {
 	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
 	b = binary.NativeEndian.AppendUint16(b, kind)

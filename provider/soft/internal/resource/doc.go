@@ -1,3 +1,3 @@
-// Package resource recognizes errors of system calls that say that this process or the
-// system has no more descriptors, memory or mappings.
+// Package resource recognizes errors of system calls that mean a lack of descriptors,
+// memory or mappings, in this process or in the whole system.
 package resource

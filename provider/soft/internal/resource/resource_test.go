@@ -22,8 +22,8 @@ func TestWrap(t *testing.T) {
 	require.Equal(t, err, resource.Wrap(err), "it is not wrapped twice")
 }
 
-// Retry calls the function a second time only if the first call failed for lack of
-// descriptors and makeRoom has closed some.
+// Retry calls fn a second time only if the first call failed for lack of descriptors and
+// makeRoom has returned true.
 func TestRetry(t *testing.T) {
 	for _, test := range []struct {
 		name  string

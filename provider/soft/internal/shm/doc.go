@@ -1,7 +1,7 @@
 // Package shm has the shared memory of a connection between two processes of one host: a
-// segment with two rings for each direction, one for requests and one for responses, and
-// the sockets by which one process wakes the other.
+// segment, with one ring for requests and one ring for responses in each direction. It
+// also has the doorbells, by which one process wakes the other.
 //
-// The other process can write anything into the memory at any time. So this package
-// copies each number once before it checks and uses it.
+// The other process can write any bytes into the memory at any time. This package
+// therefore copies each number once, and checks and uses only the copy.
 package shm

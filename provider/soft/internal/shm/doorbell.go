@@ -4,16 +4,18 @@ package shm
 
 import "golang.org/x/sys/unix"
 
-// A doorbell is one end of a pair of Unix sockets. A byte that one process sends wakes
-// the other one, which waits for its own end. The kernel closes the connection when one
-// of the processes ends. An eventfd would be faster, but its flags belong to both
-// processes: a hostile peer could make it block, and so stop the whole loop of the
-// sender. With a socket, each call says for itself that it must not block.
+// A doorbell is a pair of connected Unix sockets, of which each process has one end. One
+// process sends a byte to wake the other process, which waits for its own end in epoll.
+// When a process ends, the kernel closes its end, and the other process notices that.
+//
+// An eventfd would be faster. But both processes would share its flags: a hostile peer
+// could make it blocking, and a write would then block the whole loop of the sender. With
+// a socket, each call has a flag of its own that makes it non-blocking.
 
 // NoDoorbell is the descriptor of an end without a doorbell.
 const NoDoorbell = -1
 
-// NewDoorbells makes the two ends of a doorbell. The caller owns both.
+// NewDoorbells makes a doorbell. The caller owns the descriptors of both ends.
 func NewDoorbells() (mine, peers int, err error) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -22,8 +24,8 @@ func NewDoorbells() (mine, peers int, err error) {
 	return pair[0], pair[1], nil
 }
 
-// IsDoorbell reports whether a descriptor that a peer has passed can be a doorbell: it
-// has to be a Unix stream socket.
+// IsDoorbell reports whether a descriptor that a peer has passed can be a doorbell: only
+// a Unix stream socket can.
 func IsDoorbell(fd int) bool {
 	domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	if err != nil || domain != unix.AF_UNIX {

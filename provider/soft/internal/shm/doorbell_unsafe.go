@@ -12,14 +12,15 @@ import (
 var ringByte = [1]byte{1}
 
 // RingDoorbell wakes the peer. It ignores errors: EAGAIN means that the buffer of the
-// socket is full, so the peer is woken anyway, and other errors mean that the peer has
-// gone. The system call can not block, so the Go scheduler is not told of it.
+// socket is full, so the socket is already readable for the peer. Other errors mean that
+// the peer has closed its end. The system call never blocks, so it is made without
+// informing the Go scheduler.
 func RingDoorbell(fd int) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&ringByte)), 1,
 		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 }
 
-// DrainDoorbell reads up to len(buf) of the bytes that the peer has sent.
+// DrainDoorbell reads the bytes that the peer has sent, at most len(buf) of them.
 func DrainDoorbell(fd int, buf []byte) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(buf))),
 		uintptr(len(buf)), unix.MSG_DONTWAIT, 0, 0)

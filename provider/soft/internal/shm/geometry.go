@@ -8,21 +8,22 @@ import (
 )
 
 const (
-	MinRingSlots = 8 // smallest number of slots of a ring
+	MinRingSlots = 8 // smallest number of slots in a ring
 	maxRingSlots = 1 << 16
-	MinRingBytes = 4 << 10 // smallest number of bytes of the payload area of a ring
+	MinRingBytes = 4 << 10 // smallest size in bytes of the payload area of a ring
 	maxRingBytes = 64 << 20
 )
 
-// Geometry has the sizes of the rings of a segment. Each is a power of two.
+// Geometry has the sizes of the rings in a segment. Each size is a power of two.
 type Geometry struct {
-	// number of slots, and bytes of the payload area, of each ring for requests
+	// RequestSlots is the number of slots, and RequestBytes the size in bytes of the
+	// payload area, of each ring for requests.
 	RequestSlots, RequestBytes uint32
-	// number of slots, and bytes of the payload area, of each ring for responses
+	// ResponseSlots and ResponseBytes are the same for each ring for responses.
 	ResponseSlots, ResponseBytes uint32
 }
 
-// Check returns a *verbs.ParamError if a size is out of range or no power of two.
+// Check returns a *verbs.ParamError if a size is out of range or is not a power of two.
 func (g Geometry) Check() error {
 	for _, f := range []struct {
 		name            string

@@ -10,86 +10,88 @@ import (
 
 const (
 	SlotSize   = 128            // size of a slot in bytes: two cache lines
-	inlineSize = SlotSize - 4*8 // number of bytes of payload that fit into a slot
-	// maxFragment is the largest number of bytes of payload for one slot. Longer messages
-	// are sent in several fragments, so that the receiver copies one fragment while the
-	// sender copies the next one.
+	inlineSize = SlotSize - 4*8 // number of bytes of payload that a slot has space for
+	// maxFragment is the largest payload of one slot in bytes. A longer message is sent
+	// in several fragments: the receiver copies one fragment while the sender copies the
+	// next one. The number is arbitrary.
 	maxFragment = 16 << 10
 )
 
-// A slotFrame is a slot of a ring. It has one fragment of a message, with up to 96 bytes
-// of payload. A longer payload is in the payload area of the ring. Word 0 is stored
-// last. Its sequence is the number of slots filled so far. The receiver compares that
-// number with the expected one, and so sees whether the slot is filled.
+// A slotFrame is a slot of a ring. It has one fragment of a message. A payload of up to
+// 96 bytes is in the slot, and a longer one in the payload area of the ring.
 //
 //	word 0  sequence (32) | operation (8) << 32 | flags (8) << 40
 //	word 1  length (32) | immediate data (32) << 32
 //	word 2  remote address                      only operations on remote memory
 //	word 3  remote key (32) | total (32) << 32  only operations on remote memory
 //
-// The total is the number of bytes of the whole message.
+// The sequence is the number of slots that the sender has filled so far, including this
+// one. The sender stores word 0 last. The receiver knows the next sequence, so it sees in
+// word 0 whether the slot is filled. The total is the number of bytes of the whole
+// message.
 type slotFrame struct {
 	word [4]uint64
 	data [inlineSize]byte
 }
 
-// A ControlBlock is written by one side of the connection and read by the other. An
-// exception is Parked, which the reader clears.
+// A ControlBlock is written by one side of the connection and read by the other. Parked
+// is an exception: the reader clears it.
 type ControlBlock struct {
-	// Ack acknowledges the requests of the other side: number of slots consumed (32) |
-	// syndrome (8) << 32 | number of NAKs (24) << 40. The syndrome is that of the AETH
-	// (IBTA vol. 1, 9.3.5). The syndrome of a NAK belongs to the first slot that was not
-	// consumed.
+	// Ack acknowledges the requests of the other side: number of request slots consumed
+	// (32) | syndrome (8) << 32 | number of NAKs (24) << 40. The syndrome has the codes
+	// of the AETH (IBTA vol. 1, 9.3.5). If the syndrome is a NAK, it is for the first
+	// slot that was not consumed.
 	Ack atomic.Uint64
-	// Resend counts the retries after an RNR NAK. A new value asks the other side to
-	// process the slot again.
+	// Resend counts how often this side has retried after an RNR NAK. A new value makes
+	// the other side process the same slot again.
 	Resend atomic.Uint32
 	// Responses is the number of response slots that this side has consumed.
 	Responses atomic.Uint32
 	_         [48]byte
 
-	// The following fields change rarely, and the other side reads them after each message,
-	// so they have a cache line of their own.
+	// The fields below rarely change, and the other side reads them after each message.
+	// They have a cache line of their own, so that changes of the fields above do not
+	// slow these reads down.
 
-	// Parked says which changes the other side has to announce by ringing the doorbell
-	// of this side. It is a WakeLevel.
+	// Parked is a WakeLevel. It says for which changes the other side has to ring the
+	// doorbell of this side.
 	Parked atomic.Uint32
 	// State is an EndState.
 	State atomic.Uint32
 	_     [56]byte
 }
 
-// WakeLevel says which changes the peer has to announce by ringing the doorbell.
+// A WakeLevel says for which changes the peer has to ring the doorbell.
 type WakeLevel = uint32
 
 const (
-	// The peer does not ring the doorbell, because this side polls its rings.
+	// The peer does not ring the doorbell, because this side polls the rings.
 	WakeNone WakeLevel = iota
-	// The peer rings the doorbell for a request and for a response.
+	// The peer rings the doorbell for each request and each response.
 	WakeSlots
-	// The peer rings the doorbell for a request, a response and an acknowledgement.
+	// The peer rings the doorbell for each request, response and acknowledgement.
 	WakeAll
 )
 
-// EndState says whether a side processes requests.
+// An EndState says whether a side of the connection processes requests.
 type EndState = uint32
 
 const (
 	sideAbsent EndState = iota // The side does not process requests yet.
 	SideActive                 // The side processes requests.
-	// The side does not process requests any more: its queue pair is in the error state
-	// or closed.
+	// The side does not process requests any more, because its queue pair is closed or in
+	// the error state.
 	SideSilent
 )
 
-// The flags of a slot that only the local path has.
+// Flags of a slot that only the local path uses.
 const (
-	// the payload is in the payload area of the ring
+	// The payload is in the payload area of the ring.
 	FlagArea   = fragment.PathFlag << iota
-	FlagAckReq // the sender asks for an acknowledgement without delay
+	FlagAckReq // The sender asks for an acknowledgement without delay.
 )
 
-// A Ring is the shared memory of a ring: the slots, and the area for long payloads.
+// A Ring is the memory of one ring: the slots, and the payload area for long payloads.
 type Ring struct {
 	slots []slotFrame
 	area  []byte
@@ -98,19 +100,19 @@ type Ring struct {
 // Len returns the number of slots.
 func (r *Ring) Len() int { return len(r.slots) }
 
-// A Producer is the sending side of a ring. Its counters are private to this process.
-// They wrap, and only differences between them are used.
+// A Producer is the sending side of a ring. The other process can not access its
+// counters. The counters overflow, so only their differences have a meaning.
 type Producer struct {
 	Ring
-	tail uint32 // number of slots filled
-	// number of slots that were filled and not published, so that the consumer can not
-	// see them
+	tail uint32 // number of slots that were filled
+	// Unpublished is the number of slots that were filled and that the consumer can not
+	// see yet.
 	Unpublished uint32
 	firstWord   uint64   // word 0 of the first unpublished slot
 	Freed       uint32   // number of slots that the consumer has consumed
-	areaTail    uint32   // number of bytes of the area that were allocated
-	areaFreed   uint32   // number of bytes of the area that the consumer has consumed
-	areaEnd     []uint32 // for each slot: value of areaTail after the slot was filled
+	areaTail    uint32   // number of bytes that were allocated in the payload area
+	areaFreed   uint32   // number of bytes of the payload area that the consumer has consumed
+	areaEnd     []uint32 // for each slot, the value of areaTail after the slot was filled
 }
 
 // NewProducer returns the sending side of an empty ring.
@@ -118,9 +120,9 @@ func NewProducer(r Ring) Producer {
 	return Producer{Ring: r, areaEnd: make([]uint32, len(r.slots))}
 }
 
-// Reserve returns the memory for the payload of the next fragment. Its length is at most
-// the parameter want, and may be less. inArea is true if the memory is in the payload
-// area. ok is false if the ring is full.
+// Reserve returns memory for the payload of the next fragment. The parameter want is the
+// requested length in bytes. The memory may be shorter, but not longer. inArea is true if
+// the memory is in the payload area. ok is false if the ring is full.
 func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	if p.tail-p.Freed == uint32(len(p.slots)) {
 		return nil, false, false
@@ -137,10 +139,11 @@ func (p *Producer) Reserve(want uint32) (dst []byte, inArea, ok bool) {
 	return p.area[at : at+room], true, true
 }
 
-// Put fills the slot of a fragment whose payload is in the memory that Reserve has
-// returned. The consumer sees the slot after PublishFirst. The consumer reads the slots
-// in order. So in a batch of slots only word 0 of the first slot has to be stored last
-// and atomically.
+// Put fills the next slot. The payload of the fragment is already in the memory that
+// Reserve has returned. The consumer sees the slot only after PublishFirst, because Put
+// does not store word 0 of the first unpublished slot. The consumer reads the slots in
+// order, so Put may store word 0 of the slots after that one at once and without an
+// atomic operation.
 func (p *Producer) Put(f *fragment.Fragment) {
 	index := p.tail & uint32(len(p.slots)-1)
 	s := &p.slots[index]
@@ -163,7 +166,8 @@ func (p *Producer) Put(f *fragment.Fragment) {
 	p.Unpublished++
 }
 
-// PublishFirst makes all filled slots visible to the consumer.
+// PublishFirst stores word 0 of the first unpublished slot. The consumer then sees all
+// filled slots.
 func (p *Producer) PublishFirst() {
 	if p.Unpublished > 0 {
 		first := &p.slots[(p.tail-p.Unpublished)&uint32(len(p.slots)-1)]
@@ -172,14 +176,15 @@ func (p *Producer) PublishFirst() {
 	}
 }
 
-// Publish calls Put and PublishFirst.
+// Publish calls Put and then PublishFirst.
 func (p *Producer) Publish(f *fragment.Fragment) {
 	p.Put(f)
 	p.PublishFirst()
 }
 
-// Free makes consumed slots free again. head is the number of slots that the consumer
-// claims to have consumed. Free returns false if that number is impossible.
+// Free makes the slots available again that the consumer has consumed. The parameter head
+// is the total number of consumed slots, as the consumer states it. Free returns false if
+// that number is impossible.
 func (p *Producer) Free(head uint32) bool {
 	if head-p.Freed > p.tail-p.Freed {
 		return false
@@ -191,23 +196,26 @@ func (p *Producer) Free(head uint32) bool {
 	return true
 }
 
-// alignArea rounds up to a multiple of a cache line, so that no two fragments share one.
+// alignArea rounds a length up to a multiple of 64 bytes, so that no two fragments are in
+// the same cache line.
 func alignArea(n uint32) uint32 { return (n + 63) &^ 63 }
 
-// A Consumer is the receiving side of a ring. It checks everything that it reads.
+// A Consumer is the receiving side of a ring. It checks all values that it reads from the
+// ring.
 type Consumer struct {
 	Ring
 	Head     uint32
 	areaHead uint32
 }
 
-// Ready reports whether there is a slot to consume.
+// Ready reports whether the next slot is filled.
 func (c *Consumer) Ready() bool {
 	return uint32(atomic.LoadUint64(&c.slots[c.Head&uint32(len(c.slots)-1)].word[0])) == c.Head+1
 }
 
-// Peek copies the header of the next slot to r, whose payload then refers to the shared
-// memory. more is false if there is no slot. ok is false if the header is not valid.
+// Peek copies the header of the next slot to r. r.Payload then refers to the shared
+// memory. more is false if the next slot is not filled. ok is false if the header is not
+// valid.
 func (c *Consumer) Peek(r *fragment.Fragment) (more, ok bool) {
 	s := &c.slots[c.Head&uint32(len(c.slots)-1)]
 	w := atomic.LoadUint64(&s.word[0])
@@ -215,8 +223,8 @@ func (c *Consumer) Peek(r *fragment.Fragment) (more, ok bool) {
 		return false, true
 	}
 	s.fetch()
-	// Each word is loaded once, so that the value that is used is the value that was
-	// checked.
+	// Each word is loaded only once, because the peer could change the word between a
+	// check and a second load.
 	r.Op, r.Flags = fragment.Op(w>>32), fragment.Flags(w>>40)
 	w = atomic.LoadUint64(&s.word[1])
 	r.Length, r.Imm = uint32(w), uint32(w>>32)
@@ -241,7 +249,7 @@ func (c *Consumer) Peek(r *fragment.Fragment) (more, ok bool) {
 	return true, true
 }
 
-// Advance consumes the slot that Peek has returned.
+// Advance consumes the slot that Peek has copied.
 func (c *Consumer) Advance(f *fragment.Fragment) {
 	c.Head++
 	if f.Flags&FlagArea != 0 {

@@ -10,15 +10,14 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 )
 
-// newRing returns both ends of a ring with the given number of slots.
+// newRing returns the producer and the consumer of a ring with the given number of slots.
 func newRing(slots int) (Producer, Consumer) {
 	r := Ring{slots: make([]slotFrame, slots), area: make([]byte, 1<<16)}
 	return NewProducer(r), Consumer{Ring: r}
 }
 
-// The consumer sees no slot of a batch before PublishFirst, and then sees all slots of
-// the batch in order. That holds for every position in the ring at which the batch
-// begins.
+// Before PublishFirst, the consumer sees no slot of a batch. Afterwards it sees all slots
+// of the batch, in order. The test begins a batch at each position in the ring.
 func TestBatchIsShownAtOnce(t *testing.T) {
 	const slots = 8
 	out, in := newRing(slots)
@@ -51,7 +50,7 @@ func TestBatchIsShownAtOnce(t *testing.T) {
 	require.True(t, ok)
 }
 
-// A batch may fill the ring completely. After that Reserve reports that the ring is
+// Unpublished slots can fill the ring completely. Reserve then reports that the ring is
 // full.
 func TestRingIsFull(t *testing.T) {
 	out, in := newRing(4)

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Segment is the shared memory of one connection. The accepting side makes it, and
-// passes its descriptor to the connecting side.
+// A Segment is the shared memory of one connection. The accepting side makes the segment,
+// and passes its descriptor to the connecting side. These are the offsets in the memory,
+// in bytes:
 //
 //	0     header: magic, layout version, geometry
 //	1024  control block of side 0 (the connecting side)
@@ -20,43 +21,43 @@ import (
 //	      response slots 0->1, response slots 1->0,
 //	      then the payload areas in the same order
 type Segment struct {
-	FD   int    // descriptor of the segment; -1 after it was closed
-	Mem  []byte // mapped memory of the segment
+	FD   int    // descriptor of the segment; -1 after it was closed or taken
+	Mem  []byte // the mapped memory
 	geom Geometry
-	maps mappings // limit in which the mapping of the segment is counted
+	maps mappings // the limit towards which the mapping of the segment counts
 }
 
-// mappings limits the number of mappings of the process.
+// A mappings limits how many mappings the process has.
 type mappings interface {
 	// Acquire allows one more mapping, or returns an error that matches
 	// verbs.ErrNoResources.
 	Acquire() error
-	// Release releases a mapping that was unmapped.
+	// Release ends what Acquire has allowed, after the mapping was unmapped.
 	Release()
-	// MmapFailed releases a mapping that mmap(2) has refused with an error.
+	// MmapFailed ends what Acquire has allowed, after mmap(2) has failed with err.
 	MmapFailed(err error)
 }
 
 const (
-	segmentMagic   = 0x706f6f6c616d6472 // the bytes "rdmaloop"
+	segmentMagic   = 0x706f6f6c616d6472 // the bytes "rdmaloop" as a little-endian number
 	segmentVersion = 1
 	ControlOffset  = 1024 // offset of the control block of side 0
 	ControlStride  = 256  // distance from the control block of side 0 to that of side 1
 	RingsOffset    = 4096 // offset of the first slots
 )
 
-// size returns the number of bytes of the segment.
+// size returns the size of the segment in bytes.
 func (g Geometry) size() int {
 	perSide := int(g.RequestSlots)*SlotSize + int(g.ResponseSlots)*SlotSize + int(g.RequestBytes) + int(g.ResponseBytes)
 	return RingsOffset + 2*perSide
 }
 
-// segmentSeals prevent a change of the size. Without them the other process could make
-// the file smaller, and then an access to the mapping would fault. See fcntl(2), "File
-// sealing".
+// segmentSeals are the seals of the segment's file. They prevent that the other process
+// changes the size of the file: an access to a mapping beyond the end of its file would
+// fault. See fcntl(2), "File sealing".
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// NewSegment makes a segment, for the accepting side. The caller owns it.
+// NewSegment makes a segment. The accepting side calls it and owns the segment.
 func NewSegment(geom Geometry, maps mappings) (*Segment, error) {
 	fd, err := unix.MemfdCreate("rdmaloop", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -88,10 +89,10 @@ func (s *Segment) create() error {
 	return nil
 }
 
-// OpenSegment maps a segment that the peer has made, for the connecting side. It owns fd,
-// also if it returns an error. It checks properties of the file that the peer can not
-// change any more, and a copy of the header. An error that matches ErrSegment means that
-// the segment is not valid.
+// OpenSegment maps a segment that the peer has made. The connecting side calls it.
+// OpenSegment takes over the descriptor fd, even if it returns an error. It checks the
+// seals and the size of the file, which the peer can not change any more, and a copy of
+// the header. An error that matches ErrSegment means that the segment is not valid.
 func OpenSegment(fd int, maps mappings) (*Segment, error) {
 	s := &Segment{FD: fd, maps: maps}
 	if err := s.open(); err != nil {
@@ -101,7 +102,7 @@ func OpenSegment(fd int, maps mappings) (*Segment, error) {
 	return s, nil
 }
 
-// ErrSegment says that a segment of a peer is not valid.
+// ErrSegment means that a segment of a peer is not valid.
 var ErrSegment = errors.New("not a usable shared segment")
 
 func (s *Segment) open() error {
@@ -147,13 +148,13 @@ func (s *Segment) mmap() error {
 	return nil
 }
 
-// TakeFD transfers the descriptor to the caller. The mapping remains.
+// TakeFD transfers the descriptor to the caller. The memory stays mapped.
 func (s *Segment) TakeFD() (fd int) {
 	fd, s.FD = s.FD, -1
 	return fd
 }
 
-// CloseFD closes the descriptor. The mapping remains.
+// CloseFD closes the descriptor. The memory stays mapped.
 func (s *Segment) CloseFD() {
 	if s.FD >= 0 {
 		_ = unix.Close(s.FD)
@@ -161,7 +162,8 @@ func (s *Segment) CloseFD() {
 	}
 }
 
-// Close unmaps the memory and closes the descriptor. Nothing may use the memory any more.
+// Close unmaps the memory and closes the descriptor. After that, no goroutine may access
+// the memory.
 func (s *Segment) Close() {
 	s.CloseFD()
 	if s.Mem != nil {
@@ -181,7 +183,8 @@ func (s *Segment) Carve(side int) (ctl *ControlBlock, request, response Ring) {
 		at += int(n)
 		return piece
 	}
-	// indexed by the kind of ring, then by the side that sends
+	// In both arrays, the first index is the kind of ring, and the second index is the
+	// side that sends.
 	var slots, areas [2][2][]byte
 	for kind, n := range []uint32{g.RequestSlots, g.ResponseSlots} {
 		for i := range 2 {

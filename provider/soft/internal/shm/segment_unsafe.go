@@ -7,25 +7,26 @@ import (
 	"unsafe"
 )
 
-// controlAt returns shared memory as a control block. The layout of a segment guarantees
-// that the memory is aligned and large enough.
+// controlAt returns the control block at the beginning of mem. The layout of a segment
+// guarantees that mem is aligned and large enough.
 func controlAt(mem []byte) *ControlBlock {
 	_ = mem[unsafe.Sizeof(ControlBlock{})-1]
 	return (*ControlBlock)(unsafe.Pointer(unsafe.SliceData(mem)))
 }
 
-// slotsOf returns shared memory as slots.
+// slotsOf returns the slots in mem, which is part of a segment.
 func slotsOf(mem []byte) []slotFrame {
 	return unsafe.Slice((*slotFrame)(unsafe.Pointer(unsafe.SliceData(mem))), len(mem)/SlotSize)
 }
 
 // fetch makes the processor load the second cache line of a slot, which has most of the
-// payload, while the header in the first line is processed.
+// payload, while the caller still processes the header in the first line.
 func (s *slotFrame) fetch() {
 	_ = atomic.LoadUint64((*uint64)(unsafe.Pointer(&s.data[64-4*8])))
 }
 
-// The layout is shared with another process: it must not depend on the compiler.
+// These sizes are part of the layout that another process uses. The build fails if a
+// compiler chooses other sizes.
 var (
 	_ [SlotSize]byte = [unsafe.Sizeof(slotFrame{})]byte{}
 	_ [128]byte      = [unsafe.Sizeof(ControlBlock{})]byte{}

@@ -8,9 +8,12 @@
 // These types reduce the cost of a packet. The comment of each has the measured gain, if
 // there is one:
 //
-//   - batch: one system call sends or receives many packets, and UDP_SEGMENT sends several in one message.
+//   - batch: one system call sends or receives many packets, and UDP_SEGMENT sends
+//     several in one message.
 //   - receiver: a call reads one packet, or a batch if several packets wait.
-//   - connectedSocket: a destination of many packets gets a connected socket. Over IPv4, an ipIDProbe finds out the identification that the kernel will write into the packets.
+//   - connectedSocket: a destination of many packets gets a connected socket. Over IPv4,
+//     an ipIDProbe finds out the identification that the kernel will write into the
+//     packets.
 //   - localPort: the kernel selects the shard's socket for each packet; see steer.
 //   - overflowSockets: a shard gets further sockets if its socket drops packets.
 //   - Conn.Arm: epoll watches the sockets only while the owner may sleep.

@@ -1,4 +1,5 @@
-// Package unixsock has sockets with abstract names: connected Unix sockets of type
-// SOCK_SEQPACKET, whose messages are packets. It finds out which user is at the other end
-// of a socket, and which user holds a name. See unix(7).
+// Package unixsock has Unix sockets with names in the abstract namespace. The sockets
+// have the type SOCK_SEQPACKET: they are connected, and each message is one packet. The
+// package also finds out which user is at the other end of a connected socket, and which
+// user has bound a name. See unix(7).
 package unixsock

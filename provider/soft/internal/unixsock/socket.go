@@ -14,21 +14,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// New makes a socket without a name, which never blocks. An error that matches
+// New makes a socket without a name. Its calls never block. An error that matches
 // verbs.ErrNoResources means that no descriptor is free.
 func New() (int, error) { return NewType(unix.SOCK_SEQPACKET) }
 
-// NewType is New for a socket of another type, such as unix.SOCK_DGRAM.
+// NewType does the same as New for a socket of another type, such as unix.SOCK_DGRAM.
 func NewType(kind int) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, kind|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	return fd, resource.Wrap(err)
 }
 
-// Bind makes a socket with an abstract name, which begins with '@'.
+// Bind makes a socket that is bound to an abstract name, which begins with '@'.
 func Bind(name string) (int, error) { return BindType(unix.SOCK_SEQPACKET, name) }
 
-// BindType is Bind for a socket of another type. The names of sockets of different types
-// are unrelated.
+// BindType does the same as Bind for a socket of another type. Sockets of different types
+// can have the same name.
 func BindType(kind int, name string) (int, error) {
 	fd, err := NewType(kind)
 	if err != nil {
@@ -41,8 +41,8 @@ func BindType(kind int, name string) (int, error) {
 	return fd, nil
 }
 
-// IsBound reports whether a socket has the name. To find out, it tries to bind the name.
-// It returns an error if binding fails for another reason than that the name is in use.
+// IsBound reports whether a socket is bound to the name. To find out, it tries to bind
+// the name itself. It returns an error if that fails for another reason than EADDRINUSE.
 func IsBound(name string) (bool, error) {
 	fd, err := Bind(name)
 	switch {
@@ -61,7 +61,8 @@ func Accept(fd int) (int, error) {
 	return client, err
 }
 
-// Send sends one packet with descriptors. The caller still owns the descriptors.
+// Send sends one packet, with the given descriptors. The caller still owns its
+// descriptors.
 func Send(fd int, packet []byte, fds []int) error {
 	var rights []byte
 	if len(fds) > 0 {
@@ -73,13 +74,13 @@ func Send(fd int, packet []byte, fds []int) error {
 	return nil
 }
 
-// Receive receives one packet into buf, and at most maxFDs descriptors, which the
-// caller owns. The system closes descriptors beyond maxFDs.
+// Receive receives one packet into buf, and up to maxFDs descriptors, which the caller
+// then owns. The kernel closes any further descriptors of the packet.
 //
-// The error is EAGAIN if there is no packet, and matches verbs.ErrPeerGone at the end of
-// the connection. It matches verbs.ErrProtocol if there are too many descriptors or the
-// packet is longer than buf, and verbs.ErrNoResources if this process has no room for
-// the descriptors.
+// The error is EAGAIN if no packet waits. It matches verbs.ErrPeerGone at the end of the
+// connection, verbs.ErrProtocol if the packet has more than maxFDs descriptors or is
+// longer than buf, and verbs.ErrNoResources if this process can not open that many
+// descriptors.
 func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	var rights []byte
 	if maxFDs > 0 {
@@ -87,8 +88,8 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	}
 	n, nRights, flags, _, err := unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	if errors.Is(err, unix.ECONNRESET) {
-		// The peer has closed its socket before it has read everything. ECONNRESET is
-		// returned once. The packets that the peer has sent can still be read.
+		// The peer has closed its socket without reading all packets of this side. The
+		// kernel returns ECONNRESET only once. Packets of the peer can still be received.
 		n, nRights, flags, _, err = unix.Recvmsg(fd, buf, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
 	}
 	switch {
@@ -110,10 +111,10 @@ func Receive(fd int, buf []byte, maxFDs int) (n int, fds []int, err error) {
 	return n, fds, nil
 }
 
-// truncationError returns the error for a truncated packet. The parameter lacks is true
-// if fewer descriptors have arrived than the caller has allowed. If the process has no
-// room for the descriptors, the system drops them and sets MSG_CTRUNC, as it does if
-// there are too many (recvmsg(2)).
+// truncationError returns the error for a packet of which the kernel has dropped a part.
+// The parameter lacks is true if fewer descriptors have arrived than the caller allows.
+// The kernel sets MSG_CTRUNC both if there are too many descriptors and if this process
+// can not open more of them (recvmsg(2)).
 func truncationError(lacks bool) error {
 	if lacks {
 		fd, err := eventfd.New()
@@ -125,7 +126,7 @@ func truncationError(lacks bool) error {
 	return fmt.Errorf("%w: truncated packet", verbs.ErrProtocol)
 }
 
-// parseRights returns every descriptor in the control messages of a packet.
+// parseRights returns all descriptors in the control messages of a packet.
 func parseRights(rights []byte) (fds []int) {
 	controls, err := unix.ParseSocketControlMessage(rights)
 	if err != nil {
@@ -146,10 +147,9 @@ func CloseAll(fds []int) {
 	}
 }
 
-// PeerCredentials returns the process and the user at the other end of a connected
-// Unix socket. For an accepted socket that is the process that called connect(2); for
-// a connecting socket it is the process that called listen(2). See unix(7),
-// SO_PEERCRED.
+// PeerCredentials returns the process and the user at the other end of a connected Unix
+// socket. On the accepting side this is the process that called connect(2), and on the
+// connecting side the process that called listen(2). See unix(7), SO_PEERCRED.
 func PeerCredentials(fd int) (cm.Credentials, error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
@@ -158,7 +158,8 @@ func PeerCredentials(fd int) (cm.Credentials, error) {
 	return cm.Credentials{PID: c.Pid, UID: c.Uid, GID: c.Gid}, nil
 }
 
-// ListenerUser returns the user of the process that listens on a name.
+// ListenerUser returns the user of the process that listens on a name. It connects to the
+// name to find out.
 func ListenerUser(name string) (uint32, error) {
 	fd, err := New()
 	if err != nil {

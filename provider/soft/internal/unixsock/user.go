@@ -11,9 +11,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/netlink"
 )
 
-// To every process the kernel reports the users of all Unix sockets in its network
-// namespace; see sock_diag(7). The names and numbers are those of linux/unix_diag.h.
-// Linux 5.3 added UNIX_DIAG_UID.
+// The kernel reports to every process which users have made the Unix sockets of its
+// network namespace; see sock_diag(7). These names and numbers are from
+// linux/unix_diag.h. UNIX_DIAG_UID exists since Linux 5.3.
 const (
 	sockDiagByFamily = 20
 	udiagShowName    = 1 << 0
@@ -25,9 +25,9 @@ const (
 	diagMessageSize = 16 // size of struct unix_diag_msg
 )
 
-// The states of sockets with a name: TCP_LISTEN for a socket that listens, TCP_CLOSE
-// for one that is only bound, and TCP_ESTABLISHED for a connected one. A socket that
-// was accepted from a listener has the listener's name and TCP_ESTABLISHED.
+// States of a socket with a name: TCP_LISTEN if the socket listens, TCP_CLOSE if it is
+// bound and not connected, and TCP_ESTABLISHED if it is connected. A socket that was
+// accepted from a listener has the listener's name and the state TCP_ESTABLISHED.
 const (
 	diagEstablished = 1
 	diagClosed      = 7
@@ -38,12 +38,12 @@ const (
 // format.
 var errNoDiag = errors.New("no unix_diag")
 
-// User returns the user of the socket that holds an abstract name, which begins
-// with '@': the user of the process that made the socket. Sockets of different kinds,
-// such as unix.SOCK_SEQPACKET, can have the same name. The call takes time in
-// proportion to the number of Unix sockets. It returns false if there is no such
-// socket, if it can not be distinguished from sockets accepted on it, or if the
-// kernel does not report users.
+// User returns the user of the process that made the socket with an abstract name. The
+// name begins with '@'. The parameter kind is the type of the socket, such as
+// unix.SOCK_SEQPACKET, because sockets of different types can have the same name. User
+// returns false if there is no such socket, if it can not be distinguished from sockets
+// that were accepted from it, or if the kernel does not report users. The call takes time
+// in proportion to the number of Unix sockets in the network namespace.
 func User(name string, kind byte) (uid uint32, known bool) {
 	found := diagSearch{name: "\x00" + name[1:], kind: kind}
 	if err := dumpSockets(&found); err != nil {
@@ -52,17 +52,18 @@ func User(name string, kind byte) (uid uint32, known bool) {
 	return found.user()
 }
 
-// A diagSearch collects the users of the sockets with a name.
+// A diagSearch collects the users of all sockets that have a name.
 type diagSearch struct {
 	name string
 	kind byte
-	// user of the socket that listens or is only bound; there is at most one such socket
+	// User of the socket that listens or is only bound. There is at most one such socket.
 	holder    []uint32
 	connected []uint32
 }
 
-// user returns the user of the holder. Without a holder, it returns the user of the
-// connected sockets if they all have the same.
+// user returns the user of the socket that listens or is only bound. If there is no such
+// socket, user returns the user of the connected sockets, provided that they all have the
+// same user.
 func (s *diagSearch) user() (uid uint32, known bool) {
 	if len(s.holder) > 0 {
 		return s.holder[0], true
@@ -78,8 +79,8 @@ func (s *diagSearch) user() (uid uint32, known bool) {
 	return 0, false
 }
 
-// take parses one message of a dump: struct unix_diag_msg, and attributes.
-func (s *diagSearch) take(b []byte) error {
+// add parses the description of one socket: a struct unix_diag_msg, and attributes.
+func (s *diagSearch) add(b []byte) error {
 	if len(b) < diagMessageSize {
 		return errNoDiag
 	}
@@ -115,7 +116,7 @@ func (s *diagSearch) take(b []byte) error {
 
 func align4(n int) int { return (n + 3) &^ 3 }
 
-// dumpSockets passes every Unix socket to s.
+// dumpSockets asks the kernel for all Unix sockets, and adds each of them to s.
 func dumpSockets(s *diagSearch) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -125,22 +126,23 @@ func dumpSockets(s *diagSearch) error {
 	if err := unix.Sendto(fd, diagRequest(), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err
 	}
-	// The kernel creates the answer while it is received, so receiving never blocks.
+	// The kernel creates the answer during the calls of recvfrom, so these calls never
+	// block.
 	buf := make([]byte, 32<<10)
 	for done := false; !done; {
 		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_DONTWAIT)
 		if err != nil {
 			return err
 		}
-		if done, err = s.takeAll(buf[:n]); err != nil {
+		if done, err = s.addAll(buf[:n]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// diagRequest returns a request to dump the sockets in all states: a netlink header
-// and struct unix_diag_req.
+// diagRequest returns a request for a list of the sockets in all states: a netlink header
+// and a struct unix_diag_req.
 func diagRequest() []byte {
 	b := make([]byte, unix.SizeofNlMsghdr+diagRequestSize)
 	netlink.PutHeader(b, sockDiagByFamily, unix.NLM_F_DUMP)
@@ -151,9 +153,9 @@ func diagRequest() []byte {
 	return b
 }
 
-// takeAll parses the messages of one packet, and reports whether the dump is
-// complete.
-func (s *diagSearch) takeAll(b []byte) (done bool, err error) {
+// addAll parses the messages in one packet of the answer. It returns true if the packet
+// is the last one.
+func (s *diagSearch) addAll(b []byte) (done bool, err error) {
 	for len(b) >= unix.SizeofNlMsghdr {
 		size := int(binary.NativeEndian.Uint32(b))
 		if size < unix.SizeofNlMsghdr || size > len(b) {
@@ -163,10 +165,10 @@ func (s *diagSearch) takeAll(b []byte) (done bool, err error) {
 		case unix.NLMSG_DONE:
 			return true, nil
 		case sockDiagByFamily:
-			if err := s.take(b[unix.SizeofNlMsghdr:size]); err != nil {
+			if err := s.add(b[unix.SizeofNlMsghdr:size]); err != nil {
 				return false, err
 			}
-		default: // The message is NLMSG_ERROR, or its type is unknown.
+		default: // The type is NLMSG_ERROR or unknown.
 			return false, errNoDiag
 		}
 		b = b[min(align4(size), len(b)):]

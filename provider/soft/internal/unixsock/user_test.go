@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A connected socket has the name of the socket that it is connected to, or that it
-// was accepted on. The search prefers the socket that holds the name.
+// The search returns the user of the socket that is bound to the name. Connected sockets
+// may belong to other users: such a socket has the name of the socket that it is
+// connected to or was accepted from.
 func TestDiagSearch(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -40,7 +41,7 @@ func FuzzDiagAnswer(f *testing.F) {
 	f.Add(diagRequest())
 	f.Add(append(diagRequest(), make([]byte, 64)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		_, _ = (&diagSearch{name: "x"}).takeAll(b)
+		_, _ = (&diagSearch{name: "x"}).addAll(b)
 	})
 }
 
