@@ -39,7 +39,7 @@ func TestBindChecks(t *testing.T) {
 func TestListen(t *testing.T) {
 	t.Run("L1: requests come after listen", func(t *testing.T) {
 		l := listening(t, cm.TCP)
-		ev, child := l.request(cm.ConnParam{}, nil)
+		ev, child := l.request(cm.MessageParam{}, nil)
 		require.Equal(t, cm.ConnectRequest, ev.Type)
 		require.Equal(t, cm.StateRequested, child.id.State())
 		require.Equal(t, cm.StateListening, l.id.State())

@@ -2,6 +2,7 @@ package cm_test
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,12 @@ func withQP(p *peer) *peer {
 	return p
 }
 
+// usual is the message of Connect with the usual values of the fake device.
+var usual = cm.MessageParam{ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum}
+
+// none asks for zero in every count. Each negative number means the same.
+var none = &cm.ConnParam{ResponderResources: -1, InitiatorDepth: -2, RetryCount: math.MinInt, RNRRetryCount: -256}
+
 func TestConnect(t *testing.T) {
 	t.Run("C1: Connect starts a request or a lookup", func(t *testing.T) {
 		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
@@ -28,12 +35,17 @@ func TestConnect(t *testing.T) {
 			require.Equal(t, cm.StateConnecting, p.id.State())
 		}
 	})
-	t.Run("C1: nil means the largest values", func(t *testing.T) {
+	t.Run("C1: nil and zero mean the largest values", func(t *testing.T) {
+		for _, param := range []*cm.ConnParam{nil, {}} {
+			p := withQP(routed(t, cm.TCP))
+			require.NoError(t, p.id.Connect(param))
+			require.Equal(t, usual, p.fake.param)
+		}
+	})
+	t.Run("a negative count means zero", func(t *testing.T) {
 		p := withQP(routed(t, cm.TCP))
-		require.NoError(t, p.id.Connect(nil))
-		require.Equal(t, cm.ConnParam{
-			ResponderResources: 16, InitiatorDepth: 8, RetryCount: 7, RNRRetryCount: 7, QPNum: fakeQPNum,
-		}, p.fake.param)
+		require.NoError(t, p.id.Connect(none))
+		require.Equal(t, cm.MessageParam{QPNum: fakeQPNum}, p.fake.param)
 	})
 	t.Run("C2: private data is passed through", func(t *testing.T) {
 		p := withQP(routed(t, cm.TCP))
@@ -56,7 +68,7 @@ func TestConnect(t *testing.T) {
 			ResponderResources: 99, InitiatorDepth: 99, FlowControl: true, RetryCount: 99, RNRRetryCount: 99,
 			PrivateData: []byte("x"),
 		}))
-		require.Equal(t, cm.ConnParam{PrivateData: []byte("x")}, p.fake.param)
+		require.Equal(t, cm.MessageParam{PrivateData: []byte("x")}, p.fake.param)
 		p = routed(t, cm.UDP)
 		require.NoError(t, p.id.Connect(nil), "a lookup needs no queue pair")
 	})
@@ -67,19 +79,27 @@ func TestConnectNumbers(t *testing.T) {
 		p := withQP(routed(t, cm.TCP))
 		requireParam(t, p.id.Connect(&cm.ConnParam{ResponderResources: 17}), "responder resources", 17, 16)
 		requireParam(t, p.id.Connect(&cm.ConnParam{InitiatorDepth: 9}), "initiator depth", 9, 8)
-		require.NoError(t, p.id.Connect(&cm.ConnParam{ResponderResources: 16, InitiatorDepth: cm.DepthMax}))
+		require.NoError(t, p.id.Connect(&cm.ConnParam{ResponderResources: 16, InitiatorDepth: 8}))
 		require.Equal(t, uint8(16), p.fake.param.ResponderResources)
 		require.Equal(t, uint8(8), p.fake.param.InitiatorDepth)
+		for _, tooMany := range []int{255, 256, 256 + 1, math.MaxInt} {
+			p := withQP(routed(t, cm.TCP))
+			requireParam(t, p.id.Connect(&cm.ConnParam{ResponderResources: tooMany}), "responder resources", int64(tooMany), 16)
+			requireParam(t, p.id.Connect(&cm.ConnParam{InitiatorDepth: tooMany}), "initiator depth", int64(tooMany), 8)
+		}
 	})
 	t.Run("C9 C10 C11: flow control and counts are passed on", func(t *testing.T) {
 		p := withQP(routed(t, cm.TCP))
 		require.NoError(t, p.id.Connect(&cm.ConnParam{FlowControl: true, RetryCount: 3, RNRRetryCount: 4}))
-		require.Equal(t, cm.ConnParam{FlowControl: true, RetryCount: 3, RNRRetryCount: 4, QPNum: fakeQPNum, PrivateData: nil}, p.fake.param)
+		want := usual
+		want.FlowControl, want.RetryCount, want.RNRRetryCount = true, 3, 4
+		require.Equal(t, want, p.fake.param)
 	})
 	t.Run("C13: counts above 7 are errors", func(t *testing.T) {
 		p := withQP(routed(t, cm.TCP))
 		requireParam(t, p.id.Connect(&cm.ConnParam{RetryCount: 8}), "retry count", 8, 7)
 		requireParam(t, p.id.Connect(&cm.ConnParam{RNRRetryCount: 255}), "RNR retry count", 255, 7)
+		requireParam(t, p.id.Connect(&cm.ConnParam{RetryCount: 256}), "retry count", 256, 7)
 	})
 }
 
@@ -90,7 +110,9 @@ func TestConnectQueuePair(t *testing.T) {
 		attr.SRQ = &fakeSRQ{}
 		require.NoError(t, p.id.CreateQP(thePD, attr))
 		require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 1 << 31, QKey: 5}))
-		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, SRQ: true}, p.fake.param)
+		want := usual
+		want.SRQ = true
+		require.Equal(t, want, p.fake.param)
 	})
 	t.Run("C12: without a queue pair the number is required", func(t *testing.T) {
 		p := routed(t, cm.TCP)
@@ -100,12 +122,14 @@ func TestConnectQueuePair(t *testing.T) {
 			requireParam(t, p.id.Connect(&cm.ConnParam{QPNum: number}), "QP number", int64(number), 1<<24-1)
 		}
 		require.NoError(t, p.id.Connect(&cm.ConnParam{QPNum: 1<<24 - 1, SRQ: true}))
-		require.Equal(t, cm.ConnParam{QPNum: 1<<24 - 1, SRQ: true}, p.fake.param)
+		want := usual
+		want.QPNum, want.SRQ = 1<<24-1, true
+		require.Equal(t, want, p.fake.param)
 	})
 }
 
 // asked has the parameters of a connection request as the passive side receives them.
-var asked = cm.ConnParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
+var asked = cm.MessageParam{ResponderResources: 4, InitiatorDepth: 3, FlowControl: true, RetryCount: 5, RNRRetryCount: 6, QPNum: 99}
 
 func TestAccept(t *testing.T) {
 	t.Run("A1: Accept answers requests and lookups", func(t *testing.T) {
@@ -148,16 +172,35 @@ func TestAcceptNil(t *testing.T) {
 		require.Equal(t, want, p.fake.param)
 	})
 	t.Run("A8: nil values are lowered to the limits of the device", func(t *testing.T) {
-		high := cm.ConnParam{ResponderResources: 200, InitiatorDepth: 200, RetryCount: 7, RNRRetryCount: 7}
+		high := cm.MessageParam{ResponderResources: 200, InitiatorDepth: 200, RetryCount: 7, RNRRetryCount: 7}
 		p := withQP(requested(t, cm.TCP, high))
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, uint8(16), p.fake.param.ResponderResources)
 		require.Equal(t, uint8(8), p.fake.param.InitiatorDepth)
 	})
 	t.Run("A8: a count of the peer above 7 becomes 7", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, cm.ConnParam{RNRRetryCount: 200}))
+		p := withQP(requested(t, cm.TCP, cm.MessageParam{RNRRetryCount: 200}))
 		require.NoError(t, p.id.Accept(nil))
 		require.Equal(t, uint8(7), p.fake.param.RNRRetryCount)
+	})
+	t.Run("zero counts mean the request's depths and 7 retries of the peer", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{PrivateData: []byte("x")}))
+		want := asked
+		want.PrivateData, want.QPNum, want.RNRRetryCount, want.FlowControl = []byte("x"), fakeQPNum, 7, false
+		require.Equal(t, want, p.fake.param)
+	})
+	t.Run("a negative count means zero", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, asked))
+		require.NoError(t, p.id.Accept(none))
+		require.Equal(t, cm.MessageParam{RetryCount: asked.RetryCount, QPNum: fakeQPNum}, p.fake.param)
+	})
+	t.Run("A8: zero in the request stays zero", func(t *testing.T) {
+		for _, param := range []*cm.ConnParam{nil, {RNRRetryCount: -1}} {
+			p := withQP(requested(t, cm.TCP, cm.MessageParam{}))
+			require.NoError(t, p.id.Accept(param))
+			require.Equal(t, cm.MessageParam{QPNum: fakeQPNum}, p.fake.param)
+		}
 	})
 	t.Run("A9: nil needs a queue pair", func(t *testing.T) {
 		for _, ps := range []cm.PortSpace{cm.TCP, cm.UDP} {
@@ -172,7 +215,7 @@ func TestAcceptPrivateData(t *testing.T) {
 	t.Run("A6 A7: the parameters of the event are valid until Ack", func(t *testing.T) {
 		ev, p := listening(t, cm.TCP).request(asked, []byte("echo"))
 		p.createQP()
-		require.NoError(t, p.id.Accept(&ev.Param))
+		require.NoError(t, p.id.Accept(ev.Param.ConnParam()))
 		require.NoError(t, ev.Ack())
 		require.Equal(t, []byte("echo"), p.fake.param.PrivateData)
 		require.Equal(t, uint32(fakeQPNum), p.fake.param.QPNum)
@@ -198,16 +241,16 @@ func TestAcceptPrivateData(t *testing.T) {
 
 func TestAcceptDepths(t *testing.T) {
 	t.Run("A15 A18: depths are limited by the device", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, cm.ConnParam{ResponderResources: 100, InitiatorDepth: 100}))
+		p := withQP(requested(t, cm.TCP, cm.MessageParam{ResponderResources: 100, InitiatorDepth: 100}))
 		requireParam(t, p.id.Accept(&cm.ConnParam{ResponderResources: 17}), "responder resources", 17, 16)
 		requireParam(t, p.id.Accept(&cm.ConnParam{InitiatorDepth: 9}), "initiator depth", 9, 8)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: 16, InitiatorDepth: 8}))
 	})
-	t.Run("A15 A18: DepthMax means the same as nil", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, asked))
-		require.NoError(t, p.id.Accept(&cm.ConnParam{ResponderResources: cm.DepthMax, InitiatorDepth: cm.DepthMax}))
-		require.Equal(t, asked.ResponderResources, p.fake.param.ResponderResources)
-		require.Equal(t, asked.InitiatorDepth, p.fake.param.InitiatorDepth)
+	t.Run("A15 A18: zero is the request's value, lowered to the limits of the device", func(t *testing.T) {
+		p := withQP(requested(t, cm.TCP, cm.MessageParam{ResponderResources: 255, InitiatorDepth: 255}))
+		require.NoError(t, p.id.Accept(&cm.ConnParam{}))
+		require.Equal(t, uint8(16), p.fake.param.ResponderResources)
+		require.Equal(t, uint8(8), p.fake.param.InitiatorDepth)
 	})
 	t.Run("A16: larger responder resources than the peer's depth are allowed", func(t *testing.T) {
 		p := withQP(requested(t, cm.TCP, asked))
@@ -222,7 +265,7 @@ func TestAcceptDepths(t *testing.T) {
 
 func TestAcceptCounts(t *testing.T) {
 	t.Run("A20 A24: flow control and the RNR count are passed on", func(t *testing.T) {
-		p := withQP(requested(t, cm.TCP, cm.ConnParam{}))
+		p := withQP(requested(t, cm.TCP, cm.MessageParam{}))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{FlowControl: true, RNRRetryCount: 2}))
 		require.True(t, p.fake.param.FlowControl)
 		require.Equal(t, uint8(2), p.fake.param.RNRRetryCount)
@@ -243,23 +286,23 @@ func TestAcceptQueuePair(t *testing.T) {
 		p := requested(t, cm.UDP, asked)
 		requireParam(t, p.id.Accept(&cm.ConnParam{QPNum: 1 << 24}), "QP number", 1<<24, 1<<24-1)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8}))
-		require.Equal(t, cm.ConnParam{QPNum: 7, QKey: 8}, p.fake.param)
+		require.Equal(t, cm.MessageParam{QPNum: 7, QKey: 8}, p.fake.param)
 		p = requested(t, cm.UDP, asked)
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7}))
 		require.Equal(t, uint32(cm.DefaultQKey), p.fake.param.QKey)
 	})
 	t.Run("A26: SRQ follows the queue pair of the ID", func(t *testing.T) {
-		p := requested(t, cm.TCP, cm.ConnParam{})
+		p := requested(t, cm.TCP, cm.MessageParam{})
 		attr := qpAttr(cm.TCP)
 		attr.SRQ = &fakeSRQ{}
 		require.NoError(t, p.id.CreateQP(thePD, attr))
-		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8}))
-		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, SRQ: true}, p.fake.param)
+		require.NoError(t, p.id.Accept(&cm.ConnParam{RNRRetryCount: -1, QPNum: 7, QKey: 8}))
+		require.Equal(t, cm.MessageParam{QPNum: fakeQPNum, SRQ: true}, p.fake.param)
 	})
 	t.Run("A26 A27: with a queue pair SRQ and QPNum are ignored", func(t *testing.T) {
 		p := withQP(requested(t, cm.UDP, asked))
 		require.NoError(t, p.id.Accept(&cm.ConnParam{QPNum: 7, QKey: 8, SRQ: true, RNRRetryCount: 99, InitiatorDepth: 99}))
-		require.Equal(t, cm.ConnParam{QPNum: fakeQPNum, QKey: cm.DefaultQKey}, p.fake.param)
+		require.Equal(t, cm.MessageParam{QPNum: fakeQPNum, QKey: cm.DefaultQKey}, p.fake.param)
 	})
 }
 

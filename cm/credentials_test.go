@@ -11,7 +11,7 @@ import (
 // ID.Credentials returns the credentials that the transport reports, and none after
 // Close.
 func TestCredentials(t *testing.T) {
-	p := requested(t, cm.TCP, cm.ConnParam{})
+	p := requested(t, cm.TCP, cm.MessageParam{})
 	_, known := p.id.Credentials()
 	require.False(t, known)
 	want := cm.Credentials{PID: 4, UID: 5, GID: 6}

@@ -88,7 +88,7 @@ type Event struct {
 	// ConnectRequest, ConnectResponse and Established of an active RC ID. QPNum and SRQ
 	// are those of the peer. PrivateData is a copy, valid until Ack. In other events
 	// only PrivateData may be set.
-	Param ConnParam
+	Param MessageParam
 	// UD is the destination for datagrams, for Established in the UDP port space.
 	UD UDParam
 

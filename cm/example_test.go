@@ -76,11 +76,11 @@ func (p *pair) step(ev *cm.Event) {
 		check(ev.ID.ResolveRoute(timeout))
 	case cm.RouteResolved:
 		p.createQP(ev.ID)
-		check(ev.ID.Connect(&cm.ConnParam{PrivateData: []byte("let me in"), RetryCount: 7, RNRRetryCount: 7}))
+		check(ev.ID.Connect(&cm.ConnParam{PrivateData: []byte("let me in")}))
 	case cm.ConnectRequest:
 		p.server = ev.ID
 		p.createQP(ev.ID)
-		check(ev.ID.Accept(&cm.ConnParam{PrivateData: []byte("welcome"), RNRRetryCount: 7}))
+		check(ev.ID.Accept(&cm.ConnParam{PrivateData: []byte("welcome")}))
 	case cm.Established:
 		if ev.ID == p.server {
 			check(p.client.Disconnect())

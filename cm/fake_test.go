@@ -100,7 +100,7 @@ type fakeID struct {
 	fail    error        // result of all calls
 	calls   []string
 	// Parameters of the last Connect or Accept; PrivateData is copied.
-	param     cm.ConnParam
+	param     cm.MessageParam
 	data      []byte // private data of the last Reject
 	reason    cm.RejectReason
 	src, dst  netip.AddrPort
@@ -150,13 +150,13 @@ func (f *fakeID) CreateQP(pd verbs.PD, _ *verbs.QPInitAttr) (verbs.QP, error) {
 	return &fakeQP{}, nil
 }
 
-func (f *fakeID) Connect(p *cm.ConnParam) error {
+func (f *fakeID) Connect(p *cm.MessageParam) error {
 	f.param = *p
 	f.param.PrivateData = append([]byte(nil), p.PrivateData...)
 	return f.call("connect")
 }
 
-func (f *fakeID) Accept(p *cm.ConnParam) error {
+func (f *fakeID) Accept(p *cm.MessageParam) error {
 	f.param = *p
 	f.param.PrivateData = append([]byte(nil), p.PrivateData...)
 	return f.call("accept")
@@ -326,7 +326,7 @@ func (p *peer) deliver(typ cm.EventType) {
 
 // request queues a request for the listening ID. It returns the fetched event and the
 // new ID.
-func (p *peer) request(param cm.ConnParam, data []byte) (*cm.Event, *peer) {
+func (p *peer) request(param cm.MessageParam, data []byte) (*cm.Event, *peer) {
 	p.t.Helper()
 	child := p.transportChannel.newID()
 	p.transportChannel.push(cm.TransportEvent{Type: cm.ConnectRequest, ID: child, Listener: p.fake, Param: param, PrivateData: data})
@@ -344,7 +344,7 @@ func listening(t testing.TB, ps cm.PortSpace) *peer {
 }
 
 // requested returns the new ID of a request with the given parameters.
-func requested(t testing.TB, ps cm.PortSpace, param cm.ConnParam) *peer {
+func requested(t testing.TB, ps cm.PortSpace, param cm.MessageParam) *peer {
 	t.Helper()
 	ev, p := listening(t, ps).request(param, nil)
 	require.NoError(t, ev.Ack())

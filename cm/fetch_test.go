@@ -53,7 +53,7 @@ func TestRequestEvent(t *testing.T) {
 	l := listening(t, cm.TCP)
 	l.id.SetContext("listener")
 	sent := []byte("hello")
-	param := cm.ConnParam{ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3, RNRRetryCount: 4, SRQ: true, QPNum: 5}
+	param := cm.MessageParam{ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3, RNRRetryCount: 4, SRQ: true, QPNum: 5}
 	ev, child := l.request(param, sent)
 	copy(sent, "jello") // the transport reuses the memory of the private data
 
@@ -83,7 +83,7 @@ func TestRequestEvent(t *testing.T) {
 // truncated.
 func TestLongPrivateData(t *testing.T) {
 	l := listening(t, cm.TCP)
-	ev, _ := l.request(cm.ConnParam{}, make([]byte, 1000))
+	ev, _ := l.request(cm.MessageParam{}, make([]byte, 1000))
 	require.Len(t, ev.Param.PrivateData, 256)
 	require.Equal(t, 256, cap(ev.Param.PrivateData))
 }
@@ -92,7 +92,7 @@ func TestLongPrivateData(t *testing.T) {
 // parameters.
 func TestParamOnlyWhereSent(t *testing.T) {
 	full := cm.TransportEvent{
-		Param: cm.ConnParam{ResponderResources: 9}, UD: cm.UDParam{QPN: 7}, PrivateData: []byte("data"),
+		Param: cm.MessageParam{ResponderResources: 9}, UD: cm.UDParam{QPN: 7}, PrivateData: []byte("data"),
 	}
 	for _, tt := range []struct {
 		ps        cm.PortSpace
@@ -127,11 +127,11 @@ func TestParamOnlyWhereSent(t *testing.T) {
 // TestEventReuse checks that a reused event does not keep the values of its last use.
 func TestEventReuse(t *testing.T) {
 	l := listening(t, cm.TCP)
-	first, _ := l.request(cm.ConnParam{QPNum: 5}, bytes.Repeat([]byte{1}, 56))
+	first, _ := l.request(cm.MessageParam{QPNum: 5}, bytes.Repeat([]byte{1}, 56))
 	require.NoError(t, first.Ack())
 	require.Nil(t, first.ID)
 	require.Nil(t, first.Param.PrivateData)
-	second, _ := l.request(cm.ConnParam{}, nil)
+	second, _ := l.request(cm.MessageParam{}, nil)
 	require.Same(t, first, second)
 	require.Zero(t, second.Param.QPNum)
 	require.Empty(t, second.Param.PrivateData)

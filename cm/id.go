@@ -23,9 +23,9 @@ type ID struct {
 	channel *EventChannel
 	context any
 	qp      verbs.QP
-	srq     bool      // qp uses a shared receive queue
-	request ConnParam // passive side: the parameters of the peer's request
-	unacked int       // events fetched and not acknowledged
+	srq     bool         // qp uses a shared receive queue
+	request MessageParam // passive side: the parameters of the peer's request
+	unacked int          // events fetched and not acknowledged
 }
 
 // do executes one call. It checks that the state allows the call, then calls the function

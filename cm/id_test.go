@@ -53,7 +53,7 @@ func TestCloseDropsEvents(t *testing.T) {
 // TestCloseListener checks that the IDs of fetched requests survive the listener.
 func TestCloseListener(t *testing.T) {
 	l := listening(t, cm.TCP)
-	ev, child := l.request(cm.ConnParam{}, nil)
+	ev, child := l.request(cm.MessageParam{}, nil)
 	require.NoError(t, ev.Ack())
 	require.NoError(t, l.id.Close())
 	require.NoError(t, child.id.Accept(&cm.ConnParam{QPNum: 7}))

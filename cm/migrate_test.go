@@ -43,7 +43,7 @@ func TestMigrate(t *testing.T) {
 // request is acknowledged, and that the listener can not.
 func TestMigrateRequest(t *testing.T) {
 	l := listening(t, cm.TCP)
-	ev, child := l.request(cm.ConnParam{}, nil)
+	ev, child := l.request(cm.MessageParam{}, nil)
 	to := second(child)
 	require.ErrorIs(t, l.id.Migrate(to.channel), verbs.ErrBusy)
 	require.NoError(t, child.id.Migrate(to.channel))
@@ -53,7 +53,7 @@ func TestMigrateRequest(t *testing.T) {
 
 	require.NoError(t, l.id.Migrate(to.channel))
 	l.channel, l.transportChannel = to.channel, to.transportChannel
-	ev, child = l.request(cm.ConnParam{}, nil)
+	ev, child = l.request(cm.MessageParam{}, nil)
 	require.Same(t, to.channel, child.id.Channel())
 	require.NoError(t, ev.Ack())
 }

@@ -12,103 +12,93 @@ type endpoint struct {
 	issues uint8 // number of READs and atomics that the device can have outstanding
 }
 
-// connectParam checks the parameters of Connect and returns them completed for the
-// transport. Nil means the largest depths of the device and the largest retry counts.
-// Source: rdma_connect(3).
-func (e *endpoint) connectParam(p *ConnParam) (*ConnParam, error) {
+// connectParam checks the parameters of Connect and returns the message to send. Source:
+// rdma_connect(3).
+func (e *endpoint) connectParam(p *ConnParam) (*MessageParam, error) {
 	if p == nil {
-		p = &ConnParam{
-			ResponderResources: DepthMax,
-			InitiatorDepth:     DepthMax,
-			RetryCount:         verbs.MaxRetry,
-			RNRRetryCount:      verbs.MaxRetry,
-		}
+		p = &ConnParam{}
 	}
 	if err := checkPrivateData(e.ps, MessageConnect, p.PrivateData); err != nil {
 		return nil, err
 	}
 	if e.ps == UDP {
 		// A lookup asks for the peer's queue pair and does not send ours.
-		return &ConnParam{PrivateData: p.PrivateData}, nil
+		return &MessageParam{PrivateData: p.PrivateData}, nil
 	}
-	out := *p
-	if err := e.describeQP(&out); err != nil {
+	out, err := e.describe(p)
+	if err != nil {
 		return nil, err
 	}
-	if err := atMost("retry count", out.RetryCount, verbs.MaxRetry); err != nil {
+	if out.RetryCount, err = count("retry count", p.RetryCount, verbs.MaxRetry, verbs.MaxRetry); err != nil {
 		return nil, err
 	}
-	replaceMax(&out, e.serves, e.issues)
-	return &out, checkCounts(&out, e.serves, e.issues)
+	return out, out.setCounts(p, e.serves, e.serves, e.issues)
 }
 
-// acceptParam checks the parameters of Accept against the request and returns them
-// completed for the transport. Nil means the values of the request, lowered to the
-// limits of the device. The active side's retry count applies to both sides. Source:
-// rdma_accept(3).
-func (e *endpoint) acceptParam(p, request *ConnParam) (*ConnParam, error) {
+// acceptParam checks the parameters of Accept against the request and returns the message
+// to send. The active side's retry count applies to both sides. Source: rdma_accept(3).
+func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessageParam, error) {
 	if p == nil {
-		p = &ConnParam{
-			ResponderResources: DepthMax,
-			InitiatorDepth:     DepthMax,
-			FlowControl:        request.FlowControl,
-			RNRRetryCount:      min(request.RNRRetryCount, verbs.MaxRetry),
-		}
+		p = &ConnParam{FlowControl: request.FlowControl, RNRRetryCount: exactly(min(request.RNRRetryCount, verbs.MaxRetry))}
 	}
 	if err := checkPrivateData(e.ps, MessageAccept, p.PrivateData); err != nil {
 		return nil, err
 	}
-	out := *p
-	if err := e.describeQP(&out); err != nil {
+	out, err := e.describe(p)
+	if err != nil {
 		return nil, err
 	}
 	if e.ps == UDP {
-		return &ConnParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
+		return &MessageParam{PrivateData: p.PrivateData, QPNum: out.QPNum, QKey: out.QKey}, nil
 	}
 	out.RetryCount = request.RetryCount
 	// The initiator depth must not exceed the InitiatorDepth of the request, because the
 	// peer does not serve more READs and atomics at a time (rdma_accept(3)). Larger
 	// responder resources than the peer will use are allowed.
-	issues := min(e.issues, request.InitiatorDepth)
-	replaceMax(&out, min(e.serves, request.ResponderResources), issues)
-	return &out, checkCounts(&out, e.serves, issues)
+	return out, out.setCounts(p, min(e.serves, request.ResponderResources), e.serves, min(e.issues, request.InitiatorDepth))
 }
 
-// replaceMax replaces DepthMax by the given values.
-func replaceMax(p *ConnParam, resources, depth uint8) {
-	if p.ResponderResources == DepthMax {
-		p.ResponderResources = resources
-	}
-	if p.InitiatorDepth == DepthMax {
-		p.InitiatorDepth = depth
-	}
-}
-
-// checkCounts checks the numbers that both sides send. A retry count has three bits;
-// librdmacm silently uses 7 for a larger one.
-func checkCounts(p *ConnParam, resources, depth uint8) error {
-	if err := atMost("responder resources", p.ResponderResources, resources); err != nil {
+// setCounts sets the counts that both sides send. The parameter usualServes is the value
+// for responder resources that the caller has not set; serves and issues are the limits.
+func (out *MessageParam) setCounts(p *ConnParam, usualServes, serves, issues uint8) (err error) {
+	if out.ResponderResources, err = count("responder resources", p.ResponderResources, usualServes, serves); err != nil {
 		return err
 	}
-	if err := atMost("initiator depth", p.InitiatorDepth, depth); err != nil {
+	if out.InitiatorDepth, err = count("initiator depth", p.InitiatorDepth, issues, issues); err != nil {
 		return err
 	}
-	return atMost("RNR retry count", p.RNRRetryCount, verbs.MaxRetry)
+	out.RNRRetryCount, err = count("RNR retry count", p.RNRRetryCount, verbs.MaxRetry, verbs.MaxRetry)
+	return err
 }
 
-// describeQP sets and checks the fields that describe the queue pair to the peer. If the
-// ID has a queue pair, they describe it. Otherwise they keep the values of the caller.
-func (e *endpoint) describeQP(p *ConnParam) error {
+// count returns the number for a count of ConnParam: usual if asked is zero, and zero if
+// asked is negative. A larger number than limit is an error; librdmacm silently lowers a
+// retry count that does not fit into its three bits.
+func count(field string, asked int, usual, limit uint8) (uint8, error) {
+	switch {
+	case asked == 0:
+		return usual, nil
+	case asked < 0:
+		return 0, nil
+	}
+	return uint8(asked), atMost(field, asked, int(limit))
+}
+
+// describe returns a message with the fields that do not depend on the limits of the
+// device. If the ID has a queue pair, the message describes that queue pair, and
+// otherwise the one that the caller names.
+func (e *endpoint) describe(p *ConnParam) (*MessageParam, error) {
+	out := &MessageParam{PrivateData: p.PrivateData, FlowControl: p.FlowControl, SRQ: p.SRQ, QPNum: p.QPNum, QKey: p.QKey}
 	if e.hasQP {
-		p.QPNum, p.SRQ, p.QKey = e.qpNum, e.srq, 0
+		out.QPNum, out.SRQ, out.QKey = e.qpNum, e.srq, 0
 	}
-	if p.QPNum == 0 {
-		return invalid("QP number", 0, "required for an ID without queue pair")
+	if out.QPNum == 0 {
+		return nil, invalid("QP number", 0, "required for an ID without queue pair")
 	}
 	if e.ps == TCP {
-		p.QKey = 0
-	} else if p.QKey == 0 {
-		p.QKey = DefaultQKey
+		out.QKey = 0
+	} else if out.QKey == 0 {
+		out.QKey = DefaultQKey
 	}
-	return atMost("QP number", p.QPNum, verbs.MaxQPNum)
+	return out, atMost("QP number", out.QPNum, verbs.MaxQPNum)
 }

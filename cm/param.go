@@ -30,21 +30,17 @@ func (ps PortSpace) QPType() verbs.QPType {
 	return verbs.QPTypeRC
 }
 
-// DepthMax, as ResponderResources or InitiatorDepth, means the largest value: in Connect
-// the device's maximum, in Accept the value of the request, lowered to the device's
-// maximum (RDMA_MAX_RESP_RES, RDMA_MAX_INIT_DEPTH).
-const DepthMax = 255
-
 // DefaultQKey is the Q_Key of UD queue pairs that are created on an ID (RDMA_UDP_QKEY).
 const DefaultQKey = 0x01234567
 
-// ConnParam has the parameters of a connection. A nil *ConnParam means the defaults of
-// Connect or Accept. The fields have no defaults: a ConnParam with only PrivateData
-// means no retries, no READs and no atomics.
+// ConnParam has the parameters that this side asks for with Connect or Accept. In the
+// four counts, zero means the usual value, and a negative value means zero. A nil
+// *ConnParam means the zero ConnParam in Connect, and in Accept all parameters of the
+// request, lowered to the limits of the device. Counts that are too large are a
+// *verbs.ParamError.
 //
-// In an event the parameters are from the receiver's point of view: the peer's initiator
-// depth arrives as ResponderResources, and its responder resources as InitiatorDepth.
-// Source: rdma_connect(3), rdma_accept(3).
+// The usual values are those that rdma_connect(3) and rdma_accept(3) use for a null
+// pointer. In C a structure of zeros asks for no retries, no READs and no atomics instead.
 type ConnParam struct {
 	// PrivateData is sent to the peer: at most 56 bytes with Connect and 196 with Accept
 	// in the TCP port space, 180 and 136 in the UDP port space. It is copied before the
@@ -54,31 +50,88 @@ type ConnParam struct {
 	PrivateData []byte
 
 	// ResponderResources is the number of READs and atomics of the peer that this side
-	// serves at a time, at most DeviceAttr.MaxQPRdAtom, or DepthMax. TCP only.
-	ResponderResources uint8
+	// serves at a time, at most DeviceAttr.MaxQPRdAtom. Zero means in Connect the maximum
+	// of the device, and in Accept the value of the request, lowered to that maximum.
+	// Negative means that this side serves no READs and no atomics. TCP only.
+	ResponderResources int
 	// InitiatorDepth is the number of READs and atomics that this side has outstanding,
-	// at most DeviceAttr.MaxQPInitRdAtom, or DepthMax. With Accept it is at most the
-	// InitiatorDepth of the request. TCP only.
-	InitiatorDepth uint8
+	// at most DeviceAttr.MaxQPInitRdAtom, and in Accept at most the InitiatorDepth of the
+	// request. Zero means the largest allowed value. Negative means that this side sends
+	// no READs and no atomics. TCP only.
+	InitiatorDepth int
 	// FlowControl announces end-to-end flow control, if the device has it: this side
 	// then tells the peer how many receive buffers it has, and a peer waits when there
 	// are none instead of sending and getting an RNR NAK (IBTA vol. 1, 9.7.7.2). TCP
 	// only.
 	FlowControl bool
-	// RetryCount is the number of retries after a missing acknowledgement, 0 to 7, for
-	// both sides. Connect sets it, Accept ignores it. TCP only.
-	RetryCount uint8
+	// RetryCount is the number of retries after a missing acknowledgement, for both
+	// sides, at most 7. Zero means 7, which is what librdmacm sends for a null pointer.
+	// Negative means no retries. Connect sets it, Accept ignores it. TCP only.
+	RetryCount int
 	// RNRRetryCount is the number of retries of the peer when this side has no receive
-	// buffer posted, 0 to 7; 7 means no limit. TCP only.
-	RNRRetryCount uint8
+	// buffer posted, at most 7; 7 means no limit. Zero means 7, which is what librdmacm
+	// sends for a null pointer. Negative means no retries. TCP only.
+	RNRRetryCount int
 
-	// SRQ and QPNum describe a queue pair that was not created on the ID. They are
-	// ignored if the ID has a queue pair.
+	// SRQ and QPNum describe a queue pair that was not created on the ID: whether it uses
+	// a shared receive queue, and its number (24 bits). They are ignored if the ID has a
+	// queue pair.
 	SRQ   bool
 	QPNum uint32
 	// QKey is the Q_Key of a queue pair that was not created on the ID; zero means
 	// DefaultQKey. UDP only.
 	QKey uint32
+}
+
+// MessageParam has the parameters in a connection message, as plain numbers: zero means
+// zero. In an event the parameters are from the receiver's point of view: the peer's
+// initiator depth arrives as ResponderResources, and its responder resources as
+// InitiatorDepth. Source: rdma_get_cm_event(3).
+type MessageParam struct {
+	// PrivateData is the private data of the message. See ConnParam.PrivateData for its
+	// length.
+	PrivateData []byte
+
+	ResponderResources uint8 // number of READs and atomics that this side serves at a time
+	InitiatorDepth     uint8 // number of READs and atomics that this side can have outstanding
+	FlowControl        bool  // the sender supports end-to-end flow control
+	// RetryCount is the number of retries after a missing acknowledgement, for both
+	// sides, 0 to 7. Only a connection request has it.
+	RetryCount uint8
+	// RNRRetryCount is the number of retries when the sender of the message has no
+	// receive buffer posted, 0 to 7; 7 means no limit.
+	RNRRetryCount uint8
+
+	SRQ   bool   // the queue pair of the sender uses a shared receive queue
+	QPNum uint32 // number of the sender's queue pair
+	// QKey is the Q_Key of the sender's queue pair in the answer to a datagram lookup. In
+	// an event it is zero; Event.UD has the Q_Key of the peer.
+	QKey uint32
+}
+
+// ConnParam returns the parameters with which Connect or Accept sends the values of p: a
+// count of zero becomes negative. With the parameters of a ConnectRequest event they are
+// an answer that repeats the request, including its private data.
+func (p *MessageParam) ConnParam() *ConnParam {
+	return &ConnParam{
+		PrivateData:        p.PrivateData,
+		ResponderResources: exactly(p.ResponderResources),
+		InitiatorDepth:     exactly(p.InitiatorDepth),
+		FlowControl:        p.FlowControl,
+		RetryCount:         exactly(p.RetryCount),
+		RNRRetryCount:      exactly(p.RNRRetryCount),
+		SRQ:                p.SRQ,
+		QPNum:              p.QPNum,
+		QKey:               p.QKey,
+	}
+}
+
+// exactly returns the value of a count in ConnParam that means n.
+func exactly(n uint8) int {
+	if n == 0 {
+		return -1
+	}
+	return int(n)
 }
 
 // Message is a kind of connection message that carries private data.

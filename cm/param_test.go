@@ -18,6 +18,26 @@ func TestMaxPrivateData(t *testing.T) {
 	}
 }
 
+// TestConnParamOfMessage checks that Connect sends the parameters of a message again, zeros
+// included.
+func TestConnParamOfMessage(t *testing.T) {
+	for _, want := range []cm.MessageParam{
+		{QPNum: fakeQPNum},
+		{
+			PrivateData: []byte("x"), ResponderResources: 1, InitiatorDepth: 2, FlowControl: true, RetryCount: 3,
+			RNRRetryCount: 4, QPNum: fakeQPNum,
+		},
+	} {
+		p := withQP(routed(t, cm.TCP))
+		require.NoError(t, p.id.Connect(want.ConnParam()))
+		require.Equal(t, want, p.fake.param)
+	}
+	external := cm.MessageParam{SRQ: true, QPNum: 7, QKey: 8}
+	require.Equal(t, &cm.ConnParam{
+		ResponderResources: -1, InitiatorDepth: -1, RetryCount: -1, RNRRetryCount: -1, SRQ: true, QPNum: 7, QKey: 8,
+	}, external.ConnParam())
+}
+
 func TestParamNames(t *testing.T) {
 	require.Equal(t, "tcp", cm.TCP.String())
 	require.Equal(t, "udp", cm.UDP.String())

@@ -60,7 +60,7 @@ func TestNoDevice(t *testing.T) {
 	p = routed(t, cm.TCP)
 	p.fake.device = nil // as after the removal of the device
 	require.ErrorIs(t, p.id.Connect(&cm.ConnParam{QPNum: 7}), verbs.ErrState)
-	p = requested(t, cm.TCP, cm.ConnParam{})
+	p = requested(t, cm.TCP, cm.MessageParam{})
 	p.fake.device = nil
 	require.ErrorIs(t, p.id.Accept(&cm.ConnParam{QPNum: 7}), verbs.ErrState)
 	require.Empty(t, p.fake.calls)

@@ -101,7 +101,7 @@ func bringTo(t testing.TB, ps cm.PortSpace, state cm.State) *peer {
 	case cm.StateListening:
 		return listening(t, ps)
 	case cm.StateRequested:
-		return requested(t, ps, cm.ConnParam{})
+		return requested(t, ps, cm.MessageParam{})
 	case cm.StateRouteResolved:
 		return routed(t, ps)
 	case cm.StateIdle:

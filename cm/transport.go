@@ -52,7 +52,7 @@ type TransportEvent struct {
 	Err error
 	// Param has the peer's parameters from this side's point of view, without private
 	// data.
-	Param ConnParam
+	Param MessageParam
 	UD    UDParam
 	// PrivateData is the peer's private data. Its length is exact if
 	// Caps.ExactPrivateData is true.
@@ -80,9 +80,9 @@ type TransportID interface {
 	CreateQP(pd verbs.PD, attr *verbs.QPInitAttr) (verbs.QP, error)
 
 	// Connect sends a connection request, or a lookup; param is never nil.
-	Connect(param *ConnParam) error
+	Connect(param *MessageParam) error
 	// Accept accepts a request; param is never nil.
-	Accept(param *ConnParam) error
+	Accept(param *MessageParam) error
 	// Reject refuses a request, or on an active ID without a QP the peer's response. The
 	// reason is RejectConsumer, or RejectNoResources without private data. In the UDP
 	// port space RejectNoResources is sent as SIDRNoQP. A transport that can not send

@@ -56,10 +56,10 @@ type Conn struct {
 	// received.
 	emptyPollsAtDisconnect uint64
 
-	dialOptions *DialOptions // options passed to Dial; nil on the accepting side
-	request     *ConnRequest // request that was accepted; nil on the dialing side
-	param       cm.ConnParam // negotiated parameters
-	peerPrivate []byte       // private data of the peer
+	dialOptions *DialOptions    // options passed to Dial; nil on the accepting side
+	request     *ConnRequest    // request that was accepted; nil on the dialing side
+	param       cm.MessageParam // negotiated parameters
+	peerPrivate []byte          // private data of the peer
 	local       netip.AddrPort
 	remote      netip.AddrPort
 	process     peerProcess
@@ -105,7 +105,7 @@ func (c *Conn) PeerPrivateData() []byte { return c.peerPrivate }
 
 // Param returns the negotiated parameters as they apply to this side, such as the number
 // of READs in flight and the retry counts.
-func (c *Conn) Param() cm.ConnParam { return c.param }
+func (c *Conn) Param() cm.MessageParam { return c.param }
 
 // QPNum returns the number of this side's queue pair.
 func (c *Conn) QPNum() uint32 { return c.param.QPNum }

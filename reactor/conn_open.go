@@ -104,7 +104,7 @@ func (c *Conn) routeResolved() error {
 	param := c.param
 	param.ResponderResources = min(param.ResponderResources, attr.MaxQPRdAtom)
 	param.InitiatorDepth = min(param.InitiatorDepth, attr.MaxQPInitRdAtom)
-	return c.id.Connect(&param)
+	return c.id.Connect(param.ConnParam())
 }
 
 // setNegotiated stores the parameters and the private data of the peer's reply. The
@@ -179,7 +179,7 @@ func (c *Conn) acceptRequest(p *AcceptParams) error {
 	}
 	c.context = p.Context
 	param := c.request.acceptParam(p, c.device.dev.Attr())
-	if err := c.id.Accept(&param); err != nil {
+	if err := c.id.Accept(param.ConnParam()); err != nil {
 		return err
 	}
 	c.param = param

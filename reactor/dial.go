@@ -36,7 +36,7 @@ type DialOptions struct {
 type dialRequest struct {
 	addr    netip.AddrPort
 	timeout time.Duration
-	param   cm.ConnParam
+	param   cm.MessageParam
 }
 
 // Dial begins to connect to addr. When Dial returns nil, either OnOpen is called later,
@@ -98,7 +98,7 @@ func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, 
 	return dialRequest{
 		addr:    addr,
 		timeout: orDefault(o.Timeout, e.cfg.ConnectTimeout),
-		param: cm.ConnParam{
+		param: cm.MessageParam{
 			PrivateData:        o.PrivateData,
 			ResponderResources: uint8(orNone(o.ResponderResources, e.cfg.ResponderResources)),
 			InitiatorDepth:     uint8(orNone(o.InitiatorDepth, e.cfg.InitiatorDepth)),

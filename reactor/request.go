@@ -21,7 +21,7 @@ type ConnRequest struct {
 	process     peerProcess
 	device      verbs.Device
 	privateData []byte
-	param       cm.ConnParam
+	param       cm.MessageParam
 
 	loop     atomic.Pointer[Loop] // loop that gets the connection
 	decision atomic.Uint32        // who has answered the request: undecided, byApplication ...
@@ -70,7 +70,7 @@ func (r *ConnRequest) PrivateData() []byte { return r.privateData }
 // Param returns the parameters that the peer proposes, as they apply to this side:
 // ResponderResources is the initiator depth of the peer, and InitiatorDepth is the
 // responder resources of the peer.
-func (r *ConnRequest) Param() cm.ConnParam { return r.param }
+func (r *ConnRequest) Param() cm.MessageParam { return r.param }
 
 // Engine returns the engine whose listener has received the request.
 func (r *ConnRequest) Engine() *Engine { return r.engine }
@@ -179,9 +179,9 @@ func (p *AcceptParams) check() error {
 // acceptParam returns the parameters of the reply to the peer. They are those of this
 // side, lowered to the limits of the device. The initiator depth is also lowered to the
 // responder resources of the peer (rdma_accept(3)).
-func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.ConnParam {
+func (r *ConnRequest) acceptParam(p *AcceptParams, attr verbs.DeviceAttr) cm.MessageParam {
 	cfg := r.engine.cfg
-	return cm.ConnParam{
+	return cm.MessageParam{
 		PrivateData:        p.PrivateData,
 		ResponderResources: limitDepth(orNone(p.ResponderResources, cfg.ResponderResources), attr.MaxQPRdAtom),
 		InitiatorDepth:     limitDepth(orNone(p.InitiatorDepth, cfg.InitiatorDepth), min(attr.MaxQPInitRdAtom, r.param.InitiatorDepth)),

@@ -14,7 +14,7 @@ type event struct {
 	owner  *cm.ID // the listener for a request, else id
 	status int
 	err    error
-	param  cm.ConnParam
+	param  cm.MessageParam
 	ud     cm.UDParam
 }
 

@@ -28,12 +28,12 @@ type plan struct {
 // plans returns the default plans. The ends are on different completion vectors if the
 // device has several.
 func (r *rig) plans() (a, b plan) {
-	depth := min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4)
+	depth := int(min(r.attr.MaxQPRdAtom, r.attr.MaxQPInitRdAtom, 4))
 	standard := plan{
 		caps:   verbs.QPCaps{MaxSendWR: 32, MaxRecvWR: 32, MaxSendSGE: 4, MaxRecvSGE: 4, MaxInline: min(r.attr.MaxInline, 64)},
 		access: verbs.AccessAll,
 		memory: memorySize,
-		param:  cm.ConnParam{ResponderResources: depth, InitiatorDepth: depth, RetryCount: 7, RNRRetryCount: verbs.RNRRetryForever},
+		param:  cm.ConnParam{ResponderResources: depth, InitiatorDepth: depth},
 	}
 	a, b = standard, standard
 	b.vector = r.attr.NumCompVectors - 1
@@ -69,22 +69,42 @@ func (r *rig) pair(change func(a, b *plan)) *pair {
 
 func (r *rig) connect(a, b *plan) *pair {
 	r.t.Helper()
+	p := r.ask(a, b, &a.param).pair
+	r.NoError(p.b.id.Accept(&b.param))
+	r.await(p.a.id, cm.Established)
+	r.await(p.b.id, cm.Established)
+	r.t.Cleanup(r.noCompletionsLeft)
+	return p
+}
+
+// A request is a pair whose end a has called Connect and whose end b has not answered.
+// Both ends have queue pairs.
+type request struct {
+	*pair
+	asked event // ConnectRequest
+}
+
+// request makes a request with the parameters of Connect.
+func (r *rig) request(param *cm.ConnParam) *request {
+	r.t.Helper()
+	a, b := r.plans()
+	return r.ask(&a, &b, param)
+}
+
+func (r *rig) ask(a, b *plan, param *cm.ConnParam) *request {
+	r.t.Helper()
 	listener := r.listen(cm.TCP)
 	p := &pair{rig: r, a: r.newEnd(a), b: r.newEnd(b)}
 	p.a.id = r.resolve(cm.TCP, listener.LocalAddr())
 	p.a.createQP(a)
-	r.NoError(p.a.id.Connect(&a.param))
+	r.NoError(p.a.id.Connect(param))
 
-	p.b.id = r.await(listener, cm.ConnectRequest).id
+	asked := r.await(listener, cm.ConnectRequest)
+	p.b.id = asked.id
 	r.closing("passive id", p.b.id.Close)
 	p.b.createQP(b)
-	r.NoError(p.b.id.Accept(&b.param))
-
-	r.await(p.a.id, cm.Established)
-	r.await(p.b.id, cm.Established)
 	r.NoError(listener.Close())
-	r.t.Cleanup(r.noCompletionsLeft)
-	return p
+	return &request{p, asked}
 }
 
 func (r *rig) newID(ps cm.PortSpace) *cm.ID {

@@ -19,8 +19,9 @@ func rnrCases() []testCase {
 // use up the processor.
 const rnrTimer = 12
 
-// rnrPair connects a pair with an RNR retry count for a's sends and with rnrTimer on b.
-func (r *rig) rnrPair(retries uint8) *pair {
+// rnrPair connects a pair with an RNR retry count for a's sends, as in cm.ConnParam, and
+// with rnrTimer on b.
+func (r *rig) rnrPair(retries int) *pair {
 	r.t.Helper()
 	// The count that b passes to Accept applies to a (rdma_accept(3)).
 	p := r.pair(func(_, b *plan) { b.param.RNRRetryCount = retries })
@@ -39,12 +40,12 @@ func (p *pair) rnrExhausted() {
 	p.Equal(verbs.StateRTS, p.b.qp.State())
 }
 
-func rnrZero(r *rig) { r.rnrPair(0).rnrExhausted() }
+func rnrZero(r *rig) { r.rnrPair(-1).rnrExhausted() }
 
 // rnrFinite checks that a request does not fail before all its retries have waited for
 // the RNR delay.
 func rnrFinite(r *rig) {
-	for _, retries := range []uint8{1, 6} {
+	for _, retries := range []int{1, 6} {
 		p := r.rnrPair(retries)
 		start := time.Now()
 		p.rnrExhausted()

@@ -113,8 +113,8 @@ func (i *id) reachedRTS() {
 	}
 }
 
-func fromParam(p *C.struct_rl_param) cm.ConnParam {
-	return cm.ConnParam{
+func fromParam(p *C.struct_rl_param) cm.MessageParam {
+	return cm.MessageParam{
 		ResponderResources: uint8(p.responder_resources),
 		InitiatorDepth:     uint8(p.initiator_depth),
 		FlowControl:        p.flow_control != 0,
@@ -127,7 +127,7 @@ func fromParam(p *C.struct_rl_param) cm.ConnParam {
 
 // toParam converts connection parameters. Package cm has checked the length of the
 // private data.
-func toParam(p *cm.ConnParam) (out C.struct_rl_param) {
+func toParam(p *cm.MessageParam) (out C.struct_rl_param) {
 	out.responder_resources = C.uint8_t(p.ResponderResources)
 	out.initiator_depth = C.uint8_t(p.InitiatorDepth)
 	out.retry_count = C.uint8_t(p.RetryCount)

@@ -104,7 +104,7 @@ func milliseconds(d time.Duration) C.int {
 // Connect sends a connection request.
 //
 // Implements: rdma_connect(3).
-func (i *id) Connect(param *cm.ConnParam) error {
+func (i *id) Connect(param *cm.MessageParam) error {
 	raw := toParam(param)
 	return i.do("connect", func() C.int { return C.rl_connect(i.c, &raw) })
 }
@@ -113,7 +113,7 @@ func (i *id) Connect(param *cm.ConnParam) error {
 // the peer.
 //
 // Implements: rdma_accept(3).
-func (i *id) Accept(param *cm.ConnParam) error {
+func (i *id) Accept(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
 	if i.qp == nil && i.c.ps == C.RDMA_PS_UDP && param.QKey != cm.DefaultQKey {
@@ -137,7 +137,7 @@ func (i *id) Accept(param *cm.ConnParam) error {
 //
 // Implements: rdma_reject(3).
 func (i *id) Reject(_ cm.RejectReason, data []byte) error {
-	raw := toParam(&cm.ConnParam{PrivateData: data})
+	raw := toParam(&cm.MessageParam{PrivateData: data})
 	return i.do("reject", func() C.int { return C.rl_reject(i.c, &raw.data[0], raw.data_len) })
 }
 

@@ -37,7 +37,7 @@ type seen struct {
 	typ       cm.EventType
 	status    int
 	err       error
-	param     cm.ConnParam
+	param     cm.MessageParam
 }
 
 func newRig(t *testing.T) *rig {

@@ -36,7 +36,7 @@ const (
 
 // Connect implements cm.TransportID. It sends a connection request, or a lookup for a UD
 // service.
-func (i *id) Connect(param *cm.ConnParam) error {
+func (i *id) Connect(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.unlock()
 	to := endpoints{src: i.local, dst: i.remote}

@@ -38,10 +38,10 @@ func BenchmarkConnect(b *testing.B) {
 		require.NoError(b, err)
 		require.NoError(b, active.ResolveAddr(netip.AddrPort{}, l.LocalAddr(), 0))
 		next(cm.AddrResolved)
-		require.NoError(b, active.Connect(&cm.ConnParam{QPNum: 5}))
+		require.NoError(b, active.Connect(&cm.MessageParam{QPNum: 5}))
 		next(cm.ConnectRequest)
 		passive := ev.ID
-		require.NoError(b, passive.Accept(&cm.ConnParam{QPNum: 6}))
+		require.NoError(b, passive.Accept(&cm.MessageParam{QPNum: 6}))
 		next(cm.ConnectResponse)
 		require.NoError(b, active.Establish())
 		next(cm.Established)

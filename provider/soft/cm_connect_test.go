@@ -22,7 +22,7 @@ func TestConnect(t *testing.T) {
 	passive, ev := server.request(l)
 	// The receiver of the message sees the two depths swapped: the sender's initiator
 	// depth is its responder resources.
-	require.Equal(t, cm.ConnParam{
+	require.Equal(t, cm.MessageParam{
 		PrivateData: []byte("hello"), ResponderResources: 5, InitiatorDepth: 3,
 		FlowControl: true, RetryCount: 6, RNRRetryCount: 2, QPNum: active.QP().Num(),
 	}, ev.Param)
@@ -39,7 +39,7 @@ func TestConnect(t *testing.T) {
 	require.Equal(t, verbs.StateRTS, passive.QP().State(), "the passive queue pair is ready before the reply is sent")
 
 	ev = client.want(cm.Established, active)
-	require.Equal(t, cm.ConnParam{
+	require.Equal(t, cm.MessageParam{
 		PrivateData: []byte("welcome"), ResponderResources: 1, InitiatorDepth: 4,
 		FlowControl: true, RNRRetryCount: 7, QPNum: passive.QP().Num(),
 	}, ev.Param)

@@ -94,7 +94,7 @@ func (c *conversation) act(what byte) {
 	}
 	switch what {
 	case 1:
-		_ = c.id.Accept(&cm.ConnParam{QPNum: 5})
+		_ = c.id.Accept(&cm.MessageParam{QPNum: 5})
 	case 2:
 		_ = c.id.Reject(cm.RejectConsumer, []byte("no"))
 	case 3:

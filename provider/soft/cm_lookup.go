@@ -11,7 +11,7 @@ import (
 
 // acceptLookup sends the queue pair number and the Q_Key to the active side. A lookup
 // does not make a connection.
-func (i *id) acceptLookup(param *cm.ConnParam) error {
+func (i *id) acceptLookup(param *cm.MessageParam) error {
 	i.chooseQP(param)
 	reply := &sidrRepMsg{qpn: i.qpn, qkey: cm.DefaultQKey, private: bytes.Clone(param.PrivateData)}
 	if i.ownQP() == nil {

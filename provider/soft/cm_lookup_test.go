@@ -19,7 +19,7 @@ func TestLookup(t *testing.T) {
 	active := client.connecting(cm.UDP, l.LocalAddr(), &cm.ConnParam{PrivateData: question})
 	require.Equal(t, verbs.StateRTS, active.QP().State())
 	passive, ev := server.request(l)
-	require.Equal(t, cm.ConnParam{PrivateData: question}, ev.Param)
+	require.Equal(t, cm.MessageParam{PrivateData: question}, ev.Param)
 
 	qp := server.createQP(passive)
 	answer := bytes.Repeat([]byte("a"), 136)

@@ -26,7 +26,7 @@ func TestWireCMConnect(t *testing.T) {
 	passive, ev := w.request(l)
 	require.Equal(t, padded("hello", 56), ev.Param.PrivateData, "the wire does not tell the length")
 	ev.Param.PrivateData = nil
-	require.Equal(t, cm.ConnParam{
+	require.Equal(t, cm.MessageParam{
 		ResponderResources: 5, InitiatorDepth: 3,
 		FlowControl: true, RetryCount: 6, RNRRetryCount: 2, QPNum: active.QP().Num(),
 	}, ev.Param)

@@ -41,8 +41,8 @@ func (n *negotiation) setPeer(peer *qpParams, limits *verbs.DeviceAttr) {
 
 // param returns the parameters as the receiver sees them: the responder resources are
 // the initiator depth of the sender, and the reverse.
-func (p *qpParams) param() cm.ConnParam {
-	return cm.ConnParam{
+func (p *qpParams) param() cm.MessageParam {
+	return cm.MessageParam{
 		ResponderResources: p.initiatorDepth,
 		InitiatorDepth:     p.responderResources,
 		FlowControl:        p.flowControl,
@@ -54,7 +54,7 @@ func (p *qpParams) param() cm.ConnParam {
 
 // localParams returns the parameters of the local queue pair, which are sent to the
 // peer.
-func (i *id) localParams(param *cm.ConnParam) qpParams {
+func (i *id) localParams(param *cm.MessageParam) qpParams {
 	return qpParams{
 		qpn:                i.qpn,
 		psn:                i.negotiated.psn,

@@ -25,13 +25,13 @@ func TestNegotiationLimits(t *testing.T) {
 func TestAccessFollowsResources(t *testing.T) {
 	client, server := newParty(t), newParty(t)
 	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
-	active := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{InitiatorDepth: 2})
+	active := client.connecting(cm.TCP, l.LocalAddr(), &cm.ConnParam{ResponderResources: -1, InitiatorDepth: 2})
 	passive, _ := server.request(l)
 	server.createQP(passive)
-	require.NoError(t, passive.Accept(&cm.ConnParam{ResponderResources: 2}))
+	require.NoError(t, passive.Accept(&cm.ConnParam{ResponderResources: 2, InitiatorDepth: -1}))
 	client.want(cm.Established, active)
-	requireQP(t, active.QP(), wantQP{outstanding: 2, peer: passive})
-	requireQP(t, passive.QP(), wantQP{served: 2, peer: active})
+	requireQP(t, active.QP(), wantQP{outstanding: 2, retry: 7, rnrRetry: 7, peer: passive})
+	requireQP(t, passive.QP(), wantQP{served: 2, retry: 7, rnrRetry: 7, peer: active})
 }
 
 func TestOptionsReachQP(t *testing.T) {

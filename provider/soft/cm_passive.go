@@ -98,7 +98,7 @@ func (i *id) requestWithdrawn() {
 
 // Accept implements cm.TransportID. If it fails, the request is refused and the queue
 // pair is in the error state. ErrPeerGone means that the client has gone.
-func (i *id) Accept(param *cm.ConnParam) error {
+func (i *id) Accept(param *cm.MessageParam) error {
 	ch := i.lock()
 	defer ch.unlock()
 	if i.state != stateREQReceived {

@@ -55,7 +55,7 @@ func (i *id) ownQP() *qp {
 
 // chooseQP sets the queue pair of the connection: the queue pair of the ID, or else the
 // one that the application names.
-func (i *id) chooseQP(param *cm.ConnParam) {
+func (i *id) chooseQP(param *cm.MessageParam) {
 	i.qpn = param.QPNum
 	if own := i.ownQP(); own != nil {
 		i.qpn = own.num

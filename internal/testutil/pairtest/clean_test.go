@@ -43,7 +43,7 @@ func (p *peer) damagedPackets() (sum uint64) {
 // four seconds (code 20).
 func noRetryParams() connParams {
 	const ackTimeout = 20
-	return connParams{recvBuffers: recvBuffers, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
+	return connParams{recvBuffers: recvBuffers, retries: -1, rnrRetries: verbs.RNRRetryForever, ackTimeout: ackTimeout}
 }
 
 const (

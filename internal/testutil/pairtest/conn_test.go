@@ -48,11 +48,11 @@ type conn struct {
 type connParams struct {
 	// Number of receive buffers to post before the connection is established.
 	recvBuffers int
-	// Transport retry count, at most 7.
-	retries uint8
-	// RNR retry count of the peer's queue pair. It applies when this side has no receive
-	// buffer posted.
-	rnrRetries uint8
+	// Transport retry count, as in cm.ConnParam.
+	retries int
+	// RNR retry count of the peer's queue pair, as in cm.ConnParam. It applies when this
+	// side has no receive buffer posted.
+	rnrRetries int
 	// Code c of the local ACK timeout, which is 4.096 µs * 2^c.
 	ackTimeout uint8
 }

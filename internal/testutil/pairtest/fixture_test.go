@@ -42,7 +42,7 @@ type event struct {
 	// is a connection request, else the same as id.
 	owner *cm.ID
 	err   error
-	param cm.ConnParam
+	param cm.MessageParam
 	ud    cm.UDParam
 }
 
