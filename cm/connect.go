@@ -4,7 +4,7 @@ package cm
 // the peer's queue pair number. The result is the event Established (ConnectResponse for
 // an ID without a queue pair), or Rejected, Unreachable or ConnectError, after which the
 // ID can only be closed. Receive buffers should be posted before the call. Nil param
-// means the largest depths of the device and 7 for both retry counts.
+// means the zero ConnParam.
 //
 // The errors are *verbs.ParamError, *StateError and errors of the transport. After an
 // error the ID is unchanged, nothing was sent, and the call may be repeated. Only Close
@@ -29,10 +29,10 @@ func (id *ID) Connect(param *ConnParam) error {
 // UDP port space Accept completes the lookup and no event follows. Receive buffers
 // should be posted before the call.
 //
-// Nil param means the values of the request, lowered to the limits of the device;
-// DepthMax means the same for one value. InitiatorDepth must not exceed the
-// InitiatorDepth of the request. RetryCount is ignored. The Param of the ConnectRequest
-// event may be passed until the event is acknowledged.
+// Nil param means the values of the request, lowered to the limits of the device. In a
+// ConnParam, InitiatorDepth must not exceed the InitiatorDepth of the request, and
+// RetryCount is ignored. MessageParam.ConnParam converts the parameters of the
+// ConnectRequest event.
 //
 // After a *verbs.ParamError or *StateError nothing was sent and the call may be
 // repeated. After another error, for example because the peer has gone, the request is

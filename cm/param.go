@@ -39,8 +39,9 @@ const DefaultQKey = 0x01234567
 // request, lowered to the limits of the device. Counts that are too large are a
 // *verbs.ParamError.
 //
-// The usual values are those that rdma_connect(3) and rdma_accept(3) use for a null
-// pointer. In C a structure of zeros asks for no retries, no READs and no atomics instead.
+// The usual values are those that librdmacm uses for a null pointer. In C a structure of
+// zeros asks for no retries, no READs and no atomics instead. Source: rdma_connect(3),
+// rdma_accept(3).
 type ConnParam struct {
 	// PrivateData is sent to the peer: at most 56 bytes with Connect and 196 with Accept
 	// in the TCP port space, 180 and 136 in the UDP port space. It is copied before the

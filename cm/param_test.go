@@ -18,8 +18,8 @@ func TestMaxPrivateData(t *testing.T) {
 	}
 }
 
-// TestConnParamOfMessage checks that Connect sends the parameters of a message again, zeros
-// included.
+// TestConnParamOfMessage checks that Connect sends the parameters of a message again,
+// zeros included.
 func TestConnParamOfMessage(t *testing.T) {
 	for _, want := range []cm.MessageParam{
 		{QPNum: fakeQPNum},
