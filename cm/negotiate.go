@@ -60,14 +60,14 @@ func (e *endpoint) acceptParam(p *ConnParam, request *MessageParam) (*MessagePar
 
 // setCounts sets the counts that both sides send. The parameter usualServes is the value
 // for responder resources that the caller has not set; serves and issues are the limits.
-func (out *MessageParam) setCounts(p *ConnParam, usualServes, serves, issues uint8) (err error) {
-	if out.ResponderResources, err = count("responder resources", p.ResponderResources, usualServes, serves); err != nil {
+func (p *MessageParam) setCounts(asked *ConnParam, usualServes, serves, issues uint8) (err error) {
+	if p.ResponderResources, err = count("responder resources", asked.ResponderResources, usualServes, serves); err != nil {
 		return err
 	}
-	if out.InitiatorDepth, err = count("initiator depth", p.InitiatorDepth, issues, issues); err != nil {
+	if p.InitiatorDepth, err = count("initiator depth", asked.InitiatorDepth, issues, issues); err != nil {
 		return err
 	}
-	out.RNRRetryCount, err = count("RNR retry count", p.RNRRetryCount, verbs.MaxRetry, verbs.MaxRetry)
+	p.RNRRetryCount, err = count("RNR retry count", asked.RNRRetryCount, verbs.MaxRetry, verbs.MaxRetry)
 	return err
 }
 
