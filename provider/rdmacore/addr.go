@@ -11,10 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A sockaddr is an address in the kernel's format: a struct sockaddr_in or sockaddr_in6.
+// A sockaddr is a socket address in the kernel's format: a struct sockaddr_in or
+// sockaddr_in6.
 type sockaddr [unix.SizeofSockaddrInet6]byte
 
-// Offsets of the fields. The port is at the same place in both structs.
+// Offsets of the fields in bytes. Both structs have the port at the same offset.
 const (
 	familyAt = 0
 	portAt   = 2
@@ -23,7 +24,7 @@ const (
 	scopeAt  = 24
 )
 
-// toSockaddr converts an address. The zero value becomes all zeros.
+// toSockaddr converts an address. The zero AddrPort becomes a sockaddr of zeros.
 func toSockaddr(a netip.AddrPort) (s sockaddr) {
 	switch {
 	case a.Addr().Is4():
@@ -40,8 +41,8 @@ func toSockaddr(a netip.AddrPort) (s sockaddr) {
 	return s
 }
 
-// fromSockaddr converts an address. An address of an unknown family becomes the zero
-// value.
+// fromSockaddr converts a socket address. If the address family is unknown, it returns
+// the zero value.
 func fromSockaddr(s *sockaddr) netip.AddrPort {
 	port := binary.BigEndian.Uint16(s[portAt:])
 	switch binary.NativeEndian.Uint16(s[familyAt:]) {
@@ -54,7 +55,8 @@ func fromSockaddr(s *sockaddr) netip.AddrPort {
 	return netip.AddrPort{}
 }
 
-// scopeOf returns the index of the interface that a zone names, or 0.
+// scopeOf returns the index of the interface that a zone names, or 0 if there is no such
+// interface.
 func scopeOf(zone string) uint32 {
 	if zone == "" {
 		return 0

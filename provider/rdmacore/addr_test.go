@@ -19,14 +19,15 @@ func TestSockaddr(t *testing.T) {
 		addr := netip.MustParseAddrPort(text)
 		require.Equal(t, addr, rdmacore.FromSockaddr(rdmacore.ToSockaddr(addr)))
 	}
-	// A zone that is not an interface of this host is dropped, because the kernel needs
-	// its index.
+	// A zone that names no interface of this host is lost, because the kernel's format
+	// has the index of the interface.
 	gone := netip.MustParseAddrPort("[fe80::1%nosuch]:80")
 	require.Equal(t, "[fe80::1]:80", rdmacore.FromSockaddr(rdmacore.ToSockaddr(gone)).String())
 	require.Zero(t, rdmacore.FromSockaddr(rdmacore.Sockaddr{}))
 }
 
-// Every address that is converted from bytes converts back to the same address.
+// FuzzFromSockaddr converts any bytes to an address. Converting that address to bytes and
+// back must return the same address.
 func FuzzFromSockaddr(f *testing.F) {
 	v4 := rdmacore.ToSockaddr(netip.MustParseAddrPort("192.0.2.1:7000"))
 	v6 := rdmacore.ToSockaddr(netip.MustParseAddrPort("[fe80::1%1]:7000"))

@@ -17,7 +17,7 @@ import (
 type ah struct {
 	pd    *pd
 	attr  verbs.AHAttr
-	c     atomic.Pointer[C.struct_ibv_ah] // nil after Close
+	c     atomic.Pointer[C.struct_ibv_ah] // the C object; nil after Close
 	users users
 }
 
@@ -43,7 +43,7 @@ func (p *pd) CreateAH(attr *verbs.AHAttr) (verbs.AH, error) {
 	return a, nil
 }
 
-// checkAH checks the fields that not every device checks.
+// checkAH checks those fields of the attributes that some devices do not check.
 func (d *device) checkAH(a *verbs.AHAttr) error {
 	if err := d.checkPort(a.Port); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (d *device) checkAH(a *verbs.AHAttr) error {
 
 func (a *ah) Attr() verbs.AHAttr { return a.attr }
 
-// address returns the address of the struct ibv_ah, as send requests use it.
+// address returns the address of the struct ibv_ah. Send requests contain it as a number.
 func (a *ah) address() (uint64, error) {
 	c := a.c.Load()
 	if c == nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// objectTable maps the address of a C object to its Go object. Any goroutine may call.
+// An objectTable finds the Go object that belongs to the address of a C object. Any
+// goroutine may call its methods.
 type objectTable struct {
 	mu    sync.Mutex
 	table map[uintptr]any
@@ -43,26 +44,30 @@ func (t *objectTable) find(address uintptr) any {
 	return t.table[address]
 }
 
-// A rawAsync is an event as the shim returns it: the type of enum ibv_event_type, and
-// the address of the object or the number of the port.
+// A rawAsync is an event as the C code of this package returns it: the type is a number
+// of enum ibv_event_type, and the object is the address of a C object. An event of a port
+// has the number of the port instead of an object.
 type rawAsync struct {
 	object uint64
 	typ    uint32
 	port   uint32
 }
 
-// asyncQueue holds asynchronous events between the device and NextAsync. Events are
-// fetched by NextAsync, and by a CQ that has been empty for a long time and may have
-// been overrun. If the CQ fetches an event, the device's descriptor is not readable any
-// more. The queue's descriptor is therefore an epoll descriptor over the device's
-// descriptor and an eventfd, which is readable while the queue has events.
+// An asyncQueue holds asynchronous events from when they are fetched from the device
+// until the application calls NextAsync. Two callers fetch events: NextAsync, and a CQ
+// that has been empty for a long time and may have been overrun.
+//
+// After the CQ has fetched an event, the device's descriptor is not readable for that
+// event any more. The application therefore gets another descriptor: that of an epoll
+// instance with the device's descriptor and an eventfd. The eventfd is readable while the
+// asyncQueue has events.
 type asyncQueue struct {
 	epoll, eventfd int
-	// take fetches an event of the device. It returns 1, or 0 if there is none, or a
-	// negated errno.
+	// take fetches one event from the device. It returns 1 if it has fetched an event, 0
+	// if there is none, or a negated errno.
 	take func(*rawAsync) int32
-	// identify finds the object of an event. It returns false if the object is closed or
-	// was not created by this package.
+	// identify converts an event and finds its object. It returns false if the object is
+	// closed or was not created by this package.
 	identify func(*rawAsync) (verbs.AsyncEvent, bool)
 
 	mu     sync.Mutex
@@ -70,8 +75,8 @@ type asyncQueue struct {
 	closed bool
 }
 
-// newAsyncQueue creates the event queue of a device. fd becomes readable when the device
-// has an event.
+// newAsyncQueue creates the asyncQueue of a device. The descriptor fd is readable while
+// the device has an event.
 func newAsyncQueue(
 	fd int, take func(*rawAsync) int32, identify func(*rawAsync) (verbs.AsyncEvent, bool),
 ) (*asyncQueue, error) {
@@ -83,7 +88,7 @@ func newAsyncQueue(
 	return a, nil
 }
 
-// openAsync creates the event queue of the device.
+// openAsync creates the asyncQueue of the device.
 func (d *device) openAsync() (*asyncQueue, error) {
 	if err := verbsError("watch for asynchronous events", int32(C.rl_nonblock(d.ctx.async_fd))); err != nil {
 		return nil, err
@@ -120,10 +125,10 @@ func (a *asyncQueue) close() {
 	}
 }
 
-// AsyncFD returns the queue's descriptor.
+// AsyncFD returns the descriptor of the asyncQueue.
 func (d *device) AsyncFD() int { return d.async.epoll }
 
-// NextAsync takes the oldest event from the queue.
+// NextAsync removes the oldest event from the asyncQueue and returns it.
 func (d *device) NextAsync(ev *verbs.AsyncEvent) (bool, error) { return d.async.next(ev) }
 
 func (a *asyncQueue) next(ev *verbs.AsyncEvent) (bool, error) {
@@ -152,21 +157,22 @@ func (a *asyncQueue) dropEvents(object any) {
 	}
 }
 
-// fetchAll fetches the events of the device, so that a CQ learns of its overrun.
+// fetchAll fetches the events of the device. A CQ calls it to find out whether it was
+// overrun.
 func (a *asyncQueue) fetchAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
 		return
 	}
-	// NextAsync will report the error.
+	// The next call of NextAsync reports the error.
 	_ = a.fetch()
 	a.signal()
 }
 
-// fetch takes all events from the device. It acknowledges them at once, so that closing
-// an object never waits for an event. It repeats a call that a signal has interrupted
-// (EINTR).
+// fetch fetches all events of the device, and acknowledges each at once. Destroying an
+// object would otherwise wait until its events are acknowledged. fetch repeats a call
+// that a signal has interrupted (EINTR).
 func (a *asyncQueue) fetch() error {
 	for {
 		var raw rawAsync
@@ -193,8 +199,9 @@ func (d *device) takeAsync(raw *rawAsync) int32 {
 	return int32(n)
 }
 
-// asyncEvent converts an event of the shim, and marks a CQ as overrun. It returns false
-// if the object is closed or was not created by this package.
+// asyncEvent converts an event. If it is about a CQ, the CQ counts as overrun from then
+// on. asyncEvent returns false if the object of the event is closed or was not created by
+// this package.
 func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	ev = verbs.AsyncEvent{Type: verbs.AsyncEventType(raw.typ), Port: uint8(raw.port)}
 	if raw.object == 0 {
@@ -214,7 +221,8 @@ func (d *device) asyncEvent(raw *rawAsync) (ev verbs.AsyncEvent, ok bool) {
 	return ev, true
 }
 
-// signal makes the eventfd readable if the queue has events, and else not readable.
+// signal makes the eventfd readable if the asyncQueue has events, and not readable if it
+// has none.
 func (a *asyncQueue) signal() {
 	if a.events.Len() == 0 {
 		eventfd.Drain(a.eventfd)

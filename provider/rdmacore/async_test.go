@@ -14,10 +14,10 @@ import (
 
 type fakeQP struct{ verbs.QP }
 
-// A source replaces the device. It has the results of successive calls of rl_next_async.
+// A source stands for the device: its method take returns prepared events and errors.
 type source struct {
 	events []rdmacore.RawAsync
-	errors []unix.Errno // errors that take returns before the next event
+	errors []unix.Errno // errors that take returns, one in each call, before its first event
 }
 
 func (s *source) take(raw *rdmacore.RawAsync) int32 {
@@ -47,7 +47,7 @@ func newAsyncQueue(t *testing.T, s *source, objects map[uint64]verbs.QP) rdmacor
 	return q
 }
 
-// NextAsync repeats a call that a signal has interrupted, and returns the event.
+// When a signal interrupts a call, NextAsync repeats the call and returns the event.
 func TestAsyncInterrupted(t *testing.T) {
 	dead := &fakeQP{}
 	s := &source{
@@ -71,8 +71,8 @@ func TestAsyncInterrupted(t *testing.T) {
 	require.ErrorIs(t, err, unix.EIO)
 }
 
-// The event of a failed queue pair is kept, however many other events arrive before
-// NextAsync is called.
+// The event of a failed queue pair stays in the asyncQueue, however many events of other
+// objects arrive before NextAsync is called.
 func TestAsyncLosesNothing(t *testing.T) {
 	const noisy = 5000
 	dead := &fakeQP{}

@@ -2,7 +2,7 @@
 
 package rdmacore
 
-// The C libraries and compiler flags of the package.
+// This file has the compiler flags and the C libraries of the whole package.
 
 // #cgo CFLAGS: -O2 -Wall -Wextra -Werror
 // #cgo LDFLAGS: -lrdmacm -libverbs

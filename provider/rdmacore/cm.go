@@ -14,15 +14,17 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// channel implements cm.TransportChannel. Its lock is held during every call of
-// librdmacm for the channel and its IDs; the package comment says why.
+// channel implements cm.TransportChannel. Its lock is held during every call of librdmacm
+// for the channel or one of its IDs. The package comment has the reason.
 type channel struct {
 	provider *Provider
 	fd       int
 
-	mu  sync.Mutex
-	c   *C.struct_rdma_event_channel // nil after Close
-	raw C.struct_rl_event            // the last event; the caller of Next reads its private data
+	mu sync.Mutex
+	c  *C.struct_rdma_event_channel // the C object; nil after Close
+	// raw is the event that was fetched last. The caller of Next reads the private data
+	// of the event from it.
+	raw C.struct_rl_event
 }
 
 // OpenChannel opens an event channel. It implements cm.Transport.
@@ -100,7 +102,7 @@ func (p *Provider) removeID(i *id) {
 	delete(p.ids, i.address())
 }
 
-// id returns the ID with the given address of its struct rdma_cm_id, or nil.
+// id returns the ID whose struct rdma_cm_id has the given address, or nil.
 func (p *Provider) id(address uint64) *id {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Next takes one event. Meanwhile the library moves the queue pair of an active ID to
-// RTS and answers the peer, which may take several system calls.
+// Next fetches one event. For some events librdmacm also acts during this call: it moves
+// the queue pair of an active ID to RTS and answers the peer. That may take several
+// system calls.
 //
 // Implements: rdma_get_cm_event(3), rdma_ack_cm_event(3).
 func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
@@ -35,8 +36,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 	}
 }
 
-// translate converts ch.raw. It returns false if the ID of the event was destroyed
-// meanwhile.
+// translate converts the event in ch.raw. It returns false if the ID of the event was
+// destroyed since.
 func (ch *channel) translate(ev *cm.TransportEvent) bool {
 	raw := &ch.raw
 	*ev = cm.TransportEvent{Type: cm.EventType(raw._type), Status: int(raw.status)}
@@ -60,7 +61,7 @@ func (ch *channel) translate(ev *cm.TransportEvent) bool {
 }
 
 // request creates the ID of a connection request. If the listener is closed, request
-// destroys the new ID, which refuses the request.
+// returns nil and destroys the C object of the new ID, which rejects the request.
 func (ch *channel) request(ev *cm.TransportEvent) *id {
 	c := (*C.struct_rdma_cm_id)(pointer(uint64(ch.raw.id)))
 	listener := ch.provider.id(uint64(ch.raw.listener))
@@ -72,10 +73,10 @@ func (ch *channel) request(ev *cm.TransportEvent) *id {
 	return ch.adopt(c)
 }
 
-// byApplication reports whether an application refused. librdmacm does not distinguish a
-// refusal by the application from others with the same number. The refusals of the
-// kernel have no private data, so private data that is not all zero comes from an
-// application.
+// byApplication reports whether the event means that an application has rejected a
+// request. The reason code in the event does not show that, because the peer's kernel
+// uses the same code for other causes. But a reject by the kernel has no private data. So
+// byApplication returns true if the private data is not all zero.
 func byApplication(ev *cm.TransportEvent) bool {
 	refused := ev.Type == cm.Rejected && ev.Status == int(cm.RejectConsumer) ||
 		ev.Type == cm.Unreachable && ev.Status == int(cm.SIDRReject)
@@ -90,8 +91,8 @@ func byApplication(ev *cm.TransportEvent) bool {
 	return false
 }
 
-// trackState records a state change of the ID's queue pair that the library has made. The
-// channel is locked.
+// trackState records that librdmacm has changed the state of the ID's queue pair. The
+// caller holds the lock of the channel.
 func (i *id) trackState(t cm.EventType) {
 	if i.qp == nil {
 		return
@@ -104,8 +105,8 @@ func (i *id) trackState(t cm.EventType) {
 	}
 }
 
-// reachedRTS records that the library has moved the queue pair to RTS, and sets its RNR
-// timer.
+// reachedRTS records that librdmacm has moved the queue pair to RTS, and sets the RNR
+// timer of the queue pair.
 func (i *id) reachedRTS() {
 	if i.qp.lastState() < verbs.StateRTS {
 		i.qp.setLast(verbs.StateRTS)
@@ -144,8 +145,8 @@ func toParam(p *cm.MessageParam) (out C.struct_rl_param) {
 	return out
 }
 
-// pointer converts an address in C memory to a pointer. go vet would report a direct
-// conversion as possible misuse.
+// pointer converts an address in C memory to a pointer. It avoids a direct conversion,
+// which go vet reports as possible misuse.
 func pointer(address uint64) unsafe.Pointer {
 	return *(*unsafe.Pointer)(unsafe.Pointer(&address))
 }

@@ -18,20 +18,21 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// id implements cm.TransportID. The lock of its channel protects it.
+// id implements cm.TransportID. The lock of its channel protects the fields below
+// channel.
 type id struct {
 	provider *Provider
-	// Channel of the ID; a change requires the locks of the old and the new channel.
+	// The channel of the ID. It changes only while both the old and the new channel are
+	// locked.
 	channel atomic.Pointer[channel]
 	c       *C.struct_rdma_cm_id
 	qp      *qp // queue pair that was created on the ID, or nil
 
-	// minRNRTimer is the RNR timer code for the queue pair. The lock of the channel
-	// protects it.
+	// minRNRTimer is the RNR timer code for the queue pair, 0 to 31.
 	minRNRTimer uint8
 }
 
-// lock locks the channel of the ID and returns it. The caller unlocks it.
+// lock locks the channel of the ID, and returns the channel. The caller has to unlock it.
 func (i *id) lock() *channel {
 	for {
 		ch := i.channel.Load()
@@ -43,15 +44,15 @@ func (i *id) lock() *channel {
 	}
 }
 
-// do makes one call of librdmacm with the channel locked.
+// do makes one call of librdmacm while the channel is locked.
 func (i *id) do(op string, call func() C.int) error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
 	return cmError(op, int32(call()))
 }
 
-// Bind binds the ID to a local address. Loopback addresses are refused because librdmacm
-// treats them as the wildcard.
+// Bind binds the ID to a local address. It returns an error for a loopback address,
+// because librdmacm would take it for the wildcard.
 //
 // Implements: rdma_bind_addr(3).
 func (i *id) Bind(addr netip.AddrPort) error {
@@ -69,7 +70,7 @@ func (i *id) Listen(backlog int) error {
 	return i.do("listen", func() C.int { return C.rl_listen(i.c, C.int(min(backlog, 1<<30))) })
 }
 
-// ResolveAddr starts to find the device.
+// ResolveAddr starts to find the device through which the peer can be reached.
 //
 // Implements: rdma_resolve_addr(3).
 func (i *id) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
@@ -85,18 +86,19 @@ func (i *id) ResolveAddr(src, dst netip.AddrPort, timeout time.Duration) error {
 	})
 }
 
-// ResolveRoute starts to find the route.
+// ResolveRoute starts to find the route to the peer.
 //
 // Implements: rdma_resolve_route(3).
 func (i *id) ResolveRoute(timeout time.Duration) error {
 	return i.do("resolve route", func() C.int { return C.rl_resolve_route(i.c, milliseconds(timeout)) })
 }
 
-// errLoopback reports a loopback address; see verbs.Caps.LoopbackAddrs.
+// errLoopback means that a loopback address can not be used; see
+// verbs.Caps.LoopbackAddrs.
 var errLoopback = errors.Join(cm.ErrAddrNotAvailable, errors.New("no RDMA device has a loopback address"))
 
-// milliseconds returns a duration in milliseconds, rounded up, because librdmacm does not
-// accept 0.
+// milliseconds converts a duration to milliseconds, rounded up. Rounding down could
+// return 0, which librdmacm does not accept.
 func milliseconds(d time.Duration) C.int {
 	return C.int((d + time.Millisecond - 1) / time.Millisecond)
 }
@@ -109,8 +111,8 @@ func (i *id) Connect(param *cm.MessageParam) error {
 	return i.do("connect", func() C.int { return C.rl_connect(i.c, &raw) })
 }
 
-// Accept accepts a request. The library moves the queue pair to RTS before it answers
-// the peer.
+// Accept accepts a request. librdmacm moves the queue pair to RTS before it answers the
+// peer.
 //
 // Implements: rdma_accept(3).
 func (i *id) Accept(param *cm.MessageParam) error {
@@ -132,8 +134,8 @@ func (i *id) Accept(param *cm.MessageParam) error {
 	return nil
 }
 
-// Reject refuses a request or a response. The reason that the peer gets is always
-// RejectConsumer, because rdma_reject(3) has no parameter for it.
+// Reject rejects a request, or the peer's answer to a request. The peer always gets the
+// reason RejectConsumer, because rdma_reject(3) has no parameter for another reason.
 //
 // Implements: rdma_reject(3).
 func (i *id) Reject(_ cm.RejectReason, data []byte) error {
@@ -141,22 +143,23 @@ func (i *id) Reject(_ cm.RejectReason, data []byte) error {
 	return i.do("reject", func() C.int { return C.rl_reject(i.c, &raw.data[0], raw.data_len) })
 }
 
-// Establish completes a connection without a queue pair.
+// Establish completes a connection whose ID has no queue pair.
 //
 // Implements: rdma_establish(3).
 func (i *id) Establish() error {
 	return i.do("establish", func() C.int { return C.rl_establish(i.c) })
 }
 
-// Notify reports an event of the queue pair to the kernel.
+// Notify tells the kernel about an asynchronous event of the queue pair.
 //
 // Implements: rdma_notify(3).
 func (i *id) Notify(event verbs.AsyncEventType) error {
 	return i.do("notify", func() C.int { return C.rl_notify(i.c, C.int(event)) })
 }
 
-// Disconnect moves the queue pair to ERROR and sends a disconnect request. EINVAL means
-// that there is no peer to notify; it is not an error here.
+// Disconnect moves the queue pair to ERROR and sends a disconnect request. librdmacm
+// returns EINVAL if there is no peer to which it can send the request. Disconnect does
+// not return that error.
 //
 // Implements: rdma_disconnect(3).
 func (i *id) Disconnect() error {
@@ -171,8 +174,9 @@ func (i *id) Disconnect() error {
 	return nil
 }
 
-// SetOption sets an option. The numbers are those of librdmacm. It has no option for the
-// RNR timer, which is set when the queue pair reaches RTS.
+// SetOption sets an option. The values of cm.Option are those of librdmacm, except
+// OptionMinRNRTimer, which librdmacm does not have. The RNR timer is set when the queue
+// pair reaches RTS.
 //
 // Implements: rdma_set_option(3).
 func (i *id) SetOption(option cm.Option, value int) error {
@@ -185,8 +189,9 @@ func (i *id) SetOption(option cm.Option, value int) error {
 	return i.do("set option", func() C.int { return C.rl_set_option(i.c, C.int(option), C.int(value)) })
 }
 
-// Migrate moves the ID to another channel. It does not wait, because events are
-// acknowledged when they are fetched.
+// Migrate moves the ID to another channel. It never waits: rdma_migrate_id(3) waits for
+// events that are not acknowledged, and this package acknowledges each event when it
+// fetches it.
 //
 // Implements: rdma_migrate_id(3).
 func (i *id) Migrate(to cm.TransportChannel) error {
@@ -194,8 +199,8 @@ func (i *id) Migrate(to cm.TransportChannel) error {
 	if !ok || target.provider != i.provider {
 		return verbs.ErrForeign
 	}
-	// Only one Migrate at a time locks two channels; two of them could lock the channels
-	// in opposite orders and deadlock.
+	// Migrate locks two channels. Two concurrent calls could lock them in opposite orders
+	// and deadlock, so only one call at a time may go on from here.
 	i.provider.migrating.Lock()
 	defer i.provider.migrating.Unlock()
 	from := i.lock()
@@ -224,7 +229,7 @@ func (i *id) Device() verbs.Device {
 	}
 	d := i.provider.device(i.c.verbs)
 	if d == nil {
-		return nil // return d would be an interface that is not nil
+		return nil // Returning d would return an interface that is not nil.
 	}
 	return d
 }
@@ -254,7 +259,7 @@ func (i *id) addr(peer C.int) netip.AddrPort {
 	return fromSockaddr(&raw)
 }
 
-// c returns the address in the form that the shim takes.
+// c returns the address in the form in which the C code of this package takes it.
 func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 
 // Destroy destroys the ID.
@@ -263,7 +268,8 @@ func (s *sockaddr) c() *C.uint8_t { return (*C.uint8_t)(&s[0]) }
 func (i *id) Destroy() error {
 	ch := i.lock()
 	defer ch.mu.Unlock()
-	// The Go object is removed first, because the next ID may get the same address.
+	// ^The Go object is removed from the table first, because a new ID may get the same
+	// address.
 	i.provider.removeID(i)
 	return cmError("destroy ID", int32(C.rl_destroy_id(i.c)))
 }

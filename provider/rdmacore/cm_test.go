@@ -35,7 +35,8 @@ func TestByApplication(t *testing.T) {
 	}
 }
 
-// padded returns private data as it arrives: padded with zeros to the size of its field.
+// padded returns private data in the form in which it arrives: padded with zeros to the
+// size of its field.
 func padded(data []byte, field int) []byte {
 	return append(bytes.Clone(data), make([]byte, field-len(data))...)
 }
@@ -125,8 +126,8 @@ func TestLookupRefused(t *testing.T) {
 	r.True(refused.ByApplication)
 }
 
-// Accept with a queue pair that was not created on the ID refuses every Q_Key except the
-// default, because librdmacm always sends the default to the peer.
+// Accept of a lookup with a queue pair that was not created on the ID fails for each
+// Q_Key except the default, because librdmacm always sends the default to the peer.
 func TestLookupWithoutQP(t *testing.T) {
 	r := newRig(t)
 	a, request := r.request(r.listen(cm.UDP, r.addr), nil)
@@ -166,7 +167,7 @@ func TestOptions(t *testing.T) {
 	r.NoError(first.Bind(netip.AddrPortFrom(r.addr, 0)))
 	r.NoError(second.Bind(first.LocalAddr()), "both set REUSEADDR")
 
-	// The ACK timeout and the RNR timer of the ID are set on its queue pair.
+	// The queue pair has the ACK timeout and the RNR timer that were set on the ID.
 	listener := r.listen(cm.TCP, r.addr)
 	r.NoError(second.ResolveAddr(netip.AddrPort{}, listener.LocalAddr(), waitLimit))
 	r.await(second, cm.AddrResolved)
@@ -185,8 +186,8 @@ func TestOptions(t *testing.T) {
 	r.NoError(b.id.CloseQP())
 }
 
-// Notify establishes the passive side while the active side has not fetched the answer
-// and therefore not confirmed it.
+// The active side has not fetched the answer, and so has not confirmed it. Notify then
+// establishes the connection on the passive side.
 func TestNotify(t *testing.T) {
 	r := newRig(t)
 	listener, slow := r.listen(cm.TCP, r.addr), r.channel()
@@ -210,7 +211,7 @@ func TestNotify(t *testing.T) {
 	r.NoError(a.id.Close())
 }
 
-// A request is migrated to another channel before it is accepted.
+// A connection request can be moved to another channel and then accepted.
 func TestMigrate(t *testing.T) {
 	r := newRig(t)
 	other := r.channel()
@@ -228,7 +229,7 @@ func TestMigrate(t *testing.T) {
 	r.NoError(b.id.Close())
 }
 
-// Close cancels a pending connection and never waits.
+// Closing an ID cancels its pending connection, and never waits.
 func TestCloseWhileConnecting(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)
@@ -239,11 +240,13 @@ func TestCloseWhileConnecting(t *testing.T) {
 	r.NoError(request.id.Close())
 }
 
-// One goroutine fetches events while another closes the queue pairs of their IDs.
+// One goroutine fetches events while another closes the queue pairs of the IDs. The
+// process does not crash.
 func TestCloseWhileFetching(t *testing.T) {
 	r := newRig(t)
 	listener := r.listen(cm.TCP, r.addr)
-	// Channel of the IDs whose queue pair is closed while the channel is fetched.
+	// The channel of the IDs: their queue pairs are closed while events of this channel
+	// are fetched.
 	side := r.channel()
 	for range 20 {
 		a := r.equip(r.resolve(cm.TCP, listener.LocalAddr().Port()), verbs.ProgressAuto)

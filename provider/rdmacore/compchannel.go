@@ -18,13 +18,14 @@ import (
 // compChannel implements verbs.CompChannel.
 type compChannel struct {
 	dev   *device
-	users users // counts the CQs of the channel
+	users users // counts the CQs that use the channel
 
-	// Number of events that can still come: arms of the channel's CQs minus events taken.
+	// arms is the number of events that can still come. Each call of Arm on a CQ of the
+	// channel adds 1, and each fetched event subtracts 1.
 	arms atomic.Int64
 
-	guard        // protects the fields below
-	drained bool // the previous Next has taken the last event that could come
+	guard        // protects drained and c
+	drained bool // When the last Next returned an event, no further event could come.
 	c       *C.struct_ibv_comp_channel
 	fd      int
 }
@@ -66,9 +67,9 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 // FD returns the channel's descriptor.
 func (ch *compChannel) FD() int { return ch.fd }
 
-// Next takes one event. A caller calls Next until it returns false. The call that returns
-// false would cost a system call for each wake-up. Next avoids this system call: an armed
-// CQ raises one event, so the number of arms says whether another event can come.
+// Next fetches one event. Callers repeat it until it returns false. Asking the device
+// that last time would cost a system call for each wake-up. Next avoids that system call:
+// an armed CQ raises one event, so the field arms shows whether another event can come.
 //
 // Implements: ibv_get_cq_event(3).
 func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
@@ -77,8 +78,8 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if ch.c == nil {
 		return 0, false, operr.Wrap("next completion event", verbs.ErrClosed)
 	}
-	// Next avoids the system call only once. The next call asks the device, in case it
-	// has sent more events than it should.
+	// Only one call in a row returns without asking the device. The call after it asks,
+	// because a device may send more events than it should.
 	drained := ch.drained && ch.arms.Load() <= 0
 	if ch.drained = false; drained {
 		return 0, false, nil
@@ -88,9 +89,9 @@ func (ch *compChannel) Next() (cookie uint64, ok bool, err error) {
 	if n <= 0 {
 		return 0, false, verbsError("next completion event", int32(n))
 	}
-	// The CQ is still in the table, because cq.destroy holds the guard of the channel
-	// while it destroys the CQ, which drops the events of the CQ, and removes it from the
-	// table.
+	// The CQ is still in the table. The reason is that cq.destroy holds the guard of the
+	// channel while it destroys the C object, which drops the events of the CQ, and
+	// removes the CQ from the table.
 	q := ch.dev.objects.find(uintptr(address)).(*cq)
 	q.unacked.Add(1)
 	q.arms.Add(-1)

@@ -20,14 +20,14 @@ import (
 
 // A Provider has the RDMA devices of the kernel. It implements cm.Provider.
 type Provider struct {
-	users   users // counts the objects of the devices and the event channels
+	users   users // counts the objects of the devices, and the event channels
 	list    **C.struct_ibv_context
 	devices []*device
 
-	mu  sync.Mutex      // mu protects ids
-	ids map[uintptr]*id // open IDs by the address of their struct rdma_cm_id
+	mu  sync.Mutex      // protects ids
+	ids map[uintptr]*id // open IDs, by the address of their struct rdma_cm_id
 
-	migrating sync.Mutex // migrating is held during Migrate
+	migrating sync.Mutex // held by a call of Migrate, so that calls run one at a time
 }
 
 // Open opens the devices that librdmacm finds. If there are none, or if the kernel has
@@ -60,7 +60,8 @@ func Open() (*Provider, error) {
 // Name returns "rdmacore".
 func (p *Provider) Name() string { return "rdmacore" }
 
-// Devices implements verbs.Provider. Devices that were connected after Open are missing.
+// Devices implements verbs.Provider. The list has the devices that existed at the time of
+// Open.
 func (p *Provider) Devices() ([]verbs.Device, error) {
 	if err := p.users.whileOpen(func() error { return nil }); err != nil {
 		return nil, operr.Wrap("list devices", err)
@@ -72,9 +73,9 @@ func (p *Provider) Devices() ([]verbs.Device, error) {
 	return list, nil
 }
 
-// Close implements verbs.Provider. librdmacm keeps its contexts until the process ends.
-// Close releases the contexts of removed devices, so that Open can open such a device
-// when it is connected again.
+// Close implements verbs.Provider. librdmacm keeps one context for each device until the
+// process ends. If a device was removed, Close releases its context, so that Open can
+// open the device after it was connected again.
 //
 // Implements: rdma_free_devices(3).
 func (p *Provider) Close() error {
@@ -90,20 +91,21 @@ func (p *Provider) Close() error {
 	return operr.Wrap("close rdmacore", errors.Join(err, kept))
 }
 
-// releaseRemoved closes the descriptors of removed devices.
+// releaseRemoved closes the descriptors of devices that were removed.
 //
 // Implements: ibv_get_device_list(3), ibv_free_device_list(3).
 func (p *Provider) releaseRemoved() (err error) {
 	var n C.int
-	list := C.ibv_get_device_list(&n) // nil or empty if there is no device any more
+	// The list is nil or empty if the host has no device.
+	list := C.ibv_get_device_list(&n)
 	var present []*C.struct_ibv_device
 	if list != nil {
 		defer C.ibv_free_device_list(list)
 		present = unsafe.Slice(list, n)
 	}
 	for _, d := range p.devices {
-		// libibverbs keeps the struct of a device while the device exists, and creates a
-		// new struct when the device returns.
+		// libibverbs uses the same struct ibv_device as long as the device exists. When a
+		// removed device returns, libibverbs creates a new struct.
 		if !slices.Contains(present, d.ctx.device) {
 			err = errors.Join(err, verbsError("release "+d.name, int32(C.rl_release_device(d.ctx))))
 		}
@@ -111,7 +113,7 @@ func (p *Provider) releaseRemoved() (err error) {
 	return err
 }
 
-// device returns the device of a context, or nil.
+// device returns the device that has the context ctx, or nil.
 func (p *Provider) device(ctx *C.struct_ibv_context) *device {
 	i := slices.IndexFunc(p.devices, func(d *device) bool { return d.ctx == ctx })
 	if i < 0 {
@@ -127,8 +129,8 @@ type device struct {
 	name     string
 	attr     verbs.DeviceAttr
 	caps     verbs.Caps
-	rxe      bool // the device is Soft-RoCE; see rxe.go
-	gidTable int  // entries of the GID tables of all ports
+	rxe      bool // The device is Soft-RoCE; see rxe.go.
+	gidTable int  // number of entries in the GID tables of all ports together
 
 	queues  registry
 	objects objectTable
@@ -148,13 +150,15 @@ func openDevice(p *Provider, ctx *C.struct_ibv_context) (*device, error) {
 	return d, nil
 }
 
-// maxInline bounds the search for the device's limit, in bytes. The number is arbitrary.
+// maxInline is the largest inline size in bytes that describe tries when it searches for
+// the device's limit. It is arbitrary.
 const maxInline = 4096
 
-// maxRdAtomic is the largest depth; 255 has a special meaning (RDMA_MAX_RESP_RES).
+// maxRdAtomic is the largest number of READs and atomics that librdmacm accepts for one
+// connection. 255 has a special meaning (RDMA_MAX_RESP_RES).
 const maxRdAtomic = 254
 
-// describe queries the attributes that do not change.
+// describe queries those attributes of the device that never change.
 //
 // Implements: ibv_query_device(3).
 func (d *device) describe() error {
@@ -199,7 +203,7 @@ func (d *device) describe() error {
 		Atomics:  a.atomic_cap != C.IBV_ATOMIC_NONE,
 		WriteImm: !iWARP,
 		SRQ:      a.max_srq > 0,
-		// On the link layer of InfiniBand, address handles need local identifiers (LID),
+		// If the link layer is InfiniBand, address handles need local identifiers (LIDs),
 		// which package verbs does not have.
 		UD:       !iWARP && port.link_layer == C.IBV_LINK_LAYER_ETHERNET,
 		ResizeCQ: C.rl_can_resize(d.ctx) != 0,
@@ -250,8 +254,8 @@ func (d *device) queryPort(num uint8, a *C.struct_ibv_port_attr) error {
 	return verbsError("query port", int32(C.rl_query_port(d.ctx, C.uint8_t(num), a)))
 }
 
-// gids returns the GIDs of a port up to the last one that is set. GIDs of RoCE version
-// 1, which this library does not support, are zero.
+// gids returns the GID table of a port, up to the last entry that is in use. Entries for
+// RoCE version 1, which this library does not support, are zero.
 //
 // Implements: ibv_query_gid_table(3).
 func (d *device) gids(num uint8) ([]verbs.GID, error) {
@@ -276,7 +280,7 @@ func (d *device) gids(num uint8) ([]verbs.GID, error) {
 	return list, nil
 }
 
-// within returns a *verbs.ParamError if value is not in the range.
+// within returns a *verbs.ParamError if value is less than low or greater than high.
 func within(field string, value, low, high int) error {
 	if value < low || value > high {
 		return &verbs.ParamError{
@@ -287,7 +291,7 @@ func within(field string, value, low, high int) error {
 	return nil
 }
 
-// fromWire converts a number from network byte order to that of the host.
+// fromWire converts a number from network byte order to the byte order of this host.
 func fromWire(n uint64) uint64 {
 	if binary.NativeEndian.Uint16([]byte{0, 1}) == 1 {
 		return n

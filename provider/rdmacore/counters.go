@@ -14,9 +14,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Counters implements verbs.CounterReader. It reads the counters that the kernel has in
-// sysfs. They count for all users of the port. A value that is read again within a few
-// milliseconds may be unchanged, because the kernel caches it. Source:
+// Counters implements verbs.CounterReader. It reads the counters of a port from sysfs.
+// They count the traffic of all programs that use the port. The kernel caches the values,
+// so reading twice within a few milliseconds may return the same values. Source:
 // Documentation/ABI/stable/sysfs-class-infiniband, hw_counters.
 func (d *device) Counters(port uint8) ([]verbs.Counter, error) {
 	list, err := d.counters(port)
@@ -30,11 +30,11 @@ func (d *device) counters(port uint8) ([]verbs.Counter, error) {
 	return readCounters(filepath.Join("/sys/class/infiniband", d.name, "ports", strconv.Itoa(int(port)), "hw_counters"))
 }
 
-// readCounters reads a directory with one file for each counter. The file "lifespan" has
-// the time, in milliseconds, for which the kernel caches the values. Drivers without
-// counters have no such directory.
+// readCounters reads a directory that has one file for each counter. The file "lifespan"
+// is not a counter: it has the time in milliseconds for which the kernel caches the
+// values. If the driver has no counters, there is no such directory.
 func readCounters(dir string) ([]verbs.Counter, error) {
-	files, err := os.ReadDir(dir) // sorted by name
+	files, err := os.ReadDir(dir) // ReadDir sorts the files by name.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &verbs.FeatureError{Feature: "counters", Reason: err}
 	}
@@ -50,7 +50,7 @@ func readCounters(dir string) ([]verbs.Counter, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A file without a number is not a counter.
+		// If the contents are not a number, the file is not a counter.
 		if value, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
 			list = append(list, verbs.Counter{Name: file.Name(), Value: value})
 		}

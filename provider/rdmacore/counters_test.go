@@ -47,7 +47,7 @@ func TestReadCounters(t *testing.T) {
 	require.Error(t, err)
 }
 
-// rxe has counters of packets.
+// The device rxe has counters that count packets.
 func TestCountersOfRXE(t *testing.T) {
 	dev := newRig(t).dev
 	if dev.Attr().Vendor != rxeVendor {

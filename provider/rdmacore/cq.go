@@ -19,13 +19,13 @@ type cq struct {
 	channel  *compChannel // completion channel of the CQ, or nil
 	cookie   uint64
 	progress verbs.Progress
-	users    users // counts the queues of queue pairs that use the CQ
+	users    users // counts the send and receive queues that use the CQ
 
-	unacked atomic.Int64 // events taken from the channel and not acknowledged
-	arms    atomic.Int64 // arms whose event was not taken yet
-	broken  atomic.Bool  // the device has reported an overrun
+	unacked atomic.Int64 // number of events that were fetched and not acknowledged
+	arms    atomic.Int64 // number of Arm calls whose event was not fetched yet
+	broken  atomic.Bool  // The device has reported an overrun.
 
-	guard // protects the fields below
+	guard // protects c and idle
 	c     *C.struct_ibv_cq
 	idle  uint // number of polls that found no completion
 }
@@ -87,8 +87,7 @@ func (d *device) checkVector(vector int, progress verbs.Progress) error {
 	return within("progress", int(progress), 0, int(verbs.ProgressManual))
 }
 
-// dependencies returns the reference counts (type users) of the objects on which the
-// queue depends.
+// dependencies returns the users fields of the objects on which the CQ depends.
 func (q *cq) dependencies() []*users {
 	if q.channel == nil {
 		return []*users{&q.dev.provider.users}
@@ -110,7 +109,7 @@ func (q *cq) Arm(solicitedOnly bool) error {
 	}
 	if q.channel != nil {
 		q.arms.Add(1)
-		q.channel.arms.Add(1) // before the event can arrive
+		q.channel.arms.Add(1) // The event may arrive as soon as rl_arm is called.
 	}
 	only := C.int(0)
 	if solicitedOnly {
@@ -125,8 +124,7 @@ func (q *cq) Arm(solicitedOnly bool) error {
 func (q *cq) AckEvents(n int) {
 	q.enter()
 	defer q.leave()
-	// With a larger n than events were taken, ibv_destroy_cq would wait for events that
-	// never come.
+	// If more events were acknowledged than fetched, ibv_destroy_cq would wait for ever.
 	if n = min(n, int(q.unacked.Load())); q.c == nil || n <= 0 {
 		return
 	}
@@ -134,7 +132,7 @@ func (q *cq) AckEvents(n int) {
 	q.unacked.Add(-int64(n))
 }
 
-// Depth returns the number of completions that the queue can hold; 0 after Close.
+// Depth returns the number of completions that the CQ can hold. After Close it is 0.
 func (q *cq) Depth() int {
 	q.enter()
 	defer q.leave()
@@ -159,8 +157,8 @@ func (q *cq) Resize(depth int) error {
 	return verbsError("resize CQ", int32(C.ibv_resize_cq(q.c, C.int(depth))))
 }
 
-// Close destroys the queue. If events are not acknowledged, it returns ErrBusy; the
-// library would wait for them.
+// Close destroys the CQ. It returns ErrBusy if an event is not acknowledged, because
+// ibv_destroy_cq would wait for the acknowledgement.
 //
 // Implements: ibv_destroy_cq(3).
 func (q *cq) Close() error { return operr.Wrap("close CQ", q.users.close(q.destroy)) }
@@ -173,7 +171,8 @@ func (q *cq) destroy() error {
 	}
 	address := q.address()
 	if q.channel != nil {
-		// No event may be taken until the queue is destroyed.
+		// While the guard of the channel is held, no goroutine can fetch an event of the
+		// CQ.
 		q.channel.enter()
 		defer q.channel.leave()
 		if q.unacked.Load() > 0 {
@@ -185,7 +184,8 @@ func (q *cq) destroy() error {
 	}
 	q.c = nil
 	if q.channel != nil {
-		q.channel.arms.Add(-q.arms.Load()) // the events of these arms will not arrive
+		// The events of the last Arm calls will never arrive.
+		q.channel.arms.Add(-q.arms.Load())
 	}
 	q.dev.objects.remove(address)
 	q.dev.async.dropEvents(q)
@@ -193,7 +193,8 @@ func (q *cq) destroy() error {
 	return nil
 }
 
-// ownCQ returns the CQ behind the interface. It must belong to the device.
+// ownCQ returns the CQ behind an interface. It returns an error if the CQ belongs to
+// another device. The parameter field is the name of the CQ in that error.
 func (d *device) ownCQ(c verbs.CQ, field string) (*cq, error) {
 	if c == nil {
 		return nil, &verbs.ParamError{Field: field, Reason: "missing"}

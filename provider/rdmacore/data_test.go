@@ -13,8 +13,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// An echo does not allocate: posting sends and buffers, polling, arming, taking and
-// acknowledging the event.
+// Sending a message and its echo does not allocate memory. The test posts sends and
+// receive buffers, polls, arms, fetches the event and acknowledges it.
 func TestTurnDoesNotAllocate(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -42,7 +42,7 @@ func TestTurnDoesNotAllocate(t *testing.T) {
 			note(e.cq.(verbs.SpinPoller).PollSpin(wcs, time.Microsecond))
 		}
 	}
-	turn() // the batches grow to their size
+	turn() // In the first turn the batches allocate their memory.
 	require.Zero(t, testing.AllocsPerRun(200, turn))
 	r.NoError(failed)
 }
@@ -79,7 +79,8 @@ func TestPollSpin(t *testing.T) {
 	r.Equal(uint64(9), wcs[0].ID)
 }
 
-// Memory of the Go heap is pinned and can be used for sends and receives.
+// Memory of the Go heap can be registered, and used to send and to receive. It is pinned
+// until the region is closed.
 func TestGoMemory(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -103,8 +104,8 @@ func TestGoMemory(t *testing.T) {
 	r.Equal(from, to)
 }
 
-// The shim posts requests in chains of at most CHAIN requests. A longer batch is posted
-// completely and in order.
+// The C code posts requests in lists of at most CHAIN requests. A batch with more
+// requests is posted completely and in order.
 func TestLongBatch(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -131,8 +132,8 @@ func TestLongBatch(t *testing.T) {
 	}
 }
 
-// A buffer that is posted after the device has moved the queue pair to ERROR is flushed
-// too.
+// The device may move a queue pair to ERROR without reporting it. A buffer that is posted
+// after that is flushed too.
 func TestFlushAfterSilentFailure(t *testing.T) {
 	r := newRig(t)
 	a, b := r.pair()
@@ -163,7 +164,7 @@ func TestFlushAfterSilentFailure(t *testing.T) {
 	}, got)
 }
 
-// An asynchronous event that a CQ has fetched is still returned by NextAsync, and its
+// When a CQ has fetched an asynchronous event, NextAsync still returns the event, and its
 // descriptor is readable.
 func TestOverrunIsReported(t *testing.T) {
 	r := newRig(t)

@@ -15,8 +15,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// testAddr returns the address of a device, from RDMA_TEST_ADDR. Without that variable
-// the tests of devices are skipped. With it, a missing device is a failure.
+// testAddr returns an address of the device under test, from the environment variable
+// RDMA_TEST_ADDR. If the variable is not set, tests that need a device are skipped. If it
+// is set and there is no such device, they fail.
 func testAddr(t *testing.T) netip.Addr {
 	t.Helper()
 	text := os.Getenv("RDMA_TEST_ADDR")
@@ -35,11 +36,12 @@ func open(t *testing.T) cm.Provider {
 	return p
 }
 
-// rxe returns the outcomes in which the kernel's software device deviates from the
-// standard. A receive buffer that is too short or not accessible is a local QP operation
-// error at the responder and a remote operation error at the requester. A WRITE with
-// immediate consumes a buffer before its key is checked. A wrong key of a payload is a
-// local QP operation error. librxe refuses to post misaligned atomics.
+// rxe returns the outcomes in which the kernel's software device, rxe, differs from the
+// standard. If a receive buffer is too short or not accessible, the responder gets a
+// local QP operation error and the requester a remote operation error. A WRITE with
+// immediate data consumes a receive buffer before its key is checked. If an SGE of a
+// payload has a wrong key, the result is a local QP operation error. The user-space
+// driver of rxe refuses to post misaligned atomics.
 func rxe() map[providertest.Violation]providertest.Outcome {
 	return map[providertest.Violation]providertest.Outcome{
 		providertest.RecvTooShort:     {Requester: verbs.StatusRemOpErr, Responder: verbs.StatusLocQPOpErr},
@@ -61,7 +63,7 @@ func TestConformance(t *testing.T) {
 	providertest.Run(t, open, opts)
 }
 
-// The device that RDMA_TEST_DEVICE names must own the address.
+// The device with the name in RDMA_TEST_DEVICE has the address in RDMA_TEST_ADDR.
 func TestNamedDevice(t *testing.T) {
 	name := os.Getenv("RDMA_TEST_DEVICE")
 	if name == "" {
@@ -70,7 +72,7 @@ func TestNamedDevice(t *testing.T) {
 	require.Equal(t, name, newRig(t).dev.Name())
 }
 
-// Without a device Open returns a *verbs.FeatureError with the reason.
+// On a host without RDMA devices, Open returns a *verbs.FeatureError that has the reason.
 func TestOpenWithoutDevice(t *testing.T) {
 	p, err := rdmacore.Open()
 	if err == nil {

@@ -2,41 +2,45 @@
 // RoCEv2 and iWARP, and the software devices rxe and siw. It is a layer over libibverbs
 // and librdmacm, and the only package with cgo.
 //
-// It is compiled with the build tag rdmacore, on Linux and with cgo, and needs the
-// Debian packages libibverbs-dev and librdmacm-dev (rdma-core 35 or later) to be
-// built, and libibverbs1, librdmacm1 and ibverbs-providers to run. Without the tag
-// the package is empty.
+// It is compiled with the build tag rdmacore, on Linux and with cgo. To build it, the
+// Debian packages libibverbs-dev and librdmacm-dev (rdma-core 35 or later) are needed,
+// and to run it, the packages libibverbs1, librdmacm1 and ibverbs-providers. Without the
+// build tag the package is empty.
 //
 // # Calls into C
 //
-// A call into C costs more than the work of one request, so requests cross in batches:
+// A call into C costs more than the work for one request, so each call transfers a batch:
 // one call posts all requests that a caller passes, and one call fetches as many
-// completions as the caller's slice can hold. The structs that cross have no pointers, C
-// keeps no pointer to Go memory, and there are no callbacks. Registered memory is outside
-// the Go heap or is pinned.
+// completions as the caller's slice can hold. The structs that Go and C exchange have no
+// pointers, C keeps no pointer to Go memory, and there are no callbacks. Registered
+// memory is outside the Go heap or is pinned.
 //
 // # Places
 //
-// A request occupies a place on its queue until its completion is polled, so that a full
-// queue is ErrQueueFull on every device. This package passes its own work request ID to
-// the device, which names the place; WC.ID has the caller's ID. Some devices leave
-// completions of a closed queue pair on the CQ; these are dropped.
+// A request occupies a place on its queue until its completion is polled. ErrQueueFull
+// therefore means the same on every device. The work request ID that this package gives
+// to the device names the place. WC.ID has the ID of the caller. Some devices leave
+// completions of a closed queue pair on the CQ; this package drops such completions.
 //
 // # Connections
 //
-// librdmacm does not support destroying a queue pair while an event of its ID is
-// fetched. A lock for each event channel prevents that; it is held only during calls
-// that do not wait. Next copies and acknowledges an event before it returns, so that
-// Destroy never waits for an event. The kernel sets the minimum RNR timer of a
+// librdmacm does not allow a queue pair to be destroyed while an event of its ID is
+// fetched. A lock for each event channel prevents that. The lock is held only during
+// calls that do not wait. Next copies and acknowledges an event before it returns, so
+// that Destroy never waits for an event. The kernel sets the minimum RNR timer of a
 // connection to 655 ms; this package sets 0.64 ms.
 //
-// librdmacm has these limits. Loopback addresses can not be used. Private data arrives
-// padded with zeros. A refusal by the application can be distinguished from other
-// refusals only by its private data, if that is not all zero. A refusal for lack of
-// resources is sent as a refusal by the application, without private data.
+// librdmacm has these limits:
 //
-// The libraries keep one context for each device and process. A process that opens
-// the provider twice gets every asynchronous event only once.
+//   - Loopback addresses can not be used.
+//   - Private data arrives padded with zeros.
+//   - A reject by the application can be distinguished from other rejects only by its
+//     private data, if that is not all zero.
+//   - A reject for lack of resources is sent as a reject by the application, without
+//     private data.
+//
+// The libraries keep one context for each device and process. If a process opens the
+// provider twice, only one of the two gets an asynchronous event.
 //
 // # Signals and asynchronous events
 //
@@ -45,10 +49,10 @@
 //
 // # Child processes
 //
-// Open does not call ibv_fork_init(3). Running commands does not need it: package
-// os/exec creates a child that shares the parent's memory until it executes the command
-// and does not write to that memory (CLONE_VM and CLONE_VFORK, clone(2)). No page is
-// copied, and nothing changes for the device.
+// Open does not call ibv_fork_init(3). Running commands does not need it: package os/exec
+// creates a child that shares the parent's memory until it executes the command and does
+// not write to that memory (CLONE_VM and CLONE_VFORK, clone(2)). No page is copied, and
+// nothing changes for the device.
 //
 // Two kinds of children do get a copy of the memory: a child in a new user namespace
 // (syscall.CLONE_NEWUSER), and a child that C code of the program creates with fork(2).
@@ -56,15 +60,16 @@
 // pages in place. On older kernels, the first of the two processes that writes to such a
 // page gets a new page, which the device does not know. A program that needs such
 // children on an older kernel sets IBV_FORK_SAFE=1 in its environment before it starts.
-// The libraries then call ibv_fork_init, each registration costs another system call,
-// and the child has no access to registered memory and may only execute another program.
+// The libraries then call ibv_fork_init, each registration costs another system call, and
+// the child has no access to registered memory and may only execute another program.
 // Descriptors of devices are closed in the child when it executes.
 //
 // # A device that is removed
 //
 // Every ID that is bound to the device gets cm.DeviceRemoval. A program without such an
-// ID gets no event; a program that must know keeps a listener on the device. In package
-// reactor, connections and listeners of the device end with reactor.ErrDeviceRemoved.
+// ID gets no event. If a program has to know, it keeps a listener on the device. In
+// package reactor, connections and listeners of the device end with
+// reactor.ErrDeviceRemoved.
 //
 // The program then shuts its engine down and closes the Provider, which also ends its
 // connections on other devices. When the device returns, Open finds it. Until then Open

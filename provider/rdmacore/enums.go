@@ -12,9 +12,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// Most numbers of packages verbs and cm are those of the C enumerations and are passed
-// unchanged, including unknown ones. Each line is a constant that can only be compiled
-// if the two numbers are equal.
+// Most numbers of packages verbs and cm are those of the C enumerations. They are passed
+// on without a change, even unknown ones. Each line below can only be compiled if the two
+// numbers in it are equal.
 const (
 	_ = -uint(verbs.OpWrite ^ C.IBV_WR_RDMA_WRITE)
 	_ = -uint(verbs.OpWriteImm ^ C.IBV_WR_RDMA_WRITE_WITH_IMM)
@@ -39,8 +39,8 @@ const (
 	_ = -uint(verbs.WCRead ^ C.IBV_WC_RDMA_READ)
 	_ = -uint(verbs.WCCompareSwap ^ C.IBV_WC_COMP_SWAP)
 	_ = -uint(verbs.WCFetchAdd ^ C.IBV_WC_FETCH_ADD)
-	_ = -uint(verbs.WCRecv ^ 5)         // as in shim_data.c
-	_ = -uint(verbs.WCRecvWriteImm ^ 6) // as in shim_data.c
+	_ = -uint(verbs.WCRecv ^ 5)         // shim_data.c has the same assumption.
+	_ = -uint(verbs.WCRecvWriteImm ^ 6) // shim_data.c has the same assumption.
 	_ = -uint(verbs.WCWithGRH ^ C.IBV_WC_GRH)
 	_ = -uint(verbs.WCWithImm ^ C.IBV_WC_WITH_IMM)
 
@@ -124,13 +124,13 @@ const (
 	_ = -uint(cm.OptionAckTimeout ^ C.RDMA_OPTION_ID_ACK_TIMEOUT)
 )
 
-// knownAttrs has the attributes of a queue pair that package verbs has.
+// knownAttrs has all attributes of a queue pair that package verbs has.
 const knownAttrs = verbs.AttrState | verbs.AttrAccess | verbs.AttrPort | verbs.AttrQKey | verbs.AttrAV |
 	verbs.AttrPathMTU | verbs.AttrTimeout | verbs.AttrRetryCount | verbs.AttrRNRRetry | verbs.AttrRQPSN |
 	verbs.AttrMaxRdAtomic | verbs.AttrMinRNRTimer | verbs.AttrSQPSN | verbs.AttrMaxDestRdAtomic | verbs.AttrDestQPN
 
-// Structs that Go and C share have the same memory layout. The build fails if they
-// differ.
+// Go and C share structs, so both must give them the same memory layout. The build fails
+// if a layout differs.
 const (
 	_ = -(unsafe.Sizeof(verbs.SGE{}) ^ C.sizeof_struct_ibv_sge)
 	_ = -(unsafe.Offsetof(verbs.SGE{}.Length) ^ unsafe.Offsetof(C.struct_ibv_sge{}.length))

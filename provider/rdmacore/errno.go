@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// verbsError returns the error for the result of a call of libibverbs. The result is 0
-// for success, or an errno, which may be negated.
+// verbsError returns the error for the result of a call of libibverbs. A result of 0
+// means success. Every other result is an errno, which may be negated.
 func verbsError(op string, code int32) error { return failure(op, code, verbsMeaning) }
 
 // postError returns the error for the result of a call that posts requests.
@@ -24,7 +24,8 @@ func postError(op string, code int32) error { return failure(op, code, postMeani
 // cmError returns the error for the result of a call of librdmacm.
 func cmError(op string, code int32) error { return failure(op, code, cmMeaning) }
 
-// createError returns the error for the errno that cgo returns with a nil pointer.
+// createError returns the error for a call that has returned a nil pointer. The parameter
+// err is the errno, as cgo returns it.
 func createError(op string, err error) error {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {
@@ -33,8 +34,8 @@ func createError(op string, err error) error {
 	return failure(op, int32(errno), verbsMeaning)
 }
 
-// failure returns the error for an errno. It wraps the errno and the error of this
-// module that has the same meaning.
+// failure returns the error for a result, or nil if the result is 0. The error wraps the
+// errno, and also the error of this module that has the same meaning.
 func failure(op string, code int32, meaning func(syscall.Errno) error) error {
 	if code == 0 {
 		return nil
@@ -56,8 +57,8 @@ func verbsMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// postMeaning returns ErrQueueFull for ENOMEM (ibv_post_send(3)), and for EAGAIN, which
-// some devices return instead.
+// postMeaning returns ErrQueueFull for ENOMEM (ibv_post_send(3)). It does so for EAGAIN
+// too, because some devices return EAGAIN when the queue is full.
 func postMeaning(errno syscall.Errno) error {
 	if errno == unix.ENOMEM || errno == unix.EAGAIN {
 		return verbs.ErrQueueFull
@@ -65,9 +66,9 @@ func postMeaning(errno syscall.Errno) error {
 	return nil
 }
 
-// cmMeaning returns the error of package cm for an errno of rdma_bind_addr(3) and
-// rdma_resolve_addr(3). ENODEV means an address that no device has. EISCONN means that
-// the connection is already established (rdma_notify(3)).
+// cmMeaning returns the error of package cm that has the meaning of an errno of
+// rdma_bind_addr(3) or rdma_resolve_addr(3). ENODEV means that no device has the address.
+// EISCONN means that the connection is already established (rdma_notify(3)).
 func cmMeaning(errno syscall.Errno) error {
 	switch errno {
 	case unix.EADDRINUSE:

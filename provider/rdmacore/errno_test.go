@@ -14,8 +14,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The error wraps the errno and the error with the same meaning, for positive and
-// negated errnos.
+// The error for an errno wraps that errno, and the error of this module with the same
+// meaning. The errno may be positive or negated.
 func TestErrnoMeanings(t *testing.T) {
 	for _, c := range []struct {
 		make  func(op string, code int32) error

@@ -36,15 +36,15 @@ var (
 	ReadCounters     = readCounters
 )
 
-// An AsyncQueue is a queue of asynchronous events without a device.
+// An AsyncQueue is an asyncQueue without a device.
 type AsyncQueue struct{ *asyncQueue }
 
-// RawAsync is an event of the shim.
+// RawAsync is an event as the C code of the package returns it.
 type RawAsync = rawAsync
 
-// NewAsyncQueue creates a queue over the descriptor fd. The function take fetches the
-// events. An event has the number of its object, and the map objects has the queue pair
-// for each number.
+// NewAsyncQueue creates an asyncQueue. The descriptor fd stands for that of the device.
+// The function take fetches the events. An event has the number of its object, and the
+// map objects has the queue pair with that number.
 func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.QP) (AsyncQueue, error) {
 	a, err := newAsyncQueue(fd, take, func(raw *rawAsync) (verbs.AsyncEvent, bool) {
 		qp, ok := objects[raw.object]
@@ -53,7 +53,7 @@ func NewAsyncQueue(fd int, take func(*RawAsync) int32, objects map[uint64]verbs.
 	return AsyncQueue{a}, err
 }
 
-// Raw returns an event of the type for the object with the address.
+// Raw returns an event of the given type, for the object with the given number.
 func Raw(typ verbs.AsyncEventType, address uint64) RawAsync {
 	return rawAsync{object: address, typ: uint32(typ)}
 }
@@ -90,7 +90,7 @@ func (u *users) Add() error                       { return u.add() }
 func (u *users) Remove()                          { u.remove() }
 func (u *users) Close(destroy func() error) error { return u.close(destroy) }
 
-// A Queue is a settler that does nothing.
+// A Queue is a settler whose methods do nothing.
 type Queue struct{ number int }
 
 func NewQueue(number int) *Queue             { return &Queue{number} }
@@ -100,7 +100,7 @@ func (*Queue) failed()                       {}
 // A SendQueue is a send queue without a device.
 type SendQueue struct{ q sendQueue }
 
-// NewSendQueue creates a send queue of the size in caps, for datagrams of up to mtu
+// NewSendQueue creates a send queue with the sizes in caps. A datagram may have up to mtu
 // bytes.
 func NewSendQueue(kind verbs.QPType, caps verbs.QPCaps, mtu int) *SendQueue {
 	return &SendQueue{q: sendQueue{
@@ -113,7 +113,7 @@ func (s *SendQueue) Batch() ([]SendReq, []verbs.SGE, []byte) {
 	return s.q.reqs, s.q.sges, s.q.inline
 }
 
-// Settle completes the request with the wr_id.
+// Settle completes the request with the given wr_id.
 func (s *SendQueue) Settle(id uint64) bool {
 	_, place := splitWRID(id)
 	return s.q.settle(place, &verbs.WC{})

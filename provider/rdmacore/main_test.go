@@ -10,8 +10,9 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// TestMain checks for leaks. librdmacm keeps a context for each device until the process
-// ends; the first Open creates these contexts before the check.
+// TestMain checks for leaks. librdmacm creates a context for each device in the first
+// Open and keeps it until the process ends, so TestMain calls Open before it begins to
+// count.
 func TestMain(m *testing.M) {
 	if os.Getenv("RDMA_TEST_ADDR") != "" {
 		if p, err := rdmacore.Open(); err == nil {

@@ -21,7 +21,7 @@ import (
 type pd struct {
 	dev   *device
 	c     *C.struct_ibv_pd
-	users users // counts the MRs, QPs, SRQs and AHs of the domain
+	users users // counts the MRs, QPs, SRQs and AHs of the protection domain
 }
 
 // AllocPD creates a protection domain.
@@ -63,8 +63,8 @@ type mr struct {
 	lkey    uint32
 	rkey    uint32
 	access  verbs.Access
-	mapping []byte         // memory that Alloc mapped, else nil
-	pin     runtime.Pinner // pins memory that was passed to Register
+	mapping []byte         // memory that Alloc has mapped; nil if the memory belongs to the caller
+	pin     runtime.Pinner // pins the memory that Register has got
 	users   users
 }
 
@@ -85,8 +85,8 @@ func (p *pd) Alloc(attr *verbs.AllocAttr) (verbs.MR, error) {
 	return m, nil
 }
 
-// Register registers memory of the caller. Memory of the Go heap is pinned until Close,
-// so that any memory can be registered.
+// Register registers memory of the caller. If the memory is in the Go heap, it stays
+// pinned until Close.
 func (p *pd) Register(b []byte, access verbs.Access) (verbs.MR, error) {
 	const op = "register MR"
 	if err := p.checkMR(len(b), access); err != nil {
@@ -111,8 +111,8 @@ func (p *pd) checkMR(size int, access verbs.Access) error {
 
 const hugePage = 2 << 20
 
-// mmap maps zeroed memory. If the parameter huge is true, mmap uses huge pages if the
-// system has reserved some.
+// mmap maps zeroed memory. If the parameter huge is true, mmap first tries to use huge
+// pages. That succeeds if the system has reserved some.
 func (m *mr) mmap(size int, huge bool) (err error) {
 	const prot, flags = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_PRIVATE | unix.MAP_ANONYMOUS
 	if huge {
@@ -129,8 +129,8 @@ func (m *mr) mmap(size int, huge bool) (err error) {
 	return nil
 }
 
-// register creates the memory region. The address is passed to C as a number; the memory
-// is pinned, or not Go memory.
+// register creates the memory region. It passes the address to C as a number, which is
+// allowed because the memory is pinned or not in the Go heap.
 //
 // Implements: ibv_reg_mr(3).
 func (m *mr) register(op string) error {
@@ -146,8 +146,8 @@ func (m *mr) register(op string) error {
 	return nil
 }
 
-// memoryError adds the usual cause of ENOMEM to the error: the limit on locked memory
-// (getrlimit(2), RLIMIT_MEMLOCK).
+// memoryError adds a hint to an error with ENOMEM: the usual cause is the limit of locked
+// memory (getrlimit(2), RLIMIT_MEMLOCK).
 func memoryError(op string, err error) error {
 	if errors.Is(err, unix.ENOMEM) {
 		return operr.Wrap(op, fmt.Errorf("%w (the limit on locked memory, ulimit -l, may be too low)", err))
@@ -162,7 +162,7 @@ func (m *mr) LKey() uint32         { return m.lkey }
 func (m *mr) RKey() uint32         { return m.rkey }
 func (m *mr) Access() verbs.Access { return m.access }
 
-// Close ends the registration.
+// Close ends the registration. If Alloc has mapped the memory, Close unmaps it.
 //
 // Implements: ibv_dereg_mr(3).
 func (m *mr) Close() error {
@@ -173,7 +173,7 @@ func (m *mr) Close() error {
 		m.pd.users.remove()
 		m.pin.Unpin()
 		if m.mapping != nil {
-			_ = unix.Munmap(m.mapping) // can not fail: the whole mapping is unmapped
+			_ = unix.Munmap(m.mapping) // Munmap of a whole mapping does not fail.
 		}
 		return nil
 	}))

@@ -2,12 +2,13 @@
 
 package rdmacore
 
-// orderedPlaces are the places of a send queue. They are returned in the order in which
-// they were taken. The completion of a request also returns the places of the unsignaled
-// requests before it (IBTA vol. 1, 10.8.5.1).
+// An orderedPlaces has the places of a send queue. Places become free in the order in
+// which they were taken. The completion of a request also frees the places of the
+// unsignaled requests before it (IBTA vol. 1, 10.8.5.1).
 type orderedPlaces struct {
-	ids []uint64 // the caller's ID of the request at each place
-	// Head counts the places that were ever taken, tail those that were returned.
+	ids []uint64 // for each place, the ID that the caller gave to its request
+	// head is the number of places that were taken since the beginning, and tail the
+	// number of those that became free again.
 	head, tail uint64
 }
 
@@ -16,7 +17,8 @@ func newOrderedPlaces(n int) orderedPlaces { return orderedPlaces{ids: make([]ui
 // room returns the number of free places.
 func (p *orderedPlaces) room() int { return len(p.ids) - int(p.head-p.tail) }
 
-// take takes the next place. There must be a free place.
+// take takes the next place for the request with the given ID, and returns the place.
+// There must be a free place.
 func (p *orderedPlaces) take(id uint64) uint32 {
 	i := p.head % uint64(len(p.ids))
 	p.ids[i] = id
@@ -24,11 +26,11 @@ func (p *orderedPlaces) take(id uint64) uint32 {
 	return uint32(i)
 }
 
-// returnLast returns the n places that were taken last.
+// returnLast frees the n places that were taken last.
 func (p *orderedPlaces) returnLast(n int) { p.head -= uint64(n) }
 
-// settle returns a place and the places before it. It returns the caller's ID of the
-// request, or false for a place that is not taken.
+// settle frees a place and all places that were taken before it. It returns the ID of the
+// request at that place. It returns false for a place that was not taken.
 func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 	n := uint64(len(p.ids))
 	if uint64(place) >= n {
@@ -42,18 +44,19 @@ func (p *orderedPlaces) settle(place uint32) (id uint64, ok bool) {
 	return p.ids[place], true
 }
 
-// reset returns all places.
+// reset frees all places.
 func (p *orderedPlaces) reset() { p.tail = p.head }
 
-// poolPlaces are the places of a receive queue. They may be returned in any order,
-// because queue pairs that share the queue complete independently.
+// A poolPlaces has the places of a receive queue. Places become free in any order,
+// because the queue pairs that share a receive queue complete their receives
+// independently of one another.
 type poolPlaces struct {
 	ids  []uint64
 	used []bool
 	free []uint32
 }
 
-// newPoolPlaces returns n free places.
+// newPoolPlaces returns n places, all of them free.
 func newPoolPlaces(n int) poolPlaces {
 	p := poolPlaces{ids: make([]uint64, n), used: make([]bool, n), free: make([]uint32, 0, n)}
 	p.reset()
@@ -63,7 +66,8 @@ func newPoolPlaces(n int) poolPlaces {
 // room returns the number of free places.
 func (p *poolPlaces) room() int { return len(p.free) }
 
-// take takes any free place. There must be a free place.
+// take takes any free place for the request with the given ID, and returns the place.
+// There must be a free place.
 func (p *poolPlaces) take(id uint64) uint32 {
 	last := len(p.free) - 1
 	i := p.free[last]
@@ -72,8 +76,8 @@ func (p *poolPlaces) take(id uint64) uint32 {
 	return i
 }
 
-// settle returns a place. It returns the caller's ID of the request, or false for a
-// place that is not taken.
+// settle frees a place. It returns the ID of the request at that place. It returns false
+// for a place that was not taken.
 func (p *poolPlaces) settle(place uint32) (id uint64, ok bool) {
 	if int(place) >= len(p.used) || !p.used[place] {
 		return 0, false
@@ -83,7 +87,7 @@ func (p *poolPlaces) settle(place uint32) (id uint64, ok bool) {
 	return p.ids[place], true
 }
 
-// reset returns all places.
+// reset frees all places.
 func (p *poolPlaces) reset() {
 	p.free = p.free[:0]
 	for i := len(p.used) - 1; i >= 0; i-- {

@@ -11,7 +11,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/provider/rdmacore"
 )
 
-// The completion of a request also returns the places of the requests before it.
+// The completion of a request also frees the places of the requests before it.
 func TestOrderedPlaces(t *testing.T) {
 	p := rdmacore.NewOrderedPlaces(5)
 	for round := range uint64(100) {
@@ -50,7 +50,7 @@ func TestPoolPlaces(t *testing.T) {
 			require.NotContains(t, held, at)
 			held[at] = id
 		}
-		at := rng.Uint32N(70) // some places do not exist
+		at := rng.Uint32N(70) // Some of these numbers are larger than any place.
 		want, have := held[at]
 		got, ok := p.Settle(at)
 		require.Equal(t, have, ok)
@@ -64,7 +64,8 @@ func TestPoolPlaces(t *testing.T) {
 	require.Equal(t, 64, p.Room())
 }
 
-// For any place that a device names, only places that are taken are returned.
+// FuzzSettle settles any place that a device may name. Only places that were taken become
+// free.
 func FuzzSettle(f *testing.F) {
 	f.Add(uint32(0), uint8(1))
 	f.Add(uint32(6), uint8(7))

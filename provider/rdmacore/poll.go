@@ -19,8 +19,8 @@ import (
 
 var _ verbs.SpinPoller = (*cq)(nil)
 
-// idlePolls is the number of polls without a completion after which a CQ asks the device
-// whether it was overrun. The number is arbitrary.
+// idlePolls is a number of empty polls. After each time that many in a row, a CQ asks the
+// device whether the CQ was overrun. The number is arbitrary.
 const idlePolls = 1024
 
 // Poll fetches up to len(dst) completions with one call into C.
@@ -35,7 +35,8 @@ func (q *cq) Poll(dst []verbs.WC) (int, error) {
 	return q.poll(dst)
 }
 
-// poll polls again while all completions that it got were dropped and there may be more.
+// poll fetches completions. If a full batch has only completions that are dropped, poll
+// repeats the call, because there may be more completions.
 func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	for {
 		raw := 0
@@ -48,9 +49,10 @@ func (q *cq) poll(dst []verbs.WC) (n int, err error) {
 	}
 }
 
-// PollSpin does the same as Poll, but waits up to limit for the first completion without
-// giving up the processor. The wait is in C, where it does not delay the Go scheduler or
-// garbage collection. The limit should be about ten microseconds.
+// PollSpin does the same as Poll, but if there is no completion, it waits for one,
+// without giving up the processor, at most for the time limit. It waits in C code, where
+// the wait does not delay the Go scheduler or the garbage collection. The limit should be
+// about ten microseconds.
 //
 // Implements: ibv_poll_cq(3).
 func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {
@@ -69,7 +71,7 @@ func (q *cq) PollSpin(dst []verbs.WC, limit time.Duration) (int, error) {
 	return q.poll(dst)
 }
 
-// usable returns nil, or the reason why the queue can not be polled.
+// usable returns nil if the CQ can be polled, and otherwise the reason why not.
 func (q *cq) usable() error {
 	if q.c == nil {
 		return verbs.ErrClosed
@@ -80,8 +82,9 @@ func (q *cq) usable() error {
 	return nil
 }
 
-// afterPoll handles the result of a poll. A queue that was overrun may look empty for
-// ever, so after every idlePolls empty polls it fetches the asynchronous events.
+// afterPoll handles the result n of a poll. A CQ that was overrun may look empty for
+// ever. So after every idlePolls empty polls, afterPoll fetches the asynchronous events,
+// one of which reports the overrun.
 func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	if n < 0 {
 		return 0, verbsError("poll CQ", int32(n))
@@ -95,8 +98,9 @@ func (q *cq) afterPoll(dst []verbs.WC, n int) (int, error) {
 	return 0, nil
 }
 
-// settle returns the places of completed requests and sets the caller's IDs in the
-// completions. It removes completions of closed queues.
+// settle frees the places of completed requests, and sets the ID of the caller in each
+// completion. It removes completions that belong to closed queues, and returns the number
+// of the others.
 func (q *cq) settle(wcs []verbs.WC) int {
 	n := 0
 	for i := range wcs {

@@ -18,8 +18,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// PostSend posts the requests, up to the first that is invalid or for which the queue has
-// no room, with one call into C.
+// PostSend posts send requests with one call into C. It stops at the first request that
+// is invalid or for which the queue has no room.
 //
 // Implements: ibv_post_send(3).
 func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
@@ -45,8 +45,8 @@ func (q *qp) PostSend(wrs []verbs.SendWR) (int, error) {
 	return n, operr.Wrap("post send", err)
 }
 
-// PostRecv posts the buffers, up to the first that is invalid or for which the queue has
-// no room, with one call into C.
+// PostRecv posts receive buffers with one call into C. It stops at the first buffer that
+// is invalid or for which the queue has no room.
 //
 // Implements: ibv_post_recv(3).
 func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -67,8 +67,8 @@ func (q *qp) PostRecv(wrs []verbs.RecvWR) (int, error) {
 	return n, operr.Wrap("post receive", err)
 }
 
-// PostRecv posts the buffers, up to the first that is invalid or for which the queue has
-// no room, with one call into C.
+// PostRecv posts receive buffers with one call into C. It stops at the first buffer that
+// is invalid or for which the queue has no room.
 //
 // Implements: ibv_post_srq_recv(3).
 func (s *srq) PostRecv(wrs []verbs.RecvWR) (int, error) {
@@ -93,7 +93,9 @@ func (r *recvQueue) cSGEs() *C.struct_ibv_sge {
 	return (*C.struct_ibv_sge)(unsafe.Pointer(unsafe.SliceData(r.sges)))
 }
 
-// posted returns the places of the requests that the device did not accept.
+// posted handles the result of a call that has posted n requests. It frees the places of
+// the requests that the device did not accept. It returns the number of accepted requests
+// and the error.
 func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, error) {
 	if done.err == 0 {
 		return n, err
@@ -105,8 +107,8 @@ func (r *recvQueue) posted(n int, err error, done C.struct_rl_posted) (int, erro
 	return int(done.n), postError("post receive", int32(done.err))
 }
 
-// The request structs of queues.go have the memory layout of the shim. The build fails
-// if they differ.
+// The request structs in queues.go must have the same memory layout as those of the C
+// code. The build fails if a layout differs.
 const (
 	_ = -(unsafe.Sizeof(sendReq{}) ^ C.sizeof_struct_rl_send)
 	_ = -(unsafe.Offsetof(sendReq{}.remoteAddr) ^ unsafe.Offsetof(C.struct_rl_send{}.remote_addr))

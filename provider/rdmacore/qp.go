@@ -25,11 +25,11 @@ type qp struct {
 	srq    *srq // shared receive queue, or nil
 	id     *id  // ID on which the queue pair was created, or nil
 	users  users
-	last   atomic.Uint32 // the last known state
+	last   atomic.Uint32 // the state that is known without asking the device
 	sends  sendQueue
 	recvs  recvQueue
 
-	registered bool // the queues of the queue pair have tags in the registry
+	registered bool // The registry has both queues of the queue pair.
 }
 
 // CreateQP creates a queue pair.
@@ -91,8 +91,7 @@ func (q *qp) gather(attr *verbs.QPInitAttr) (err error) {
 	return nil
 }
 
-// dependencies returns the reference counts (type users) of the objects on which the
-// queue pair depends.
+// dependencies returns the users fields of the objects on which the queue pair depends.
 func (q *qp) dependencies() []*users {
 	list := []*users{&q.pd.users, &q.sendCQ.users, &q.recvCQ.users}
 	if q.srq != nil {
@@ -101,14 +100,14 @@ func (q *qp) dependencies() []*users {
 	return list
 }
 
-// prepareCaps checks the sizes and converts them. A queue has at least one request with
-// one SGE.
+// prepareCaps checks the sizes of the queues and converts them. Each queue gets at least
+// one request with one SGE, even if the caller asks for none.
 func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error) {
 	limits := q.pd.dev.attr
 	for _, size := range []struct {
 		field        string
 		value, limit int
-		least        int // the smallest size passed to the library
+		least        int // smallest value that is passed to the library
 		out          *C.uint32_t
 	}{
 		{"send WRs", caps.MaxSendWR, limits.MaxQPWR, 1, &out.max_send_wr},
@@ -128,8 +127,8 @@ func (q *qp) prepareCaps(caps *verbs.QPCaps) (out C.struct_ibv_qp_cap, err error
 	return out, nil
 }
 
-// initAttr returns the parameters for the library. The caller is a user of the objects
-// that the queue pair uses.
+// initAttr returns the attributes for the library. The caller has already called
+// addUsers, so that the CQs and the SRQ stay open.
 func (q *qp) initAttr(attr *verbs.QPInitAttr, caps C.struct_ibv_qp_cap) *C.struct_ibv_qp_init_attr {
 	init := &C.struct_ibv_qp_init_attr{
 		send_cq: q.sendCQ.c, recv_cq: q.recvCQ.c, cap: caps, qp_type: uint32(q.kind),
@@ -155,7 +154,7 @@ func (q *qp) create(init *C.struct_ibv_qp_init_attr) error {
 	return nil
 }
 
-// start sets the Go fields of a queue pair whose C object exists.
+// start sets the Go fields of a queue pair after its C object was created.
 func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	d := q.pd.dev
 	q.num = uint32(q.c.qp_num)
@@ -185,8 +184,8 @@ func (q *qp) start(init *C.struct_ibv_qp_init_attr) error {
 	return q.register()
 }
 
-// findMTU sets the limit for datagrams. A new datagram queue pair is not bound to a
-// port, so the largest MTU of all ports is used.
+// findMTU sets the largest size of a datagram. A new UD queue pair is not bound to a port
+// yet, so findMTU takes the largest MTU of all ports.
 func (q *qp) findMTU() error {
 	d := q.pd.dev
 	for num := 1; num <= d.attr.NumPorts; num++ {
@@ -199,8 +198,8 @@ func (q *qp) findMTU() error {
 	return nil
 }
 
-// register adds the queues to the registry. It gives them tags for which no completion
-// is outstanding.
+// register adds both queues to the registry. No outstanding completion has one of their
+// new tags.
 func (q *qp) register() error {
 	queues := &q.pd.dev.queues
 	var sends, recvs bool
@@ -242,7 +241,7 @@ func (q *qp) PD() verbs.PD            { return q.pd }
 func (q *qp) Caps() verbs.QPCaps      { return q.caps }
 func (q *qp) setLast(s verbs.QPState) { q.last.Store(uint32(s)) }
 
-// lastState returns the last state that is known without asking the device. Posting uses
+// lastState returns the state that is known without asking the device. Posting relies on
 // it. If the queue pair has failed since, the device flushes the posted requests.
 func (q *qp) lastState() verbs.QPState { return verbs.QPState(q.last.Load()) }
 

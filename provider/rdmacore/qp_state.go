@@ -10,7 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// State queries the device. If that fails, or after Close, it returns the last known
+// State asks the device. If that fails, or after Close, State returns the last known
 // state.
 func (q *qp) State() verbs.QPState {
 	attr, err := q.Query()
@@ -20,7 +20,7 @@ func (q *qp) State() verbs.QPState {
 	return attr.State
 }
 
-// Query returns the current attributes.
+// Query returns the current attributes of the queue pair.
 //
 // Implements: ibv_query_qp(3).
 func (q *qp) Query() (attr verbs.QPAttr, err error) {
@@ -40,7 +40,7 @@ func (q *qp) query(mask verbs.QPAttrMask) (verbs.QPAttr, error) {
 	return fromQPAttr(&raw), nil
 }
 
-// Modify changes attributes.
+// Modify changes attributes of the queue pair.
 //
 // Implements: ibv_modify_qp(3).
 func (q *qp) Modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
@@ -72,7 +72,7 @@ func (q *qp) checkModify(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAt
 	return nil
 }
 
-// move executes a change that has been checked.
+// move makes a change that has been checked, and works around the limits of rxe.
 func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	sqdToRTS := q.pd.dev.rxe && from == verbs.StateSQD && mask&verbs.AttrState != 0 && attr.State == verbs.StateRTS
 	if sqdToRTS {
@@ -89,11 +89,11 @@ func (q *qp) move(from verbs.QPState, attr *verbs.QPAttr, mask verbs.QPAttrMask)
 	return nil
 }
 
-// modify changes attributes that have been checked, and records a new state.
+// modify makes a change that has been checked, and records the new state.
 func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	raw, bits := toQPAttr(attr), C.int(mask)
 	if mask&verbs.AttrState != 0 && attr.State == verbs.StateInit {
-		bits |= C.IBV_QP_PKEY_INDEX // RoCE has one partition key, at index 0
+		bits |= C.IBV_QP_PKEY_INDEX // RoCE has only one partition key, which has the index 0.
 	}
 	if err := verbsError("modify QP", int32(C.ibv_modify_qp(q.c, &raw, bits))); err != nil {
 		return err
@@ -104,8 +104,8 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	return nil
 }
 
-// moved records a new state. RESET removes all requests of the queues. The queues get
-// new tags, so that late completions of these requests are dropped.
+// moved records a new state. In RESET the queues are empty. They get new tags, so that
+// completions of earlier requests that arrive late are dropped.
 func (q *qp) moved(to verbs.QPState) error {
 	q.setLast(to)
 	if to != verbs.StateReset {
@@ -121,9 +121,9 @@ func (q *qp) moved(to verbs.QPState) error {
 	return q.register()
 }
 
-// setRNRTimer replaces the RNR timer that librdmacm has set. The queue pair is in RTR or
-// RTS, where ibv_modify_qp(3) allows the change. An error is ignored; the queue pair
-// then uses the longer timer.
+// setRNRTimer replaces the RNR timer that librdmacm has set. The queue pair must be in
+// RTR or RTS, in which ibv_modify_qp(3) allows the change. An error is ignored: the queue
+// pair then keeps the longer timer.
 func (q *qp) setRNRTimer(code uint8) {
 	if q.kind == verbs.QPTypeRC {
 		raw := C.struct_ibv_qp_attr{min_rnr_timer: C.uint8_t(code)}

@@ -8,46 +8,46 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A sendReq is a send request in the form that the shim takes, without pointers.
+// A sendReq is a send request in the form in which the C code takes it, without pointers.
 type sendReq struct {
 	id         uint64
 	remoteAddr uint64
 	compareAdd uint64
 	swap       uint64
-	ah         uint64 // address of the struct ibv_ah, or 0
+	ah         uint64 // address of the struct ibv_ah; 0 if the queue pair is not UD
 	rkey       uint32
 	imm        uint32
 	qpn        uint32
 	qkey       uint32
-	sges       uint32 // number of the request's entries in the array of SGEs of the batch
+	sges       uint32 // number of SGEs of this request in the SGEs of the batch
 	opcode     uint8
 	flags      uint8
 }
 
-// A recvReq is a receive request in the form that the shim takes.
+// A recvReq is a receive request in the form in which the C code takes it.
 type recvReq struct {
 	id   uint64
 	sges uint64
 }
 
-// A sendQueue checks send requests and collects them in a batch for the shim.
+// A sendQueue checks send requests, and collects them in a batch for the C code.
 type sendQueue struct {
 	qp  *qp
-	mtu int // largest datagram in bytes
+	mtu int // size in bytes of the largest datagram
 
-	guard  // protects the fields below
+	guard  // protects the fields from here on
 	closed bool
 	tag    uint64
 	places orderedPlaces
 
-	// The batch. Its memory is reused for the next one.
+	// The batch. The memory of these slices is reused for the next batch.
 	reqs   []sendReq
 	sges   []verbs.SGE
 	inline []byte
 }
 
-// gather fills the batch with requests, up to the first request that is invalid or for
-// which the queue has no room. It returns the number of requests in the batch.
+// gather puts requests into the batch. It stops at the first request that is invalid or
+// for which the queue has no room. It returns the number of requests in the batch.
 func (s *sendQueue) gather(wrs []verbs.SendWR) (int, error) {
 	s.reqs, s.sges, s.inline = s.reqs[:0], s.sges[:0], s.inline[:0]
 	for i := range wrs {
@@ -95,7 +95,7 @@ func (s *sendQueue) add(wr *verbs.SendWR) error {
 
 const sendFlags = verbs.SendFence | verbs.SendSignaled | verbs.SendSolicited | verbs.SendInline
 
-// check refuses a request that the device might misinterpret or not check.
+// check returns an error for a request that a device might misinterpret or fail to check.
 func (s *sendQueue) check(wr *verbs.SendWR) error {
 	sends := wr.Opcode == verbs.OpSend || wr.Opcode == verbs.OpSendImm
 	switch {
@@ -121,8 +121,8 @@ func (s *sendQueue) checkInline(wr *verbs.SendWR) error {
 	return nil
 }
 
-// route returns the address handle of a datagram and checks that the datagram fits into
-// one packet.
+// route returns the address of a datagram's address handle. It returns an error if the
+// datagram does not fit into one packet.
 func (s *sendQueue) route(wr *verbs.SendWR) (uint64, error) {
 	if s.qp.kind != verbs.QPTypeUD {
 		return 0, nil
@@ -158,14 +158,14 @@ func (s *sendQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 
 func (s *sendQueue) failed() { s.qp.failed() }
 
-// A recvQueue checks receive requests and collects them in a batch. It belongs to a
-// queue pair or is an SRQ.
+// A recvQueue checks receive requests, and collects them in a batch for the C code. It is
+// the receive queue of a queue pair, or an SRQ.
 type recvQueue struct {
-	qp        *qp // queue pair to which the queue belongs; nil for an SRQ
+	qp        *qp // the queue pair that has this queue; nil for an SRQ
 	maxSGE    int
-	datagrams atomic.Int32 // number of UD queue pairs that receive from it
+	datagrams atomic.Int32 // number of UD queue pairs that receive from this queue
 
-	guard  // protects the fields below
+	guard  // protects the fields from here on
 	closed bool
 	tag    uint64
 	places poolPlaces
@@ -174,8 +174,8 @@ type recvQueue struct {
 	sges []verbs.SGE
 }
 
-// gather fills the batch with requests, up to the first request that is invalid or for
-// which the queue has no room. It returns the number of requests in the batch.
+// gather puts requests into the batch. It stops at the first request that is invalid or
+// for which the queue has no room. It returns the number of requests in the batch.
 func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	r.reqs, r.sges = r.reqs[:0], r.sges[:0]
 	for i := range wrs {
@@ -192,9 +192,9 @@ func (r *recvQueue) gather(wrs []verbs.RecvWR) (int, error) {
 	return len(wrs), nil
 }
 
-// settle implements settler. It clears the flag for the routing header if no UD queue
-// pair receives from the queue. Only datagrams have that header (ibv_poll_cq(3)), but
-// some devices set the flag for other messages too.
+// settle implements settler. If no UD queue pair receives from this queue, settle clears
+// the GRH flag of the completion. Only datagrams have a GRH (ibv_poll_cq(3)), but some
+// devices set the flag for other messages too.
 func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	r.enter()
 	defer r.leave()
@@ -205,7 +205,8 @@ func (r *recvQueue) settle(place uint32, wc *verbs.WC) (ok bool) {
 	return ok
 }
 
-// failed does nothing for an SRQ, whose buffers are not flushed when a queue pair fails.
+// failed implements settler. For an SRQ it does nothing: when a queue pair fails, the
+// buffers of its SRQ are not flushed.
 func (r *recvQueue) failed() {
 	if r.qp != nil {
 		r.qp.failed()

@@ -15,8 +15,9 @@ var caps = verbs.QPCaps{MaxSendWR: 8, MaxSendSGE: 2, MaxInline: 16}
 
 func sge(addr uint64) verbs.SGE { return verbs.SGE{Addr: addr, Length: 8, LKey: 7} }
 
-// A batch has the SGEs of all requests in one array and the inline data in another. The
-// SGE of an inline request is an offset into the inline data.
+// A batch has the SGEs of all its requests in one array, and their inline data in
+// another. The SGE of a request with inline data has the offset of the data in the second
+// array.
 func TestGatherSends(t *testing.T) {
 	q := rdmacore.NewSendQueue(verbs.QPTypeRC, caps, 0)
 	n, err := q.Gather([]verbs.SendWR{
@@ -45,7 +46,7 @@ func TestGatherSends(t *testing.T) {
 	}
 }
 
-// An invalid request ends the batch and takes no place.
+// A batch ends before the first invalid request. The invalid request takes no place.
 func TestGatherRefuses(t *testing.T) {
 	good := verbs.SendWR{Opcode: verbs.OpSend}
 	for name, c := range map[string]struct {
@@ -111,7 +112,7 @@ func TestGatherRecvs(t *testing.T) {
 	require.Zero(t, n)
 }
 
-// The flag for a routing header is cleared if no UD queue pair receives from the queue.
+// settle clears the GRH flag if no UD queue pair receives from the queue.
 func TestSettleRecv(t *testing.T) {
 	q := rdmacore.NewRecvQueue(1, 1)
 	for _, c := range []struct {
@@ -140,6 +141,6 @@ func TestGatherDoesNotAllocate(t *testing.T) {
 		reqs, _, _ := q.Batch()
 		q.Settle(reqs[1].ID())
 	}
-	turn() // the batch grows to its size
+	turn() // In the first turn the batch allocates its memory.
 	require.Zero(t, testing.AllocsPerRun(1000, turn))
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A wr_id consists of the tag of a queue and a place on the queue. The tag is an index
-// in the registry and a generation.
+// A wr_id consists of the tag of a queue and a place on that queue. The tag consists of
+// an index in the registry and a generation.
 const (
 	placeBits  = 24
 	indexBits  = 20
@@ -22,31 +22,31 @@ const (
 	maxGen    = 1 << (64 - genShift)
 )
 
-// wrID returns the wr_id of a place on the queue with the tag.
+// wrID returns the wr_id of a place on the queue that has the tag.
 func wrID(tag uint64, place uint32) uint64 { return tag | uint64(place) }
 
 func splitWRID(id uint64) (tag uint64, place uint32) {
 	return id &^ (maxPlaces - 1), uint32(id & (maxPlaces - 1))
 }
 
-// settler is a send or receive queue, to which completions belong.
+// A settler is a send queue or a receive queue. Each completion belongs to one of them.
 type settler interface {
-	// settle returns the place of a completed request and changes the completion to what
-	// the caller expects. It returns false for a place that is not taken.
+	// settle frees the place of a completed request, and changes the completion to what
+	// the caller expects. It returns false if the place was not taken.
 	settle(place uint32, wc *verbs.WC) bool
-	// failed is called after settle for a completion that is not successful.
+	// failed is called after settle if the completion reports an error.
 	failed()
 }
 
-// A registry finds the queue of a completion. find takes no lock and may run while other
-// goroutines add and remove. A removed tag is not used again until its slot has been
-// used 2^20 times.
+// A registry finds the queue to which a completion belongs. The method find takes no
+// lock, and may run while other goroutines add and remove queues. The tag of a removed
+// queue is not used again until its slot has been used 2^20 times.
 type registry struct {
 	slots atomic.Pointer[[]atomic.Pointer[tagged]]
 
 	mu   sync.Mutex
-	free []uint32 // indexes of unused slots of the table
-	gens []uint32 // generation for the next use of each slot
+	free []uint32 // indexes of the slots that are not in use
+	gens []uint32 // for each slot, the generation of its next tag
 }
 
 type tagged struct {
@@ -54,7 +54,8 @@ type tagged struct {
 	queue settler
 }
 
-// add returns a new tag for a queue, or false if there are too many queues.
+// add returns a new tag for a queue. It returns false if there are already maxQueues
+// queues.
 func (r *registry) add(q settler) (tag uint64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -91,8 +92,8 @@ func (r *registry) find(tag uint64) settler {
 	return nil
 }
 
-// grow doubles the number of slots. A concurrent find may use the old slots, which still
-// have the old entries.
+// grow doubles the number of slots. A concurrent find may still use the old slots, which
+// keep their entries.
 func (r *registry) grow() bool {
 	old := len(r.gens)
 	if old == maxQueues {

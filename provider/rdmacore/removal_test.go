@@ -14,7 +14,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-// link runs the link command of the rdma tool and sends its result on the channel.
+// link runs the command "rdma link" with arguments, and sends its result to a channel.
 func link(args string) (done chan error) {
 	done = make(chan error, 1)
 	go func() {
@@ -33,9 +33,9 @@ func finished(t *testing.T, what string, done chan error) {
 	}
 }
 
-// A device is removed while it has a listener and a connection, and is added again. The
-// removal of rxe finishes only when the process has closed everything. The process can
-// then use the device like a new one.
+// A device is removed while it has a listener and a connection, and is then added again.
+// The removal of an rxe device finishes only after the process has closed all its
+// objects. After that the process can use the device like a new one.
 func TestDeviceReturns(t *testing.T) {
 	dev, netdev := os.Getenv("RDMA_TEST_REMOVE"), os.Getenv("RDMA_TEST_NETDEV")
 	if dev == "" {
@@ -54,7 +54,7 @@ func TestDeviceReturns(t *testing.T) {
 		finished(t, "the removal", removal)
 		finished(t, "the device to come back", link("add "+dev+" type rxe netdev "+netdev))
 	}
-	// This Open and Close make the library release the device that the last iteration of
-	// the loop has removed.
+	// The last iteration has removed the device. Open and Close make the library release
+	// it.
 	require.NoError(t, open(t).Close())
 }

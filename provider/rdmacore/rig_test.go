@@ -15,11 +15,11 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// waitLimit is the time after which a wait counts as a hang.
+// waitLimit is the time after which a wait counts as a hang. It is arbitrary.
 const waitLimit = 30 * time.Second
 
-// A rig is a device with an event channel. It belongs to the goroutine of its test. At
-// the end of the test everything is closed.
+// A rig has a device and an event channel. It belongs to the goroutine of its test. At
+// the end of the test all its objects are closed.
 type rig struct {
 	*require.Assertions
 	t        *testing.T
@@ -31,7 +31,7 @@ type rig struct {
 	seen     []seen
 }
 
-// seen is a copy of an event.
+// A seen is a copy of an event.
 type seen struct {
 	owner, id *cm.ID
 	typ       cm.EventType
@@ -157,7 +157,7 @@ func (r *rig) awaitOn(c *cm.EventChannel, id *cm.ID, typ cm.EventType) seen {
 	return s
 }
 
-// An end is one side of a connection, with one CQ for both queues.
+// An end is one side of a connection. It has one CQ for both queues of its queue pair.
 type end struct {
 	r  *rig
 	id *cm.ID
@@ -189,8 +189,8 @@ func (r *rig) equip(id *cm.ID, progress verbs.Progress) *end {
 	return e
 }
 
-// request connects to a listener. It returns the active end and the event of the
-// request, which is not answered yet.
+// request connects to a listener. It returns the active end, and the event of the
+// connection request. The request is not answered yet.
 func (r *rig) request(listener *cm.ID, param *cm.ConnParam) (active *end, request seen) {
 	r.t.Helper()
 	active = r.equip(r.resolve(listener.PortSpace(), listener.LocalAddr().Port()), verbs.ProgressManual)
@@ -211,7 +211,7 @@ func (r *rig) pair() (a, b *end) {
 	return a, b
 }
 
-// take polls n completions, which must be successful.
+// take polls a CQ until n requests have completed, and requires that all have succeeded.
 func (e *end) take(n int) []verbs.WC {
 	e.r.t.Helper()
 	wcs := make([]verbs.WC, n)

@@ -11,16 +11,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// The functions of this file make the kernel's software device, rxe, process requests.
-// The queues are memory that the process shares with the kernel, and rxe looks at them
-// on certain occasions only.
+// The functions of this file work around properties of the kernel's software device, rxe.
+// The queues of rxe are memory that this process shares with the kernel. rxe does not
+// look at them all the time, so these functions make it process requests.
 
-// rxeVendor is the vendor id of rxe.
+// rxeVendor is the vendor ID of an rxe device.
 const rxeVendor = 0xffffff
 
-// flushLateRecvs makes rxe flush the receive queue of a failed queue pair. rxe flushes it
-// when the state changes, but not when buffers are posted later. The caller holds the
-// guard of the queue.
+// flushLateRecvs makes rxe flush the receive queue of a failed queue pair. rxe itself
+// flushes the queue only when the state changes, so buffers that are posted later would
+// stay in the queue. The caller holds the guard of the queue.
 func (q *qp) flushLateRecvs() {
 	if q.pd.dev.rxe && q.lastState() == verbs.StateError && !q.recvs.closed {
 		raw := C.struct_ibv_qp_attr{qp_state: C.IBV_QPS_ERR}
@@ -28,9 +28,9 @@ func (q *qp) flushLateRecvs() {
 	}
 }
 
-// failed is called for every failed completion. The first failed completion shows that
-// the device has moved the queue pair to ERROR. Buffers that were posted since the move
-// must be flushed.
+// failed is called for each completion that reports an error. The first such completion
+// shows that the device has moved the queue pair to ERROR. Buffers may have been posted
+// after that move, so failed flushes the receive queue.
 func (q *qp) failed() {
 	if !q.pd.dev.rxe || verbs.QPState(q.last.Swap(uint32(verbs.StateError))) == verbs.StateError {
 		return
@@ -40,13 +40,14 @@ func (q *qp) failed() {
 	q.flushLateRecvs()
 }
 
-// drainPolls is the number of times that awaitDrained checks whether the send queue is
-// drained. The number is arbitrary.
+// drainPolls is how often awaitDrained asks the device whether the send queue is drained.
+// It is arbitrary.
 const drainPolls = 1000
 
-// awaitDrained waits until the send queue is drained, because rxe refuses the transition
-// from SQD to RTS before. An idle queue is drained almost at once. If requests wait for
-// the peer, awaitDrained returns ErrBusy, and the caller may wait for AsyncSQDrained.
+// awaitDrained waits until the send queue is drained. Before that, rxe refuses the
+// transition from SQD to RTS. A queue without outstanding requests is drained almost at
+// once. If requests wait for the peer, awaitDrained returns ErrBusy, and the caller of
+// Modify may wait for AsyncSQDrained.
 func (q *qp) awaitDrained() error {
 	for range drainPolls {
 		var raw C.struct_ibv_qp_attr
@@ -62,6 +63,6 @@ func (q *qp) awaitDrained() error {
 	return verbs.ErrBusy
 }
 
-// startSends makes rxe start the requests that were posted in SQD. rxe starts them at the
-// next doorbell.
+// startSends makes rxe process the requests that were posted in SQD, by ringing the
+// doorbell.
 func (q *qp) startSends() { C.rl_ring_doorbell(q.handle()) }

@@ -17,12 +17,12 @@ type srq struct {
 	pd    *pd
 	c     *C.struct_ibv_srq
 	caps  verbs.SRQCaps
-	users users // counts the queue pairs that use the queue
+	users users // counts the queue pairs that use the SRQ
 	recvs recvQueue
 }
 
-// CreateSRQ creates a shared receive queue. The library does not need the CQ in attr. If
-// that CQ has manual progress, the queue is not locked.
+// CreateSRQ creates a shared receive queue. Only the progress mode of the CQ in attr is
+// used: with manual progress, the SRQ takes no lock.
 //
 // Implements: ibv_create_srq(3).
 func (p *pd) CreateSRQ(attr *verbs.SRQAttr) (verbs.SRQ, error) {
@@ -85,7 +85,7 @@ func (s *srq) address() uintptr { return uintptr(unsafe.Pointer(s.c)) }
 
 func (s *srq) Caps() verbs.SRQCaps { return s.caps }
 
-// Arm sets the limit for the AsyncSRQLimit event.
+// Arm sets the limit of receive buffers below which the device raises AsyncSRQLimit.
 //
 // Implements: ibv_modify_srq(3).
 func (s *srq) Arm(limit int) error {

@@ -8,15 +8,16 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// users counts the objects that use an object, and closes the object once. Any goroutine
-// may call.
+// A users counts the objects that use an object, its users, and lets the object be closed
+// only once. Any goroutine may call its methods.
 type users struct {
 	mu     sync.Mutex
-	count  int // objects that use this object and are not closed
+	count  int // number of users
 	closed bool
 }
 
-// add adds a user. The object can not be closed before remove is called for the user.
+// add counts a new user. The object can not be closed until remove is called for that
+// user.
 func (u *users) add() error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -27,15 +28,15 @@ func (u *users) add() error {
 	return nil
 }
 
-// remove removes a user that was added.
+// remove counts one user less.
 func (u *users) remove() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.count--
 }
 
-// close closes the object with destroy, unless it is already closed. It returns ErrBusy
-// if the object has users.
+// close calls destroy, unless the object is already closed. It returns ErrBusy if the
+// object has users.
 func (u *users) close(destroy func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -52,8 +53,8 @@ func (u *users) close(destroy func() error) error {
 	return nil
 }
 
-// whileOpen executes a call during which the object can not be closed. Such calls
-// exclude each other.
+// whileOpen runs the function call. The object can not be closed meanwhile, and no other
+// whileOpen of the object runs. If the object is closed, whileOpen returns ErrClosed.
 func (u *users) whileOpen(call func() error) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -63,7 +64,8 @@ func (u *users) whileOpen(call func() error) error {
 	return call()
 }
 
-// addUsers adds a user to all objects of the list, or to none if one is closed.
+// addUsers counts a new user of each object in the list. If one of them is closed, it
+// counts none and returns ErrClosed.
 func addUsers(list []*users) error {
 	for i, u := range list {
 		if err := u.add(); err != nil {
@@ -80,16 +82,16 @@ func removeUsers(list []*users) {
 	}
 }
 
-// A guard lets one goroutine at a time use an object. With manual progress one goroutine
-// owns the object and nothing is locked.
+// A guard lets one goroutine at a time use an object. With manual progress the object
+// belongs to one goroutine, so the guard does nothing.
 type guard struct {
 	mu    sync.Mutex
-	owned bool // manual progress: no lock is needed
+	owned bool // The object has manual progress, so no lock is needed.
 }
 
 func newGuard(p verbs.Progress) guard { return guard{owned: p == verbs.ProgressManual} }
 
-// enter begins the use of the object, and leave ends it.
+// enter begins the use of the object. The caller calls leave at its end.
 func (g *guard) enter() {
 	if !g.owned {
 		g.mu.Lock()
