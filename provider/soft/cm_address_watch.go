@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 )
 
 // addressWatch is a netlink socket that becomes readable when an address of this network
@@ -42,14 +44,14 @@ func addressWatchError(err error) error {
 	return fmt.Errorf("later address changes are not noticed: %w", err)
 }
 
-// addressBatch is the largest number of messages that one call of readable receives;
+// addressBatch is the largest number of messages that one call of OnReady receives;
 // arbitrary. If there are more, the descriptor stays readable.
 const addressBatch = 64
 
-// readable implements readableSource. It receives all waiting messages and then calls
+// OnReady implements epollset.Handler. It receives all waiting messages and then calls
 // addressesChanged once, so that a burst of changes makes addressesChanged query the
 // addresses only once.
-func (w *addressWatch) readable() {
+func (w *addressWatch) OnReady(int, uint32) {
 	// A small buffer is sufficient because the contents of a message are not used:
 	// recv(2) discards the rest of a longer message.
 	var buf [1]byte
@@ -74,7 +76,7 @@ func (w *addressWatch) move(from, to *channel) error {
 	if err := to.watch(w.fd, w); err != nil {
 		return err
 	}
-	from.unwatch(w.fd)
+	from.epoll.Remove(w.fd)
 	return nil
 }
 
@@ -82,8 +84,8 @@ func (w *addressWatch) close(ch *channel) {
 	if w == nil {
 		return
 	}
-	ch.unwatch(w.fd)
+	ch.epoll.Remove(w.fd)
 	_ = unix.Close(w.fd)
 }
 
-var _ readableSource = (*addressWatch)(nil)
+var _ epollset.Handler = (*addressWatch)(nil)

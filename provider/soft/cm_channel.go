@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -26,16 +27,14 @@ import (
 // channels locks the channel with the lower epoll descriptor first. The device may be
 // called with the lock held, because it does not call back.
 type channel struct {
-	dev *device
-	// epoll descriptor that watches the sockets, timerFD and the eventfd of the inbox
-	epoll   int
-	timerFD int // timerfd, readable when a timer is due
+	dev     *device
+	epoll   *epollset.Set // sockets, timerFD and the eventfd of the inbox, with their handlers
+	timerFD int           // timerfd, readable when a timer is due
 	clock   func() time.Time
 	inbox   inbox
 
 	mu            sync.Mutex
 	closed        bool
-	sources       map[int32]readableSource // owners of the watched descriptors, by descriptor
 	queue         eventQueue
 	timers        timerheap.Heap
 	timerFDSet    bool // timerFD is set to expire at timerFDExpiry
@@ -53,11 +52,6 @@ type channel struct {
 	orphans map[*madConn]struct{}
 }
 
-// readableSource is the owner of a descriptor that a channel watches. readable reads the
-// descriptor and handles what has arrived. It never blocks, and does nothing if nothing
-// has arrived.
-type readableSource interface{ readable() }
-
 // maxEventChannels is the largest number of event channels of a device; arbitrary.
 const maxEventChannels = 1 << 16
 
@@ -67,8 +61,8 @@ func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 		return nil, operr.Wrap("open event channel", err)
 	}
 	ch := &channel{
-		dev: p.dev, epoll: -1, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
-		sources: make(map[int32]readableSource), ports: make(map[*madPort]int), orphans: make(map[*madConn]struct{}),
+		dev: p.dev, timerFD: -1, clock: time.Now, inbox: inbox{eventfd: -1},
+		ports: make(map[*madPort]int), orphans: make(map[*madConn]struct{}),
 	}
 	if err := ch.open(); err != nil {
 		_ = ch.Close()
@@ -78,7 +72,7 @@ func (p *Provider) OpenChannel() (cm.TransportChannel, error) {
 }
 
 func (ch *channel) open() (err error) {
-	if ch.epoll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	if ch.epoll, err = epollset.New(); err != nil {
 		return err
 	}
 	if ch.inbox.eventfd, err = eventfd.New(); err != nil {
@@ -87,14 +81,14 @@ func (ch *channel) open() (err error) {
 	if ch.timerFD, err = timerfd.New(); err != nil {
 		return err
 	}
-	if err = ch.register(ch.inbox.eventfd); err != nil {
+	if err = ch.epoll.Add(ch.inbox.eventfd, unix.EPOLLIN, nil); err != nil {
 		return err
 	}
-	return ch.register(ch.timerFD)
+	return ch.epoll.Add(ch.timerFD, unix.EPOLLIN, nil)
 }
 
 // FD implements cm.TransportChannel. It returns an epoll descriptor.
-func (ch *channel) FD() int { return ch.epoll }
+func (ch *channel) FD() int { return ch.epoll.FD() }
 
 // Close implements cm.TransportChannel.
 func (ch *channel) Close() error {
@@ -108,7 +102,10 @@ func (ch *channel) Close() error {
 	}
 	ch.closed = true
 	ch.inbox.close()
-	for _, fd := range []int{ch.epoll, ch.inbox.eventfd, ch.timerFD} {
+	if ch.epoll != nil {
+		ch.epoll.Close()
+	}
+	for _, fd := range []int{ch.inbox.eventfd, ch.timerFD} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
@@ -152,18 +149,8 @@ func (ch *channel) Next(ev *cm.TransportEvent) (bool, error) {
 // due. It handles each descriptor once, so that it returns even if a peer sends all the
 // time. The caller holds the lock.
 func (ch *channel) drive() error {
-	var ready [64]unix.EpollEvent
-	n, err := epollNow(ch.epoll, ready[:])
-	if err != nil {
+	if err := ch.epoll.Dispatch(); err != nil {
 		return err
-	}
-	for _, e := range ready[:n] {
-		// An earlier source of this loop may have closed the descriptor, which is then
-		// not in the map. If a new descriptor has got the same number, readable finds
-		// nothing to read, and does nothing.
-		if s := ch.sources[e.Fd]; s != nil {
-			s.readable()
-		}
 	}
 	for _, job := range ch.inbox.takeBatch() {
 		job()
@@ -222,38 +209,8 @@ func (ch *channel) armTimerFD() {
 	}
 }
 
-// watch makes the channel call s.readable when the descriptor is readable or the peer
+// watch makes the channel call the handler when the descriptor is readable or the peer
 // has closed the connection.
-func (ch *channel) watch(fd int, s readableSource) error {
-	if err := ch.register(fd); err != nil {
-		return err
-	}
-	ch.sources[int32(fd)] = s
-	return nil
-}
-
-// watchErrors makes the channel call s.readable only when the descriptor has an error.
-// Epoll always reports errors (epoll_ctl(2)).
-func (ch *channel) watchErrors(fd int, s readableSource) error {
-	if err := ch.registerFor(fd, 0); err != nil {
-		return err
-	}
-	ch.sources[int32(fd)] = s
-	return nil
-}
-
-func (ch *channel) register(fd int) error {
-	return ch.registerFor(fd, unix.EPOLLIN|unix.EPOLLRDHUP)
-}
-
-func (ch *channel) registerFor(fd int, events uint32) error {
-	return unix.EpollCtl(ch.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(fd)})
-}
-
-// unwatch ends watch and watchErrors. The caller closes the descriptor afterwards.
-func (ch *channel) unwatch(fd int) {
-	if ch.sources[int32(fd)] != nil && !ch.closed {
-		_ = unix.EpollCtl(ch.epoll, unix.EPOLL_CTL_DEL, fd, nil)
-		delete(ch.sources, int32(fd))
-	}
+func (ch *channel) watch(fd int, h epollset.Handler) error {
+	return ch.epoll.Add(fd, unix.EPOLLIN|unix.EPOLLRDHUP, h)
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
@@ -201,11 +200,11 @@ func replyDescriptors(t *testing.T) (segment, doorbell int) {
 	t.Helper()
 	cfg, err := (*Config)(nil).withDefaults()
 	require.NoError(t, err)
-	a, b, err := newEndPair(&cfg, newMappingLimit(new(counters.Set)))
+	a, b, err := newEndPair(&cfg, newMaps())
 	require.NoError(t, err)
 	b.release()
 	t.Cleanup(a.release)
-	seg, err := shm.NewSegment(cfg.geometry(), newMappingLimit(new(counters.Set)))
+	seg, err := shm.NewSegment(cfg.geometry(), newMaps())
 	require.NoError(t, err)
 	t.Cleanup(seg.Close)
 	return seg.FD, a.doorbell

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 )
 
 // reaches connects to an address, and requires that the listener gets the request.
@@ -189,9 +190,19 @@ func TestBacklogRefusesLookups(t *testing.T) {
 	wantUnreachable(client, first, cm.SIDRReject, true, nil)
 }
 
+// handlersOf returns the handlers of the descriptors that a channel watches.
+func handlersOf(ch *channel) (all []epollset.Handler) {
+	for fd := range 1 << 12 { // more descriptors than a test has open
+		if h := ch.epoll.Handler(fd); h != nil {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
 // unixListenerOf returns the party's only unixListener.
 func unixListenerOf(s *party) *unixListener {
-	for _, src := range s.tc.sources {
+	for _, src := range handlersOf(s.tc) {
 		if g, ok := src.(*unixListener); ok {
 			return g
 		}

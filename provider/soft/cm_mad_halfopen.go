@@ -8,6 +8,8 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"time"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 )
 
 // A halfOpen is a connection or lookup whose peer address is not validated, so the
@@ -21,7 +23,7 @@ type halfOpen struct {
 	inSource, inTable *list.Element
 }
 
-// A halfOpenSource has the half-open connections of one source; see sourceOf.
+// A halfOpenSource has the half-open connections of one source; see access.SourceOf.
 type halfOpenSource struct {
 	key   netip.Addr
 	count int
@@ -151,30 +153,8 @@ func (t *halfOpenTable) remove(h *halfOpen) (was bool) {
 
 // hashSource returns a keyed hash of the source of a datagram.
 func hashSource(seed maphash.Seed, from netip.Addr) uint64 {
-	b := sourceOf(from).As16()
+	b := access.SourceOf(from).As16()
 	return maphash.Bytes(seed, b[:])
-}
-
-// sourceOf returns the source that an address belongs to: the IPv4 address itself, or
-// the /64 network of an IPv6 address, because a host may use all addresses of its
-// network (RFC 4291, 2.5.4).
-func sourceOf(addr netip.Addr) netip.Addr { return networkOf(addr, 64) }
-
-// siteOf returns the source that an address belongs to, for tables that keep sources for
-// minutes: the IPv4 address itself, or the /48 prefix of an IPv6 address. One site may
-// use all 65,536 networks of such a prefix (RFC 6177, 2). A table can not keep a record
-// of each of these networks.
-func siteOf(addr netip.Addr) netip.Addr { return networkOf(addr, 48) }
-
-// networkOf returns an IPv4 address unchanged. Of an IPv6 address it keeps the first
-// bits, and sets the other bits to zero.
-func networkOf(addr netip.Addr, bits int) netip.Addr {
-	if addr = addr.Unmap().WithZone(""); addr.Is4() {
-		return addr
-	}
-	// Prefix returns an error only if the address is invalid.
-	p, _ := addr.Prefix(bits)
-	return p.Addr()
 }
 
 // A halfOpenHeap has the source with the most connections first. Among sources with the

@@ -12,6 +12,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
@@ -122,20 +123,21 @@ func (p *madPort) openRequestPort(ch *channel) {
 
 // watchRequests makes the channel watch the requestSocket of a port, if there is one.
 func (ch *channel) watchRequests(p *madPort) {
-	if a := p.requests.Load(); a != nil && ch.sources[int32(a.socket.fd)] == nil {
-		// If watchErrors fails, another channel reads the errors, or no channel does.
-		_ = ch.watchErrors(a.socket.fd, a)
+	if a := p.requests.Load(); a != nil && ch.epoll.Handler(a.socket.fd) == nil {
+		// Epoll always reports errors (epoll_ctl(2)). If Add fails, another channel reads
+		// the errors, or no channel does.
+		_ = ch.epoll.Add(a.socket.fd, 0, a)
 	}
 }
 
-// readable implements readableSource. It reads the ICMP errors.
-func (r *requestPort) readable() {
+// OnReady implements epollset.Handler. It reads the ICMP errors.
+func (r *requestPort) OnReady(int, uint32) {
 	r.port.mux.mu.Lock()
 	defer r.port.mux.mu.Unlock()
 	r.socket.readErrors(func(to netip.AddrPort, quoted []byte) { r.port.mux.onPortUnreachable(r.port, to, quoted) })
 }
 
-var _ readableSource = (*requestPort)(nil)
+var _ epollset.Handler = (*requestPort)(nil)
 
 // errorBatch is the largest number of errors that one call of readErrors reads;
 // arbitrary. If there are more, the descriptor stays readable.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
 )
@@ -158,7 +159,7 @@ func (req *incomingRequest) isLookup() bool { return req.m.kind() == kindSIDRREQ
 // for the request, enqueueRequest drops it, and the peer retransmits it. The caller
 // holds the multiplexer's lock.
 func (l *madListener) enqueueRequest(req *incomingRequest) {
-	_, room := l.halfOpen.room(sourceOf(req.from), l.mux.clock())
+	_, room := l.halfOpen.room(access.SourceOf(req.from), l.mux.clock())
 	if !room || !l.enqueue(func() { l.admitRequest(req) }) {
 		l.mux.counts.Inc(counters.CMRequestDropped)
 		return

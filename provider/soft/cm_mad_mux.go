@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 )
@@ -25,7 +26,7 @@ import (
 type madMux struct {
 	guid    uint64
 	network madNetwork
-	access  *accessLimit
+	access  *access.ErrorLimit
 	clock   func() time.Time
 	counts  *counters.Set
 	// maxAdmitted is Config.MaxConnsPerAddress, the largest value in admitted.
@@ -43,7 +44,7 @@ type madMux struct {
 	// connections by the queue pair number of this side, added by attach
 	byQPN map[uint32]*madConn
 	// admitted is the number of connections by source. It counts the connections that
-	// peers have requested and whose address is validated; see sourceOf and
+	// peers have requested and whose address is validated; see access.SourceOf and
 	// addrValidation.
 	admitted map[netip.Addr]int
 	refused  *refusedRequests

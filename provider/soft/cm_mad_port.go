@@ -10,6 +10,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -148,15 +149,15 @@ func (ch *channel) unwatchPort(p *madPort) {
 	}
 	delete(ch.ports, p)
 	if fd := p.fd(); fd >= 0 {
-		ch.unwatch(fd)
+		ch.epoll.Remove(fd)
 	}
 	if a := p.requests.Load(); a != nil {
-		ch.unwatch(a.socket.fd)
+		ch.epoll.Remove(a.socket.fd)
 	}
 }
 
-// readable implements readableSource.
-func (p *madPort) readable() {
+// OnReady implements epollset.Handler.
+func (p *madPort) OnReady(int, uint32) {
 	p.mux.mu.Lock()
 	defer p.mux.mu.Unlock()
 	p.madSocket.receive(lockedMux{p.mux})
@@ -174,4 +175,4 @@ func (p *madPort) drain() {
 	}
 }
 
-var _ readableSource = (*madPort)(nil)
+var _ epollset.Handler = (*madPort)(nil)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 )
 
@@ -43,11 +44,11 @@ func (mux *madMux) onREQ(mad *wire.MAD, port *madPort, from netip.Addr) {
 	if reason == 0 {
 		l, reason = mux.acceptingListener(r.ServiceID, m.dst)
 	}
-	if reason == 0 && mux.admitted[sourceOf(from)] >= mux.maxAdmitted {
+	if reason == 0 && mux.admitted[access.SourceOf(from)] >= mux.maxAdmitted {
 		mux.counts.Inc(counters.CMAddressFull)
 		reason = cm.RejectNoResources
 	}
-	if reason == 0 && mux.access.refuses(remoteSource(from)) {
+	if reason == 0 && mux.access.Refuses(access.RemoteSource(from)) {
 		reason = cm.RejectNoResources
 	}
 	if reason != 0 {

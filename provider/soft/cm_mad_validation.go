@@ -2,7 +2,10 @@
 
 package soft
 
-import "github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+import (
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+)
 
 // Address validation, as in RFC 9000, 8.1. The source address of a request may be
 // forged. Until the peer's address is validated, this file limits what a passive side
@@ -61,7 +64,7 @@ func (c *madConn) serviceTimeout() uint8 {
 func (c *madConn) addHalfOpen() bool {
 	c.mux.mu.Lock()
 	defer c.mux.mu.Unlock()
-	table, source, now := &c.listener.halfOpen, sourceOf(c.remote), c.mux.clock()
+	table, source, now := &c.listener.halfOpen, access.SourceOf(c.remote), c.mux.clock()
 	victim, room := table.room(source, now)
 	if !room {
 		c.mux.counts.Inc(counters.CMRequestDropped)
@@ -126,7 +129,7 @@ func (c *madConn) validate() {
 	}
 	c.validated = true
 	c.listener.halfOpen.remove(&c.half)
-	c.mux.admitted[sourceOf(c.remote)]++
+	c.mux.admitted[access.SourceOf(c.remote)]++
 }
 
 // removeHalfOpen removes the connection from all counts. The caller holds the
@@ -137,7 +140,7 @@ func (c *madConn) removeHalfOpen() {
 	}
 	c.listener.halfOpen.remove(&c.half)
 	c.evictionDone()
-	if source := sourceOf(c.remote); c.validated {
+	if source := access.SourceOf(c.remote); c.validated {
 		if c.mux.admitted[source]--; c.mux.admitted[source] == 0 {
 			delete(c.mux.admitted, source)
 		}

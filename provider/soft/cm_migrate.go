@@ -36,7 +36,7 @@ func (i *id) lockBoth(dst *channel) (src *channel) {
 	for {
 		src = i.ch.Load()
 		first, second := src, dst
-		if second.epoll < first.epoll {
+		if second.FD() < first.FD() {
 			first, second = second, first
 		}
 		first.mu.Lock()

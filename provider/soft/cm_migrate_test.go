@@ -47,7 +47,7 @@ func TestMigrateChild(t *testing.T) {
 	require.NoError(t, passive.Migrate(server.ch))
 	require.NoError(t, passive.Disconnect())
 	server.want(cm.TimewaitExit, passive)
-	require.Empty(t, other.tc.sources)
+	require.Empty(t, handlersOf(other.tc))
 }
 
 // The queued events of an ID move with it.

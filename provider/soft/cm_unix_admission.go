@@ -23,15 +23,15 @@ type admission struct {
 // admit admits a client of a user. If a limit is reached, it returns false and the
 // counter for the refusal.
 func (d *device) admit(uid uint32) (c admission, refused counters.ID, ok bool) {
-	if !d.conns.acquire(uid) {
+	if !d.conns.Acquire(uid) {
 		return admission{}, counters.UserLimitErr, false
 	}
-	if d.spare.fill() {
+	if d.spare.Fill() {
 		if room, err := eventfd.New(); err == nil {
 			return admission{dev: d, uid: uid, spareFD: room}, 0, true
 		}
 	}
-	d.conns.release(uid)
+	d.conns.Release(uid)
 	return admission{}, counters.NoDescriptorsErr, false
 }
 
@@ -47,7 +47,7 @@ func (c *admission) useSpareFD() {
 func (c *admission) release() {
 	if c.dev != nil {
 		c.useSpareFD()
-		c.dev.conns.release(c.uid)
+		c.dev.conns.Release(c.uid)
 		c.dev = nil
 	}
 }
@@ -64,7 +64,7 @@ func (l *unixListener) refuseNoResources(fd int, cause counters.ID) {
 	// Sending fails if the client has closed its socket.
 	_ = unixsock.Send(fd, encode(m), nil)
 	_ = unix.Close(fd)
-	dev.spare.fill()
+	dev.spare.Fill()
 }
 
 // oldestOfBusiest returns the client to be closed in place of a new client of a user:

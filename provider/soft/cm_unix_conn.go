@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
@@ -51,8 +52,8 @@ const (
 	passedCount
 )
 
-// readable implements readableSource. It receives and handles one message.
-func (c *unixConn) readable() {
+// OnReady implements epollset.Handler. It receives and handles one message.
+func (c *unixConn) OnReady(int, uint32) {
 	m, err := c.receive()
 	switch {
 	case errors.Is(err, unix.EAGAIN):
@@ -115,7 +116,7 @@ func (c *unixConn) attach(qpn uint32) error {
 		return err
 	}
 	if c.connected {
-		end.peer = localSource(c.peer.UID, c.peer.PID)
+		end.peer = access.LocalSource(c.peer.UID, c.peer.PID)
 	}
 	c.qpn, c.offered = qpn, end
 	return c.ch.dev.offerEnd(qpn, end)
@@ -146,7 +147,7 @@ func (c *unixConn) openEnd() (*shmEnd, error) {
 // for them.
 func (c *unixConn) makeEnd() (end *shmEnd, err error) {
 	c.admission.useSpareFD()
-	err = c.ch.dev.spare.retry(func() error {
+	err = c.ch.dev.spare.Retry(func() error {
 		end, err = c.newEnd()
 		return err
 	})
@@ -199,15 +200,15 @@ func (c *unixConn) stopDelivery() {
 	if c.dial != nil {
 		c.ch.timers.Stop(&c.dial.retryTimer)
 	}
-	c.ch.unwatch(c.fd)
+	c.ch.epoll.Remove(c.fd)
 }
 
 func (c *unixConn) move(to *channel) error {
-	if c.ch.sources[int32(c.fd)] != nil {
+	if c.ch.epoll.Handler(c.fd) != nil {
 		if err := to.watch(c.fd, c); err != nil {
 			return err
 		}
-		c.ch.unwatch(c.fd)
+		c.ch.epoll.Remove(c.fd)
 	}
 	if c.dial != nil {
 		c.ch.timers.Move(&c.dial.retryTimer, &to.timers)

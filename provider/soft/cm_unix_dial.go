@@ -130,7 +130,7 @@ func (d *localDial) try(name string) error {
 	if err != nil {
 		return err
 	}
-	if d.c.ch.dev.users.allows(peer.UID) {
+	if d.c.ch.dev.users.Allows(peer.UID) {
 		d.c.peer, d.c.connected = peer, true
 		return nil
 	}
@@ -186,7 +186,7 @@ func (d *localDial) skip(n int, holder *cm.UserError) {
 func (d *localDial) skipForeignListeners() {
 	for n, s := range hostport.Targets(d.c.id.ps, d.c.id.remote) {
 		uid, known := unixsock.User(s.Name(), unix.SOCK_SEQPACKET)
-		if known && !d.skipped[n] && !d.c.ch.dev.users.allows(uid) {
+		if known && !d.skipped[n] && !d.c.ch.dev.users.Allows(uid) {
 			d.skip(n, &cm.UserError{UID: uid, Name: s.Name()})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/cm"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
@@ -50,7 +51,7 @@ const (
 	// pauseTime is how long a listener does not accept clients after a lack of
 	// descriptors; arbitrary.
 	pauseTime = 100 * time.Millisecond
-	// acceptBatch is the largest number of clients that one call of readable accepts;
+	// acceptBatch is the largest number of clients that one call of OnReady accepts;
 	// arbitrary.
 	acceptBatch = 64
 )
@@ -62,23 +63,23 @@ func openUnixListener(i *id, fd int) (*unixListener, error) {
 		return nil, err
 	}
 	if err := unix.Listen(fd, systemBacklog); err != nil {
-		l.ch.unwatch(fd)
+		l.ch.epoll.Remove(fd)
 		return nil, err
 	}
-	l.ch.dev.spare.addListener()
+	l.ch.dev.spare.AddListener()
 	return l, nil
 }
 
-// readable implements readableSource. It accepts clients. accept may close the spare
-// descriptors, so readable opens them again afterwards. It does so even if it has
+// OnReady implements epollset.Handler. It accepts clients. accept may close the spare
+// descriptors, so OnReady opens them again afterwards. It does so even if it has
 // accepted no client: accept(2) also fails with EMFILE if no client waits.
-func (l *unixListener) readable() {
-	defer l.ch.dev.spare.fill()
+func (l *unixListener) OnReady(int, uint32) {
+	defer l.ch.dev.spare.Fill()
 	for range acceptBatch {
 		if !l.accepting {
 			return
 		}
-		fd, err := l.ch.dev.spare.accept(l.fd)
+		fd, err := l.ch.dev.spare.Accept(l.fd)
 		if err != nil {
 			l.pauseAccepting(err)
 			return
@@ -93,7 +94,7 @@ func (l *unixListener) pauseAccepting(err error) {
 	if errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) {
 		return
 	}
-	l.ch.unwatch(l.fd)
+	l.ch.epoll.Remove(l.fd)
 	l.startPause()
 }
 
@@ -103,7 +104,7 @@ func (l *unixListener) startPause() { l.ch.startTimer(&l.pauseTimer, pauseTime) 
 // closes one of them.
 func (l *unixListener) acceptClient(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
-	if err != nil || !l.ch.dev.users.allows(peer.UID) {
+	if err != nil || !l.ch.dev.users.Allows(peer.UID) {
 		l.refuseUser(fd)
 		return
 	}
@@ -126,7 +127,7 @@ func (l *unixListener) acceptClient(fd int) {
 	}
 	l.clients = append(l.clients, c)
 	l.ch.startTimer(&c.requestTimer, clientTimeout)
-	c.readable() // Usually the request has arrived already.
+	c.OnReady(c.fd, unix.EPOLLIN) // Usually the request has arrived already.
 }
 
 // refuseUser refuses a process of a user who is not allowed. It reads nothing from the
@@ -138,9 +139,9 @@ func (l *unixListener) refuseUser(fd int) {
 	_ = unix.Close(fd)
 }
 
-// readable implements readableSource. It reads the request, and makes an ID for it. The
+// OnReady implements epollset.Handler. It reads the request, and makes an ID for it. The
 // ID then owns the unixConn.
-func (c *client) readable() {
+func (c *client) OnReady(int, uint32) {
 	m, err := c.receive()
 	if errors.Is(err, unix.EAGAIN) {
 		return
@@ -153,7 +154,7 @@ func (c *client) readable() {
 		c.close()
 		return
 	}
-	c.ch.sources[int32(c.fd)] = c.unixConn
+	c.ch.epoll.SetHandler(c.fd, c.unixConn)
 }
 
 // takeRequest creates an ID for a request, or refuses the request.
@@ -171,9 +172,9 @@ func (c *client) takeRequest(m message) {
 }
 
 // hasToWait reports whether the client has to wait because of earlier access errors; see
-// accessLimit. A lookup never has to wait, because it leads to no remote access.
+// access.ErrorLimit. A lookup never has to wait, because it leads to no remote access.
 func (c *client) hasToWait() bool {
-	return c.listener.id.ps == cm.TCP && c.ch.dev.access.refuses(localSource(c.peer.UID, c.peer.PID))
+	return c.listener.id.ps == cm.TCP && c.ch.dev.access.Refuses(access.LocalSource(c.peer.UID, c.peer.PID))
 }
 
 func (c *client) refuse() {
@@ -227,10 +228,10 @@ func (l *unixListener) watchSocket() {
 
 func (l *unixListener) unwatch() {
 	l.ch.timers.Stop(&l.pauseTimer)
-	l.ch.unwatch(l.fd)
+	l.ch.epoll.Remove(l.fd)
 	for _, c := range l.clients {
 		l.ch.timers.Stop(&c.requestTimer)
-		l.ch.unwatch(c.fd)
+		l.ch.epoll.Remove(c.fd)
 	}
 }
 
@@ -250,7 +251,7 @@ func (l *unixListener) move(to *channel) error {
 // clients treat that as a refusal.
 func (l *unixListener) close() {
 	l.unwatch()
-	l.ch.dev.spare.removeListener()
+	l.ch.dev.spare.RemoveListener()
 	for len(l.clients) > 0 {
 		l.clients[0].refuse()
 	}

@@ -13,7 +13,7 @@ import (
 // allowed.
 func (d *device) allowsPeer(fd int) bool {
 	peer, err := unixsock.PeerCredentials(fd)
-	return err == nil && d.users.allows(peer.UID)
+	return err == nil && d.users.Allows(peer.UID)
 }
 
 // userRefusal returns the message that refuses a process of a user who is not allowed.

@@ -61,7 +61,7 @@ func (d *device) createCompChannel(attr *verbs.CompChannelAttr) (*compChannel, e
 // FD implements verbs.CompChannel.
 func (c *compChannel) FD() int {
 	if c.progress == verbs.ProgressManual {
-		return c.shard.epfd
+		return c.shard.epoll.FD()
 	}
 	return c.fd
 }
@@ -124,7 +124,7 @@ func (c *compChannel) Next() (cookie uint64, ok bool, err error) {
 		if c.fd >= 0 {
 			eventfd.Drain(c.fd)
 		} else {
-			s.handleReady()
+			_ = s.epoll.Dispatch() // After EINTR the next call sees the events.
 			s.drive()
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -51,6 +52,10 @@ func (p Path) String() string {
 	}
 	return fmt.Sprintf("path %d", uint8(p))
 }
+
+// AnyUser in Config.AllowedUsers allows the processes of every user. No user has this
+// number: it is (uid_t) -1, see chown(2).
+const AnyUser = access.AnyUser
 
 // Config configures a device. Open copies it. A nil *Config means the zero value.
 type Config struct {

@@ -13,9 +13,12 @@ import (
 
 	"github.com/rdmaloop/rdmaloop/internal/operr"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/hostport"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
@@ -43,10 +46,10 @@ const (
 type device struct {
 	cfg   Config
 	attr  verbs.DeviceAttr
-	users userPolicy
-	conns *userLimit
-	maps  *mappingLimit
-	spare spareDescriptors
+	users access.Users
+	conns *access.UserLimit
+	maps  *shm.MappingLimit
+	spare unixsock.SpareDescriptors
 	start time.Time // time at which the device's clock was 0
 	mrs   mrTable
 	async *asyncQueue
@@ -54,7 +57,7 @@ type device struct {
 	gids  gidTable
 	mux   *madMux
 	// access refuses connections of sources that guess remote keys.
-	access accessLimit
+	access *access.ErrorLimit
 
 	// freePorts returns the system's range of ephemeral ports, as it was at the first
 	// call.
@@ -108,13 +111,13 @@ func newDevice(cfg *Config) (*device, error) {
 		return nil, err
 	}
 	ports, wireCM := udp.NewPorts(cfg.WirePort, cfg.slots(), cfg.Path == PathAuto), new(counters.Set)
-	users := newUserPolicy(cfg)
+	users := access.NewUsers(cfg.AllowedUsers)
 	attr := deviceAttr(cfg, binary.BigEndian.Uint64(guid[:]))
 	d := &device{
 		cfg:       *cfg,
 		attr:      attr,
 		users:     users,
-		conns:     newUserLimit(cfg, users),
+		conns:     access.NewUserLimit(cfg.MaxConnsPerUser, users),
 		udp:       ports,
 		gids:      gidTable{inUse: ports.Addrs},
 		mux:       newMADMux(attr.NodeGUID, cfg, &udpMADs{ports, cfg.WirePort, wireCM}, wireCM),
@@ -126,9 +129,10 @@ func newDevice(cfg *Config) (*device, error) {
 		ends:      make(map[endKey]*shmEnd),
 		counts:    make(map[objectKind]int),
 	}
-	d.maps = newMappingLimit(&d.local)
+	d.maps = shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, &d.local)
 	d.counted = []*counters.Set{wireCM, &d.local}
-	d.access.counts, d.mux.access = &d.local, &d.access
+	d.access = access.NewErrorLimit(&d.local)
+	d.mux.access = d.access
 	return d, nil
 }
 

@@ -2,6 +2,8 @@
 
 package soft
 
+import "github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
+
 // A path carries the requests of one queue pair to its peer, and delivers the peer's
 // requests to the queue pair. shmConn, rcConn and udPath implement it. A path belongs to
 // the queue pair's shard. It calls the methods of the queue pair in requester.go and
@@ -28,7 +30,7 @@ type path interface {
 	abort(a outcome)
 	// accessSource returns the source to which the access errors of the peer are
 	// counted. It returns false if the peer is this process.
-	accessSource() (accessSource, bool)
+	accessSource() (access.Source, bool)
 	// stopResponding ends the processing of the peer's requests. It is called when the
 	// queue pair enters the error state.
 	stopResponding()

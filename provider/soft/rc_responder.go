@@ -5,6 +5,7 @@ package soft
 import (
 	"github.com/rdmaloop/rdmaloop/internal/psn"
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -98,7 +99,7 @@ func (c *rcConn) execute(p wire.Packet) {
 }
 
 // accessSource implements path.
-func (c *rcConn) accessSource() (accessSource, bool) { return remoteSource(c.to.Remote), true }
+func (c *rcConn) accessSource() (access.Source, bool) { return access.RemoteSource(c.to.Remote), true }
 
 // requestsPending implements path. It returns false, because drive reads all packets
 // from the sockets before it fires timers.

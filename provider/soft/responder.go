@@ -243,7 +243,7 @@ func (q *qp) requestFailed(a outcome) {
 	if a == outcomeAccessError {
 		event = verbs.AsyncQPAccessError
 		if source, ok := q.path.accessSource(); ok {
-			q.dev.access.countFailure(source)
+			q.dev.access.CountError(source)
 		}
 	}
 	q.dev.async.push(verbs.AsyncEvent{Type: event, QP: q})

@@ -13,6 +13,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/timerfd"
 	"github.com/rdmaloop/rdmaloop/internal/timerheap"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -39,8 +40,6 @@ const (
 	// numbers are arbitrary.
 	maxPolledIdle = 8
 	parkAfter     = 4096
-	// maxReady is how many ready descriptors one poll of epoll handles.
-	maxReady = 64
 )
 
 // A shard owns what completes on the CQs of one completion vector: queue pairs, their
@@ -64,14 +63,13 @@ type shard struct {
 	// in manual progress: true if a channel owns the shard; guarded by device.mu
 	owned bool
 
-	epfd int
+	epoll *epollset.Set // descriptors of the shard
 	// readable while a channel has an event, or while the owner has to call drive
 	eventfd int
 	// true if eventfd is readable, so that the owner does not sleep before it calls
 	// drive
 	signaled bool
 	timerfd  int
-	sources  map[int32]readySource // receivers of the events of epoll, by descriptor
 
 	wire qpDemux
 	udp  *udp.Conn
@@ -85,9 +83,8 @@ type shard struct {
 	datagrams     int        // number of UD queue pairs on the local path
 	udQueuedBytes int        // bytes of UD datagrams that wait for room in a socket; see maxShardQueue
 	timers        timerheap.Heap
-	alarmAt       int64  // time to which timerfd is set, on the device's clock; 0 if not set
-	drives        uint32 // number of calls of drive so far; wraps
-	ready         [maxReady]unix.EpollEvent
+	alarmAt       int64    // time to which timerfd is set, on the device's clock; 0 if not set
+	drives        uint32   // number of calls of drive so far; wraps
 	doorbellBuf   [64]byte // buffer for bytes read from doorbells
 	counts        *counters.Set
 
@@ -95,16 +92,11 @@ type shard struct {
 	done   chan struct{} // closed when the goroutine of the shard has ended
 }
 
-// A readySource handles the events of a descriptor that the shard watches.
-type readySource interface {
-	OnReady(fd int, events uint32)
-}
-
 func newShard(d *device, key shardKey) (*shard, error) {
 	auto := key.progress == verbs.ProgressAuto
 	s := &shard{
 		dev: d, slot: key.slot(), auto: auto, clock: d.now, counts: new(counters.Set),
-		sources: make(map[int32]readySource), epfd: -1, eventfd: -1, timerfd: -1,
+		eventfd: -1, timerfd: -1,
 	}
 	s.udp = udp.NewConn(&udp.Config{Ports: d.udp, Slot: s.slot, Shards: d.cfg.Vectors, Sink: s, Watcher: s, Counts: s.counts})
 	s.wire.conn = s.udp
@@ -120,7 +112,7 @@ func newShard(d *device, key shardKey) (*shard, error) {
 }
 
 func (s *shard) open() (err error) {
-	if s.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+	if s.epoll, err = epollset.New(); err != nil {
 		return err
 	}
 	if s.eventfd, err = eventfd.New(); err != nil {
@@ -130,7 +122,7 @@ func (s *shard) open() (err error) {
 		return err
 	}
 	for _, fd := range []int{s.eventfd, s.timerfd} {
-		if err = s.watch(fd, unix.EPOLLIN, s); err != nil {
+		if err = s.epoll.Add(fd, unix.EPOLLIN, s); err != nil {
 			return err
 		}
 	}
@@ -192,32 +184,6 @@ func (s *shard) parkConns(conns []*shmConn) bool {
 	return true
 }
 
-// watch makes events of a descriptor wake the owner. They are passed to w when the shard
-// is driven.
-func (s *shard) watch(fd int, events uint32, w readySource) error {
-	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	if err := unix.EpollCtl(s.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
-		return err
-	}
-	s.sources[int32(fd)] = w
-	return nil
-}
-
-// unwatch ends watch, if the descriptor is watched.
-func (s *shard) unwatch(fd int) {
-	if _, ok := s.sources[int32(fd)]; ok {
-		delete(s.sources, int32(fd))
-		_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_DEL, fd, nil)
-	}
-}
-
-// rewatch changes the events for which a watched descriptor wakes the owner. The
-// kernel always reports a hangup of the peer.
-func (s *shard) rewatch(fd int, events uint32) {
-	ev := unix.EpollEvent{Events: events, Fd: int32(fd)}
-	_ = unix.EpollCtl(s.epfd, unix.EPOLL_CTL_MOD, fd, &ev)
-}
-
 // drive does all work that is possible without waiting: it sends what is due, polls
 // sockets and connections, and checks the timers and epoll every few calls.
 func (s *shard) drive() {
@@ -237,22 +203,8 @@ func (s *shard) drive() {
 		s.fireTimers()
 	}
 	if s.drives%epollEvery == 0 || s.datagrams+s.udp.OverflowSockets() > 0 && (s.drives%epollEveryUD == 0 || len(s.active) == 0 && s.udp.InUse()) {
-		s.handleReady()
+		_ = s.epoll.Dispatch() // After EINTR the next call sees the events.
 		s.demoteIdle()
-	}
-}
-
-// handleReady handles the events of descriptors that are ready.
-func (s *shard) handleReady() {
-	n, err := epollNow(s.epfd, s.ready[:])
-	if err != nil {
-		return // The error is EINTR. The next call sees the events.
-	}
-	for i := range n {
-		// The handler of an earlier event may have closed the descriptor.
-		if w := s.sources[s.ready[i].Fd]; w != nil {
-			w.OnReady(int(s.ready[i].Fd), s.ready[i].Events)
-		}
 	}
 }
 
@@ -367,10 +319,10 @@ func (s *shard) run() {
 			s.leave()
 			return
 		}
-		s.handleReady()
+		_ = s.epoll.Dispatch() // After EINTR the next call sees the events.
 		s.drive()
 		s.leave()
-		waitReadable(s.epfd)
+		s.epoll.Wait()
 	}
 }
 
@@ -387,7 +339,10 @@ func (s *shard) close() {
 }
 
 func (s *shard) closeFDs() {
-	for _, fd := range []int{s.timerfd, s.eventfd, s.epfd} {
+	if s.epoll != nil {
+		s.epoll.Close()
+	}
+	for _, fd := range []int{s.timerfd, s.eventfd} {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}

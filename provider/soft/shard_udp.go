@@ -21,13 +21,15 @@ func (s *shard) Receive(p wire.Packet, from *udp.Header) (taken bool) {
 }
 
 // Watch implements udp.Watcher.
-func (s *shard) Watch(fd int, events uint32, h udp.EventHandler) error { return s.watch(fd, events, h) }
+func (s *shard) Watch(fd int, events uint32, h udp.EventHandler) error {
+	return s.epoll.Add(fd, events, h)
+}
 
 // Rewatch implements udp.Watcher.
-func (s *shard) Rewatch(fd int, events uint32) { s.rewatch(fd, events) }
+func (s *shard) Rewatch(fd int, events uint32) { s.epoll.Modify(fd, events) }
 
 // Unwatch implements udp.Watcher.
-func (s *shard) Unwatch(fd int) { s.unwatch(fd) }
+func (s *shard) Unwatch(fd int) { s.epoll.Remove(fd) }
 
 // Signal implements udp.Watcher.
 func (s *shard) Signal() { s.signal() }

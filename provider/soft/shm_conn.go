@@ -76,7 +76,7 @@ func newSHMConn(q *qp, end *shmEnd) (*shmConn, error) {
 	c.peer, in, rin = end.seg.Carve(1 - end.side)
 	c.requestsOut, c.responsesOut = shm.NewProducer(out), shm.NewProducer(rout)
 	c.requestsIn, c.responsesIn = shm.Consumer{Ring: in}, shm.Consumer{Ring: rin}
-	if err := c.shard.watch(end.doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, c); err != nil {
+	if err := c.shard.epoll.Add(end.doorbell, unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLET, c); err != nil {
 		return nil, err
 	}
 	c.own.State.Store(shm.SideActive)
@@ -218,7 +218,7 @@ func (c *shmConn) stopResponding() {
 // detach implements path.
 func (c *shmConn) detach() {
 	c.shard.setPollList(c, nil)
-	c.shard.unwatch(c.end.doorbell)
+	c.shard.epoll.Remove(c.end.doorbell)
 	c.q.dev.dropEnd(c.q.num, c.q.attr.DestQPN)
 	c.end.release()
 }
@@ -230,7 +230,7 @@ func (c *shmConn) detach() {
 // shm.SideSilent, and outstanding requests fail when the response timer fires, or when
 // connection management ends the connection.
 func (c *shmConn) onHangUp() {
-	c.shard.unwatch(c.end.doorbell)
+	c.shard.epoll.Remove(c.end.doorbell)
 	for range c.requestsIn.Len()/receiveBudget + 1 {
 		if !c.receive() {
 			break

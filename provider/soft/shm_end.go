@@ -5,6 +5,7 @@ package soft
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
@@ -17,7 +18,7 @@ type shmEnd struct {
 	doorbell int // descriptor of this side's doorbell; see shm.NewDoorbells
 	// source to which the access errors of the peer are counted; zero value if the peer
 	// is this process
-	peer accessSource
+	peer access.Source
 	// provisional is true if takeEnd made the end because none had been offered. The
 	// other end is then offered to the peer in device.ends.
 	provisional bool
@@ -112,7 +113,7 @@ func (d *device) takeEnd(own, peer uint32) (*shmEnd, error) {
 }
 
 // newEndPair makes both ends of a connection between two queue pairs of this process.
-func newEndPair(cfg *Config, maps *mappingLimit) (accepting, connecting *shmEnd, err error) {
+func newEndPair(cfg *Config, maps *shm.MappingLimit) (accepting, connecting *shmEnd, err error) {
 	seg, err := shm.NewSegment(cfg.geometry(), maps)
 	if err != nil {
 		return nil, nil, err

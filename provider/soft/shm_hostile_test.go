@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 	"github.com/rdmaloop/rdmaloop/verbs"
@@ -143,17 +142,17 @@ func publishFrame(p *shm.Producer, f fragment.Fragment) { p.Publish(&f) }
 func TestForeignSegmentsAreRefused(t *testing.T) {
 	cfg, err := (&Config{}).withDefaults()
 	require.NoError(t, err)
-	seg, err := shm.NewSegment(cfg.geometry(), newMappingLimit(new(counters.Set)))
+	seg, err := shm.NewSegment(cfg.geometry(), newMaps())
 	require.NoError(t, err)
 	defer seg.Close()
 	for at, name := range map[int]string{0: "magic", 8: "version", 16: "slots", 24: "bytes", 32: "response slots", 40: "response bytes"} {
 		old := seg.Mem[at]
 		seg.Mem[at]++
-		_, err := shm.OpenSegment(dup(t, seg.FD), newMappingLimit(new(counters.Set)))
+		_, err := shm.OpenSegment(dup(t, seg.FD), newMaps())
 		require.ErrorIs(t, err, shm.ErrSegment, name)
 		seg.Mem[at] = old
 	}
-	good, err := shm.OpenSegment(dup(t, seg.FD), newMappingLimit(new(counters.Set)))
+	good, err := shm.OpenSegment(dup(t, seg.FD), newMaps())
 	require.NoError(t, err)
 	good.Close()
 }

@@ -5,6 +5,7 @@ package soft
 import (
 	"encoding/binary"
 
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
 )
@@ -99,8 +100,8 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 }
 
 // accessSource implements path.
-func (c *shmConn) accessSource() (accessSource, bool) {
-	return c.end.peer, c.end.peer != accessSource{}
+func (c *shmConn) accessSource() (access.Source, bool) {
+	return c.end.peer, c.end.peer != access.Source{}
 }
 
 // requestsPending implements path.

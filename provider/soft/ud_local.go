@@ -84,11 +84,11 @@ func newUDLocal(q *qp, num uint32) (*udLocal, error) {
 
 // attach makes the shard accept connections, and deliver their datagrams.
 func (u *udLocal) attach() error {
-	if err := u.q.shard.watch(u.listener, unix.EPOLLIN, u); err != nil {
+	if err := u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u); err != nil {
 		return err
 	}
 	u.q.shard.datagrams++
-	u.q.dev.spare.addListener()
+	u.q.dev.spare.AddListener()
 	u.attached = true
 	return nil
 }
@@ -105,9 +105,9 @@ func (u *udLocal) detach() {
 		_ = unix.Shutdown(u.listener, unix.SHUT_RD) // No further connection can arrive.
 		for u.accept() {
 		}
-		u.q.shard.unwatch(u.listener)
+		u.q.shard.epoll.Remove(u.listener)
 		u.q.shard.datagrams--
-		u.q.dev.spare.removeListener()
+		u.q.dev.spare.RemoveListener()
 	}
 	u.acceptTimer.stop()
 	for _, src := range u.sources {

@@ -122,7 +122,7 @@ func (d *udLocalDest) connect() bool {
 		err = d.local.connectSocket(fd, d.qpn)
 	}
 	switch {
-	case err == nil && d.local.q.shard.watch(fd, 0, d) == nil:
+	case err == nil && d.local.q.shard.epoll.Add(fd, 0, d) == nil:
 		d.fd, d.tries = fd, 0
 		return true
 	case err == nil:
@@ -173,7 +173,7 @@ func (d *udLocalDest) send(b []byte) {
 		return
 	}
 	if d.queue.empty() && d.fd >= 0 {
-		s.rewatch(d.fd, unix.EPOLLOUT)
+		s.epoll.Modify(d.fd, unix.EPOLLOUT)
 	}
 	s.udQueuedBytes += d.queue.push(b)
 }
@@ -210,7 +210,7 @@ func (d *udLocalDest) flush() {
 		if !d.queue.empty() {
 			events = unix.EPOLLOUT
 		}
-		d.local.q.shard.rewatch(d.fd, events)
+		d.local.q.shard.epoll.Modify(d.fd, events)
 	}
 }
 
@@ -233,7 +233,7 @@ func (d *udLocalDest) OnReady(_ int, events uint32) {
 // disconnect closes the connection, if there is one, and keeps the queue.
 func (d *udLocalDest) disconnect() {
 	if d.fd >= 0 {
-		d.local.q.shard.unwatch(d.fd)
+		d.local.q.shard.epoll.Remove(d.fd)
 		_ = unix.Close(d.fd)
 		d.fd = -1
 	}

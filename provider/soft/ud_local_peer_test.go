@@ -53,7 +53,7 @@ func peerDatagramSink(t *testing.T, _ string) {
 			count, last = 0, -1
 		}
 		if n == 0 {
-			waitReadable(e.qp.shard.epfd)
+			e.qp.shard.epoll.Wait()
 		}
 	}
 }

@@ -39,7 +39,7 @@ type udLocalSource struct {
 // OnReady accepts connections when the listening socket is ready. It opens the spare
 // descriptors again that accept has closed.
 func (u *udLocal) OnReady(int, uint32) {
-	defer u.q.dev.spare.fill()
+	defer u.q.dev.spare.Fill()
 	for range datagramBudget {
 		if !u.accept() {
 			return
@@ -49,14 +49,14 @@ func (u *udLocal) OnReady(int, uint32) {
 
 // accept accepts one connection, and reports whether there may be more.
 func (u *udLocal) accept() bool {
-	fd, err := u.q.dev.spare.accept(u.listener)
+	fd, err := u.q.dev.spare.Accept(u.listener)
 	if err == nil {
 		u.admit(fd)
 		return true
 	}
 	if resource.NoDescriptors(err) {
 		// The listening socket stays readable, which would keep the owner from sleeping.
-		u.q.shard.unwatch(u.listener)
+		u.q.shard.epoll.Remove(u.listener)
 		u.acceptTimer.start(acceptRetry)
 	}
 	return false
@@ -64,7 +64,7 @@ func (u *udLocal) accept() bool {
 
 // acceptAgain is called when acceptTimer fires.
 func (u *udLocal) acceptAgain() {
-	if u.q.shard.watch(u.listener, unix.EPOLLIN, u) != nil {
+	if u.q.shard.epoll.Add(u.listener, unix.EPOLLIN, u) != nil {
 		u.acceptTimer.start(acceptRetry)
 	}
 }
@@ -74,10 +74,10 @@ func (u *udLocal) acceptAgain() {
 // sent, and then closes the connection.
 func (u *udLocal) admit(fd int) {
 	peer, err := unixsock.PeerCredentials(fd)
-	if err != nil || !u.q.dev.users.allows(peer.UID) {
+	if err != nil || !u.q.dev.users.Allows(peer.UID) {
 		u.q.shard.counts.Inc(counters.DatagramUserRefused)
 		_ = unix.Close(fd)
-		u.q.dev.spare.fill()
+		u.q.dev.spare.Fill()
 		return
 	}
 	src := &udLocalSource{local: u, fd: fd, uid: peer.UID, lastUse: u.uses}
@@ -95,14 +95,14 @@ func (u *udLocal) admit(fd int) {
 // there is still no room, enter returns the counter for the reason.
 func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 	p, conns := src.local, src.local.q.dev.conns
-	if !conns.acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.acquire(src.uid)) {
+	if !conns.Acquire(src.uid) && !(p.closeLeastRecentlyUsed(src.uid) && conns.Acquire(src.uid)) {
 		return counters.UserLimitErr, false
 	}
 	if len(p.sources) >= maxDatagramSources {
 		p.evictionCandidate(src.uid).finish()
 	}
-	if !p.fillSpare(src.uid) || p.q.shard.watch(src.fd, unix.EPOLLIN, src) != nil {
-		conns.release(src.uid)
+	if !p.fillSpare(src.uid) || p.q.shard.epoll.Add(src.fd, unix.EPOLLIN, src) != nil {
+		conns.Release(src.uid)
 		return counters.NoDescriptorsErr, false
 	}
 	p.sources[src.fd] = src
@@ -114,8 +114,8 @@ func (src *udLocalSource) enter() (refused counters.ID, ok bool) {
 // most as many as there are spare descriptors, because other goroutines may take the
 // descriptors that it frees.
 func (u *udLocal) fillSpare(newUser uint32) bool {
-	for range spareCount {
-		if u.q.dev.spare.fill() {
+	for range unixsock.SpareCount {
+		if u.q.dev.spare.Fill() {
 			return true
 		}
 		src := u.evictionCandidate(newUser)
@@ -124,7 +124,7 @@ func (u *udLocal) fillSpare(newUser uint32) bool {
 		}
 		src.finish()
 	}
-	return u.q.dev.spare.fill()
+	return u.q.dev.spare.Fill()
 }
 
 // closeLeastRecentlyUsed closes the connection of a user that was idle for longest. It
@@ -209,8 +209,8 @@ func (src *udLocalSource) close() {
 	}
 	if p := src.local; p.sources[src.fd] == src {
 		delete(p.sources, src.fd)
-		p.q.shard.unwatch(src.fd)
-		p.q.dev.conns.release(src.uid)
+		p.q.shard.epoll.Remove(src.fd)
+		p.q.dev.conns.Release(src.uid)
 	}
 	_ = unix.Close(src.fd)
 	src.fd = -1

@@ -107,7 +107,7 @@ func TestDatagramUserLimit(t *testing.T) {
 	require.Equal(t, "sent", line())
 	b.receiveFrom(senders)
 	require.Equal(t, map[uint32]int{own: userConns + 2, peerUser: userConns}, sourcesOf(b))
-	require.False(t, d.conns.acquire(peerUser), "listeners have no room for this user, either")
+	require.False(t, d.conns.Acquire(peerUser), "listeners have no room for this user, either")
 	require.Empty(t, countsOf(t, d))
 
 	line, killOther := startPeer(t, "datagram-senders", fmt.Sprint(other.qp.num, senders))
@@ -121,7 +121,9 @@ func TestDatagramUserLimit(t *testing.T) {
 	b.drive()
 	require.Equal(t, map[uint32]int{own: userConns + 2}, sourcesOf(b))
 	require.NoError(t, b.qp.Close())
-	require.Empty(t, d.conns.conns)
+	for range userConns {
+		require.True(t, d.conns.Acquire(peerUser), "the connections are not counted any more")
+	}
 }
 
 // When one user opens more connections than a queue pair keeps, the connections of other
@@ -177,12 +179,12 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 		e.drive()
 	}
 	require.Len(t, p.sources, 3, "a user who is not allowed costs no connection")
-	require.Len(t, dev.spare.fds, spareCount)
+	requireSpare(t, dev)
 	say("refused")
 
 	e.receiveFrom(1)
 	require.Len(t, p.sources, 3)
-	require.Len(t, dev.spare.fds, spareCount)
+	requireSpare(t, dev)
 	for _, src := range p.sources {
 		src.close()
 	}
@@ -194,7 +196,7 @@ func peerDatagramNoDescriptors(t *testing.T, _ string) {
 	e.receiveFrom(1)
 	require.Empty(t, p.sources)
 	require.Positive(t, countsOf(t, dev)["no_descriptors_err"])
-	require.Len(t, dev.spare.fds, spareCount)
+	requireSpare(t, dev)
 	say("done")
 	linger()
 }

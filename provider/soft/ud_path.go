@@ -4,6 +4,7 @@ package soft
 
 import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/udp"
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
@@ -117,7 +118,7 @@ func (p *udPath) abort(outcome) {}
 func (p *udPath) requestsPending() bool { return false }
 
 // accessSource implements path. UD has no remote keys.
-func (p *udPath) accessSource() (accessSource, bool) { return accessSource{}, false }
+func (p *udPath) accessSource() (access.Source, bool) { return access.Source{}, false }
 
 // stopResponding implements path.
 func (p *udPath) stopResponding() {}

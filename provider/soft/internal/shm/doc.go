@@ -1,6 +1,7 @@
 // Package shm has the shared memory of a connection between two processes of one host: a
 // segment, with one ring for requests and one ring for responses in each direction. It
-// also has the doorbells, by which one process wakes the other.
+// also has the doorbells, by which one process wakes the other. A MappingLimit keeps the
+// number of segments of a process below the number of mappings that the kernel allows.
 //
 // The other process can write any bytes into the memory at any time. This package
 // therefore copies each number once, and checks and uses only the copy.

@@ -24,18 +24,7 @@ type Segment struct {
 	FD   int    // descriptor of the segment; -1 after it was closed or taken
 	Mem  []byte // the mapped memory
 	geom Geometry
-	maps mappings // the limit towards which the mapping of the segment counts
-}
-
-// A mappings limits how many mappings the process has.
-type mappings interface {
-	// Acquire allows one more mapping, or returns an error that matches
-	// verbs.ErrNoResources.
-	Acquire() error
-	// Release ends what Acquire has allowed, after the mapping was unmapped.
-	Release()
-	// MmapFailed ends what Acquire has allowed, after mmap(2) has failed with err.
-	MmapFailed(err error)
+	maps *MappingLimit // the limit towards which the mapping of the segment counts
 }
 
 const (
@@ -58,7 +47,7 @@ func (g Geometry) size() int {
 const segmentSeals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
 // NewSegment makes a segment. The accepting side calls it and owns the segment.
-func NewSegment(geom Geometry, maps mappings) (*Segment, error) {
+func NewSegment(geom Geometry, maps *MappingLimit) (*Segment, error) {
 	fd, err := unix.MemfdCreate("rdmaloop", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
 		return nil, err
@@ -93,7 +82,7 @@ func (s *Segment) create() error {
 // OpenSegment takes over the descriptor fd, even if it returns an error. It checks the
 // seals and the size of the file, which the peer can not change any more, and a copy of
 // the header. An error that matches ErrSegment means that the segment is not valid.
-func OpenSegment(fd int, maps mappings) (*Segment, error) {
+func OpenSegment(fd int, maps *MappingLimit) (*Segment, error) {
 	s := &Segment{FD: fd, maps: maps}
 	if err := s.open(); err != nil {
 		s.Close()

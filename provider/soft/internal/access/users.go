@@ -1,4 +1,4 @@
-package soft
+package access
 
 import (
 	"fmt"
@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// AnyUser in Config.AllowedUsers allows the processes of every user. No user has this
-// number: it is (uid_t) -1, see chown(2).
+// AnyUser in the list of allowed users allows the processes of every user. No user has
+// this number: it is (uid_t) -1, see chown(2).
 const AnyUser = math.MaxUint32
 
-// A userPolicy decides which users of this host may be peers.
-type userPolicy struct {
+// Users decides which users of this host may be peers. Any goroutine may use it.
+type Users struct {
 	own     uint32   // effective user ID of this process when the device was opened
-	allowed []uint32 // copy of Config.AllowedUsers
+	allowed []uint32 // users that are allowed in addition to root and own
 	// unmapped is the user ID that the kernel reports for users who are not mapped into
 	// this user namespace. It is noUser if every user is mapped.
 	unmapped uint32
@@ -24,11 +24,13 @@ type userPolicy struct {
 // noUser is (uid_t) -1, which no user has.
 const noUser = math.MaxUint32
 
-func newUserPolicy(cfg *Config) userPolicy {
-	return userPolicy{own: uint32(os.Geteuid()), allowed: cfg.AllowedUsers, unmapped: unmappedUser()}
+// NewUsers returns the users that this process allows: root, its own user, and the users
+// of the list allowed, which NewUsers keeps.
+func NewUsers(allowed []uint32) Users {
+	return Users{own: uint32(os.Geteuid()), allowed: allowed, unmapped: unmappedUser()}
 }
 
-// unmappedUser returns userPolicy.unmapped for this process. See user_namespaces(7).
+// unmappedUser returns Users.unmapped for this process. See user_namespaces(7).
 func unmappedUser() uint32 {
 	if ids, err := os.ReadFile("/proc/self/uid_map"); err == nil && mapsAllUsers(string(ids)) {
 		return noUser
@@ -57,9 +59,9 @@ func mapsAllUsers(table string) bool {
 	return sum == math.MaxUint32
 }
 
-// allows reports whether the processes of a user may be peers. The unmapped user ID
+// Allows reports whether the processes of a user may be peers. The unmapped user ID
 // may stand for any user, so it never counts as the user of this process.
-func (p userPolicy) allows(uid uint32) bool {
+func (p Users) Allows(uid uint32) bool {
 	switch {
 	case p.allowsAll():
 		return true
@@ -70,4 +72,4 @@ func (p userPolicy) allows(uid uint32) bool {
 }
 
 // allowsAll reports whether the processes of every user may be peers.
-func (p userPolicy) allowsAll() bool { return slices.Contains(p.allowed, AnyUser) }
+func (p Users) allowsAll() bool { return slices.Contains(p.allowed, AnyUser) }

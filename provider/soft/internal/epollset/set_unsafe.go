@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package epollset
 
 import (
 	"unsafe"
@@ -18,14 +18,4 @@ func epollNow(epfd int, events []unix.EpollEvent) (int, error) {
 		return 0, errno
 	}
 	return int(n), nil
-}
-
-// waitReadable blocks until an event of the epoll descriptor is ready.
-func waitReadable(epfd int) {
-	fds := []unix.PollFd{{Fd: int32(epfd), Events: unix.POLLIN}}
-	for {
-		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
-			return
-		}
-	}
 }

@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package access
 
 import (
 	"net/netip"
@@ -31,9 +31,9 @@ const (
 	maxAccessSources = 4096
 )
 
-// An accessSource is the unit by which access errors are counted: a network, a user or a
+// A Source is the unit by which access errors are counted: a network, a user or a
 // process.
-type accessSource struct {
+type Source struct {
 	// source on the wire path: the IPv4 address, or the /48 prefix of the IPv6 address
 	addr netip.Addr
 	uid  uint32 // user ID of a source on the local path
@@ -42,35 +42,35 @@ type accessSource struct {
 	pid int32
 }
 
-// remoteSource returns the source of a connection on the wire path; see siteOf.
-func remoteSource(addr netip.Addr) accessSource { return accessSource{addr: siteOf(addr)} }
+// RemoteSource returns the source of a connection on the wire path; see siteOf.
+func RemoteSource(addr netip.Addr) Source { return Source{addr: siteOf(addr)} }
 
-// localSource returns the source of a connection on the local path. Root and the user of
+// LocalSource returns the source of a connection on the local path. Root and the user of
 // this process may trace this process (ptrace(2)), so they gain nothing by guessing
 // keys. So each process of root and of this user is a source of its own.
-func localSource(uid uint32, pid int32) accessSource {
+func LocalSource(uid uint32, pid int32) Source {
 	if uid != 0 && uid != uint32(os.Geteuid()) {
 		pid = 0
 	}
-	return accessSource{uid: uid, pid: pid}
+	return Source{uid: uid, pid: pid}
 }
 
-// An accessLimit slows down the guessing of remote keys. A wrong key ends the
+// An ErrorLimit slows down the guessing of remote keys. A wrong key ends the
 // connection. A source with several connections that ended this way has to wait before
 // it may connect again. Its open connections stay open.
 //
-// The methods may be called from any goroutine. An accessLimit is ready for use when its
-// field counts is set.
-type accessLimit struct {
-	clock  func() time.Time // clock replaces time.Now in tests; nil means time.Now
+// The methods may be called from any goroutine.
+type ErrorLimit struct {
+	// Clock returns the present time. A test may replace it before the first use.
+	Clock  func() time.Time
 	counts *counters.Set
 
 	mu      sync.Mutex
-	sources map[accessSource]*accessErrors
+	sources map[Source]*errorRecord
 }
 
-// accessErrors is the record of one source.
-type accessErrors struct {
+// errorRecord is the record of one source.
+type errorRecord struct {
 	// number of errors in this record that caused no wait; at most freeAccessErrors
 	count   int
 	wait    time.Duration // length of the last wait
@@ -78,17 +78,15 @@ type accessErrors struct {
 	expires time.Time     // time at which the record expires
 }
 
-func (a *accessLimit) now() time.Time {
-	if a.clock != nil {
-		return a.clock()
-	}
-	return time.Now()
+// NewErrorLimit returns a limit that counts refused requests in counts.
+func NewErrorLimit(counts *counters.Set) *ErrorLimit {
+	return &ErrorLimit{Clock: time.Now, counts: counts, sources: make(map[Source]*errorRecord)}
 }
 
-// countFailure counts a connection that an access error has ended. An error during a
+// CountError counts a connection that an access error has ended. An error during a
 // wait does not make the wait longer, because its connection was open before the wait.
-func (a *accessLimit) countFailure(s accessSource) {
-	now := a.now()
+func (a *ErrorLimit) CountError(s Source) {
+	now := a.Clock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.sources[s]
@@ -110,12 +108,9 @@ func (a *accessLimit) countFailure(s accessSource) {
 
 // addRecord adds a record. If there are maxAccessSources records already, the new one
 // replaces the record that would expire first.
-func (a *accessLimit) addRecord(s accessSource, now time.Time) *accessErrors {
-	if a.sources == nil {
-		a.sources = make(map[accessSource]*accessErrors)
-	}
+func (a *ErrorLimit) addRecord(s Source, now time.Time) *errorRecord {
 	if len(a.sources) >= maxAccessSources {
-		var oldest accessSource
+		var oldest Source
 		first := time.Time{}
 		for other, e := range a.sources {
 			if !now.Before(e.expires) {
@@ -128,18 +123,18 @@ func (a *accessLimit) addRecord(s accessSource, now time.Time) *accessErrors {
 			delete(a.sources, oldest)
 		}
 	}
-	e := &accessErrors{}
+	e := &errorRecord{}
 	a.sources[s] = e
 	return e
 }
 
-// refuses reports whether a connection request has to be refused because its source
+// Refuses reports whether a connection request has to be refused because its source
 // has to wait. It counts the refusal.
-func (a *accessLimit) refuses(s accessSource) bool {
+func (a *ErrorLimit) Refuses(s Source) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.sources[s]
-	if e == nil || !a.now().Before(e.waitEnd) {
+	if e == nil || !a.Clock().Before(e.waitEnd) {
 		return false
 	}
 	a.counts.Inc(counters.AccessRefused)

@@ -1,23 +1,22 @@
 //go:build linux
 
-package soft
+package unixsock
 
 import (
 	"sync"
 
 	"github.com/rdmaloop/rdmaloop/internal/eventfd"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/resource"
-	"github.com/rdmaloop/rdmaloop/provider/soft/internal/unixsock"
 )
 
-// spareDescriptors are open descriptors that a device keeps in reserve. It closes them
+// SpareDescriptors are open descriptors that a device keeps in reserve. It closes them
 // when the process or the system has no more descriptors (EMFILE and ENFILE of
 // accept(2)). Then it can accept a client in order to refuse it, and can complete an
 // admitted connection. While some of the spare descriptors are missing, no client is
 // admitted.
 //
 // The methods may be called from any goroutine.
-type spareDescriptors struct {
+type SpareDescriptors struct {
 	mu  sync.Mutex
 	fds []int
 	// listeners is the number of listening sockets, of connection management and of UD
@@ -25,39 +24,39 @@ type spareDescriptors struct {
 	listeners int
 }
 
-// spareCount is the number of descriptors that the accepting side needs for a connection
+// SpareCount is the number of descriptors that the accepting side needs for a connection
 // in addition to the socket: three, for the segment and both doorbells.
-const spareCount = 3
+const SpareCount = 3
 
-// addListener counts a listener, and opens the spare descriptors.
-func (s *spareDescriptors) addListener() {
+// AddListener counts a listener, and opens the spare descriptors.
+func (s *SpareDescriptors) AddListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.listeners++
 	s.fillLocked()
 }
 
-// removeListener counts the end of a listener. After the last one it closes the spare
+// RemoveListener counts the end of a listener. After the last one it closes the spare
 // descriptors.
-func (s *spareDescriptors) removeListener() {
+func (s *SpareDescriptors) RemoveListener() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.listeners--; s.listeners == 0 {
-		unixsock.CloseAll(s.fds)
+		CloseAll(s.fds)
 		s.fds = nil
 	}
 }
 
-// fill opens the missing spare descriptors. It reports whether all spare descriptors are
+// Fill opens the missing spare descriptors. It reports whether all spare descriptors are
 // open now.
-func (s *spareDescriptors) fill() bool {
+func (s *SpareDescriptors) Fill() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.fillLocked()
 }
 
-func (s *spareDescriptors) fillLocked() bool {
-	for s.listeners > 0 && len(s.fds) < spareCount {
+func (s *SpareDescriptors) fillLocked() bool {
+	for s.listeners > 0 && len(s.fds) < SpareCount {
 		fd, err := eventfd.New()
 		if err != nil {
 			return false
@@ -68,29 +67,29 @@ func (s *spareDescriptors) fillLocked() bool {
 }
 
 // closeSpare closes the spare descriptors. It reports whether any were open.
-func (s *spareDescriptors) closeSpare() bool {
+func (s *SpareDescriptors) closeSpare() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	any := len(s.fds) > 0
-	unixsock.CloseAll(s.fds)
+	CloseAll(s.fds)
 	s.fds = s.fds[:0]
 	return any
 }
 
-// retry calls fn. If fn fails because no descriptor is free, it closes the spare
+// Retry calls fn. If fn fails because no descriptor is free, it closes the spare
 // descriptors and calls fn again.
-func (s *spareDescriptors) retry(fn func() error) error {
+func (s *SpareDescriptors) Retry(fn func() error) error {
 	return resource.Retry(fn, s.closeSpare)
 }
 
-// accept accepts the next client of a listening socket. If no descriptor is free, it
+// Accept accepts the next client of a listening socket. If no descriptor is free, it
 // closes the spare descriptors and tries again. The reason is that the user of a client
-// is known only after accept(2), and the device has to know the user before it decides
+// is known only after Accept(2), and the device has to know the user before it decides
 // which connection to close for the client. The caller calls fill after it has admitted
 // or closed the client.
-func (s *spareDescriptors) accept(listener int) (fd int, err error) {
-	err = s.retry(func() error {
-		fd, err = unixsock.Accept(listener)
+func (s *SpareDescriptors) Accept(listener int) (fd int, err error) {
+	err = s.Retry(func() error {
+		fd, err = Accept(listener)
 		return err
 	})
 	return fd, err

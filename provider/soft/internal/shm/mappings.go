@@ -1,6 +1,6 @@
 //go:build linux
 
-package soft
+package shm
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// A mappingLimit limits the shared segments that a device maps. The kernel limits the
+// A MappingLimit limits the shared segments that a device maps. The kernel limits the
 // number of mappings of a process (vm.max_map_count, see proc_sys_vm(5)), and the Go
 // runtime ends the process if it can not map memory for its heap. So a device uses at
 // most half of the mappings that the rest of the process does not use. The other half is
@@ -29,7 +29,7 @@ import (
 // done.
 //
 // The methods may be called from any goroutine.
-type mappingLimit struct {
+type MappingLimit struct {
 	systemMax int // vm.max_map_count: largest number of mappings of a process
 	// count returns the present number of mappings, or false if it is not known.
 	count  func() (int, bool)
@@ -61,17 +61,18 @@ const (
 	defaultMaxMappings = 65530
 )
 
-// newMappingLimit counts the mappings for the first time. That takes time, so a loop
-// must not call it.
-func newMappingLimit(counts *counters.Set) *mappingLimit {
-	l := &mappingLimit{systemMax: maxMappings(), count: countMappings, now: time.Now, counts: counts}
+// NewMappingLimit returns the limit of a process that may have most mappings. The
+// function count returns the present number of mappings, or false if the number is not
+// known. NewMappingLimit calls count, which takes time, so a loop must not call it.
+func NewMappingLimit(most int, count func() (int, bool), counts *counters.Set) *MappingLimit {
+	l := &MappingLimit{systemMax: most, count: count, now: time.Now, counts: counts}
 	l.recount()
 	return l
 }
 
 // Acquire allows one more mapping, or returns an error that matches
 // verbs.ErrNoResources.
-func (l *mappingLimit) Acquire() error {
+func (l *MappingLimit) Acquire() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.counting && (l.mapped >= l.nextCount || l.mapped >= l.maxSegments && l.now().Sub(l.lastCount) >= mappingPause) {
@@ -88,7 +89,7 @@ func (l *mappingLimit) Acquire() error {
 }
 
 // Release releases a mapping that Acquire has allowed.
-func (l *mappingLimit) Release() {
+func (l *MappingLimit) Release() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mapped--
@@ -100,7 +101,7 @@ func (l *mappingLimit) Release() {
 // MmapFailed releases a mapping that Acquire has allowed and mmap(2) has refused. The
 // error ENOMEM means that the process has too many mappings although the limit was not
 // reached, or that there is no memory.
-func (l *mappingLimit) MmapFailed(err error) {
+func (l *MappingLimit) MmapFailed(err error) {
 	l.Release()
 	if errors.Is(err, unix.ENOMEM) {
 		l.counts.Inc(counters.NoMappingsErr)
@@ -111,7 +112,7 @@ func (l *mappingLimit) MmapFailed(err error) {
 // not be counted, it assumes that the rest of the process uses a quarter of systemMax. A
 // segment that is mapped or unmapped during the count is counted as a mapping of the
 // rest of the process. The caller does not hold the mutex.
-func (l *mappingLimit) recount() {
+func (l *MappingLimit) recount() {
 	before := l.segments()
 	n, ok := l.count()
 	l.mu.Lock()
@@ -126,14 +127,14 @@ func (l *mappingLimit) recount() {
 }
 
 // segments returns the number of mapped segments.
-func (l *mappingLimit) segments() int {
+func (l *MappingLimit) segments() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.mapped
 }
 
-// maxMappings returns vm.max_map_count.
-func maxMappings() int {
+// MaxMappings returns vm.max_map_count.
+func MaxMappings() int {
 	text, err := os.ReadFile("/proc/sys/vm/max_map_count")
 	if err != nil {
 		return defaultMaxMappings
@@ -145,9 +146,9 @@ func maxMappings() int {
 	return n
 }
 
-// countMappings returns the number of lines of /proc/self/maps, which is the number
+// CountMappings returns the number of lines of /proc/self/maps, which is the number
 // of mappings; see proc_pid_maps(5).
-func countMappings() (lines int, ok bool) {
+func CountMappings() (lines int, ok bool) {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return 0, false

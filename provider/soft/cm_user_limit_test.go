@@ -11,34 +11,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/cm"
 )
 
-func TestUserLimitCounts(t *testing.T) {
-	const own, other, unmapped = 1000, 1001, 65534
-	l := newUserLimit(&Config{MaxConnsPerUser: 2}, userPolicy{own: own, unmapped: unmapped})
-	for range 5 {
-		require.True(t, l.acquire(own))
-		require.True(t, l.acquire(0))
-	}
-	for _, uid := range []uint32{other, unmapped} {
-		require.True(t, l.acquire(uid))
-		require.True(t, l.acquire(uid))
-		require.False(t, l.acquire(uid))
-		l.release(uid)
-		require.True(t, l.acquire(uid))
-	}
-	l.release(other)
-	l.release(other)
-	require.NotContains(t, l.conns, uint32(other), "users without connections are removed")
-
-	l = newUserLimit(&Config{MaxConnsPerUser: 1}, userPolicy{own: unmapped, unmapped: unmapped})
-	require.True(t, l.acquire(unmapped))
-	require.False(t, l.acquire(unmapped), "the number may stand for another user")
-	l = newUserLimit(&Config{MaxConnsPerUser: -1}, userPolicy{own: own})
-	for range 100 {
-		require.True(t, l.acquire(other))
-	}
-	require.Positive(t, newUserLimit(&Config{}, userPolicy{}).limit)
-}
-
 // userConns is the value of Config.MaxConnsPerUser in the tests of this file.
 const userConns = 3
 
@@ -105,25 +77,4 @@ func TestUserOverLimit(t *testing.T) {
 	client.want(cm.Established, mine)
 	require.Equal(t, "back", line())
 	kill()
-}
-
-// When too many clients have connected without sending a request, the next client
-// replaces one of them: the oldest one of the user who has the most such clients. The
-// next client counts for its user.
-func TestBusiestUsersOldestIsClosed(t *testing.T) {
-	g := &unixListener{}
-	add := func(uid uint32) *client {
-		c := &client{unixConn: &unixConn{peer: cm.Credentials{UID: uid}}}
-		g.clients = append(g.clients, c)
-		return c
-	}
-	first := add(1)
-	busy := add(2)
-	add(3)
-	require.Same(t, first, g.oldestOfBusiest(4), "all users have one client")
-	add(2)
-	require.Same(t, busy, g.oldestOfBusiest(4))
-	require.Same(t, first, g.oldestOfBusiest(1), "both users have two clients with the new one")
-	add(3)
-	require.Same(t, g.clients[2], g.oldestOfBusiest(3))
 }

@@ -1,0 +1,105 @@
+//go:build linux
+
+package soft
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/cm"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
+	"github.com/rdmaloop/rdmaloop/verbs"
+)
+
+// limitMappings allows a party to map n shared segments.
+func limitMappings(s *party, n int) {
+	none := func() (int, bool) { return 0, true }
+	s.p.dev.maps = shm.NewMappingLimit(2*n, none, &s.p.dev.local)
+}
+
+// newMaps returns a limit for a test that does not test the limit.
+func newMaps() *shm.MappingLimit {
+	return shm.NewMappingLimit(shm.MaxMappings(), shm.CountMappings, new(counters.Set))
+}
+
+// works requires that a WRITE on a queue pair completes with success.
+func works(t *testing.T, s *party, qp verbs.QP) {
+	t.Helper()
+	_, err := qp.PostSend([]verbs.SendWR{{Opcode: verbs.OpWrite, Flags: verbs.SendSignaled}})
+	require.NoError(t, err)
+	var wc [1]verbs.WC
+	for limit := time.Now().Add(safety); time.Now().Before(limit); {
+		n, err := s.cq.Poll(wc[:])
+		require.NoError(t, err)
+		if n == 1 {
+			require.Equal(t, verbs.StatusSuccess, wc[0].Status)
+			return
+		}
+		// The goroutine of the shard executes the request in the meantime.
+		time.Sleep(time.Millisecond)
+	}
+	require.Fail(t, "the peer does not answer")
+}
+
+// A listener that has reached its limit of shared segments refuses the next connection.
+// Its other connections still work. When one of them ends, the listener accepts a new
+// connection. The limit is far below the number of mappings at which the Go runtime could
+// map no more memory.
+func TestListenerOutOfMappings(t *testing.T) {
+	const room = 3
+	client, server := newParty(t), newParty(t)
+	limitMappings(server, room)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	var active, passive [room]*cm.ID
+	for i := range room {
+		active[i], passive[i] = connectTo(client, server, l)
+	}
+	refused := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	request, _ := server.request(l)
+	server.createQP(request)
+	require.ErrorIs(t, request.Accept(nil), verbs.ErrNoResources)
+	wantNoResources(client, refused)
+	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, server.p.dev))
+	for _, id := range active {
+		works(t, client, id.QP())
+	}
+
+	server.end(passive[0])
+	client.want(cm.Disconnected, active[0])
+	connectTo(client, server, l)
+}
+
+// If the dialing side has reached its limit of segments, the dial fails, and the
+// listening side receives a REJ.
+func TestDialOutOfMappings(t *testing.T) {
+	client, server := newParty(t), newParty(t)
+	limitMappings(client, 1)
+	l := server.listen(cm.TCP, "127.0.0.1:0", 0)
+	first, its := connectTo(client, server, l)
+	id := client.connecting(cm.TCP, l.LocalAddr(), nil)
+	passive, _ := server.request(l)
+	server.createQP(passive)
+	require.NoError(t, passive.Accept(nil))
+	ev := client.want(cm.ConnectError, id)
+	require.ErrorIs(t, ev.Err, verbs.ErrNoResources)
+	wantRejected(server, passive, cm.RejectNoResources, false, nil)
+	require.Equal(t, counted{"no_mappings_err": 1}, countsOf(t, client.p.dev))
+	works(t, client, first.QP())
+	client.end(first)
+	server.want(cm.Disconnected, its)
+	connectTo(client, server, l)
+}
+
+// The limit also holds for two queue pairs of one device that are connected by Modify,
+// without connection management.
+func TestPairOutOfMappings(t *testing.T) {
+	s := newParty(t)
+	limitMappings(s, 1)
+	_, err := s.p.dev.takeEnd(2, 3)
+	require.ErrorIs(t, err, verbs.ErrNoResources)
+	require.NoError(t, s.p.dev.maps.Acquire(), "the failed pair has released its mapping")
+	s.p.dev.maps.Release()
+}

@@ -1,0 +1,109 @@
+//go:build linux
+
+package access
+
+import (
+	"math"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
+)
+
+func accessLimitForTest() (a *ErrorLimit, now *time.Time) {
+	now = new(time.Time)
+	*now = time.Unix(1_000_000, 0)
+	a = NewErrorLimit(new(counters.Set))
+	a.Clock = func() time.Time { return *now }
+	return a, now
+}
+
+// After freeAccessErrors errors, each further error makes the source wait before its next
+// connection. The first wait is minAccessWait. Each further wait is twice as long as the
+// one before it, up to maxAccessWait.
+func TestAccessErrorsMakeASourceWait(t *testing.T) {
+	a, now := accessLimitForTest()
+	bad, good := RemoteSource(netip.MustParseAddr("10.0.0.1")), RemoteSource(netip.MustParseAddr("10.0.0.2"))
+	for range freeAccessErrors {
+		a.CountError(bad)
+		require.False(t, a.Refuses(bad))
+	}
+	var waits []time.Duration
+	for range 12 {
+		a.CountError(bad)
+		a.CountError(bad) // The second error falls into the wait and does not make the wait longer.
+		require.False(t, a.Refuses(good))
+		begin := *now
+		for a.Refuses(bad) {
+			*now = now.Add(time.Second / 2)
+		}
+		waits = append(waits, now.Sub(begin))
+	}
+	for i, wait := range waits {
+		require.Equal(t, min(minAccessWait<<i, maxAccessWait), wait)
+	}
+	require.Positive(t, a.counts[counters.AccessRefused].Load())
+
+	*now = now.Add(accessRecordTTL)
+	a.CountError(bad)
+	require.False(t, a.Refuses(bad), "the record has expired")
+}
+
+// There are never more than maxAccessSources records. When other sources need records, a
+// source that has to wait keeps its record.
+func TestAccessSourcesAreBounded(t *testing.T) {
+	a, now := accessLimitForTest()
+	bad := LocalSource(math.MaxUint32-1, 0)
+	for range freeAccessErrors + 1 {
+		a.CountError(bad)
+	}
+	for i := range 3 * maxAccessSources {
+		*now = now.Add(time.Microsecond)
+		a.CountError(RemoteSource(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})))
+		require.LessOrEqual(t, len(a.sources), maxAccessSources)
+	}
+	require.True(t, a.Refuses(bad))
+	*now = now.Add(2 * accessRecordTTL)
+	a.CountError(bad)
+	require.Len(t, a.sources, 1, "the expired records are removed")
+}
+
+// A peer that has a /48 prefix, and takes an address of another /64 network in it for
+// each attempt, has to wait as if it had a single address.
+func TestAccessErrorsOfASite(t *testing.T) {
+	a, _ := accessLimitForTest()
+	network := func(i int) Source {
+		b := netip.MustParseAddr("2001:db8::1").As16()
+		b[6], b[7] = byte(i>>8), byte(i)
+		return RemoteSource(netip.AddrFrom16(b))
+	}
+	guesses := 0
+	for i := range 16 * maxAccessSources {
+		for range freeAccessErrors {
+			if !a.Refuses(network(i)) {
+				guesses++
+				a.CountError(network(i))
+			}
+		}
+	}
+	require.Equal(t, freeAccessErrors+1, guesses)
+	require.Len(t, a.sources, 1)
+	require.False(t, a.Refuses(RemoteSource(netip.MustParseAddr("2001:db8:1::1"))), "another site")
+}
+
+func TestAccessSources(t *testing.T) {
+	at := func(s string) Source { return RemoteSource(netip.MustParseAddr(s)) }
+	require.Equal(t, at("10.0.0.1"), at("::ffff:10.0.0.1"))
+	require.NotEqual(t, at("10.0.0.1"), at("10.0.0.2"))
+	require.Equal(t, at("2001:db8::1"), at("2001:db8::ffff:1"), "one network")
+	require.Equal(t, at("2001:db8::1"), at("2001:db8:0:1::1"), "one site")
+	require.NotEqual(t, at("2001:db8::1"), at("2001:db8:1::1"))
+	own, other := uint32(os.Geteuid()), uint32(os.Geteuid())+1
+	require.NotEqual(t, LocalSource(own, 1), LocalSource(own, 2))
+	require.Equal(t, LocalSource(other, 1), LocalSource(other, 2), "all processes of another user")
+	require.NotEqual(t, LocalSource(other, 1), LocalSource(other+1, 1))
+}

@@ -1,0 +1,103 @@
+//go:build linux
+
+package epollset_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/rdmaloop/rdmaloop/internal/eventfd"
+	"github.com/rdmaloop/rdmaloop/provider/soft/internal/epollset"
+)
+
+// A recorder stores the descriptors for which it was called.
+type recorder struct {
+	ready  []int
+	events uint32
+	then   func() // called at the end of OnReady; may be nil
+}
+
+func (r *recorder) OnReady(fd int, events uint32) {
+	r.ready, r.events = append(r.ready, fd), events
+	if r.then != nil {
+		r.then()
+	}
+}
+
+func openSet(t *testing.T) *epollset.Set {
+	s, err := epollset.New()
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func newEvent(t *testing.T) int {
+	fd, err := eventfd.New()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	return fd
+}
+
+func TestDispatch(t *testing.T) {
+	s, a, b, quiet := openSet(t), newEvent(t), newEvent(t), newEvent(t)
+	r := new(recorder)
+	for _, fd := range []int{a, b, quiet} {
+		require.NoError(t, s.Add(fd, unix.EPOLLIN, r))
+	}
+	require.Error(t, s.Add(a, unix.EPOLLIN, r), "the descriptor is in the set already")
+	require.NoError(t, s.Dispatch())
+	require.Empty(t, r.ready)
+	eventfd.Signal(a)
+	eventfd.Signal(b)
+	s.Wait()
+	require.NoError(t, s.Dispatch())
+	require.ElementsMatch(t, []int{a, b}, r.ready)
+	require.EqualValues(t, unix.EPOLLIN, r.events)
+
+	r.ready = nil
+	s.Remove(a)
+	s.Remove(a)
+	require.Nil(t, s.Handler(a))
+	require.Same(t, r, s.Handler(b))
+	s.Modify(b, 0)
+	require.NoError(t, s.Dispatch())
+	require.Empty(t, r.ready)
+}
+
+// A handler may remove the descriptor of another event that is ready.
+func TestRemovedDescriptorIsNotDispatched(t *testing.T) {
+	s, a, b := openSet(t), newEvent(t), newEvent(t)
+	r := new(recorder)
+	r.then = func() { s.Remove(a); s.Remove(b) }
+	for _, fd := range []int{a, b} {
+		require.NoError(t, s.Add(fd, unix.EPOLLIN, r))
+		eventfd.Signal(fd)
+	}
+	require.NoError(t, s.Dispatch())
+	require.Len(t, r.ready, 1)
+}
+
+// A descriptor without a handler makes the set readable, and nothing else.
+func TestNoHandler(t *testing.T) {
+	s, a := openSet(t), newEvent(t)
+	require.NoError(t, s.Add(a, unix.EPOLLIN, nil))
+	eventfd.Signal(a)
+	s.Wait()
+	require.NoError(t, s.Dispatch())
+	r := new(recorder)
+	s.SetHandler(a, r)
+	require.NoError(t, s.Dispatch())
+	require.Equal(t, []int{a}, r.ready)
+}
+
+func TestClosedSet(t *testing.T) {
+	s, a := openSet(t), newEvent(t)
+	require.NoError(t, s.Add(a, unix.EPOLLIN, nil))
+	s.Close()
+	require.Nil(t, s.Handler(a))
+	require.ErrorIs(t, s.Add(a, unix.EPOLLIN, nil), unix.EBADF)
+	s.Remove(a)
+	s.Close()
+}
