@@ -32,110 +32,79 @@ func (c Cause) String() string {
 }
 
 // Stats are the counters of a loop since it was made, or their sums over the loops of an
-// engine. The times are differences between two readings of the clock that the loop makes
-// anyway, every few microseconds.
+// engine. The tag help of a field says what the field counts. The times are differences
+// between two readings of the clock that the loop makes anyway, every few microseconds.
+//
+// All and Add work on all fields. A field with the tag kind:"gauge" is the number of
+// things that exist now; it is not a sum over time. The value of an engine for a field
+// with the tag kind:"max" is the greatest value of its loops.
 type Stats struct {
-	Turns       uint64
-	Polls       uint64 // polls of completion queues
-	EmptyPolls  uint64 // polls that found no completion
-	Completions uint64 // completions polled
-	// Element i: turns of the loop that found 2^i to 2^(i+1)-1 completions on a device.
-	Batches [18]uint64
-	// LateCompletions are completions whose connection was closed already.
-	LateCompletions uint64
+	Turns       uint64 `help:"turns of the loop"`
+	Polls       uint64 `help:"polls of completion queues"`
+	EmptyPolls  uint64 `help:"polls that found no completion"`
+	Completions uint64 `help:"completions polled"`
+	// Element i counts the turns of the loop that found 2^i to 2^(i+1)-1 completions on a
+	// device. The last element also counts the turns that found more.
+	Batches         [18]uint64 `help:"turns of the loop that found at least so many completions on a device, and fewer than twice as many" index:"power"`
+	LateCompletions uint64     `help:"completions whose connection was closed already"`
 
-	Busy  time.Duration // time awake with work
-	Spin  time.Duration // time awake without work
-	Slept time.Duration // time asleep, or between Arm and RunOnce
-	// LongestTurn is the longest time between two readings of the clock while the loop was
-	// awake: the duration of one turn, or of a few short ones. It includes times in which
-	// the loop did not run although it was awake. Between calls of RunOnce an embedded loop
-	// counts as awake, unless Arm was called.
-	LongestTurn time.Duration
-	// LongestCallback is the duration of the longest callback. SlowCallbacks is the number
-	// of callbacks that took longer than Config.SlowCallback. Both are 0 if
-	// Config.SlowCallback is 0.
-	LongestCallback time.Duration
-	SlowCallbacks   uint64
+	Busy  time.Duration `help:"time awake with work"`
+	Spin  time.Duration `help:"time awake without work"`
+	Slept time.Duration `help:"time asleep, or between Arm and RunOnce"`
+	// LongestTurn is the duration of one turn, or of a few short ones. It includes times in
+	// which the loop did not run although it was awake. Between calls of RunOnce an
+	// embedded loop counts as awake, unless Arm was called.
+	LongestTurn time.Duration `help:"longest time between two readings of the clock while the loop was awake" kind:"max"`
+	// LongestCallback and SlowCallbacks are 0 if Config.SlowCallback is 0.
+	LongestCallback time.Duration `help:"duration of the longest callback" kind:"max"`
+	SlowCallbacks   uint64        `help:"callbacks that took longer than Config.SlowCallback"`
 
-	Looks   uint64            // checks of epoll without sleeping
-	Sleeps  uint64            // times that the loop slept
-	Wakes   [numCauses]uint64 // element c: sleeps that ended for Cause c
-	Arms    uint64            // times that a completion queue was armed
-	Events  uint64            // events of completion channels
-	Acks    uint64            // calls that acknowledged events of completion channels
-	Rescues uint64            // lost events, found by the safety timeout: a fault of the device
+	Looks  uint64 `help:"checks of epoll without sleeping"`
+	Sleeps uint64 `help:"times that the loop slept"`
+	// Element c counts the sleeps that ended for Cause c.
+	Wakes   [numCauses]uint64 `help:"sleeps that ended for this cause" index:"cause"`
+	Arms    uint64            `help:"times that a completion queue was armed"`
+	Events  uint64            `help:"events of completion channels"`
+	Acks    uint64            `help:"calls that acknowledged events of completion channels"`
+	Rescues uint64            `help:"lost events, found by the safety timeout: a fault of the device"`
 
-	Posted  uint64 // posted functions that were called
-	Refused uint64 // posted functions that were refused
-	Timers  uint64 // timers that are set now
+	Posted  uint64 `help:"posted functions that were called"`
+	Refused uint64 `help:"posted functions that were refused"`
+	Timers  uint64 `help:"timers that are set" kind:"gauge"`
 
-	Messages      uint64 // messages passed to OnMessage
-	MessageBytes  uint64 // bytes of the messages that were passed to OnMessage
-	Discarded     uint64 // messages received after Close or Abort
-	Accepted      uint64 // operations for which the call returned nil
-	Confirmed     uint64 // operations that have succeeded
-	Failed        uint64 // operations that have failed
-	SendDoorbells uint64 // calls that posted send requests
-	SendRequests  uint64 // send requests posted
-	RecvDoorbells uint64 // calls that posted receive buffers
-	QueueFull     uint64 // operations refused with ErrWouldBlock
-	RNRErrors     uint64 // requests that failed because the peer had no receive buffer
-	Flushes       uint64 // requests that were flushed
-	Keepalives    uint64 // keepalive probes posted
+	Messages      uint64 `help:"messages passed to OnMessage"`
+	MessageBytes  uint64 `help:"bytes of the messages that were passed to OnMessage" unit:"bytes"`
+	Discarded     uint64 `help:"messages received after Close or Abort"`
+	Accepted      uint64 `help:"operations for which the call returned nil"`
+	Confirmed     uint64 `help:"operations that have succeeded"`
+	Failed        uint64 `help:"operations that have failed"`
+	SendDoorbells uint64 `help:"calls that posted send requests"`
+	SendRequests  uint64 `help:"send requests posted"`
+	RecvDoorbells uint64 `help:"calls that posted receive buffers"`
+	QueueFull     uint64 `help:"operations refused with ErrWouldBlock"`
+	RNRErrors     uint64 `help:"requests that failed because the peer had no receive buffer"`
+	Flushes       uint64 `help:"requests that were flushed"`
+	Keepalives    uint64 `help:"keepalive probes posted"`
 
-	Conns         uint64 // connections that are open, opening or closing now
-	Dials         uint64 // connections dialed
-	DialErrors    uint64 // calls of OnDialError
-	Requests      uint64 // requests passed to OnConnectRequest
-	Accepts       uint64 // requests accepted by the application
-	AcceptErrors  uint64 // calls of OnAcceptError
-	NoResources   uint64 // requests rejected with cm.RejectNoResources, before or after Accept
-	Rejects       uint64 // requests rejected by the application, or because of a shutdown
-	Expired       uint64 // requests rejected after Config.DecisionTimeout
-	Opened        uint64 // calls of OnOpen
-	Closed        uint64 // calls of OnClose
-	DrainTimeouts uint64 // connections that ended with ErrDrainTimeout
-	BufferBytes   uint64 // bytes of the registered receive and send buffers now
-	CQs           uint64 // completion queues open now; a loop has one or more for each device
+	Conns         uint64 `help:"connections that are open, opening or closing" kind:"gauge"`
+	Dials         uint64 `help:"connections dialed"`
+	DialErrors    uint64 `help:"calls of OnDialError"`
+	Requests      uint64 `help:"requests passed to OnConnectRequest"`
+	Accepts       uint64 `help:"requests accepted by the application"`
+	AcceptErrors  uint64 `help:"calls of OnAcceptError"`
+	NoResources   uint64 `help:"requests rejected with cm.RejectNoResources, before or after Accept"`
+	Rejects       uint64 `help:"requests rejected by the application, or because of a shutdown"`
+	Expired       uint64 `help:"requests rejected after Config.DecisionTimeout"`
+	Opened        uint64 `help:"calls of OnOpen"`
+	Closed        uint64 `help:"calls of OnClose"`
+	DrainTimeouts uint64 `help:"connections that ended with ErrDrainTimeout"`
+	BufferBytes   uint64 `help:"bytes of the registered receive and send buffers" unit:"bytes" kind:"gauge"`
+	CQs           uint64 `help:"open completion queues; a loop has one or more for each device" kind:"gauge"`
 }
 
 // countBatch counts a turn of the loop that found n completions on a device.
 func (s *Stats) countBatch(n int) {
 	s.Batches[min(bits.Len(uint(n))-1, len(s.Batches)-1)]++
-}
-
-// Add adds the counters of o to s. LongestTurn and LongestCallback become the greater of
-// the two values.
-func (s *Stats) Add(o *Stats) {
-	for i := range s.Batches {
-		s.Batches[i] += o.Batches[i]
-	}
-	for i := range s.Wakes {
-		s.Wakes[i] += o.Wakes[i]
-	}
-	sums, others := s.counters(), o.counters()
-	for i := range sums {
-		*sums[i] += *others[i]
-	}
-	s.Busy += o.Busy
-	s.Spin += o.Spin
-	s.Slept += o.Slept
-	s.LongestTurn = max(s.LongestTurn, o.LongestTurn)
-	s.LongestCallback = max(s.LongestCallback, o.LongestCallback)
-}
-
-// counters returns pointers to the counters that Add adds, except the counters in arrays.
-func (s *Stats) counters() []*uint64 {
-	return []*uint64{
-		&s.Turns, &s.Polls, &s.EmptyPolls, &s.Completions, &s.LateCompletions, &s.SlowCallbacks,
-		&s.Looks, &s.Sleeps, &s.Arms, &s.Events, &s.Acks, &s.Rescues,
-		&s.Posted, &s.Refused, &s.Timers,
-		&s.Messages, &s.MessageBytes, &s.Discarded, &s.Accepted, &s.Confirmed, &s.Failed,
-		&s.SendDoorbells, &s.SendRequests, &s.RecvDoorbells, &s.QueueFull, &s.RNRErrors, &s.Flushes, &s.Keepalives,
-		&s.Conns, &s.Dials, &s.DialErrors, &s.Requests, &s.Accepts, &s.AcceptErrors, &s.NoResources, &s.Rejects, &s.Expired,
-		&s.Opened, &s.Closed, &s.DrainTimeouts, &s.BufferBytes, &s.CQs,
-	}
 }
 
 // publishEvery is how old the published counters of a loop that is awake may be. The
@@ -163,7 +132,8 @@ func (l *Loop) publish(now bool) {
 	l.published.stats = s
 }
 
-// snapshot returns the present counters.
+// snapshot returns the present counters. Counters that other objects than l.stats have
+// are copied here.
 func (l *Loop) snapshot() Stats {
 	s := l.stats
 	for _, d := range l.devices {

@@ -3,6 +3,7 @@ package reactor
 import (
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -33,6 +34,33 @@ func fill(v reflect.Value, n int64) {
 		v.SetUint(uint64(n))
 	default:
 		v.SetInt(n)
+	}
+}
+
+// Every counter has a name of its own and a description.
+func TestStatsAll(t *testing.T) {
+	names := make(map[string]Stat)
+	s := Stats{LongestTurn: time.Microsecond, RNRErrors: 2, CQs: 3}
+	s.Wakes[CausePost], s.Batches[4] = 4, 5
+	for stat := range s.All() {
+		require.NotContains(t, names, stat.Name)
+		require.NotEmpty(t, stat.Help, stat.Name)
+		names[stat.Name] = stat
+	}
+	fields := reflect.TypeFor[Stats]().NumField()
+	require.Len(t, names, fields-2+len(s.Wakes)+len(s.Batches))
+	require.Equal(t, Stat{
+		Name: "longest_turn", Unit: "nanoseconds", Value: 1000,
+		Help: "longest time between two readings of the clock while the loop was awake",
+	}, names["longest_turn"])
+	require.EqualValues(t, 2, names["rnr_errors"].Value)
+	require.EqualValues(t, 3, names["cqs"].Value)
+	require.True(t, names["cqs"].Gauge)
+	require.EqualValues(t, 4, names["wakes_post"].Value)
+	require.EqualValues(t, 5, names["batches_16"].Value)
+	require.Equal(t, "bytes", names["message_bytes"].Unit)
+	for range s.All() {
+		break
 	}
 }
 
