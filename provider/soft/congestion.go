@@ -200,7 +200,7 @@ func (f *connCongestion) shrink(flight uint64) {
 // acknowledgements does not delay the others for long. While a probe is unanswered, no
 // other packet is sent.
 func (c *rcConn) windowAllows(n uint64) bool {
-	if c.seq-c.q.responded+n > maxConnWindow || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
+	if c.seq-c.ackedEnd+n > maxConnWindow || c.inFlight > 0 && (c.probedInFlight > 0 || c.inFlight+n > c.ownWindow) {
 		return false
 	}
 	g := c.shared
@@ -222,10 +222,10 @@ func (c *rcConn) wantsAck(n uint64) bool {
 	return c.probedInFlight > 0 || c.sinceAckRequest >= min(ackEveryPackets, max(1, int(most/4))) || c.shared.fillsWindow(n) || c.inFlight+n >= c.ownWindow
 }
 
-// updateInFlight recomputes the packets in flight after c.seq or qp.responded has
+// updateInFlight recomputes the packets in flight after c.seq or c.ackedEnd has
 // changed. Requests that wait for the RNR timer are not in flight.
 func (c *rcConn) updateInFlight() {
-	flight := c.seq - c.q.responded
+	flight := c.seq - c.ackedEnd
 	if c.q.waitingRNR {
 		flight = 0
 	}

@@ -190,7 +190,7 @@ func (q *qp) reset() {
 	sges := q.responder.buffer.sges
 	q.responder = responder{buffer: rqe{sges: sges}}
 	r := &q.requester
-	r.responded, r.reads, r.nextRead, r.waitingRNR, r.signaledCount = 0, 0, 0, false, 0
+	r.reads, r.nextRead, r.waitingRNR, r.signaledCount = 0, 0, false, 0
 }
 
 var errSelf = errors.New("a queue pair can not be connected to itself")

@@ -14,7 +14,7 @@ import (
 // receiveResponse processes a response packet. It drops a response to a packet that was
 // never sent (IBTA vol. 1, 9.7.5.1.1).
 func (c *rcConn) receiveResponse(p wire.Packet) {
-	seq, ok := nearestSeq(p.BTH().PSN(), c.ownBase(), c.q.responded)
+	seq, ok := nearestSeq(p.BTH().PSN(), c.ownBase(), c.ackedEnd)
 	if !ok || seq >= c.sentEnd {
 		return
 	}
@@ -33,7 +33,7 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 	switch kind := syndrome.Kind(); {
 	case kind == wire.SyndromeAck:
 		c.ackUpTo(seq + 1)
-	case seq < c.q.responded: // The packet is a delayed duplicate.
+	case seq < c.ackedEnd: // The packet is a delayed duplicate.
 	case kind == wire.SyndromeRNRNAK:
 		c.receiveRNRNAK(syndrome.RNRTimer(), seq)
 	case kind == wire.SyndromeNAK:
@@ -48,11 +48,10 @@ func (c *rcConn) receiveAck(syndrome wire.Syndrome, seq uint64) {
 func (c *rcConn) ackUpTo(seq uint64) bool {
 	known := seq
 	if w := c.q.expectedResponse(); w != nil {
-		known = min(seq, max(c.q.responded, w.firstSeq))
+		known = min(seq, max(c.ackedEnd, w.firstSeq))
 	}
-	if known > c.q.responded {
-		c.q.acknowledged(known)
-		c.onProgress()
+	if known > c.ackedEnd {
+		c.onProgress(known)
 	}
 	if known < seq {
 		c.onLoss()
@@ -60,14 +59,17 @@ func (c *rcConn) ackUpTo(seq uint64) bool {
 	return known >= seq && c.q.isServing()
 }
 
-// onProgress updates the requester after qp.responded has increased.
-func (c *rcConn) onProgress() {
+// onProgress processes the acknowledgement of all requests below seq, which is greater
+// than ackedEnd.
+func (c *rcConn) onProgress(seq uint64) {
+	c.ackedEnd = seq
+	c.q.acknowledged(seq)
 	before := c.inFlight
-	c.seq = max(c.seq, c.q.responded)
+	c.seq = max(c.seq, c.ackedEnd)
 	c.updateInFlight()
 	c.grow(before - c.inFlight)
 	c.shared.resume()
-	if c.probedInFlight > 0 && c.q.responded < c.sentEnd {
+	if c.probedInFlight > 0 && c.ackedEnd < c.sentEnd {
 		c.shrink(c.probedInFlight) // The packets after the acknowledged one were lost.
 	}
 	c.probedInFlight = 0
@@ -83,10 +85,10 @@ func (c *rcConn) onProgress() {
 // requested again from the middle.
 func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	w := c.q.expectedResponse()
-	if w == nil || seq < max(c.q.responded, w.firstSeq) {
+	if w == nil || seq < max(c.ackedEnd, w.firstSeq) {
 		return // The packet is a delayed duplicate.
 	}
-	if seq > max(c.q.responded, w.firstSeq) {
+	if seq > max(c.ackedEnd, w.firstSeq) {
 		c.onLoss() // The response packet before this one was lost.
 		return
 	}
@@ -107,8 +109,7 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	if c.readsInFlight > 0 && (last || (seq+1-w.firstSeq)%readPiece == 0) {
 		c.readsInFlight--
 	}
-	c.q.acknowledged(seq + 1)
-	c.onProgress()
+	c.onProgress(seq + 1)
 }
 
 // receiveRNRNAK processes an RNR NAK with a timer code for the packet seq.

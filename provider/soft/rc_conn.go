@@ -17,8 +17,7 @@ import (
 // call it.
 //
 // Packets are counted by sequences, which have 64 bits and do not wrap; nearestSeq
-// converts a packet sequence number (PSN) to a sequence. Own requests below qp.responded
-// are acknowledged.
+// converts a packet sequence number (PSN) to a sequence.
 type rcConn struct {
 	q         *qp
 	demux     *qpDemux

@@ -74,8 +74,8 @@ func (c *rcConn) creditAllows(w *wqe) bool {
 	case !c.lacksCredit(w) || c.seq < c.sentEnd:
 		return true
 	case c.seq > w.firstSeq:
-		return w.op == verbs.OpWriteImm || c.q.responded > w.firstSeq
-	case c.seq > c.q.responded:
+		return w.op == verbs.OpWriteImm || c.ackedEnd > w.firstSeq
+	case c.seq > c.ackedEnd:
 		// The acknowledgement of an earlier packet will contain an advertisement.
 		return false
 	case !c.probing && !c.probe.Running():

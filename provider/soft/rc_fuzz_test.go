@@ -67,7 +67,7 @@ func (p *script) fuzzPacket(op wire.Opcode, where, size, how byte) wire.Packet {
 	}
 	near := psnOf(theirBase, p.conn.expected)
 	if op.Response() {
-		near = psnOf(ourBase, p.conn.q.responded)
+		near = psnOf(ourBase, p.conn.ackedEnd)
 	}
 	pkt := p.packet(op, near.Add(int(where)-128), payload)
 	pkt.BTH().SetAckReq(how&1 == 0)
@@ -90,9 +90,9 @@ func (p *script) checkInvariants() {
 	require.LessOrEqual(p.t, int32(sq.next-sq.begun), int32(0))
 	require.LessOrEqual(p.t, int32(sq.begun-sq.tail), int32(0))
 	if p.e.qp.state != verbs.StateError {
-		require.LessOrEqual(p.t, p.e.qp.responded, l.seq)
+		require.LessOrEqual(p.t, l.ackedEnd, l.seq)
 		require.LessOrEqual(p.t, l.seq, l.sentEnd)
-		require.LessOrEqual(p.t, l.sentEnd, p.e.qp.responded+maxConnWindow)
+		require.LessOrEqual(p.t, l.sentEnd, l.ackedEnd+maxConnWindow)
 		require.LessOrEqual(p.t, l.dataEnd, l.expected)
 		require.GreaterOrEqual(p.t, l.readsInFlight, 0)
 	}

@@ -27,6 +27,7 @@ const (
 // rcRequester has the state of the requester of a rcConn. To send requests again, the
 // requester sets seq back to an earlier sequence; see goBack.
 type rcRequester struct {
+	ackedEnd        uint64 // all sequences below ackedEnd were acknowledged by the peer
 	seq             uint64 // sequence of the next packet to be sent
 	sentEnd         uint64 // all sequences below sentEnd were sent at least once
 	sinceAckRequest int    // packets sent since the last one with the AckReq bit

@@ -31,7 +31,7 @@ func (c *rcConn) retransmit() {
 // goBack makes the oldest unacknowledged packet the next one to be sent.
 func (c *rcConn) goBack() {
 	c.q.rewind()
-	c.seq = c.q.responded
+	c.seq = c.ackedEnd
 	c.updateInFlight()
 	c.shared.resume()
 	c.readsInFlight, c.sinceAckRequest, c.progressed, c.probedInFlight = 0, 0, true, 0

@@ -14,7 +14,6 @@ import (
 // completes acknowledged requests, and fails requests after too many RNR retries or
 // without a response.
 type requester struct {
-	responded  uint64 // all path sequences below responded are acknowledged
 	reads      int    // number of READs and atomics outstanding
 	nextRead   uint32 // position in the send queue: no READ or atomic before it waits for a response
 	waitingRNR bool   // true after an RNR NAK was received, while rnrTimer runs
@@ -161,18 +160,13 @@ func (q *qp) markSent(w *wqe, seq uint64) {
 func (q *qp) signaled(w *wqe) bool { return q.signalAll || w.flags&verbs.SendSignaled != 0 }
 
 // rewind makes the oldest unacknowledged request the next one to be sent.
-func (q *qp) rewind() { q.sq.next = q.sq.done }
+func (q *qp) rewind() { q.sq.rewind() }
 
 // resetSent marks all requests as never sent. It is used when the queue pair moves to
 // another connection, because the peer has not received anything on the old one.
 func (q *qp) resetSent() {
-	for i := q.sq.done; i != q.sq.begun; i++ {
-		w := q.sq.at(i)
-		w.sent, w.received, w.lastSeq = 0, 0, unsent
-	}
-	q.rewind()
-	q.sq.begun = q.sq.done
-	q.responded, q.reads, q.signaledCount = 0, 0, 0
+	q.sq.forgetSent()
+	q.reads, q.signaledCount = 0, 0
 }
 
 // gather copies bytes of the message, from offset on, to dst. It returns false if the
@@ -185,13 +179,12 @@ func (q *qp) gather(dst []byte, w *wqe, offset uint32) bool {
 	return q.pd.gather(dst, w.sges, offset)
 }
 
-// acknowledged processes an acknowledgement of all path sequences below seq.
+// acknowledged processes an acknowledgement of all path sequences below seq. The path
+// calls it when the peer has acknowledged more than before.
 func (q *qp) acknowledged(seq uint64) {
-	if seq > q.responded {
-		q.responded = seq
-		q.rnrLeft = q.attr.RNRRetry
-		q.responseTimer.stop()
-	}
+	q.rnrLeft = q.attr.RNRRetry
+	q.responseTimer.stop()
+	q.sq.acknowledge(seq)
 	q.retire()
 }
 
@@ -205,7 +198,7 @@ func (q *qp) retire() {
 		case w.status != verbs.StatusSuccess:
 			q.failOldest(w.status)
 			return
-		case w.expectsResponse() && !w.responseComplete, !w.expectsResponse() && w.lastSeq >= q.requester.responded:
+		case w.expectsResponse() && !w.responseComplete, !w.expectsResponse() && q.sq.acked == q.sq.done:
 			return
 		}
 		q.completeSend(w)

@@ -47,13 +47,20 @@ func (w *wqe) expectsResponse() bool { return w.op == verbs.OpRead || w.op.Atomi
 const unsent = math.MaxUint64
 
 // A sendQueue holds requests in the order in which they were posted, from done to tail.
-// The request at done is the oldest one that has not completed. The request at next is
-// to be sent next. Requests from begun on were never sent. next is before begun while
-// requests are sent again. All four wrap. A completed request occupies an entry of the
-// queue until its completion is polled; see cqSpace.
+// A completed request occupies an entry of the queue until its completion is polled; see
+// cqSpace.
 type sendQueue struct {
-	entries                 []wqe // grows up to depth when more requests are queued
-	done, next, begun, tail uint32
+	entries []wqe // grows up to depth when more requests are queued
+
+	// The positions in the queue wrap.
+	done  uint32 // position of the oldest request that has not completed
+	acked uint32 // The peer has acknowledged the requests before acked.
+	// position of the request that is sent next; before begun while requests are sent
+	// again
+	next  uint32
+	begun uint32 // position of the first request that was never sent
+	tail  uint32 // position of the next request to be posted
+
 	cqSpace
 	depth             uint32
 	maxSGE, maxInline int
@@ -96,9 +103,31 @@ func (q *sendQueue) full() bool { return q.tail-q.done+q.held >= q.depth }
 // completed.
 func (q *sendQueue) outstanding() bool { return q.done != q.begun }
 
+// acknowledge records that the peer has acknowledged all path sequences below seq.
+func (q *sendQueue) acknowledge(seq uint64) {
+	for q.acked != q.begun && q.at(q.acked).lastSeq < seq {
+		q.acked++
+	}
+}
+
+// rewind makes the oldest request the next one to be sent.
+func (q *sendQueue) rewind() { q.next = q.done }
+
+// forgetSent marks all requests as never sent.
+func (q *sendQueue) forgetSent() {
+	for i := q.done; i != q.begun; i++ {
+		w := q.at(i)
+		w.sent, w.received, w.lastSeq = 0, 0, unsent
+	}
+	q.acked, q.next, q.begun = q.done, q.done, q.done
+}
+
 // retire removes the oldest request. It may be retired before it was sent again
 // completely, or flushed before it was ever sent.
 func (q *sendQueue) retire() {
+	if q.acked == q.done {
+		q.acked++
+	}
 	if q.next == q.done {
 		q.next++
 	}
@@ -135,7 +164,7 @@ func (q *sendQueue) push(wr *verbs.SendWR, total uint32) {
 }
 
 // reset drops all requests.
-func (q *sendQueue) reset() { q.done, q.next, q.begun, q.tail = 0, 0, 0, 0 }
+func (q *sendQueue) reset() { q.done, q.acked, q.next, q.begun, q.tail = 0, 0, 0, 0, 0 }
 
 // ceilPow2 returns the smallest power of two that is at least n and at least 1.
 func ceilPow2(n int) int {

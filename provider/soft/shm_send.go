@@ -191,7 +191,9 @@ func (c *shmConn) takeAcks() bool {
 	negative := ack>>40 != c.lastAck>>40
 	c.lastAck = ack
 	c.released += progress
-	c.q.acknowledged(c.released)
+	if progress > 0 {
+		c.q.acknowledged(c.released)
+	}
 	if negative && c.isServing() {
 		c.takeNAK(syndrome)
 	}
