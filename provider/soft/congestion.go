@@ -226,7 +226,7 @@ func (c *rcConn) wantsAck(n uint64) bool {
 // changed. Requests that wait for the RNR timer are not in flight.
 func (c *rcConn) updateInFlight() {
 	flight := c.seq - c.ackedEnd
-	if c.q.waitingRNR {
+	if c.q.awaitsRNRTimer() {
 		flight = 0
 	}
 	c.shared.inFlight += flight - c.inFlight

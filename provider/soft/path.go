@@ -6,9 +6,12 @@ import "github.com/rdmaloop/rdmaloop/provider/soft/internal/access"
 
 // A path carries the requests of one queue pair to its peer, and delivers the peer's
 // requests to the queue pair. shmConn, rcConn and udPath implement it. A path belongs to
-// the queue pair's shard. It calls the methods of the queue pair in requester.go and
-// responder.go.
+// the queue pair's shard. It calls the methods of the queue pair that the interface
+// engine has.
 type path interface {
+	// ready makes the path usable when the queue pair enters RTR. It returns an error if
+	// that is not possible.
+	ready() error
 	// transmit sends requests from the send queue until the queue is empty or the path
 	// has no room. The queue pair calls it after posting. The path calls it itself when
 	// it has room again.
@@ -34,6 +37,10 @@ type path interface {
 	// stopResponding ends the processing of the peer's requests. It is called when the
 	// queue pair enters the error state.
 	stopResponding()
+	// reset is called when the queue pair enters RESET. It drops requests that were not
+	// sent, and reports whether the queue pair may use the path again. If it may not,
+	// reset has called detach.
+	reset() (usable bool)
 	// detach releases the resources of the path. No method may be called after it.
 	detach()
 }

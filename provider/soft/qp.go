@@ -41,7 +41,10 @@ type qp struct {
 	path path
 }
 
-var _ verbs.QP = (*qp)(nil)
+var (
+	_ verbs.QP = (*qp)(nil)
+	_ engine   = (*qp)(nil)
+)
 
 // CreateQP implements verbs.PD.
 func (p *pd) CreateQP(attr *verbs.QPInitAttr) (verbs.QP, error) {
@@ -84,33 +87,42 @@ func (p *pd) createQP(attr *verbs.QPInitAttr) (*qp, error) {
 	q.rnrTimer.init(q.shard, q.onRNRTimer)
 	q.responseTimer.init(q.shard, q.onResponseTimer)
 	q.partial.timer.init(q.shard, q.onPartialTimer)
-	if err := q.assignNumber(); err != nil {
-		return nil, err
-	}
-	if err := q.attachToShard(); err != nil {
-		q.dev.unregister(q)
+	if err := q.register(); err != nil {
 		return nil, err
 	}
 	return q, nil
 }
 
-// assignNumber registers the queue pair under a free number. A UD queue pair also needs
-// the number to be free on the whole host; see udPath.claim.
-func (q *qp) assignNumber() error {
-	if q.typ == verbs.QPTypeRC {
-		return q.dev.register(q, func(uint32) error { return nil })
+// register registers the queue pair under a free number. A UD queue pair also needs the
+// number to be free on the whole host; see udPath.claim. Its path is attached to the
+// shard.
+func (q *qp) register() error {
+	claim, attach := func(uint32) error { return nil }, func() error { return nil }
+	if q.typ == verbs.QPTypeUD {
+		p := &udPath{q: q}
+		q.path, claim, attach = p, p.claim, p.attach
 	}
-	p := &udPath{q: q}
-	q.path = p
-	return q.dev.register(q, p.claim)
+	if err := q.dev.register(q, claim); err != nil {
+		return err
+	}
+	if err := q.attachToShard(attach); err != nil {
+		q.dev.unregister(q)
+		return err
+	}
+	return nil
 }
 
-// attachToShard attaches the path to the shard, and counts the queue pair as a user of
-// its PD, CQs and SRQ. A PD, a CQ or an SRQ can not be closed while it has users.
-func (q *qp) attachToShard() error {
+// attachToShard checks that the CQs and the SRQ are usable, and calls attach. Then it
+// counts the queue pair as a user of its PD, CQs and SRQ. A PD, a CQ or an SRQ can not be
+// closed while it has users.
+func (q *qp) attachToShard(attach func() error) error {
 	q.shard.enter()
 	defer q.shard.leave()
-	if err := q.attachPath(); err != nil {
+	err := q.checkQueues()
+	if err == nil {
+		err = attach()
+	}
+	if err != nil {
 		if q.path != nil {
 			q.path.detach()
 		}
@@ -125,17 +137,13 @@ func (q *qp) attachToShard() error {
 	return nil
 }
 
-// attachPath checks that the CQs and the SRQ are usable, and attaches the path of a UD
-// queue pair to the shard.
-func (q *qp) attachPath() error {
+// checkQueues checks that the CQs and the SRQ are usable.
+func (q *qp) checkQueues() error {
 	if q.sendCQ.closed.Load() || q.recvCQ.closed.Load() || q.srq != nil && q.srq.closed {
 		return verbs.ErrClosed
 	}
 	if q.sendCQ.overrun || q.recvCQ.overrun {
 		return verbs.ErrOverrun
-	}
-	if p, ok := q.path.(*udPath); ok {
-		return p.attach()
 	}
 	return nil
 }
@@ -204,6 +212,9 @@ func (q *qp) PD() verbs.PD { return q.pd }
 
 // Caps implements verbs.QP.
 func (q *qp) Caps() verbs.QPCaps { return q.caps }
+
+// attributes returns the attributes that Modify has set. The caller must not change them.
+func (q *qp) attributes() *verbs.QPAttr { return &q.attr }
 
 // State implements verbs.QP.
 func (q *qp) State() verbs.QPState {

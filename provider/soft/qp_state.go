@@ -35,19 +35,25 @@ func (q *qp) modify(attr *verbs.QPAttr, mask verbs.QPAttrMask) error {
 	if mask&verbs.AttrState != 0 {
 		to = attr.State
 	}
-	if to == verbs.StateRTR && from == verbs.StateInit && q.typ == verbs.QPTypeRC {
-		if err := q.connect(attr); err != nil {
-			return err
-		}
-	}
-	if p, ok := q.path.(*udPath); ok && to == verbs.StateRTR && from == verbs.StateInit {
-		if err := p.ready(); err != nil {
+	if to == verbs.StateRTR && from == verbs.StateInit {
+		if err := q.preparePath(attr); err != nil {
 			return err
 		}
 	}
 	q.setAttrs(attr, mask)
 	q.enterState(from, to)
 	return nil
+}
+
+// preparePath makes the path usable for a queue pair that enters RTR. An RC queue pair
+// gets a path to the peer that attr names.
+func (q *qp) preparePath(attr *verbs.QPAttr) error {
+	if q.typ == verbs.QPTypeRC {
+		if err := q.connect(attr); err != nil {
+			return err
+		}
+	}
+	return q.path.ready()
 }
 
 // checkDepths checks the attributes of a modification that have limits of this device.
@@ -167,19 +173,14 @@ func (q *qp) flushReceives() {
 	}
 }
 
-// reset enters RESET. It detaches the path of an RC queue pair, and drops the contents
-// of the queues without completions.
+// reset enters RESET. It drops the contents of the queues without completions. An RC
+// queue pair loses its path.
 func (q *qp) reset() {
 	q.rnrTimer.stop()
 	q.responseTimer.stop()
 	q.partial.timer.stop()
-	if q.typ == verbs.QPTypeRC && q.path != nil {
-		q.path.stopResponding()
-		q.path.detach()
+	if q.path != nil && !q.path.reset() {
 		q.path = nil
-	}
-	if p, ok := q.path.(*udPath); ok {
-		p.clear()
 	}
 	q.state = verbs.StateReset
 	q.sq.reset()

@@ -8,7 +8,6 @@ import (
 	"github.com/rdmaloop/rdmaloop/internal/wire"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/counters"
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/fragment"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 // receiveResponse processes a response packet. It drops a response to a packet that was
@@ -74,7 +73,7 @@ func (c *rcConn) onProgress(seq uint64) {
 	}
 	c.probedInFlight = 0
 	c.recovering, c.retries, c.progressed = false, 0, true
-	if c.q.isServing() && c.q.sq.next != c.q.sq.tail {
+	if c.q.isServing() && c.q.hasUnsent() {
 		c.schedule()
 	}
 }
@@ -103,7 +102,7 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 	}
 	last := seq == w.lastSeq
 	if !c.q.response(op, data, last) || !last && len(data) != int(c.mtu) {
-		c.q.failOldest(verbs.StatusBadRespErr)
+		c.q.onInvalidResponse()
 		return
 	}
 	if c.readsInFlight > 0 && (last || (seq+1-w.firstSeq)%readPiece == 0) {
@@ -114,7 +113,7 @@ func (c *rcConn) receiveData(p wire.Packet, seq uint64) {
 
 // receiveRNRNAK processes an RNR NAK with a timer code for the packet seq.
 func (c *rcConn) receiveRNRNAK(code uint8, seq uint64) {
-	if !c.q.waitingRNR && c.ackUpTo(seq) {
+	if !c.q.awaitsRNRTimer() && c.ackUpTo(seq) {
 		c.q.onRNR(code)
 		c.updateInFlight()
 	}
@@ -125,7 +124,7 @@ func (c *rcConn) receiveNAK(code wire.NAKCode, seq uint64) {
 	switch {
 	case code > wire.NAKRemoteOperational:
 		return // The NAK code is reserved, or RC does not use it.
-	case c.q.waitingRNR && code == wire.NAKSequence:
+	case c.q.awaitsRNRTimer() && code == wire.NAKSequence:
 		return // The NAK is for a packet that was sent after the packet with the RNR NAK.
 	case !c.ackUpTo(seq):
 		return

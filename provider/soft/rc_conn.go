@@ -132,6 +132,16 @@ func (c *rcConn) stopResponding() {
 	c.demux.conn.Flush()
 }
 
+// ready implements path. newRCConn has done the work.
+func (c *rcConn) ready() error { return nil }
+
+// reset implements path. A queue pair that leaves RESET gets a new connection.
+func (c *rcConn) reset() (usable bool) {
+	c.stopResponding()
+	c.detach()
+	return false
+}
+
 // detach implements path.
 func (c *rcConn) detach() {
 	c.closed = true
@@ -152,7 +162,7 @@ func (c *rcConn) newPacket(op wire.Opcode, payload int, num psn.Value) (wire.Pac
 	}
 	p := wire.Build(b, op, payload)
 	bth := p.BTH()
-	bth.SetDestQP(c.q.attr.DestQPN)
+	bth.SetDestQP(c.q.attributes().DestQPN)
 	bth.SetPSN(num)
 	return p, true
 }

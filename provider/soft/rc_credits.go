@@ -43,7 +43,7 @@ type rcCredits struct {
 func (c *rcCredits) init(q *qp, fire func()) {
 	c.creditFlow = q.dev.mux.flowTerms(q.num)
 	// Other queue pairs use the buffers of an SRQ too, so they are not advertised.
-	c.sends = c.sends && q.srq == nil
+	c.sends = c.sends && !q.sharesReceives()
 	c.probing = true
 	c.probe.init(q.shard, fire)
 }
@@ -113,11 +113,7 @@ func (c *rcConn) ack() wire.Syndrome {
 	if !c.sends {
 		return wire.AckNoCredits
 	}
-	buffers := c.q.rq.len()
-	if c.q.hasBuffer {
-		buffers++
-	}
-	s := wire.Ack(buffers)
+	s := wire.Ack(c.q.receiveBuffers())
 	n, _ := s.Credits()
 	c.advertised = c.msn.Add(n)
 	return s

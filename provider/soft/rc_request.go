@@ -148,7 +148,7 @@ func dataOpcode(w *wqe, first, last bool) wire.Opcode {
 // requested as a further READ (IBTA vol. 1, 9.7.5.1.2).
 func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 	n := min(readPiece-(c.seq-w.firstSeq)%readPiece, last+1-c.seq)
-	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.windowAllows(n) {
+	if c.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(n) {
 		return false
 	}
 	p, ok := c.requestPacket(wire.ReadRequest, 0)
@@ -164,7 +164,7 @@ func (c *rcConn) sendReadRequest(w *wqe, last uint64) bool {
 
 // sendAtomicRequest sends an atomic.
 func (c *rcConn) sendAtomicRequest(w *wqe) bool {
-	if c.readsInFlight >= int(c.q.attr.MaxRdAtomic) || !c.windowAllows(1) {
+	if c.readsInFlight >= int(c.q.attributes().MaxRdAtomic) || !c.windowAllows(1) {
 		return false
 	}
 	op, swapAdd, compare := wire.FetchAdd, w.compare, uint64(0)
@@ -192,7 +192,7 @@ func (c *rcConn) requestPacket(op wire.Opcode, payload int) (wire.Packet, bool) 
 }
 
 // ownBase returns the PSN of the first own request.
-func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attr.SQPSN) }
+func (c *rcConn) ownBase() psn.Value { return psn.Value(c.q.attributes().SQPSN) }
 
 // pushRequest queues a request packet that takes n sequences. It sets the AckReq bit if
 // ask is true, or if the acknowledgement of the message would come too late; see

@@ -76,11 +76,11 @@ func (c *rcConn) execute(p wire.Packet) {
 	switch {
 	case !op.FitsPayload(len(p.Payload()), int(c.mtu)), p.RETH() != nil && p.RETH().Length() > maxMsgSize,
 		p.IETH() != nil: // SEND with invalidate is not supported.
-		a = c.q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		a = c.q.onInvalidRequest()
 	case (op.Kind() == wire.KindRead || op.Kind() == wire.KindAtomic) && c.resources.full():
 		// The peer has more requests outstanding than response resources were agreed (IBTA
 		// vol. 1, 9.7.4.1.5 and 9.7.5.2.3).
-		a = c.q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		a = c.q.onInvalidRequest()
 	case op.Kind() == wire.KindRead:
 		a = c.executeRead(p)
 	case op.Kind() == wire.KindAtomic:
@@ -92,7 +92,7 @@ func (c *rcConn) execute(p wire.Packet) {
 	case outcomeAck:
 	case outcomeRNR:
 		c.q.shard.counts.RNRSent()
-		c.scheduleNAK(wire.RNRNAK(c.q.attr.MinRNRTimer))
+		c.scheduleNAK(wire.RNRNAK(c.q.attributes().MinRNRTimer))
 	default:
 		c.abort(a)
 	}
@@ -173,7 +173,7 @@ func (c *rcConn) executeRead(p wire.Packet) outcome {
 // executeAtomic executes an atomic, and schedules its response.
 func (c *rcConn) executeAtomic(p wire.Packet) outcome {
 	h := p.AtomicETH()
-	const operands = wire.AtomicETHSize - atomicOperands
+	const operands = wire.AtomicETHSize - fragment.AtomicOperands
 	r := fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Addr: h.Addr(), Key: h.RKey(), Payload: h[operands:]}
 	if p.Opcode() == wire.CompareSwap {
 		r.Op = fragment.CompareSwap

@@ -13,7 +13,7 @@ import (
 // if a retransmission has started and no packet was acknowledged since: the packets in
 // flight behind the lost one report the same loss.
 func (c *rcConn) onLoss() {
-	if c.recovering || c.q.waitingRNR {
+	if c.recovering || c.q.awaitsRNRTimer() {
 		return
 	}
 	c.recovering = true
@@ -41,8 +41,8 @@ func (c *rcConn) goBack() {
 // and returns false (IBTA vol. 1, 9.7.6.1.1). Timeouts and sequence NAKs have one common
 // count.
 func (c *rcConn) countRetry() bool {
-	if c.retries >= c.q.attr.RetryCount {
-		c.q.failOldest(verbs.StatusRetryExcErr)
+	if c.retries >= c.q.attributes().RetryCount {
+		c.q.onRetriesExceeded()
 		return false
 	}
 	c.retries++
@@ -56,7 +56,7 @@ const maxCheckCode = 12
 // checkPeriod returns the interval at which the retransmission timer checks for
 // progress: a quarter of the ACK timeout, but at most the time of maxCheckCode.
 func (c *rcConn) checkPeriod() time.Duration {
-	return min(verbs.AckTimeout(c.q.attr.Timeout)/4, verbs.AckTimeout(maxCheckCode))
+	return min(verbs.AckTimeout(c.q.attributes().Timeout)/4, verbs.AckTimeout(maxCheckCode))
 }
 
 // startRetransmitTimer starts the retransmission timer if requests are outstanding and
@@ -65,7 +65,7 @@ func (c *rcConn) checkPeriod() time.Duration {
 // time. So a loss is noticed after 1 to 1.25 times the ACK timeout; up to four times are
 // allowed (IBTA vol. 1, 9.7.6.1.3).
 func (c *rcConn) startRetransmitTimer() {
-	if c.q.attr.Timeout > 0 && !c.retransmitTimer.Running() && c.q.sq.outstanding() {
+	if c.q.attributes().Timeout > 0 && !c.retransmitTimer.Running() && c.q.outstanding() {
 		c.progressed, c.sinceProgress = false, 0
 		c.retransmitTimer.start(c.checkPeriod())
 	}
@@ -74,15 +74,15 @@ func (c *rcConn) startRetransmitTimer() {
 // onRetransmitTimer checks for progress. Without progress for the ACK timeout it sends
 // the unacknowledged packets again.
 func (c *rcConn) onRetransmitTimer() {
-	if !c.q.sq.outstanding() || !c.q.isServing() {
+	if !c.q.outstanding() || !c.q.isServing() {
 		return
 	}
-	if c.progressed || c.q.waitingRNR {
+	if c.progressed || c.q.awaitsRNRTimer() {
 		c.startRetransmitTimer()
 		return
 	}
 	c.sinceProgress += c.checkPeriod()
-	if c.sinceProgress >= verbs.AckTimeout(c.q.attr.Timeout) {
+	if c.sinceProgress >= verbs.AckTimeout(c.q.attributes().Timeout) {
 		c.onAckTimeout()
 		return
 	}
@@ -112,7 +112,7 @@ func (c *rcConn) onAckTimeout() {
 // requester sends the rest again. A probe does not count as a retry, because the timeout
 // has not passed. TCP has tail loss probes for this purpose (RFC 8985, 7).
 func (c *rcConn) probePeer() {
-	if c.probedInFlight > 0 || c.q.attr.RetryCount == 0 {
+	if c.probedInFlight > 0 || c.q.attributes().RetryCount == 0 {
 		return
 	}
 	flight := c.inFlight

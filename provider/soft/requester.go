@@ -103,6 +103,31 @@ func (q *qp) mayStart(w *wqe) bool {
 	return !w.expectsResponse() || q.reads < int(q.attr.MaxRdAtomic) || q.attr.MaxRdAtomic == 0
 }
 
+// outstanding reports whether a request was sent, at least in part, and has not
+// completed.
+func (q *qp) outstanding() bool { return q.sq.outstanding() }
+
+// hasUnsent reports whether the send queue has a request whose packets or fragments were
+// not all sent, or have to be sent again.
+func (q *qp) hasUnsent() bool { return q.sq.next != q.sq.tail }
+
+// sendQueueEmpty reports whether all posted requests have completed.
+func (q *qp) sendQueueEmpty() bool { return q.sq.done == q.sq.tail }
+
+// awaitsAck reports whether the requester needs the acknowledgements of the peer soon:
+// for a completion, for a request that is not sent yet, or to drain the send queue in
+// SQD.
+func (q *qp) awaitsAck() bool {
+	return q.signaledCount > 0 || q.hasUnsent() || q.state == verbs.StateSQD
+}
+
+// awaitsResponse reports whether a READ or an atomic is outstanding.
+func (q *qp) awaitsResponse() bool { return q.reads > 0 }
+
+// awaitsRNRTimer reports whether an RNR NAK was received and the request may not be sent
+// again yet.
+func (q *qp) awaitsRNRTimer() bool { return q.waitingRNR }
+
 // failRequest fails the request sq.next with a local error, as soon as the requests
 // before it are acknowledged. No request after it is sent.
 func (q *qp) failRequest(w *wqe, status verbs.Status) {
@@ -318,11 +343,11 @@ func (q *qp) onRNRTimer() {
 	}
 }
 
-// onNoResponse is called by the local path when requests are outstanding and the peer
+// onPeerSilent is called by the local path when requests are outstanding and the peer
 // does not process them. It starts the response timer, unless it is running. The local
 // path does not lose requests, so nothing is sent again. The timer runs for the time that
 // all retries together take on the wire path.
-func (q *qp) onNoResponse() {
+func (q *qp) onPeerSilent() {
 	r := &q.requester
 	if r.responseTimer.Running() || q.attr.Timeout == 0 {
 		return
@@ -331,10 +356,29 @@ func (q *qp) onNoResponse() {
 	r.responseTimer.start(wait)
 }
 
+// onPeerActive is called by the local path when the peer processes requests. It stops the
+// response timer.
+func (q *qp) onPeerActive() { q.responseTimer.stop() }
+
+// onInvalidResponse is called by the path when the peer has violated the protocol in a
+// response or an acknowledgement. It fails the oldest request.
+func (q *qp) onInvalidResponse() { q.failOldest(verbs.StatusBadRespErr) }
+
+// onInvalidMemory is called by the local path when the peer has written an invalid value
+// to the shared memory. It ends the connection.
+func (q *qp) onInvalidMemory() {
+	q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: q})
+	q.onInvalidResponse()
+}
+
+// onRetriesExceeded is called by the path when the peer does not respond and no retry is
+// left, or when the peer's process has ended. It fails the oldest request.
+func (q *qp) onRetriesExceeded() { q.failOldest(verbs.StatusRetryExcErr) }
+
 // onResponseTimer fails the oldest request with verbs.StatusRetryExcErr.
 func (q *qp) onResponseTimer() {
-	if q.sq.outstanding() {
-		q.failOldest(verbs.StatusRetryExcErr)
+	if q.outstanding() {
+		q.onRetriesExceeded()
 	}
 }
 

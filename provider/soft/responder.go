@@ -61,6 +61,19 @@ func (q *qp) receiveQueue() *recvQueue {
 	return &q.rq
 }
 
+// receiveBuffers returns how many receive buffers the queue pair has, without those of
+// completed messages. It includes the buffer of a message that is not complete.
+func (q *qp) receiveBuffers() int {
+	n := q.rq.len()
+	if q.hasBuffer {
+		n++
+	}
+	return n
+}
+
+// sharesReceives reports whether the receive buffers are those of an SRQ.
+func (q *qp) sharesReceives() bool { return q.srq != nil }
+
 // popReceive takes the oldest buffer of the receive queue; see recvQueue.pop.
 func (q *qp) popReceive(into *rqe) bool {
 	if q.srq != nil {
@@ -75,7 +88,7 @@ func (q *qp) deliverSend(r *fragment.Fragment) outcome {
 	// A message has a FIRST, any number of MIDDLE and a LAST fragment. Fragments of
 	// other messages between them are invalid.
 	if r.First() == rs.hasBuffer || rs.inWrite {
-		return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		return q.onInvalidRequest()
 	}
 	if !q.takeBuffer() {
 		return outcomeRNR
@@ -116,6 +129,12 @@ func (q *qp) receiveDone(wc *verbs.WC, solicited bool) {
 	q.recvCQ.push(wc, &q.receiveQueue().cqSpace, solicited)
 }
 
+// onInvalidRequest is called by the path for a request that is invalid by the rules of
+// the path. It returns the outcome of the request.
+func (q *qp) onInvalidRequest() outcome {
+	return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+}
+
 // failReceive completes the receive buffer with an error if one was taken, and returns
 // the outcome a. The path then sends the NAK and calls requestFailed.
 func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
@@ -129,7 +148,7 @@ func (q *qp) failReceive(status verbs.Status, a outcome) outcome {
 func (q *qp) deliverWrite(r *fragment.Fragment) outcome {
 	rs := &q.responder
 	if r.First() == rs.inWrite || rs.hasBuffer {
-		return q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		return q.onInvalidRequest()
 	}
 	if r.First() {
 		// An operation that the queue pair does not allow is an invalid request. A wrong key,
@@ -184,7 +203,7 @@ func (q *qp) deliverRead(r *fragment.Fragment) (memoryRange, outcome) {
 	rs := &q.responder
 	if rs.hasBuffer || rs.inWrite || !r.First() || !r.Last() || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteRead == 0 {
-		return memoryRange{}, q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		return memoryRange{}, q.onInvalidRequest()
 	}
 	if r.Total > 0 && !q.accessAllowed(r, verbs.AccessRemoteRead) {
 		return memoryRange{}, outcomeAccessError
@@ -213,9 +232,9 @@ func (q *qp) readInto(dst []byte, w *memoryRange) bool {
 // then the compare operand.
 func (q *qp) deliverAtomic(r *fragment.Fragment) (old uint64, a outcome) {
 	rs := &q.responder
-	if rs.hasBuffer || rs.inWrite || len(r.Payload) != 16 || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
+	if rs.hasBuffer || rs.inWrite || len(r.Payload) != fragment.AtomicOperands || r.Addr%8 != 0 || q.attr.MaxDestRdAtomic == 0 ||
 		q.attr.Access&verbs.AccessRemoteAtomic == 0 {
-		return 0, q.failReceive(verbs.StatusRemInvReqErr, outcomeInvalidRequest)
+		return 0, q.onInvalidRequest()
 	}
 	m, buf := q.pd.acquireRemote(r.Key, r.Addr, 8, verbs.AccessRemoteAtomic)
 	if m == nil {

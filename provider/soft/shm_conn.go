@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rdmaloop/rdmaloop/provider/soft/internal/shm"
-	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 const (
@@ -40,14 +39,14 @@ type shmConn struct {
 	// seq is the number of slots of requestsOut that were published. The sequences that
 	// the queue pair stores in its requests are values of seq.
 	seq      uint64
-	released uint64 // number of slots of requestsOut that the peer has acknowledged
-	lastAck  uint64 // last value of peer.Ack that was processed
+	released uint64  // number of slots of requestsOut that the peer has acknowledged
+	lastAck  shm.Ack // last value of peer.Ack that was processed
 	// number of slots of requestsIn that were consumed and not acknowledged yet
 	unacked uint32
 	// ackRequested is true if the peer waits for the acknowledgement of a consumed slot.
 	ackRequested bool
-	nakCount     uint32 // number of NAKs sent, RNR NAKs included
-	syndrome     uint8  // syndrome of the last NAK sent; 0 if there was none
+	nakCount     uint32  // number of NAKs sent, RNR NAKs included; wraps
+	lastNAK      shm.NAK // last NAK sent; 0 if there was none
 	// responsesBlocked is true if responsesOut had no room for the last response.
 	responsesBlocked bool
 	// true if an RNR NAK was sent for the next slot of requestsIn
@@ -107,15 +106,15 @@ func (c *shmConn) poll() bool {
 		return false
 	}
 	work := c.receive()
-	if c.q.reads > 0 {
+	if c.q.awaitsResponse() {
 		work = c.takeResponses() || work
 	}
 	q := c.q
-	if q.signaledCount > 0 || q.sq.next != q.sq.tail || c.shard.drives%ackEvery == 0 {
+	if q.awaitsAck() || c.shard.drives%ackEvery == 0 {
 		work = c.takeAcks() || work
 	}
 	if work {
-		if q.sq.next != q.sq.tail && c.isServing() {
+		if q.hasUnsent() && c.isServing() {
 			// A request may have waited for a fence, for MaxRdAtomic, or for room in the
 			// ring.
 			c.transmit()
@@ -135,8 +134,7 @@ func (c *shmConn) poll() bool {
 // memory. A connection with an unacknowledged request is not idle, because the peer does
 // not ring the doorbell for the acknowledgement of an unsignaled request.
 func (c *shmConn) isIdle() bool {
-	sq := &c.q.sq
-	return !c.requestsIn.Ready() && c.unacked == 0 && sq.done == sq.tail && !c.readInProgress
+	return !c.requestsIn.Ready() && c.unacked == 0 && c.q.sendQueueEmpty() && !c.readInProgress
 }
 
 // park asks the peer to ring the doorbell at its next slot, and also at its next
@@ -144,7 +142,7 @@ func (c *shmConn) isIdle() bool {
 // has work. Then the connection has to be polled.
 func (c *shmConn) park() bool {
 	want := shm.WakeSlots
-	if c.q.signaledCount > 0 || c.q.sq.next != c.q.sq.tail || c.q.state == verbs.StateSQD {
+	if c.q.awaitsAck() {
 		want = shm.WakeAll
 	}
 	if c.unacked > 0 {
@@ -181,7 +179,7 @@ func (c *shmConn) reserveRing() {
 // workMissed reports whether the peer has published something for which it may not have
 // rung the doorbell, because own.Parked was not yet set.
 func (c *shmConn) workMissed(want shm.WakeLevel) bool {
-	ack := c.peer.Ack.Load()
+	ack := shm.Ack(c.peer.Ack.Load())
 	switch {
 	case c.awaitsRetry:
 		if c.peer.Resend.Load() != c.resendSeen {
@@ -194,8 +192,8 @@ func (c *shmConn) workMissed(want shm.WakeLevel) bool {
 	case c.requestsIn.Ready():
 		return true
 	}
-	return c.q.reads > 0 && c.responsesIn.Ready() ||
-		want == shm.WakeAll && ack != c.lastAck || ack>>40 != c.lastAck>>40
+	return c.q.awaitsResponse() && c.responsesIn.Ready() ||
+		want == shm.WakeAll && ack != c.lastAck || ack.NAKs() != c.lastAck.NAKs()
 }
 
 // wake rings the doorbell of the peer if the peer's control block asks for wake-ups of
@@ -215,11 +213,21 @@ func (c *shmConn) stopResponding() {
 	c.shard.setPollList(c, nil)
 }
 
+// ready implements path. newSHMConn has done the work.
+func (c *shmConn) ready() error { return nil }
+
+// reset implements path. A queue pair that leaves RESET gets a new connection.
+func (c *shmConn) reset() (usable bool) {
+	c.stopResponding()
+	c.detach()
+	return false
+}
+
 // detach implements path.
 func (c *shmConn) detach() {
 	c.shard.setPollList(c, nil)
 	c.shard.epoll.Remove(c.end.doorbell)
-	c.q.dev.dropEnd(c.q.num, c.q.attr.DestQPN)
+	c.q.dev.dropEnd(c.q.num, c.q.attributes().DestQPN)
 	c.end.release()
 }
 
@@ -238,26 +246,25 @@ func (c *shmConn) onHangUp() {
 	}
 	c.takeAcks()
 	if c.isServing() && c.peer.State.Load() != shm.SideSilent {
-		c.q.failOldest(verbs.StatusRetryExcErr)
+		c.q.onRetriesExceeded()
 	}
 }
 
 // updatePeerTimer starts the response timer if requests are outstanding and the peer does
 // not process them. It stops the timer if the peer is active.
 func (c *shmConn) updatePeerTimer() {
-	if !c.q.sq.outstanding() {
+	if !c.q.outstanding() {
 		return
 	}
 	if c.peer.State.Load() != shm.SideActive {
-		c.q.onNoResponse()
+		c.q.onPeerSilent()
 	} else {
-		c.q.responseTimer.stop()
+		c.q.onPeerActive()
 	}
 }
 
 // protocolError ends the connection after the peer has written an invalid value to shared
 // memory.
 func (c *shmConn) protocolError() {
-	c.q.dev.async.push(verbs.AsyncEvent{Type: verbs.AsyncQPFatal, QP: c.q})
-	c.q.failOldest(verbs.StatusBadRespErr)
+	c.q.onInvalidMemory()
 }

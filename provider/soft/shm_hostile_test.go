@@ -94,7 +94,7 @@ func TestInvalidPeerWrites(t *testing.T) {
 	writes := map[string]func(ctl *shm.ControlBlock, out *shm.Producer){
 		"more acknowledged than sent": func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1000) },
 		"unknown syndrome":            func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1<<40 | 0x7f<<32) },
-		"NAK without a code":          func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(1<<40 | aethNAK<<32) },
+		"NAK without a code":          func(c *shm.ControlBlock, _ *shm.Producer) { c.Ack.Store(uint64(shm.NewAck(0, shm.FailureNAK(0), 1))) },
 		"unknown operation": func(_ *shm.ControlBlock, p *shm.Producer) {
 			publishFrame(p, fragment.Fragment{Op: 99, Flags: fragment.First | fragment.Last})
 		},
@@ -215,10 +215,10 @@ func TestStalledAtomicsLetTheVictimSleep(t *testing.T) {
 	b.connect(a, nil)
 	p := &a.qp.path.(*shmConn).requestsOut
 	for range b.qp.path.(*shmConn).responsesOut.Len() + 1 {
-		dst, _, ok := p.Reserve(atomicOperands)
+		dst, _, ok := p.Reserve(fragment.AtomicOperands)
 		require.True(t, ok)
 		clear(dst)
-		publishFrame(p, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Length: atomicOperands, Addr: b.mr.Addr(), Key: b.mr.RKey()})
+		publishFrame(p, fragment.Fragment{Op: fragment.FetchAdd, Flags: fragment.First | fragment.Last, Length: fragment.AtomicOperands, Addr: b.mr.Addr(), Key: b.mr.RKey()})
 	}
 	b.requireAsleep()
 	require.Equal(t, verbs.StateRTS, b.qp.State())

@@ -13,17 +13,6 @@ import (
 // This file has the receiving half of the local path: it executes the peer's requests,
 // and sends acknowledgements and responses.
 
-// Syndromes of the AETH (IBTA vol. 1, 9.3.5) have a kind in the upper three bits, and a
-// timer or NAK code in the lower five bits.
-const (
-	aethRNR  = 1 << 5
-	aethNAK  = 3 << 5
-	aethCode = 0x1f
-
-	nakInvalidRequest = 1
-	nakOperation      = 3
-)
-
 // receive executes up to receiveBudget slots of the peer's requests, and reports whether
 // it consumed any.
 func (c *shmConn) receive() bool {
@@ -92,7 +81,7 @@ func (c *shmConn) serve(r *fragment.Fragment) bool {
 		c.awaitsRetry = true
 		c.q.shard.counts.RNRSent()
 		c.resendSeen = c.peer.Resend.Load()
-		c.sendNAK(aethRNR | c.q.attr.MinRNRTimer)
+		c.sendNAK(shm.RNRNAK(c.q.attributes().MinRNRTimer))
 	default:
 		c.abort(a)
 	}
@@ -109,7 +98,7 @@ func (c *shmConn) requestsPending() bool { return c.requestsIn.Ready() }
 
 // abort implements path.
 func (c *shmConn) abort(a outcome) {
-	c.sendNAK(aethNAK | (uint8(a-outcomeInvalidRequest) + nakInvalidRequest))
+	c.sendNAK(shm.FailureNAK(shm.InvalidRequest + shm.Failure(a-outcomeInvalidRequest)))
 	c.q.requestFailed(a)
 }
 
@@ -179,19 +168,17 @@ func (c *shmConn) acknowledge() {
 
 // sendNAK acknowledges the slots consumed so far, and sends a NAK or RNR NAK for the next
 // slot.
-func (c *shmConn) sendNAK(syndrome uint8) {
+func (c *shmConn) sendNAK(nak shm.NAK) {
 	c.unacked, c.ackRequested = 0, false
 	c.nakCount++
-	c.syndrome = syndrome
+	c.lastNAK = nak
 	c.storeAck()
 	c.wake(shm.WakeSlots)
 }
 
-// storeAck publishes the acknowledgement: the number of slots consumed, the syndrome,
-// and the number of NAKs. The peer compares the number of NAKs with the last one, and so
-// sees whether a NAK is new.
+// storeAck publishes the acknowledgement.
 func (c *shmConn) storeAck() {
-	c.own.Ack.Store(uint64(c.requestsIn.Head) | uint64(c.syndrome)<<32 | uint64(c.nakCount)<<40)
+	c.own.Ack.Store(uint64(shm.NewAck(c.requestsIn.Head, c.lastNAK, c.nakCount)))
 }
 
 // receivesPosted implements path. It does nothing, because the peer repeats the request

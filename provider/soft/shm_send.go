@@ -84,14 +84,10 @@ func (c *shmConn) payloadLeft(w *wqe) uint32 {
 	case w.op == verbs.OpRead:
 		return 0
 	case w.op.Atomic():
-		return atomicOperands
+		return fragment.AtomicOperands
 	}
 	return w.total - w.sent
 }
-
-// atomicOperands is the size of the payload of an atomic: the swap or add operand, and
-// the compare operand.
-const atomicOperands = 16
 
 // reserveRequest reserves a request slot. It returns memory for a payload, whose length
 // is at most the parameter want; see shm.Producer.Reserve. If the ring is full, it first
@@ -101,7 +97,7 @@ func (c *shmConn) reserveRequest(want uint32) (dst []byte, inArea, ok bool) {
 	if ok {
 		return dst, inArea, ok
 	}
-	if !c.requestsOut.Free(uint32(c.peer.Ack.Load())) {
+	if !c.requestsOut.Free(shm.Ack(c.peer.Ack.Load()).Consumed()) {
 		// The number of consumed slots is invalid. takeAcks ends the connection.
 		return nil, false, false
 	}
@@ -174,43 +170,43 @@ func (c *shmConn) resend() {
 // takeAcks implements path.
 func (c *shmConn) takeAcks() bool {
 	c.updatePeerTimer()
-	ack := c.peer.Ack.Load()
+	ack := shm.Ack(c.peer.Ack.Load())
 	if ack == c.lastAck || !c.isServing() {
 		return false
 	}
 	// The peer publishes the responses of the requests before it acknowledges them.
-	if c.q.reads > 0 {
+	if c.q.awaitsResponse() {
 		c.takeResponses()
 	}
-	head, syndrome := uint32(ack), uint8(ack>>32)
-	progress := uint64(head - uint32(c.released))
-	if progress > c.seq-c.released || !c.requestsOut.Free(head) {
+	progress := uint64(ack.Consumed() - uint32(c.released))
+	if progress > c.seq-c.released || !c.requestsOut.Free(ack.Consumed()) {
 		c.protocolError()
 		return true
 	}
-	negative := ack>>40 != c.lastAck>>40
+	negative := ack.NAKs() != c.lastAck.NAKs()
 	c.lastAck = ack
 	c.released += progress
 	if progress > 0 {
 		c.q.acknowledged(c.released)
 	}
 	if negative && c.isServing() {
-		c.takeNAK(syndrome)
+		c.takeNAK(ack.NAK())
 	}
 	return true
 }
 
 // takeNAK processes a NAK or RNR NAK. It is a protocol error if no request is
 // outstanding.
-func (c *shmConn) takeNAK(syndrome uint8) {
-	code := syndrome & aethCode
+func (c *shmConn) takeNAK(nak shm.NAK) {
+	timer, rnr := nak.RNRTimer()
+	failure, failed := nak.Failure()
 	switch {
-	case !c.q.sq.outstanding():
+	case !c.q.outstanding():
 		c.protocolError()
-	case syndrome&^aethCode == aethRNR:
-		c.q.onRNR(code)
-	case syndrome&^aethCode == aethNAK && code >= nakInvalidRequest && code <= nakOperation:
-		c.q.onNAK(outcomeInvalidRequest + outcome(code-nakInvalidRequest))
+	case rnr:
+		c.q.onRNR(timer)
+	case failed:
+		c.q.onNAK(outcomeInvalidRequest + outcome(failure-shm.InvalidRequest))
 	default:
 		c.protocolError()
 	}
@@ -221,7 +217,7 @@ func (c *shmConn) takeNAK(syndrome uint8) {
 func (c *shmConn) takeResponses() bool {
 	work := false
 	var r fragment.Fragment
-	for c.q.reads > 0 && c.isServing() {
+	for c.q.awaitsResponse() && c.isServing() {
 		more, ok := c.responsesIn.Peek(&r)
 		if !more {
 			break

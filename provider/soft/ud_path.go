@@ -43,7 +43,7 @@ func (p *udPath) attach() error {
 	return nil
 }
 
-// ready prepares the paths when the queue pair enters RTR.
+// ready implements path. The queue pair then receives datagrams over the wire.
 func (p *udPath) ready() error {
 	if p.wire == nil {
 		return nil
@@ -126,11 +126,13 @@ func (p *udPath) stopResponding() {}
 // receivesPosted implements path.
 func (p *udPath) receivesPosted() {}
 
-// clear drops and counts datagrams that have completed and still wait to be sent.
-func (p *udPath) clear() {
+// reset implements path. It drops and counts datagrams that have completed and still wait
+// to be sent.
+func (p *udPath) reset() (usable bool) {
 	if p.local != nil {
 		p.local.clear()
 	}
+	return true
 }
 
 // detach implements path.

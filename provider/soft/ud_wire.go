@@ -54,7 +54,7 @@ func (u *udWire) sendOne(w *wqe, along *ah, seq uint64) (status verbs.Status, ro
 	}
 	bth := pkt.BTH()
 	bth.SetDestQP(w.toQPN)
-	bth.SetPSN(psnOf(psn.Value(u.q.attr.SQPSN), seq))
+	bth.SetPSN(psnOf(psn.Value(u.q.attributes().SQPSN), seq))
 	bth.SetSolicited(w.flags&verbs.SendSolicited != 0)
 	pkt.DETH().Set(w.toQKey, u.q.num)
 	if h := pkt.ImmDt(); h != nil {

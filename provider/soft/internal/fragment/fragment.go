@@ -17,6 +17,10 @@ type Fragment struct {
 	Payload []byte
 }
 
+// AtomicOperands is the size in bytes of the payload of an atomic: the swap or add
+// operand, and the compare operand, both with the most significant byte first.
+const AtomicOperands = 16
+
 // First reports whether the fragment is the first one of its message.
 func (f *Fragment) First() bool { return f.Flags&First != 0 }
 

@@ -37,10 +37,7 @@ type slotFrame struct {
 // A ControlBlock is written by one side of the connection and read by the other. Parked
 // is an exception: the reader clears it.
 type ControlBlock struct {
-	// Ack acknowledges the requests of the other side: number of request slots consumed
-	// (32) | syndrome (8) << 32 | number of NAKs (24) << 40. The syndrome has the codes
-	// of the AETH (IBTA vol. 1, 9.3.5). If the syndrome is a NAK, it is for the first
-	// slot that was not consumed.
+	// Ack acknowledges the requests of the other side. It has a value of the type Ack.
 	Ack atomic.Uint64
 	// Resend counts how often this side has retried after an RNR NAK. A new value makes
 	// the other side process the same slot again.

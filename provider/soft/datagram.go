@@ -8,7 +8,8 @@ import (
 	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
-// This file has the checks of UD requests and datagrams, for both paths.
+// This file has the part of the requester and of the responder that only UD queue pairs
+// need. It does not depend on the path of a datagram.
 
 // checkDatagram checks the fields of a request that have other rules for UD than for RC.
 func checkDatagram(wr *verbs.SendWR) error {

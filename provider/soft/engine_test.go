@@ -1,0 +1,88 @@
+//go:build linux
+
+package soft
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// pathFiles returns the files of the paths. A file of a path has the prefix of its path.
+// The file shm_end.go belongs to connection management.
+func pathFiles(t *testing.T) []string {
+	entries, err := os.ReadDir(".")
+	require.NoError(t, err)
+	var files []string
+	for _, e := range entries {
+		prefix, _, _ := strings.Cut(e.Name(), "_")
+		isPath := prefix == "rc" || prefix == "shm" || prefix == "ud" || e.Name() == "congestion.go"
+		if isPath && !strings.HasSuffix(e.Name(), "_test.go") && e.Name() != "shm_end.go" {
+			files = append(files, e.Name())
+		}
+	}
+	require.NotEmpty(t, files)
+	return files
+}
+
+// The paths call only the methods of a queue pair that are in the interface engine, and
+// read only its constant fields. A queue pair is the field q of each type of a path, and
+// the parameter q of some functions.
+func TestPathsUseOnlyEngine(t *testing.T) {
+	allowed := map[string]bool{"dev": true, "shard": true, "num": true}
+	methods := reflect.TypeFor[engine]()
+	for i := range methods.NumMethod() {
+		allowed[methods.Method(i).Name] = true
+	}
+	used := map[string]bool{}
+	for _, name := range pathFiles(t) {
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, decl := range file.Decls {
+			if !hasReceiverQ(decl) {
+				usesOfQP(decl, func(use *ast.SelectorExpr) {
+					used[use.Sel.Name] = true
+					require.True(t, allowed[use.Sel.Name], "%v uses q.%s", files.Position(use.Pos()), use.Sel.Name)
+				})
+			}
+		}
+	}
+	for name := range allowed {
+		require.True(t, used[name], "no path uses q.%s", name)
+	}
+}
+
+// hasReceiverQ reports whether a declaration is a method whose receiver has the name q.
+// Such a method belongs to a queue or to qp itself.
+func hasReceiverQ(decl ast.Decl) bool {
+	f, ok := decl.(*ast.FuncDecl)
+	return ok && f.Recv != nil && len(f.Recv.List[0].Names) == 1 && f.Recv.List[0].Names[0].Name == "q"
+}
+
+// usesOfQP calls visit for each selector of the form q.name or x.q.name.
+func usesOfQP(decl ast.Decl, visit func(*ast.SelectorExpr)) {
+	ast.Inspect(decl, func(n ast.Node) bool {
+		s, ok := n.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		switch x := s.X.(type) {
+		case *ast.Ident:
+			if x.Name == "q" {
+				visit(s)
+			}
+		case *ast.SelectorExpr:
+			if x.Sel.Name == "q" {
+				visit(s)
+			}
+		}
+		return true
+	})
+}
