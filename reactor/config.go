@@ -19,7 +19,7 @@ type Config struct {
 	// the soft provider that number is soft.Config.Vectors.
 	NumLoops int
 	// CPUs pins loops to CPUs. Loop i locks its goroutine to a thread, and pins the thread
-	// to CPU CPUs[i mod len(CPUs)]. Empty means neither. CPUs does not apply to a loop
+	// to CPU CPUs[i mod len(CPUs)]. Empty means neither. CPUs must be empty for a loop
 	// made with NewLoop. It is meant for loops that spin; a loop that sleeps has lower
 	// tail latencies when its goroutine is not locked. GOMAXPROCS should be greater than
 	// the number of loops that spin. Otherwise other goroutines of the program take the

@@ -14,22 +14,21 @@ import (
 // those of Send. If the peer does not allow the access, the connection ends with
 // verbs.StatusRemAccessErr.
 func (c *Conn) Write(local verbs.SGE, remote Remote, o SendOptions) error {
-	return c.oneSided(verbs.OpWrite, local, remote, &o)
+	return c.oneSided(verbs.OpWrite, local, remote, 0, &o)
 }
 
 // WriteImm is Write, and also sends imm to the peer: when the data is written, the peer's
 // OnMessage is called with a Message that has this immediate data. This consumes one
 // receive buffer of the peer.
 func (c *Conn) WriteImm(local verbs.SGE, remote Remote, imm uint32, o SendOptions) error {
-	o.Imm = imm
-	return c.oneSided(verbs.OpWriteImm, local, remote, &o)
+	return c.oneSided(verbs.OpWriteImm, local, remote, imm, &o)
 }
 
 // Read reads local.Length bytes of the peer's memory at remote into local. A message or a
 // WRITE after the READ may be executed before the READ has completed, unless it has
 // SendOptions.Fence. For local and for the errors see Write.
 func (c *Conn) Read(local verbs.SGE, remote Remote, o SendOptions) error {
-	return c.oneSided(verbs.OpRead, local, remote, &o)
+	return c.oneSided(verbs.OpRead, local, remote, 0, &o)
 }
 
 // CompareSwap compares the 8 bytes of the peer's memory at remote with compare, and
@@ -50,11 +49,15 @@ func (c *Conn) FetchAdd(remote Remote, add uint64, o SendOptions) error {
 }
 
 // oneSided stages a WRITE, a WRITE with immediate or a READ.
-func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, o *SendOptions) error {
+func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, imm uint32, o *SendOptions) error {
+	if err := o.checkOneSided(code); err != nil {
+		return err
+	}
 	if err := c.checkSend(0); err != nil {
 		return err
 	}
 	wr, r := c.acceptOp(code, o, true)
+	wr.Imm = imm
 	r.op.Bytes = local.Length
 	wr.RemoteAddr, wr.RKey = remote.Addr, remote.RKey
 	if local.Length > 0 {
@@ -65,6 +68,9 @@ func (c *Conn) oneSided(code verbs.Opcode, local verbs.SGE, remote Remote, o *Se
 
 // atomic stages an atomic operation, with a buffer of the slab for its result.
 func (c *Conn) atomic(code verbs.Opcode, remote Remote, operand, swap uint64, o *SendOptions) error {
+	if err := o.checkOneSided(code); err != nil {
+		return err
+	}
 	if err := c.checkSend(0); err != nil {
 		return err
 	}

@@ -136,6 +136,40 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 	require.NoError(t, failed)
 }
 
+// An operation refuses an option that it does not have, and accepts nothing.
+func TestOperationsRefuseOptions(t *testing.T) {
+	p := connect(t, &hooks{}, &hooks{}, nil)
+	mr, err := p.client.Alloc(8, verbs.AccessLocalWrite)
+	require.NoError(t, err)
+	buf, err := p.client.Lease()
+	require.NoError(t, err)
+	local, to, c := verbs.SGEOf(mr, 0, 8), reactor.Remote{Addr: 8}, p.dialed
+	operations := map[string]func(reactor.SendOptions) error{
+		"send":         func(o reactor.SendOptions) error { return c.SendWith(nil, o) },
+		"send buffer":  func(o reactor.SendOptions) error { return c.SendBufferWith(buf, o) },
+		"write":        func(o reactor.SendOptions) error { return c.Write(local, to, o) },
+		"write imm":    func(o reactor.SendOptions) error { return c.WriteImm(local, to, 1, o) },
+		"read":         func(o reactor.SendOptions) error { return c.Read(local, to, o) },
+		"compare swap": func(o reactor.SendOptions) error { return c.CompareSwap(to, 0, 0, o) },
+		"fetch add":    func(o reactor.SendOptions) error { return c.FetchAdd(to, 0, o) },
+	}
+	refused := func(field string, o reactor.SendOptions, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			var param *verbs.ParamError
+			require.ErrorAs(t, operations[name](o), &param, name)
+			require.Equal(t, field, param.Field, name)
+		}
+	}
+	refused("Imm", reactor.SendOptions{Imm: 1}, "send", "send buffer")
+	for _, o := range []reactor.SendOptions{{Imm: 1}, {HasImm: true}} {
+		refused("HasImm", o, "write", "write imm", "read", "compare swap", "fetch add")
+	}
+	refused("Solicited", reactor.SendOptions{Solicited: true}, "write", "read", "compare swap", "fetch add")
+	require.Zero(t, c.Stats().Accepted)
+	require.NoError(t, buf.Release())
+}
+
 func status(t *testing.T, err error) verbs.Status {
 	t.Helper()
 	var failed *verbs.CompletionError

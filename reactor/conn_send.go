@@ -18,6 +18,9 @@ func (c *Conn) Send(b []byte) error { return c.SendWith(b, SendOptions{}) }
 
 // SendWith is Send with options.
 func (c *Conn) SendWith(b []byte, o SendOptions) error {
+	if err := o.checkSend(); err != nil {
+		return err
+	}
 	if err := c.checkSend(len(b)); err != nil {
 		return err
 	}
@@ -43,6 +46,9 @@ func (c *Conn) SendBuffer(buf *Buffer) error { return c.SendBufferWith(buf, Send
 
 // SendBufferWith is SendBuffer with options.
 func (c *Conn) SendBufferWith(buf *Buffer, o SendOptions) error {
+	if err := o.checkSend(); err != nil {
+		return err
+	}
 	if err := c.checkSend(0); err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func TestImmediateAndNotify(t *testing.T) {
 			got = append(got, immediate{imm, ok})
 		}}, nil)
 	require.NoError(t, p.dialed.SendWith([]byte("x"), reactor.SendOptions{Imm: 42, HasImm: true, Notify: true, Tag: 9}))
-	require.NoError(t, p.dialed.SendWith([]byte("y"), reactor.SendOptions{Imm: 43}))
+	require.NoError(t, p.dialed.SendWith([]byte("y"), reactor.SendOptions{}))
 	p.drive(t, func() bool { return len(got) == 2 && len(done) == 1 })
 	require.Equal(t, []immediate{{42, true}, {0, false}}, got)
 	require.Equal(t, []reactor.Op{{Code: verbs.OpSendImm, Tag: 9, Bytes: 1}}, done)

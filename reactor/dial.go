@@ -58,11 +58,15 @@ func (e *Engine) Dial(addr netip.AddrPort, o *DialOptions) error {
 	return l.Dial(addr, o)
 }
 
-// Dial is Engine.Dial for this loop; o.Loop is ignored.
+// Dial is Engine.Dial for this loop. If o.Loop is another loop, the error is a
+// *verbs.ParamError.
 func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 	const op = "dial"
 	if o == nil {
 		o = &DialOptions{}
+	}
+	if o.Loop != nil && o.Loop != l {
+		return operr.Wrap(op, &verbs.ParamError{Field: "loop", Value: int64(o.Loop.index), Reason: "another loop than the one that dials"})
 	}
 	request, err := l.engine.checkDial(addr, o)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // NewLoop makes a loop without a goroutine, for an application that has an event loop of
 // its own. The loop belongs to the goroutine that called NewLoop. Another goroutine may
 // take it over; the application must synchronize the two. NewLoop calls OnBoot before it
-// returns. Config.NumLoops and Config.CPUs do not apply.
+// returns. Config.NumLoops must be 0 or 1, and Config.CPUs must be empty.
 //
 // Either RunOnce waits for work, or the application waits for input on FD, together with
 // its own descriptors:
@@ -28,12 +28,10 @@ import (
 //		}
 //	}
 func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
-	var c Config
-	if cfg != nil {
-		c = *cfg
+	if err := cfg.checkEmbedded(); err != nil {
+		return nil, operr.Wrap("create loop", err)
 	}
-	c.NumLoops, c.CPUs = 1, nil
-	e, err := New(p, h, &c)
+	e, err := New(p, h, cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +41,18 @@ func NewLoop(p cm.Provider, h Handler, cfg *Config) (*Loop, error) {
 		return nil, firstError(err, l.closeNow())
 	}
 	return l, nil
+}
+
+// checkEmbedded returns a *verbs.ParamError if the configuration has a setting that does
+// not apply to a loop that the application runs.
+func (c *Config) checkEmbedded() error {
+	switch {
+	case c == nil:
+		return nil
+	case len(c.CPUs) > 0:
+		return &verbs.ParamError{Field: "CPUs", Value: int64(c.CPUs[0]), Reason: "the application runs the loop and pins its own thread"}
+	}
+	return checkRange("NumLoops", int64(c.NumLoops), 0, 1)
 }
 
 // initEmbedded opens the timerfd of an embedded loop, and starts the loop and its engine.

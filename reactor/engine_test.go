@@ -217,6 +217,11 @@ func TestInvalidUse(t *testing.T) {
 	_, err = reactor.New(openSoft(t, 1), &hooks{}, &reactor.Config{NumLoops: -1})
 	require.ErrorAs(t, err, &param)
 	require.Equal(t, "NumLoops", param.Field)
+	for field, cfg := range map[string]*reactor.Config{"NumLoops": {NumLoops: 2}, "CPUs": {CPUs: []int{0}}} {
+		_, err = reactor.NewLoop(openSoft(t, 1), &hooks{}, cfg)
+		require.ErrorAs(t, err, &param)
+		require.Equal(t, field, param.Field)
+	}
 
 	loop := newLoop(t, &hooks{}, nil)
 	called := false

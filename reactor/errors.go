@@ -57,6 +57,14 @@ var errNilArgument = errors.New("a provider and a handler are needed")
 var (
 	errSendClosed    = operr.Wrap("send", ErrClosed)
 	errForeignBuffer = operr.Wrap("send", verbs.ErrForeign)
+
+	errImmWithoutHasImm = operr.Wrap("send", &verbs.ParamError{Field: "Imm", Reason: "HasImm is false"})
+	errImmNotSent       = operr.Wrap("one-sided operation", &verbs.ParamError{
+		Field: "HasImm", Value: 1, Reason: "only SendWith, SendBufferWith and the argument of WriteImm send immediate data",
+	})
+	errNoSolicited = operr.Wrap("one-sided operation", &verbs.ParamError{
+		Field: "Solicited", Value: 1, Reason: "the operation has no completion at the peer",
+	})
 )
 
 // A CloseError is the error of OnClose if a connection has ended with failed operations.

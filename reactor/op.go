@@ -12,22 +12,47 @@ type Op struct {
 	Value uint64
 }
 
-// SendOptions are the options of one operation. The zero value means no options.
+// SendOptions are the options of one operation. The zero value means no options. An
+// operation that does not have an option refuses it with a *verbs.ParamError.
 type SendOptions struct {
 	// Tag is returned in Op.Tag.
 	Tag uint64
 	// Notify requests a call of OnCompletion. For one-sided and atomic operations
 	// OnCompletion is always called.
 	Notify bool
-	// Imm is the immediate data of a message. It is sent if HasImm is true.
+	// Imm is the immediate data of a message, which is sent if HasImm is true. Only
+	// SendWith and SendBufferWith have these options. WriteImm has an argument for its
+	// immediate data. Imm must be 0 if HasImm is false.
 	Imm    uint32
 	HasImm bool
 	// Solicited makes the completion at the peer a solicited event, which wakes a peer
-	// that has armed its CQ for solicited completions only.
+	// that has armed its CQ for solicited completions only. Only SendWith, SendBufferWith
+	// and WriteImm have this option, because other operations have no completion at the
+	// peer. Source: ibv_post_send(3), IBV_SEND_SOLICITED.
 	Solicited bool
 	// Fence delays the operation until all earlier READs and atomic operations of the
 	// connection have completed.
 	Fence bool
+}
+
+// checkSend returns an error if a SEND can not have these options.
+func (o *SendOptions) checkSend() error {
+	if o.Imm != 0 && !o.HasImm {
+		return errImmWithoutHasImm
+	}
+	return nil
+}
+
+// checkOneSided returns an error if a one-sided or atomic operation can not have these
+// options.
+func (o *SendOptions) checkOneSided(code verbs.Opcode) error {
+	switch {
+	case o.HasImm || o.Imm != 0:
+		return errImmNotSent
+	case o.Solicited && code != verbs.OpWriteImm:
+		return errNoSolicited
+	}
+	return nil
 }
 
 // flags returns the options as flags of a send request.

@@ -256,7 +256,10 @@ func TestDialChecks(t *testing.T) {
 		require.Equal(t, field, param.Field)
 	}
 	other := start(t, &hooks{}, nil)
-	require.ErrorIs(t, e.Dial(addr, &reactor.DialOptions{Loop: other.Loop(0)}), verbs.ErrForeign)
+	foreign := &reactor.DialOptions{Loop: other.Loop(0)}
+	require.ErrorIs(t, e.Dial(addr, foreign), verbs.ErrForeign)
+	require.ErrorAs(t, e.Loop(0).Dial(addr, foreign), &param)
+	require.Equal(t, "loop", param.Field)
 }
 
 // If DialOptions.Loop is nil, Config.Balance chooses the loop.
