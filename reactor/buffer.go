@@ -53,7 +53,7 @@ func (b *Buffer) Cap() int { return len(b.memory) }
 // SetLen sets the length of Bytes, which is the length of the message that SendBuffer
 // sends, to n bytes. It returns a *verbs.ParamError if n is negative or more than Cap.
 func (b *Buffer) SetLen(n int) error {
-	if err := checkRange("buffer length", int64(n), 0, int64(len(b.memory))); err != nil {
+	if err := checkRange("buffer length", n, 0, len(b.memory)); err != nil {
 		return operr.Wrap("set length", err)
 	}
 	b.length = n

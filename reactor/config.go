@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -95,15 +96,16 @@ type Config struct {
 	// receive buffer for it, 1 to 7. Zero means 7, which means without limit. Negative
 	// means none.
 	RNRRetryCount int
-	// MinRNRTimer is the code for the delay before the peer sends such a message again, 1
-	// to 31: see verbs.RNRDelay. Zero means code 12, 0.64ms. Negative means code 0, the
-	// longest delay (655ms), which is what rdma_accept(3) sets.
-	MinRNRTimer int
-	// AckTimeout is the code for the transport's retransmission timeout, 1 to 31: see
-	// verbs.AckTimeout. Zero means the provider's choice. The soft provider's choice is
-	// 18, 1.07s: with a RetryCount of 7 a connection survives a network outage of 5s and
-	// more.
-	AckTimeout int
+	// MinRNRTimer is how long the peer waits before it sends such a message again, at most
+	// 655.36ms. It is rounded up to a delay that the protocol has: see
+	// verbs.RNRDelayCode. Zero means 0.64ms.
+	MinRNRTimer time.Duration
+	// AckTimeout is how long the transport waits for an acknowledgement before it
+	// retransmits a packet, at most 8796s. It is rounded up to 4.096µs times a power of
+	// two: see verbs.AckTimeoutCode. Zero means the provider's choice. The soft
+	// provider's choice is 1.07s: with a RetryCount of 7 a connection survives a network
+	// outage of 5s and more.
+	AckTimeout time.Duration
 	// ResponderResources is how many READs and atomics of the peer this side handles at a
 	// time, for each connection. Zero means 16, or the device's limit if that is lower.
 	// Negative means none.
@@ -157,6 +159,12 @@ const (
 	maxKeepalive = math.MaxInt64 / 2
 )
 
+// The longest times that the 5-bit codes of the protocol can express.
+var (
+	maxAckTimeout = verbs.AckTimeout(31)
+	maxRNRDelay   = verbs.RNRDelay(0)
+)
+
 // withDefaults returns a copy of c in which every default is filled in. It returns an
 // error for the first value that is out of range.
 func (c *Config) withDefaults() (*Config, error) {
@@ -174,43 +182,65 @@ func (c *Config) withDefaults() (*Config, error) {
 
 // check returns a *verbs.ParamError for the first value that is out of range.
 func (c *Config) check() error {
+	if err := c.checkNumbers(); err != nil {
+		return err
+	}
+	return c.checkTimes()
+}
+
+// checkNumbers checks the fields that are numbers.
+func (c *Config) checkNumbers() error {
 	for _, f := range []struct {
 		name             string
-		value, low, high int64
+		value, low, high int
 	}{
-		{"NumLoops", int64(c.NumLoops), 0, 1 << 10},
-		{"Idle", int64(c.Idle), 0, int64(IdleBusy)},
-		{"SpinBudget", int64(c.SpinBudget), 0, math.MaxInt64},
-		{"SafetyTimeout", int64(c.SafetyTimeout), 0, math.MaxInt64},
-		{"EpollEvery", int64(c.EpollEvery), 0, math.MaxInt32},
-		{"CompletionBudget", int64(c.CompletionBudget), 0, 1 << 16},
-		{"MaxPosted", int64(c.MaxPosted), 0, math.MaxInt32},
-		{"SlowCallback", int64(c.SlowCallback), 0, math.MaxInt64},
-		{"MaxInFlight", int64(c.MaxInFlight), 0, maxQueue},
-		{"MaxMessage", int64(c.MaxMessage), 0, 1 << 30},
-		{"MaxInline", int64(c.MaxInline), -1, 1 << 16},
-		{"MaxConns", int64(c.MaxConns), -1, maxConns},
-		{"SharedRecvBuffers", int64(c.SharedRecvBuffers), 0, maxQueue},
-		{"SignalEvery", int64(c.SignalEvery), 0, maxQueue},
-		{"RetryCount", int64(c.RetryCount), -1, verbs.MaxRetry},
-		{"RNRRetryCount", int64(c.RNRRetryCount), -1, verbs.MaxRetry},
-		{"MinRNRTimer", int64(c.MinRNRTimer), -1, 31},
-		{"AckTimeout", int64(c.AckTimeout), 0, 31},
-		{"ResponderResources", int64(c.ResponderResources), -1, math.MaxUint8},
-		{"InitiatorDepth", int64(c.InitiatorDepth), -1, math.MaxUint8},
-		{"Backlog", int64(c.Backlog), 0, math.MaxInt32},
-		{"DecisionTimeout", int64(c.DecisionTimeout), 0, math.MaxInt64},
-		{"ConnectTimeout", int64(c.ConnectTimeout), 0, math.MaxInt64},
-		{"DrainTimeout", int64(c.DrainTimeout), 0, math.MaxInt64},
-		{"Keepalive", int64(c.Keepalive), math.MinInt64, maxKeepalive},
-		{"Balance", int64(c.Balance), 0, int64(LeastConnections)},
+		{"NumLoops", c.NumLoops, 0, 1 << 10},
+		{"Idle", int(c.Idle), 0, int(IdleBusy)},
+		{"EpollEvery", c.EpollEvery, 0, math.MaxInt32},
+		{"CompletionBudget", c.CompletionBudget, 0, 1 << 16},
+		{"MaxPosted", c.MaxPosted, 0, math.MaxInt32},
+		{"MaxInFlight", c.MaxInFlight, 0, maxQueue},
+		{"MaxMessage", c.MaxMessage, 0, 1 << 30},
+		{"MaxInline", c.MaxInline, -1, 1 << 16},
+		{"MaxConns", c.MaxConns, -1, maxConns},
+		{"SharedRecvBuffers", c.SharedRecvBuffers, 0, maxQueue},
+		{"SignalEvery", c.SignalEvery, 0, maxQueue},
+		{"RetryCount", c.RetryCount, -1, verbs.MaxRetry},
+		{"RNRRetryCount", c.RNRRetryCount, -1, verbs.MaxRetry},
+		{"ResponderResources", c.ResponderResources, -1, math.MaxUint8},
+		{"InitiatorDepth", c.InitiatorDepth, -1, math.MaxUint8},
+		{"Backlog", c.Backlog, 0, math.MaxInt32},
+		{"Balance", int(c.Balance), 0, int(LeastConnections)},
 	} {
 		if err := checkRange(f.name, f.value, f.low, f.high); err != nil {
 			return err
 		}
 	}
 	for _, cpu := range c.CPUs {
-		if err := checkRange("CPUs", int64(cpu), 0, maxCPU); err != nil {
+		if err := checkRange("CPUs", cpu, 0, maxCPU); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkTimes checks the fields that are times.
+func (c *Config) checkTimes() error {
+	for _, f := range []struct {
+		name        string
+		value, high time.Duration
+	}{
+		{"SpinBudget", c.SpinBudget, math.MaxInt64},
+		{"SafetyTimeout", c.SafetyTimeout, math.MaxInt64},
+		{"SlowCallback", c.SlowCallback, math.MaxInt64},
+		{"MinRNRTimer", c.MinRNRTimer, maxRNRDelay},
+		{"AckTimeout", c.AckTimeout, maxAckTimeout},
+		{"DecisionTimeout", c.DecisionTimeout, math.MaxInt64},
+		{"ConnectTimeout", c.ConnectTimeout, math.MaxInt64},
+		{"DrainTimeout", c.DrainTimeout, math.MaxInt64},
+		{"Keepalive", max(0, c.Keepalive), maxKeepalive},
+	} {
+		if err := checkTime(f.name, f.value, f.high); err != nil {
 			return err
 		}
 	}
@@ -235,13 +265,19 @@ func (c *Config) setDefaults() {
 	c.SignalEvery = orDefault(c.SignalEvery, (c.MaxInFlight+3)/4)
 	c.RetryCount = orNone(c.RetryCount, verbs.MaxRetry)
 	c.RNRRetryCount = orNone(c.RNRRetryCount, verbs.RNRRetryForever)
-	c.MinRNRTimer = orNone(c.MinRNRTimer, cm.DefaultMinRNRTimer)
+	c.MinRNRTimer = orDefault(c.MinRNRTimer, verbs.RNRDelay(cm.DefaultMinRNRTimer))
 	c.ResponderResources = orNone(c.ResponderResources, 16)
 	c.InitiatorDepth = orNone(c.InitiatorDepth, 16)
 	c.DecisionTimeout = orDefault(c.DecisionTimeout, 10*time.Second)
 	c.ConnectTimeout = orDefault(c.ConnectTimeout, 30*time.Second)
 	c.DrainTimeout = orDefault(c.DrainTimeout, 5*time.Second)
 	c.Keepalive = max(0, orDefault(c.Keepalive, 30*time.Second))
+}
+
+// rnrTimerCode returns the code of MinRNRTimer, which withDefaults has checked.
+func (c *Config) rnrTimerCode() uint8 {
+	code, _ := verbs.RNRDelayCode(c.MinRNRTimer)
+	return code
 }
 
 // orDefault returns value, or fallback if value is zero.
@@ -257,12 +293,27 @@ func orDefault[T int | time.Duration](value, fallback T) T {
 func orNone(value, fallback int) int { return max(0, orDefault(value, fallback)) }
 
 // checkRange returns a *verbs.ParamError if value is less than low or more than high.
-func checkRange(field string, value, low, high int64) error {
+func checkRange(field string, value, low, high int) error {
 	switch {
 	case value < low:
-		return &verbs.ParamError{Field: field, Value: value, Limit: low, Reason: "too small"}
+		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(low), Reason: "too small"}
 	case value > high:
-		return &verbs.ParamError{Field: field, Value: value, Limit: high}
+		return &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(high)}
 	}
 	return nil
+}
+
+// checkTime returns a *verbs.ParamError, with the value and the limit in nanoseconds, if
+// value is negative or more than high.
+func checkTime(field string, value, high time.Duration) error {
+	err := &verbs.ParamError{Field: field, Value: int64(value), Limit: int64(high)}
+	switch {
+	case value < 0:
+		err.Limit, err.Reason = 0, fmt.Sprintf("%v is negative", value)
+	case value > high:
+		err.Reason = fmt.Sprintf("%v is longer than the limit, %v", value, high)
+	default:
+		return nil
+	}
+	return err
 }

@@ -18,20 +18,21 @@ func TestConfigDefaults(t *testing.T) {
 	require.Equal(t, 63, c.MaxInFlight)
 	require.Equal(t, 8192, c.MaxConns)
 	require.Equal(t, 16, c.SignalEvery)
-	require.Equal(t, 12, c.MinRNRTimer)
+	require.Equal(t, 640*time.Microsecond, c.MinRNRTimer)
+	require.EqualValues(t, 12, c.rnrTimerCode())
 	require.Equal(t, 30*time.Second, c.ConnectTimeout, "the kernel repeats a lost request within 30 s after an outage of 5 s")
 	require.Equal(t, 7, c.RetryCount)
 	require.Equal(t, 16, c.InitiatorDepth)
 	require.Equal(t, 30*time.Second, c.Keepalive)
 
-	given := &Config{MaxInFlight: 2, Keepalive: -1, MaxConns: -1, RetryCount: -1, MinRNRTimer: -1, InitiatorDepth: -1, MaxInline: -1}
+	given := &Config{MaxInFlight: 2, Keepalive: -1, MaxConns: -1, RetryCount: -1, MinRNRTimer: 500 * time.Millisecond, InitiatorDepth: -1, MaxInline: -1}
 	before := *given
 	c, err = given.withDefaults()
 	require.NoError(t, err)
 	require.Equal(t, before.MaxInFlight, given.MaxInFlight, "the caller's Config is not modified")
 	require.Equal(t, 1, c.SignalEvery)
 	require.Zero(t, c.RetryCount)
-	require.Zero(t, c.MinRNRTimer, "code 0, the longest delay")
+	require.Zero(t, c.rnrTimerCode(), "code 0, the longest delay")
 	require.Zero(t, c.Keepalive)
 	require.Equal(t, maxConns, c.MaxConns)
 	require.Zero(t, c.InitiatorDepth)
@@ -56,8 +57,8 @@ func TestConfigChecks(t *testing.T) {
 		"SignalEvery":        {SignalEvery: -1},
 		"RetryCount":         {RetryCount: 8},
 		"RNRRetryCount":      {RNRRetryCount: 8},
-		"MinRNRTimer":        {MinRNRTimer: 32},
-		"AckTimeout":         {AckTimeout: 32},
+		"MinRNRTimer":        {MinRNRTimer: maxRNRDelay + 1},
+		"AckTimeout":         {AckTimeout: maxAckTimeout + 1},
 		"ResponderResources": {ResponderResources: 256},
 		"InitiatorDepth":     {InitiatorDepth: 256},
 		"Backlog":            {Backlog: -1},
@@ -73,4 +74,12 @@ func TestConfigChecks(t *testing.T) {
 		require.ErrorAs(t, err, &param, field)
 		require.Equal(t, field, param.Field)
 	}
+}
+
+// The error for a time names the field, the value and the limit.
+func TestConfigTimeError(t *testing.T) {
+	_, err := (&Config{MinRNRTimer: time.Second}).withDefaults()
+	require.EqualError(t, err, "rdma: configure reactor: MinRNRTimer 1000000000: 1s is longer than the limit, 655.36ms")
+	_, err = (&Config{AckTimeout: -time.Second}).withDefaults()
+	require.EqualError(t, err, "rdma: configure reactor: AckTimeout -1000000000: -1s is negative")
 }

@@ -27,9 +27,9 @@ func wireLoop(t *testing.T, h reactor.Handler, port uint16) *reactor.Loop {
 	p, err := soft.Open(&soft.Config{Vectors: 1, Path: soft.PathWire, WirePort: port})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	// AckTimeout 13 is 33.5 ms, so that the retries to a peer that does not answer are soon
-	// exhausted.
-	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 13})
+	// The ACK timeout is short, so that the retries to a peer that does not answer are soon
+	// exhausted. It is rounded up to code 13, 33.6 ms.
+	l, err := reactor.NewLoop(p, h, &reactor.Config{AckTimeout: 33 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close()) })
 	return l

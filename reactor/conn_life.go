@@ -63,7 +63,7 @@ func (c *Conn) enterOpen() {
 // setRNRTimer sets the RNR timer of the queue pair to Config.MinRNRTimer. The connection
 // manager sets it to code 0, which is 655 ms (rdma_accept(3)).
 func (c *Conn) setRNRTimer() error {
-	attr := verbs.QPAttr{MinRNRTimer: uint8(c.loop.cfg.MinRNRTimer)}
+	attr := verbs.QPAttr{MinRNRTimer: c.loop.cfg.rnrTimerCode()}
 	err := c.qp.Modify(&attr, verbs.AttrMinRNRTimer)
 	switch {
 	case errors.Is(err, verbs.ErrNotSupported):

@@ -86,12 +86,13 @@ func (c *Conn) addrResolved() error {
 
 // setTimers sets the ACK timeout and the RNR timer for the queue pair of the ID.
 func (c *Conn) setTimers() error {
-	if code := c.loop.cfg.AckTimeout; code > 0 {
-		if err := c.id.SetAckTimeout(uint8(code)); err != nil {
+	if timeout := c.loop.cfg.AckTimeout; timeout > 0 {
+		code, _ := verbs.AckTimeoutCode(timeout)
+		if err := c.id.SetAckTimeout(code); err != nil {
 			return err
 		}
 	}
-	return c.id.SetMinRNRTimer(uint8(c.loop.cfg.MinRNRTimer))
+	return c.id.SetMinRNRTimer(c.loop.cfg.rnrTimerCode())
 }
 
 // routeResolved handles cm.RouteResolved: it makes the queue pair and sends the

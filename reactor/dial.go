@@ -87,17 +87,19 @@ func (l *Loop) Dial(addr netip.AddrPort, o *DialOptions) error {
 func (e *Engine) checkDial(addr netip.AddrPort, o *DialOptions) (r dialRequest, err error) {
 	for _, f := range []struct {
 		name             string
-		value, low, high int64
+		value, low, high int
 	}{
-		{"port", int64(addr.Port()), 1, 1<<16 - 1},
-		{"private data", int64(len(o.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageConnect))},
-		{"timeout", int64(o.Timeout), 0, math.MaxInt64},
-		{"responder resources", int64(o.ResponderResources), -1, 255},
-		{"initiator depth", int64(o.InitiatorDepth), -1, 255},
+		{"port", int(addr.Port()), 1, math.MaxUint16},
+		{"private data", len(o.PrivateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageConnect)},
+		{"responder resources", o.ResponderResources, -1, math.MaxUint8},
+		{"initiator depth", o.InitiatorDepth, -1, math.MaxUint8},
 	} {
 		if err := checkRange(f.name, f.value, f.low, f.high); err != nil {
 			return r, err
 		}
+	}
+	if err := checkTime("timeout", o.Timeout, math.MaxInt64); err != nil {
+		return r, err
 	}
 	return dialRequest{
 		addr:    addr,

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/rdmaloop/rdmaloop/reactor"
+	"github.com/rdmaloop/rdmaloop/verbs"
 )
 
 func TestEcho(t *testing.T) {
@@ -84,7 +85,7 @@ func TestEchoDoesNotAllocate(t *testing.T) {
 
 // A server whose Handler is BaseHandler accepts connections and receives messages.
 func TestBaseHandler(t *testing.T) {
-	cfg := &reactor.Config{AckTimeout: 14, MaxConns: 3, MaxInline: -1}
+	cfg := &reactor.Config{AckTimeout: verbs.AckTimeout(14), MaxConns: 3, MaxInline: -1}
 	server := start(t, reactor.BaseHandler{}, cfg)
 	d := &reactor.DialOptions{Context: 1}
 	closed := make(chan error, 1)

@@ -52,7 +52,7 @@ func (c *Config) checkEmbedded() error {
 	case len(c.CPUs) > 0:
 		return &verbs.ParamError{Field: "CPUs", Value: int64(c.CPUs[0]), Reason: "the application runs the loop and pins its own thread"}
 	}
-	return checkRange("NumLoops", int64(c.NumLoops), 0, 1)
+	return checkRange("NumLoops", c.NumLoops, 0, 1)
 }
 
 // initEmbedded opens the timerfd of an embedded loop, and starts the loop and its engine.

@@ -40,7 +40,7 @@ func (c *Config) checkDevice(dev verbs.Device) error {
 		}
 		inFlight = min(attr.MaxQPWR-1, attr.MaxCQE-1-c.SharedRecvBuffers)
 	}
-	return operr.Wrap(op, checkRange("MaxInFlight", int64(c.MaxInFlight), 1, int64(inFlight)))
+	return operr.Wrap(op, checkRange("MaxInFlight", c.MaxInFlight, 1, inFlight))
 }
 
 // checkSharedRecv checks the size of the shared receive queue.
@@ -48,7 +48,7 @@ func (c *Config) checkSharedRecv(attr verbs.DeviceAttr, caps verbs.Caps) error {
 	if !caps.SRQ {
 		return &verbs.ParamError{Field: "SharedRecvBuffers", Value: int64(c.SharedRecvBuffers), Reason: "the device has no shared receive queues"}
 	}
-	return checkRange("SharedRecvBuffers", int64(c.SharedRecvBuffers), 1, int64(min(attr.MaxSRQWR, attr.MaxCQE)))
+	return checkRange("SharedRecvBuffers", c.SharedRecvBuffers, 1, min(attr.MaxSRQWR, attr.MaxCQE))
 }
 
 // tooManyLoops returns the error of a Config with more loops than completion vectors.

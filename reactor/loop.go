@@ -192,7 +192,7 @@ func (l *Loop) Conns() int { return int(l.load.Load()) }
 // SetIdle changes what the loop does after a turn without work. It returns a
 // *verbs.ParamError if the policy is unknown.
 func (l *Loop) SetIdle(p IdlePolicy) error {
-	if err := checkRange("idle policy", int64(p), 0, int64(IdleBusy)); err != nil {
+	if err := checkRange("idle policy", int(p), 0, int(IdleBusy)); err != nil {
 		return operr.Wrap("set idle policy", err)
 	}
 	l.idle.policy.Store(uint32(p))

@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"math"
 	"net/netip"
 	"sync/atomic"
 
@@ -126,7 +127,7 @@ func (r *ConnRequest) Accept(p *AcceptParams) error {
 // errors are those of Accept, and those of cm.ID.Reject.
 func (r *ConnRequest) Reject(privateData []byte) error {
 	const op = "reject"
-	if err := checkRange("private data", int64(len(privateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageReject))); err != nil {
+	if err := checkRange("private data", len(privateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageReject)); err != nil {
 		return operr.Wrap(op, err)
 	}
 	if !r.decide(byApplication) {
@@ -167,13 +168,13 @@ func decisionError(who uint32) error {
 
 // check returns a *verbs.ParamError for the first parameter that is out of range.
 func (p *AcceptParams) check() error {
-	if err := checkRange("private data", int64(len(p.PrivateData)), 0, int64(cm.MaxPrivateData(cm.TCP, cm.MessageAccept))); err != nil {
+	if err := checkRange("private data", len(p.PrivateData), 0, cm.MaxPrivateData(cm.TCP, cm.MessageAccept)); err != nil {
 		return err
 	}
-	if err := checkRange("responder resources", int64(p.ResponderResources), -1, 255); err != nil {
+	if err := checkRange("responder resources", p.ResponderResources, -1, math.MaxUint8); err != nil {
 		return err
 	}
-	return checkRange("initiator depth", int64(p.InitiatorDepth), -1, 255)
+	return checkRange("initiator depth", p.InitiatorDepth, -1, math.MaxUint8)
 }
 
 // acceptParam returns the parameters of the reply to the peer. They are those of this

@@ -166,6 +166,10 @@ const (
 	MaxPSN   = 1<<24 - 1
 )
 
+// timerCodeMask is the largest code of a local ACK timeout and of an RNR NAK timer. Both
+// fields have five bits.
+const timerCodeMask = 31
+
 // rnrDelays has the delays of the RNR NAK timer codes, in units of 10 µs (IBTA vol. 1,
 // table 45). Code 0 is the longest.
 var rnrDelays = [32]uint32{
@@ -177,16 +181,38 @@ var rnrDelays = [32]uint32{
 // the low five bits of code count. Code 0 is 655.36 ms, code 1 is 10 µs, code 12 is 0.64
 // ms, code 31 is 491.52 ms.
 func RNRDelay(code uint8) time.Duration {
-	return time.Duration(rnrDelays[code&31]) * 10 * time.Microsecond
+	return time.Duration(rnrDelays[code&timerCodeMask]) * 10 * time.Microsecond
+}
+
+// RNRDelayCode returns the RNR NAK timer code of the shortest delay that is at least d.
+// ok is false if d is longer than the longest delay, 655.36 ms.
+func RNRDelayCode(d time.Duration) (code uint8, ok bool) {
+	for code = 1; code <= timerCodeMask; code++ {
+		if RNRDelay(code) >= d {
+			return code, true
+		}
+	}
+	return 0, d <= RNRDelay(0)
 }
 
 // AckTimeout returns the time of a local ACK timeout code: 4.096 µs * 2^code. Code 0
 // means no timeout and gives 0. Only the low five bits of code count.
 func AckTimeout(code uint8) time.Duration {
-	if code&31 == 0 {
+	if code &= timerCodeMask; code == 0 {
 		return 0
 	}
-	return 4096 * time.Nanosecond << (code & 31)
+	return 4096 * time.Nanosecond << code
+}
+
+// AckTimeoutCode returns the code of the shortest local ACK timeout that is at least d,
+// from 1 to 31. ok is false if d is longer than the longest timeout, 8796 s.
+func AckTimeoutCode(d time.Duration) (code uint8, ok bool) {
+	for code = 1; code <= timerCodeMask; code++ {
+		if AckTimeout(code) >= d {
+			return code, true
+		}
+	}
+	return 0, false
 }
 
 // An SRQ is a receive queue shared by QPs of one domain. The progress of the CQs

@@ -35,6 +35,32 @@ func TestAckTimeout(t *testing.T) {
 	}
 }
 
+// A time between those of two codes is rounded up.
+func TestTimerCodes(t *testing.T) {
+	for code := uint8(1); code < 32; code++ {
+		at := verbs.AckTimeout(code)
+		requireCode(t, code, at, verbs.AckTimeoutCode)
+		requireCode(t, code, at-1, verbs.AckTimeoutCode)
+		requireCode(t, code, verbs.RNRDelay(code), verbs.RNRDelayCode)
+		requireCode(t, code, verbs.RNRDelay(code)-1, verbs.RNRDelayCode)
+	}
+	requireCode(t, 1, 0, verbs.AckTimeoutCode)
+	requireCode(t, 1, 0, verbs.RNRDelayCode)
+	requireCode(t, 0, verbs.RNRDelay(31)+1, verbs.RNRDelayCode)
+	requireCode(t, 0, verbs.RNRDelay(0), verbs.RNRDelayCode)
+	_, ok := verbs.AckTimeoutCode(verbs.AckTimeout(31) + 1)
+	require.False(t, ok)
+	_, ok = verbs.RNRDelayCode(verbs.RNRDelay(0) + 1)
+	require.False(t, ok)
+}
+
+func requireCode(t *testing.T, want uint8, d time.Duration, codeOf func(time.Duration) (uint8, bool)) {
+	t.Helper()
+	code, ok := codeOf(d)
+	require.True(t, ok, d)
+	require.Equal(t, want, code, d)
+}
+
 func TestQPStrings(t *testing.T) {
 	require.Equal(t, "RC", verbs.QPTypeRC.String())
 	require.Equal(t, "UD", verbs.QPTypeUD.String())
